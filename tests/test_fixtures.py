@@ -221,7 +221,7 @@ def test_a_report_is_strict_json_and_says_what_to_do(run):
     for finding in report.findings:
         title = {**BY_SLUG, **SYMPTOMS}[finding.slug].title
         if finding.slug == "stall":  # it has a title for each of the two things that it tells
-            title = "The run broke off"
+            title = "The run stopped early"
         if finding.slug == "frequent-spikes" and finding.severity is Severity.NOTE:
             title = "A hard batch recurs"
         if finding.slug == "lr-never-decays" and finding.severity is Severity.WARNING:

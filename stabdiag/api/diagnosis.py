@@ -58,9 +58,9 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         found, (symptoms, baseline) = _both(partial(walk, case), beside)
     else:
         found, (symptoms, baseline) = walk(case), beside()
-    of_the_tree, answers = symptoms.led(with_changes(case, found.findings)), found.answers
+    of_the_tree, answers = symptoms.with_cause_first(with_changes(case, found.findings)), found.answers
     beside_it = symptoms.findings(of_the_tree, history.unit)
-    outcome = symptoms.told_of(of_the_tree[0])
+    outcome = symptoms.with_skipped_checks(of_the_tree[0])
     incomplete = partly_read(history)
     beside_it = symptoms.without_expected(beside_it)
     beside_it += failed_runs(history, told, limits, literal=literal)

@@ -1,4 +1,4 @@
-"""Symptoms: failures that a log shows beside the decision tree. One module holds one family."""
+"""Symptoms: failures that a log shows outside the decision tree, one module for each family."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.shared import with_changes_at
 from stabdiag.tree.case import Case
 
-# Of equally severe findings, the first in this order is the diagnosis.
+# If several findings are equally severe, the first in this order is the diagnosis.
 SYMPTOMS: tuple[Symptom, ...] = (
     trials.lr_range_test,
     trials.one_batch_test,
-    # Facts come first, and of these the ones that spoil every step.
+    # Facts come first, starting with those that affect every step.
     recorded.loss_of_probabilities,
     recorded.loss_broadcast,
     recorded.gradients_not_zeroed,
@@ -74,9 +74,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     progress.no_progress,
     progress.score_collapsed,
     progress.score_constant,
-    # A loader that is stuck comes before what the model memorised by it.
+    # A stuck loader comes before the memorization that it causes.
     data.batch_repeats,
-    # An evaluation of something else comes before what its losses seem to say.
+    # An evaluation of the wrong model comes before conclusions from its losses.
     stuck.eval_constant,
     generalisation.overfitting,
     generalisation.overconfident,
@@ -91,7 +91,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     other_losses.other_loss_nonfinite,
     other_losses.other_loss_climbing,
     data.epoch_boundary_jump,
-    # What a resume changed comes before what followed from it.
+    # A change at a resume comes before its consequences.
     resume.resume_loss_jump,
     spikes.frequent_spikes,
     gradients.grad_nonfinite,
@@ -130,7 +130,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     throughput.mfu_low,
     throughput.stall,
     throughput.memory_growth,
-    # What the settings alone say comes last.
+    # Findings from the settings alone come last.
     settings.setting_unusual,
     # These rest on a statistic of one batch.
     held_batch.dead_from_start,
@@ -148,25 +148,25 @@ __all__ = ["BY_SLUG", "SYMPTOMS", "Checked", "Symptom", "check_symptoms", "worst
 
 @frozen
 class Checked:
-    """The symptoms that hold with their evidence, those not checked, and those ruled out."""
+    """The symptoms that are present with their evidence, not checked, or ruled out."""
 
-    held: tuple[tuple[Symptom, Evidence], ...] = ()
+    present: tuple[tuple[Symptom, Evidence], ...] = ()
     not_checked: tuple[NotChecked, ...] = ()
-    held_not: tuple[Symptom, ...] = ()
+    absent: tuple[Symptom, ...] = ()
 
-    def findings(self, found: tuple[Finding, ...], unit: str) -> tuple[Finding, ...]:
+    def findings(self, tree: tuple[Finding, ...], unit: str) -> tuple[Finding, ...]:
         """Return the symptoms as findings, except those that the tree's findings explain."""
-        shown = [pair for pair in self.held if not _explained(pair[0], found)]
-        present = {symptom.slug for symptom, _ in shown}
+        shown = [pair for pair in self.present if not _is_explained(pair[0], tree)]
+        slugs = {symptom.slug for symptom, _ in shown}
         return tuple(
             symptom.finding(evidence, unit)
             for symptom, evidence in shown
-            if present.isdisjoint(symptom.yields_to)
+            if slugs.isdisjoint(symptom.yields_to)
         )
 
     def without_expected(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Return findings except those that a trial was meant to bring about."""
-        expected = {symptom.slug: symptom.expects for symptom, _ in self.held if symptom.expects}
+        """Return the findings except those that a trial was meant to cause."""
+        expected = {symptom.slug: symptom.expects for symptom, _ in self.present if symptom.expects}
         if not expected:
             return findings
         prefixes = tuple(prefix for expects in expected.values() for prefix in expects)
@@ -176,79 +176,88 @@ class Checked:
             if finding.slug in expected or not finding.slug.startswith(prefixes)
         )
 
-    def led(self, found: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Return the tree's findings; a symptom behind its spikes says what to do first.
+    def with_cause_first(self, tree: tuple[Finding, ...]) -> tuple[Finding, ...]:
+        """Return the tree's findings; spikes start with the action of the symptom that causes them.
 
-        Where the tree begins with the rate itself, as where it jumped, that stands.
+        A finding whose first action concerns the learning rate is left as it is.
         """
-        first = tuple(evidence.first for symptom, evidence in self.held if symptom.leads)[:1]
+        first = tuple(
+            evidence.first for symptom, evidence in self.present if symptom.is_root_cause
+        )[:1]
         return tuple(
-            replace(one, actions=(*first, *one.actions))
-            if one.section == "§2" and not RATE.intersection(one.actions[0].kinds)
-            else one
-            for one in found
+            replace(finding, actions=(*first, *finding.actions))
+            if finding.section == "§2" and not RATE.intersection(finding.actions[0].kinds)
+            else finding
+            for finding in tree
         )
 
-    def clear(self, found: tuple[Finding, ...]) -> tuple[str, ...]:
+    def clear(self, tree: tuple[Finding, ...]) -> tuple[str, ...]:
         """Return the symptoms ruled out, except those that a finding would explain."""
-        return tuple(one.slug for one in self.held_not if not _explained(one, found))
+        return tuple(symptom.slug for symptom in self.absent if not _is_explained(symptom, tree))
 
-    def told_of(self, outcome: Finding) -> Finding:
-        """Return the tree's outcome; if it found nothing, with a sentence on skipped checks."""
+    def with_skipped_checks(self, outcome: Finding) -> Finding:
+        """Return the tree's outcome; if nothing was found, its summary mentions skipped checks."""
         if outcome.severity is not Severity.OK or not self.not_checked:
             return outcome
         return replace(outcome, summary=f"{outcome.summary} {skipped(self.not_checked)}.")
 
 
 def worst_first(tree: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return all findings, worst first; of equally severe ones facts come first, then the tree's.
+    """Return all findings, worst first. If equally severe, facts come first, then the tree's.
 
-    An outcome that says nothing was found stays only where nothing else was. In a run that failed,
-    a fact that is a warning by itself is the likely cause, and counts as an error.
+    The outcome that nothing was found is kept only if there is no other finding. In a run that
+    failed, a fact that is a warning by itself is the likely cause, and counts as an error.
     """
-    found = [one for one in (*tree, *symptoms) if one.severity is not Severity.OK]
-    if any(one.severity is Severity.ERROR and one.slug not in _FACTS for one in found):
-        found = [
-            replace(one, severity=Severity.ERROR)
-            if one.slug in _FACTS and one.severity is Severity.WARNING
-            else one
-            for one in found
+    findings = [finding for finding in (*tree, *symptoms) if finding.severity is not Severity.OK]
+    if any(
+        finding.severity is Severity.ERROR and finding.slug not in _FACTS for finding in findings
+    ):
+        findings = [
+            replace(finding, severity=Severity.ERROR)
+            if finding.slug in _FACTS and finding.severity is Severity.WARNING
+            else finding
+            for finding in findings
         ]
-    return tuple(sorted(found, key=lambda one: (one.severity.rank, one.slug not in _FACTS))) or tree
+    findings.sort(key=lambda finding: (finding.severity.rank, finding.slug not in _FACTS))
+    return tuple(findings) or tree
 
 
 def check_symptoms(case: Case) -> Checked:
-    """Check every symptom, whatever the tree finds."""
-    held: list[tuple[Symptom, Evidence]] = []
+    """Check every symptom, regardless of the tree's findings."""
+    present: list[tuple[Symptom, Evidence]] = []
     not_checked: list[NotChecked] = []
-    held_not: list[Symptom] = []
+    absent: list[Symptom] = []
     for symptom in SYMPTOMS:
         missing = symptom.missing(case)
-        why = "" if missing else symptom.too_few(case)
+        why = "" if missing else symptom.failed_precondition(case)
         evidence = None if missing or why else symptom.check(case)
         if evidence is not None:
-            held.append((symptom, _with_changes(case, symptom, evidence)))
-        elif missing or (why := why or symptom.is_open(case)):
+            present.append((symptom, _with_changes(case, symptom, evidence)))
+        elif missing or (why := why or symptom.inconclusive_reason(case)):
             not_checked.append(NotChecked(symptom=symptom.slug, missing=missing, reason=why))
         else:
-            held_not.append(symptom)
-    return Checked(held=tuple(held), not_checked=tuple(not_checked), held_not=tuple(held_not))
+            absent.append(symptom)
+    return Checked(present=tuple(present), not_checked=tuple(not_checked), absent=tuple(absent))
 
 
 def _with_changes(case: Case, symptom: Symptom, evidence: Evidence) -> Evidence:
-    """Return the evidence with the settings that changed where the symptom begins."""
+    """Add the settings that changed where the symptom begins to its evidence."""
     then = symptom.then if evidence.then is None else evidence.then
-    because, (first, *rest), more = with_changes_at(
+    because, (first, *others), changes = with_changes_at(
         case, evidence.step, evidence.because, (evidence.first, *then)
     )
-    measured = {**evidence.measured, **more}
-    return replace(evidence, because=because, first=first, then=tuple(rest), measured=measured)
+    measured = {**evidence.measured, **changes}
+    return replace(evidence, because=because, first=first, then=tuple(others), measured=measured)
 
 
-def _explained(symptom: Symptom, found: tuple[Finding, ...]) -> bool:
-    # A rate that jumped is too high for that reason.
+def _is_explained(symptom: Symptom, tree: tuple[Finding, ...]) -> bool:
+    # If the rate jumped, it is too high because of the jump.
     return any(
-        one.slug.startswith(symptom.explained_by)
-        or (symptom.leads and one.actions[:1] and one.actions[0].kind is ActionKind.FIX_SCHEDULE)
-        for one in found
+        finding.slug.startswith(symptom.explained_by)
+        or (
+            symptom.is_root_cause
+            and finding.actions[:1]
+            and finding.actions[0].kind is ActionKind.FIX_SCHEDULE
+        )
+        for finding in tree
     )

@@ -1,4 +1,4 @@
-"""The course of the loss: where it begins, how it swings and spikes, where it ends."""
+"""The shape of the loss curve: oscillation, and where it ends."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss
 
-# Waves are counted on so many levels. On more, the noise of healthy runs makes waves as well.
+# Waves are counted on this many levels. On more, the noise of healthy runs looks like waves as
+# well.
 _LEVELS = 100
 
 
@@ -40,7 +41,7 @@ _LEVELS = 100
     title="The loss oscillates",
     needs=("loss",),
     explained_by=("nan",),
-    enough=(at_least("learning.min_points", "loss"), no_distance),
+    preconditions=(at_least("learning.min_points", "loss"), no_distance),
     then=(
         Action(Do.FIX_SCHEDULE, "Use a gentler schedule: linear or cosine decay, not steps."),
         Action(Do.CHANGE_OPTIMIZER, "Lower the momentum, or Adam's β2 towards 0.95."),
@@ -72,26 +73,26 @@ def _above_start(case: Case) -> Evidence | None:
     late = x[len(x) // 2 :]
     began, level = float(x[0]), typical(late)
     low, high = quantiles(late, (0.1, 0.9)).tolist()
-    # A first loss such as later ones are now and then tells of no level at the start.
+    # If later losses are occasionally as low as the first, the first may be low by chance.
     by_chance = np.mean(late <= began) >= BY_CHANCE
     if level < limits.above_start * began or high < limits.swing * low or by_chance:
         return None
     has_fallen = level < FALLEN * typical(x[: len(x) // TENTHS])
-    # A loss that keeps climbing diverges, which the tree reports.
-    climbs = level >= limits.swing * typical(x[len(x) // 4 : len(x) // 2])
-    if has_fallen or climbs:
+    # A loss that keeps rising diverges, which the tree reports.
+    keeps_rising = level >= limits.swing * typical(x[len(x) // 4 : len(x) // 2])
+    if has_fallen or keeps_rising:
         return None
     step = int(case.loss.steps[len(x) // 2])
     return _oscillating(
         case,
         f"The loss began at {num(began)}; from {case.unit} {step} on it swings around "
-        f"{num(level)}, mostly between {num(low)} and {num(high)}: worse than untrained.",
+        f"{num(level)}, mostly between {num(low)} and {num(high)}: worse than an untrained model.",
         {"first_loss": began, "level": level, "low": low, "high": high},
     )
 
 
 def _is_cyclic(case: Case) -> bool:
-    """Tell whether the learning rate itself goes up and down, as with warm restarts."""
+    """Return True if the learning rate itself goes up and down, as with warm restarts."""
     rises = np.diff(case.history.finite("lr").values) > 0
     return int((rises[1:] & ~rises[:-1]).sum()) > 1
 
@@ -130,7 +131,7 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
     title="The loss went flat above its target",
     needs=("loss", "manifest.target_loss"),
     explained_by=("nan", "divergence"),
-    enough=(few_trained,),
+    preconditions=(few_trained,),
     then=(
         Action(Do.LOG_MORE, "Log each layer's gradient norm to see whether it vanishes early on."),
         Action(Do.CHANGE_MODEL, "Train a larger model: if it gets lower, capacity is the limit."),
@@ -169,10 +170,10 @@ def plateau_early(case: Case) -> Evidence | None:
     title="The loss is too good to be true",
     needs=("loss", "manifest.vocab_size"),
     explained_by=("nan",),
-    enough=(at_least(TENTHS, "loss"), no_distance),
+    preconditions=(at_least(TENTHS, "loss"), no_distance),
     then=(
         Action(Do.CHECK_EVALUATION, "Evaluate on data that no part of the pipeline has touched."),
-        Action(Do.INSPECT_DATA, "Count how often each example is seen: small sets are memorised."),
+        Action(Do.INSPECT_DATA, "Count how often each example is seen: small sets are memorized."),
     ),
 )
 def too_good(case: Case) -> Evidence | None:
@@ -183,24 +184,25 @@ def too_good(case: Case) -> Evidence | None:
         return None
     x = case.loss.values
     last = float(levels(x, TENTHS)[-1])
-    # A model that began that low was trained before.
+    # A model that starts that low was trained before.
     if last >= limits.suspicious_loss * chance or x[0] < chance / 2:
         return None
-    # One that evaluates badly has memorised its data, which is another symptom.
+    # A model that evaluates badly has memorized its data, which is another symptom.
     evaluated = case.history.finite("eval_loss").values
     if len(evaluated) and evaluated[-1] > 10 * last:
         return None
     step = int(case.loss.steps[np.argmax(x < limits.suspicious_loss * chance)])
     return Evidence(
         because=f"The loss fell from {num(float(x[0]))} to {num(last)}, below "
-        f"{limits.suspicious_loss:.0%} of the {num(chance)} of chance among {classes} classes, "
+        f"{limits.suspicious_loss:.0%} of chance level ({num(chance)} for {classes} classes), "
         f"first at {case.unit} {step}.",
         step=step,
         measured={"first_loss": float(x[0]), "loss": last, "log_k": chance},
         first=Action(
             Do.INSPECT_DATA,
-            f"Print one batch of {case.unit} {step} with its labels and look for the label among "
-            "the inputs: unshifted targets, a mask that shows the future, a leaking feature.",
+            f"Print one batch of {case.unit} {step} with its labels and check whether the inputs "
+            "contain the label: unshifted targets, a mask that shows the future, a leaking "
+            "feature.",
             step=step,
         ),
     )

@@ -23,11 +23,11 @@ from stabdiag.stats.quantiles import (
 from stabdiag.symptoms.symptom import FEW, LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
-# A loss that ends at a hundredth of the evaluation's has memorised its only batch. A run that
-# has no more data ends low on both.
-_NOTHING = 0.01
+# If the loss ends at a hundredth of the evaluation loss, the model has memorized its only batch. A
+# run that simply has little data ends low on both.
+_MEMORIZED = 0.01
 
-# Ids that rise at nine of ten records are read in order: none comes again by chance.
+# Ids that rise at nine of ten records are read in order, so none repeats by chance.
 _IN_ORDER = 0.9
 
 
@@ -35,7 +35,7 @@ def _few_epochs(case: Case) -> str:
     count = len(_boundaries(case))
     if count >= FEW:
         return ""
-    return f"takes the beginnings of {FEW} epochs, logged: {count}"
+    return f"needs the beginnings of {FEW} epochs, logged: {count}"
 
 
 @Symptom(
@@ -44,14 +44,14 @@ def _few_epochs(case: Case) -> str:
     title="The loss jumps when an epoch begins",
     needs=("loss", "epoch"),
     explained_by=("nan",),
-    enough=(at_least(FEW * LEAST, "loss"), _few_epochs),
+    preconditions=(at_least(FEW * LEAST, "loss"), _few_epochs),
     then=(
         Action(Do.INSPECT_DATA, "Look for an order by length, class or source in the batches."),
         Action(Do.CHECK_MODEL, "Check what is reset: hidden states, averages, augmentation."),
     ),
 )
 def epoch_boundary_jump(case: Case) -> Evidence | None:
-    """Does the loss jump up whenever an epoch begins?"""
+    """Does the loss jump up at the start of every epoch?"""
     loss, limits = case.loss, case.limits.data
     at = _boundaries(case)
     steps = loss.steps[at]
@@ -80,21 +80,21 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
 
 
 def _boundaries(case: Case) -> Ints:
-    """Return the positions of the losses with which a new epoch begins."""
+    """Return the positions of the first losses of each epoch."""
     epoch, steps = case.history.finite("epoch"), case.loss.steps
     turns = epoch.steps[1:][np.diff(np.floor(epoch.values)) == 1]
-    found: Ints = np.searchsorted(steps, turns)
-    return found[(found >= CONTEXT_POINTS) & (found <= len(steps) - CONTEXT_POINTS)]
+    starts: Ints = np.searchsorted(steps, turns)
+    return starts[(starts >= CONTEXT_POINTS) & (starts <= len(steps) - CONTEXT_POINTS)]
 
 
-def _changes(x: Floats, places: Ints) -> Floats:
-    """Return how far the median from each place on lies above that of the points before it."""
+def _changes(x: Floats, positions: Ints) -> Floats:
+    """Return the median after each position minus the median before it."""
     windows = np.lib.stride_tricks.sliding_window_view(x, CONTEXT_POINTS)
-    return medians(windows[places]) - medians(windows[places - CONTEXT_POINTS])
+    return medians(windows[positions]) - medians(windows[positions - CONTEXT_POINTS])
 
 
 def _rate_restarts(case: Case, steps: Ints) -> bool:
-    """Tell whether the learning rate jumps up at most of these steps, as warm restarts make it."""
+    """Return True if the learning rate jumps up at most of these steps, as in warm restarts."""
     lr = case.history.finite("lr")
     if not len(lr):
         return False
@@ -110,53 +110,56 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
     title="Batches repeat within an epoch",
     needs=("batch_id",),
     explained_by=("spike-duplicate-batch",),
-    enough=(at_least(LEAST, "batch_id"),),
+    preconditions=(at_least(LEAST, "batch_id"),),
     then=(
         Action(Do.FIX_LOADER, "Look for reused buffers, and an iterator recreated in mid-epoch."),
         Action(Do.FIX_LOADER, "Check that each rank gets its own shard (sampler.set_epoch)."),
     ),
 )
 def batch_repeats(case: Case) -> Evidence | None:
-    """Do a few batches come again long before the epoch is over?"""
+    """Do a few batches repeat long before the epoch is over?"""
     batches = case.history.series["batch_id"]
-    soon, ids = case.causes.repeats_batch, batches.values
-    count = int(soon.sum())
+    repeats, ids = case.causes.repeats_batch, batches.values
+    count = int(repeats.sum())
     if count < case.limits.data.repeated_batches:
         return None
-    which, different = distinct(ids[soon]), distinct(ids)
-    # A loader that is stuck repeats one batch often; a number that never changes may be no batch's.
-    is_one = which == different == 1 and _is_memorised(case)
-    usual = which > FREQUENT_RATE * different
-    by_chance = _by_chance(ids, case.limits.spike.batch_lookback)
-    if (usual or count <= by_chance) and not is_one:
+    repeated, different = distinct(ids[repeats]), distinct(ids)
+    # A stuck loader repeats one batch often; an id that never changes may be a placeholder.
+    is_single_batch = repeated == different == 1 and _is_memorized(case)
+    is_usual = repeated > FREQUENT_RATE * different
+    by_chance = _max_chance_repeats(ids, case.limits.spike.batch_lookback)
+    if (is_usual or count <= by_chance) and not is_single_batch:
         return None
-    at = int(np.argmax(soon))
+    at = int(np.argmax(repeats))
     step = int(batches.steps[at])
     return Evidence(
-        because=f"{plural(which, 'batch', 'batches')} came again within "
+        because=f"{plural(repeated, 'batch', 'batches')} repeated within "
         f"{case.limits.spike.batch_lookback} {case.unit}s, at {count} of {len(ids)} records; the "
         f"first is batch {whole(float(ids[at]))} at {case.unit} {step}.",
         step=step,
-        measured={"repeats": count, "batches": which},
+        measured={"repeats": count, "batches": repeated},
         first=Action(
             Do.FIX_LOADER,
             f"Check the loader and the sampler around {case.unit} {step}: log the sample indices "
-            "and find out where they come from twice.",
+            "and find out why they occur twice.",
             step=step,
         ),
     )
 
 
-def _is_memorised(case: Case) -> bool:
-    """Tell whether the loss went to nearly nothing beside what the evaluations end with."""
-    x, held = case.loss.values, case.history.finite("eval_loss").values
-    return len(x) > LEAST and len(held) > 0 and median(x[-LEAST:]) < _NOTHING * float(held[-1])
+def _is_memorized(case: Case) -> bool:
+    """Return True if the loss is close to zero compared with the final evaluation loss."""
+    x, heldout = case.loss.values, case.history.finite("eval_loss").values
+    return (
+        len(x) > LEAST and len(heldout) > 0 and median(x[-LEAST:]) < _MEMORIZED * float(heldout[-1])
+    )
 
 
-def _by_chance(ids: Floats, lookback: int) -> float:
-    """Return how many repeats batches drawn at random, with replacement, may have at most.
+def _max_chance_repeats(ids: Floats, lookback: int) -> float:
+    """Return the largest number of repeats to expect from random draws with replacement.
 
-    Drawn from as many as the range of the ids, plus three deviations of a Poisson count.
+    The draws are uniform over the range of the ids, with three standard deviations of a Poisson
+    count on top.
     """
     ordered = float((np.diff(ids) > 0).mean()) if len(ids) > 1 else 1.0
     if ordered > _IN_ORDER:

@@ -16,7 +16,7 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, has_chance_level
 
 # A mean cross-entropy of 14 gives the right class a probability of one in a million: no untrained
-# model is that sure.
+# model is that confident.
 _BEYOND_UNTRAINED: Final = 14.0
 
 # A sum over n examples starts within this factor of n times log K.
@@ -26,18 +26,18 @@ _NEAR_SUM: Final = 1.5
 _AT_POWER: Final = 0.05
 _MIN_POWER: Final = 8
 
-# If at least this fraction of the examples is right, only a loss of something else is beyond 1.
+# If at least this fraction of the examples is right, a cross-entropy above 1 is suspicious.
 _MOSTLY_RIGHT: Final = 0.8
 
-# Without an accuracy, the loss ends this close above the floor, and never falls below it. The
-# floor of two classes, 0.31, is a level where many runs end.
+# Without an accuracy, the loss must end this close above the floor and never fall below it. The
+# floor of two classes, 0.31, is excluded because many healthy runs end there.
 _NEAR_FLOOR: Final = 0.05
 _MIN_CLASSES: Final = 3
 _ROUNDING: Final = 1e-3
 
 _SCALE_DOWN: Final = (
     "Print the standard deviation of each layer's output before training, and scale down the "
-    "initialization of the first that is far above 1"
+    "initialization of the first layer that is far above 1"
 )
 
 
@@ -46,7 +46,7 @@ _SCALE_DOWN: Final = (
     family="learning",
     title="The first loss is far above chance",
     needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
-    enough=(no_course,),
+    preconditions=(no_course,),
     then=(
         Action(Do.CHECK_MODEL, "Check the normalization of the inputs and before the logits."),
         Action(Do.CHECK_LABELS, "Check the labels and the positions that the loss ignores."),
@@ -89,10 +89,10 @@ def initial_loss_off(case: Case) -> Evidence | None:
 
 
 def _summed_examples(case: Case, ratio: float) -> int | None:
-    """Return how many examples a first loss sums over, if it does.
+    """Return the number of examples that the first loss sums over, or None if it is not a sum.
 
-    The batch size says so, alone or times the sequence length; or else a ratio to log K near a
-    power of two.
+    The ratio to log K is near the batch size, or the batch size times the sequence length. If the
+    batch size is unknown, it is near a power of two.
     """
     batch = case.manifest.batch_size
     if batch is not None and batch >= _MIN_POWER:
@@ -116,7 +116,7 @@ def _use_mean(count: int | None) -> Action:
 
 
 def _beyond_untrained(case: Case, first: float) -> Evidence | None:
-    """Report a first loss that no mean cross-entropy of an untrained classifier has."""
+    """Report a first loss too high to be the mean cross-entropy of an untrained classifier."""
     if first <= _BEYOND_UNTRAINED:
         return None
     return Evidence(
@@ -144,13 +144,13 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
     needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
     explained_by=("nan", "divergence"),
     yields_to=("loss-of-probabilities",),
-    enough=(at_least(TENTHS, "loss"), no_course),
+    preconditions=(at_least(TENTHS, "loss"), no_course),
 )
 def softmax_twice(case: Case) -> Evidence | None:
-    """Does the loss rest at the least that a softmax of a softmax can give?
+    """Does the loss settle at the smallest value that a softmax of a softmax allows?
 
-    At best the right class has a probability of 1 and the others of 0 before the second softmax:
-    log(e + K - 1) - 1 is left, and 1 more for each example that is wrong.
+    At best, the first softmax gives the right class a probability of 1 and the others 0. The second
+    one leaves a loss of log(e + K - 1) - 1, plus 1 for each example that is wrong.
     """
     if not has_chance_level(case):
         return None
@@ -172,9 +172,10 @@ def _by_accuracy(case: Case) -> Evidence | None:
             if abs(last - (floor + 1 - fraction)) <= band * floor:
                 name = "evaluation loss" if role == "eval_loss" else "loss"
                 return _evidence(
-                    f"The {name} rests at {num(last)} though {fraction:.0%} of the examples are "
-                    f"right: with {classes} classes, {num(floor)} is the least that a softmax of "
-                    "a softmax can give.",
+                    f"The {name} settles at {num(last)} although {fraction:.0%} of the examples "
+                    f"are "
+                    f"right: with {classes} classes, {num(floor)} is the smallest loss that a "
+                    "softmax of a softmax allows.",
                     {"loss": last, "accuracy": fraction, "least": floor, "classes": classes},
                 )
     return None
@@ -192,7 +193,7 @@ def _by_floor(case: Case) -> Evidence | None:
         return None
     return _evidence(
         f"The loss ends at {num(last)} and is never below {num(floor)}: with {classes} classes, "
-        "that is the least that a softmax of a softmax can give.",
+        "that is the smallest loss that a softmax of a softmax allows.",
         {"loss": last, "least": floor, "classes": classes},
     )
 
@@ -207,7 +208,7 @@ def _evidence(because: str, measured: dict[str, float]) -> Evidence:
         measured=measured,
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
-            "Give the cross-entropy the logits: take the softmax out of the model, or use a loss "
+            "Pass logits to the cross-entropy: remove the softmax from the model, or use a loss "
             "that expects probabilities.",
             also=(Do.CHECK_MODEL,),
         ),

@@ -1,4 +1,4 @@
-"""Evaluation losses that turn, lie far above the training loss, or are not finite."""
+"""Evaluation losses that rise, are far above the training loss, or are not finite."""
 
 from __future__ import annotations
 
@@ -15,38 +15,38 @@ from stabdiag.symptoms.gap import (
     Turn,
     find_gap,
     find_turn,
-    knew_before,
+    may_be_pretrained,
     with_evaluations,
 )
 from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained
-from stabdiag.symptoms.stuck import held_out_is_constant
+from stabdiag.symptoms.stuck import evaluations_are_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.scores import Score, heldout_scores
 
-# Memorising is gradual: no two neighbouring evaluations make a third of its rise, at once and far
-# beyond what evaluations differed by before.
-_AT_ONCE = 1 / 3
-_BEFORE = 4
+# Memorization is gradual: two neighboring evaluations never account for a third of the rise by a
+# sudden jump far beyond earlier differences.
+_JUMP_FRACTION = 1 / 3
+_MIN_EVALUATIONS_BEFORE = 4
 
-# What is memorised in the first fifth of a run may be one batch, or a label among the inputs.
-_SOON = 0.2
+# Overfitting in the first fifth of a run may be a repeated batch or leaked labels.
+_EARLY = 0.2
 _LOOK = Action(
     Do.INSPECT_DATA,
-    "Print two training batches and an evaluation batch: the same batch again, a label among the "
-    "inputs or another preparation looks like memorising, too.",
+    "Print two training batches and an evaluation batch: a repeated batch, leaked labels or "
+    "different preprocessing look like memorization, too.",
     also=(Do.CHECK_EVALUATION,),
 )
 
-# A model whose evaluations never were below this share of where its training loss began has learned
-# nothing that holds elsewhere.
+# A model whose evaluations were never below this fraction of the first training loss has learned
+# nothing that carries over to other data.
 _NOTHING = 0.95
 _CARRIES_NOTHING = Action(
     Do.CHECK_LABELS,
     "Print 20 training and 20 evaluation examples with their labels, as the model gets them: look "
-    "for labels of other inputs, a label among the inputs, the same batch again and another "
-    "preparation.",
+    "for labels that belong to other inputs, leaked labels, repeated batches and different "
+    "preprocessing.",
     also=(Do.INSPECT_DATA, Do.CHECK_EVALUATION),
 )
 
@@ -59,18 +59,18 @@ _FEW_EVALUATIONS = (
 @Symptom(
     slug="overfitting",
     family="generalisation",
-    title="The model overfits: it memorises the training data",
+    title="The model overfits: it memorizes the training data",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    enough=_FEW_EVALUATIONS,
+    preconditions=_FEW_EVALUATIONS,
     then=(
-        Action(Do.REGULARISE, "Add regularisation: weight decay, dropout."),
+        Action(Do.REGULARISE, "Add regularization: weight decay, dropout."),
         Action(Do.REGULARISE, "Add augmentation or data; see each example fewer times."),
         Action(Do.CHANGE_MODEL, "Reduce the capacity of the model."),
     ),
 )
 def overfitting(case: Case) -> Evidence | None:
-    """Did the evaluation loss turn while the training loss went on falling?"""
+    """Did the evaluation loss begin to rise while the training loss kept falling?"""
     turn = _memorizing_turn(case)
     if turn is None or _carries_nothing(case, turn):
         return None
@@ -81,7 +81,7 @@ def overfitting(case: Case) -> Evidence | None:
         also=(Do.KEEP_CHECKPOINT,),
         checkpoint=turn.step,
     )
-    is_soon = turn.step <= int(case.loss.steps[0]) + _SOON * int(np.ptp(case.loss.steps))
+    is_soon = turn.step <= int(case.loss.steps[0]) + _EARLY * int(np.ptp(case.loss.steps))
     jump = _jump(case, turn)
     then = (stop,) if jump else (_LOOK,) if is_soon else ()
     return Evidence(
@@ -94,15 +94,15 @@ def overfitting(case: Case) -> Evidence | None:
 
 
 def _memorizing_turn(case: Case) -> Turn | None:
-    """Return where the evaluation loss turned while training went on and no score improved."""
+    """Return the rise of the evaluation loss if the training loss fell and no score improved."""
     turn = find_turn(case)
-    # Few noisy evaluations will do if the training loss runs away from them.
+    # A few noisy evaluations are sufficient if the training loss has halved since.
     if turn is None or not turn.falls or not turn.is_beyond_noise:
         return None
     if not (turn.is_clear or turn.runs_away):
         return None
-    # What had not been seen before cannot have been memorized, and a gap from the start says more
-    # than a small rise.
+    # Examples that the model sees for the first time cannot have been memorized, and a gap from the
+    # start says more than a small rise.
     gap = find_gap(case)
     if gap is not None and (gap.is_of_first_epoch or turn.is_small):
         return None
@@ -110,7 +110,7 @@ def _memorizing_turn(case: Case) -> Turn | None:
 
 
 def is_memorizing(case: Case) -> bool:
-    """Return True if the evaluation loss turned while the training loss went on falling."""
+    """Return True if the evaluation loss rises while the training loss keeps falling."""
     return _memorizing_turn(case) is not None
 
 
@@ -120,21 +120,23 @@ def _carries_nothing(case: Case, turn: Turn) -> bool:
 
 
 def _jump(case: Case, turn: Turn) -> Action | None:
-    """Return what to do where the evaluation loss jumped up, after the best evaluation."""
-    held = case.history.finite("eval_loss")
-    x = held.values
-    best = int(np.searchsorted(held.steps, turn.step))
+    """Return the action for a sudden jump of the evaluation loss after the best evaluation."""
+    heldout = case.history.finite("eval_loss")
+    x = heldout.values
+    best = int(np.searchsorted(heldout.steps, turn.step))
     rises = np.diff(x)
     at = best + int(rises[best:].argmax())
-    least = _AT_ONCE * (median(x[-MIN_CONSECUTIVE:]) - float(x.min()))
-    if at < _BEFORE or rises[at] < max(least, CLEAR * diff_sigma(x[at // 2 : at + 1])):
+    least = _JUMP_FRACTION * (median(x[-MIN_CONSECUTIVE:]) - float(x.min()))
+    if at < _MIN_EVALUATIONS_BEFORE or rises[at] < max(
+        least, CLEAR * diff_sigma(x[at // 2 : at + 1])
+    ):
         return None
-    since, step = int(held.steps[at]), int(held.steps[at + 1])
+    since, step = int(heldout.steps[at]), int(heldout.steps[at + 1])
     return Action(
         Do.INSPECT_DATA,
         f"Find out what changed between {case.unit}s {since} and {step}, where the evaluation loss "
-        f"jumped from {num(float(x[at]))} to {num(float(x[at + 1]))}: the shard, the preparation "
-        "of the data, a resume.",
+        f"jumped from {num(float(x[at]))} to {num(float(x[at + 1]))}: the shard, the "
+        "preprocessing, a resume.",
         step=step,
     )
 
@@ -142,10 +144,10 @@ def _jump(case: Case, turn: Turn) -> Action | None:
 @Symptom(
     slug="eval-rising",
     family="generalisation",
-    title="The evaluation loss rises, but not by overfitting",
+    title="The evaluation loss rises, but not from overfitting",
     needs=("loss", "eval_loss"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
-    enough=_FEW_EVALUATIONS,
+    preconditions=_FEW_EVALUATIONS,
     then=(
         Action(
             Do.CHECK_EVALUATION,
@@ -156,7 +158,7 @@ def _jump(case: Case, turn: Turn) -> Action | None:
     ),
 )
 def eval_rising(case: Case) -> Evidence | None:
-    """Did the evaluation loss turn although the training loss no longer falls?"""
+    """Does the evaluation loss rise although the training loss no longer falls?"""
     turn = find_turn(case)
     if turn is None or turn.falls or not (turn.is_clear and turn.is_beyond_noise):
         return None
@@ -169,7 +171,8 @@ def eval_rising(case: Case) -> Evidence | None:
         first=Action(
             Do.CHECK_EVALUATION,
             f"Keep the checkpoint nearest to {case.describe(turn.step)} and evaluate it again on "
-            "the same data in evaluation mode: another number means that the evaluation errs.",
+            "the same data in evaluation mode: a different number means that the evaluation "
+            "changed.",
             also=(Do.KEEP_CHECKPOINT,),
             checkpoint=turn.step,
         ),
@@ -183,34 +186,35 @@ def eval_rising(case: Case) -> Evidence | None:
     title="The evaluation loss rises while a score improves",
     needs=("loss", "eval_loss", "eval_accuracy or score"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
-    enough=_FEW_EVALUATIONS,
+    preconditions=_FEW_EVALUATIONS,
     then=(
         Action(
             Do.REGULARISE,
-            "If the probabilities count, calibrate them: scale the temperature on held-out data, "
-            "or smooth the labels.",
+            "If you need the probabilities, calibrate them: temperature scaling on held-out data, "
+            "or label smoothing.",
         ),
     ),
 )
 def overconfident(case: Case) -> Evidence | None:
-    """Did the evaluation loss turn while a score of the evaluations went on improving?"""
+    """Does the evaluation loss rise while a score of the evaluations keeps improving?"""
     turn = find_turn(case)
     if turn is None or not (turn.is_clear or turn.runs_away):
         return None
     better = _better_score(case, turn)
     if better is None:
         return None
-    score, then = better
+    score, value_at_turn = better
     best = score.best_at
     step, value = int(score.series.steps[best]), float(score.series.values[best])
     return Evidence(
-        because=f"{turn.words} Since then {score.name!r} went from {num(then)} to {num(value)}: "
+        because=f"{turn.words} Since then {score.name!r} went from {num(value_at_turn)} to "
+        f"{num(value)}: "
         "the model still improves, and is more confident where it is wrong.",
         step=turn.step,
-        measured=turn.measured | {"score_then": then, "best_score": value},
+        measured=turn.measured | {"score_then": value_at_turn, "best_score": value},
         first=Action(
             Do.KEEP_CHECKPOINT,
-            f"Choose the checkpoint by the score that counts: {case.describe(step)} by "
+            f"Choose the checkpoint by the score that matters: {case.describe(step)} by "
             f"{score.name!r}, {case.describe(turn.step)} by the loss.",
             checkpoint=step,
         ),
@@ -218,14 +222,14 @@ def overconfident(case: Case) -> Evidence | None:
 
 
 def _better_score(case: Case, turn: Turn) -> tuple[Score, float] | None:
-    """Return a held-out score that improved after a turn, with its value there, if none dropped.
+    """Return a held-out score that improved since a step, with its value there, if none dropped.
 
-    The score has to be better at the end of the run than at the turn, not only in between.
+    The score has to be better at the end of the run than at that step, not only in between.
     """
     gains = [(score, score.gain_since(turn.step)) for score in heldout_scores(case)]
-    known = [(score, gain) for score, gain in gains if gain is not None]
-    improved = [score for score, gain in known if gain > 0]
-    if not improved or len(improved) < sum(gain < 0 for _, gain in known):
+    comparable = [(score, gain) for score, gain in gains if gain is not None]
+    improved = [score for score, gain in comparable if gain > 0]
+    if not improved or len(improved) < sum(gain < 0 for _, gain in comparable):
         return None
     score = improved[0]
     return score, float(score.series.until(turn.step).values[-1])
@@ -237,26 +241,29 @@ def _better_score(case: Case, turn: Turn) -> tuple[Score, float] | None:
     title="The evaluation loss is far above the training loss from the start",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    enough=_FEW_EVALUATIONS,
+    preconditions=_FEW_EVALUATIONS,
     then=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that both losses are means over the same unit, with the same mask.",
         ),
-        Action(Do.CHECK_EVALUATION, "Prepare evaluation data by the same code as training data."),
+        Action(
+            Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."
+        ),
     ),
 )
 def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
-    # What is memorized soon is overfitting.
-    if is_memorizing(case) or learning_not_transferring.found(case):
+    # Early memorization is overfitting.
+    if is_memorizing(case) or learning_not_transferring.evidence(case):
         return None
     gap = find_gap(case)
     if gap is None or gap.is_factor:
         return None
     measured = {"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least}
     return Evidence(
-        because=f"At {case.unit} {gap.step}, {gap.share:.0%} into the run, the evaluation loss is "
+        because=f"At {case.unit} {gap.step}, {gap.fraction_of_run:.0%} into the run, the "
+        f"evaluation loss is "
         f"{num(gap.evaluated)} and the training loss {num(gap.trained)}; it stays at least "
         f"{num(gap.least)} x the training loss.",
         step=gap.step,
@@ -264,8 +271,8 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
         first=Action(
             Do.CHECK_EVALUATION,
             f"Evaluate the checkpoint nearest to {case.describe(gap.step)} on training batches in "
-            "training and in evaluation mode: if they differ, batch norm or dropout is at fault, "
-            "else the data: look for what training batches have and evaluation batches lack.",
+            "training and in evaluation mode. If they differ, batch norm or dropout is at fault; "
+            "otherwise compare the data of training and evaluation batches.",
             also=(Do.INSPECT_DATA,),
             step=gap.step,
         ),
@@ -275,16 +282,18 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
 @Symptom(
     slug="learning-not-transferring",
     family="generalisation",
-    title="What is learned does not show in any evaluation",
+    title="Learning does not carry over to any evaluation",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    enough=_FEW_EVALUATIONS,
+    preconditions=_FEW_EVALUATIONS,
     then=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that both losses are means over the same unit, with the same mask.",
         ),
-        Action(Do.CHECK_EVALUATION, "Prepare evaluation data by the same code as training data."),
+        Action(
+            Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."
+        ),
     ),
 )
 def learning_not_transferring(case: Case) -> Evidence | None:
@@ -293,17 +302,17 @@ def learning_not_transferring(case: Case) -> Evidence | None:
     if turn is not None:
         return _turned_at_start(turn) if _carries_nothing(case, turn) else None
     pair = with_evaluations(case)
-    if pair is None or knew_before(case) or held_out_is_constant(case) or find_gap(case):
+    if pair is None or may_be_pretrained(case) or evaluations_are_constant(case) or find_gap(case):
         return None
-    train, held = pair
+    train, heldout = pair
     early, *_, now = levels(train.values, TENTHS).tolist()
-    begun, best = beginning(train.values), float(held.values.min())
-    if now > RUN_AWAY * early or best <= _NOTHING * max(begun, float(held.values[0])):
+    begun, best = beginning(train.values), float(heldout.values.min())
+    if now > RUN_AWAY * early or best <= _NOTHING * max(begun, float(heldout.values[0])):
         return None
     return Evidence(
         because=f"The training loss went from {num(begun)} to {num(now)}; no evaluation loss was "
         f"below {num(best)}.",
-        step=int(held.steps[0]),
+        step=int(heldout.steps[0]),
         measured={"first_loss": begun, "loss": now, "best_eval_loss": best},
         first=_CARRIES_NOTHING,
     )
@@ -311,7 +320,7 @@ def learning_not_transferring(case: Case) -> Evidence | None:
 
 def _turned_at_start(turn: Turn) -> Evidence:
     return Evidence(
-        because=f"{turn.words} Nothing of what was learned carries over to the evaluation.",
+        because=f"{turn.words} Nothing the model learned carries over to the evaluation.",
         step=turn.step,
         measured=turn.measured,
         first=_CARRIES_NOTHING,
@@ -326,7 +335,7 @@ def _turned_at_start(turn: Turn) -> Evidence:
     title="Both losses end near chance",
     needs=("loss", "eval_loss", "manifest.vocab_size"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
-    enough=(few_trained, *_FEW_EVALUATIONS),
+    preconditions=(few_trained, *_FEW_EVALUATIONS),
     then=(
         Action(Do.CHANGE_MODEL, "Use a larger model."),
         Action(Do.REGULARISE_LESS, "Reduce weight decay, dropout and label smoothing."),
@@ -338,9 +347,10 @@ def underfitting(case: Case) -> Evidence | None:
     chance = chance_loss(case)
     if pair is None or chance is None:
         return None
-    last, held = float(levels(after.values, TENTHS)[-1]), median(pair[1].values[-MIN_CONSECUTIVE:])
+    last = float(levels(after.values, TENTHS)[-1])
+    heldout = median(pair[1].values[-MIN_CONSECUTIVE:])
     learned = last < chance * (1 - 5 * case.limits.learning.chance_band)
-    if not learned or last < case.limits.generalisation.underfit * chance or held < last:
+    if not learned or last < case.limits.generalisation.underfit * chance or heldout < last:
         return None
     end = int(after.steps[-1])
     rate, also = "raise the learning rate carefully", (Do.RAISE_LR,)
@@ -348,8 +358,8 @@ def underfitting(case: Case) -> Evidence | None:
         rate, also = "use a larger model", (Do.CHANGE_MODEL,)
     return Evidence(
         because=f"After {end} {case.unit}s the training loss is {num(last)} and the evaluation "
-        f"loss {num(held)}; guessing among {classes} classes costs {num(chance)}.",
-        measured={"loss": last, "eval_loss": held, "log_k": chance},
+        f"loss {num(heldout)}; random guessing among {classes} classes gives {num(chance)}.",
+        measured={"loss": last, "eval_loss": heldout, "log_k": chance},
         first=Action(
             Do.KEEP_GOING,
             f"Train longer than {end} {case.unit}s if the loss still falls; otherwise {rate}.",
@@ -374,17 +384,17 @@ def underfitting(case: Case) -> Evidence | None:
 )
 def eval_nonfinite(case: Case) -> Evidence | None:
     """Is an evaluation loss NaN or infinite while the training loss is finite?"""
-    held = case.history.series["eval_loss"]
-    bad = ~np.isfinite(held.values)
+    heldout = case.history.series["eval_loss"]
+    bad = ~np.isfinite(heldout.values)
     if not bad.any():
         return None
-    first, count = int(held.steps[bad][0]), int(bad.sum())
-    of = f" ({count} of {len(held)} evaluations)" if len(held) > 1 else ""
+    first, count = int(heldout.steps[bad][0]), int(bad.sum())
+    of = f" ({count} of {len(heldout)} evaluations)" if len(heldout) > 1 else ""
     return Evidence(
         because=f"The evaluation loss is not finite at {case.unit} {first}{of}; the training loss "
         "is.",
         step=first,
-        measured={"steps": count, "of": len(held)},
+        measured={"steps": count, "of": len(heldout)},
         first=Action(
             Do.CHECK_EVALUATION,
             f"Evaluate the checkpoint nearest to {case.describe(first)} batch by batch to find the "

@@ -35,7 +35,7 @@ from stabdiag.tree.scaler import skipped_throughout
 # weights or inputs out of scale; in healthy runs it is up to twenty times the threshold.
 _FAR_OFF = 50.0
 
-# Beside a loss that stays where it is, a norm has to grow by this many times as much.
+# If the loss does not change, a norm has to grow by this many times as much.
 _FLAT_FACTOR = 2.0
 
 # A run with less than this fraction of its loss left has converged: gradients may grow then.
@@ -44,10 +44,10 @@ _LITTLE_LEFT = 0.1
 # Thresholds that people clip gradient norms at.
 _USUAL_CLIPS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 
-# Groups are compared from four on.
+# At least four groups are needed for a comparison.
 _GROUPS = 4
 
-# What is measured inside a network, and tells how it fares where no loss does.
+# Quantities inside a network, which show its state if no loss was logged.
 _INSIDE = {
     "grad_norm": "gradients",
     "activation_norm": "activations",
@@ -59,13 +59,15 @@ _ANY_INSIDE = " or ".join(_INSIDE)
 
 def _inside(case: Case, *roles: str) -> list[tuple[str, Series]]:
     """Return the series of these roles, each with what it measures."""
-    return [(_INSIDE[one], series) for one in roles for series in case.history.group(one).values()]
+    return [
+        (_INSIDE[role], series) for role in roles for series in case.history.group(role).values()
+    ]
 
 
-def _norm_beside_a_loss(case: Case) -> str:
-    """Return that a loss was logged without a gradient norm: what else is inside tells no more."""
-    alone = bool(case.history.get("loss")) and not case.history.has("grad_norm")
-    return "takes the gradient norm, logged beside the loss: other sizes" if alone else ""
+def _lacks_gradient_norm(case: Case) -> str:
+    """Return the reason that a loss was logged without a gradient norm, or ""."""
+    is_loss_alone = bool(case.history.get("loss")) and not case.history.has("grad_norm")
+    return "needs the gradient norm; logged with the loss: other sizes" if is_loss_alone else ""
 
 
 @Symptom(
@@ -74,7 +76,7 @@ def _norm_beside_a_loss(case: Case) -> str:
     family="gradients",
     title="The gradient norm is NaN or infinite while the loss is finite",
     needs=(_ANY_INSIDE,),
-    enough=(_norm_beside_a_loss,),
+    preconditions=(_lacks_gradient_norm,),
     explained_by=("nan", "gradient-overflow", "loss-scale"),
     then=(
         Action(
@@ -88,18 +90,20 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     """Is a gradient norm NaN or infinite while the loss is finite, in fp32, or to the end?"""
     norm, loss, dtype = case.history.get("grad_norm"), case.loss, case.manifest.dtype
     if not case.history.get("loss"):
-        ended = filter(None, (_to_the_end(case, *one) for one in _inside(case, *_INSIDE)))
-        return min(ended, key=lambda one: one.step or 0, default=None)
+        broken = filter(
+            None, (_to_the_end(case, *quantity) for quantity in _inside(case, *_INSIDE))
+        )
+        return min(broken, key=lambda evidence: evidence.step or 0, default=None)
     if norm is None or dtype in ("fp16", "bf16"):
         return None
     skipped = skipped_throughout(case)
     if skipped is not None:
         return _nothing_updated(case, norm, skipped)
     bad = ~np.isfinite(norm.values)
-    # Few points may be means over epochs with overflows among them, unless the last ones are bad.
+    # A few points may be epoch means that include overflows, unless the last ones are bad.
     if dtype is None and len(norm) < MANY and not bad[-2:].all():
         return None
-    # Before the first update there is nothing to measure.
+    # Before the first update there is no gradient to measure.
     if len(bad) > 1:
         bad[0] &= bad[1]
     steps = norm.steps[bad]
@@ -107,10 +111,10 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     if not len(steps):
         return None
     first = int(steps[0])
-    where = f"the run is in {dtype}, with no loss scaler" if dtype else "the dtype is not known"
+    where = f"the run is in {dtype}, with no loss scaler" if dtype else "the dtype is unknown"
     return Evidence(
         because=f"The gradient norm is not finite at {plural(len(steps), case.unit)} of "
-        f"{len(norm)} at which the loss is finite; {where}.",
+        f"{len(norm)} where the loss is finite; {where}.",
         step=first,
         measured={"steps": len(steps), "of": len(norm)},
         first=Action(
@@ -124,11 +128,11 @@ def grad_nonfinite(case: Case) -> Evidence | None:
 
 def _nothing_updated(case: Case, norm: Series, records: int) -> Evidence:
     first, losses = int(norm.steps[0]), case.loss.values
-    stays = ""
+    change = ""
     if len(losses) > 1:
-        stays = f" The loss went from {num(float(losses[0]))} to {num(float(losses[-1]))}."
+        change = f" The loss went from {num(float(losses[0]))} to {num(float(losses[-1]))}."
     return Evidence(
-        because=f"{nothing_updated(records)}{stays}",
+        because=f"{nothing_updated(records)}{change}",
         step=first,
         measured={"steps": records, "of": records},
         title=NOTHING_UPDATED,
@@ -144,8 +148,8 @@ def _nothing_updated(case: Case, norm: Series, records: int) -> Evidence:
     )
 
 
-def _to_the_end(case: Case, what: str, norm: Series) -> Evidence | None:
-    """Report a size that is not finite any more, where no loss tells how the run is."""
+def _to_the_end(case: Case, noun: str, norm: Series) -> Evidence | None:
+    """Report a quantity that stays non-finite in a log without a loss."""
     good = np.flatnonzero(np.isfinite(norm.values))
     begin = int(good[-1]) + 1 if len(good) else 0
     if len(norm) - begin < MIN_CONSECUTIVE:
@@ -164,13 +168,13 @@ def _to_the_end(case: Case, what: str, norm: Series) -> Evidence | None:
             "after every layer, to find the first operation that is not finite",
             step=first,
         ),
-        title=f"The {what} are not finite to the end",
+        title=f"The {noun} are not finite to the end",
         severity=Severity.ERROR,
     )
 
 
-def _losses_to_tell(case: Case) -> str:
-    """Return that there are too few losses, where any were logged."""
+def _few_losses(case: Case) -> str:
+    """Return the reason that there are too few losses, if any were logged, or ""."""
     return at_least(MIN_SAMPLE, "loss")(case) if case.history.get("loss") else ""
 
 
@@ -180,7 +184,7 @@ def _losses_to_tell(case: Case) -> str:
     title="Exploding gradients",
     needs=("grad_norm",),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    enough=(at_least(MANY, "grad_norm", groups=True), _losses_to_tell),
+    preconditions=(at_least(MANY, "grad_norm", groups=True), _few_losses),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
@@ -190,15 +194,15 @@ def _losses_to_tell(case: Case) -> str:
 def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, and the loss worse?
 
-    Without a loss its growth alone counts. Beside a loss that stays where it is, twice that
-    growth is a note.
+    In a log without a loss, its growth alone counts. If the loss does not change, twice that growth
+    is a note.
     """
     loss, worse = case.history.get("loss"), _got_worse(case)
     norms = [case.history.logged("grad_norm")] if loss else case.history.group("grad_norm").values()
-    sizes = [one for each in norms if len(one := each.finite()) >= MANY]
-    if not sizes:
+    candidates = [finite for series in norms if len(finite := series.finite()) >= MANY]
+    if not candidates:
         return None
-    norm = max(sizes, key=lambda one: growth(one, from_lowest=True)[0])
+    norm = max(candidates, key=lambda series: growth(series, from_lowest=True)[0])
     ratio, lowest, last = growth(norm, from_lowest=True)
     began = growth_began(norm, lowest)
     is_flat = loss is not None and not worse
@@ -206,22 +210,22 @@ def grad_exploding(case: Case) -> Evidence | None:
         return None
     if ratio <= case.limits.gradients.explode_ratio or (is_flat and not _stays_up(case, began)):
         return None
-    sound = checkpoint_before(case, began, case.stride)
+    checkpoint = checkpoint_before(case, began, case.stride)
     rate = tenth_lr(case, began)
-    beside = ", and the loss got worse" if worse else ", while the loss stayed" if is_flat else ""
+    effect = ", and the loss got worse" if worse else ", while the loss stayed" if is_flat else ""
     return Evidence(
         because=f"{norm.column!r} rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
-        f"{case.unit} {began} on{beside}.",
+        f"{case.unit} {began} on{effect}.",
         step=began,
         measured={"lowest": lowest, "last": last, "ratio": ratio},
         severity=Severity.NOTE if is_flat else None,
-        first=sound.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change),
+        first=checkpoint.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change),
         then=(clip_at(case), *grad_exploding.then),
     )
 
 
 def _stays_up(case: Case, since: int) -> bool:
-    """Return True if most of the loss is left and has not fallen from a step on."""
+    """Return True if the loss is still high and has not fallen since a step."""
     values = case.loss.values
     if not len(values) or values.min() <= 0:
         return False
@@ -234,7 +238,7 @@ def _stays_up(case: Case, since: int) -> bool:
 
 
 def _got_worse(case: Case) -> bool:
-    """Tell whether the loss ends above its best level by more than its levels vary."""
+    """Return True if the loss ends above its best level by more than its levels vary."""
     if not len(case.loss):
         return False
     loss = levels(case.loss.values, TWENTIETHS)
@@ -249,26 +253,26 @@ def _got_worse(case: Case) -> bool:
     title="Vanishing gradients",
     needs=("grad_norm", "loss"),
     explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
-    enough=(at_least(MANY, "grad_norm"), at_least(MANY, "loss")),
+    preconditions=(at_least(MANY, "grad_norm"), at_least(MANY, "loss")),
     then=(
-        Action(Do.CHECK_MODEL, "Check the residual connections and normalisation layers."),
+        Action(Do.CHECK_MODEL, "Check the residual connections and normalization layers."),
         Action(Do.CHANGE_MODEL, "Replace ReLU with GELU or leaky ReLU: dead units pass nothing."),
-        Action(Do.CHECK_MODEL, "Check the initialisation, and that activations do not saturate."),
+        Action(Do.CHECK_MODEL, "Check the initialization, and that activations do not saturate."),
     ),
 )
 def grad_vanishing(case: Case) -> Evidence | None:
-    """Has the gradient gone to nothing while most of the loss is left?"""
+    """Has the gradient vanished while the loss is still high?"""
     norm, loss = case.history.finite("grad_norm"), case.loss.values
-    # How much of a loss is left is unknown if it may be negative.
+    # The remaining fraction of a loss is unknown if it may be negative.
     if loss.min() <= 0:
         return None
     reached, left = levels(norm.values, TWENTIETHS), levels(loss, TWENTIETHS)
     early, last = median(reached[: TWENTIETHS // 4]), float(reached[-1])
-    share = last / early if early > 0 else 1.0
-    if share >= case.limits.gradients.vanish_ratio or left[-1] < FALLEN * left[0]:
+    fraction = last / early if early > 0 else 1.0
+    if fraction >= case.limits.gradients.vanish_ratio or left[-1] < FALLEN * left[0]:
         return None
-    # Weights that go to nothing take the gradient with them: that is another symptom.
-    if weight_norm_shrinking.found(case):
+    # If the weights vanish, the gradient does too: that is another symptom.
+    if weight_norm_shrinking.evidence(case):
         return None
     large = np.flatnonzero(norm.values > 0.1 * early)
     began = int(norm.steps[min(int(large[-1]) + 1, len(norm) - 1)])
@@ -276,7 +280,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
         because=f"The gradient norm fell from {num(early)} to {num(last)}, but the loss only from "
         f"{num(float(left[0]))} to {num(float(left[-1]))}.",
         step=began,
-        measured={"early": early, "last": last, "share": share},
+        measured={"early": early, "last": last, "share": fraction},
         first=Action(
             Do.INSPECT_LAYERS,
             f"Log each layer's gradient norm from {case.unit} {began} on and find the first "
@@ -293,10 +297,10 @@ def grad_vanishing(case: Case) -> Evidence | None:
     family="gradients",
     title="Gradients are clipped at nearly every step",
     needs=("grad_norm or clip_count",),
-    enough=(at_least(MANY, "grad_norm", "clip_count"),),
+    preconditions=(at_least(MANY, "grad_norm", "clip_count"),),
     then=(
         Action(Do.LOWER_LR, "If the loss then spikes, lower the learning rate instead."),
-        Action(Do.DO_NOTHING, "Leave it if normalised gradients are what you want."),
+        Action(Do.DO_NOTHING, "Do nothing if you want normalized gradients."),
     ),
 )
 def grad_clip_saturated(case: Case) -> Evidence | None:
@@ -308,8 +312,9 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
     if threshold <= 0 or len(norm) < MANY:
         return None
     x = norm.values[len(norm) // 10 :]
-    share, usual, high = float(np.mean(x > threshold)), median(x), float(quantiles(x, [0.9])[0])
-    if share < limits.clip_rate or usual <= limits.clip_depth * threshold:
+    fraction, usual = float(np.mean(x > threshold)), median(x)
+    high = float(quantiles(x, [0.9])[0])
+    if fraction < limits.clip_rate or usual <= limits.clip_depth * threshold:
         return None
     far_off = usual > _FAR_OFF * threshold
     if far_off:
@@ -322,26 +327,27 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
     else:
         first = Action(
             Do.RAISE_CLIP,
-            f"Raise the clip threshold from {num(threshold)} to about {num(high)}: now it sets the "
-            "size of every step.",
+            f"Raise the clip threshold from {num(threshold)} to about {num(high)}: currently it "
+            "sets the size of every step.",
             setting="grad_clip",
             from_=threshold,
             to=high,
         )
     return Evidence(
-        because=f"The gradient norm is above the clip threshold {num(threshold)} at {share:.0%} of "
+        because=f"The gradient norm is above the clip threshold {num(threshold)} at "
+        f"{fraction:.0%} of "
         f"{len(x)} logged steps; its median is {num(usual / threshold)} x the threshold.",
         step=int(norm.steps[len(norm) // 10]),
-        measured={"share": share, "threshold": threshold, "median": usual},
+        measured={"share": fraction, "threshold": threshold, "median": usual},
         severity=Severity.WARNING if far_off else None,
         first=first,
     )
 
 
 def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
-    """Report a norm that was logged after clipping and nearly always is the threshold.
+    """Report a norm that was logged after clipping and nearly always equals the threshold.
 
-    Without a threshold in the manifest, the value at which the norm stops shows it.
+    If the manifest has no threshold, the highest norm is taken for it.
     """
     if len(norm) < MANY:
         return None
@@ -351,7 +357,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
     is_threshold = (
         abs(highest - threshold) <= RELATIVE_TOLERANCE * threshold
         if threshold
-        # A norm that never moves may be a placeholder, unless it is one that people clip at.
+        # A norm that never changes may be a placeholder, unless it is a usual clip threshold.
         else distinct(norm.values) > 1
         or any(np.isclose(highest, _USUAL_CLIPS, rtol=RELATIVE_TOLERANCE))
     )
@@ -359,25 +365,25 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
         return None
     return Evidence(
         because=f"The gradient norm is {num(highest)} at {fraction:.0%} of {len(x)} logged steps: "
-        "it was logged after clipping, and nearly every gradient is cut to that size.",
+        "it was logged after clipping, and nearly every gradient is clipped to that size.",
         title="The gradient norm is stuck at the clip threshold",
         step=int(norm.steps[len(norm) // 10]),
         measured={"share": fraction, "threshold": highest},
         first=Action(
             Do.LOG_MORE,
-            "Log the gradient norm before clipping (what clip_grad_norm_ returns): only that shows "
-            "how much is cut off.",
+            "Log the gradient norm before clipping (the return value of clip_grad_norm_): only "
+            "that shows how much is clipped.",
         ),
     )
 
 
 def _clipped_counts(case: Case) -> Evidence | None:
-    """Report that nearly all updates were clipped, by a logged count of them."""
+    """Report that nearly all updates were clipped, from a logged count of clipped updates."""
     counts = case.history.finite("clip_count")
     if len(counts) < MANY or "clip_count" not in case.history.series:
         return None
     values, gaps = counts.values, np.diff(counts.steps)
-    # A flag says it of the record's own step; a total only rises.
+    # A flag refers to the record's own step; a running total never falls.
     is_flag = values.max() <= 1
     is_total = not (is_flag or counts_per_record(counts.column)) and np.all(np.diff(values) >= 0)
     clipped = np.diff(values) if is_total else values[1:]
@@ -391,7 +397,7 @@ def _clipped_counts(case: Case) -> Evidence | None:
         step=int(counts.steps[0]),
         measured={"share": fraction},
         first=Action(
-            Do.RAISE_CLIP, "Raise the clip threshold: now it sets the size of every step."
+            Do.RAISE_CLIP, "Raise the clip threshold: currently it sets the size of every step."
         ),
     )
 
@@ -401,7 +407,7 @@ def _few_groups(case: Case) -> str:
     count = sum(len(series.finite()) >= LEAST for series in groups)
     if count >= _GROUPS:
         return ""
-    return f"takes {LEAST} points of {_GROUPS} groups each, logged of {count}"
+    return f"needs {LEAST} points for each of {_GROUPS} groups; logged for {count}"
 
 
 @Symptom(
@@ -409,35 +415,35 @@ def _few_groups(case: Case) -> str:
     family="gradients",
     title="One layer's gradient is far from the rest",
     needs=("grad_norm",),
-    enough=(_few_groups,),
+    preconditions=(_few_groups,),
     then=(
-        Action(Do.CHANGE_OPTIMIZER, "Give it a learning rate or clip threshold of its own."),
-        Action(Do.CHECK_MODEL, "Check normalisation and residual connections around it."),
+        Action(Do.CHANGE_OPTIMIZER, "Give it its own learning rate or clip threshold."),
+        Action(Do.CHECK_MODEL, "Check normalization and residual connections around it."),
     ),
 )
 def grad_layer_outlier(case: Case) -> Evidence | None:
-    """Is the gradient of one group far from that of all others?"""
+    """Is the gradient of one group far from the gradients of all others?"""
     usual = {
         name: median(x[-(len(x) // 4) :])
         for name, series in case.history.group("grad_norm").items()
         if name != "all" and len(x := series.finite().values) >= LEAST
     }
-    known = {name: value for name, value in usual.items() if value > 0}
-    logs = np.log(np.array(list(known.values())))
+    norms = {name: value for name, value in usual.items() if value > 0}
+    logs = np.log(np.array(list(norms.values())))
     middle = median(logs)
-    away = np.abs(logs - middle)
-    at = int(np.argmax(away))
+    distances = np.abs(logs - middle)
+    at = int(np.argmax(distances))
     least = np.log(case.limits.gradients.layer_ratio)
-    if away[at] <= max(least, CLEAR * robust_sigma(logs)):
+    if distances[at] <= max(least, CLEAR * robust_sigma(logs)):
         return None
-    name, ratio = list(known)[at], float(np.exp(logs[at] - middle))
-    compared, times = ("above", ratio) if ratio > 1 else ("below", 1 / ratio)
+    name, ratio = list(norms)[at], float(np.exp(logs[at] - middle))
+    direction, factor = ("above", ratio) if ratio > 1 else ("below", 1 / ratio)
     return Evidence(
-        because=f"The gradient norm of {name!r} is {num(known[name])}, {num(times)} x {compared} "
-        f"the median of all {len(known)} groups, {num(float(np.exp(middle)))}.",
-        measured={"group": name, "norm": known[name], "ratio": ratio, "groups": len(known)},
+        because=f"The gradient norm of {name!r} is {num(norms[name])}, {num(factor)} x {direction} "
+        f"the median of all {len(norms)} groups, {num(float(np.exp(middle)))}.",
+        measured={"group": name, "norm": norms[name], "ratio": ratio, "groups": len(norms)},
         first=Action(
             Do.CHECK_MODEL,
-            f"Check what feeds {name!r}: its initialisation, its scale, and its way to the loss.",
+            f"Check the initialization of {name!r}, its scale, and its path to the loss.",
         ),
     )

@@ -1,7 +1,7 @@
-"""What a held batch shows that no curve does: activations, the noise floor, wrong labels.
+"""Findings from a held-out batch: activations, the noise floor, wrong labels.
 
-The recorder measures a batch that is never trained on, in evaluation mode. These findings come
-after all others of their severity: they rest on a statistic.
+The recorder evaluates a batch that is never trained on, in evaluation mode. These findings come
+after all others of their severity, because they rely on a statistic.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from stabdiag.model.text import and_more, num
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
-_HELD: Final = "recorder/held_loss"
+_HELDOUT: Final = "recorder/held_loss"
 _GAIN: Final = "recorder/average_gain"
 _ERROR: Final = "recorder/average_gain_error"
 _EXCESS: Final = "recorder/training_excess"
 
-# The last readings decide: their median does not follow a single one.
+# The median of the last measurements is used, so that a single one does not decide.
 _LAST: Final = 3
 
 # A gain counts beyond this many of its standard errors.
@@ -31,19 +31,19 @@ _STANDARD_ERRORS: Final = 3.0
 # A rate that ends above this fraction of its peak has not decayed.
 _HIGH_RATE: Final = 0.5
 
-# Each reading of the excess has a standard deviation of about 1. Most of them are above this if
-# the sum of all is far beyond chance.
+# Each measurement of the excess has a standard deviation of about 1. Most of them must be above
+# this, in addition to a significant sum.
 _USUAL_EXCESS: Final = 1.5
 
-# Fewer readings than this do not add up to a finding.
-_MIN_READINGS: Final = 4
+# Fewer measurements are not enough for a finding.
+_MIN_MEASUREMENTS: Final = 4
 
 
 @Symptom(
     slug="saturated-from-start",
     family="weights",
     title="Activations are saturated from the first step on",
-    needs=("saturated_fraction", _HELD),
+    needs=("saturated_fraction", _HELDOUT),
     then=(Action(Do.CHANGE_MODEL, "Normalize the inputs, and before the saturated layer."),),
 )
 def saturated_from_start(case: Case) -> Evidence | None:
@@ -64,22 +64,22 @@ def saturated_from_start(case: Case) -> Evidence | None:
     slug="dead-from-start",
     family="weights",
     title="Units are dead from the first step on",
-    needs=("dead_fraction", _HELD),
+    needs=("dead_fraction", _HELDOUT),
     then=(Action(Do.CHANGE_MODEL, "Or replace ReLU with GELU or leaky ReLU."),),
 )
 def dead_from_start(case: Case) -> Evidence | None:
-    """Are most units of a layer zero for every held example when training begins?"""
+    """Are most units of a layer zero for every held-out example when training begins?"""
     return _from_start(
         case,
         "dead_fraction",
         case.limits.weights.max_dead_fraction,
-        "units of {} zero for every example of the held batch",
-        Action(Do.CHECK_MODEL, "Check the initial bias and weights of the layer before {}."),
+        "units of {} zero for every example of the held-out batch",
+        Action(Do.CHECK_MODEL, "Check the initial bias and weights of the layer that precedes {}."),
     )
 
 
-def _from_start(case: Case, role: str, limit: float, what: str, first: Action) -> Evidence | None:
-    """Report the layer with the highest fraction at its first reading, if it is still as high."""
+def _from_start(case: Case, role: str, limit: float, noun: str, first: Action) -> Evidence | None:
+    """Report the layer with the highest fraction at first, if it is still above the limit."""
     groups = {name: series.finite() for name, series in case.history.group(role).items()}
     high = {
         name: float(series.values[0])
@@ -92,7 +92,7 @@ def _from_start(case: Case, role: str, limit: float, what: str, first: Action) -
     step = int(groups[name].steps[0])
     shown = repr(name)
     return Evidence(
-        because=f"At step {step}, {high[name]:.0%} of the {what.format(shown)} "
+        because=f"At step {step}, {high[name]:.0%} of the {noun.format(shown)} "
         f"({and_more([repr(layer) for layer in sorted(high)], 3)} above {limit:.0%}).",
         step=step,
         measured={"layer": name, "fraction": high[name], "layers_off": len(high)},
@@ -103,12 +103,12 @@ def _from_start(case: Case, role: str, limit: float, what: str, first: Action) -
 @Symptom(
     slug="ends-at-noise-floor",
     family="schedule",
-    title="The learning rate keeps the loss above what the weights can reach",
+    title="The learning rate keeps the loss higher than necessary",
     needs=(_GAIN, _ERROR, "lr"),
-    enough=(at_least(_LAST, _GAIN),),
+    preconditions=(at_least(_LAST, _GAIN),),
     explained_by=("nan", "divergence", "spike"),
     then=(
-        Action(Do.LOWER_LR, "Or lower the peak rate, and compare the loss of the held batch."),
+        Action(Do.LOWER_LR, "Or lower the peak rate, and compare the loss of the held-out batch."),
         Action(Do.RERUN, "Until then, evaluate an average of the last weights."),
     ),
 )
@@ -123,7 +123,8 @@ def ends_at_noise_floor(case: Case) -> Evidence | None:
     if last <= _HIGH_RATE * peak:
         return None
     return Evidence(
-        because=f"On the held batch, the average of the last weights has a loss {median:.0%} lower "
+        because=f"On the held-out batch, the average of the last weights has a loss {median:.0%} "
+        f"lower "
         f"than the weights themselves (standard error {noise:.1%}), while the learning rate is "
         f"{num(last)}, and was {num(peak)} at its peak.",
         step=int(gain.steps[-1]),
@@ -138,14 +139,16 @@ def ends_at_noise_floor(case: Case) -> Evidence | None:
 @Symptom(
     slug="training-labels-wrong",
     family="data",
-    title="Training examples are harder than held ones",
+    title="Training examples are harder than held-out ones",
     needs=(_EXCESS,),
-    enough=(at_least(_MIN_READINGS, _EXCESS),),
+    preconditions=(at_least(_MIN_MEASUREMENTS, _EXCESS),),
     explained_by=("nan", "divergence"),
-    then=(Action(Do.INSPECT_DATA, "Compare the sources of the training and the held examples."),),
+    then=(
+        Action(Do.INSPECT_DATA, "Compare the sources of the training and the held-out examples."),
+    ),
 )
 def training_labels_wrong(case: Case) -> Evidence | None:
-    """Is the loss of trained batches above that of the held batch, in the same mode?"""
+    """Do trained batches have a higher loss than the held-out batch, in the same mode?"""
     excess = case.history.finite(_EXCESS)
     values = excess.values[1:]
     score = float(values.sum() / math.sqrt(len(values)))
@@ -153,7 +156,7 @@ def training_labels_wrong(case: Case) -> Evidence | None:
         return None
     return Evidence(
         because="In evaluation mode, batches that the model has just trained on have a higher loss "
-        f"than the held batch, by {num(score)} standard errors ({len(values)} readings).",
+        f"than the held-out batch, by {num(score)} standard errors ({len(values)} measurements).",
         step=int(excess.steps[0]),
         measured={"standard_errors": score, "readings": len(values)},
         first=Action(

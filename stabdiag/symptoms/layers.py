@@ -1,4 +1,4 @@
-"""Layers that learn nothing: gradients that vanish by depth, and groups that stand still."""
+"""Layers that learn nothing: gradients that vanish with depth, and groups that do not change."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom
 from stabdiag.tree.case import Case
 
-# Fewer numbered layers show no course from one to the next.
+# Fewer numbered layers do not show a trend over depth.
 _MIN_LAYERS: Final = 4
 
-# The gradient of the first layer is this fraction of the last one's where it has vanished. In
-# healthy networks layers differ by about ten.
+# The gradient has vanished if it is this fraction of the last layer's in the first layer. In
+# healthy networks layers differ by a factor of about ten.
 _VANISHED: Final = 1e-3
 
-# It falls from layer to layer, apart from at most this fraction of them.
+# The gradient falls from layer to layer, with at most this fraction of exceptions.
 _EXCEPTIONS: Final = 0.25
 
 
 def _depths(case: Case) -> list[tuple[int, str, float]]:
     """Return the numbered layers by depth: number, name, and the usual gradient norm at the end.
 
-    Of several groups of a layer the middle one counts.
+    If a layer has several groups, the middle one is used.
     """
     layers: dict[int, list[tuple[float, str]]] = {}
     for name, series in case.history.group("grad_norm").items():
@@ -46,7 +46,7 @@ def _few_layers(case: Case) -> str:
     count = len(_depths(case))
     if count >= _MIN_LAYERS:
         return ""
-    return f"takes {LEAST} points of {_MIN_LAYERS} numbered layers each, logged of {count}"
+    return f"needs {LEAST} points for each of {_MIN_LAYERS} numbered layers; logged for {count}"
 
 
 @Symptom(
@@ -56,7 +56,7 @@ def _few_layers(case: Case) -> str:
     title="Gradients vanish on the way down",
     needs=("grad_norm",),
     explained_by=("nan",),
-    enough=(_few_layers,),
+    preconditions=(_few_layers,),
     then=(
         Action(Do.CHANGE_MODEL, "Replace saturating activations with GELU or leaky ReLU."),
         Action(Do.CHECK_MODEL, "Scale the initialization to the width (He, Glorot)."),
@@ -86,7 +86,7 @@ def grad_vanishing_by_depth(case: Case) -> Evidence | None:
 
 
 def _groups_of_zeros(case: Case, role: str) -> list[str]:
-    """Return the groups of a role that were logged as 0 throughout."""
+    """Return the groups of a role that are 0 in every record."""
     return [
         event.role.partition("/")[2]
         for event in case.history.events
@@ -97,18 +97,18 @@ def _groups_of_zeros(case: Case, role: str) -> list[str]:
     ]
 
 
-# What stands still in a group that is not trained: its gradient and updates at 0, its weights.
-_STILL: Final = ("grad_norm", "update_ratio", "weight_norm")
+# In a group that is not trained, gradients and updates are 0 and the weight norm is constant.
+_UNCHANGED: Final = ("grad_norm", "update_ratio", "weight_norm")
 
 
 def _few_groups(case: Case) -> str:
     counts = [
         sum(len(series.finite()) >= LEAST for series in case.history.group(role).values())
-        for role in _STILL
+        for role in _UNCHANGED
     ]
     if max(counts) >= 2:
         return ""
-    return f"takes {LEAST} points of 2 groups each, logged of {max(counts)}"
+    return f"needs {LEAST} points for each of 2 groups; logged for {max(counts)}"
 
 
 @Symptom(
@@ -119,41 +119,41 @@ def _few_groups(case: Case) -> str:
     title="Some weights are not trained",
     needs=("grad_norm or update_ratio or weight_norm",),
     explained_by=("nan", "loss-constant", "grad-nonfinite"),
-    enough=(_few_groups,),
+    preconditions=(_few_groups,),
     then=(
-        Action(Do.CHECK_MODEL, "Look for a detach() or no_grad() on the way to them."),
-        Action(Do.DO_NOTHING, "Leave it if they are meant to be frozen."),
+        Action(Do.CHECK_MODEL, "Look for a detach() or no_grad() between them and the loss."),
+        Action(Do.DO_NOTHING, "Do nothing if they are frozen on purpose."),
     ),
 )
 def group_frozen(case: Case) -> Evidence | None:
-    """Do the gradients of a group stay 0, or its weights unchanged, while others move?"""
-    for role in _STILL:
+    """Do the gradients of a group stay 0, or its weights unchanged, while others change?"""
+    for role in _UNCHANGED:
         groups = {
             name: series.finite()
             for name, series in case.history.group(role).items()
             if name != "all" and len(series.finite()) >= LEAST
         }
         is_norm = role == "weight_norm"
-        still = sorted(
+        frozen = sorted(
             name
             for name, series in groups.items()
             if (np.ptp(series.values) == 0 if is_norm else not series.values.any())
         )
-        # A series of zeros is taken for a placeholder, and is not among the groups.
+        # A series of zeros is taken for a placeholder, so it is not among the groups.
         zeros = sorted(_groups_of_zeros(case, role))
-        still, count = [*still, *zeros], len(groups) + len(zeros)
-        if not still or len(still) == count:
+        frozen, count = [*frozen, *zeros], len(groups) + len(zeros)
+        if not frozen or len(frozen) == count:
             continue
-        what = {"grad_norm": "gradient norm", "update_ratio": "update"}.get(role, "weight norm")
-        how = "does not change at all" if is_norm else "is 0 at every record"
+        noun = {"grad_norm": "gradient norm", "update_ratio": "update"}.get(role, "weight norm")
+        verb = "does not change at all" if is_norm else "is 0 at every record"
         return Evidence(
-            because=f"The {what} of {and_more([repr(name) for name in still], 3)} {how} "
-            f"({plural(len(still), 'group')} of {count}).",
+            because=f"The {noun} of {and_more([repr(name) for name in frozen], 3)} {verb} "
+            f"({plural(len(frozen), 'group')} of {count}).",
             step=case.history.first_step,
-            measured={"group": still[0], "groups_off": len(still), "groups": count},
+            measured={"group": frozen[0], "groups_off": len(frozen), "groups": count},
             first=Action(
                 Do.CHECK_MODEL,
-                f"Check that {still[0]!r} has requires_grad and is in the optimizer.",
+                f"Check that {frozen[0]!r} has requires_grad and is in the optimizer.",
             ),
         )
     return None

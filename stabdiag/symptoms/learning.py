@@ -26,7 +26,7 @@ from stabdiag.symptoms.losses import (
 )
 from stabdiag.symptoms.rates import lower_rate
 from stabdiag.symptoms.stuck import (
-    held_out_is_constant,
+    evaluations_are_constant,
     loss_constant,
     rose_far,
     unchanged_norm,
@@ -37,23 +37,23 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import starts_pretrained
 from stabdiag.tree.progress import find_progress
 
-# If the first k losses are all as low as a share p of the others, chance does that with p ** k.
+# The probability that the first k losses are all among the lowest fraction p by chance is p ** k.
 _FIRST = (2, 3, 5, 10)
 _BY_CHANCE = 0.001
 
-# With so many losses in each tenth, the levels of tenths tell whether any of them fell.
-_TOLD = CONTEXT_POINTS * TENTHS
+# With this many losses, the levels of tenths show whether the loss fell.
+_MIN_LOSSES = CONTEXT_POINTS * TENTHS
 
 
 def _few_losses(case: Case) -> str:
-    """Return why a loss that never fell cannot be recognised here, or ""."""
+    """Return the reason why a loss that never fell cannot be recognized here, or ""."""
     after, count = len(after_warmup(case)), len(case.loss)
-    if count < _TOLD:
-        return too_few(_TOLD, f"{count} of loss")
+    if count < _MIN_LOSSES:
+        return too_few(_MIN_LOSSES, f"{count} of loss")
     span = int(np.ptp(case.loss.steps)) + case.stride
     if not case.history.counts_epochs and span < case.limits.learning.min_steps_ended:
-        return f"takes {case.limits.learning.min_steps_ended} {case.unit}s, logged: {span:.0f}"
-    return "" if 2 * after >= count else f"takes half of the losses after the warm-up, not {after}"
+        return f"needs {case.limits.learning.min_steps_ended} {case.unit}s, logged: {span:.0f}"
+    return "" if 2 * after >= count else f"needs half of the losses after the warm-up, not {after}"
 
 
 @Symptom(
@@ -62,23 +62,23 @@ def _few_losses(case: Case) -> str:
     title="The loss does not fall",
     needs=("loss",),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
-    enough=(not_comparable,),
-    rules_out=(_few_losses,),
+    preconditions=(not_comparable,),
+    inconclusive_if=(_few_losses,),
     then=(
         RANGE_TEST,
         Action(Do.CHECK_LABELS, "Check for shuffled labels, shifted targets and a wrong mask."),
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
-        Action(Do.CHECK_MODEL, "Check the initialisation and normalisation; regularise less."),
+        Action(Do.CHECK_MODEL, "Check the initialization and normalization; regularize less."),
     ),
 )
 def not_learning(case: Case) -> Evidence | None:
     """Has the loss not fallen at all, at a level other than chance?"""
-    if plateau_at_chance.found(case) or loss_constant.found(case):
+    if plateau_at_chance.evidence(case) or loss_constant.evidence(case):
         return None
     x, steps = case.loss.values, case.loss.steps
     least = case.limits.learning.min_fall
-    better = best_evaluation(case) < float(x[0]) * (1 - 2 * least)
-    if (better or _something_improved(case)) and not held_out_is_constant(case):
+    is_better = best_evaluation(case) < float(x[0]) * (1 - 2 * least)
+    if (is_better or _something_improved(case)) and not evaluations_are_constant(case):
         return None
     begin, tenths = num(float(x[0])), levels(x, TENTHS)
     measured = {"first_loss": float(x[0]), "last_loss": float(tenths[-1])}
@@ -86,11 +86,11 @@ def not_learning(case: Case) -> Evidence | None:
         f"The loss began at {begin} and is {num(float(tenths[-1]))} after {int(steps[-1])} "
         f"{case.unit}s; no tenth of the run has a median below {num(float(tenths.min()))}"
     )
-    still = _stands_still(case)
-    if not still and _rose_at_once(case):
+    is_static = _is_static(case)
+    if not is_static and _rose_immediately(case):
         return Evidence(
             because=f"{because}: it rose in the first steps, "
-            "which made the model worse than untrained.",
+            "which made the model worse than an untrained one.",
             step=int(steps[0]),
             measured=measured,
             first=lower_rate(case),
@@ -103,10 +103,10 @@ def not_learning(case: Case) -> Evidence | None:
                 RANGE_TEST,
             ),
         )
-    # A pretrained model may start at the level where it stays.
-    if not still and starts_pretrained(case):
+    # The loss of a pretrained model may stay at its initial level.
+    if not is_static and starts_pretrained(case):
         return None
-    if not still and not _never_fell(case) and not _held_out_never_fell(case):
+    if not is_static and not _never_fell(case) and not _evaluations_never_fell(case):
         return None
     return without_learning(
         case,
@@ -119,14 +119,14 @@ def not_learning(case: Case) -> Evidence | None:
 
 
 def _something_improved(case: Case) -> bool:
-    """Return True if evaluations or scores end better than they began, beyond their noise."""
+    """Return True if evaluations or scores end better than they began by more than their noise."""
     return any(change.better for change in find_progress(case).changes if change.role != "loss")
 
 
-def _stands_still(case: Case) -> bool:
-    """Tell whether the log shows that no step changes the weights, and the loss does not fall.
+def _is_static(case: Case) -> bool:
+    """Return True if the log shows that no step changes the weights, and the loss does not fall.
 
-    A logged rate of 0 may have been rounded: a loss that falls proves it.
+    A logged rate of 0 may have been rounded, so a loss that falls is not static.
     """
     x = case.loss.values
     if len(x) <= FEW or rose_far(case):
@@ -134,7 +134,7 @@ def _stands_still(case: Case) -> bool:
     if (
         not rate_is_zero(case, int(case.loss.steps[0]))
         and unchanged_norm(case) is None
-        and not held_out_is_constant(case)
+        and not evaluations_are_constant(case)
         and not case.history.without_gradient
     ):
         return False
@@ -144,8 +144,8 @@ def _stands_still(case: Case) -> bool:
     return float(early.mean() - late.mean()) <= max(least, BEYOND_CHANCE * error)
 
 
-def _rose_at_once(case: Case) -> bool:
-    """Tell whether the first losses are lower than nearly all that follow, not by chance."""
+def _rose_immediately(case: Case) -> bool:
+    """Return True if the first losses are lower than nearly all that follow, not by chance."""
     x = case.loss.values
     return not few_trained(case) and any(
         float((x[k:] <= x[:k].max()).mean()) ** k < _BY_CHANCE for k in _FIRST if len(x) > 2 * k
@@ -153,7 +153,7 @@ def _rose_at_once(case: Case) -> bool:
 
 
 def _never_fell(case: Case) -> bool:
-    """Tell whether no tenth of the log lies below the first tenth or the first three losses."""
+    """Return True if no tenth of the log is below the first tenth or the first three losses."""
     if _few_losses(case):
         return False
     x, least = case.loss.values, case.limits.learning.min_fall
@@ -164,13 +164,13 @@ def _never_fell(case: Case) -> bool:
     return bool(began - float(tenths.min()) <= min(noise, 2 * least * first))
 
 
-def _held_out_never_fell(case: Case) -> bool:
-    """Tell whether a run ended with evaluations no better than the first, and the same losses."""
-    held, x, learning = case.history.finite("eval_loss"), case.loss.values, case.limits.learning
+def _evaluations_never_fell(case: Case) -> bool:
+    """Return True if a run ended and neither evaluations nor losses improved."""
+    heldout, x, learning = case.history.finite("eval_loss"), case.loss.values, case.limits.learning
     least = case.limits.generalisation.min_evaluations
-    if len(held) < least or few_trained(case) or not has_ended(case):
+    if len(heldout) < least or few_trained(case) or not has_ended(case):
         return False
-    begun, tenths = float(held.values[0]), levels(x, TENTHS)
-    gained = begun - float(held.values.min())
-    same = float(tenths[-1]) >= (1 - HARDLY) * float(tenths[0])
-    return same and gained <= learning.min_fall * begun
+    begun, tenths = float(heldout.values[0]), levels(x, TENTHS)
+    gained = begun - float(heldout.values.min())
+    is_flat = float(tenths[-1]) >= (1 - HARDLY) * float(tenths[0])
+    return is_flat and gained <= learning.min_fall * begun

@@ -1,4 +1,4 @@
-"""What symptoms ask of a loss before they judge it."""
+"""Requirements on the loss that several symptoms share."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from stabdiag.symptoms.symptom import COMPLETE, too_few
 from stabdiag.tree.case import Case
 
 RANGE_TEST = Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces.")
-ONE_BATCH = Action(Do.TRY_SMALL, "Train on one batch alone: the loss has to go to zero.")
+ONE_BATCH = Action(Do.TRY_SMALL, "Train on a single batch: the loss has to go to zero.")
 
-# In a game or under a reward, the level of a loss says nothing about progress.
+# In adversarial training or reinforcement learning, the level of a loss does not show progress.
 _GAMES = frozenset(
     {
         *("d", "dis", "disc", "discriminator", "g", "gen", "generator", "adv", "adversarial"),
@@ -28,66 +28,66 @@ _GAMES = frozenset(
     }
 )
 
-# Two is no usual number of classes: the losses of preferences and discriminators rest at log 2.
+# Two classes are left out: preference and discriminator losses settle at log 2.
 USUAL_CLASSES = (10, 100, 1000)
 
-# The numbers of stretches that a run is cut into.
+# Runs are divided into this many equal parts.
 TENTHS = 10
 TWENTIETHS = 2 * TENTHS
 
-# A loss that keeps this share of its first level has not fallen. One that falls by less than a
-# twentieth has hardly begun to learn: a net reaches that by memorising its batches.
+# A loss that stays above this fraction of its first level has not fallen. A change below a
+# twentieth is negligible: a network reaches that by memorizing its batches.
 FALLEN = 0.8
 HARDLY = 0.05
 
-# A change by three deviations is chance once in 700 runs.
+# A change by three standard deviations happens by chance once in 700 runs.
 BEYOND_CHANCE = 3.0
 
 # A learning rate this far below its peak has decayed.
 DECAYED = 0.1
 
-# The distances of a rhythm usually differ by less than a tenth.
+# The intervals of a periodic event differ by less than a tenth.
 _REGULAR = 0.1
 
 
 def is_distance(case: Case, *, to_zero: bool = False) -> bool:
-    """Tell whether the loss measures how far training still has to go.
+    """Return True if the loss measures how far training still has to go.
 
-    It does if it is a training loss, always positive, and not that of a game. With ``to_zero`` it
-    may reach 0: many logs have four decimals.
+    It has to be a training loss that is always positive and not adversarial or from reinforcement
+    learning. With ``to_zero`` it may reach 0: many logs have four decimals.
     """
     loss, history = case.loss, case.history
     words = set(re.split(r"[^a-z]+", loss.column.lower()))
-    game = case.loss_kind is not None or "reward" in history.series or words & _GAMES
-    if is_evaluation(loss.column) or game or not len(loss):
+    is_game = case.loss_kind is not None or "reward" in history.series or words & _GAMES
+    if is_evaluation(loss.column) or is_game or not len(loss):
         return False
     lowest = float(loss.values.min())
     return lowest > 0 or (to_zero and lowest == 0)
 
 
 def from_the_start(case: Case) -> bool:
-    """Tell whether the log holds the beginning of the run, not only what follows a resume."""
+    """Return True if the log contains the beginning of the run and not only a resume."""
     return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(10.0, 2 * case.stride)
 
 
 def no_distance(case: Case) -> str:
-    """Return that the loss does not tell how far training still has to go, or ""."""
-    return "" if is_distance(case) else "takes a loss that tells how far a run is from its end"
+    """Return the reason that the loss does not measure progress, or ""."""
+    return "" if is_distance(case) else "needs a loss that measures progress"
 
 
 def no_course(case: Case) -> str:
-    """Return why the loss does not tell how far training has come, or ""."""
-    return no_distance(case) or ("" if from_the_start(case) else "takes the beginning of the run")
+    """Return the reason why the loss does not show the progress since the start, or ""."""
+    return no_distance(case) or ("" if from_the_start(case) else "needs the beginning of the run")
 
 
 def not_comparable(case: Case) -> str:
-    """Return why the end of the loss cannot be held against its beginning, or "".
+    """Return the reason why the end of the loss cannot be compared with its beginning, or "".
 
-    It cannot where it came to be measured on something else, or weighs its parts otherwise.
+    The reason is a change in what the loss measures, or in the weights of its terms.
     """
     weight = case.history.finite("loss_weight").values
     if case.objective_changes or case.ramp is not None or (len(weight) and np.ptp(weight)):
-        return "takes a loss that is measured alike throughout"
+        return "needs a loss with the same definition throughout"
     return no_course(case)
 
 
@@ -103,14 +103,14 @@ def after_warmup(case: Case) -> Series:
 
 
 def rate_is_zero(case: Case, since: int) -> bool:
-    """Tell whether the learning rate was logged from a step on and is 0 to the end."""
+    """Return True if the learning rate is logged and is 0 from a step to the end."""
     rates = case.history.finite("lr")
     late = rates.values[np.searchsorted(rates.steps, since) :]
     return len(late) > 0 and not late.any()
 
 
 def has_ended(case: Case) -> bool:
-    """Tell whether the run came to its end, by its schedule or by the manifest's length."""
+    """Return True if the run is complete, by its schedule or by the manifest's length."""
     rates, total = case.history.finite("lr").values, case.manifest.total_steps
     if len(rates) and rates.max() > 0 and rates[-1] <= DECAYED * rates.max():
         return True
@@ -128,28 +128,28 @@ def few_trained(case: Case, *, needs_start: bool = True) -> str:
     after = after_warmup(case)
     if len(after) < limits.min_points:
         return too_few(limits.min_points, f"{len(after)} losses after the warm-up")
-    # A run whose learning rate is 0 learns nothing, however long it goes on.
+    # A run whose learning rate is 0 learns nothing, however long it is.
     if rate_is_zero(case, int(case.loss.steps[0])):
         return ""
-    wanted = limits.min_points if case.history.counts_epochs else limits.min_steps
+    needed = limits.min_points if case.history.counts_epochs else limits.min_steps
     if has_ended(case) and not case.history.counts_epochs:
-        wanted = min(wanted, limits.min_steps_ended)
+        needed = min(needed, limits.min_steps_ended)
     span = int(after.steps[-1]) - int(after.steps[0])
     # The first step counts as well.
-    if span + case.stride >= wanted:
+    if span + case.stride >= needed:
         return ""
-    return f"takes {wanted} {case.unit}s after the warm-up, logged: {span}"
+    return f"needs {needed} {case.unit}s after the warm-up, logged: {span}"
 
 
 def rhythm(steps: Ints) -> float | None:
-    """Return the usual distance between steps, or None if the distances are not alike.
+    """Return the usual interval between steps, or None if the intervals differ.
 
-    At least half of the steps that the distance asks for from the first to the last are there.
+    At least half of the steps that this interval implies must be present.
     """
     gaps = np.diff(steps).astype(np.float64)
     usual = median(gaps)
-    alike = median(np.abs(gaps - usual)) <= _REGULAR * usual
-    return usual if alike and 2 * len(gaps) * usual >= gaps.sum() else None
+    is_regular = median(np.abs(gaps - usual)) <= _REGULAR * usual
+    return usual if is_regular and 2 * len(gaps) * usual >= gaps.sum() else None
 
 
 def best_evaluation(case: Case) -> float:
@@ -158,11 +158,11 @@ def best_evaluation(case: Case) -> float:
 
 
 def small_test(level: float) -> Action:
-    """Return a test whose result tells the model and the rate from the labels and the data."""
+    """Return a test that separates faults of model and rate from faults of labels and data."""
     return Action(
         Do.TRY_SMALL,
-        f"Train on 32 examples alone. If their loss stays near {num(level)}, check the gradients "
-        "and the learning rate. If it falls to nearly zero, the model learns: print 20 examples "
-        "with their labels.",
+        f"Train on only 32 examples. If their loss stays near {num(level)}, check the gradients "
+        "and the learning rate. If it falls to nearly zero, the model can learn: print 20 "
+        "examples with their labels.",
         also=(Do.CHECK_MODEL, Do.CHECK_LABELS),
     )

@@ -1,4 +1,4 @@
-"""Sizes that no healthy run has: losses, activations and attention logits, and norms that jump."""
+"""Values that no healthy run has: losses, activations, attention logits, and norms that jump."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ from stabdiag.tree.changes import changes_near
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max
 
-# A loss this many times the usual one needs no statistics: no noise spans ten orders of magnitude.
+# A loss this many times the usual one needs no statistical test: noise never spans ten orders of
+# magnitude.
 _ORDERS: Final = 1e10
 
 # A softmax over logits this large gives all weight to one token in bf16, and one that grew by this
@@ -35,11 +36,11 @@ _LOGIT_GROWTH: Final = 10.0
 # An activation that multiplies by this over the last quarter of a run is still exploding.
 _QUARTER: Final = 2.0
 
-# The level of a gradient norm changes by this factor in one step where something broke. Healthy
-# ones change by less between one record and the next.
+# If something broke, the level of a gradient norm changes by this factor in one step. In healthy
+# runs it changes by less from one record to the next.
 _GRADIENT_JUMP: Final = 10.0
 
-# Of the changes of a norm from record to record so many are looked at more closely.
+# The number of largest record-to-record changes of a norm that are examined.
 _CANDIDATES: Final = 3
 
 
@@ -48,17 +49,20 @@ _CANDIDATES: Final = 3
     severity=Severity.ERROR,
     confidence=Confidence.HIGH,
     family="learning",
-    title="The loss is absurdly large",
+    title="The loss is impossibly large",
     needs=("loss",),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved", "loss-constant"),
-    enough=(at_least(1, "loss"),),
+    preconditions=(at_least(1, "loss"),),
     then=(
         Action(Do.SAFE_OPERATIONS, "Look for a division by nearly 0, an exp or a power in it."),
-        Action(Do.CLIP_GRADIENTS, "Clip the gradient norm, or skip updates with such a loss."),
+        Action(
+            Do.CLIP_GRADIENTS,
+            "Clip the gradient norm, or skip updates when the loss is this large.",
+        ),
     ),
 )
 def loss_absurd(case: Case) -> Evidence | None:
-    """Is a finite loss larger than its square fits into fp32, or ten orders above the others?"""
+    """Does the square of a finite loss overflow fp32, or is it ten orders above the others?"""
     sizes = np.abs(case.loss.values)
     usual = median(sizes)
     bar = (
@@ -71,15 +75,15 @@ def loss_absurd(case: Case) -> Evidence | None:
         return None
     first, worst = int(high[0]), int(np.argmax(sizes))
     step = case.at(first)
-    reach = f"{times(float(sizes[worst]) / usual)} the usual {num(usual)}"
-    # Larger numbers are read as this one.
+    comparison = f"{times(float(sizes[worst]) / usual)} the usual {num(usual)}"
+    # Larger numbers are read as this value.
     bound = "at least " if sizes[worst] >= LARGEST_READ else ""
     if len(high) == len(sizes) or usual <= 0:
-        reach = "a number whose square is infinite in fp32"
+        comparison = "a number whose square is infinite in fp32"
     return Evidence(
-        because=f"{plural(len(high), 'loss is', 'losses are')} finite but absurd, of "
+        because=f"{plural(len(high), 'loss is', 'losses are')} finite but impossibly large, of "
         f"{len(sizes)}: the largest, {bound}{num(float(case.loss.values[worst]))} at {case.unit} "
-        f"{case.at(worst)}, is {reach}.",
+        f"{case.at(worst)}, is {comparison}.",
         step=step,
         measured={
             "losses": len(high),
@@ -89,7 +93,7 @@ def loss_absurd(case: Case) -> Evidence | None:
         },
         first=Action(
             Do.INSPECT_DATA,
-            f"Recompute the loss of {batches_at(case, step)} in fp32, term by term, and look at "
+            f"Recompute the loss of {batches_at(case, step)} in fp32, term by term, and inspect "
             "its inputs and labels.",
             also=(Do.CHECK_LOSS_FUNCTION,),
             step=step,
@@ -98,33 +102,33 @@ def loss_absurd(case: Case) -> Evidence | None:
 
 
 def growth(size: Series, least: float = 0.0, *, from_lowest: bool) -> tuple[float, float, float]:
-    """Return how many times its level a size ends at, the level, and where it ends.
+    """Return the ratio of the last value to the level, the level, and the last value.
 
-    The level is the lowest one that the size had, or its median level; at least ``least``.
+    The level is the lowest level of the series, or its median level; at least ``least``.
     """
     reached, last = levels(size.values, TWENTIETHS), median(size.values[-MIN_SAMPLE:])
-    # A steady rise is far above its start by the middle of the first stretch.
+    # A steady rise is far above its start by the middle of the first part.
     lowest = min(float(reached.min()), median(size.values[:CONTEXT_POINTS]))
     level = max(lowest if from_lowest else median(reached), least)
     return last / level if level > 0 else 0.0, level, last
 
 
 def growth_began(size: Series, level: float) -> int:
-    """Return the step from which on a size stayed above ten times its level."""
+    """Return the step after which a series stayed above ten times its level."""
     small = np.flatnonzero(size.values <= 10 * level)
     return int(size.steps[min(int(small[-1]) + 1 if len(small) else 0, len(size) - 1)])
 
 
 def _longest(case: Case, *roles: str) -> list[Series]:
     """Return the finite series of roles that are long enough to show growth."""
-    series = [one.finite() for role in roles for one in case.history.group(role).values()]
-    return [one for one in series if len(one) >= MANY]
+    finite = [series.finite() for role in roles for series in case.history.group(role).values()]
+    return [series for series in finite if len(series) >= MANY]
 
 
 def _restart(case: Case, began: int) -> Action:
     rate = tenth_lr(case, began)
-    sound = checkpoint_before(case, began, case.stride)
-    return sound.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change)
+    checkpoint = checkpoint_before(case, began, case.stride)
+    return checkpoint.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change)
 
 
 @Symptom(
@@ -133,7 +137,7 @@ def _restart(case: Case, began: int) -> Action:
     title="Exploding activations",
     needs=("activation_norm or amax",),
     explained_by=("nan",),
-    enough=(at_least(MANY, "activation_norm", "amax", groups=True),),
+    preconditions=(at_least(MANY, "activation_norm", "amax", groups=True),),
     then=(
         Action(Do.CHECK_MODEL, "Check the scale of the residual stream and the normalization."),
         Action(Do.LOG_MORE, "Log the largest activation of each layer to see where it begins."),
@@ -142,11 +146,11 @@ def _restart(case: Case, began: int) -> Action:
 def activation_exploding(case: Case) -> Evidence | None:
     """Do activations end far above their usual level, or near the largest number of fp16?"""
     sizes = _longest(case, "activation_norm", "amax")
-    size = max(sizes, key=lambda one: growth(one, from_lowest=False)[0])
+    size = max(sizes, key=lambda series: growth(series, from_lowest=False)[0])
     ratio, level, last = growth(size, from_lowest=False)
-    multiplying = [one for one in sizes if _multiplies_to_the_end(one)]
+    multiplying = [series for series in sizes if _keeps_multiplying(series)]
     if ratio <= case.limits.gradients.explode_ratio and multiplying:
-        size = max(multiplying, key=lambda one: growth(one, from_lowest=True)[0])
+        size = max(multiplying, key=lambda series: growth(series, from_lowest=True)[0])
         ratio, level, last = growth(size, from_lowest=True)
     if ratio <= case.limits.gradients.explode_ratio:
         return _near_fp16_max(case)
@@ -161,10 +165,10 @@ def activation_exploding(case: Case) -> Evidence | None:
     )
 
 
-def _multiplies_to_the_end(size: Series) -> bool:
-    """Return True if a size rises from stretch to stretch, and twofold over the last quarter.
+def _keeps_multiplying(size: Series) -> bool:
+    """Return True if a series rises steadily, and twofold, over the last quarter.
 
-    Healthy activations grow at the beginning of a run, and then settle.
+    Healthy activations grow at the beginning of a run and then settle.
     """
     reached = levels(size.values, TWENTIETHS)
     quarter = reached[-TWENTIETHS // 4 - 1 :]
@@ -196,30 +200,30 @@ def _near_fp16_max(case: Case) -> Evidence | None:
     title="Attention logits keep growing",
     needs=("max_attention_logit",),
     explained_by=("nan",),
-    enough=(at_least(MANY, "max_attention_logit", groups=True),),
+    preconditions=(at_least(MANY, "max_attention_logit", groups=True),),
     then=(
         Action(Do.LOWER_LR, "Lower the learning rate, or decay the query and key weights."),
         Action(Do.LOG_MORE, "Log the attention entropy: it falls to 0 as the logits grow."),
     ),
 )
 def attention_logits_growing(case: Case) -> Evidence | None:
-    """Do attention logits grow by orders of magnitude, or to where a softmax is one-hot?"""
+    """Do attention logits grow by orders of magnitude, or until the softmax is one-hot?"""
     # A softmax of logits below 1 is nearly flat.
     sizes = _longest(case, "max_attention_logit")
-    size = max(sizes, key=lambda one: growth(one, 1.0, from_lowest=True)[0])
+    size = max(sizes, key=lambda series: growth(series, 1.0, from_lowest=True)[0])
     ratio, level, last = growth(size, 1.0, from_lowest=True)
     is_explosion = ratio > case.limits.gradients.explode_ratio
     reached = levels(size.values, TWENTIETHS)
-    grows_on = len(reached) > CONTEXT_POINTS and bool(
+    keeps_growing = len(reached) > CONTEXT_POINTS and bool(
         (reached[-MIN_CONSECUTIVE:] > reached[-CONTEXT_POINTS]).all()
     )
-    is_large = ratio > _LOGIT_GROWTH and last > _LARGE_LOGIT and grows_on
+    is_large = ratio > _LOGIT_GROWTH and last > _LARGE_LOGIT and keeps_growing
     if not (is_explosion or is_large):
         return None
     began = growth_began(size, level)
     return Evidence(
         because=f"{size.column!r} rose from {num(level)} to {num(last)}, {num(ratio)} x, from "
-        f"{case.unit} {began} on; a softmax over such logits looks at one token.",
+        f"{case.unit} {began} on; a softmax over logits this large attends to one token.",
         step=began,
         measured={"level": level, "last": last, "ratio": ratio},
         severity=None if is_explosion else Severity.NOTE,
@@ -233,7 +237,7 @@ def attention_logits_growing(case: Case) -> Evidence | None:
 
 @frozen
 class _Jump:
-    """A norm that changed suddenly and for good: where, and its levels before and after."""
+    """A sudden, lasting change of a norm: the step, and the levels before and after."""
 
     column: str
     step: int
@@ -246,7 +250,7 @@ class _Jump:
 
     @property
     def size(self) -> float:
-        """How far it jumped, up or down."""
+        """The size of the jump in either direction, on a log scale."""
         return abs(float(np.log(self.ratio)))
 
 
@@ -257,22 +261,22 @@ class _Jump:
     title="A norm jumped",
     needs=("weight_norm or grad_norm",),
     explained_by=("nan", "divergence", "spike", "loss-scale", "grad-exploding"),
-    enough=(at_least(LEAST, "weight_norm", "grad_norm", groups=True),),
+    preconditions=(at_least(LEAST, "weight_norm", "grad_norm", groups=True),),
     then=(
-        Action(Do.RESTORE_STATE, "Check that no resume re-initialized or replaced weights there."),
+        Action(Do.RESTORE_STATE, "Check that no resume reinitialized or replaced weights there."),
     ),
 )
 def norm_jump(case: Case) -> Evidence | None:
     """Did the norm of weights or gradients change suddenly by a factor, and stay there?"""
     weights = case.history.group("weight_norm").values()
     factor = case.limits.divergence.weight_norm_ratio
-    jumps = [_jump_of(series, factor, CONTEXT_POINTS) for series in weights]
-    # Gradient norms are heavy-tailed: it takes more of them to tell a level.
-    jumps.append(_jump_of(case.history.logged("grad_norm"), _GRADIENT_JUMP, LEVEL))
-    found = [jump for jump in jumps if jump is not None and not _changes_objective(case, jump)]
-    if not found:
+    jumps = [_find_jump(series, factor, CONTEXT_POINTS) for series in weights]
+    # Gradient norms are heavy-tailed, so more of them are needed for a level.
+    jumps.append(_find_jump(case.history.logged("grad_norm"), _GRADIENT_JUMP, LEVEL))
+    candidates = [jump for jump in jumps if jump is not None and not _changes_objective(case, jump)]
+    if not candidates:
         return None
-    jump = max(found, key=lambda jump: (jump.size, jump.column))
+    jump = max(candidates, key=lambda jump: (jump.size, jump.column))
     return Evidence(
         because=f"{jump.column!r} jumped from {num(jump.before)} to {num(jump.after)} "
         f"({times(jump.ratio)}) at {case.unit} {jump.step} and stayed there.",
@@ -292,13 +296,13 @@ def _changes_objective(case: Case, jump: _Jump) -> bool:
     return any(change.changes_objective for change in changes_near(case, jump.step, jump.step))
 
 
-def _jump_of(series: Series, factor: float, width: int) -> _Jump | None:
+def _find_jump(series: Series, factor: float, width: int) -> _Jump | None:
     """Return the largest sudden change of a positive series that lasts, after its first tenth.
 
     Args:
         series: a norm.
-        factor: by which its level has to change.
-        width: how many points make a level, before the change and after it.
+        factor: the minimum change of its level.
+        width: the number of points for the levels before and after the change.
     """
     finite = series.finite()
     if len(finite) < max(LEAST, 4 * width) or finite.values.min() <= 0:
@@ -312,12 +316,12 @@ def _jump_of(series: Series, factor: float, width: int) -> _Jump | None:
     best: _Jump | None = None
     for place in by_size.tolist():
         before, after = median(logs[place - width : place]), median(logs[place : place + width])
-        rest = median(logs[place:])
+        remaining = median(logs[place:])
         change = after - before
         is_large = abs(change) > max(np.log(factor), CLEAR * noise)
-        # Most of it came in this one step, and most of it lasts.
+        # Most of the change happened in this step, and most of it lasts.
         is_sudden = changes[place - 1] / change > 0.5 if change else False
-        lasts = (rest - before) / change > 0.5 if change else False
+        lasts = (remaining - before) / change > 0.5 if change else False
         if is_large and is_sudden and lasts:
             jump = _Jump(
                 column=finite.column,

@@ -19,14 +19,14 @@ from stabdiag.tree.case import Case
 _LOSSES = ("other_loss", "load_balance")
 _ROLES = (*_LOSSES, "policy_kl", "policy_entropy")
 
-# A loss that was finite for so many records, and is not for most that follow, has failed. Tables
-# with records of several kinds have NaN in their gaps from the start, or in few records.
+# A loss that was finite for this many records, and is not for most that follow, has failed. In
+# tables with several kinds of records, NaN fills the gaps from the start, or is rare.
 _MIN_FINITE = 3
 _MIN_BAD = 3
 _MOSTLY = 0.5
 
-# The run is cut into twentieths. A loss climbs if its end is far above the best level of its middle
-# and above all of its first quarter. Terms that grow from zero to a plateau do neither.
+# The run is divided into twentieths. A loss climbs if its end is far above the best level of its
+# middle and above all of its first quarter. Terms that grow from zero to a plateau do not.
 _PARTS = 20
 _QUARTER = _PARTS // 4
 _MIN_CLIMB = 5.0
@@ -40,7 +40,7 @@ _LONGEST_LIST = 3
     family="data",
     title="Another loss went NaN",
     needs=(" or ".join(_ROLES),),
-    rules_out=(at_least(_MIN_FINITE, *_ROLES, groups=True),),
+    inconclusive_if=(at_least(_MIN_FINITE, *_ROLES, groups=True),),
     explained_by=("nan",),
     then=(
         Action(Do.CHECK_LOSS_FUNCTION, "Check its inputs for empty batches, log(0) and 0/0."),
@@ -49,17 +49,19 @@ _LONGEST_LIST = 3
 )
 def other_loss_nonfinite(case: Case) -> Evidence | None:
     """Did a component, an auxiliary loss or another candidate go NaN and stay so?"""
-    failed = [(step, series) for series in _others(case) if (step := _fails_at(series)) is not None]
+    failed = [
+        (step, series) for series in _others(case) if (step := _failure_step(series)) is not None
+    ]
     if not failed:
         return None
-    step, series = min(failed, key=lambda one: one[0])
+    step, series = min(failed, key=lambda failure: failure[0])
     bad = series.values[series.steps >= step]
     count = int(np.count_nonzero(~np.isfinite(bad)))
-    names = [f"{one.column!r}" for _, one in failed[:_LONGEST_LIST]]
+    names = [f"{loss.column!r}" for _, loss in failed[:_LONGEST_LIST]]
     return Evidence(
         because=f"{listed(names)} {'is' if len(names) == 1 else 'are'} not finite from {case.unit} "
         f"{step} on ({plural(count, 'value')} of {series.column!r}); the diagnosed loss "
-        f"{_name(case)} goes on.",
+        f"{_name(case)} continues.",
         step=step,
         measured={"loss": series.column, "not_finite": count, "losses": len(failed)},
         first=Action(
@@ -75,7 +77,7 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
     family="data",
     title="Another loss climbs",
     needs=(" or ".join(_LOSSES),),
-    enough=(at_least(LEAST, *_LOSSES, groups=True),),
+    preconditions=(at_least(LEAST, *_LOSSES, groups=True),),
     explained_by=("nan", "divergence", "spike-persistent"),
     then=(
         Action(Do.CHECK_LOSS_FUNCTION, "Check its sign and its weight in the total."),
@@ -86,7 +88,7 @@ def other_loss_climbing(case: Case) -> Evidence | None:
     """Does another loss end far above the best level it had?"""
     if case.loss_kind is not None or case.history.group("loss_weight"):
         return None
-    losses = (one for one in _others(case, _LOSSES) if is_other_loss(one.column))
+    losses = (loss for loss in _others(case, _LOSSES) if is_other_loss(loss.column))
     climbs = [climb for series in losses if (climb := _climb(series)) is not None]
     if not climbs:
         return None
@@ -110,14 +112,14 @@ def _name(case: Case) -> str:
 
 
 def _others(case: Case, roles: tuple[str, ...] = _ROLES) -> Iterator[Series]:
-    """Yield the other losses. In a game one may rise as another falls."""
+    """Yield the other losses, except adversarial ones, which may rise as another falls."""
     for role in roles:
         for series in case.history.group(role).values():
             if not is_adversarial_loss(series.column):
                 yield series
 
 
-def _fails_at(series: Series) -> int | None:
+def _failure_step(series: Series) -> int | None:
     """Return the step from which a loss is not finite for most of its records, or None."""
     bad = ~np.isfinite(series.values)
     if not bad.any():
@@ -137,9 +139,9 @@ def _levels(values: np.ndarray) -> tuple[float, float, float]:
 
 
 def _climb(series: Series) -> tuple[float, int, Series] | None:
-    """Return how many times its best level a loss ends at, and from which step on it is above.
+    """Return the ratio of a loss's end to its best level, and the step where it began to climb.
 
-    Losses with values below zero have no such ratio.
+    Losses with values below zero have no ratio.
     """
     finite = series.finite()
     values = finite.values

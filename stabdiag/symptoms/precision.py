@@ -1,4 +1,4 @@
-"""Precision beside section 3 of the tree: too many skipped steps, an epsilon too small for fp16."""
+"""Precision outside section 3 of the tree: many skipped steps, a too small epsilon for fp16."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from stabdiag.tree.scaler import PAUSE, skips
     title="Too many skipped steps",
     needs=("skipped",),
     explained_by=("nan", "gradient-overflow", "loss-scale"),
-    enough=(at_least(10, "skipped"),),
+    preconditions=(at_least(10, "skipped"),),
     then=(
         Action(Do.DYNAMIC_LOSS_SCALE, "Lengthen the scaler's growth interval (loss_scale_window)."),
         Action(Do.LOG_MORE, "Log the largest activations and see whether they grow."),
@@ -33,16 +33,16 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     after = begin + max(2 * PAUSE, 0.1 * (end - begin))
     late, steps = skipped.steps > after, end - after
     count = int(counts[late].sum())
-    share = count / steps if steps > 0 else 0.0
-    # More skips than steps count something else.
-    if count <= FEW or not case.limits.overflow.skipped_fraction < share <= 1:
+    fraction = count / steps if steps > 0 else 0.0
+    # A count of more skips than steps means something else.
+    if count <= FEW or not case.limits.overflow.skipped_fraction < fraction <= 1:
         return None
     first = int(skipped.steps[late][np.argmax(counts[late] > 0)])
     return Evidence(
-        because=f"{plural(count, case.unit)} of {round(steps)} ({share:.1%}) were skipped for "
+        because=f"{plural(count, case.unit)} of {round(steps)} ({fraction:.1%}) were skipped for "
         f"overflows after the scaler's first search, from {case.unit} {first} on.",
         step=first,
-        measured={"skipped": count, "steps": steps, "share": share},
+        measured={"skipped": count, "steps": steps, "share": fraction},
         first=Action(
             Do.CHANGE_DTYPE,
             "Switch from fp16 to bf16, or halve the learning rate.",
@@ -61,14 +61,14 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     then=(
         Action(
             Do.CHANGE_DTYPE,
-            "Switch to bf16: its range is that of fp32.",
+            "Switch to bf16: it has the range of fp32.",
             setting="dtype",
             to="bf16",
         ),
     ),
 )
 def adam_underflow_risk(case: Case) -> Evidence | None:
-    """Is Adam's epsilon too small for fp16, with nothing that keeps its state in fp32?"""
+    """Is Adam's epsilon too small for fp16, without a sign that its state is in fp32?"""
     manifest = case.manifest
     epsilon, name = manifest.epsilon, (manifest.optimizer or "").lower()
     if epsilon is None or manifest.dtype != "fp16" or "adam" not in name:

@@ -31,20 +31,20 @@ from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import Progress, find_progress, learns_clearly
 from stabdiag.tree.scores import Score, scores
 
-# A loss that ends within this fraction of log K, or above, is no better than a guess.
+# A loss that ends within this fraction of log K, or above it, is no better than a guess.
 _NEAR_CHANCE: Final = 0.05
 
-# An accuracy below this, after this many epochs, is low; that it is too low shows in the loss.
+# An accuracy below this, after this many epochs, is low. The loss shows whether it is too low.
 _LOW_ACCURACY: Final = 0.5
 _MANY_EPOCHS: Final = 10
 
-# A score has collapsed if it ends below this fraction of its best and has lost this fraction of
-# what it had gained. Scores of a sound run go up and down by a tenth.
+# A score has collapsed if it ends below this fraction of its best value and has lost this fraction
+# of its gain. In healthy runs, scores vary by a tenth.
 _COLLAPSED: Final = 0.4
 _LOST_GAIN: Final = 0.5
 
-# Of a score between 0 and 1, or 0 and 100, this fraction has to be lost: a score that never was
-# good cannot collapse.
+# The loss must be at least this fraction of the range of the score (0 to 1, or 0 to 100): a score
+# that was never good cannot collapse.
 _LEAST_LOSS: Final = 0.2
 
 # Three values for the best level and three for the last one.
@@ -60,7 +60,7 @@ _LEARNING: Final = (
 
 
 def _few_losses(case: Case) -> str:
-    """Return why the log is too short to show progress, or ""."""
+    """Return the reason why the log is too short to show progress, or ""."""
     longest = max(len(case.loss), len(case.history.finite("reward")))
     return "" if longest >= MIN_TREND_POINTS else too_few(MIN_TREND_POINTS, f"{longest} of loss")
 
@@ -71,7 +71,7 @@ def _few_losses(case: Case) -> str:
     family="learning",
     title="Stable, but no learning shown",
     needs=("loss or reward",),
-    enough=(_few_losses,),
+    preconditions=(_few_losses,),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
     yields_to=_LEARNING,
     then=(
@@ -83,16 +83,16 @@ def no_progress(case: Case) -> Evidence | None:
     """Does nothing end better than it began, beyond its noise, or the loss only at chance?"""
     progress = find_progress(case)
     little = _learned_little(case, progress) if progress.better else None
-    # A shorter log, in which spikes cannot be tested, says no more than that.
+    # In a log too short to test for spikes, missing progress means nothing.
     is_short = max(len(case.loss), len(case.history.finite("reward"))) < case.min_losses_for_spikes
     if little is not None or is_short:
         return little
-    # The loss of a policy or of two networks that compete shows no progress either way.
+    # A policy loss or an adversarial loss does not show progress either way.
     is_unknown = progress.better is None and case.loss_kind is not None
     if is_unknown or starts_pretrained(case):
         return None
     chance = _chance(case)
-    # A loss that comes down to what a guess costs has learned nothing yet.
+    # If the loss falls only to chance level, nothing has been learned yet.
     if progress.better and (chance is None or few_trained(case) or _has_better_score(progress)):
         return None
     return _evidence(case, progress, chance)
@@ -104,11 +104,11 @@ def _has_better_score(progress: Progress) -> bool:
 
 def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidence:
     if progress.better:
-        words = ["The loss falls, and ends no better than a guess."]
+        words = ["The loss falls, but ends no better than a guess."]
     elif progress.better is None:
         words = ["The loss cannot be compared from beginning to end, and no score was logged."]
     else:
-        words = ["Nothing that was logged ends better than it began, beyond its noise."]
+        words = ["No logged series ends better than it began by more than its noise."]
     words.append(progress.sentence)
     if chance is not None:
         words.append(chance.text)
@@ -133,11 +133,11 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
 def _learned_little(case: Case, progress: Progress) -> Evidence | None:
     """Report an accuracy that is low after many epochs in which the loss fell little.
 
-    Nothing of that is odd for a task with thousands of answers, or for a model that starts
-    pretrained; a loss that fell from log K by less than a third says that most is left to learn.
+    That is normal for a task with thousands of answers, or for a pretrained model. A loss that fell
+    by less than a third from log K means that there is much left to learn.
     """
     loss = progress.change_of("loss")
-    # What part of the tokens is right says little.
+    # Token accuracy says little.
     accuracies = [
         score.series
         for score in scores(case)
@@ -164,13 +164,13 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
 
 
 def _epochs(case: Case) -> float:
-    """Return how many epochs a log spans, 0 if that is unknown."""
+    """Return the number of epochs in a log, 0 if unknown."""
     if case.history.counts_epochs:
         return float(len(case.loss))
     epochs = case.history.finite("epoch").values
     if len(epochs):
         return float(np.ptp(epochs))
-    # A run that did all its steps did all its epochs.
+    # A run that completed its steps completed its epochs.
     planned = other_number(case.manifest.others(case.history.config), "epochs")
     return planned if planned is not None and has_ended(case) else 0.0
 
@@ -184,7 +184,7 @@ class _Chance:
 
 
 def _chance(case: Case) -> _Chance | None:
-    """Return that the loss ends at chance or above, if log K is known."""
+    """Return the chance level if log K is known and the loss ends there or above."""
     cost = chance_loss(case)
     if cost is None or not from_the_start(case):
         return None
@@ -193,12 +193,12 @@ def _chance(case: Case) -> _Chance | None:
         return None
     classes = case.manifest.vocab_size
     return _Chance(
-        text=f"A guess among {classes} classes costs {num(cost)}.", measured={"log_k": cost}
+        text=f"Random guessing among {classes} classes gives {num(cost)}.", measured={"log_k": cost}
     )
 
 
 def _first_action(case: Case, level: float | None) -> Action:
-    """Return what shows whether the model can learn: for a policy, an easy task."""
+    """Return a test that shows whether the model can learn; for a policy, an easy task."""
     if level is None or "reward" in case.history.series:
         return Action(
             Do.TRY_SMALL,
@@ -209,13 +209,13 @@ def _first_action(case: Case, level: float | None) -> Action:
 
 
 def _scale(good: Floats) -> float:
-    """Return the range that a score can have: 1 or 100 if its values say so, else 0 for unknown."""
+    """Return the range of a score: 1 or 100, judging by its values, or 0 if unknown."""
     highest = float(np.abs(good).max())
     return 1.0 if highest <= 1 else 100.0 if highest <= 100 else 0.0
 
 
 def _few_scores(case: Case) -> str:
-    """Return why no score is long enough to show a collapse, or ""."""
+    """Return the reason why no score is long enough to show a collapse, or ""."""
     longest = max((len(score.series) for score in scores(case)), default=0)
     return "" if longest >= _MIN_SCORES else too_few(_MIN_SCORES, f"{longest} of a score")
 
@@ -226,12 +226,12 @@ def _few_scores(case: Case) -> str:
     family="generalisation",
     title="A score collapsed",
     needs=("accuracy or eval_accuracy or score",),
-    enough=(_few_scores,),
+    preconditions=(_few_scores,),
     explained_by=("nan",),
     then=(
         Action(
             Do.CHECK_EVALUATION,
-            "Evaluate an earlier checkpoint with the code of now: a low score means that the "
+            "Evaluate an earlier checkpoint with the current code: a low score means that the "
             "evaluation changed, not the model.",
         ),
         Action(Do.LOWER_LR, "If the model changed, restart from there at a lower learning rate."),
@@ -247,7 +247,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     good, steps = score.goodness, score.series.steps
     if len(good) < _MIN_SCORES:
         return None
-    # The best value may be luck: the best level of three in a row counts.
+    # The best value may be luck, so the best level of three in a row is used.
     level = np.array(
         [median(good[i : i + MIN_CONSECUTIVE]) for i in range(len(good) - MIN_CONSECUTIVE + 1)]
     )
@@ -284,25 +284,23 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     family="generalisation",
     title="No score changes",
     needs=("accuracy or eval_accuracy or score",),
-    enough=(_few_scores,),
+    preconditions=(_few_scores,),
     explained_by=("nan",),
     yields_to=("plateau-at-chance", "loss-constant", "eval-constant", "not-learning"),
-    then=(
-        Action(Do.CHECK_LABELS, "Check that the labels of the evaluation are those of training."),
-    ),
+    then=(Action(Do.CHECK_LABELS, "Check that evaluation and training use the same labels."),),
 )
 def score_constant(case: Case) -> Evidence | None:
-    """Does every score keep one value while the loss falls?"""
-    still = [
+    """Is every score constant while the loss falls?"""
+    candidates = [
         score
         for score in scores(case)
         if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(words_of(score.name))
     ]
-    if not still or any(np.ptp(score.goodness) for score in still):
+    if not candidates or any(np.ptp(score.goodness) for score in candidates):
         return None
     loss = find_progress(case).change_of("loss")
-    # A score that is perfect has nowhere to go.
-    imperfect = [score for score in still if not _is_perfect(score)]
+    # A perfect score cannot improve.
+    imperfect = [score for score in candidates if not _is_perfect(score)]
     if loss is None or not loss.better or not imperfect:
         return None
     score = imperfect[0]
@@ -316,7 +314,7 @@ def score_constant(case: Case) -> Evidence | None:
         first=Action(
             Do.CHECK_EVALUATION,
             f"Print 20 predictions with their labels as {score.name!r} compares them: look for "
-            "another label format, an empty prediction, a threshold that nothing reaches.",
+            "a different label format, an empty prediction, a threshold that is never reached.",
             also=(Do.CHECK_LABELS,),
         ),
     )

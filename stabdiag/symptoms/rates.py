@@ -1,4 +1,4 @@
-"""Learning rates that the loss shows to be wrong: it climbs under them, or hardly moves."""
+"""Learning rates under which the loss climbs or barely falls."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ from stabdiag.tree.advice.shared import less_decay, usual_decay
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import starts_pretrained
 
-# The course of a run is told in twentieths; a climb lasts for three of them.
+# Runs are divided into twentieths; a climb spans at least three of them.
 _LONG = 3
 _LEAST = 3 * TWENTIETHS
 _SOON = 1
 
-# A rate this many times the highest usual one is no matter of taste.
+# A rate this many times the highest usual one is clearly wrong.
 _FAR = 10.0
 
-# The median of n points has 1.25 times the deviation of their mean.
+# The standard deviation of a median is 1.25 times that of the mean.
 _OF_MEDIAN = 1.25
 
 
 @frozen
 class Climb:
-    """How the loss rose under a high rate: words, the step, and the levels before and then."""
+    """A rise of the loss under a high rate: text, step, and the levels before and after."""
 
     words: str
     step: int
@@ -58,35 +58,36 @@ class Climb:
     title="The learning rate is too high",
     needs=("loss",),
     explained_by=("nan",),
-    leads=True,
-    enough=(at_least(_LEAST, "loss"), not_comparable),
+    is_root_cause=True,
+    preconditions=(at_least(_LEAST, "loss"), not_comparable),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
         RANGE_TEST,
     ),
 )
 def lr_too_high(case: Case) -> Evidence | None:
-    """Did the loss rise while the learning rate was high, and come down again as it decayed?"""
-    climb, off = _above_start(case) or _climbed(case) or _evaluated_worse(case), rate_off(case)
+    """Did the loss rise while the learning rate was high, and fall again as it decayed?"""
+    climb = _above_start(case) or _climbed(case) or _evaluated_worse(case)
+    out_of_range = lr_out_of_range(case)
     if climb is None:
         return None
-    # Whose rate it is decides what is usual.
-    unknown = off is None or case.manifest.optimizer is None
+    # The usual range depends on the optimizer.
+    is_uncertain = out_of_range is None or case.manifest.optimizer is None
     return Evidence(
-        because=f"{climb.words}{'' if off is None else ' ' + off[0]}",
+        because=f"{climb.words}{'' if out_of_range is None else ' ' + out_of_range[0]}",
         step=climb.step,
         measured={"low": climb.low, "high": climb.high},
-        first=lower_rate(case) if off is None else off[1],
-        then=(*((lower_rate(case, again=True),) if unknown else ()), *lr_too_high.then),
+        first=lower_rate(case) if out_of_range is None else out_of_range[1],
+        then=(*((lower_rate(case, is_second=True),) if is_uncertain else ()), *lr_too_high.then),
     )
 
 
 def _above_start(case: Case) -> Climb | None:
-    """Return that the loss stood far above its beginning for a tenth of the run."""
+    """Return the climb of a loss far above its beginning for part of the run."""
     x, steps = case.loss.values, case.loss.steps
     began, parts = float(x[0]), levels(x, TWENTIETHS)
     high = np.flatnonzero(parts > case.limits.learning.above_start * began)
-    # What came later has another cause, which the tree looks for.
+    # A later rise has another cause, which the tree looks for.
     if len(high) < _LONG or high[0] > _SOON:
         return None
     # The first loss may be low by chance.
@@ -98,10 +99,10 @@ def _above_start(case: Case) -> Climb | None:
     top = float(parts.max())
     at = int(high[0]) * len(x) // TWENTIETHS
     return Climb(
-        words=f"The loss began at {num(began)} and stood above "
+        words=f"The loss began at {num(began)} and was above "
         f"{num(case.limits.learning.above_start * began)} for "
         f"{len(high) / TWENTIETHS:.0%} of the run, "
-        f"at up to {num(top)}: the first steps made the model worse than untrained.",
+        f"at up to {num(top)}: the first steps made the model worse than an untrained one.",
         step=int(steps[at]),
         low=began,
         high=top,
@@ -109,9 +110,9 @@ def _above_start(case: Case) -> Climb | None:
 
 
 def _climbed(case: Case) -> Climb | None:
-    """Return that the loss climbed under a rate that is higher than usual."""
+    """Return the climb of a loss under a rate that is higher than usual."""
     lr = case.history.finite("lr")
-    # Under usual rates, healthy runs climb and come back as well.
+    # At usual rates, the loss of healthy runs also rises and recovers.
     if not is_high(case) or not len(lr):
         return None
     x, steps = case.loss.values, case.loss.steps
@@ -120,8 +121,8 @@ def _climbed(case: Case) -> Climb | None:
     rates = np.interp(ends, lr.steps, lr.values)
     top_rate = int(np.argmax(rates))
     low_at, high_at, rise = _largest_rise(parts)
-    came_back = parts[-1] < parts[low_at]
-    if high_at < top_rate or not (came_back or is_high(case, _FAR)):
+    has_recovered = parts[-1] < parts[low_at]
+    if high_at < top_rate or not (has_recovered or is_high(case, _FAR)):
         return None
     early = x[len(x) - TWENTIETHS * size :][low_at * size : (high_at + 1) * size]
     noise = _OF_MEDIAN * diff_sigma(early) / size**0.5
@@ -139,64 +140,65 @@ def _climbed(case: Case) -> Climb | None:
 
 
 def _evaluated_worse(case: Case) -> Climb | None:
-    """Return that evaluations were far worse than an untrained model, at a rate above the usual."""
-    held = case.history.finite("eval_loss")
-    if not is_high(case) or len(held) < TWENTIETHS // 2:
+    """Return the climb if evaluations were far worse than an untrained model at a high rate."""
+    heldout = case.history.finite("eval_loss")
+    if not is_high(case) or len(heldout) < TWENTIETHS // 2:
         return None
     began = float(case.loss.values[0])
-    worse = np.flatnonzero(held.values > case.limits.learning.above_start * began)
-    # At a rate that nobody uses, one evaluation is enough.
-    if len(worse) < (1 if is_high(case, _FAR) else len(held) / TENTHS):
+    worse = np.flatnonzero(heldout.values > case.limits.learning.above_start * began)
+    # At a rate far above the range, a single evaluation is sufficient.
+    if len(worse) < (1 if is_high(case, _FAR) else len(heldout) / TENTHS):
         return None
-    top = float(held.values.max())
+    top = float(heldout.values.max())
     return Climb(
-        words=f"The loss began at {num(began)}, and {len(worse)} of {len(held)} evaluations were "
+        words=f"The loss began at {num(began)}, and {len(worse)} of {len(heldout)} evaluations "
+        f"were "
         f"above {num(case.limits.learning.above_start * began)}, at up to {num(top)}.",
-        step=int(held.steps[worse[0]]),
+        step=int(heldout.steps[worse[0]]),
         low=began,
         high=top,
     )
 
 
 def _largest_rise(parts: Floats) -> tuple[int, int, float]:
-    """Return between which levels the largest rise lies, by ratio, and how large it is."""
+    """Return the levels before and after the largest rise (by ratio), and its size."""
     lowest = np.minimum.accumulate(parts)
     high = int(np.argmax(parts / lowest))
     low = int(np.argmin(parts[: high + 1]))
     return low, high, float(parts[high] - parts[low])
 
 
-def lower_rate(case: Case, *, again: bool = False) -> Action:
-    """Return the advice to start with a lower rate; ``again`` if that was tried."""
-    peak, start = peak_rate(case), "If it still climbs, go on" if again else "Start again"
+def lower_rate(case: Case, *, is_second: bool = False) -> Action:
+    """Return the advice to start with a lower rate; ``is_second`` asks for the one after that."""
+    peak, start = peak_rate(case), "If it still climbs, try again" if is_second else "Start again"
     if peak is None:
-        part = "hundredth" if again else "tenth"
+        part = "hundredth" if is_second else "tenth"
         text = f"{start} with a {part} of the learning rate, and a longer warm-up."
         return Action(Do.LOWER_LR, text, also=(Do.ADD_WARMUP,), checkpoint=0)
-    to = typed(min(peak / 10, for_any(case)) / (10 if again else 1))
+    to = typed(min(peak / 10, for_any(case)) / (10 if is_second else 1))
     text = f"{start} with a peak learning rate of {num(to)} instead of {num(peak)}."
     return Action(Do.LOWER_LR, text, setting="peak_lr", from_=peak, to=to, checkpoint=0)
 
 
-def setting_off(case: Case) -> tuple[str, Action] | None:
-    """Return a setting outside what is ever used, and a remedy: the peak rate, or weight decay."""
+def setting_out_of_range(case: Case) -> tuple[str, Action] | None:
+    """Return the text and fix for a weight decay or peak rate outside its usual range."""
     decay = case.manifest.weight_decay
-    highest, told = usual_decay(case)
+    highest, usual_range = usual_decay(case)
     if decay is None or decay <= highest:
-        return rate_off(case)
-    remedy = less_decay(case)
-    words = f"The weight decay is {num(decay)}; {told}."
-    text = sentence(f"{remedy} and start again")
-    return words, Action(remedy.kind, text, checkpoint=0, **remedy.change)
+        return lr_out_of_range(case)
+    fix = less_decay(case)
+    words = f"The weight decay is {num(decay)}; {usual_range}."
+    text = sentence(f"{fix} and start again")
+    return words, Action(fix.kind, text, checkpoint=0, **fix.change)
 
 
-def rate_off(case: Case) -> tuple[str, Action] | None:
-    """Return that the peak rate is outside what the optimizer's users use, and a remedy."""
+def lr_out_of_range(case: Case) -> tuple[str, Action] | None:
+    """Return the text and fix for a peak rate outside the usual range of its optimizer."""
     peak = peak_rate(case)
     if not peak or peak < 0:
         return None
-    whose, low, high = usual(case)
-    # What is usual for an optimizer of no known family is unknown.
+    optimizer, low, high = usual(case)
+    # This range is wide if the optimizer's family is unknown.
     if low <= peak <= high:
         return None
     too_high = peak > high
@@ -205,7 +207,8 @@ def rate_off(case: Case) -> tuple[str, Action] | None:
     to = typed(min(peak / 10, for_any(case)) if too_high else max(10 * peak, low))
     verb = "Lower" if too_high else "Raise"
     words = (
-        f"The peak learning rate is {num(peak)}; {num(low)} to {num(high)} is usual for {whose}."
+        f"The peak learning rate is {num(peak)}; {num(low)} to {num(high)} is usual for "
+        f"{optimizer}."
     )
     return words, Action(
         Do.LOWER_LR if too_high else Do.RAISE_LR,
@@ -218,15 +221,18 @@ def rate_off(case: Case) -> tuple[str, Action] | None:
 
 
 def rate_near_low(case: Case) -> tuple[str, Action] | None:
-    """Return that the peak rate is hardly above what the optimizer's users use, and a remedy.
+    """Return the text and fix for a peak rate just above the lowest usual one.
 
-    Only a known optimizer has a usual rate to raise it to: the middle of those, by ratio.
+    Only a known optimizer has a usual rate to raise it to: the geometric middle of its range.
     """
-    peak, (whose, low, high) = peak_rate(case), usual(case)
-    known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
-    if starts_pretrained(case) or not known or not peak or not low <= peak <= _FAR * low:
+    peak, (optimizer, low, high) = peak_rate(case), usual(case)
+    is_known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
+    if starts_pretrained(case) or not is_known or not peak or not low <= peak <= _FAR * low:
         return None
-    words = f"The peak learning rate is {num(peak)}, near the {num(low)} below which {whose} crawl."
+    words = (
+        f"The peak learning rate is {num(peak)}, near the lowest that is usual for {optimizer}, "
+        f"{num(low)}."
+    )
     return words, _raise(peak, typed((low * high) ** 0.5))
 
 
@@ -236,39 +242,43 @@ def rate_near_low(case: Case) -> tuple[str, Action] | None:
     title="The loss falls far too slowly",
     needs=("loss", "lr"),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
-    enough=(at_least(_LEAST, "loss"), at_least(TWENTIETHS, "lr"), not_comparable, few_trained),
+    preconditions=(
+        at_least(_LEAST, "loss"),
+        at_least(TWENTIETHS, "lr"),
+        not_comparable,
+        few_trained,
+    ),
     then=(
         RANGE_TEST,
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
     ),
 )
 def learning_slow(case: Case) -> Evidence | None:
-    """Did the loss fall little, and along a straight line of the learning rate spent?"""
+    """Did the loss fall little, and linearly in the cumulative learning rate?"""
     lr = case.history.finite("lr")
     # A warm-up that never ends is the schedule's fault.
     if not has_ended(case) or still_rises(lr):
         return None
-    held = case.history.finite("eval_loss")
-    for series in (held, case.loss):
-        if len(series) >= TWENTIETHS // 2 and (found := _straight(case, series, lr)):
-            return found
+    for series in (case.history.finite("eval_loss"), case.loss):
+        if len(series) >= TWENTIETHS // 2 and (evidence := _straight(case, series, lr)):
+            return evidence
     return None
 
 
 def still_rises(lr: Series) -> bool:
-    """Tell whether the rate rises from nearly 0 to the last record, along a straight line."""
+    """Return True if the rate rises linearly from nearly 0 to the last record."""
     x, steps = lr.values, lr.steps
     line = x[0] + (x[-1] - x[0]) * (steps - steps[0]) / (steps[-1] - steps[0])
     return bool(x[0] < HARDLY * x[-1] and np.abs(x - line).max() < HARDLY * x[-1])
 
 
 def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
-    """Report a series that falls as much for each unit of the rate at the end as at the start."""
+    """Report a series whose fall per unit of learning rate is as high at the end as before."""
     limits, x = case.limits.learning, series.values
     parts = levels(x, TWENTIETHS)
     first, last = float(parts[0]), float(parts[-1])
     fell = median(parts[:2]) - median(parts[-2:])
-    if fell > (limits.small_fall if is_low(case) else HARDLY) * first or _falls_at_once(
+    if fell > (limits.small_fall if is_low(case) else HARDLY) * first or _falls_immediately(
         x, first, fell
     ):
         return None
@@ -280,9 +290,9 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     if half < 3 or len(parts) - half < 3 or parts.min() <= 0:
         return None
     early, late = _slope(along[:half], parts[:half]), _slope(along[half:], parts[half:])
-    # What the line itself falls by from point to point is no noise.
-    same = np.array_equal(series.steps, lr.steps)
-    line = spent if same else np.interp(series.steps, lr.steps, spent)
+    # The fall of the line itself from point to point is not noise.
+    is_same_grid = np.array_equal(series.steps, lr.steps)
+    line = spent if is_same_grid else np.interp(series.steps, lr.steps, spent)
     noise = _OF_MEDIAN * diff_sigma(x - _slope(along, parts) * line) / size**0.5
     is_clear = fell > CLEAR * noise and -late * np.ptp(along[half:]) > BEYOND_CHANCE * noise
     if not is_clear or -late < limits.constant_slope * -early:
@@ -290,10 +300,10 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     return _slow(case, series, first, last)
 
 
-def _falls_at_once(x: Floats, first: float, fell: float) -> bool:
-    """Return True if a series fell more within its first level than after it, beyond its noise."""
-    at_once = median(x[:MIN_CONSECUTIVE]) - first
-    return at_once > max(fell, BEYOND_CHANCE * diff_sigma(x))
+def _falls_immediately(x: Floats, first: float, fell: float) -> bool:
+    """Return True if a series fell more within its first level than later, beyond its noise."""
+    first_fall = median(x[:MIN_CONSECUTIVE]) - first
+    return first_fall > max(fell, BEYOND_CHANCE * diff_sigma(x))
 
 
 def _slope(x: Floats, y: Floats) -> float:
@@ -306,20 +316,19 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
     longer = first / (first - last)
     words = (
         f"The {name} fell by {(first - last) / first:.1%}, from {num(first)} to "
-        f"{num(last)}, and as fast at the end as at the beginning for the learning rate that was "
-        "spent."
+        f"{num(last)}, and per unit of learning rate as fast at the end as at the beginning."
     )
     test = small_test(first)
-    # A model learns most in the first tenth of its run. What suits an optimizer that is not known
-    # is not known either: tenfold at a time.
-    known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
-    wanted = min(10 * longer * peak, 1000 * peak, usual(case)[2])
-    to = typed(wanted if known else min(wanted, 10 * peak))
-    later = typed(min(wanted, for_any(case)))
-    raise_it, off = _raise(peak, to), setting_off(case)
-    again = (_raise(peak, later, "If it still crawls"),) if low_rate and later > to else ()
-    if off is not None:
-        words, raise_it, again, low_rate = f"{words} {off[0]}", off[1], (), True
+    # A model learns most in the first tenth of its run. If the optimizer is unknown, the rate is
+    # raised tenfold at a time.
+    is_known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
+    target = min(10 * longer * peak, 1000 * peak, usual(case)[2])
+    to = typed(target if is_known else min(target, 10 * peak))
+    later = typed(min(target, for_any(case)))
+    raise_lr, out_of_range = _raise(peak, to), setting_out_of_range(case)
+    second = (_raise(peak, later, "If it is still slow"),) if low_rate and later > to else ()
+    if out_of_range is not None:
+        words, raise_lr, second, low_rate = f"{words} {out_of_range[0]}", out_of_range[1], (), True
     if starts_pretrained(case):
         # A higher rate may undo what a pretrained model knows.
         return Evidence(
@@ -332,8 +341,8 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
         because=words,
         step=int(series.steps[0]),
         measured={"first": first, "last": last, "runs": longer, "peak_lr": peak},
-        first=raise_it if low_rate else test,
-        then=(*again, test if low_rate else raise_it, *learning_slow.then),
+        first=raise_lr if low_rate else test,
+        then=(*second, test if low_rate else raise_lr, *learning_slow.then),
     )
 
 

@@ -1,7 +1,7 @@
-"""Facts that the recorder writes: how the loss is computed, what is trained, in which mode.
+"""Facts from the recorder: how the loss is computed, which parameters are trained, in which mode.
 
-Most of them hold or do not hold, whatever the curves look like. They come before findings that are
-as severe, because they say what is wrong in the code.
+Most of them do not depend on the curves. They come before equally severe findings, because they
+name the mistake in the code.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ _UNCHANGED: Final = f"{_PREFIX}/unchanged"
 _ORDER: Final = f"{_PREFIX}/label_correlation"
 _NONFINITE: Final = f"{_PREFIX}/input_nonfinite"
 
-# Gradients that are not zeroed are left over in all steps or in none.
+# Gradients are stale in all steps or in none.
 _MOST: Final = 0.5
 
-# Fewer batches do not show whether labels come in order.
+# Fewer batches do not show whether the labels are sorted.
 _MIN_BATCHES: Final = 10
 
-# An optimizer counts this many steps fewer than the run if it was made anew.
+# If the optimizer is replaced, its step count drops by at least this much.
 _MIN_LOST_STEPS: Final = 10
 
-# A loss that lost its optimizer's state at a step had taken that many by then.
-_STARTS_AT: Final = 1
+# The step count of a new optimizer at its first record.
+_FIRST_COUNT: Final = 1
 
 # Below this fraction of the peak rate, small updates are meant to be small.
 _HIGH_RATE: Final = 0.5
 
 
-def _holds(case: Case, role: str) -> int | None:
-    """Return the first step at which a fact held, if it held when it was last read."""
+def _first_true_step(case: Case, role: str) -> int | None:
+    """Return the first step at which a fact was true, if it is true in the last record."""
     series = case.history.finite(role)
     if not len(series) or not series.values[-1]:
         return None
@@ -63,9 +63,9 @@ def _holds(case: Case, role: str) -> int | None:
 
 
 def _layers(case: Case, fact: str) -> list[str]:
-    """Return the layers that a fact was written for at its last reading, the largest first."""
-    whole = case.history.finite(fact)
-    last = int(whole.steps[-1]) if len(whole) else -1
+    """Return the layers listed for a fact in its last record, the largest first."""
+    totals = case.history.finite(fact)
+    last = int(totals.steps[-1]) if len(totals) else -1
     values = {
         role.removeprefix(f"{fact}/"): float(series.values[-1])
         for role, series in case.history.series.items()
@@ -88,14 +88,14 @@ def _named(layers: list[str]) -> str:
     then=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
-            "Check that evaluation computes the loss in the same way, and turns logits into "
-            "probabilities only where it needs them.",
+            "Check that evaluation computes the loss in the same way, and converts logits to "
+            "probabilities only where needed.",
         ),
     ),
 )
 def loss_of_probabilities(case: Case) -> Evidence | None:
-    """Is the input of the cross-entropy a softmax, or that of a logistic loss a sigmoid?"""
-    step = _holds(case, _SOFTMAX)
+    """Does a softmax feed the cross-entropy, or a sigmoid the logistic loss?"""
+    step = _first_true_step(case, _SOFTMAX)
     if step is None:
         return None
     classes = case.manifest.vocab_size
@@ -103,8 +103,8 @@ def loss_of_probabilities(case: Case) -> Evidence | None:
     least = "" if floor is None else f"; with {classes} classes it cannot fall below {num(floor)}"
     measured: dict[str, Scalar] = {} if floor is None else {"lowest_loss": floor}
     return Evidence(
-        because="The graph of the loss applies softmax or sigmoid to values that are probabilities "
-        f"already{least}.",
+        because="The graph of the loss applies softmax or sigmoid to values that are already "
+        f"probabilities{least}.",
         step=step,
         measured=measured,
         first=Action(
@@ -129,7 +129,7 @@ def loss_of_probabilities(case: Case) -> Evidence | None:
 )
 def log_of_softmax(case: Case) -> Evidence | None:
     """Is a logarithm taken of a softmax or sigmoid, which may be exactly 0?"""
-    step = _holds(case, _LOG)
+    step = _first_true_step(case, _LOG)
     if step is None:
         return None
     return Evidence(
@@ -150,11 +150,15 @@ def log_of_softmax(case: Case) -> Evidence | None:
     title="The logits pass through a ReLU",
     needs=(_RELU,),
     is_fact=True,
-    then=(Action(Do.CHECK_MODEL, "Look at the logits of a batch: none may be below 0 now."),),
+    then=(
+        Action(
+            Do.CHECK_MODEL, "Inspect the logits of a batch: none of them is negative at the moment."
+        ),
+    ),
 )
 def relu_on_logits(case: Case) -> Evidence | None:
     """Is the input of the cross-entropy the output of a ReLU?"""
-    step = _holds(case, _RELU)
+    step = _first_true_step(case, _RELU)
     if step is None:
         return None
     return Evidence(
@@ -175,13 +179,13 @@ def relu_on_logits(case: Case) -> Evidence | None:
     then=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
-            "Compare the shapes of predictions and targets before each loss of the code.",
+            "Compare the shapes of predictions and targets before each loss in the code.",
         ),
     ),
 )
 def loss_broadcast(case: Case) -> Evidence | None:
     """Does a pointwise loss broadcast predictions of shape (B, 1) and targets of shape (B,)?"""
-    step = _holds(case, _BROADCAST)
+    step = _first_true_step(case, _BROADCAST)
     if step is None:
         return None
     return Evidence(
@@ -190,7 +194,7 @@ def loss_broadcast(case: Case) -> Evidence | None:
         step=step,
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
-            "Give predictions and targets one shape: squeeze the last dimension.",
+            "Give predictions and targets the same shape: squeeze the last dimension.",
         ),
     )
 
@@ -201,7 +205,7 @@ def loss_broadcast(case: Case) -> Evidence | None:
     family="loop",
     title="Gradients are not set to zero",
     needs=(_STALE,),
-    enough=(at_least(3, _STALE),),
+    preconditions=(at_least(3, _STALE),),
     is_fact=True,
     then=(
         Action(
@@ -211,19 +215,20 @@ def loss_broadcast(case: Case) -> Evidence | None:
     ),
 )
 def gradients_not_zeroed(case: Case) -> Evidence | None:
-    """Are gradients of the step before left over in most steps?"""
+    """Do most steps start with stale gradients of the previous step?"""
     stale = case.history.finite(_STALE)
-    share = float(stale.values[1:].mean())
-    if share <= _MOST:
+    fraction = float(stale.values[1:].mean())
+    if fraction <= _MOST:
         return None
     return Evidence(
-        because=f"In {share:.0%} of {len(stale) - 1} steps, gradients were added to those of the "
-        "step before.",
+        because=f"In {fraction:.0%} of {len(stale) - 1} steps, gradients were added to those of "
+        f"the "
+        "previous step.",
         step=int(stale.steps[np.flatnonzero(stale.values)[0]]),
-        measured={"stale_fraction": share},
+        measured={"stale_fraction": fraction},
         first=Action(
             Do.CHECK_MODEL,
-            "Call optimizer.zero_grad() once for each optimizer step, before the backward pass.",
+            "Call optimizer.zero_grad() once per optimizer step, before the backward pass.",
             also=(Do.CHECK_LOSS_FUNCTION,),
         ),
     )
@@ -232,9 +237,9 @@ def gradients_not_zeroed(case: Case) -> Evidence | None:
 @Symptom(
     slug="gradient-of-a-multiple",
     family="loop",
-    title="The gradient is that of a multiple of the loss",
+    title="The gradient is a multiple of the loss gradient",
     needs=(_MULTIPLE,),
-    enough=(at_least(3, _MULTIPLE),),
+    preconditions=(at_least(3, _MULTIPLE),),
     is_fact=True,
     then=(
         Action(
@@ -244,20 +249,20 @@ def gradients_not_zeroed(case: Case) -> Evidence | None:
     ),
 )
 def gradient_of_a_multiple(case: Case) -> Evidence | None:
-    """Are the gradients of a step larger by a factor than those of the logged loss?"""
+    """Are the gradients of a step larger than the logged loss implies?"""
     series = case.history.finite(_MULTIPLE)
     multiple = float(np.median(series.values))
     if multiple <= case.limits.recorded.multiple:
         return None
     return Evidence(
         because=f"The backward pass starts from {num(multiple)} times the logged loss (median of "
-        f"{len(series)} steps): the learning rate is in effect that much higher.",
+        f"{len(series)} steps): the effective learning rate is higher by that factor.",
         step=int(series.steps[0]),
         measured={"multiple": multiple},
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
-            f"Divide the loss by {num(multiple)} before backward(), as by the number of "
-            "micro-batches that a step accumulates.",
+            f"Divide the loss by {num(multiple)} before backward(); it may be the number of "
+            "accumulated micro-batches.",
         ),
     )
 
@@ -272,25 +277,27 @@ def gradient_of_a_multiple(case: Case) -> Evidence | None:
     then=(
         Action(
             Do.CHECK_MODEL,
-            "Set requires_grad to False for those that are not meant to be trained.",
+            "Set requires_grad to False for parameters that should not be trained.",
         ),
     ),
 )
 def not_in_optimizer(case: Case) -> Evidence | None:
     """Do parameters that require a gradient belong to no optimizer?"""
-    step = _holds(case, _MISSING)
+    step = _first_true_step(case, _MISSING)
     if step is None:
         return None
     count = int(case.history.finite(_MISSING).values[-1])
     layers = _layers(case, _MISSING)
     return Evidence(
-        because=f"No optimizer has {plural(f'{count:,}', 'trainable weight')} of {_named(layers)}: "
+        because=f"No optimizer contains {plural(f'{count:,}', 'trainable weight')} of "
+        f"{_named(layers)}: "
         "they keep their initial values.",
         step=step,
         measured={"weights": count, "layers": len(layers)},
         first=Action(
             Do.CHECK_MODEL,
-            f"Make the optimizer after the model is complete, so that it has {_named(layers)}.",
+            f"Create the optimizer after the model is complete, so that it contains "
+            f"{_named(layers)}.",
         ),
     )
 
@@ -309,20 +316,20 @@ def not_in_optimizer(case: Case) -> Evidence | None:
     ),
 )
 def frozen_at_init(case: Case) -> Evidence | None:
-    """Do weight matrices stay as they were drawn, while others are trained?"""
-    for fact, why, do in (
+    """Do weight matrices keep their random values while others are trained?"""
+    for fact, reason, fix in (
         (_FROZEN, "requires_grad is False", "Load the pretrained weights of {}, or unfreeze it."),
         (_UNMOVED, "no step changes them", "Check the learning rate of {}'s parameter group."),
     ):
-        step = _holds(case, fact)
+        step = _first_true_step(case, fact)
         if step is not None:
             count, layers = int(case.history.finite(fact).values[-1]), _layers(case, fact)
             return Evidence(
-                because=f"{plural(f'{count:,}', 'weight')} of {_named(layers)} look as drawn at "
-                f"random, and are the same to the last bit throughout: {why}.",
+                because=f"{plural(f'{count:,}', 'weight')} of {_named(layers)} look randomly "
+                f"initialized, and are the same to the last bit throughout: {reason}.",
                 step=step,
                 measured={"weights": count, "layers": len(layers)},
-                first=Action(Do.CHECK_MODEL, do.format(_named(layers))),
+                first=Action(Do.CHECK_MODEL, fix.format(_named(layers))),
             )
     return None
 
@@ -332,24 +339,30 @@ def frozen_at_init(case: Case) -> Evidence | None:
     family="parameters",
     title="No gradient reaches some parameters",
     needs=(_NO_GRADIENT,),
-    then=(Action(Do.CHECK_MODEL, "Freeze what the loss does not need, such as an unused pooler."),),
+    then=(
+        Action(
+            Do.CHECK_MODEL,
+            "Freeze parameters that the loss does not need, such as an unused pooler.",
+        ),
+    ),
 )
 def no_gradient(case: Case) -> Evidence | None:
-    """Do parameters of the optimizer never get a gradient?"""
-    step = _holds(case, _NO_GRADIENT)
+    """Do some of the optimizer's parameters never get a gradient?"""
+    step = _first_true_step(case, _NO_GRADIENT)
     if step is None:
         return None
     count, layers = int(case.history.finite(_NO_GRADIENT).values[-1]), _layers(case, _NO_GRADIENT)
-    share = _share_of_weights(case, count)
-    # Models often have a small part that one task does not use.
-    small = share is not None and share < case.limits.recorded.idle_fraction
-    part = "" if share is None else f", {share:.2g} of all"
+    fraction = _fraction_of_weights(case, count)
+    # Models often have a small part that a task does not use.
+    is_small = fraction is not None and fraction < case.limits.recorded.idle_fraction
+    part = "" if fraction is None else f", {fraction:.2g} of all"
     return Evidence(
-        because=f"{plural(f'{count:,}', 'weight')} of {_named(layers)}{part}, had no gradient in "
+        because=f"{plural(f'{count:,}', 'weight')} of {_named(layers)}{part}, received no "
+        f"gradient in "
         "any step.",
         step=step,
         measured={"weights": count, "layers": len(layers)},
-        severity=Severity.NOTE if small else None,
+        severity=Severity.NOTE if is_small else None,
         first=Action(
             Do.CHECK_MODEL,
             f"Look for a detach(), no_grad() or argmax between {_named(layers)} and the loss.",
@@ -357,14 +370,14 @@ def no_gradient(case: Case) -> Evidence | None:
     )
 
 
-def _share_of_weights(case: Case, count: int) -> float | None:
-    """Return a count as a fraction of all trainable weights, None if these are not known."""
+def _fraction_of_weights(case: Case, count: int) -> float | None:
+    """Return a count as a fraction of all trainable weights, None if unknown."""
     total = _header(case).get("trainable_values")
     return count / total if isinstance(total, int | float) and total else None
 
 
 def _header(case: Case) -> Mapping[str, object]:
-    """Return what the recorder wrote of itself and of the model as it began."""
+    """Return the recorder's header, which describes the recorder and the model at the start."""
     config = case.history.config.get("config")
     recorder = config.get("recorder") if isinstance(config, Mapping) else None
     return recorder if isinstance(recorder, Mapping) else {}
@@ -379,8 +392,8 @@ def _header(case: Case) -> Mapping[str, object]:
     then=(
         Action(
             Do.CHECK_EVALUATION,
-            "If dropout is meant in evaluation, as in Monte Carlo dropout, put this finding on the "
-            "ignore list.",
+            "If dropout in evaluation is intended, as in Monte Carlo dropout, put this finding on "
+            "the ignore list.",
         ),
     ),
 )
@@ -394,7 +407,7 @@ def evaluated_in_training_mode(case: Case) -> Evidence | None:
     return Evidence(
         because=f"In {len(wrong)} of {plural(len(series), 'evaluation')}, "
         f"{plural(count, 'dropout or batch norm layer')} ran in training mode: the evaluation loss "
-        "is noisy, and changes the running statistics.",
+        "is noisy, and the running statistics change.",
         step=int(series.steps[wrong[0]]),
         measured={"evaluations": len(series), "in_training_mode": len(wrong), "layers": count},
         first=Action(Do.CHECK_EVALUATION, "Call model.eval() before each evaluation."),
@@ -416,16 +429,17 @@ def evaluated_in_training_mode(case: Case) -> Evidence | None:
 )
 def left_in_evaluation_mode(case: Case) -> Evidence | None:
     """Are all dropout and batch norm layers in evaluation mode at the end of training?"""
-    step = _holds(case, _LEFT)
+    step = _first_true_step(case, _LEFT)
     if step is None:
         return None
     return Evidence(
         because=f"From step {step} on the model was trained in evaluation mode: without dropout, "
-        "and with fixed statistics of batch norm.",
+        "and with fixed batch norm statistics.",
         step=step,
         first=Action(
             Do.CHECK_MODEL,
-            f"Call model.train() after each evaluation; look at what runs before step {step}.",
+            f"Call model.train() after each evaluation; check the code that runs before step "
+            f"{step}.",
             step=step,
         ),
     )
@@ -448,7 +462,7 @@ def batch_norm_of_few(case: Case) -> Evidence | None:
     error = math.sqrt(2 / (count - 1)) if count > 1 else math.inf
     off = f": its variance is off by {error:.0%}" if count > 1 else ""
     return Evidence(
-        because=f"A batch norm layer takes mean and variance over {plural(count, 'value')} of each "
+        because=f"A batch norm layer estimates mean and variance from {plural(count, 'value')} per "
         f"channel{off}.",
         step=int(series.steps[0]),
         measured={"values": count},
@@ -471,15 +485,15 @@ def batch_norm_of_few(case: Case) -> Evidence | None:
     then=(
         Action(
             Do.RESTORE_STATE,
-            "Where a new optimizer is meant, as for a new phase, warm the learning rate up again.",
+            "If a new optimizer is intended, as in a new phase, warm up the learning rate again.",
         ),
     ),
 )
 def optimizer_replaced(case: Case) -> Evidence | None:
-    """Does the optimizer's own count of steps start again while the run goes on?"""
+    """Does the optimizer's own step count restart while the run continues?"""
     series = case.history.finite(_STEPS)
     steps, counts = series.steps, series.values
-    lost = (counts[1:] <= _STARTS_AT) & (counts[:-1] >= _MIN_LOST_STEPS) & (np.diff(steps) > 0)
+    lost = (counts[1:] <= _FIRST_COUNT) & (counts[:-1] >= _MIN_LOST_STEPS) & (np.diff(steps) > 0)
     if not lost.any():
         return None
     at = int(np.flatnonzero(lost)[0]) + 1
@@ -506,12 +520,12 @@ def optimizer_replaced(case: Case) -> Evidence | None:
     then=(
         Action(Do.CHECK_MODEL, "Compare with a fresh layer: layer.reset_parameters()."),
         Action(
-            Do.LOWER_LR, "If the size is meant, lower the learning rate or lengthen the warm-up."
+            Do.LOWER_LR, "If the size is intended, lower the learning rate or lengthen the warm-up."
         ),
     ),
 )
 def initial_weights_off(case: Case) -> Evidence | None:
-    """Is the standard deviation of a matrix far from 1/√fan-in when the run begins?"""
+    """Is the standard deviation of a matrix far from 1/√fan-in at the start of the run?"""
     limits = case.limits.recorded
     prefix = f"{_PREFIX}/initial_std/"
     ratios = {
@@ -521,7 +535,7 @@ def initial_weights_off(case: Case) -> Evidence | None:
     }
     large = {layer: ratio for layer, ratio in ratios.items() if ratio > limits.initial_high}
     small = {layer: ratio for layer, ratio in ratios.items() if ratio < limits.initial_low}
-    # Last layers and the ends of residual branches often begin small on purpose.
+    # Last layers and the ends of residual branches often start small on purpose.
     off = large or (small if len(small) > len(ratios) / 2 else {})
     if not off:
         return None
@@ -540,23 +554,25 @@ def initial_weights_off(case: Case) -> Evidence | None:
 @Symptom(
     slug="labels-in-order",
     family="data",
-    title="The labels come in order",
+    title="The labels are sorted",
     needs=(_ORDER,),
-    enough=(at_least(_MIN_BATCHES, _ORDER),),
+    preconditions=(at_least(_MIN_BATCHES, _ORDER),),
     is_fact=True,
     then=(
-        Action(Do.FIX_LOADER, "Check that each epoch and each process shuffles by another seed."),
+        Action(
+            Do.FIX_LOADER, "Check that each epoch and each process shuffles with a different seed."
+        ),
     ),
 )
 def labels_in_order(case: Case) -> Evidence | None:
-    """Do the classes of a batch resemble those of the batch before?"""
+    """Do the classes of a batch resemble the classes of the previous batch?"""
     series = case.history.finite(_ORDER)
     mean = float(series.values.mean())
     if mean <= case.limits.recorded.label_order:
         return None
     return Evidence(
-        because=f"The classes of a batch correlate by {mean:.2f} with those of the batch before "
-        f"({len(series)} batches); in shuffled data by about 0.",
+        because=f"The classes of a batch have a correlation of {mean:.2f} with the previous batch "
+        f"({len(series)} batches); in shuffled data it is about 0.",
         step=int(series.steps[0]),
         measured={"correlation": mean, "batches": len(series)},
         first=Action(Do.SHUFFLE_DATA, "Shuffle the training data: DataLoader(…, shuffle=True)."),
@@ -567,10 +583,10 @@ def labels_in_order(case: Case) -> Evidence | None:
     slug="inputs-nonfinite",
     severity=Severity.ERROR,
     family="data",
-    title="Batches hold NaN or infinite inputs",
+    title="Batches contain NaN or infinite inputs",
     needs=(_NONFINITE,),
     is_fact=True,
-    then=(Action(Do.SKIP_BATCHES, "Skip such batches until the data are clean, and count them."),),
+    then=(Action(Do.SKIP_BATCHES, "Skip and count these batches until the data is clean."),),
 )
 def inputs_nonfinite(case: Case) -> Evidence | None:
     """Does a batch contain inputs that are not finite?"""
@@ -580,8 +596,8 @@ def inputs_nonfinite(case: Case) -> Evidence | None:
         return None
     step, count = int(series.steps[bad[0]]), int(series.values[bad[0]])
     return Evidence(
-        because=f"{plural(len(bad), 'batch', 'batches')} of {len(series)} had inputs that are NaN "
-        f"or infinite, the first at step {step} ({plural(count, 'value')}).",
+        because=f"{plural(len(bad), 'batch', 'batches')} of {len(series)} had NaN or infinite "
+        f"inputs, the first at step {step} ({plural(count, 'value')}).",
         step=step,
         measured={"batches": len(bad), "values": count},
         first=Action(
@@ -595,48 +611,49 @@ def inputs_nonfinite(case: Case) -> Evidence | None:
     family="precision",
     title="16-bit weights lose most updates to rounding",
     needs=(_UNCHANGED, "lr"),
-    enough=(at_least(3, _UNCHANGED),),
+    preconditions=(at_least(3, _UNCHANGED),),
     explained_by=("nan",),
     is_fact=True,
     then=(
         Action(
             Do.CHECK_PRECISION,
-            "Or round stochastically, or raise the learning rate so that updates exceed 1/512 of "
-            "the weights.",
+            "Or use stochastic rounding, or raise the learning rate so that updates exceed 1/512 "
+            "of the weights.",
         ),
     ),
 )
 def updates_lost(case: Case) -> Evidence | None:
-    """Do most weights that have a gradient stay as they were, while the rate is high?"""
+    """Do most weights with a gradient stay unchanged while the rate is high?"""
     unchanged = case.history.finite(_UNCHANGED)
     values = unchanged.values[_at_high_rate(case, unchanged)]
     if len(values) < 3 or _stored_as(case) not in ("bfloat16", "float16"):
         return None
-    share = float(np.median(values))
-    if share <= case.limits.recorded.lost_updates:
+    fraction = float(np.median(values))
+    if fraction <= case.limits.recorded.lost_updates:
         return None
     stored = _stored_as(case)
     return Evidence(
-        because=f"{share:.0%} of the weights with a gradient are not changed by a step (median of "
+        because=f"{fraction:.0%} of the weights with a gradient are unchanged after a step "
+        f"(median of "
         f"{len(values)} at half the peak rate or more): {stored} rounds their updates away.",
         step=int(unchanged.steps[0]),
-        measured={"unchanged": share, "stored_as": stored},
+        measured={"unchanged": fraction, "stored_as": stored},
         first=Action(
             Do.CHANGE_DTYPE,
-            f"Keep the weights in fp32 and compute in {stored} by autocast.",
+            f"Keep the weights in fp32 and compute in {stored} with autocast.",
             also=(Do.CHECK_PRECISION,),
         ),
     )
 
 
 def _stored_as(case: Case) -> str | None:
-    """Return the dtype that the weights are kept in, as the recorder saw it."""
+    """Return the storage dtype of the weights, from the recorder's header."""
     stored = _header(case).get("stored_as")
     return stored if isinstance(stored, str) else None
 
 
 def _at_high_rate(case: Case, series: Series) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Return the points of a series at which the learning rate was half its peak or more."""
+    """Return a mask of the points where the learning rate was at least half its peak."""
     lr = case.history.finite("lr")
     if not len(lr) or not len(series):
         return np.zeros(len(series), dtype=bool)

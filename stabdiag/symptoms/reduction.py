@@ -1,4 +1,4 @@
-"""Training and evaluation losses that are not counted alike."""
+"""Training and evaluation losses that are reduced differently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.gap import RUN_AWAY, find_gap, train_beside, with_evaluations
+from stabdiag.symptoms.gap import RUN_AWAY, find_gap, train_near, with_evaluations
 from stabdiag.symptoms.generalisation import is_memorizing
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -27,7 +27,8 @@ _FEW_EVALUATIONS: Final = (
     at_least("generalisation.min_evaluations", "eval_loss"),
 )
 _SAME_UNIT: Final = Action(
-    Do.CHECK_LOSS_FUNCTION, "Check that both losses are means over the same unit, with one mask."
+    Do.CHECK_LOSS_FUNCTION,
+    "Check that both losses are means over the same unit, with the same mask.",
 )
 
 
@@ -37,9 +38,11 @@ _SAME_UNIT: Final = Action(
     title="The evaluation loss is a multiple of the training loss",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    enough=_FEW_EVALUATIONS,
+    preconditions=_FEW_EVALUATIONS,
     then=(
-        Action(Do.CHECK_EVALUATION, "Prepare evaluation data by the same code as training data."),
+        Action(
+            Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."
+        ),
     ),
 )
 def eval_loss_scaled(case: Case) -> Evidence | None:
@@ -49,7 +52,8 @@ def eval_loss_scaled(case: Case) -> Evidence | None:
         return None
     return Evidence(
         because=f"The evaluation loss is {num(gap.least)} to {num(gap.most)} x the training "
-        f"loss from {case.unit} {gap.step} to the end: a factor between them, not a gap.",
+        f"loss from {case.unit} {gap.step} to the end: a constant factor, not a generalization "
+        f"gap.",
         step=gap.step,
         measured={"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least},
         first=Action(
@@ -68,7 +72,7 @@ def _ratios(case: Case) -> Floats | None:
         return None
     train, heldout = pair
     positions = [0, *range(len(heldout) // 2, len(heldout))]
-    nearby = [train_beside(train, heldout, position) or 0.0 for position in positions]
+    nearby = [train_near(train, heldout, position) or 0.0 for position in positions]
     ratios: Floats = np.array(nearby) / heldout.values[positions]
     return ratios
 
@@ -79,7 +83,7 @@ def _has_fallen(case: Case) -> bool:
     if pair is None:
         return False
     train, heldout = pair
-    first, last = (train_beside(train, heldout, at) or 0.0 for at in (0, len(heldout) - 1))
+    first, last = (train_near(train, heldout, at) or 0.0 for at in (0, len(heldout) - 1))
     return last <= RUN_AWAY * first
 
 
@@ -89,7 +93,7 @@ def _has_fallen(case: Case) -> bool:
     title="The training loss is a multiple of the evaluation loss",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    enough=_FEW_EVALUATIONS,
+    preconditions=_FEW_EVALUATIONS,
     then=(_SAME_UNIT,),
 )
 def train_loss_summed(case: Case) -> Evidence | None:
@@ -107,13 +111,14 @@ def train_loss_summed(case: Case) -> Evidence | None:
     step = int(case.history.finite("eval_loss").steps[0])
     return Evidence(
         because=f"The training loss is {num(least)} to {num(most)} x the evaluation loss, before "
-        "both fell and since: a factor between them.",
+        "both fell and since: a constant factor.",
         step=step,
         measured={"least_ratio": least, "most_ratio": most},
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that the training loss is divided by the number of micro-batches of a step "
-            f"(about {num(median(ratios), 2)}): summed, its gradients are as many times too large.",
+            f"(about {num(median(ratios), 2)}): if summed, its gradients are too large by that "
+            f"factor.",
         ),
     )
 
@@ -125,13 +130,13 @@ def train_loss_summed(case: Case) -> Evidence | None:
     title="The evaluation loss is far below the training loss",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    enough=_FEW_EVALUATIONS,
+    preconditions=_FEW_EVALUATIONS,
     yields_to=("train-loss-summed",),
     then=(
         Action(
             Do.CHECK_EVALUATION,
-            "Evaluate on training batches in evaluation mode: a loss as low there means that "
-            "dropout or augmentation raises the training loss, and that nothing leaks.",
+            "Evaluate on training batches in evaluation mode: if that loss is just as low, "
+            "dropout or augmentation raises the training loss, and nothing leaks.",
         ),
         _SAME_UNIT,
     ),
@@ -153,8 +158,8 @@ def eval_far_below_train(case: Case) -> Evidence | None:
         measured={"least_ratio": least, "usual_ratio": usual},
         first=Action(
             Do.INSPECT_DATA,
-            "Look for evaluation examples among the training data, and for the label among the "
-            "inputs of the evaluation: held-out data is rarely that easy.",
+            "Look for evaluation examples among the training data, and for labels that leak into "
+            "the evaluation inputs: held-out data is rarely that easy.",
             also=(Do.CHECK_EVALUATION,),
         ),
     )

@@ -1,4 +1,4 @@
-"""Resumes that did not bring back the optimizer, the schedule, the data or the steps."""
+"""Resumes that did not restore the optimizer, the schedule, the data or the steps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from stabdiag.tree.case import Case
 
 @frozen
 class _Difference:
-    """By how much the loss came back higher or lower at the steps that a resume went over again."""
+    """The change in loss over the steps that a resume repeated."""
 
     step: int
     mean: float
@@ -28,7 +28,7 @@ class _Difference:
 
     @property
     def errors(self) -> float:
-        """The mean in standard errors; infinite where all pairs differ by the same."""
+        """The mean in standard errors; infinite if all pairs differ by the same amount."""
         return self.mean / self.error if self.error else np.copysign(np.inf, self.mean)
 
 
@@ -38,7 +38,7 @@ class _Difference:
     title="The loss jumped at a resume",
     needs=("loss",),
     explained_by=("nan",),
-    rules_out=(around_resumes("loss", "resume.points", "resume.points"),),
+    inconclusive_if=(around_resumes("loss", "resume.points", "resume.points"),),
     then=(
         Action(Do.RERUN, "Resume twice and compare the first losses with those before."),
         Action(Do.ADD_WARMUP, "If the state is lost, warm the learning rate up again."),
@@ -46,60 +46,72 @@ class _Difference:
     ),
 )
 def resume_loss_jump(case: Case) -> Evidence | None:
-    """Is the loss another after a resume than before it, or than at the same steps before it?"""
-    paired = [_difference(one) for one in case.history.retaken if len(one.steps) >= MIN_CONSECUTIVE]
-    found = (check(case, paired, sign=sign) for sign in (1, -1) for check in (_came_back, _jumped))
-    return next(filter(None, found), None)
+    """Does the loss after a resume differ from before, or from the same steps before it?"""
+    paired = [
+        _difference(repeat)
+        for repeat in case.history.retaken
+        if len(repeat.steps) >= MIN_CONSECUTIVE
+    ]
+    results = (
+        check(case, paired, sign=sign) for sign in (1, -1) for check in (_changed_pairs, _jumped)
+    )
+    return next(filter(None, results), None)
 
 
 def _width(case: Case) -> int:
     return int(case.limits.resume.points)
 
 
-def _difference(one: RepeatedSteps) -> _Difference:
+def _difference(repeat: RepeatedSteps) -> _Difference:
     """Return the mean difference of pairs, and its standard error."""
-    rise = one.after - one.before
+    rise = repeat.after - repeat.before
     error = float(np.std(rise, ddof=1) / np.sqrt(len(rise)))
-    return _Difference(step=one.step, mean=float(rise.mean()), error=error, pairs=len(rise))
+    return _Difference(step=repeat.step, mean=float(rise.mean()), error=error, pairs=len(rise))
 
 
-def _came_back(case: Case, paired: Sequence[_Difference], *, sign: int) -> Evidence | None:
-    """Tell the largest change over the same steps, up or down, if it is clear and matters."""
-    way, other = ("higher", "lower")[::sign]
-    changed = [one for one in paired if sign * one.errors > _least(case, one)]
-    most = max(changed, key=lambda one: sign * one.mean, default=None)
-    if most is None or sign * most.mean <= case.limits.spike.min_rise * np.ptp(case.loss.values):
+def _changed_pairs(case: Case, paired: Sequence[_Difference], *, sign: int) -> Evidence | None:
+    """Report the largest change over the same steps, up or down, if it is clear and material."""
+    direction, other = ("higher", "lower")[::sign]
+    changed = [pair for pair in paired if sign * pair.errors > _min_errors(case, pair)]
+    largest = max(changed, key=lambda pair: sign * pair.mean, default=None)
+    if largest is None or sign * largest.mean <= case.limits.spike.min_rise * np.ptp(
+        case.loss.values
+    ):
         return None
-    opposite = sum(sign * one.errors < -_least(case, one) for one in paired)
-    also = f", {opposite} {other}" if opposite else ""
-    others = f" Of {len(paired)} such resumes {len(changed)} came back {way}{also}."
+    opposite = sum(sign * pair.errors < -_min_errors(case, pair) for pair in paired)
+    contrary = f", {opposite} {other}" if opposite else ""
+    others = (
+        f" Among {len(paired)} resumes with repeated steps, {len(changed)} came back "
+        f"{direction}{contrary}."
+    )
     return _changed(
         case,
-        most.step,
+        largest.step,
         sign,
-        f"over the same {most.pairs} logged {case.unit}s the loss is {num(abs(most.mean))} {way} "
-        f"than in the attempt before (standard error {num(most.error)})."
+        f"over the same {largest.pairs} logged {case.unit}s the loss is "
+        f"{num(abs(largest.mean))} {direction} than in the previous attempt (standard error "
+        f"{num(largest.error)})."
         f"{others if len(paired) > 1 else ''}",
         {
-            "rise": most.mean,
-            "standard_error": most.error,
-            "pairs": most.pairs,
+            "rise": largest.mean,
+            "standard_error": largest.error,
+            "pairs": largest.pairs,
             "resumes": len(paired),
-            way: len(changed),
+            direction: len(changed),
             other: opposite,
         },
     )
 
 
-def _least(case: Case, one: _Difference) -> float:
-    """Return how many standard errors are clear: of few pairs the error itself is uncertain."""
-    return case.limits.resume.paired_sigma * max(_width(case) / one.pairs, 1.0)
+def _min_errors(case: Case, pair: _Difference) -> float:
+    """Return the number of standard errors to exceed: with few pairs, the error is uncertain."""
+    return case.limits.resume.paired_sigma * max(_width(case) / pair.pairs, 1.0)
 
 
 def _jumped(case: Case, paired: Sequence[_Difference], *, sign: int) -> Evidence | None:
-    """Tell the first jump of the level, up or down, at a resume whose steps were gone over once."""
+    """Report the first jump of the level, up or down, at a resume without repeated steps."""
     loss, width = case.loss, _width(case)
-    compared = {one.step for one in paired if one.pairs >= width}
+    compared = {pair.step for pair in paired if pair.pairs >= width}
     for step in case.history.resumes:
         at = int(np.searchsorted(loss.steps, step))
         jump = jump_up(
@@ -123,19 +135,20 @@ def _jumped(case: Case, paired: Sequence[_Difference], *, sign: int) -> Evidence
     return None
 
 
-def _changed(case: Case, step: int, sign: int, what: str, measured: dict[str, float]) -> Evidence:
-    """Report a change at a resume; one down harms nothing, but has a reason."""
-    because = f"The run resumed at {case.unit} {step}, and {what}"
+def _changed(case: Case, step: int, sign: int, change: str, measured: dict[str, float]) -> Evidence:
+    """Report a change at a resume; a lower loss is harmless, but has a cause."""
+    because = f"The run resumed at {case.unit} {step}, and {change}"
     if sign > 0:
         state = (
             f"Check that the resume at {case.unit} {step} loads the optimizer state (Adam's "
-            "moments), the schedule and the loss scaler, and that the data goes on as it did."
+            "moments), the schedule and the loss scaler, and that the data continues where it "
+            "stopped."
         )
         first = Action(Do.RESTORE_STATE, state, step=step)
         return Evidence(because=because, step=step, measured=measured, first=first)
     data = (
-        f"Compare the batches after {case.unit} {step} with those before: the run may see other or "
-        "easier data, or again what it has seen."
+        f"Compare the batches after {case.unit} {step} with those before: the run may see "
+        "different or easier data, or repeat data."
     )
     return Evidence(
         because=because,
@@ -153,9 +166,9 @@ def _changed(case: Case, step: int, sign: int, what: str, measured: dict[str, fl
     family="resume",
     title="The learning rate was reset at a resume",
     needs=("lr",),
-    rules_out=(around_resumes("lr", 2, 3),),
+    inconclusive_if=(around_resumes("lr", 2, 3),),
     then=(
-        Action(Do.FIX_SCHEDULE, "Check that the schedule is given the number of the last step."),
+        Action(Do.FIX_SCHEDULE, "Check that the schedule is given the last step."),
         Action(Do.DO_NOTHING, "If you meant to warm up again, there is nothing to do."),
     ),
 )
@@ -169,14 +182,14 @@ def resume_lr_reset(case: Case) -> Evidence | None:
         old, new = float(lr.values[at - 1]), float(lr.values[at])
         if old <= 0:
             continue
-        # A lower rate that stays is a decision; one that climbs again is a second warm-up.
+        # A lower rate that stays is a decision; a rate that rises again is a second warm-up.
         later = float(lr.values[at:].max())
-        again = old > ratio * max(new, 0.0) and later > ratio * max(new, 1e-3 * old)
-        if new <= ratio * old and not again:
+        has_second_warmup = old > ratio * max(new, 0.0) and later > ratio * max(new, 1e-3 * old)
+        if new <= ratio * old and not has_second_warmup:
             continue
         return Evidence(
             because=f"The run resumed at {case.unit} {step}, and the learning rate went from "
-            f"{num(old)} to {num(new)}" + (" and then climbed again." if again else "."),
+            f"{num(old)} to {num(new)}" + (" and then rose again." if has_second_warmup else "."),
             step=step,
             measured={"before": old, "after": new, "highest_after": later},
             first=Action(
@@ -197,14 +210,14 @@ def resume_lr_reset(case: Case) -> Evidence | None:
     family="resume",
     title="The resume started the data from the beginning",
     needs=("batch_id",),
-    rules_out=(around_resumes("batch_id", "resume.points", "resume.points"),),
+    inconclusive_if=(around_resumes("batch_id", "resume.points", "resume.points"),),
     then=(
         Action(Do.SHUFFLE_DATA, "Until then, resume with another seed for the shuffle."),
-        Action(Do.CHECK_EVALUATION, "Watch the evaluation loss: repeated data is memorised."),
+        Action(Do.CHECK_EVALUATION, "Watch the evaluation loss: repeated data is memorized."),
     ),
 )
 def resume_data_replayed(case: Case) -> Evidence | None:
-    """Do the batches after a resume come in the order in which the run began?"""
+    """Do the batches after a resume come in the same order as at the beginning of the run?"""
     batches, width = case.history.series["batch_id"], case.limits.resume.points
     ids, opening = batches.values, batches.values[:width]
     if distinct(opening) < width:
@@ -213,12 +226,12 @@ def resume_data_replayed(case: Case) -> Evidence | None:
         at = int(np.searchsorted(batches.steps, step))
         if at < 2 * width or not np.array_equal(ids[at : at + width], opening):
             continue
-        # An order that comes back with each epoch is due here if an epoch is over.
+        # An order that repeats with each epoch is expected here if an epoch is over.
         rounds = (np.flatnonzero(ids[1 : at - width] == ids[0]) + 1).tolist()
         epoch = next((n for n in rounds if np.array_equal(ids[n : n + width], opening)), None)
         if epoch is not None and at % epoch == 0:
             continue
-        first = ", ".join(whole(float(one)) for one in opening[:3])
+        first = ", ".join(whole(float(batch)) for batch in opening[:3])
         return Evidence(
             because=f"The run resumed at {case.unit} {step} with the batches it began with at "
             f"{case.unit} {int(batches.steps[0])}: {first}, …",
@@ -241,15 +254,15 @@ def resume_data_replayed(case: Case) -> Evidence | None:
     family="resume",
     title="Steps are missing",
     needs=("loss",),
-    enough=(at_least(4 * FEW + 1, "loss"),),
-    then=(Action(Do.RESTORE_STATE, "Check that data and schedule went on from the same step."),),
+    preconditions=(at_least(4 * FEW + 1, "loss"),),
+    then=(Action(Do.RESTORE_STATE, "Check that data and schedule continued from the same step."),),
 )
 def resume_step_gap(case: Case) -> Evidence | None:
     """Are steps missing from a log that is otherwise regular?"""
-    # Counted records have no gaps: those of an evaluation lie between the losses.
+    # Record counts have no gaps: evaluation records are between the losses.
     if case.history.counts_records:
         return None
-    # A loss that is not finite was logged all the same.
+    # Non-finite losses were logged, too.
     steps = case.history.series["loss"].steps
     gaps = np.diff(steps).astype(np.float64)
     wide = np.flatnonzero(gaps > case.limits.resume.gap_ratio * case.stride)
@@ -257,14 +270,14 @@ def resume_step_gap(case: Case) -> Evidence | None:
         return None
     for at in wide.tolist():
         left, right = gaps[max(at - 10, 0) : at], gaps[at + 1 : at + 11]
-        # A log that changes its rhythm or is kept at odd times misses no step.
+        # A log that changes its interval or is irregular has no missing steps.
         around = np.append(left, right)
         if min(len(left), len(right)) < 3 or np.ptp(around) > 0.5 * case.stride:
             continue
         first, last = int(steps[at]), int(steps[at + 1])
         return Evidence(
-            because=f"No step is logged between {first} and {last}; before and after, one is "
-            f"logged {every(round(case.stride), case.unit)}.",
+            because=f"No step is logged between {first} and {last}; before and after, steps "
+            f"are logged {every(round(case.stride), case.unit)}.",
             step=first,
             measured={"from": first, "to": last, "missing": last - first - int(case.stride)},
             first=Action(

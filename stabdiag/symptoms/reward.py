@@ -26,51 +26,54 @@ from stabdiag.tree.reward import Reward, find_collapsed_reward
     title="The reward does not rise",
     needs=("reward",),
     explained_by=("nan", "divergence-unexplained"),
-    rules_out=(at_least(MANY, "reward"),),
+    inconclusive_if=(at_least(MANY, "reward"),),
     then=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "Print the rewards of one episode, and the advantages with their signs.",
         ),
-        Action(Do.RERUN, "Run three other seeds: chance decides much of what a policy learns."),
+        Action(
+            Do.RERUN, "Run three other seeds: results of reinforcement learning depend on chance."
+        ),
         Action(Do.LOG_MORE, "Log the policy's entropy, the value loss and the KL of each update."),
     ),
 )
 def reward_not_rising(case: Case) -> Evidence | None:
     """Has the reward clearly fallen, or never risen since the run began?"""
-    lost, reward = find_collapsed_reward(case), case.history.finite("reward")
-    if lost is not None:
-        # A policy that learns on falls back by less at times.
-        return _fallen(case, lost) if lost.best - lost.last >= lost.last - lost.first else None
+    collapse, reward = find_collapsed_reward(case), case.history.finite("reward")
+    if collapse is not None:
+        # A policy that keeps learning may occasionally lose less than that.
+        has_lost_most = collapse.best - collapse.last >= collapse.last - collapse.first
+        return _fallen(case, collapse) if has_lost_most else None
     if len(reward) < MANY or reward.steps[0] > max(TENTHS, 2 * usual_gap(reward.steps)):
         return None
     return _flat(case)
 
 
-def _fallen(case: Case, lost: Reward) -> Evidence:
-    """Report a reward that fell; it is an error if all that was won is lost."""
-    gained = lost.best - lost.first
-    rate = half_lr(case, lost.best_step)
-    reload = checkpoint_before(case, lost.best_step).reload(
-        f"the fall of the reward, from about {case.unit} {lost.best_step} on"
+def _fallen(case: Case, collapse: Reward) -> Evidence:
+    """Report a reward that fell; it is an error if the whole gain is collapse."""
+    gained = collapse.best - collapse.first
+    rate = half_lr(case, collapse.best_step)
+    reload = checkpoint_before(case, collapse.best_step).reload(
+        f"the fall of the reward, from about {case.unit} {collapse.best_step} on"
     )
     return Evidence(
-        because=f"The reward {lost.column!r} fell from {num(lost.best)} near {case.unit} "
-        f"{lost.best_step} to {num(lost.last)} ({mean_of(lost.points)}); it began at "
-        f"{num(lost.first)}.",
+        because=f"The reward {collapse.column!r} fell from {num(collapse.best)} near {case.unit} "
+        f"{collapse.best_step} to {num(collapse.last)} ({mean_of(collapse.points)}); it began at "
+        f"{num(collapse.first)}.",
         title="The reward fell and stayed down",
-        severity=Severity.ERROR if lost.last <= lost.first + HARDLY * gained else None,
-        step=lost.best_step,
-        measured={"first": lost.first, "best": lost.best, "last": lost.last},
+        severity=Severity.ERROR if collapse.last <= collapse.first + HARDLY * gained else None,
+        step=collapse.best_step,
+        measured={"first": collapse.first, "best": collapse.best, "last": collapse.last},
         first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),
         then=reward_not_rising.then,
     )
 
 
 def _flat(case: Case) -> Evidence | None:
-    """Report a reward no tenth of which lies above the first by more than chance, nor a trend.
+    """Report a reward without a trend, and without a tenth above the first by more than chance.
 
-    What mostly is as high as it ever is needs not rise.
+    A reward that is mostly at its highest value does not have to rise.
     """
     reward = case.history.finite("reward")
     x, steps, size = reward.values, reward.steps, len(reward) // TENTHS
@@ -84,7 +87,7 @@ def _flat(case: Case) -> Evidence | None:
     small = Action(
         Do.TRY_SMALL,
         "Run the same code on a task that is solved within minutes, such as CartPole: if the "
-        "reward rises there, look at the exploration and the rewards, else at the code.",
+        "reward rises there, look at exploration and rewards; otherwise look at the code.",
     )
     return without_learning(
         case,

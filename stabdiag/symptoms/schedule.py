@@ -14,24 +14,25 @@ from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import BEYOND_CHANCE, DECAYED, no_course
-from stabdiag.symptoms.rates import rate_off, still_rises
+from stabdiag.symptoms.rates import lr_out_of_range, still_rises
 from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import is_high, lowered
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
 
-# A warm-up that is off by fewer steps is a matter of counting.
+# A warm-up that differs by fewer steps is only counted differently.
 _SLACK = 20
 
-# A learning rate this far down has decayed. Half-way in time to half of the peak, a cosine is at
-# 0.29 of where it will be, and a straight line at 0.5. Fewer points than three show no curve.
+# A learning rate below this fraction of its peak has decayed. Halfway in time to half of the peak,
+# a cosine has reached 0.29 of that level, and a straight line 0.5. A curve needs at least three
+# points.
 _LOW = 0.05
 _COSINE = 0.4
 _RISE = 3
 
 _RESTARTS = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
 
-# These have no length.
+# These schedules have no length.
 _ENDLESS = re.compile(r"exp|inverse|rsqrt|sqrt", re.IGNORECASE)
 
 _DECAYS = re.compile(
@@ -40,40 +41,40 @@ _DECAYS = re.compile(
 
 
 def _no_schedule(case: Case) -> str:
-    """Return why the learning rates show no schedule, or ""."""
+    """Return the reason why the learning rates show no schedule, or ""."""
     is_zero = case.history.finite("lr").values.max(initial=0.0) <= 0
-    return at_least(LEAST, "lr")(case) or ("takes a learning rate above 0" if is_zero else "")
+    return at_least(LEAST, "lr")(case) or ("needs a learning rate above 0" if is_zero else "")
 
 
 @Symptom(
     slug="lr-no-warmup",
     family="schedule",
-    title="The run began at its peak learning rate, and the loss went up",
+    title="The run started at its peak learning rate, and the loss went up",
     needs=("loss", "lr"),
-    enough=(_no_schedule, no_course, at_least(2 * MIN_CONSECUTIVE + 1, "loss")),
+    preconditions=(_no_schedule, no_course, at_least(2 * MIN_CONSECUTIVE + 1, "loss")),
 )
 def lr_no_warmup(case: Case) -> Evidence | None:
-    """Did the run begin at its peak learning rate, and did the loss go up at once?"""
+    """Did the run start at its peak learning rate, and did the loss go up immediately?"""
     lr, limits, loss = case.history.finite("lr"), case.limits.schedule, case.loss
     first, peak = float(lr.values[0]), float(lr.values.max())
     if int(lr.steps[0]) > case.stride or first < limits.at_peak * peak:
         return None
     count = max(round(limits.early * len(loss)), 2 * MIN_CONSECUTIVE)
     begun, early = float(loss.values[0]), loss.values[1 : count + 1]
-    held = np.lib.stride_tricks.sliding_window_view(early, MIN_CONSECUTIVE).min(axis=1)
-    high, at, level = float(held.max()), int(held.argmax()) + 1, median(early)
+    lowest_in_row = np.lib.stride_tricks.sliding_window_view(early, MIN_CONSECUTIVE).min(axis=1)
+    high, at, level = float(lowest_in_row.max()), int(lowest_in_row.argmax()) + 1, median(early)
     late = loss.values[len(loss) // 2 :]
-    # A loss that has come down is less noisy by its share.
+    # The noise is assumed to be proportional to the level of the loss.
     noise = diff_sigma(late) * begun / median(late)
     risen = limits.early_rise * begun
     stays = level >= risen and level - begun > BEYOND_CHANCE * noise
-    # Where later losses usually are higher, one as low tells that the first was low by chance.
-    low = late.min() <= begun < median(late)
-    if low or high < risen or (high - begun <= CLEAR * noise and not stays):
+    # If later losses are usually higher but one is as low, the first was low by chance.
+    is_low_by_chance = late.min() <= begun < median(late)
+    if is_low_by_chance or high < risen or (high - begun <= CLEAR * noise and not stays):
         return None
-    # A rate that nobody uses is no matter of the warm-up, nor is one at which the loss stays up.
-    off = rate_off(case) if is_high(case) else None
-    stays_up = off is None and median(late) >= risen
+    # A warm-up does not fix a rate far above the range, or one at which the loss stays high.
+    out_of_range = lr_out_of_range(case) if is_high(case) else None
+    stays_up = out_of_range is None and median(late) >= risen
     step, steps = int(loss.steps[at]), _warmup(case)
     warm = Action(
         Do.ADD_WARMUP,
@@ -88,8 +89,8 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         text = f"Lower the peak learning rate from {num(peak)} to {num(to)} and start again."
     lower = Action(Do.LOWER_LR, text, setting="peak_lr", to=to)
     act, then = (lower, warm) if stays_up else (warm, lower)
-    if off is not None:
-        act, then = off[1], warm
+    if out_of_range is not None:
+        act, then = out_of_range[1], warm
     return Evidence(
         because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "
         f"the loss went up from {num(begun)} to at least {num(high)} at "
@@ -104,7 +105,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
 def _warmup(case: Case) -> int:
     """Return a usual warm-up: a fiftieth of the run, at least 100 steps, at most a tenth of it.
 
-    A run that went NaN was meant to be longer than its log.
+    If the run went NaN, its planned length is longer than its log.
     """
     last = int(case.loss.steps[-1])
     broke = (case.history.last_step or last) > last
@@ -120,46 +121,51 @@ def _warmup(case: Case) -> int:
     title="The warm-up differs from the manifest",
     needs=("lr", "manifest.warmup_steps"),
     explained_by=("divergence-lr",),
-    enough=(_no_schedule,),
+    preconditions=(_no_schedule,),
     then=(
         Action(Do.LOG_MORE, "Plot the learning rate that the optimizer uses, step by step."),
         Action(
-            Do.FIX_SCHEDULE, "Step the scheduler once an optimizer step, also when accumulating."
+            Do.FIX_SCHEDULE, "Step the scheduler once per optimizer step, also when accumulating."
         ),
     ),
 )
 def lr_warmup_mismatch(case: Case) -> Evidence | None:
-    """Is the logged warm-up of another length than the manifest's?"""
+    """Does the length of the logged warm-up differ from the manifest's?"""
     lr, limits = case.history.finite("lr"), case.limits.schedule
-    told = case.manifest.warmup_steps
-    if told is None or int(lr.steps[0]) > case.stride:
+    configured = case.manifest.warmup_steps
+    if configured is None or int(lr.steps[0]) > case.stride:
         return None
     # After the warm-up comes the first fall, or the end of the first rise.
     falls = np.flatnonzero(np.diff(lr.values) <= 0)
     at = int(falls[0]) if len(falls) else len(lr) - 1
-    found, factor = int(lr.steps[at]), limits.warmup_tolerance
+    logged, factor = int(lr.steps[at]), limits.warmup_tolerance
     peak = case.manifest.peak_lr or float(lr.values.max())
     if not len(falls):
-        # Without a configured warm-up, a rate may rise all along by design.
-        if told < 1 or found <= factor * told:
+        # Without a configured warm-up, a rate may rise throughout by design.
+        if configured < 1 or logged <= factor * configured:
             return None
-        what = f"is still going on at {case.unit} {found}"
+        end = f"is not over at {case.unit} {logged}"
     else:
         slack = max(_SLACK, 3 * usual_gap(lr.steps))
-        near = found <= factor * told and told <= factor * found
-        if lr.values[at] < limits.at_peak * peak or abs(found - told) <= slack or near:
+        is_close = logged <= factor * configured and configured <= factor * logged
+        if lr.values[at] < limits.at_peak * peak or abs(logged - configured) <= slack or is_close:
             return None
-        what = f"ends at {case.unit} {found}"
+        end = f"ends at {case.unit} {logged}"
     return Evidence(
-        because=f"The learning rate's warm-up {what}; the manifest says {plural(told, case.unit)}.",
-        step=max(min(told, found), int(lr.steps[0])),
-        measured={"warmup_found": found, "warmup_told": told, "peak_lr": float(lr.values.max())},
+        because=f"The learning rate's warm-up {end}; the manifest says "
+        f"{plural(configured, case.unit)}.",
+        step=max(min(configured, logged), int(lr.steps[0])),
+        measured={
+            "warmup_found": logged,
+            "warmup_told": configured,
+            "peak_lr": float(lr.values.max()),
+        },
         first=Action(
             Do.FIX_SCHEDULE,
-            f"Check the unit in which the scheduler counts its warm-up of {told}: optimizer steps, "
-            "micro-batches, epochs, a share of the run, one process or all.",
+            f"Check the unit of the scheduler's warm-up of {configured}: optimizer steps, "
+            "micro-batches, epochs, a fraction of the run, one process or all.",
             setting="warmup_steps",
-            to=told,
+            to=configured,
         ),
     )
 
@@ -170,25 +176,25 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
     family="schedule",
     title="The learning rate is at its floor before the run ends",
     needs=("lr",),
-    enough=(_no_schedule,),
+    preconditions=(_no_schedule,),
     then=(Action(Do.FIX_SCHEDULE, "Count optimizer steps, not micro-batches or processes."),),
 )
 def lr_decays_early(case: Case) -> Evidence | None:
     """Does the learning rate reach its floor long before the run ends?"""
     lr, limits = case.history.finite("lr"), case.limits.schedule
-    # A jump makes a peak that never was one.
+    # A jump can create a false peak.
     highest = float(lr.values.max())
     peak, last = min(case.manifest.peak_lr or highest, highest), float(lr.values[-1])
     if last > limits.floor * peak:
         return None
     at = int(np.flatnonzero(lr.values > limits.floor * peak)[-1]) + 1
     start, begin, end = int(lr.steps[at]), int(lr.steps[0]), int(lr.steps[-1])
-    share = (end - start) / (end - begin)
-    # A cosine is below the floor for its last few steps; one that ended stays where it is.
+    fraction = (end - start) / (end - begin)
+    # A cosine is below the floor for its last few steps; a schedule that ended is constant.
     flat = np.ptp(lr.values[at + (len(lr) - at) // 4 :]) <= 0.1 * limits.floor * peak
-    if share < limits.at_floor or not flat:
+    if fraction < limits.at_floor or not flat:
         return None
-    # A step decay repeats its rates, and does not go down to 0: nothing is trained there.
+    # A step decay repeats its rates, and does not go down to 0, where nothing is trained.
     if last > 0 and 2 * distinct(lr.values[:at]) < at:
         return None
     length = _length(case, lr)
@@ -209,10 +215,10 @@ def lr_decays_early(case: Case) -> Evidence | None:
     )
     return Evidence(
         because=f"The learning rate is at most {limits.floor:.0%} of its peak, {num(peak)}, from "
-        f"{case.unit} {start} on and ends at {num(last)}: for {share:.0%} of the run, up to "
-        f"{case.unit} {end}, next to nothing is trained.",
+        f"{case.unit} {start} on and ends at {num(last)}: for {fraction:.0%} of the run, up to "
+        f"{case.unit} {end}, almost nothing is learned.",
         step=start,
-        measured={"floor_lr": last, "peak_lr": peak, "share_of_run": share},
+        measured={"floor_lr": last, "peak_lr": peak, "share_of_run": fraction},
         first=set_length,
         then=(*lr_decays_early.then, floor),
     )
@@ -226,13 +232,15 @@ def lr_decays_early(case: Case) -> Evidence | None:
     title="The run ends in the middle of a learning-rate cycle",
     needs=("lr",),
     explained_by=("nan", "divergence-lr"),
-    enough=(_no_schedule,),
-    then=(Action(Do.KEEP_CHECKPOINT, "Keep the checkpoint from the end of the last whole cycle."),),
+    preconditions=(_no_schedule,),
+    then=(
+        Action(Do.KEEP_CHECKPOINT, "Keep the checkpoint from the end of the last complete cycle."),
+    ),
 )
 def ends_mid_cycle(case: Case) -> Evidence | None:
     """Did the rate fall below a tenth of its peak, rise again, and end above half?
 
-    One that climbs again along the curve of its decay was stepped beyond its end: a warning.
+    A rate that rises again along the curve of its decay was stepped past its end: a warning.
     """
     lr = case.history.finite("lr")
     x, highest = lr.values, float(lr.values.max())
@@ -245,19 +253,19 @@ def ends_mid_cycle(case: Case) -> Evidence | None:
     # The last low before the rate rose to where it ends.
     low = top + int(np.flatnonzero(x[top:] < DECAYED * peak)[-1])
     lowest = low if not climbs else top + int(x[top:].argmin())
-    step, floor, again = int(lr.steps[lowest]), float(x[lowest]), float(x[lowest:].max())
+    step, floor, high = int(lr.steps[lowest]), float(x[lowest]), float(x[lowest:].max())
     length = _length(case, lr)
-    how = "then climbed along the same curve, to" if climbs else "rose again, to"
+    rise = "then rose along the same curve, to" if climbs else "rose again, to"
     return Evidence(
         because=f"The learning rate fell from {num(peak)} to {num(floor)} at {case.unit} {step}, "
-        f"{how} {num(again)}, and ends at {num(float(x[-1]))}.",
+        f"{rise} {num(high)}, and ends at {num(float(x[-1]))}.",
         step=step,
-        measured={"floor_lr": floor, "peak_lr": peak, "lr": again, "last_lr": float(x[-1])},
+        measured={"floor_lr": floor, "peak_lr": peak, "lr": high, "last_lr": float(x[-1])},
         severity=Severity.WARNING if climbs else None,
-        title="The learning rate climbs again after its decay" if climbs else "",
+        title="The learning rate rises again after its decay" if climbs else "",
         first=Action(
             Do.FIX_SCHEDULE,
-            f"Step the scheduler once an optimizer step, and set its length to {length} "
+            f"Step the scheduler once per optimizer step, and set its length to {length} "
             f"{case.unit}s: a run should end with a low rate.",
             setting="total_steps",
             to=length,
@@ -267,26 +275,26 @@ def ends_mid_cycle(case: Case) -> Evidence | None:
 
 
 def _climbs_again(lr: Series, top: int, peak: float) -> bool:
-    """Return True if a cosine came down after its top and, stepped on, climbs again.
+    """Return True if a cosine decayed and, stepped past its end, rises again.
 
-    A restart is a jump, and a cycle of straight lines turns at once; a cosine lingers at its floor.
+    A restart is a jump, and a linear cycle turns sharply; a cosine lingers at its floor.
     """
     x = lr.values
     low = x[top:] <= _LOW * peak
     if not low.any():
         return False
     at = top + int(low.argmax())
-    again = np.flatnonzero(x[at:] >= peak / 2)
-    if not len(again):
+    high = np.flatnonzero(x[at:] >= peak / 2)
+    if not len(high):
         return False
-    middle = at + int(again[0])
+    middle = at + int(high[0])
     lowest = at + int(x[at : middle + 1].argmin())
     quarter = float(x[lowest + (middle - lowest) // 2])
     return middle - lowest >= _RISE and quarter <= _COSINE * float(x[middle])
 
 
 def _length(case: Case, lr: Series) -> int:
-    """Return the length of the run: steps counted from 0 are one more than the last of them."""
+    """Return the length of the run in steps; if they start at 0, it is the last step plus 1."""
     return max(int(lr.steps[-1]) + (int(lr.steps[0]) == 0), case.manifest.total_steps or 0)
 
 
@@ -298,7 +306,7 @@ def _length(case: Case, lr: Series) -> int:
     title="The learning rate never decayed",
     needs=("lr", "manifest.total_steps"),
     explained_by=("divergence-lr",),
-    enough=(_no_schedule,),
+    preconditions=(_no_schedule,),
 )
 def lr_never_decays(case: Case) -> Evidence | None:
     """Is the learning rate still at its peak at the end of a run whose schedule decays?"""
@@ -310,25 +318,25 @@ def lr_never_decays(case: Case) -> Evidence | None:
     if last < case.limits.schedule.at_peak * peak:
         return None
     measured: dict[str, Scalar] = {"lr": last, "peak_lr": peak, "total_steps": total}
-    meant = case.manifest.warmup_steps
-    if still_rises(lr) and (meant is None or meant >= total):
+    configured = case.manifest.warmup_steps
+    if still_rises(lr) and (configured is None or configured >= total):
         warmup = max(round(case.limits.schedule.early * total), 1)
-        now = "" if meant is None else f" (now {meant})"
+        now = "" if configured is None else f" (now {configured})"
         return Evidence(
             title="The learning rate was still warming up at the end",
             severity=Severity.WARNING,
-            because=f"The learning rate rises from {num(float(lr.values[0]))} along a straight "
-            f"line and is {num(last)} at {case.unit} {end} of {total}: the warm-up is longer than "
+            because=f"The learning rate rises linearly from {num(float(lr.values[0]))} "
+            f"and is {num(last)} at {case.unit} {end} of {total}: the warm-up is longer than "
             "the run.",
             step=end,
             measured=measured,
             first=Action(
                 Do.FIX_SCHEDULE,
                 f"Set the warm-up to {warmup} of the run's {total} {case.unit}s{now}, and check "
-                "the unit in which it is counted.",
+                "its unit.",
                 also=(Do.ADD_WARMUP,),
                 setting="warmup_steps",
-                from_=meant,
+                from_=configured,
                 to=warmup,
             ),
         )
@@ -344,7 +352,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
             Action(
                 Do.LOWER_LR,
                 f"Decay the learning rate from the checkpoint nearest to {case.describe(end)}: the "
-                "loss falls with it.",
+                "loss will fall with it.",
                 setting="lr",
                 checkpoint=end,
             ),
@@ -353,11 +361,11 @@ def lr_never_decays(case: Case) -> Evidence | None:
 
 
 def _stepped(case: Case, schedule: str, total: int) -> Action:
-    """Return how to have a schedule decay."""
-    text = f"Check that the {schedule} scheduler is stepped once an optimizer step"
+    """Return the action that makes a schedule decay."""
+    text = f"Check that the {schedule} scheduler is stepped once per optimizer step"
     if _ENDLESS.search(schedule):
         return Action(Do.FIX_SCHEDULE, f"{text}.")
-    text = f"{text}, and built with {total} {case.unit}s."
+    text = f"{text}, and created with {total} {case.unit}s."
     return Action(Do.FIX_SCHEDULE, text, setting="total_steps", to=total)
 
 
@@ -369,10 +377,10 @@ def _stepped(case: Case, schedule: str, total: int) -> Action:
     title="The learning rate jumped",
     needs=("lr",),
     explained_by=("spike-lr-jump",),
-    enough=(_no_schedule,),
+    preconditions=(_no_schedule,),
 )
 def lr_discontinuity(case: Case) -> Evidence | None:
-    """Did the learning rate jump above all that it had been?"""
+    """Did the learning rate jump above all earlier values?"""
     lr, warmup = case.history.finite("lr"), case.manifest.warmup_steps
     # A jump that early may be the end of a coarsely logged or constant warm-up.
     warm = -1 if warmup is None else 1.1 * warmup + usual_gap(lr.steps)
@@ -380,18 +388,18 @@ def lr_discontinuity(case: Case) -> Evidence | None:
         at = int(np.searchsorted(lr.steps, step))
         peak, low, high = float(lr.values[:at].max()), float(lr.values[at - 1]), lr.values[at]
         ends_warmup = at < len(lr) - 1 and (at < 3 or step <= warm)
-        # A rate that was 0 all along is no level to jump above.
+        # A jump from a constant 0 has no level to compare with.
         if peak <= 0 or high < case.limits.schedule.jump * peak or ends_warmup:
             continue
         return Evidence(
             because=f"The learning rate jumped from {num(low)} to {num(float(high))} at "
-            f"{case.unit} {step}, {num(float(high / peak))} x the highest before it.",
+            f"{case.unit} {step}, {num(float(high / peak))} x the highest value before it.",
             step=step,
             measured={"lr_before": low, "lr_after": float(high), "peak_before": peak},
             first=Action(
                 Do.FIX_SCHEDULE,
                 f"Find out what set the learning rate at {case.unit} {step} (a resume, phases that "
-                f"do not join), and restart from before it with a schedule that continues from "
+                f"do not connect), and restart from before it with a schedule that continues from "
                 f"{num(low)}.",
                 setting="lr",
                 to=low,

@@ -1,4 +1,4 @@
-"""Settings outside the ranges that are usual."""
+"""Settings outside their usual ranges."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stabdiag.tree.advice.rates import peak_rate
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import find_progress, learns_clearly
 
-# What to use instead: common defaults.
+# Replacement values: common defaults.
 _DEFAULTS: Final = {"weight_decay": 0.01, "label_smoothing": 0.1, "dropout": 0.1}
 
-# A log whose first record is later than this step may lack the steep fall of the beginning.
+# A log that starts after this step may miss the steep fall at the beginning.
 _FIRST_STEPS: Final = 10
 
-# The families of optimizers that begin with a warm-up.
+# Optimizer families that need a warm-up.
 _WARMED_UP: Final = ("adam", "lion")
 
 # A learning rate this factor outside its range is unusual even if the run learns.
@@ -34,16 +34,16 @@ _KINDS: Final = {
 
 
 def _unknown_settings(case: Case) -> str:
-    """Return that no setting with a usual range is known, or ""."""
-    return "" if _settings(case) else f"takes one of {', '.join(SETTINGS)}"
+    """Return the reason that no setting with a usual range is known, or ""."""
+    return "" if _settings(case) else f"needs one of {', '.join(SETTINGS)}"
 
 
 @Symptom(
     slug="setting-unusual",
     severity=Severity.NOTE,
     family="learning",
-    title="A setting is far from usual",
-    enough=(_unknown_settings,),
+    title="A setting is outside its usual range",
+    preconditions=(_unknown_settings,),
     yields_to=("lr-too-high", "not-learning", "learning-slow", "plateau-at-chance"),
 )
 def setting_unusual(case: Case) -> Evidence | None:
@@ -64,7 +64,7 @@ def setting_unusual(case: Case) -> Evidence | None:
     if not learns and lacks_warmup(case):
         words.append("There is no warm-up.")
     if progress.better:
-        words.append("The run improves all the same." if learns else "The run learns little.")
+        words.append("The run improves anyway." if learns else "The run learns little.")
     else:
         words.append("The log does not show that the run learns.")
     measured: dict[str, Scalar] = {setting.name: setting.value for setting in unusual}
@@ -81,7 +81,7 @@ def setting_unusual(case: Case) -> Evidence | None:
 
 
 def _misses_beginning(case: Case) -> bool:
-    """Return True if the first record comes after the first steps, in which most is learned."""
+    """Return True if the log starts after the first steps, where most is learned."""
     return len(case.loss) > 0 and int(case.loss.steps[0]) > _FIRST_STEPS
 
 
@@ -89,14 +89,14 @@ def _settings(case: Case) -> dict[str, Setting]:
     return settings_with_ranges(
         case.manifest,
         case.limits,
-        # A logged rate may have jumped, which is another finding.
+        # A jump in the logged rate is a separate finding.
         peak_lr=case.manifest.peak_lr or peak_rate(case),
         pretrained=case.names_pretrained_model,
     )
 
 
 def lacks_warmup(case: Case) -> bool:
-    """Return True if the settings say that an optimizer that needs a warm-up has none."""
+    """Return True if the optimizer needs a warm-up and the settings have none."""
     return case.manifest.warmup_steps == 0 and family_of(case.manifest.optimizer) in _WARMED_UP
 
 
@@ -106,7 +106,7 @@ def far_settings(case: Case) -> list[Setting]:
 
 
 def _is_far(setting: Setting) -> bool:
-    """Return True if a setting is far outside its range, not only at its edge."""
+    """Return True if a setting is far outside its range, not just outside it."""
     if setting.name != "peak_lr":
         return not setting.is_usual
     low, high = setting.usual.low / _FAR, setting.usual.high * _FAR
@@ -114,7 +114,7 @@ def _is_far(setting: Setting) -> bool:
 
 
 def change_of(setting: Setting) -> Action:
-    """Return what to set instead."""
+    """Return the action that replaces a setting."""
     name, value, words = setting.name, setting.value, SETTINGS[setting.name]
     if name == "peak_lr":
         new = typed(setting.usual.high / 10 if setting.is_high else setting.usual.low * 10)
@@ -130,5 +130,5 @@ def change_of(setting: Setting) -> Action:
 
 
 def _check(setting: Setting) -> Action:
-    text = f"Check that a {SETTINGS[setting.name]} of {num(setting.value)} was meant."
+    text = f"Check that a {SETTINGS[setting.name]} of {num(setting.value)} is intended."
     return Action(Do.CHECK_SETTINGS, text, setting=setting.name, from_=setting.value)

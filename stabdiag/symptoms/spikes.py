@@ -39,7 +39,7 @@ _INSPECT = Action(
     title="The loss keeps spiking",
     needs=("loss",),
     explained_by=("nan", "divergence", "spike-persistent"),
-    enough=(_untested,),
+    preconditions=(_untested,),
     then=(
         _INSPECT,
         Action(
@@ -62,12 +62,12 @@ def frequent_spikes(case: Case) -> Evidence | None:
 def _frequent(case: Case, spikes: RecurringSpikes) -> Evidence:
     trends = {"grow": spikes.grow, "come closer together": spikes.come_closer}
     worse = " and ".join(verb for verb, holds in trends.items() if holds)
-    told = [
-        f"{_many(case, spikes)}, and recovered each time; all other steps stay within "
+    sentences = [
+        f"{_describe(case, spikes)}, and recovered each time; all other steps stay within "
         f"{sigmas(spikes.noise)}.",
         *((f"They come {every(spikes.period, case.unit)}.",) if spikes.period else ()),
         *((f"The spikes {worse}.",) if worse else ()),
-        *(_coincides(one, len(spikes)) for one in spikes.coincidences),
+        *(_coincides(coincidence, len(spikes)) for coincidence in spikes.coincidences),
     ]
     cut, count = clip(case), len(spikes)
     clipping = Action(
@@ -90,7 +90,7 @@ def _frequent(case: Case, spikes: RecurringSpikes) -> Evidence:
         )
         then = (clipping, *then)
     return Evidence(
-        because=" ".join(told),
+        because=" ".join(sentences),
         step=int(spikes.steps[0]),
         measured=_measured(spikes),
         first=first,
@@ -98,8 +98,8 @@ def _frequent(case: Case, spikes: RecurringSpikes) -> Evidence:
     )
 
 
-def _many(case: Case, spikes: RecurringSpikes) -> str:
-    """Say how many spikes there are, where, and how high."""
+def _describe(case: Case, spikes: RecurringSpikes) -> str:
+    """Describe the number of spikes, their steps and their height."""
     low, high = float(spikes.heights.min()), float(spikes.heights.max())
     by = num(low, 3) if num(low, 3) == num(high, 3) else f"{num(low, 3)} to {num(high, 3)}"
     return (
@@ -132,22 +132,22 @@ def _measured(spikes: RecurringSpikes) -> dict[str, Scalar]:
 
 
 def _hard_batch(case: Case, spikes: RecurringSpikes) -> Evidence:
-    """Report that one batch, or one place in the order of the data, makes all of the spikes."""
+    """Report that one batch, or one position in the data order, causes all spikes."""
     if spikes.batch is not None:
         name = whole(spikes.batch)
         where = f"all on batch {name}"
         look = f"Print batch {name}: its loss is far above all others."
     elif spikes.per_epoch:
-        where = "at the same place in each epoch"
+        where = "at the same position in each epoch"
         look = f"Print the batch of {case.unit} {int(spikes.steps[0])}, and shuffle every epoch."
     else:
         where = every(spikes.period or 0.0, case.unit)
         look = (
             f"Find out what happens {where}: one hard shard or batch, the first batch of an "
-            "epoch, another update."
+            "epoch, a periodic update."
         )
     return Evidence(
-        because=f"{_many(case, spikes)}, {where}, and recovered each time.",
+        because=f"{_describe(case, spikes)}, {where}, and recovered each time.",
         step=int(spikes.steps[0]),
         measured=_measured(spikes),
         severity=Severity.NOTE,
@@ -158,7 +158,7 @@ def _hard_batch(case: Case, spikes: RecurringSpikes) -> Evidence:
 
 
 def _rhythmic(case: Case) -> Evidence | None:
-    """Report spikes at a rhythm that are too many to be separated from the noise."""
+    """Report periodic spikes that are too frequent to be separated from the noise."""
     loss, limits, width = case.loss, case.limits.data, case.spike_window
     rows = len(loss) // width
     left_out = len(loss) - rows * width
@@ -185,7 +185,7 @@ def _rhythmic(case: Case) -> Evidence | None:
         first=Action(
             Do.INSPECT_DATA,
             f"Find out what happens {every(gap, case.unit)}: one hard shard or batch, the first "
-            "batch of an epoch, another update.",
+            "batch of an epoch, a periodic update.",
         ),
         then=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
     )
@@ -208,7 +208,7 @@ def _starts(high: Ints) -> Ints:
     title="Single losses are far above the rest",
     needs=("loss",),
     explained_by=("nan", "divergence", "spike", "plateau"),
-    enough=(_untested,),
+    preconditions=(_untested,),
     then=(
         Action(
             Do.LOG_MORE,

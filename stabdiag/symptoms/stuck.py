@@ -1,4 +1,4 @@
-"""Losses and evaluations that are the same to the last digit, and what holds a loss still."""
+"""Losses and evaluations that are identical to the last digit, and causes of a constant loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from stabdiag.symptoms.losses import (
     few_trained,
     rate_is_zero,
 )
-from stabdiag.symptoms.rates import lower_rate, rate_near_low, setting_off
+from stabdiag.symptoms.rates import lower_rate, rate_near_low, setting_out_of_range
 from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -33,42 +33,44 @@ _DIGITS = 4
 
 _SAME_LOGITS = Action(
     Do.INSPECT_LAYERS,
-    "Print the logits of one batch: if all are the same, find the layer whose outputs are, as "
-    "units die at too high a learning rate or a bad initialisation; else look at its gradients.",
+    "Print the logits of one batch. If they are all the same, find the layer with constant "
+    "outputs: units die at too high a learning rate or with a bad initialization. Otherwise check "
+    "the gradients.",
     also=(Do.LOWER_LR,),
 )
-# A policy has no loss that has to go to zero.
+# The loss of a policy does not have to go to zero.
 _ADVANTAGES = Action(
     Do.CHECK_LOSS_FUNCTION,
-    "Print the advantages of one batch and the entropy of the policy: where the advantages are all "
-    "the same, no gradient is left.",
+    "Print the advantages of one batch and the entropy of the policy: if the advantages are all "
+    "the "
+    "same, there is no gradient.",
 )
 
-# A loss that falls to 0 at once had more than this share of its first value just before.
-_AT_ONCE = 0.1
+# A loss that falls to 0 in a single step was above this fraction of its first value just before.
+_DROP_FRACTION = 0.1
 
 
 @frozen
 class Cause:
-    """Why the log shows that no step changes the weights."""
+    """The reason why no step changes the weights."""
 
     words: str
     first: Action
     then: tuple[Action, ...] = ()
 
 
-def _alike(case: Case) -> int:
-    """Return how many losses at the end are alike by more than chance.
+def _min_identical(case: Case) -> int:
+    """Return the number of identical losses at the end that chance does not explain.
 
-    The mean of an epoch has many batches to change by. A loss that is written with many digits and
-    has not fallen takes fewer; one that has may be as low as it gets.
+    Epoch means vary over many batches, so fewer are needed. Fewer are also needed if the loss is
+    written with many digits and has not fallen; a loss that fell may have reached its minimum.
     """
     x, points = case.loss.values, case.limits.learning.constant_points
-    epochs = case.history.counts_epochs
+    is_epochs = case.history.counts_epochs
     fell = not len(x) or x[-1] < (1 - HARDLY) * x[0]
     if fell or (x[-1] and digits(_written(float(x[-1]))) < _DIGITS):
-        return min(points, MIN_SAMPLE) if epochs else points
-    return min(points, FEW + 1 if epochs else MIN_SAMPLE)
+        return min(points, MIN_SAMPLE) if is_epochs else points
+    return min(points, FEW + 1 if is_epochs else MIN_SAMPLE)
 
 
 @Symptom(
@@ -79,7 +81,7 @@ def _alike(case: Case) -> int:
     title="The loss does not change at all",
     needs=("loss",),
     explained_by=("nan", "divergence", "loss-scale"),
-    enough=(lambda case: at_least(_alike(case), "loss")(case),),
+    preconditions=(lambda case: at_least(_min_identical(case), "loss")(case),),
     then=(
         Action(Do.CHECK_MODEL, "Look for a detach(), no_grad() or .item() between model and loss."),
         Action(Do.CHECK_MODEL, "Check that the optimizer steps."),
@@ -87,37 +89,40 @@ def _alike(case: Case) -> int:
     ),
 )
 def loss_constant(case: Case) -> Evidence | None:
-    """Does the loss keep one value, to the last digit, up to the end of the log?"""
+    """Is the loss constant to the last digit up to the end of the log?"""
     x, steps = case.loss.values, case.loss.steps
     changes = np.flatnonzero(x != x[-1])
     start = int(changes[-1]) + 1 if len(changes) else 0
     count, first = len(x) - start, int(steps[start])
-    if count < _alike(case):
+    if count < _min_identical(case):
         return None
     # A policy's loss may be 0, but not without a gradient.
     if x[-1] == 0 and not ("reward" in case.history.series and case.history.without_gradient):
         return _zero(case, start)
     if start and digits(_written(float(x[-1]))) < _DIGITS:
         return None
-    which = f"the last {count}" if start else f"all {count}"
-    # A loss that moved was trained. If it gained nothing by that, its units may have died.
+    which_points = f"the last {count}" if start else f"all {count}"
+    # A loss that changed before was trained. If it did not improve, units may have died.
     died = start > 0 and x[-1] > (1 - HARDLY) * x[0]
-    since = "; it had moved before" if died else _what_guess(case, float(x[-1]))
+    remark = "; it had changed before" if died else _chance_remark(case, float(x[-1]))
     evidence = without_learning(
         case,
         loss_constant,
         step=first,
-        because=f"The loss is exactly {_written(float(x[-1])):.9g} at {which} logged points, from "
-        f"{case.unit} {first} to {int(steps[-1])}{since}",
+        because=f"The loss is exactly {_written(float(x[-1])):.9g} at {which_points} logged "
+        f"points, from "
+        f"{case.unit} {first} to {int(steps[-1])}{remark}",
         measured={"loss": float(x[-1]), "points": count},
         first=lower_rate(case)
         if died
-        else (_SAME_LOGITS if since else _check_trained(case, first)),
+        else (_SAME_LOGITS if remark else _check_trained(case, first)),
     )
     if "reward" not in case.history.series:
         return evidence
     then = loss_constant.then if evidence.then is None else evidence.then
-    return replace(evidence, then=tuple(_ADVANTAGES if one is ONE_BATCH else one for one in then))
+    return replace(
+        evidence, then=tuple(_ADVANTAGES if action is ONE_BATCH else action for action in then)
+    )
 
 
 def _check_trained(case: Case, first: int) -> Action:
@@ -126,32 +131,32 @@ def _check_trained(case: Case, first: int) -> Action:
     return Action(Do.CHECK_MODEL, text, step=first)
 
 
-def _what_guess(case: Case, value: float) -> str:
-    """Return that a loss is what a guess costs, to the digits that are written, or ""."""
+def _chance_remark(case: Case, value: float) -> str:
+    """Return a clause if a loss is at chance level to its written digits, or ""."""
     if "reward" in case.history.series:
         return ""
-    told, places = case.manifest.vocab_size, min(digits(_written(value)), _DIGITS + 1)
-    for classes in (told,) if told else USUAL_CLASSES:
+    configured, places = case.manifest.vocab_size, min(digits(_written(value)), _DIGITS + 1)
+    for classes in (configured,) if configured else USUAL_CLASSES:
         if f"{value:.{places}g}" == f"{math.log(classes):.{places}g}":
-            return f"; that is log {classes}, what a guess among {classes} classes costs"
+            return f"; that is log {classes}, the loss of random guessing among {classes} classes"
     return ""
 
 
 def _written(value: float) -> float:
-    """Return a value as it was written: one stored in four bytes has no more digits than those."""
+    """Return a value as it was written; a value stored in four bytes has fewer digits."""
     short = np.float32(value)
     return float(str(short)) if short == value else value
 
 
 def _zero(case: Case, start: int) -> Evidence | None:
-    """Report a loss of 0, except one that came down gradually or belongs to a policy."""
+    """Report a loss of 0, except if it fell gradually or belongs to a policy."""
     x, steps = case.loss.values, case.loss.steps
     # The loss of a policy whose advantages cancel is 0, and its gradients are not.
     has_gradients = bool(case.history.finite("grad_norm").values.any())
     if "reward" in case.history.series or (start == 0 and has_gradients):
         return None
     before = x[max(0, start - 5) : start]
-    if len(before) and median(before) <= _AT_ONCE * x[0]:
+    if len(before) and median(before) <= _DROP_FRACTION * x[0]:
         return None
     first, count = int(steps[start]), len(x) - start
     fell = {"before": median(before)} if len(before) else {}
@@ -165,7 +170,7 @@ def _zero(case: Case, start: int) -> Evidence | None:
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
             f"Run the batch of {case.unit} {first} forward and print the loss: some loggers write "
-            "0 for NaN, and a batch with all labels masked has no loss.",
+            "0 for NaN, and a batch whose labels are all masked has no loss.",
         ),
         then=(
             Action(Do.CHECK_LABELS, "Count the labels of a batch that are not masked (-100)."),
@@ -187,14 +192,14 @@ def without_learning(
     measured: Mapping[str, Scalar],
     first: Action,
 ) -> Evidence:
-    """Return the evidence for a loss that stands still, with what the log shows of the cause."""
+    """Return the evidence for a loss that does not change, with the cause if the log shows it."""
     cause = _cause(case, step)
-    off = setting_off(case)
-    # What never changes has another cause than a low rate, and so has what rose.
-    if off is None and symptom is not loss_constant and not rose_far(case):
-        off = rate_near_low(case)
-    if cause is None and off is not None:
-        words, change = off
+    out_of_range = setting_out_of_range(case)
+    # A low rate does not explain a loss that never changes or one that rose.
+    if out_of_range is None and symptom is not loss_constant and not rose_far(case):
+        out_of_range = rate_near_low(case)
+    if cause is None and out_of_range is not None:
+        words, change = out_of_range
         return Evidence(
             because=f"{because}. {words}",
             step=step,
@@ -207,49 +212,54 @@ def without_learning(
     # A learning rate of 0 can be neither too high nor too low.
     settings = (Do.LOWER_LR, Do.TEST_LR) if rate_is_zero(case, step) else ()
     return Evidence(
-        because=f"{because}; {cause.words} all that time.",
+        because=f"{because}; {cause.words} throughout.",
         step=step,
         measured=measured,
         first=cause.first,
-        then=(*cause.then, first, *(one for one in symptom.then if one.kind not in settings)),
+        then=(
+            *cause.then,
+            first,
+            *(action for action in symptom.then if action.kind not in settings),
+        ),
     )
 
 
 def _cause(case: Case, since: int) -> Cause | None:
-    # What moves a loss that much are its weights, whatever else was logged.
-    if moved(case, since) or rose_far(case):
+    # A loss that changes this much means that the weights change, regardless of other series.
+    if loss_changes(case, since) or rose_far(case):
         return None
     if rate_is_zero(case, since):
         return Cause(
             words="the learning rate is 0",
             first=Action(
                 Do.FIX_SCHEDULE,
-                "Find out what sets the learning rate to 0: no step changes the weights.",
+                "Find out why the learning rate is 0: no step changes the weights.",
             ),
             then=(Action(Do.LOG_MORE, "Log the learning rate with more digits if it is small."),),
         )
     norm = unchanged_norm(case)
-    if norm is not None or held_out_is_constant(case):
+    if norm is not None or evaluations_are_constant(case):
         same = "every evaluation is the same" if norm is None else f"the weight norm is {num(norm)}"
         first = Action(
             Do.CHECK_MODEL,
-            "Check that the optimizer steps and holds the trained parameters: no weight changes.",
+            "Check that the optimizer steps and contains the trained parameters: no weight "
+            "changes.",
         )
         scale = case.history.finite("loss_scale").values
-        # A scaler skips a step whose gradients are not finite, and no optimizer does.
+        # A scaler skips steps with non-finite gradients; an optimizer does not.
         skipped = Action(
             Do.DYNAMIC_LOSS_SCALE,
             "In fp16, let the loss scale adapt (torch.amp.GradScaler), or switch to bf16: a step "
             "whose gradients overflow is skipped.",
             also=(Do.CHANGE_DTYPE,),
         )
-        gradients, told = case.history.get("grad_norm"), ""
+        gradients, words = case.history.get("grad_norm"), ""
         if case.manifest.dtype is None and gradients and not len(gradients.finite()):
-            told = f"{same} and no gradient norm is finite"
+            words = f"{same} and no gradient norm is finite"
         if case.manifest.dtype == "fp16" and len(scale) and not np.ptp(scale):
-            told = f"{same} in fp16, under a loss scale of {num(float(scale[0]))}"
-        if told:
-            return Cause(words=told, first=skipped, then=(first,))
+            words = f"{same} in fp16, with a loss scale of {num(float(scale[0]))}"
+        if words:
+            return Cause(words=words, first=skipped, then=(first,))
         return Cause(words=same, first=first, then=() if case.manifest.dtype else (skipped,))
     if not case.history.without_gradient:
         return None
@@ -260,35 +270,36 @@ def _cause(case: Case, since: int) -> Cause | None:
     return Cause(words="the logged gradient norm is 0", first=first)
 
 
-def moved(case: Case, since: int) -> bool:
-    """Tell whether the loss moved by more than its noise and a twentieth from a step on."""
+def loss_changes(case: Case, since: int) -> bool:
+    """Return True if the loss changes after a step by more than its noise and a twentieth."""
     x = case.loss.values[case.loss.steps >= since]
     if len(x) <= FEW:
         return False
     halves = np.array_split(x, 2)
     error = diff_sigma(x) * float(np.sqrt(4 / len(x)))
-    moved = abs(float(halves[0].mean() - halves[1].mean()))
-    return moved > max(HARDLY * abs(float(x[0])), BEYOND_CHANCE * float(error))
+    change = abs(float(halves[0].mean() - halves[1].mean()))
+    return change > max(HARDLY * abs(float(x[0])), BEYOND_CHANCE * float(error))
 
 
 def unchanged_norm(case: Case) -> float | None:
     """Return the largest weight norm, if every logged one is the same in every record."""
     norms = [series.finite().values for series in case.history.group("weight_norm").values()]
-    still = [len(x) > FEW and not np.ptp(x) and digits(float(x[0])) >= _DIGITS for x in norms]
-    return max(float(x[0]) for x in norms) if norms and all(still) else None
+    is_constant = [len(x) > FEW and not np.ptp(x) and digits(float(x[0])) >= _DIGITS for x in norms]
+    return max(float(x[0]) for x in norms) if norms and all(is_constant) else None
 
 
-def held_out_is_constant(case: Case) -> bool:
-    """Tell whether all evaluations are the same to the last digit."""
-    held = case.history.finite("eval_loss").values
-    enough = len(held) >= MIN_CONSECUTIVE
-    return bool(enough and not np.ptp(held) and digits(float(held[0])) >= _DIGITS)
+def evaluations_are_constant(case: Case) -> bool:
+    """Return True if all evaluations are identical to the last digit."""
+    heldout = case.history.finite("eval_loss").values
+    if len(heldout) < MIN_CONSECUTIVE:
+        return False
+    return not np.ptp(heldout) and digits(float(heldout[0])) >= _DIGITS
 
 
 def rose_far(case: Case) -> bool:
-    """Tell whether the loss rose far above its beginning: weights that stand still do not do that.
+    """Return True if the loss rose far above its start, which requires that the weights change.
 
-    The first loss may be that of an odd batch: the rise is beyond the noise of single losses.
+    The first batch may be unusual, so the rise must exceed the noise of single losses.
     """
     x = case.loss.values
     if not len(x):
@@ -305,34 +316,35 @@ def rose_far(case: Case) -> bool:
     title="The evaluation loss does not change",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    enough=(at_least("generalisation.min_evaluations", "eval_loss"), few_trained),
+    preconditions=(at_least("generalisation.min_evaluations", "eval_loss"), few_trained),
     then=(
         Action(Do.CHECK_EVALUATION, "Check that an averaged copy of the weights is updated."),
-        Action(Do.CHECK_EVALUATION, "Check that no result is cached, nor a checkpoint loaded."),
+        Action(Do.CHECK_EVALUATION, "Check that no result is cached and no checkpoint loaded."),
     ),
 )
 def eval_constant(case: Case) -> Evidence | None:
-    """Are all evaluations the same to the last digit while the training loss falls?"""
-    held = case.history.finite("eval_loss")
-    if not held_out_is_constant(case):
+    """Are all evaluations identical to the last digit while the training loss falls?"""
+    heldout = case.history.finite("eval_loss")
+    if not evaluations_are_constant(case):
         return None
-    begin, end = int(held.steps[0]), int(held.steps[-1])
+    begin, end = int(heldout.steps[0]), int(heldout.steps[-1])
     during = case.loss.values[(case.loss.steps >= begin) & (case.loss.steps <= end)]
     if len(during) < TENTHS:
         return None
     first, *_, last = levels(during, TENTHS).tolist()
     if first <= 0 or last > FALLEN * first:
         return None
-    value = num(float(held.values[0]))
+    value = num(float(heldout.values[0]))
     return Evidence(
-        because=f"The evaluation loss is {value} at all {len(held)} evaluations, from {case.unit} "
+        because=f"The evaluation loss is {value} at all {len(heldout)} evaluations, from "
+        f"{case.unit} "
         f"{begin} to {end}, while the training loss went from {num(first)} to {num(last)}.",
         step=begin,
-        measured={"evaluations": len(held), "eval_loss": float(held.values[0])},
+        measured={"evaluations": len(heldout), "eval_loss": float(heldout.values[0])},
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Check that the model that is trained is the one that is evaluated: at {case.unit} "
-            f"{end}, compare a weight of both.",
+            f"Check that the evaluated model is the trained one: at {case.unit} {end}, compare a "
+            "weight of both.",
             step=end,
         ),
     )

@@ -1,4 +1,4 @@
-"""What a symptom is, what its check returns, and what both need of a log."""
+"""Symptoms: their declaration, the evidence that a check returns, and requirements on a log."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stabdiag.tree.case import Case
 _MANIFEST = "manifest."
 MESSAGE = "message"
 
-# Fewer points are no course of a run: with three in each tenth, a single one is no level.
+# Fewer points do not show how a run develops: this is three in each tenth of it.
 LEAST = 30
 
-# So many points tell a trend from noise.
+# With this many points, a trend can be distinguished from noise.
 MANY = 100
 
-# What happens more often than this is how a log is kept, or how a run is.
+# Events that happen more often than this are a normal part of the run or of its logging.
 FEW = 3
 
 # A run this far into its planned steps is complete.
@@ -29,10 +29,9 @@ COMPLETE = 0.95
 
 @frozen
 class Evidence:
-    """What a check found: one sentence with this run's numbers, and what to do first.
+    """The result of a check: a sentence with this run's numbers, and the first action.
 
-    ``then``, ``title``, ``severity`` and ``confidence`` replace the symptom's own where this run
-    needs others.
+    If set, ``then``, ``title``, ``severity`` and ``confidence`` replace the symptom's own values.
     """
 
     because: str
@@ -47,19 +46,24 @@ class Evidence:
 
 @frozen
 class Symptom:
-    """One check outside the tree, declared as the decorator of the function that makes it.
+    """A check outside the tree, declared as the decorator of its function.
 
-    ``needs`` names roles, manifest fields (``manifest.total_steps``) or alternatives (``mfu or
-    step_time``); ``message`` is any message among the log's lines. ``enough`` holds functions that
-    return why a log is too short to be checked, or "". Without all of these the symptom is not
-    checked. ``rules_out`` holds the same for what a log needs only to rule the symptom out.
-    ``then`` lists what to do after the first action. A symptom that ``yields_to`` others is left
-    out where one of these is present. One that ``expects`` findings, by the beginnings of their
-    slugs, is about a trial that is meant to bring them about: they are left out. A finding of the
-    tree whose slug starts with one of ``explained_by`` replaces the symptom. One that ``leads`` is
-    behind the spikes that the tree finds: what to do about it comes first. One that ``is_fact``
-    does not depend on any curve: it comes before findings that are as severe, and is an error where
-    the run has another one.
+    Attributes:
+        needs: roles, manifest fields (``manifest.total_steps``) or alternatives (``mfu or
+            step_time``); ``message`` stands for any message in the log.
+        preconditions: functions that return the reason why the log is too short for the check, or
+            "". If one returns a reason, the symptom is not checked.
+        inconclusive_if: functions that return the reason why the symptom is not ruled out even
+            though the check found nothing, or "".
+        explained_by: prefixes of slugs; a finding of the tree with one of them replaces the
+            symptom.
+        yields_to: slugs of symptoms; if one of them is present, this symptom is left out.
+        expects: prefixes of slugs of findings that a trial is meant to cause; they are left out.
+        is_root_cause: the symptom causes the spikes that the tree finds, so its action comes
+            first.
+        is_fact: the symptom does not depend on any curve. It comes before equally severe findings,
+            and is an error if the run has another error.
+        then: the actions after the first one.
     """
 
     slug: str
@@ -68,43 +72,48 @@ class Symptom:
     family: str
     title: str
     needs: tuple[str, ...] = ()
-    enough: tuple[Callable[[Case], str], ...] = ()
-    rules_out: tuple[Callable[[Case], str], ...] = ()
+    preconditions: tuple[Callable[[Case], str], ...] = ()
+    inconclusive_if: tuple[Callable[[Case], str], ...] = ()
     explained_by: tuple[str, ...] = ()
     yields_to: tuple[str, ...] = ()
     expects: tuple[str, ...] = ()
-    leads: bool = False
+    is_root_cause: bool = False
     is_fact: bool = False
     then: tuple[Action, ...] = ()
     check: Callable[[Case], Evidence | None] = field(default=lambda _: None)
 
     def __call__(self, check: Callable[[Case], Evidence | None]) -> Symptom:
-        """Return the symptom with its check."""
+        """Return the symptom with this function as its check."""
         return replace(self, check=check)
 
     def missing(self, case: Case) -> tuple[str, ...]:
-        """Return what the symptom needs and this case lacks."""
-        return tuple(need for need, ways in self._ways if not any(_has(case, one) for one in ways))
+        """Return the needs that this case does not meet."""
+        return tuple(
+            need
+            for need, alternatives in self._alternatives
+            if not any(_has(case, alternative) for alternative in alternatives)
+        )
 
     @cached_property
-    def _ways(self) -> list[tuple[str, list[str]]]:
+    def _alternatives(self) -> list[tuple[str, list[str]]]:
         """Each need with its alternatives."""
         return [(need, need.split(" or ")) for need in self.needs]
 
-    def too_few(self, case: Case) -> str:
-        """Return why the log is too short for the check, or ""."""
-        return _first(self.enough, case)
+    def failed_precondition(self, case: Case) -> str:
+        """Return the reason why the log is too short for the check, or ""."""
+        return _first(self.preconditions, case)
 
-    def is_open(self, case: Case) -> str:
-        """Return why the symptom is not ruled out where the check finds nothing, or ""."""
-        return _first(self.rules_out, case)
+    def inconclusive_reason(self, case: Case) -> str:
+        """Return the reason why a check without evidence does not rule the symptom out, or ""."""
+        return _first(self.inconclusive_if, case)
 
-    def found(self, case: Case) -> Evidence | None:
-        """Return what the check finds; nothing where it cannot be made."""
-        return None if self.missing(case) or self.too_few(case) else self.check(case)
+    def evidence(self, case: Case) -> Evidence | None:
+        """Run the check; return None if it cannot be made or finds nothing."""
+        is_unchecked = self.missing(case) or self.failed_precondition(case)
+        return None if is_unchecked else self.check(case)
 
     def finding(self, evidence: Evidence, unit: str) -> Finding:
-        """Return the finding that a check's evidence makes; ``unit`` is what a step is called."""
+        """Return the finding for a check's evidence; ``unit`` is the name of a step."""
         then = self.then if evidence.then is None else evidence.then
         return Finding(
             slug=self.slug,
@@ -125,53 +134,53 @@ def _first(reasons: tuple[Callable[[Case], str], ...], case: Case) -> str:
     return next((why for reason in reasons if (why := reason(case))), "")
 
 
-def at_least(wanted: int | str, *roles: str, groups: bool = False) -> Callable[[Case], str]:
-    """Return an ``enough``: one of the roles needs this many finite points.
+def at_least(count: int | str, *roles: str, groups: bool = False) -> Callable[[Case], str]:
+    """Return a precondition: one of the roles has this many finite points.
 
-    ``wanted`` may name a limit. With ``groups``, a role counts as its longest group.
+    ``count`` may name a limit. With ``groups``, a role counts as its longest group.
     """
 
-    def enough(case: Case) -> str:
-        needed = _number(case, wanted)
+    def precondition(case: Case) -> str:
+        needed = _number(case, count)
         logged = {role: _finite(case, role, groups) for role in roles}
         if max(logged.values()) >= needed:
             return ""
-        return too_few(needed, ", ".join(f"{count} of {role}" for role, count in logged.items()))
+        return too_few(needed, ", ".join(f"{points} of {role}" for role, points in logged.items()))
 
-    return enough
+    return precondition
 
 
 def too_few(needed: int, logged: object) -> str:
-    """Say that a check needs more points than were logged."""
-    return f"takes {plural(needed, 'point')}, logged: {logged}"
+    """Return the reason that a check needs more points than were logged."""
+    return f"needs {plural(needed, 'point')}, logged: {logged}"
 
 
 def around_resumes(role: str, before: int | str, after: int | str) -> Callable[[Case], str]:
-    """Return an ``enough``: each resume needs this many points of a role on either side."""
+    """Return a precondition: each resume has this many points of a role on either side."""
 
-    def enough(case: Case) -> str:
+    def precondition(case: Case) -> str:
         left, right = _number(case, before), _number(case, after)
         steps = case.history.finite(role).steps
         for step in case.history.resumes:
             at = int((steps < step).sum())
             if at < left or len(steps) - at < right:
                 return (
-                    f"takes {left} points of {role} before a resume and {right} after it, logged "
+                    f"needs {left} points of {role} before a resume and {right} after it, logged "
                     f"at {case.unit} {step}: {at} and {len(steps) - at}"
                 )
         return ""
 
-    return enough
+    return precondition
 
 
-def _number(case: Case, wanted: int | str) -> int:
-    return wanted if isinstance(wanted, int) else int(case.limits.named([wanted])[wanted])
+def _number(case: Case, count: int | str) -> int:
+    return count if isinstance(count, int) else int(case.limits.named([count])[count])
 
 
 def _finite(case: Case, role: str, groups: bool) -> int:
     if not groups:
         return len(case.history.finite(role))
-    return max((len(one.finite()) for one in case.history.group(role).values()), default=0)
+    return max((len(series.finite()) for series in case.history.group(role).values()), default=0)
 
 
 def _has(case: Case, need: str) -> bool:

@@ -1,4 +1,4 @@
-"""Runs that get slower, waste their accelerator, stand still, break off, or leak memory."""
+"""Runs that get slower, waste their accelerator, stall, stop early, or leak memory."""
 
 from __future__ import annotations
 
@@ -22,17 +22,18 @@ from stabdiag.tree.checkpoint import checkpoint_before
 _SPEED = ("tokens_per_second or step_time",)
 _SPEEDS = at_least(LEAST, "tokens_per_second", "step_time")
 
-# Fewer slow steps have no rhythm.
+# Fewer slow steps do not show a period.
 _LEAST_SLOW = 5
 
-# A drop is this many times the usual distance between two levels. Noise alone reaches that in one
-# log of a hundred (lognormal, σ 0.5 to 1, 30 to 500 points); a steady slowdown makes it seven.
+# A drop must be this many times the usual difference between two levels. Noise alone reaches that
+# in one log of a hundred (lognormal, σ 0.5 to 1, 30 to 500 points); a steady slowdown makes it
+# seven.
 _MIN_NOISE_RATIO = 5.0
 
-# A time stamp above this is in milliseconds: in seconds it would lie beyond the year 5000.
+# A time stamp above this is in milliseconds: in seconds it would be beyond the year 5000.
 _MILLISECONDS = 1e11
 
-# What ends a run, and what to do about it before a resume.
+# Events that end a run, and the action before a resume.
 _FATAL = {
     EventCode.KILLED: (
         Do.READ_LOGS,
@@ -41,12 +42,12 @@ _FATAL = {
     ),
     EventCode.OUT_OF_MEMORY: (
         Do.FREE_MEMORY,
-        "Use less memory: halve the batch and accumulate over twice as many steps, shorten the "
+        "Use less memory: halve the batch and double the accumulation steps, shorten the "
         "sequences, or checkpoint activations",
     ),
     EventCode.COLLECTIVE_FAILED: (
         Do.READ_LOGS,
-        "Find the first error in the logs of every rank: the rank that times out waited for "
+        "Find the first error in the logs of every rank: the rank that times out was waiting for "
         "another one",
     ),
     EventCode.CUDA_ERROR: (
@@ -54,9 +55,9 @@ _FATAL = {
         "Run the last steps again with CUDA_LAUNCH_BLOCKING=1: the traceback then names the "
         "operation that failed",
     ),
-    EventCode.TRACEBACK: (Do.READ_LOGS, "Fix what the traceback says"),
+    EventCode.TRACEBACK: (Do.READ_LOGS, "Fix the error in the traceback"),
 }
-# The kernel's killer frees the memory of the host, not that of the accelerator.
+# The kernel's OOM killer is about host memory, not accelerator memory.
 _HOST = re.compile("killed process|oom.kill", re.IGNORECASE)
 _HOST_MEMORY = (
     Do.FREE_MEMORY,
@@ -69,56 +70,59 @@ _HOST_MEMORY = (
     family="throughput",
     title="One rank is slower than the others",
     needs=("rank_time or rank_speed",),
-    enough=(at_least(LEAST, "rank_time", "rank_speed", groups=True),),
+    preconditions=(at_least(LEAST, "rank_time", "rank_speed", groups=True),),
     then=(
         Action(
             Do.CHECK_MACHINES,
-            "Let two ranks swap machines: what moves with the machine is its fault, what stays "
-            "comes from the rank's data or its part of the model.",
+            "Swap the machines of two ranks: if the slowness moves with the machine, the machine "
+            "is "
+            "at fault; otherwise the rank's data or its part of the model.",
         ),
-        Action(Do.CHANGE_BATCH, "Deal out batches of the same length to all ranks."),
+        Action(Do.CHANGE_BATCH, "Give all ranks batches of the same length."),
     ),
 )
 def straggler(case: Case) -> Evidence | None:
     """Does one rank take longer than the others, which wait for it?"""
-    ranks, steps, times = _of_ranks(case)
-    # The median rank, and of two the faster one.
+    ranks, steps, times = _rank_times(case)
+    # The median rank, or the faster one of two.
     count = np.isfinite(times).sum(axis=0)
     usual = np.sort(times, axis=0)[(count - 1) // 2, np.arange(len(steps))]
-    # Where only the fastest and the slowest are named, all others take the usual time.
+    # If only the fastest and the slowest rank are logged, all others are assumed to be usual.
     ratios = np.nan_to_num(times / usual, nan=1.0)
     ends = [float(levels(ratio, TENTHS)[-2:].min()) for ratio in ratios]
     worst = int(np.argmax(ends))
     last, lost = ends[worst], 1 - 1 / ends[worst]
     if lost <= case.limits.throughput.lost_fraction:
         return None
-    # Before this step it was mostly rather as fast as the others, and then as slow as in the end.
+    # The step that best separates usual times from slow times.
     slow = np.sign(ratios[worst] - (1 + last) / 2)
     since = int(steps[np.argmin(np.cumsum(slow) - slow)])
     number = re.search(r"(?<!\d)\d+$", ranks[worst])
-    who = f"rank {number[0]}" if number else "the slowest rank"
+    slowest = f"rank {number[0]}" if number else "the slowest rank"
     return Evidence(
-        because=f"From {case.unit} {since} on {who} takes {num(last)} times as long as the others, "
+        because=f"From {case.unit} {since} on {slowest} takes {num(last)} times as long as the "
+        f"others, "
         f"which wait for it {lost:.0%} of the time.",
         step=since,
         measured={"group": ranks[worst], "ratio": last, "lost": lost, "ranks": len(ranks)},
         first=Action(
             Do.CHECK_MACHINES,
-            f"Check the machine of {who} from {case.unit} {since} on: the accelerator's clock, "
+            f"Check the machine of {slowest} from {case.unit} {since} on: the accelerator's clock, "
             "temperature and errors (nvidia-smi -q, dmesg), other jobs, disks and network.",
             step=since,
         ),
     )
 
 
-def _of_ranks(case: Case) -> tuple[list[str], Ints, Floats]:
-    """Return ranks, steps, and times, shape (ranks, steps): NaN where a rank logged none."""
+def _rank_times(case: Case) -> tuple[list[str], Ints, Floats]:
+    """Return ranks, steps, and times of shape (ranks, steps), NaN where a rank logged none."""
     role = "rank_time" if case.history.has("rank_time") else "rank_speed"
-    ranks = {name: one.finite() for name, one in case.history.group(role).items()}
-    steps = np.unique(np.concatenate([one.steps for one in ranks.values()]))
+    ranks = {name: series.finite() for name, series in case.history.group(role).items()}
+    steps = np.unique(np.concatenate([series.steps for series in ranks.values()]))
     times = np.full((len(ranks), len(steps)), np.nan)
-    for row, one in zip(times, ranks.values(), strict=True):
-        row[np.searchsorted(steps, one.steps)] = np.where(one.values > 0, one.values, np.nan)
+    for row, series in zip(times, ranks.values(), strict=True):
+        positive = np.where(series.values > 0, series.values, np.nan)
+        row[np.searchsorted(steps, series.steps)] = positive
     return list(ranks), steps, times if role == "rank_time" else 1 / times
 
 
@@ -127,10 +131,10 @@ def _of_ranks(case: Case) -> tuple[list[str], Ints, Floats]:
     family="throughput",
     title="The throughput dropped",
     needs=_SPEED,
-    enough=(_SPEEDS,),
+    preconditions=(_SPEEDS,),
     then=(
         Action(Do.INSPECT_DATA, "Check whether sequences or batches got longer there."),
-        Action(Do.SPEED_UP, "Profile for gaps between kernels: loader, synchronisation, logging."),
+        Action(Do.SPEED_UP, "Profile for gaps between kernels: loader, synchronization, logging."),
         Action(Do.RELOAD_CHECKPOINT, "Restart from the last checkpoint if a machine is at fault."),
     ),
 )
@@ -145,15 +149,15 @@ def throughput_drop(case: Case) -> Evidence | None:
     # The first tenth is compilation and warm-up.
     usual, last = float(level[1:-2].max()), float(level[-2:].max())
     fraction = last / usual if usual > 0 else 1.0
-    if fraction >= case.limits.throughput.drop_ratio or last <= 0 or not _stands_out(level):
+    if fraction >= case.limits.throughput.drop_ratio or last <= 0 or not _is_clear_drop(level):
         return None
     fast = np.flatnonzero(speed > (usual + last) / 2)
     since = int(steps[min(int(fast[-1]) + 1, len(steps) - 1)])
     before, after = (1 / usual, 1 / last) if is_time else (usual, last)
-    what = "Steps" if case.unit == "step" else f"{capitalised(case.unit)}s"
+    subject = "Steps" if case.unit == "step" else f"{capitalised(case.unit)}s"
     change = f"The throughput fell by {1 - fraction:.0%}"
     if is_time:
-        change = f"{what} became {after / before - 1:.0%} slower"
+        change = f"{subject} became {after / before - 1:.0%} slower"
     unit = _unit(series)
     return Evidence(
         because=f"{change} ({num(before)} -> {num(after)}{unit and f' {unit}'}) by {case.unit} "
@@ -169,11 +173,11 @@ def throughput_drop(case: Case) -> Evidence | None:
     )
 
 
-def _stands_out(level: Floats) -> bool:
-    """Return True if the last two levels lie below all earlier ones by more than levels vary.
+def _is_clear_drop(level: Floats) -> bool:
+    """Return True if the last two levels are below all earlier ones by more than levels vary.
 
-    Medians of noisy step times differ by chance. Adjacent levels show by how much: a single drop
-    changes one of their distances, a steady slowdown is several times as large as each.
+    Medians of noisy step times differ by chance; differences of adjacent levels show how much. A
+    single drop changes one of these differences, and a steady slowdown is larger than each.
     """
     logs = np.log(np.maximum(level[1:], 1e-300))
     before, after = logs[:-2], logs[-2:]
@@ -185,26 +189,26 @@ def _unit(series: Series) -> str:
     """Return the unit that a column of step times or speeds names, or ""."""
     words = words_of(series.column)
     if series.role == "tokens_per_second":
-        what = next((word for word in words if word in ("tokens", "samples")), "")
-        return f"{what}/s" if what else ""
+        quantity = next((word for word in words if word in ("tokens", "samples")), "")
+        return f"{quantity}/s" if quantity else ""
     if "ms" in words or "milliseconds" in words:
         return "ms"
     return "s" if {"s", "sec", "secs", "seconds"} & set(words) else ""
 
 
 def _pace(case: Case) -> Series | None:
-    """Return the throughput as logged, or else the positive times of single steps."""
+    """Return the logged throughput, or else the positive times of single steps."""
     logged = map(case.history.finite, ("tokens_per_second", "step_time"))
     series = next((series for series in logged if len(series) >= LEAST), None)
     if series is None or series.role == "tokens_per_second":
         return series
-    # A time that only ever rises is that of the run, not of a step.
+    # A time that never falls is the run time, not a step time.
     is_total = series.values.min() <= 0 or np.all(np.diff(series.values) >= 0)
     return None if is_total else series
 
 
 def _speed(case: Case) -> tuple[Ints, Floats] | None:
-    """Return steps and speeds in any unit: as logged, or one over the time of a step."""
+    """Return steps and speeds in any unit: as logged, or the inverse of the step time."""
     series = _pace(case)
     if series is None:
         return None
@@ -217,36 +221,36 @@ def _speed(case: Case) -> tuple[Ints, Floats] | None:
     family="throughput",
     title="Slow steps at regular intervals",
     needs=_SPEED,
-    enough=(_SPEEDS,),
+    preconditions=(_SPEEDS,),
     then=(
         Action(Do.SPEED_UP, "Give the loader more workers and let it prefetch."),
         Action(Do.SPEED_UP, "Write checkpoints in the background, or less often."),
     ),
 )
 def throughput_sawtooth(case: Case) -> Evidence | None:
-    """Do slow steps come regularly, and cost more than a little?"""
-    found = _speed(case)
-    if found is None:
+    """Are there slow steps at regular intervals that take much of the time?"""
+    pace = _speed(case)
+    if pace is None:
         return None
-    steps, speed = found
+    steps, speed = pace
     usual = typical(speed)
     if usual <= 0:
         return None
-    # What each step loses, in usual steps. A shared machine has a slow step at any time: the rhythm
-    # is that of the steps that lose most.
+    # The time that each step loses, in usual steps. On a shared machine, slow steps can occur at
+    # any time, so the period is taken from the steps that lose most.
     cost = np.maximum(usual / np.maximum(speed, 1e-3 * usual) - 1, 0)
     high = float(np.partition(cost, -_LEAST_SLOW)[-_LEAST_SLOW])
     slow = np.flatnonzero(cost >= max(high / 2, 1.0))
-    # Slow for long is a drop; the first of each stretch marks the rhythm.
+    # A long slow phase is a drop, so only the first step of each phase is used for the period.
     begins = slow[np.diff(slow, prepend=-2) > 1]
     every = rhythm(steps[begins]) if len(begins) >= _LEAST_SLOW else None
-    # Most steps between two records are taken to be usual ones.
+    # Most steps between two records are assumed to be usual.
     lost = float(cost[slow].sum() / (float(np.ptp(steps)) + 1 + cost.sum()))
     if every is None or lost <= case.limits.throughput.lost_fraction:
         return None
     return Evidence(
         because=f"Every {num(every)} {case.unit}s, {len(begins)} times, the throughput falls "
-        f"below half of its usual {num(usual)}; that costs {lost:.0%} of the time.",
+        f"below half of its usual {num(usual)}; this takes {lost:.0%} of the time.",
         step=int(steps[begins[0]]),
         measured={"every": every, "times": len(begins), "lost": lost, "usual": usual},
         first=Action(
@@ -263,7 +267,7 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
     family="throughput",
     title="Steps wait for their data",
     needs=("data_time", "step_time"),
-    enough=(at_least(LEAST, "data_time"), at_least(LEAST, "step_time")),
+    preconditions=(at_least(LEAST, "data_time"), at_least(LEAST, "step_time")),
     then=(
         Action(Do.SPEED_UP, "Decode and augment ahead of time, or on the accelerator."),
         Action(Do.CHECK_MACHINES, "Check the disk or network that the data comes from."),
@@ -275,19 +279,20 @@ def data_loading_slow(case: Case) -> Evidence | None:
     # The first tenth fills the loader's queue.
     wait = median(waits.values[len(waits) // TENTHS :])
     step = median(times.values[len(times) // TENTHS :])
-    # A step's time includes that of its data, unless it is shorter.
-    whole = step if wait <= step else step + wait
-    if whole <= 0 or wait < case.limits.throughput.data_fraction * whole:
+    # The step time includes the data time, unless it is shorter.
+    total = step if wait <= step else step + wait
+    if total <= 0 or wait < case.limits.throughput.data_fraction * total:
         return None
     unit = _unit(times)
     return Evidence(
-        because=f"{wait / whole:.0%} of a step is spent on its data: {num(wait)} of {num(whole)}"
+        because=f"{wait / total:.0%} of a step is spent waiting for data: {num(wait)} of "
+        f"{num(total)}"
         f"{unit and f' {unit}'} (medians of {len(waits)} records).",
         step=int(waits.steps[0]),
-        measured={"share": wait / whole, "data_time": wait, "step_time": whole},
+        measured={"share": wait / total, "data_time": wait, "step_time": total},
         first=Action(
             Do.SPEED_UP,
-            "Give the loader more workers, pinned memory and prefetching until its time is small.",
+            "Give the loader more workers, pinned memory and prefetching until the wait is short.",
         ),
     )
 
@@ -298,7 +303,7 @@ def data_loading_slow(case: Case) -> Evidence | None:
     family="throughput",
     title="The accelerator is mostly idle (low MFU)",
     needs=("mfu",),
-    enough=(at_least(LEAST, "mfu"),),
+    preconditions=(at_least(LEAST, "mfu"),),
     then=(
         Action(Do.SPEED_UP, "Turn on bf16, torch.compile, fused attention, a fused optimizer."),
         Action(Do.CHANGE_BATCH, "Enlarge the batch, or pack sequences."),
@@ -309,7 +314,8 @@ def mfu_low(case: Case) -> Evidence | None:
     """Is little of the accelerator's peak used?"""
     mfu = case.history.finite("mfu")
     x = mfu.values[len(mfu) // TENTHS :]
-    # Some log per cent. A single record beyond the peak was measured too short.
+    # Some logs use percent. The median ignores single records above the peak, which are
+    # mismeasured.
     usual = median(x)
     used = usual / 100.0 if usual > 1 or "percent" in mfu.column else usual
     if not 0 < used < case.limits.throughput.min_mfu:
@@ -336,44 +342,44 @@ def _few_times(case: Case) -> str:
     slug="stall",
     confidence=Confidence.HIGH,
     family="throughput",
-    title="The run stood still, or broke off",
+    title="The run stalled or stopped early",
     needs=("clock or manifest.total_steps or message",),
     explained_by=("nan", "loss-scale-collapsed"),
-    rules_out=(_few_times,),
+    inconclusive_if=(_few_times,),
     then=(
         Action(Do.READ_LOGS, "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL."),
         Action(Do.READ_LOGS, "Dump the stacks of a process that hangs (py-spy dump)."),
     ),
 )
 def stall(case: Case) -> Evidence | None:
-    """Is there a long pause between records, or did the run break off?"""
-    return _broken_off(case) or _paused(case)
+    """Is there a long pause between records, or did the run stop early?"""
+    return _stopped_early(case) or _paused(case)
 
 
-def _broken_off(case: Case) -> Evidence | None:
+def _stopped_early(case: Case) -> Evidence | None:
     """Report an end before the last step for which the log gives a reason.
 
-    Without one, a run that stopped looks the same as one that is still going on.
+    Without a reason, a run that stopped looks the same as a run that is still going.
     """
     total, last = case.manifest.total_steps, case.history.last_step
     if last is None or (total is not None and last >= COMPLETE * total):
         return None
-    event = _last_words(case, last - 2 * case.stride)
+    event = _final_message(case, last - 2 * case.stride)
     if event is None:
         return None
     saved = checkpoint_before(case, last + 1).step
     where = f"the checkpoint of {case.unit} {saved}" if saved else "the last checkpoint"
     unknown = (Do.READ_LOGS, "Find out why the run ended")
-    kind, cure = _FATAL.get(event.code, unknown) if event.code else unknown
+    kind, fix = _FATAL.get(event.code, unknown) if event.code else unknown
     if _HOST.search(event.said):
-        kind, cure = _HOST_MEMORY
+        kind, fix = _HOST_MEMORY
     of = f" of {total}" if total is not None else ""
     return Evidence(
-        title="The run broke off",
+        title="The run stopped early",
         because=f"The log ends at {case.unit} {last}{of}, with: {event.message}",
         step=last,
         measured={"last_step": last, "total_steps": total},
-        first=Action(kind, f"{cure}; then resume from {where}.", checkpoint=saved or None),
+        first=Action(kind, f"{fix}; then resume from {where}.", checkpoint=saved or None),
         then=(
             Action(Do.READ_LOGS, "Look for the first error in the log of each rank."),
             Action(Do.KEEP_CHECKPOINT, "Save checkpoints more often, and test a resume."),
@@ -381,17 +387,19 @@ def _broken_off(case: Case) -> Evidence | None:
     )
 
 
-def _last_words(case: Case, since: float) -> Event | None:
-    """Return the first message from a step on that a run may end with.
+def _final_message(case: Case, since: float) -> Event | None:
+    """Return the first message after a step that may explain the end of the run.
 
-    If the manifest does not say where the run ends, it has to be one that ends a run for certain.
+    If the planned length is unknown, only messages that always end a run count.
     """
-    known = case.manifest.total_steps is not None
+    is_length_known = case.manifest.total_steps is not None
     return next(
         (
             event
             for event in case.history.messages
-            if event.step is not None and event.step >= since and (known or event.code in _FATAL)
+            if event.step is not None
+            and event.step >= since
+            and (is_length_known or event.code in _FATAL)
         ),
         None,
     )
@@ -405,24 +413,24 @@ def _paused(case: Case) -> Evidence | None:
     waits = np.diff(seconds)
     usual = median(waits)
     long = waits > max(limits.stall_ratio * usual, limits.stall_seconds)
-    # The time before the second record is start-up, and before a new job nothing runs.
+    # The time before the second record is start-up, and the time before a new job is idle.
     long[0] = False
     long &= ~np.isin(clock.steps[1:], np.array(case.history.jobs_began, dtype=np.int64))
-    places = np.flatnonzero(long)
-    if not 0 < len(places) <= FEW:
+    stalls = np.flatnonzero(long)
+    if not 0 < len(stalls) <= FEW:
         return None
-    at = int(places[np.argmax(waits[places])])
+    at = int(stalls[np.argmax(waits[stalls])])
     first, last, wait = int(clock.steps[at]), int(clock.steps[at + 1]), float(waits[at])
     return Evidence(
-        title="The run stood still",
+        title="The run stalled",
         because=f"Nothing was logged for {_time(wait)} between {case.unit}s {first} and {last}; "
         f"{_time(usual)} is usual.",
         step=first,
-        measured={"seconds": wait, "usual_seconds": usual, "stalls": len(places)},
+        measured={"seconds": wait, "usual_seconds": usual, "stalls": len(stalls)},
         first=Action(
             Do.READ_LOGS,
-            f"Look in the logs of every rank for what happened after {case.unit} {first}: a rank "
-            "that waited for another, a slow disk, a preempted job.",
+            f"Check the logs of every rank after {case.unit} {first}: a rank that waited for "
+            "another, a slow disk, a preempted job.",
             step=first,
         ),
     )
@@ -439,7 +447,7 @@ def _time(seconds: float) -> str:
     family="throughput",
     title="Memory keeps growing",
     needs=("memory",),
-    enough=(at_least(LEAST, "memory", groups=True),),
+    preconditions=(at_least(LEAST, "memory", groups=True),),
     then=(
         Action(Do.FREE_MEMORY, "Evaluate under torch.no_grad()."),
         Action(Do.FREE_MEMORY, "Compare two memory snapshots taken a hundred steps apart."),
@@ -447,15 +455,15 @@ def _time(seconds: float) -> str:
     ),
 )
 def memory_growth(case: Case) -> Evidence | None:
-    """Does memory grow, and go on growing?"""
-    memory = max((one.finite() for one in case.history.group("memory").values()), key=len)
+    """Does memory keep growing?"""
+    memory = max((series.finite() for series in case.history.group("memory").values()), key=len)
     # In the first tenth a run allocates what it needs.
     level, since = levels(memory.values, TENTHS), int(memory.steps[len(memory) // TENTHS])
     first, last = float(level[1]), float(level[-1])
     growth = last / first - 1 if first > 0 else 0.0
-    # A peak that is only kept rises by ever smaller steps.
-    goes_on = last - level[-4] > (last - first) / 4
-    if growth <= case.limits.throughput.memory_growth or not goes_on:
+    # A logged peak rises by ever smaller steps if memory does not grow.
+    keeps_growing = last - level[-4] > (last - first) / 4
+    if growth <= case.limits.throughput.memory_growth or not keeps_growing:
         return None
     return Evidence(
         because=f"The memory in use grew from {num(first)} at {case.unit} {since} to {num(last)} "
@@ -464,7 +472,7 @@ def memory_growth(case: Case) -> Evidence | None:
         measured={"first": first, "last": last, "growth": growth},
         first=Action(
             Do.FREE_MEMORY,
-            "Look for tensors kept from step to step: a loss added up without .item(), outputs in "
+            "Look for tensors kept from step to step: a loss summed without .item(), outputs in "
             "a list, a retained graph.",
         ),
     )

@@ -1,4 +1,4 @@
-"""Short trials that are meant to break, or to memorize: a range test, a test on one batch."""
+"""Short trials that are meant to diverge or to memorize: a range test, a test on one batch."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _EXPECTED: Final = (
     family="schedule",
     title="A learning-rate range test",
     needs=("loss", "lr"),
-    enough=(at_least(TWENTIETHS, "loss"), at_least(TWENTIETHS, "lr")),
+    preconditions=(at_least(TWENTIETHS, "loss"), at_least(TWENTIETHS, "lr")),
     expects=_EXPECTED,
 )
 def lr_range_test(case: Case) -> Evidence | None:
@@ -59,7 +59,7 @@ def lr_range_test(case: Case) -> Evidence | None:
     return Evidence(
         because=f"The learning rate grows from {num(first)} to {num(last)} throughout the log; "
         f"the loss is lowest, {num(float(level[lowest]))}, at a rate of {num(rate)} and ends at "
-        f"{num(float(level[-1]))}. That it breaks in the end is the purpose of the test.",
+        f"{num(float(level[-1]))}. The final divergence is expected in this test.",
         step=int(ends[lowest]),
         measured={"first_lr": first, "last_lr": last, "lowest_at_lr": rate},
         first=Action(
@@ -73,13 +73,13 @@ def lr_range_test(case: Case) -> Evidence | None:
 
 
 def _is_sweep(case: Case) -> bool:
-    """Return True if the rate grows along an exponential, or by a schedule of that name."""
+    """Return True if the rate grows exponentially, or the schedule is named a range test."""
     lr = case.history.finite("lr")
     x = lr.values
     if x.min() <= 0 or len(case.loss) > _LONGEST or x[-1] < x.max():
         return False
-    named = _RANGE_TEST.search(case.manifest.schedule or "") is not None
-    if named and x[-1] > x[0] and bool((np.diff(x) >= 0).all()):
+    is_named = _RANGE_TEST.search(case.manifest.schedule or "") is not None
+    if is_named and x[-1] > x[0] and bool((np.diff(x) >= 0).all()):
         return True
     logs = np.log(x)
     line = logs[0] + (logs[-1] - logs[0]) * (lr.steps - lr.steps[0]) / np.ptp(lr.steps)
@@ -88,20 +88,20 @@ def _is_sweep(case: Case) -> bool:
 
 
 def _no_batches(case: Case) -> str:
-    """Return that nothing says how many batches there are, or ""."""
-    return "takes batch_id or overfit_batches" if _batches(case) is None else ""
+    """Return the reason that the number of batches is unknown, or ""."""
+    return "needs batch_id or overfit_batches" if _batches(case) is None else ""
 
 
 def _batches(case: Case) -> int | None:
-    """Return how many batches a run trains on: as configured, or if all are one."""
+    """Return the number of batches that a run trains on, as configured or if there is only one."""
     settings = case.manifest.others(case.history.config)
     configured = (settings[name] for name in OVERFIT_BATCHES if name in settings)
-    # Lightning's 1 is one batch, and its 1.0 is all of them.
+    # In Lightning, 1 means one batch and 1.0 means all batches.
     counts = [int(count) for count in configured if isinstance(count, int) and count >= 1]
     if counts:
         return counts[0]
     ids = case.history.finite("batch_id").values
-    # A run that is evaluated is more than a trial: there the loader is stuck.
+    # A run with evaluations is not a trial: its loader is stuck.
     if not len(ids) or case.history.has("eval_loss"):
         return None
     return 1 if len(ids) == len(case.loss) and not np.ptp(ids) else _MOST_BATCHES + 1
@@ -113,11 +113,11 @@ def _batches(case: Case) -> int | None:
     family="data",
     title="A passed test on one batch",
     needs=("loss",),
-    enough=(at_least(TWENTIETHS, "loss"), _no_batches),
+    preconditions=(at_least(TWENTIETHS, "loss"), _no_batches),
     expects=(*_EXPECTED, "batch-repeats", "too-good"),
 )
 def one_batch_test(case: Case) -> Evidence | None:
-    """Was a batch, or a few, trained on alone until the loss was nearly zero?"""
+    """Did the run train on one or a few batches until the loss was nearly zero?"""
     count = _batches(case)
     if count is None or count > _MOST_BATCHES or len(case.loss) > _LONGEST:
         return None
@@ -125,7 +125,7 @@ def one_batch_test(case: Case) -> Evidence | None:
     if not 0 <= last <= _MEMORIZED * first:
         return None
     return Evidence(
-        because=f"The run trains on {plural(count, 'batch', 'batches')} alone, and the loss went "
+        because=f"The run trains on only {plural(count, 'batch', 'batches')}, and the loss went "
         f"from {num(first)} to {num(last)}: the model can memorize.",
         step=int(case.loss.steps[0]),
         measured={"batches": count, "first_loss": first, "loss": last},

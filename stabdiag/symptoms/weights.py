@@ -16,22 +16,23 @@ from stabdiag.stats.levels import CONTEXT_POINTS, levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rise import ONSET_FRACTION
 from stabdiag.symptoms.losses import TENTHS
-from stabdiag.symptoms.stuck import moved
+from stabdiag.symptoms.stuck import loss_changes
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
 from stabdiag.tree.case import Case
 
-# A third of the change in the last three of nine tenths is a straight line; a random walk slows
-# down below it. The last of the three has a third of its share, or the norm jumped and settled.
-_GOES_ON = 1 / 3
+# With linear growth, the last three of nine tenths contribute a third of the change; a random walk
+# contributes less. The last tenth must contribute a third of what linear growth would, or else the
+# norm jumped and settled.
+_LINEAR_FRACTION = 1 / 3
 
 # A healthy update is about a thousandth of the weights.
 _USUAL_UPDATE = 1e-3
 
-# A norm below half of its first value has not only settled.
-_HELD_DOWN = 0.5
+# A norm below half of its first value has done more than settle.
+_MIN_KEPT = 0.5
 
-# Shares and updates are judged by the second half of the run.
+# Fractions and updates are evaluated over the second half of the run.
 _HALF = TENTHS // 2
 
 
@@ -64,17 +65,18 @@ def _groups(case: Case, role: str) -> list[Group]:
     title="A weight norm keeps growing",
     needs=("weight_norm",),
     explained_by=("divergence-weight-norm-climbing",),
-    enough=(at_least(LEAST, "weight_norm", groups=True),),
+    preconditions=(at_least(LEAST, "weight_norm", groups=True),),
     then=(
         Action(
             Do.CHANGE_MODEL,
-            "Check the logits: a saturating softmax pushes them on; a z-loss or a cap stops it.",
+            "Check the logits: a saturating softmax keeps pushing them up; a z-loss or a cap "
+            "stops that.",
         ),
         Action(Do.LOWER_LR, "Lower the learning rate."),
     ),
 )
 def weight_norm_runaway(case: Case) -> Evidence | None:
-    """Does a weight norm grow, and go on growing?"""
+    """Does a weight norm keep growing?"""
     group = _farthest(case, growing=True)
     limit = case.limits.weights.norm_growth
     if group is None:
@@ -87,7 +89,7 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     evidence = _evidence(case, group, "growing", first)
     if _ratio(group) > limit:
         return evidence
-    # Much of the growth within the first tenth may be the way from the initialization.
+    # Much of the growth in the first tenth may be the normal change from the initialization.
     begin, last = median(group.points.values[:CONTEXT_POINTS]), float(group.levels[-1])
     return replace(
         evidence,
@@ -105,62 +107,64 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     title="A weight norm is shrinking towards zero",
     needs=("weight_norm",),
     explained_by=("divergence-weight-norm-collapsing",),
-    enough=(at_least(LEAST, "weight_norm", groups=True),),
+    preconditions=(at_least(LEAST, "weight_norm", groups=True),),
     then=(
-        Action(Do.FIX_WEIGHT_DECAY, "Exclude biases and normalisation layers from weight decay."),
-        Action(Do.FIX_WEIGHT_DECAY, "Check that decay is not applied by optimizer and loss both."),
+        Action(Do.FIX_WEIGHT_DECAY, "Exclude biases and normalization layers from weight decay."),
+        Action(Do.FIX_WEIGHT_DECAY, "Check that decay is not applied by both optimizer and loss."),
     ),
 )
 def weight_norm_shrinking(case: Case) -> Evidence | None:
     """Does a weight norm shrink towards zero?"""
     group = _farthest(case, growing=False)
     if group is None or _ratio(group) >= case.limits.weights.norm_loss:
-        return _held_down(case)
+        return _pulled_down(case)
     decay = less_decay(case)
     text = sentence(f"{decay}; {group.name!r} is shrinking towards zero")
     return _evidence(case, group, "shrinking", Action(decay.kind, text, **decay.change))
 
 
-def _held_down(case: Case) -> Evidence | None:
-    """Report a norm that a decay far above the usual holds far below its first value."""
+def _pulled_down(case: Case) -> Evidence | None:
+    """Report a norm far below its first value under an unusually high weight decay."""
     decay = case.manifest.weight_decay
-    highest, words = usual_decay(case)
-    groups = [one for one in _groups(case, "weight_norm") if one.points.values[0] > 0]
+    highest, usual_range = usual_decay(case)
+    groups = [group for group in _groups(case, "weight_norm") if group.points.values[0] > 0]
     if decay is None or decay <= highest or not groups:
         return None
-    group = min(groups, key=lambda one: float(one.levels.min() / one.points.values[0]))
+    group = min(groups, key=lambda group: float(group.levels.min() / group.points.values[0]))
     first, last = float(group.points.values[0]), float(group.levels.min())
-    if last >= _HELD_DOWN * first:
+    if last >= _MIN_KEPT * first:
         return None
-    remedy = less_decay(case)
+    fix = less_decay(case)
     return Evidence(
         because=f"The weight norm of {group.name!r} went from {num(first)} to {num(last)} under a "
-        f"weight decay of {num(decay)}; {words}.",
+        f"weight decay of {num(decay)}; {usual_range}.",
         step=int(group.points.steps[0]),
         measured={"group": group.name, "first": first, "last": last, "ratio": last / first},
-        first=Action(remedy.kind, sentence(str(remedy)), checkpoint=0, **remedy.change),
+        first=Action(fix.kind, sentence(str(fix)), checkpoint=0, **fix.change),
     )
 
 
 def _farthest(case: Case, *, growing: bool) -> Group | None:
-    """Return the group whose norm changed most since the run's first tenth, and still changes.
+    """Return the group whose norm changed most since the run's first tenth and still changes.
 
-    The first tenth is the way from the initialisation.
+    In the first tenth, norms move away from their initialization.
     """
     changing = [
         group
         for group in _groups(case, "weight_norm")
-        if min(group.levels[1], group.levels[-1]) > 0 and _goes_on(group.levels, growing=growing)
+        if min(group.levels[1], group.levels[-1]) > 0
+        and _keeps_changing(group.levels, growing=growing)
     ]
     return max(changing, key=lambda group: abs(np.log(_ratio(group))), default=None)
 
 
-def _goes_on(norm: Floats, *, growing: bool) -> bool:
-    # A decay by the same share a step is a straight line of the logarithm.
+def _keeps_changing(norm: Floats, *, growing: bool) -> bool:
+    # A decay by a constant fraction per step is linear in the logarithm.
     scaled = norm if growing else -np.log(np.maximum(norm, 1e-300))
     late, last = scaled[-1] - scaled[-4], scaled[-1] - scaled[-2]
     return bool(
-        late >= max(_GOES_ON * (scaled[-1] - scaled[1]), 0.0) and last >= _GOES_ON * late / 3
+        late >= max(_LINEAR_FRACTION * (scaled[-1] - scaled[1]), 0.0)
+        and last >= _LINEAR_FRACTION * late / 3
     )
 
 
@@ -168,16 +172,16 @@ def _ratio(group: Group, since: int = 1) -> float:
     return float(group.levels[-1] / group.levels[since])
 
 
-def _evidence(case: Case, group: Group, doing: str, first: Action) -> Evidence:
-    """Return the evidence for a norm that still does something at the end: growing, shrinking."""
-    known = np.maximum(group.levels[1:], 1e-300)
-    done = np.log(known / known[0]) / np.log(_ratio(group))
+def _evidence(case: Case, group: Group, trend: str, first: Action) -> Evidence:
+    """Return the evidence for a norm that is still growing or shrinking at the end."""
+    norms = np.maximum(group.levels[1:], 1e-300)
+    done = np.log(norms / norms[0]) / np.log(_ratio(group))
     begun = int(np.flatnonzero(done <= ONSET_FRACTION)[-1]) + 1
     begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
     return Evidence(
         because=f"The weight norm of {group.name!r} went from {num(begin)} at {case.unit} "
         f"{group.step(begun)} to {num(last)} ({times(ratio)}; medians over a tenth of the run) and "
-        f"was still {doing} at the end.",
+        f"was still {trend} at the end.",
         step=group.step(begun),
         measured={"group": group.name, "first": begin, "last": last, "ratio": ratio},
         first=first,
@@ -189,9 +193,9 @@ def _evidence(case: Case, group: Group, doing: str, first: Action) -> Evidence:
     family="weights",
     title="Updates are out of proportion to the weights",
     needs=("update_ratio",),
-    enough=(at_least(LEAST, "update_ratio", groups=True),),
+    preconditions=(at_least(LEAST, "update_ratio", groups=True),),
     then=(
-        Action(Do.CHECK_MODEL, "Check the initialisation: weights near zero inflate the ratio."),
+        Action(Do.CHECK_MODEL, "Check the initialization: weights near zero inflate the ratio."),
         Action(Do.RAISE_CLIP, "Check that clipping does not remove most of the gradient."),
     ),
 )
@@ -200,22 +204,23 @@ def update_ratio_off(case: Case) -> Evidence | None:
     limits, groups = case.limits.weights, _groups(case, "update_ratio")
     off: list[tuple[float, str, float, int]] = []
     for group in groups:
-        # Some log the power of ten.
+        # Some logs contain the base-10 logarithm.
         every = 10.0**group.levels if group.levels[_HALF:].max() < 0 else group.levels
         ratios, ratio = every[_HALF:], float(every[-1])
         high, low = ratios.min() > limits.update_high, ratios.max() < limits.update_low
         if low and group.name == "all":
-            # Weights that stand still move no loss: what is logged is another ratio then.
+            # Constant weights do not change the loss: if it changes, the series is a different
+            # ratio.
             small = int(np.flatnonzero(np.append(1.0, every) >= limits.update_low)[-1])
-            low = not moved(case, group.step(small))
+            low = not loss_changes(case, group.step(small))
         if ratio > 0 and (high or low):
-            away = abs(float(np.log(ratio / _USUAL_UPDATE)))
-            off.append((away, group.name, ratio, group.step(_HALF)))
+            distance = abs(float(np.log(ratio / _USUAL_UPDATE)))
+            off.append((distance, group.name, ratio, group.step(_HALF)))
     if not off:
         return None
     _, name, ratio, step = max(off)
     large = ratio > limits.update_high
-    # What is thousands of times off has another cause than the rate.
+    # The rate does not explain a ratio that is off by thousands.
     factor = num(min(ratio / _USUAL_UPDATE if large else _USUAL_UPDATE / ratio, 10.0))
     kind, verb = (Do.LOWER_LR, "Lower") if large else (Do.RAISE_LR, "Raise")
     return Evidence(
@@ -236,15 +241,15 @@ def update_ratio_off(case: Case) -> Evidence | None:
     family="weights",
     title="Dead neurons",
     needs=("dead_fraction",),
-    enough=(at_least(LEAST, "dead_fraction", groups=True),),
+    preconditions=(at_least(LEAST, "dead_fraction", groups=True),),
     then=(
-        Action(Do.CHECK_MODEL, "Check its initialisation, and the bias before it."),
-        Action(Do.CHANGE_MODEL, "Normalise its input."),
+        Action(Do.CHECK_MODEL, "Check its initialization, and the bias before it."),
+        Action(Do.CHANGE_MODEL, "Normalize its input."),
     ),
 )
 def dead_neurons(case: Case) -> Evidence | None:
     """Are most neurons of a layer always zero?"""
-    return _share_too_high(
+    return _fraction_too_high(
         case,
         "dead_fraction",
         case.limits.weights.max_dead_fraction,
@@ -262,7 +267,7 @@ def dead_neurons(case: Case) -> Evidence | None:
     family="weights",
     title="Saturated activations",
     needs=("saturated_fraction",),
-    enough=(at_least(LEAST, "saturated_fraction", groups=True),),
+    preconditions=(at_least(LEAST, "saturated_fraction", groups=True),),
     then=(
         Action(Do.CHANGE_MODEL, "Replace tanh or sigmoid with GELU."),
         Action(Do.LOWER_LR, "Lower the learning rate; check whether its weight norm runs away."),
@@ -270,41 +275,41 @@ def dead_neurons(case: Case) -> Evidence | None:
 )
 def activation_saturated(case: Case) -> Evidence | None:
     """Are most activations of a layer at their bound?"""
-    return _share_too_high(
+    return _fraction_too_high(
         case,
         "saturated_fraction",
         case.limits.weights.max_saturated_fraction,
         "activations of {name!r} are saturated",
         Action(
             Do.CHANGE_MODEL,
-            "Put a normalisation layer before {name!r}, or scale its initialisation down.",
+            "Put a normalization layer before {name!r}, or scale its initialization down.",
         ),
     )
 
 
-def _share_too_high(
-    case: Case, role: str, limit: float, what: str, first: Action
+def _fraction_too_high(
+    case: Case, role: str, limit: float, noun: str, first: Action
 ) -> Evidence | None:
-    """Report the group whose share stays highest over the second half of the run, if too high."""
+    """Report the group with the highest fraction at the end, if it is too high throughout."""
     groups = _groups(case, role)
-    # Shares may have been logged in per cent.
+    # Fractions may have been logged in percent.
     scale = 100.0 if any(group.levels[_HALF:].max() > 1 for group in groups) else 1.0
     high = [group for group in groups if group.levels[_HALF:].min() / scale > limit]
     if not high:
         return None
-    most = max(high, key=lambda group: (float(group.levels[-1]), group.name))
-    share = float(most.levels[-1]) / scale
+    highest = max(high, key=lambda group: (float(group.levels[-1]), group.name))
+    fraction = float(highest.levels[-1]) / scale
     return Evidence(
-        because=f"{share:.0%} of the {what.format(name=most.name)} "
+        because=f"{fraction:.0%} of the {noun.format(name=highest.name)} "
         f"({plural(len(high), 'group')} of {len(groups)} above the limit).",
-        step=most.step(_HALF),
+        step=highest.step(_HALF),
         measured={
-            "group": most.name,
-            "share": share,
+            "group": highest.name,
+            "share": fraction,
             "groups_off": len(high),
             "groups": len(groups),
         },
-        first=Action(first.kind, first.text.format(name=most.name), also=first.also),
+        first=Action(first.kind, first.text.format(name=highest.name), also=first.also),
     )
 
 
@@ -313,21 +318,21 @@ def _share_too_high(
     family="weights",
     title="Attention has collapsed onto single tokens",
     needs=("attention_entropy",),
-    enough=(at_least(LEAST, "attention_entropy", groups=True),),
+    preconditions=(at_least(LEAST, "attention_entropy", groups=True),),
     then=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.INSPECT_LAYERS, "Check the attention logits and the query and key weight norms."),
     ),
 )
 def attention_entropy_collapse(case: Case) -> Evidence | None:
-    """Has the entropy of attention collapsed in most places where it is logged?"""
+    """Has the attention entropy collapsed in most of the logged layers or heads?"""
     groups = _groups(case, "attention_entropy")
     collapsed: list[tuple[float, str, float, float]] = []
     for group in groups:
         early, last = float(group.levels[:3].max()), float(group.levels[-3:].max())
         if early > 0 and last < case.limits.weights.entropy_fraction * early:
             collapsed.append((last / early, group.name, early, last))
-    # Some heads rightly look at one token, as induction heads do.
+    # Some heads should attend to one token, such as induction heads.
     if 2 * len(collapsed) <= len(groups):
         return None
     _, name, early, last = min(collapsed)
@@ -337,7 +342,7 @@ def attention_entropy_collapse(case: Case) -> Evidence | None:
         measured={"group": name, "early": early, "last": last, "groups_off": len(collapsed)},
         first=Action(
             Do.LOWER_LR,
-            f"Lower the learning rate and normalise queries and keys (QK-norm), {name!r} first.",
+            f"Lower the learning rate and normalize queries and keys (QK-norm), {name!r} first.",
             also=(Do.CHANGE_MODEL,),
         ),
     )

@@ -36,7 +36,7 @@ def epochs(held, accuracy, loss=None):
             "the more frequent of two classes",
         ),
         # Six classes, of which six tenths of the examples are one.
-        (epochs(SIX, 0.6), "the same of several classes"),
+        (epochs(SIX, 0.6), "always predicting the same class"),
         # The accuracy of the training alone.
         (
             {"epoch": np.arange(8), "loss": FOUR + SHAKY, "accuracy": np.full(8, 0.25)},

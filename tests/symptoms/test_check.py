@@ -53,7 +53,7 @@ def test_what_was_not_logged_is_not_checked(role):
 
 @pytest.mark.parametrize(
     ("points", "told"),
-    [(19, "takes 20 points, logged: 19 losses after the warm-up"), (60, "takes 500 steps")],
+    [(19, "needs 20 points, logged: 19 losses after the warm-up"), (60, "needs 500 steps")],
 )
 def test_what_was_logged_too_seldom_is_not_checked_either(points, told):
     noise = np.random.default_rng(0).normal(0, 0.01, points)
@@ -61,7 +61,7 @@ def test_what_was_logged_too_seldom_is_not_checked_either(points, told):
     report = stabdiag.diagnose(log)
     reasons = {one.symptom: one.because for one in report.not_checked}
     assert reasons["plateau-at-chance"].startswith(told)
-    assert reasons["not-learning"].startswith("takes ")
+    assert reasons["not-learning"].startswith("needs ")
     assert ("frequent-spikes" in reasons) == (points == 19)
     skipped = f"{len(reasons)} checks skipped: eval_loss, lr " in report.diagnosis.summary
     assert skipped == (report.diagnosis.slug == "healthy")
@@ -74,7 +74,11 @@ def test_every_symptom_says_when_there_is_too_little_to_go_by():
         for symptom in SYMPTOMS
         if any(need.startswith("recorder/") for need in symptom.needs)
     }
-    bare = {one.slug for one in SYMPTOMS if not one.enough and not one.rules_out} - facts
+    bare = {
+        symptom.slug
+        for symptom in SYMPTOMS
+        if not symptom.preconditions and not symptom.inconclusive_if
+    } - facts
     assert bare == {"eval-nonfinite", "adam-underflow-risk"}
 
 

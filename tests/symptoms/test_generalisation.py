@@ -94,7 +94,12 @@ def every(points):
             "with their labels, as the model gets them",
         ),
         # Seen once, nothing is memorised.
-        ("eval-gap-from-start", run(TRAIN, TURNED) | {"epoch": AT / 300}, {}, "batches lack"),
+        (
+            "eval-gap-from-start",
+            run(TRAIN, TURNED) | {"epoch": AT / 300},
+            {},
+            "compare the data of training",
+        ),
         ("eval-rising", run(FLAT, WORSE), {}, "evaluate it again"),
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
         # No better than an untrained model all along, in steps and in epochs.

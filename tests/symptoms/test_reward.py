@@ -35,7 +35,7 @@ SELDOM = (np.random.default_rng(1).random(N) < 0.02) * 1.0
         (log(FLAT), "The reward does not rise", "warning", "Run the same code"),
         (log(SELDOM), "The reward does not rise", "warning", "Run the same code"),
         (log(np.full(N, -200.0)), "The reward does not rise", "warning", "Run the same code"),
-        (log(FLAT, lr=np.zeros(N)), "", "warning", "Find out what sets the learning rate to 0"),
+        (log(FLAT, lr=np.zeros(N)), "", "warning", "Find out why the learning rate is 0"),
     ],
 )
 def test_found(symptom, run, title, severity, first):

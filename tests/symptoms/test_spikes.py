@@ -107,7 +107,7 @@ def test_spikes_that_come_closer_together_are_named():
         (log(range(200, N, 180)), "every 180 steps"),
         (log(range(200, N, 180), grad_norm=at(range(200, N, 180), 5.0)), "every 180 steps"),
         (log((200, 560, 740, 1100, 1280, 1460, 1820)), "every 180 steps"),
-        (log((300, 550, 1050), epoch=STEPS // EPOCH), "at the same place in each epoch"),
+        (log((300, 550, 1050), epoch=STEPS // EPOCH), "at the same position in each epoch"),
         (log(ODD, batch_id=np.where(np.isin(STEPS, ODD), 17, 100 + STEPS)), "all on batch 17"),
         (log(ODD[:3], batch_id=np.where(np.isin(STEPS, ODD), 17, 100 + STEPS)), "all on batch 17"),
     ],

@@ -216,7 +216,7 @@ def test_an_end_with_a_reason_before_the_last_step(symptom, ended, end, total, f
 )
 def test_what_ended_a_run_is_dealt_with_before_it_is_resumed(symptom, ended, end, do):
     stopped = symptom("stall", ended(end), {"total_steps": 10_000, "checkpoint_every": 30})
-    assert stopped.title == "The run broke off"
+    assert stopped.title == "The run stopped early"
     assert do in stopped.first_action
     assert stopped.first_action.endswith("; then resume from the checkpoint of step 90.")
 
