@@ -58,7 +58,8 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         found, (symptoms, baseline) = _both(partial(walk, case), beside)
     else:
         found, (symptoms, baseline) = walk(case), beside()
-    of_the_tree, answers = symptoms.with_cause_first(with_changes(case, found.findings)), found.answers
+    of_the_tree = symptoms.with_cause_first(with_changes(case, found.findings))
+    answers = found.answers
     beside_it = symptoms.findings(of_the_tree, history.unit)
     outcome = symptoms.with_skipped_checks(of_the_tree[0])
     incomplete = partly_read(history)
