@@ -70,7 +70,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="initial descent",
         purpose="what a loss does before it has come down is compared with nothing",
-        off={f"{STATS}.peaks:_settled": lambda _, first: min(8, first)},
+        off={f"{STATS}.peaks:_burn_in_end": lambda _, first: min(8, first)},
     ),
     Rule(
         name="stands alone",
@@ -86,7 +86,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="stands out",
         purpose="a rise that came back reached five deviations, a single loss twice the limit",
-        off={f"{STATS}.spikes:_stands_out": always(True)},
+        off={f"{STATS}.spikes:_is_significant": always(True)},
     ),
     Rule(
         name="stretches",
@@ -123,7 +123,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="logged cause",
         purpose="just after a jump of the learning rate or a repeated batch, less is enough",
-        off={f"{STATS}.spikes:_LIKELIER": 1},
+        off={f"{STATS}.spikes:_CAUSE_FACTOR": 1},
     ),
     Rule(
         name="learned by heart",
@@ -168,7 +168,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="left behind",
         purpose="of very few losses, those that leave all before them far behind are a climb",
-        off={f"{STATS}.rise:_left_behind": always(None)},
+        off={f"{STATS}.rise:_far_above_past": always(None)},
         needed="the spike of `bigscience-workshop/bigscience` (tr1-13B), eight lines",
     ),
     Rule(

@@ -81,7 +81,7 @@ def replayed(log: Path, folder: Path, random: Random) -> Told:
             file.write(data[begin:end])
             source.look()
             try:
-                held = source.found(whole=False)
+                held = source.read(is_complete=False)
                 history = build_history(held.columns, Limits())
                 report = diagnose(history, manifest=held.manifest)
             except LogError:

@@ -1,10 +1,10 @@
-"""Following a run that has not ended: its log is read as it grows, and diagnosed again.
+"""Follow a run: read its log as it grows and diagnose it again.
 
-sources   what is watched: a file, a pipe, or a place that is read again as a whole
-tail      what is appended to a file, across rotation and truncation
+sources   the inputs: a file, a pipe, or a container that is read again in full
+tail      the bytes appended to a file, across rotation and truncation
 grown     the text so far as columns; old text is read only once
-certain   which findings will stand
-loop      look, read, diagnose, and again; and the process that writes
+certain   the findings that later records will not change
+loop      poll, read and diagnose; and the process that writes the log
 """
 
 from stabdiag.watch.loop import End, Job, Seen, Until, watch

@@ -1,24 +1,24 @@
-"""Which findings are certain, though the run goes on.
+"""Decide which findings are certain while the run continues.
 
-A verdict on a log that grows can be taken back: what looks like a climb may recover. So a finding
-is acted on only if it is certain:
+A verdict on a growing log may change: an apparent climb may recover. A watch acts only on a certain
+finding:
 
-- a written NaN, once the next loss is not finite either, or from the second on. At the start of a
-  log or of an epoch it takes more: a progress bar has nothing to average yet. A NaN that a missing
-  value shows, once the window in which a spike has to recover has passed since;
-- a spike that did not recover, immediately: it is called so only after that window;
-- one whose window is still open, never, and not one that begins with an epoch of many records, as
-  the log, the manifest or repeating batches show: where the data come in one order each time, the
-  next epoch shows it to be this run's habit;
-- a climb, if it would have been found one window of the climb ago as well, and half a window ago,
-  from what the log held then; but not as long as a logged setting makes the loss harder, such as
-  the weight of a part of it: whether the loss rises with that shows only afterwards;
-- anything else in the same way, with the window of the spike;
-- whatever began before the watch, only if what was logged since shows it too;
-- nothing, if several runs write the log at the same time: which of them the job is, is unknown;
-- never, that only a part of the log was judged.
+- A logged NaN is certain once the next loss is not finite either. At the start of a log or an epoch
+  more are needed, because a progress bar has nothing to average yet. A NaN inferred from a missing
+  value is certain after the recovery window of a spike.
+- A spike that did not recover is certain immediately, because its recovery window has passed. A
+  spike whose window is still open is never certain. Neither is a spike that begins with an epoch
+  of many records, according to the log, the manifest or repeating batches: with a fixed order of
+  the data, it may repeat in each epoch.
+- A climb is certain if it would have been found one window and half a window earlier as well. It is
+  not certain while a logged setting makes the loss harder, such as a loss weight.
+- Any other finding follows the same rule with the window of a spike.
+- A problem that began before the watch is certain only if the records since then show it, too.
+- No finding is certain if several runs write to the log at the same time, because it is unknown
+  which of them is the job.
+- A partly read log is never a certain finding.
 
-The rule looks at the log alone, and at what it held when the watch began.
+The decision uses only the log, and its losses at the start of the watch.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ from stabdiag.model.report import Report
 from stabdiag.model.roles.settings import difficulty_direction
 from stabdiag.stats.quantiles import usual_gap
 
-# How many windows ago; the longest first, since a young finding fails there.
-_AGO = (1.0, 0.5)
+# Earlier times that have to show the finding, in windows; the longest first, since it fails
+# soonest.
+_LOOKBACK_WINDOWS = (1.0, 0.5)
 
-# Where the loss is logged rarely, a span of steps holds at least this many points.
-_FEWEST_POINTS = 10
+# If the loss is logged rarely, a window contains at least this many points.
+_MIN_POINTS = 10
 
-# The format is certain after as many losses, or this many after the one that matters.
+# The format is certain after _MIN_POINTS losses, or this many after the finding.
 _MORE_LOSSES = 2
 
-# This many batches in a row that repeat the log's first ones begin another epoch.
+# This many consecutive batches equal to the first ones of the log begin another epoch.
 _SAME_BATCHES = 3
 
-
-# So many consecutive losses are not finite, at the start of a log or of an epoch and elsewhere. A
-# progress bar that has nothing to average yet shows NaN on a few lines.
+# The minimum number of consecutive non-finite losses, at the start of a log or of an epoch and
+# elsewhere. A progress bar that has nothing to average yet shows NaN on a few lines.
 _MIN_NONFINITE_AT_START = 10
 _MIN_NONFINITE = 2
 _NEAR_START = 5
@@ -57,7 +57,7 @@ _NEAR_START = 5
 
 @frozen
 class InitialLosses:
-    """The losses that a log held when the watch began: they may belong to an earlier attempt."""
+    """The losses in the log at the start of the watch, which may belong to an earlier attempt."""
 
     loss: Series
 
@@ -67,194 +67,198 @@ class InitialLosses:
         return cls(loss=report.history.logged("loss"))
 
     def fresh(self, loss: Series) -> Mask:
-        """Return which losses of a log, shape (n,), were logged since."""
-        _, now, then = np.intersect1d(loss.steps, self.loss.steps, return_indices=True)
+        """Return the mask of losses, shape (n,), that were logged since then."""
+        _, now, before = np.intersect1d(loss.steps, self.loss.steps, return_indices=True)
         same = np.zeros(len(loss), dtype=bool)
         same[now] = np.isclose(
-            loss.values[now], self.loss.values[then], rtol=0, atol=0, equal_nan=True
+            loss.values[now], self.loss.values[before], rtol=0, atol=0, equal_nan=True
         )
         return ~same
 
 
-def certain(report: Report, fail_on: Severity, held: InitialLosses | None = None) -> Finding | None:
+def certain(
+    report: Report, fail_on: Severity, initial: InitialLosses | None = None
+) -> Finding | None:
     """Return the first certain finding of at least this severity, or None.
 
-    ``held`` is what the log held when the watch began.
+    ``initial`` has the losses at the start of the watch.
     """
     if any(event.code is EventCode.SEVERAL_WRITERS for event in report.history.events):
         return None
     bad = [
-        found
-        for found in report.findings
-        if found.severity.rank <= fail_on.rank
-        and found.slug != PARTLY_READ
-        and not _begins_an_epoch(found, report)
-        and not _gets_harder(found, report)
-        and (held is None or _goes_on(found, report, held))
+        finding
+        for finding in report.findings
+        if finding.severity.rank <= fail_on.rank
+        and finding.slug != PARTLY_READ
+        and not _begins_an_epoch(finding, report)
+        and not _has_harder_objective(finding, report)
+        and (initial is None or _persists(finding, report, initial))
     ]
-    at_once = next((found for found in bad if _at_once(found, report)), None)
-    if at_once is not None:
-        return at_once
-    sections = {_section(found) for found in bad} - {"§1", "spike-unresolved"}
-    sure = {section for section in sections if _was_there(section, report, fail_on)}
-    return next((found for found in bad if _section(found) in sure), None)
+    immediate = next((finding for finding in bad if _is_immediate(finding, report)), None)
+    if immediate is not None:
+        return immediate
+    sections = {_section(finding) for finding in bad} - {"§1", "spike-unresolved"}
+    sure = {section for section in sections if _was_found_earlier(section, report, fail_on)}
+    return next((finding for finding in bad if _section(finding) in sure), None)
 
 
-def _was_there(section: str, report: Report, fail_on: Severity) -> bool:
-    """Tell whether a section's finding would have been found a window ago, and half a window."""
+def _was_found_earlier(section: str, report: Report, fail_on: Severity) -> bool:
+    """Return True if a finding of the section existed a window and half a window ago."""
     limits = report.limits
     window = limits.divergence.window if section == "§4" else limits.spike.recovery_steps
     last = report.history.last_step or 0
-    for share in _AGO:
-        then = report_until(report, last - round(_span(report, share * window))).findings
-        if not any(_section(f) == section and f.severity.rank <= fail_on.rank for f in then):
+    for share in _LOOKBACK_WINDOWS:
+        earlier = report_until(report, last - round(_span(report, share * window))).findings
+        if not any(_section(f) == section and f.severity.rank <= fail_on.rank for f in earlier):
             return False
     return True
 
 
-def _at_once(found: Finding, report: Report) -> bool:
-    if found.section != "§1":
-        return found.slug == "spike-persistent"
-    if not _is_read_well(found, report):
+def _is_immediate(finding: Finding, report: Report) -> bool:
+    """Return True if a finding is certain regardless of earlier diagnoses."""
+    if finding.section != "§1":
+        return finding.slug == "spike-persistent"
+    if not _is_lasting_nan(finding, report):
         return False
-    # What other fields of the record prove needs no more records.
-    hidden = [one for one in report.history.events if one.kind is EventKind.HIDDEN_NAN]
-    is_hidden = any(one.code is not EventCode.NOT_FINITE for one in hidden)
-    if not is_hidden or found.step is None:
+    # A NaN that other fields of the record prove needs no more records.
+    hidden = [event for event in report.history.events if event.kind is EventKind.HIDDEN_NAN]
+    is_hidden = any(event.code is not EventCode.NOT_FINITE for event in hidden)
+    if not is_hidden or finding.step is None:
         return True
     last = report.history.last_step
-    return last is not None and last - found.step >= _span(
+    return last is not None and last - finding.step >= _span(
         report, report.limits.spike.recovery_steps
     )
 
 
-def _goes_on(found: Finding, report: Report, held: InitialLosses) -> bool:
-    """Return True if a finding began since the watch did, or what was logged since shows it too.
+def _persists(finding: Finding, report: Report, initial: InitialLosses) -> bool:
+    """Return True if a finding began during the watch, or the losses since then show it, too.
 
-    After a restart the first losses are finite, and as low as they were before the failure.
+    After a restart the first losses are finite and as low as before the failure.
     """
     loss = report.history.logged("loss")
-    fresh = held.fresh(loss)
+    fresh = initial.fresh(loss)
     if not fresh.any():
         return False
     first = int(loss.steps[np.argmax(fresh)])
-    if found.step is None or found.step >= first:
+    if finding.step is None or finding.step >= first:
         return True
     values = loss.values[fresh]
-    if found.section == "§1":
+    if finding.section == "§1":
         return not np.isfinite(values[-1])
     finite, before = values[np.isfinite(values)], loss.finite().until(first - 1).values
-    if len(finite) < _FEWEST_POINTS or len(before) < _FEWEST_POINTS:
+    if len(finite) < _MIN_POINTS or len(before) < _MIN_POINTS:
         return False
-    # Halfway between the best level and the one at which the watch found the run.
-    best, last = min(_levels(before)), float(np.median(before[-_FEWEST_POINTS:]))
+    # Above the midpoint between the best level and the level at the start of the watch.
+    best, last = min(_levels(before)), float(np.median(before[-_MIN_POINTS:]))
     return float(np.median(finite)) > (best + last) / 2
 
 
 def _levels(values: Floats) -> list[float]:
-    parts = np.array_split(values, max(len(values) // _FEWEST_POINTS, 1))
+    parts = np.array_split(values, max(len(values) // _MIN_POINTS, 1))
     return [float(np.median(part)) for part in parts]
 
 
-def _is_read_well(found: Finding, report: Report) -> bool:
-    """Return True if a NaN is no placeholder, and lasts.
+def _is_lasting_nan(finding: Finding, report: Report) -> bool:
+    """Return True if a NaN persists and is not a placeholder.
 
-    The first lines of a job may look like a log of another format, and a bar that has nothing to
-    average yet shows NaN.
+    The first lines of a job may look like a log of another format, and a progress bar that has
+    nothing to average yet shows NaN.
     """
     loss = report.history.logged("loss")
-    if found.step is None or not len(loss):
+    if finding.step is None or not len(loss):
         return True
     bad = ~np.isfinite(loss.values)
-    in_a_row = len(bad) if bad.all() else int(np.argmin(bad[::-1]))
-    at = int(np.searchsorted(loss.steps, found.step))
-    if at < _NEAR_START or _is_near_turn(report.history, found.step):
-        return in_a_row >= _MIN_NONFINITE_AT_START
-    since = int((loss.steps > found.step).sum())
-    if len(loss) < _FEWEST_POINTS and since < _MORE_LOSSES:
+    consecutive = len(bad) if bad.all() else int(np.argmin(bad[::-1]))
+    at = int(np.searchsorted(loss.steps, finding.step))
+    if at < _NEAR_START or _is_near_epoch_start(report.history, finding.step):
+        return consecutive >= _MIN_NONFINITE_AT_START
+    since = int((loss.steps > finding.step).sum())
+    if len(loss) < _MIN_POINTS and since < _MORE_LOSSES:
         return False
-    return in_a_row >= _MIN_NONFINITE
+    return consecutive >= _MIN_NONFINITE
 
 
-def _is_near_turn(history: History, step: int) -> bool:
-    """Return True if a step is among the first few records of an epoch of many."""
+def _is_near_epoch_start(history: History, step: int) -> bool:
+    """Return True if a step is among the first records of a long epoch."""
     epoch = history.get("epoch")
     if epoch is None:
         return False
     at = int(np.searchsorted(epoch.steps, step))
     recent = np.floor(epoch.values[max(at - _NEAR_START, 0) : at + 1])
-    length = np.floor(epoch.values[max(at - 2 * _FEWEST_POINTS, 0) : at + 1])
+    length = np.floor(epoch.values[max(at - 2 * _MIN_POINTS, 0) : at + 1])
     turns = int((np.diff(length) > 0).sum())
     return bool(len(recent) and recent[0] != recent[-1]) and turns <= 1
 
 
-def _begins_an_epoch(found: Finding, report: Report) -> bool:
-    """Tell whether a spike that lasts begins with the first record of an epoch of many records."""
-    if found.slug != "spike-persistent" or found.step is None:
+def _begins_an_epoch(finding: Finding, report: Report) -> bool:
+    """Return True if an unrecovered spike begins with the first record of a long epoch."""
+    if finding.slug != "spike-persistent" or finding.step is None:
         return False
     epoch = report.history.get("epoch")
     if epoch is not None:
-        return _turns(epoch, found.step)
-    return _by_the_manifest(found.step, report) or _batches_come_round(found.step, report)
+        return _epoch_changes(epoch, finding.step)
+    return _starts_configured_epoch(finding.step, report) or _batches_repeat(finding.step, report)
 
 
-def _gets_harder(found: Finding, report: Report) -> bool:
-    """Tell whether the loss climbs while a logged setting changes that makes it harder."""
-    if found.section != "§4" or found.step is None:
+def _has_harder_objective(finding: Finding, report: Report) -> bool:
+    """Return True if the loss climbs while a logged setting makes it harder."""
+    if finding.section != "§4" or finding.step is None:
         return False
     history, last = report.history, report.history.last_step or 0
     harder = [
         *history.group("loss_weight").values(),
         *(
-            one
-            for one in history.group("setting").values()
-            if difficulty_direction(one.column) is not None
+            setting
+            for setting in history.group("setting").values()
+            if difficulty_direction(setting.column) is not None
         ),
     ]
-    over = (one.finite().between(found.step, last).values for one in harder)
-    return any(len(values) > 1 and np.ptp(values) > 0 for values in over)
+    changes = (series.finite().between(finding.step, last).values for series in harder)
+    return any(len(values) > 1 and np.ptp(values) > 0 for values in changes)
 
 
-def _turns(epoch: Series, step: int) -> bool:
-    """Tell whether the number of the epoch is another from about a step on."""
+def _epoch_changes(epoch: Series, step: int) -> bool:
+    """Return True if the epoch number changes at about a step."""
     at = int(np.searchsorted(epoch.steps, step))
-    turns = np.diff(np.floor(epoch.values[max(at - _FEWEST_POINTS, 0) : at + 1]))
-    # The record that completes an epoch may bear the number of the next.
-    return len(turns) == _FEWEST_POINTS and turns[-2:].sum() == 1 and not turns[:-2].any()
+    turns = np.diff(np.floor(epoch.values[max(at - _MIN_POINTS, 0) : at + 1]))
+    # The record that completes an epoch may have the number of the next epoch.
+    return len(turns) == _MIN_POINTS and turns[-2:].sum() == 1 and not turns[:-2].any()
 
 
-def _by_the_manifest(step: int, report: Report) -> bool:
-    """Tell whether an epoch ends between a record and the one before it, by what is configured.
+def _starts_configured_epoch(step: int, report: Report) -> bool:
+    """Return True if a record is the first one of an epoch according to the configuration.
 
-    That is the steps of an epoch, or of the run and how many epochs these are.
+    The configuration states the steps per epoch, or the number of steps and epochs of the run.
     """
-    told = report.manifest.others(report.history.config)
-    length, epochs = other_number(told, "steps_per_epoch"), other_number(told, "epochs")
+    settings = report.manifest.others(report.history.config)
+    length, epochs = other_number(settings, "steps_per_epoch"), other_number(settings, "epochs")
     if not length and epochs and report.manifest.total_steps:
         length = report.manifest.total_steps / epochs
     stride = usual_gap(report.history.logged("loss").steps)
-    if not length or length < _FEWEST_POINTS * stride:
+    if not length or length < _MIN_POINTS * stride:
         return False
-    # An epoch's first step is a multiple of its length, or the next where steps count from 1.
+    # The first step of an epoch is a multiple of its length, or one more if steps count from 1.
     return step > stride and step % length <= stride
 
 
-def _batches_come_round(step: int, report: Report) -> bool:
-    """Tell whether the batches from a step on are those that the log begins with."""
+def _batches_repeat(step: int, report: Report) -> bool:
+    """Return True if the batches from a step on repeat the first batches of the log."""
     batches = report.history.get("batch_id")
     if batches is None:
         return False
     at, first = int(np.searchsorted(batches.steps, step)), batches.values[:_SAME_BATCHES]
-    again = batches.values[at : at + _SAME_BATCHES]
-    return at >= _FEWEST_POINTS and np.array_equal(first, again) and bool(np.ptp(first))
+    current = batches.values[at : at + _SAME_BATCHES]
+    return at >= _MIN_POINTS and np.array_equal(first, current) and bool(np.ptp(first))
 
 
-def _section(found: Finding) -> str:
-    """Return what a finding has to have in common with an earlier one to be the same."""
-    open_ = found.slug == "spike-unresolved"
-    return found.section if found.section.startswith("§") and not open_ else found.slug
+def _section(finding: Finding) -> str:
+    """Return the key by which a finding is matched with earlier ones: its section or slug."""
+    is_unresolved = finding.slug == "spike-unresolved"
+    has_section = finding.section.startswith("§") and not is_unresolved
+    return finding.section if has_section else finding.slug
 
 
 def _span(report: Report, steps: float) -> float:
-    """Return a number of steps, or more where the loss is logged rarely."""
-    return max(steps, _FEWEST_POINTS * usual_gap(report.history.logged("loss").steps))
+    """Return a number of steps, or more if the loss is logged rarely."""
+    return max(steps, _MIN_POINTS * usual_gap(report.history.logged("loss").steps))

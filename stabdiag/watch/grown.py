@@ -1,4 +1,4 @@
-"""The text of a log that grows, and its columns."""
+"""The text of a growing log, and its columns."""
 
 from __future__ import annotations
 
@@ -18,54 +18,54 @@ from stabdiag.readers.sniff import is_final, sniff
 from stabdiag.readers.source import Stream
 from stabdiag.sources import ReadRequest
 
-# The format is decided on this many bytes. Until then the log is read again each time it grows,
-# which takes a tenth of a second at most.
+# The format is fixed after this many bytes. Until then the log is read again each time it grows,
+# which takes at most a tenth of a second.
 _SETTLED: Final = 1 << 22
 
-# From then on blocks of this size are read once, and only what follows the last one each time.
+# Then blocks of this size are read once, and only the bytes after the last block each time.
 _BLOCK: Final = 1 << 18
 
-# A log that has to be read again each time is kept in memory up to here, on the disk beyond.
+# A log that is read again each time is kept in memory up to this size, and on disk beyond it.
 _IN_MEMORY: Final = 1 << 26
 
 
 class Grown:
-    """What a log holds so far. A last line without its end waits for the rest of it."""
+    """The content of a log so far. An unfinished last line waits until it is complete."""
 
-    def __init__(self, name: str, asked: ReadRequest, *, settled: int = _SETTLED) -> None:
-        """Begin with nothing; the format is settled when ``settled`` bytes have come."""
+    def __init__(self, name: str, request: ReadRequest, *, settled: int = _SETTLED) -> None:
+        """Start empty; the format is fixed after ``settled`` bytes."""
         self.name = name
         self._settled = settled
-        self._asked = asked
+        self._request = request
         self._begin()
 
     def forget(self) -> None:
-        """Begin again with nothing."""
+        """Start again, empty."""
         self.close()
         self._begin()
 
     def close(self) -> None:
-        """Let go of the text."""
+        """Discard the text."""
         self._text.close()
 
     def _begin(self) -> None:
         self._text = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - closed by close()
         self._size = 0
-        self._breaks_off = False
+        self._is_line_open = False
         self._settle_at = self._settled
         self._growing: Growing | None = None
-        self._rest = b""
+        self._pending = b""
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing has come yet."""
+        """Whether there are no bytes yet."""
         return self._growing is None and not self._size
 
     def add(self, data: bytes) -> None:
-        """Take what was appended."""
+        """Add appended bytes."""
         if not data:
             return
-        self._breaks_off = not data.endswith(b"\n")
+        self._is_line_open = not data.endswith(b"\n")
         if self._growing is not None:
             self._feed(self._growing, data)
             return
@@ -77,38 +77,38 @@ class Grown:
             self._settle()
 
     def end_line(self) -> None:
-        """End a line that broke off, so that what comes from another file is not its rest."""
-        if self._breaks_off:
+        """End an unfinished line, so that the next file does not continue it."""
+        if self._is_line_open:
             self.add(b"\n")
 
-    def columns(self, *, whole: bool) -> Columns:
-        """Return the columns so far; ``whole`` says that a last line without its end counts.
+    def columns(self, *, is_complete: bool) -> Columns:
+        """Return the columns so far; if ``is_complete``, an unfinished last line counts.
 
         Raises:
             LogError: if nothing can be read yet.
         """
         if self._growing is None:
-            return replace(self._asked, grows=not whole).read(self._stream())
-        growing, nothing = self._growing.copy(), Stream(self.name, io.BytesIO())
-        end = len(self._rest) if whole else last_line_end(self._rest)
+            return replace(self._request, grows=not is_complete).read(self._stream())
+        growing, stream = self._growing.copy(), Stream(self.name, io.BytesIO())
+        end = len(self._pending) if is_complete else last_line_end(self._pending)
         if end:
-            growing.add(self._rest[:end])
-        if self._rest[end:].strip():
-            nothing.notes.append(NOT_ENDED)
-        return growing.columns(nothing)
+            growing.add(self._pending[:end])
+        if self._pending[end:].strip():
+            stream.notes.append(NOT_ENDED)
+        return growing.columns(stream)
 
     def _stream(self) -> Stream:
         self._text.seek(0)
         return Stream(self.name, self._text)
 
     def _settle(self) -> None:
-        """Read the log block by block from now on, if its format allows that."""
+        """Read the log in blocks from now on, if its format allows it."""
         self._settle_at *= 2
         stream = self._stream()
         if bare(stream) is not stream:
             return
         try:
-            name = self._asked.format
+            name = self._request.format
             chosen = sniff(stream) if name is None else reader(name)
         except LogError:
             return
@@ -121,7 +121,7 @@ class Grown:
             self._text.close()
 
     def _feed(self, growing: Growing, data: bytes) -> None:
-        data = self._rest + data
+        data = self._pending + data
         at = 0
         while len(data) - at >= _BLOCK:
             end = data.rfind(b"\n", at, at + _BLOCK) + 1 or data.find(b"\n", at) + 1
@@ -129,4 +129,4 @@ class Grown:
                 break
             growing.add(data[at:end])
             at = end
-        self._rest = data[at:]
+        self._pending = data[at:]

@@ -1,6 +1,6 @@
-"""The watch: look, read, diagnose, and again, until something is certain or nothing more comes.
+"""The watch loop: poll, read and diagnose until a finding is certain or the input ends.
 
-Beside it stands the process that writes the log: whether it still runs, and how it is ended.
+Also the process that writes the log: whether it still runs, and how to end it.
 """
 
 from __future__ import annotations
@@ -22,17 +22,15 @@ from stabdiag.sources import LoadedLog
 from stabdiag.watch.certain import InitialLosses, certain
 from stabdiag.watch.sources import Pace, Source
 
-# Diagnosing a log that keeps growing takes this share of one processor at most: what decides waits
-# for three diagnoses in the worst case, the one under way, the pause after it, and its own.
+# Diagnosing a growing log uses at most this fraction of one processor. In the worst case, a
+# decision waits for three diagnoses: the current one, the pause after it, and its own.
 _SHARE: Final = 1 / 2
 
-# Waiting is cut into naps of this many seconds, so that a signal is answered at once.
-_NAP: Final = 0.25
+# The poll interval in seconds, which bounds the time to respond to a signal.
+_POLL_INTERVAL: Final = 0.25
 
-
-# When a process has ended, what it wrote through a pipe may still be on its way, for so many
-# seconds at most.
-_LAST_WORDS: Final = 1.0
+# After a process has ended, its output may take up to this many seconds to arrive through a pipe.
+_DRAIN_SECONDS: Final = 1.0
 
 _PROC: Final = Path("/proc")
 
@@ -49,10 +47,10 @@ class End(StrEnum):
 
 @frozen
 class Until:
-    """When to end, besides the end of the input.
+    """The conditions that end a watch before the end of the input.
 
-    At a finding as severe as ``fail_on`` that is certain (None: at none), when nothing came for
-    ``quiet`` seconds, when the ``process`` has ended, or when ``stopped`` says so.
+    These are a certain finding as severe as ``fail_on`` (None: no finding), ``quiet`` seconds
+    without new data, the end of the ``process``, and ``stopped`` returning True.
     """
 
     fail_on: Severity | None = None
@@ -63,10 +61,10 @@ class Until:
 
 @frozen
 class Seen:
-    """What a watch knows by now.
+    """The state of a watch after a poll.
 
-    ``report`` is the last one, or None; ``trouble`` says why there is none, or why the log could
-    not be read again. ``certain`` is what ended the watch, if a finding did.
+    ``report`` is the last report, or None. ``trouble`` is the error if the log could not be read.
+    ``certain`` is the finding that ended the watch, if any.
     """
 
     report: Report | None = None
@@ -79,39 +77,39 @@ class Seen:
 def watch(
     source: Source, diagnose: Callable[[LoadedLog], Report], until: Until, *, interval: float
 ) -> Iterator[Seen]:
-    """Look at a source every ``interval`` seconds; yield what is known after each look.
+    """Poll a source every ``interval`` seconds and yield the state after each poll.
 
-    The last report is of all that the source holds, but for a last line without its end: only the
-    end of the input tells that it is a whole one. What the log held at the first look may belong to
-    an earlier attempt: it counts only with what was logged since.
+    The last report covers the whole source except an unfinished last line, which counts only at the
+    end of the input. Losses that are already in the log at the first poll may belong to an earlier
+    attempt: a problem in them counts only if later losses show it, too.
     """
     pace = Pace(share=_SHARE)
     grew_at = time.monotonic()
     report: Report | None = None
     trouble: LogError | None = None
     sure: Finding | None = None
-    held: InitialLosses | None = None
+    initial: InitialLosses | None = None
     runs = 0
     is_behind = True
     while True:
         end = _end(source, until, quiet_for=time.monotonic() - grew_at)
         if end is End.PROCESS:
-            _sleep(_LAST_WORDS, until.stopped)
+            _sleep(_DRAIN_SECONDS, until.stopped)
         if source.look():
             is_behind, grew_at = True, time.monotonic()
             end = None if end is End.QUIET else end
         if end is not None or (is_behind and pace.is_due):
             with pace.work():
                 try:
-                    report, trouble = diagnose(source.found(whole=end is End.INPUT)), None
+                    report, trouble = diagnose(source.read(is_complete=end is End.INPUT)), None
                 except LogError as error:
                     trouble = error
                 else:
                     if source.runs != runs:
-                        runs, held = source.runs, InitialLosses.of(report)
+                        runs, initial = source.runs, InitialLosses.of(report)
                     sure = None
                     if until.fail_on is not None:
-                        sure = certain(report, until.fail_on, held)
+                        sure = certain(report, until.fail_on, initial)
             is_behind = False
             runs = runs or source.runs
         end = End.FOUND if sure is not None and end is None else end
@@ -128,7 +126,7 @@ def watch(
 
 
 def _end(source: Source, until: Until, *, quiet_for: float) -> End | None:
-    """Return why this look is the last one, asked before it: what was written by then counts."""
+    """Return the reason to end after the next poll, which still reads everything written so far."""
     if until.stopped():
         return End.STOPPED
     if source.ended:
@@ -143,36 +141,36 @@ def _end(source: Source, until: Until, *, quiet_for: float) -> End | None:
 def _sleep(seconds: float, stopped: Callable[[], bool]) -> None:
     until = time.monotonic() + seconds
     while not stopped() and (left := until - time.monotonic()) > 0:
-        time.sleep(min(left, _NAP))
+        time.sleep(min(left, _POLL_INTERVAL))
 
 
 class Job:
-    """A process, told by its number and by when it began: a number goes to another one in time."""
+    """A process, identified by its number and start time, since numbers are reused."""
 
     def __init__(self, number: int) -> None:
-        """Take the process that has this number now, if any has."""
+        """Identify the process that has this number now, if there is one."""
         self.number = number
         self._began = _began(number)
 
     @property
     def runs(self) -> bool:
-        """Whether it has not ended; a zombie has."""
+        """Whether the process has not ended; a zombie has ended."""
         return self._began is not None and _began(self.number) == self._began
 
     def check_may_kill(self) -> None:
-        """Raise an error if this process may not, or should not, be ended by the one that asks."""
+        """Raise an error if this process must not be ended: an ancestor or another user's."""
         if self.number in _ancestors():
             raise StabdiagError(
-                f"--kill: process {self.number} is the watch itself or what it was started from; "
+                f"--kill: process {self.number} is the watch itself or one of its parents; "
                 "give the number of the job ($! in a shell, right after its start)"
             )
-        if not _is_there(self.number, may_signal=True) and self.runs:
+        if not _exists(self.number, may_signal=True) and self.runs:
             raise StabdiagError(
-                f"--kill: process {self.number} is someone else's; you may not end it"
+                f"--kill: process {self.number} belongs to another user; you may not end it"
             )
 
     def terminate(self, number: signal.Signals = signal.SIGTERM) -> str:
-        """Send it a signal that ends it, and return in words what came of it."""
+        """Send the process a signal and describe the result."""
         if not self.runs:
             return f"process {self.number} had already ended"
         try:
@@ -182,26 +180,26 @@ class Job:
         return f"process {self.number} was sent {number.name}"
 
     def ends_within(self, seconds: float, stopped: Callable[[], bool]) -> bool:
-        """Wait for its end, for so many seconds at most; return whether it ended."""
+        """Wait up to ``seconds`` for the process to end; return True if it did."""
         until = time.monotonic() + seconds
         while self.runs and not stopped() and (left := until - time.monotonic()) > 0:
-            _sleep(min(left, _NAP), stopped)
+            _sleep(min(left, _POLL_INTERVAL), stopped)
         return not self.runs
 
 
 def _began(number: int) -> str | None:
-    """Return when a process began, in a form that is its own; None if it has ended.
+    """Return the start time of a process as the system writes it, or None if it has ended.
 
-    It is empty for one of another user's where these are hidden.
+    The text is empty if the system hides processes of other users.
     """
-    if not _is_there(number):
+    if not _exists(number):
         return None
     state, _, began = _status(number)
     return None if state and state in "ZX" else began
 
 
-def _is_there(number: int, *, may_signal: bool = False) -> bool:
-    """Tell whether a process has this number, and with ``may_signal`` whether we may signal it."""
+def _exists(number: int, *, may_signal: bool = False) -> bool:
+    """Return True if a process has this number and, with ``may_signal``, accepts our signals."""
     try:
         os.kill(number, 0)
     except ProcessLookupError:
@@ -220,20 +218,20 @@ def _ancestors() -> Iterator[int]:
 
 
 def _status(number: int) -> tuple[str, int, str]:
-    """Return what the system tells of a process: its state, its parent, and when it began.
+    """Return the state, the parent and the start time of a process.
 
-    It does so in /proc (proc(5)), or else by ``ps``.
+    They are read from /proc (proc(5)) or the output of ``ps``.
     """
     try:
         if _PROC.joinpath("self", "stat").exists():
-            told = _PROC.joinpath(str(number), "stat").read_bytes().decode("ascii", "replace")
-            fields = told.rpartition(")")[2].split()  # a command's name may hold anything
+            text = _PROC.joinpath(str(number), "stat").read_bytes().decode("ascii", "replace")
+            fields = text.rpartition(")")[2].split()  # the command may contain any character
             return fields[0], int(fields[1]), fields[19]
         import subprocess
 
         command = ["ps", "-o", "state=,ppid=,lstart=", "-p", str(number)]
-        told = subprocess.run(command, capture_output=True, text=True, check=False).stdout
-        state, parent, began = told.split(maxsplit=2)
+        text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+        state, parent, began = text.split(maxsplit=2)
         return state[:1], int(parent), began
     except (OSError, ValueError, IndexError):
         return "", 0, ""

@@ -1,4 +1,4 @@
-"""What is watched: a file that grows, standard input, and whatever else holds a log."""
+"""Inputs of a watch: a growing file, standard input, or any other container of a log."""
 
 from __future__ import annotations
 
@@ -31,135 +31,137 @@ from stabdiag.watch.grown import Grown
 from stabdiag.watch.tail import Begin, Tail
 
 _HEAD: Final = 1 << 16
-_BITE: Final = 1 << 16
+_READ_SIZE: Final = 1 << 16
 
-# Looking up the sizes of thousands of files takes time: this share of one processor at most.
-_SHARE_FOR_LOOKS: Final = 0.02
+# Checking the sizes of thousands of files uses at most this fraction of one processor.
+_POLL_SHARE: Final = 0.02
 
 
-def open_source(logs: Sequence[str], asked: ReadRequest) -> Source:
-    """Return the source that several names are together.
+def open_source(logs: Sequence[str], request: ReadRequest) -> Source:
+    """Return the source for one or several log names.
 
     Raises:
-        LogError: if it is one that cannot be watched, or an unknown format is asked for.
+        LogError: if a log cannot be watched, or the requested format is unknown.
     """
-    if asked.format is not None:
-        reader(asked.format)
+    if request.format is not None:
+        reader(request.format)
     for log in logs:
         if "://" in log:
             raise LogError(f"{log}: a URL cannot be watched; give a file, a folder or -")
     if len(logs) > 1:
         if "-" in logs:
-            raise LogError("standard input cannot be watched beside files; give one or the other")
-        return Container(logs, asked)
+            raise LogError(
+                "standard input cannot be watched together with files; give one or the other"
+            )
+        return Container(logs, request)
     (log,) = logs
     if log == "-":
         pipe = sys.stdin.fileno()
-        return Pipe(lambda: pipe, Grown(STANDARD_INPUT, asked))
-    return Container(logs, asked) if Path(log).is_dir() else File(Path(log), asked)
+        return Pipe(lambda: pipe, Grown(STANDARD_INPUT, request))
+    return Container(logs, request) if Path(log).is_dir() else File(Path(log), request)
 
 
 class File:
-    """A file that is appended to, line by line; one that is not is read again as a whole.
+    """A file to which lines are appended; a file of another format is read again in full.
 
-    It may prove to be a pipe with a name, or a folder. ``runs`` is how many runs it has led to: a
-    link may come to lead to another one.
+    The path may turn out to be a named pipe or a folder. ``runs`` is the number of runs so far: a
+    link may be changed to point to another run.
     """
 
-    def __init__(self, path: Path, asked: ReadRequest) -> None:
-        """Watch ``path``, which need not be there yet."""
+    def __init__(self, path: Path, request: ReadRequest) -> None:
+        """Watch ``path``, which does not have to exist yet."""
         self._path = path
         self._tail = Tail(path)
-        self._grown = Grown(str(path), asked)
+        self._grown = Grown(str(path), request)
         self._other: Container | Pipe | None = None
         self._is_known = False
         self._events: list[Event] = []
-        self._beside = Sidecars(files=[str(path)])
+        self._sidecars = Sidecars(files=[str(path)])
         self._changed: int | None = None
-        self._asked = asked
+        self._request = request
         self.runs = 1
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more can come."""
+        """Whether the input has ended."""
         return self._other is not None and self._other.ended
 
     def look(self) -> bool:
-        """Take what was appended."""
+        """Read the appended bytes; return True if there are any."""
         if not self._is_known:
-            self._tell()
+            self._detect_kind()
         if self._other is not None:
             return self._other.look()
         grew = False
         try:
-            for news in self._tail.news():
+            for event in self._tail.events():
                 grew = True
-                self._follow(news.begin)
-                self._grown.add(news.data)
+                self._follow(event.begin)
+                self._grown.add(event.data)
         except OSError as error:
             if self._grown.is_empty:
                 raise LogError(
                     f"{self._path}: cannot be read ({error.strerror}); check the path"
                 ) from error
-            self._tail.let_go()  # a hiccup of a network file system ends no watch
+            self._tail.close()  # a temporary error of a network file system does not end the watch
         if os.name == "nt":
-            self._tail.let_go()  # a file that is open cannot be renamed there
+            self._tail.close()  # Windows cannot rename an open file
         return grew
 
-    def found(self, *, whole: bool) -> LoadedLog:
-        """Return the log so far, and what lies beside it.
+    def read(self, *, is_complete: bool) -> LoadedLog:
+        """Return the log so far and its sidecar files.
 
-        ``whole`` says that a last line without its end counts.
+        If ``is_complete``, an unfinished last line counts.
 
         Raises:
             LogError: if nothing can be read yet.
         """
         if self._other is not None:
-            return self._other.found(whole=whole)
+            return self._other.read(is_complete=is_complete)
         if not self._path.exists() and self._grown.is_empty:
             raise NoUsableRecord(f"{self._path}: no such file; check the path")
-        columns = self._grown.columns(whole=whole)
-        beside = self._surroundings()
-        saved = sidecar_checkpoints(self._path, self._path.parent)  # more come all the time
-        events = [*self._events, *beside.events]
-        return replace(beside, events=events, checkpoints=saved).attach(columns)
+        columns = self._grown.columns(is_complete=is_complete)
+        sidecars = self._find_sidecars()
+        saved = sidecar_checkpoints(self._path, self._path.parent)  # new ones keep appearing
+        events = [*self._events, *sidecars.events]
+        return replace(sidecars, events=events, checkpoints=saved).attach(columns)
 
-    def _surroundings(self) -> Sidecars:
-        """Return what lies beside the log, looked for again when a file has come or gone there."""
+    def _find_sidecars(self) -> Sidecars:
+        """Return the sidecar files, searched again if the folder has changed."""
         with suppress(OSError):
             changed = self._path.parent.stat().st_mtime_ns
             if changed != self._changed:
-                self._beside = file_sidecars(self._path, self._path.parent, [str(self._path)])
+                self._sidecars = file_sidecars(self._path, self._path.parent, [str(self._path)])
                 self._changed = changed
-        return self._beside
+        return self._sidecars
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._tail.let_go()
+        """Close the file."""
+        self._tail.close()
         self._grown.close()
 
-    def _tell(self) -> None:
-        """Tell by its first bytes whether the file is one to which lines are appended."""
+    def _detect_kind(self) -> None:
+        """Determine from the first bytes whether lines are appended to the file."""
         if self._path.is_fifo():
             self._other = Pipe(lambda: os.open(self._path, os.O_RDONLY), self._grown)
-        elif self._path.is_dir():  # it was not there yet when the watch began
-            self._other = Container([str(self._path)], self._asked)
+        elif self._path.is_dir():  # it did not exist when the watch began
+            self._other = Container([str(self._path)], self._request)
         self._is_known = self._other is not None
         if self._is_known or not self._path.is_file():
             return
         try:
             with self._path.open("rb") as file:
                 head = file.read(_HEAD)
-        except OSError:  # it may come; if it cannot be read, following it says why
+        except OSError:  # it may appear later; if it cannot be read, following it reports the error
             return
-        whole = len(head) < _HEAD
-        name = self._asked.format or (detect_format(head, is_complete=whole) if head else None)
+        is_whole = len(head) < _HEAD
+        name = self._request.format or (detect_format(head, is_complete=is_whole) if head else None)
         if name is None and not_text(head) is None:
-            self._is_known = not whole
+            self._is_known = not is_whole
             return
         self._is_known = True
         if name is None or not reader(name).by_lines:
-            self._other = Container([str(self._path)], self._asked)
+            self._other = Container([str(self._path)], self._request)
 
     def _follow(self, begin: Begin) -> None:
         if begin in (Begin.RESTARTED, Begin.OTHER):
@@ -168,87 +170,87 @@ class File:
             self.runs += begin is Begin.OTHER
         elif begin is Begin.NEXT:
             self._grown.end_line()
-            told = "another file took the log's name: the run goes on in it"
-            self._events.append(Event(kind=EventKind.PLACE, message=told))
+            message = "the log was rotated; the run continues in the new file"
+            self._events.append(Event(kind=EventKind.PLACE, message=message))
 
 
 class Pipe:
-    """Standard input, or a pipe with a name."""
+    """Standard input or a named pipe."""
 
     runs = 1
 
     def __init__(self, opened: Callable[[], int], grown: Grown) -> None:
-        """Read from the file descriptor that is ``opened``.
+        """Read from the file descriptor returned by ``opened``.
 
-        That is done in a thread: to open a pipe waits for whoever writes, and so does to read it.
+        A thread reads it, because opening and reading a pipe block until another process writes.
         """
         self.ended = False
         self._grown = grown
-        self._came: SimpleQueue[bytes | OSError] = SimpleQueue()
+        self._queue: SimpleQueue[bytes | OSError] = SimpleQueue()
         Thread(target=self._read, args=(opened,), daemon=True).start()
 
     def _read(self, opened: Callable[[], int]) -> None:
         try:
             pipe = opened()
-            while data := os.read(pipe, _BITE):
-                self._came.put(data)
+            while data := os.read(pipe, _READ_SIZE):
+                self._queue.put(data)
         except OSError as error:
-            self._came.put(error)
-        self._came.put(b"")
+            self._queue.put(error)
+        self._queue.put(b"")
 
     def look(self) -> bool:
-        """Take what came."""
-        came = []
-        while not self.ended and not self._came.empty():
-            data = self._came.get()
+        """Read the new bytes; return True if there are any."""
+        chunks = []
+        while not self.ended and not self._queue.empty():
+            data = self._queue.get()
             if isinstance(data, OSError):
                 raise LogError(f"{self._grown.name}: reading failed ({data.strerror})") from data
             self.ended = not data
-            came.append(data)
-        self._grown.add(b"".join(came))
-        return any(came)
+            chunks.append(data)
+        self._grown.add(b"".join(chunks))
+        return any(chunks)
 
-    def found(self, *, whole: bool) -> LoadedLog:
+    def read(self, *, is_complete: bool) -> LoadedLog:
         """Return the log so far."""
-        return LoadedLog(columns=self._grown.columns(whole=whole))
+        return LoadedLog(columns=self._grown.columns(is_complete=is_complete))
 
     def close(self) -> None:
-        """Let go of the text; the pipe is still waited for by its thread."""
+        """Discard the text; the thread still waits for the pipe."""
         self._grown.close()
 
 
 class Container:
-    """Anything that holds a log, read again as a whole when a file of it has changed."""
+    """Any other source of a log, read again in full when one of its files has changed."""
 
     ended = False
     runs = 1
 
-    def __init__(self, logs: Sequence[str], asked: ReadRequest) -> None:
-        """Watch what these names stand for, as one run."""
+    def __init__(self, logs: Sequence[str], request: ReadRequest) -> None:
+        """Watch several names as one run."""
         self._logs = logs
-        self._asked = asked
+        self._request = request
         self._seen: object = None
-        self._pace = Pace(share=_SHARE_FOR_LOOKS)
+        self._pace = Pace(share=_POLL_SHARE)
 
     def look(self) -> bool:
-        """Return whether a file is there that was not, is gone, or was written to."""
+        """Return True if a file was added, removed or changed."""
         if not self._pace.is_due:
             return False
         with self._pace.work():
-            seen = [one for log in self._logs for one in _files(Path(log))]
+            seen = [status for log in self._logs for status in _files(Path(log))]
         changed = seen != self._seen
         self._seen = seen
         return changed
 
-    def found(self, *, whole: bool) -> LoadedLog:
-        """Read what is there now; to read a pipe would wait for whoever writes."""
+    def read(self, *, is_complete: bool) -> LoadedLog:
+        """Read the current content, without pipes, which would block."""
         for log in self._logs:
             if Path(log).is_fifo():
-                raise LogError(f"{log}: a pipe is watched alone, and from its start on")
-        return read_source(self._logs, replace(self._asked, grows=not whole))
+                raise LogError(f"{log}: a pipe cannot be watched together with other logs")
+        return read_source(self._logs, replace(self._request, grows=not is_complete))
 
     def close(self) -> None:
-        """Do nothing: no file stays open."""
+        """Do nothing: no file is open."""
 
 
 Source: TypeAlias = File | Pipe | Container
@@ -256,24 +258,24 @@ Source: TypeAlias = File | Pipe | Container
 
 
 def _files(path: Path) -> Iterator[tuple[str, int, int]]:
-    """Yield name, size and time of a file, or of every file in a folder."""
+    """Yield the name, size and time of a file, or of all files in a folder."""
     paths = [path]
     if path.is_dir():
         paths = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
-    for one in paths:
+    for file in paths:
         try:
-            status = one.stat()
-        except OSError:  # it has gone again
+            status = file.stat()
+        except OSError:  # it has been removed
             continue
         if stat.S_ISREG(status.st_mode):
-            yield str(one), status.st_size, status.st_mtime_ns
+            yield str(file), status.st_size, status.st_mtime_ns
 
 
 class Pace:
-    """Work that is to take no more than a share of one processor; each piece of it is measured."""
+    """Limit repeated work to a fraction of one processor by measuring each piece."""
 
     def __init__(self, *, share: float) -> None:
-        """Leave after each piece of work as long a pause as the share asks for."""
+        """Pause after each piece of work so that ``share`` is kept."""
         self._share = share
         self._next = 0.0
 
@@ -284,8 +286,8 @@ class Pace:
 
     @contextmanager
     def work(self) -> Iterator[None]:
-        """Measure a piece of work, by the time that all threads of this process spend on it."""
-        begun = time.process_time()
+        """Measure the processor time of a piece of work in all threads."""
+        start = time.process_time()
         yield
-        spent = time.process_time() - begun
+        spent = time.process_time() - start
         self._next = time.monotonic() + spent * (1 / self._share - 1)

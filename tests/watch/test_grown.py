@@ -83,9 +83,9 @@ def test_a_log_in_pieces_is_the_same_log(grow, path, monkeypatch):
         grown.add(piece)
     if isinstance(whole, str):
         with pytest.raises(LogError):
-            grown.columns(whole=True)
+            grown.columns(is_complete=True)
     else:
-        assert is_same(grown.columns(whole=True), whole)
+        assert is_same(grown.columns(is_complete=True), whole)
 
 
 def test_most_formats_of_lines_are_not_read_twice():
@@ -111,8 +111,8 @@ def test_what_is_old_is_not_read_again(grow, monkeypatch):
     )
     for _ in range(3):
         grown.add(lines[-1])
-        assert grown.columns(whole=False).load("loss").present.all()
-    assert grown.columns(whole=False).rows == 9003
+        assert grown.columns(is_complete=False).load("loss").present.all()
+    assert grown.columns(is_complete=False).rows == 9003
 
 
 def test_a_format_is_settled_only_where_no_later_line_can_change_it(grow, monkeypatch):
@@ -126,18 +126,18 @@ def test_a_format_is_settled_only_where_no_later_line_can_change_it(grow, monkey
     for piece in pieces(data, 777):
         grown.add(piece)
     whole = read_stream(Stream("train.log", io.BytesIO(data)))
-    assert grown.columns(whole=True).format == whole.format == "megatron"
+    assert grown.columns(is_complete=True).format == whole.format == "megatron"
 
 
 @pytest.mark.parametrize("settled", [10, 10_000])
 def test_half_a_line_waits_for_its_rest(grow, settled):
     grown = grow("run.jsonl", settled=settled)
     grown.add(b'{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2')
-    assert grown.columns(whole=False).load("loss").values.tolist() == [2.5]
-    assert grown.columns(whole=False).bad_count == 0
-    assert grown.columns(whole=True).bad_count == 1
+    assert grown.columns(is_complete=False).load("loss").values.tolist() == [2.5]
+    assert grown.columns(is_complete=False).bad_count == 0
+    assert grown.columns(is_complete=True).bad_count == 1
     grown.add(b".25}\n")
-    assert grown.columns(whole=False).load("loss").values.tolist() == [2.5, 2.25]
+    assert grown.columns(is_complete=False).load("loss").values.tolist() == [2.5, 2.25]
 
 
 @pytest.mark.parametrize("settled", [10, 10_000])
@@ -147,7 +147,7 @@ def test_half_a_line_of_one_file_is_not_joined_with_the_next_file(grow, settled)
     grown.end_line()
     grown.end_line()
     grown.add(b'{"step": 3, "loss": 2.25}\n')
-    columns = grown.columns(whole=False)
+    columns = grown.columns(is_complete=False)
     assert columns.load("step").values.tolist() == [1, 3]
     assert columns.bad_count == 1
 
@@ -156,9 +156,9 @@ def test_nothing_is_an_error_until_something_comes(grow):
     grown = grow("run.jsonl")
     assert grown.is_empty
     with pytest.raises(NoUsableRecord, match="empty"):
-        grown.columns(whole=True)
+        grown.columns(is_complete=True)
     grown.add(b'{"step": 1, "loss": 2.5}\n')
-    assert grown.columns(whole=True).rows == 1
+    assert grown.columns(is_complete=True).rows == 1
     grown.forget()
     assert grown.is_empty
 
@@ -167,10 +167,10 @@ def test_a_text_that_shows_its_format_late_is_looked_at_again(grow):
     grown = grow("train.log", settled=500)
     grown.add(200 * b"loading a shard of the data\n")
     with pytest.raises(LogError):
-        grown.columns(whole=False)
+        grown.columns(is_complete=False)
     line = b" iteration %8d/ 1000 | lm loss: %.3E | loss scale: 1.0 | grad norm: 0.5 |\n"
     grown.add(b"".join(line % (step, 3.0) for step in range(1, 200)))
-    assert grown.columns(whole=False).format == "megatron"
+    assert grown.columns(is_complete=False).format == "megatron"
 
 
 def test_a_long_log_that_is_read_again_each_time_goes_to_the_disk(grow, monkeypatch):
@@ -179,4 +179,4 @@ def test_a_long_log_that_is_read_again_each_time_goes_to_the_disk(grow, monkeypa
     grown.add(b"step,loss\n")
     for step in range(500):
         grown.add(b"%d,2.5\n" % step)
-    assert grown.columns(whole=False).rows == 500
+    assert grown.columns(is_complete=False).rows == 500

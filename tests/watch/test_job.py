@@ -45,7 +45,7 @@ def test_a_job_runs_until_it_is_told_to_end(sleeper):
 @pytest.mark.usefixtures("system")
 def test_a_watch_does_not_end_itself_nor_what_started_it():
     for number in (os.getpid(), os.getppid()):
-        with pytest.raises(StabdiagError, match="is the watch itself or what it was started from"):
+        with pytest.raises(StabdiagError, match="is the watch itself or one of its parents"):
             Job(number).check_may_kill()
 
 
@@ -79,7 +79,7 @@ def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(os, "kill", refused)
         assert job.runs
-        with pytest.raises(StabdiagError, match="is someone else's; you may not end it"):
+        with pytest.raises(StabdiagError, match="belongs to another user; you may not end it"):
             job.check_may_kill()
         came_of_it = job.terminate()
     assert came_of_it.endswith("could not be signalled (Operation not permitted)")

@@ -84,7 +84,7 @@ def test_it_is_left_alone(way, format, lines, tmp_path):
             (way if at % 4 == 3 else appended)(log, data[begin:end])
             source.look()
             with suppress(LogError):
-                report = diagnose_found(source.found(whole=False))
+                report = diagnose_found(source.read(is_complete=False))
                 assert certain(report, Severity.ERROR) is None
         assert report.history.source.records == 400
     assert report.diagnosis.slug == "healthy"

@@ -129,7 +129,7 @@ def test_a_link_that_is_swapped_leads_to_another_run(tmp_path):
     link.symlink_to(tmp_path / "b.jsonl")
     assert source.look()
     assert source.runs == 2
-    assert source.found(whole=False).columns.rows == 200
+    assert source.read(is_complete=False).columns.rows == 200
     source.close()
 
 

@@ -24,7 +24,7 @@ def opened(*logs, format=None):
 
 
 def rows(source):
-    return source.found(whole=True).columns.rows
+    return source.read(is_complete=True).columns.rows
 
 
 def test_a_file_is_looked_at_again_when_it_has_grown(tmp_path):
@@ -32,7 +32,7 @@ def test_a_file_is_looked_at_again_when_it_has_grown(tmp_path):
     with opened(log) as source:
         assert not source.look()
         with pytest.raises(NoUsableRecord, match=r"run\.jsonl: no such file"):
-            source.found(whole=True)
+            source.read(is_complete=True)
         log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
         assert source.look()
         assert not source.look()
@@ -45,14 +45,14 @@ def test_what_lies_beside_a_log_is_found_when_it_comes(tmp_path):
     log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
     with opened(log) as source:
         source.look()
-        assert source.found(whole=False).manifest.dtype is None
+        assert source.read(is_complete=False).manifest.dtype is None
         (tmp_path / "manifest.json").write_text('{"dtype": "bf16"}', encoding="utf-8")
         os.utime(tmp_path, ns=(1, 1))  # as if some time had passed
-        assert source.found(whole=False).manifest.dtype == "bf16"
+        assert source.read(is_complete=False).manifest.dtype == "bf16"
         log.unlink()
         (tmp_path / "manifest.json").unlink()
         tmp_path.rmdir()
-        assert source.found(whole=False).manifest.dtype == "bf16"
+        assert source.read(is_complete=False).manifest.dtype == "bf16"
 
 
 def test_a_folder_that_comes_later_is_a_place(tmp_path):
@@ -86,7 +86,7 @@ def test_a_format_that_is_named_is_taken(tmp_path):
     log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
     with opened(log, format="jsonl") as source:
         source.look()
-        assert source.found(whole=False).columns.format == "jsonl"
+        assert source.read(is_complete=False).columns.format == "jsonl"
 
 
 def test_a_log_that_is_lost_for_a_moment_is_read_again(tmp_path, lines):
@@ -111,8 +111,8 @@ def test_a_pipe_that_takes_a_logs_name_is_not_waited_for(tmp_path, lines):
         os.mkfifo(log)
         assert not source.look()
         assert rows(source) == 30
-        with pytest.raises(LogError, match="a pipe is watched alone, and from its start on"):
-            both.found(whole=False)
+        with pytest.raises(LogError, match="a pipe cannot be watched together with other logs"):
+            both.read(is_complete=False)
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
@@ -139,8 +139,8 @@ def test_of_a_rotated_log_nothing_is_lost(tmp_path, lines):
             log.replace(tmp_path / f"run.jsonl.{begin}")
             log.write_text("".join(run[begin : begin + 20]), encoding="utf-8")
             source.look()
-        columns = source.found(whole=False).columns
+        columns = source.read(is_complete=False).columns
         assert columns.load("step").values.tolist() == list(range(60))
         assert [event.message for event in columns.events] == 2 * [
-            "another file took the log's name: the run goes on in it"
+            "the log was rotated; the run continues in the new file"
         ]

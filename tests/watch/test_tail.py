@@ -19,14 +19,14 @@ def log(tmp_path):
 def tail(log):
     tail = Tail(log)
     yield tail
-    tail.let_go()
+    tail.close()
 
 
 def told(tail):
     """Return what a look brings: how the bytes follow where they do not just go on, and they."""
     found = []
-    for news in tail.news():
-        found += [news.begin] * (news.begin is not Begin.ON) + [news.data] * bool(news.data)
+    for event in tail.events():
+        found += [event.begin] * (event.begin is not Begin.ON) + [event.data] * bool(event.data)
     return found
 
 
@@ -114,7 +114,7 @@ def test_a_log_that_is_written_over_by_a_longer_one_is_noticed(tail, log):
 
 
 def test_what_lies_there_is_read_in_several_bites(tail, log, monkeypatch):
-    monkeypatch.setattr("stabdiag.watch.tail._BITE", 10)
+    monkeypatch.setattr("stabdiag.watch.tail._READ_SIZE", 10)
     log.write_bytes(OLD)
     assert b"".join(part for part in told(tail) if isinstance(part, bytes)) == OLD
 
@@ -122,9 +122,9 @@ def test_what_lies_there_is_read_in_several_bites(tail, log, monkeypatch):
 def test_a_file_that_was_let_go_of_is_told_anew_if_it_is_the_same(tail, log):
     log.write_bytes(OLD)
     told(tail)
-    tail.let_go()
+    tail.close()
     append(log, b"2,4.8\n")
     assert told(tail) == [Begin.RESTARTED, OLD + b"2,4.8\n"]
-    tail.let_go()
+    tail.close()
     log.write_bytes(LATER)
     assert told(tail) == [Begin.NEXT, LATER]

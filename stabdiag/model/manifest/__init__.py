@@ -1,7 +1,7 @@
-"""The manifest: what the run was configured to do.
+"""The manifest: the configuration of a run.
 
-A manifest is a JSON, TOML or YAML object beside the log. Common spellings are understood, flat or
-nested; keys that are not understood are kept and never fatal.
+A manifest is a JSON, TOML or YAML object next to the log. Common spellings are accepted, flat or
+nested. Unknown keys are kept and are never an error.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from stabdiag.model.manifest.keys import (
 )
 from stabdiag.model.manifest.text import mapping_of
 
-# What switches the section on in which it lies.
+# Keys that switch their section on or off.
 _SWITCHES = {"enabled", "enable", "enable_checkpoint"}
 
 
 @frozen(eq=True)
 class Manifest:
-    """What is known of a run's configuration; None where it is not known.
+    """The known configuration of a run; unknown fields are None.
 
-    Counts are in optimizer steps. ``inferred`` has the fields inferred from the log and why,
-    ``overridden`` those set by hand, ``logged`` those that the log itself states. ``also`` keeps
-    keys that were understood and fill no field, ``unknown`` those that were not understood.
+    Counts are in optimizer steps. ``inferred`` has the fields inferred from the log with reasons,
+    ``overridden`` the fields set by hand, ``logged`` the fields stated by the log itself. ``also``
+    has known keys without a field, ``unknown`` the other keys.
 
     >>> Manifest().override({"dtype": "bfloat16"}).dtype
     'bf16'
@@ -90,7 +90,7 @@ class Manifest:
         """Return the manifest with some fields set by hand.
 
         Raises:
-            ManifestError: for an unknown field or a value that cannot be one.
+            ManifestError: for an unknown field or an invalid value.
         """
         if not values:
             return self
@@ -98,8 +98,8 @@ class Manifest:
         for name, value in values.items():
             key = next((key for key in KEYS if key.name == name), None)
             if key is None:
-                known = [key.name for key in KEYS]
-                hint = did_you_mean(name, known) or f"; the fields are {', '.join(known)}"
+                names = [key.name for key in KEYS]
+                hint = did_you_mean(name, names) or f"; the fields are {', '.join(names)}"
                 raise ManifestError(f"unknown manifest field {name!r}{hint}")
             parsed = key.parse(value)
             if parsed is None:
@@ -110,17 +110,17 @@ class Manifest:
     def completed(self, config: Mapping[str, object]) -> Manifest:
         """Return the manifest with its gaps filled from the log's own configuration.
 
-        The two are read as one: ``save_steps`` in the log is not the cadence of a run whose
-        manifest saves by the epoch.
+        Both are combined: ``save_steps`` in the log is not the checkpoint interval of a run whose
+        manifest saves once per epoch.
         """
         new = self._gaps(parse_manifest({**config, **self.also}))
         return replace(self, **new, logged=(*self.logged, *new)) if new else self
 
     def assuming(self, values: Mapping[str, object]) -> Manifest:
-        """Return the manifest with its gaps filled from what holds where nothing tells it.
+        """Return the manifest with its gaps filled from assumptions.
 
         Raises:
-            ManifestError: for an unknown field or a value that cannot be one.
+            ManifestError: for an unknown field or an invalid value.
         """
         new = self._gaps(Manifest().override(values))
         why = dict.fromkeys(new, "assumed: neither a manifest nor the log tells it")
@@ -138,18 +138,18 @@ class Manifest:
         )
 
     def checkpoint_before(self, step: int) -> int | None:
-        """Return the step of the last checkpoint before a step: of those there, or by the cadence.
+        """Return the step of the last checkpoint before a step, from the list or the interval.
 
-        It is 0 where none had been written, and None where neither is known.
+        The result is 0 if no checkpoint had been written, and None if it is unknown.
         """
         if self.checkpoints is not None:
-            return max((one for one in self.checkpoints if one < step), default=0)
+            return max((saved for saved in self.checkpoints if saved < step), default=0)
         if self.checkpoint_every is None:
             return 0 if step <= 0 else None
         return max(step - 1, 0) // self.checkpoint_every * self.checkpoint_every
 
     def others(self, config: Mapping[str, object]) -> dict[str, Any]:
-        """Return the settings beside the fields, by plain spelling; the log's come last."""
+        """Return the settings without a field, by plain spelling; the log's settings come last."""
         return by_spelling({**parse_manifest(config).also, **self.also})
 
     def _gaps(self, other: Manifest) -> dict[str, Any]:
@@ -157,21 +157,21 @@ class Manifest:
 
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
-    """Read a manifest from a mapping, nested or flat, in any of the common spellings."""
+    """Parse a manifest from a nested or flat mapping in any common spelling."""
     if not raw:
         return Manifest(path=path)
-    whole = dict(_flatten(raw))
-    spelled = spellings(_in_force(whole))
-    told = {name: whole[full] for name, full in spelled.items()}
-    found = fields_of(told)
-    taken = {spelled[name] for name in found.taken}
-    understood = {spelled[name] for name in (*found.understood, *others(told))}
-    rest = {name: value for name, value in whole.items() if name not in taken}
+    flat = dict(_flatten(raw))
+    spelled = spellings(_enabled(flat))
+    settings = {name: flat[full] for name, full in spelled.items()}
+    fields = fields_of(settings)
+    taken = {spelled[name] for name in fields.taken}
+    understood = {spelled[name] for name in (*fields.understood, *others(settings))}
+    remaining = {name: value for name, value in flat.items() if name not in taken}
     return Manifest(
-        **found.values,
+        **fields.values,
         path=path,
-        also={name: value for name, value in rest.items() if name in understood},
-        unknown={name: value for name, value in rest.items() if name not in understood},
+        also={name: value for name, value in remaining.items() if name in understood},
+        unknown={name: value for name, value in remaining.items() if name not in understood},
     )
 
 
@@ -184,19 +184,21 @@ def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterat
             yield full, value
 
 
-def _in_force(told: Mapping[str, Any]) -> dict[str, Any]:
+def _enabled(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a configuration without the sections that are switched off.
 
     ``fp16: {enabled: false, loss_scale: 128}`` sets no loss scale.
     """
-    switches = {name for name in told if name.rpartition(".")[2] in _SWITCHES}
+    switches = {name for name in settings if name.rpartition(".")[2] in _SWITCHES}
     off = {
-        name.rpartition(".")[0] for name in switches if "." in name and flag(told[name]) is False
+        name.rpartition(".")[0]
+        for name in switches
+        if "." in name and flag(settings[name]) is False
     }
     return {
         name: value
-        for name, value in told.items()
-        # The sections that it lies in, the outermost first.
+        for name, value in settings.items()
+        # The sections of the key, the outermost first.
         if name in switches
         or off.isdisjoint(accumulate(name.split(".", DEEPEST)[:-1], "{}.{}".format))
     }
@@ -220,106 +222,106 @@ def read_manifest(path: str | Path) -> Manifest:
 
 @frozen(eq=True)
 class Fields:
-    """The values by field, the names that they come from, and all names that were understood."""
+    """The values by field, the names of their keys, and the names of all known keys."""
 
     values: dict[str, Any]
     taken: frozenset[str]
     understood: frozenset[str]
 
 
-def fields_of(told: Mapping[str, Any]) -> Fields:
-    """Return the manifest's fields from a configuration's values by their plain spellings."""
-    values, taken, understood = _by_key(told)
-    dtype, flags = _dtype_flags(told)
-    # Beside a flag that is on, fp32 is the dtype of the weights, as the HF Trainer logs it.
+def fields_of(settings: Mapping[str, Any]) -> Fields:
+    """Return the fields of a manifest from settings by plain spelling."""
+    values, taken, understood = _by_key(settings)
+    dtype, flags = _dtype_flags(settings)
+    # If a flag is on, fp32 is the dtype of the weights, as the HF Trainer logs it.
     if dtype is not None and values.get("dtype", "fp32") == "fp32":
         values["dtype"] = dtype
     if "static_loss_scale" not in values:
-        values["static_loss_scale"] = _static_scale(told)
-    if _is_classifier(told):
-        # Its loss is over its labels, whatever the vocabulary of its texts.
-        values["vocab_size"] = _labels(told)
-    for name in _void(values, told):
+        values["static_loss_scale"] = _static_scale(settings)
+    if _is_classifier(settings):
+        # The loss is over the labels, regardless of the vocabulary.
+        values["vocab_size"] = _labels(settings)
+    for name in _meaningless(values, settings):
         values.pop(name, None)
     return Fields(values=values, taken=frozenset(taken | flags), understood=frozenset(understood))
 
 
-def _by_key(told: Mapping[str, Any]) -> tuple[dict[str, Any], set[str], set[str]]:
-    """Return the value of each field that one key sets; see ``Fields``."""
-    found: dict[str, Any] = {}
+def _by_key(settings: Mapping[str, Any]) -> tuple[dict[str, Any], set[str], set[str]]:
+    """Return the fields that are set by a single key; see ``Fields``."""
+    fields: dict[str, Any] = {}
     taken: set[str] = set()
     understood: set[str] = set()
     for key in KEYS:
-        # Other values go before a null, which counts as well: some fields take it for "none".
-        names = [name for name in key.names if name in told]
-        names.sort(key=lambda name: told[name] is None)
-        values = {name: key.parse(told[name]) for name in names}
-        understood |= {name for name in names if told[name] is None or values[name] is not None}
+        # Values take precedence over null, which means "none" for some fields.
+        names = [name for name in key.names if name in settings]
+        names.sort(key=lambda name: settings[name] is None)
+        values = {name: key.parse(settings[name]) for name in names}
+        understood |= {name for name in names if settings[name] is None or values[name] is not None}
         first = next((name for name in names if values[name] is not None), None)
         if first is not None:
-            found[key.name] = values[first]
+            fields[key.name] = values[first]
             taken.add(first)
-    return found, taken, understood
+    return fields, taken, understood
 
 
-def _dtype_flags(told: Mapping[str, Any]) -> tuple[str | None, set[str]]:
+def _dtype_flags(settings: Mapping[str, Any]) -> tuple[str | None, set[str]]:
     """Read ``fp16: true`` and ``fp16.enabled: true``; all flags present and off mean fp32."""
     used: set[str] = set()
     flags: list[tuple[str, bool]] = []
     for dtype in ("bf16", "fp16"):
         for name in (dtype, f"{dtype}_enabled", f"use_{dtype}"):
-            on = flag(told[name]) if name in told else None
+            on = flag(settings[name]) if name in settings else None
             if on is not None:
                 used.add(name)
                 flags.append((dtype, on))
     chosen = next((dtype for dtype, on in flags if on), None)
     if chosen is None:
-        casts = (dtype_of(told[name]) for name in AUTOCAST if name in told)
+        casts = (dtype_of(settings[name]) for name in AUTOCAST if name in settings)
         chosen = next((dtype for dtype in casts if dtype in ("bf16", "fp16")), None)
     return chosen or ("fp32" if len(flags) > 1 else None), used
 
 
-def _is_classifier(told: Mapping[str, Any]) -> bool:
-    models = told.get(ARCHITECTURES)
-    return _problem(told) is not None or "Classification" in str(models)
+def _is_classifier(settings: Mapping[str, Any]) -> bool:
+    models = settings.get(ARCHITECTURES)
+    return _problem(settings) is not None or "Classification" in str(models)
 
 
-def _labels(told: Mapping[str, Any]) -> int | None:
-    """Return among how many labels a classifier chooses, or None where it does not choose one."""
-    count = sum(re.fullmatch(LABEL, name) is not None for name in told)
-    return count if count > 1 and _problem(told) in (None, ONE_LABEL) else None
+def _labels(settings: Mapping[str, Any]) -> int | None:
+    """Return the number of labels of a classifier, or None if it does not choose one label."""
+    count = sum(re.fullmatch(LABEL, name) is not None for name in settings)
+    return count if count > 1 and _problem(settings) in (None, ONE_LABEL) else None
 
 
-def _problem(told: Mapping[str, Any]) -> str | None:
-    problem = told.get(PROBLEM)
-    # MLflow keeps words alone: None is one of them.
+def _problem(settings: Mapping[str, Any]) -> str | None:
+    problem = settings.get(PROBLEM)
+    # MLflow stores text only: None becomes a word.
     return problem if isinstance(problem, str) and problem != "None" else None
 
 
-def _static_scale(told: Mapping[str, Any]) -> bool | None:
-    """Read from the loss scale itself whether it is static: DeepSpeed's 0 means that it moves."""
-    scales = (is_static(told[name]) for name in LOSS_SCALE if name in told)
-    return next((one for one in scales if one is not None), None)
+def _static_scale(settings: Mapping[str, Any]) -> bool | None:
+    """Return True if the loss scale is static; 0 means dynamic in DeepSpeed."""
+    scales = (is_static(settings[name]) for name in LOSS_SCALE if name in settings)
+    return next((static for static in scales if static is not None), None)
 
 
-def _void(found: Mapping[str, Any], told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the fields whose values mean nothing beside another setting."""
-    if _is_default_of_megatron(told, found.get("vocab_size")):
+def _meaningless(fields: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the fields whose values are meaningless because of another setting."""
+    if _is_default_of_megatron(settings, fields.get("vocab_size")):
         yield "vocab_size"
-    # The HF Trainer's ``save_steps`` means nothing where it saves by another strategy.
-    by_steps = SAVE_STRATEGY not in told or strategy_of(told[SAVE_STRATEGY]) == "steps"
-    saves = flag(told.get(SAVING)) is not False
+    # The HF Trainer ignores ``save_steps`` under another save strategy.
+    by_steps = SAVE_STRATEGY not in settings or strategy_of(settings[SAVE_STRATEGY]) == "steps"
+    saves = flag(settings.get(SAVING)) is not False
     if not (by_steps and saves):
         yield "checkpoint_every"
-    # The HF Trainer's 0 steps do not count where the warm-up is a share of the run.
-    if found.get("warmup_steps") == 0 and (other_number(told, "warmup_share") or 0) > 0:
+    # The HF Trainer ignores 0 warm-up steps if the warm-up is a fraction of the run.
+    if fields.get("warmup_steps") == 0 and (other_number(settings, "warmup_share") or 0) > 0:
         yield "warmup_steps"
 
 
-def _is_default_of_megatron(told: Mapping[str, Any], classes: object) -> bool:
-    """Tell whether the number of classes is a default that a language model does not use."""
+def _is_default_of_megatron(settings: Mapping[str, Any], classes: object) -> bool:
+    """Return True if the number of classes is a default that a language model does not use."""
     return (
         classes is not None
-        and DIVISIBLE in told
-        and not {"vocab_size", "padded_vocab_size"} & told.keys()
+        and DIVISIBLE in settings
+        and not {"vocab_size", "padded_vocab_size"} & settings.keys()
     )

@@ -1,4 +1,4 @@
-"""Which column serves which role: by known names, by the looks of a name, or as a stand-in."""
+"""Choose the column of each role: by known names, by name patterns, or as a fallback."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ from stabdiag.model.text import and_more, listed, names_in
 
 _NAMES = frozenset(name for role in ROLES if not role.several for name in role.names)
 
-# A column of this name beside the parts of a loss is their sum.
+# A column of this name next to the components of a loss is their sum.
 _SUM = "total"
 
 _LOSSES = frozenset({"loss", "eval_loss"})
 
-# What a run can be judged by, as far as that goes, if no loss was logged.
+# Roles that allow a partial diagnosis if no loss was logged.
 _WITHOUT_A_LOSS = frozenset(
     names_in("grad_norm loss_scale weight_norm activation_norm max_attention_logit amax reward")
 )
 
-# If the column of one of these roles has no known name, a note says which column was taken.
-_TOLD = frozenset({"step", "loss", "eval_loss", "lr", "grad_norm"})
+# If the column of one of these roles has no known name, a note names the chosen column.
+_REPORTED_ROLES = frozenset({"step", "loss", "eval_loss", "lr", "grad_norm"})
 
 
 @frozen(eq=True)
 class Assignment:
-    """Which column serves which role, and what was decided on the way.
+    """The column of each role, with notes on the choice.
 
-    If a total was not logged, ``parts`` has the columns whose sum it may be, by role.
+    If no total was logged, ``parts`` has the columns whose sum may be the loss, by role.
     ``other_losses`` are columns that look like a training loss as well.
     """
 
@@ -70,16 +70,16 @@ class Assignment:
     other_losses: tuple[str, ...] = ()
 
     def has(self, *roles: str) -> bool:
-        """Tell whether some column serves one of these roles."""
+        """Return True if a column serves one of these roles."""
         return not self.columns.keys().isdisjoint(roles)
 
 
-# Each block of a wide log asks for its thousands of columns again.
+# Called for the thousands of columns in each block of a wide log.
 @lru_cache(maxsize=1 << 17)
 def may_serve(name: str) -> bool:
-    """Tell whether a column may be of interest, whatever other columns there are.
+    """Return True if a column may be needed, regardless of the other columns.
 
-    It is if it could serve a role by its name, or may mark the records of an evaluation.
+    Its name may fit a role, or it may mark the records of an evaluation.
     """
     key = normal(name)
     return (
@@ -104,7 +104,7 @@ def may_serve(name: str) -> bool:
 
 
 def can_judge_without_loss(roles: Iterable[str]) -> bool:
-    """Tell whether a run can be judged by one of these roles if no loss was logged."""
+    """Return True if one of these roles allows a diagnosis without a loss."""
     return any(role.partition("/")[0] in _WITHOUT_A_LOSS for role in roles)
 
 
@@ -115,8 +115,8 @@ def assign(
 
     Args:
         names: all columns of the log.
-        chosen: columns by role that the user named; they go before everything else.
-        source: what an error calls the log.
+        chosen: columns by role given by the user, which take precedence.
+        source: the name of the log in error messages.
 
     Raises:
         ColumnError: if a chosen column or role does not exist.
@@ -126,7 +126,7 @@ def assign(
     return _assigned(every, tuple(given.items()))
 
 
-# Runs of one project have the same columns, and a log's are asked for several times.
+# Runs of one project have the same columns, and each log needs them several times.
 @lru_cache(maxsize=64)
 def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> Assignment:
     choice = _Choice(names=[name for name in names if not is_setting(name)], columns=dict(chosen))
@@ -137,7 +137,7 @@ def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> As
     free = [name for name in choice.names if name not in choice.taken]
     return Assignment(
         columns=columns,
-        notes=(*choice.notes, *_describe_name_patterns(choice.looks)),
+        notes=(*choice.notes, *_describe_name_patterns(choice.patterns)),
         parts=choice.parts,
         other_losses=other_losses(columns.get("loss", ""), free),
     )
@@ -145,12 +145,12 @@ def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> As
 
 @dataclass(kw_only=True)
 class _Choice:
-    """The columns chosen so far, by role; ``looks`` are those chosen by the looks of a name."""
+    """The columns chosen so far, by role; ``patterns`` are the ones chosen by name pattern."""
 
     names: list[str]
     columns: dict[str, str]
     notes: list[str] = field(default_factory=list)
-    looks: dict[str, list[str]] = field(default_factory=dict)
+    patterns: dict[str, list[str]] = field(default_factory=dict)
     parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -163,98 +163,98 @@ class _Choice:
 
     def choose(self, role: Role) -> None:
         """Choose the column of a role, if there is one."""
-        found = self._named(role)
-        if not found:
-            found = self._looking_like(role)
-        elif role.name in _TOLD and not _is_known(found[0], role):
-            self.looks[role.name] = found[:1]
-        elif role.name == "loss" and len(found) > 1:
-            others = ", ".join(found[1:4])
-            self.notes.append(f"took {found[0]!r} as the loss; also possible: {others}")
-        if found:
-            self.columns[role.name] = found[0]
-            self.taken.add(found[0])
-        if found and role.name == "loss":
-            self.notes += _about_other_runs(found[0], self.names)
+        columns = self._named(role)
+        if not columns:
+            columns = self._matching(role)
+        elif role.name in _REPORTED_ROLES and not _is_known(columns[0], role):
+            self.patterns[role.name] = columns[:1]
+        elif role.name == "loss" and len(columns) > 1:
+            others = ", ".join(columns[1:4])
+            self.notes.append(f"took {columns[0]!r} as the loss; also possible: {others}")
+        if columns:
+            self.columns[role.name] = columns[0]
+            self.taken.add(columns[0])
+        if columns and role.name == "loss":
+            self.notes += _describe_other_runs(columns[0], self.names)
 
     def _named(self, role: Role) -> list[str]:
-        """Return the columns with a known name of a role; except for losses its end will do."""
-        known = (self._by_name[name] for name in role.names if name in self._by_name)
-        found = [name for name in known if name not in self.taken]
-        return found if found or role.name in _LOSSES else self._by_last_word(role)
+        """Return the columns with a known name of a role, or except for losses its last word."""
+        candidates = (self._by_name[name] for name in role.names if name in self._by_name)
+        columns = [name for name in candidates if name not in self.taken]
+        return columns if columns or role.name in _LOSSES else self._by_last_word(role)
 
     def _by_last_word(self, role: Role) -> list[str]:
-        """Return the column whose name ends with one of the role, whatever stands before the slash.
+        """Return the only column whose name after the last slash is a name of the role.
 
-        There is none if several sections have such a column, which are then parts, or of several
-        networks. Words that may mean other things do not count.
+        If several sections have such a column, none is returned: they are components or belong to
+        several networks. Ambiguous words do not count.
         """
         ends = (self._by_end.get(word, ()) for word in role.names if word not in _VAGUE)
-        found = [name for names in ends for name in names]
-        found = [name for name in found if name not in self.taken and not is_evaluation(name)]
+        columns = [name for names in ends for name in names]
+        columns = [name for name in columns if name not in self.taken and not is_evaluation(name)]
         if role.name == "weight_norm":
-            found = [name for name in found if normal(name.rpartition("/")[0]) not in _DIVIDED]
-        alone = len({name.rpartition("/")[0] for name in found}) == 1
-        return found[:1] if alone else []
+            columns = [name for name in columns if normal(name.rpartition("/")[0]) not in _DIVIDED]
+        is_only = len({name.rpartition("/")[0] for name in columns}) == 1
+        return columns[:1] if is_only else []
 
-    def _looking_like(self, role: Role) -> list[str]:
+    def _matching(self, role: Role) -> list[str]:
         of_episodes = normal(self.columns.get("epoch", "")) in ("episode", "episodes")
-        found = by_name_pattern(role, self._free(), of_episodes=of_episodes)
+        columns = by_name_pattern(role, self._free(), of_episodes=of_episodes)
         if role.name in _LOSSES:
-            opponent = find_discriminator_loss(found)
-            if opponent is not None:
-                self.notes.append(describe_discriminator_choice(opponent, role.name))
-                return [opponent]
-            # What a policy gains is no part of what is minimised beside it, and hides its rise.
-            others = [name for name in found if not is_policy_loss(name)] or found
+            discriminator_loss = find_discriminator_loss(columns)
+            if discriminator_loss is not None:
+                self.notes.append(describe_discriminator_choice(discriminator_loss, role.name))
+                return [discriminator_loss]
+            # A policy loss is not a component of the minimized loss, and would hide its rise.
+            others = [name for name in columns if not is_policy_loss(name)] or columns
             several = parts_of(others)
             total = self._by_name.get(_SUM) if role.name == "loss" else None
             if several and total is None:
                 self.parts[role.name] = several
                 return others
-            found = [total] if several and total is not None else found
-        if found:
-            self.looks[role.name] = found
-        return found
+            columns = [total] if several and total is not None else columns
+        if columns:
+            self.patterns[role.name] = columns
+        return columns
 
     def _free(self) -> list[str]:
         return [name for name in self.names if name not in self.taken]
 
 
 def _by_name(names: Sequence[str]) -> dict[str, str]:
-    """Return the columns by the forms of their names; of equal forms the plainest name counts."""
-    found: dict[str, str] = {}
+    """Return the columns by their normalized names; names without a run have priority."""
+    columns: dict[str, str] = {}
     for name in names:
-        found.setdefault(normal(name), name)
+        columns.setdefault(normal(name), name)
     for name in names:
-        found.setdefault(normal(without_run(name)), name)
-    return found
+        columns.setdefault(normal(without_run(name)), name)
+    return columns
 
 
 def _is_known(name: str, role: Role) -> bool:
     return normal(name) in role.names or normal(without_run(name)) in role.names
 
 
-def _describe_name_patterns(looks: Mapping[str, Sequence[str]]) -> list[str]:
-    """Say in one line which columns were chosen by the looks of their names."""
-    if not looks:
+def _describe_name_patterns(patterns: Mapping[str, Sequence[str]]) -> list[str]:
+    """Describe in one line the columns that were chosen by name pattern."""
+    if not patterns:
         return []
-    took = [f"{found[0]!r} as the {role}" for role, found in looks.items()]
+    took = [f"{columns[0]!r} as the {role}" for role, columns in patterns.items()]
     others = [
-        f"{', '.join(found[1:4])}{f' as the {role}' if len(looks) > 1 else ''}"
-        for role, found in looks.items()
-        if len(found) > 1
+        f"{', '.join(columns[1:4])}{f' as the {role}' if len(patterns) > 1 else ''}"
+        for role, columns in patterns.items()
+        if len(columns) > 1
     ]
     names = "its name" if len(took) == 1 else "their names"
-    also = f"; also possible: {'; '.join(others)}" if others else ""
-    return [f"took {listed(took)}, by {names}{also}"]
+    alternatives = f"; also possible: {'; '.join(others)}" if others else ""
+    return [f"took {listed(took)}, by {names}{alternatives}"]
 
 
-def _about_other_runs(taken: str, names: list[str]) -> list[str]:
-    """Say which other runs a table has, such as a chart of several that W&B exports."""
+def _describe_other_runs(taken: str, names: list[str]) -> list[str]:
+    """Describe the other runs in a table, such as a W&B chart of several runs."""
     run, metric = run_of(taken), without_run(taken)
     others = [run_of(name) for name in names if name != taken and without_run(name) == metric]
-    others = [one for one in others if one]
+    others = [name for name in others if name]
     if not (run and others):
         return []
     from shlex import quote
@@ -265,11 +265,11 @@ def _about_other_runs(taken: str, names: list[str]) -> list[str]:
 
 
 def _check_chosen(names: Sequence[str], chosen: Mapping[str, str], source: str) -> None:
-    known = [role.name for role in ROLES]
+    roles = [role.name for role in ROLES]
     grouped = {role.name for role in ROLES if role.prefixes or role.several}
     for role, name in chosen.items():
-        if role not in known and role.partition("/")[0] not in grouped:
-            hint = did_you_mean(role, known) or f"; roles are {', '.join(known)}"
+        if role not in roles and role.partition("/")[0] not in grouped:
+            hint = did_you_mean(role, roles) or f"; roles are {', '.join(roles)}"
             raise ColumnError(f"unknown role {role!r}{hint}")
         if name not in names:
             hint = did_you_mean(name, names) or f"; it has {', '.join(names[:8])}"
@@ -287,28 +287,27 @@ _VAGUE: Final = frozenset(
     )
 )
 
-# What is divided by the weights, as in char-rnn: grad/param norm.
+# Quantities divided by the weights, as in char-rnn: grad/param norm.
 _DIVIDED: Final = frozenset({"grad", "grads", "gradient", "gradients", "update", "updates"})
 
 _TOTAL: Final = frozenset({"total", "overall", "combined"})
 
-# How many other losses are looked into, since each costs time in a log of thousands of columns.
+# Maximum number of other losses, since each costs time in a log of thousands of columns.
 _OTHERS: Final = 8
 
 _TOTALS: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
 
 
 def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> list[str]:
-    """Return the columns that look as if they served a role, the most likely one first."""
+    """Return the columns whose names suggest a role, the most likely first."""
     if role.name == "loss":
-        # Of several losses the total is most likely the one with a known name, or the one with the
-        # shortest.
-        like = [name for name in names if is_a_loss(name)]
+        # If there are several losses, the total most likely has a known name or the shortest name.
+        matches = [name for name in names if is_a_loss(name)]
         return sorted(
-            like,
+            matches,
             key=lambda name: (
                 is_policy_loss(name),
-                # A sum depends on how much there was of the batch.
+                # A sum depends on the size of the batch.
                 "sum" in words_of(name),
                 _TOTAL.isdisjoint(words_of(name)),
                 last_word(name) not in role.names,
@@ -316,26 +315,26 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
             ),
         )
     if role.name == "lr":
-        like = [name for name in names if is_an_lr(name)]
-        return sorted(like, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(words_of(name)))
+        matches = [name for name in names if is_an_lr(name)]
+        return sorted(matches, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(words_of(name)))
     if role.name == "reward":
-        like = [name for name in names if is_a_reward(name, of_episodes=of_episodes)]
-        return sorted(like, key=lambda name: len(words_of(name)))
+        matches = [name for name in names if is_a_reward(name, of_episodes=of_episodes)]
+        return sorted(matches, key=lambda name: len(words_of(name)))
     if role.name == "eval_loss":
-        like = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
+        matches = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
         # The best so far is infinite before the first evaluation, and never rises.
-        like = [name for name in like if "best" not in words_of(name)]
-        return sorted(like, key=lambda name: without_evaluation(name) not in _TOTALS)
+        matches = [name for name in matches if "best" not in words_of(name)]
+        return sorted(matches, key=lambda name: without_evaluation(name) not in _TOTALS)
     return []
 
 
 def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
-    """Return the first few columns of the same run that look like a training loss as well."""
-    like = (name for name in names if is_a_loss(name) and run_of(name) == run_of(taken))
-    return tuple(islice(like, _OTHERS))
+    """Return the first few other columns of the run that look like a training loss."""
+    matches = (name for name in names if is_a_loss(name) and run_of(name) == run_of(taken))
+    return tuple(islice(matches, _OTHERS))
 
 
-# Measures that fall as a network learns, the best first. An ELBO rises, and an objective may.
+# Measures that fall as a network learns, the best first. An ELBO rises, and an objective may rise.
 _MEASURES: Final = names_in(
     "cross_entropy xent ce binary_cross_entropy bce nt_xent info_nce nll negative_log_likelihood "
     "mse mean_squared_error rmse root_mean_squared_error mae mean_absolute_error "
@@ -348,7 +347,7 @@ _TRAINING: Final = re.compile(r"^(?:train|training|avg|average|mean)_|_(?:train|
 
 @frozen(eq=True)
 class FallbackColumn:
-    """A column that serves as the loss, its counterpart of an evaluation, and a note on both."""
+    """A column that serves as the loss, its evaluation counterpart, and a note on both."""
 
     loss: str
     eval_loss: str | None
@@ -356,30 +355,30 @@ class FallbackColumn:
 
 
 def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[FallbackColumn]:
-    """Yield what may serve as the loss of a log without one by name, the most likely first.
+    """Yield possible losses of a log without a named loss, the most likely first.
 
     ``counted`` says whether the log has steps or epochs.
     """
     names = [name for name in names if not is_setting(name)]
-    opponents = [name for name in names if is_adversarial_loss(name) and not is_evaluation(name)]
-    opponent = find_discriminator_loss(opponents)
-    if opponent is not None:
-        note = describe_discriminator_choice(opponent, "loss")
-        yield FallbackColumn(loss=opponent, eval_loss=None, note=note)
-    held_out = {without_evaluation(name): name for name in names if is_evaluation(name)}
-    found = {_measure(name): name for name in reversed(names) if not is_evaluation(name)}
+    adversarial = [name for name in names if is_adversarial_loss(name) and not is_evaluation(name)]
+    discriminator_loss = find_discriminator_loss(adversarial)
+    if discriminator_loss is not None:
+        note = describe_discriminator_choice(discriminator_loss, "loss")
+        yield FallbackColumn(loss=discriminator_loss, eval_loss=None, note=note)
+    evaluations = {without_evaluation(name): name for name in names if is_evaluation(name)}
+    measures = {_measure(name): name for name in reversed(names) if not is_evaluation(name)}
     for measure in (*_MEASURES, *(_COUNTED if counted else ()), ""):
-        # A column called train is a loss if there is one called val.
-        if measure in found and (measure or measure in held_out):
-            name = found[measure]
+        # A column named train is a loss if there is a column named val.
+        if measure in measures and (measure or measure in evaluations):
+            name = measures[measure]
             note = f"took {name!r} as the loss, by its name"
-            yield FallbackColumn(loss=name, eval_loss=held_out.get(measure), note=note)
+            yield FallbackColumn(loss=name, eval_loss=evaluations.get(measure), note=note)
 
 
 def _measure(name: str) -> str | None:
-    """Return the measure that a column of the training is; an empty text for just ``train``."""
+    """Return the measure of a training column; an empty text for just ``train``."""
     key = normal(without_run(name))
     if key in ("train", "training"):
         return ""
     bare = _TRAINING.sub("", key, count=1)
-    return next((one for one in (key, bare) if one in _MEASURES + _COUNTED), None)
+    return next((word for word in (key, bare) if word in _MEASURES + _COUNTED), None)

@@ -1,6 +1,6 @@
-"""Losses that are parts of one, and losses that may rise while the run learns.
+"""Components of a loss, and losses that may rise while the run learns.
 
-Those are a policy's, and those of two networks that train against each other.
+The latter are the losses of policies and of adversarial networks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, Self
 from stabdiag.model.roles.names import is_evaluation, last_word, words_of
 from stabdiag.model.text import names_in
 
-# Words that distinguish two readings of one loss, and not two parts of it.
+# Words that distinguish two readings of the same loss rather than two components.
 _READINGS: Final = frozenset(
     names_in(
         "avg average mean median ema smooth smoothed running moving best last final current raw "
@@ -30,76 +30,76 @@ _REGULARIZERS: Final = frozenset(
     {"reg", "regularizer", "regularization", "penalty", "gp", "r1", "r2", "pl", "lazy"}
 )
 
-# Words beside them, as in G_GAN, G_L1, D_real and D_fake of pix2pix, and in L_G and L_D.
-_BESIDE_OPPONENTS: Final = frozenset({"l", "gan", "l1", "real", "fake", "adv", "a", "b", "total"})
+# Words next to them, as in G_GAN, G_L1, D_real and D_fake of pix2pix, and in L_G and L_D.
+_ADVERSARIAL_WORDS: Final = frozenset({"l", "gan", "l1", "real", "fake", "adv", "a", "b", "total"})
 
 
 def find_discriminator_loss(names: Sequence[str]) -> str | None:
     """Return the discriminator's loss if a generator and a discriminator train together.
 
-    The generator's loss rises in a healthy run, and the sum of the two says nothing. A regularizer
-    of the discriminator is not its loss.
+    The generator's loss rises in a healthy run, and the sum of the two is meaningless. A
+    regularizer of the discriminator is not its loss.
     """
     words = {name: set(words_of(name)) for name in names}
-    told = {name: own for name, own in words.items() if not own & _REGULARIZERS}
-    if not any(words & GENERATOR for words in told.values()):
+    losses = {name: own for name, own in words.items() if not own & _REGULARIZERS}
+    if not any(words & GENERATOR for words in losses.values()):
         return None
-    return next((name for name, words in told.items() if words & DISCRIMINATOR), None)
+    return next((name for name, words in losses.items() if words & DISCRIMINATOR), None)
 
 
-def describe_discriminator_choice(opponent: str, role: str) -> str:
-    """Say why the discriminator's loss was taken."""
-    return f"took {opponent!r} as the {role}: a generator trains against a discriminator"
+def describe_discriminator_choice(name: str, role: str) -> str:
+    """Return a note on why the discriminator's loss was taken."""
+    return f"took {name!r} as the {role}: a generator trains against a discriminator"
 
 
 def parts_of(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the names if each is that of a part of one loss, else nothing.
+    """Return the names if they are components of one loss, else nothing.
 
-    They are if each differs from the others in one word, as ``train/box_loss`` and
-    ``train/cls_loss`` do, and none of these words is a number or says how a loss was averaged.
-    Losses of an evaluation that differ in a number are of several sets of data.
+    Each component differs from the others in one word, as in ``train/box_loss`` and
+    ``train/cls_loss``, that is neither a number nor a way of averaging. Evaluation losses that
+    differ in a number belong to several data sets.
     """
-    told = [re.findall(r"[a-z0-9]+", name.lower()) for name in names]
-    shared = set.intersection(*map(set, told)) if told else set()
-    own = [[word for word in words if word not in shared] for words in told]
-    if len(own) < 2 or any(len(words) != 1 for words in own):
+    splits = [re.findall(r"[a-z0-9]+", name.lower()) for name in names]
+    shared = set.intersection(*map(set, splits)) if splits else set()
+    own_words = [[word for word in words if word not in shared] for words in splits]
+    if len(own_words) < 2 or any(len(words) != 1 for words in own_words):
         return ()
-    words = [one for (one,) in own]
-    if len(set(words)) < len(words) or any(map(_is_no_part, words)):
+    words = [word for (word,) in own_words]
+    if len(set(words)) < len(words) or any(map(_is_reading, words)):
         return ()
     if is_evaluation(names[0]) and len({word.strip("0123456789") for word in words}) == 1:
         return ()
     return tuple(names)
 
 
-def _is_no_part(word: str) -> bool:
-    """Tell whether a word is a number or a reading, alone or joined to the loss: avgloss."""
+def _is_reading(word: str) -> bool:
+    """Return True if a word is a number or a reading, alone or joined to the loss: avgloss."""
     bare = word.removeprefix("loss").removesuffix("losses").removesuffix("loss")
     return word.isdigit() or word in _READINGS or bare in _READINGS
 
 
 def is_adversarial_loss(name: str) -> bool:
-    """Tell whether a column without the word loss is a generator's or discriminator's loss."""
+    """Return True if a column without the word loss is a generator's or discriminator's loss."""
     words = words_of(name)
-    rest = [word for word in words if word not in GENERATOR | DISCRIMINATOR]
+    others = [word for word in words if word not in GENERATOR | DISCRIMINATOR]
     named = len(words) > 1 or (len(words) == 1 and len(words[0]) > 1)
-    return named and len(rest) < len(words) and _BESIDE_OPPONENTS.issuperset(rest)
+    return named and len(others) < len(words) and _ADVERSARIAL_WORDS.issuperset(others)
 
 
 class LossKind(StrEnum):
-    """What a loss is that may rise while the run learns: a value for the program, with a text."""
+    """A kind of loss that may rise while the run learns, with a description."""
 
     about: str
 
     def __new__(cls, value: str, about: str) -> Self:
-        """Make a kind of its value and of what it says of a loss."""
+        """Create a kind from its value and its description."""
         kind = str.__new__(cls, value)
         kind._value_, kind.about = value, about
         return kind
 
     ADVERSARIAL = "adversarial", "the loss of one of two networks that train against each other"
     POLICY = "policy", "the loss of a policy"
-    POLICY_SUM = "policy-sum", "a sum that holds the loss of a policy"
+    POLICY_SUM = "policy-sum", "a sum that includes the loss of a policy"
     VALUE = "value", "the loss of a value function"
     RUNNING_SUM = "running-sum", "a running sum of losses"
 
@@ -110,35 +110,35 @@ _LOSS: Final = frozenset({"loss", "losses"})
 _PLAIN: Final = _LOSS | {"train", "training"}
 _TOTAL: Final = _PLAIN | {"total", "sum", "overall", "combined", "mean", "avg", "average"}
 
-# Beside the loss of one of these, what is merely called the loss is that of a generator.
+# If a column with one of these words exists, a column named just "loss" is the generator's.
 _CRITICS: Final = DISCRIMINATOR - {"dis", "critic"}
 
-# In the name of a single column, gen and dis may as well mean generation and distillation.
-_OPPONENTS: Final = (GENERATOR | DISCRIMINATOR) - {"gen", "dis"}
+# In the name of a single column, gen and dis may also mean generation and distillation.
+_ADVERSARIES: Final = (GENERATOR | DISCRIMINATOR) - {"gen", "dis"}
 
 
 def is_policy_loss(name: str) -> bool:
-    """Tell whether a loss is that of a policy or its entropy, which hover around no level."""
+    """Return True if a loss belongs to a policy or is its entropy, which have no level."""
     words = {*words_of(name)}
     return bool(_POLICY & words) or ("entropy" in words and "cross" not in words)
 
 
 def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind | None:
-    """Return what the chosen loss is, if it may rise while the run learns.
+    """Return the kind of the chosen loss if it may rise while the run learns, or None.
 
-    It goes up and down with what an opponent has learned, or with the advantage that is left, and a
-    run that learns well may end above its best level. A total that holds a policy's loss does as
-    well, and a value function's loss grows with the returns; where a reward is logged, that tells
-    more of such a run.
+    An adversarial loss depends on the other network, and a policy loss on the remaining advantage,
+    so a healthy run may end above its best level. The same holds for a total that includes a policy
+    loss, and a value loss grows with the returns. A logged reward is a better measure for these
+    runs.
 
     Args:
         loss: the name of the column that serves as the loss.
         names: all columns of the log.
         has_reward: whether one of them serves as the reward.
     """
-    # A total is one whatever policy it is of: learner/default_policy/total_loss.
-    told = words_of(last_word(loss))
-    words = told if "total" in told else words_of(loss)
+    # In learner/default_policy/total_loss, the policy does not make the total a policy loss.
+    last_words = words_of(last_word(loss))
+    words = last_words if "total" in last_words else words_of(loss)
     if not words:
         return None
     if _POLICY & set(words):
@@ -148,11 +148,11 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
         is_adversarial_loss(loss)
         and find_discriminator_loss([*filter(is_adversarial_loss, names)]) is not None
     )
-    if _is_opponent(words) or pair or _is_one_of_two(set(words), others):
+    if _is_adversary(words) or pair or _has_adversary(set(words), others):
         return LossKind.ADVERSARIAL
-    if set(words) <= _PLAIN and any(map(_is_critics, others)):
+    if set(words) <= _PLAIN and any(map(_is_discriminator_loss, others)):
         return LossKind.ADVERSARIAL
-    parts = set().union(*(one for one in others if one & _LOSS))
+    parts = set().union(*(words for words in others if words & _LOSS))
     if has_reward or not parts & _POLICY:
         return None
     if _VALUE & set(words):
@@ -161,30 +161,30 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
     return LossKind.POLICY_SUM if summed else None
 
 
-def _is_opponent(words: list[str]) -> bool:
-    """Tell whether a loss is an opponent's by its own name.
+def _is_adversary(words: list[str]) -> bool:
+    """Return True if the name alone shows that a loss belongs to one of two adversaries.
 
-    A letter tells a network only where it stands alone, as in ``train/G`` and ``loss_D``, or
-    before the loss, as in ``g_losses_chunk``.
+    A single letter means a network only if it is the only other word, as in ``train/G`` and
+    ``loss_D``, or precedes the loss, as in ``g_losses_chunk``.
     """
-    found = _OPPONENTS & set(words)
+    adversaries = _ADVERSARIES & set(words)
     alone = len(set(words) - _PLAIN) == 1
-    before = any(one in found and other in _LOSS for one, other in pairwise(words))
-    return before or any(len(word) > 1 or alone for word in found)
+    before = any(word in adversaries and after in _LOSS for word, after in pairwise(words))
+    return before or any(len(word) > 1 or alone for word in adversaries)
 
 
-def _is_critics(words: set[str]) -> bool:
-    """Tell whether a column is a discriminator's loss, and says nothing else."""
+def _is_discriminator_loss(words: set[str]) -> bool:
+    """Return True if a name contains only the words of a discriminator loss."""
     return bool(_CRITICS & words and _LOSS & words) and words <= _CRITICS | _PLAIN
 
 
-def _is_one_of_two(words: set[str], others: Sequence[set[str]]) -> bool:
-    """Tell whether a loss and another of the log are a generator's and a discriminator's.
+def _has_adversary(words: set[str], others: Sequence[set[str]]) -> bool:
+    """Return True if a loss and another column belong to a generator and a discriminator.
 
-    The other is a loss if it says so, or if only that word tells it from the first.
+    The other column counts if its name has the word loss, or differs only in the network.
     """
     return any(
-        words & mine and other & theirs and (other & _LOSS or other - theirs == words - mine)
-        for mine, theirs in ((GENERATOR, DISCRIMINATOR), (DISCRIMINATOR, GENERATOR))
+        words & own and other & rival and (other & _LOSS or other - rival == words - own)
+        for own, rival in ((GENERATOR, DISCRIMINATOR), (DISCRIMINATOR, GENERATOR))
         for other in others
     )

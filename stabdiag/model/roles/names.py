@@ -1,4 +1,4 @@
-"""The form in which names of columns are compared, and what words in them say."""
+"""Normalized column names, and the meaning of their words."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _SETTINGS = re.compile(
 )
 
 
-# Names of columns that say on which split of the data each record was measured.
+# Columns that name the data split of each record.
 _SPLITS = frozenset(
     names_in("type phase split mode set stage dataset subset data_split partition event kind")
 )
 
 
-# Names of columns that say what each record measured.
+# Columns that name the quantity measured by each record.
 _MEASUREMENTS = frozenset(
     {"metric", "metrics", "metric_name", "name", "tag", "key", "variable", "type"}
 )
 
 
-# Names of columns that say which model or trial each record of a table of results is about.
+# Columns that name the model or trial of each record in a table of results.
 _RESULTS = frozenset(
     names_in(
         "model models method methods team author trial trial_id run_id run_name experiment "
@@ -45,7 +45,7 @@ _RESULTS = frozenset(
 
 
 class Split(Enum):
-    """The split of the data on which a record was measured, in the order of preference."""
+    """The data split of a record, in the order of preference."""
 
     TRAINING = ("train", "training", "train_inner", "tr", "trn", "fit")
     VALIDATION = names_in(
@@ -57,7 +57,7 @@ class Split(Enum):
 
 @lru_cache(maxsize=1 << 17)
 def normal(name: str) -> str:
-    """Return a column name in the form in which names are compared."""
+    """Return a column name in normal form, for comparisons."""
     name = name.strip()
     if not name.isascii():
         from unicodedata import combining, normalize
@@ -79,28 +79,28 @@ _FACTOR = re.compile(r"\((1e-?\d{1,2})\)$")
 
 
 def factor_of(name: str) -> float:
-    """Return what the values of a column are to be multiplied with, as its name says."""
-    told = _FACTOR.search(name)
-    return float(told[1]) if told else 1.0
+    """Return the factor in a column's name by which its values have to be multiplied."""
+    match = _FACTOR.search(name)
+    return float(match[1]) if match else 1.0
 
 
 def run_of(name: str) -> str:
-    """Return the run that a column is of, where W&B has exported a chart: ``run - train/loss``."""
+    """Return the run of a column in a chart exported from W&B: ``run - train/loss``."""
     return name.rpartition(" - ")[0]
 
 
 def without_run(name: str) -> str:
-    """Return the name of a column without that of its run; see ``run_of``."""
+    """Return the name of a column without the name of its run; see ``run_of``."""
     return name.rpartition(" - ")[2]
 
 
 def is_setting(name: str) -> bool:
-    """Tell whether a column holds a setting of the run by its section, as ``config/lr`` does."""
+    """Return True if the section of a column contains settings, as in ``config/lr``."""
     return _SETTINGS.search(name) is not None
 
 
 def is_evaluation(name: str) -> bool:
-    """Tell whether a column's name says that it belongs to an evaluation."""
+    """Return True if a column belongs to an evaluation by its name."""
     return _EVALUATION.search(normal(name)) is not None
 
 
@@ -110,42 +110,43 @@ def without_evaluation(name: str) -> str:
 
 
 def counts_per_record(name: str) -> bool:
-    """Tell whether a count of skipped steps begins anew with each record, as Megatron's does.
+    """Return True if a count of skipped steps restarts with each record, as in Megatron.
 
-    Or tells whether this one was. Under other names it is mostly a count since the run began.
+    Flags for a single skipped step count as well. Other columns usually count from the start of the
+    run.
     """
     return normal(name) in ("number_of_skipped_iterations", "skipped_step", "optim_step_skipped")
 
 
 def names_measurements(name: str) -> bool:
-    """Tell whether a column may say what each record measured."""
+    """Return True if a column may name the quantity measured by each record."""
     return normal(name) in _MEASUREMENTS
 
 
 def names_results(name: str) -> bool:
-    """Tell whether a column may say which model or trial each record of a table is about."""
+    """Return True if a column may name the model or trial of each record."""
     return normal(name) in _RESULTS
 
 
 def names_split(name: str) -> bool:
-    """Tell whether a column may say on which split each record was measured."""
+    """Return True if a column may name the data split of each record."""
     return normal(name) in _SPLITS or flagged_split(name) is not None
 
 
 def flagged_split(name: str) -> Split | None:
-    """Return the split that a column of truth values is about, as ``is_train`` is."""
+    """Return the split of a boolean column such as ``is_train``, or None."""
     return split_of(normal(name).removeprefix("is_")) if normal(name).startswith("is_") else None
 
 
 def split_of(word: str) -> Split | None:
-    """Return the split that a word names, if it names one."""
+    """Return the split that a word names, or None."""
     key = normal(word)
     return next((split for split in Split if key in split.value), None)
 
 
 _NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weight)(_|$)|grad")
 
-# How long a loss took to compute: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss.
+# Compute times of a loss: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss.
 _TIMED = re.compile(r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency|duration)(_|$)")
 
 _AN_LR = re.compile(r"(^|_)(lr|lrate|learning_rate)(_|$)|_lr\d*$")
@@ -153,7 +154,7 @@ _AN_LR = re.compile(r"(^|_)(lr|lrate|learning_rate)(_|$)|_lr\d*$")
 # Settings of a schedule are not the learning rate.
 _NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup"})
 
-# Words for losses that are added to that of the task, and say little about it.
+# Words for losses that are added to the task loss.
 _AUXILIARY: Final = frozenset(
     names_in(
         "aux auxiliary reg regularization regularisation l1 l2 z kl commit commitment balance "
@@ -162,7 +163,7 @@ _AUXILIARY: Final = frozenset(
 )
 _PLAIN: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
 
-# What may stand beside a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
+# Words next to a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
 _REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
 _SCORES: Final = frozenset({"score", "scores"})
 _OF_REWARDS: Final = frozenset(
@@ -174,30 +175,30 @@ _OF_REWARDS: Final = frozenset(
 
 
 def is_a_loss(name: str) -> bool:
-    """Tell whether a column looks like a training loss."""
+    """Return True if a column looks like a training loss."""
     key = normal(name)
     other = is_evaluation(name) or _NOT_A_LOSS.search(key) or _TIMED.search(key)
     return "loss" in key and not other
 
 
 def is_auxiliary(name: str) -> bool:
-    """Tell whether a loss is added to that of the task, as a penalty or a regulariser is."""
+    """Return True if a loss is added to the task loss, such as a penalty or a regularizer."""
     words = set(words_of(name)) - _PLAIN
     return bool(words) and words <= _AUXILIARY
 
 
 def is_an_lr(name: str) -> bool:
-    """Tell whether a column looks like a learning rate, or like a bound of it."""
+    """Return True if a column looks like a learning rate, or like a bound of it."""
     # lr(LinearWarmup), as PaddleClas names its schedule.
     bare = re.sub(r"(?<=\w)\(\w+\)$", "", name)
     return _AN_LR.search(normal(bare)) is not None and not _NO_LR.intersection(words_of(bare))
 
 
 def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
-    """Tell whether a column looks like the reward that a run is trained for, and not a part of it.
+    """Return True if a column looks like the reward of the run, and not a component of it.
 
-    One word of its name says so, and the others only how it was averaged. That of episodes may be
-    the score of a game.
+    One word of its name means reward, and the others only describe how it was averaged. The reward
+    of episodes may be the score of a game.
     """
     rewards = _REWARDS | _SCORES if of_episodes else _REWARDS
     others = [word for word in words_of(name) if word not in rewards]
@@ -206,23 +207,23 @@ def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
 
 
 def last_word(name: str) -> str:
-    """Return what follows the last slash of a name: ``actor/grad_norm`` is a gradient norm."""
+    """Return the part after the last slash of a name: ``actor/grad_norm`` is a gradient norm."""
     return normal(name.rpartition("/")[2])
 
 
-# Losses, learning rates, epochs and steps in other languages, by their names in English.
+# English names of losses, learning rates, epochs and steps in other languages.
 
-# Without one of these, or the German Verlust, a text tells of no loss that is not called so: 损失,
-# 損失, 손실, pérdida, perda, perte, потери.
+# A text in another language mentions a loss only with one of these words (损失, 損失, 손실,
+# pérdida, perda, perte, потери) or the German Verlust.
 _FOREIGN_LOSSES: Final = tuple(
     word.encode() for word in ("损失", "損失", "손실", "érdida", "erda", "erte", "отери", "отеря")
 )
 
-# The patterns are of bytes, in which a letter is several: none stands in brackets, and none alone
-# before a sign that repeats it.
+# The patterns match bytes, and a letter has several: do not put one in brackets or before a
+# quantifier.
 _ALL: Final = "(?:平均|总|總)?"
 _TRAINING: Final = f"{_ALL}(?:训练(?:集)?|訓練|学習|훈련|학습)[ _]?{_ALL}"
-_HELD_OUT: Final = (
+_EVAL: Final = (
     f"{_ALL}(?:验证(?:集)?|驗證(?:集)?|検証|검증|测试(?:集)?|測試(?:集)?|テスト|테스트)[ _]?{_ALL}"
 )
 _A_LOSS: Final = "(?:(?:损失|損失)(?:函数|函數|関数)?(?:值)?|손실)"
@@ -230,12 +231,12 @@ _ROMANCE: Final = "(?<![A-Za-z])(?:P|p)(?:érdida|erda|erte)"
 _RUSSIAN: Final = "(?:П|п)отер(?:и|я)"
 _OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
 
-# In this order: the longer names come first. Few logs need them: ``re`` compiles each when it is.
+# Longer names come first. Few logs need them, so ``re`` compiles them on first use.
 _IN_ENGLISH: Final = tuple(
     (pattern.encode(), english)
     for pattern, english in (
         (f"{_TRAINING}{_A_LOSS}", b" train loss"),
-        (f"{_HELD_OUT}{_A_LOSS}", b" val loss"),
+        (f"{_EVAL}{_A_LOSS}", b" val loss"),
         (f"{_ALL}{_A_LOSS}", b" loss"),
         (f"{_ROMANCE}{_OF}(?:entrenamiento|treino|treinamento|entraînement)", b"train loss"),
         (f"{_ROMANCE}{_OF}(?:validación|validação|validation|prueba|teste|test)", b"val loss"),
@@ -257,14 +258,14 @@ _IN_ENGLISH: Final = tuple(
 
 
 def has_foreign_loss_name(text: bytes) -> bool:
-    """Tell whether a text may name a loss in another language; in ASCII alone only in German."""
+    """Return True if a text may name a loss in another language; in plain ASCII only German."""
     return b"erlust" in text or (
         not text.isascii() and any(word in text for word in _FOREIGN_LOSSES)
     )
 
 
 def in_english(text: bytes) -> bytes:
-    """Return a text with its losses, and what counts them, by their names in English."""
+    """Return a text with the names of losses and counters translated into English."""
     for pattern, english in _IN_ENGLISH:
         text = re.sub(pattern, english, text)
     return text

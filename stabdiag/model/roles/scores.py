@@ -1,4 +1,4 @@
-"""Scores of a model, and which direction of each is better."""
+"""Scores of a model, and the direction that is better for each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from stabdiag.model.text import names_in
 
 
 class Direction(IntEnum):
-    """The sign by which a score is multiplied so that higher is better."""
+    """The sign that makes higher values of a score better."""
 
     HIGHER = 1
     LOWER = -1
@@ -43,15 +43,15 @@ _LOWER: Final = re.compile(
 _HIGHER_IF_EVALUATED: Final = re.compile(r"em|ap|snr|sdr|score")
 _LOWER_IF_EVALUATED: Final = re.compile(r"per|ter|mer|der|eer|epe|ece|kid|err(or)?|fvd|fad|mcd")
 
-# Words that say where a score was measured, or how it was averaged.
-_ASIDE: Final = frozenset(
+# Words that describe where a score was measured, or how it was averaged.
+_QUALIFIERS: Final = frozenset(
     names_in(
         "train training eval evaluation val valid validation validate vali test testing dev "
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
         "step all overall total at clean other unnormalized"
     )
 )
-_MINIMAL_ASIDE: Final = _ASIDE - {"score", "mean", "at"}
+_MINIMAL_QUALIFIERS: Final = _QUALIFIERS - {"score", "mean", "at"}
 
 # No score has a longer name.
 _LONGEST: Final = 80
@@ -59,14 +59,14 @@ _LONGEST: Final = 80
 
 @lru_cache(maxsize=1 << 17)
 def direction_of(name: str) -> Direction | None:
-    """Return which direction of a column is better, or None if it is not a known score."""
+    """Return the better direction of a column, or None if it is not a known score."""
     own = without_run(name)
     words = words_of(own)
     if len(own) > _LONGEST or is_setting(own) or "loss" in words or "best" in words:
         return None
     evaluated = is_evaluation(own)
-    for aside in (_MINIMAL_ASIDE, _ASIDE):
-        key = "".join(word for word in words if word not in aside)
+    for qualifiers in (_MINIMAL_QUALIFIERS, _QUALIFIERS):
+        key = "".join(word for word in words if word not in qualifiers)
         if _HIGHER.fullmatch(key) or (evaluated and _HIGHER_IF_EVALUATED.fullmatch(key)):
             return Direction.HIGHER
         if _LOWER.fullmatch(key) or (evaluated and _LOWER_IF_EVALUATED.fullmatch(key)):

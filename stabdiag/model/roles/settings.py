@@ -1,4 +1,4 @@
-"""Columns of what a run is trained with or on, which may change in the course of it."""
+"""Columns that hold training settings, which may change during the run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Final
 from stabdiag.model.roles.names import is_evaluation, normal, without_run, words_of
 from stabdiag.model.text import names_in
 
-# With these the loss is that of other data, with other noise on them, or another quantity: what it
-# was before tells nothing of what it ought to be after. A batch size or a weight decay changes none
-# of this.
+# These settings change the objective: the data, their noise or the measured quantity. The loss
+# before a change is not comparable with the loss after it. A batch size or a weight decay does not
+# change the objective.
 OBJECTIVE_SETTINGS: Final = names_in(
     "seq_len seq_length seqlen sequence_length sequence_len context_len context_length "
     "context_size context_window ctx_len block_size max_len max_seq_len max_seq_length "
@@ -47,23 +47,23 @@ OTHER_SETTINGS: Final = names_in(
 _OBJECTIVE_SETTINGS: Final = frozenset(OBJECTIVE_SETTINGS)
 _NAMES: Final = _OBJECTIVE_SETTINGS.union(OTHER_SETTINGS)
 
-# Other data are neither harder nor easier.
+# A change of the data does not make the loss harder or easier by itself.
 _WHICH_DATA: Final = frozenset(
     names_in(
         "dataset data_source datasource source domain task corpus data_mix data_mixture mixture"
     )
 )
 
-# Which way these make a loss harder as they change gradually. An epsilon that grows is that of
-# an attack.
-_HARDENING: Final = (
+# The direction in which a gradual change makes the loss harder. A growing epsilon belongs to an
+# adversarial attack.
+_DIFFICULTY_DIRECTION: Final = (
     {name: 1 for name in (*OBJECTIVE_SETTINGS, "epsilon") if name not in _WHICH_DATA}
     | dict.fromkeys(("teacher_forcing", "tf_ratio"), -1)
     | dict.fromkeys(("temperature", "resolution", "image_resolution", "image_size", "img_size"), 0)
     | dict.fromkeys(("image_res", "crop_size", "input_size"), 0)
 )
 
-# Words before and after the name of a setting that say whose it is, or how it is counted.
+# Words before and after the name of a setting that name its owner or its unit.
 _BEFORE: Final = re.compile(
     r"^(train|training|trainer|current|cur|curr|data|loader|dataloader|model|optim|optimizer|adam|"
     r"adamw|sgd|hparams?|hyperparameters|hp|config|cfg|args|params?|settings?|curriculum|schedule|"
@@ -74,7 +74,7 @@ _AFTER: Final = re.compile(
     r"pg_?\d*|param_group_?\d*|\d+)$"
 )
 
-# The weight of a part of the loss: aux_loss_weight, entropy_coef, lambda_gp, w_adv.
+# Weights of loss components: aux_loss_weight, entropy_coef, lambda_gp, w_adv.
 _PARTS: Final = frozenset(
     names_in(
         "aux adv ce kd kl l1 l2 gan gp reg mse vf ent entropy value policy recon reconstruction "
@@ -84,8 +84,8 @@ _PARTS: Final = frozenset(
 )
 _TIMES: Final = frozenset({"weight", "coef", "coeff", "coefficient", "lambda"})
 
-# Sections of what the machine or the run did: the temperature of a GPU, the norm of a stage's
-# weights, the loss on a data set, the length of what a policy wrote.
+# Sections with measurements rather than settings: the temperature of a GPU, the norm of a stage's
+# weights, the loss on a data set, the length of generated text.
 _MEASURED: Final = re.compile(
     r"(^|_)(system|sys|gpus?|cpus?|tpus?|npus?|hardware|hw|nvidia|nvml|rocm|host|power|timers?|"
     r"times?|timing|perf|throughput|memory|mem|disk|io|network|loss|losses|norms?|acc|accuracy|"
@@ -93,28 +93,28 @@ _MEASURED: Final = re.compile(
 )
 
 
-# No setting has a longer name, with all the words that say whose it is.
+# No setting has a longer name, including its prefixes.
 _LONGEST: Final = 200
 
 
 @lru_cache(maxsize=1 << 17)
 def setting_of(name: str) -> str | None:
-    """Return which setting a column may hold, in its plain form; None if its name tells of none.
+    """Return the setting that a column may hold, in its plain form, or None.
 
-    Whether it is one shows in its values: what changes all along is something else.
+    The values decide whether it is a setting: a setting does not change frequently.
     """
     own = without_run(name)
     if len(own) > _LONGEST or is_evaluation(name):
         return None
     *sections, leaf = re.split(r"[/.]", own)
-    whole, leaf = normal(own), normal(leaf)
+    full, leaf = normal(own), normal(leaf)
     if not _is_loss_weight(leaf) and _MEASURED.search(normal("/".join(sections))):
         return None
-    return next((key for key in map(_plain, (whole, leaf)) if key is not None), None)
+    return next((key for key in map(_plain, (full, leaf)) if key is not None), None)
 
 
 def _is_loss_weight(key: str) -> bool:
-    """Tell whether a name in normal form is that of the weight of a part of the loss."""
+    """Return True if a name in normal form is the weight of a loss component."""
     part, _, times = key.rpartition("_")
     if times in _TIMES and (part in _PARTS or part.removesuffix("_loss") not in ("", part)):
         return True
@@ -123,7 +123,7 @@ def _is_loss_weight(key: str) -> bool:
 
 
 def _plain(key: str) -> str | None:
-    """Return a name without what says whose setting it is, if one that is known is left."""
+    """Return the known setting that remains of a name without its owner, or None."""
     while key:
         if key in _NAMES or _is_loss_weight(key):
             return key
@@ -138,31 +138,32 @@ def _plain(key: str) -> str | None:
 
 
 def changes_objective(name: str) -> bool:
-    """Tell whether a column holds a setting that changes what the loss is measured on."""
+    """Return True if a column holds a setting that changes the objective."""
     plain = setting_of(name)
     return plain is not None and (plain in _OBJECTIVE_SETTINGS or _is_loss_weight(plain))
 
 
 def is_loss_weight(name: str) -> bool:
-    """Tell whether a column holds the weight of a part of the loss."""
+    """Return True if a column holds the weight of a loss component."""
     plain = setting_of(name)
     return plain is not None and _is_loss_weight(plain)
 
 
 def is_part(name: str) -> bool:
-    """Tell whether a column may hold a part of the loss: ``l1_loss``, ``train/loss_kd``."""
+    """Return True if a column may hold a loss component: ``l1_loss``, ``train/loss_kd``."""
     return "loss" in words_of(name) and not is_evaluation(name) and setting_of(name) is None
 
 
 def difficulty_direction(name: str) -> int | None:
-    """Return which way a setting makes a loss harder: 1 as it grows, -1 as it falls, 0 as it may.
+    """Return the direction in which a setting makes the loss harder, judged by its name.
 
-    None if it does not, as far as its name tells.
+    1 means that growing values are harder, -1 falling values, 0 either. None if the setting does
+    not affect the difficulty.
     """
     plain = setting_of(name)
-    if plain is None or not (plain in _HARDENING or _is_loss_weight(plain)):
+    if plain is None or not (plain in _DIFFICULTY_DIRECTION or _is_loss_weight(plain)):
         return None
-    return _HARDENING.get(plain, 1)
+    return _DIFFICULTY_DIRECTION.get(plain, 1)
 
 
 def settings_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:

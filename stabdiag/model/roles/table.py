@@ -11,7 +11,7 @@ from stabdiag.model.roles.settings import OBJECTIVE_SETTINGS, OTHER_SETTINGS
 from stabdiag.model.text import names_in
 
 _ACCURACIES = "accuracy acc top1 acc1"
-_HELD_OUT = ("eval", "val", "valid", "validation", "test", "dev")
+_EVALUATIONS = ("eval", "val", "valid", "validation", "test", "dev")
 
 _BEST_KNOWN = ("seq_len", "stage", "dataset", "batch_size", "weight_decay", "dropout")
 
@@ -22,9 +22,8 @@ class Role:
 
     Names are compared in lower case, with each run of other characters as one ``_``. A role with
     groups (``weight_norm/<group>``) also takes any name that begins with one of ``prefixes``.
-    ``training`` roles are measured in a training step, unlike those of an evaluation, or of what
-    only watches the run: a clock goes on whether there is a loss or not. Of a role that takes
-    ``several`` columns each is one series, under its own name: ``setting/seq_len``.
+    ``training`` roles are measured in a training step, unlike evaluations and clocks. A role that
+    takes ``several`` columns has one series per column, under its own name: ``setting/seq_len``.
     """
 
     name: str
@@ -42,9 +41,9 @@ class Role:
         return f"{self.name}/<group>" if self.prefixes else self.name
 
 
-def _role(name: str, meaning: str, names: str, *, prefixes: str = "", **how: bool) -> Role:
-    known, begins = names_in(names), names_in(prefixes)
-    return Role(name=name, meaning=meaning, names=known, prefixes=begins, **how)
+def _role(name: str, meaning: str, names: str, *, prefixes: str = "", **options: bool) -> Role:
+    split_names, split_prefixes = names_in(names), names_in(prefixes)
+    return Role(name=name, meaning=meaning, names=split_names, prefixes=split_prefixes, **options)
 
 
 ROLES: tuple[Role, ...] = (
@@ -74,7 +73,7 @@ ROLES: tuple[Role, ...] = (
         "loss_total ce_loss train_lm_loss cross_entropy nll_loss train_loss_epoch trl epoch_loss "
         "train_epoch_loss batch_loss train_batch_loss main_loss value metric_value",
     ),
-    # The first ones stand beside the norm after clipping; people who print little print ``gn``.
+    # The first ones are logged next to the norm after clipping; terse logs print ``gn``.
     _role(
         "grad_norm",
         "norm of the gradient before clipping",
@@ -242,7 +241,7 @@ ROLES: tuple[Role, ...] = (
     _role(
         "eval_accuracy",
         "share of the held-out examples that are right",
-        " ".join(f"{split}_{name}" for name in names_in(_ACCURACIES) for split in _HELD_OUT),
+        " ".join(f"{split}_{name}" for name in names_in(_ACCURACIES) for split in _EVALUATIONS),
         training=False,
     ),
     _role(
@@ -350,49 +349,49 @@ _GROUPED = {prefix: role.name for role in ROLES for prefix in role.prefixes}
 _BEGINNINGS = tuple(f"{prefix}_" for prefix in _GROUPED)
 _ENDS = tuple(f"_{prefix}" for prefix in _GROUPED)
 
-# What says how fast a rank is: its time for a step or for its own part of one, or its throughput.
+# Measures of the speed of a rank: the time of its step or of a part of it, or its throughput.
 _PACES = {
     name: ranked
     for ranked, role in (("rank_time", "step_time"), ("rank_speed", "tokens_per_second"))
-    for name in next(one.names for one in ROLES if one.name == role)
+    for name in next(entry.names for entry in ROLES if entry.name == role)
 } | dict.fromkeys(names_in("compute_time forward_backward_time fwd_bwd_time"), "rank_time")
 _RANK = re.compile(r"(?:^|_)((?:rank|gpu|node|host|worker|device)_?\d+)(?=_|$)")
 
 
-# No model has so many layers, and each column takes time.
+# No model has this many layers, and each column takes time.
 _MAX_GROUPS = 10_000
 
 
 def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     """Return the columns of ``weight_norm/<group>`` and the like that serve no other role.
 
-    Of more than anyone logs on purpose, the first ones count.
+    Columns beyond the maximum are ignored.
     """
-    found: dict[str, str] = {}
+    columns: dict[str, str] = {}
     for name in names:
-        if len(found) == _MAX_GROUPS:
+        if len(columns) == _MAX_GROUPS:
             break
         group = None if name in taken else group_of(name)
         if group is not None:
-            found.setdefault(group, name)
-    return found
+            columns.setdefault(group, name)
+    return columns
 
 
 def group_of(name: str) -> str | None:
-    """Return the role of a column that is one of a group, or None.
+    """Return the role of a column that belongs to a group, or None.
 
-    The group stands behind the role, as in ``weight_norm/head`` or ``debug/weight_norm/head``; or
-    before it if it is numbered: ``layers.3.weight_norm``. The pace of a rank is one of
-    ``rank_time/rank_3``, say, whether it is called ``rank_3/step_time`` or ``step_time/rank_3``.
+    The group follows the role, as in ``weight_norm/head`` or ``debug/weight_norm/head``. A numbered
+    group may precede it: ``layers.3.weight_norm``. The step time of a rank is ``rank_time/rank_3``,
+    for example, whether it is named ``rank_3/step_time`` or ``step_time/rank_3``.
     """
     for part in (name, name.partition("/")[2]):
         bare = normal(part).removeprefix("train_")
         if bare.startswith(_BEGINNINGS):
-            prefix = next(one for one in _GROUPED if bare.startswith(f"{one}_"))
+            prefix = next(word for word in _GROUPED if bare.startswith(f"{word}_"))
             return f"{_GROUPED[prefix]}/{_without(prefix, part, r'(?:train[^a-z0-9]*)?{}(.*)')}"
     bare = normal(name)
     if bare.endswith(_ENDS):
-        prefix = next(one for one in _GROUPED if bare.endswith(f"_{one}"))
+        prefix = next(word for word in _GROUPED if bare.endswith(f"_{word}"))
         if any(map(str.isdigit, bare.removesuffix(prefix))):
             return f"{_GROUPED[prefix]}/{_without(prefix, name, '(.*){}')}"
     rank = _RANK.search(bare)
@@ -404,7 +403,7 @@ def group_of(name: str) -> str | None:
 
 
 def _without(prefix: str, name: str, pattern: str) -> str:
-    """Return what the pattern holds beside the prefix, in the column's own spelling."""
+    """Return the part of a name without the prefix, in its original spelling."""
     words = "[^a-z0-9]*".join(prefix.split("_"))
     match = re.fullmatch(pattern.format(words), name.strip(), re.IGNORECASE)
     return (match[1] if match else name).strip("/._- ()") or name
