@@ -35,7 +35,7 @@ from stabdiag.symptoms import (
     weights,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom
-from stabdiag.tree.advice.shared import with_changes_at
+from stabdiag.tree.advice.shared import with_nearby_changes
 from stabdiag.tree.case import Case
 
 # If several findings are equally severe, the first in this order is the diagnosis.
@@ -243,7 +243,7 @@ def check_symptoms(case: Case) -> Checked:
 def _with_changes(case: Case, symptom: Symptom, evidence: Evidence) -> Evidence:
     """Add the settings that changed where the symptom begins to its evidence."""
     then = symptom.then if evidence.then is None else evidence.then
-    because, (first, *others), changes = with_changes_at(
+    because, (first, *others), changes = with_nearby_changes(
         case, evidence.step, evidence.because, (evidence.first, *then)
     )
     measured = {**evidence.measured, **changes}

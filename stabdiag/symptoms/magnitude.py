@@ -18,7 +18,7 @@ from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import TWENTIETHS
 from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import tenth_lr
-from stabdiag.tree.advice.shared import LEVEL, TO_BF16, batches_at, clip_at
+from stabdiag.tree.advice.shared import LEVEL, TO_BF16, clip_at, describe_batches
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import changes_near
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -93,7 +93,7 @@ def loss_absurd(case: Case) -> Evidence | None:
         },
         first=Action(
             Do.INSPECT_DATA,
-            f"Recompute the loss of {batches_at(case, step)} in fp32, term by term, and inspect "
+            f"Recompute the loss of {describe_batches(case, step)} in fp32, term by term, and inspect "
             "its inputs and labels.",
             also=(Do.CHECK_LOSS_FUNCTION,),
             step=step,

@@ -36,7 +36,7 @@ def best_step(case: Case) -> int:
     return case.at(require_rise(case).best)
 
 
-def climb(case: Case) -> tuple[int, int]:
+def climb_steps(case: Case) -> tuple[int, int]:
     """Return the first and last step of the climb, for Q4.2 to Q4.4.
 
     The range ends where most of the climb is done.
@@ -85,7 +85,7 @@ def _is_the_loss_rising(case: Case) -> Reply:
         if case.ramp is not None:
             because += f"; {describe_ramp(case, case.ramp)}; {comparison_advice(case.ramp)}"
         return unknown(because, measured={"logged": count})
-    bar, (first, last) = material_bar(case, rise), climb(case)
+    bar, (first, last) = material_bar(case, rise), climb_steps(case)
     ends, measured = _ends(case, rise), _measured(rise, bar)
     if is_clear(case, rise):
         because = f"{ends}; it climbed from {case.unit} {first} to {last}{_why_clear(case, rise)}"
@@ -158,7 +158,7 @@ def _why_clear(case: Case, rise: Rise) -> str:
 
 def _is_the_lr_rising(case: Case) -> Reply:
     """Did the learning rate rise over the climb, or jump where it began?"""
-    first, last = climb(case)
+    first, last = climb_steps(case)
     lr = lr_over(case, first, last)
     if lr is None:
         return unknown("too few learning rates were logged over the climb")
@@ -214,7 +214,7 @@ def _lr_jump(case: Case, first: int, last: int) -> int | None:
 
 def _did_a_weight_norm_change(case: Case) -> Reply:
     """Did the norm of a group of weights change much, and when did that begin?"""
-    began, last = climb(case)
+    began, last = climb_steps(case)
     window = case.limits.divergence.window
     # The range starts half a climb earlier, so that a norm that rose in one step counts.
     # may be shorter than their window.
@@ -283,7 +283,7 @@ def _largest_change(series: Series, window: int) -> float:
 def _is_the_grad_norm_rising(case: Case) -> Reply:
     """Does the gradient norm rise with the loss?"""
     material = is_clear(case, require_rise(case))
-    first, last = climb(case)
+    first, last = climb_steps(case)
     # The range starts half a climb earlier, so that a norm that rose in a single step counts.
     kind = "unexplained" if material else "plateau"
     reply = grad_norm(case, first, last, back=(last - first) // 2, kind=kind)

@@ -14,7 +14,7 @@ from stabdiag.model.text import num, plural
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.spikes import outliers
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
-from stabdiag.tree.divergence import climb, describe_lr_change, grad_norm, weight_norms
+from stabdiag.tree.divergence import climb_steps, describe_lr_change, grad_norm, weight_norms
 from stabdiag.tree.measure import Measures
 from stabdiag.tree.rises import rise_of
 from stabdiag.tree.run import Run
@@ -85,7 +85,7 @@ def _monotone(case: Case) -> Reply:
 
 def _is_the_lr_higher(case: Case) -> Reply:
     """Answer Q4.2: is the learning rate higher at the end of the window?"""
-    first, last = climb(case)
+    first, last = climb_steps(case)
     over = case.history.finite("lr").between(first, last)
     if len(over) < 3:
         return unknown("too few learning rates were logged over the climb")
@@ -97,12 +97,12 @@ def _is_the_lr_higher(case: Case) -> Reply:
 
 def _did_a_weight_norm_double(case: Case) -> Reply:
     """Answer Q4.3 over the window only."""
-    return weight_norms(case, *climb(case))
+    return weight_norms(case, *climb_steps(case))
 
 
 def _is_the_grad_norm_higher(case: Case) -> Reply:
     """Answer Q4.4: a loss that rises without the gradient norm is a plateau."""
-    first, last = climb(case)
+    first, last = climb_steps(case)
     reply = grad_norm(case, first, last, back=last - first, kind="plateau")
     if reply.verdict is Verdict.UNKNOWN:
         return unknown(reply.because, branch="unexplained")

@@ -1,7 +1,7 @@
-"""What to do about each leaf, with the run's own numbers in it.
+"""The advice on each leaf, with the numbers of the run.
 
-One function a leaf: what happened (the summary), the first action as one imperative sentence, and
-what to try next, in the order of the tree, fast to invasive.
+Each leaf has a function that returns a summary, the first action as one imperative sentence, and
+further actions, from quick to invasive.
 """
 
 from __future__ import annotations

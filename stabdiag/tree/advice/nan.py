@@ -29,11 +29,11 @@ from stabdiag.tree.advice.shared import (
     RESTORE_SCHEDULE,
     TO_BF16,
     Advice,
-    batch_id_at,
-    batches_at,
+    batch_id_suffix,
     clip,
-    first_of,
-    logged_at,
+    covered_steps,
+    describe_batches,
+    first_covered_step,
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
@@ -48,9 +48,8 @@ from stabdiag.tree.nan import (
     origin,
 )
 
-# A warm-up has to do with a blow-up within so many times the steps in which the learning rate came
-# to half its peak.
-_LONG_OVER = 10
+# A warm-up may matter up to this multiple of the steps to half the peak learning rate.
+_WARMUP_REACH = 10
 
 _OVERFLOW = {
     Verdict.YES: "The log shows the fingerprint of an fp16 overflow: a value above 65504.",
@@ -61,7 +60,7 @@ _OVERFLOW = {
 _NAME_DTYPE = Action(
     ActionKind.CHECK_SETTINGS,
     "Name the dtype (--dtype fp16|bf16|fp32, or in a manifest): in fp16 a value above 65504 is the "
-    "first suspect, and bf16 or a dynamic loss scale the remedy.",
+    "first suspect, and bf16 or a dynamic loss scale is the fix.",
     also=(ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE),
     setting="dtype",
 )
@@ -84,7 +83,7 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp32, fp64, bf16, fp8 or an unknown dtype."""
     start = origin(case)
     advice = _by_evidence(case, start)
-    then = (*_came_through(case), *_smaller_steps(case, start, advice.first), *advice.then)
+    then = (*_keep_recovered_run(case), *_smaller_steps(case, start, advice.first), *advice.then)
     dtype = case.manifest.dtype
     if dtype == "bf16":
         then = (*then, _TRY_FP32)
@@ -103,23 +102,23 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
 def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp16."""
     answer, start = answers["Q3.3"], origin(case)
-    told = sentence(start.jump.because) if start.jump else _OVERFLOW[answer.verdict]
+    summary = sentence(start.jump.because) if start.jump else _OVERFLOW[answer.verdict]
     peak = activation_near_fp16_max(case.history, start.bad.step)
     if peak is not None:
-        told = f"{told} {sentence(describe_near_fp16_max(peak, case.unit))}"
+        summary = f"{summary} {sentence(describe_near_fp16_max(peak, case.unit))}"
     first, then = _of_fp16(case, answer, start)
     smaller = _smaller_steps(case, start, first)
-    then = (*_came_through(case), *smaller, _in_fp32(case, start.step), *then, KEEP_IN_FP32)
+    then = (*_keep_recovered_run(case), *smaller, _in_fp32(case, start.step), *then, KEEP_IN_FP32)
     embedding = infinite_embedding_gradient(case)
     if embedding is not None:
         then = (*then, _clip_by_value(embedding))
     return _complete(
-        case, start, Advice(summary=told, first=first, then=(*then, CHECK_INITIALISATION))
+        case, start, Advice(summary=summary, first=first, then=(*then, CHECK_INITIALISATION))
     )
 
 
 def _clip_by_value(column: str) -> Action:
-    """Return the action that an infinite gradient of an embedding needs."""
+    """Return the action for an infinite gradient of an embedding."""
     return Action(
         ActionKind.CLIP_GRADIENTS,
         f"Clip gradients by value at ±100 before clipping them by norm: {column!r} is infinite.",
@@ -127,11 +126,11 @@ def _clip_by_value(column: str) -> Action:
 
 
 def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ...]:
-    """Return to take smaller steps where no evidence speaks against them.
+    """Return the action to take smaller steps, unless there is evidence against it.
 
-    Most runs that end in NaN are cured by a lower rate, a longer warm-up or clipping. Evidence
-    against it: gradients that were calm, a loss that was NaN before any update, a rate of 0, or a
-    rate that jumped, which is to be fixed instead.
+    A lower rate, a longer warm-up or clipping fixes most runs that end in NaN. The evidence against
+    it: calm gradients, a NaN before any update, a rate of 0, or a jump of the rate, which is to be
+    fixed instead.
     """
     rates = case.history.finite("lr").until(start.bad.step).values
     is_calm = start.surge is not None and not start.blew_up and not case.error_steps
@@ -161,17 +160,17 @@ def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ..
 
 
 def after_earlier(finding: Finding, earlier: Finding, *, by_schedule: bool) -> Finding:
-    """Return the finding of a NaN where an error came before it.
+    """Return the finding of a NaN that follows an earlier error.
 
-    Trouble that was seen comes before operations that nothing accuses. A schedule that raised the
-    rate until the loss climbed comes before whatever that led to.
+    The earlier error comes before a search for faulty operations. A schedule that raised the rate
+    until the loss climbed comes before all of its consequences.
     """
     first, *then = finding.actions
-    if earlier.slug == "spike-unresolved":  # the way into the NaN itself
+    if earlier.slug == "spike-unresolved":  # the beginning of the NaN itself
         return finding
     if by_schedule or first.kind is ActionKind.INSPECT_LAYERS:
-        again = () if RATE.intersection(first.kinds) else (first,)
-        actions = (*earlier.actions[:1], *again, *then)
+        own_first = () if RATE.intersection(first.kinds) else (first,)
+        actions = (*earlier.actions[:1], *own_first, *then)
         return replace(finding, actions=actions, reload=earlier.reload, began=earlier.began)
     see = Action(
         ActionKind.SEE_FINDING,
@@ -182,10 +181,10 @@ def after_earlier(finding: Finding, earlier: Finding, *, by_schedule: bool) -> F
 
 
 def _complete(case: Case, start: Origin, advice: Advice) -> Advice:
-    """Return the advice with what went NaN, and where to go back to."""
+    """Return the advice with the position of the NaN and the checkpoint to reload."""
     return replace(
         advice,
-        summary=f"{_what_went_nan(case, start.bad)} {advice.summary}",
+        summary=f"{_describe_nan(case, start.bad)} {advice.summary}",
         step=start.bad.step,
         reload=_reload(case, start).clause,
         began=start.began,
@@ -193,18 +192,18 @@ def _complete(case: Case, start: Origin, advice: Advice) -> Advice:
 
 
 def _reload(case: Case, start: Origin) -> Reload:
-    """Return how to go back to the last checkpoint from before the trouble."""
+    """Return the instruction to reload the last checkpoint before the trouble."""
     last = checkpoint_before(case, start.began, case.stride)
     if start.bad.count == start.bad.total and not last.step:
         if last.step is None:
             return Reload("Reload a checkpoint from before this log, if there is one")
         return Reload("Restart from the beginning, or from before this log", 0)
-    what = "first non-finite value, at" if start.began == start.step else "trouble that began at"
-    return last.reload(f"the {what} {case.unit} {start.began}")
+    event = "first non-finite value, at" if start.began == start.step else "trouble that began at"
+    return last.reload(f"the {event} {case.unit} {start.began}")
 
 
 def _by_evidence(case: Case, start: Origin) -> Advice:
-    """Return what the log shows of the cause, and what to do about it."""
+    """Return the advice according to the evidence in the log."""
     if start.jump:
         warm_up = Action(
             ActionKind.ADD_WARMUP,
@@ -212,8 +211,8 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             also=(ActionKind.CLIP_GRADIENTS,),
         )
         first = _fix_schedule(case, start, start.jump)
-        told = sentence(start.jump.because)
-        return Advice(summary=told, first=first, then=(RESTORE_SCHEDULE, warm_up))
+        summary = sentence(start.jump.because)
+        return Advice(summary=summary, first=first, then=(RESTORE_SCHEDULE, warm_up))
     if start.blew_up or (start.surge is None and is_high(case)):
         return _blown_up(case, start)
     embedding = infinite_embedding_gradient(case)
@@ -242,7 +241,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             Action(
                 ActionKind.SAFE_OPERATIONS,
                 "Replace log(softmax(x)) by log_softmax, or add an epsilon, and check reductions "
-                "for 0/0, as of a batch whose mask is all zero.",
+                "for 0/0, such as a batch with an all-zero mask.",
             ),
             _check_data(case, start),
             Action(ActionKind.CHECK_MODEL, "If it happens again, suspect a bug in the model."),
@@ -251,27 +250,25 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
 
 
 def _check_data(case: Case, start: Origin) -> Action:
-    where = f"{logged_at(case, start.step)}{batch_id_at(case, start.step)}"
+    where = f"{covered_steps(case, start.step)}{batch_id_suffix(case, start.step)}"
     text = f"Check the data of {where} for empty sequences, labels out of range and NaN inputs."
     return Action(ActionKind.INSPECT_DATA, text, step=start.step)
 
 
 def _blown_up(case: Case, start: Origin) -> Advice:
-    """Return the advice on an optimization blow-up, seen or told by a rate that nobody uses."""
-    told = (
-        f"The run was in trouble from {case.unit} {case.error_steps[-1]} on. "
-        if case.error_steps
-        else ""
-    )
+    """Return the advice on an optimization blow-up, observed or inferred from an extreme rate."""
+    lead_up = ""
+    if case.error_steps:
+        lead_up = f"The run was in trouble from {case.unit} {case.error_steps[-1]} on. "
     if start.surge is not None and start.surge.since is not None:
-        of, ratio = capitalised(start.surge.name), num(start.surge.ratio)
-        told = f"{of} surged to {ratio} x its mean at {case.unit} {start.surge.step}. "
-    told = f"{told}This is an optimization blow-up."
+        norm, ratio = capitalised(start.surge.name), num(start.surge.ratio)
+        lead_up = f"{norm} surged to {ratio} x its mean at {case.unit} {start.surge.step}. "
+    summary = f"{lead_up}This is an optimization blow-up."
     if not start.blew_up:
-        whose, _, high = usual(case)
-        told = (
+        family, _, high = usual(case)
+        summary = (
             f"The peak learning rate is {num(peak_rate(case) or 0.0)}, above the {num(high)} that "
-            f"is usual for {whose}: suspect an optimization blow-up."
+            f"is usual for {family}: suspect an optimization blow-up."
         )
     reduced = tenth_lr if _has_exploded(case, start) else half_lr
     rate = reduced(case, start.bad.step, as_noun=True)
@@ -280,7 +277,7 @@ def _blown_up(case: Case, start: Origin) -> Advice:
     )
     by_value = "If it happens again, clip gradients by value at ±100 as well."
     return Advice(
-        summary=told,
+        summary=summary,
         first=_reload(case, start).restart(
             ActionKind.LOWER_LR,
             f"with {rate} and the gradient norm clipped at {clip(case)}",
@@ -295,7 +292,7 @@ def _blown_up(case: Case, start: Origin) -> Advice:
 
 
 def _of_fp16(case: Case, answer: Answer, start: Origin) -> tuple[Action, tuple[Action, ...]]:
-    """Return what to do first about a NaN in fp16, and then, by the signals of an overflow."""
+    """Return the first and further actions for a NaN in fp16, by the overflow signals."""
     reload, rate = _reload(case, start), half_lr(case, start.bad.step)
     signals = {name: answer.measured.get(name) for name in ("scaling_off", "scale_halving")}
     later = Action(
@@ -306,25 +303,25 @@ def _of_fp16(case: Case, answer: Answer, start: Origin) -> tuple[Action, tuple[A
     if answer.verdict is Verdict.NO:
         return _in_fp32(case, start.step), (later,)
     if signals["scaling_off"] == "yes":
-        engage = "enable dynamic loss scaling (torch.amp.GradScaler)"
-        return reload.and_then(ActionKind.DYNAMIC_LOSS_SCALE, engage), (later,)
+        enable = "enable dynamic loss scaling (torch.amp.GradScaler)"
+        return reload.and_then(ActionKind.DYNAMIC_LOSS_SCALE, enable), (later,)
     if signals["scale_halving"] == "yes":
         either = f"{rate} or switch from fp16 to bf16 (a smaller loss scale did not help)"
         also = (ActionKind.CHANGE_DTYPE,)
         return reload.and_then(ActionKind.LOWER_LR, either, also=also, **rate.change), ()
-    scaled = signals["scaling_off"] == "no"
-    other = str(rate) if scaled else "check that the loss scaler is enabled"
+    is_scaled = signals["scaling_off"] == "no"
+    other = str(rate) if is_scaled else "check that the loss scaler is enabled"
     switch = reload.and_then(
         ActionKind.CHANGE_DTYPE,
         f"switch from fp16 to bf16, or {other}",
-        also=(ActionKind.LOWER_LR if scaled else ActionKind.DYNAMIC_LOSS_SCALE,),
+        also=(ActionKind.LOWER_LR if is_scaled else ActionKind.DYNAMIC_LOSS_SCALE,),
         **TO_BF16,
     )
-    return switch, () if scaled else (later,)
+    return switch, () if is_scaled else (later,)
 
 
 def _in_fp32(case: Case, step: int) -> Action:
-    where, batch = logged_at(case, step), batch_id_at(case, step)
+    where, batch = covered_steps(case, step), batch_id_suffix(case, step)
     text = (
         f"Re-run {where} in fp32 on the same data{batch}: if it stays finite, it was an fp16 "
         "overflow."
@@ -333,41 +330,41 @@ def _in_fp32(case: Case, step: int) -> Action:
 
 
 def _fix_schedule(case: Case, start: Origin, jump: Panel) -> Action:
-    """Return what to do about a jump of the learning rate that led to a NaN."""
+    """Return the action for a jump of the learning rate that led to a NaN."""
     at = jump.steps[0]
     return _reload(case, start).and_then(
         ActionKind.FIX_SCHEDULE, f"fix the schedule, which jumps at {case.unit} {at}", step=at
     )
 
 
-def _came_through(case: Case) -> tuple[Action, ...]:
-    """Return that a run need not be set back, if its loss is finite again and as low as before."""
+def _keep_recovered_run(case: Case) -> tuple[Action, ...]:
+    """Return the action to keep a run whose loss is finite again and as low as before."""
     loss = case.history.series["loss"]
     bad = np.flatnonzero(~np.isfinite(loss.values))
     before, after = loss.values[: bad[0]][-LEVEL:], loss.values[bad[-1] + 1 :][-LEVEL:]
     if min(len(before), len(after)) < LEVEL or median(after) > median(before):
         return ()
-    told = (
+    text = (
         "Look for the cause in a copy and keep this run going: its loss recovered, from "
         f"{num(median(before))} before the NaN to {num(median(after))} now."
     )
-    return (Action(ActionKind.KEEP_GOING, told),)
+    return (Action(ActionKind.KEEP_GOING, text),)
 
 
 def _suspects(case: Case, start: Origin) -> str:
-    """Return the batches to inspect: from the surge on, or from two before the NaN."""
+    """Describe the batches to inspect: from the surge on, or from two before the NaN."""
     if case.history.counts_epochs:
-        return batches_at(case, start.bad.step)
+        return describe_batches(case, start.bad.step)
     if start.surged_from is not None:
-        first = first_of(case, start.surged_from)
+        first = first_covered_step(case, start.surged_from)
     else:
-        first = max(min(start.step - 2, first_of(case, start.step)), 0)
+        first = max(min(start.step - 2, first_covered_step(case, start.step)), 0)
     last = start.bad.step
-    return f"the batches of {case.unit}s {first} to {last}{batch_id_at(case, last)}"
+    return f"the batches of {case.unit}s {first} to {last}{batch_id_suffix(case, last)}"
 
 
 def _has_exploded(case: Case, start: Origin) -> bool:
-    """Return True if the loss had grown out of all proportion before it went NaN."""
+    """Return True if the loss exploded before it went NaN."""
     loss = case.history.finite("loss").until(start.bad.step).values
     before, peak = loss[:-LEVEL], float(loss[-LEVEL:].max(initial=0.0))
     usual = abs(median(before)) if len(before) else math.inf
@@ -375,9 +372,9 @@ def _has_exploded(case: Case, start: Origin) -> bool:
 
 
 def _is_early(case: Case, step: int) -> bool:
-    """Tell whether a warm-up may have to do with what happened: not where it was long over."""
+    """Return True if a warm-up may be related to an event at a step."""
     half = half_peak_step(case.history.finite("lr"))
-    return half is None or step <= _LONG_OVER * half
+    return half is None or step <= _WARMUP_REACH * half
 
 
 def _how_it_began(case: Case, start: Origin) -> str:
@@ -393,8 +390,8 @@ def _how_it_began(case: Case, start: Origin) -> str:
     return f"{first}{calm}: suspect a bad sample or a layer's numerics."
 
 
-def _what_went_nan(case: Case, bad: FirstBad) -> str:
-    """Return since when the loss is not finite, and how often, as a sentence."""
+def _describe_nan(case: Case, bad: FirstBad) -> str:
+    """Describe the position and number of non-finite losses, as a sentence."""
     good = "" if bad.last_good is None else f" (last finite loss: {case.unit} {bad.last_good})"
     are = "is" if bad.count == 1 else "are"
     count = f"{bad.count} of {bad.total} losses {are} non-finite"
@@ -403,7 +400,7 @@ def _what_went_nan(case: Case, bad: FirstBad) -> str:
             f"The loss is non-finite at {case.unit} {bad.step}{good} and finite again later; "
             f"{count}."
         )
-    rest = "" if bad.count == 1 else f"; {count}"
+    counts = "" if bad.count == 1 else f"; {count}"
     if bad.last_good is None and bad.step > 0:
-        return f"The loss is non-finite at {case.unit} {bad.step}, the first one logged{rest}."
-    return f"The loss is non-finite from {case.unit} {bad.step} on{good}{rest}."
+        return f"The loss is non-finite at {case.unit} {bad.step}, the first one logged{counts}."
+    return f"The loss is non-finite from {case.unit} {bad.step} on{good}{counts}."

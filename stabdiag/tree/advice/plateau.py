@@ -1,4 +1,4 @@
-"""Advice on §4: a loss that has stopped falling."""
+"""Advice on §4: a plateau of the loss."""
 
 from __future__ import annotations
 
@@ -11,52 +11,55 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, sentence
 from stabdiag.tree.advice.shared import Advice
 from stabdiag.tree.case import Case
-from stabdiag.tree.divergence import climb
+from stabdiag.tree.divergence import climb_steps
 
-# Schedules end at a tenth of the peak, or at nothing.
+# Schedules usually end at a tenth of the peak or at 0.
 _DECAYED = 0.2
 
 
 @frozen
 class _Evaluation:
-    """What the evaluation loss did over the plateau: ``change`` is 0 where it is not material."""
+    """The evaluation loss over the plateau; ``change`` is 0 unless it is material."""
 
-    told: str
+    text: str
     change: float
     lowest: int
 
 
 def plateau(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """A loss that has stopped falling."""
-    held = _evaluation(case)
+    """A plateau of the loss."""
+    evaluation = _evaluation(case)
     return Advice(
-        summary=sentence(answers["Q4.1"].because), first=_first(case, held), then=_then(case, held)
+        summary=sentence(answers["Q4.1"].because),
+        first=_first(case, evaluation),
+        then=_then(case, evaluation),
     )
 
 
-def _first(case: Case, held: _Evaluation | None) -> Action:
+def _first(case: Case, evaluation: _Evaluation | None) -> Action:
     lr = case.history.finite("lr")
     if len(lr) and not lr.values[-1]:
         moved = np.flatnonzero(lr.values)
         since = int(lr.steps[moved[-1] + 1 if len(moved) else 0])
-        beside = "" if held is None else f"; {held.told}"
-        text = f"Stop the run: the learning rate is 0 from {case.unit} {since} on{beside}."
+        evidence = "" if evaluation is None else f"; {evaluation.text}"
+        text = f"Stop the run: the learning rate is 0 from {case.unit} {since} on{evidence}."
         return Action(ActionKind.STOP_EARLY, text, step=since)
-    if held is None:
+    if evaluation is None:
         return Action(
             ActionKind.CHECK_EVALUATION,
             "Check the evaluation loss, and stop the run if that is flat as well.",
             also=(ActionKind.STOP_EARLY,),
         )
-    if held.change < 0:
-        return Action(ActionKind.KEEP_GOING, f"Keep the run going: {held.told}.")
-    return Action(ActionKind.STOP_EARLY, f"Stop the run: {held.told}.")
+    if evaluation.change < 0:
+        return Action(ActionKind.KEEP_GOING, f"Keep the run going: {evaluation.text}.")
+    return Action(ActionKind.STOP_EARLY, f"Stop the run: {evaluation.text}.")
 
 
-def _then(case: Case, held: _Evaluation | None) -> tuple[Action, ...]:
-    if held is not None and held.change > 0:
-        keep = f"Keep the checkpoint nearest to {case.describe(held.lowest)}, where it was lowest."
-        return (Action(ActionKind.KEEP_CHECKPOINT, keep, checkpoint=held.lowest),)
+def _then(case: Case, evaluation: _Evaluation | None) -> tuple[Action, ...]:
+    if evaluation is not None and evaluation.change > 0:
+        best = case.describe(evaluation.lowest)
+        keep = f"Keep the checkpoint nearest to {best}, where it was lowest."
+        return (Action(ActionKind.KEEP_CHECKPOINT, keep, checkpoint=evaluation.lowest),)
     rates = case.history.finite("lr").values
     last = float(rates[-1]) if len(rates) else None
     peak = float(rates.max(initial=0.0))
@@ -68,30 +71,30 @@ def _then(case: Case, held: _Evaluation | None) -> tuple[Action, ...]:
         return (Action(ActionKind.FIX_SCHEDULE, longer, setting="total_steps"),)
     now = "" if last is None else f" (now {num(last)})"
     decay = f"consider decaying the learning rate{now}"
-    if held is None:
+    if evaluation is None:
         text, also = f"If it still falls, keep going, and {decay}.", (ActionKind.LOWER_LR,)
         return (Action(ActionKind.KEEP_GOING, text, also=also, setting="lr", from_=last),)
     return (Action(ActionKind.LOWER_LR, sentence(decay), setting="lr", from_=last),)
 
 
 def _evaluation(case: Case) -> _Evaluation | None:
-    """Return what the evaluation loss did from the beginning of the plateau on, if that shows."""
-    held = case.history.finite("eval_loss")
-    if len(held) < 2:
+    """Return the evaluation loss from the start of the plateau on; None if it is too short."""
+    losses = case.history.finite("eval_loss")
+    if len(losses) < 2:
         return None
-    first, _ = climb(case)
-    begun = max(int(np.searchsorted(held.steps, first, side="right")) - 1, 0)
-    begun = min(begun, len(held) - 2)
-    before, last = float(held.values[begun]), float(held.values[-1])
-    lowest = int(np.argmin(held.values))
-    progress = float(held.values[0] - held.values[lowest])
+    first, _ = climb_steps(case)
+    begun = max(int(np.searchsorted(losses.steps, first, side="right")) - 1, 0)
+    begun = min(begun, len(losses) - 2)
+    before, last = float(losses.values[begun]), float(losses.values[-1])
+    lowest = int(np.argmin(losses.values))
+    progress = float(losses.values[0] - losses.values[lowest])
     change = last - before
     if abs(change) <= case.limits.divergence.material * progress:
         change = 0.0
-    did = "still falls" if change < 0 else "rose" if change > 0 else "is flat as well"
+    trend = "still falls" if change < 0 else "rose" if change > 0 else "is flat as well"
     return _Evaluation(
-        told=f"the evaluation loss {did} ({num(before)} at {case.unit} {held.steps[begun]}, "
-        f"{num(last)} at {case.unit} {held.steps[-1]})",
+        text=f"the evaluation loss {trend} ({num(before)} at {case.unit} {losses.steps[begun]}, "
+        f"{num(last)} at {case.unit} {losses.steps[-1]})",
         change=change,
-        lowest=int(held.steps[lowest]),
+        lowest=int(losses.steps[lowest]),
     )

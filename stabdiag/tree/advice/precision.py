@@ -25,12 +25,12 @@ _LOG_ACTIVATIONS = Action(ActionKind.LOG_MORE, "Log the largest activation of ea
 
 
 def nothing_updated(records: int) -> str:
-    """Return that no record shows a usable gradient, as a sentence."""
+    """Return a sentence: no record has a usable gradient."""
     return f"The gradient norm is NaN or infinite at all {records} records, so nothing was updated."
 
 
 def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """Overflows beyond those that a working scaler has."""
+    """More overflows than a working scaler causes."""
     answer = answers["Q3.2"]
     step = answer.steps[0]
     rate = half_lr(case, step)

@@ -1,4 +1,4 @@
-"""Learning rates to start again with: none is higher than an optimizer's users ever go."""
+"""Learning rates for a restart, at most the highest usual rate of the optimizer."""
 
 from __future__ import annotations
 
@@ -10,58 +10,59 @@ from stabdiag.tree.case import Case
 
 
 def peak_rate(case: Case) -> float | None:
-    """Return the highest learning rate, as logged or else as configured."""
+    """Return the highest logged learning rate, or else the configured peak."""
     logged = case.history.finite("lr").values
     return float(logged.max(initial=0.0)) or case.manifest.peak_lr or None
 
 
 def usual(case: Case) -> tuple[str, float, float]:
-    """Return whose peak rates the optimizer's are like, and the lowest and highest usual ones.
+    """Return the optimizer family, and its lowest and highest usual peak rates.
 
-    Without the optimizer, those of any; of one of no known family, all are usual.
+    If the optimizer is not configured, the range covers all families. An unknown optimizer has no
+    upper bound.
     """
     limits = case.limits.preflight
     pretrained = bool(case.names_pretrained_model)
-    known = limits.usual_rates(case.manifest.optimizer, pretrained=pretrained)
-    if known is None and case.manifest.optimizer:
+    rates = limits.usual_rates(case.manifest.optimizer, pretrained=pretrained)
+    if rates is None and case.manifest.optimizer:
         return case.manifest.optimizer, 0.0, math.inf
-    if known is None:
+    if rates is None:
         return "any optimizer", limits.lion_lr_low, limits.sgd_lr_high
-    return known.title, known.low, known.high
+    return rates.title, rates.low, rates.high
 
 
 def is_high(case: Case, times: float = 1.0) -> bool:
-    """Tell whether the peak rate is above the highest usual one, or so many times that."""
+    """Return True if the peak rate exceeds the highest usual rate ``times`` over."""
     return (peak_rate(case) or 0.0) > times * usual(case)[2]
 
 
 def is_low(case: Case) -> bool:
-    """Tell whether the peak rate is nearer to the lowest usual one than to the highest."""
+    """Return True if the peak rate is closer to the lowest usual rate than to the highest."""
     peak, (_, low, high) = peak_rate(case), usual(case)
     return peak is not None and peak <= (low * high) ** 0.5
 
 
 def lowered(case: Case, rate: float, times: float = 1.0) -> float:
-    """Return a rate divided by a factor, or the highest usual one if that is lower."""
+    """Return a rate divided by a factor, or the highest usual rate if that is lower."""
     return typed(min(rate / times, usual(case)[2]))
 
 
 def for_any(case: Case) -> float:
-    """Return the highest usual rate; where the optimizer is not told, one that is usual for each.
+    """Return the highest usual rate; without a configured optimizer, one that suits all.
 
-    It suits Adam, and trains with SGD.
+    It is usual for Adam, and trains with SGD.
     """
     highest = usual(case)[2]
     return highest if case.manifest.optimizer else min(highest, case.limits.preflight.adam_lr_high)
 
 
 def half_lr(case: Case, step: int, *, as_noun: bool = False) -> Setting:
-    """Return half of the learning rate in force at a step: what a loss that climbs needs."""
+    """Return half of the learning rate at a step, for a climbing loss."""
     return _reduced_lr(case, step, 2.0, as_noun=as_noun)
 
 
 def tenth_lr(case: Case, step: int, *, as_noun: bool = False) -> Setting:
-    """Return a tenth of the learning rate in force at a step: what an explosion needs."""
+    """Return a tenth of the learning rate at a step, for an explosion."""
     return _reduced_lr(case, step, 10.0, as_noun=as_noun)
 
 
@@ -72,9 +73,9 @@ _WORDS = {
 
 
 def _reduced_lr(case: Case, step: int, divisor: float, *, as_noun: bool) -> Setting:
-    """Return the rate in force at a step over a divisor, or its peak's once it is down to 0.
+    """Return the rate at a step divided by ``divisor``; if it is 0, the peak is divided.
 
-    The words are an imperative clause, or the rate itself.
+    The words are an imperative clause, or the rate as a noun.
     """
     verb, noun = _WORDS[divisor]
     logged = case.history.finite("lr")
@@ -83,13 +84,13 @@ def _reduced_lr(case: Case, step: int, divisor: float, *, as_noun: bool) -> Sett
         words = noun if as_noun else verb.removesuffix(" to").removesuffix(",")
         return Setting(words=words, name="lr")
     rate, name = float(rates.values[-1]), "lr"
-    # After a NaN the log may go on: what it logs last is not the rate of now.
+    # The log may continue after a NaN, so its last rate is not necessarily current.
     is_now = num(rate) == num(float(logged.values[-1])) and not case.before_nan
     now = f"now {num(rate)}" if is_now else f"{num(rate)} at {case.unit} {int(rates.steps[-1])}"
     if not rate:
         now, name, rate = f"{num(peak)} at its peak, 0 by then", "peak_lr", peak
     new = lowered(case, rate, divisor)
-    what = f"{noun}," if as_noun else verb
+    words = f"{noun}," if as_noun else verb
     if new < typed(rate / divisor):
-        what = "a learning rate of" if as_noun else "lower the learning rate to"
-    return Setting(words=f"{what} {num(new)} ({now})", name=name, now=rate, new=new)
+        words = "a learning rate of" if as_noun else "lower the learning rate to"
+    return Setting(words=f"{words} {num(new)} ({now})", name=name, now=rate, new=new)

@@ -1,4 +1,4 @@
-"""What the advice on several leaves shares: settings to change, and settings that changed."""
+"""Shared parts of the advice: settings to change, and settings that changed."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _SERIES = {
     "weight_norm": "weight norm of each group",
 }
 
-# The log shows another cause of these.
+# The log shows the cause of these leaves.
 _EXPLAINED: Final = ("spike-lr-jump", "spike-duplicate-batch", "divergence-lr-rising", "plateau")
 
 CHECK_INITIALISATION = Action(
-    ActionKind.CHECK_MODEL, "Check the initialisation and the scale of the residual stream."
+    ActionKind.CHECK_MODEL, "Check the initialization and the scale of the residual stream."
 )
 KEEP_IN_FP32 = Action(ActionKind.SAFE_OPERATIONS, "Keep softmax, layer norm and the loss in fp32.")
 RESTORE_SCHEDULE = Action(
@@ -43,32 +43,32 @@ RESTORE_SCHEDULE = Action(
 )
 TO_BF16 = Change(setting="dtype", from_="fp16", to="bf16")
 
-# What a resume has to bring back.
+# The state that a resume has to restore.
 STATE = "the optimizer's moments, the schedule, the scaler and the position in the data"
 
-# What the tree lowers the clip threshold to (Q2.4), and where clipping starts that was off.
+# The clip threshold of Q2.4, and the threshold if clipping was off.
 _CLIP = 0.5
 _FIRST_CLIP = 1.0
 
-# The weight decay that AdamW has unless told otherwise.
+# AdamW's default weight decay.
 _DECAY = 0.01
 
-# A usual weight decay where Adam adds it to the gradient. In these frameworks it takes the decay
-# off the weights unless told otherwise, as AdamW does.
+# A usual weight decay for Adam with L2 regularization. In these frameworks Adam decouples the decay
+# by default, like AdamW.
 _L2 = 1e-4
 _DECOUPLED = ("megatron", "deepspeed", "fairseq")
 
-# A level of the loss is the median of so many; where it changes is known to half of them.
+# A level of the loss is the median of this many losses.
 LEVEL = 21
 
 
 @frozen
 class Advice:
-    """What a leaf says of this run: what happened, what to do first, and what next.
+    """The advice of a leaf on a run: the summary, the first action and further actions.
 
-    ``step`` is the onset. ``reload`` is the clause that names the checkpoint to go back to, and
-    ``began`` the step that this checkpoint precedes, where that is not the onset. ``back`` is as in
-    ``Finding``. ``title`` and ``severity`` replace the leaf's where those are not true of this run.
+    ``step`` is the onset. ``reload`` is the clause on the checkpoint to reload, and ``began`` the
+    step that this checkpoint precedes, if it is not the onset. ``back`` is as in ``Finding``.
+    ``title`` and ``severity`` override those of the leaf.
     """
 
     summary: str
@@ -83,13 +83,13 @@ class Advice:
 
 
 def shown(value: Scalar) -> str:
-    """Return a measured value in words."""
+    """Format a measured value."""
     return num(value) if isinstance(value, int | float) else str(value)
 
 
 @frozen
 class Setting:
-    """A setting to change: an imperative clause or a value in words, its name, now and then."""
+    """A setting to change: an imperative clause or a value in words, its name and its values."""
 
     words: str
     name: str
@@ -102,24 +102,24 @@ class Setting:
 
     @property
     def change(self) -> Change:
-        """The fields of an action that changes it."""
+        """The fields of an action that changes the setting."""
         return Change(setting=self.name, from_=self.now, to=self.new)
 
 
 @frozen
 class Decay(Setting):
-    """What to do about the weight decay: an imperative clause, and its kind."""
+    """A change of the weight decay: an imperative clause, and its kind."""
 
     kind: ActionKind
     name: str = "weight_decay"
 
 
 def clip(case: Case) -> Setting:
-    """Return the clip threshold to restart with, and the present one if it is known."""
+    """Return the clip threshold for a restart, and the current one if known."""
     now = case.manifest.grad_clip
     if now is None:
         return Setting(words=num(_CLIP), name="grad_clip", new=_CLIP)
-    # A threshold of 0 or less is how clipping is turned off.
+    # A threshold of 0 or less turns clipping off.
     if now <= 0:
         return Setting(words=f"{num(_FIRST_CLIP)} (now off)", name="grad_clip", new=_FIRST_CLIP)
     lower = now / 2 if now <= _CLIP else _CLIP
@@ -129,33 +129,35 @@ def clip(case: Case) -> Setting:
 
 def clip_at(case: Case) -> Action:
     """Return the action to clip."""
-    cut = clip(case)
-    return Action(ActionKind.CLIP_GRADIENTS, f"Clip the gradient norm at {cut}.", **cut.change)
+    threshold = clip(case)
+    return Action(
+        ActionKind.CLIP_GRADIENTS, f"Clip the gradient norm at {threshold}.", **threshold.change
+    )
 
 
 def clip_next_time(case: Case) -> Action:
     """Return the action to clip if it happens again."""
-    cut = clip(case)
-    text = f"If it happens again, clip the gradient norm at {cut}."
-    return Action(ActionKind.CLIP_GRADIENTS, text, **cut.change)
+    threshold = clip(case)
+    text = f"If it happens again, clip the gradient norm at {threshold}."
+    return Action(ActionKind.CLIP_GRADIENTS, text, **threshold.change)
 
 
 def more_decay(case: Case, group: str = "") -> Decay:
-    """Return what to do about weights that grow; the decay may not reach those of a ``group``."""
+    """Return the decay for growing weights; it may not apply to those of a ``group``."""
     decay = case.manifest.weight_decay
     if decay is not None and decay < 0:
         words = f"fix the sign of the weight decay ({num(decay)}), which grows the weights"
         return Decay(kind=ActionKind.FIX_WEIGHT_DECAY, words=words, now=decay)
-    do = "turn on weight decay" if decay == 0 else "double the weight decay"
+    verb = "turn on weight decay" if decay == 0 else "double the weight decay"
     now = "" if decay is None else f" (now {num(decay)})"
     reaches = f", or check that it applies to {group!r}" if group else ""
     new = None if not decay else 2 * decay
     kind = ActionKind.RAISE_WEIGHT_DECAY
-    return Decay(kind=kind, words=f"{do}{now}{reaches}", now=decay, new=new)
+    return Decay(kind=kind, words=f"{verb}{now}{reaches}", now=decay, new=new)
 
 
 def usual_decay(case: Case) -> tuple[float, str]:
-    """Return the highest weight decay that recipes use for a run's optimizer, and in words."""
+    """Return the highest usual weight decay for the optimizer, as a number and in words."""
     limits = case.limits.preflight
     highest = limits.usual_decay(case.manifest.optimizer)
     if highest == limits.decay_high or case.history.source.format in _DECOUPLED:
@@ -164,7 +166,7 @@ def usual_decay(case: Case) -> tuple[float, str]:
 
 
 def less_decay(case: Case) -> Decay:
-    """Return what to do about weights that shrink: less weight decay, if there is any."""
+    """Return the decay for shrinking weights."""
     decay = case.manifest.weight_decay
     if decay is not None and decay <= 0:
         sign = ", and fix the sign of the decay" if decay else ""
@@ -186,7 +188,7 @@ def less_decay(case: Case) -> Decay:
 
 
 def decay_unknown(case: Case) -> tuple[Action, ...]:
-    """Return to check a weight decay that is not known, if no weight norm shows what it does."""
+    """Return the action to check an unknown weight decay, unless weight norms are logged."""
     if case.manifest.weight_decay is not None or case.history.group("weight_norm"):
         return ()
     highest = case.limits.preflight.decay_high
@@ -201,96 +203,99 @@ def decay_unknown(case: Case) -> tuple[Action, ...]:
 def logging_advice(
     case: Case, roles: Sequence[str], densely: Sequence[str] = ()
 ) -> tuple[Action, ...]:
-    """Return the advice to log those of these roles that are missing, if any are.
+    """Return the action to log the missing roles, if any.
 
-    Those wanted ``densely`` are missing, too, where only some steps have them.
+    A role in ``densely`` counts as missing if only some steps have it.
     """
-    lacking = [
+    missing = [
         _SERIES[role]
         for role in roles
         if not (logged := case.history.group(role))
-        or (role in densely and any(stride_of(case.history, one) > 1 for one in logged.values()))
+        or (
+            role in densely
+            and any(stride_of(case.history, series) > 1 for series in logged.values())
+        )
     ]
-    if not lacking:
+    if not missing:
         return ()
-    return (Action(ActionKind.LOG_MORE, f"Log the {listed(lacking)} at every step."),)
+    return (Action(ActionKind.LOG_MORE, f"Log the {listed(missing)} at every step."),)
 
 
-def first_of(case: Case, step: int) -> int:
-    """Return the first step that a logged one stands for: the one after the previous record."""
+def first_covered_step(case: Case, step: int) -> int:
+    """Return the first step that a record covers: the one after the previous record."""
     steps = case.history.series["loss"].steps
-    place = int(np.searchsorted(steps, step))
-    return int(steps[place - 1]) + 1 if place else step
+    position = int(np.searchsorted(steps, step))
+    return int(steps[position - 1]) + 1 if position else step
 
 
-def logged_at(case: Case, step: int) -> str:
-    """Return the steps that a logged step stands for, in words."""
+def covered_steps(case: Case, step: int) -> str:
+    """Describe the steps that a record covers."""
     if case.history.counts_epochs:
         return f"epoch {step}"
-    since = first_of(case, step)
+    since = first_covered_step(case, step)
     return f"{case.unit} {step}" if since >= step else f"{case.unit}s {since} to {step}"
 
 
-def batches_at(case: Case, step: int, *, and_before: bool = False) -> str:
-    """Return the batches that a logged step stands for, in words, with the two before if asked."""
-    where = logged_at(case, step)
+def describe_batches(case: Case, step: int, *, and_before: bool = False) -> str:
+    """Describe the batches that a record covers, optionally with the two before."""
+    where = covered_steps(case, step)
     if case.history.counts_epochs:
         return f"what changed at {where}: data, learning rate, settings"
-    if first_of(case, step) < step:
+    if first_covered_step(case, step) < step:
         return f"the batches of {where}"
     return f"the batch of {where}" + (" and the two before it" if and_before else "")
 
 
-def batch_id_at(case: Case, step: int) -> str:
-    """Return the id of a step's batch, " (batch id 12)", or "" if it was not logged there."""
+def batch_id_suffix(case: Case, step: int) -> str:
+    """Return the batch id of a step, " (batch id 12)", or "" if it was not logged."""
     batches = case.history.finite("batch_id").between(step, step)
     return f" (batch id {whole(float(batches.values[0]))})" if len(batches) else ""
 
 
 def with_deleted(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return the findings, with what to do where the checkpoint to go back to was deleted."""
+    """Return the findings, with an action if the checkpoint to reload may be deleted."""
     every, kept = case.manifest.checkpoint_every, case.manifest.checkpoints_kept
     if every is None or kept is None or case.manifest.checkpoints:
         return findings
     oldest = ((case.history.last_step or 0) // every - kept + 1) * every
     text = (
         f"If that checkpoint was deleted (the last {kept} are kept, from {case.unit} {oldest} "
-        "on), find a copy or restart from the beginning: the ones that are kept hold the damage."
+        "on), find a copy or restart from the beginning: the kept ones contain the damage."
     )
-    word = Action(ActionKind.RELOAD_CHECKPOINT, text, checkpoint=0)
+    fallback = Action(ActionKind.RELOAD_CHECKPOINT, text, checkpoint=0)
     return tuple(
-        replace(one, actions=(*one.actions[:1], word, *one.actions[1:]))
-        if one.actions and 0 < (one.actions[0].checkpoint or 0) < oldest
-        else one
-        for one in findings
+        replace(finding, actions=(*finding.actions[:1], fallback, *finding.actions[1:]))
+        if finding.actions and 0 < (finding.actions[0].checkpoint or 0) < oldest
+        else finding
+        for finding in findings
     )
 
 
 def with_changes(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return the findings, each with the settings that changed where it began."""
+    """Return the findings, each with the settings that changed at its start."""
     return tuple(_with_changes(case, finding) for finding in findings)
 
 
 def _with_changes(case: Case, finding: Finding) -> Finding:
-    changes, step = _changes_at(case, finding)
+    changes, step = _find_changes(case, finding)
     if not changes:
         return _with_outlier(case, finding)
-    look, first, *rest = (_look_at(case, changes), *finding.actions)
-    actions = (look, first, *rest)
+    check, first, *others = (_check_change(case, changes), *finding.actions)
+    actions = (check, first, *others)
     if first.kind is ActionKind.KEEP_GOING and finding.severity is Severity.WARNING:
-        actions = (first, look, *rest)
-    # The log shows another cause, and its remedy is what comes first.
-    seen = RATE.intersection(first.kinds) and finding.section == "§2"
+        actions = (first, check, *others)
+    # The log shows the cause, and its fix comes first.
+    is_explained = RATE.intersection(first.kinds) and finding.section == "§2"
     return replace(
         finding,
-        summary=f"{finding.summary} {_told(case, changes, step)}",
-        actions=finding.actions if seen or finding.slug in _EXPLAINED else actions,
+        summary=f"{finding.summary} {_describe(case, changes, step)}",
+        actions=finding.actions if is_explained or finding.slug in _EXPLAINED else actions,
         evidence={**finding.evidence, **_evidence(changes)},
     )
 
 
 def _with_outlier(case: Case, finding: Finding) -> Finding:
-    """Return the finding on a spike with the setting that stood out there: a sequence length."""
+    """Return the finding on a spike with a setting outlier, such as a sequence length."""
     if finding.section != "§2":
         return finding
     spikes = [spike for spike in case.spikes if case.at(spike.onset) == finding.step]
@@ -298,20 +303,20 @@ def _with_outlier(case: Case, finding: Finding) -> Finding:
     if outlier is None:
         return finding
     value, usual = num(outlier.value), num(outlier.usual)
-    look = Action(
+    check = Action(
         ActionKind.INSPECT_DATA,
         f"Check the batch of {case.unit} {outlier.step}, where {outlier.name} is {value} (usually "
-        f"{usual}): cap it, or put batches of like values together.",
+        f"{usual}): cap it, or group batches of similar values.",
         step=outlier.step,
     )
-    first, *rest = finding.actions
-    seen = RATE.intersection(first.kinds) or finding.slug in _EXPLAINED
+    first, *others = finding.actions
+    is_explained = RATE.intersection(first.kinds) or finding.slug in _EXPLAINED
     return replace(
         finding,
         summary=f"{finding.summary} {outlier.name} was {value} at {case.unit} "
-        f"{outlier.step}; it was {usual} as a rule and at most {num(outlier.highest_before)} "
+        f"{outlier.step}; it was usually {usual} and at most {num(outlier.highest_before)} "
         "before.",
-        actions=(first, look, *rest) if seen else (look, first, *rest),
+        actions=(first, check, *others) if is_explained else (check, first, *others),
         evidence={
             **finding.evidence,
             "outlier": outlier.name,
@@ -321,31 +326,31 @@ def _with_outlier(case: Case, finding: Finding) -> Finding:
     )
 
 
-def with_changes_at(
+def with_nearby_changes(
     case: Case, step: int | None, because: str, actions: tuple[Action, ...]
 ) -> tuple[str, tuple[Action, ...], dict[str, Scalar]]:
-    """Return why something holds from a step on, the actions, and evidence of what changed."""
+    """Return the reason, actions and evidence of a finding, with the changes near its step."""
     changes = () if step is None else changes_near(case, step, step)
     if step is None or not changes:
         return because, actions, {}
-    told = f"{because} {_told(case, changes, step)}"
-    return told, (_look_at(case, changes), *actions), _evidence(changes)
+    reason = f"{because} {_describe(case, changes, step)}"
+    return reason, (_check_change(case, changes), *actions), _evidence(changes)
 
 
 def near_climb(case: Case, began: int, first: int) -> tuple[Changed, ...]:
     """Return the settings that changed where a climb began.
 
-    That is somewhere between ``began``, where the loss left its best level or its cause turned, and
-    ``first``, where it stands out.
+    The climb began between ``began``, where the loss left its best level or its cause began, and
+    ``first``, where it exceeds the noise.
     """
     slack = round(LEVEL // 2 * case.stride)
     return changes_near(case, min(began, first) - slack, max(began, first) + slack)
 
 
-def _changes_at(case: Case, finding: Finding) -> tuple[tuple[Changed, ...], int]:
+def _find_changes(case: Case, finding: Finding) -> tuple[tuple[Changed, ...], int]:
     """Return the settings that changed where a finding began, and that step.
 
-    A NaN began at the first loss that is one, or with what led up to it.
+    A NaN began at the first non-finite loss, or with its lead-up.
     """
     if finding.step is None or finding.severity is Severity.OK:
         return (), 0
@@ -353,15 +358,15 @@ def _changes_at(case: Case, finding: Finding) -> tuple[tuple[Changed, ...], int]
     if finding.section == "§4":
         return near_climb(case, began, finding.step), finding.step
     if finding.section == "§2":
-        found = [one for one in case.spikes if case.at(one.onset) == finding.step]
-        if found:
-            return near_spike(case, found[0]), finding.step
-    near = changes_near(case, finding.step, finding.step)
-    return (near, finding.step) if near else (changes_near(case, began, began), began)
+        spikes = [spike for spike in case.spikes if case.at(spike.onset) == finding.step]
+        if spikes:
+            return near_spike(case, spikes[0]), finding.step
+    changes = changes_near(case, finding.step, finding.step)
+    return (changes, finding.step) if changes else (changes_near(case, began, began), began)
 
 
-def _told(case: Case, changes: Sequence[Changed], step: int) -> str:
-    """Return what changed, and how far that is from the step at which something began."""
+def _describe(case: Case, changes: Sequence[Changed], step: int) -> str:
+    """Describe changes, and their distance to the start of the event."""
     change = changes[0]
     where = "right at the onset"
     if change.step < step:
@@ -375,7 +380,7 @@ def _evidence(changes: Sequence[Changed]) -> dict[str, Scalar]:
     return {"changed": describe_changes(changes), "changed_step": changes[0].step}
 
 
-def _look_at(case: Case, changes: Sequence[Changed]) -> Action:
-    names, step = listed([one.name for one in changes[:MAX_NAMED]]), changes[0].step
+def _check_change(case: Case, changes: Sequence[Changed]) -> Action:
+    names, step = listed([change.name for change in changes[:MAX_NAMED]]), changes[0].step
     text = f"Check first whether the change of {names} at {case.unit} {step} is to blame."
     return Action(ActionKind.CHECK_SETTINGS, text, step=step)

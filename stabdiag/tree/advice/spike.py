@@ -15,10 +15,10 @@ from stabdiag.tree.advice.shared import (
     RESTORE_SCHEDULE,
     STATE,
     Advice,
-    batches_at,
     clip,
     clip_next_time,
-    first_of,
+    describe_batches,
+    first_covered_step,
     logging_advice,
     shown,
 )
@@ -34,8 +34,8 @@ _LOWER_PEAK = Action(
     "Check warm-up and total steps; lower the peak learning rate if its rise is intended.",
     also=(ActionKind.LOWER_LR,),
 )
-# A spike that came back so often is no single bad batch.
-_OFTEN = 3
+# At this many spikes, a single bad batch is not the cause.
+_MIN_FREQUENT = 3
 
 _FULL_COST = Action(
     ActionKind.RERUN, "If no checkpoint is older than the onset, train again from the start."
@@ -44,15 +44,16 @@ _FULL_COST = Action(
 
 @frozen
 class _Spike:
-    """A spike in words: its onset, what happened, why if that is clear, and how to restart.
+    """A spike: its onset, a summary, its cause if known, and the checkpoint for a restart.
 
-    ``last`` is the checkpoint before ``began``, and ``reload`` names it. ``resumed`` is the step of
-    a resume just before the onset, if the learning rate did not jump. ``rising`` is the learning
-    rate's rise up to the onset, if the loss stayed up and nothing else may be to blame.
+    ``last`` is the checkpoint before ``began``, and ``reload`` is the instruction to reload it.
+    ``resumed`` is the step of a resume just before the onset, if the learning rate did not jump.
+    ``rising`` is the rise of the learning rate up to the onset, if the loss stayed up and no other
+    cause is known.
     """
 
     onset: int
-    what: str
+    summary: str
     cause: str
     resumed: int | None
     rising: LrOver | None
@@ -62,13 +63,13 @@ class _Spike:
     last: Checkpoint
 
     @property
-    def by_rate(self) -> bool:
-        """Whether a jump of the learning rate or its rise is to blame, and no resume."""
+    def is_caused_by_lr(self) -> bool:
+        """Whether a jump or rise of the learning rate is the cause, and not a resume."""
         return bool(self.cause) and self.resumed is None
 
     def advice(
         self,
-        told: str,
+        detail: str,
         *,
         first: Action,
         then: tuple[Action, ...],
@@ -76,9 +77,9 @@ class _Spike:
         title: str = "",
         severity: Severity | None = None,
     ) -> Advice:
-        """Return advice on the spike, with the checkpoint from before it began."""
+        """Return advice on the spike, with the checkpoint before it."""
         return Advice(
-            summary=f"{self.what} {told}".rstrip(),
+            summary=f"{self.summary} {detail}".rstrip(),
             first=first,
             then=then,
             step=self.onset,
@@ -98,8 +99,8 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
         f"The gradient norm reached {ratio} x its rolling mean.",
         first=Action(
             ActionKind.INSPECT_DATA,
-            f"Check {batches_at(case, spike.onset)} for a long-tail sample, and clip the gradient "
-            f"norm at {threshold}.",
+            f"Check {describe_batches(case, spike.onset)} for a long-tail sample, and clip the "
+            f"gradient norm at {threshold}.",
             also=(ActionKind.CLIP_GRADIENTS,),
             step=spike.onset,
             **threshold.change,
@@ -170,20 +171,22 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
 def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike without a logged cause."""
     spike, measured = _spike(case), answers["Q2.3"].measured
-    look = Action(
+    check = Action(
         ActionKind.INSPECT_DATA,
-        f"Check {batches_at(case, spike.onset, and_before=True)}.",
+        f"Check {describe_batches(case, spike.onset, and_before=True)}.",
         step=spike.onset,
     )
     if spike.resumed is not None:
         text = f"Check that the next resume restores {STATE}."
-        look = Action(ActionKind.RESTORE_STATE, text)
+        check = Action(ActionKind.RESTORE_STATE, text)
     back = plural(case.at(focus(case).end) - spike.onset, case.unit)
-    go_on = Action(ActionKind.KEEP_GOING, f"Keep the run going: the loss recovered within {back}.")
-    actions = (go_on, look, clip_next_time(case))
-    # Whoever has not clipped yet, and saw it several times, need not wait for the next.
-    if spike.resumed is None and len(case.spikes) >= _OFTEN and not case.manifest.grad_clip:
-        actions = (_clip_now(case), go_on, look)
+    keep_going = Action(
+        ActionKind.KEEP_GOING, f"Keep the run going: the loss recovered within {back}."
+    )
+    actions = (keep_going, check, clip_next_time(case))
+    # After several spikes without clipping, clip now.
+    if spike.resumed is None and len(case.spikes) >= _MIN_FREQUENT and not case.manifest.grad_clip:
+        actions = (_clip_now(case), keep_going, check)
     other = "else " if near_spike(case, focus(case)) else ""
     why = f"Nothing {other}logged explains it."
     overflowed = measured.get("grad_nonfinite")
@@ -200,69 +203,69 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 
 def _clip_now(case: Case) -> Action:
-    cut, count = clip(case), len(case.spikes)
-    text = f"Clip the gradient norm at {cut}: the loss spiked {count} times."
-    return Action(ActionKind.CLIP_GRADIENTS, text, **cut.change)
+    threshold, count = clip(case), len(case.spikes)
+    text = f"Clip the gradient norm at {threshold}: the loss spiked {count} times."
+    return Action(ActionKind.CLIP_GRADIENTS, text, **threshold.change)
 
 
 def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """A loss that jumped and stayed up, or came back only after its time was over."""
+    """A loss that jumped and stayed up, or recovered too late."""
     spike, time = _spike(case), time_to_recover(case)
     at = late_recovery(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
     if at is not None:
         return _late(case, spike, case.at(at), time)
-    actions = (_restart(case, spike), *_skipped(case, spike), *_about_the_rate(case, spike))
+    actions = (_restart(case, spike), *_skip_batches(case, spike), *_check_lr(case, spike))
     if spike.resumed is not None:
-        again = Action(
+        resume = Action(
             ActionKind.RESTORE_STATE,
             f"Resume at {case.unit} {spike.resumed} again, and check that it restores {STATE}.",
             step=spike.resumed,
         )
-        actions = (again, *actions)
-    if spike.last.step is None:  # a known cadence tells whether there is one
+        actions = (resume, *actions)
+    if spike.last.step is None:  # with a known cadence, this is known too
         actions = (*actions, _FULL_COST)
     why = spike.cause or "The weights or the optimizer's moments are damaged, or the data changed."
-    told = f"It did not recover within {time}. {why}"
-    return spike.advice(told, first=actions[0], then=actions[1:])
+    detail = f"It did not recover within {time}. {why}"
+    return spike.advice(detail, first=actions[0], then=actions[1:])
 
 
 def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A spike too close to the end of the log."""
     spike = _spike(case)
     last = int(case.loss.steps[-1])
-    # Records may come so far apart that there are too few of them in that time.
-    enough = max(spike.onset + case.recovery_steps, last + round(case.stride))
+    # On a sparse log, wait for at least one more record.
+    wait_until = max(spike.onset + case.recovery_steps, last + round(case.stride))
     planned = case.manifest.total_steps
     wait: tuple[Action, ...] = ()
     if case.before_nan:
         end = f"It had not recovered when the loss went NaN after {case.unit} {last}."
     elif focus(case).peak == len(case.loss) - 1:
-        # To run on is no help where the loss still climbs.
+        # Waiting does not help while the loss still climbs.
         end = f"The log ends at {case.unit} {last}, with the loss at its highest."
     else:
         end = f"The log ends at {case.unit} {last}, too early to tell whether it recovers."
-        if planned is None or planned > enough:
-            wait = (_wait(case, spike, enough),)
-    batches = batches_at(case, spike.onset, and_before=True)
-    look = Action(ActionKind.INSPECT_DATA, f"Check {batches}.", step=spike.onset)
+        if planned is None or planned > wait_until:
+            wait = (_wait(case, spike, wait_until),)
+    batches = describe_batches(case, spike.onset, and_before=True)
+    check = Action(ActionKind.INSPECT_DATA, f"Check {batches}.", step=spike.onset)
     peak = (_LOWER_PEAK,) if spike.rising is not None else ()
-    actions = (*wait, _restart(case, spike), *peak, look)
+    actions = (*wait, _restart(case, spike), *peak, check)
     return spike.advice(f"{end} {spike.cause}", first=actions[0], then=actions[1:])
 
 
 def _wait(case: Case, spike: _Spike, until: int) -> Action:
-    """Return to secure the checkpoint from before the spike while the run goes on."""
-    run_on = f"run on to {case.unit} {until} if you still can, and diagnose again"
+    """Return the action to keep the checkpoint before the spike and continue the run."""
+    continue_run = f"run on to {case.unit} {until} if you still can, and diagnose again"
     saved = spike.last.step
     if saved == 0:
-        text = f"{capitalised(run_on)}: no checkpoint precedes the spike."
+        text = f"{capitalised(continue_run)}: no checkpoint precedes the spike."
         return Action(ActionKind.SEE_FINDING, text, also=(ActionKind.KEEP_GOING,), step=until)
-    which = "the last checkpoint from before the spike"
+    checkpoint = "the last checkpoint from before the spike"
     if saved is not None:
-        which = f"the checkpoint of {case.unit} {saved}"
+        checkpoint = f"the checkpoint of {case.unit} {saved}"
     return Action(
         ActionKind.KEEP_CHECKPOINT,
-        f"Keep {which}, {run_on}.",
+        f"Keep {checkpoint}, {continue_run}.",
         also=(ActionKind.KEEP_GOING,),
         step=until,
         checkpoint=saved,
@@ -270,7 +273,7 @@ def _wait(case: Case, spike: _Spike, until: int) -> Action:
 
 
 def _spike(case: Case) -> _Spike:
-    """Return what all advice says of the spike that the questions are about."""
+    """Return the parts of the advice that are common to all leaves of §2."""
     spike, began = focus(case), start(case)
     onset = case.at(spike.onset)
     last = checkpoint_before(case, began.step, case.stride)
@@ -288,16 +291,17 @@ def _spike(case: Case) -> _Spike:
         low, high = num(rising.begin), num(rising.end)
         cause = f"The learning rate had risen from {low} to {high}, its highest so far."
     others, peak = len(case.spikes) - 1, case.at(spike.peak)
-    # A level that had exploded before is what later points were held against.
+    # If the loss exploded earlier, the spike is relative to the exploded level.
     onset = onset if began.cause else began.step
     since = f"from {case.unit} {onset} on, " if peak != onset else ""
-    also = f" {plural(others, 'more spike')} in this log." if others else ""
+    other_spikes = f" {plural(others, 'more spike')} in this log." if others else ""
     back = plural(case.at(spike.end) - onset, case.unit)
     recovered = f" and recovered within {back}" if spike.recovered else ""
     return _Spike(
         onset=onset,
-        what=f"The loss rose {since}from {num(spike.level)} to {num(spike.base + spike.height)} at "
-        f"{case.unit} {peak} ({sigmas(spike.score)}){recovered}.{also}",
+        summary=f"The loss rose {since}from {num(spike.level)} to "
+        f"{num(spike.base + spike.height)} at {case.unit} {peak} "
+        f"({sigmas(spike.score)}){recovered}.{other_spikes}",
         cause=cause,
         resumed=resumed,
         rising=rising,
@@ -308,29 +312,29 @@ def _spike(case: Case) -> _Spike:
     )
 
 
-def _restart(case: Case, spike: _Spike, only_if: str = "") -> Action:
-    """Return how to restart: gradients clipped, and what raised the rate fixed or data looked at.
+def _restart(case: Case, spike: _Spike, condition: str = "") -> Action:
+    """Return the action to restart with clipping, after fixing the rate or checking the data.
 
-    ``only_if`` is a clause that says under what condition.
+    ``condition`` is a clause that limits the action.
     """
     threshold, reload = clip(case), spike.reload
-    cut, also = f"the clip threshold at {threshold}", (ActionKind.CLIP_GRADIENTS,)
+    clipping, also = f"the clip threshold at {threshold}", (ActionKind.CLIP_GRADIENTS,)
     if spike.rising is not None:
         half = lowered(case, spike.rising.end, 2)
-        of = ", half of what it had risen to" if half == typed(spike.rising.end / 2) else ""
-        rate = f"a peak learning rate of {num(half)}{of}"
-        how = f"with {rate}, and {cut}{only_if}"
-        return reload.restart(ActionKind.LOWER_LR, how, also=also, setting="peak_lr", to=half)
+        half_text = ", half of what it had risen to" if half == typed(spike.rising.end / 2) else ""
+        rate = f"a peak learning rate of {num(half)}{half_text}"
+        manner = f"with {rate}, and {clipping}{condition}"
+        return reload.restart(ActionKind.LOWER_LR, manner, also=also, setting="peak_lr", to=half)
     if spike.jumped:
-        how = f"without the jump, with {cut}{only_if}"
-        return reload.restart(ActionKind.FIX_SCHEDULE, how, also=also, **threshold.change)
+        manner = f"without the jump, with {clipping}{condition}"
+        return reload.restart(ActionKind.FIX_SCHEDULE, manner, also=also, **threshold.change)
     if spike.resumed is not None or case.history.counts_epochs:
-        how = f"with {cut}{only_if}"
-        return reload.restart(ActionKind.CLIP_GRADIENTS, how, **threshold.change)
-    since = first_of(case, spike.onset)
-    how = f"with {cut}, after a look at the batches from {case.unit} {since} on{only_if}"
+        manner = f"with {clipping}{condition}"
+        return reload.restart(ActionKind.CLIP_GRADIENTS, manner, **threshold.change)
+    since = first_covered_step(case, spike.onset)
+    manner = f"with {clipping}, after a look at the batches from {case.unit} {since} on{condition}"
     also = (ActionKind.INSPECT_DATA,)
-    return reload.restart(ActionKind.CLIP_GRADIENTS, how, also=also, **threshold.change)
+    return reload.restart(ActionKind.CLIP_GRADIENTS, manner, also=also, **threshold.change)
 
 
 def _resumed(case: Case, onset: int) -> int | None:
@@ -340,7 +344,7 @@ def _resumed(case: Case, onset: int) -> int | None:
 
 
 def _rising(case: Case, onset: int) -> LrOver | None:
-    """Return how the learning rate rose up to an onset, if by as much as a jump would be."""
+    """Return the rise of the learning rate up to an onset if it is as large as a jump, or None."""
     lr = lr_over(case, onset - case.limits.divergence.window, onset)
     if lr is None or not lr.rises or lr.end < case.limits.spike.lr_jump * lr.begin:
         return None
@@ -348,51 +352,51 @@ def _rising(case: Case, onset: int) -> LrOver | None:
 
 
 def _late(case: Case, spike: _Spike, back: int, time: str) -> Advice:
-    """Return what to do where the loss came back late: to reload costs all the steps since."""
-    rate = _about_the_rate(case, spike)
+    """Return advice on a late recovery, where reloading costs all the steps since."""
+    rate = _check_lr(case, spike)
     why = _worth_keeping(case, spike, back)
     actions: tuple[Action, ...]
     if why is not None:
-        go_on = f"Keep the run going: the loss recovered by {case.unit} {back}{why}."
-        actions = (Action(ActionKind.KEEP_GOING, go_on, step=back), *rate, clip_next_time(case))
+        text = f"Keep the run going: the loss recovered by {case.unit} {back}{why}."
+        actions = (Action(ActionKind.KEEP_GOING, text, step=back), *rate, clip_next_time(case))
         if spike.resumed is not None:
-            see = f"Check that the next resume restores {STATE}."
-            actions = (actions[0], Action(ActionKind.RESTORE_STATE, see), *actions[1:])
+            check = f"Check that the next resume restores {STATE}."
+            actions = (actions[0], Action(ActionKind.RESTORE_STATE, check), *actions[1:])
     else:
-        better = (
+        condition = (
             ", but only if the checkpoint evaluates better than the run does now (the loss "
             f"recovered by {case.unit} {back})"
         )
-        actions = (_restart(case, spike, better), *_skipped(case, spike), *rate)
+        actions = (_restart(case, spike, condition), *_skip_batches(case, spike), *rate)
     return spike.advice(
         f"It recovered by {case.unit} {back}, but not within {time}. {spike.cause}",
         first=actions[0],
         then=actions[1:],
         back=back,
         title="Loss spike that recovered late",
-        # A run that is worth keeping is not an error.
+        # A run worth keeping is not an error.
         severity=None if why is None else Severity.WARNING,
     )
 
 
 def _worth_keeping(case: Case, spike: _Spike, back: int) -> str | None:
-    """Return why a run that recovered late is not to be set back, beside that; else None."""
+    """Return a further reason to keep a run that recovered late; None to set it back."""
     if spike.resumed is not None:
         return ""
     if spike.last.step == 0:
         return ", and no checkpoint is older"
-    found, end = focus(case), int(case.loss.steps[-1])
+    worst, end = focus(case), int(case.loss.steps[-1])
     last = case.loss.between(back, end).values[-case.points(case.recovery_steps, LEVEL) :]
-    if len(last) >= LEVEL and (now := median(last)) < found.level - found.sigma:
-        return f" and is now {num(now)}, below the {num(found.level)} from before the spike"
+    if len(last) >= LEVEL and (now := median(last)) < worst.level - worst.sigma:
+        return f" and is now {num(now)}, below the {num(worst.level)} from before the spike"
     return None
 
 
-def _skipped(case: Case, spike: _Spike) -> tuple[Action, ...]:
-    """Return what to do about the data; nobody skips the batches of whole epochs."""
-    if spike.by_rate:
+def _skip_batches(case: Case, spike: _Spike) -> tuple[Action, ...]:
+    """Return the actions on the data; batches of whole epochs are not skipped."""
+    if spike.is_caused_by_lr:
         return ()
-    first = max(min(spike.onset - 5, first_of(case, spike.onset)), 0)
+    first = max(min(spike.onset - 5, first_covered_step(case, spike.onset)), 0)
     last = min(spike.onset + case.recovery_steps, int(case.loss.steps[-1]))
     skip = Action(
         ActionKind.SKIP_BATCHES,
@@ -403,11 +407,11 @@ def _skipped(case: Case, spike: _Spike) -> tuple[Action, ...]:
     return (mix,) if case.history.counts_epochs else (skip, mix)
 
 
-def _about_the_rate(case: Case, spike: _Spike) -> tuple[Action, ...]:
-    """Return what to ask of the learning rate, unless it was logged and kept to its schedule."""
+def _check_lr(case: Case, spike: _Spike) -> tuple[Action, ...]:
+    """Return the action on the learning rate, unless it was logged and followed its schedule."""
     if spike.rising is not None:
         return (_LOWER_PEAK,)
-    if spike.by_rate:
+    if spike.is_caused_by_lr:
         find = (
             "Find what raised the learning rate: another schedule after a resume, phases that do "
             "not join, or a manual change."
