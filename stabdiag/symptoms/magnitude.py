@@ -93,8 +93,8 @@ def loss_absurd(case: Case) -> Evidence | None:
         },
         first=Action(
             Do.INSPECT_DATA,
-            f"Recompute the loss of {describe_batches(case, step)} in fp32, term by term, and inspect "
-            "its inputs and labels.",
+            f"Recompute the loss of {describe_batches(case, step)} in fp32, term by term, and "
+            "inspect its inputs and labels.",
             also=(Do.CHECK_LOSS_FUNCTION,),
             step=step,
         ),

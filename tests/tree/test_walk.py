@@ -114,7 +114,7 @@ def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy():
     assert report.diagnosis.slug == "insufficient-data"
     assert report.diagnosis.summary.endswith(
         "no NaN and no climb, but not tested for spikes (21 finite losses; a test for spikes "
-        "takes 22). The loss went from 2.013 to 1.987, the accuracy stayed at 0.25 and the "
+        "requires 22). The loss went from 2.013 to 1.987, the accuracy stayed at 0.25 and the "
         "gradient norm went from 1.016 to 1.017."
     )
 
