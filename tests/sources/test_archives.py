@@ -306,7 +306,7 @@ def test_a_damaged_member_of_a_zip_is_read_for_what_it_is_worth(put, lines):
 
 def test_a_zip_that_is_cut_off(put, lines):
     path = put("run.zip", zipped({"run.jsonl": lines(0, 50)})[:-30])
-    with pytest.raises(LogError, match="a ZIP archive that is cut off or damaged"):
+    with pytest.raises(LogError, match="the ZIP archive is truncated or damaged"):
         read_source([path])
 
 

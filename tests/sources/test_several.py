@@ -232,5 +232,5 @@ def test_an_attempt_that_logged_nothing_is_left_out(put):
 
 
 def test_no_log_at_all():
-    with pytest.raises(LogError, match="no log is given"):
+    with pytest.raises(LogError, match="no log given"):
         stabdiag.diagnose([])
