@@ -124,7 +124,7 @@ def _data(facts: Facts) -> ChecklistItem:
     if finding is not None:
         return failed(_named(finding), finding.first_action, *do)
     ids = "; no batch repeats" if facts.logged("batch_id") else ""
-    return unknown(f"Nothing in the log points at the data{ids}; no log shows a batch.", *do)
+    return unknown(f"Nothing in the log points to the data{ids}; no log shows a batch.", *do)
 
 
 def _pipeline(facts: Facts) -> ChecklistItem:
@@ -150,7 +150,7 @@ def _narrow(facts: Facts) -> ChecklistItem:
     for finding in facts.report.findings if facts.has_failure else ():
         axes = [_AXES[remedy] for remedy in remedies(finding) if remedy in _AXES]
         if axes and finding.slug not in _HIDDEN:
-            return passed(f"The log points at {axes[0]} ({finding.slug}).")
+            return passed(f"The log points to {axes[0]} ({finding.slug}).")
     return unknown(
         "The log does not distinguish them.",
         "Train a small model on the same data.",
@@ -177,7 +177,7 @@ def _loss_scale(facts: Facts) -> ChecklistItem:
 
 
 def _by_dtype(facts: Facts, finding: Finding | None, do: tuple[str, ...]) -> ChecklistItem:
-    """Pass full precision, and mixed precision that no finding points at."""
+    """Pass full precision, and mixed precision that no finding points to."""
     dtype = facts.manifest.dtype
     if dtype in ("fp32", "fp64"):
         return passed(f"The run is in {dtype}, so mixed precision is not the cause.")
@@ -185,7 +185,7 @@ def _by_dtype(facts: Facts, finding: Finding | None, do: tuple[str, ...]) -> Che
         return failed(_named(finding), *do)
     if dtype is None:
         return unknown("The dtype is unknown.", *do)
-    return passed(f"The run is in {dtype}, and no finding points at it.")
+    return passed(f"The run is in {dtype}, and no finding points to it.")
 
 
 def _learning_rate(facts: Facts) -> ChecklistItem:
@@ -199,7 +199,7 @@ def _learning_rate(facts: Facts) -> ChecklistItem:
         # A rate of 0 cannot be lowered.
         return failed(_named(finding), finding.first_action, *(() if peak == 0 else do))
     if warmup is not None:
-        return passed(f"{capitalised(warmup)}, and no finding points at it.")
+        return passed(f"{capitalised(warmup)}, and no finding points to it.")
     if peak is None:
         return unknown("The learning rate is neither logged nor in the manifest.", *do)
     if not facts.from_the_start:

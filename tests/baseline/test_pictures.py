@@ -52,7 +52,7 @@ def test_a_page_without_a_baseline_has_no_band():
 
 def test_the_terminal_plot_draws_the_edges(worse):
     text = render(worse, "terminal")
-    plot = text[text.index("eval_loss; dots: the band") :].split("Asked")[0]
+    plot = text[text.index("eval_loss; dots: the band") :].split("Checked")[0]
     rows = [line.partition("│")[2] or line.partition("┤")[2] for line in plot.splitlines()]
     dotted = [row for row in rows if "·" in row]
     assert len(dotted) >= 2

@@ -6,7 +6,7 @@ from stabdiag.formats import render
 
 
 class Opened:
-    """A page in the browser, and what it asked for and complained of."""
+    """A page in the browser with its requests and its error messages."""
 
     def __init__(self, page):
         self.page = page
@@ -20,7 +20,7 @@ class Opened:
 
 @pytest.fixture(scope="module")
 def window(browser):
-    """Return a function that gives a page with some options, the same one each time."""
+    """Return a function that returns a page for some options, the same one each time."""
     windows = {}
 
     def give(**options):
@@ -38,7 +38,7 @@ def window(browser):
 
 @pytest.fixture
 def opened(window, tmp_path):
-    """Return a function that writes a page, or that of a report, to disk and opens it there."""
+    """Return a function that writes a page or a report to disk and opens it."""
 
     def open_page(page, **options):
         if not isinstance(page, str):
@@ -52,26 +52,28 @@ def opened(window, tmp_path):
     return open_page
 
 
-def expect(found):
-    """Wait for what is expected of a part of a page."""
+def expect(locator):
+    """Return Playwright's assertions for a part of a page."""
     from playwright.sync_api import expect
 
-    return expect(found)
+    return expect(locator)
 
 
-def serious(page):
-    """Return what axe finds that keeps somebody from using a page, by day or by night."""
+def find_serious_violations(page):
+    """Return serious accessibility violations of a page, in light and dark mode."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page).response["violations"]
+    violations = Axe().run(page).response["violations"]
     page.emulate_media(color_scheme="dark")
-    found += Axe().run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
-    kept = (one for one in found if one["impact"] in ("serious", "critical"))
-    return [(one["id"], one["nodes"][0]["html"]) for one in kept]
+    violations += Axe().run(page, options={"runOnly": ["color-contrast"]}).response["violations"]
+    severe = (
+        violation for violation in violations if violation["impact"] in ("serious", "critical")
+    )
+    return [(violation["id"], violation["nodes"][0]["html"]) for violation in severe]
 
 
-def reached(page):
-    """Return what has the focus, tab by tab; every control has it once, and none keeps it."""
+def tab_order(page):
+    """Return the elements in tab order; every control gets the focus exactly once."""
     names = []
     for _ in range(300):
         page.keyboard.press("Tab")
@@ -86,7 +88,7 @@ def reached(page):
         names.append(name)
     controls = page.evaluate(
         "[...document.querySelectorAll('a, button, input, select, summary, [tabindex]')]"
-        ".filter((one) => one.checkVisibility()).length"
+        ".filter((node) => node.checkVisibility()).length"
     )
     assert len(names) == controls
     return names

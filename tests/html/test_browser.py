@@ -5,10 +5,10 @@ import pytest
 import stabdiag
 from tests.conftest import diagnosed
 from tests.formats.conftest import renamed
-from tests.html.conftest import expect, reached, serious
+from tests.html.conftest import expect, find_serious_violations, tab_order
 from tests.html.test_page import ODD
 
-# Runs of several sections, and what is odd about a log.
+# Runs of several sections, and unusual logs.
 RUNS = (
     *("divergence-weight-norm-climbing", "healthy-resumed", "insufficient-data"),
     *("loss-scale-collapsed-often", "nan-activations-fp16"),
@@ -16,7 +16,7 @@ RUNS = (
 
 
 @pytest.mark.parametrize("run", RUNS)
-def test_it_opens_without_a_request_or_a_complaint(opened, run):
+def test_it_opens_without_requests_or_errors(opened, run):
     report = diagnosed(run)
     shown = opened(report)
     assert shown.page.locator("h1").inner_text().startswith(report.diagnosis.title)
@@ -27,7 +27,7 @@ def test_it_opens_without_a_request_or_a_complaint(opened, run):
 
 
 def until(page, condition, arg=None):
-    """Wait for a condition; Playwright's own way evaluates text in the page, which forbids it."""
+    """Wait for a condition; the policy of the page blocks Playwright's own method."""
     for _ in range(200):
         if page.evaluate(condition, arg):
             return
@@ -36,7 +36,7 @@ def until(page, condition, arg=None):
 
 
 def drawn(page):
-    """Tell whether every chart has a curve: dots of the colours of its lines."""
+    """Return True if every chart has a curve: pixels in the colors of its lines."""
     return bool(
         page.evaluate(
             """() => panels.every(({plot, lines}) => {
@@ -55,7 +55,7 @@ def drawn(page):
 
 
 def ranges(page):
-    """Return which steps each chart shows."""
+    """Return the steps that each chart shows."""
     return page.evaluate("panels.map(({plot}) => [plot.scales.x.min, plot.scales.x.max])")
 
 
@@ -105,7 +105,7 @@ def test_mouse_keys_and_buttons_move_all_charts(spike):
     assert ranges(spike)[0] == ranges(spike)[4]
 
 
-def test_every_answer_is_on_paper_and_within_reach_of_the_keyboard(spike):
+def test_every_answer_is_printed_and_reached_by_keyboard(spike):
     spike.evaluate("dispatchEvent(new Event('beforeprint'))")
     spike.emulate_media(media="print")
     assert spike.locator("[id='Q2.2'] .inside").is_visible()
@@ -115,7 +115,7 @@ def test_every_answer_is_on_paper_and_within_reach_of_the_keyboard(spike):
     assert not spike.locator("[id='Q2.2']").get_attribute("open")
     spike.emulate_media(media="screen")
 
-    assert {"plots", "#Q2.1"} <= {*reached(spike)}
+    assert {"plots", "#Q2.1"} <= {*tab_order(spike)}
     for link in spike.locator(".asked a").all():
         link.focus()
         spike.keyboard.press("Enter")
@@ -143,7 +143,7 @@ def test_the_first_action_and_the_command_are_copied(opened):
 def test_axe_finds_nothing_serious(opened):
     page = opened(diagnosed("nan-activations-fp16"), bypass_csp=True).page
     page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
-    assert serious(page) == []
+    assert find_serious_violations(page) == []
 
 
 HOSTILE = (
@@ -171,7 +171,7 @@ def test_without_scripts_the_loss_is_still_drawn(opened):
 
 
 @pytest.mark.parametrize("logged", ODD.values(), ids=ODD)
-def test_odd_logs(opened, logged):
+def test_odd_logs_open(opened, logged):
     steps = list(range(len(next(iter(logged.values())))))
     shown = opened(stabdiag.diagnose({"step": steps, **logged}))
     assert shown.page.locator("#plots canvas").count() == len(logged)

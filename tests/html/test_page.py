@@ -1,4 +1,4 @@
-"""The page as text: what stands in it, and that nothing in it is the log's doing."""
+"""The page as text: its content, and that log text is inert."""
 
 import base64
 import hashlib
@@ -36,10 +36,10 @@ class Parsed(HTMLParser):
             self.inside.append((tag, attributes, data))
 
 
-def data_of(page):
-    """Return what the script of a page is given."""
-    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
-    return json.loads(found[1])
+def read_data(page):
+    """Return the data for the script of a page."""
+    match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.DOTALL)
+    return json.loads(match[1])
 
 
 PAGES = {
@@ -51,7 +51,7 @@ every_page = pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 
 
 @every_page
-def test_the_policy_lets_in_what_stands_in_the_page_and_nothing_else(make):
+def test_the_policy_allows_only_the_content_of_the_page(make):
     parsed = Parsed(make())
     policy = next(
         attributes["content"] or ""
@@ -70,7 +70,7 @@ def test_the_policy_lets_in_what_stands_in_the_page_and_nothing_else(make):
 
 
 @every_page
-def test_a_page_asks_for_nothing_and_needs_no_inline_code(make):
+def test_a_page_makes_no_requests_and_has_no_inline_code(make):
     for tag, attributes in Parsed(make()).elements:
         assert tag not in ("link", "img", "iframe", "object", "embed", "form")
         assert not {"src", "srcset", "style", "action"} & attributes.keys()
@@ -78,18 +78,18 @@ def test_a_page_asks_for_nothing_and_needs_no_inline_code(make):
         assert (attributes.get("href") or "#").startswith("#")
 
 
-def test_the_licence_of_the_charts_stands_in_the_page():
+def test_the_page_has_the_license_of_the_charts():
     page = PAGES["report"]()
     assert "Copyright (c) 2022 Leon Sorokin" in page
     assert "uPlot (v1.6.32)" in page
 
 
-def test_the_log_is_shown_as_it_is():
+def test_log_text_is_escaped():
     report = diagnosed("spike-persistent-fp16")
     page = render(renamed(report, MARKUP), "html")
     assert "&lt;img src=x onerror=alert(1)&gt;" in page
     assert MARKUP not in page
-    names = json.dumps(data_of(page))
+    names = json.dumps(read_data(page))
     assert json.dumps(MARKUP)[1:-1] in names
     assert r"abc\u202egnp.exe" in render(renamed(report, "abc\u202egnp.exe\u2066"), "html")
 
@@ -112,11 +112,11 @@ def test_odd_logs_have_a_page(values):
     report = stabdiag.diagnose({"step": steps, **values})
     page = render(report, "html")
     assert report.diagnosis.slug in page
-    assert data_of(page)["panels"]
+    assert read_data(page)["panels"]
     assert report.diagnosis.slug in report._repr_html_()
 
 
-def test_only_what_was_changed_by_hand_is_said_so(runs):
+def test_changed_settings_and_limits_are_marked(runs):
     log = runs / "spike-lr-jump" / "log.jsonl"
     report = stabdiag.diagnose(log, settings={"dtype": "bf16"}, limits={"spike.sigma": 4})
     page = render(report, "html")

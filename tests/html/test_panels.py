@@ -1,4 +1,4 @@
-"""Which points of a run are drawn."""
+"""The points of a run that are drawn."""
 
 import base64
 import json
@@ -15,21 +15,24 @@ from tests.conftest import diagnosed
 
 @pytest.mark.parametrize("n", [MAX_POINTS + 1, 31_225, 42_772, 100_000])
 @pytest.mark.parametrize("sign", [1, -1])
-def test_a_spike_of_one_step_is_kept_wherever_it_is(n, sign):
+def test_a_single_spike_is_kept_at_any_position(n, sign):
     noise = np.random.default_rng(n).normal(size=n)
     for at in (0, 1, n // 3, n // 2, n - 2, n - 1):
         values = noise.copy()
         values[at] = sign * 50
-        found = select_points(values, ())
-        assert at in found
-        assert len(found) <= MAX_POINTS + 2
-        assert np.all(np.diff(found) > 0)
+        positions = select_points(values, ())
+        assert at in positions
+        assert len(positions) <= MAX_POINTS + 2
+        assert np.all(np.diff(positions) > 0)
 
 
-def test_what_is_kept_beside_the_extremes():
+def test_points_around_findings_and_gaps_are_kept():
     noise = np.random.default_rng(0).normal(size=200_000)
     assert set(range(149_750, 150_251)) <= set(select_points(noise, [150_000]).tolist())
-    assert all(most - 2 <= len(select_points(noise, (), most)) <= most + 2 for most in (1333, 1600))
+    assert all(
+        max_points - 2 <= len(select_points(noise, (), max_points)) <= max_points + 2
+        for max_points in (1333, 1600)
+    )
     assert len(select_points(noise[:MAX_POINTS], ())) == MAX_POINTS
     noise[[7, 20_000]] = np.nan
     noise[30_000:30_100] = np.inf
@@ -54,7 +57,7 @@ def million():
     )
 
 
-def test_of_a_million_points_no_exceedance_is_lost(million):
+def test_no_outlier_among_a_million_points_is_lost(million):
     loss = next(iter(panels(million)))
     above = million.rolling_baseline.steps[million.rolling_baseline.above]
     assert 777_777 in above
@@ -64,11 +67,11 @@ def test_of_a_million_points_no_exceedance_is_lost(million):
     assert len(render(million, "html").encode()) < 5_000_000
 
 
-def test_what_is_packed_can_be_unpacked():
+def test_packed_data_can_be_unpacked():
     report = diagnosed("nan-activations-fp16")
     page = render(report, "html")
-    found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
-    panel = json.loads(found[1])["panels"][0]
+    match = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+    panel = json.loads(match[1])["panels"][0]
     steps, values = (
         np.frombuffer(base64.b64decode(text), dtype="<f8")
         for text in (panel["steps"], panel["lines"][0]["values"])
@@ -76,11 +79,11 @@ def test_what_is_packed_can_be_unpacked():
     loss = report.history.series["loss"]
     assert steps.tolist() == loss.steps.tolist()
     assert np.array_equal(np.isinf(values), ~np.isfinite(loss.values))
-    good = np.isfinite(loss.values)
-    assert np.array_equal(values[good], loss.values[good])
+    is_finite = np.isfinite(loss.values)
+    assert np.array_equal(values[is_finite], loss.values[is_finite])
 
 
-def test_of_many_groups_those_that_move_most_are_drawn():
+def test_the_groups_that_change_most_are_drawn():
     steps = np.arange(300)
     groups = {f"weight_norm/{i:02}": 10.0 * (1 + i * steps / 300) for i in range(30)}
     report = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 300, **groups})
@@ -90,10 +93,10 @@ def test_of_many_groups_those_that_move_most_are_drawn():
     assert "Of 30 groups of weight_norm" in render(report, "html")
 
 
-def test_series_of_different_rhythm_share_their_steps():
+def test_series_with_different_steps_share_an_axis():
     steps = np.arange(300)
-    held = [float(step) if step % 50 == 0 else None for step in steps]
-    report = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 300, "eval_loss": held})
+    evaluations = [float(step) if step % 50 == 0 else None for step in steps]
+    report = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 300, "eval_loss": evaluations})
     panel = next(iter(panels(report)))
     loss, evaluated = (values for _, values in panel.lines)
     assert np.isfinite(loss).all()
@@ -110,7 +113,7 @@ def test_series_of_different_rhythm_share_their_steps():
         ("divergence-after-spike", {"event", "finding"}),
     ],
 )
-def test_marks(name, kinds):
-    found = list(marks(diagnosed(name)))
-    assert kinds <= {mark.kind for mark in found}
-    assert all(mark.last is None or mark.step < mark.last for mark in found)
+def test_marks_show_events_and_findings(name, kinds):
+    result = list(marks(diagnosed(name)))
+    assert kinds <= {mark.kind for mark in result}
+    assert all(mark.last is None or mark.step < mark.last for mark in result)

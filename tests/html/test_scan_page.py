@@ -10,7 +10,7 @@ from stabdiag.formats import render
 from stabdiag.model.scan import Row
 from stabdiag.scan.overview import overview_of
 from tests.formats.test_scans import named
-from tests.html.conftest import expect, reached, serious
+from tests.html.conftest import expect, find_serious_violations, tab_order
 from tests.html.test_browser import HOSTILE
 from tests.scan.made import sweep
 
@@ -20,8 +20,8 @@ def scanned(opened):
     """Return a function that opens the page of some rows."""
 
     def open_page(rows, **options):
-        found, command = overview_of(rows, places=("runs",)), "stabdiag scan runs"
-        return opened(render(found, "html", "overview", command=command), **options)
+        overview, command = overview_of(rows, places=("runs",)), "stabdiag scan runs"
+        return opened(render(overview, "html", "overview", command=command), **options)
 
     return open_page
 
@@ -48,14 +48,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("rows", [sweep(), *ODD.values()], ids=["sweep", *ODD])
-def test_it_opens_without_a_request_or_a_complaint(scanned, rows):
+def test_it_opens_without_requests_or_errors(scanned, rows):
     shown = scanned(rows)
     assert len(listed(shown.page)) == len(rows)
     assert len(shown.requests) == 1
     assert shown.complaints == []
 
 
-def test_it_sorts_and_what_is_not_known_comes_last(page):
+def test_it_sorts_with_unknown_values_last(page):
     assert listed(page)[0] == "lr-0.03/seed0"
     rate = page.get_by_role("button", name="peak_lr", exact=True)
     rate.click()
@@ -119,7 +119,7 @@ def test_a_cell_of_the_matrix_shows_its_runs(page):
     assert heads == ["Outcome", "adamw", "lion", "not recorded"]
 
 
-def test_many_values_stand_in_bins(scanned):
+def test_many_values_are_binned(scanned):
     rows = [replace(row, peak_lr=1e-4 * 1.1**i) for i, row in enumerate(sweep(2)[:48])]
     page = scanned(rows).page
     page.get_by_role("combobox", name="Setting").select_option("peak_lr")
@@ -144,7 +144,7 @@ def test_a_thousand_runs_come_in_pages(scanned):
     assert listed(page) == ["41/lr-0.03/seed2"]
 
 
-def test_of_more_runs_than_a_page_holds_it_has_the_worst(monkeypatch):
+def test_a_full_page_has_the_worst_runs(monkeypatch):
     monkeypatch.setattr("stabdiag.formats.scans.overview_page._MAX_ROWS", 5)
     text = render(overview_of(sweep()), "html", "overview")
     assert "The page has the worst 5 of 26 runs" in text
@@ -156,11 +156,11 @@ def test_axe_finds_nothing_serious(scanned):
     page = scanned(sweep(), bypass_csp=True).page
     page.get_by_role("button", name="lr-0.03/seed0").click()
     page.locator(".matrix td button").first.click()
-    assert serious(page) == []
+    assert find_serious_violations(page) == []
 
 
 def test_the_keyboard_reaches_everything_and_nothing_but_the_tables_scrolls(page):
-    assert reached(page)
+    assert tab_order(page)
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 

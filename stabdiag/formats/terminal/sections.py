@@ -152,7 +152,7 @@ def trail(report: Report, page: Page) -> Iterator[Text]:
     run = [a for a in report.tree.answers if a.asked_of is AskedOf.RUN]
     lead = [a for a in report.tree.answers if a.asked_of is AskedOf.LEAD_UP]
     if page.verbose:
-        yield from _answers("Asked", run, report, page)
+        yield from _answers("Checked", run, report, page)
         yield from _answers("Before the NaN", lead, report, page)
         return
     yield Text("")
@@ -161,7 +161,7 @@ def trail(report: Report, page: Page) -> Iterator[Text]:
     answers = Text(", ").join(
         _brief_answer(answer, page, why=answer.question not in explained) for answer in run
     )
-    yield from page.wrap(answers, page.text("Asked  ", "bold"))
+    yield from page.wrap(answers, page.text("Checked  ", "bold"))
 
 
 def _brief_answer(answer: Answer, page: Page, *, why: bool) -> Text:
