@@ -99,7 +99,7 @@ def against_others(comparison: Comparison) -> Comparison:
     finding = finding_of(result)
     if finding is None:
         what = "Nothing has to be done: the run is as good as the others."
-        finding = AGREE.found(result.inside, Action(ActionKind.DO_NOTHING, what))
+        finding = AGREE.finding(result.inside, Action(ActionKind.DO_NOTHING, what))
     return replace(comparison, findings=(replace(finding, section="compare"),))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from stabdiag.checks import judged
-from stabdiag.checks.facts import Facts, Remedy, remedies
+from stabdiag.checks.facts import Facts, FixKind, fix_kinds
 from stabdiag.model.checks import (
     Checklist,
     ChecklistItem,
@@ -30,11 +30,11 @@ _HIDDEN: Final = ("spike-recovered", "divergence-unexplained")
 
 # The part of the training that a kind of fix concerns.
 _AXES: Final = {
-    Remedy.DATA: "the data",
-    Remedy.RATE: "the optimizer: its learning rate",
-    Remedy.DECAY: "the optimizer: its weight decay",
-    Remedy.PRECISION: "the numerics",
-    Remedy.MODEL: "the model",
+    FixKind.DATA: "the data",
+    FixKind.RATE: "the optimizer: its learning rate",
+    FixKind.DECAY: "the optimizer: its weight decay",
+    FixKind.PRECISION: "the numerics",
+    FixKind.MODEL: "the model",
 }
 
 # What to log for each layer.
@@ -116,7 +116,7 @@ def _reproduce(facts: Facts) -> ChecklistItem:
 
 
 def _data(facts: Facts) -> ChecklistItem:
-    finding = facts.calls_for(Remedy.DATA)
+    finding = facts.finding_with_fix(FixKind.DATA)
     do = (
         "Unit-test a batch: index range, labels that match inputs, lengths, masks.",
         "Feed a tiny synthetic batch through to check shapes and types.",
@@ -148,7 +148,7 @@ def _instrument(facts: Facts) -> ChecklistItem:
 
 def _narrow(facts: Facts) -> ChecklistItem:
     for finding in facts.report.findings if facts.has_failure else ():
-        axes = [_AXES[remedy] for remedy in remedies(finding) if remedy in _AXES]
+        axes = [_AXES[fix] for fix in fix_kinds(finding) if fix in _AXES]
         if axes and finding.slug not in _HIDDEN:
             return passed(f"The log points to {axes[0]} ({finding.slug}).")
     return unknown(
@@ -166,13 +166,13 @@ def _precision(facts: Facts) -> ChecklistItem:
     )
     diagnosis = facts.report.diagnosis
     if diagnosis.section != "§1":
-        return _by_dtype(facts, facts.calls_for(Remedy.PRECISION), do)
+        return _by_dtype(facts, facts.finding_with_fix(FixKind.PRECISION), do)
     return _by_dtype(facts, diagnosis, do)
 
 
 def _loss_scale(facts: Facts) -> ChecklistItem:
     do = "Run in fp32 or bf16. If it must be fp16, scale the loss dynamically."
-    finding = facts.calls_for(Remedy.PRECISION) if facts.manifest.dtype else None
+    finding = facts.finding_with_fix(FixKind.PRECISION) if facts.manifest.dtype else None
     return _by_dtype(facts, finding, (do,))
 
 
@@ -189,7 +189,7 @@ def _by_dtype(facts: Facts, finding: Finding | None, do: tuple[str, ...]) -> Che
 
 
 def _learning_rate(facts: Facts) -> ChecklistItem:
-    finding, peak, warmup = facts.calls_for(Remedy.RATE), facts.peak_rate, facts.warmup
+    finding, peak, warmup = facts.finding_with_fix(FixKind.RATE), facts.peak_rate, facts.warmup
     now = f" (now {num(peak)})" if peak else ""
     do = (
         f"Lower the peak learning rate{now} 3 to 10 times.",
@@ -209,7 +209,7 @@ def _learning_rate(facts: Facts) -> ChecklistItem:
 
 def _safety_nets(facts: Facts) -> ChecklistItem:
     threshold = facts.manifest.grad_clip
-    finding = facts.calls_for(Remedy.DECAY) or facts.calls_for(Remedy.CLIP)
+    finding = facts.finding_with_fix(FixKind.DECAY) or facts.finding_with_fix(FixKind.CLIP)
     if finding is not None:
         return failed(_named(finding), finding.first_action)
     do = (
@@ -224,7 +224,7 @@ def _safety_nets(facts: Facts) -> ChecklistItem:
 
 
 def _clip(facts: Facts) -> ChecklistItem:
-    threshold, finding = facts.manifest.grad_clip, facts.calls_for(Remedy.CLIP)
+    threshold, finding = facts.manifest.grad_clip, facts.finding_with_fix(FixKind.CLIP)
     do = "Clip it at 1.0." if finding is None else finding.first_action
     if threshold is None:
         return unknown("The manifest does not say.", do)
@@ -235,7 +235,7 @@ def _clip(facts: Facts) -> ChecklistItem:
 
 
 def _architecture(facts: Facts) -> ChecklistItem:
-    finding, layers = facts.calls_for(Remedy.MODEL), facts.groups("grad_norm")
+    finding, layers = facts.finding_with_fix(FixKind.MODEL), facts.groups("grad_norm")
     do = "Check normalization, attention masks and position encodings; replace suspects in turn."
     if finding is not None:
         return failed(_named(finding), finding.first_action, do)
@@ -245,7 +245,7 @@ def _architecture(facts: Facts) -> ChecklistItem:
 
 
 def _operations(facts: Facts) -> ChecklistItem:
-    finding, diagnosis = facts.calls_for(Remedy.OPERATIONS), facts.report.diagnosis
+    finding, diagnosis = facts.finding_with_fix(FixKind.OPERATIONS), facts.report.diagnosis
     kinds = {kind for action in diagnosis.actions for kind in action.kinds}
     if finding is None and diagnosis.section == "§1" and ActionKind.INSPECT_LAYERS in kinds:
         finding = diagnosis

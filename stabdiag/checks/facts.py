@@ -17,7 +17,7 @@ from stabdiag.stats.quantiles import usual_gap
 _BEGINNING: Final = 10
 
 
-class Remedy(Enum):
+class FixKind(Enum):
     """The kind of fix that an action is, in the terms of the checklist."""
 
     PRECISION = frozenset(
@@ -46,10 +46,10 @@ class Remedy(Enum):
     CLIP = frozenset({ActionKind.CLIP_GRADIENTS, ActionKind.RAISE_CLIP})
 
 
-def remedies(finding: Finding) -> tuple[Remedy, ...]:
+def fix_kinds(finding: Finding) -> tuple[FixKind, ...]:
     """Return the kinds of fix in the first action of a finding, the most specific first."""
     kinds = finding.actions[0].kinds if finding.actions else ()
-    return tuple(remedy for remedy in Remedy if remedy.value.intersection(kinds))
+    return tuple(fix for fix in FixKind if fix.value.intersection(kinds))
 
 
 @frozen
@@ -63,9 +63,9 @@ class Facts:
         """The known part of the configuration."""
         return self.report.manifest
 
-    def calls_for(self, remedy: Remedy) -> Finding | None:
+    def finding_with_fix(self, fix: FixKind) -> Finding | None:
         """Return the first finding whose first action is this kind of fix."""
-        return next((f for f in self.report.findings if remedy in remedies(f)), None)
+        return next((f for f in self.report.findings if fix in fix_kinds(f)), None)
 
     def logged(self, role: str) -> int:
         """Return the number of logged points of a role, or of its groups."""

@@ -131,7 +131,7 @@ def _findings(comparison: Comparison, *, is_comparable: bool) -> tuple[Finding, 
         findings.append(_not_comparable(comparison))
     if not findings:
         summary, evidence = _agreement(comparison)
-        findings.append(AGREE.found(summary, _next(comparison), measured=evidence))
+        findings.append(AGREE.finding(summary, _next(comparison), measured=evidence))
     return tuple(sorted(findings, key=lambda finding: finding.severity.rank))
 
 
@@ -139,7 +139,7 @@ def _not_comparable(comparison: Comparison) -> Finding:
     counts = ", ".join(f"{run.label} {len(run.history.logged('loss'))}" for run in comparison.runs)
     common = comparison.common
     shared = plural(common, "common step") if common else "no step in common"
-    return NOT_COMPARABLE.found(
+    return NOT_COMPARABLE.finding(
         f"The runs have {shared} with a loss (losses logged: {counts}). A comparison needs "
         f"{comparison.limits.compare.min_points}, so whether the runs agree is unknown.",
         Action(ActionKind.LOG_MORE, "Compare longer logs, or log at the same steps in all runs."),

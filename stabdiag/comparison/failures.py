@@ -80,10 +80,10 @@ def run_fails(comparison: Comparison) -> Iterator[Finding]:
         return
     suspects = find_suspects(comparison, failed, sound)
     step = min((end.step for end in failed if end.step is not None), default=None)
-    yield RUN_FAILS.found(
+    yield RUN_FAILS.finding(
         " ".join(filter(None, [_ends(failed, sound), _settings(suspects), _conclusion(suspects)])),
         _first_action(comparison, suspects, failed, sound),
-        then=_next_actions(suspects, failed, sound),
+        next_actions=_next_actions(suspects, failed, sound),
         step=step,
         measured={
             "failed": len(failed),

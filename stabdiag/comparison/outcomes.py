@@ -1,4 +1,4 @@
-"""Everything that a comparison can find: one row a finding."""
+"""All findings of comparisons."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from stabdiag.model.frozen import frozen
 
 @frozen
 class Outcome:
-    """One possible finding.
+    """A possible finding.
 
-    ``severity`` is its worst, ``kinds`` the comparisons that can find it, ``limits`` the thresholds
-    it depends on, ``then`` what to do after the first action.
+    ``severity`` is the default severity, ``kinds`` the comparisons that can find it, ``limits`` the
+    thresholds it depends on, and ``next_actions`` follow the first action.
     """
 
     slug: str
@@ -23,9 +23,9 @@ class Outcome:
     title: str
     kinds: tuple[Kind, ...] = tuple(Kind)
     limits: tuple[str, ...] = ()
-    then: tuple[Action, ...] = ()
+    next_actions: tuple[Action, ...] = ()
 
-    def found(
+    def finding(
         self,
         because: str,
         first: Action,
@@ -33,10 +33,10 @@ class Outcome:
         step: int | None = None,
         measured: Mapping[str, Scalar] | None = None,
         severity: Severity | None = None,
-        then: tuple[Action, ...] | None = None,
+        next_actions: tuple[Action, ...] | None = None,
         title: str | None = None,
     ) -> Finding:
-        """Return the finding for these runs, with the row's severity and actions by default."""
+        """Return the finding for a comparison; severity and next actions have defaults."""
         return Finding(
             slug=self.slug,
             severity=severity or self.severity,
@@ -44,7 +44,7 @@ class Outcome:
             question="",
             title=title or self.title,
             summary=because,
-            actions=(first, *(self.then if then is None else then)),
+            actions=(first, *(self.next_actions if next_actions is None else next_actions)),
             step=step,
             evidence=measured or {},
         )
@@ -58,7 +58,7 @@ RANK_DIED: Final = Outcome(
     title="A rank died",
     kinds=(Kind.RANKS,),
     limits=("compare.rank_gap",),
-    then=(
+    next_actions=(
         Action(
             ActionKind.CHECK_MACHINES,
             "Check the node's kernel log and the scheduler for out of memory (exit code 137), a "
@@ -84,7 +84,7 @@ RANKS_DISAGREE: Final = Outcome(
     title="The ranks train different networks",
     kinds=(Kind.RANKS,),
     limits=(*_DIVERGENCE_LIMITS, "compare.rank_sigma", "compare.min_points"),
-    then=(
+    next_actions=(
         Action(
             ActionKind.CHECK_RANKS,
             "Compare the weight norm on all ranks after the first step: it must be identical to "
@@ -116,7 +116,7 @@ CONFIG_DIFFERS: Final = Outcome(
     severity=Severity.WARNING,
     title="The configurations differ",
     limits=("compare.rounding",),
-    then=(
+    next_actions=(
         Action(
             ActionKind.RERUN,
             "Change one setting at a time: the effects of two changes cannot be separated.",
@@ -134,7 +134,7 @@ NONDETERMINISM: Final = Outcome(
     title="Same configuration and seed, different losses",
     kinds=(Kind.RERUNS,),
     limits=(*_DIVERGENCE_LIMITS, "compare.min_points"),
-    then=(
+    next_actions=(
         Action(
             ActionKind.RERUN,
             "Fix every seed (Python, NumPy, framework, loader workers) and run on one device with "
@@ -161,7 +161,7 @@ RESUME_PARTS: Final = Outcome(
         *("resume.points", "resume.jump_sigma", "resume.lr_ratio", "resume.gap_ratio"),
         "spike.min_rise",
     ),
-    then=(
+    next_actions=(
         Action(
             ActionKind.RESTORE_STATE,
             "Save and load weights, optimizer, schedule, loss scaler and data position together.",
@@ -183,7 +183,7 @@ SEED_VARIANCE: Final = Outcome(
     title="The runs end at different losses",
     kinds=(Kind.SEEDS,),
     limits=("compare.final_fraction", "compare.seed_significance", "compare.seed_fraction"),
-    then=(
+    next_actions=(
         Action(
             ActionKind.RERUN,
             "Run the outlier again with its own seed. If it repeats, initialization or data order "
@@ -211,7 +211,7 @@ NOT_COMPARABLE: Final = Outcome(
     severity=Severity.NOTE,
     title="Too few common steps to compare",
     limits=("compare.min_points",),
-    then=(
+    next_actions=(
         Action(
             ActionKind.CHECK_SETTINGS, "Pass --limit compare.min_points=N to compare fewer steps."
         ),

@@ -77,7 +77,7 @@ def rank_died(comparison: Comparison) -> Iterator[Finding]:
     else:
         return
     step = last[dead.label]
-    yield RANK_DIED.found(
+    yield RANK_DIED.finding(
         f"The log of {dead.label} ends at step {step}, {others}{_seconds(dead, comparison)}. "
         f"{_describe_last_message(dead, silent)} {_describe_reporters(reporters)}".rstrip(),
         Action(
@@ -148,7 +148,7 @@ def _not_finite_alone(comparison: Comparison) -> Finding | None:
     if not finite:
         return None
     labels = [end.run.label for end in non_finite]
-    return RANKS_DISAGREE.found(
+    return RANKS_DISAGREE.finding(
         f"{first.described()}, while the loss of {join_words([run.label for run in finite])} stays "
         "finite. If gradients were averaged, all ranks would become NaN within a step.",
         Action(
@@ -244,7 +244,7 @@ def _disagreement(divergence: Divergence) -> Finding:
     quantity = _GLOBAL.get(base_role(divergence.role), "losses, which are averaged over the ranks,")
     group = "" if divergence.role == base_role(divergence.role) else f" ({divergence.role})"
     first, second = divergence.runs
-    return RANKS_DISAGREE.found(
+    return RANKS_DISAGREE.finding(
         f"At step {divergence.unrounded} the {quantity} of {first} and {second} diverge{group}: "
         f"{format_values(divergence.unrounded_values)}. In a healthy job they are equal on all "
         "ranks.",
@@ -279,7 +279,7 @@ def _fix(divergence: Divergence) -> Action:
 def _distant_losses(reference: str, other: str, shared: Common, index: int, width: int) -> Finding:
     step = int(shared.steps[index])
     x, y = _mean(shared.left[index : index + width]), _mean(shared.right[index : index + width])
-    return RANKS_DISAGREE.found(
+    return RANKS_DISAGREE.finding(
         "Each rank logs the loss of its own batch. From step "
         f"{step} on, {reference} and {other} differ by more than different batches explain: "
         f"{num(x)} against {num(y)} over {width} losses.",

@@ -37,10 +37,10 @@ def nondeterminism(comparison: Comparison) -> Iterator[Finding]:
     grows = worst.unrounded is not None
     cause, first = _source(comparison, worst)
     parts = (describe_first(worst), _extent(worst), cause, _others(comparison, divergences))
-    yield NONDETERMINISM.found(
+    yield NONDETERMINISM.finding(
         " ".join(filter(None, parts)),
         first,
-        then=None if grows else (),
+        next_actions=None if grows else (),
         step=worst.step,
         severity=None if grows else Severity.NOTE,
         measured=divergence_evidence(worst),
@@ -52,7 +52,7 @@ def _evaluation_differs(comparison: Comparison) -> Iterator[Finding]:
     first = first_evaluation_difference(comparison)
     if first is None:
         return
-    yield NONDETERMINISM.found(
+    yield NONDETERMINISM.finding(
         f"The training losses are identical, but {first.role} of {first.runs[0]} and "
         f"{first.runs[1]} differs from step {first.unrounded} on: "
         f"{format_values(first.unrounded_values)}. The evaluation uses other data, or it is not "
@@ -62,7 +62,7 @@ def _evaluation_differs(comparison: Comparison) -> Iterator[Finding]:
             "Check that both runs evaluate the same data in a fixed order, and call model.eval() "
             "first.",
         ),
-        then=(),
+        next_actions=(),
         step=first.unrounded,
         measured={"role": first.role, **divergence_evidence(first)},
     )

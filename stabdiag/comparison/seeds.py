@@ -154,7 +154,7 @@ def _loss_differs(comparison: Comparison, final: Ends) -> Iterator[Finding]:
         if variation.p_value >= _MIN_P_VALUE
         else f"p < {_MIN_P_VALUE:g}"
     )
-    yield SEED_VARIANCE.found(
+    yield SEED_VARIANCE.finding(
         f"{_describe_ends(final)} {_describe_distance(final, outlier, distance)} Noise within a "
         f"run makes each mean uncertain by {num(final.error)}, which does not explain the spread "
         f"({p_value}). {_describe_spread(len(final.levels), variation)}",
@@ -199,7 +199,7 @@ def _evaluation_differs(comparison: Comparison, final: Ends) -> Iterator[Finding
         if len(ordered) > _MAX_LISTED:
             ordered = [ordered[0], ordered[-1]]
         values_text = join_words([f"{num(value)} ({label})" for label, value in ordered])
-        yield SEED_VARIANCE.found(
+        yield SEED_VARIANCE.finding(
             f"The training losses end at the same level, but the {name} end at {values_text}. The "
             f"noise of a single evaluation is {num(max(noises)) if noises else 'unknown'}.",
             Action(
@@ -232,7 +232,7 @@ def agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
 def _non_finite(comparison: Comparison, final: Ends) -> Finding:
     finite = [level.run for level in final.levels]
     others = f"; {join_words(finite)} ended finite" if finite else ""
-    return SEED_VARIANCE.found(
+    return SEED_VARIANCE.finding(
         f"{len(final.lost)} of {len(comparison.runs)} runs ended with a non-finite loss: "
         f"{join_words(final.lost)}{others}.",
         Action(

@@ -139,7 +139,7 @@ def config_differs(comparison: Comparison) -> Iterator[Finding]:
     step = first_unrounded(rates)
     if step is None:
         step = min((divergence.step or 0 for divergence in losses), default=None)
-    yield CONFIG_DIFFERS.found(
+    yield CONFIG_DIFFERS.finding(
         " ".join(filter(None, parts)),
         _first_action(causes, rates),
         step=step,

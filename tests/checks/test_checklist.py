@@ -8,7 +8,7 @@ import pytest
 
 import stabdiag
 from stabdiag.checks.checklist import checklist
-from stabdiag.checks.facts import Remedy, remedies
+from stabdiag.checks.facts import FixKind, fix_kinds
 from stabdiag.model.checks import State
 from tests.conftest import NAMES, diagnosed
 
@@ -78,12 +78,12 @@ def test_the_lists_have_their_items_with_unique_slugs(run):
 
 # The kind of fix of a first action, and the item that must not be done then.
 CALLED_FOR = {
-    Remedy.RATE: "try-rate",
-    Remedy.CLIP: "try-clip",
-    Remedy.DECAY: "safety-nets",
-    Remedy.DATA: "data",
-    Remedy.MODEL: "architecture",
-    Remedy.OPERATIONS: "try-operations",
+    FixKind.RATE: "try-rate",
+    FixKind.CLIP: "try-clip",
+    FixKind.DECAY: "safety-nets",
+    FixKind.DATA: "data",
+    FixKind.MODEL: "architecture",
+    FixKind.OPERATIONS: "try-operations",
 }
 
 
@@ -94,9 +94,9 @@ def test_the_checklist_and_the_diagnosis_agree(run):
     match = re.search(r"checkpoint of \w+ (\d+)|beginning", get_item(run, "reproduce").do[0])
     if first.checkpoint is not None and diagnosis.severity == "error":
         assert int(match[1] or 0) == first.checkpoint
-    for remedy in remedies(diagnosis):
-        if remedy in CALLED_FOR:
-            assert get_item(run, CALLED_FOR[remedy]).state is not DONE, remedy
+    for fix in fix_kinds(diagnosis):
+        if fix in CALLED_FOR:
+            assert get_item(run, CALLED_FOR[fix]).state is not DONE, fix
 
 
 def test_the_advice_on_clipping_comes_from_the_diagnosis():
