@@ -1,4 +1,4 @@
-"""A comparison of several runs: what was compared, where they part, and what was found, as data."""
+"""A comparison of several runs as data: the runs, their divergences and the findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Kind(StrEnum):
-    """What runs are to each other, and therefore what may differ between them."""
+    """The relation of the runs, which determines the expected differences."""
 
     SEEDS = "seeds"
     RERUNS = "reruns"
@@ -30,7 +30,7 @@ class Kind(StrEnum):
 
 
 class Relevance(StrEnum):
-    """Whether a setting that differs can explain why runs part."""
+    """Whether a differing setting can explain a divergence."""
 
     EXPLAINS = "explains"
     MAY = "may explain"
@@ -58,12 +58,11 @@ class Run:
 
 @frozen(eq=True)
 class Divergence:
-    """Where two runs part in one role, over the steps at which both logged it.
+    """The divergence of two runs in one role, over their common steps.
 
-    ``step`` is the first at which the values differ at all, ``unrounded`` the first at which they
-    differ by more than rounding, ``lasting`` the first from which they differ by more than the
-    ``noise`` of a single value; each with the values of the two runs there. None where there is
-    none.
+    ``step`` is the first step with any difference, ``unrounded`` the first with a difference beyond
+    rounding, and ``lasting`` the first of a lasting difference beyond the ``noise`` of a single
+    value; each with the values of both runs. They are None if there is no such difference.
     """
 
     role: str
@@ -82,7 +81,7 @@ class Divergence:
 
 @frozen(eq=True)
 class Difference:
-    """A setting that differs between the runs: its value by the label of each, and its bearing.
+    """A setting that differs between the runs: its value for each run, and its relevance.
 
     A run that does not record the setting has None. ``in_name`` settings are read from the names of
     the runs.
@@ -95,7 +94,7 @@ class Difference:
 
     @property
     def by_value(self) -> list[tuple[str, list[str]]]:
-        """Each value as it is written, with the labels of the runs that have it."""
+        """Each value as text, with the labels of its runs."""
         alike: dict[object, list[str]] = {}
         for label, value in self.values.items():
             alike.setdefault(same(value), []).append(label)
@@ -103,9 +102,9 @@ class Difference:
 
 
 def same(value: object) -> object:
-    """Return a key under which equal settings fall together: 1e-3 and "0.001" are one."""
-    read = None if isinstance(value, bool) else number(value)
-    return str(value) if read is None else read
+    """Return a key that is the same for equal settings, such as 1e-3 and "0.001"."""
+    parsed = None if isinstance(value, bool) else number(value)
+    return str(value) if parsed is None else parsed
 
 
 def _written(value: Scalar) -> str:
@@ -116,7 +115,7 @@ def _written(value: Scalar) -> str:
 
 @frozen(eq=True)
 class Level:
-    """Where a run ends: the mean of its last losses, the mean's error, a single loss's noise."""
+    """The final level of a run: the mean of its last losses, its error, and the noise."""
 
     run: str
     value: float
@@ -126,7 +125,7 @@ class Level:
 
 @frozen
 class Comparison(Diagnosed):
-    """What was found of several runs.
+    """The result of a comparison of runs.
 
     ``diagnosis`` is the first of ``findings``, the worst. ``why`` says why the runs count as this
     kind; ``common`` counts the losses of the first run and the one with which it
@@ -152,21 +151,29 @@ class Comparison(Diagnosed):
 
     @property
     def others(self) -> tuple[Run, ...]:
-        """All runs but the reference."""
+        """All runs except the reference."""
         return tuple(run for run in self.runs if run.label != self.reference)
 
     def run(self, label: str) -> Run:
-        """Return the run of a label."""
+        """Return the run with a label."""
         return next(run for run in self.runs if run.label == label)
 
     def of(self, label: str) -> dict[str, Divergence]:
-        """Return where a run parts from the reference, by role."""
-        return {one.role: one for one in self.partings if one.runs[1] == label}
+        """Return the divergences of a run from the reference, by role."""
+        return {parting.role: parting for parting in self.partings if parting.runs[1] == label}
 
     def divergences(self, role: str) -> list[Divergence]:
-        """Return where runs differ at all in a role."""
-        return [one for one in self.partings if one.role == role and one.step is not None]
+        """Return the divergences of any size in a role."""
+        return [
+            parting
+            for parting in self.partings
+            if parting.role == role and parting.step is not None
+        ]
 
     def unrounded(self, role: str) -> list[Divergence]:
-        """Return where runs differ by more than rounding in a role."""
-        return [one for one in self.partings if one.role == role and one.unrounded is not None]
+        """Return the divergences beyond rounding in a role."""
+        return [
+            parting
+            for parting in self.partings
+            if parting.role == role and parting.unrounded is not None
+        ]

@@ -1,7 +1,7 @@
 """The tree on one screen: its questions and leaves, and who follows whom.
 
 A key of an edge is a question's verdict, or ``verdict:branch`` where there is more than one way to
-say it. A target is a question, a section (its first question), or a slug, which is a leaf.
+express it. A target is a question, a section (its first question), or a slug, which is a leaf.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class Question:
 
     ``name`` is what it is about, in a word or two. ``asks`` may name limits, ``{spike.sigma}``, as
     the texts do. ``needs`` names the roles, each by itself or by groups, without which the answer
-    is unknown; the walk decides that before it asks. ``limits`` names the limits that the answer is
-    held against.
+    is unknown; the walk decides that before it asks. ``limits`` names the limits that the answer
+    depends on.
     """
 
     id: str

@@ -18,7 +18,7 @@ INSUFFICIENT_DATA: Final = "insufficient-data"
 
 UNTESTED: Final = frozenset({PARTLY_READ, INSUFFICIENT_DATA})
 
-# The outcome of a run in which nothing was found, though everything could be tested.
+# The outcome of a run if everything was tested and nothing was found.
 HEALTHY: Final = "healthy"
 
 Scalar: TypeAlias = str | int | float | bool | None
@@ -47,7 +47,7 @@ class Severity(StrEnum):
 
 
 class Confidence(StrEnum):
-    """How sure it is that a finding holds: beside how bad it is, which is its severity."""
+    """How likely a finding is to be right; how bad it is, is its severity."""
 
     HIGH = "high"
     MEDIUM = "medium"
@@ -55,7 +55,7 @@ class Confidence(StrEnum):
 
     @property
     def words(self) -> str:
-        """The confidence as people read it: ``high confidence``."""
+        """The confidence in words: ``high confidence``."""
         return f"{self.value} confidence"
 
 
@@ -149,15 +149,14 @@ class Action:
     """Something to do about a finding.
 
     ``text`` is one sentence with this run's numbers that says what to do.
-    ``kind`` is what it changes or looks at; ``also`` are the kinds of what else it says to do, or
-    to do instead. From where to restart is not what is done: a sentence that begins with a reload
-    is of the kind of its remedy, and ``checkpoint`` is the step of the checkpoint that it is about,
-    0 for the beginning of the run. It is of the kind reload-checkpoint only where whether to go
-    back is all that it says.
+    ``kind`` is the kind of the change or check; ``also`` are the kinds of further or alternative
+    actions in the sentence. A sentence that begins with a reload has the kind of its fix, and
+    ``checkpoint`` is the step of the checkpoint, 0 for the start of the run. Its kind is
+    reload-checkpoint only if the sentence says nothing else.
 
-    ``setting`` is the setting that it changes, by the name of the manifest's field or of the role
-    (``peak_lr``, ``grad_clip``, ``lr``); ``from_`` is its value now and ``to`` the new one, as far
-    as they are known; ``step`` is the step that the action is about.
+    ``setting`` is the changed setting, by the name of the manifest's field or of the role
+    (``peak_lr``, ``grad_clip``, ``lr``). ``from_`` is its current value and ``to`` the new one, if
+    they are known. ``step`` is the step that the action refers to.
     """
 
     kind: ActionKind
@@ -172,29 +171,29 @@ class Action:
 
     @property
     def kinds(self) -> tuple[ActionKind, ...]:
-        """All that the sentence says to do, first things first."""
+        """The kinds of all actions in the sentence, in order."""
         return (self.kind, *self.also)
 
 
-# Kinds that see to the learning rate.
+# Kinds that change the learning rate.
 RATE: Final = frozenset(
     {ActionKind.LOWER_LR, ActionKind.RAISE_LR, ActionKind.ADD_WARMUP, ActionKind.FIX_SCHEDULE}
 )
 
-# Those about NaN, spikes and climbs: no run is called fine in which one of them is open.
+# Questions about NaN, spikes and climbs: a run is healthy only if all of them are answered.
 _MAIN = ("Q1.1", "Q2.1", "Q4.1")
 
-# To a question that asks which, yes is no answer.
+# Questions that cannot be answered with yes or no.
 _OPEN = ("What", "Where", "Which")
 
 
 @frozen(eq=True)
 class Answer:
-    """One question's answer.
+    """The answer to a question.
 
-    ``because`` is one sentence with the numbers in it; ``measured`` and ``limits`` hold those
-    numbers by name (limits under the names that ``--limit`` takes). ``branch`` names the edge to
-    take where a question has more than one way to say yes or no.
+    ``because`` is one sentence with the numbers; ``measured`` and ``limits`` have these numbers by
+    name (limits by the names of ``--limit``). ``branch`` names the edge to take if a question has
+    several edges for yes or no.
     """
 
     question: str
@@ -209,7 +208,7 @@ class Answer:
 
     @property
     def word(self) -> str:
-        """The answer in one word, for people: yes, no or unknown; found or none, to a which."""
+        """The answer in one word: yes, no or unknown; found or none for what, where and which."""
         if self.verdict is Verdict.UNKNOWN or not self.asks.startswith(_OPEN):
             return self.verdict.value
         return "found" if self.verdict is Verdict.YES else "none"
@@ -217,9 +216,9 @@ class Answer:
 
 @frozen(eq=True)
 class Panel:
-    """One panel of Q2.3: whether it names the cause (None if it cannot tell), why, and the numbers.
+    """One panel of Q2.3: whether it names the cause (None if unknown), why, and the numbers.
 
-    ``usual`` tells of a jump that is the schedule's own.
+    ``usual`` marks a jump that belongs to the schedule.
     """
 
     branch: str
@@ -232,9 +231,9 @@ class Panel:
 
 @frozen(eq=True)
 class Ignored:
-    """A finding that a project does not count until a day, and why.
+    """A rule that ignores a finding until a date, with the reason.
 
-    ``severity`` is the one that the finding would have.
+    ``severity`` is the severity of the finding without the rule.
     """
 
     slug: str
@@ -244,22 +243,20 @@ class Ignored:
 
     @property
     def told(self) -> str:
-        """Until when and why, as a sentence."""
+        """The date and the reason, as a sentence."""
         return f"Ignored until {self.until}: {self.reason.rstrip('.')}."
 
 
 @frozen(eq=True)
 class Finding:
-    """An outcome that holds for this run, with its evidence.
+    """An outcome of this run, with its evidence.
 
-    ``actions`` are what to do, in the order in which to try them: the first is the first action.
-    ``step`` is the onset, or None where there is none; ``question`` the one whose answer led here.
-    ``reload`` tells which checkpoint to go back to, as an imperative clause, where the advice knows
-    better than by the step, and ``began`` the step that it is from before, where that is not
-    ``step``; ``back`` the step by which a loss had made good what it lost, where that took too
-    long. ``panels`` are those of Q2.3 for a spike, whether it recovered or not. ``unit`` is what a
-    step of the log is called. A finding that is ``ignored`` is a note at most. ``confidence`` says
-    how sure it is that the finding holds.
+    ``actions`` are in the order to try them. ``step`` is the onset, or None. ``question`` is the
+    question whose answer led to the finding. ``reload`` is an imperative clause that names the
+    checkpoint to go back to, if the step alone does not determine it. ``began`` is the step that
+    this checkpoint precedes, if it is not ``step``. ``back`` is the step of a late recovery.
+    ``panels`` are the panels of Q2.3 for any spike. ``unit`` is the name of a step of the log. An
+    ``ignored`` finding is a note at most. ``confidence`` is how likely the finding is to be right.
     """
 
     slug: str
@@ -282,23 +279,23 @@ class Finding:
 
     @property
     def first_action(self) -> str:
-        """The first action, as a sentence; empty where there is none."""
+        """The first action, as a sentence; empty if there is none."""
         return self.actions[0].text if self.actions else ""
 
     @property
     def next_actions(self) -> tuple[str, ...]:
-        """The other actions, as sentences, in the order in which to try them."""
+        """The other actions, as sentences, in the order to try them."""
         return tuple(action.text for action in self.actions[1:])
 
     @property
     def headline(self) -> str:
-        """The title, and the step where there is one."""
+        """The title, and the step if there is one."""
         at = "" if self.step is None else f", {self.unit} {self.step}"
         return f"{self.title}{at}{f', ignored until {self.ignored.until}' if self.ignored else ''}"
 
     def ignoring(self, rule: Ignored) -> Finding:
-        """Return the finding as one that is ignored."""
-        severity = max(self.severity, Severity.NOTE, key=lambda one: one.rank)
+        """Return the finding as ignored."""
+        severity = max(self.severity, Severity.NOTE, key=lambda severity: severity.rank)
         return replace(
             self,
             severity=severity,
@@ -309,7 +306,7 @@ class Finding:
 
 @frozen
 class Diagnosed:
-    """What was found of one run or several: ``findings``, the worst first."""
+    """The findings of one or several runs, the worst first."""
 
     findings: tuple[Finding, ...] = ()
 
@@ -320,25 +317,26 @@ class Diagnosed:
 
     @property
     def also_found(self) -> tuple[Finding, ...]:
-        """All findings but the diagnosis."""
+        """All findings except the diagnosis."""
         return self.findings[1:]
 
     def ignoring(self, rules: Iterable[Ignored]) -> Self:
-        """Return it with some findings as notes, for the reason that each rule gives."""
+        """Return the result with the findings that match the rules reduced to notes."""
         by_slug = {rule.slug: rule for rule in rules}
-        told = [
-            found.ignoring(by_slug[found.slug]) if found.slug in by_slug else found
-            for found in self.findings
+        findings = [
+            finding.ignoring(by_slug[finding.slug]) if finding.slug in by_slug else finding
+            for finding in self.findings
         ]
-        return replace(self, findings=tuple(sorted(told, key=lambda one: one.severity.rank)))
+        findings.sort(key=lambda finding: finding.severity.rank)
+        return replace(self, findings=tuple(findings))
 
 
 def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:
-    """Return those answers about NaN, spikes and climbs that are unknown, by question."""
+    """Return the unknown answers about NaN, spikes and climbs, by question."""
     return {a.question: a for a in answers if a.question in _MAIN and a.verdict is Verdict.UNKNOWN}
 
 
-# With ``--fail-on unknown`` an error fails, and what could not be judged is an error of the check.
+# With ``--fail-on unknown`` an error fails, and a run that was not judged is an error of the check.
 NEVER: Final = "never"
 UNKNOWN: Final = "unknown"
 
@@ -351,29 +349,29 @@ def threshold(fail_on: str) -> Severity | None:
 
 
 def fails(severity: Severity, fail_on: str) -> bool:
-    """Return True if a severity is at or above ``fail_on``; none is for ``never``."""
+    """Return True if a severity is at or above ``fail_on``; always False for ``never``."""
     lowest = threshold(fail_on)
     return lowest is not None and severity.rank <= lowest.rank
 
 
 def is_check_error(slug: str, fail_on: str) -> bool:
-    """Return True for an outcome that is an error of the check: the log was not judged."""
+    """Return True if an outcome is an error of the check because the log was not judged."""
     if slug == PARTLY_READ:
         return fail_on != NEVER
     return slug == INSUFFICIENT_DATA and fail_on == UNKNOWN
 
 
 def fails_run(finding: Finding, fail_on: str) -> bool:
-    """Return True if a finding is a failure of the run, and not one of the check."""
+    """Return True if a finding is a failure of the run rather than of the check."""
     return fails(finding.severity, fail_on) and not is_check_error(finding.slug, fail_on)
 
 
 @frozen
 class RollingBaseline:
-    """What Q2.1 holds each finite loss against: the mean of the losses before it.
+    """The baseline of Q2.1 for each finite loss: the mean of the losses before it.
 
-    ``mean`` and ``deviation`` are those of the ``window`` losses before each, NaN for the first
-    ones; ``above`` marks the losses that exceed the mean by more deviations than the limit.
+    ``mean`` and ``deviation`` are computed over the ``window`` losses before each loss, NaN for the
+    first ones. ``above`` marks the losses that exceed the limit.
     """
 
     window: int

@@ -44,7 +44,7 @@ def _made(cls: Any, *, eq: bool) -> Any:
         "__repr__": _repr,
         "__setattr__": _refuse,
         "__delattr__": _refuse,
-        **(_by_value([one.name for one in every if one.compare]) if eq else {}),
+        **(_by_value([entry.name for entry in every if entry.compare]) if eq else {}),
     }
     for name, method in methods.items():
         if name not in vars(cls):
@@ -53,10 +53,12 @@ def _made(cls: Any, *, eq: bool) -> Any:
 
 
 def _init(every: Sequence[Field[Any]]) -> Callable[..., None]:
-    names = {one.name for one in every}
-    defaults = {one.name: one.default for one in every if one.default is not MISSING}
+    names = {entry.name for entry in every}
+    defaults = {entry.name: entry.default for entry in every if entry.default is not MISSING}
     makers = [
-        (one.name, one.default_factory) for one in every if one.default_factory is not MISSING
+        (entry.name, entry.default_factory)
+        for entry in every
+        if entry.default_factory is not MISSING
     ]
 
     def init(self: object, /, **given: object) -> None:
@@ -86,7 +88,7 @@ def _by_value(names: Sequence[str]) -> dict[str, Callable[..., object]]:
 
 
 def _repr(self: Any) -> str:
-    values = ", ".join(f"{one.name}={getattr(self, one.name)!r}" for one in fields(self))
+    values = ", ".join(f"{entry.name}={getattr(self, entry.name)!r}" for entry in fields(self))
     return f"{type(self).__qualname__}({values})"
 
 

@@ -1,6 +1,6 @@
 """The history of one run: every series that its log holds, and what happened to the log.
 
-A history is what the questions of the tree are asked of. It knows nothing of files.
+The questions of the tree are answered from a history. It is independent of files.
 """
 
 from __future__ import annotations
@@ -116,10 +116,9 @@ class EventCode(StrEnum):
 class Event:
     """Something that happened to the log: a rewind, a new attempt, a message among its lines.
 
-    ``message`` is for people; ``code`` and the rest are for the program. ``role`` and ``value`` are
-    those of a placeholder, ``said`` is the text of a message as the log has it. ``line`` is the
-    number of the line, from 1, that the event was read from; ``path`` is its file, where the run is
-    in several.
+    ``message`` is for people; ``code`` and the rest are for the program. ``role`` and ``value``
+    describe a placeholder, ``said`` is the text of a message in the log. ``line`` is the line
+    number of the event, from 1; ``path`` is its file if the run has several.
     """
 
     kind: EventKind
@@ -137,9 +136,9 @@ class Event:
 class LeftOut:
     """Content that a reader could not use, and that may hold a training loss.
 
-    ``code`` says what was left out, ``count`` how much of it. ``above`` is the number of records
-    above it; None if it follows all of them. ``message`` is one clause for people, such as "12
-    lines look like records and are not readable". ``line`` is the number of its first line, from 1.
+    ``code`` is the kind of content, ``count`` its amount. ``above`` is the number of records above
+    it; None if it follows all of them. ``message`` is one clause for people, such as "12 lines look
+    like records and are not readable". ``line`` is the number of its first line, from 1.
     """
 
     code: EventCode
@@ -161,7 +160,7 @@ class LeftOut:
 
 @frozen(eq=True)
 class Part:
-    """One of several files that a run's records lie in, and the steps of those that count."""
+    """One of several files with a run's records, and the range of steps used from it."""
 
     path: str
     first: int
@@ -170,11 +169,11 @@ class Part:
 
 @frozen(eq=True)
 class Source:
-    """Where a history came from: ``records`` were read, ``unreadable`` were not.
+    """The origin of a history: ``records`` were read, ``unreadable`` were not.
 
-    ``files`` are all files on a disk that were read for it, what lies beside the log among them.
-    ``parts`` is empty where the run is in one file. ``other_runs`` is the number of other runs in
-    the folder or archive in which this one was chosen.
+    ``files`` are all local files that were read, including files next to the log. ``parts`` is
+    empty if the run has a single file. ``other_runs`` is the number of other runs in the same
+    folder or archive.
     """
 
     name: str
@@ -188,7 +187,7 @@ class Source:
     other_runs: int = 0
 
     def path_at(self, step: int | None) -> str:
-        """Return the file that holds a step's record; the last one where that is not known."""
+        """Return the file with the record of a step, or the last file if unknown."""
         if not self.parts:
             return self.name
         holding = [p for p in self.parts if step is not None and p.first <= step <= p.last]
@@ -197,10 +196,10 @@ class Source:
 
 @frozen
 class RepeatedSteps:
-    """The finite losses of the steps that a resume went over again: a pair of values for each.
+    """The finite losses of steps that a resume repeated, before and after it.
 
-    ``before`` are those of the attempt that was given up, ``after`` those that count. All have the
-    shape (n,).
+    ``before`` are the discarded losses, ``after`` the losses that count. All arrays have the shape
+    (n,).
     """
 
     step: int
@@ -211,14 +210,14 @@ class RepeatedSteps:
 
 @frozen
 class History:
-    """All series of one run by role, its events, and where it was read from.
+    """All series of one run by role, its events, and its origin.
 
-    ``config`` is the run's configuration as the log itself states it.
-    ``loss_kind`` is what the loss is if it may rise while the run learns: a policy's, say.
-    ``unit`` is what a step of the log is called: ``epoch``, ``episode`` or ``round``, if a column
-    of these serves as one.
-    ``retaken`` has the losses of each resume that went over steps again. ``earlier`` are the last
-    few runs that the log holds besides this one, where none was asked for by its number.
+    ``config`` is the configuration stated by the log itself.
+    ``loss_kind`` is the kind of a loss that may rise while the run learns, such as a policy loss.
+    ``unit`` is the name of a step of the log: ``epoch``, ``episode`` or ``round`` if such a column
+    serves as the step.
+    ``retaken`` has the losses of each resume that repeated steps. ``earlier`` are the last few
+    other runs in the log, unless the run was selected by its number.
     """
 
     series: Mapping[str, Series]
@@ -231,15 +230,15 @@ class History:
     earlier: tuple[History, ...] = ()
 
     def get(self, role: str) -> Series | None:
-        """Return the series of a role, or None where nothing was logged for it."""
+        """Return the series of a role, or None if it was not logged."""
         return self.series.get(role)
 
     def logged(self, role: str) -> Series:
-        """Return the series of a role, one without points where nothing was logged for it."""
+        """Return the series of a role, without points if it was not logged."""
         return self.series.get(role) or _not_logged(role)
 
     def finite(self, role: str) -> Series:
-        """Return the finite points of a role: none where nothing was logged for it."""
+        """Return the finite points of a role, without points if it was not logged."""
         return self.logged(role).finite()
 
     def group(self, prefix: str) -> dict[str, Series]:
@@ -248,20 +247,20 @@ class History:
 
     @cached_property
     def _groups(self) -> dict[str, dict[str, Series]]:
-        found: dict[str, dict[str, Series]] = {}
+        groups: dict[str, dict[str, Series]] = {}
         for role, series in self.series.items():
             first, _, group = role.partition("/")
-            found.setdefault(first, {})[group or "all"] = series
-        return found
+            groups.setdefault(first, {})[group or "all"] = series
+        return groups
 
     def has(self, prefix: str) -> bool:
-        """Tell whether a role was logged, as a whole or for one of its groups."""
+        """Return True if a role was logged, directly or for one of its groups."""
         return prefix in self._logged
 
     @cached_property
     def _logged(self) -> frozenset[str]:
-        there = [role for role, series in self.series.items() if len(series)]
-        return frozenset([*there, *(role.partition("/")[0] for role in there)])
+        logged = [role for role, series in self.series.items() if len(series)]
+        return frozenset([*logged, *(role.partition("/")[0] for role in logged)])
 
     def before(self, step: int) -> History:
         """Return the history of all steps below ``step``."""
@@ -275,7 +274,7 @@ class History:
 
     @property
     def notes(self) -> list[Event]:
-        """All other events: what was found, assumed or ignored while the log was read."""
+        """All other events: observations and assumptions made while the log was read."""
         return [event for event in self.events if event.kind is not EventKind.MESSAGE]
 
     @property
@@ -285,7 +284,7 @@ class History:
 
     @property
     def resumes(self) -> list[int]:
-        """The steps at which the run resumed: those that the log went back to."""
+        """The steps at which the run resumed, to which the log went back."""
         return [
             event.step
             for event in self.events
@@ -294,17 +293,17 @@ class History:
 
     @property
     def jobs_began(self) -> list[int]:
-        """The steps at which a job took over: at a resume, or where the counter started again."""
-        began = (
+        """The first steps of new jobs: at a resume or a restart of the counter."""
+        starts = (
             event.step
             for event in self.events
             if event.kind is EventKind.REWIND or event.code is EventCode.COUNTER_RESTARTS
         )
-        return [step for step in began if step is not None]
+        return [step for step in starts if step is not None]
 
     @cached_property
     def counts_epochs(self) -> bool:
-        """Whether the log's steps are epochs: it says so, or each of them is evaluated."""
+        """Whether the steps are epochs: the log says so, or every step is evaluated."""
         return self.unit != "step" or self._evaluates_each
 
     @property
@@ -324,11 +323,13 @@ class History:
 
     @property
     def _evaluates_each(self) -> bool:
-        """Whether every step was logged and evaluated: nobody evaluates every optimizer step."""
-        loss, held = self.series.get("loss"), self.series.get("eval_loss")
-        if loss is None or held is None or len(held) < _EVALUATED * len(loss) or len(loss) < 2:
+        """Whether every step was logged and evaluated, which is unusual for optimizer steps."""
+        loss, eval_loss = self.series.get("loss"), self.series.get("eval_loss")
+        if loss is None or eval_loss is None or len(loss) < 2:
             return False
-        evaluated = np.isin(loss.steps, held.steps).mean()
+        if len(eval_loss) < _EVALUATED * len(loss):
+            return False
+        evaluated = np.isin(loss.steps, eval_loss.steps).mean()
         return bool(evaluated >= _EVALUATED and np.median(np.diff(loss.steps)) == 1)
 
     @property
@@ -345,7 +346,7 @@ class History:
 
 
 def unit_of(events: Iterable[Event]) -> str:
-    """Return what a step is called in a log of these events."""
+    """Return the name of a step in a log with these events."""
     units = {
         EventCode.EPOCHS_AS_STEPS: "epoch",
         EventCode.EPISODES_AS_STEPS: "episode",

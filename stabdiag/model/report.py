@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
 
 
-# What the skipped checks lacked: so much of it is named.
+# The number of missing series named for skipped checks.
 _NAMED = 2
 
 # Roles that only the recorder writes.
@@ -34,7 +34,7 @@ class Missing(StrEnum):
 
 @frozen(eq=True)
 class NotLogged:
-    """A role or setting that is missing, and what that costs the diagnosis."""
+    """A missing role or setting, and its consequence for the diagnosis."""
 
     role: str
     cost: str
@@ -43,7 +43,7 @@ class NotLogged:
 
 @frozen(eq=True)
 class NotChecked:
-    """A symptom that was not checked: which roles or manifest fields it lacked, or why else."""
+    """A symptom that was not checked: the missing roles or manifest fields, or another reason."""
 
     symptom: str
     missing: tuple[str, ...] = ()
@@ -58,13 +58,13 @@ class NotChecked:
 
     @property
     def needs_recorder(self) -> bool:
-        """Whether it needs what only the recorder writes."""
+        """Whether the check needs series that only the recorder writes."""
         return any(need.startswith(_RECORDED) for need in self.missing)
 
 
 @frozen(eq=True)
 class Detected:
-    """The first step at which the trouble was detectable, and what was found there."""
+    """The first step at which the problem was detectable, and the finding there."""
 
     step: int
     slug: str
@@ -72,7 +72,7 @@ class Detected:
 
 @frozen(eq=True)
 class Tree:
-    """What the decision tree says: its own outcome, and the answers in the order of the walk.
+    """The result of the decision tree: its outcome, and the answers in order.
 
     The outcome is ``healthy`` or ``insufficient-data`` if the tree found nothing, even if a symptom
     was found. Answers about the lead-up to a NaN come last.
@@ -84,13 +84,13 @@ class Tree:
 
 @frozen
 class Report(Diagnosed):
-    """One diagnosis with all that led to it.
+    """A diagnosis with its evidence.
 
-    ``findings`` are those of the tree and the symptoms, worst first. Equally bad ones are in the
-    order of the tree, symptoms last. ``healthy`` is a finding only if nothing else was found.
-    ``not_checked`` names the symptoms that could not be checked, ``clear`` those that do not hold.
-    ``rolling_baseline`` is what Q2.1 compared each loss with. ``baseline`` is how the run compares
-    with earlier good runs, if any were given.
+    ``findings`` come from the tree and the symptoms, worst first. Findings of equal severity are in
+    the order of the tree, symptoms last. ``healthy`` is a finding only if there is no other.
+    ``not_checked`` names the symptoms that could not be checked, ``clear`` the absent ones.
+    ``rolling_baseline`` is the baseline of Q2.1 for each loss. ``baseline`` is the comparison with
+    earlier good runs, if any were given.
     """
 
     tree: Tree
@@ -106,7 +106,7 @@ class Report(Diagnosed):
 
     @property
     def ok(self) -> bool:
-        """Whether there is neither an error nor a warning, and NaN, spikes and climbs were tested.
+        """Whether NaN, spikes and climbs were tested, without an error or a warning.
 
         Notes may still be worth a look.
         """
@@ -115,24 +115,24 @@ class Report(Diagnosed):
 
     @property
     def otherwise(self) -> str:
-        """The tree's summary of a run in which only a symptom was found; else empty."""
+        """The tree's summary if only symptoms were found, else empty."""
         outcome = self.tree.outcome
         well = outcome.severity is Severity.OK and outcome.slug != self.diagnosis.slug
         return f"Otherwise: {outcome.summary}" if well else ""
 
     def __repr__(self) -> str:
         """Name the report in one line; all of its data would fill a screen."""
-        found, source = self.diagnosis, self.history.source
-        step = "" if found.step is None else f", step {found.step}"
-        return f"<Report on {source.name}: {found.severity.value}, {found.slug}{step}>"
+        finding, source = self.diagnosis, self.history.source
+        step = "" if finding.step is None else f", step {finding.step}"
+        return f"<Report on {source.name}: {finding.severity.value}, {finding.slug}{step}>"
 
 
 def skipped(not_checked: tuple[NotChecked, ...]) -> str:
-    """Return how many checks were skipped, and what most of them lacked; logged roles first."""
+    """Describe the number of skipped checks and the series most of them need."""
     recorded = sum(check.needs_recorder for check in not_checked)
     others = [check for check in not_checked if not check.needs_recorder]
-    wanted = Counter(need for check in others for need in check.missing)
-    needs = sorted(wanted, key=lambda need: (need.startswith("manifest."), -wanted[need]))
+    counts = Counter(need for check in others for need in check.missing)
+    needs = sorted(counts, key=lambda need: (need.startswith("manifest."), -counts[need]))
     names = [need.removeprefix("manifest.").partition(" or ")[0] for need in needs]
     why = f"{and_more(names, _NAMED)} not logged" if names else "too little to go by"
     if recorded:

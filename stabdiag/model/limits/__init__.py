@@ -97,23 +97,23 @@ class Limits:
         """
         if not values:
             return self
-        known = {info.name: info for info in self.items()}
+        infos = {info.name: info for info in self.items()}
         changed = self
         for name, value in values.items():
-            if name not in known:
+            if name not in infos:
                 raise LimitError(
-                    f"unknown limit {name!r}{did_you_mean(name, known)} "
+                    f"unknown limit {name!r}{did_you_mean(name, infos)} "
                     "(`stabdiag thresholds` lists them all)"
                 )
             section, _, entry = name.partition(".")
-            part = replace(getattr(changed, section), **{entry: _checked(known[name], value)})
+            part = replace(getattr(changed, section), **{entry: _checked(infos[name], value)})
             changed = replace(changed, **{section: part})
         return replace(changed, set_by={**self.set_by, **dict.fromkeys(values, by)})
 
 
 @frozen(eq=True)
 class LimitInfo:
-    """One limit: its dotted name, its value in force, its default, and what it is."""
+    """A limit: its dotted name, its current value, its default and its description."""
 
     name: str
     value: float
@@ -123,41 +123,43 @@ class LimitInfo:
 
     @property
     def overridden(self) -> bool:
-        """Whether the value in force differs from the default."""
+        """Whether the current value differs from the default."""
         return self.value != self.default
 
     @property
     def why(self) -> str:
-        """Why the default is what it is."""
+        """The reason for the default."""
         return _reasons()[self.name]
 
 
 @cache
 def _reasons() -> dict[str, str]:
-    """Return why each default is what it is, by the dotted name of its limit."""
+    """Return the reason for each default, by the dotted name of its limit."""
     from stabdiag.model.limits import checks, symptoms, tree
 
     limits = Limits()
-    sections = {type(getattr(limits, one.name)).__name__: one.name for one in fields(limits)}
-    told = (pair for module in (checks, symptoms, tree) for pair in reasons(module))
+    sections = {type(getattr(limits, entry.name)).__name__: entry.name for entry in fields(limits)}
+    pairs = (pair for module in (checks, symptoms, tree) for pair in reasons(module))
     return {
         f"{sections[kind]}.{entry}": why
-        for (kind, _, entry), why in ((name.partition("."), why) for name, why in told)
+        for (kind, _, entry), why in ((name.partition("."), why) for name, why in pairs)
     }
 
 
 def _checked(info: LimitInfo, value: object) -> float:
     about = info.about
-    whole = isinstance(info.default, int)
-    kind = "a whole number" if whole else "a number"
-    wanted = f"{info.name} wants {kind} from {about.at_least:g} to {about.at_most:g} ({about.unit})"
+    is_integer = isinstance(info.default, int)
+    kind = "a whole number" if is_integer else "a number"
+    expected = (
+        f"{info.name} wants {kind} from {about.at_least:g} to {about.at_most:g} ({about.unit})"
+    )
     if isinstance(value, bool) or not isinstance(value, Real | str):
-        raise LimitError(f"{wanted}, not {value!r}")
+        raise LimitError(f"{expected}, not {value!r}")
     try:
         number = float(value)
     except (ValueError, OverflowError):
-        raise LimitError(f"{wanted}, not {value!r}") from None
+        raise LimitError(f"{expected}, not {value!r}") from None
     inside = about.at_least <= number <= about.at_most and math.isfinite(number)
-    if not inside or (whole and number != int(number)):
-        raise LimitError(f"{wanted}, not {value!r}")
-    return int(number) if whole else number
+    if not inside or (is_integer and number != int(number)):
+        raise LimitError(f"{expected}, not {value!r}")
+    return int(number) if is_integer else number

@@ -24,13 +24,13 @@ _LION = "Chen et al. 2023: 3 to 10 times below Adam's"
 
 
 def family_of(optimizer: str | None) -> str | None:
-    """Return the optimizer's family, whose usual learning rates are known."""
-    return next((one for one, known in _FAMILIES if known.search(optimizer or "")), None)
+    """Return the optimizer's family, or None if its usual learning rates are not known."""
+    return next((family for family, name in _FAMILIES if name.search(optimizer or "")), None)
 
 
 @frozen(eq=True)
 class UsualRates:
-    """The lowest and the highest usual peak learning rate, and of which optimizers."""
+    """The usual range of peak learning rates for a family of optimizers."""
 
     title: str
     low: float
@@ -49,7 +49,7 @@ class PreflightLimits:
     adam_lr_low: float = limit(1e-6, unit="learning rate", source=_ADAM)
     """Below this peak Adam and its variants crawl at any model size."""
     adam_lr_high: float = limit(1e-2, unit="learning rate", source=_ADAM)
-    """Above this peak Adam and its variants seldom train. Large transformers need a tenth of it or
+    """Above this peak Adam and its variants rarely train. Large transformers need a tenth of it or
     less."""
     sgd_lr_low: float = limit(1e-4, unit="learning rate", source=_SGD)
     """Below this peak SGD crawls."""
@@ -58,12 +58,12 @@ class PreflightLimits:
     lion_lr_low: float = limit(1e-7, unit="learning rate", source=_LION)
     """Below this peak Lion crawls."""
     lion_lr_high: float = limit(1e-3, unit="learning rate", source=_LION)
-    """Above this peak Lion seldom trains: each of its updates is as large as the rate."""
+    """Above this peak Lion rarely trains: each of its updates is as large as the rate."""
     clip_low: float = limit(0.1, unit="gradient norm", source="convention")
     """A clip threshold below this clips nearly every step. Transformers start at 1.0, and get 0.5
     after a spike."""
     clip_high: float = limit(10.0, unit="gradient norm", source="convention")
-    """A clip threshold above this seldom clips anything."""
+    """A clip threshold above this rarely clips anything."""
     decay_high: float = limit(0.5, unit="weight decay", source="convention")
     """Published recipes use 0.0001 to 0.3. Above this the weights shrink to nothing."""
     l2_high: float = limit(0.01, unit="weight decay", source="Loshchilov and Hutter 2019")
@@ -97,7 +97,7 @@ class PreflightLimits:
 
         A run that is ``pretrained`` is fine-tuned, at lower rates.
         """
-        known = {
+        rates = {
             "adam": ("Adam and its variants", self.adam_lr_low, self.adam_lr_high),
             "sgd": ("SGD", self.sgd_lr_low, self.sgd_lr_high),
             "lion": ("Lion", self.lion_lr_low, self.lion_lr_high),
@@ -105,7 +105,7 @@ class PreflightLimits:
         family = family_of(optimizer)
         if family is None:
             return None
-        title, low, high = known[family]
+        title, low, high = rates[family]
         if pretrained:
             title, low, high = (
                 f"{title} in fine-tuning",
@@ -117,7 +117,7 @@ class PreflightLimits:
 
 @frozen(eq=True)
 class CompareLimits:
-    """How far apart runs that should be the same may lie."""
+    """The allowed differences between runs that should match."""
 
     min_points: int = limit(20, unit="logged points", at_least=4)
     """Runs with fewer common losses than this are not compared: agreement would mean little."""

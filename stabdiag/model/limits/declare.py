@@ -14,7 +14,7 @@ from typing import Any
 from stabdiag.model.frozen import frozen
 
 TREE = "decision tree"
-OURS = "own calibration"
+CALIBRATED = "own calibration"
 
 
 @frozen(eq=True)
@@ -33,11 +33,11 @@ def limit(
     unit: str,
     at_least: float = 0.0,
     at_most: float = math.inf,
-    source: str = OURS,
+    source: str = CALIBRATED,
 ) -> Any:
     """Declare one limit as a dataclass field.
 
-    Where it names no ``source``, its default is our own calibration.
+    Without a ``source``, the default is calibrated by this project.
     """
     about = About(unit=unit, at_least=at_least, at_most=at_most, source=source)
     return field(default=default, metadata={"about": about})
@@ -48,8 +48,8 @@ def reasons(module: ModuleType) -> Iterator[tuple[str, str]]:
 
     Python drops these strings, so they are read from the source, as Sphinx reads them.
     """
-    written = ast.parse(inspect.getsource(module)).body
-    for section in (one for one in written if isinstance(one, ast.ClassDef)):
+    statements = ast.parse(inspect.getsource(module)).body
+    for section in (node for node in statements if isinstance(node, ast.ClassDef)):
         for pair in pairwise(section.body):
             match pair:
                 case (ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text)))):
