@@ -53,7 +53,7 @@ unknown = partial(_reply, Verdict.UNKNOWN)
 
 @frozen
 class Case(Run):
-    """A run, and what is known about it when the questions are asked.
+    """A run, and the context of its questions.
 
     ``focus`` is the spike of Q2.2 to Q2.4. ``before_nan`` is true if the history ends before a NaN.
     ``error_steps`` are the steps, in ascending order, where errors began before the NaN. A sound

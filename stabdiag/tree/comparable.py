@@ -258,4 +258,4 @@ def comparison_advice(ramp: CurriculumRamp) -> str:
     """Return a clause on what to log so that losses are comparable."""
     if ramp.is_loss_weight:
         return "log the parts of the loss unweighted, too"
-    return "an evaluation at one setting of it tells whether the run still learns"
+    return "an evaluation at a fixed value of it shows whether the run still learns"

@@ -149,7 +149,7 @@ def _ends(case: Case, rise: Rise) -> str:
 
 
 def _why_clear(case: Case, rise: Rise) -> str:
-    """Return why a climb is clear: its p-value, or its height if the trend is unclear."""
+    """Return the evidence of a climb: its p-value, or its height if the trend is unclear."""
     if rise.p_value >= case.limits.divergence.significance:
         return ", far beyond normal variation"
     chance = f"= {rise.p_value:.1g}" if rise.p_value > 1e-12 else "< 1e-12"

@@ -121,7 +121,7 @@ def surge_before(run: Run, step: int) -> Surge | None:
 
 
 def why_lead_up_unknown(run: Run, step: int) -> str:
-    """Return why the gradient norms do not show the lead-up to a NaN."""
+    """Return the reason that the gradient norms do not show the lead-up to a NaN."""
     norm = run.history.get("grad_norm")
     if norm is None:
         layers = ", and the layers' norms were calm" if run.history.group("grad_norm") else ""

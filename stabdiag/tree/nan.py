@@ -132,7 +132,7 @@ def origin(case: Case) -> Origin:
 
 
 def _order(role: str) -> tuple[int, int, list[int], str]:
-    """Return a sort key: the order in which a training step computes the roles.
+    """Return a sort key: the order of the roles within a training step.
 
     Activations precede the loss, from the embedding to the head. The gradient norm follows the loss
     and is a consequence of it, not its cause.

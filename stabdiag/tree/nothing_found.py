@@ -36,7 +36,7 @@ _NONE = {"Q2.1": "no spike", "Q4.1": "no climb"}
 _ABOUT = {**_MAIN, "Q3.1": "overflows"}
 
 # The title for a long log that is still not testable.
-_UNTESTABLE = "What was logged does not tell"
+_UNTESTABLE = "The logged series are not conclusive"
 
 # The series reported for a short log.
 _COURSES = {
@@ -222,8 +222,8 @@ def _log_more(case: Case) -> Action:
     needed = f"trends need {MIN_TREND_POINTS} losses, spikes {case.min_losses_for_spikes}"
     if not len(case.loss) and len(case.history.finite("reward")):
         text = (
-            "Log the losses of the policy and of the value function as well: the reward alone shows"
-            f" neither NaN nor spikes ({needed})."
+            "Log the losses of the policy and of the value function as well: NaN and spikes do"
+            f" not show in the reward ({needed})."
         )
         return Action(ActionKind.LOG_MORE, text, setting="loss")
     if not len(case.loss):

@@ -115,7 +115,7 @@ def _collapsed(case: Case, scale: Series, overflows: Overflows) -> Reply | None:
     }
     return yes(
         f"the loss scale fell from {num(fall.top)} to {low}",
-        overflows.began(fall, case.stride),
+        overflows.start_of(fall, case.stride),
         branch="collapsed",
         measured=measured,
     )

@@ -43,7 +43,7 @@ def chance_loss(run: Run) -> float | None:
 
 
 def starts_pretrained(run: Run) -> bool | None:
-    """Return whether a run starts from a pretrained model; None if that is unknown.
+    """Return True if a run starts from a pretrained model; None if that is unknown.
 
     The settings decide; without them, a first loss far below log K does.
     """

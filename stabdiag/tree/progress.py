@@ -194,7 +194,7 @@ def _loss_change(case: Case) -> Change:
 
 
 def _loss_falls(case: Case) -> bool | None:
-    """Return whether the loss falls or, if its objective changed, whether any part of it does.
+    """Return True if the loss falls or, if its objective changed, any part of it does.
 
     A changed objective may hide earlier learning, so the lowest level also counts as an end.
     """

@@ -1,4 +1,4 @@
-"""How a loss scaler lives: its search for a scale at the start, its probes, and its falls."""
+"""The behavior of a loss scaler: initial calibration, probes and falls of the scale."""
 
 from __future__ import annotations
 
@@ -13,44 +13,45 @@ from stabdiag.model.roles.names import counts_per_record
 from stabdiag.stats.quantiles import SUBSAMPLE_SIZE, distinct, median, usual_gap
 from stabdiag.tree.case import Case
 
-# Overflows so many steps apart do not belong to one decline of the scale. A scaler has found its
-# first scale once it goes twice as long without one, or a tenth of a short run.
+# Overflows this many steps apart belong to different declines of the scale. The calibration ends
+# after twice this many steps without an overflow, or a tenth of a short run.
 PAUSE = 25
 
-# Scalers begin at 2^32 at most: down to 1 it takes 32 overflows, or with the hysteresis of Megatron
-# and DeepSpeed twice as many. A scale that falls by more is none.
+# Scalers start at 2^32 at most, so 32 overflows lower the scale to 1, or 64 with the hysteresis of
+# Megatron and DeepSpeed.
 _MOST_HALVINGS = 64
 
 # Floors of scalers: Megatron and DeepSpeed 1, fairseq 1e-4.
 _KNOWN_FLOORS = (1.0, 1e-4)
 
-# A scale is at its floor if it mostly stays within one probe of it, having been two above or more.
+# A scale is at its floor if it mostly stays within one probe of it and was at least two above it.
 _PROBE = 2.0
 
-# A scale that is written with few digits, 0.002 for 2^-9, is this near to a power of two.
+# Relative tolerance of powers of two in a scale that is logged with few digits, as 0.002 for 2^-9.
 _ROUNDED = 0.05
 
 
-# Frameworks whose scaler lets an overflow pass before it lowers the scale (hysteresis, delayed
-# shift), and how many overflows that may be.
+# Frameworks whose scaler tolerates overflows before it lowers the scale (hysteresis, delayed
+# shift), and how many.
 _LENIENT_FORMATS = ("megatron", "deepspeed")
-_LENIENCE = 2
+_TOLERATED = 2
 
-# A scaler that waits this many growth intervals without an overflow and does not grow is stuck.
+# A scale is stuck if it does not grow for this many growth intervals without an overflow.
 _STUCK_INTERVALS = 2.0
 
-# Fewer records are no run in which nothing was updated.
+# Minimum number of records to state that no update was made.
 _MIN_SKIPPED = 3
 
-# A loss that falls by less than this fraction has not learned.
+# Maximum relative fall of a loss without learning.
 _UNCHANGED = 0.05
 
 
 @frozen
 class Fall:
-    """The last fall of a loss scale to a bound: from where, how low, and since when.
+    """The last fall of a loss scale below a bound.
 
-    ``usual_until`` is the last step at which it stood no lower than a probe below its usual level.
+    It fell from ``top`` to ``low`` and is below the bound since the step ``since``. ``usual_until``
+    is the last step with a scale at most one probe below its usual level.
     """
 
     top: float
@@ -61,13 +62,12 @@ class Fall:
 
 @frozen
 class Overflows:
-    """Overflows as the log shows them.
+    """The overflows in a log.
 
-    ``at`` are the steps, each of them once, with a non-finite gradient norm, those that the scaler
-    skipped, and those at which the loss scale fell. ``times`` is how many overflows each stands
-    for: a record may tell of many. ``calibrating`` of them belong to the scaler's search for its
-    first scale. ``interval`` is the steps from one probe to the next, ``expected`` the overflows
-    that such probing explains.
+    ``at`` are the unique steps with a non-finite gradient norm, a skipped update or a fall of the
+    loss scale. ``times`` is the number of overflows at each of them. The first ``calibrating``
+    overflows belong to the calibration. ``interval`` is the number of steps between probes, and
+    ``expected`` the number of overflows that probing explains.
     """
 
     at: Ints
@@ -79,100 +79,100 @@ class Overflows:
 
     @property
     def count(self) -> int:
-        """How many overflows there are."""
+        """The number of overflows."""
         return int(self.times.sum())
 
     @property
     def later(self) -> int:
-        """Overflows after the calibration."""
+        """The number of overflows after the calibration."""
         return self.count - self.calibrating
 
     def after(self, step: int) -> int:
-        """Return how many overflows there are after a step."""
+        """Return the number of overflows after a step."""
         return int(self.times[self.at > step].sum())
 
-    def began(self, fall: Fall, stride: float) -> int:
-        """Return the first of the overflows that led to a fall.
+    def start_of(self, fall: Fall, stride: float) -> int:
+        """Return the first overflow that led to a fall.
 
-        Those of a decline follow without a long pause, or since the scale stood where it used to.
+        The overflows of a decline have no long pauses, or follow the usual level of the scale.
         """
-        led = self.at[self.at <= fall.since]
-        if not len(led):
+        causes = self.at[self.at <= fall.since]
+        if not len(causes):
             return fall.since
-        pauses = np.flatnonzero(np.diff(led) > max(PAUSE, 3 * stride))
-        first = int(led[pauses[-1] + 1]) if len(pauses) else int(led[0])
-        lower = led[led > fall.usual_until]
+        pauses = np.flatnonzero(np.diff(causes) > max(PAUSE, 3 * stride))
+        first = int(causes[pauses[-1] + 1]) if len(pauses) else int(causes[0])
+        lower = causes[causes > fall.usual_until]
         return min(first, int(lower[0])) if len(lower) else first
 
     def first_unexplained(self, factor: float) -> int:
-        """Return the first overflow after the calibration that no regular probe explains."""
-        place = _place(self.times, self.calibrating)
+        """Return the first overflow after the calibration that is not a regular probe."""
+        position = _position(self.times, self.calibrating)
         soon = np.flatnonzero(self._soon(factor))
-        return int(self.at[place + soon[0] if len(soon) else place])
+        return int(self.at[position + soon[0] if len(soon) else position])
 
     def too_soon(self, factor: float) -> int:
-        """Count the overflows after the calibration that are followed by another one too soon.
+        """Count the overflows after the calibration that are followed by another too soon.
 
-        After an overflow the scale is halved, and a scaler waits for an interval to try again.
+        After an overflow the scaler halves the scale and waits for an interval before a probe.
         """
         return int(self._soon(factor).sum())
 
     def _soon(self, factor: float) -> Ints:
-        """Count those that are followed too soon by another at each step after the calibration."""
-        place = _place(self.times, self.calibrating)
-        times = self.times[place:].copy()
-        times[:1] -= self.calibrating - self.times[:place].sum()
-        followed = np.append(np.diff(self.at[place:]) * factor < self.interval, False)
+        """Count the overflows followed by another too soon, per step after the calibration."""
+        position = _position(self.times, self.calibrating)
+        times = self.times[position:].copy()
+        times[:1] -= self.calibrating - self.times[:position].sum()
+        followed = np.append(np.diff(self.at[position:]) * factor < self.interval, False)
         soon: Ints = times - 1 + followed[: len(times)]
         return soon
 
 
-def _place(times: Ints, number: int) -> int:
-    """Return at which step the overflow of this number is, counted from 0."""
+def _position(times: Ints, number: int) -> int:
+    """Return the position of the step of an overflow, by its number from 0."""
     return int(np.searchsorted(np.cumsum(times), number, side="right"))
 
 
 def tolerated_overflows(case: Case) -> int:
-    """Return how many overflows a dynamic scaler may let pass before it lowers its scale.
+    """Return the number of overflows that a dynamic scaler tolerates before it lowers its scale.
 
-    To the letter of the tree, none: a scale that is constant is static.
+    Under the literal rules it is 0: a constant scale is static.
     """
     if case.stops_early:
         return 0
     settings = (*case.manifest.also, *case.manifest.unknown, *case.history.config)
     is_lenient = any("hysteresis" in name or "delayed_shift" in name for name in settings)
-    return _LENIENCE if is_lenient or case.history.source.format in _LENIENT_FORMATS else 0
+    return _TOLERATED if is_lenient or case.history.source.format in _LENIENT_FORMATS else 0
 
 
 @frozen
 class Stuck:
-    """A loss scale that fell and never grew again: its last fall, its value and its wait."""
+    """A loss scale that fell and did not grow again: its last fall, value and wait."""
 
     since: int
     value: float
     steps: int
 
 
-def stuck_scale(scale: Series, found: Overflows) -> Stuck | None:
-    """Return how a scale that fell stands still, though its growth interval is long over.
+def stuck_scale(scale: Series, overflows: Overflows) -> Stuck | None:
+    """Return a scale that fell and did not grow although its growth interval is over, or None.
 
-    One that stands at its highest value may be at the scaler's upper bound.
+    A scale at its highest value may be at the upper bound of the scaler.
     """
     fell, _, grew = _changes(scale)
-    moved = max(int(found.at[-1]), int(fell[-1]) if len(fell) else 0)
+    moved = max(int(overflows.at[-1]), int(fell[-1]) if len(fell) else 0)
     waited = int(scale.steps[-1]) - moved
     value = float(scale.values[-1])
     is_highest = value >= float(scale.values.max())
     has_grown = len(grew) > 0 and int(grew[-1]) > moved
-    if is_highest or has_grown or waited <= _STUCK_INTERVALS * found.interval:
+    if is_highest or has_grown or waited <= _STUCK_INTERVALS * overflows.interval:
         return None
     return Stuck(since=moved, value=value, steps=waited)
 
 
 def skipped_throughout(case: Case) -> int | None:
-    """Return the number of records if every one reports a skipped or unusable update, or None.
+    """Return the number of records if none of them has a usable update, or None.
 
-    Every gradient norm is non-finite, and the loss, where it was logged, does not fall.
+    Every gradient norm is non-finite, and the loss, if logged, does not fall.
     """
     norm, loss = case.history.get("grad_norm"), case.loss.values
     if norm is None or len(norm) < _MIN_SKIPPED or np.isfinite(norm.values).any():
@@ -184,35 +184,34 @@ def skipped_throughout(case: Case) -> int | None:
 
 
 def find_overflows(case: Case) -> Overflows:
-    """Read the overflows off the gradient norm, the skipped steps and the loss scale."""
+    """Find the overflows in the gradient norm, the skipped steps and the loss scale."""
     norm, scale = case.history.get("grad_norm"), case.history.get("loss_scale")
-    found = [np.empty(0, np.int64)]
+    steps = [np.empty(0, np.int64)]
     if norm is not None:
-        found.append(norm.steps[~np.isfinite(norm.values)])
+        steps.append(norm.steps[~np.isfinite(norm.values)])
     grew = np.empty(0, np.int64)
     if scale is not None and case.manifest.dtype == "fp16":
         fell, times, grew = _changes(scale)
-        # The step that overflows and the record in which the scale has fallen may differ, as far as
-        # the scale was logged apart.
+        # The step of an overflow and the record of the fall may differ by the stride of the scale.
         logged = scale.finite().steps
         since = fell - logged[np.searchsorted(logged, fell) - 1]
-        seen = _count_before(fell, np.concatenate(found), np.maximum(2 * case.stride, since))
-        found.append(np.repeat(fell, np.maximum(times - seen, 0)))
-    seen_otherwise = np.sort(np.concatenate(found))
-    told, besides = _skipped_besides(case, seen_otherwise)
-    at, place = np.unique(np.concatenate([seen_otherwise, told]), return_inverse=True)
+        reported = _count_before(fell, np.concatenate(steps), np.maximum(2 * case.stride, since))
+        steps.append(np.repeat(fell, np.maximum(times - reported, 0)))
+    from_series = np.sort(np.concatenate(steps))
+    skipped, counts = _unreported_skips(case, from_series)
+    at, inverse = np.unique(np.concatenate([from_series, skipped]), return_inverse=True)
     times = np.zeros(len(at), np.int64)
-    np.add.at(times, place, np.append(np.ones(len(seen_otherwise), np.int64), besides))
-    begun, ended = _ends(case)
-    early = np.flatnonzero(at <= (int(grew[0]) if len(grew) else ended))[:_MOST_HALVINGS]
+    np.add.at(times, inverse, np.append(np.ones(len(from_series), np.int64), counts))
+    begin, end = _first_and_last(case)
+    early = np.flatnonzero(at <= (int(grew[0]) if len(grew) else end))[:_MOST_HALVINGS]
     search = np.repeat(at[early], np.minimum(times[early], _MOST_HALVINGS))[:_MOST_HALVINGS]
-    # One loss alone has no distance to the next.
+    # A single loss has no stride.
     stride = max(case.stride, 1.0 if scale is None else usual_gap(scale.steps))
-    calibrating = _calibration(search, begun, ended, stride, seen=scale is not None)
+    calibrating = _calibration(search, begin, end, stride, has_scale=scale is not None)
     interval, source = _interval(case, scale)
-    after = _place(times, calibrating)
-    first = int(at[_place(times, calibrating - 1)]) if calibrating else begun
-    last = case.history.last_step or (int(at[after]) if after < len(at) else ended)
+    after = _position(times, calibrating)
+    first = int(at[_position(times, calibrating - 1)]) if calibrating else begin
+    last = case.history.last_step or (int(at[after]) if after < len(at) else end)
     return Overflows(
         at=at,
         times=times,
@@ -223,48 +222,48 @@ def find_overflows(case: Case) -> Overflows:
     )
 
 
-def _calibration(search: Ints, begun: int, ended: int, stride: float, *, seen: bool) -> int:
-    """Return how many overflows, from the first on, belong to the calibration at the start.
+def _calibration(search: Ints, begin: int, end: int, stride: float, *, has_scale: bool) -> int:
+    """Return the number of overflows at the start that belong to the calibration.
 
-    ``search`` has the steps of the first ones before the scale first grew: by then it was found. It
-    overflows step after step, and pauses only near its end. Where no scale was logged (not
-    ``seen``), those that mostly come after a pause are overflows like any other.
+    ``search`` has the steps of the first overflows before the scale grew, which ends the
+    calibration. The calibration overflows at consecutive steps and pauses only near its end.
+    Without a logged scale, overflows that mostly follow a pause do not belong to it.
     """
-    patience = max(min(2 * PAUSE, (ended - begun) / 10), 3 * stride)
-    gaps = np.diff(search, prepend=begun)
+    patience = max(min(2 * PAUSE, (end - begin) / 10), 3 * stride)
+    gaps = np.diff(search, prepend=begin)
     over = gaps > patience
     count = int(np.argmax(over)) if over.any() else len(search)
     pauses = gaps[:count] > 2 * stride
-    if not seen and (2 * np.cumsum(pauses) > np.arange(1, count + 1)).any():
+    if not has_scale and (2 * np.cumsum(pauses) > np.arange(1, count + 1)).any():
         return int(np.argmax(pauses))
     return count
 
 
-def _ends(case: Case) -> tuple[int, int]:
-    """Return the first and the last step of the loss, or of all series where it was not logged."""
+def _first_and_last(case: Case) -> tuple[int, int]:
+    """Return the first and last step of the loss, or of all series if it was not logged."""
     logged = [case.loss] if len(case.loss) else [s for s in case.history.series.values() if len(s)]
     return min(int(s.steps[0]) for s in logged), max(int(s.steps[-1]) for s in logged)
 
 
-def _skipped_besides(case: Case, known: Ints) -> tuple[Ints, Ints]:
-    """Return the records that tell of skipped steps, and how many each that nothing else tells of.
+def _unreported_skips(case: Case, overflows: Ints) -> tuple[Ints, Ints]:
+    """Return the records of skipped steps, and the count at each that no other series reports.
 
-    A record tells of the steps since the one before it; a scale that has fallen may come after it.
+    A record covers the steps since the previous record; the fall of the scale may follow it.
     """
     skipped = case.history.finite("skipped")
     if not len(skipped) or case.manifest.dtype != "fp16":
         return skipped.steps[:0], skipped.steps[:0]
     stride = round(case.stride)
     since = np.append(max(skipped.steps[0] - stride, -1), skipped.steps[:-1])
-    told = np.clip(skips(skipped), 0, skipped.steps - since).astype(np.int64)
-    seen = np.searchsorted(known, skipped.steps + 2 * stride, side="right")
-    besides = np.maximum.accumulate(np.maximum(np.cumsum(told) - seen, 0))
-    more = np.diff(besides, prepend=0)
-    return skipped.steps[more > 0], more[more > 0]
+    count = np.clip(skips(skipped), 0, skipped.steps - since).astype(np.int64)
+    reported = np.searchsorted(overflows, skipped.steps + 2 * stride, side="right")
+    unreported = np.maximum.accumulate(np.maximum(np.cumsum(count) - reported, 0))
+    new = np.diff(unreported, prepend=0)
+    return skipped.steps[new > 0], new[new > 0]
 
 
 def skips(skipped: Series) -> Floats:
-    """Return how many steps each record says were skipped; some logs count from the start."""
+    """Return the number of skipped steps per record; some logs count from the start."""
     counts = skipped.values
     if counts_per_record(skipped.column):
         return counts
@@ -273,46 +272,48 @@ def skips(skipped: Series) -> Floats:
     return counts
 
 
-def _count_before(steps: Ints, known: Ints, margin: Floats) -> Ints:
-    """Count for each step the known ones that are at most its ``margin`` before it."""
-    known = np.sort(known)
-    until: Ints = np.searchsorted(known, steps, side="right")
-    return until - np.searchsorted(known, steps - margin, side="left")
+def _count_before(steps: Ints, overflows: Ints, margin: Floats) -> Ints:
+    """Count for each step the overflows at most its ``margin`` before it."""
+    overflows = np.sort(overflows)
+    until: Ints = np.searchsorted(overflows, steps, side="right")
+    return until - np.searchsorted(overflows, steps - margin, side="left")
 
 
 def _changes(scale: Series) -> tuple[Ints, Ints, Ints]:
-    """Return the steps at which the scale was seen to have fallen, how often, and to have grown.
+    """Return the steps where the scale fell, the number of halvings, and the steps where it grew.
 
-    It is halved at one step after another, of which a sparse log shows the last alone.
+    A sparse log shows only the last of consecutive halvings.
     """
     finite = scale.finite()
     at = np.flatnonzero(finite.values[1:] != finite.values[:-1]) + 1
     ratio = finite.values[at] / finite.values[at - 1]
     fell = at[ratio <= 0.75]
-    # What fell below 0 is no scale, and counts as one halving.
+    # A value below 0 is not a scale, and counts as one halving.
     halvings = np.nan_to_num(np.round(-np.log2(ratio[ratio <= 0.75])), nan=1.0)
-    most = np.clip(finite.steps[fell] - finite.steps[fell - 1], 1, _MOST_HALVINGS)
-    times = np.clip(halvings, 1, most).astype(np.int64)
+    limit = np.clip(finite.steps[fell] - finite.steps[fell - 1], 1, _MOST_HALVINGS)
+    times = np.clip(halvings, 1, limit).astype(np.int64)
     return finite.steps[fell], times, finite.steps[at[ratio >= 1.5]]
 
 
 def _interval(case: Case, scale: Series | None) -> tuple[float, str]:
-    """Return the steps between two probes: the manifest's, the log's own, or the default."""
+    """Return the steps between two probes, from the manifest, the log or the default."""
     if case.manifest.loss_scale_window:
         return float(case.manifest.loss_scale_window), "from the manifest"
     if scale is not None and case.manifest.dtype == "fp16":
         fell, _, grew = _changes(scale)
         if len(grew) >= 2:
-            # From the last change of the scale to the doubling.
-            moved = np.union1d(fell, grew)
-            place = np.searchsorted(moved, grew)
-            waits = (grew - moved[np.maximum(place - 1, 0)])[place > 0]
+            # From the previous change of the scale to its growth.
+            changes = np.union1d(fell, grew)
+            position = np.searchsorted(changes, grew)
+            waits = (grew - changes[np.maximum(position - 1, 0)])[position > 0]
             return max(median(waits.astype(np.float64)), 1.0), "from the log"
     return float(case.limits.precision.growth_interval), "by default"
 
 
 def last_fall(scale: Series, below: float) -> Fall | None:
-    """Return the last fall of a scale below a bound, or None; one that began there did not fall.
+    """Return the last fall of a scale below a bound, or None.
+
+    A scale that starts below the bound did not fall.
 
     Args:
         scale: finite.
@@ -337,17 +338,17 @@ def last_fall(scale: Series, below: float) -> Fall | None:
     )
 
 
-def fall_to_floor(case: Case, scale: Series, found: Overflows) -> Fall | None:
-    """Return the fall to the scaler's floor, if gradients still overflow there, or None.
+def fall_to_floor(case: Case, scale: Series, overflows: Overflows) -> Fall | None:
+    """Return the fall to the floor of the scaler if gradients still overflow there, or None.
 
     Args:
-        case: the case, with the floor in its manifest, if that tells.
+        case: the case, with the floor in its manifest, if known.
         scale: finite, at least one value.
-        found: the overflows.
+        overflows: the overflows.
     """
-    values, told = scale.values, case.manifest.loss_scale_min
-    floors = _KNOWN_FLOORS if told is None else (told,)
-    floor = next((one for one in floors if np.isclose(values.min(), one)), None)
+    values, configured = scale.values, case.manifest.loss_scale_min
+    floors = _KNOWN_FLOORS if configured is None else (configured,)
+    floor = next((floor for floor in floors if np.isclose(values.min(), floor)), None)
     if floor is None or values[-1] > _PROBE * floor:
         return None
     fall = last_fall(scale, _PROBE * floor)
@@ -355,15 +356,15 @@ def fall_to_floor(case: Case, scale: Series, found: Overflows) -> Fall | None:
         return None
     if median(values[scale.steps >= fall.since]) > _PROBE * floor:
         return None
-    # A scaler that rests at its floor is working.
-    rests = int(scale.steps[-1]) - fall.since >= max(PAUSE, 3 * case.stride)
-    return None if rests and not found.after(fall.since) else fall
+    # A scaler without overflows at its floor works.
+    has_settled = int(scale.steps[-1]) - fall.since >= max(PAUSE, 3 * case.stride)
+    return None if has_settled and not overflows.after(fall.since) else fall
 
 
 def is_averaged(scale: Series) -> bool:
-    """Tell whether a finite loss scale is a mean over steps: scalers keep powers of two."""
+    """Return True if a finite loss scale is a mean over steps: scalers keep powers of two."""
     values = scale.values[:: max(len(scale) // SUBSAMPLE_SIZE, 1)]
-    # fairseq's floor is no power of two. (np.isin imports numpy.ma, 3% of the time of a small log.)
+    # fairseq's floor is not a power of two. (np.isin would import numpy.ma, which is slow.)
     values = values[(values > 0) & ~np.equal.outer(values, _KNOWN_FLOORS).any(axis=1)]
     if not len(values):
         return False

@@ -204,7 +204,7 @@ def _recur(case: Case, recurring: RecurringSpikes, measured: dict[str, Scalar]) 
 
 
 def _why_none(case: Case) -> str:
-    """Return why the largest score is not a spike: noise, recurrence, or a slower rise."""
+    """Return the reason that no score is a spike: noise, recurrence, or a slower rise."""
     scan, score = case.scan, highest(case)
     if scan.largest <= 0:
         return score

@@ -193,7 +193,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         question=last.question,
         title=advice.title or outcome.title,
         summary=advice.summary,
-        actions=(advice.first, *advice.then),
+        actions=(advice.first, *advice.next_actions),
         step=advice.step,
         reload=advice.reload,
         began=advice.began,

@@ -73,7 +73,7 @@ def test_a_log_of_rewards_alone():
     # Nothing tells that a reward which rises is all there is to test.
     risen = stabdiag.diagnose(run | {"reward": 20 + 20 * PART + NOISE})
     assert risen.diagnosis.slug == "insufficient-data"
-    assert risen.diagnosis.title == "What was logged does not tell"
+    assert risen.diagnosis.title == "The logged series are not conclusive"
     assert "The reward (medians of tenths) went from 20" in risen.diagnosis.summary
     # What a game is played for is its score, where its episodes are counted.
     scores = {"Mean Score": run["reward"], "length": run["length"]}

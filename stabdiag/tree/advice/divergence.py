@@ -69,12 +69,12 @@ class _Climb:
         """Return the action to check the data."""
         return Action(ActionKind.INSPECT_DATA, sentence(self.check_data), step=self.first)
 
-    def advice(self, detail: str, *, first: Action, then: tuple[Action, ...]) -> Advice:
+    def advice(self, detail: str, *, first: Action, next_actions: tuple[Action, ...]) -> Advice:
         """Return advice on the climb, with the checkpoint before it and its cause."""
         return Advice(
             summary=f"{self.summary} {detail}",
             first=first,
-            then=then,
+            next_actions=next_actions,
             step=self.began,
             reload=self.reload.clause,
             began=self.damage_start,
@@ -125,7 +125,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         f"The learning rate went from {begin} at {case.unit} {first} to {end} at {case.unit} "
         f"{last}{since}.",
         first=act,
-        then=(Action(ActionKind.CHECK_SETTINGS, check), _PLOT, other),
+        next_actions=(Action(ActionKind.CHECK_SETTINGS, check), _PLOT, other),
     )
 
 
@@ -141,7 +141,7 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
     return climb.advice(
         sentence(answer.because),
         first=climb.reload.and_then(ActionKind.FIX_SCHEDULE, undo, step=climb.began),
-        then=(
+        next_actions=(
             Action(ActionKind.FIX_SCHEDULE, find),
             _PLOT,
             Action(ActionKind.ADD_WARMUP, "If a higher rate is intended, warm up to it."),
@@ -177,7 +177,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     return climb.advice(
         detail,
         first=first,
-        then=(
+        next_actions=(
             *lower_again,
             Action(
                 ActionKind.FIX_WEIGHT_DECAY,
@@ -197,14 +197,14 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     climb, detail = _climb(case), sentence(answers["Q4.4"].because)
     if _is_frozen(case):
         data = climb.reload.and_then(ActionKind.INSPECT_DATA, climb.check_data, step=climb.first)
-        return climb.advice(f"{_FROZEN} {detail}", first=data, then=())
+        return climb.advice(f"{_FROZEN} {detail}", first=data, next_actions=())
     reduced = tenth_lr if _exploded(case) else half_lr
     rate, threshold = reduced(case, climb.first), clip(case)
     cut = f"Clip the gradient norm at {threshold}."
     check = (climb.check(), *decay_unknown(case))
-    then = (*check, Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
+    next_actions = (*check, Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
     first = climb.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
-    return climb.advice(detail, first=first, then=(*then, _check_drift(case)))
+    return climb.advice(detail, first=first, next_actions=(*next_actions, _check_drift(case)))
 
 
 def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -215,11 +215,11 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     rate, threshold = half_lr(case, climb.first), clip(case)
     lower = Action(ActionKind.LOWER_LR, sentence(str(rate)), **rate.change)
     first = climb.reload.and_then(ActionKind.INSPECT_DATA, climb.check_data, step=climb.first)
-    then: tuple[Action, ...] = (lower, *decay_unknown(case))
+    next_actions: tuple[Action, ...] = (lower, *decay_unknown(case))
     other = " else" if near_climb(case, climb.damage_start, climb.first) else ""
     detail = f"Nothing{other} logged explains it."
     if _is_frozen(case):
-        detail, then = _FROZEN, ()
+        detail, next_actions = _FROZEN, ()
     elif _exploded(case):
         detail = "Nothing logged explains it, but a loss this large is an optimization blow-up."
         cut, also = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
@@ -228,14 +228,14 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
             _START_OVER if require_rise(case).best_level > FP32_SQUARE_OVERFLOW else climb.reload
         )
         first = reload.and_then(ActionKind.LOWER_LR, str(rate), cut, also=also, **rate.change)
-        then = (climb.check(), *decay_unknown(case))
+        next_actions = (climb.check(), *decay_unknown(case))
     elif answers["Q4.4"].verdict is Verdict.UNKNOWN:
         # Without a gradient norm, the learning rate may be the cause.
         first = climb.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
-        then = (climb.check(), *decay_unknown(case))
+        next_actions = (climb.check(), *decay_unknown(case))
         if require_rise(case).best <= 1 and climb.reload.checkpoint == 0:
-            then = (_SIGN, *then)
-    return climb.advice(detail, first=first, then=(*then, *_further_checks(case)))
+            next_actions = (_SIGN, *next_actions)
+    return climb.advice(detail, first=first, next_actions=(*next_actions, *_further_checks(case)))
 
 
 def _collapsed_reward(case: Case, climb: _Climb, reward: Reward) -> Advice:
@@ -247,7 +247,7 @@ def _collapsed_reward(case: Case, climb: _Climb, reward: Reward) -> Advice:
         f"The reward {reward.column!r} fell from {num(reward.best)} near {case.unit} "
         f"{reward.best_step} to {num(reward.last)}: the policy got worse.",
         first=reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change),
-        then=_further_checks(case),
+        next_actions=_further_checks(case),
     )
     return replace(advice, reload=reload.clause, began=reward.best_step)
 

@@ -83,20 +83,24 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp32, fp64, bf16, fp8 or an unknown dtype."""
     start = origin(case)
     advice = _by_evidence(case, start)
-    then = (*_keep_recovered_run(case), *_smaller_steps(case, start, advice.first), *advice.then)
+    next_actions = (
+        *_keep_recovered_run(case),
+        *_smaller_steps(case, start, advice.first),
+        *advice.next_actions,
+    )
     dtype = case.manifest.dtype
     if dtype == "bf16":
-        then = (*then, _TRY_FP32)
+        next_actions = (*next_actions, _TRY_FP32)
     if dtype == "fp8":
-        then = (*then[:2], _TRY_BF16, *then[2:])
+        next_actions = (*next_actions[:2], _TRY_BF16, *next_actions[2:])
         advice = replace(advice, title="The loss went NaN in fp8")
     peak = activation_near_fp16_max(case.history, start.bad.step) if dtype is None else None
     if peak is not None:
-        near = sentence(describe_near_fp16_max(peak, case.unit))
-        advice = replace(advice, summary=f"{advice.summary} {near}")
+        near_fp16_max = sentence(describe_near_fp16_max(peak, case.unit))
+        advice = replace(advice, summary=f"{advice.summary} {near_fp16_max}")
     if dtype is None:
-        then = (*then[:1], _NAME_DTYPE, *then[1:])
-    return _complete(case, start, replace(advice, then=then))
+        next_actions = (*next_actions[:1], _NAME_DTYPE, *next_actions[1:])
+    return _complete(case, start, replace(advice, next_actions=next_actions))
 
 
 def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -106,14 +110,22 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     peak = activation_near_fp16_max(case.history, start.bad.step)
     if peak is not None:
         summary = f"{summary} {sentence(describe_near_fp16_max(peak, case.unit))}"
-    first, then = _of_fp16(case, answer, start)
+    first, next_actions = _of_fp16(case, answer, start)
     smaller = _smaller_steps(case, start, first)
-    then = (*_keep_recovered_run(case), *smaller, _in_fp32(case, start.step), *then, KEEP_IN_FP32)
+    next_actions = (
+        *_keep_recovered_run(case),
+        *smaller,
+        _in_fp32(case, start.step),
+        *next_actions,
+        KEEP_IN_FP32,
+    )
     embedding = infinite_embedding_gradient(case)
     if embedding is not None:
-        then = (*then, _clip_by_value(embedding))
+        next_actions = (*next_actions, _clip_by_value(embedding))
     return _complete(
-        case, start, Advice(summary=summary, first=first, then=(*then, CHECK_INITIALISATION))
+        case,
+        start,
+        Advice(summary=summary, first=first, next_actions=(*next_actions, CHECK_INITIALISATION)),
     )
 
 
@@ -165,19 +177,19 @@ def after_earlier(finding: Finding, earlier: Finding, *, by_schedule: bool) -> F
     The earlier error comes before a search for faulty operations. A schedule that raised the rate
     until the loss climbed comes before all of its consequences.
     """
-    first, *then = finding.actions
+    first, *next_actions = finding.actions
     if earlier.slug == "spike-unresolved":  # the beginning of the NaN itself
         return finding
     if by_schedule or first.kind is ActionKind.INSPECT_LAYERS:
         own_first = () if RATE.intersection(first.kinds) else (first,)
-        actions = (*earlier.actions[:1], *own_first, *then)
+        actions = (*earlier.actions[:1], *own_first, *next_actions)
         return replace(finding, actions=actions, reload=earlier.reload, began=earlier.began)
     see = Action(
         ActionKind.SEE_FINDING,
         f"Fix the error from {earlier.unit} {earlier.step} on: see {earlier.slug} below.",
         step=earlier.step,
     )
-    return replace(finding, actions=(first, see, *then))
+    return replace(finding, actions=(first, see, *next_actions))
 
 
 def _complete(case: Case, start: Origin, advice: Advice) -> Advice:
@@ -212,7 +224,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         )
         first = _fix_schedule(case, start, start.jump)
         summary = sentence(start.jump.because)
-        return Advice(summary=summary, first=first, then=(RESTORE_SCHEDULE, warm_up))
+        return Advice(summary=summary, first=first, next_actions=(RESTORE_SCHEDULE, warm_up))
     if start.blew_up or (start.surge is None and is_high(case)):
         return _blown_up(case, start)
     embedding = infinite_embedding_gradient(case)
@@ -221,7 +233,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         return Advice(
             summary=f"{_how_it_began(case, start)} {embedding!r} is infinite.",
             first=_reload(case, start).and_then(ActionKind.CLIP_GRADIENTS, by_value),
-            then=(_check_data(case, start),),
+            next_actions=(_check_data(case, start),),
         )
     layers = "run one forward pass with isnan checks after every layer, from the embedding to the "
     layers, also = f"{layers}loss", tuple[ActionKind, ...]()
@@ -237,7 +249,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
     return Advice(
         summary=_how_it_began(case, start),
         first=_reload(case, start).and_then(ActionKind.INSPECT_LAYERS, layers, also=also),
-        then=(
+        next_actions=(
             Action(
                 ActionKind.SAFE_OPERATIONS,
                 "Replace log(softmax(x)) by log_softmax, or add an epsilon, and check reductions "
@@ -284,7 +296,7 @@ def _blown_up(case: Case, start: Origin) -> Advice:
             also=(ActionKind.CLIP_GRADIENTS,),
             **rate.change,
         ),
-        then=(
+        next_actions=(
             suspects,
             Action(ActionKind.CLIP_GRADIENTS, by_value),
         ),

@@ -32,7 +32,7 @@ def plateau(case: Case, answers: Mapping[str, Answer]) -> Advice:
     return Advice(
         summary=sentence(answers["Q4.1"].because),
         first=_first(case, evaluation),
-        then=_then(case, evaluation),
+        next_actions=_then(case, evaluation),
     )
 
 

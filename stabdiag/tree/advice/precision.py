@@ -40,7 +40,7 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         also=(ActionKind.LOWER_LR,),
         **TO_BF16,
     )
-    then = logging_advice(case, ("loss_scale", "grad_norm"))
+    next_actions = logging_advice(case, ("loss_scale", "grad_norm"))
     if case.manifest.dtype == "bf16":
         first = Action(
             ActionKind.INSPECT_LAYERS,
@@ -49,7 +49,7 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
             also=(ActionKind.CHECK_PRECISION,),
             step=step,
         )
-        then = (_LOG_ACTIVATIONS,)
+        next_actions = (_LOG_ACTIVATIONS,)
     skipped = skipped_throughout(case)
     summary = sentence(answer.because)
     if skipped is not None:
@@ -58,7 +58,7 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
     return Advice(
         summary=summary,
         first=first,
-        then=(*then, KEEP_IN_FP32, CHECK_INITIALISATION),
+        next_actions=(*next_actions, KEEP_IN_FP32, CHECK_INITIALISATION),
         step=step,
         title="" if skipped is None else NOTHING_UPDATED,
         severity=None if skipped is None else Severity.ERROR,
@@ -75,7 +75,7 @@ def static(case: Case, answers: Mapping[str, Answer]) -> Advice:
             ActionKind.DYNAMIC_LOSS_SCALE,
             f"Enable dynamic loss scaling (torch.amp.GradScaler) instead of the constant {scale}.",
         ),
-        then=(
+        next_actions=(
             Action(
                 ActionKind.DYNAMIC_LOSS_SCALE,
                 "Check that each step goes through the scaler: scaler.step, then scaler.update.",
@@ -105,7 +105,7 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
             also=(ActionKind.CHANGE_DTYPE,),
             **rate.change,
         ),
-        then=(
+        next_actions=(
             CHECK_INITIALISATION,
             Action(
                 ActionKind.INSPECT_LAYERS,

@@ -68,12 +68,12 @@ class Advice:
 
     ``step`` is the onset. ``reload`` is the clause on the checkpoint to reload, and ``began`` the
     step that this checkpoint precedes, if it is not the onset. ``back`` is as in ``Finding``.
-    ``title`` and ``severity`` override those of the leaf.
+    ``title`` and ``severity`` override the leaf.
     """
 
     summary: str
     first: Action
-    then: tuple[Action, ...]
+    next_actions: tuple[Action, ...]
     step: int | None = None
     reload: str = ""
     began: int | None = None
@@ -143,7 +143,7 @@ def clip_next_time(case: Case) -> Action:
 
 
 def more_decay(case: Case, group: str = "") -> Decay:
-    """Return the decay for growing weights; it may not apply to those of a ``group``."""
+    """Return the decay for growing weights; it may not apply to a ``group``."""
     decay = case.manifest.weight_decay
     if decay is not None and decay < 0:
         words = f"fix the sign of the weight decay ({num(decay)}), which grows the weights"

@@ -72,7 +72,7 @@ class _Spike:
         detail: str,
         *,
         first: Action,
-        then: tuple[Action, ...],
+        next_actions: tuple[Action, ...],
         back: int | None = None,
         title: str = "",
         severity: Severity | None = None,
@@ -81,7 +81,7 @@ class _Spike:
         return Advice(
             summary=f"{self.summary} {detail}".rstrip(),
             first=first,
-            then=then,
+            next_actions=next_actions,
             step=self.onset,
             reload=self.reload.clause,
             began=self.began,
@@ -105,7 +105,7 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
             step=spike.onset,
             **threshold.change,
         ),
-        then=(
+        next_actions=(
             Action(
                 ActionKind.SHUFFLE_DATA,
                 "Shuffle or filter the data to keep batches of pure outliers out.",
@@ -136,7 +136,7 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
             f"{high}.",
             step=at,
         ),
-        then=(
+        next_actions=(
             Action(ActionKind.LOG_MORE, "Plot the learning rate against the intended schedule."),
             RESTORE_SCHEDULE,
             Action(
@@ -158,7 +158,7 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
             f"Fix the data loader: log its order around {case.unit} {at}, where a batch repeats.",
             step=at,
         ),
-        then=(
+        next_actions=(
             Action(
                 ActionKind.FIX_LOADER,
                 "Check the sampler's seed per epoch and worker (set_epoch in distributed runs).",
@@ -195,7 +195,7 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     return spike.advice(
         spike.cause or why,
         first=actions[0],
-        then=(
+        next_actions=(
             *actions[1:],
             *logging_advice(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),
         ),
@@ -226,7 +226,7 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
         actions = (*actions, _FULL_COST)
     why = spike.cause or "The weights or the optimizer's moments are damaged, or the data changed."
     detail = f"It did not recover within {time}. {why}"
-    return spike.advice(detail, first=actions[0], then=actions[1:])
+    return spike.advice(detail, first=actions[0], next_actions=actions[1:])
 
 
 def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -250,7 +250,7 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     check = Action(ActionKind.INSPECT_DATA, f"Check {batches}.", step=spike.onset)
     peak = (_LOWER_PEAK,) if spike.rising is not None else ()
     actions = (*wait, _restart(case, spike), *peak, check)
-    return spike.advice(f"{end} {spike.cause}", first=actions[0], then=actions[1:])
+    return spike.advice(f"{end} {spike.cause}", first=actions[0], next_actions=actions[1:])
 
 
 def _wait(case: Case, spike: _Spike, until: int) -> Action:
@@ -371,7 +371,7 @@ def _late(case: Case, spike: _Spike, back: int, time: str) -> Advice:
     return spike.advice(
         f"It recovered by {case.unit} {back}, but not within {time}. {spike.cause}",
         first=actions[0],
-        then=actions[1:],
+        next_actions=actions[1:],
         back=back,
         title="Loss spike that recovered late",
         # A run worth keeping is not an error.
