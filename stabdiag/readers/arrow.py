@@ -1,4 +1,4 @@
-"""What Arrow has read: its arrays as pieces of columns, and blocks of numbers that are gathered."""
+"""Convert Arrow arrays to pieces of columns, and collect blocks of numbers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from stabdiag.readers.nested import DEEPEST
 from stabdiag.readers.source import Stream
 from stabdiag.readers.words import NULL, WORD, meaning, meaning_of
 
-# The type stubs of pyarrow do not know that a struct flattens or that NumPy takes a buffer.
+# The type stubs of pyarrow lack ``flatten`` of a struct and the buffer protocol.
 Array: TypeAlias = Any
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Tell whether a type is one of text, or of bytes that may be text."""
+    """Return True for types of text, and of bytes that may be text."""
     return any(
         test(kind)
         for test in (
@@ -60,25 +60,25 @@ def texts_of(array: Array) -> list[str | None]:
     """Return texts as ``str``, with a replacement character for bytes that are not UTF-8."""
     text = as_text(array)
     try:
-        found: list[str | None] = text.to_pylist()
+        texts: list[str | None] = text.to_pylist()
     except UnicodeDecodeError:
         plain = pa.large_binary() if types.is_large_string(text.type) else pa.binary()
         raw: list[bytes | None] = text.view(plain).to_pylist()
-        found = [None if one is None else one.decode("utf-8", "replace") for one in raw]
-    return found
+        texts = [None if item is None else item.decode("utf-8", "replace") for item in raw]
+    return texts
 
 
 def counted_index(
     metadata: Mapping[bytes, bytes] | None, rows: int, names: Collection[str]
 ) -> dict[str, Piece]:
-    """Return the index that is given by its first number and its stride, if it has a name.
+    """Return a named index that is stored as a range.
 
-    pandas keeps evenly spaced steps so, beside the columns of these ``names``; see
+    pandas stores evenly spaced steps in this form, separate from the columns ``names``; see
     https://pandas.pydata.org/docs/development/developer.html.
     """
     try:
-        told = json.loads((metadata or {}).get(b"pandas", b"{}"))["index_columns"]
-        index = next(one for one in told if isinstance(one, dict) and one["kind"] == "range")
+        indexes = json.loads((metadata or {}).get(b"pandas", b"{}"))["index_columns"]
+        index = next(item for item in indexes if isinstance(item, dict) and item["kind"] == "range")
         name, numbers = index["name"], range(index["start"], index["stop"], index["step"])
         fits = len(numbers) == rows
     except (ValueError, LookupError, TypeError, OverflowError, StopIteration, RecursionError):
@@ -89,13 +89,13 @@ def counted_index(
     return {name: piece_of_numbers(steps)}
 
 
-# Where a column lies: its place in the table, and that in each struct below it.
+# The path to a column: its index in the table, and its index in each struct below.
 Path: TypeAlias = tuple[int, ...]
 
-# Python reads up to this many texts in less time than pyarrow.compute takes to import.
-_FEW_TEXTS: Final = 20_000
+# Python parses up to this many texts faster than pyarrow.compute is imported.
+_MAX_PYTHON_TEXTS: Final = 20_000
 
-# What Arrow and NumPy call by different names.
+# Types with different names in Arrow and NumPy.
 _FLOATS: Final = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
@@ -105,7 +105,7 @@ def leaves(schema: pa.Schema) -> dict[str, Path]:
 
 
 def every_leaf(schema: pa.Schema) -> Iterator[tuple[str, Path, pa.DataType]]:
-    """Yield name, path and type of each column; names of outer and inner ones may meet."""
+    """Yield name, path and type of each column; outer and inner names may collide."""
     yield from _below(map(schema.field, range(len(schema))), "", ())
 
 
@@ -119,14 +119,14 @@ def _below(fields: Iterable[Any], prefix: str, above: Path) -> Iterator[tuple[st
 
 
 def leaf(array: Array, path: tuple[int, ...]) -> Array:
-    """Return the array at a path of struct members; it is null where its struct is."""
+    """Return the array at a path of struct members. It is null where its struct is null."""
     for place in path:
         array = array.flatten()[place]
     return array
 
 
 def piece_of_array(array: Array, *, missing: int) -> Piece:
-    """Return the piece that an array makes; its nulls get the state ``missing``."""
+    """Convert an array to a piece. Nulls get the state ``missing``."""
     kind = array.type
     if types.is_dictionary(kind):
         return _from_dictionary(array, missing)
@@ -144,9 +144,9 @@ def piece_of_array(array: Array, *, missing: int) -> Piece:
 
 
 def valid(array: Array) -> Mask:
-    """Return where an array is not null.
+    """Return a mask of the values of an array that are not null.
 
-    Reads the bitmap itself: ``Array.is_valid`` would import all of pyarrow.compute.
+    This reads the bitmap, as ``Array.is_valid`` would import all of pyarrow.compute.
     """
     bitmap = array.buffers()[0]
     if array.null_count == 0 or bitmap is None:
@@ -157,30 +157,30 @@ def valid(array: Array) -> Mask:
 
 
 def numbers_of(array: Array) -> AnyArray:
-    """Return the numbers of an array without a copy; where it is null they are arbitrary.
+    """Return the numbers of an array without a copy. Nulls are arbitrary numbers.
 
-    ``Array.to_numpy`` would import pandas, and so would older versions to tell the type.
+    ``Array.to_numpy`` would import pandas, and in older versions the conversion of the type too.
     """
     kind = str(array.type)
-    whole = np.frombuffer(array.buffers()[1], dtype=_FLOATS.get(kind, kind))
-    return whole[array.offset : array.offset + len(array)]
+    values = np.frombuffer(array.buffers()[1], dtype=_FLOATS.get(kind, kind))
+    return values[array.offset : array.offset + len(array)]
 
 
 def _from_numbers(array: Array, missing: int) -> Piece:
     if types.is_boolean(array.type) or array.null_count == len(array):
         values = np.array(array.to_pylist(), dtype=np.float64)
     else:
-        # Nulls hold arbitrary numbers here; their state says that they do not count.
+        # Nulls are arbitrary numbers here. Their state marks them as missing.
         values = numbers_of(array).astype(np.float64, copy=False)
     gaps = ~valid(array) if array.null_count else None
     return piece_of_numbers(values, gaps, gap=missing)
 
 
 def _from_texts(array: Array, missing: int) -> Piece:
-    if len(array) > _FEW_TEXTS:
+    if len(array) > _MAX_PYTHON_TEXTS:
         text = as_text(array)
         (first,) = texts_of(array[:1])
-        if first is not None and meaning(first)[0] == WORD:  # it need not be tried
+        if first is not None and meaning(first)[0] == WORD:  # no need to try numbers
             return _from_dictionary(text.dictionary_encode(), missing)
         try:
             return _from_numbers(text.cast(pa.float64()), missing)
@@ -192,7 +192,7 @@ def _from_texts(array: Array, missing: int) -> Piece:
 
 
 def _from_dictionary(array: Array, missing: int) -> Piece:
-    """Read an array of indices into a dictionary: what a text means is asked only once."""
+    """Convert an array with a dictionary. Each text is parsed once."""
     here = valid(array.indices)
     if not here.any():
         return _nothing(len(array), missing)
@@ -202,7 +202,7 @@ def _from_dictionary(array: Array, missing: int) -> Piece:
         keys = piece_of_array(array.dictionary, missing=missing)
     index = np.where(here, _from_numbers(array.indices, missing).values, 0).astype(np.intp)
     if not 0 <= index.min() <= index.max() < len(keys.states):
-        raise pa.ArrowInvalid("an index beyond its dictionary")  # nor does Arrow look at them
+        raise pa.ArrowInvalid("an index beyond its dictionary")  # Arrow does not check them
     states = np.where(here, keys.states[index], missing).astype(np.uint8)
     rank = np.cumsum(keys.states == WORD) - 1
     words = [keys.words[place] for place in rank[index[states == WORD]].tolist()]
@@ -210,9 +210,9 @@ def _from_dictionary(array: Array, missing: int) -> Piece:
 
 
 def _from_objects(array: Array, missing: int) -> Piece:
-    """Read lists, and whatever else Arrow may hold, the slow way."""
-    # One at a time, and each word once: a long text of a dictionary is made anew for each row.
-    meanings = (meaning_of(one.as_py()) for one in array)
+    """Convert lists and all other types of Arrow, slowly."""
+    # Each word is kept once: a long text of a dictionary is copied for each row.
+    meanings = (meaning_of(value.as_py()) for value in array)
     once: dict[str, str] = {}
     piece = piece_of_meanings(
         (state, at, once.setdefault(word, word)) for state, at, word in meanings
@@ -238,22 +238,22 @@ def _from_times(array: Array, missing: int) -> Piece:
 _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
-# From so many columns on it is the pieces of columns that take the time, not the numbers in them.
-MANY: Final = 200
+# With this many columns, the time goes into pieces of columns rather than numbers.
+MANY_COLUMNS: Final = 200
 
 
 class Table:
-    """A chunk that Arrow has read; a member of a struct is a column of its own."""
+    """A chunk that Arrow has read. A member of a struct is a column of its own."""
 
     def __init__(self, table: pa.Table, names: Sequence[str] = ()) -> None:
-        """Take a table, and the names of all columns that the log has, if there are more."""
+        """Wrap a table. ``names`` are the names of all columns of the log, if there are more."""
         paths, columns = leaves(table.schema), table.columns
         self._columns = {name: (columns[path[0]], path[1:]) for name, path in paths.items()}
         self._moved: dict[str, Floats] = {}
         self.rows = int(table.num_rows)
         self.names = names or list(paths)
-        if len(columns) > MANY:
-            self._moved = _together(table)
+        if len(columns) > MANY_COLUMNS:
+            self._moved = _as_matrix(table)
         if self._moved:
             self._columns.clear()  # frees them
 
@@ -265,14 +265,14 @@ class Table:
         return None if array is None else piece_of_array(array, missing=NULL)
 
     def array(self, name: str) -> Array | None:
-        """Return a column as Arrow holds it; what nobody wanted was left out."""
+        """Return the Arrow array of a column, or None if the column was not requested."""
         if name not in self._columns:
             return None
         column, below = self._columns[name]
         return leaf(column.combine_chunks(), below)
 
     def numbers(self, name: str) -> list[Floats] | None:
-        """Return the column where it holds nothing but numbers, not copied, or None."""
+        """Return the numbers of a column without a copy, or None if it has other values."""
         if name in self._moved:
             return [self._moved[name]]
         column, below = self._columns.get(name, (None, ()))
@@ -281,7 +281,7 @@ class Table:
         return [numbers_of(array) for array in column.chunks if len(array)]
 
     def move(self, into: Callable[[str, list[Floats]], Floats]) -> None:
-        """Move the columns of mere numbers to where ``into`` puts them, and free Arrow's memory."""
+        """Move columns with only numbers to the arrays of ``into``, and free Arrow's memory."""
         for name in list(self._columns):
             numbers = self.numbers(name)
             if numbers is not None:
@@ -289,13 +289,13 @@ class Table:
                 del self._columns[name]
 
 
-def _together(table: pa.Table) -> dict[str, Floats]:
-    """Return all columns of a table as those of one array, or none if they are not mere numbers.
+def _as_matrix(table: pa.Table) -> dict[str, Floats]:
+    """Return all columns of a table from one array, or none if they are not only numbers.
 
-    Such are the norms of all layers of a network.
+    An example is the norms of all layers of a network.
     """
     columns = table.columns
-    if any(one.null_count or not types.is_float64(one.type) for one in columns):
+    if any(column.null_count or not types.is_float64(column.type) for column in columns):
         return {}
     batches: Any = table.combine_chunks().to_batches()
     if len(batches) != 1:
@@ -306,11 +306,11 @@ def _together(table: pa.Table) -> dict[str, Floats]:
 
 @dataclass(kw_only=True, eq=False)
 class Slab(LogBuilder):
-    """What was read so far, with an array for each column of numbers, as long as there is room.
+    """A log builder with a preallocated array for each column of numbers.
 
-    If the blocks stayed where Arrow has put them, each would take fresh memory, and so would their
-    join at the end; to get that memory from the system is a sixth of the time of a long log.
-    ``room`` is a guess at the number of records; memory that is not written to costs nothing.
+    Without it, each block of Arrow and their concatenation would take new memory, and getting that
+    from the system takes a sixth of the time of a long log. ``room`` is an estimate of the number
+    of records. Memory that is not written to costs nothing.
     """
 
     room: int
@@ -319,14 +319,14 @@ class Slab(LogBuilder):
     _filled: Counter[str] = field(default_factory=Counter)
 
     def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
-        """Add a block, and move its numbers as far as there is room."""
+        """Add a block, and move its numbers if there is room."""
         if isinstance(chunk, Table) and self._rows + chunk.rows <= self.room:
             chunk.move(self._put)
         self._rows += chunk.rows
         super().take(chunk, lines, bad)
 
     def column(self, name: str) -> Column:
-        """Return a whole column; mere numbers need no look at each chunk."""
+        """Return a whole column, directly if it has only numbers."""
         if self._filled[name] == self._rows:
             return all_numbers(self._arrays[name][: self._rows])
         parts: list[Floats] = []
@@ -346,15 +346,14 @@ class Slab(LogBuilder):
 
 
 def slab_for(stream: Stream, columns: int, *, lines: int = 0) -> Slab:
-    """Return a slab with room for the records of a log of so many columns, ``lines`` into it.
+    """Return a slab with room for the records of a log with this many columns, after ``lines``.
 
-    There is no room for what comes through a pipe, nor for very many columns, of which each block
-    is moved by itself. The number of records is estimated from the head of the log, with a
-    twentieth added; mostly there are fewer, since steps have more digits further down. Whatever the
-    head is like, a record takes at least two bytes a cell.
+    Pipes get no room, and neither do logs with very many columns, whose blocks are moved one by
+    one. The number of records is estimated from the head of the log, plus 5 %. Usually there are
+    fewer, as later steps have more digits. A record has at least two bytes per cell.
     """
     room = 0
-    if stream.path is not None and columns <= MANY:
+    if stream.path is not None and columns <= MANY_COLUMNS:
         size = stream.path.stat().st_size
         head, _ = stream.head()
         room = min(int(1.05 * line_count(head) * size / len(head)), size // (2 * columns))

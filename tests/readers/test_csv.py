@@ -354,7 +354,7 @@ REFUSED = [
     (
         "metrics.csv",
         "run,my loss\na,high\nb,low\n",
-        "'my loss' holds words, no numbers: 'high' on line 2$",
+        "'my loss' has words instead of numbers: 'high' on line 2$",
     ),
     ("metrics.csv", "step,loss\n", "nothing is logged below its header yet"),
     ("metrics.csv", "# run 7\nstep;loss;lr\n\n", "nothing is logged below its header yet"),

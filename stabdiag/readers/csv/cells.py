@@ -1,4 +1,4 @@
-"""CSV line by line: cells, names in a header, decimal commas; and a tolerant reader of them."""
+"""Cells, headers and decimal commas of CSV, and a tolerant reader of its lines."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine, Chunk, Piece, Rows, piece_of_cells
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
-# Numbers where the comma is the decimal point, and the point parts the thousands.
+# Numbers with a decimal comma, and a point between the thousands.
 _COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)
 _THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
 
 
 def with_points(cells: Sequence[str]) -> list[str]:
-    """Return cells whose numbers have decimal commas with points instead."""
+    """Replace the decimal commas of cells by points."""
     return [
         cell.replace(".", "").replace(",", ".")
         if _COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
@@ -30,25 +30,25 @@ def with_points(cells: Sequence[str]) -> list[str]:
 
 
 def pointed(rows: list[list[str]], delimiter: str) -> tuple[list[list[str]], bool]:
-    """Return rows with decimal points, and whether they were written with decimal commas."""
+    """Return rows with decimal points, and whether they had decimal commas."""
     commas = _has_commas(rows, delimiter)
     return (list(map(with_points, rows)) if commas else rows), commas
 
 
 def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
-    """Tell whether the comma is the decimal point in these rows.
+    """Return True if these rows have decimal commas.
 
-    A number with a point that sets no thousands apart rules that out: ``0,1`` beside it is a list.
-    What may be either, such as 2.513, is thousands only if a column that changes has mostly commas.
+    They have none if a number has a decimal point: ``0,1`` is a list then. An ambiguous number such
+    as 2.513 has a thousands separator only if a column that changes has mostly commas.
     """
     cells = [cell for row in rows for cell in row]
     if delimiter == "," or not any(map(_COMMA.fullmatch, cells)):
         return False
-    pointed = [cell for cell in cells if "." in cell and not _COMMA.fullmatch(cell)]
-    decimals = [cell for cell in pointed if not _THOUSANDS.fullmatch(cell)]
+    with_point = [cell for cell in cells if "." in cell and not _COMMA.fullmatch(cell)]
+    decimals = [cell for cell in with_point if not _THOUSANDS.fullmatch(cell)]
     if any(meaning(cell)[0] == NUMBER for cell in decimals):
         return False
-    thousands = len(pointed) > len(decimals)
+    thousands = len(with_point) > len(decimals)
     columns = zip(*(row for row in rows if len(row) == len(rows[0])), strict=True)
     return not thousands or any(
         len(set(column)) > 1 and 2 * sum(map(bool, map(_COMMA.fullmatch, column))) > len(column)
@@ -58,20 +58,20 @@ def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
-# In a table made for people, blanks align the cells.
+# In printed tables, blanks align the cells.
 BLANKS: Final = " "
 
 _LONGEST_NAME: Final = 200
 
-# Limits on what is looked at, whatever the file holds: no logger has so many columns, and of rows
-# that are so wide a few tell as much as fifty.
+# Limits for any file: no logger has this many columns, and a few rows of this width are as good as
+# fifty.
 COLUMNS: Final = 1 << 17
 _CELLS: Final = 1 << 17
 
-# Of these is the line below the header of a table in Markdown, and those of a table's frame.
+# The characters of the line below a Markdown header, and of the frame of a table.
 _RULED: Final = "-=+|: "
 
-# What Excel writes above the header where it is told to name the delimiter.
+# Excel can write the delimiter in a line above the header.
 _NAMED_DELIMITER: Final = re.compile(r"sep=.\r?")
 
 
@@ -96,9 +96,9 @@ def unnamed(number: int) -> str:
 
 
 def names_of(cells: Sequence[str]) -> tuple[str, ...]:
-    """Return the names that a header gives: each once, and none blank."""
+    """Return the names of a header, unique and not blank."""
     names: dict[str, None] = {}
-    # How far each name was counted: to begin at 1 each time would take forever for many equal ones.
+    # The last number of each name. Starting at 1 each time would be slow for many equal names.
     counts: dict[str, int] = {}
     for number, cell in enumerate(cells, start=1):
         name = base = cell or unnamed(number)
@@ -110,18 +110,18 @@ def names_of(cells: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_header(cells: Sequence[str]) -> bool:
-    """Return whether these cells could be names of columns, and nothing else."""
+    """Return True if these cells can only be names of columns."""
     if any(len(cell) > _LONGEST_NAME for cell in cells):
         return False
     words = [cell for cell in cells if meaning(cell)[0] == WORD]
     named = any(any(map(str.isalpha, word)) for word in words)
     numbers = sum(meaning(cell)[0] == NUMBER for cell in cells)
-    # Most cells of a title in a frame of its own are blank: | rollout/ |  |
+    # Most cells of a framed title are blank: | rollout/ |  |
     return named and numbers < len(words) and 2 * len(words) >= len(cells) - numbers
 
 
 def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
-    """Return whether a row is a header again: words alone, and some of the same names."""
+    """Return True if a row is a repeated header: only words, and some of the same names."""
     shared = len(set(names).intersection(cells))
     if not shared:
         return False
@@ -137,20 +137,20 @@ def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
 
 
 def first_rows(lines: list[str], delimiter: str) -> list[list[str]]:
-    """Return the cells of the first lines, until there are enough of them."""
+    """Return the cells of the first lines, up to a limit."""
     rows: list[list[str]] = []
-    left = _CELLS
+    remaining = _CELLS
     for line in lines:
         width = line.count(delimiter) + 1
-        if left <= 0 or width > COLUMNS:
+        if remaining <= 0 or width > COLUMNS:
             break
         rows.append(cells_of(line, delimiter))
-        left -= width
+        remaining -= width
     return rows
 
 
 def is_content(line: str) -> bool:
-    """Return whether a line is not blank, a comment, a rule or the name of the delimiter."""
+    """Return False for blank lines, comments, rules and the line with the delimiter."""
     line = line.lstrip("\ufeff")
     if not line.strip() or line[0] == "#" or is_rule(line):
         return False
@@ -158,38 +158,38 @@ def is_content(line: str) -> bool:
 
 
 def is_rule(line: str) -> bool:
-    """Return whether a line only separates the header of a table from its rows, or frames it."""
+    """Return True for lines that separate a header from its rows, or frame a table."""
     if line[:1] not in ("|", "+", "-") or line.removesuffix("\r").strip(_RULED):
         return False
     return "---" in line or "===" in line
 
 
 def by_count(line: str) -> list[str]:
-    """Return the delimiters, the most frequent one in a line first."""
+    """Return the delimiters, the most frequent in a line first."""
     return sorted(DELIMITERS, key=line.count, reverse=True)
 
 
 def offset(head: bytes, lines: int) -> int:
-    """Return where the line begins that follows the first ``lines`` lines."""
+    """Return the start of the line after the first ``lines`` lines."""
     start = 0
     for _ in range(lines):
         start = head.find(b"\n", start) + 1 or len(head)
     return start
 
 
-# A quoted cell may run over this many lines: an unpaired quote must not swallow the file.
-_LINES_OF_A_CELL: Final = 50
+# A quoted cell may have this many lines, so that an unpaired quote does not swallow the file.
+_MAX_CELL_LINES: Final = 50
 _LONGEST_QUOTED: Final = 1 << 14
 
-# Quotes, comments, rules and what has to be stripped.
+# Quotes, comments, rules and characters that have to be stripped.
 _ODD: Final = ('"', "#", "---", "===", "\0", "\r", "\ufeff", " ", "\t")
 
 
 @dataclass(kw_only=True, eq=False)
 class Parsed:
-    """What a block holds that was read ``under`` one header, and the ``names`` that hold after it.
+    """The content of a block: ``under`` is the header before it, ``names`` the header after it.
 
-    ``repeated`` and ``renamed`` are the lines on which a header stands: the same, or another.
+    ``repeated`` and ``renamed`` are the lines with the same header, or another one.
     """
 
     chunk: Chunk
@@ -205,7 +205,7 @@ class Parsed:
 def read_lines(
     block: bytes, names: tuple[str, ...], delimiter: str, *, commas: bool = False
 ) -> Parsed:
-    """Read the records of a block that come under a header, with decimal commas or points."""
+    """Read the records of a block under a header, with decimal commas or points."""
     text = block.decode("utf-8", "replace")
     plain = None if commas else _plain(text, names, delimiter)
     if plain is not None:
@@ -223,7 +223,7 @@ def read_lines(
         at += 1
         if line.startswith("#") or not (line.strip() or delimiter in line) or is_rule(line):
             continue
-        cells, more = _row(lines, number - 1, delimiter)
+        cells, extra_lines = _row(lines, number - 1, delimiter)
         width = len(parsed.names)
         if len(cells) == width + 1 and not cells[-1]:
             cells.pop()
@@ -242,19 +242,19 @@ def read_lines(
                 sections.append((header, []))
                 continue
         cut = last_is_cut and at == len(lines) and len(cells) < width
-        reason = "contains NUL bytes" if "\0" in line else _why(cells, width, cut=cut)
+        reason = "contains NUL bytes" if "\0" in line else _error_message(cells, width, cut=cut)
         if reason:
             parsed.bad.append(BadLine(line=number, reason=reason, above=rows, text=line))
         else:
             sections[-1][1].append(with_points(cells) if commas else cells)
-            at += more
+            at += extra_lines
             rows += 1
     parsed.chunk = _chunk(sections)
     return parsed
 
 
 class _Cells:
-    """A chunk of cells, of which a column becomes numbers when it is asked for."""
+    """A chunk of cells. A column is converted to numbers on first use."""
 
     def __init__(self, names: Sequence[str], rows: list[list[str]]) -> None:
         self.rows = len(rows)
@@ -270,10 +270,10 @@ class _Cells:
 
 
 def _plain(text: str, names: tuple[str, ...], delimiter: str) -> _Cells | None:
-    """Return the records of a block in which each line is one, and nothing needs a second look."""
+    """Return the records of a block if each line is a plain record, else None."""
     if any(sign in text for sign in _ODD if sign != delimiter) or len(names) < 2:
         return None
-    # A header among the records would hold a name.
+    # A header among the records would contain a name.
     if any(name in text for name in names):
         return None
     rows = [line.split(delimiter) for line in text.removesuffix("\n").split("\n")]
@@ -282,7 +282,7 @@ def _plain(text: str, names: tuple[str, ...], delimiter: str) -> _Cells | None:
 
 
 def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> list[str] | None:
-    """Return the cells of a line that another delimiter parts into a record or a header."""
+    """Return the cells of a line that another delimiter splits into a record or a header."""
     for other in DELIMITERS:
         if other == delimiter or other not in line:
             continue
@@ -294,40 +294,40 @@ def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> li
 
 
 def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:
-    """Return the cells of a row, and how many more lines its quoted cells run over."""
+    """Return the cells of a row, and the number of additional lines of its quoted cells."""
     text = lines[at].rstrip("\r")
     if not _is_open(text, delimiter):
         return cells_of(text, delimiter), 0
     longer = [text]
-    for more, line in enumerate(lines[at + 1 : at + _LINES_OF_A_CELL], start=1):
+    for count, line in enumerate(lines[at + 1 : at + _MAX_CELL_LINES], start=1):
         longer.append(line.rstrip("\r"))
-        # A line without a quote ends no cell, so the whole need not be searched again for it.
+        # A line without a quote does not end a cell.
         if '"' in line:
-            # The line ends go: a cell of several lines is a text, and only compared.
-            whole = " ".join(longer)
-            if not _is_open(whole, delimiter):
-                return cells_of(whole, delimiter), more
+            # Line ends are dropped: a cell of several lines is a text, which is only compared.
+            joined = " ".join(longer)
+            if not _is_open(joined, delimiter):
+                return cells_of(joined, delimiter), count
     return cells_of(text, delimiter), 0
 
 
 def _is_open(text: str, delimiter: str) -> bool:
-    """Return whether a quoted cell begins in the text and does not end there."""
+    """Return True if a quoted cell begins in the text and does not end in it."""
     if text.count('"') % 2 == 0 or len(text) > _LONGEST_QUOTED:
         return False
     return re.search(rf'(?:^|{re.escape(delimiter)})"(?:[^"]|"")*$', text) is not None
 
 
-def _why(cells: Sequence[str], expected: int, *, cut: bool) -> str:
-    """Say why cells are no record; an empty text if they may be one."""
+def _error_message(cells: Sequence[str], expected: int, *, cut: bool) -> str:
+    """Return why cells are not a record, or "" if they may be one."""
     if cut:
         return "breaks off"
     if len(cells) != expected:
         return f"{plural(len(cells), 'cell')} under a header of {expected}"
-    return "words alone" if is_prose(cells) else ""
+    return "only words" if is_prose(cells) else ""
 
 
 def is_prose(cells: Sequence[str]) -> bool:
-    """Tell whether cells are words alone, as those of a sentence with as many commas are."""
+    """Return True if all cells are words, as in a sentence with commas."""
     return not cells[0][:1].isdigit() and all(meaning(cell)[0] == WORD for cell in cells)
 
 

@@ -1,4 +1,4 @@
-"""Tell whether a file is CSV, with a header or without, and find its delimiter and its names."""
+"""Detect CSV, with or without a header, and find its delimiter and its names."""
 
 from __future__ import annotations
 
@@ -32,28 +32,34 @@ from stabdiag.readers.csv.cells import (
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning, states_of
 
-_FEWEST_ROWS: Final = 3
+_MIN_ROWS: Final = 3
 
-# How many lines, such as a title or settings, may stand above a header, how far down the first few
-# are looked for that name a loss, and how wide that may be.
+# At most this many lines, such as a title or settings, are above a header. The first few lines that
+# name a loss are also tried, up to this line and this many columns.
 _PREAMBLE: Final = 10
-_FURTHEST: Final = 500
-_WIDE: Final = 1000
+_MAX_HEADER_LINE: Final = 500
+_MAX_HEADER_COLUMNS: Final = 1000
 
-# How many lines below the header are looked at, and which share may have another width.
+# This many lines below the header are checked. At most this fraction may have another width.
 LINES: Final = 50
-_RAGGED: Final = 0.5
+_MAX_RAGGED: Final = 0.5
 
 
 @frozen
 class Dialect:
-    """The delimiter and the first header; ``start`` is where the records begin.
+    """The delimiter and the first header of a CSV file.
 
-    ``commas`` says that the comma is the decimal point, as in what Excel writes in most of Europe.
-    ``above`` is how many lines above the header are neither blank nor comments, as a title is.
-    ``ends_open`` says that each line ends in a delimiter, and ``has_index`` that the first column
-    has no name and counts the rows, as pandas writes it. ``assumed`` says what columns without
-    names are taken for.
+    Attributes:
+        delimiter: the delimiter.
+        commas: numbers have decimal commas, as Excel writes them in most of Europe.
+        names: the names in the header.
+        start: the position of the first record.
+        lines: the number of lines before the first record.
+        above: the number of lines above the header, such as a title, except blank lines and
+            comments.
+        ends_open: each line ends with a delimiter.
+        has_index: the first column has no name and counts the rows, as pandas writes it.
+        assumed: an event with the names given to unnamed columns.
     """
 
     delimiter: str
@@ -67,7 +73,7 @@ class Dialect:
     assumed: Event | None = None
 
     def shown(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the columns by the names that a user sees; see ``ends_open`` and ``has_index``."""
+        """Map displayed names to the names of columns; see ``ends_open`` and ``has_index``."""
         own = {name: name for name in names}
         if self.ends_open:
             own.pop(unnamed(len(self.names)), None)
@@ -86,24 +92,24 @@ def dialect_of(head: bytes, *, is_complete: bool) -> Dialect | None:
     lines = head.decode("utf-8", "replace").split("\n")
     if len(lines) > 1 and not (is_complete and lines[-1]):
         lines.pop()
-    places = _content(lines, _FURTHEST)
+    places = _content(lines, _MAX_HEADER_LINE)
     if not places:
         return None
-    found = _dialects(head, lines, places)
-    first = next(found, None)
-    if first is None or len(first.names) > _WIDE or _tells_of_a_loss(first):
+    dialects = _dialects(head, lines, places)
+    first = next(dialects, None)
+    if first is None or len(first.names) > _MAX_HEADER_COLUMNS or _has_loss(first):
         return first
-    # Settings look like a header as well: one that names a loss goes before them.
-    return next(filter(_tells_of_a_loss, found), first)
+    # Settings look like a header as well: a header with a loss has priority.
+    return next(filter(_has_loss, dialects), first)
 
 
-def _tells_of_a_loss(dialect: Dialect) -> bool:
+def _has_loss(dialect: Dialect) -> bool:
     return assign(dialect.names).has("loss", "eval_loss")
 
 
 def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Iterator[Dialect]:
-    """Yield the dialects that the first lines may be headers of."""
-    # What is coloured was printed for people: its cells are the business of printed tables.
+    """Yield the dialects for which one of the first lines may be the header."""
+    # Colored output is read as a printed table instead.
     blanks = () if b"\x1b" in head else (BLANKS,)
     named = (n for n, place in enumerate(places) if n > _PREAMBLE and "oss" in lines[place])
     for above in (*range(min(len(places), _PREAMBLE + 1)), *islice(named, _PREAMBLE)):
@@ -121,32 +127,36 @@ def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Itera
 
 
 def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
-    """Return whether a line below others is the header of a table of mostly numbers."""
+    """Return True if a line below others is the header of a table of mostly numbers."""
     count = first.count(delimiter)
-    if delimiter == BLANKS or not 0 < count < _WIDE or not is_header(cells_of(first, delimiter)):
+    if (
+        delimiter == BLANKS
+        or not 0 < count < _MAX_HEADER_COLUMNS
+        or not is_header(cells_of(first, delimiter))
+    ):
         return False
     rows = [cells_of(line, delimiter) for line in below if line.count(delimiter) == count]
     rows, _ = pointed(rows, delimiter)
     states = [meaning(cell)[0] for row in rows[:_PREAMBLE] for cell in row]
-    return len(rows) >= _FEWEST_ROWS and states.count(NUMBER) > states.count(WORD)
+    return len(rows) >= _MIN_ROWS and states.count(NUMBER) > states.count(WORD)
 
 
 def _divided(
     delimiter: str, head: bytes, lines: Sequence[str], places: Sequence[int]
 ) -> Dialect | None:
-    """Return the dialect if the lines at these places are CSV with such a delimiter."""
-    first, *rest = places
+    """Return the dialect if these lines are CSV with this delimiter."""
+    first, *following = places
     header = cells_of(lines[first], delimiter)
     if delimiter == BLANKS:
         header = cells_of(_with_joined_names(lines[first]), delimiter)
     if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
         return None
-    rows = first_rows([lines[place] for place in rest], delimiter)
+    rows = first_rows([lines[place] for place in following], delimiter)
     if delimiter == BLANKS and all(len(row) == len(header) + 1 for row in rows) and _counts(rows):
-        header = [INDEX, *header]  # which pandas prints without a name
+        header = [INDEX, *header]  # pandas prints it without a name
     names = names_of(header)
-    again = (n for n, row in enumerate(rows) if is_next_header(row, names))
-    rows = rows[: next(again, len(rows))]
+    repeated = (n for n, row in enumerate(rows) if is_next_header(row, names))
+    rows = rows[: next(repeated, len(rows))]
     if delimiter == BLANKS and not _is_table(header, rows):
         return None
     rows, commas = pointed(rows, delimiter)
@@ -175,7 +185,7 @@ def _divided(
 def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list[str]:
     """Return the cells of the last comment above the records that may be their header.
 
-    Other comments, such as a remark on the columns, may stand between it and the records.
+    Other comments, such as a remark on the columns, may be between it and the records.
     """
     for line in reversed(lines[-_PREAMBLE:]):
         if is_content(line) or not line.strip():
@@ -186,8 +196,8 @@ def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list
     return []
 
 
-# Names of several words in the header of a table whose cells are parted by single blanks, as a
-# browser copies it: Step Training Loss Validation Loss, epoch train loss valid loss error rate.
+# Names of several words in the header of a table with single blanks between cells, as copied from a
+# browser: Step Training Loss Validation Loss, epoch train loss valid loss error rate.
 _SEVERAL_WORDS: Final = re.compile(
     r"\b(?:(?:train|training|valid|validation|val|eval|test|avg|average|mean|total|dev) "
     r"(?:loss|acc|accuracy|error|perplexity|ppl)|error rate|learning rate|grad norm"
@@ -197,22 +207,22 @@ _SEVERAL_WORDS: Final = re.compile(
 
 
 def _with_joined_names(line: str) -> str:
-    """Return a header in which a name of several words is one cell."""
+    """Join names of several words in a header into one cell."""
     return _SEVERAL_WORDS.sub(lambda name: name[0].replace(" ", "_"), line)
 
 
 def _is_table(header: list[str], rows: list[list[str]]) -> bool:
-    """Return whether all lines have the same number of cells, as no prose has.
+    """Return True if all lines have the same number of cells, unlike prose.
 
-    The first has names alone, or numbers alone where the names stand in a comment above it.
+    The first line has only names, or only numbers if the names are in a comment above it.
     """
-    fewest = 1 if {*map(str.lower, header)} & _COUNTERS and _names_loss(header) else _FEWEST_ROWS
+    fewest = 1 if {*map(str.lower, header)} & _COUNTERS and _names_loss(header) else _MIN_ROWS
     even = len(rows) >= fewest and all(len(row) == len(header) for row in rows)
     first = {meaning(cell)[0] for cell in header}
     return even and len(header) > 1 and first in ({WORD}, {NUMBER})
 
 
-# How the first column of a table of losses may be called.
+# Names of the first column of a table of losses.
 _COUNTERS: Final = frozenset({"epoch", "step", "iter", "iteration"})
 
 
@@ -225,13 +235,13 @@ def _counts(rows: list[list[str]]) -> bool:
 
 
 def are_records(rows: list[list[str]], width: int) -> bool:
-    """Return whether nearly all rows have this width, and most of their cells are numbers."""
+    """Return True if most rows have this width, and most of their cells are numbers."""
     fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
     fitting = [row for row in fitting if not is_prose(row)]
-    if not fitting or len(rows) - len(fitting) > max(1, _RAGGED * len(rows)):
+    if not fitting or len(rows) - len(fitting) > max(1, _MAX_RAGGED * len(rows)):
         return False
     states = states_of([cell for row in fitting for cell in row if cell])
-    # A column of words or two beside the numbers is common; a table of words is no log.
+    # One or two columns of words are common. A table of words is not a log.
     numbers = states.count(NUMBER)
     return numbers > 0 and (numbers >= states.count(WORD) or _has_numeric_columns(fitting))
 
@@ -247,7 +257,7 @@ _LONGEST_CELL: Final = 60
 
 @frozen
 class Table:
-    """The rows at the head of a file of numbers; ``above`` is how many lines precede them."""
+    """The rows at the head of a file of numbers, after ``above`` other lines."""
 
     delimiter: str
     commas: bool
@@ -256,19 +266,19 @@ class Table:
 
     @property
     def is_series(self) -> bool:
-        """Whether it holds losses alone, or steps and losses."""
+        """Whether it has only losses, or steps and losses."""
         width = len(self.rows[0])
         rows = [row for row in self.rows if len(row) == width]
         columns = [list(map(meaning, column)) for column in zip(*rows, strict=True)]
         if width > 2 or any(state == WORD for column in columns for state, _, _ in column):
             return False
         *steps, losses = [[n for s, n, _ in column if s == NUMBER] for column in columns]
-        counted = all(len(one) == len(rows) and may_be_steps(one) for one in steps)
+        counted = all(len(column) == len(rows) and may_be_steps(column) for column in steps)
         return counted and len(losses) >= FEWEST and may_be_losses(losses)
 
 
 def table_of(head: bytes) -> Table | None:
-    """Return the table at the head of a file that is CSV except that it has no header."""
+    """Return the table at the head of a CSV file without a header."""
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     places = _content(lines, LINES)
     if not places:
@@ -280,7 +290,7 @@ def table_of(head: bytes) -> Table | None:
         named = width and any(meaning(cell)[0] == WORD for cell in table.rows[0])
         if width > 1 and not named and are_records(table.rows, width):
             return table
-    # Numbers without a delimiter are nothing yet; they have to look like a series.
+    # Numbers without a delimiter also have to look like a series.
     table = _table_of_cells(content, BLANKS, above=places[0])
     return table if len(set(map(len, table.rows))) == 1 and table.is_series else None
 
@@ -290,22 +300,22 @@ def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> Table:
     return Table(delimiter=delimiter, commas=commas, rows=rows, above=above)
 
 
-def _content(lines: Sequence[str], most: int) -> list[int]:
-    """Return the numbers of the first lines that hold something."""
-    return list(islice((n for n, line in enumerate(lines) if is_content(line)), most))
+def _content(lines: Sequence[str], limit: int) -> list[int]:
+    """Return the numbers of the first lines with content."""
+    return list(islice((n for n, line in enumerate(lines) if is_content(line)), limit))
 
 
 def assumed(table: Table, head: bytes, source: str) -> Dialect | None:
-    """Return the dialect of unnamed losses, with steps beside them or without, else None."""
+    """Return the dialect of unnamed losses, with or without steps, else None."""
     if not table.is_series:
         return None
     name = name_of_values(source)
     if len(table.rows[0]) == 1:
         names: tuple[str, ...] = (name,)
-        what = "the file names no column: its numbers are taken"
+        description = "the file names no column: its numbers are taken"
     else:
         names = ("step", name)
-        what = (
+        description = (
             "the file names no columns: the first, which rises in whole numbers, is taken as the"
             " step, the second"
         )
@@ -315,12 +325,12 @@ def assumed(table: Table, head: bytes, source: str) -> Dialect | None:
         names=names,
         start=offset(head, table.above),
         lines=table.above,
-        assumed=taken_as(what, name),
+        assumed=taken_as(description, name),
     )
 
 
 def is_bare_header(head: bytes) -> bool:
-    """Return whether the whole of a file is one line of names."""
+    """Return True if a file is only one line of names."""
     lines = head.decode("utf-8", "replace").split("\n")
     places = _content(lines, 2)
     if len(places) != 1:
@@ -329,8 +339,8 @@ def is_bare_header(head: bytes) -> bool:
     return len(header) > 1 and is_header(header)
 
 
-def about_words(head: bytes) -> str | None:
-    """Say which column of a table holds words, and where, if that is why it is no log."""
+def describe_words(head: bytes) -> str | None:
+    """Describe a column of words in a table, if this is why it cannot be read as a log."""
     lines = head.decode("utf-8", "replace").split("\n")
     places = _content(lines, LINES + 1)
     if len(places) < 2:
@@ -344,5 +354,7 @@ def about_words(head: bytes) -> str | None:
         for place, row in zip(places[1:], rows, strict=False):
             if len(row) == len(header) and meaning(row[column])[0] == WORD:
                 cell = row[column][:_LONGEST_CELL]
-                return f"{header[column]!r} holds words, no numbers: {cell!r} on line {place + 1}"
+                return (
+                    f"{header[column]!r} has words instead of numbers: {cell!r} on line {place + 1}"
+                )
     return None

@@ -17,8 +17,8 @@ from stabdiag.readers.columns import EXACT, Column, Columns, Wanted
 from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
-    about_words,
     assumed,
+    describe_words,
     dialect_of,
     is_bare_header,
     table_of,
@@ -165,7 +165,7 @@ def _dialect(stream: Stream) -> Dialect:
         )
     if is_bare_header(head):
         raise NoUsableRecord(f"{stream.name}: nothing is logged below its header yet")
-    why = about_words(head) or (
+    why = describe_words(head) or (
         "expected a line of names, such as step,loss, over lines of numbers"
     )
     raise NoUsableRecord(f"{stream.name}: no record could be read; {why}")
