@@ -124,7 +124,7 @@ def first(columns: Columns, rows: int) -> Columns:
         }
         return replace(one, **parts)
 
-    return replace(columns, rows=rows, load=load, settled=None)
+    return replace(columns, rows=rows, load=load, converted=None)
 
 
 def fixtures() -> Iterator[Told]:

@@ -88,10 +88,10 @@ def build_history(
         LogError: if there is no such attempt.
         NoUsableRecord: if no record has both a loss and a step, or each is of a run of its own.
     """
-    if columns.settled and not chosen and attempt in (None, 1):
-        settled = converted_history(columns, columns.settled)
-        if settled is not None:
-            return settled
+    if columns.converted and not chosen and attempt in (None, 1):
+        history_as_converted = converted_history(columns, columns.converted)
+        if history_as_converted is not None:
+            return history_as_converted
     # 1. Roles: which column is what. Settings that the user named are not measured.
     named = name_columns(columns, chosen)
     columns = named.columns

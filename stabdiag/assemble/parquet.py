@@ -26,7 +26,7 @@ from stabdiag.model.manifest.keys import (
 from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.converted import KEY, Told, as_metadata
+from stabdiag.readers.converted import KEY, ConversionMetadata, as_metadata
 
 _ROLES = frozenset(role.name for role in ROLES)
 
@@ -53,7 +53,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
     }
     source = history.source
     name = f"{source.name} ({source.format}): {plural(source.records, 'record')}"
-    told = Told(
+    told = ConversionMetadata(
         config=config,
         events=history.events,
         columns={role: one.column for role, one in history.series.items() if one.column != role},
@@ -102,7 +102,7 @@ def _column(series: Series, steps: Ints) -> Any:
     return pa.array(values, mask=missing, from_pandas=False)
 
 
-def converted_history(columns: Columns, told: Told) -> History | None:
+def converted_history(columns: Columns, told: ConversionMetadata) -> History | None:
     """Return the history in a converted log, whose columns have the names of their roles.
 
     None if the log only says that it was converted: a column has another name or holds words, or

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
-from stabdiag.readers.columns import BadLine, Column, Columns, Wanted, every_column
+from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import refuse_empty, refuse_pointer, sniff
@@ -17,7 +17,11 @@ __all__ = ["BadLine", "Column", "Columns", "bare", "from_object", "read_stream"]
 
 
 def read_stream(
-    stream: Stream, *, format: str | None = None, wanted: Wanted = every_column, grows: bool = False
+    stream: Stream,
+    *,
+    format: str | None = None,
+    wanted: ColumnFilter = every_column,
+    grows: bool = False,
 ) -> Columns:
     """Read a log from a stream, packed or not.
 

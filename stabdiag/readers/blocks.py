@@ -1,4 +1,4 @@
-"""Cut a stream into blocks of whole lines, and work on several of them at a time."""
+"""Split a stream into blocks of complete lines, and process several in parallel."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from stabdiag.readers.source import Stream
 Result = TypeVar("Result")
 
 # Measured on 360 MB of JSON lines and 180 MB of CSV: from 1 to 16 MB parsing takes the same time,
-# the memory grows, and from 4 MB on the system has to find fresh pages for each block.
+# memory grows, and from 4 MB on the system allocates new pages for each block.
 BLOCK: Final = 1 << 21
 
-# A column costs each block the same, however few its lines are: wide logs get larger blocks, until
-# about so many lines are in one.
+# Each column has a fixed cost per block, so that wide logs get larger blocks, up to about this many
+# lines.
 _LINES: Final = 256
 _WIDEST: Final = 1 << 25
 
-# No logger writes a longer line; a file without line ends must not be gathered without end. Of a
-# longer one so many bytes are read, which are no record.
+# No logger writes a longer line. A file without line ends must not fill the memory: only this many
+# bytes of a longer line are kept, which are not a record.
 LONGEST_LINE: Final = 1 << 26
 _START: Final = 80
 
-NOT_ENDED: Final = "the last line has no end yet, and is left out"
+NOT_ENDED: Final = "the last line is incomplete and is left out"
 
 _THREADS: Final = 8
 
@@ -35,57 +35,57 @@ _THREADS: Final = 8
 def blocks(
     stream: Stream, *, size: int = BLOCK, longest: int = LONGEST_LINE, joined: bool = False
 ) -> Iterator[bytes]:
-    """Cut a stream into blocks of about ``size`` bytes, at the ends of lines.
+    """Split a stream into blocks of about ``size`` bytes, at the ends of lines.
 
-    A last line without its end is a block of its own unless it is ``joined`` to those before it.
+    An incomplete last line is a block of its own unless it is ``joined`` to the lines before it.
     """
     waiting: list[bytes] = []
-    held = 0
+    pending_bytes = 0
     while data := stream.read(size):
         first = data.find(b"\n")
-        if BLOCK <= size < _WIDEST and first >= 0 and held + first >= size // _LINES:
+        if BLOCK <= size < _WIDEST and first >= 0 and pending_bytes + first >= size // _LINES:
             size *= 2
         cut = data.rfind(b"\n") + 1
         cut = len(data) if joined and cut and len(data) < size else cut
-        if cut == 0 and held + len(data) > longest:
+        if cut == 0 and pending_bytes + len(data) > longest:
             yield (waiting[0] if waiting else data)[:_START] + b"\n"
-            waiting, held = [], 0
+            waiting, pending_bytes = [], 0
             while data and b"\n" not in data:
                 data = stream.read(size)
             stream.push_back(data.partition(b"\n")[2])
             continue
         if cut:
             yield b"".join([*waiting, memoryview(data)[:cut]])
-            waiting, held = [], 0
+            waiting, pending_bytes = [], 0
         if cut < len(data):
             waiting.append(data[cut:])
-            held += len(data) - cut
-    if held:
+            pending_bytes += len(data) - cut
+    if pending_bytes:
         yield b"".join(waiting)
 
 
 def ended_lines(stream: Stream) -> Iterator[bytes]:
-    """Yield a stream's bytes but for a last line without its end, of which the stream is told."""
-    rest: list[bytes] = []
+    """Yield a stream's bytes except an incomplete last line, which adds a note to the stream."""
+    tail: list[bytes] = []
     while data := stream.read(BLOCK):
         end = last_line_end(data)
         if end:
-            yield b"".join([*rest, memoryview(data)[:end]])
-            rest = []
-        rest.append(data[end:])
-    if any(map(bytes.strip, rest)):
+            yield b"".join([*tail, memoryview(data)[:end]])
+            tail = []
+        tail.append(data[end:])
+    if any(map(bytes.strip, tail)):
         stream.notes.append(NOT_ENDED)
 
 
 def last_line_end(data: bytes) -> int:
-    """Return the length of the whole lines; progress bars end theirs with a carriage return."""
+    """Return the length of the complete lines, which may end with a carriage return."""
     return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
 
 
 def line_count(block: bytes) -> int:
-    """Return how many lines a block holds, the last one with or without its end.
+    """Return the number of lines in a block, including an incomplete last line.
 
-    NumPy counts them five times faster than ``bytes.count``.
+    NumPy counts five times faster than ``bytes.count``.
     """
     ends = np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
     return int(ends) + (not block.endswith(b"\n"))
@@ -94,11 +94,11 @@ def line_count(block: bytes) -> int:
 def in_order(
     work: Callable[[bytes], Result], stream_blocks: Iterable[bytes], *, ahead: bool
 ) -> Iterator[tuple[bytes, Result]]:
-    """Yield each block with its result, in order; work on the next ones ``ahead`` meanwhile."""
+    """Yield each block with its result, in order. ``ahead`` processes later blocks in threads."""
     if not ahead:
         yield from ((block, work(block)) for block in stream_blocks)
         return
-    # Imported here: it brings logging along, which a small log does not wait for.
+    # Imported here, because it imports logging, which a small log does not need.
     from concurrent.futures import Future, ThreadPoolExecutor
 
     threads = min(os.cpu_count() or 1, _THREADS)

@@ -1,8 +1,8 @@
-"""Raw columns: what a log holds, before anyone has decided what it means; and how they grow.
+"""Raw columns: the content of a log before its meaning is decided, built block by block.
 
 A log is read in blocks, and each block has a piece of each column. A block may come from Arrow or
-from a tolerant reader, and may have another type in a column than its neighbours do. Whether a
-column holds numbers or words in the end is decided here alone.
+from a tolerant reader, and the type of a column may differ between blocks. Only this module decides
+whether a column has numbers or words.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from stabdiag.model.arrays import Bytes, Floats, Mask, Positions
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, LeftOut
-from stabdiag.readers.converted import Told
+from stabdiag.readers.converted import ConversionMetadata
 from stabdiag.readers.words import (
     ABSENT,
     NULL,
@@ -28,22 +28,22 @@ from stabdiag.readers.words import (
     seconds_of,
 )
 
-Wanted: TypeAlias = Callable[[str], bool]
+ColumnFilter: TypeAlias = Callable[[str], bool]
 
-# How many unreadable records of a log are kept, to be shown with --verbose.
+# This many unreadable records of a log are kept for --verbose.
 SHOWN: Final = 20
 
-# What pandas calls the column of row numbers that it writes without a name.
+# The name in pandas of the row numbers, which it writes without a name.
 INDEX: Final = "index"
 
 NO_ROWS: Final[Positions] = np.empty(0, dtype=np.intp)
 
-# From here on floats do not tell whole numbers apart.
+# Floats represent all integers below this limit.
 EXACT: Final = 2.0**53
 
 
 def every_column(_name: str) -> bool:
-    """Want all columns, whatever their names."""
+    """Accept all columns."""
     return True
 
 
@@ -51,14 +51,15 @@ def every_column(_name: str) -> bool:
 class Column:
     """One column, with one entry for each record (all arrays have the length ``rows``).
 
-    ``values`` are float64; they count only where ``present``. A NaN that was *written* (``NaN``,
-    ``"nan"``, ``-inf``, …) is present. ``null`` marks entries that were explicitly written as null
-    or blank, unlike keys that a record lacks; it is False wherever ``present``. ``is_text`` says
-    that the column holds words: the values are then arbitrary codes, equal for equal words, that
-    serve only to be compared. ``words`` has the word of each code; numbers among the words have
-    the codes after these. ``is_time`` says that the words spelt times: the values are seconds.
-    ``stray_rows`` are the records with a word among numbers, or with another text among times.
-    A word without a digit is a null; all else is neither present nor null.
+    Attributes:
+        values: float64; they count only where ``present``.
+        present: a value was logged. A *written* NaN (``NaN``, ``"nan"``, ``-inf``, …) is present.
+        null: the entry was explicitly written as null or blank, or as a word without a digit among
+            numbers. It is False where ``present``, and where a record lacks the key.
+        is_text: the column has words. The values are arbitrary codes, equal for equal words.
+        is_time: the words are times. The values are seconds.
+        stray_rows: the records with a word among numbers, or with another text among times.
+        words: the word of each code. Numbers among the words have the codes after these.
     """
 
     values: Floats
@@ -71,20 +72,20 @@ class Column:
 
     @property
     def strays(self) -> int:
-        """The number of entries that were left out: words among numbers."""
+        """The number of words among numbers, which were left out."""
         return len(self.stray_rows)
 
     @property
     def logged(self) -> Floats:
-        """The values that count, in the order of their records: no copy where all of them do."""
+        """The present values, in the order of their records; not copied if all are present."""
         return self.values if self.present.all() else self.values[self.present]
 
 
 @frozen(eq=True)
 class BadLine:
-    """A line that is no record: where, and what was wrong with it, if anything.
+    """A line that is not a record: its number, and the reason if it should be one.
 
-    ``above`` is how many records stand above it, and ``text`` is what may say something else.
+    ``above`` is the number of records above it, and ``text`` may contain a message.
     """
 
     line: int
@@ -93,7 +94,7 @@ class BadLine:
     text: str = field(default="", compare=False, repr=False)
 
     def moved(self, lines: int) -> BadLine:
-        """Return the same for a block that begins after so many lines of the log."""
+        """Return a copy for a block that begins after this many lines of the log."""
         return replace(self, line=lines + self.line)
 
 
@@ -101,19 +102,23 @@ class BadLine:
 class Columns:
     """The columns of one log by name, in the order in which they first appear.
 
-    ``load(name)`` returns one column, so that a log of thousands of columns costs only those that
-    are used. ``bad_lines`` holds the first few unreadable records, ``bad_count`` counts them all.
-    ``events`` are messages found in the log, and ``config`` is what the log itself says about the
-    run's configuration, in the form of a manifest. ``tells_null`` says that the format
-    distinguishes a null that was written from a value that was not. ``settled`` is what a converted
-    log says: each of its columns has the name of its role, and the steps rise. ``unnamed`` says
-    that the log names no column, so that what they are was assumed. ``files`` are the files on disk
-    that were read, and ``parts`` has the rows of each attempt by its file, where several files make
-    one log. ``other_runs`` is the number of other runs in the folder in which it was chosen.
-    ``ends`` are the rows before which the log says that a training had ended. ``epoch_length`` is
-    what a step counter that restarts with each epoch counts up to, if
-    the log says so. ``left_out`` is what a reader could not use although it may hold a loss: only
-    what follows the last loss counts, and ``assemble`` decides that.
+    Attributes:
+        load: returns one column by name, so that unused columns cost nothing.
+        bad_lines: the first few unreadable records.
+        bad_count: the number of unreadable records.
+        events: messages found in the log.
+        config: the configuration in the log, in the form of a manifest.
+        tells_null: the format distinguishes a written null from a missing value.
+        converted: the metadata of a converted log, whose columns are named by their roles and whose
+            steps rise.
+        unnamed: the log does not name its columns, so that their names were assumed.
+        files: the files on disk that were read.
+        parts: the rows of each attempt by its file, if several files make one log.
+        ends: the rows before which a training ended.
+        epoch_length: the length of an epoch, if the step counter restarts and the log shows it.
+        other_runs: the number of other runs in the folder.
+        left_out: content that was not read but may have a loss. Only content after the last loss
+            counts, which ``assemble`` decides.
     """
 
     source: str
@@ -127,7 +132,7 @@ class Columns:
     events: tuple[Event, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
     tells_null: bool = False
-    settled: Told | None = None
+    converted: ConversionMetadata | None = None
     unnamed: bool = False
     files: tuple[str, ...] = ()
     parts: tuple[tuple[str, Positions], ...] = ()
@@ -144,8 +149,8 @@ _PLAIN = frozenset({float, int, bool})
 class Piece:
     """A stretch of one column.
 
-    ``states`` says whether each entry is absent, a number, null or a word (see ``words.py``);
-    ``values`` holds the numbers, and ``words`` the words in their order.
+    ``states`` marks each entry as absent, a number, null or a word (see ``words.py``). ``values``
+    has the numbers, and ``words`` the words in order.
     """
 
     values: Floats
@@ -154,7 +159,7 @@ class Piece:
 
 
 def piece_of_numbers(numbers: Floats, gaps: Mask | None = None, *, gap: int = NULL) -> Piece:
-    """Return the piece that numbers make; where there are ``gaps``, they have the state ``gap``."""
+    """Return a piece of numbers. Entries in ``gaps`` get the state ``gap``."""
     states = np.full(len(numbers), NUMBER, dtype=np.uint8)
     if gaps is not None:
         states[gaps] = gap
@@ -162,7 +167,7 @@ def piece_of_numbers(numbers: Floats, gaps: Mask | None = None, *, gap: int = NU
 
 
 def piece_of(values: Sequence[object]) -> Piece:
-    """Return the piece that Python values make."""
+    """Return a piece of Python values."""
     if _PLAIN.issuperset(map(type, values)):
         try:
             return piece_of_numbers(np.array(values, dtype=np.float64))
@@ -172,13 +177,13 @@ def piece_of(values: Sequence[object]) -> Piece:
 
 
 def piece_of_cells(cells: Sequence[str]) -> Piece:
-    """Return the piece that cells make, which are texts."""
+    """Return a piece of text cells."""
     joined = "".join(cells)
     if "_" not in joined and joined.isascii():
         try:
             if all(cells):
                 return piece_of_numbers(np.fromiter(map(float, cells), np.float64, len(cells)))
-            # Most columns of a table of several kinds of records have blanks.
+            # If records differ in kind, most columns have blanks.
             numbers = np.array([float(cell) if cell else np.nan for cell in cells])
             return piece_of_numbers(numbers, np.array([not cell for cell in cells]))
         except ValueError:
@@ -187,7 +192,7 @@ def piece_of_cells(cells: Sequence[str]) -> Piece:
 
 
 def piece_of_meanings(meanings: Iterable[tuple[int, float, str]]) -> Piece:
-    """Return the piece that entries make, given as state, number and word (``words.meaning``)."""
+    """Return a piece of entries of state, number and word (``words.meaning``)."""
     entries = list(meanings)
     return Piece(
         values=np.array([number for _, number, _ in entries], dtype=np.float64),
@@ -197,15 +202,15 @@ def piece_of_meanings(meanings: Iterable[tuple[int, float, str]]) -> Piece:
 
 
 class Chunk(Protocol):
-    """One block of records, read."""
+    """One block of records."""
 
     @property
     def rows(self) -> int:
-        """How many records the block holds."""
+        """The number of records in the block."""
 
     @property
     def names(self) -> Sequence[str]:
-        """The columns that the block knows, in the order in which they first appear."""
+        """The names of the columns, in the order of first appearance."""
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column, or None if it has none."""
@@ -215,8 +220,8 @@ class Chunk(Protocol):
 class Rows:
     """A chunk in which each column has its own rows, or all of them (None).
 
-    A log whose records all have different keys thus takes memory for its entries alone, not for a
-    table of all rows and all columns.
+    If all records have different keys, this takes memory only for the entries, not for a table of
+    all rows and all columns.
     """
 
     rows: int
@@ -230,7 +235,7 @@ class Rows:
 
     @property
     def names(self) -> Sequence[str]:
-        """The columns in the order in which they first appear."""
+        """The columns in the order of first appearance."""
         return list(self.parts)
 
     def piece(self, name: str) -> Piece | None:
@@ -242,17 +247,17 @@ class Rows:
             return parts[0][1]
         values = np.full(self.rows, np.nan)
         states = np.full(self.rows, ABSENT, dtype=np.uint8)
-        spelt = np.full(self.rows, None, dtype=object)
+        words_by_row = np.full(self.rows, None, dtype=object)
         for rows, part in parts:
             where = np.arange(self.rows) if rows is None else rows
             values[where] = part.values
             states[where] = part.states
-            spelt[where[part.states == WORD]] = part.words
-        return Piece(values=values, states=states, words=spelt[states == WORD].tolist())
+            words_by_row[where[part.states == WORD]] = part.words
+        return Piece(values=values, states=states, words=words_by_row[states == WORD].tolist())
 
 
 def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = None) -> Rows:
-    """Return the chunk that flat records make, its columns in the order given."""
+    """Return a chunk of flat records, with its columns in the given order."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for row, record in enumerate(records):
         groups.setdefault(tuple(record), []).append(row)
@@ -266,24 +271,24 @@ def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = 
 
 
 def _printable(name: str) -> str:
-    """Return the name without lone surrogates, which JSON can spell and no output can."""
+    """Return the name without lone surrogates, which JSON can encode but no output can."""
     return name if name.isascii() else name.encode("utf-8", "replace").decode()
 
 
 def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:
-    """Return the columns of all chunks, in the order in which they first appear."""
+    """Return the names of the columns of all chunks, in the order of first appearance."""
     return tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
 
 
 def rows_in(chunks: Iterable[Chunk]) -> int:
-    """Return how many records all chunks hold."""
+    """Return the number of records in all chunks."""
     return sum(chunk.rows for chunk in chunks)
 
 
 def join(chunks: Sequence[Chunk], name: str) -> Column:
-    """Return the whole column that the chunks' pieces make."""
-    if len(chunks) == 1 and (whole := chunks[0].piece(name)) is not None:
-        return _column(whole.values, whole.states, whole.words)
+    """Join the pieces of a column."""
+    if len(chunks) == 1 and (piece := chunks[0].piece(name)) is not None:
+        return _column(piece.values, piece.states, piece.words)
     rows = rows_in(chunks)
     values = np.empty(rows)
     states = np.zeros(rows, dtype=np.uint8)
@@ -300,7 +305,7 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
 
 
 def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
-    """Return a column of numbers; if words outnumber them, of times, positions or codes."""
+    """Return a column of numbers, or of times, positions or codes if most entries are words."""
     numbers = states == NUMBER
     if numbers.all():
         return all_numbers(values)
@@ -314,17 +319,17 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
             values[word] = counts
             return Column(values=values, present=numbers | word, null=null)
         strays = np.flatnonzero(word)
-        # A word with digits in it may be a number that is spelled in another way: it is not a null.
+        # A word with digits may be a number in an unknown format: it is not a null.
         word[strays] = [not any(map(str.isdigit, text)) for text in words]
         return Column(values=values, present=numbers, null=null | word, stray_rows=strays)
     times = seconds_of(words)
-    spelt = counts_of(words) if times is None else times
-    if spelt is not None:
-        return _spelt(spelt, states, is_time=times is not None)
+    numbers_in_words = counts_of(words) if times is None else times
+    if numbers_in_words is not None:
+        return _from_words(numbers_in_words, states, is_time=times is not None)
     code = {word: number for number, word in enumerate(dict.fromkeys(words))}
     codes = np.full(len(values), np.nan)
     codes[states == WORD] = list(map(code.__getitem__, words))
-    # Numbers among words are told apart by their value: 1 and 1.0 are one word.
+    # Numbers among words are distinguished by value: 1 and 1.0 are one word.
     _, rank = np.unique(values[numbers], return_inverse=True)
     codes[numbers] = rank + len(code)
     return Column(
@@ -333,14 +338,14 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
 
 
 def all_numbers(values: Floats) -> Column:
-    """Return a column that holds nothing but numbers; to say so takes no memory."""
+    """Return a column with only numbers. Its masks take no memory."""
     rows = len(values)
     return Column(
         values=values, present=np.broadcast_to(True, rows), null=np.broadcast_to(False, rows)
     )
 
 
-def _spelt(numbers: Floats, states: Bytes, *, is_time: bool) -> Column:
+def _from_words(numbers: Floats, states: Bytes, *, is_time: bool) -> Column:
     values = np.full(len(states), np.nan)
     values[states == WORD] = numbers
     present = np.isfinite(values)

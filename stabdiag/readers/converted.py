@@ -1,6 +1,6 @@
-"""What ``stabdiag convert`` writes beside the series: configuration, source and events.
+"""The metadata that ``stabdiag convert`` writes: configuration, source and events.
 
-It lies in the metadata of the Parquet file, as one JSON object under the key ``stabdiag``.
+It is stored in the metadata of the Parquet file, as one JSON object with the key ``stabdiag``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stabdiag.model.roles.loss_kinds import LossKind
 KEY: Final = b"stabdiag"
 SCHEMA: Final = 1
 
-# What is kept of an event, and what it is read back as.
+# The fields of an event that are written, and how they are read.
 _EVENT: Final[Mapping[str, Callable[[Any], Any]]] = {
     "kind": EventKind,
     "message": str,
@@ -33,12 +33,11 @@ _EVENT: Final[Mapping[str, Callable[[Any], Any]]] = {
 
 
 @frozen
-class Told:
-    """What a converted log says about the run: its configuration, and what happened to its log.
+class ConversionMetadata:
+    """The metadata of a converted log: the configuration and the events of its run.
 
-    ``columns`` has the original name of each role's column, which may tell a unit or an evaluation.
-    ``loss_kind`` is the field of the same name of the history, and ``words`` that of each series
-    which has any. ``retaken`` is the history's.
+    ``columns`` has the original name of each role's column, which may show a unit or an evaluation.
+    ``loss_kind`` and ``retaken`` are fields of the history, and ``words`` is a field of its series.
     """
 
     config: Mapping[str, object]
@@ -49,46 +48,46 @@ class Told:
     retaken: tuple[RepeatedSteps, ...] = ()
 
 
-def as_metadata(told: Told, source: str) -> bytes:
-    """Return the metadata of a log that is converted from ``source``."""
+def as_metadata(conversion: ConversionMetadata, source: str) -> bytes:
+    """Encode the metadata of a log that is converted from ``source``."""
     content = {
         "schema": SCHEMA,
         "source": source,
-        "manifest": dict(told.config),
-        "events": [{name: getattr(one, name) for name in _EVENT} for one in told.events],
-        "columns": dict(told.columns),
-        "loss_kind": told.loss_kind,
-        "words": {role: list(words) for role, words in told.words.items()},
+        "manifest": dict(conversion.config),
+        "events": [{name: getattr(event, name) for name in _EVENT} for event in conversion.events],
+        "columns": dict(conversion.columns),
+        "loss_kind": conversion.loss_kind,
+        "words": {role: list(words) for role, words in conversion.words.items()},
         "retaken": [
-            [one.step, one.steps.tolist(), one.before.tolist(), one.after.tolist()]
-            for one in told.retaken
+            [repeat.step, repeat.steps.tolist(), repeat.before.tolist(), repeat.after.tolist()]
+            for repeat in conversion.retaken
         ],
     }
     return json.dumps(content).encode()
 
 
-def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
-    """Return what a converted log tells, or None if the metadata is not that of one."""
+def from_metadata(metadata: Mapping[bytes, bytes]) -> ConversionMetadata | None:
+    """Decode the metadata of a converted log, or return None for other files."""
     try:
         content = json.loads(metadata[KEY])
         config, source, events = content["manifest"], content["source"], content["events"]
         if content["schema"] != SCHEMA or not isinstance(config, dict):
             return None
-        told = [Event(kind=EventKind.PLACE, message=f"converted from {source}")]
-        told += map(_event, events)
-        # Logs converted by earlier versions have none of these.
+        log_events = [Event(kind=EventKind.PLACE, message=f"converted from {source}")]
+        log_events += map(_event, events)
+        # Earlier versions did not write these.
         columns = {str(role): str(name) for role, name in content.get("columns", {}).items()}
         kind = content.get("loss_kind")
         loss_kind = next((known for known in LossKind if known.value == kind), None)
         words = {
             str(role): tuple(map(str, all_)) for role, all_ in content.get("words", {}).items()
         }
-        retaken = tuple(_retaken(*one) for one in content.get("retaken", ()))
+        retaken = tuple(_repeated_steps(*item) for item in content.get("retaken", ()))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RecursionError):
         return None
-    return Told(
+    return ConversionMetadata(
         config=config,
-        events=tuple(told),
+        events=tuple(log_events),
         columns=columns,
         loss_kind=loss_kind,
         words=words,
@@ -96,9 +95,9 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> Told | None:
     )
 
 
-def _retaken(step: Any, steps: Any, before: Any, after: Any) -> RepeatedSteps:
-    values = [np.array(one, dtype=np.float64) for one in (before, after)]
-    if {one.shape for one in values} != {(len(steps),)}:
+def _repeated_steps(step: Any, steps: Any, before: Any, after: Any) -> RepeatedSteps:
+    values = [np.array(losses, dtype=np.float64) for losses in (before, after)]
+    if {losses.shape for losses in values} != {(len(steps),)}:
         raise ValueError("a pair of losses for each step")
     return RepeatedSteps(
         step=int(step), steps=np.array(steps, dtype=np.int64), before=values[0], after=values[1]
@@ -107,5 +106,5 @@ def _retaken(step: Any, steps: Any, before: Any, after: Any) -> RepeatedSteps:
 
 def _event(content: Mapping[str, Any]) -> Event:
     # Earlier versions did not write all of these.
-    told = {name: content[name] for name in _EVENT if content.get(name) is not None}
-    return Event(**{name: _EVENT[name](value) for name, value in told.items()})
+    fields = {name: content[name] for name in _EVENT if content.get(name) is not None}
+    return Event(**{name: _EVENT[name](value) for name, value in fields.items()})

@@ -1,4 +1,4 @@
-"""Parquet: typed columns, each read only when it is asked for."""
+"""Parquet: typed columns, each read on first use."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import Column, Columns, Wanted, every_column
+from stabdiag.readers.columns import Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.compressed import refuse_bomb
 from stabdiag.readers.source import Stream
 
-# How many bytes a number takes once it is read.
+# The size of a number in memory, in bytes.
 _WIDTH: Final = 8
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return whether the head of a file is that of Parquet."""
+    """Return True if the head of a file is Parquet."""
     return head.startswith(b"PAR1")
 
 
@@ -27,25 +27,25 @@ def read(stream: Stream) -> Columns:
     import pyarrow as pa
     from pyarrow import parquet
 
-    # Here and not above: every binary file is held against this recogniser first.
+    # Imported here, because every binary file is tried as Parquet first.
     from stabdiag.readers.arrow import counted_index, leaf, leaves, piece_of_array
     from stabdiag.readers.columns import Rows, join
     from stabdiag.readers.converted import from_metadata
     from stabdiag.readers.words import NULL
 
     name = stream.name
-    # A file is opened by its path; what comes through a pipe has to be held.
-    held = b"" if stream.path else stream.read_all()
-    size = stream.path.stat().st_size if stream.path else len(held)
+    # A file is opened by its path. A pipe has to be kept in memory.
+    data = b"" if stream.path else stream.read_all()
+    size = stream.path.stat().st_size if stream.path else len(data)
     try:
-        # What is read ahead of its turn stays in memory for as long as the file is open.
-        file = parquet.ParquetFile(stream.path or io.BytesIO(held), pre_buffer=False)
+        # Data that is read ahead stays in memory until the file is closed.
+        file = parquet.ParquetFile(stream.path or io.BytesIO(data), pre_buffer=False)
         refuse_bomb(name, size, _unpacked(file.metadata, stream.wanted))
-        # A text of a dictionary stands there once, however many rows it is in: it stays there.
+        # Dictionary columns keep each text only once.
         texts = [leaf.path for leaf in _leaves(file.schema) if leaf.physical_type == "BYTE_ARRAY"]
         if texts:
-            again = stream.path or io.BytesIO(held)
-            file = parquet.ParquetFile(again, read_dictionary=texts, pre_buffer=False)
+            source = stream.path or io.BytesIO(data)
+            file = parquet.ParquetFile(source, read_dictionary=texts, pre_buffer=False)
         schema = file.schema_arrow
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise LogError(
@@ -55,18 +55,18 @@ def read(stream: Stream) -> Columns:
     places = leaves(schema)
     rows = file.metadata.num_rows
     if not rows or not places:
-        raise NoUsableRecord(f"{name}: no record could be read; the Parquet file holds no rows")
+        raise NoUsableRecord(f"{name}: no record could be read; the Parquet file has no rows")
 
     index = counted_index(schema.metadata, rows, places)
-    wanted = {path[0] for column, path in places.items() if stream.wanted(column)}
-    of_all = stream.wanted is every_column
-    read_field = _reader(file, set() if of_all else {schema.field(at).name for at in wanted})
+    requested = {path[0] for column, path in places.items() if stream.wanted(column)}
+    reads_all = stream.wanted is every_column
+    read_field = _reader(file, set() if reads_all else {schema.field(at).name for at in requested})
 
     def load(column: str) -> Column:
         if column in index:
             return join([Rows.of(index)], column)
         path = places[column]
-        told = f"{name}: column {' '.join(column.split())}"
+        label = f"{name}: column {' '.join(column.split())}"
         try:
             cells = read_field(schema.field(path[0]).name)
             chunks = [
@@ -75,12 +75,12 @@ def read(stream: Stream) -> Columns:
             ]
         except (pa.ArrowException, OSError) as error:
             raise ColumnError(
-                f"{told} cannot be read ({_first_line(error)}); is the file whole?"
+                f"{label} cannot be read ({_first_line(error)}); is the file complete?"
             ) from error
         if len(cells) != rows:
             raise ColumnError(
-                f"{told} has {plural(len(cells), 'row')} where the file tells of {rows}; is the "
-                "file whole?"
+                f"{label} has {plural(len(cells), 'row')}, but the file should have {rows}; is the "
+                "file complete?"
             )
         return join(chunks, column)
 
@@ -94,36 +94,36 @@ def read(stream: Stream) -> Columns:
         notes=tuple(stream.notes),
         events=kept.events if kept else (),
         config=kept.config if kept else {},
-        settled=kept if places.get("step") == (0,) else None,
+        converted=kept if places.get("step") == (0,) else None,
     )
 
 
-def _reader(file: Any, together: set[str]) -> Callable[[str], Any]:
-    """Return what reads a field of a file: the first of several with the others.
+def _reader(file: Any, requested: set[str]) -> Callable[[str], Any]:
+    """Return a function that reads a field of a file. The first call reads all requested fields.
 
-    Arrow reads several fields on all cores, and one on one of them.
+    Arrow reads several fields on all cores, and a single field on one core.
     """
     import pyarrow as pa
 
     waiting: dict[str, Any] = {}
 
     def read_field(name: str) -> Any:
-        if name in together:
-            # What cannot be read is told of when its turn comes.
+        if name in requested:
+            # Errors are raised when the damaged field is read.
             with suppress(pa.ArrowException, OSError):
-                table = file.read(columns=sorted(together))
+                table = file.read(columns=sorted(requested))
                 waiting.update(zip(table.column_names, table.columns, strict=True))
-            together.clear()
-        found = waiting.pop(name, None)
-        return file.read(columns=[name]).column(0) if found is None else found
+            requested.clear()
+        column = waiting.pop(name, None)
+        return file.read(columns=[name]).column(0) if column is None else column
 
     return read_field
 
 
-def _unpacked(metadata: Any, wanted: Wanted) -> int:
-    """Return how many bytes a file unpacks to: the numbers that are wanted, or all pages if more.
+def _unpacked(metadata: Any, wanted: ColumnFilter) -> int:
+    """Return the unpacked size of a file: the requested numbers, or all pages if larger.
 
-    A list has more values than its rows, and what has a fixed length may be longer than a number.
+    A list has more values than rows, and values of a fixed length may be longer than a number.
     """
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     pages: int = sum(group.total_byte_size for group in groups)

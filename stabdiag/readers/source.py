@@ -17,7 +17,7 @@ from typing import Protocol
 from stabdiag.errors import LogError
 from stabdiag.files import temporary_space
 from stabdiag.model.history import EventCode, LeftOut
-from stabdiag.readers.columns import Wanted, every_column
+from stabdiag.readers.columns import ColumnFilter, every_column
 
 STANDARD_INPUT = "standard input"
 
@@ -51,7 +51,7 @@ class Stream:
         self.path = path
         self.notes: list[str] = []
         self.left_out: list[LeftOut] = []
-        self.wanted: Wanted = every_column
+        self.wanted: ColumnFilter = every_column
         self.under = ""
         self._raw = raw
         self._ahead = b""

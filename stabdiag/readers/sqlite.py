@@ -1,4 +1,4 @@
-"""A SQLite database of MLflow or Trackio, read at no more work than one of its size takes."""
+"""Read a SQLite database of MLflow or Trackio, with a limit on the work for its size."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from stabdiag.readers.nested import flattened, record_in
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
 
-# What reading a damaged database raises; MemoryError, if a length in it is damaged.
+# Reading a damaged database raises one of these; MemoryError if a length in it is damaged.
 DAMAGE: Final = (sqlite3.Error, MemoryError)
 
-# How many instructions of SQLite a byte of a database may cost: a row takes 50 bytes at least, some
-# 20 instructions, and is read once or twice. Where many pages lead to the same one, a few bytes
-# hold more rows than anyone can read.
-_MOST_WORK: Final = 4
+# The limit of SQLite instructions per byte of a database. A row has at least 50 bytes, takes about
+# 20 instructions, and is read once or twice. If many pages point to the same page, a few bytes can
+# contain an unlimited number of rows.
+_MAX_WORK: Final = 4
 _AT_LEAST: Final = 1 << 22
 _EVERY: Final = 1 << 16
 _LONGEST: Final = 1 << 26  # bytes in one value
 
-# Seconds for which the lock of another program is waited for.
-_PATIENCE: Final = 5.0
+# The timeout for the lock of another program, in seconds.
+_LOCK_TIMEOUT: Final = 5.0
 
 # The size of a page, the version of the format for writing (2: a write-ahead log), and the number
 # of pages.
@@ -42,30 +42,30 @@ _BY_LOG: Final = 2
 
 
 def reason(damage: Exception) -> str:
-    """Say in a few words what is wrong with a database."""
+    """Describe the damage of a database."""
     return str(damage) or "a length in it is wrong"
 
 
 def damaged(damage: Exception) -> tuple[str, ...]:
-    """Return a note on metrics that could not be read to their end; what is locked is whole."""
+    """Return a note on damaged metrics, or re-raise the error of a locked database."""
     if is_locked(damage):
         raise damage
-    return (f"the metrics are damaged ({reason(damage)}): read as far as they go",)
+    return (f"the metrics are damaged ({reason(damage)}): read up to the damage",)
 
 
 def is_locked(error: Exception) -> bool:
-    """Tell whether a database could not be read since another program writes to it."""
+    """Return True if a database could not be read because another program writes to it."""
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK) & 0xFF
     return code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def cut_off(path: Path, name: str) -> tuple[str, ...]:
-    """Return a note if a database has fewer pages than it says."""
+    """Return a note if a database has fewer pages than its header says."""
     size, _, pages = _header(path)
-    there = path.stat().st_size // size
-    if there >= pages:
+    available = path.stat().st_size // size
+    if available >= pages:
         return ()
-    return (f"{name} breaks off: of {pages} pages {there} are there, and read as far as they go",)
+    return (f"{name} breaks off: {available} of {pages} pages are there, and were read",)
 
 
 def _header(path: Path) -> tuple[int, int, int]:
@@ -77,49 +77,49 @@ def _header(path: Path) -> tuple[int, int, int]:
 
 @contextmanager
 def opened(path: Path, name: str) -> Iterator[sqlite3.Connection]:
-    """Open a database so that nothing is written, not even the files that lock it.
+    """Open a database without writing anything, not even lock files.
 
     Raises:
-        LogError: on the way out, if reading it took more work than a database of its size takes.
+        LogError: at exit, if reading took more work than a database of this size should.
     """
-    still = _header(path)[1] == _BY_LOG and not path.with_name(f"{path.name}-wal").is_file()
-    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if still else ''}"
-    database = sqlite3.connect(uri, timeout=_PATIENCE, uri=True)
-    budget = iter(range((_AT_LEAST + _MOST_WORK * path.stat().st_size) // _EVERY))
-    endless = False
+    immutable = _header(path)[1] == _BY_LOG and not path.with_name(f"{path.name}-wal").is_file()
+    uri = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if immutable else ''}"
+    database = sqlite3.connect(uri, timeout=_LOCK_TIMEOUT, uri=True)
+    budget = iter(range((_AT_LEAST + _MAX_WORK * path.stat().st_size) // _EVERY))
+    is_exhausted = False
 
     def stop() -> bool:
-        nonlocal endless
-        endless = next(budget, None) is None
-        return endless
+        nonlocal is_exhausted
+        is_exhausted = next(budget, None) is None
+        return is_exhausted
 
     try:
         database.text_factory = partial(str, encoding="utf-8", errors="replace")
         database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
         database.set_progress_handler(stop, _EVERY)
-        # Without this a database that is cut off is refused as a whole.
+        # Without this, SQLite refuses a truncated database.
         database.execute("PRAGMA writable_schema = ON")
         yield database
     except (sqlite3.Error, LogError):
-        if not endless:
+        if not is_exhausted:
             raise
     finally:
         database.close()
-    if endless:
+    if is_exhausted:
         raise LogError(
-            f"{name}: a SQLite database that takes more work to read than one of its size does;"
+            f"{name}: a SQLite database that takes too much work to read for its size;"
             " recover it first: sqlite3 FILE .recover"
         )
 
 
 _MAGIC: Final = b"SQLite format 3\0"
 
-# What is stored: a view or a virtual table costs what whoever made it liked it to cost.
+# Stored tables only: a view or a virtual table could take any amount of work.
 _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return whether the head of a file is that of a SQLite database."""
+    """Return True if the head of a file is that of a SQLite database."""
     return head.startswith(_MAGIC)
 
 
@@ -137,8 +137,8 @@ def read(stream: Stream) -> Columns:
         except DAMAGE as error:
             if is_locked(error):
                 raise LogError(
-                    f"{stream.name}: a SQLite database that another program keeps locked;"
-                    " try again when it has written"
+                    f"{stream.name}: a SQLite database that another program has locked;"
+                    " try again later"
                 ) from error
             raise LogError(
                 f"{stream.name}: a SQLite database that is cut off or damaged ({reason(error)});"
@@ -146,13 +146,13 @@ def read(stream: Stream) -> Columns:
             ) from error
     shown = ", ".join(map(repr, sorted(tables)[:5])) or "no tables"
     raise LogError(
-        f"{stream.name}: a SQLite database of neither MLflow nor Trackio (it holds {shown})"
+        f"{stream.name}: a SQLite database of neither MLflow nor Trackio (it has {shown})"
     )
 
 
 _OF_MLFLOW: Final = frozenset({"experiments", "runs", "metrics", "params"})
 
-# Without an index, which may be damaged where the table is not.
+# Without an index, which may be damaged even if the table is not.
 _RUNS: Final = """
     SELECT run_uuid, name FROM runs NOT INDEXED
     WHERE lifecycle_stage = 'active' ORDER BY start_time DESC, rowid DESC
@@ -165,29 +165,29 @@ _PARAMETERS: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid =
 
 
 def _read_mlflow(database: sqlite3.Connection, source: str, notes: list[str]) -> Columns:
-    """Read the run that was started last, of those that logged a metric."""
+    """Read the newest run with a metric."""
     runs = database.execute(_RUNS).fetchall()
     logged = {run for run, _ in runs}
-    with suppress(*DAMAGE):  # else any of them may have logged one
+    with suppress(*DAMAGE):  # otherwise any run may have a metric
         logged = {run for (run,) in database.execute(_LOGGED)}
     for run, name in runs:
-        points, told = Points(by_time=True), list(notes)
-        rows = _rows(database, _METRICS, run, told) if run in logged else ()
+        points, run_notes = Points(by_time=True), list(notes)
+        rows = _rows(database, _METRICS, run, run_notes) if run in logged else ()
         for metric, step, value, is_nan, time in rows:
-            # Where a page is damaged anything may stand in a column, whatever its type.
+            # In a damaged page, a column may have values of any type.
             if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
                 clock = time / 1000 if isinstance(time, int) else 0.0
                 points.add(metric, step, value_of(value, is_nan=bool(is_nan)), clock=clock)
         if not points:
             continue
         parameters = database.execute(_PARAMETERS, [run])
-        called = f"latest with metrics, {name or 'unnamed'} ({run}); mlflow://ID reads another"
+        label = f"latest with metrics, {name or 'unnamed'} ({run}); mlflow://ID reads another"
         return points.columns(
             source=source,
             format="sqlite",
-            notes=tuple(told),
-            events=_latest("database", len(runs), called),
-            config=settings({name: one for name, one in parameters if isinstance(name, str)}),
+            notes=tuple(run_notes),
+            events=_latest("database", len(runs), label),
+            config=settings({key: value for key, value in parameters if isinstance(key, str)}),
         )
     raise NoUsableRecord(f"{source}: no record could be read; no run in it logged a metric")
 
@@ -195,7 +195,7 @@ def _read_mlflow(database: sqlite3.Connection, source: str, notes: list[str]) ->
 def _rows(
     database: sqlite3.Connection, query: str, run: str, notes: list[str]
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield what was logged of a run; if the table is damaged, what stands before the damage."""
+    """Yield the rows of a run, up to the damage if the table is damaged."""
     try:
         yield from database.execute(query, [run])
     except DAMAGE as error:
@@ -203,40 +203,40 @@ def _rows(
 
 
 def _latest(store: str, count: int, run: str) -> tuple[Event, ...]:
-    """Say which run of several was read."""
-    message = f"the {store} holds {count} runs; this is the {run}"
+    """Return an event about the run that was read, if there are several."""
+    message = f"the {store} has {count} runs; this is the {run}"
     return (Event(kind=EventKind.ATTEMPT, message=message),) if count > 1 else ()
 
 
 _OF_TRACKIO: Final = frozenset({"metrics", "configs"})
 
-# Without an index, which may be damaged where the table is not.
+# Without an index, which may be damaged even if the table is not.
 _LAST: Final = "SELECT {}, run_name FROM metrics NOT INDEXED ORDER BY id DESC LIMIT 1"
 _COUNT: Final = "SELECT COUNT(DISTINCT {}) FROM metrics NOT INDEXED"
 _RECORDS: Final = "SELECT step, metrics FROM metrics NOT INDEXED WHERE {} = ? ORDER BY id"
 _CONFIGURATION: Final = "SELECT config FROM configs WHERE {} = ?"
 
-# Where Trackio is given no step, it counts the records. The HF Trainer gives it none, but logs a
-# step of its own, which is preferred to a column of this name, as with W&B.
+# Without a step, Trackio counts the records. The HF Trainer does not pass a step, but logs its own,
+# which is preferred to a column of this name, as with W&B.
 _STEP: Final = "_step"
 
-# How many records are gathered before they are put into columns.
-_BUNCH: Final = 4096
+# This many records are collected before they become columns.
+_BATCH: Final = 4096
 
 
 def _read_trackio(database: sqlite3.Connection, source: str, notes: list[str]) -> Columns:
     columns = {row[1] for row in database.execute("PRAGMA table_info(metrics)")}
-    # Earlier versions knew a run by its name alone.
+    # Earlier versions identified a run by its name.
     key = "run_id" if "run_id" in columns else "run_name"
     run, name = database.execute(_LAST.format(key)).fetchone() or ("", "")
     damage: list[str] = []
     rows = _rows(database, _RECORDS.format(key), run, damage)
     records = ({_STEP: step, **record_in(metrics)} for step, metrics in rows)
-    bunches = iter(lambda: list(islice(records, _BUNCH)), [])
-    chunks = [rows_of(*flattened(bunch)) for bunch in bunches]
+    batches = iter(lambda: list(islice(records, _BATCH)), [])
+    chunks = [rows_of(*flattened(batch)) for batch in batches]
     if not chunks:
-        why = damage[0] if damage else "no run in it logged anything"
-        raise NoUsableRecord(f"{source}: no record could be read; {why}")
+        reason_text = damage[0] if damage else "no run in it logged anything"
+        raise NoUsableRecord(f"{source}: no record could be read; {reason_text}")
     (count,) = database.execute(_COUNT.format(key)).fetchone()
     return replace(
         columns_from_chunks(chunks, source=source, format="sqlite", notes=(*notes, *damage)),
@@ -246,6 +246,6 @@ def _read_trackio(database: sqlite3.Connection, source: str, notes: list[str]) -
 
 
 def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:
-    found = database.execute(_CONFIGURATION.format(key), [run]).fetchone()
-    config = record_in(found[0]) if found else {}
+    row = database.execute(_CONFIGURATION.format(key), [run]).fetchone()
+    config = record_in(row[0]) if row else {}
     return {name: value for name, value in config.items() if not name.startswith("_")}

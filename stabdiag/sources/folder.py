@@ -21,7 +21,7 @@ from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import names_in
 from stabdiag.readers import read_stream
-from stabdiag.readers.columns import Columns, Wanted, every_column
+from stabdiag.readers.columns import ColumnFilter, Columns, every_column
 from stabdiag.readers.source import Stream, open_stream
 
 # Limits of a listing: the number of files, and the levels of folders.
@@ -85,7 +85,7 @@ class ReadRequest:
     """
 
     format: str | None = None
-    wanted: Wanted = every_column
+    wanted: ColumnFilter = every_column
     grows: bool = False
 
     def read(self, stream: Stream) -> Columns:

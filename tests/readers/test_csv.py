@@ -92,7 +92,7 @@ def test_the_same_header_again(log):
     columns = log("step,loss\n1,2\n2,3\nstep,loss\n1,4\n")
     assert columns.load("loss").values.tolist() == [2, 3, 4]
     assert columns.bad_count == 0
-    assert columns.notes == ("the header stands again on line 4: several logs in one file",)
+    assert columns.notes == ("the header is repeated on line 4: several logs in one file",)
 
 
 def test_another_header(log):
@@ -101,7 +101,7 @@ def test_another_header(log):
     assert columns.load("loss").values.tolist() == [2, 3]
     assert columns.load("lr").present.tolist() == [False, True]
     assert not columns.load("lr").null.any()
-    assert columns.notes == ("another header stands on line 3: its columns hold from there on",)
+    assert columns.notes == ("a different header is on line 3: it applies from there on",)
 
 
 @pytest.mark.parametrize(

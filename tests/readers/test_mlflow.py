@@ -100,9 +100,7 @@ def test_a_database_is_what_mlflow_reads(database):
     assert columns.config["learning_rate"] == "0.0003"
     assert columns.config["model.precision"] == "bf16"
     (event,) = columns.events
-    assert (
-        f"holds 2 runs; this is the latest with metrics, second ({database.run})" in event.message
-    )
+    assert f"has 2 runs; this is the latest with metrics, second ({database.run})" in event.message
 
 
 def test_a_run_folder_is_what_mlflow_reads(folder):
@@ -289,7 +287,7 @@ def test_pages_of_a_table_that_all_lead_to_one(sample):
             added += page
     data[28:32] = (count + levels).to_bytes(4, "big")
     sample.write_bytes(data + added)
-    with pytest.raises(LogError, match="takes more work to read than one of its size does"):
+    with pytest.raises(LogError, match="takes too much work to read for its size"):
         read_columns(sample)
 
 
@@ -308,7 +306,7 @@ def test_a_database_that_is_locked_is_called_so(sample, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.sqlite._PATIENCE", 0.01)
     writer = sqlite3.connect(sample)
     writer.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(LogError, match="another program keeps locked; try again"):
+    with pytest.raises(LogError, match="another program has locked; try again"):
         read_columns(sample)
     reader = sqlite3.connect(sample, timeout=0)
     with pytest.raises(sqlite3.OperationalError) as locked:

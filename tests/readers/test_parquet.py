@@ -134,7 +134,7 @@ def test_what_is_asked_for_is_read_after_all_else_is_gone(log, tmp_path):
 
 
 def test_no_rows(log):
-    with pytest.raises(NoUsableRecord, match="holds no rows"):
+    with pytest.raises(NoUsableRecord, match="has no rows"):
         log({"step": pa.array([], pa.int64())})
 
 
@@ -177,7 +177,7 @@ def test_a_flipped_bit_never_makes_a_column_of_another_length():
             assert all(len(columns.load(name).values) == columns.rows for name in columns.names)
         except LogError as error:
             refused.append(str(error))
-    assert any("rows where the file tells of 3" in message for message in refused)
+    assert any("rows, but the file should have 3" in message for message in refused)
 
 
 def test_an_index_beyond_its_dictionary():

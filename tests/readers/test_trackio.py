@@ -41,7 +41,7 @@ def test_the_newest_run_is_read(project):
     assert columns.load("_step").values.tolist() == steps
     assert np.flatnonzero(columns.load("eval/loss").present).tolist() == [4, 9, 14, 19]
     assert columns.config == {"lr": 3e-4, "precision": "bf16"}
-    assert columns.events[0].message == "the project holds 2 runs; this is the latest, second"
+    assert columns.events[0].message == "the project has 2 runs; this is the latest, second"
 
 
 def test_the_step_that_the_trainer_logs_goes_before_the_number_of_the_record(project):

@@ -31,7 +31,7 @@ def first(columns, rows):
             one, values=one.values[:rows], present=one.present[:rows], null=one.null[:rows]
         )
 
-    return replace(columns, rows=rows, load=load, settled=False)
+    return replace(columns, rows=rows, load=load, converted=False)
 
 
 def report_of(run, rows):

@@ -69,7 +69,7 @@ def test_the_end_of_a_process_ends_the_watch(start, lines, tmp_path, end, code):
     out, err = watch.communicate()
     assert "the process has ended" in err
     assert watch.returncode == code
-    assert ("the last line has no end yet, and is left out" in out) is (code == 0)
+    assert ("the last line is incomplete and is left out" in out) is (code == 0)
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from pyarrow import types
 
 from stabdiag.readers.arrow import Table
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.columns import Wanted
+from stabdiag.readers.columns import ColumnFilter
 from stabdiag.readers.csv.cells import unnamed
 
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
@@ -30,7 +30,7 @@ _PASSES: Final = 4
 
 
 def read_block(
-    block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str], wanted: Wanted
+    block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str], wanted: ColumnFilter
 ) -> Table | None:
     """Return the block as Arrow reads it, or None if the tolerant reader has to read it.
 

@@ -13,7 +13,7 @@ import numpy as np
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
-from stabdiag.readers.columns import EXACT, Column, Columns, Wanted
+from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns
 from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
@@ -28,12 +28,12 @@ from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
 
-# Up to this size the tolerant reader (20 MB/s) is done before Arrow is imported (40 ms).
+# Up to this size the tolerant reader (20 MB/s) finishes before Arrow is imported (40 ms).
 SMALL: Final = 1 << 19
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return whether the head of a file is CSV, with a header or without."""
+    """Return True if the head of a file is CSV, with or without a header."""
     text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
     if text.lstrip()[:1] == b"{" or is_document(text, is_complete=is_complete):
         return False
@@ -42,12 +42,12 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
 
 @dataclass(kw_only=True, eq=False)
 class _Work:
-    """The work on one block, under the header that holds by now: with Arrow, if it is ``fast``."""
+    """Parses a block under the current header, with Arrow if ``fast``."""
 
     delimiter: str
     names: tuple[str, ...]
     commas: bool
-    wanted: Wanted
+    wanted: ColumnFilter
     fast: bool
     texts: set[str] = field(default_factory=set)
 
@@ -63,34 +63,34 @@ class _Work:
 
 
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
-    """Read a stream of CSV; a log of up to ``small`` bytes without Arrow.
+    """Read a stream of CSV, without Arrow up to ``small`` bytes.
 
-    Columns that are not wanted are not parsed: that is what takes most of the time.
+    Columns that are not requested are not parsed, as parsing takes most of the time.
     """
-    stream = _unwound(stream)
+    stream = _normalize_line_ends(stream)
     dialect = _dialect(stream)
     arrows = not dialect.commas and dialect.delimiter != BLANKS
     fast = arrows and len(stream.peek(small + 1)) > small
-    found = LogBuilder(lines=dialect.lines)
+    builder = LogBuilder(lines=dialect.lines)
     if fast:
         from stabdiag.readers.arrow import slab_for
 
-        found = slab_for(stream, len(dialect.names), lines=dialect.lines)
+        builder = slab_for(stream, len(dialect.names), lines=dialect.lines)
     stream.read(dialect.start)
     repeated: list[int] = []
     renamed: list[int] = []
     for parsed in _results(stream, dialect, size, fast=fast):
-        repeated += [found.lines + line for line in parsed.repeated]
-        renamed += [found.lines + line for line in parsed.renamed]
-        found.take(parsed.chunk, parsed.lines, parsed.bad)
-        found.is_ended = parsed.is_ended
-    if not found.chunks:
+        repeated += [builder.lines + line for line in parsed.repeated]
+        renamed += [builder.lines + line for line in parsed.renamed]
+        builder.take(parsed.chunk, parsed.lines, parsed.bad)
+        builder.is_ended = parsed.is_ended
+    if not builder.chunks:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines of"
             f" {len(dialect.names)} cells below the header"
         )
-    stream.notes += _about_headers(dialect.above, repeated, renamed)
-    columns = found.columns(stream.name, "csv", stream.notes)
+    stream.notes += _header_notes(dialect.above, repeated, renamed)
+    columns = builder.columns(stream.name, "csv", stream.notes)
     names = _of_monitor(dialect.shown(columns.names))
     load = columns.load
     if fast and stream.path is not None:
@@ -104,43 +104,43 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     )
 
 
-# The columns of a monitor.csv of Gym, Gymnasium and Stable-Baselines3, which writes a row for each
-# episode: its reward, its length, and the time since the start.
+# The columns of a monitor.csv of Gym, Gymnasium and Stable-Baselines3, with a row for each episode:
+# its reward, its length, and the time since the start.
 _MONITOR: Final = {"r": "episode_reward", "l": "episode_length", "t": "time"}
 
 
 def _of_monitor(names: dict[str, str]) -> dict[str, str]:
-    """Return the columns by the names that a user sees; those of a monitor are spelled out."""
+    """Map displayed names to the names of columns, with full names for a monitor."""
     if not _MONITOR.keys() <= names.keys():
         return names
     return {_MONITOR.get(name, name): own for name, own in names.items()}
 
 
-def _with_unwanted(columns: Columns, path: Path, wanted: Wanted) -> Callable[[str], Column]:
-    """Return a loader of all columns; for those that were not wanted the file is read again.
+def _with_unwanted(columns: Columns, path: Path, wanted: ColumnFilter) -> Callable[[str], Column]:
+    """Return a loader of all columns that reads the file again for columns not requested before.
 
-    That is seldom asked for. If the log has grown meanwhile, these columns are empty.
+    This is rare. If the log has grown in the meantime, these columns are empty.
     """
 
     @cache
-    def whole() -> Columns:
+    def all_columns() -> Columns:
         with open_stream(path) as stream:
             return read(stream)
 
     def load(name: str) -> Column:
-        known = wanted(name) or whole().rows != columns.rows
-        return columns.load(name) if known else whole().load(name)
+        is_loaded = wanted(name) or all_columns().rows != columns.rows
+        return columns.load(name) if is_loaded else all_columns().load(name)
 
     return load
 
 
 def _with_line_ends(head: bytes) -> bytes:
-    """Return the head of a file with newlines, where old programs wrote carriage returns alone."""
+    """Return the head of a file with newlines if it has only carriage returns."""
     return head if b"\n" in head else head.replace(b"\r", b"\n")
 
 
-def _unwound(stream: Stream) -> Stream:
-    """Return a stream with newlines, where old programs wrote carriage returns alone."""
+def _normalize_line_ends(stream: Stream) -> Stream:
+    """Return a stream with newlines if it has only carriage returns."""
     head, _ = stream.head()
     if head == _with_line_ends(head):
         return stream
@@ -165,10 +165,10 @@ def _dialect(stream: Stream) -> Dialect:
         )
     if is_bare_header(head):
         raise NoUsableRecord(f"{stream.name}: nothing is logged below its header yet")
-    why = describe_words(head) or (
-        "expected a line of names, such as step,loss, over lines of numbers"
+    reason = describe_words(head) or (
+        "expected a line of names, such as step,loss, and lines of numbers"
     )
-    raise NoUsableRecord(f"{stream.name}: no record could be read; {why}")
+    raise NoUsableRecord(f"{stream.name}: no record could be read; {reason}")
 
 
 def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[Parsed]:
@@ -179,23 +179,23 @@ def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iter
         wanted=stream.wanted,
         fast=fast,
     )
-    for block, found in in_order(work, blocks(stream, size=size), ahead=fast):
-        # A block under another header than its predecessors left was read too early.
-        parsed = found if found.under == work.names else work(block)
+    for block, result in in_order(work, blocks(stream, size=size), ahead=fast):
+        # The header changed in an earlier block: parse the block again.
+        parsed = result if result.under == work.names else work(block)
         work.names = parsed.names
         yield parsed
 
 
-def _about_headers(above: int, repeated: list[int], renamed: list[int]) -> Iterator[str]:
+def _header_notes(above: int, repeated: list[int], renamed: list[int]) -> Iterator[str]:
     if above:
         yield f"{plural(above, 'line')} above the header of the columns left out"
     if repeated:
-        yield f"the header stands again {_at(repeated)}: several logs in one file"
+        yield f"the header is repeated {_lines(repeated)}: several logs in one file"
     if renamed:
-        yield f"another header stands {_at(renamed)}: its columns hold from there on"
+        yield f"a different header is {_lines(renamed)}: it applies from there on"
 
 
-def _at(lines: list[int]) -> str:
+def _lines(lines: list[int]) -> str:
     return f"on line{'s' * (len(lines) > 1)} {and_more(lines, 3)}"
 
 
@@ -207,7 +207,7 @@ _STEP: Final = "step"
 
 def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
     """Read the metrics of a run of DVCLive, each file with its path in the run's folder."""
-    from stabdiag.readers.points import Points  # which a lone table does not wait for
+    from stabdiag.readers.points import Points  # not needed for a single table
 
     points = Points()
     notes: list[str] = []
@@ -218,12 +218,12 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
         except LogError:
             taken = False
         if not taken:
-            notes.append(f"{path} is no metric: expected the columns step and a value")
+            notes.append(f"{path} is not a metric: expected the columns step and a value")
     return points.columns(source=name, format="dvclive", notes=tuple(notes))
 
 
 def _take(points: Points, metric: str, table: Columns) -> bool:
-    """Take the points of a metric, if the table is one; a blank value was NaN."""
+    """Add the points of a metric, and return False if the table is not one. Blank means NaN."""
     if _STEP not in table.names or len(table.names) < 2:
         return False
     steps, values = table.load(_STEP), table.load(table.names[-1])
@@ -231,7 +231,7 @@ def _take(points: Points, metric: str, table: Columns) -> bool:
         return False
     counts = steps.present & (np.abs(steps.values) < EXACT)
     logged = counts & (values.present | values.null)
-    at, told = steps.values[logged].tolist(), values.values[logged].tolist()
-    for step, value in zip(at, told, strict=True):
+    points_logged = zip(steps.values[logged].tolist(), values.values[logged].tolist(), strict=True)
+    for step, value in points_logged:
         points.add(metric, int(step), value)
     return True
