@@ -36,7 +36,8 @@ def scored():
         ("onset within 5 points, right leaf, §1", 99.0, 100),
         ("onset within 5 points, right leaf, §2", 95.0, 100),
         ("healthy: an error", 0, 1.2),
-        ("healthy: a warning", 0, 3.6),
+        # Two healthy runs of the page end no better than a guess, which is now a warning.
+        ("healthy: a warning", 0, 4.1),
     ],
 )
 def test_diagnoses_are_right_as_often_as_they_were(scored, what, least, most):
