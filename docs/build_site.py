@@ -25,7 +25,7 @@ GROUPS = {
     ),
     "A run failed": ("docs/failure-modes.md", "docs/pages.md", "docs/postmortem.md"),
     "In CI": ("docs/ci.md", "docs/json.md"),
-    "Before and beside a job": ("docs/preflight.md", "docs/watch.md"),
+    "Before and during a job": ("docs/preflight.md", "docs/watch.md"),
     "Many runs": (
         *("docs/scan.md", "docs/baselines.md", "docs/compare.md"),
         "docs/comparisons.md",
@@ -38,7 +38,8 @@ GROUPS = {
     "How it is made": (
         *("docs/accuracy.md", "docs/calibration.md", "docs/rules.md", "docs/architecture.md"),
         *("docs/references.md", "fixtures/README.md", "benchmarks/README.md"),
-        *("benchmarks/accuracy/README.md", "benchmarks/cure/README.md", "CONTRIBUTING.md"),
+        *("benchmarks/accuracy/README.md", "benchmarks/cure/README.md"),
+        *("benchmarks/baseline/README.md", "CONTRIBUTING.md"),
     ),
 }
 NAMED = {
@@ -48,6 +49,7 @@ NAMED = {
     "benchmarks/README.md": "benchmarks.md",
     "benchmarks/accuracy/README.md": "labelled-runs.md",
     "benchmarks/cure/README.md": "first-actions.md",
+    "benchmarks/baseline/README.md": "baseline-figures.md",
 }
 LINK = re.compile(r'(\]\(|src="|srcset=")([^)"\s#:]+)(?=[)"#])')
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
