@@ -43,47 +43,47 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tried:
-    """A run, what it is labelled with if it is, and where it comes from."""
+class TrialRun:
+    """A run with its labels, if any, and its origin."""
 
     name: str
     history: History
     manifest: Manifest
     right: tuple[str, ...] = ()
-    of: str = "corpus"
+    origin: str = "corpus"
 
     @property
     def healthy(self) -> bool:
-        """Whether there is nothing to be said."""
+        """Whether the label is healthy."""
         return self.right[:1] == ("healthy",)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Said:
-    """What a run was told: its leaf, its diagnosis, and how bad that is."""
+class Result:
+    """The diagnosis of a run: its leaf, slug and severity."""
 
     leaf: str
     slug: str
     severity: str
 
 
-Before = tuple[Said, frozenset[str]]
+Before = tuple[Result, frozenset[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """How many runs of the corpus are right, and how many healthy ones have an error or alarm."""
+    """The number of correct runs of the corpus, and of healthy ones with an error or warning."""
 
     right: int
     errors: int
     alarms: int
     wrong: tuple[str, ...]  # fixtures
 
-    def less(self, other: Score) -> str:
-        """Return what is lost from another score to this one, as cells of a table."""
-        wrong = ", ".join(f"`{one}`" for one in self.wrong if one not in other.wrong)
+    def difference(self, other: Score) -> str:
+        """Return the changes from another score to this one, as cells of a table."""
+        wrong = ", ".join(f"`{name}`" for name in self.wrong if name not in other.wrong)
         numbers = (self.right - other.right, self.errors - other.errors, self.alarms - other.alarms)
-        return " | ".join([*(f"{one:+d}" if one else "0" for one in numbers), wrong])
+        return " | ".join([*(f"{number:+d}" if number else "0" for number in numbers), wrong])
 
 
 def main() -> None:
@@ -95,20 +95,20 @@ def main() -> None:
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args()
     if options.check:
-        told = re.findall(r"^\| \*\*(.+?)\*\* \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
-        sys.exit(told != [rule.name for rule in RULES])
+        names = re.findall(r"^\| \*\*(.+?)\*\* \|", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
+        sys.exit(names != [rule.name for rule in RULES])
     np.seterr(all="ignore")
     runs = _runs(options.logs, options.cache)
-    before = _each(_said_and_heard, runs)
+    before = _each(_diagnose_with_rules, runs)
     if options.rules:
         _try([rule for rule in RULES if rule.name in options.rules], runs, before)
     else:
         PAGE.write_text(_page(runs, before), encoding="utf-8")
 
 
-def _runs(logs: Path | None, cache: Path | None) -> list[Tried]:
+def _runs(logs: Path | None, cache: Path | None) -> list[TrialRun]:
     if cache is not None and cache.exists():
-        kept: list[Tried] = pickle.loads(cache.read_bytes())
+        kept: list[TrialRun] = pickle.loads(cache.read_bytes())
         return kept
     runs = [*_corpus(), *_fixtures(), *(_logs(logs) if logs else ())]
     if cache is not None:
@@ -120,7 +120,7 @@ def _read(source: Any, manifest: Manifest | None = None) -> tuple[History, Manif
     return loaded_run(source, manifest, Options(limits=LIMITS))
 
 
-def _corpus() -> Iterator[Tried]:
+def _corpus() -> Iterator[TrialRun]:
     sys.path.insert(0, str(HERE / "accuracy"))
     import corpus
 
@@ -130,90 +130,92 @@ def _corpus() -> Iterator[Tried]:
         for run, table in corpus.load(labels.parent):
             history, manifest = _read(table, parse_manifest(run.manifest))
             right = (run.expect, *run.also_ok)
-            yield Tried(name=run.run_id, history=history, manifest=manifest, right=right)
+            yield TrialRun(name=run.run_id, history=history, manifest=manifest, right=right)
 
 
-def _fixtures() -> Iterator[Tried]:
+def _fixtures() -> Iterator[TrialRun]:
     for log in sorted((ROOT / "fixtures" / "runs").glob("*/log.*")):
         about = json.loads((log.parent / "about.json").read_text(encoding="utf-8"))
         history, manifest = _read(log)
         right, name = (about["expect"], *about["also_ok"]), log.parent.name
-        yield Tried(name=name, history=history, manifest=manifest, right=right, of="fixtures")
+        yield TrialRun(
+            name=name, history=history, manifest=manifest, right=right, origin="fixtures"
+        )
 
 
-def _logs(folder: Path) -> Iterator[Tried]:
+def _logs(folder: Path) -> Iterator[TrialRun]:
     for log in sorted(path for path in folder.rglob("*") if path.is_file()):
         try:
             history, manifest = _read(log)
         except StabdiagError:
             continue
-        yield Tried(name=log.name, history=history, manifest=manifest, of="logs")
+        yield TrialRun(name=log.name, history=history, manifest=manifest, origin="logs")
 
 
-def _said(run: Tried) -> Said:
+def _diagnose(run: TrialRun) -> Result:
     report = report_on(run.history, run.manifest, LIMITS)
-    found = report.diagnosis
-    return Said(leaf=report.tree.outcome.slug, slug=found.slug, severity=found.severity.value)
+    finding = report.diagnosis
+    return Result(leaf=report.tree.outcome.slug, slug=finding.slug, severity=finding.severity.value)
 
 
-def _said_and_heard(run: Tried) -> tuple[Said, frozenset[str]]:
-    """Diagnose a run, and tell which rules had a say in it."""
-    heard: set[str] = set()
-    with listening(RULES, heard):
-        return _said(run), frozenset(heard)
+def _diagnose_with_rules(run: TrialRun) -> tuple[Result, frozenset[str]]:
+    """Diagnose a run; return the result and the rules that affected it."""
+    effective: set[str] = set()
+    with listening(RULES, effective):
+        return _diagnose(run), frozenset(effective)
 
 
 def _diagnosed(
-    runs: Sequence[Tried], before: Sequence[Before], rules: Sequence[Rule]
-) -> list[Said]:
-    """Diagnose without some rules the runs in which they had a say."""
+    runs: Sequence[TrialRun], before: Sequence[Before], rules: Sequence[Rule]
+) -> list[Result]:
+    """Return all results without some rules; only runs that these affect are diagnosed again."""
     names = {rule.name for rule in rules}
-    asked = [at for at, (_, heard) in enumerate(before) if names & heard]
-    said = [one for one, _ in before]
+    affected = [at for at, (_, effective) in enumerate(before) if names & effective]
+    results = [result for result, _ in before]
     with switched_off(rules):
-        for at, new in zip(asked, _each(_said, [runs[at] for at in asked]), strict=True):
-            said[at] = new
-    return said
+        for at, new in zip(affected, _each(_diagnose, [runs[at] for at in affected]), strict=True):
+            results[at] = new
+    return results
 
 
-def _each(told: Callable[[Tried], T], runs: Sequence[Tried]) -> list[T]:
-    # Forked processes share what was switched off.
+def _each(function: Callable[[TrialRun], T], runs: Sequence[TrialRun]) -> list[T]:
+    # Forked processes inherit which rules are switched off.
     with multiprocessing.get_context("fork").Pool() as pool:
-        return pool.map(told, runs, chunksize=20)
+        return pool.map(function, runs, chunksize=20)
 
 
-def _score(runs: Sequence[Tried], said: Sequence[Said]) -> Score:
-    of_corpus = [(run, one) for run, one in zip(runs, said, strict=True) if run.of == "corpus"]
-    healthy = [one.severity for run, one in of_corpus if run.healthy]
+def _score(runs: Sequence[TrialRun], results: Sequence[Result]) -> Score:
+    of_corpus = [(run, r) for run, r in zip(runs, results, strict=True) if run.origin == "corpus"]
+    healthy = [result.severity for run, result in of_corpus if run.healthy]
     return Score(
-        right=sum(one.leaf in run.right for run, one in of_corpus),
-        errors=sum(one == "error" for one in healthy),
-        alarms=sum(one in ALARMS for one in healthy),
+        right=sum(result.leaf in run.right for run, result in of_corpus),
+        errors=sum(severity == "error" for severity in healthy),
+        alarms=sum(severity in ALARMS for severity in healthy),
         wrong=tuple(
             run.name
-            for run, one in zip(runs, said, strict=True)
-            if run.of == "fixtures" and not {one.leaf, one.slug} & {*run.right}
+            for run, result in zip(runs, results, strict=True)
+            if run.origin == "fixtures" and not {result.leaf, result.slug} & {*run.right}
         ),
     )
 
 
-def _try(rules: list[Rule], runs: Sequence[Tried], before: Sequence[Before]) -> None:
-    """Print what switching rules off changes, one by one and together."""
-    at_first = [one for one, _ in before]
+def _try(rules: list[Rule], runs: Sequence[TrialRun], before: Sequence[Before]) -> None:
+    """Print the effect of switching rules off, one by one and together."""
+    original = [result for result, _ in before]
     groups = [[rule] for rule in rules] + ([rules] if len(rules) > 1 else [])
     for group in groups:
-        said = _diagnosed(runs, before, group)
-        less = _score(runs, said).less(_score(runs, at_first))
-        print(f"without {', '.join(rule.name for rule in group)}: {less}")
-        for run, was, now in zip(runs, at_first, said, strict=True):
-            if run.of == "logs" and (was.leaf, was.slug) != (now.leaf, now.slug):
+        results = _diagnosed(runs, before, group)
+        difference = _score(runs, results).difference(_score(runs, original))
+        print(f"without {', '.join(rule.name for rule in group)}: {difference}")
+        for run, was, now in zip(runs, original, results, strict=True):
+            if run.origin == "logs" and (was.leaf, was.slug) != (now.leaf, now.slug):
                 print(f"    {run.name}: {was.leaf} → {now.leaf}")
 
 
-def _page(runs: Sequence[Tried], before: Sequence[Before]) -> str:
-    score = _score(runs, [one for one, _ in before])
-    total = sum(run.of == "corpus" for run in runs)
-    healthy = sum(run.of == "corpus" and run.healthy for run in runs)
+def _page(runs: Sequence[TrialRun], before: Sequence[Before]) -> str:
+    score = _score(runs, [result for result, _ in before])
+    total = sum(run.origin == "corpus" for run in runs)
+    healthy = sum(run.origin == "corpus" and run.healthy for run in runs)
     lines = [
         "# The rules that judge",
         "",
@@ -228,9 +230,9 @@ def _page(runs: Sequence[Tried], before: Sequence[Before]) -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for rule in RULES:
-        less = _score(runs, _diagnosed(runs, before, [rule])).less(score)
+        difference = _score(runs, _diagnosed(runs, before, [rule])).difference(score)
         lines.append(
-            f"| **{rule.name}** | `{rule.where}` | {rule.purpose} | {less} | {rule.needed} |"
+            f"| **{rule.name}** | `{rule.where}` | {rule.purpose} | {difference} | {rule.needed} |"
         )
         print(lines[-1], flush=True)
     return "\n".join(lines) + "\n"

@@ -232,23 +232,23 @@ RULES: tuple[Rule, ...] = (
 
 
 @contextmanager
-def listening(rules: Sequence[Rule], heard: set[str]) -> Iterator[None]:
-    """Note the rules that answer otherwise than what stands in their place when they are off.
+def listening(rules: Sequence[Rule], effective: set[str]) -> Iterator[None]:
+    """Record the rules whose result differs from that of their replacement when switched off.
 
-    A rule that does not, in a run, changes nothing there. Constants are always noted.
+    A rule without such a difference has no effect on a run. Constants are always recorded.
     """
 
     def listen(rule: Rule, new: Any) -> Callable[[Any], Any]:
         def around(old: Any) -> Any:
             if not (callable(old) and callable(new)):
-                heard.add(rule.name)
+                effective.add(rule.name)
                 return old
 
             def both(*args: Any, **kwargs: Any) -> Any:
-                told = old(*args, **kwargs)
-                if not _same(told, new(*args, **kwargs)):
-                    heard.add(rule.name)
-                return told
+                result = old(*args, **kwargs)
+                if not _same(result, new(*args, **kwargs)):
+                    effective.add(rule.name)
+                return result
 
             return both
 
@@ -258,35 +258,37 @@ def listening(rules: Sequence[Rule], heard: set[str]) -> Iterator[None]:
         yield
 
 
-def _same(one: Any, other: Any) -> bool:
-    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
-        return np.array_equal(one, other)
-    return type(one) is type(other) and bool(one == other)
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, np.ndarray) or isinstance(right, np.ndarray):
+        return np.array_equal(left, right)
+    return type(left) is type(right) and bool(left == right)
 
 
 @contextmanager
 def switched_off(rules: Sequence[Rule]) -> Iterator[None]:
-    """Put something else in the place of rules."""
+    """Replace some rules."""
     with _replaced([(at, always(new)) for rule in rules for at, new in rule.off.items()]):
         yield
 
 
 @contextmanager
-def _replaced(places: Sequence[tuple[str, Callable[[Any], Any]]]) -> Iterator[None]:
-    """Replace what stands at places, wherever it was imported to, by what is made of it."""
+def _replaced(targets: Sequence[tuple[str, Callable[[Any], Any]]]) -> Iterator[None]:
+    """Replace the objects at some dotted paths in all modules that imported them."""
     undo: list[tuple[Any, str, Any]] = []
-    for place, made_of in places:
-        module, _, path = place.partition(":")
-        home, _, name = path.rpartition(".")
+    for target, make in targets:
+        module, _, path = target.partition(":")
+        class_name, _, name = path.rpartition(".")
         owner: Any = importlib.import_module(module)
-        if home:
-            holders = [getattr(owner, home)]
+        if class_name:
+            holders = [getattr(owner, class_name)]
         else:
             old = getattr(owner, name)
-            loaded = [one for key, one in sys.modules.items() if key.startswith("stabdiag")]
-            holders = [one for one in loaded if vars(one).get(name) is old and callable(old)]
+            loaded = [module for key, module in sys.modules.items() if key.startswith("stabdiag")]
+            holders = [
+                module for module in loaded if vars(module).get(name) is old and callable(old)
+            ]
             holders = holders or [owner]
-        new = made_of(vars(holders[0])[name])
+        new = make(vars(holders[0])[name])
         for holder in holders:
             undo.append((holder, name, vars(holder)[name]))
             setattr(holder, name, new)

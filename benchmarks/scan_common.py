@@ -30,7 +30,7 @@ ERRORS = ("spike-persistent", "nan-fp32", "divergence-unexplained")
 
 @dataclass(frozen=True, kw_only=True)
 class Planted:
-    """Which setting decides, how many of the runs are inside, and how many fail on either side."""
+    """A deciding setting: the runs inside its range, and the failure rates inside and outside."""
 
     setting: str
     runs: int
@@ -49,13 +49,13 @@ PLANTED = (
 
 
 def sweep(rng: np.random.Generator, runs: int) -> Sweep:
-    """Return the settings of a sweep: some drawn, some chosen, some that follow others."""
-    made: Sweep = []
+    """Return the settings of a sweep: random, chosen from a list, or derived from others."""
+    settings: Sweep = []
     for i in range(runs):
         lr = float(10 ** rng.uniform(-4.5, -1.5))
         batch = int(2 ** rng.integers(4, 9))
         depth = int(rng.choice([6, 12, 24]))
-        made.append(
+        settings.append(
             {
                 "peak_lr": lr,
                 "batch_size": batch,
@@ -66,50 +66,50 @@ def sweep(rng: np.random.Generator, runs: int) -> Sweep:
                 "weight_decay": float(rng.choice([0.0, 0.01, 0.1])),
                 "dropout": round(float(rng.uniform(0, 0.3)), 3),
                 "depth": depth,
-                "width": depth * 64,  # the same by another name
+                "width": depth * 64,  # the same setting under another name
                 "tokens": batch * 1024 * int(rng.choice([1, 2])),
                 "scheduler.min_lr": lr / float(rng.choice([10, 20])),
                 "host": f"node-{rng.integers(0, 12)}",
                 "output_dir": f"runs/{i}",
             }
         )
-    return made
+    return settings
 
 
 def rows(rng: np.random.Generator, settings: Sweep, chance: np.ndarray) -> Iterator[Row]:
     """Yield a row for each run, which fails with its chance."""
     failed = rng.random(len(settings)) < chance
     kinds = rng.choice(ERRORS, len(settings), p=[0.7, 0.2, 0.1])
-    for i, (told, fails, kind) in enumerate(zip(settings, failed, kinds, strict=True)):
-        rest = {k: str(v) for k, v in told.items() if k not in TYPED}
+    for i, (values, fails, kind) in enumerate(zip(settings, failed, kinds, strict=True)):
+        others = {k: str(v) for k, v in values.items() if k not in TYPED}
         yield Row(
             path=f"runs/{i}/log.jsonl",
             run=str(i),
             outcome=str(kind) if fails else "healthy",
             severity="error" if fails else "ok",
-            settings=rest,
-            **{name: told[name] for name in TYPED},  # type: ignore[arg-type]
+            settings=others,
+            **{name: values[name] for name in TYPED},  # type: ignore[arg-type]
         )
 
 
 TYPED = ("peak_lr", "batch_size", "optimizer", "dtype", "seed")
 
 
-def planted(rng: np.random.Generator, what: Planted) -> tuple[Common, ...]:
-    """Return what is told of a sweep in which one setting decides."""
-    settings = sweep(rng, what.runs)
-    values = np.array([one[what.setting] for one in settings])
-    if what.setting == "optimizer":
+def planted(rng: np.random.Generator, case: Planted) -> tuple[Common, ...]:
+    """Return the statements on a sweep in which one setting decides."""
+    settings = sweep(rng, case.runs)
+    values = np.array([run[case.setting] for run in settings])
+    if case.setting == "optimizer":
         inside = values == "sgd"
     else:
         order = np.sort(values)
-        low = what.setting == "warmup"
-        inside = values <= order[what.inside - 1] if low else values >= order[-what.inside]
-    return find_common(Rows.of(rows(rng, settings, np.where(inside, *what.fail))))[0]
+        low = case.setting == "warmup"
+        inside = values <= order[case.inside - 1] if low else values >= order[-case.inside]
+    return find_common(Rows.of(rows(rng, settings, np.where(inside, *case.fail))))[0]
 
 
 def nothing(rng: np.random.Generator) -> tuple[Common, ...]:
-    """Return what is told of a sweep in which nothing decides."""
+    """Return the statements on a sweep in which no setting decides."""
     runs = int(rng.choice([12, 30, 60, 100, 300]))
     chance = np.full(runs, rng.choice([0.1, 0.25, 0.5, 0.8]))
     return find_common(Rows.of(rows(rng, sweep(rng, runs), chance)))[0]
@@ -118,26 +118,26 @@ def nothing(rng: np.random.Generator) -> tuple[Common, ...]:
 def main() -> None:
     """Print both figures."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sweeps", type=int, default=200, help="how many of each kind")
+    parser.add_argument("--sweeps", type=int, default=200, help="number of sweeps of each kind")
     sweeps = parser.parse_args().sweeps
-    print("| what decides | runs | fail inside, outside | named | something else as well |")
+    print("| deciding setting | runs | fail inside, outside | named | another one, too |")
     print("|---|---|---|---|---|")
-    for what in PLANTED:
+    for case in PLANTED:
         rng = np.random.default_rng(1)
-        told = [planted(rng, what) for _ in range(sweeps)]
-        found = sum(what.setting in settings_of(one) for one in told)
-        more = sum(len(one) > 1 for one in told)
-        inside, outside = (f"{share:.0%}" for share in what.fail)
-        shares = f"{found / sweeps:.1%} | {more / sweeps:.1%}"
-        print(f"| `{what.setting}` | {what.runs} | {inside}, {outside} | {shares} |")
+        results = [planted(rng, case) for _ in range(sweeps)]
+        named = sum(case.setting in stated_settings(result) for result in results)
+        several = sum(len(result) > 1 for result in results)
+        inside, outside = (f"{share:.0%}" for share in case.fail)
+        shares = f"{named / sweeps:.1%} | {several / sweeps:.1%}"
+        print(f"| `{case.setting}` | {case.runs} | {inside}, {outside} | {shares} |")
     rng = np.random.default_rng(2)
     named = sum(bool(nothing(rng)) for _ in range(sweeps))
-    print(f"| nothing | 12 to 300 | | | {named / sweeps:.1%} |")
+    print(f"| none | 12 to 300 | | | {named / sweeps:.1%} |")
 
 
-def settings_of(told: tuple[Common, ...]) -> set[str]:
-    """Return the settings that are told."""
-    return {split.setting for one in told for split in (one.split, *one.along)}
+def stated_settings(statements: tuple[Common, ...]) -> set[str]:
+    """Return the settings that the statements name."""
+    return {split.setting for s in statements for split in (s.split, *s.along)}
 
 
 if __name__ == "__main__":

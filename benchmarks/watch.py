@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 from logs import MANIFEST, json_lines, megatron_lines, table
-from watch_replay import first
+from watch_replay import truncate
 
 from stabdiag.api import diagnose
 from stabdiag.assemble import build_history
@@ -88,7 +88,7 @@ def deciding(log: Path, rows: int) -> int:
     low, high = rows, rows + AFTER
     while low < high:
         middle = (low + high) // 2
-        history = build_history(first(columns, middle), Limits())
+        history = build_history(truncate(columns, middle), Limits())
         report = diagnose(history, manifest=parse_manifest(MANIFEST))
         if certain(report, Severity.ERROR) is None:
             low = middle + 1

@@ -47,8 +47,8 @@ BLOCKS = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """What a watch would have made of a run: its errors in the end, and what ended it before."""
+class Replay:
+    """The result of replaying a run: its final errors, and the finding that stopped it early."""
 
     name: str
     errors: frozenset[str]
@@ -56,22 +56,22 @@ class Told:
     after: int
 
 
-def told(name: str, log: LoadedLog, every: int) -> Told:
-    """Tell of a run, so many records at a time."""
+def replay_run(name: str, log: LoadedLog, every: int) -> Replay:
+    """Replay a run, ``every`` records at a time."""
     rows = log.columns.rows
     final = _report(log, rows)
     for after in range(every, rows, every):
         try:
-            found = _sure(_report(log, after))
+            kind = _certain_kind(_report(log, after))
         except LogError:
             continue
-        if found is not None:
-            return Told(name=name, errors=_errors(final), ended_by=found, after=after)
-    return Told(name=name, errors=_errors(final), ended_by=None, after=rows)
+        if kind is not None:
+            return Replay(name=name, errors=_errors(final), ended_by=kind, after=after)
+    return Replay(name=name, errors=_errors(final), ended_by=None, after=rows)
 
 
-def replayed(log: Path, folder: Path, random: Random) -> Told:
-    """Tell of a log that is written again in another folder, in torn blocks."""
+def replay_file(log: Path, folder: Path, random: Random) -> Replay:
+    """Replay a log file by writing it to another folder in incomplete blocks."""
     data, copy = log.read_bytes(), folder / log.name
     cuts = sorted(random.sample(range(1, len(data)), BLOCKS - 1))
     final = diagnose(log)
@@ -81,28 +81,30 @@ def replayed(log: Path, folder: Path, random: Random) -> Told:
             file.write(data[begin:end])
             source.look()
             try:
-                held = source.read(is_complete=False)
-                history = build_history(held.columns, Limits())
-                report = diagnose(history, manifest=held.manifest)
+                partial_log = source.read(is_complete=False)
+                history = build_history(partial_log.columns, Limits())
+                report = diagnose(history, manifest=partial_log.manifest)
             except LogError:
                 continue
-            after, found = report.history.source.records, _sure(report)
-            if found is not None:
-                return Told(name=log.name, errors=_errors(final), ended_by=found, after=after)
+            after, kind = report.history.source.records, _certain_kind(report)
+            if kind is not None:
+                return Replay(name=log.name, errors=_errors(final), ended_by=kind, after=after)
     after = final.history.source.records
-    return Told(name=log.name, errors=_errors(final), ended_by=None, after=after)
+    return Replay(name=log.name, errors=_errors(final), ended_by=None, after=after)
 
 
 def _errors(final: Report) -> frozenset[str]:
-    return frozenset(_kind(one) for one in final.findings if one.severity is Severity.ERROR)
+    return frozenset(
+        _kind(finding) for finding in final.findings if finding.severity is Severity.ERROR
+    )
 
 
-def _sure(report: Report) -> str | None:
-    """Return what a watch would end the run for."""
-    if all(one.severity is not Severity.ERROR for one in report.findings):
+def _certain_kind(report: Report) -> str | None:
+    """Return the kind of the certain error for which a watch would stop the run."""
+    if all(finding.severity is not Severity.ERROR for finding in report.findings):
         return None
-    found = certain(report, Severity.ERROR)
-    return None if found is None else _kind(found)
+    finding = certain(report, Severity.ERROR)
+    return None if finding is None else _kind(finding)
 
 
 def _kind(finding: Finding) -> str:
@@ -110,32 +112,32 @@ def _kind(finding: Finding) -> str:
 
 
 def _report(log: LoadedLog, rows: int) -> Report:
-    history = build_history(first(log.columns, rows), Limits())
+    history = build_history(truncate(log.columns, rows), Limits())
     return diagnose(history, manifest=log.manifest)
 
 
-def first(columns: Columns, rows: int) -> Columns:
-    """Return what a log held when it had so many records."""
+def truncate(columns: Columns, rows: int) -> Columns:
+    """Return the first ``rows`` records of a log."""
 
     def load(name: str) -> Column:
-        one = columns.load(name)
+        column = columns.load(name)
         parts: dict[str, Any] = {
-            part: getattr(one, part)[:rows] for part in ("values", "present", "null")
+            part: getattr(column, part)[:rows] for part in ("values", "present", "null")
         }
-        return replace(one, **parts)
+        return replace(column, **parts)
 
     return replace(columns, rows=rows, load=load, converted=None)
 
 
-def fixtures() -> Iterator[Told]:
-    """Tell of the fixtures."""
+def fixtures() -> Iterator[Replay]:
+    """Replay the fixtures."""
     for folder in sorted(RUNS.iterdir()):
         (log,) = folder.glob("log.*")
-        yield told(folder.name, read_source([log]), 4)
+        yield replay_run(folder.name, read_source([log]), 4)
 
 
-def corpus(every: int) -> Iterator[Told]:
-    """Tell of each so many-th run of the corpus."""
+def corpus(every: int) -> Iterator[Replay]:
+    """Replay every n-th run of the corpus."""
     sys.path.insert(0, str(HERE / "accuracy"))
     from corpus import load
 
@@ -143,16 +145,16 @@ def corpus(every: int) -> Iterator[Told]:
         if number % every == 0:
             columns = from_object(table)
             log = LoadedLog(columns=columns, manifest=parse_manifest(run.manifest))
-            yield told(run.run_id, log, max(columns.rows // PARTS, 1))
+            yield replay_run(run.run_id, log, max(columns.rows // PARTS, 1))
 
 
-def logs(folder: Path) -> Iterator[Told]:
-    """Tell of each log in a folder, but for those that cannot be read."""
+def logs(folder: Path) -> Iterator[Replay]:
+    """Replay each readable log in a folder."""
     random = Random(20261123)
     for log in sorted(path for path in folder.iterdir() if path.is_file()):
         with tempfile.TemporaryDirectory() as name:
             try:
-                yield replayed(log, Path(name), random)
+                yield replay_file(log, Path(name), random)
             except LogError as error:
                 print(f"left out: {error}")
 
@@ -167,17 +169,17 @@ def main() -> None:
         runs = list(logs(arguments.logs))
     else:
         runs = list(corpus(arguments.corpus) if arguments.corpus else fixtures())
-    well = [run for run in runs if not run.errors]
+    healthy = [run for run in runs if not run.errors]
     broken = [run for run in runs if run.errors]
     early = [run for run in broken if run.ended_by in run.errors]
     other = [run for run in broken if run.ended_by not in {*run.errors, None}]
-    print(f"{len(well)} runs without an error in the end")
-    for run in well:
+    print(f"{len(healthy)} runs without an error in the end")
+    for run in healthy:
         if run.ended_by is not None:
-            print(f"    {run.name} ended for {run.ended_by} after {run.after} records")
-    print(f"{len(broken)} runs with one: {len(early)} ended for it before their end")
+            print(f"    {run.name} stopped for {run.ended_by} after {run.after} records")
+    print(f"{len(broken)} runs with one: {len(early)} stopped for it before their end")
     for run in other:
-        print(f"    {run.name} ended for {run.ended_by} after {run.after} records")
+        print(f"    {run.name} stopped for {run.ended_by} after {run.after} records")
 
 
 if __name__ == "__main__":

@@ -92,11 +92,11 @@ def test_it_is_left_alone(way, format, lines, tmp_path):
 
 @pytest.mark.parametrize("run", ["healthy-failed-attempt", "symptom-loss-oscillating"])
 def test_fixtures_that_a_watch_ends_though_they_end_well_are_told(run):
-    """One that is left alone some day is to be struck off the page."""
+    """When one of them is no longer stopped, remove it from the page."""
     root = Path(__file__).parents[2]
     assert f"`{run}`" in (root / "docs" / "watch.md").read_text(encoding="utf-8")
     replay = runpy.run_path(str(root / "benchmarks" / "watch_replay.py"))
     (log,) = (root / "fixtures" / "runs" / run).glob("log.*")
-    told = replay["told"](run, read_source([log]), 4)
-    assert told.ended_by is not None
-    assert not told.errors
+    result = replay["replay_run"](run, read_source([log]), 4)
+    assert result.ended_by is not None
+    assert not result.errors
