@@ -235,7 +235,7 @@ def test_python_keeps_a_baseline(folder):
 def test_python_raises_if_there_is_no_run(folder):
     with pytest.raises(stabdiag.StabdiagError, match="nowhere"):
         stabdiag.baseline("nowhere")
-    with pytest.raises(stabdiag.StabdiagError, match="no run given"):
+    with pytest.raises(stabdiag.StabdiagError, match="no run is given"):
         stabdiag.baseline([])
 
 

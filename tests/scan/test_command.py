@@ -49,8 +49,8 @@ def test_other_formats_and_conditions(stabdiag, sweep, tmp_path):
         ([".", "--write", "sarif=a"], "unknown format 'sarif'"),
         ([".", "-f", "parquet"], "--write parquet=FILE"),
         ([".", "--scheduler", "tcp://x:1"], "--scheduler goes with --executor dask"),
-        ([".", "--executor", "dask"], "--executor dask wants --scheduler ADDRESS"),
-        ([".", "--executor", "mine"], "--executor mine: there is dask, and any other as"),
+        ([".", "--executor", "dask"], "--executor dask needs --scheduler ADDRESS"),
+        ([".", "--executor", "mine"], "--executor mine: use dask, or module:callable for"),
         ([".", "--timeout", "nan"], "the time limit of a log must be positive, not nan"),
     ],
 )

@@ -11,7 +11,7 @@ from tests.scan.made import sweep
 
 
 def test_without_a_terminal_a_line_at_times(capsys):
-    display = ScanDisplay(every=0)
+    display = ScanDisplay(interval=0)
     for row in sweep():
         display(row)
         display.total = 30
