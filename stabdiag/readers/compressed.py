@@ -1,6 +1,6 @@
-"""Text in UTF-16, and gzip, bzip2, xz and Zstandard, up to the cut where a file breaks off.
+"""Decode UTF-16, and unpack gzip, bzip2, xz and Zstandard, up to the cut of a truncated file.
 
-What unpacks to far more than any log does is refused, so that it does not fill the memory.
+Files that unpack to far more than any log are refused, so that they do not fill the memory.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from stabdiag.model.text import plural
 from stabdiag.readers.source import Stream
 
 # The text of a log shrinks to a tenth. One in which nothing changes but the counters (a million
-# lines of Megatron-LM, packed as hard as each can) shrinks 49, 94, 271 and 142 times; what is far
-# beyond that says the same again and again, and would be read for minutes. A member of a ZIP
+# lines of Megatron-LM, packed as hard as each can) shrinks 49, 94, 271 and 142 times; a far
+# higher ratio means repeated content, which would take minutes to read. A member of a ZIP
 # archive is packed as gzip packs.
 RATIOS: Final = {"gzip": 100, "packed": 100, "bzip2": 200, "xz": 600, "Zstandard": 300}
 
 # A job that printed one line for hours is read up to this size in any case.
 _FROM: Final = 1 << 26
 
-# A column of one number costs Parquet nothing, and is read at once.
+# A constant column takes no space in Parquet, and is read immediately.
 _FROM_PARQUET: Final = 1 << 28
 _RATIO_PARQUET: Final = 500
 
 
 class Bomb(LogError):
-    """A packed file unpacks to more than a log does."""
+    """A compressed file unpacks to more than any log does."""
 
 
 class Gauge:
-    """Compares the size of what was unpacked with what was packed, and stops what is no log."""
+    """Compares unpacked and packed sizes, and raises an error for files that are not logs."""
 
     def __init__(self, name: str, packing: str) -> None:
         """Measure the unpacking of the file of this name."""
@@ -52,20 +52,18 @@ class Gauge:
         """Count unpacked bytes, and return them."""
         self._unpacked += len(data)
         if self._unpacked > max(_FROM, self._ratio * self._packed):
-            raise Bomb(
-                f"{self._name}: {_why(self._ratio)}; if it is one, unpack it and give the file"
-            )
+            raise Bomb(f"{self._name}: {_description(self._ratio)}; if it is one, unpack it first")
         return data
 
 
 def refuse_bomb(name: str, packed: int, unpacked: int) -> None:
-    """Raise an error if a Parquet file tells beforehand that it unpacks to too much."""
+    """Raise an error if the metadata of a Parquet file shows that it unpacks to too much."""
     if unpacked > max(_FROM_PARQUET, _RATIO_PARQUET * packed):
-        why = _why(_RATIO_PARQUET)
-        raise Bomb(f"{name}: {why}; if it is one, write it again without compression")
+        description = _description(_RATIO_PARQUET)
+        raise Bomb(f"{name}: {description}; if it is one, write it again without compression")
 
 
-def _why(ratio: int) -> str:
+def _description(ratio: int) -> str:
     return f"unpacks to more than {ratio} times its size, as no log does"
 
 
@@ -82,16 +80,16 @@ def decoded(stream: Stream) -> Stream:
     return stream.rewritten(text.encode("utf-8", "replace") for text in texts)
 
 
-# As many NUL bytes are looked through at the head of a file, and so much of the text behind them.
+# Limits: the NUL bytes at the head of a file, and the bytes of text after them that are checked.
 _MAX_NUL_BYTES: Final = 1 << 26
 _TEXT_HEAD: Final = 1 << 12
 
 
 def _without_nul_bytes(stream: Stream) -> Stream:
-    """Return the stream of a text from behind the NUL bytes at its head, else the stream itself.
+    """Return the stream of a text after NUL bytes at its head, else the stream itself.
 
-    A log that is truncated while its program writes on begins with a hole of the length that was
-    cut off.
+    A log that is truncated while its program keeps writing begins with NUL bytes of the removed
+    length.
     """
     size = _TEXT_HEAD
     while size < _MAX_NUL_BYTES and not stream.peek(size).strip(b"\0"):
@@ -112,9 +110,9 @@ def _without_nul_bytes(stream: Stream) -> Stream:
 
 SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 
-# How many bytes are read at a time, and how many are unpacked: bzip2 makes a gigabyte of 64 kB.
-_BITE: Final = 1 << 16
-_MOUTHFUL: Final = 1 << 20
+# Bytes read at a time, and bytes unpacked at a time: bzip2 can make a gigabyte from 64 kB.
+_READ_SIZE: Final = 1 << 16
+_UNPACK_SIZE: Final = 1 << 20
 
 # xz -9 needs 65 MB; a header can ask for 4 GB.
 _XZ_MEMORY: Final = 1 << 28
@@ -174,16 +172,16 @@ def _members(stream: Stream, packing: str, make: Callable[[], Any]) -> Iterator[
     member, found, waiting = make(), b"", b""
     while member is not None:
         if (
-            len(found) == _MOUTHFUL
+            len(found) == _UNPACK_SIZE
         ):  # there is more to come of the last bite; zlib gives back a rest
             bite = getattr(member, "unconsumed_tail", b"")
         else:
-            bite, waiting = waiting or gauge.took(stream.read(_BITE)), b""
+            bite, waiting = waiting or gauge.took(stream.read(_READ_SIZE)), b""
             if not bite:
                 stream.break_off(f"the {packing} stream breaks off", rest=_BEFORE_THE_CUT)
                 return
         try:
-            found = member.decompress(bite, _MOUTHFUL)
+            found = member.decompress(bite, _UNPACK_SIZE)
         except Exception as error:  # noqa: BLE001 - zlib, bz2 and lzma share no base of errors
             stream.break_off(
                 f"the {packing} stream is damaged ({error})",
@@ -192,7 +190,7 @@ def _members(stream: Stream, packing: str, make: Callable[[], Any]) -> Iterator[
             return
         yield gauge.gave(found)
         if member.eof:
-            waiting = member.unused_data.lstrip(b"\0") or gauge.took(stream.read(_BITE))
+            waiting = member.unused_data.lstrip(b"\0") or gauge.took(stream.read(_READ_SIZE))
             member, found = (make() if waiting else None), b""
 
 
@@ -212,7 +210,7 @@ def _zstandard(stream: Stream) -> Iterator[bytes]:
     while count:
         # Arrow writes into this buffer even when it then fails at a cut: what is no longer zero
         # came before the cut, and no log ends in zeros that anyone would miss.
-        found = bytearray(_BITE)
+        found = bytearray(_READ_SIZE)
         try:
             count = packed.readinto(found)
         except (OSError, ValueError):

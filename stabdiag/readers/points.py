@@ -1,7 +1,7 @@
-"""Put scalars that were written one by one together into records.
+"""Combine scalars that were written one by one into records.
 
-TensorBoard and MLflow write a point (tag, step, value) at a time. The points of one step, whenever
-they were written, become one record; where a tag goes back in its steps, a new attempt begins.
+TensorBoard and MLflow write one point (tag, step, value) at a time. All points of a step become one
+record. If the step of a tag falls, a new attempt begins.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Points:
         return len(self._tags)
 
     def add(self, tag: str, step: int, value: float, *, clock: float = 0.0) -> None:
-        """Add a point; ``clock`` is when it was written, in seconds, 0 where that is not known.
+        """Add a point; ``clock`` is its time in seconds, or 0 if unknown.
 
         Points of the same time keep the order in which they were added.
         """
@@ -67,20 +67,20 @@ class Points:
     ) -> Columns:
         """Return a column of steps, one for each tag, and one of the time if there is any.
 
-        Points that all have the same step were written without one: the row number serves then.
+        If all points have the same step, they were written without one: row numbers are used.
 
         Raises:
             NoUsableRecord: If there is no point.
         """
         if not len(self):
-            why = f" ({notes[0]})" if notes else ""
-            raise NoUsableRecord(f"{source}: no record could be read; it holds no scalars{why}")
+            note = f" ({notes[0]})" if notes else ""
+            raise NoUsableRecord(f"{source}: no record could be read; it holds no scalars{note}")
         clock = np.frombuffer(self._clock, dtype=np.float64)
         order = np.argsort(clock, kind="stable") if self._by_time else np.arange(len(clock))
         tags = np.frombuffer(self._tags, dtype=np.int64)[order]
         steps = np.frombuffer(self._steps, dtype=np.int64)[order]
         values = np.frombuffer(self._values, dtype=np.float64)[order]
-        of_points, at = _records(tags, steps)
+        row_of_point, at = _records(tags, steps)
         counted = len(at) == 1 or bool((steps != steps[0]).any())
         by_tag = np.argsort(tags, kind="stable")
         ends = np.cumsum(np.bincount(tags)).tolist()
@@ -89,12 +89,14 @@ class Points:
             step = piece_of_numbers(at.astype(np.float64))
             rows.parts[_STEP] = [(None, step)]
         for name, number in self._numbers.items():
-            mine = by_tag[ends[number - 1] if number else 0 : ends[number]]
+            own_points = by_tag[ends[number - 1] if number else 0 : ends[number]]
             if name not in rows.parts:
-                rows.parts[name] = [(of_points[mine], piece_of_numbers(values[mine]))]
-        # When the last point of each record was written, 0 where that is not known.
+                rows.parts[name] = [
+                    (row_of_point[own_points], piece_of_numbers(values[own_points]))
+                ]
+        # The time of the last point of each record, 0 if unknown.
         written = np.zeros(len(at))
-        written[of_points] = clock[order]
+        written[row_of_point] = clock[order]
         if (written > 0).any():
             times = piece_of_numbers(written, written <= 0, gap=ABSENT)
             rows.parts.setdefault(_CLOCK, [(None, times)])
@@ -109,10 +111,10 @@ def _records(tags: Ints, steps: Ints) -> tuple[Ints, Ints]:
     """
     attempts = _attempts(tags, steps)
     order = np.lexsort((steps, tags, attempts))
-    again = _same(order, attempts, tags, steps)
+    is_repeated = _same(order, attempts, tags, steps)
     number = np.arange(len(order))
     repetition = np.empty(len(order), dtype=np.int64)
-    repetition[order] = number - np.maximum.accumulate(np.where(again, 0, number))
+    repetition[order] = number - np.maximum.accumulate(np.where(is_repeated, 0, number))
     order = np.lexsort((repetition, steps, attempts))
     first = ~_same(order, attempts, steps, repetition)
     rows = np.empty(len(order), dtype=np.int64)
@@ -121,7 +123,7 @@ def _records(tags: Ints, steps: Ints) -> tuple[Ints, Ints]:
 
 
 def _same(order: Ints, *keys: Ints) -> Mask:
-    """Return which points have the keys of the one before them in the order."""
+    """Return a mask of the points with the same keys as the previous point in the order."""
     same = np.ones(len(order), dtype=np.bool_)
     same[0] = False
     for key in keys:

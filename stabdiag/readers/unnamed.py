@@ -1,4 +1,4 @@
-"""Numbers without a name: taken for losses, unless the name of the file says otherwise."""
+"""Numbers without a name: taken as losses unless the file name suggests another measure."""
 
 from __future__ import annotations
 
@@ -17,14 +17,13 @@ from stabdiag.readers.source import STANDARD_INPUT
 # The fewest numbers that make a series.
 FEWEST: Final = 3
 
-# Whole numbers from here on are times: seconds since 1970, or milliseconds.
+# Integers from this value on are times: seconds since 1970, or milliseconds.
 A_TIME: Final = 1e9
 
-# Names of files that hold losses, or of a log that holds nothing else. What is in other files
-# nobody knows.
+# Names of files with losses, or of logs with only losses. The content of other files is unknown.
 _LOSSES: Final = r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
 
-# Names of files that hold something else than losses.
+# Names of files with other measures than losses.
 _MEASURE: Final = (
     r"(?:^|_)(?:acc|accs|accurac(?:y|ies)|rewards?|returns?|scores?|f1|auc|iou|dice|psnr|ssim|bleu"
     r"|ppl|perplexit(?:y|ies)|lrs?|learning_rates?|grads?|gradients?|norms?|weights?|times?|fid"
@@ -33,7 +32,7 @@ _MEASURE: Final = (
 
 
 def name_of_values(source: str) -> str:
-    """Return what to call the numbers of a file: its own name, where that says something."""
+    """Return a name for the numbers of a file, from the file name if it is meaningful."""
     if source == STANDARD_INPUT:
         return "loss"
     path = PurePath(source)
@@ -46,22 +45,22 @@ def name_of_values(source: str) -> str:
 
 
 def is_of_losses(source: str) -> bool:
-    """Tell whether the numbers of a file may be losses, by its name."""
+    """Return True if the numbers of a file may be losses, by its name."""
     return assign([name_of_values(source)]).has("loss", "eval_loss")
 
 
 def may_be_losses(numbers: Sequence[float]) -> bool:
-    """Tell whether numbers could be losses: labels and counts are whole."""
+    """Return True if numbers could be losses. Labels and counts are integers."""
     return not all(map(float.is_integer, numbers))
 
 
 def may_be_steps(numbers: Sequence[float]) -> bool:
-    """Tell whether numbers could be steps: whole, each above the last, and no times."""
-    rising = all(one < other for one, other in pairwise(numbers))
+    """Return True if numbers could be steps: rising integers that are not times."""
+    rising = all(before < after for before, after in pairwise(numbers))
     return rising and all(map(float.is_integer, numbers)) and abs(numbers[-1]) < A_TIME
 
 
-def taken_as(what: str, name: str) -> Event:
-    """Return the event that says what numbers without a name are taken for."""
-    called = "as the loss" if name == "loss" else f"as {name!r}, after the name of the file"
-    return Event(kind=EventKind.COLUMN, message=f"{what} {called}")
+def taken_as(description: str, name: str) -> Event:
+    """Return an event about the name given to numbers without one."""
+    label = "as the loss" if name == "loss" else f"as {name!r}, after the name of the file"
+    return Event(kind=EventKind.COLUMN, message=f"{description} {label}")

@@ -484,7 +484,7 @@ def test_an_evaluation_before_the_first_step(log):
 
 
 EMPTY = r"nothing was logged yet, no value is in "
-PAIRS = r"its lists of lists are no pairs that begin with a"
+PAIRS = r"its lists of lists are not"
 NOTHING = r"run\.json: no record could be read"
 REFUSED = [
     *((text, NOTHING) for text in ("[]", "[[1, 2], [3, 4]]", "[[[1, 2, 3]]]", '{"a": [', "[{")),

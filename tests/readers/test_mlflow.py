@@ -303,7 +303,7 @@ def test_many_runs_without_metrics_cost_no_search_each(sample):
 
 
 def test_a_database_that_is_locked_is_called_so(sample, monkeypatch):
-    monkeypatch.setattr("stabdiag.readers.sqlite._PATIENCE", 0.01)
+    monkeypatch.setattr("stabdiag.readers.sqlite._LOCK_TIMEOUT", 0.01)
     writer = sqlite3.connect(sample)
     writer.execute("BEGIN EXCLUSIVE")
     with pytest.raises(LogError, match="another program has locked; try again"):

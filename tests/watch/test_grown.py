@@ -118,7 +118,7 @@ def test_what_is_old_is_not_read_again(grow, monkeypatch):
 def test_a_format_is_settled_only_where_no_later_line_can_change_it(grow, monkeypatch):
     """Some formats are looked for only where those that are tried first show in no line."""
     looks = sys.modules["stabdiag.readers.sniff"]  # the package has a function of this name
-    monkeypatch.setattr(looks, "_LOOKS", (5000, 20_000))
+    monkeypatch.setattr(looks, "_HEAD_SIZES", (5000, 20_000))
     first = (SAMPLES / "mllog" / "plain.log").read_bytes()
     then = (SAMPLES / "megatron" / "plain.log").read_bytes()
     data = first * (6000 // len(first) + 1) + then

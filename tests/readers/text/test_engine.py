@@ -173,9 +173,9 @@ class TestFastPaths:
             columns = one.read(Stream("run.log", io.BytesIO(text)))
             return {name: columns.load(name) for name in sorted(columns.names)}
 
-        monkeypatch.setattr("stabdiag.readers.text.shapes._FEWEST", 1)
+        monkeypatch.setattr("stabdiag.readers.text.shapes._MIN_LINES", 1)
         fast = read()
-        monkeypatch.setattr("stabdiag.readers.text.shapes._FEWEST", 10**9)
+        monkeypatch.setattr("stabdiag.readers.text.shapes._MIN_LINES", 10**9)
         slow = read()
         assert list(fast) == list(slow)
         for name in slow:
