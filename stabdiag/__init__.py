@@ -69,7 +69,7 @@ _HOMES = {
 if not TYPE_CHECKING:  # a type checker would take any name for one of ours
 
     def __getattr__(name: str) -> object:
-        """Import what is asked for: ``stabdiag --help`` does without NumPy."""
+        """Import names on first use, so that ``stabdiag --help`` does not load NumPy."""
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         from importlib import import_module

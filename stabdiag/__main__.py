@@ -1,8 +1,8 @@
 """The program as a process: ``stabdiag``, and ``python -m stabdiag``.
 
-People stop jobs on exit code 1, so only a verdict ends with it: neither an exception, for which
-Python uses 1 as well, nor a C library that calls ``exit(1)``. The imports at the top are loaded by
-Python itself, and so cannot fail before the guard is set up.
+Jobs are stopped on exit code 1, so only a verdict uses it. Exceptions, for which Python uses 1 as
+well, and C libraries that call ``exit(1)`` end with another code. Python itself has already loaded
+the imports at the top, so they cannot fail before the guard is set up.
 """
 
 import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # The exit code of an internal error (EX_SOFTWARE in sysexits.h).
 _INTERNAL = 70
-_SAID = b"stabdiag: internal error, and no verdict: a library has ended the program; errno"
+_EXIT_MESSAGE = b"stabdiag: internal error, and no verdict: a library has ended the program; errno"
 
 # Options of glibc's malloc (mallopt, malloc.h): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD keep freed
 # memory for the next array, and M_ARENA_MAX lets all threads share it. Getting fresh pages from the
@@ -24,14 +24,14 @@ _MALLOC = ((-1, 1 << 30), (-3, 1 << 30), (-8, 1))
 
 
 class _Terminated(BaseException):
-    """The signal to terminate came."""
+    """The process received the signal to terminate."""
 
 
 def run() -> "NoReturn":
-    """Run the command line, and exit without freeing every object in turn.
+    """Run the command line, and exit without freeing every object.
 
-    That takes a tenth of the time of a small log, and the system takes the memory back anyhow; mypy
-    exits in this way, too.
+    Freeing takes a tenth of the time of a small log, and the system reclaims the memory anyway.
+    mypy exits in the same way.
     """
     code, debug = _INTERNAL, False
     try:
@@ -39,23 +39,23 @@ def run() -> "NoReturn":
         _prepare()
         code = _command()
     except BaseException as error:  # noqa: BLE001 - also what a library raises as SystemExit(1)
-        code = _code_of(error, debug=debug)
+        code = _exit_code(error, debug=debug)
     finally:
         os._exit(code)
 
 
 def _debug() -> bool:
-    """Take ``--debug`` out of the arguments, and return whether it was there."""
+    """Remove ``--debug`` from the arguments; return True if it was there."""
     end = sys.argv.index("--") if "--" in sys.argv else len(sys.argv)
-    asked = "--debug" in sys.argv[:end]
+    is_debug = "--debug" in sys.argv[:end]
     sys.argv[:end] = [word for word in sys.argv[:end] if word != "--debug"]
-    return asked
+    return is_debug
 
 
 def _prepare() -> None:
     """Set up the streams, the memory and the threads of a process that lives for one log."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-        # Whoever closed a stream does not want it; the exit code still counts.
+        # A closed stream is not wanted, but the exit code still counts.
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115, PTH123 - open to the end
     if sys.platform != "win32":
@@ -80,13 +80,13 @@ def _guard() -> None:
     OpenBLAS calls it when memory is scarce, and Python after an uncaught exception. The function
     registered last runs first; both are C functions, so no Python is needed then.
     """
-    import ctypes  # NumPy imports it anyhow
+    import ctypes  # NumPy imports it anyway
 
     libc = ctypes.CDLL(None)
     try:
         at_exit = libc["__cxa_atexit"]
         at_exit(libc["_exit"], ctypes.c_void_p(_INTERNAL), None)
-        at_exit(libc["perror"], ctypes.c_char_p(_SAID), None)
+        at_exit(libc["perror"], ctypes.c_char_p(_EXIT_MESSAGE), None)
         for parameter, value in _MALLOC:
             libc["mallopt"](parameter, value)
     except AttributeError:  # another C library than glibc
@@ -111,7 +111,7 @@ def _terminate(_number: int, _frame: "FrameType | None") -> None:
     raise _Terminated
 
 
-def _code_of(error: BaseException, *, debug: bool) -> int:
+def _exit_code(error: BaseException, *, debug: bool) -> int:
     """Return the exit code of an uncaught exception; report it if it is an internal error."""
     if isinstance(error, KeyboardInterrupt):
         return 130
@@ -122,17 +122,17 @@ def _code_of(error: BaseException, *, debug: bool) -> int:
         first = first.__cause__
     cause = f"{type(first).__name__}: {first}"
     verdict = getattr(error, "verdict", None)  # of a RenderError
-    told = [f"internal error, and no verdict: {cause}"]
+    lines = [f"internal error, and no verdict: {cause}"]
     if verdict is not None:
-        told = [f"internal error: {error} ({cause}); the result is {verdict}"]
+        lines = [f"internal error: {error} ({cause}); the result is {verdict}"]
     if debug:
         import traceback
 
-        told = "".join(traceback.format_exception(error)).splitlines() + told
+        lines = "".join(traceback.format_exception(error)).splitlines() + lines
     else:
-        told.append("to report it, add the output of the same command with --debug")
+        lines.append("to report it, add the output of the same command with --debug")
     try:
-        for line in told:
+        for line in lines:
             # It may contain text from a log.
             sys.stderr.write(f"stabdiag: {ascii(line)[1:-1][:2000]}\n")
         sys.stderr.flush()

@@ -1,6 +1,6 @@
-"""What can go wrong on the way to a diagnosis, as one tree of errors.
+"""The exceptions of stabdiag.
 
-Every message says what is wrong, where, and what to do about it, in one line.
+Each message is one line that says what is wrong, where, and how to fix it.
 
     StabdiagError
     ├── LogError            the log cannot be read
@@ -58,16 +58,16 @@ class ConfigError(StabdiagError):
     """A configuration file cannot be read."""
 
 
-def refuse_unknown(format: str, known: Collection[str]) -> None:
+def refuse_unknown(format: str, formats: Collection[str]) -> None:
     """Raise an error for an unknown format."""
-    if format not in known:
+    if format not in formats:
         raise StabdiagError(
-            f"unknown format {format!r}{did_you_mean(format, known)} "
-            f"(there are: {', '.join(known)})"
+            f"unknown format {format!r}{did_you_mean(format, formats)} "
+            f"(there are: {', '.join(formats)})"
         )
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
+def did_you_mean(word: str, words: Iterable[str]) -> str:
     """Return ``"; did you mean X?"`` for the nearest known word, or an empty string."""
-    near = get_close_matches(word, list(known), n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    matches = get_close_matches(word, list(words), n=1)
+    return f"; did you mean {matches[0]}?" if matches else ""

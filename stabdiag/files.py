@@ -1,4 +1,4 @@
-"""Write files as a whole or not at all, and never over an input."""
+"""Write files atomically, and never over an input."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
 
 
 def protect_inputs(outputs: Iterable[Path | None], inputs: Iterable[object]) -> None:
-    """Make sure that no output replaces an input or another output.
+    """Refuse outputs that would replace an input or another output.
 
     Args:
         outputs: the files to write; None is standard output.
-        inputs: what is read; only paths of files count, and ``-`` is standard input.
+        inputs: the inputs; only file paths count, and ``-`` is standard input.
 
     Raises:
         StabdiagError: if two of them are the same regular file.
     """
-    paths = [one for one in inputs if isinstance(one, str | os.PathLike) and one != "-"]
-    read = {_identity(one) for one in paths} - {None}
+    paths = [path for path in inputs if isinstance(path, str | os.PathLike) and path != "-"]
+    read = {_identity(path) for path in paths} - {None}
     written = set()
     for output in outputs:
-        one = None if output is None else _identity(output)
-        if one in read:
+        target = None if output is None else _identity(output)
+        if target in read:
             raise StabdiagError(f"{output}: this is also an input; name another file to write to")
-        if one in written:
+        if target in written:
             raise StabdiagError(f"{output}: two outputs go to this file; name another file for one")
-        written |= {one} - {None}
+        written |= {target} - {None}
 
 
 def refuse_unwritable(outputs: Iterable[Path | None]) -> None:
-    """Make sure that files can be written, as far as one can tell without writing.
+    """Refuse outputs that obviously cannot be written.
 
     Raises:
         StabdiagError: if one cannot.
@@ -65,7 +65,7 @@ def _obstacle(output: Path) -> str | None:
 
 
 def _identity(path: str | os.PathLike[str]) -> Path | None:
-    """Return the identity of a file, or None for what cannot be overwritten."""
+    """Return the identity of a file, or None if it cannot be overwritten."""
     with suppress(OSError, ValueError):  # a URL, a name too long
         real = Path(os.path.realpath(path))
         if not real.exists() or real.is_file():
@@ -75,17 +75,17 @@ def _identity(path: str | os.PathLike[str]) -> Path | None:
 
 @contextmanager
 def temporary_space() -> Iterator[None]:
-    """Name the folder for temporary files if one cannot be written.
+    """Report the temporary folder if a temporary file cannot be written.
 
     Raises:
-        StabdiagError: If so.
+        StabdiagError: If a file cannot be written.
     """
     import tempfile
 
     try:
         yield
     except OSError as error:
-        place = tempfile.tempdir or "temporary files"  # None where no folder was fit for them
+        place = tempfile.tempdir or "temporary files"  # None if there is no usable folder
         raise StabdiagError(
             f"{place}: {error.strerror}; make room there, or set TMPDIR to another folder"
         ) from None
@@ -93,7 +93,7 @@ def temporary_space() -> Iterator[None]:
 
 @contextmanager
 def atomic_write(output: Path) -> Iterator[BinaryIO]:
-    """Give a file that takes the place of ``output`` when all went well.
+    """Open a file that replaces ``output`` if there is no error.
 
     Raises:
         StabdiagError: If the file cannot be written.
@@ -102,18 +102,18 @@ def atomic_write(output: Path) -> Iterator[BinaryIO]:
         if output.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         if _takes_bytes(output):
-            whole = BytesIO()
-            yield whole
-            _hand_on(output, whole.getvalue())
+            buffer = BytesIO()
+            yield buffer
+            _write_through(output, buffer.getvalue())
         else:
-            with _put_in_place(Path(os.path.realpath(output))) as file:
+            with _replacement(Path(os.path.realpath(output))) as file:
                 yield file
     except OSError as error:
         raise StabdiagError(f"{output}: cannot be written ({error.strerror})") from None
 
 
 def _takes_bytes(output: Path) -> bool:
-    """Return whether this is a device or a pipe: ``/dev/null`` must not become a file."""
+    """Return True for a device or a pipe: ``/dev/null`` must not become a file."""
     try:
         return not stat.S_ISREG(output.stat().st_mode) or _descriptor(output) is not None
     except FileNotFoundError:
@@ -121,9 +121,9 @@ def _takes_bytes(output: Path) -> bool:
 
 
 def _descriptor(output: Path) -> int | None:
-    """Return which of our open files a name such as ``/dev/stdout`` stands for, if any.
+    """Return the open file descriptor behind a name such as ``/dev/stdout``, if any.
 
-    It may be a file of the shell's, which is not ours to replace or to truncate.
+    It may be a file opened by the shell, which must not be replaced or truncated.
     """
     opened = os.path.realpath("/dev/fd")
     while os.path.realpath(output.parent) != opened:
@@ -133,21 +133,23 @@ def _descriptor(output: Path) -> int | None:
     return int(output.name) if output.name.isdecimal() else None
 
 
-def _hand_on(output: Path, whole: bytes) -> None:
+def _write_through(output: Path, data: bytes) -> None:
     descriptor = _descriptor(output)
-    # As on standard output, a reader that stops early is no error.
+    # As on standard output, a reader that stops early is not an error.
     with (
         suppress(BrokenPipeError),
         open(output if descriptor is None else os.dup(descriptor), "wb") as file,  # noqa: PTH123
     ):
-        file.write(whole)
+        file.write(data)
 
 
 @contextmanager
-def _put_in_place(output: Path) -> Iterator[BinaryIO]:
-    """Give a file beside ``output`` that takes its place, and its permissions."""
+def _replacement(output: Path) -> Iterator[BinaryIO]:
+    """Open a temporary file next to ``output`` that replaces it, with its permissions."""
     mode = stat.S_IMODE(output.stat().st_mode) if output.exists() else None
-    part = output.with_name(f".stabdiag-{os.urandom(8).hex()}.part")  # as short as names may be
+    part = output.with_name(
+        f".stabdiag-{os.urandom(8).hex()}.part"
+    )  # short, because names have a maximum length
     opener = partial(os.open, mode=0o666 if mode is None else mode)
     try:
         with open(part, "xb", opener=opener) as file:

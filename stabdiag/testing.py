@@ -1,4 +1,4 @@
-"""A check of a run for a test suite: ``stabdiag.assert_healthy("runs/smoke.jsonl")``."""
+"""Check a run in a test suite: ``stabdiag.assert_healthy("runs/smoke.jsonl")``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class UnhealthyRun(AssertionError):
-    """Something is wrong with a run; ``report`` and the message say what."""
+    """A run is not healthy; ``report`` and the message have the details."""
 
     def __init__(self, report: Report) -> None:
         super().__init__(f"\n{render(report, 'terminal')}")
@@ -39,8 +39,8 @@ def assert_healthy(
 ) -> Report:
     """Diagnose a run and return the report, if nothing as severe as ``fail_on`` is found.
 
-    A run with too little data to diagnose does not pass either. The other arguments are those of
-    ``diagnose``.
+    A run with too little data to diagnose does not pass either. See ``diagnose`` for the other
+    arguments.
 
     Raises:
         UnhealthyRun: an ``AssertionError`` whose message is the report.

@@ -1,4 +1,4 @@
-"""From a log to a report: the way that the command line and the Python API share."""
+"""From a log to a report: the functions shared by the command line and the Python API."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def read(
     Args:
         source: a path (``-`` is standard input) or URL of a log, a folder or an archive; a list of
             these for several files of one run; a DataFrame, an Arrow table, or a mapping of arrays.
-        columns: column names by role, if they are not recognised: ``{"loss": "train/ce"}``.
+        columns: column names by role, if they are not recognized: ``{"loss": "train/ce"}``.
         attempt: which of several appended runs to take, from 1; the last by default.
         limits: thresholds, or values by dotted name; the defaults if not given.
-        format: how to read the log, by a name of ``stabdiag formats``; recognised if not given.
+        format: how to read the log, by a name of ``stabdiag formats``; detected if not given.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
@@ -76,15 +76,15 @@ def diagnose(
     Args:
         source: a path or URL, a list of these for several files of one run, a DataFrame, an Arrow
             table, a mapping of arrays, or a ``History``.
-        manifest: a manifest, its path, or its values; what lies beside the log if not given.
-        settings: manifest fields that go before those of the manifest: ``{"dtype": "fp16"}``.
+        manifest: a manifest, its path, or its values; by default the file next to the log.
+        settings: manifest fields that override the manifest: ``{"dtype": "fp16"}``.
         limits: thresholds, or values by dotted name: ``{"spike.sigma": 4}``.
-        columns: column names by role, where they are not recognised.
+        columns: column names by role, if they are not recognized.
         attempt: which of several appended runs to take, from 1; the last by default.
-        literal: use the tree's original fixed rules, and no symptoms.
-        format: how to read the log, by a name of ``stabdiag formats``; recognised if not given.
-        assume: manifest fields that hold where neither a manifest nor the log tells them.
-        baseline: earlier good runs to compare the run with: what ``baseline()`` takes or returns.
+        literal: apply the original fixed rules of the tree, without symptoms.
+        format: how to read the log, by a name of ``stabdiag formats``; detected if not given.
+        assume: manifest fields to assume if the manifest and the log do not state them.
+        baseline: earlier good runs for comparison: a source or result of ``baseline()``.
         where: conditions that select references from a store, such as ``outcome=healthy``.
 
     Raises:
@@ -105,8 +105,8 @@ def diagnose(
         format=format,
         attempt=attempt,
     )
-    history, told = loaded_run(source, manifest, options)
-    report = report_on(history, told, options.limits, literal=literal)
+    history, known_manifest = loaded_run(source, manifest, options)
+    report = report_on(history, known_manifest, options.limits, literal=literal)
     if baseline is None:
         return report
     from stabdiag.api.baselines import read_baseline, with_baseline
@@ -124,7 +124,7 @@ def baseline(
     format: str | None = None,
     assume: Mapping[str, object] | None = None,
 ) -> Baseline:
-    """Read earlier good runs of a task, to compare others with.
+    """Read earlier good runs of a task for comparisons.
 
     Args:
         sources: logs, folders, patterns and URLs, scan stores, kept baselines, reports, or anything
@@ -133,10 +133,10 @@ def baseline(
         limits: thresholds, or values by dotted name.
         columns: column names by role, if they are not recognized.
         format: how to read the logs, by a name of ``stabdiag formats``.
-        assume: manifest fields that hold where neither a manifest nor the log tells them.
+        assume: manifest fields to assume if the manifest and the log do not state them.
 
     Raises:
-        StabdiagError: if there is no run, or a condition is not one.
+        StabdiagError: if there is no run, or a condition is invalid.
 
     >>> good = baseline([{"loss": [3.0 * 0.99**step for step in range(100)]}])
     >>> len(good)
@@ -147,18 +147,18 @@ def baseline(
     ).checked()
     from stabdiag.api.baselines import read_baseline
 
-    found = read_baseline(sources, options, where)
-    if not found.profiles:
-        why = "; ".join(f"{one.name}: {one.reason}" for one in found.left_out)
+    references = read_baseline(sources, options, where)
+    if not references.profiles:
+        why = "; ".join(f"{run.name}: {run.reason}" for run in references.left_out)
         raise StabdiagError(why or "baseline: no run is given")
-    return found
+    return references
 
 
 @quiet
 def postmortem(report: Report, format: str = "markdown") -> str:
     """Write a post-mortem of a spike or a NaN, as ``markdown`` or ``html``.
 
-    Earlier parts of the log are diagnosed too, to find when the trouble was detectable.
+    Earlier parts of the log are diagnosed as well, to find when the problem was detectable.
 
     Raises:
         StabdiagError: for an unknown format.
@@ -190,8 +190,8 @@ def convert(
 ) -> History:
     """Write the history of a run and its manifest as Parquet, and return the history.
 
-    The file is written as a whole or not at all. It gives the same diagnosis as the log. The
-    arguments are those of ``diagnose``.
+    The file is written atomically and gives the same diagnosis as the log. See ``diagnose`` for the
+    arguments.
 
     Raises:
         LogError: if the log cannot be read or holds no usable record.
@@ -215,9 +215,9 @@ def convert(
         format=format,
         attempt=attempt,
     )
-    history, told = loaded_run(source, manifest, options)
+    history, known_manifest = loaded_run(source, manifest, options)
     protect_inputs([Path(output)], history.source.files)
-    write_parquet(history, told, Path(output))
+    write_parquet(history, known_manifest, Path(output))
     return history
 
 
@@ -231,16 +231,16 @@ def compare(
     columns: Mapping[str, str] | None = None,
     format: str | None = None,
 ) -> Comparison:
-    """Compare runs that should be the same: where they part, by how much, and why.
+    """Compare runs that should match: where they diverge, by how much, and why.
 
     Args:
         runs: two or more, each anything that ``diagnose`` takes; or one folder that holds the logs
             of several ranks of a job.
-        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; recognised from names, manifests and
+        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; detected from names, manifests and
             steps if not given. Or ``baseline``: is the first run worse than the others?
-        manifests: a manifest for each run, or None to use the one beside its log.
+        manifests: a manifest for each run, or None to use the file next to its log.
         limits: thresholds, or values by dotted name: ``{"compare.rounding": 1e-4}``.
-        columns: column names by role, where they are not recognised.
+        columns: column names by role, if they are not recognized.
         format: how to read the logs, by a name of ``stabdiag formats``.
 
     Raises:
@@ -266,7 +266,8 @@ def compare(
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):
         sources = [*ranks_in(sources[0])] or sources
     given = [
-        None if one is None else manifest_from(one) for one in manifests or [None] * len(sources)
+        None if manifest is None else manifest_from(manifest)
+        for manifest in manifests or [None] * len(sources)
     ]
     if len(given) != len(sources):
         raise StabdiagError(
@@ -277,10 +278,10 @@ def compare(
         loaded_run(source, manifest, options)
         for source, manifest in zip(sources, given, strict=True)
     ]
-    histories, told = zip(*loaded, strict=True) if loaded else ((), ())
-    found = compare_runs(histories, told, options.limits, kind=kind)
-    if found.kind is Kind.BASELINE:
+    histories, known_manifests = zip(*loaded, strict=True) if loaded else ((), ())
+    comparison = compare_runs(histories, known_manifests, options.limits, kind=kind)
+    if comparison.kind is Kind.BASELINE:
         from stabdiag.api.baselines import against_others
 
-        found = against_others(found)
-    return Comparison(**vars(found))
+        comparison = against_others(comparison)
+    return Comparison(**vars(comparison))

@@ -1,4 +1,4 @@
-"""Diagnoses against a baseline, and the baseline itself as Python has it."""
+"""Diagnoses against a baseline, and the baseline as a Python object."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ ReportType = TypeVar("ReportType", bound=Report)
 class Baseline(References):
     """Earlier good runs of a task, to compare other runs with.
 
-    ``profiles`` has the level of each series of each run on a grid of steps; ``left_out`` what was
-    named and cannot be used, and why. No log is kept.
+    ``profiles`` has the level of each series of each run on a grid of steps. ``left_out`` has the
+    unusable runs with reasons. No log is kept.
     """
 
     @property
@@ -43,7 +43,7 @@ class Baseline(References):
         return len(self.profiles)
 
     def save(self, output: str | os.PathLike[str]) -> None:
-        """Write the baseline as one Parquet file of a few kilobytes, as a whole or not at all.
+        """Write the baseline atomically as one Parquet file of a few kilobytes.
 
         Raises:
             StabdiagError: if it holds no run, or the file cannot be written.
@@ -58,7 +58,7 @@ class Baseline(References):
 
 
 def read_baseline(sources: object, options: Options, where: str | Sequence[str]) -> Baseline:
-    """Read references from what a user names, one thing or a list.
+    """Read references from one source or a list of sources.
 
     Raises:
         StabdiagError: if nothing is named, or a condition is not one.
@@ -71,7 +71,7 @@ def read_baseline(sources: object, options: Options, where: str | Sequence[str])
 
 
 def with_baseline(report: ReportType, references: References, *, refuse: bool = True) -> ReportType:
-    """Return a report with what a comparison with references adds to it.
+    """Return a report with the result of a comparison with references.
 
     Raises:
         StabdiagError: if ``refuse`` is set and no reference is a run of the same thing.
@@ -98,16 +98,17 @@ def against_others(comparison: Comparison) -> Comparison:
     result = judge(profiles[0], profiles[1:])
     finding = finding_of(result)
     if finding is None:
-        what = "Nothing has to be done: the run is as good as the others."
-        finding = AGREE.finding(result.inside, Action(ActionKind.DO_NOTHING, what))
+        text = "Nothing has to be done: the run is as good as the others."
+        finding = AGREE.finding(result.inside, Action(ActionKind.DO_NOTHING, text))
     return replace(comparison, findings=(replace(finding, section="compare"),))
 
 
 def _inserted(findings: Iterable[Finding], finding: Finding) -> tuple[Finding, ...]:
-    """Return findings with another one: of equal severity it goes after those of the tree."""
+    """Insert a finding by severity, after findings of the tree with the same severity."""
 
-    def order(one: Finding) -> tuple[int, int]:
-        return one.severity.rank, 0 if one.section.startswith("§") else 1 + (one is not finding)
+    def order(item: Finding) -> tuple[int, int]:
+        is_from_tree = item.section.startswith("§")
+        return item.severity.rank, 0 if is_from_tree else 1 + (item is not finding)
 
-    kept = [one for one in findings if one.severity is not Severity.OK]
+    kept = [item for item in findings if item.severity is not Severity.OK]
     return tuple(sorted([*kept, finding], key=order))

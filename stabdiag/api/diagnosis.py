@@ -1,4 +1,4 @@
-"""The diagnosis of a history, and the step at which it could first have been made."""
+"""Diagnose a history, and find the step at which the problem was first detectable."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
 
-    One = TypeVar("One")
-    Other = TypeVar("Other")
+    First = TypeVar("First")
+    Second = TypeVar("Second")
 
-# Sections whose errors are about the same trouble: a climb may look like a jump at first.
+# Sections that may describe the same problem: a climb may first look like a jump.
 _LOSS_WENT_UP = ("§2", "§4")
 
 # From this many losses on, a second thread pays.
@@ -44,28 +44,30 @@ quiet = np.errstate(all="ignore")
 
 
 @quiet
-def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool = False) -> Report:
-    """Diagnose a history as it is, with the manifest of its run."""
-    told, history = in_its_steps(told, history)
-    known = infer(told, history)
-    case = (LiteralCase if literal else Case)(history=history, manifest=known, limits=limits)
+def report_on(
+    history: History, manifest: Manifest, limits: Limits, *, literal: bool = False
+) -> Report:
+    """Diagnose a history with the manifest of its run."""
+    manifest, history = in_its_steps(manifest, history)
+    inferred = infer(manifest, history)
+    case = (LiteralCase if literal else Case)(history=history, manifest=inferred, limits=limits)
 
-    def beside() -> tuple[Checked, RollingBaseline]:
+    def check_rest() -> tuple[Checked, RollingBaseline]:
         # The baseline comes last: while spikes are searched for, memory is short.
         return Checked() if literal else check_symptoms(case), case.baseline
 
     if len(case.loss) > _LONG:
-        found, (symptoms, baseline) = _both(partial(walk, case), beside)
+        result, (symptoms, baseline) = _both(partial(walk, case), check_rest)
     else:
-        found, (symptoms, baseline) = walk(case), beside()
-    of_the_tree = symptoms.with_cause_first(with_changes(case, found.findings))
-    answers = found.answers
-    beside_it = symptoms.findings(of_the_tree, history.unit)
-    outcome = symptoms.with_skipped_checks(of_the_tree[0])
+        result, (symptoms, baseline) = walk(case), check_rest()
+    tree_findings = symptoms.with_cause_first(with_changes(case, result.findings))
+    answers = result.answers
+    other_findings = symptoms.findings(tree_findings, history.unit)
+    outcome = symptoms.with_skipped_checks(tree_findings[0])
     incomplete = partly_read(history)
-    beside_it = symptoms.without_expected(beside_it)
-    beside_it += failed_runs(history, told, limits, literal=literal)
-    findings = worst_first(symptoms.without_expected((outcome, *of_the_tree[1:])), beside_it)
+    other_findings = symptoms.without_expected(other_findings)
+    other_findings += failed_runs(history, manifest, limits, literal=literal)
+    findings = worst_first(symptoms.without_expected((outcome, *tree_findings[1:])), other_findings)
     if incomplete is not None:
         findings = with_incomplete_first(incomplete, findings)
         outcome = incomplete if outcome.slug in INCONCLUSIVE_OUTCOMES else outcome
@@ -74,31 +76,31 @@ def report_on(history: History, told: Manifest, limits: Limits, *, literal: bool
         tree=Tree(outcome=outcome, answers=answers),
         not_logged=not_logged(case),
         history=history,
-        manifest=known,
+        manifest=inferred,
         limits=limits,
         literal=literal,
         not_checked=symptoms.not_checked,
-        clear=symptoms.clear(of_the_tree),
+        clear=symptoms.clear(tree_findings),
         rolling_baseline=baseline,
     )
 
 
-def _both(one: Callable[[], One], other: Callable[[], Other]) -> tuple[One, Other]:
-    """Return the results of two calls; the second runs in a thread of its own.
+def _both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:
+    """Return the results of two calls; the second runs in its own thread.
 
-    An error of either is raised once both are done.
+    Errors are raised after both calls have ended.
     """
-    # Imported here: it brings logging along, which a small log does not wait for.
+    # Imported here because it imports logging, which takes too long for a small log.
     from concurrent.futures import ThreadPoolExecutor
 
     with ThreadPoolExecutor(1) as pool:
-        # A thread begins with NumPy's own setting, by which it warns of an infinite result.
-        beside = pool.submit(np.errstate(all="ignore")(other))
-        return one(), beside.result()
+        # A new thread has NumPy's default error state, which warns about infinite results.
+        future = pool.submit(np.errstate(all="ignore")(second))
+        return first(), future.result()
 
 
 def report_until(report: reported.Report, last: int) -> Report:
-    """Return the diagnosis of a run as it was at a step; what happened later was not known then."""
+    """Return the diagnosis of a run up to a step, without later records."""
     cut = report.history.before(last + 1)
     events = tuple(e for e in cut.events if e.step is None or e.step <= last)
     history = replace(cut, events=events)
@@ -106,11 +108,11 @@ def report_until(report: reported.Report, last: int) -> Report:
 
 
 def first_detected(report: Report) -> Detected | None:
-    """Return the step at which a diagnosis would first have reported the trouble.
+    """Return the first step at which a diagnosis would have reported the problem.
 
-    The log is cut at the onset, and 1, 5, 21, … points later, until the finding is as bad as the
-    diagnosis. The last gap is then searched, to a hundredth of its distance from the onset. A
-    finding that comes and goes within a gap may be missed.
+    The log is cut at the onset and 1, 5, 21, … points later until the finding is as severe as the
+    diagnosis. Bisection then refines the step to 1% of its distance from the onset. A finding that
+    appears and disappears between two cuts may be missed.
     """
     from stabdiag.formats.postmortem import build_incident
 
@@ -119,25 +121,27 @@ def first_detected(report: Report) -> Detected | None:
     steps = longest.steps
     begin = min(int(np.searchsorted(steps, onset)), len(steps) - 1)
     quiet, cut, ahead = begin - 1, begin, 1
-    found = _found_by(report, onset, int(steps[cut]))
-    while found is None and cut < len(steps) - 1:
+    finding = _finding_at(report, onset, int(steps[cut]))
+    while finding is None and cut < len(steps) - 1:
         quiet, cut, ahead = cut, min(cut + ahead, len(steps) - 1), 4 * ahead
-        found = _found_by(report, onset, int(steps[cut]))
-    while found is not None and cut - quiet > max((cut - begin) // 100, 1):
+        finding = _finding_at(report, onset, int(steps[cut]))
+    while finding is not None and cut - quiet > max((cut - begin) // 100, 1):
         middle = (quiet + cut) // 2
-        earlier = _found_by(report, onset, int(steps[middle]))
+        earlier = _finding_at(report, onset, int(steps[middle]))
         if earlier is None:
             quiet = middle
         else:
-            cut, found = middle, earlier
-    return None if found is None else Detected(step=int(steps[cut]), slug=found.slug)
+            cut, finding = middle, earlier
+    return None if finding is None else Detected(step=int(steps[cut]), slug=finding.slug)
 
 
-def _found_by(report: Report, onset: int, last: int) -> Finding | None:
-    """Return the finding of the log up to a step that is about the trouble of the whole, if any."""
-    whole = report.diagnosis
-    for found in report_until(report, last).findings:
-        about = found.section in (whole.section, *_LOSS_WENT_UP) or (found.step or 0) >= onset
-        if found.slug == whole.slug or (about and found.severity.rank <= whole.severity.rank):
-            return found
+def _finding_at(report: Report, onset: int, last: int) -> Finding | None:
+    """Return the finding at a step that describes the same problem as the report, if any."""
+    diagnosis = report.diagnosis
+    sections = (diagnosis.section, *_LOSS_WENT_UP)
+    for finding in report_until(report, last).findings:
+        is_related = finding.section in sections or (finding.step or 0) >= onset
+        is_as_severe = finding.severity.rank <= diagnosis.severity.rank
+        if finding.slug == diagnosis.slug or (is_related and is_as_severe):
+            return finding
     return None

@@ -1,4 +1,4 @@
-"""The other runs of a log: each that failed is a note of the report on the last one."""
+"""Other runs in a log: each failed run becomes a note in the report."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def failed_runs(
     history: History, manifest: Manifest, limits: Limits, *, literal: bool = False
 ) -> tuple[Finding, ...]:
-    """Return a note for each other run of the log that failed, in the order of the log.
+    """Return a note for each other failed run, in the order of the log.
 
-    ``manifest`` is that of the whole log: what it says of the dtype holds for every run.
+    ``manifest`` belongs to the whole log: its dtype applies to every run.
     """
     return tuple(_failed(history, manifest, limits, literal=literal))
 
@@ -36,9 +36,9 @@ def _failed(
     for earlier in history.earlier:
         if not len(earlier.logged("loss")):
             continue
-        known, earlier = in_its_steps(manifest, earlier)  # noqa: PLW2901 - the same run
+        scaled, earlier = in_its_steps(manifest, earlier)  # noqa: PLW2901 - the same run
         case = (LiteralCase if literal else Case)(
-            history=earlier, manifest=infer(known, earlier), limits=limits
+            history=earlier, manifest=infer(scaled, earlier), limits=limits
         )
         worst = walk(case).findings[0]
         if worst.severity is Severity.ERROR:

@@ -1,4 +1,4 @@
-"""The guard over what was not read: a verdict on a part of a log is not a verdict on the log."""
+"""Report partly read logs: a verdict on a part of a log is not a verdict on the log."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
     from stabdiag.model.history import Event, History
 
-# Outcomes of a run in which nothing was found.
+# Outcomes without a finding.
 INCONCLUSIVE_OUTCOMES = frozenset({HEALTHY, INSUFFICIENT_DATA})
 
-# What to do about each kind of content that was left out, the most telling first.
+# The action for each kind of content that was not read, the most informative first.
 _ACTIONS = {
     EventCode.CELLS_LEFT_OUT: (
         ActionKind.INSPECT_LOG,
@@ -50,12 +50,12 @@ _ACTIONS = {
 
 
 def partly_read(history: History) -> Finding | None:
-    """Return the finding that only a part of a log was judged, or None if all of it was."""
+    """Return the finding that only a part of a log was judged, or None."""
     left_out = history.left_out
     if not left_out:
         return None
     codes = {event.code for event in left_out}
-    kind, action = next(told for code, told in _ACTIONS.items() if code in codes)
+    kind, action = next(pair for code, pair in _ACTIONS.items() if code in codes)
     leaf = BY_SLUG[PARTLY_READ]
     return Finding(
         slug=leaf.slug,
@@ -85,7 +85,7 @@ def _judged(history: History) -> str:
 
 def _evidence(history: History, left_out: list[Event]) -> dict[str, Scalar]:
     loss = history.logged("loss")
-    told: dict[str, Scalar] = {
+    evidence: dict[str, Scalar] = {
         "records": history.source.records,
         "losses": len(loss),
         "judged_until": int(loss.steps[-1]) if len(loss) else None,
@@ -93,17 +93,17 @@ def _evidence(history: History, left_out: list[Event]) -> dict[str, Scalar]:
     for event in left_out:
         if event.code is not None and event.value is not None:
             name = event.code.value.replace("-", "_")
-            before = told.get(name)
-            told[name] = int(event.value) + (before if isinstance(before, int) else 0)
-    return told
+            before = evidence.get(name)
+            evidence[name] = int(event.value) + (before if isinstance(before, int) else 0)
+    return evidence
 
 
 def with_incomplete_first(
     incomplete: Finding, findings: tuple[Finding, ...]
 ) -> tuple[Finding, ...]:
-    """Return the findings of a run with the one on what was not read as the first warning.
+    """Return the findings with the partly-read finding as the first warning.
 
-    It replaces the outcomes that say too little was logged, or that nothing was found.
+    It replaces the outcomes ``healthy`` and ``insufficient-data``.
     """
-    others = (one for one in findings if one.slug not in INCONCLUSIVE_OUTCOMES)
-    return tuple(sorted((incomplete, *others), key=lambda one: one.severity.rank))
+    others = (finding for finding in findings if finding.slug not in INCONCLUSIVE_OUTCOMES)
+    return tuple(sorted((incomplete, *others), key=lambda finding: finding.severity.rank))

@@ -1,4 +1,4 @@
-"""Reports and comparisons that show themselves: in a terminal, in a notebook, as JSON."""
+"""Reports and comparisons with output methods: terminal, notebook and JSON."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from stabdiag.formats import Kind
 
 
-class _Shown:
-    """What reports and comparisons have in common."""
+class _Displayable:
+    """Output methods shared by reports and comparisons."""
 
     _kind: ClassVar[Kind]
-    _ask: ClassVar[str]
+    _attribute: ClassVar[str]
 
     def to_json(self) -> str:
-        """Return it as strict JSON, schema 2.
+        """Return strict JSON, schema 2.
 
         >>> from stabdiag import compare
         >>> found = compare([{"loss": [3.0, 2.0]}, {"loss": [3.0, 2.5]}], kind="reruns")
@@ -41,25 +41,25 @@ class _Shown:
         >>> found["findings"][0] == found["diagnosis"]
         True
         """
-        found: dict[str, Any] = json.loads(self.to_json())
-        return found
+        content: dict[str, Any] = json.loads(self.to_json())
+        return content
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """Show the terminal report where rich prints."""
+        """Render the terminal report for rich."""
         from stabdiag.formats import load_writer
         from stabdiag.formats.terminal.page import Printable
 
         yield Printable(lines=partial(load_writer("terminal", self._kind), self))
 
     def __bool__(self) -> NoReturn:
-        """Refuse: what is there could be taken for what is good."""
-        raise TypeError(f"a {self._kind} is neither true nor false; ask {self._ask}")
+        """Refuse: truth could be mistaken for a healthy result."""
+        raise TypeError(f"the truth value of a {self._kind} is ambiguous; use {self._attribute}")
 
 
-class Report(_Shown, reported.Report):
-    """One diagnosis with all that led to it, which writes and shows itself.
+class Report(_Displayable, reported.Report):
+    """A diagnosis with its evidence and output methods.
 
-    It is neither true nor false; ``report.ok`` says whether all is well.
+    A report has no truth value; use ``report.ok``.
 
     >>> from stabdiag import diagnose
     >>> report = diagnose({"loss": [2.0] * 39 + [float("inf")]}, settings={"dtype": "fp32"})
@@ -72,7 +72,7 @@ class Report(_Shown, reported.Report):
     """
 
     _kind = "report"
-    _ask = "report.ok"
+    _attribute = "report.ok"
 
     def __str__(self) -> str:
         """Return the terminal report."""
@@ -81,17 +81,17 @@ class Report(_Shown, reported.Report):
         return render(self, "terminal")
 
     def _repr_html_(self) -> str:
-        """Show the report in a notebook."""
+        """Return the report as HTML for a notebook."""
         from stabdiag.formats.html import notebook
 
         return notebook(self)
 
 
-class Comparison(_Shown, compared.Comparison):
-    """What was found of several runs, which writes and shows itself.
+class Comparison(_Displayable, compared.Comparison):
+    """The result of a comparison of runs, with output methods.
 
-    It is neither true nor false; ``comparison.diagnosis`` says what was found.
+    A comparison has no truth value; use ``comparison.diagnosis``.
     """
 
     _kind = "comparison"
-    _ask = "comparison.diagnosis"
+    _attribute = "comparison.diagnosis"
