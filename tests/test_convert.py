@@ -199,7 +199,7 @@ def test_it_is_written_whole_or_not_at_all(tmp_path):
 
 def test_a_log_of_placeholders_has_nothing_to_convert(tmp_path):
     records = [{"step": n, "grad_norm": 0.0} for n in range(9)]
-    with pytest.raises(LogError, match="nothing in it can be used"):
+    with pytest.raises(LogError, match="no usable data to convert"):
         convert(records, tmp_path / "run.parquet")
     assert list(tmp_path.iterdir()) == []
 

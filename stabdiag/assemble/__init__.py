@@ -1,4 +1,4 @@
-"""From raw columns to a history: what the columns mean, what is hidden, in which order."""
+"""Build a history from raw columns: roles of columns, hidden NaN, order of records."""
 
 from stabdiag.assemble.history import build_history
 from stabdiag.assemble.steps import in_steps

@@ -1,7 +1,7 @@
-"""What a log holds after its last judged loss that may be a loss too.
+"""Content after the last usable loss that may contain further losses.
 
-A diagnosis covers the log up to its last loss. Whatever follows it and has a place for a loss, but
-could not be used, may hold the failure: the history says so by events of the kind ``left-out``.
+A diagnosis covers the log up to its last usable loss. Later content that should contain a loss but
+could not be used may hide the failure, so the history reports it as ``left-out`` events.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from stabdiag.model.roles.scores import direction_of
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
 
-# A summary after a training is a record or two; more are records of the training.
+# A summary after training is one or two records; more are training records.
 _MIN_RECORDS = 3
 
-# A log goes on without a loss if so many records follow, and this fraction of those with one: a few
-# of other kinds end most logs.
+# A log continues without a loss if this many records follow, and this fraction of the records with
+# a loss. Most logs end with a few records of other kinds.
 _MIN_TAIL = 20
 _TAIL_FRACTION = 0.2
 
-# So many columns that may be a loss are looked into: each costs time in a log of thousands.
+# The number of possible loss columns that are checked: each costs time in logs with thousands.
 _MAX_COLUMNS = 8
 
 
 def unused_after_loss(
     columns: Columns, names: Mapping[str, str], judged: Mask, usable: Mask
 ) -> list[Event]:
-    """Return an event for each kind of content after the last judged loss that was not used.
+    """Return an event for each kind of unused content after the last usable loss.
 
     Args:
         columns: the raw columns of the log.
         names: the columns' names by role.
-        judged: the records, of shape (rows,), whose loss is judged or known to be missing.
+        judged: the records, of shape (rows,), whose loss is used or known to be missing.
         usable: the records, of shape (rows,), that have a step.
     """
     rows = np.flatnonzero(judged)
@@ -54,7 +54,7 @@ def unused_after_loss(
 def _cells(
     columns: Columns, names: Mapping[str, str], first: int, last: int, usable: Mask
 ) -> Iterator[LeftOut]:
-    """Yield the losses after the last one that are not numbers, have no step or another name."""
+    """Yield later losses that are not numbers, have no step, or are in another column."""
     name = names.get("loss")
     if name is None:
         return
@@ -75,10 +75,11 @@ def _cells(
             message=f"{records} with a loss after it {_has(without_step)} no step",
             count=without_step,
         )
-    for other, count, place in _other_losses(columns, {*names.values()}, first, last):
+    for other, count, position in _other_losses(columns, {*names.values()}, first, last):
         yield LeftOut(
             code=EventCode.RECORDS_LEFT_OUT,
-            message=f"{plural(count, 'record')} {place} it {_has(count)} {shown_name(other)!r} in "
+            message=f"{plural(count, 'record')} {position} it {_has(count)} "
+            f"{shown_name(other)!r} in "
             "place of the loss",
             count=count,
         )
@@ -87,9 +88,9 @@ def _cells(
 def _records(
     columns: Columns, names: Mapping[str, str], last: int, usable: Mask, *, losses: int
 ) -> Iterator[LeftOut]:
-    """Yield the records of later steps without a loss, if there are so many that it ended early.
+    """Yield the records of later steps without a loss, if there are too many for a normal end.
 
-    Those of an evaluation or a score have none, and neither has a log that only counts its records.
+    Evaluation records and scores are left out, as are logs that only count their records.
     """
     after = np.flatnonzero(usable[last + 1 :]) + last + 1
     if len(after) < max(_MIN_TAIL, _TAIL_FRACTION * losses) or "step" not in names:
@@ -119,17 +120,17 @@ def _has(count: int) -> str:
 def _other_losses(
     columns: Columns, taken: set[str], first: int, last: int
 ) -> Iterator[tuple[str, int, str]]:
-    """Yield the columns that look like a training loss and end where the judged one begins.
+    """Yield the columns that look like a training loss and are wholly before or after the loss.
 
-    Or begin where that one ends. Each comes with its number of records, and with their place.
+    Each comes with its number of records, and with "before" or "after".
     """
-    looked = 0
+    checked = 0
     for name in columns.names:
-        if looked == _MAX_COLUMNS:
+        if checked == _MAX_COLUMNS:
             return
         if name in taken or not is_a_loss(name):
             continue
-        looked += 1
+        checked += 1
         column = columns.load(name)
         logged = np.union1d(np.flatnonzero(column.present | column.null), column.stray_rows)
         if len(logged) >= _MIN_RECORDS and int(logged[0]) > last:
@@ -139,8 +140,8 @@ def _other_losses(
 
 
 def _lines(left_out: Sequence[LeftOut], last: int) -> Iterator[LeftOut]:
-    """Yield what the reader left out after the last judged loss, one entry for each kind."""
-    after = [one for one in left_out if one.above is None or one.above > last]
+    """Yield the content that the reader left out after the last usable loss, one entry per kind."""
+    after = [entry for entry in left_out if entry.above is None or entry.above > last]
     for code, group in groupby(sorted(after, key=_by_kind), key=_by_kind):
         entries = [*group]
         if code == EventCode.LINES_LEFT_OUT and len(entries) > 1:

@@ -1,7 +1,7 @@
-"""The history of one run, built from the raw columns of its log in six steps.
+"""Build the history of one run from the raw columns of its log.
 
-Which column is what, the step of each record, the losses, the NaN that is hidden among them, the
-order of the records, and from these the series of one run.
+The six steps are the roles of the columns, the step of each record, the losses, hidden NaN, the
+order of the records, and the series of one run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from stabdiag.assemble.losses import (
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.parquet import converted_history
-from stabdiag.assemble.records import ENOUGH, MANY, SELDOM, SHOWN, of_a_rank
+from stabdiag.assemble.records import (
+    MIN_RECORDS,
+    MIN_SERIES_LENGTH,
+    RARE_FRACTION,
+    SHOWN,
+    select_rank,
+)
 from stabdiag.assemble.steps import read_steps, with_clock
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.frozen import frozen
@@ -57,14 +63,16 @@ if TYPE_CHECKING:
     from stabdiag.model.limits import Limits
     from stabdiag.readers.columns import Column, Columns
 
-# So many other runs of a log are judged as well: each costs what the last one does.
+# At most this many earlier runs of a log are diagnosed as well: each costs as much as the last one.
 MAX_EARLIER_RUNS = 10
 
-# In a log, an epsilon is that of an exploration or of an attack more often than an optimizer's.
-_OF_WHAT_ELSE = frozenset({"epsilon", "eps"})
+# In a log, an epsilon usually belongs to an exploration or an attack, not to the optimizer.
+_AMBIGUOUS_SETTINGS = frozenset({"epsilon", "eps"})
 
-# Words in the names of columns that could have a role, and have none.
-_MATTERS = frozenset(names_in("loss grad norm lr scale reward acc accuracy entropy kl ppl weight"))
+# Columns without a role are listed first if their names contain these words.
+_LISTED_FIRST = frozenset(
+    names_in("loss grad norm lr scale reward acc accuracy entropy kl ppl weight")
+)
 
 
 def build_history(
@@ -77,42 +85,42 @@ def build_history(
     """Turn the raw columns of a log into the history of one run.
 
     Args:
-        columns: what the reader found.
+        columns: the raw columns from the reader.
         limits: thresholds; ``nan.absent_records`` is used here.
         chosen: columns by role that the user named.
-        attempt: which of several appended runs to take, from 1; the last where it is None.
+        attempt: the number of the appended run to use, from 1; None for the last.
 
     Raises:
-        ColumnError: if there is no loss nor anything else to go by, or a chosen column does not
+        ColumnError: if there is no loss and no other usable series, or a chosen column does not
             exist.
         LogError: if there is no such attempt.
-        NoUsableRecord: if no record has both a loss and a step, or each is of a run of its own.
+        NoUsableRecord: if no record has both a loss and a step, or each belongs to a separate run.
     """
     if columns.converted and not chosen and attempt in (None, 1):
-        history_as_converted = converted_history(columns, columns.converted)
-        if history_as_converted is not None:
-            return history_as_converted
-    # 1. Roles: which column is what. Settings that the user named are not measured.
+        history = converted_history(columns, columns.converted)
+        if history is not None:
+            return history
+    # 1. Roles of the columns. Settings that the user named are not measurements.
     named = name_columns(columns, chosen)
     columns = named.columns
-    picked = {role: one for role, one in named.names.items() if role.startswith("setting/")}
-    names = {role: one for role, one in named.names.items() if role not in picked}
-    # 2. Steps: when each record was written, by its step and by the clock.
+    picked = {role: name for role, name in named.names.items() if role.startswith("setting/")}
+    names = {role: name for role, name in named.names.items() if role not in picked}
+    # 2. Steps and times of the records.
     clock = read_steps(columns, names)
     events = [*_unreadable(columns), *clock.events]
     events += [Event(kind=EventKind.COLUMN, message=note) for note in named.notes]
     data, dropped = load(columns, names, of_epochs=clock.of_epochs)
     data, names, moved = with_clock(data, names)
-    # 3. and 4. Losses, with the NaN that is hidden among them and the gradient norms.
-    data, put_back = with_hidden_norms(data, null_is_nan=columns.tells_null)
-    events += [*dropped, *moved, *put_back]
+    # 3. and 4. Losses, and hidden NaN in losses and gradient norms.
+    data, restored = with_hidden_norms(data, null_is_nan=columns.tells_null)
+    events += [*dropped, *moved, *restored]
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
-    # 5. Order: resumes, and runs one after the other.
+    # 5. Order: resumes and consecutive runs.
     known = losses.records & np.isfinite(losses.values)
     ranks = data.pop("rank", None)
-    mine = of_a_rank(clock.steps, clock.usable, losses.records, known, ranks)
+    is_selected = select_rank(clock.steps, clock.usable, losses.records, known, ranks)
     order = find_order(
-        clock if mine.all() else replace(clock, usable=clock.usable & mine),
+        clock if is_selected.all() else replace(clock, usable=clock.usable & is_selected),
         losses.values if known.all() else np.where(known, losses.values, np.nan),
         losses.records,
         columns.load(names["epoch"]).values if names.get("epoch") else None,
@@ -120,16 +128,16 @@ def build_history(
         epoch_length=columns.epoch_length,
         ends=[*columns.ends, *_epoch_falls(columns, names, clock, losses.records)],
     )
-    others = clock.usable & ~mine
-    order = order.beside(others) if others.any() else order
-    at_once = order.interleaved and order.runs > 1
-    if not at_once:
+    others = clock.usable & ~is_selected
+    order = order.with_other_ranks(others) if others.any() else order
+    is_parallel = order.interleaved and order.runs > 1
+    if not is_parallel:
         losses = with_nan_of_any(losses, order.steps, clock.usable, interleaved=order.interleaved)
     # 6. History: the series of one run.
     number = order.runs if attempt is None else attempt
     if not 1 <= number <= order.runs:
         raise LogError(
-            f"{columns.source}: there is no attempt {number}; the log holds "
+            f"{columns.source}: there is no attempt {number}; the log contains "
             f"{plural(order.runs, 'attempt')}"
         )
     built = _Built(
@@ -141,7 +149,7 @@ def build_history(
         losses=losses,
         order=order,
         events=tuple(events),
-        at_once=at_once,
+        is_parallel=is_parallel,
     )
     history = built.history(number)
     if attempt is not None or order.runs == 1:
@@ -153,9 +161,9 @@ def build_history(
 def _epoch_falls(
     columns: Columns, names: Mapping[str, str], clock: Steps, records: Mask
 ) -> list[int]:
-    """Return the records at which a fractional epoch, the only counter of a log, goes back.
+    """Return the records where a fractional epoch goes back, if it is the only counter of a log.
 
-    Where the number of a record serves as its step, nothing else tells that a run began again.
+    If record numbers are used as steps, only the epoch shows that a new run began.
     """
     if "epoch" not in names or not any(e.code is EventCode.NUMBERED for e in clock.events):
         return []
@@ -164,12 +172,12 @@ def _epoch_falls(
     if column.is_text or not len(rows):
         return []
     falls = np.diff(column.values[rows]) < 0
-    return [int(row) for row in rows[1:][falls]][:MANY]
+    return [int(row) for row in rows[1:][falls]][:MIN_SERIES_LENGTH]
 
 
 @frozen
 class _Built:
-    """A log whose records are in order: what the histories of its runs are made of."""
+    """A log with ordered records, from which the histories of its runs are built."""
 
     columns: Columns
     names: Mapping[str, str]
@@ -179,10 +187,10 @@ class _Built:
     losses: Losses
     order: Order
     events: tuple[Event, ...]
-    at_once: bool
+    is_parallel: bool
 
     def histories(self, numbers: Iterable[int]) -> Iterator[History]:
-        """Yield the histories of some runs; one without a usable record has none."""
+        """Yield the histories of some runs, skipping runs without a usable record."""
         for number in numbers:
             with suppress(NoUsableRecord):
                 yield self.history(number)
@@ -200,24 +208,26 @@ class _Built:
             raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
         if order.runs > 1:
             lost = order.number[losses.records & ~np.isfinite(losses.values)]
-            events.append(_several(order.runs, number, lost, at_once=self.at_once))
+            events.append(_several(order.runs, number, lost, is_parallel=self.is_parallel))
         series = dict(_series(data, names, losses, order.steps, run))
         taken = set(names.values())
-        series |= {one.role: one for one in _settings(columns, picked, taken, order.steps, run)}
-        series |= {one.role: one for one in _parts_switched_on(columns, taken, order.steps, run)}
-        used = taken | {one.column for one in series.values()}
+        series |= {
+            setting.role: setting for setting in _settings(columns, picked, taken, order.steps, run)
+        }
+        series |= {part.role: part for part in _late_loss_parts(columns, taken, order.steps, run)}
+        used = taken | {logged.column for logged in series.values()}
         series |= {loss.role: loss for loss in _other_losses(columns, used, order.steps, run)}
         series |= {score.role: score for score in _scores(columns, taken, order.steps, run)}
         if not columns.unnamed:
             events += _without_a_role(
-                columns.names, {one.column for one in series.values()} | taken
+                columns.names, {logged.column for logged in series.values()} | taken
             )
         all_events = (*columns.events, *events)
         return History(
             series=series,
             events=all_events,
             unit=unit_of(all_events),
-            retaken=tuple(_retaken(losses, order, number)),
+            retaken=tuple(_repeated_steps(losses, order, number)),
             config={**_fixed(columns, taken, run), **columns.config},
             loss_kind=loss_kind(names.get("loss", ""), columns.names, has_reward="reward" in names),
             source=Source(
@@ -237,9 +247,9 @@ class _Built:
 def _series(
     data: Mapping[str, Column], names: Mapping[str, str], losses: Losses, steps: Ints, run: Mask
 ) -> Iterator[tuple[str, Series]]:
-    """Yield the series of one run by role, the loss first; a role without a record has none."""
-    mine = steps if run.all() else steps[run]
-    rising = bool(np.all(mine[1:] > mine[:-1]))
+    """Yield the nonempty series of one run by role, the loss first."""
+    run_steps = steps if run.all() else steps[run]
+    rising = bool(np.all(run_steps[1:] > run_steps[:-1]))
 
     def logged(role: str, values: Floats, records: Mask) -> Series:
         which = run & records
@@ -253,15 +263,15 @@ def _series(
         yield "loss", logged("loss", losses.values, losses.records)
     for role, column in data.items():
         if role != "loss":
-            one = logged(role, column.values, column.present)
-            if len(one):
-                yield role, one
+            series = logged(role, column.values, column.present)
+            if len(series):
+                yield role, series
 
 
 def _in_order(steps: Ints, values: Floats, *, rising: bool) -> tuple[Ints, Floats]:
-    """Return steps and values with the steps rising, the last record of each step.
+    """Sort by step and keep the last record of each step.
 
-    What is ``rising`` already is not copied.
+    If the steps are already ``rising``, nothing is copied.
     """
     if rising or len(steps) < 2:
         return steps, values
@@ -270,25 +280,28 @@ def _in_order(steps: Ints, values: Floats, *, rising: bool) -> tuple[Ints, Float
     return steps[order][last], values[order][last]
 
 
-def _several(runs: int, number: int, lost: NDArray[np.signedinteger], *, at_once: bool) -> Event:
-    """Tell that a log holds several runs; ``lost`` are the runs of losses that are not finite."""
-    how = "written at the same time" if at_once else "one after the other"
+def _several(
+    runs: int, number: int, lost: NDArray[np.signedinteger], *, is_parallel: bool
+) -> Event:
+    """Report that a log contains several runs; ``lost`` are the runs with non-finite losses."""
+    order = "written at the same time" if is_parallel else "one after the other"
     message = (
-        f"the log holds {runs} runs, {how}; this is number {number} (--attempt N picks another)"
+        f"the log contains {runs} runs, {order}; this is number {number} "
+        "(--attempt N selects another)"
     )
     others = [n for n in np.unique(lost).tolist() if n > 0 and n != number]
     if others:
         message += f"; not all losses of number {and_more(others, 3)} are finite"
-    code = EventCode.SEVERAL_WRITERS if at_once else None
+    code = EventCode.SEVERAL_WRITERS if is_parallel else None
     return Event(kind=EventKind.ATTEMPT, code=code, message=message)
 
 
 def _parts(columns: Columns, steps: Ints, run: Mask) -> Iterator[Part]:
-    """Yield the files that the run's records lie in, in the order in which they were written."""
+    """Yield the files that contain the run's records, in the order they were written."""
     for path, rows in columns.parts:
-        mine = steps[rows[run[rows]]]
-        if len(mine):
-            yield Part(path=path, first=int(mine.min()), last=int(mine.max()))
+        run_steps = steps[rows[run[rows]]]
+        if len(run_steps):
+            yield Part(path=path, first=int(run_steps.min()), last=int(run_steps.max()))
 
 
 def _unreadable(columns: Columns) -> list[Event]:
@@ -301,15 +314,15 @@ def _unreadable(columns: Columns) -> list[Event]:
     return events
 
 
-def _retaken(losses: Losses, order: Order, number: int) -> Iterator[RepeatedSteps]:
-    """Yield what each resume of a run went over again, as far as both attempts logged it."""
+def _repeated_steps(losses: Losses, order: Order, number: int) -> Iterator[RepeatedSteps]:
+    """Yield the steps that each resume of a run repeated, where both attempts logged a loss."""
     rows = np.flatnonzero(losses.records & np.isfinite(losses.values) & (order.number >= 0))
     steps, runs = order.steps[rows], order.number[rows]
     back = np.flatnonzero(np.diff(steps) < 0) + 1
     if not len(back):
         return
     for begin, at, end in zip([0, *back[:-1]], back, [*back[1:], len(rows)], strict=True):
-        # Another run begins behind a record that counts.
+        # A positive run number before the step back means that a new run begins.
         if runs[at - 1] or not {0, number}.issuperset(runs[[at, end - 1]].tolist()):
             continue
         shared, old, new = np.intersect1d(steps[begin:at], steps[at:end], return_indices=True)
@@ -324,7 +337,7 @@ def _retaken(losses: Losses, order: Order, number: int) -> Iterator[RepeatedStep
 
 
 def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event]:
-    """Tell which columns mean nothing to the program, and are neither settings nor marks."""
+    """Report the columns without a role that are not settings or split markers."""
     unused = [
         name
         for name in names
@@ -332,27 +345,27 @@ def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event
     ]
     if not unused:
         return []
-    unused.sort(key=lambda name: _MATTERS.isdisjoint(words_of(name)))
-    message = f"no role for {and_more(unused, SHOWN // 2)} (--column ROLE=NAME gives one)"
+    unused.sort(key=lambda name: _LISTED_FIRST.isdisjoint(words_of(name)))
+    message = f"ignored columns: {and_more(unused, SHOWN // 2)} (--column ROLE=NAME assigns a role)"
     return [Event(kind=EventKind.COLUMN, message=message)]
 
 
 def _settings(
     columns: Columns, chosen: Mapping[str, str], taken: Collection[str], steps: Ints, run: Mask
 ) -> Iterator[Series]:
-    """Yield the settings that changed in the course of a run, each by its own role.
+    """Yield the settings that changed during a run, each with its own role.
 
     Args:
         columns: the columns of the log.
         chosen: columns that the user named, by role.
-        taken: columns that serve another role.
+        taken: columns with another role.
         steps: the step of each record.
         run: the records of the run.
     """
-    found = settings_of(columns.names, {*taken, *chosen.values()})
-    for role, name in {**found, **chosen}.items():
+    detected = settings_of(columns.names, {*taken, *chosen.values()})
+    for role, name in {**detected, **chosen}.items():
         column = columns.load(name)
-        # Times are no setting, nor are the words for training and evaluation.
+        # Times are not settings, and neither are the words for training and evaluation.
         if column.is_time or any(split_of(word) is not None for word in column.words):
             continue
         series = _changing(role, name, column, steps, run)
@@ -361,50 +374,54 @@ def _settings(
 
 
 def _fixed(columns: Columns, taken: Collection[str], run: Mask) -> Mapping[str, object]:
-    """Return the settings that a run logs in its records and never changes, by plain name.
+    """Return the settings that are constant in all records of a run, by plain name.
 
-    Of several groups of parameters that differ, none is that of the run.
+    If parameter groups differ in a setting, it is left out.
     """
-    found: dict[str, set[object]] = {}
+    values_by_name: dict[str, set[object]] = {}
     for name in settings_of(columns.names, taken).values():
         column, plain = columns.load(name), str(setting_of(name))
         values = column.values[run & column.present]
-        if plain in _OF_WHAT_ELSE or column.is_time or not len(values):
+        if plain in _AMBIGUOUS_SETTINGS or column.is_time or not len(values):
             continue
         words = dict(enumerate(column.words))
         first = float(values[0])
-        told = None if (values != first).any() else words.get(int(first)) if words else first
-        found.setdefault(plain, set()).add(told)
-    told_alike = {plain: one for plain, told in found.items() for one in told if len(told) == 1}
-    return {plain: value for plain, value in told_alike.items() if value is not None}
+        value = None if (values != first).any() else words.get(int(first)) if words else first
+        values_by_name.setdefault(plain, set()).add(value)
+    return {
+        plain: value
+        for plain, group_values in values_by_name.items()
+        for value in group_values
+        if len(group_values) == 1 and value is not None
+    }
 
 
 def _is_setting(series: Series, records: int) -> bool:
-    """Tell whether a column changes, and not all along unless it may make the loss harder."""
+    """Return True if a column changes rarely, or often but may make the task harder."""
     before, after = series.values[:-1], series.values[1:]
-    if np.count_nonzero(after != before) <= max(SELDOM * records, ENOUGH):
+    if np.count_nonzero(after != before) <= max(RARE_FRACTION * records, MIN_RECORDS):
         return True
-    one_way = (after >= before).all() or (after <= before).all()
+    is_monotonic = (after >= before).all() or (after <= before).all()
     names = (series.column, series.role.partition("/")[2])
-    is_kept = bool(one_way) or _has_outlier(series, records)
+    is_kept = bool(is_monotonic) or _has_outlier(series, records)
     return is_kept and any(difficulty_direction(name) is not None for name in names)
 
 
 def _has_outlier(series: Series, records: int) -> bool:
-    """Return True if a number is at least twice its usual value at a few records alone."""
+    """Return True if a number is at least twice its usual value at only a few records."""
     values = series.values
     highest, usual = float(values.max()), float(np.sort(values)[len(values) // 2])
-    as_high = int(np.count_nonzero(values > highest / 2))
-    is_rare = as_high <= max(SELDOM * records, ENOUGH)
+    high_count = int(np.count_nonzero(values > highest / 2))
+    is_rare = high_count <= max(RARE_FRACTION * records, MIN_RECORDS)
     return not series.words and 0 < 2 * usual <= highest and is_rare
 
 
-def _parts_switched_on(
+def _late_loss_parts(
     columns: Columns, taken: Collection[str], steps: Ints, run: Mask
 ) -> Iterator[Series]:
-    """Yield the parts of the loss that are 0 at first, and never again, as settings: off, then on.
+    """Yield the loss terms that are 0 at first and never again, as settings that go from off to on.
 
-    YOLOX adds an L1 loss for its last epochs, and a GAN begins after a while.
+    YOLOX adds an L1 loss for its last epochs, and a GAN loss may start later.
     """
     for name in columns.names:
         if name in taken or not is_part(name):
@@ -414,12 +431,12 @@ def _parts_switched_on(
         if part is None:
             continue
         on = part.values != 0
-        if not on[:MANY].any() and np.count_nonzero(on[1:] != on[:-1]) == 1:
+        if not on[:MIN_SERIES_LENGTH].any() and np.count_nonzero(on[1:] != on[:-1]) == 1:
             yield replace(part, values=on.astype(np.float64), words=("off", "on"))
 
 
 def _scores(columns: Columns, taken: Collection[str], steps: Ints, run: Mask) -> Iterator[Series]:
-    """Yield the scores of a run that serve no other role, each under its own name."""
+    """Yield the scores of a run without another role, each under its own name."""
     for role, name in scores_of(columns.names, taken).items():
         column = columns.load(name)
         which = run & column.present & np.isfinite(column.values)
@@ -435,7 +452,7 @@ def _other_losses(
 ) -> Iterator[Series]:
     """Yield the other losses of a run, each under its own name.
 
-    A value that is not a number is NaN: the loss was measured, and came to nothing.
+    A value that is not a number counts as NaN: the loss was measured but is not finite.
     """
     for role, name in other_losses_of(columns.names, taken).items():
         column = columns.load(name)

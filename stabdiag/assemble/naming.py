@@ -1,8 +1,8 @@
-"""Which column serves each role: by its name, by what stands in for it, and by what it holds.
+"""Assign columns to roles by name, by fallback, and by content.
 
-Some tables hold records of several kinds, which one of their columns tells apart. A long table has
-a record for each measurement, its name in one column and its value in another. A table of splits
-has records of training and of evaluation in the same columns.
+Some tables contain several kinds of records, identified by one of their columns. A long table has a
+record for each measurement, with its name in one column and its value in another. A table of splits
+has training and evaluation records in the same columns.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import reduce
 
 import numpy as np
 
-from stabdiag.assemble.records import ENOUGH, SHOWN, shown_name
+from stabdiag.assemble.records import MIN_RECORDS, SHOWN, shown_name
 from stabdiag.assemble.renamed import continued_columns
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.arrays import Floats, Mask
@@ -39,7 +39,7 @@ from stabdiag.readers.columns import Column, Columns
 class Named:
     """The columns of a log, and the name of the column for each role.
 
-    ``notes`` say what was decided on the way.
+    ``notes`` explain the decisions.
     """
 
     columns: Columns
@@ -47,11 +47,11 @@ class Named:
     notes: tuple[str, ...] = ()
 
     def take(self, names: Mapping[str, str], *notes: str) -> Named:
-        """Return the same columns with other names by role, and with notes on why."""
+        """Return a copy with other names by role, and with notes that explain them."""
         return replace(self, names=names, notes=(*self.notes, *notes))
 
     def adding(self, made: Mapping[str, Column]) -> Named:
-        """Return these columns with others made of them, which go before those of the same name."""
+        """Return a copy with derived columns, which replace columns of the same name."""
         if not made:
             return self
         columns = self.columns
@@ -67,8 +67,8 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
     """Find the column of each role.
 
     Raises:
-        NoUsableRecord: if the records are results of several runs, one each.
-        ColumnError: if there is no loss nor anything else to go by, or a chosen column does not
+        NoUsableRecord: if each record is the result of a separate run.
+        ColumnError: if there is no loss and no other usable series, or a chosen column does not
             exist.
     """
     assignment = assign(columns.names, chosen, source=columns.source)
@@ -84,9 +84,9 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
 
 
 def _with_totals(columns: Columns, assignment: Assignment) -> Named:
-    """Return the columns with the totals that a log lacks, and the name for each role.
+    """Add the missing totals of losses that are logged in parts.
 
-    Parts that no record has together are losses of several sets of data: the first counts.
+    Parts that never occur in the same record are losses of different datasets; the first is used.
     """
     _refuse_words(columns, assignment.parts.get("loss", ()))
     roles = dict(assignment.columns)
@@ -98,7 +98,7 @@ def _with_totals(columns: Columns, assignment: Assignment) -> Named:
         if total.present.any():
             roles[role] = " + ".join(names)
             totals[roles[role]] = total
-            notes.append(f"no total is logged: the sum of {parts} serves as the {role}")
+            notes.append(f"no total is logged: the sum of {parts} is used as the {role}")
         else:
             notes.append(f"took {names[0]!r} as the {role}: no record has all of {parts}")
     return Named(columns=columns, names=roles, notes=tuple(notes)).adding(totals)
@@ -110,28 +110,28 @@ def _refuse_words(columns: Columns, parts: Sequence[str]) -> None:
     if words and len(words) < len(parts):
         shown = [*map(shown_name, parts[:SHOWN])]
         raise ColumnError(
-            f"{columns.source}: {shown_name(words[0])!r} holds words, no numbers: the sum of"
-            f" {listed(shown)} cannot serve as the loss; name one with --column loss=NAME"
+            f"{columns.source}: {shown_name(words[0])!r} contains words, not numbers: the sum of"
+            f" {listed(shown)} cannot be used as the loss; name one with --column loss=NAME"
         )
 
 
-def _sum(one: Column, other: Column) -> Column:
-    """Return the sum where both were logged."""
-    present = one.present & other.present
+def _sum(first: Column, second: Column) -> Column:
+    """Return the sum where both columns have values."""
+    present = first.present & second.present
     return Column(
-        values=one.values + other.values,
+        values=first.values + second.values,
         present=present,
-        null=(one.null | other.null) & ~present,
-        is_text=one.is_text or other.is_text,
-        stray_rows=np.union1d(one.stray_rows, other.stray_rows),
+        null=(first.null | second.null) & ~present,
+        is_text=first.is_text or second.is_text,
+        stray_rows=np.union1d(first.stray_rows, second.stray_rows),
     )
 
 
 def _with_a_loss(named: Named) -> Named:
-    """Find what stands in for a loss that was not logged.
+    """Find a replacement for a missing loss.
 
-    That is the evaluation loss, or a column named by what it measures. Without either, a log with
-    a loss scale, norms or the largest activations is still worth reading.
+    It is the evaluation loss, or a column whose name describes a loss. Without either, a log with a
+    loss scale, norms or activation maxima is still useful.
     """
     columns, names = named.columns, named.names
     main = names.get("loss")
@@ -139,19 +139,19 @@ def _with_a_loss(named: Named) -> Named:
         return named
     if main is None and "eval_loss" in names:
         others = {role: name for role, name in names.items() if role != "eval_loss"}
-        note = f"no training loss was logged: {names['eval_loss']!r} stands in for it"
+        note = f"no training loss was logged: {names['eval_loss']!r} is used instead"
         return named.take({**others, "loss": names["eval_loss"]}, note)
-    for one in fallback_columns(
+    for fallback in fallback_columns(
         columns.names, counted=not names.keys().isdisjoint(("step", "epoch"))
     ):
-        column = columns.load(one.loss)
-        if not column.is_text and column.present.any() and one.loss not in names.values():
-            evaluation = {} if one.eval_loss is None else {"eval_loss": one.eval_loss}
-            return named.take({**names, "loss": one.loss, **evaluation}, one.note)
+        column = columns.load(fallback.loss)
+        if not column.is_text and column.present.any() and fallback.loss not in names.values():
+            evaluation = {} if fallback.eval_loss is None else {"eval_loss": fallback.eval_loss}
+            return named.take({**names, "loss": fallback.loss, **evaluation}, fallback.note)
     if main is not None:
         return named
     if can_judge_without_loss(names):
-        return named.take(names, "no loss was logged: only checks that need none can run")
+        return named.take(names, "no loss was logged: only checks without a loss can run")
     shown = and_more([*map(shown_name, columns.names)], SHOWN)
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
@@ -161,109 +161,111 @@ def _with_a_loss(named: Named) -> Named:
 
 
 def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
-    """Raise an error if each record is of a model, a team or a trial of its own."""
+    """Raise an error if each record belongs to a different model, team or trial."""
     counter = names.get("step") or names.get("epoch")
     counted = columns.load(counter).logged if counter else None
-    # Steps may be infinite, and have no differences then.
-    counts = counted is not None and bool((counted[1:] >= counted[:-1]).all())
-    if counts or columns.rows < ENOUGH:
+    # Compare instead of subtracting, since steps may be infinite.
+    is_counter = counted is not None and bool((counted[1:] >= counted[:-1]).all())
+    if is_counter or columns.rows < MIN_RECORDS:
         return
     for name in columns.names:
         if names_results(name):
             column = columns.load(name)
             if column.present.all() and len(np.unique(column.values)) == columns.rows:
                 raise NoUsableRecord(
-                    f"{columns.source}: each record has a {name!r} of its own: a table of results, "
-                    "not the log of a run; give the log of one of them"
+                    f"{columns.source}: each record has a different {name!r}: this is a table of "
+                    "results, not the log of a run; pass the log of one of the runs"
                 )
 
 
 def _with_better_loss(named: Named, others: Sequence[str]) -> Named:
-    """Replace the loss chosen by name if it holds nothing, or if another one went NaN.
+    """Replace the loss chosen by name if it is always 0, or if another one went NaN.
 
-    A generator's loss may be lost while the discriminator's goes on. A loss that is undefined now
-    and then, or from the start, is not lost.
+    A generator's loss may go NaN while the discriminator's continues. A loss that is occasionally
+    undefined, or undefined from the start, does not count.
     """
     columns, names = named.columns, named.names
     if "loss" not in names or not others:
         return named
     name = names["loss"]
     chosen = columns.load(name)
-    if _is_nothing(chosen):
-        often = int(chosen.present.sum()) / 2
-        found = next((one for one in others if _holds(columns.load(one), often)), None)
-        why = f"{name!r} has no value other than 0"
+    if _is_all_zero(chosen):
+        min_count = int(chosen.present.sum()) / 2
+        candidates = (other for other in others if _has_values(columns.load(other), min_count))
+        reason = f"{name!r} has no value other than 0"
     elif np.isfinite(chosen.logged).all():
-        found = next((one for one in others if _is_lost(columns.load(one))), None)
-        why = f"it went NaN, {name!r} did not"
+        candidates = (other for other in others if _is_lost(columns.load(other)))
+        reason = f"it went NaN and {name!r} did not"
     else:  # an average of this loss may stay NaN for longer
         return named
-    if found is None:
+    replacement = next(candidates, None)
+    if replacement is None:
         return named
-    return named.take({**names, "loss": found}, f"took {found!r} as the loss: {why}")
+    note = f"took {replacement!r} as the loss: {reason}"
+    return named.take({**names, "loss": replacement}, note)
 
 
-def _is_nothing(loss: Column) -> bool:
+def _is_all_zero(loss: Column) -> bool:
     return not loss.is_text and not loss.logged.any()
 
 
-def _holds(loss: Column, often: float) -> bool:
-    """Tell whether a loss has values other than 0, and no fewer than this."""
-    return not loss.is_text and not _is_nothing(loss) and int(loss.present.sum()) >= often
+def _has_values(loss: Column, min_count: float) -> bool:
+    """Return True if a loss has values other than 0, and at least this many values."""
+    return not loss.is_text and not _is_all_zero(loss) and int(loss.present.sum()) >= min_count
 
 
 def _is_lost(loss: Column) -> bool:
-    """Tell whether a loss was finite, went NaN or infinite once, and stayed so to its end."""
+    """Return True if a loss was finite, went NaN or infinite once, and never recovered."""
     finite = np.isfinite(loss.logged)
     last = int(np.count_nonzero(finite))
-    return last >= ENOUGH and len(finite) - last >= ENOUGH and bool(finite[:last].all())
+    return last >= MIN_RECORDS and len(finite) - last >= MIN_RECORDS and bool(finite[:last].all())
 
 
 def _with_measurements(named: Named) -> Named:
-    """Make a column of each measurement of a long table.
+    """Make a column for each measurement of a long table.
 
-    ``step,metric,value`` with the metrics loss and accuracy has the columns ``loss`` and
-    ``accuracy``. A table none of whose measurements is a loss stays as it is.
+    ``step,metric,value`` with the metrics loss and accuracy becomes the columns ``loss`` and
+    ``accuracy``. A table without a loss measurement is left unchanged.
     """
     columns, names = named.columns, named.names
     value = names.get("loss")
     if value is None or normal(value) not in ("value", "metric_value"):
         return named
-    telling = (name for name in columns.names if names_measurements(name))
-    name = next((one for one in telling if "loss" in _roles(columns.load(one))), None)
+    candidates = (name for name in columns.names if names_measurements(name))
+    name = next((name for name in candidates if "loss" in _roles(columns.load(name))), None)
     if name is None:
         return named
-    metric, whole = columns.load(name), columns.load(value)
+    metric, values = columns.load(name), columns.load(value)
     counter = names.get("step") or names.get("epoch")
-    if counter and _is_filled(metric, whole, columns.load(counter).values):
-        whole = replace(whole, null=np.zeros_like(whole.null))
+    if counter and _is_filled(metric, values, columns.load(counter).values):
+        values = replace(values, null=np.zeros_like(values.null))
     made = {
-        word: _only(whole, metric.present & (metric.values == code))
+        word: _only(values, metric.present & (metric.values == code))
         for code, word in enumerate(metric.words)
     }
-    own = {role: one for role, one in names.items() if one not in (value, name)}
-    note = f"each record holds one measurement, which {name!r} names"
-    return named.adding(made).take({**_roles(metric), **own}, note)
+    others = {role: column for role, column in names.items() if column not in (value, name)}
+    note = f"each record contains one measurement, named by {name!r}"
+    return named.adding(made).take({**_roles(metric), **others}, note)
 
 
-def _is_filled(metric: Column, whole: Column, steps: Floats) -> bool:
-    """Tell whether blanks fill the gaps of other measurements, at steps that have a loss.
+def _is_filled(metric: Column, values: Column, steps: Floats) -> bool:
+    """Return True if blanks fill the gaps of other measurements, at steps that have a loss.
 
-    So they do in a long table made of a wide one: there one more blank says nothing.
+    This is the case in a long table made from a wide one, where a blank means nothing.
     """
     of_loss = metric.present & (metric.values == metric.words.index(_roles(metric)["loss"]))
-    others = steps[metric.present & ~of_loss & whole.null]
-    return bool(np.isin(others, steps[of_loss & whole.present]).any())
+    others = steps[metric.present & ~of_loss & values.null]
+    return bool(np.isin(others, steps[of_loss & values.present]).any())
 
 
 def _roles(metric: Column) -> Mapping[str, str]:
-    """Return the measurements that a column of words names, by role."""
+    """Return the measurements named in a text column, by role."""
     return assign(metric.words).columns if metric.is_text else {}
 
 
 @frozen
 class _Splits:
-    """The records of evaluations by split, and the word for each split that has losses."""
+    """The records of each split, and the word for each split that has losses."""
 
     column: str
     masks: Mapping[Split, Mask]
@@ -271,61 +273,61 @@ class _Splits:
 
 
 def _with_splits(named: Named) -> Named:
-    """Put the losses of an evaluation into a column of their own.
+    """Move evaluation losses into a separate column.
 
-    ``epoch,type,loss`` with the types train and validation has the columns ``loss`` and
-    ``validation/loss``. Where there is a validation, the losses of a test are left out.
+    ``epoch,type,loss`` with the types train and validation becomes the columns ``loss`` and
+    ``validation/loss``. If there is a validation split, test losses are left out.
     """
     columns, names = named.columns, named.names
     if "loss" not in names or "eval_loss" in names or is_evaluation(names["loss"]):
         return named
     loss = columns.load(names["loss"])
-    telling = [name for name in columns.names if names_split(name)]
-    found = next((one for name in telling if (one := _splits(columns, name, loss))), None)
-    if found is None:
+    candidates = (_splits(columns, name, loss) for name in columns.names if names_split(name))
+    splits = next(filter(None, candidates), None)
+    if splits is None:
         return named
-    evaluated = {split: word for split, word in found.words.items() if split is not Split.TRAINING}
+    evaluated = {split: word for split, word in splits.words.items() if split is not Split.TRAINING}
     apart = {
         f"{word if split_of(word) else split.value[0]}/{names['loss']}": _only(
-            loss, found.masks[split]
+            loss, splits.masks[split]
         )
         for split, word in evaluated.items()
     }
-    training = ~(found.masks[Split.VALIDATION] | found.masks[Split.TEST])
+    training = ~(splits.masks[Split.VALIDATION] | splits.masks[Split.TEST])
     named = named.adding({**apart, names["loss"]: _only(loss, training)})
     if not apart:
-        note = f"records of an evaluation, by {found.column!r}, hold no loss of the training"
+        note = f"evaluation records, identified by {splits.column!r}, contain no training loss"
         return named.take(names, note)
-    word, *left = evaluated.values()
-    notes = [f"losses where {found.column!r} is {word!r} are evaluation losses"]
-    notes += [f"those where it is {one!r} are left out" for one in left]
+    word, *unused = evaluated.values()
+    notes = [f"losses where {splits.column!r} is {word!r} are evaluation losses"]
+    notes += [f"losses where it is {other!r} are left out" for other in unused]
     return named.take({**names, "eval_loss": next(iter(apart))}, *notes)
 
 
 def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
-    """Return the splits that a column names; None if it does not tell training from evaluation."""
+    """Return the splits in a column, or None if it does not separate training from evaluation."""
     masks = {split: np.zeros(columns.rows, bool) for split in Split}
     words: dict[Split, Counter[str]] = {split: Counter() for split in Split}
     for split, word, here in _records_by_split(columns.load(name), flagged_split(name)):
         masks[split] |= here
         words[split][word] += int((here & loss.present).sum())
-    # The order of the splits is that in which an evaluation is chosen.
+    # The order of the splits is the order of preference for the evaluation.
     named = {split: words[split].most_common(1)[0][0] for split in Split if words[split].total()}
     evaluated = masks[Split.VALIDATION] | masks[Split.TEST]
-    # Records of the training need not say so if those of an evaluation do.
+    # Training records may be unmarked if evaluation records are marked.
     others = loss.present & ~columns.load(name).present
-    if named and Split.TRAINING not in named and int(others.sum()) >= ENOUGH:
+    if named and Split.TRAINING not in named and int(others.sum()) >= MIN_RECORDS:
         return _Splits(column=name, masks=masks, words=named)
-    # An evaluation that has no loss may say so by a null, which is no NaN of the training.
+    # An evaluation without a loss may contain a null, which is not a NaN of the training loss.
     if Split.TRAINING not in named or (len(named) == 1 and not (evaluated & loss.null).any()):
         return None
     return _Splits(column=name, masks=masks, words=named)
 
 
 def _records_by_split(column: Column, flagged: Split | None) -> Iterator[tuple[Split, str, Mask]]:
-    """Yield each split that a column names, the word for it, and its records.
+    """Yield each split in a column, its word, and its records.
 
-    A column may say of each record whether it is of the ``flagged`` split, as ``is_train`` does.
+    A boolean column marks the records of the ``flagged`` split, such as ``is_train``.
     """
     values = column.values[column.present]
     if column.is_text:
@@ -340,5 +342,5 @@ def _records_by_split(column: Column, flagged: Split | None) -> Iterator[tuple[S
 
 
 def _only(column: Column, records: Mask) -> Column:
-    """Return a column with the entries of some records alone."""
+    """Return a column with only the entries of some records."""
     return replace(column, present=column.present & records, null=column.null & records)

@@ -1,4 +1,4 @@
-"""The order of records: resumes, counters that start again, runs appended to one another."""
+"""The order of records: resumes, counters that restart, appended runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.assemble.records import ENOUGH, MANY, SELDOM, by_writer
+from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACTION, by_writer
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
@@ -25,18 +25,22 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
 
 
-# More rewinds than this are reported by their number alone.
+# Rewinds beyond this number are only counted.
 _MOST_EVENTS = 100
 
 
 @frozen
 class Order:
-    """The steps as they count, and for each record the number of its run from 1, shape (rows,).
+    """The steps and the run number of each record, shape (rows,).
 
-    There are so many ``runs``, in the order of the log. Records that a later attempt of the same
-    run went over again belong to no run: their number is 0. It is -1 for those of ranks that do not
-    count. Of a log of one run the numbers are its mask, not copied. ``interleaved`` says that
-    several writers shared the log, and that it holds several runs only if each wrote its own.
+    Attributes:
+        steps: the steps, continued across restarts of the counter.
+        number: the run of each record, from 1. It is 0 for records that a later attempt of the run
+            repeated, and -1 for records of unused ranks. For a single run it is a view of its mask.
+        runs: the number of runs, in the order of the log.
+        events: the events to report.
+        interleaved: whether several writers share the log. It then has several runs only if each
+            writer wrote its own.
     """
 
     steps: Ints
@@ -49,16 +53,20 @@ class Order:
         """Return the records of a run."""
         return np.equal(self.number, number)
 
-    def beside(self, others: Mask) -> Order:
-        """Return the same order where other ranks have written records as well, which do not count.
+    def with_other_ranks(self, others: Mask) -> Order:
+        """Return a copy that excludes the records of other ranks.
 
-        That a loss of theirs is not finite does, unless resumes wrote each step several times.
+        Their non-finite losses still count, unless resumes wrote each step several times.
         """
-        what = "several ranks share the log: of the records of a step that of one rank counts"
-        alone = self.runs == 1 and all(event.kind is not EventKind.REWIND for event in self.events)
-        events = (_event(EventKind.STEPS, what), *self.events)
+        message = "several ranks share the log: only one rank is used for each step"
+        is_simple = self.runs == 1 and all(
+            event.kind is not EventKind.REWIND for event in self.events
+        )
+        events = (_event(EventKind.STEPS, message), *self.events)
         number = np.where(others, -1, self.number)
-        return replace(self, number=number, events=events, interleaved=self.interleaved or alone)
+        return replace(
+            self, number=number, events=events, interleaved=self.interleaved or is_simple
+        )
 
 
 def find_order(
@@ -71,22 +79,22 @@ def find_order(
     epoch_length: int | None = None,
     ends: Sequence[int] = (),
 ) -> Order:
-    """Sort out the places where the steps of a log go back.
+    """Find out what it means when the steps of a log go back.
 
     Args:
-        clock: the steps as they were logged; epochs are counted by nothing but the run itself.
+        clock: the steps as logged; if they count epochs, the counter never restarts within a run.
         losses: shape (rows,), NaN where not finite or not logged.
-        is_loss: the training records, whose steps tell the order.
+        is_loss: the training records, whose steps determine the order.
         epochs: the epoch of each record, if logged.
         rates: the learning rate of each record, if logged.
-        epoch_length: what the steps count up to within each epoch, if the log says so.
-        ends: the records before which the log says that a training had ended.
+        epoch_length: the number of steps within each epoch, if logged.
+        ends: the records before which the log reports the end of a training run.
 
-    A step back to the run's beginning with the loss back at its start is a new run; one with the
-    loss going on is a counter that started again (every epoch, or at a resume), and the steps are
-    counted on; any other step back is a resume from a checkpoint, and the later attempt counts.
-    Epochs that start again are a new run if the loss is higher than it was, by more than it ever
-    rose. So is what follows the end of a training with the loss back at its start, at any step.
+    If the step and the loss both return to their start, it is a new run. If only the step does, the
+    counter restarted (every epoch, or at a resume), and the steps are continued. Any other step
+    back is a resume from a checkpoint, and the later attempt is used. If epochs restart, it is a
+    new run if the loss rises by more than it ever did. After a reported end of training, a loss
+    back at its start is a new run at any step.
     """
     steps, usable = clock.steps, clock.usable
     training = is_loss & usable
@@ -114,16 +122,16 @@ def find_order(
         order = find_order(before, losses, is_loss, epochs, epoch_length=epoch_length)
         return replace(order, events=(*order.events, note))
     back = rows[1:][np.diff(steps[rows]) < 0]
-    told = training & ~_told_again(steps, losses)
+    counted = training & ~_is_repeated_by_next(steps, losses)
     if not len(back):
         kept = _kept(steps, usable, is_loss)
         return Order(
             steps=steps,
             number=kept.view(np.int8),
-            events=_superseded(int((told & ~kept).sum())),
+            events=_superseded(int((counted & ~kept).sum())),
         )
     by_epoch = _epoch_turns(rows, back, epochs)
-    if int((~by_epoch).sum()) > max(SELDOM * len(rows), MANY):
+    if int((~by_epoch).sum()) > max(RARE_FRACTION * len(rows), MIN_SERIES_LENGTH):
         number = None if rates is None else by_writer(steps, rates, training)
         if number is not None:
             number[~usable] = 0
@@ -132,32 +140,35 @@ def find_order(
     walk = _Walk(
         steps=steps[rows], losses=losses[rows], of_epochs=clock.of_epochs, length=epoch_length
     )
-    for place, turned in zip(np.searchsorted(rows, back).tolist(), by_epoch.tolist(), strict=True):
-        walk.go_back(place, turned=turned)
-    return _in_order(walk, rows, steps, usable, is_loss, told)
+    for position, is_epoch in zip(
+        np.searchsorted(rows, back).tolist(), by_epoch.tolist(), strict=True
+    ):
+        walk.go_back(position, is_epoch=is_epoch)
+    return _ordered(walk, rows, steps, usable, is_loss, counted)
 
 
 def _after_an_end(
     steps: Ints, losses: Floats, rows: Ints, epochs: Floats | None, ends: Sequence[int]
 ) -> list[int]:
-    """Return the training records, of ``rows``, that begin a run after the end of another one.
+    """Return the training records (among ``rows``) that begin a run after the end of another one.
 
-    Where the steps go back they tell themselves what follows. An epoch that goes on is of a resume.
+    Steps that go back are handled elsewhere. If the epoch continues, it is a resume.
     """
     begins: list[int] = []
     begun = 0
-    for place in sorted({*np.searchsorted(rows, ends).tolist()}):
-        if 0 < place < len(rows) and steps[rows[place]] > steps[rows[place - 1]]:
-            old, new = losses[rows[begun:place]], losses[rows[place : place + ENOUGH]]
-            resumed = _epoch_turns(rows, rows[place : place + 1], epochs).any()
+    for position in sorted({*np.searchsorted(rows, ends).tolist()}):
+        if 0 < position < len(rows) and steps[rows[position]] > steps[rows[position - 1]]:
+            old = losses[rows[begun:position]]
+            new = losses[rows[position : position + MIN_RECORDS]]
+            resumed = _epoch_turns(rows, rows[position : position + 1], epochs).any()
             if not resumed and _starts_over(old, new, turns=0):
-                begins.append(int(rows[place]))
-                begun = place
+                begins.append(int(rows[position]))
+                begun = position
     return begins
 
 
 def _one_after_the_other(parts: Sequence[Order]) -> Order:
-    """Return the order of a log whose parts are runs of their own."""
+    """Return the order of a log whose parts are separate runs."""
     before = [0, *accumulate(part.runs for part in parts)]
     numbers = [
         np.where(part.number > 0, part.number.astype(np.int64) + count, 0)
@@ -173,45 +184,45 @@ def _one_after_the_other(parts: Sequence[Order]) -> Order:
 
 
 def _repeats_the_best(steps: Ints, losses: Floats) -> bool:
-    """Tell whether the last record is an earlier one: early stopping ends on the best iteration."""
-    if len(steps) < ENOUGH or steps[-1] >= steps[-2] or np.any(steps[1:-1] <= steps[:-2]):
+    """Return True if the last record repeats an earlier one, as after early stopping."""
+    if len(steps) < MIN_RECORDS or steps[-1] >= steps[-2] or np.any(steps[1:-1] <= steps[:-2]):
         return False
     return bool(np.any((steps[:-1] == steps[-1]) & (losses[:-1] == losses[-1])))
 
 
 def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
-    """Tell which steps back come with the next epoch, or with the next fraction of one.
+    """Return a mask of the steps back that come with the next epoch, or the next fraction of one.
 
-    No run that begins anew goes on with the epochs of another, whatever its loss.
+    A new run never continues the epochs of another, regardless of its loss.
     """
     if epochs is None:
         return np.zeros(len(back), dtype=bool)
-    further = epochs[back] - epochs[rows[np.searchsorted(rows, back) - 1]]
+    advance = epochs[back] - epochs[rows[np.searchsorted(rows, back) - 1]]
     usual = float(np.median(np.diff(epochs[rows])))
-    turned: Mask = (further > 0) & (further <= (min(2 * usual, 1) if usual > 0 else 1))
+    turned: Mask = (advance > 0) & (advance <= (min(2 * usual, 1) if usual > 0 else 1))
     return turned
 
 
 def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
-    """Return the order of a log whose steps go back so many times that no resume explains it."""
+    """Return the order of a log whose steps go back too often for resumes."""
     message = (
         f"the steps go back {times} times, as if several writers shared the log: "
-        "records are put in the order of their steps, the last of each step counts"
+        "records are sorted by step, and the last record of each step is used"
     )
-    lost = _superseded(len(rows) - len(np.unique(steps[rows])))
+    superseded = _superseded(len(rows) - len(np.unique(steps[rows])))
     several = Event(kind=EventKind.STEPS, code=EventCode.SEVERAL_WRITERS, message=message)
-    events = (several, *lost)
+    events = (several, *superseded)
     return Order(steps=steps, number=usable.view(np.int8), events=events, interleaved=True)
 
 
-def _in_order(
-    walk: _Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask, told: Mask
+def _ordered(
+    walk: _Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask, counted: Mask
 ) -> Order:
-    """Return what a walk through the training records, ``rows``, has found.
+    """Return the order that a walk through the training records, ``rows``, has found.
 
-    Of the records that do not count, those that are ``told`` are losses superseded by others.
+    Unused records that are ``counted`` are reported as superseded losses.
     """
-    steps = steps + _spread(walk.added, rows, len(steps))
+    steps = steps + _spread(walk.offsets, rows, len(steps))
     number = np.zeros(len(steps), dtype=np.int64)
     begins = [0, *rows[walk.begins[1:]].tolist()]
     for run, (begin, end) in enumerate(pairwise([*begins, len(steps)]), start=1):
@@ -221,44 +232,44 @@ def _in_order(
         number[part][_kept(steps[part], usable[part], is_loss[part])] = run
     events = walk.events
     if len(events) > _MOST_EVENTS:
-        more = f"the log goes back {len(events)} times in all"
-        events = [*events[:_MOST_EVENTS], _event(EventKind.REWIND, more)]
+        total = f"the log goes back {len(events)} times in total"
+        events = [*events[:_MOST_EVENTS], _event(EventKind.REWIND, total)]
     if walk.turns:
-        events += _counted_on(walk)
-    events += _superseded(int((told & (number == 0)).sum()))
+        events += _restart_events(walk)
+    events += _superseded(int((counted & (number == 0)).sum()))
     return Order(steps=steps, number=number, runs=len(begins), events=tuple(events))
 
 
-def _counted_on(walk: _Walk) -> list[Event]:
-    """Tell that a counter started again; of a few restarts without a next epoch, where each is.
+def _restart_events(walk: _Walk) -> list[Event]:
+    """Report that a counter restarted; a few restarts within an epoch are listed separately.
 
-    A counter that starts again more often may count the batches of an epoch, not those of a job.
+    A counter that restarts more often may count the batches of an epoch.
     """
-    on = "while the loss goes on: it is counted on"
-    if walk.turns == len(walk.restarts) <= ENOUGH:
+    effect = "while the loss continues: its count is continued"
+    if walk.turns == len(walk.restarts) <= MIN_RECORDS:
         return [
             Event(
                 kind=EventKind.STEPS,
                 code=EventCode.COUNTER_RESTARTS,
-                message=f"the step counter starts again {on}, and goes on with {step}",
+                message=f"the step counter restarts {effect}, from {step}",
                 step=step,
             )
             for step in walk.restarts
         ]
     times = f"{walk.turns} times" if walk.turns > 1 else "once"
-    return [_event(EventKind.STEPS, f"the step counter starts again {times} {on}")]
+    return [_event(EventKind.STEPS, f"the step counter restarts {times} {effect}")]
 
 
-def _spread(added: Sequence[tuple[int, int]], rows: Ints, count: int) -> Ints:
-    """Return what is added to each step, given the places among ``rows`` from which on it holds."""
-    changes = [0, *(int(rows[place]) for place, _ in added[1:]), count]
-    return np.repeat([by for _, by in added], np.diff(changes))
+def _spread(offsets: Sequence[tuple[int, int]], rows: Ints, count: int) -> Ints:
+    """Return the offset of each step, given the positions in ``rows`` where offsets begin."""
+    changes = [0, *(int(rows[position]) for position, _ in offsets[1:]), count]
+    return np.repeat([offset for _, offset in offsets], np.diff(changes))
 
 
 def _catch_up(steps: Ints, run: Mask, is_loss: Mask) -> None:
-    """Put evaluation records behind the training that they follow; ``steps`` is changed in place.
+    """Move evaluation records to the training step that they follow, in place.
 
-    Where the counter starts again with each epoch, evaluation has a counter of its own.
+    If the step counter restarts with each epoch, evaluations have a separate counter.
     """
     last = np.maximum.accumulate(np.where(run & is_loss, np.arange(len(steps)), -1))
     behind = run & ~is_loss & (last >= 0) & (steps < steps[last])
@@ -266,10 +277,10 @@ def _catch_up(steps: Ints, run: Mask, is_loss: Mask) -> None:
 
 
 def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
-    """Return the records of a run that no later record replaced.
+    """Return the records of a run that no later record superseded.
 
-    A record is superseded by a later training record at a lower step, a training record also by one
-    at the same step.
+    A record is superseded by a later training record at a lower step. A training record is also
+    superseded by one at the same step.
     """
     huge = np.iinfo(np.int64).max
     ahead = np.where(is_loss & run, steps, huge)
@@ -280,14 +291,14 @@ def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:
     return run & ~((later < steps) | (is_loss & (later <= steps)))
 
 
-def _told_again(steps: Ints, losses: Floats) -> Mask:
-    """Tell which records the next one repeats, as a bar does that is drawn twice at its end."""
+def _is_repeated_by_next(steps: Ints, losses: Floats) -> Mask:
+    """Return a mask of the records that the next one repeats, as progress bars do at their end."""
     same = (steps[1:] == steps[:-1]) & (losses[1:] == losses[:-1])
     return np.append(same, False)
 
 
 def _superseded(count: int) -> tuple[Event, ...]:
-    """Say how many losses later ones of the same steps have replaced."""
+    """Report the number of losses superseded by later ones at the same steps."""
     if not count:
         return ()
     losses = plural(count, "loss is", "losses are")
@@ -307,13 +318,19 @@ class _Back(Enum):
 
 @dataclass(kw_only=True, eq=False)
 class _Walk:
-    """Goes through the steps back one by one; a place is a position in the training records.
+    """A pass over the steps back; positions refer to the training records.
 
-    ``of_epochs`` says that the steps are epochs, ``length`` what they count up to in one.
-    ``begins`` has the places at which runs begin. ``added`` has places, and by how much the steps
-    from there on are counted on; ``turns`` is how often a counter started again, ``restarts`` the
-    steps, as counted on, at which it did so without a next epoch. ``last`` is the place of the last
-    step back.
+    Attributes:
+        steps: the steps of the training records.
+        losses: their losses.
+        of_epochs: whether the steps are epochs.
+        length: the number of steps in an epoch, if known.
+        begins: the positions where runs begin.
+        offsets: positions, and the offset added to the steps from there on.
+        turns: the number of restarts of the counter.
+        restarts: the continued steps of restarts without a new epoch.
+        events: the events to report.
+        last: the position of the last step back.
     """
 
     steps: Ints
@@ -321,77 +338,79 @@ class _Walk:
     of_epochs: bool
     length: int | None
     begins: list[int] = field(default_factory=lambda: [0])
-    added: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
+    offsets: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     turns: int = 0
     restarts: list[int] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     last: int = 0
 
-    def go_back(self, place: int, *, turned: bool) -> None:
-        """Take in the step back at one place; it is ``turned`` if it comes with the next epoch."""
-        part, to = slice(self.last, place), int(self.steps[place])
-        counted = self.added[-1][1]
-        back = _Back.TURN if turned else self._what(place)
+    def go_back(self, position: int, *, is_epoch: bool) -> None:
+        """Process the step back at a position; ``is_epoch`` if it comes with the next epoch."""
+        part, to = slice(self.last, position), int(self.steps[position])
+        offset = self.offsets[-1][1]
+        back = _Back.TURN if is_epoch else self._classify(position)
         if back is _Back.TURN:
-            by = counted + self._turn(self.steps[part], to)
-            self.added.append((place, by))
+            new_offset = offset + self._turn(self.steps[part], to)
+            self.offsets.append((position, new_offset))
             self.turns += 1
-            self.restarts += [] if turned else [to + by]
+            self.restarts += [] if is_epoch else [to + new_offset]
         elif back is _Back.NEW_RUN:
-            self.added.append((place, 0))
-            self.begins.append(place)
+            self.offsets.append((position, 0))
+            self.begins.append(position)
         else:
-            self.events.append(_rewind(self.steps[part] + counted, self.losses[part], to + counted))
-        self.last = place
+            self.events.append(_rewind(self.steps[part] + offset, self.losses[part], to + offset))
+        self.last = position
 
     def _turn(self, steps: Ints, to: int) -> int:
-        """Return what is added to a counter that starts again at ``to`` after these steps.
+        """Return the offset for a counter that restarts at ``to`` after these steps.
 
-        An epoch's last step is often logged whatever the stride, and the next epoch follows at
-        once.
+        The last step of an epoch is often logged regardless of the interval, and the next epoch
+        follows immediately.
         """
         last, gaps = int(steps[-1]), np.diff(steps)
         usual = np.median(gaps) if len(gaps) else 0
         after = last + (1 if usual < 1 or gaps[-1] < usual else int(usual))
-        # An epoch that was left before its end is shorter than the log says.
+        # An epoch that was interrupted is shorter than the logged length.
         return self.length if self.length and last <= self.length <= after else after - to
 
-    def _what(self, place: int) -> _Back:
-        """Tell what a step back is that does not come with the next epoch."""
+    def _classify(self, position: int) -> _Back:
+        """Classify a step back that does not come with the next epoch."""
         begin = self.begins[-1]
-        # The counter itself, without what earlier turns of it have added.
-        first, last, to = (int(self.steps[one]) for one in (begin, place - 1, place))
+        # The counter itself, without the offsets of earlier restarts.
+        first, last, to = (int(self.steps[i]) for i in (begin, position - 1, position))
         if to > first + max(1, (last - first) // 100):
             return _Back.REWIND
-        old, new = self.losses[begin:place], self.losses[place : place + ENOUGH]
-        # Where steps are epochs, a loss above the last one by more than it ever rose is another's.
+        old, new = self.losses[begin:position], self.losses[position : position + MIN_RECORDS]
+        # If steps are epochs, a loss that rises by more than it ever did belongs to another run.
         rises = self.of_epochs and new[0] - old[-1] > np.fmax.reduce(np.diff(old), initial=0.0)
         starts_over = rises or _starts_over(old, new, turns=self.turns)
         return _Back.NEW_RUN if starts_over else _Back.TURN
 
 
 def _rewind(steps: Ints, losses: Floats, to: int) -> Event:
-    """Tell of a resume at a step, and which losses before it, gone over again, were not finite."""
+    """Report a resume at a step, and any non-finite losses that it repeated."""
     bad = ~np.isfinite(losses) & (steps >= to)
-    message = f"the log goes back from step {steps[-1]} to {to}: the later attempt counts"
+    message = f"the log goes back from step {steps[-1]} to {to}: the later attempt is used"
     if bad.any():
-        what = "a loss was" if bad.sum() == 1 else f"{bad.sum()} losses were"
-        message += f"; before, {what} not finite, from step {steps[np.argmax(bad)]} on"
+        subject = "a loss was" if bad.sum() == 1 else f"{bad.sum()} losses were"
+        message += f"; before, {subject} not finite, from step {steps[np.argmax(bad)]} on"
     return Event(kind=EventKind.REWIND, message=message, step=to)
 
 
 def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
-    """Tell whether the new losses begin where the old ones began, not where they ended.
+    """Return True if the new losses begin where the old ones began, not where they ended.
 
-    A run begins with a loss: one that is not finite is what became of the run before, if that had
-    ended so, or if its counter had started again before (``turns``).
+    A new run begins with a finite loss. A non-finite loss belongs to the previous run if that ended
+    non-finite, or if its counter restarted before (``turns``).
     """
     if not np.isfinite(new[0]) and (turns or not np.isfinite(old[-1])):
         return False
-    start, end, again = (_level(part) for part in (old[:ENOUGH], old[-ENOUGH:], new[:ENOUGH]))
-    if not np.isfinite([start, end, again]).all():
+    start, end, restart = (
+        _level(part) for part in (old[:MIN_RECORDS], old[-MIN_RECORDS:], new[:MIN_RECORDS])
+    )
+    if not np.isfinite([start, end, restart]).all():
         return True
-    return abs(again - start) <= abs(again - end) or len(old) <= ENOUGH
+    return abs(restart - start) <= abs(restart - end) or len(old) <= MIN_RECORDS
 
 
 def _level(losses: Floats) -> float:

@@ -1,6 +1,6 @@
-"""A history as Parquet: one column a role, one row a step, and what else is known as metadata.
+"""A history as Parquet: a column per role, a row per step, and everything else as metadata.
 
-``stabdiag convert`` writes it, and the log that it has written only has to be read back.
+``stabdiag convert`` writes these files; reading them back needs no further analysis.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _ROLES = frozenset(role.name for role in ROLES)
 
 
 def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
-    """Write a history and what is known of the run, as a whole or not at all.
+    """Write a history and the known facts about the run atomically.
 
-    What was not logged at a step is null there; a NaN stays one.
+    Missing values are null; NaN remains NaN.
 
     Raises:
         NoUsableRecord: If there is nothing to write.
@@ -44,49 +44,51 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
     from pyarrow import parquet
 
     if not history.series:
-        raise NoUsableRecord(f"{history.source.name}: nothing in it can be used or converted")
-    steps = np.unique(np.concatenate([one.steps for one in history.series.values()]))
+        raise NoUsableRecord(f"{history.source.name}: no usable data to convert")
+    steps = np.unique(np.concatenate([series.steps for series in history.series.values()]))
     columns: dict[str, Any] = {"step": pa.array(steps)}
-    columns |= {role: _column(one, steps) for role, one in history.series.items()}
-    config = _beside(history, manifest) | {
+    columns |= {role: _column(series, steps) for role, series in history.series.items()}
+    config = _other_settings(history, manifest) | {
         name: value for name, value in manifest.known.items() if name not in manifest.inferred
     }
     source = history.source
     name = f"{source.name} ({source.format}): {plural(source.records, 'record')}"
-    told = ConversionMetadata(
+    metadata = ConversionMetadata(
         config=config,
         events=history.events,
-        columns={role: one.column for role, one in history.series.items() if one.column != role},
+        columns={
+            role: series.column for role, series in history.series.items() if series.column != role
+        },
         loss_kind=history.loss_kind,
-        words={role: one.words for role, one in history.series.items() if one.words},
+        words={role: series.words for role, series in history.series.items() if series.words},
         retaken=history.retaken,
     )
-    table = pa.table(columns).replace_schema_metadata({KEY: as_metadata(told, name)})
+    table = pa.table(columns).replace_schema_metadata({KEY: as_metadata(metadata, name)})
     with atomic_write(output) as file:
         parquet.write_table(table, file)
 
 
-def _beside(history: History, manifest: Manifest) -> dict[str, object]:
-    """Return what is told beside the manifest's fields, each by its first name.
+def _other_settings(history: History, manifest: Manifest) -> dict[str, object]:
+    """Return the settings without a manifest field, each by its first name.
 
-    A warm-up's share is none of them: it would speak against a warm-up given by hand.
+    A warm-up fraction is left out because it would conflict with a warm-up set by hand.
     """
-    told = manifest.others(history.config)
-    found: dict[str, object] = {}
+    settings = manifest.others(history.config)
+    kept: dict[str, object] = {}
     # The header of a recorder says how weights are stored and how many there are.
     if isinstance(header := history.config.get("config"), dict):
-        found["config"] = header
+        kept["config"] = header
     for field, names in NUMBERS.items():
-        value = other_number(told, field)
+        value = other_number(settings, field)
         if value is not None and field != "warmup_share":
-            found[names[0]] = value
-    if (pretrained := is_pretrained(told)) is not None:
-        found[PRETRAINED[0]] = pretrained
-    # Beside it a cadence in steps, which may have been given by hand, would not count.
+            kept[names[0]] = value
+    if (pretrained := is_pretrained(settings)) is not None:
+        kept[PRETRAINED[0]] = pretrained
+    # It would override a checkpoint interval in steps that was set by hand.
     in_steps = manifest.checkpoint_every and "checkpoint_every" not in manifest.inferred
-    if saves_by_epoch(told) and not in_steps:
-        found[SAVE_STRATEGY] = "epoch"
-    return found
+    if saves_by_epoch(settings) and not in_steps:
+        kept[SAVE_STRATEGY] = "epoch"
+    return kept
 
 
 def _column(series: Series, steps: Ints) -> Any:
@@ -102,11 +104,11 @@ def _column(series: Series, steps: Ints) -> Any:
     return pa.array(values, mask=missing, from_pandas=False)
 
 
-def converted_history(columns: Columns, told: ConversionMetadata) -> History | None:
-    """Return the history in a converted log, whose columns have the names of their roles.
+def converted_history(columns: Columns, metadata: ConversionMetadata) -> History | None:
+    """Return the history in a converted log, whose columns are named after their roles.
 
-    None if the log only says that it was converted: a column has another name or holds words, or
-    the steps do not rise from row to row.
+    Return None if the log is not what it claims: a column has another name or contains words, or
+    the steps do not increase.
     """
     clock = columns.load("step")
     roles = (name.partition("/")[0] for name in columns.names)
@@ -123,8 +125,8 @@ def converted_history(columns: Columns, told: ConversionMetadata) -> History | N
             return None
         values = column.logged
         at = steps if len(values) == len(steps) else steps[column.present]
-        was = told.columns.get(role, role)
-        words = told.words.get(role, ())
+        was = metadata.columns.get(role, role)
+        words = metadata.words.get(role, ())
         series[role] = Series(role=role, column=was, steps=at, values=values, words=words)
     source = Source(
         name=columns.source,
@@ -138,7 +140,7 @@ def converted_history(columns: Columns, told: ConversionMetadata) -> History | N
         source=source,
         events=columns.events,
         config=columns.config,
-        loss_kind=told.loss_kind,
+        loss_kind=metadata.loss_kind,
         unit=unit_of(columns.events),
-        retaken=told.retaken,
+        retaken=metadata.retaken,
     )

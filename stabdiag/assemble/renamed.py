@@ -1,9 +1,8 @@
-"""Series whose column changes its name in the middle of a log.
+"""Series whose column is renamed in the middle of a log.
 
-``loss`` up to one record and ``train_loss`` from the next on are one series, as are ``step`` and
-``iteration``, or ``loss`` and ``metrics/loss``. Each role continues in a column that begins after
-the last value of the other, if both have general names: ``mlm_loss`` and ``cls_loss`` are losses of
-two stages.
+``loss`` up to one record and ``train_loss`` after it are one series, as are ``step`` and
+``iteration``, or ``loss`` and ``metrics/loss``. A series continues in a column that begins after
+its last value, if both have general names: ``mlm_loss`` and ``cls_loss`` are losses of two stages.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.assemble.records import ENOUGH, shown_name
+from stabdiag.assemble.records import MIN_RECORDS, shown_name
 from stabdiag.model.roles.names import is_evaluation, words_of
 from stabdiag.readers.columns import Column, Columns
 
-# The words that a general name of each role consists of: one of the first, and any of the others.
+# General names of each role consist of one of the core words and any of the optional words.
 _CORE: Final = {
     "loss": frozenset({"loss", "ce", "entropy", "nll"}),
     "step": frozenset({"step", "steps", "iteration", "iter", "update", "updates"}),
     "lr": frozenset({"lr", "rate"}),
     "grad_norm": frozenset({"norm", "gnorm"}),
 }
-_ALSO: Final = {
+_OPTIONAL: Final = {
     "loss": frozenset({"total", "avg", "average", "mean", "cross"}),
     "step": frozenset({"num"}),
     "lr": frozenset({"learning"}),
@@ -37,7 +36,7 @@ _PREFIXES: Final = frozenset({"train", "training", "trainer", "metrics", "log", 
 def continued_columns(
     columns: Columns, names: Mapping[str, str]
 ) -> tuple[dict[str, Column], list[str]]:
-    """Return the columns by name that go on under another name, whole, and notes about them."""
+    """Return the complete columns that continue under another name, by name, with notes."""
     made: dict[str, Column] = {}
     notes: list[str] = []
     for role in _CORE.keys() & names.keys():
@@ -50,8 +49,8 @@ def continued_columns(
             later = continuation if first == name else column
             record = int(np.argmax(later.present))
             notes.append(
-                f"from record {record + 1} on {shown_name(first)!r} is called"
-                f" {shown_name(second)!r}: one series"
+                f"from record {record + 1} on, {shown_name(first)!r} is named"
+                f" {shown_name(second)!r}: treated as one series"
             )
             column = _joined(column, continuation)
             made[name] = column
@@ -61,29 +60,29 @@ def continued_columns(
 def _continuations(
     columns: Columns, names: Mapping[str, str], role: str, column: Column
 ) -> Iterator[tuple[str, Column]]:
-    """Yield the columns of the same role that lie wholly before or after a column."""
+    """Yield the columns of the same role that are entirely before or after a column."""
     rows = np.flatnonzero(column.present)
-    if column.is_text or len(rows) < ENOUGH:
+    if column.is_text or len(rows) < MIN_RECORDS:
         return
     taken = set(names.values())
     for other in columns.names:
         if other in taken or not _is_general(other, role):
             continue
         candidate = columns.load(other)
-        found = np.flatnonzero(candidate.present)
-        if candidate.is_text or len(found) < ENOUGH:
+        candidate_rows = np.flatnonzero(candidate.present)
+        if candidate.is_text or len(candidate_rows) < MIN_RECORDS:
             continue
-        if found[0] > rows[-1] or found[-1] < rows[0]:
+        if candidate_rows[0] > rows[-1] or candidate_rows[-1] < rows[0]:
             yield other, candidate
-            rows = np.union1d(rows, found)
+            rows = np.union1d(rows, candidate_rows)
 
 
 def _is_general(name: str, role: str) -> bool:
-    """Return True if a name consists of words that any program may use for a role."""
+    """Return True if a name consists only of general words for a role."""
     words = {*words_of(name.removesuffix("/value").removesuffix(".value"))}
     core = _CORE[role]
-    known = core | _ALSO[role] | _PREFIXES
-    return bool(words & core) and words <= known and not is_evaluation(name)
+    general = core | _OPTIONAL[role] | _PREFIXES
+    return bool(words & core) and words <= general and not is_evaluation(name)
 
 
 def _begins_first(column: Column, other: Column) -> bool:
@@ -91,7 +90,7 @@ def _begins_first(column: Column, other: Column) -> bool:
 
 
 def _joined(column: Column, other: Column) -> Column:
-    """Return one column of the values of two that share no record."""
+    """Merge two columns that share no record."""
     present = column.present | other.present
     return replace(
         column,

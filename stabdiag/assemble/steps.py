@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import numpy as np
 
-from stabdiag.assemble.records import ENOUGH, MANY, MOST
+from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, USUAL_FRACTION
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind
@@ -21,22 +21,22 @@ from stabdiag.readers.columns import EXACT, Column, Columns
 
 _EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
-# By how the names of what is no epoch begin.
+# Counters that are not epochs, by the beginning of their names.
 _CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
 
 _DAY = timedelta(days=1).total_seconds()
 
-# A step counter counts within epochs if it started again this often, each time after the same count
-# up to this fraction.
+# A step counter counts within epochs if it restarted this often, each time after the same count,
+# within this tolerance.
 _MIN_EPOCHS = 3
 _EPOCH_TOLERANCE = 0.1
 
 
 @frozen
 class Steps:
-    """The step of each record (int64, shape (rows,)), which records have one, and what was decided.
+    """The step of each record (int64, shape (rows,)), and the records that have one.
 
-    ``of_epochs`` says that they count the epochs of the run, or its rounds.
+    ``of_epochs`` means that the steps count epochs or rounds.
     """
 
     steps: Ints
@@ -47,57 +47,61 @@ class Steps:
 
 def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
     """Return the step of each record: from the step column, the epoch, or the record's number."""
-    tried: list[Event] = []
+    events: list[Event] = []
     for role in ("step", "epoch"):
         if role not in names:
             continue
         column = columns.load(names[role])
-        # NaN and ±inf are no steps.
+        # NaN and ±inf are not steps.
         good = column.present & (np.abs(column.values) < EXACT)
         logged = column.values if good.all() else column.values[good]
         if column.is_text or not len(logged):
-            reason = "holds no numbers"
+            reason = "contains no numbers"
         elif not np.array_equal(logged, np.floor(logged)):
             reason = "is not in whole numbers"
         elif role == "step" and _is_a_length(logged, columns, names):
-            reason = f"does not count on with {names['epoch']!r}: it is the length of each"
-        elif role == "epoch" and not _serves(column, good, columns, names):
+            reason = f"does not increase with {names['epoch']!r}: it is the length of each"
+        elif role == "epoch" and not _is_usable_epoch(column, good, columns, names):
             continue
         else:
-            return _from_column(columns, column, good, role, names[role], tried)
-        tried.append(_note(f"the step column {names[role]!r} {reason}"))
-    numbered = "no step was logged: the record's number serves as the step"
-    tried.append(_note(numbered, EventCode.NUMBERED))
+            return _from_column(columns, column, good, role, names[role], events)
+        events.append(_note(f"the step column {names[role]!r} {reason}"))
+    numbered = "no step was logged: the record number is used as the step"
+    events.append(_note(numbered, EventCode.NUMBERED))
     return Steps(
-        steps=np.arange(columns.rows), usable=np.ones(columns.rows, bool), events=tuple(tried)
+        steps=np.arange(columns.rows), usable=np.ones(columns.rows, bool), events=tuple(events)
     )
 
 
 def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:
-    """Tell whether what is called steps is how long each episode took, which goes up and down."""
+    """Return True if a "steps" column contains episode lengths, which go up and down."""
     epochs = columns.load(names["epoch"]).logged if "epoch" in names else steps
-    whole = np.array_equal(epochs, np.floor(epochs))
-    enough = min(len(epochs), len(steps)) > ENOUGH
-    return enough and whole and not _counts_on(steps) and _counts_on(epochs)
+    is_whole = np.array_equal(epochs, np.floor(epochs))
+    is_long = min(len(epochs), len(steps)) > MIN_RECORDS
+    return is_long and is_whole and not _increases(steps) and _increases(epochs)
 
 
-def _counts_on(values: Floats) -> bool:
-    return bool(np.mean(np.diff(values) > 0) > MOST)
+def _increases(values: Floats) -> bool:
+    return bool(np.mean(np.diff(values) > 0) > USUAL_FRACTION)
 
 
-def _serves(epochs: Column, good: Mask, columns: Columns, names: Mapping[str, str]) -> bool:
-    """Tell whether nearly every record of a loss has an epoch of its own.
+def _is_usable_epoch(
+    epochs: Column, good: Mask, columns: Columns, names: Mapping[str, str]
+) -> bool:
+    """Return True if nearly every record of a loss has a different epoch.
 
-    In a log of several runs the epochs start again. What starts again often counts within
-    something else, such as a round.
+    In a log of several runs, epochs restart. A counter that restarts often counts within something
+    else, such as a round.
     """
     if "loss" in names:
         good = good & columns.load(names["loss"]).present
     values = epochs.values[good]
-    if len(np.unique(values)) >= MOST * len(values):
+    if len(np.unique(values)) >= USUAL_FRACTION * len(values):
         return True
     moves = np.diff(values)
-    return bool(np.mean(moves != 0) >= MOST and np.count_nonzero(moves < 0) <= MANY)
+    return bool(
+        np.mean(moves != 0) >= USUAL_FRACTION and np.count_nonzero(moves < 0) <= MIN_SERIES_LENGTH
+    )
 
 
 def _from_column(
@@ -106,20 +110,20 @@ def _from_column(
     good: Mask,
     role: str,
     name: str,
-    tried: list[Event],
+    events: list[Event],
 ) -> Steps:
     if role == "epoch":
-        # In another language it is said what it counts.
-        what = f"{name!r} (the epoch)" if normal(name) in _EPOCHS else repr(name)
-        note = f"no step was logged: {what} serves as the step"
-        tried.append(_note(note, _CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
-    lost = columns.rows - int(good.sum())
-    if lost:
-        have, are = plural(lost, "record has", "records have"), "are" if lost > 1 else "is"
-        tried.append(_note(f"{have} no usable step in {name!r} and {are} left out"))
-    values = np.where(good, column.values, 0) if lost else column.values
+        # Add a translation if the name is in another language.
+        source = f"{name!r} (the epoch)" if normal(name) in _EPOCHS else repr(name)
+        note = f"no step was logged: {source} is used as the step"
+        events.append(_note(note, _CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
+    missing = columns.rows - int(good.sum())
+    if missing:
+        have, are = plural(missing, "record has", "records have"), "are" if missing > 1 else "is"
+        events.append(_note(f"{have} no usable step in {name!r} and {are} left out"))
+    values = np.where(good, column.values, 0) if missing else column.values
     steps = values.astype(np.int64)
-    return Steps(steps=steps, usable=good, events=tuple(tried), of_epochs=role == "epoch")
+    return Steps(steps=steps, usable=good, events=tuple(events), of_epochs=role == "epoch")
 
 
 def _note(message: str, code: EventCode | None = None) -> Event:
@@ -127,26 +131,26 @@ def _note(message: str, code: EventCode | None = None) -> Event:
 
 
 def in_steps(columns: Columns, manifest: Manifest) -> Columns:
-    """Return the columns with steps for numbers of records, if one is written every so many steps.
+    """Convert record numbers to steps if the manifest gives the logging interval.
 
-    The first record is written when so many steps are done.
+    The first record is written after the first interval.
     """
     every = other_number(by_spelling(manifest.also), "log_every")
     counted = any(event.code is EventCode.COUNTED for event in columns.events)
-    # Below 1 it is a share of the run.
+    # Values below 1 are fractions of the run.
     if every is None or every < 1 or not counted:
         return columns
-    between, counter = int(every), assign(columns.names).columns.get("step")
+    interval, counter = int(every), assign(columns.names).columns.get("step")
 
     def load(name: str) -> Column:
         column = columns.load(name)
         if name != counter:
             return column
-        return replace(column, values=(column.values + 1) * between)
+        return replace(column, values=(column.values + 1) * interval)
 
     message = (
-        "no step was logged: the records are counted, one every "
-        f"{plural(between, 'step')} (logging_steps)"
+        "no step was logged: records are counted, one every "
+        f"{plural(interval, 'step')} (logging_steps)"
     )
     events = tuple(
         replace(event, message=message, code=None) if event.code is EventCode.COUNTED else event
@@ -160,12 +164,12 @@ def with_clock(
 ) -> tuple[dict[str, Column], dict[str, str], list[Event]]:
     """Return the columns and their names by role, with the clock if the log has one.
 
-    Dates without times are none. A column called ``time`` may be one, though it mostly holds the
-    time that a step takes.
+    Dates without times are not a clock. A column called ``time`` may be a clock, although it
+    usually contains the step time.
     """
     data, names, events = dict(data), dict(names), []
     if "clock" in data and _is_days(data["clock"]):
-        message = f"{names['clock']!r} holds dates without times: it is not used as clock"
+        message = f"{names['clock']!r} contains dates without times: not used as clock"
         events.append(Event(kind=EventKind.COLUMN, message=message))
         del data["clock"], names["clock"]
     if "step_time" in data and "clock" not in data and _rises(data["step_time"].logged):
@@ -180,32 +184,34 @@ def _is_days(column: Column) -> bool:
 
 
 def _rises(times: Floats) -> bool:
-    """Tell whether times rise nearly always: the length of a step goes up and down."""
-    return len(times) >= MANY and bool(np.mean(times[1:] > times[:-1]) > MOST)
+    """Return True if times nearly always rise; step times go up and down."""
+    return len(times) >= MIN_SERIES_LENGTH and bool(
+        np.mean(times[1:] > times[:-1]) > USUAL_FRACTION
+    )
 
 
 def _are_epochs(lengths: Floats) -> bool:
-    """Return True if a counter started again often enough, each time after about the same count."""
+    """Return True if a counter restarted often enough, each time after about the same count."""
     if len(lengths) < _MIN_EPOCHS:
         return False
     usual = float(np.median(lengths))
-    return bool(np.mean(np.abs(lengths - usual) <= _EPOCH_TOLERANCE * usual) >= MOST)
+    return bool(np.mean(np.abs(lengths - usual) <= _EPOCH_TOLERANCE * usual) >= USUAL_FRACTION)
 
 
 def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
     """Return a mask of the losses to keep if each is a mean since its epoch began, or None.
 
     The last loss of each epoch is kept. From step b of an epoch to step c a mean moves by about
-    σ√(1/b - 1/c), the loss of a single step by the same amount anywhere. The more likely of both
-    models is chosen, with the absolute deviations of a Laplace distribution. The first epoch is not
-    used: any loss falls fastest there.
+    σ√(1/b - 1/c), while the loss of a single step varies by the same amount everywhere. The more
+    likely of both models is chosen, assuming a Laplace distribution. The first epoch is not used
+    because any loss falls fastest there.
 
-    A counter that starts again once or twice, or after unequal counts, shows restarts and not
-    epochs: after a bad restart the loss falls as a mean does.
+    A counter that restarts once or twice, or after unequal counts, shows resumes instead of epochs:
+    after a bad restart the loss falls like a mean.
 
     Args:
-        counts: the steps as they were logged, shape (records,), which start again with each epoch.
-        losses: shape (records,); those that are not finite count in any case.
+        counts: the steps as logged, shape (records,), which restart with each epoch.
+        losses: shape (records,); non-finite losses are always kept.
     """
     finite = np.isfinite(losses)
     done = counts[finite] + max(1.0 - counts.min(initial=1), 0.0)
@@ -214,14 +220,14 @@ def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
         return None
     inside = ~turned & (np.cumsum(turned) > 0)
     moves = np.abs(np.diff(losses[finite]))[inside]
-    if len(moves) < MANY or not moves.any():
+    if len(moves) < MIN_SERIES_LENGTH or not moves.any():
         return None
     spread = np.sqrt(-np.diff(1 / done)[inside])
     as_means = np.log(np.mean(moves / spread)) + np.mean(np.log(spread))
-    # A few nats in all are evidence enough.
-    if len(moves) * (np.log(np.mean(moves)) - as_means) < ENOUGH:
+    # A few nats in total are sufficient evidence.
+    if len(moves) * (np.log(np.mean(moves)) - as_means) < MIN_RECORDS:
         return None
-    # An epoch that the log breaks off in tells of too few steps.
+    # The last epoch may be incomplete, and then its last loss is a mean of too few steps.
     ends = np.append(turned, done[-1] >= done[:-1][turned][-1])
     kept = ~finite
     kept[np.flatnonzero(finite)[ends]] = True
