@@ -177,7 +177,7 @@ def test_words_under_the_name_of_a_role_are_no_series(tmp_path):
     parquet.write_table(table.replace_schema_metadata({KEY: metadata}), tmp_path / "run.parquet")
     history = read(tmp_path / "run.parquet")
     assert set(history.series) == {"loss"}
-    assert any("holds words" in event.message for event in history.events)
+    assert any("contains words" in event.message for event in history.events)
 
 
 def test_it_is_written_whole_or_not_at_all(tmp_path):

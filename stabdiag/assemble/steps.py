@@ -46,7 +46,7 @@ class Steps:
 
 
 def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
-    """Return the step of each record: from the step column, the epoch, or the record's number."""
+    """Return the step of each record: from the step column, the epoch, or the record number."""
     events: list[Event] = []
     for role in ("step", "epoch"):
         if role not in names:

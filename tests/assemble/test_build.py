@@ -29,7 +29,7 @@ def test_a_measure_does_not_serve_beside_a_loss(build, rows):
 
 
 def test_words_are_no_loss(build):
-    with pytest.raises(ColumnError, match=r"'loss' holds words, no numbers.*--column"):
+    with pytest.raises(ColumnError, match=r"'loss' contains words instead of numbers.*--column"):
         build([{"step": 0, "loss": "low"}])
 
 
@@ -37,7 +37,7 @@ def test_words_are_no_learning_rate(build, rows):
     history = build(rows(20, loss_scale="dynamic"))
     assert "loss_scale" not in history.series
     assert messages(history, EventKind.COLUMN) == [
-        "'loss_scale' holds words, no numbers: it is not used as loss_scale"
+        "'loss_scale' contains words instead of numbers: not used as loss_scale"
     ]
 
 
@@ -61,7 +61,7 @@ def test_placeholders_are_dropped_with_a_note(build, rows, name, value):
     history = build([{**record, name: value} for record in rows(20)])
     assert name not in history.series
     assert messages(history, EventKind.PLACEHOLDER) == [
-        f"{name!r} is {value:g} in every record, a placeholder: it is not used as {name}"
+        f"{name!r} is {value:g} in every record, a placeholder: not used as {name}"
     ]
 
 
@@ -123,7 +123,7 @@ def test_a_penalty_or_a_part_is_not_the_loss(build, names, loss):
 @pytest.mark.parametrize("column", ["Model", "trial", "team"])
 def test_a_table_of_results_is_no_log(build, column):
     results = [{column: f"no {i}", "loss": 3.0 - i} for i in range(4)]
-    with pytest.raises(NoUsableRecord, match=f"each record has a '{column}' of its own"):
+    with pytest.raises(NoUsableRecord, match=f"each record has a different '{column}'"):
         build(results)
     assert len(build([{**one, "step": i} for i, one in enumerate(results)]).series["loss"]) == 4
     assert len(build([{**one, column: "same"} for one in results]).series["loss"]) == 4
@@ -149,7 +149,7 @@ def test_a_long_table_has_a_column_for_each_measurement(build, column):
     assert history.series["loss"].values.tolist() == [3.0 - 0.1 * i for i in range(30)]
     assert history.series["grad_norm"].values.tolist() == [1.0 + i for i in range(30)]
     assert len(history.series["loss"]) == 30
-    assert any("holds one measurement" in event.message for event in history.events)
+    assert any("contains one measurement" in event.message for event in history.events)
 
 
 def test_a_null_loss_of_an_evaluation_is_no_nan(build):
@@ -161,7 +161,7 @@ def test_a_null_loss_of_an_evaluation_is_no_nan(build):
     history = build(log)
     assert len(history.series["loss"]) == 40
     assert np.isfinite(history.series["loss"].values).all()
-    assert any("hold no loss of the training" in event.message for event in history.events)
+    assert any("contain no training loss" in event.message for event in history.events)
 
 
 def test_values_whose_names_tell_of_no_loss_stay_together(build):

@@ -297,7 +297,7 @@ def test_a_null_gradient_norm(build, rows, format):
     history = build(changed(rows(30), [7], grad_norm=None), format)
     assert nan_steps(history, "grad_norm") == [7]
     assert grounds(history) == [
-        "1 value of grad_norm counts as not finite: missing, null or -1 beside a loss"
+        "1 value of grad_norm counts as not finite: missing, null or -1 in a record with a loss"
     ]
 
 

@@ -57,7 +57,7 @@ def test_columns_that_no_role_takes_are_named(build):
         for n in range(9)
     ]
     told = [one.message for one in build(log).events if "no role" in one.message]
-    assert told == ["no role for recon, n/a (--column ROLE=NAME gives one)"]
+    assert told == ["ignored columns: recon, n/a (--column ROLE=NAME assigns a role)"]
 
 
 def test_of_many_columns_without_a_role_those_are_named_that_could_have_one(build):
@@ -65,7 +65,8 @@ def test_of_many_columns_without_a_role_those_are_named_that_could_have_one(buil
     events = build([{"step": n, "loss": 3 - n / 9, **others} for n in range(9)]).events
     told = [one.message for one in events if "no role" in one.message]
     assert told == [
-        "no role for grad/spread, grad_to_go, eta, mom and 2 more (--column ROLE=NAME gives one)"
+        "ignored columns: grad/spread, grad_to_go, eta, mom and 2 more "
+        "(--column ROLE=NAME assigns a role)"
     ]
 
 

@@ -82,7 +82,7 @@ def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build):
     assert marks(history) == [0] * 60 + [1] * 70
     rewind = [event for event in history.events if event.kind is EventKind.REWIND]
     assert [event.step for event in rewind] == [60]
-    assert rewind[0].message == "the log goes back from step 99 to 60: the later attempt counts"
+    assert rewind[0].message == "the log goes back from step 99 to 60: the later attempt is used"
 
 
 def test_what_was_not_finite_before_a_resume_is_told(build):
@@ -92,7 +92,7 @@ def test_what_was_not_finite_before_a_resume_is_told(build):
     history = build([*broken, *falling(range(60, 130), mark=1)])
     assert np.isfinite(history.series["loss"].values).all()
     assert messages(history, EventKind.REWIND) == [
-        "the log goes back from step 99 to 60: the later attempt counts; before, 10 losses were "
+        "the log goes back from step 99 to 60: the later attempt is used; before, 10 losses were "
         "not finite, from step 90 on"
     ]
 
@@ -139,7 +139,7 @@ def test_another_attempt_may_be_picked(build, attempt, points):
 @pytest.mark.parametrize("attempt", [0, 2, -1])
 def test_an_attempt_that_is_not_there(build, attempt):
     with pytest.raises(
-        LogError, match=rf"run.jsonl: there is no attempt {attempt}; the log holds 1 attempt"
+        LogError, match=rf"run.jsonl: there is no attempt {attempt}; the log contains 1 attempt"
     ):
         build(falling(range(50)), attempt=attempt)
 
@@ -147,9 +147,7 @@ def test_an_attempt_that_is_not_there(build, attempt):
 def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build):
     history = build(turned(range(300), 100))
     assert history.series["loss"].steps.tolist() == list(range(300))
-    told = (
-        "the step counter starts again while the loss goes on: it is counted on, and goes on with"
-    )
+    told = "the step counter restarts while the loss continues: its count is continued, from"
     assert messages(history, EventKind.STEPS) == [f"{told} 100", f"{told} 200"]
     assert history.jobs_began == [100, 200]
 

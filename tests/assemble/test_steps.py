@@ -21,13 +21,11 @@ def epochs(*runs, name="epoch"):
     return [{name: n, "loss": first - n / 10} for ns, first in runs for n in ns]
 
 
-NUMBER = "no step was logged: the record's number serves as the step"
-SERVES = "no step was logged: {} serves as the step"
-COUNTED_ON = (
-    "the step counter starts again while the loss goes on: it is counted on, and goes on with 8"
-)
+NUMBER = "no step was logged: the record number is used as the step"
+SERVES = "no step was logged: {} is used as the step"
+COUNTED_ON = "the step counter restarts while the loss continues: its count is continued, from 8"
 WHOLE = "the step column {!r} is not in whole numbers"
-NO_NUMBERS = "the step column 'step' holds no numbers"
+NO_NUMBERS = "the step column 'step' contains no numbers"
 
 
 @pytest.mark.parametrize(
@@ -66,7 +64,7 @@ NO_NUMBERS = "the step column 'step' holds no numbers"
             [{"episode": n, "steps": 9 - n * n % 7, "loss": 3.0} for n in range(20)],
             list(range(20)),
             [
-                "the step column 'steps' does not count on with 'episode': it is the length of "
+                "the step column 'steps' does not increase with 'episode': it is the length of "
                 "each",
                 SERVES.format("'episode'"),
             ],
@@ -115,7 +113,7 @@ def test_steps_that_were_logged_are_not_counted_by_the_manifest():
 @pytest.mark.parametrize(("times", "serves"), [(20, True), (22, False)])
 def test_what_starts_again_too_often_counts_within_something_else(build, times, serves):
     runs = [(range(6 + i % 2), 3.0 - i / 10) for i in range(times)]
-    told = "'epoch' serves" if serves else "the record's number serves"
+    told = "'epoch' is used" if serves else "the record number is used"
     assert told in notes(build(epochs(*runs)))[0]
 
 

@@ -104,7 +104,7 @@ def test_times_that_nobody_can_read_are_told(put):
         put(as_csv(records("timestamp", (time.strftime("%c") for time in TIMES))), "run.csv")
     )
     assert "clock" not in history.series
-    told = "'timestamp' holds words, neither numbers nor times: it is not used as clock"
+    told = "'timestamp' contains words instead of numbers or times: not used as clock"
     assert told in [event.message for event in history.events]
 
 

@@ -97,5 +97,5 @@ def test_records_that_are_counted_have_no_gap(tmp_path):
     path = tmp_path / "run.csv"
     path.write_text("\n".join(["loss,val_loss", *lines]))
     report = stabdiag.diagnose(path)
-    assert "the record's number serves as the step" in report.history.events[0].message
+    assert "the record number is used as the step" in report.history.events[0].message
     assert [finding.slug for finding in report.findings] == ["healthy"]

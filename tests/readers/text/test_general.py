@@ -270,7 +270,7 @@ def test_printed_arguments_tell_the_dtype(put, told):
 
 def test_the_report_says_which_words_mean_nothing_to_it(put):
     events = stabdiag.read(put(log("step {n} loss {loss} lr 0.1 knob 7 dial 8"))).events
-    assert events[-1].message == "no role for knob, dial (--column ROLE=NAME gives one)"
+    assert events[-1].message == "ignored columns: knob, dial (--column ROLE=NAME assigns a role)"
 
 
 def test_a_test_that_tells_no_total_is_no_step_of_it(read):
