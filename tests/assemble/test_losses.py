@@ -113,8 +113,8 @@ def test_a_part_of_words_is_named(build):
     with pytest.raises(ColumnError) as caught:
         build(records)
     assert str(caught.value).endswith(
-        "'loss_box' contains words, not numbers: the sum of loss_cls and loss_box cannot be used as the"
-        " loss; name one with --column loss=NAME"
+        "'loss_box' contains words, not numbers: the sum of loss_cls and loss_box cannot be used "
+        "as the loss; name one with --column loss=NAME"
     )
     assert build(records, chosen={"loss": "loss_cls"}).series["loss"].values.tolist() == [1.0] * 9
 
