@@ -73,7 +73,7 @@ def test_nan_before_the_first_loss(build, format):
     log = [{"step": n, "loss": 3.0 - n / 40 if n else NAN, "lr": 1e-3} for n in range(40)]
     history = build(log, format)
     assert history.series["loss"].steps.tolist() == list(range(1, 40))
-    assert any("nothing was measured yet" in event.message for event in history.events)
+    assert any("precedes the first measurement" in event.message for event in history.events)
     log[20]["loss"] = NAN
     loss = build(log, format).series["loss"]
     assert loss.steps[np.isnan(loss.values)].tolist() == [20]
@@ -86,4 +86,4 @@ def test_a_first_nan_that_was_measured(build, more):
     log += [{"step": n, "loss": 3.0} for n in range(2, 40)]
     log[0]["loss"] = NAN
     history = build(log)
-    assert not any("nothing was measured yet" in event.message for event in history.events)
+    assert not any("precedes the first measurement" in event.message for event in history.events)

@@ -17,7 +17,7 @@ def nan_steps(history, role="loss"):
     return series.steps[~np.isfinite(series.values)].tolist()
 
 
-def grounds(history):
+def hidden_nan_messages(history):
     return [e.message for e in history.events if e.kind is EventKind.HIDDEN_NAN]
 
 
@@ -139,13 +139,13 @@ def ends_on_zeros(rows, since, held):
 def test_where_a_loss_was_nan(build, rows, format, make, lost):
     history = build(make(rows), format)
     assert nan_steps(history) == list(lost)
-    assert len(grounds(history)) == bool(list(lost))
+    assert len(hidden_nan_messages(history)) == bool(list(lost))
 
 
 def test_a_written_nan_is_not_counted_as_hidden(build, rows):
     history = build(changed(rows(30), [12], loss=NAN))
     assert nan_steps(history) == [12]
-    assert grounds(history) == []
+    assert hidden_nan_messages(history) == []
 
 
 @pytest.mark.parametrize("format", ["jsonl", "memory"])
@@ -154,8 +154,8 @@ def test_a_written_null(build, rows, company, format):
     log = changed(rows(30), [12], loss=None)
     history = build(log if company else only(log, "step", "loss"), format)
     assert nan_steps(history) == [12]
-    assert grounds(history) == [
-        "1 loss counts as NaN, from step 12 on, though not written so: the loss was written as null"
+    assert hidden_nan_messages(history) == [
+        "1 loss counts as NaN from step 12 on, although not written as NaN: the loss was written as null"
     ]
 
 
@@ -274,7 +274,7 @@ def a_record_of_training_for_the_loss_and_one_for_the_rest():
 def test_a_log_as_it_is_written(build, make, format, steps):
     history = build(list(make()), format)
     assert nan_steps(history) == steps
-    assert len(grounds(history)) == bool(steps)
+    assert len(hidden_nan_messages(history)) == bool(steps)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ def test_what_is_logged_after_the_training(build, format, last):
 def test_a_null_gradient_norm(build, rows, format):
     history = build(changed(rows(30), [7], grad_norm=None), format)
     assert nan_steps(history, "grad_norm") == [7]
-    assert grounds(history) == [
+    assert hidden_nan_messages(history) == [
         "1 value of grad_norm counts as not finite: missing, null or -1 in a record with a loss"
     ]
 
@@ -341,7 +341,7 @@ def test_where_a_norm_was_not_finite(build, rows, formats, make, lost):
     for format in formats:
         history = build(make(rows), format)
         assert nan_steps(history, "grad_norm") == lost
-        assert len(grounds(history)) == len(lost)
+        assert len(hidden_nan_messages(history)) == len(lost)
 
 
 @in_all_formats
@@ -357,13 +357,13 @@ def test_norms_that_went_by_group_are_told_in_one_line(build, rows):
     log = changed(rows(30, **dict.fromkeys(norms, 1.0)), (7, 8), **dict.fromkeys(norms))
     history = build(log)
     assert nan_steps(history, "grad_norm/b") == [7, 8]
-    (told,) = grounds(history)
-    assert told.startswith("2 values of grad_norm and of 2 more like it count as not finite")
+    (message,) = hidden_nan_messages(history)
+    assert message.startswith("2 values of grad_norm and 2 similar series count as not finite")
 
 
 def test_a_norm_that_is_null_all_along_was_never_measured(build, rows):
     history = build(rows(20, grad_norm=None))
-    assert grounds(history) == []
+    assert hidden_nan_messages(history) == []
     assert "grad_norm" not in history.series or not len(history.series["grad_norm"])
 
 
@@ -450,7 +450,7 @@ def test_a_loss_that_is_gone_from_epochs_that_are_evaluated(build, format, more)
     log = epochs(50, 40, {"train_loss": None, "val_loss": None, "val_acc": 0.1}, **more)
     history = build(log, format)
     assert nan_steps(history) == list(range(40, 50))
-    assert len(grounds(history)) >= 1
+    assert len(hidden_nan_messages(history)) >= 1
 
 
 # Each metric in a record of its own.
@@ -473,7 +473,7 @@ def apart(n, until, gone=None, **other):
 def test_a_loss_that_stops_where_each_metric_has_its_own_record(build, gone, format):
     history = build(apart(200, 1500, gone), format)
     assert nan_steps(history) == list(range(1500, 2000, 10))
-    assert len(grounds(history)) == 1
+    assert len(hidden_nan_messages(history)) == 1
 
 
 LATER = range(2000, 2200, 10)
@@ -527,7 +527,7 @@ def test_a_measurement_that_is_named_loss_and_left_blank(build, format):
     wide = [{"step": s, "loss": 3.0 - s / 60, "acc": 0.5} for s in range(60)]
     history = build(long(changed(wide, range(20, 60), loss=None, val_loss=None)), format)
     assert nan_steps(history) == list(range(20, 60))
-    assert len(grounds(history)) == 1
+    assert len(hidden_nan_messages(history)) == 1
 
 
 @in_all_formats

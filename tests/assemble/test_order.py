@@ -125,7 +125,7 @@ def test_the_last_of_several_appended_runs_is_taken(build):
     history = build(log)
     assert set(marks(history)) == {2}
     assert (history.source.attempts, history.source.attempt) == (3, 3)
-    assert "holds 3 runs" in messages(history, EventKind.ATTEMPT)[0]
+    assert "contains 3 runs" in messages(history, EventKind.ATTEMPT)[0]
 
 
 @pytest.mark.parametrize(("attempt", "points"), [(1, 50), (2, 70), (3, 40)])
@@ -174,7 +174,7 @@ def test_of_ranks_in_a_column_one_counts(build, name, stretch):
     ]
     history = build(log)
     assert history.series["loss"].values.tolist() == [4 - step / 100 for step in range(0, 300, 5)]
-    assert "one rank counts" in " ".join(messages(history, EventKind.STEPS))
+    assert "only one rank is used" in " ".join(messages(history, EventKind.STEPS))
     assert not messages(history, EventKind.REWIND) + messages(history, EventKind.ATTEMPT)
     log[-1]["loss"] = np.nan
     assert np.isnan(build(log).series["loss"].values[-1])

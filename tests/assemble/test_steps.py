@@ -133,7 +133,7 @@ def test_of_the_means_since_an_epoch_began_the_last_counts(build, scale):
     assert history.series["loss"].steps.tolist() == list(range(40, 401, 40))
     assert history.series["loss"].values == pytest.approx(losses.reshape(-1, 40).mean(axis=1))
     assert any(
-        "the mean since its epoch began" in one for one in messages(history, EventKind.COLUMN)
+        "a running mean of its epoch" in message for message in messages(history, EventKind.COLUMN)
     )
 
 
@@ -171,4 +171,4 @@ def test_bad_restarts_keep_their_losses(build, tau, drop, restarts):
     history = build(records)
     # A restart with a loss near its start is a run of its own.
     assert len(history.series["loss"]) == (count if history.source.attempts > 1 else len(records))
-    assert not any("since its epoch" in event.message for event in history.events)
+    assert not any("running mean" in event.message for event in history.events)
