@@ -155,7 +155,8 @@ def test_a_written_null(build, rows, company, format):
     history = build(log if company else only(log, "step", "loss"), format)
     assert nan_steps(history) == [12]
     assert hidden_nan_messages(history) == [
-        "1 loss counts as NaN from step 12 on, although not written as NaN: the loss was written as null"
+        "1 loss counts as NaN from step 12 on, although not written as NaN: "
+        "the loss was written as null"
     ]
 
 
