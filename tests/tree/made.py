@@ -92,6 +92,8 @@ def sometimes(log, name, where):
 
 def asked(report, question):
     """Return the answer about the whole run, or about the part before its NaN."""
-    found = [answer for answer in report.tree.answers if answer.question == question]
-    assert found, f"{question} was not asked: {[answer.question for answer in report.tree.answers]}"
-    return found[0]
+    findings = [answer for answer in report.tree.answers if answer.question == question]
+    assert findings, (
+        f"{question} was not asked: {[answer.question for answer in report.tree.answers]}"
+    )
+    return findings[0]

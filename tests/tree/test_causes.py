@@ -64,10 +64,10 @@ def test_what_the_answer_says(calm, question, changes, told):
 def test_a_gradient_norm_that_was_0_has_risen_by_no_factor(calm):
     log = changed(calm(), climb())
     log["grad_norm"] = np.concatenate([np.zeros(460), np.linspace(0.1, 2.0, 340)])
-    found = asked(stabdiag.diagnose(log), "Q4.4")
-    assert found.because.startswith("the gradient norm's mean went from 0 to ")
-    assert " x" not in found.because
-    assert found.measured["ratio"] is None
+    report = asked(stabdiag.diagnose(log), "Q4.4")
+    assert report.because.startswith("the gradient norm's mean went from 0 to ")
+    assert " x" not in report.because
+    assert report.measured["ratio"] is None
 
 
 def test_a_learning_rate_that_is_turned_on_jumps(spiking):
@@ -93,13 +93,13 @@ def test_a_warm_up_that_begins_at_0_is_no_jump(spiking, warming):
     log = {name: values[first:] for name, values in spiking.items()}
     log["lr"] = warming(log["step"] - first)
     report = stabdiag.diagnose(log, limits={"spike.window": 20, "spike.min_points": 10})
-    assert all("learning rate jumped" not in one.because for one in report.tree.answers)
+    assert all("learning rate jumped" not in item.because for item in report.tree.answers)
 
 
 def test_the_second_rate_of_a_log_is_no_jump():
     log = {"step": [500, 1000, 1500, 2000], "loss": [9.0, 8.0, np.nan, np.nan]}
-    found = stabdiag.diagnose({**log, "lr": [1e-3, 3e-3, 2.9e-3, 2.8e-3]}).diagnosis
-    assert "jump" not in found.summary
+    finding = stabdiag.diagnose({**log, "lr": [1e-3, 3e-3, 2.9e-3, 2.8e-3]}).diagnosis
+    assert "jump" not in finding.summary
 
 
 def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(calm):
@@ -107,9 +107,9 @@ def test_a_gradient_norm_that_is_higher_but_does_not_rise_steadily(calm):
     up = np.clip((np.arange(3000) - 2100) / 40, 0, 1)
     log["loss"] = log["loss"] + 0.2 * np.random.default_rng(3).standard_normal(3000) + 0.4 * up
     log["grad_norm"][2150:2200] *= 9.0
-    found = asked(stabdiag.diagnose(log), "Q4.4")
-    assert found.verdict == "no"
-    assert " x, over the climb, but not steadily: a flat one does so with chance " in found.because
+    report = asked(stabdiag.diagnose(log), "Q4.4")
+    assert report.verdict == "no"
+    assert " x, over the climb, but not steadily: a flat one does so with chance " in report.because
 
 
 def test_a_gradient_norm_of_other_steps_does_not_acquit(calm):
@@ -130,18 +130,18 @@ def test_a_weight_norm_that_leapt_late_began_to_grow_with_the_climb(calm):
     since = np.maximum(log["step"] - 400, 0)
     log["loss"] += since / 100
     log["weight_norm/attn"] = 10.0 * np.exp(since / 60) * np.where(since > 600, 1e4, 1.0)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == "divergence-weight-norm-climbing"
-    assert found.step == pytest.approx(400, abs=10)
+    finding = stabdiag.diagnose(log).diagnosis
+    assert finding.slug == "divergence-weight-norm-climbing"
+    assert finding.step == pytest.approx(400, abs=10)
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(calm, value):
+def test_gradient_overflow_at_a_spike_is_reported(calm, value):
     log = changed(calm(), add(500, 4.0), put("grad_norm", 500, value))
     report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})
     assert report.diagnosis.slug == "spike-recovered"
-    told = asked(report, "Q2.3").because
-    assert "the gradient norm was not finite at step 500; around it, it reached" in told
+    text = asked(report, "Q2.3").because
+    assert "the gradient norm was not finite at step 500; around it, it reached" in text
     assert "The gradients overflowed at step 500." in report.diagnosis.summary
     assert "None of the logged series" not in report.diagnosis.summary
 
@@ -149,8 +149,8 @@ def test_a_gradient_norm_that_overflowed_at_the_spike_is_told(calm, value):
 def test_a_gradient_norm_that_ended_before_a_nan_did_not_lead_to_it(calm):
     log = changed(calm(), put("loss", slice(500, None), np.nan), put("grad_norm", 100, np.inf))
     records = sometimes(log, "grad_norm", log["step"] < 300)
-    found = stabdiag.diagnose(records, manifest={"dtype": "bf16"}).diagnosis
-    assert (found.slug, found.evidence["first_series"]) == ("nan-bf16", "loss")
+    finding = stabdiag.diagnose(records, manifest={"dtype": "bf16"}).diagnosis
+    assert (finding.slug, finding.evidence["first_series"]) == ("nan-bf16", "loss")
 
 
 def test_overflows_that_keep_to_a_third_of_the_interval_are_too_many(calm):

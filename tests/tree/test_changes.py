@@ -37,15 +37,15 @@ def jumping(calm, height=1.0):
 )
 def test_a_jump_where_a_setting_changed(calm, at, told):
     log = jumping(calm)
-    found = stabdiag.diagnose({**log, "batch_size": switched(log, at, 64, 8)}).diagnosis
-    assert found.slug == "spike-persistent"
-    assert found.summary.endswith(told)
-    assert (found.actions[0].kind, found.actions[0].step) == (ActionKind.CHECK_SETTINGS, at)
-    assert found.actions[1].kind is ActionKind.CLIP_GRADIENTS
-    assert found.evidence["changed_step"] == at
+    finding = stabdiag.diagnose({**log, "batch_size": switched(log, at, 64, 8)}).diagnosis
+    assert finding.slug == "spike-persistent"
+    assert finding.summary.endswith(told)
+    assert (finding.actions[0].kind, finding.actions[0].step) == (ActionKind.CHECK_SETTINGS, at)
+    assert finding.actions[1].kind is ActionKind.CLIP_GRADIENTS
+    assert finding.evidence["changed_step"] == at
 
 
-def test_what_is_not_told(calm):
+def test_near_misses_are_not_reported(calm):
     log = jumping(calm)
     plain, n = stabdiag.diagnose(log), log["step"]
     for what, setting in {
@@ -69,10 +69,10 @@ def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(calm):
     log["loss"] = log["loss"] + np.where(up, 2.0, 0.0)
     log["lr"] = np.where(up, 0.1, 0.001)
     log["batch_size"] = switched(log, AT, 64, 8)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == "spike-lr-jump"
-    assert "batch_size went from 64 to 8" in found.summary
-    assert found.first_action.startswith("Fix the schedule")
+    finding = stabdiag.diagnose(log).diagnosis
+    assert finding.slug == "spike-lr-jump"
+    assert "batch_size went from 64 to 8" in finding.summary
+    assert finding.first_action.startswith("Fix the schedule")
 
 
 @pytest.mark.parametrize("name", ["seq_len", "curriculum/stage", "dataset", "img_size"])
@@ -108,9 +108,9 @@ def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_not
     log = calm(n)
     log["loss"] = log["loss"] + more(log["step"])
     log["stage"] = switched(log, AT, 1, 2)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug in ("spike-persistent", "spike-unresolved", "divergence-unexplained")
-    assert "stage went from 1 to 2 at step 400" in found.summary
+    finding = stabdiag.diagnose(log).diagnosis
+    assert finding.slug in ("spike-persistent", "spike-unresolved", "divergence-unexplained")
+    assert "stage went from 1 to 2 at step 400" in finding.summary
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_what_other_data_do_not_explain_is_excused_by_nothing(calm, column, befo
     usual = stabdiag.diagnose({**log, column: before * wave})
     # A weight norm that never changes is that of a frozen group.
     assert usual.diagnosis.slug in ("healthy", "group-frozen")
-    found = stabdiag.diagnose({**log, column: switched(log, AT, before, later) * wave}).diagnosis
-    assert found.slug == "spike-persistent"
-    assert "stage went from 1 to 2 at step 400" in found.summary
+    finding = stabdiag.diagnose({**log, column: switched(log, AT, before, later) * wave}).diagnosis
+    assert finding.slug == "spike-persistent"
+    assert "stage went from 1 to 2 at step 400" in finding.summary
 
 
 def test_the_gradients_of_a_loss_in_another_unit_are_as_many_times_larger(calm):
@@ -155,9 +155,9 @@ def test_what_goes_wrong_after_a_new_stage_is_found(calm, more, slug):
     log = calm(1200)
     n = log["step"]
     log["loss"] = log["loss"] + np.where(n >= AT, 1.0, 0.0) + more(n)
-    found = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)}).diagnosis
-    assert found.slug == slug
-    assert 795 <= found.step <= 850
+    finding = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)}).diagnosis
+    assert finding.slug == slug
+    assert 795 <= finding.step <= 850
 
 
 def test_a_climb_between_two_new_stages_is_found(calm):
@@ -181,7 +181,7 @@ def test_a_climb_between_two_new_stages_is_found(calm):
         (range(7, 800, 16), "from 64 to 8 between steps 392 and 407, right at the onset."),
     ],
 )
-def test_a_setting_that_is_logged_beside_some_losses_only(calm, tmp_path, logged, told):
+def test_setting_logged_with_some_losses(calm, tmp_path, logged, told):
     log, path = jumping(calm), tmp_path / "log.jsonl"
     rows = [f'"step": {n}, "loss": {x:.5f}' for n, x in zip(log["step"], log["loss"], strict=True)]
     for n in logged:
@@ -198,9 +198,11 @@ def test_a_symptom_where_a_setting_changed(calm):
     assert plain.diagnosis.slug == "throughput-drop"
     assert plain.tree.outcome.slug == "healthy"
     report = stabdiag.diagnose({**log, "seq_len": switched(log, AT, 512, 1024)})
-    found = report.diagnosis
-    assert found.summary.endswith("seq_len went from 512 to 1024 at step 400, right at the onset.")
-    assert found.first_action.startswith("Check first whether the change of seq_len at step 400")
+    finding = report.diagnosis
+    assert finding.summary.endswith(
+        "seq_len went from 512 to 1024 at step 400, right at the onset."
+    )
+    assert finding.first_action.startswith("Check first whether the change of seq_len at step 400")
 
 
 def test_a_column_that_the_user_names(calm):
@@ -214,8 +216,8 @@ def test_a_column_that_the_user_names(calm):
     assert report.diagnosis.slug == "healthy"
 
 
-def test_by_chance_alone_settings_are_seldom_told():
-    rng, told, steps = np.random.default_rng(0), 0, np.arange(800)
+def test_settings_are_rarely_reported_by_chance():
+    rng, text, steps = np.random.default_rng(0), 0, np.arange(800)
     for _ in range(400):
         series = {"loss": Series(role="loss", column="loss", steps=steps, values=steps * 1.0)}
         for role in (f"setting/{n}" for n in range(4)):
@@ -226,8 +228,8 @@ def test_by_chance_alone_settings_are_seldom_told():
         history = History(series=series, source=source)
         case = Case(history=history, manifest=Manifest(), limits=Limits())
         at_step = int(rng.integers(800))
-        told += bool(changes_near(case, at_step, at_step))
-    assert told < 0.05 * 400 + 2 * (0.05 * 400) ** 0.5
+        text += bool(changes_near(case, at_step, at_step))
+    assert text < 0.05 * 400 + 2 * (0.05 * 400) ** 0.5
 
 
 def with_part(log, at, height=1.0):
@@ -244,10 +246,10 @@ def of_parts(calm, at=AT):
 
 def test_a_part_of_the_loss_that_is_switched_on(calm):
     log = of_parts(calm)
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == "healthy"
-    assert "l1_loss went from 'off' to 'on' at step 400" in found.summary
-    assert found.first_action == "Check that the change of l1_loss at step 400 was intended."
+    finding = stabdiag.diagnose(log).diagnosis
+    assert finding.slug == "healthy"
+    assert "l1_loss went from 'off' to 'on' at step 400" in finding.summary
+    assert finding.first_action == "Check that the change of l1_loss at step 400 was intended."
     # One that is not logged, and one that was on before, explain nothing.
     for part in (None, log["l1_loss"] + 0.1, np.where(log["step"] < 5, 0.0, 1.0)):
         other = {**log, "l1_loss": part} if part is not None else {**log}
@@ -261,14 +263,14 @@ def test_what_is_no_part_of_the_loss_is_none(calm, name):
     log = of_parts(calm)
     log[name] = log.pop("l1_loss")
     history = stabdiag.read(log)
-    assert all(one.words != ("off", "on") for one in history.group("setting").values())
+    assert all(item.words != ("off", "on") for item in history.group("setting").values())
 
 
-def spiking(calm, **more):
+def spiking(calm, **extra):
     """Return a log with a spike that recovers, and other series."""
     log = calm()
     log["loss"][AT : AT + 3] += 5.0
-    return {**log, **more}
+    return {**log, **extra}
 
 
 @pytest.mark.parametrize(
@@ -282,9 +284,9 @@ def spiking(calm, **more):
     ids=["falls", "jumps", "fell long before", "decays"],
 )
 def test_a_step_of_the_learning_rate_in_either_direction_is_named(calm, rate, told):
-    found = stabdiag.diagnose(spiking(calm, lr=rate(np.arange(800)))).diagnosis
-    assert found.section == "§2"
-    assert (f"The learning rate {told}" in found.summary) is bool(told)
+    finding = stabdiag.diagnose(spiking(calm, lr=rate(np.arange(800)))).diagnosis
+    assert finding.section == "§2"
+    assert (f"The learning rate {told}" in finding.summary) is bool(told)
 
 
 LENGTHS = 500 + 50 * np.random.default_rng(2).standard_normal(800)
@@ -302,7 +304,7 @@ LENGTHS = 500 + 50 * np.random.default_rng(2).standard_normal(800)
     ],
 )
 def test_a_sequence_length_that_jumps_at_a_spike_is_named(calm, lengths, is_named):
-    found = stabdiag.diagnose(spiking(calm, seq_len=lengths)).diagnosis
-    assert found.section == "§2"
-    assert ("seq_len was 4096 at step 400" in found.summary) is is_named
-    assert ("Check the batch of step 400, where seq_len" in found.first_action) is is_named
+    finding = stabdiag.diagnose(spiking(calm, seq_len=lengths)).diagnosis
+    assert finding.section == "§2"
+    assert ("seq_len was 4096 at step 400" in finding.summary) is is_named
+    assert ("Check the batch of step 400, where seq_len" in finding.first_action) is is_named

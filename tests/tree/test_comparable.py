@@ -39,14 +39,14 @@ def test_a_rise_that_goes_with_a_setting(calm, name, begin, end):
     log = rising(calm)
     assert stabdiag.diagnose(log).diagnosis.section == "§4"
     setting = begin + (end - begin) * course(log)
-    found = stabdiag.diagnose({**log, name: setting})
-    assert found.diagnosis.slug == "insufficient-data"
-    assert asked(found, "Q4.1").verdict is Verdict.UNKNOWN
-    told = f"as {name} went from "
-    assert told in asked(found, "Q4.1").because
-    assert told in found.diagnosis.summary
-    assert "the two are not comparable" in found.diagnosis.summary
-    assert found.diagnosis.first_action == f"Check that {name} was intended to change like this."
+    report = stabdiag.diagnose({**log, name: setting})
+    assert report.diagnosis.slug == "insufficient-data"
+    assert asked(report, "Q4.1").verdict is Verdict.UNKNOWN
+    text = f"as {name} went from "
+    assert text in asked(report, "Q4.1").because
+    assert text in report.diagnosis.summary
+    assert "the two are not comparable" in report.diagnosis.summary
+    assert report.diagnosis.first_action == f"Check that {name} was intended to change like this."
 
 
 @pytest.mark.parametrize(
@@ -110,23 +110,23 @@ def test_another_cause_goes_first(calm, column, end, slug):
 def test_a_climb_after_the_change_is_found(calm):
     log = rising(calm, last=400)
     log["noise_std"] = course(log, last=400)
-    found = stabdiag.diagnose(log)
-    assert found.diagnosis.slug == "healthy"
-    assert "since noise_std settled at step" in asked(found, "Q4.1").because
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == "healthy"
+    assert "since noise_std settled at step" in asked(report, "Q4.1").because
     log["loss"] = log["loss"] + np.interp(log["step"], [550, 799], [0.0, 1.0])
-    found = stabdiag.diagnose(log)
-    assert found.diagnosis.section == "§4"
-    assert 540 <= found.diagnosis.step <= 640
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.section == "§4"
+    assert 540 <= report.diagnosis.step <= 640
 
 
 def test_a_jump_within_the_rise_is_a_part_of_it(calm):
     log = rising(calm)
     log["loss"] = log["loss"] + np.where(log["step"] >= 400, 0.35, 0.0)
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
-    found = stabdiag.diagnose({**log, "noise_std": course(log)})
-    assert found.diagnosis.slug == "insufficient-data"
-    told = asked(found, "Q2.1").because
-    assert "it belongs to a rise caused by a change of the objective" in told
+    report = stabdiag.diagnose({**log, "noise_std": course(log)})
+    assert report.diagnosis.slug == "insufficient-data"
+    text = asked(report, "Q2.1").because
+    assert "it belongs to a rise caused by a change of the objective" in text
 
 
 # A part of the loss weighs more and more.
@@ -134,10 +134,10 @@ def test_a_jump_within_the_rise_is_a_part_of_it(calm):
 PART = 8.0
 
 
-def diagnosed(log, weight, at, **more):
+def diagnosed(log, weight, at, **extra):
     """Diagnose a log to whose loss a part was added, by a weight between these steps."""
     beta = np.interp(log["step"], at, weight)
-    return stabdiag.diagnose({**log, "loss": log["loss"] + PART * beta, "beta": beta}, **more)
+    return stabdiag.diagnose({**log, "loss": log["loss"] + PART * beta, "beta": beta}, **extra)
 
 
 def test_a_weight_that_grows_lifts_the_loss(calm):
@@ -148,7 +148,7 @@ def test_a_weight_that_grows_lifts_the_loss(calm):
     assert "since beta settled at step 497" in climb.because
 
 
-def test_without_its_weight_the_loss_is_told_to_climb(calm):
+def test_climb_is_reported_without_the_loss_weight(calm):
     log = calm()
     log["loss"] = log["loss"] + PART * np.interp(log["step"], [200, 500], [0.0, 1.0])
     assert stabdiag.diagnose(log).diagnosis.section == "§4"
@@ -168,7 +168,7 @@ def test_a_weight_that_jumps_lifts_the_loss_at_once(calm, at):
         assert "where beta went from 0 to 1" in asked(report, "Q2.1").because
 
 
-def test_what_was_before_a_long_growth_tells_nothing_of_the_rest(calm):
+def test_losses_before_a_gradual_change_are_not_compared_with_later_ones(calm):
     log = calm()
     climb = asked(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
     assert climb.verdict is Verdict.UNKNOWN

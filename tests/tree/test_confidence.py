@@ -21,8 +21,8 @@ def test_a_nan_that_is_written_is_sure_and_a_missing_loss_is_less_so(calm):
         {"step": step, "grad_norm": 1.0} | ({"loss": 2.0} if step < 600 else {})
         for step in range(800)
     ]
-    found = stabdiag.diagnose([*records]).diagnosis
-    assert (found.section, found.confidence) == ("§1", "medium")
+    finding = stabdiag.diagnose([*records]).diagnosis
+    assert (finding.section, finding.confidence) == ("§1", "medium")
 
 
 @pytest.mark.parametrize(("height", "sure"), [(100.0, "high"), (0.6, "medium")])
@@ -37,8 +37,8 @@ def test_a_clear_climb_is_sure(calm):
 
 
 def test_an_untested_run_is_not_sure_to_be_sound(calm):
-    few = {name: values[:5] for name, values in calm().items()}
-    assert confidence(few) == "low"
+    short = {name: values[:5] for name, values in calm().items()}
+    assert confidence(short) == "low"
     assert confidence(calm(), dtype="bf16", checkpoint_every=50) == "high"
 
 
@@ -52,4 +52,4 @@ def test_every_format_says_how_sure_the_diagnosis_is(calm, format):
 def test_json_has_the_confidence_of_every_finding_and_the_kind_of_what_is_missing(calm):
     document = json.loads(render(stabdiag.diagnose({"loss": calm()["loss"]}), "json"))
     assert {finding["confidence"] for finding in document["findings"]} <= {"high", "medium", "low"}
-    assert {one["kind"] for one in document["not_logged"]} == {"role", "setting"}
+    assert {item["kind"] for item in document["not_logged"]} == {"role", "setting"}

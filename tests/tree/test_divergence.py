@@ -8,7 +8,7 @@ from tests.conftest import python
 from tests.tree.made import asked
 
 
-def test_where_the_height_convicts_no_chance_is_told():
+def test_clear_height_is_reported_without_a_p_value():
     """Four losses at the end of twenty are no trend, but far above all that this run does."""
     at, noise = np.arange(20), 0.02 * np.random.default_rng(14).standard_normal(20)
     loss = 2.0 + 2.0 * np.exp(-at / 3.3) + noise
@@ -68,7 +68,7 @@ print(report.diagnosis.slug, "numpy.ma" in sys.modules and not before)
     [(1000, "lr-rising"), (880, "unexplained")],
     ids=["endless", "over by then"],
 )
-def test_a_short_climb_is_held_against_the_rate_over_the_whole_window(calm, warm_up, slug):
+def test_short_climb_is_compared_with_the_rate_over_the_window(calm, warm_up, slug):
     log = calm(1000)
     log["loss"][900:] += np.linspace(0.0, 3.0, 100)
     log["lr"] = 1e-3 * np.minimum((np.arange(1000) + 1) / warm_up, 1)
@@ -86,9 +86,9 @@ def test_a_loss_that_bursts_by_many_orders_of_magnitude_is_an_error(seed):
     loss = -2 + 2 * np.exp(-at / 200) + 0.5 * draw.standard_normal(4000)
     loss[530:] = 10 ** draw.uniform(4, 12, 3470)
     loss[draw.integers(600, 1300, 10)] = 10 ** draw.uniform(17, 24, 10)
-    found = stabdiag.diagnose({"step": at, "loss": loss}).diagnosis
-    assert (found.slug, found.severity.value) == ("loss-absurd", "error")
-    assert 530 <= found.step <= 1300
+    finding = stabdiag.diagnose({"step": at, "loss": loss}).diagnosis
+    assert (finding.slug, finding.severity.value) == ("loss-absurd", "error")
+    assert 530 <= finding.step <= 1300
 
 
 def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump():
@@ -102,7 +102,7 @@ def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump():
     assert stabdiag.diagnose({"epoch": at, "loss": jumps}).diagnosis.slug == "spike-persistent"
 
 
-def test_a_rise_beyond_noise_that_is_no_trend_is_told_as_such():
+def test_rise_beyond_noise_without_a_trend_is_described():
     at, noise = np.arange(80), np.random.default_rng(24).standard_normal(80)
     for i in range(1, 80):
         noise[i] += 0.6 * noise[i - 1]
@@ -119,10 +119,10 @@ def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(calm):
     log["loss"][600:1160] += np.linspace(0, 3, 560)
     log["loss"][1160:] = 4e4
     report = stabdiag.diagnose(log)
-    found = next(one for one in report.findings if one.slug == "divergence-unexplained")
+    finding = next(item for item in report.findings if item.slug == "divergence-unexplained")
     level = asked(report, "Q4.1").measured["last"]
     assert isinstance(level, float)
-    assert f"and stood at {level:.4g} before the jump at step 1160, " in found.summary
+    assert f"and stood at {level:.4g} before the jump at step 1160, " in finding.summary
     assert "the loss was at" in asked(report, "Q4.1").because
 
 
@@ -134,16 +134,16 @@ def climbing(first, height, scale=1.0):
     return {"step": at, "loss": scale * loss}
 
 
-def test_a_loss_that_is_absurd_from_the_first_record_on_is_no_matter_of_the_data():
+def test_huge_first_loss_is_not_blamed_on_the_data():
     log = climbing(400, 3.0)
     usual = stabdiag.diagnose({**log, "grad_norm": np.ones(800)}).diagnosis
     assert usual.slug == "divergence-unexplained"
     assert "check the data" in usual.first_action
     assert "halve the learning rate" in stabdiag.diagnose(log).diagnosis.first_action
-    absurd = stabdiag.diagnose(climbing(400, 3.0, 1e26)).diagnosis
-    assert "blow-up" in absurd.summary
-    assert absurd.first_action.startswith("Restart from the beginning")
-    assert "lower the learning rate to a tenth" in absurd.first_action
+    huge = stabdiag.diagnose(climbing(400, 3.0, 1e26)).diagnosis
+    assert "blow-up" in huge.summary
+    assert huge.first_action.startswith("Restart from the beginning")
+    assert "lower the learning rate to a tenth" in huge.first_action
 
 
 def test_weights_stand_still_only_while_the_rate_is_0():
@@ -152,15 +152,15 @@ def test_weights_stand_still_only_while_the_rate_is_0():
     decayed = np.linspace(1e-3, 0, 800)
     decayed[-100:] = 0
     for lr, says in ((decayed, False), (np.where(log["step"] < 380, 1e-3, 0.0), True)):
-        found = stabdiag.diagnose({**log, "lr": lr}).diagnosis
-        assert found.section == "§4"
-        assert ("the weights did not move" in found.summary) is says
+        finding = stabdiag.diagnose({**log, "lr": lr}).diagnosis
+        assert finding.section == "§4"
+        assert ("the weights did not move" in finding.summary) is says
 
 
 def test_a_weight_decay_that_is_not_known_is_asked_for():
     def of(manifest, **columns):
-        found = stabdiag.diagnose({**climbing(400, 3.0), **columns}, manifest=manifest).diagnosis
-        return [one for one in found.actions if one.setting == "weight_decay"]
+        finding = stabdiag.diagnose({**climbing(400, 3.0), **columns}, manifest=manifest).diagnosis
+        return [item for item in finding.actions if item.setting == "weight_decay"]
 
     (asks,) = of({})
     assert asks.to == 0.01
@@ -169,11 +169,11 @@ def test_a_weight_decay_that_is_not_known_is_asked_for():
     assert not of({}, **{"weight_norm/attn": 10.0 + 0.001 * np.arange(800)})
 
 
-def test_a_record_without_a_step_is_told_as_one():
+def test_record_without_a_step_is_called_a_record():
     loss = climbing(400, 0.0)["loss"]
     loss[500:] += 3.0
-    found = stabdiag.diagnose([{"loss": float(x)} for x in loss]).diagnosis
-    assert "the spike at record 500" in found.first_action
+    finding = stabdiag.diagnose([{"loss": float(x)} for x in loss]).diagnosis
+    assert "the spike at record 500" in finding.first_action
 
 
 def test_the_last_window_of_a_climb_counts_even_after_most_of_it_was_done():
@@ -194,8 +194,8 @@ def test_a_change_of_the_last_printed_digit_is_no_rise():
     rounded = {"step": np.arange(40), "loss": [0.1] * 20 + [0.1001] * 20}
     assert stabdiag.diagnose(rounded).diagnosis.section != "§4"
     assert stabdiag.diagnose({"step": np.arange(14), "loss": ZEROS}).diagnosis.section != "§4"
-    more = {"step": np.arange(14), "loss": [0.0] * 9 + [1e-4, 3e-4, 9e-4, 2e-3, 5e-3]}
-    assert stabdiag.diagnose(more).diagnosis.section == "§4"
+    extra = {"step": np.arange(14), "loss": [0.0] * 9 + [1e-4, 3e-4, 9e-4, 2e-3, 5e-3]}
+    assert stabdiag.diagnose(extra).diagnosis.section == "§4"
 
 
 def test_a_policy_loss_is_exempt_in_a_short_log_too():

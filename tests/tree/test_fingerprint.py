@@ -66,7 +66,7 @@ def test_a_scale_that_falls_more_than_once_is_halving(failed, scales):
     assert fingerprint(failed).measured["scale_halving"] == "yes"
 
 
-def test_without_a_loss_beside_the_overflows_the_forward_pass_is_not_known_to_be_finite(failed):
+def test_forward_pass_is_unknown_without_losses_at_the_overflows(failed):
     failed["loss"][1:799:2] = np.nan
     records = [
         {name: values[at] for name, values in failed.items() if name != "loss" or at % 2 == 0}

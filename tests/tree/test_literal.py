@@ -88,7 +88,7 @@ def test_to_the_letter_few_losses_show_no_climb_however_plain(count, verdict):
     assert asked(literal(log), "Q4.1").verdict == verdict
 
 
-def test_to_the_letter_a_loss_that_stands_still_has_a_score_of_zero():
+def test_constant_loss_has_a_literal_score_of_zero():
     report = literal({"step": np.arange(300), "loss": np.full(300, 2.5)})
     answer = asked(report, "Q2.1")
     assert answer.measured["largest_score"] == 0
@@ -104,14 +104,14 @@ def rising(after_dip, stride=100):
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(3, "no"), (19, "no"), (20, "yes")])
-def test_on_a_sparse_log_the_last_window_holds_enough_losses(count, verdict):
+def test_last_window_of_a_sparse_log_has_the_minimum_of_losses(count, verdict):
     report = literal(rising(count))
     answer = asked(report, "Q4.1")
     assert answer.verdict == verdict
     assert "at each of the last 20 losses (the log is sparse)" in answer.because
 
 
-def test_what_a_thousand_spikes_are_held_against_is_measured_once(monkeypatch):
+def test_causes_are_computed_once_for_a_thousand_spikes(monkeypatch):
     n, measured = 20_000, []
     step, random = np.arange(n), np.random.default_rng(0)
     loss = 2.0 + 0.05 * random.standard_normal(n)
@@ -190,5 +190,5 @@ def test_whether_a_spike_recovered_in_50_steps_is_unknown_on_a_sparser_log():
 def test_a_constant_scale_is_static_from_the_first_overflow_on():
     log = quiet() | {"loss_scale": np.full(800, 1024.0), "grad_norm": np.ones(800)}
     log["grad_norm"][300] = np.inf
-    found = literal(log, dtype="fp16", hysteresis=2).diagnosis
-    assert (found.slug, found.step) == ("loss-scale-static", 300)
+    finding = literal(log, dtype="fp16", hysteresis=2).diagnosis
+    assert (finding.slug, finding.step) == ("loss-scale-static", 300)

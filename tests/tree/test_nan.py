@@ -25,12 +25,12 @@ def because(report, question):
 
 
 def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging):
-    found = stabdiag.diagnose(surging, manifest={"checkpoint_every": 50}).diagnosis
+    finding = stabdiag.diagnose(surging, manifest={"checkpoint_every": 50}).diagnosis
     assert "checkpoint of step 550, the last before the trouble that began at step 599" in (
-        found.first_action
+        finding.first_action
     )
-    assert found.evidence["checkpoint"] == 550
-    assert "Inspect the batches of steps 599 to 603 (batch id 603)." in found.next_actions
+    assert finding.evidence["checkpoint"] == 550
+    assert "Inspect the batches of steps 599 to 603 (batch id 603)." in finding.next_actions
 
 
 def test_a_surge_shows_however_large_the_steps_are(surging):
@@ -88,15 +88,15 @@ def test_gradients_at_a_new_level_are_not_all_that_led_to_a_nan(calm):
     log["grad_norm"][500:] *= 1 + 0.1 * np.arange(500)
     log["loss"][900:] = log["grad_norm"][900:] = np.nan
     report = stabdiag.diagnose(log)
-    found, earlier, *_ = report.findings
+    result, earlier, *_ = report.findings
     assert earlier.slug == "divergence-grad-norm-rising"
-    assert "bad sample" not in found.summary
-    assert f"An earlier error began at step {earlier.step}" in found.summary
+    assert "bad sample" not in result.summary
+    assert f"An earlier error began at step {earlier.step}" in result.summary
     assert f"an earlier error began at step {earlier.step}" in because(report, "Q1.3")
     assert because(report, "Q1.4") == f"fix the error from step {earlier.step} on first"
     del log["grad_norm"]
-    found, earlier, *_ = stabdiag.diagnose(log).findings
-    assert f"An earlier error began at step {earlier.step}." in found.summary
+    result, earlier, *_ = stabdiag.diagnose(log).findings
+    assert f"An earlier error began at step {earlier.step}." in result.summary
 
 
 def test_a_piece_of_a_log_without_steps_may_begin_anywhere():
@@ -114,45 +114,45 @@ def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(calm, dtype
     surge = put("grad_norm", slice(795, 800), 300.0)
     log = changed(calm(1000), rate, climb(600, 4.0), surge, *lost(800))
     manifest = {"checkpoint_every": 100} | ({"dtype": dtype} if dtype else {})
-    found, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
-    assert found.slug.startswith("nan-")
+    result, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
+    assert result.slug.startswith("nan-")
     assert led.slug == "divergence-lr-rising"
-    assert found.first_action == led.first_action
-    assert found.reload == led.reload
-    assert not any("half the learning rate" in action for action in found.next_actions)
+    assert result.first_action == led.first_action
+    assert result.reload == led.reload
+    assert not any("half the learning rate" in action for action in result.next_actions)
 
 
 def test_a_planned_warmup_is_no_broken_schedule(calm):
     log = changed(calm(1000), climb(600, 4.0), put("loss", slice(800, None), np.nan))
     log["lr"] = 1e-5 * np.arange(1, 1001)
     manifest = {"dtype": "fp16", "warmup_steps": 2000, "checkpoint_every": 100}
-    found, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
+    result, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
     assert led.slug == "divergence-lr-rising"
-    assert "schedule" not in found.first_action
+    assert "schedule" not in result.first_action
     assert "keep the learning rate below 0.006" in led.first_action
     assert "the warm-up of 2000 steps goes beyond it" in led.first_action
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
 def test_a_run_that_came_through_a_nan_need_not_be_set_back(calm, dtype):
-    def told(log):
-        found = stabdiag.diagnose(log, manifest={"dtype": dtype}).diagnosis
-        return [one.text for one in found.actions if one.kind is ActionKind.KEEP_GOING]
+    def text(log):
+        finding = stabdiag.diagnose(log, manifest={"dtype": dtype}).diagnosis
+        return [item.text for item in finding.actions if item.kind is ActionKind.KEEP_GOING]
 
     log = calm(600)
     log["loss"][300:303] = np.nan
     before, after = np.median(log["loss"][279:300]), np.median(log["loss"][-21:])
-    (action,) = told(log)
+    (action,) = text(log)
     assert f"from {before:.4g} before the NaN to {after:.4g} now" in action
     worse = log | {"loss": log["loss"] + (np.arange(600) > 302)}
     soon = {role: values[:315] for role, values in log.items()}
     for_good = log | {"loss": np.where(np.arange(600) < 300, log["loss"], np.nan)}
-    assert not any(map(told, (worse, soon, for_good)))
+    assert not any(map(text, (worse, soon, for_good)))
 
 
-def nan_after(calm, at=600, **more):
+def nan_after(calm, at=600, **extra):
     """Return a run whose loss is NaN from a record on, with other series."""
-    return changed(calm(), put("loss", slice(at, None), np.nan)) | more
+    return changed(calm(), put("loss", slice(at, None), np.nan)) | extra
 
 
 def from_record(first, last, value, at=600):

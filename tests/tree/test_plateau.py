@@ -23,9 +23,9 @@ def advised(runs, **series):
     for role, values in series.items():
         kept[role] = Series(role=role, column=role, steps=STEPS, values=np.array(values))
     history = replace(report.history, series=kept)
-    (found,) = walk(Case(history=history, manifest=report.manifest, limits=report.limits)).findings
-    assert found.slug == "plateau"
-    return found
+    (result,) = walk(Case(history=history, manifest=report.manifest, limits=report.limits)).findings
+    assert result.slug == "plateau"
+    return result
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def advised(runs, **series):
     ],
     ids=["flat", "falling", "rising"],
 )
-def test_what_the_evaluation_loss_did_is_told(runs, held, first):
+def test_evaluation_loss_over_the_plateau_is_reported(runs, held, first):
     assert advised(runs, eval_loss=held).first_action.startswith(first)
 
 
@@ -47,9 +47,9 @@ def test_the_best_checkpoint_is_kept_where_the_evaluation_loss_rose(runs):
 
 
 def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs):
-    found = advised(runs)
-    assert found.first_action.startswith("Check the evaluation loss")
-    assert "consider decaying the learning rate." in found.next_actions[0]
+    result = advised(runs)
+    assert result.first_action.startswith("Check the evaluation loss")
+    assert "consider decaying the learning rate." in result.next_actions[0]
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,12 @@ def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs):
     ids=["constant", "decayed"],
 )
 def test_a_rate_that_has_decayed_is_not_to_decay(runs, rates, then):
-    (told,) = advised(runs, eval_loss=FALLING, lr=rates).next_actions
-    assert told.startswith(then)
+    (text,) = advised(runs, eval_loss=FALLING, lr=rates).next_actions
+    assert text.startswith(then)
 
 
 def test_a_rate_of_zero_ends_the_run_whatever_the_evaluation_loss_does(runs):
-    found = advised(runs, eval_loss=FALLING, lr=[1.0] * 6 + [0.0] * 4)
-    assert found.first_action.startswith("Stop the run: the learning rate is 0 from step 600")
+    result = advised(runs, eval_loss=FALLING, lr=[1.0] * 6 + [0.0] * 4)
+    assert result.first_action.startswith("Stop the run: the learning rate is 0 from step 600")
     never = advised(runs, lr=[0.0] * 10)
     assert "0 from step 0 on" in never.first_action

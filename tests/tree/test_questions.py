@@ -328,25 +328,25 @@ LEARNED = [2.0, 1.6, 1.3, 1.1, 0.9, 0.8, 0.75, 0.74]
         ([*LEARNED, 0.8, 0.74, 0.7], False),
     ],
 )
-def test_few_losses_are_enough_for_what_is_plain(losses, climbs):
+def test_a_clear_rise_is_found_in_a_short_log(losses, climbs):
     slug = stabdiag.diagnose({"loss": losses}).diagnosis.slug
     assert slug == ("divergence-unexplained" if climbs else "insufficient-data")
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(9, Verdict.UNKNOWN), (10, Verdict.NO)])
-def test_ten_losses_are_enough_to_ask_for_a_trend(calm, count, verdict):
-    few = {name: values[:count] for name, values in calm().items()}
-    report = stabdiag.diagnose(few)
+def test_a_trend_requires_ten_losses(calm, count, verdict):
+    short = {name: values[:count] for name, values in calm().items()}
+    report = stabdiag.diagnose(short)
     assert report.diagnosis.slug == "insufficient-data"
     assert asked(report, "Q4.1").verdict is verdict
     assert ("no climb" in report.diagnosis.summary) == (verdict is Verdict.NO)
 
 
-def test_weight_norms_that_are_logged_seldom_are_held_against_each_other(calm):
+def test_sparse_weight_norms_are_compared_with_each_other(calm):
     log = calm(4000)
     rise = np.maximum(log["step"] - 2500, 0) / 300
     log |= {"loss": log["loss"] + rise, "weight_norm/attn": 10.0 * np.exp(rise)}
-    seldom = sometimes(log, "weight_norm/attn", log["step"] % 250 == 0)
-    answer = asked(stabdiag.diagnose(seldom), "Q4.3")
+    sparse = sometimes(log, "weight_norm/attn", log["step"] % 250 == 0)
+    answer = asked(stabdiag.diagnose(sparse), "Q4.3")
     assert answer.branch == "climbing"
     assert "within 500 steps (not 200: it was logged too rarely)" in answer.because

@@ -55,9 +55,7 @@ def sagging(lost):
         (climbs, "reward", np.full(800, 0.5), "divergence-unexplained"),
     ],
 )
-def test_a_reward_that_fell_or_tells_nothing_of_the_end_excuses_nothing(
-    calm, harm, column, reward, slug
-):
+def test_fallen_or_short_reward_does_not_explain_the_loss(calm, harm, column, reward, slug):
     log = calm()
     harm(log)
     log[column] = reward.tolist()
@@ -68,9 +66,9 @@ def test_a_reward_that_never_rose_excuses_no_explosion(calm):
     log = calm()
     log["reward"] = 50 + np.random.default_rng(1).normal(0, 5, 800)
     log["loss"] *= np.exp(np.linspace(0, 12, 800))
-    found = stabdiag.diagnose(log).diagnosis
-    assert found.slug == "divergence-unexplained"
-    assert "reward" not in found.summary
+    finding = stabdiag.diagnose(log).diagnosis
+    assert finding.slug == "divergence-unexplained"
+    assert "reward" not in finding.summary
     log["reward"] = EARNED
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 
@@ -81,15 +79,15 @@ def test_no_reward_excuses_errors_beyond_all_values(calm):
     assert stabdiag.diagnose(log).diagnosis.slug == "divergence-unexplained"
 
 
-def test_a_reward_that_fell_tells_which_checkpoint_is_sound(calm):
+def test_fallen_reward_determines_the_sound_checkpoint(calm):
     log = calm()
     log["loss"] += np.arange(800) / 100  # from the first step on, as while a policy learns
     log["reward"] = np.interp(log["step"], [0, 500, 799], [10.0, 200.0, 50.0])
-    found = stabdiag.diagnose(log, settings={"checkpoint_every": 100}).diagnosis
-    assert found.slug == "divergence-unexplained"
-    assert "'reward' fell from 19" in found.summary
-    assert found.first_action.startswith("Reload the checkpoint of step 400, the last before the")
-    assert "halve the learning rate to 0.0005 (now 0.001)" in found.first_action
+    finding = stabdiag.diagnose(log, settings={"checkpoint_every": 100}).diagnosis
+    assert finding.slug == "divergence-unexplained"
+    assert "'reward' fell from 19" in finding.summary
+    assert finding.first_action.startswith("Reload the checkpoint of step 400, the last before the")
+    assert "halve the learning rate to 0.0005 (now 0.001)" in finding.first_action
 
 
 def test_a_reward_without_a_loss_excuses_nothing(calm):

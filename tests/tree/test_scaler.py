@@ -81,8 +81,8 @@ def test_a_scaler_that_rests_at_its_floor_is_at_work(calm, logged, start):
     log = train(calm(), resting, lambda at: 2.0**20 if at < start else 2.0**7)
     assert log["loss_scale"][-1] == 128.0
     for rest, is_at_work in ((400, True), (20, False)):
-        told = {name: log[name][: start + 9 + rest] for name in ("step", "loss", *logged)}
-        slug = diagnose(told, **FLOOR).diagnosis.slug
+        text = {name: log[name][: start + 9 + rest] for name in ("step", "loss", *logged)}
+        slug = diagnose(text, **FLOOR).diagnosis.slug
         assert (slug != "loss-scale-collapsed") == is_at_work
 
 
@@ -102,9 +102,9 @@ def test_a_scaler_that_rests_at_its_floor_is_at_work(calm, logged, start):
 def test_a_scale_that_overflows_leave_unchanged_is_static(calm, overflows, manifest, slug):
     log = calm() | {"loss_scale": np.full(800, 1024.0)}
     log["grad_norm"][overflows] = np.inf
-    found = diagnose(log, **manifest).diagnosis
-    assert found.slug == slug
-    assert found.step == (100 if slug == "loss-scale-static" else None)
+    finding = diagnose(log, **manifest).diagnosis
+    assert finding.slug == slug
+    assert finding.step == (100 if slug == "loss-scale-static" else None)
 
 
 @pytest.mark.parametrize(("window", "works"), [(100, True), (10**9, False)])
@@ -141,9 +141,9 @@ def test_a_run_whose_updates_were_all_skipped_is_an_error(calm, dtype):
 def test_a_nan_in_fp8_is_compared_with_bf16(calm, dtype):
     log = calm()
     log["loss"][600:] = np.nan
-    found = stabdiag.diagnose(log, manifest={"dtype": dtype}).diagnosis
-    assert (found.slug, found.title) == ("nan-bf16", "The loss went NaN in fp8")
-    assert any("once in bf16" in action.text for action in found.actions[:4])
+    finding = stabdiag.diagnose(log, manifest={"dtype": dtype}).diagnosis
+    assert (finding.slug, finding.title) == ("nan-bf16", "The loss went NaN in fp8")
+    assert any("once in bf16" in action.text for action in finding.actions[:4])
 
 
 def test_a_single_overflow_in_a_spike_belongs_to_the_spike(calm):
@@ -158,9 +158,9 @@ def test_a_single_overflow_in_a_spike_belongs_to_the_spike(calm):
 def test_an_averaged_scale_cannot_tell(calm):
     log = train(calm(4000), Scaler(start=65536.0, window=33), lambda at: 65536.0 / (1 + at % 7))
     mean = log["loss_scale"].reshape(-1, 40).mean(axis=1)
-    few = {name: values[::40] for name, values in log.items()} | {"loss_scale": mean}
-    few["grad_norm"] = np.ones(100)
-    answer = asked(diagnose(few), "Q3.1")
+    short = {name: values[::40] for name, values in log.items()} | {"loss_scale": mean}
+    short["grad_norm"] = np.ones(100)
+    answer = asked(diagnose(short), "Q3.1")
     assert answer.verdict == "unknown"
     assert "logged as a mean" in answer.because
 
@@ -187,11 +187,11 @@ def test_the_calibration_of_a_short_run_is_short(calm):
     assert answer.measured["while_calibrating"] == 2
 
 
-def noisy(steps, scale, **more):
+def noisy(steps, scale, **extra):
     """Return a log of a loss that stays where it is, and of a loss scale."""
     noise = 0.05 * np.random.default_rng(0).standard_normal(len(steps))
     scales = np.broadcast_to(scale, len(steps)).astype(float)
-    return {"step": steps, "loss": 2.0 + noise, "loss_scale": scales, **more}
+    return {"step": steps, "loss": 2.0 + noise, "loss_scale": scales, **extra}
 
 
 def test_skipped_steps_are_overflows_in_fp16():
@@ -224,9 +224,9 @@ def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at):
 def test_a_count_that_begins_anew_with_each_record_is_no_running_total():
     log = noisy(np.arange(0, 4000, 10), 16384.0)
     every = log | {"number of skipped iterations": np.full(400, 3.0)}
-    found = diagnose(every).diagnosis
-    assert found.slug == "loss-scale-static"
-    assert found.evidence["overflows"] == 1 + 3 * 399
+    finding = diagnose(every).diagnosis
+    assert finding.slug == "loss-scale-static"
+    assert finding.evidence["overflows"] == 1 + 3 * 399
     total = log | {"skipped": np.full(400, 3.0)}
     assert diagnose(total).tree.outcome.slug == "healthy"
 
@@ -235,8 +235,8 @@ def test_steps_that_were_skipped_before_the_first_record_do_not_convict_the_scal
     log = noisy(np.arange(10, 4010, 10), 1024.0, skipped=np.full(400, 6.0))
     assert diagnose(log).tree.outcome.slug == "healthy"
     log["skipped"][200:] += np.arange(200)
-    found = diagnose(log).diagnosis
-    assert (found.slug, found.evidence["overflows"]) == ("loss-scale-static", 6 + 199)
+    finding = diagnose(log).diagnosis
+    assert (finding.slug, finding.evidence["overflows"]) == ("loss-scale-static", 6 + 199)
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,8 @@ def halving(start, end):
     ids=["began low and grew", "near its floor all along", "at its floor again at the end"],
 )
 def test_a_scale_that_has_not_collapsed(stretches):
-    found = diagnose(scales(*stretches), loss_scale_window=80).tree.outcome
-    assert found.slug != "loss-scale-collapsed"
+    report = diagnose(scales(*stretches), loss_scale_window=80).tree.outcome
+    assert report.slug != "loss-scale-collapsed"
 
 
 def test_the_fall_counts_and_not_a_low_beginning():
@@ -328,12 +328,12 @@ def test_a_decline_of_the_scale_begins_where_it_left_its_usual_level(calm):
     log = train(
         calm(4000), Scaler(**TORCH), lambda at: 0.0 if at > 900 and at % 100 == 0 else 2.0**20
     )
-    found = diagnose(log, checkpoint_every=50).diagnosis
-    assert (found.slug, found.step) == ("loss-scale-collapsed", 1100)
-    assert found.first_action.startswith("Reload the checkpoint of step 1050,")
+    finding = diagnose(log, checkpoint_every=50).diagnosis
+    assert (finding.slug, finding.step) == ("loss-scale-collapsed", 1100)
+    assert finding.first_action.startswith("Reload the checkpoint of step 1050,")
 
 
-def test_a_record_that_tells_of_many_skipped_steps_takes_no_memory_for_each(calm):
+def test_many_skipped_steps_in_one_record_take_little_memory(calm):
     log = calm(200) | {"skipped": np.append(np.zeros(199), 3e8)}
     log["step"][-1] = 300_000_000
     tracemalloc.start()
@@ -379,7 +379,7 @@ def test_a_log_cut_down_to_the_search_of_its_scaler_has_no_overflow_too_many():
     assert report.diagnosis.slug == "insufficient-data"
 
 
-def test_gradient_norms_that_are_not_finite_are_told_where_no_dtype_is_known(calm):
+def test_nonfinite_gradient_norms_are_reported_without_a_dtype(calm):
     log = calm(40)
     log["grad_norm"][[3, 9]] = np.nan
     assert asked(stabdiag.diagnose(log), "Q3.1").because.startswith("2 gradient norms not finite")

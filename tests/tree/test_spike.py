@@ -110,7 +110,7 @@ def test_what_multiplies_time_and_again_is_no_single_batch(loss, slug):
     )
 
 
-def test_an_evaluation_that_stands_in_for_the_loss_is_no_single_batch():
+def test_evaluation_loss_is_not_a_single_batch():
     loss = [0.1499, 0.1472, 0.1486, 0.148, 0.7117]
     log = {"step": 500 * np.arange(1, 6), "validation loss": loss}
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-unresolved"
@@ -140,13 +140,13 @@ def of_epochs(factor, stays, *, n=30, at=15):
         (of_epochs(1.0, 1, n=12), "insufficient-data"),
     ],
 )
-def test_of_epochs_ten_are_enough_to_recover(log, slug):
+def test_a_spike_has_ten_epochs_to_recover(log, slug):
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == slug
     if slug.startswith("spike"):
         assert report.diagnosis.step == int(np.argmax(np.diff(log["loss"]))) + 1
-        told = asked(report, "Q2.1").because
-        assert str(told).endswith(
+        text = asked(report, "Q2.1").because
+        assert str(text).endswith(
             "σ above the 5 losses before, and no other rise in the log comes near"
         )
     if slug == "spike-persistent":
@@ -182,10 +182,10 @@ def test_a_loss_that_exploded_twice_is_set_back_to_before_the_first_time(
     loss = (2.3 - at / 1000) * (1 + 0.03 * draws)
     loss = np.where(at < onset, loss, height * np.exp(0.5 * draws))
     loss = np.where(at < again, loss, 1e4 * loss)
-    found = stabdiag.diagnose(
+    finding = stabdiag.diagnose(
         {"step": at, "loss": loss}, manifest={"checkpoint_every": 10}
     ).diagnosis
-    assert (found.step, found.actions[0].checkpoint) == (onset, (onset - 1) // 10 * 10)
+    assert (finding.step, finding.actions[0].checkpoint) == (onset, (onset - 1) // 10 * 10)
 
 
 def test_an_explosion_that_was_over_is_none_of_the_next():
@@ -193,10 +193,10 @@ def test_an_explosion_that_was_over_is_none_of_the_next():
     loss = (2.3 - at / 1000) * (1 + 0.03 * draws)
     loss[90:95] *= 1e4
     loss[220:] *= 1e4
-    found = stabdiag.diagnose(
+    finding = stabdiag.diagnose(
         {"step": at, "loss": loss}, manifest={"checkpoint_every": 10}
     ).diagnosis
-    assert (found.step, found.actions[0].checkpoint) == (221, 220)
+    assert (finding.step, finding.actions[0].checkpoint) == (221, 220)
 
 
 def test_records_that_are_left_out_do_not_hide_that_a_loss_stayed_up():

@@ -60,9 +60,9 @@ def test_what_comes_after_a_nan_is_not_asked(calm):
 def test_a_nan_in_fp64_is_told_without_a_word_of_fp32(calm):
     log = calm()
     log["loss"][600:] = np.nan
-    found = stabdiag.diagnose(log, manifest={"dtype": "fp64"}).diagnosis
-    assert found.slug == "nan-fp32"
-    words = " ".join((found.title, found.summary, found.first_action, *found.next_actions))
+    finding = stabdiag.diagnose(log, manifest={"dtype": "fp64"}).diagnosis
+    assert finding.slug == "nan-fp32"
+    words = " ".join((finding.title, finding.summary, finding.first_action, *finding.next_actions))
     assert "fp32" not in words
 
 
@@ -98,8 +98,8 @@ def test_a_loss_that_hardly_moves_shows_no_progress(first):
     assert report.diagnosis.severity == "note"
     assert "32 examples" in report.diagnosis.first_action
     assert ("The log begins at step 500" in report.diagnosis.summary) == (first == 500)
-    held = np.where(np.arange(30) % 10, np.nan, 2.0 - np.arange(30) / 30)
-    assert slugs(stabdiag.diagnose({**log, "eval_loss": held})) == ["healthy"]
+    heldout = np.where(np.arange(30) % 10, np.nan, 2.0 - np.arange(30) / 30)
+    assert slugs(stabdiag.diagnose({**log, "eval_loss": heldout})) == ["healthy"]
 
 
 def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy():
@@ -152,8 +152,8 @@ def test_a_log_without_losses_is_told_which_layer_grew_most():
 )
 def test_activations_near_what_a_type_holds_are_told_where_there_is_no_loss(most, dtype, told):
     log = {"step": range(9), "max_activation": [*range(1, 9), most], "grad_norm": [0.5] * 9}
-    found = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else None).diagnosis
-    assert found.summary.endswith(told or f"'max_activation' went from 1 to {most:g}.")
+    finding = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else None).diagnosis
+    assert finding.summary.endswith(told or f"'max_activation' went from 1 to {most:g}.")
     loss = stabdiag.diagnose({**log, "loss": [2.0] * 9}, manifest={"dtype": "fp16"})
     assert "the maximum of" not in loss.diagnosis.summary
 
@@ -167,9 +167,9 @@ def test_what_is_missing_is_listed_in_the_order_of_its_cost():
     assert all(missing.cost for missing in report.not_logged)
 
 
-def of_rise(calm_log, rise, **more):
+def of_rise(calm_log, rise, **extra):
     history = stabdiag.read(calm_log)
-    case = Case(history=history, manifest=Manifest(**more), limits=Limits())
+    case = Case(history=history, manifest=Manifest(**extra), limits=Limits())
     case.__dict__["measures"] = replace(measure(case), rise=rise)
     return case
 
@@ -196,15 +196,15 @@ def test_a_rise_too_small_to_matter_is_a_plateau(calm, norm):
         log["grad_norm"][400:] *= np.geomspace(1, 9, 400)
     elif norm == "missing":
         del log["grad_norm"]
-    found = walk(of_rise(log, SLIGHT))
-    assert [finding.slug for finding in found.findings] == ["plateau"]
-    assert [answer.question for answer in found.answers][-2:] == ["Q4.1", "Q4.4"]
-    assert found.answers[-2].branch == "slight"
-    assert found.answers[-1].branch == "plateau"
-    assert found.answers[-1].verdict == ("unknown" if norm == "missing" else "no")
-    assert ("that explains nothing" in found.answers[-1].because) is (norm == "rising")
-    assert found.findings[0].severity is Severity.NOTE
-    assert found.findings[0].first_action.startswith("Check the evaluation loss")
+    result = walk(of_rise(log, SLIGHT))
+    assert [finding.slug for finding in result.findings] == ["plateau"]
+    assert [answer.question for answer in result.answers][-2:] == ["Q4.1", "Q4.4"]
+    assert result.answers[-2].branch == "slight"
+    assert result.answers[-1].branch == "plateau"
+    assert result.answers[-1].verdict == ("unknown" if norm == "missing" else "no")
+    assert ("that explains nothing" in result.answers[-1].because) is (norm == "rising")
+    assert result.findings[0].severity is Severity.NOTE
+    assert result.findings[0].first_action.startswith("Check the evaluation loss")
 
 
 @pytest.mark.parametrize(
@@ -283,6 +283,6 @@ def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(calm):
 def test_a_short_log_is_told_its_overflows_and_its_highest_loss():
     loss = [2.3, 2.2, 2.1, 2.05, 5.9, 2.0, 2.02, 1.98]
     norm = [1.2, 1.1, np.inf, 1.3, np.inf, 1.1, 1.2, 1.1]
-    found = stabdiag.diagnose({"step": np.arange(8), "loss": loss, "grad_norm": norm}).diagnosis
-    assert "2 gradient norms not finite" in found.summary
-    assert found.summary.endswith("The highest loss was 5.9, at step 4.")
+    finding = stabdiag.diagnose({"step": np.arange(8), "loss": loss, "grad_norm": norm}).diagnosis
+    assert "2 gradient norms not finite" in finding.summary
+    assert finding.summary.endswith("The highest loss was 5.9, at step 4.")
