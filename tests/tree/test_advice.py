@@ -119,11 +119,11 @@ def test_the_first_action_has_the_numbers_of_the_run(calm, slug, changes, manife
     ],
 )
 def test_the_checkpoint_to_go_back_to(calm, onset, every, checkpoint, told):
-    report = diagnosed(changed(calm(), shift(onset)), checkpoint_every=every)
-    assert (report.slug, report.step) == ("spike-persistent", onset)
-    assert report.actions[0].checkpoint == checkpoint
-    assert told in report.first_action
-    assert report.first_action.lower().count("restart") == 1
+    finding = diagnosed(changed(calm(), shift(onset)), checkpoint_every=every)
+    assert (finding.slug, finding.step) == ("spike-persistent", onset)
+    assert finding.actions[0].checkpoint == checkpoint
+    assert told in finding.first_action
+    assert finding.first_action.lower().count("restart") == 1
 
 
 @pytest.mark.parametrize(
@@ -163,9 +163,9 @@ def test_a_checkpoint_written_since_the_last_good_record_may_be_damaged(step, ev
     ("clip", "lower"), [(None, 0.5), (1.0, 0.5), (0.5, 0.25), (0.1, 0.05), (-1.0, 1.0)]
 )
 def test_the_clip_threshold_goes_down(calm, clip, lower):
-    report = diagnosed(changed(calm(), shift(500)), grad_clip=clip)
-    assert (report.actions[0].setting, report.actions[0].to) == ("grad_clip", lower)
-    assert ("(now off)" in report.first_action) == (clip == -1.0)
+    finding = diagnosed(changed(calm(), shift(500)), grad_clip=clip)
+    assert (finding.actions[0].setting, finding.actions[0].to) == ("grad_clip", lower)
+    assert ("(now off)" in finding.first_action) == (clip == -1.0)
 
 
 @pytest.mark.parametrize(("peak", "setting", "to"), [(0.002, "peak_lr", 0.001), (0.0, "lr", None)])
@@ -185,11 +185,11 @@ def test_half_of_a_rate_that_nobody_uses_is_still_too_high(calm):
 
 def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(calm):
     log = changed(calm(), NAN) | {"loss_scale": np.full(800, 1024.0)}
-    report = diagnosed(log, dtype="fp16", save_steps=100, save_total_limit=1)
-    assert report.slug == "nan-fp16-overflow"
-    assert report.actions[0].kind is K.CHECK_PRECISION
+    finding = diagnosed(log, dtype="fp16", save_steps=100, save_total_limit=1)
+    assert finding.slug == "nan-fp16-overflow"
+    assert finding.actions[0].kind is K.CHECK_PRECISION
     # No checkpoint is to be reloaded, so none is said to be gone.
-    assert K.RELOAD_CHECKPOINT not in kinds(report)
+    assert K.RELOAD_CHECKPOINT not in kinds(finding)
 
 
 @pytest.mark.parametrize(
@@ -210,9 +210,9 @@ def test_a_gradient_that_went_first_names_its_own_batch(calm):
     log = calm()
     log["grad_norm"][640:] = np.nan
     log["loss"][641:] = np.nan
-    report = diagnosed(log, dtype="fp32")
-    assert report.evidence["first_series"] == "grad_norm"
-    assert of_kind(report, K.INSPECT_DATA).step == 640
+    finding = diagnosed(log, dtype="fp32")
+    assert finding.evidence["first_series"] == "grad_norm"
+    assert of_kind(finding, K.INSPECT_DATA).step == 640
 
 
 @pytest.mark.parametrize(
@@ -245,9 +245,9 @@ def lost(at):
     ],
 )
 def test_what_led_to_a_nan_is_fixed_first(calm, changes, dtype, every, kind, checkpoint):
-    report = diagnosed(changed(calm(), *changes), dtype=dtype, checkpoint_every=every)
-    assert report.slug.startswith("nan-")
-    assert (report.actions[0].kind, report.actions[0].checkpoint) == (kind, checkpoint)
+    finding = diagnosed(changed(calm(), *changes), dtype=dtype, checkpoint_every=every)
+    assert finding.slug.startswith("nan-")
+    assert (finding.actions[0].kind, finding.actions[0].checkpoint) == (kind, checkpoint)
 
 
 @pytest.mark.parametrize(
@@ -257,9 +257,9 @@ def test_a_run_that_was_never_finite_is_begun_again(calm, begins, every, checkpo
     log = calm()
     log["loss"][:] = np.nan
     log["step"] += begins
-    report = diagnosed(log, dtype="fp32", checkpoint_every=every)
-    assert report.actions[0].checkpoint == checkpoint
-    assert ("before this log" in report.first_action) == (begins == 0)
+    finding = diagnosed(log, dtype="fp32", checkpoint_every=every)
+    assert finding.actions[0].checkpoint == checkpoint
+    assert ("before this log" in finding.first_action) == (begins == 0)
 
 
 @pytest.mark.parametrize("acquitted", [True, False])
@@ -268,9 +268,9 @@ def test_a_nan_at_a_rate_that_nobody_uses(calm, acquitted):
     log["lr"][:] = 20.0
     if not acquitted:
         del log["grad_norm"]
-    report = diagnosed(log, dtype="fp32")
-    assert report.actions[0].kind is (K.INSPECT_LAYERS if acquitted else K.LOWER_LR)
-    assert ("peak learning rate is 20" in report.summary) is not acquitted
+    finding = diagnosed(log, dtype="fp32")
+    assert finding.actions[0].kind is (K.INSPECT_LAYERS if acquitted else K.LOWER_LR)
+    assert ("peak learning rate is 20" in finding.summary) is not acquitted
 
 
 def test_earliest_error_before_a_nan_determines_the_checkpoint(calm):
@@ -294,17 +294,17 @@ def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
     log = calm()
     log["loss"] -= 2.0 * np.exp(-np.arange(800) / 200)  # as low before as at the end
     log["loss"][400:520] += 3.0
-    report = diagnosed(log, checkpoint_every=every)
-    assert (report.slug, report.step) == ("spike-persistent", 400)
-    assert report.title == "Loss spike that recovered late"
-    assert 520 <= report.back <= 540
-    first = report.actions[0]
+    finding = diagnosed(log, checkpoint_every=every)
+    assert (finding.slug, finding.step) == ("spike-persistent", 400)
+    assert finding.title == "Loss spike that recovered late"
+    assert 520 <= finding.back <= 540
+    first = finding.actions[0]
     assert first.kinds == ((K.KEEP_GOING,) if kept else (K.CLIP_GRADIENTS, K.INSPECT_DATA))
-    assert f"recovered by step {report.back}" in first.text
+    assert f"recovered by step {finding.back}" in first.text
     # Who keeps the run going does not restart it, nor skips batches on the way; and with the loss
     # back, a full re-train is no question any more.
-    assert (K.SKIP_BATCHES in kinds(report)) is not kept
-    assert K.RERUN not in kinds(report)
+    assert (K.SKIP_BATCHES in kinds(finding)) is not kept
+    assert K.RERUN not in kinds(finding)
 
 
 @pytest.mark.parametrize(
@@ -313,8 +313,8 @@ def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
     ids=["again at the end", "again in the last steps", "back for a moment alone", "stays"],
 )
 def test_a_loss_that_was_not_back_for_good_is_not(calm, up):
-    report = diagnosed(changed(calm(), add(up, 3.0)), checkpoint_every=100)
-    assert (report.slug, report.back) == ("spike-persistent", None)
+    finding = diagnosed(changed(calm(), add(up, 3.0)), checkpoint_every=100)
+    assert (finding.slug, finding.back) == ("spike-persistent", None)
 
 
 def resumed(log, at, back, rise):
@@ -342,18 +342,18 @@ def test_a_jump_at_a_resume_has_the_resume_fixed(calm):
 def test_a_loss_far_beyond_all_that_it_fell_blames_the_step_and_not_the_data(calm):
     log = calm()
     log["loss"][500:] *= np.exp(np.arange(300) / 20)
-    report = diagnosed(log, grad_clip=1.0)
-    assert report.slug == "divergence-unexplained"
-    assert report.actions[0].kinds == (K.LOWER_LR, K.CLIP_GRADIENTS)
-    assert report.actions[0].to == 0.0001
-    assert report.actions[1].kind is K.INSPECT_DATA
+    finding = diagnosed(log, grad_clip=1.0)
+    assert finding.slug == "divergence-unexplained"
+    assert finding.actions[0].kinds == (K.LOWER_LR, K.CLIP_GRADIENTS)
+    assert finding.actions[0].to == 0.0001
+    assert finding.actions[1].kind is K.INSPECT_DATA
 
 
 def test_a_learning_rate_of_0_is_not_halved(calm):
     log = changed(calm(), RISE, put("lr", slice(400, None), 0.0))
-    report = diagnosed(log)
-    assert (report.slug, report.actions[0].kind) == ("divergence-unexplained", K.INSPECT_DATA)
-    assert K.LOWER_LR not in kinds(report)
+    finding = diagnosed(log)
+    assert (finding.slug, finding.actions[0].kind) == ("divergence-unexplained", K.INSPECT_DATA)
+    assert K.LOWER_LR not in kinds(finding)
     strained = diagnosed(changed(log, climb(), STRAIN))
     assert strained.slug == "divergence-grad-norm-rising"
     assert kinds(strained) == [K.INSPECT_DATA]
@@ -369,27 +369,27 @@ def test_more_decay_alone_holds_no_weights_that_blow_up(calm, decay, kinds_):
     log["loss"] *= np.exp(since / 20)
     log["lr"] = np.full(800, 1e-3)
     log["weight_norm/attn"] = 10.0 * np.exp(since / 40)
-    report = diagnosed(log, weight_decay=decay)
-    assert report.slug == "divergence-weight-norm-climbing"
-    assert report.actions[0].kinds == kinds_
+    finding = diagnosed(log, weight_decay=decay)
+    assert finding.slug == "divergence-weight-norm-climbing"
+    assert finding.actions[0].kinds == kinds_
 
 
 def test_a_spike_under_a_learning_rate_that_rose_until_then_blames_it(calm):
-    report = diagnosed(changed(calm(), shift(500), series("lr", lambda at: 1e-3 * 1.005**at)))
-    assert report.slug == "spike-persistent"
-    first = report.actions[0]
+    finding = diagnosed(changed(calm(), shift(500), series("lr", lambda at: 1e-3 * 1.005**at)))
+    assert finding.slug == "spike-persistent"
+    first = finding.actions[0]
     assert (first.kind, first.setting) == (K.LOWER_LR, "peak_lr")
     assert first.to == 0.0061
-    assert K.SKIP_BATCHES not in kinds(report)
+    assert K.SKIP_BATCHES not in kinds(finding)
 
 
 @pytest.mark.parametrize(
     ("climb", "runs_on"), [(np.zeros(30), True), (np.arange(30) / 2, False)], ids=["flat", "climbs"]
 )
 def test_run_is_not_continued_while_the_loss_rises(calm, climb, runs_on):
-    report = diagnosed(changed(calm(), shift(770), add(slice(770, None), climb)))
-    assert report.slug == "spike-unresolved"
-    assert (K.KEEP_GOING in report.actions[0].kinds) == runs_on
+    finding = diagnosed(changed(calm(), shift(770), add(slice(770, None), climb)))
+    assert finding.slug == "spike-unresolved"
+    assert (K.KEEP_GOING in finding.actions[0].kinds) == runs_on
 
 
 @pytest.mark.parametrize(("begins", "again"), [(1, True), (500, False)])
@@ -405,14 +405,14 @@ def test_a_loss_that_climbs_from_the_beginning_is_started_again(begins, again):
 
 @pytest.mark.parametrize("every", [50, None])
 def test_the_checkpoint_is_from_before_a_slow_climb_and_not_from_within(calm, every):
-    report = diagnosed(changed(calm(6000), climb(4000, 1.0)), checkpoint_every=every)
-    assert report.slug == "divergence-unexplained"
-    assert report.step > 4150  # by then it is beyond its noise
-    text = re.search(r"left its best level near step (\d+)", report.first_action)
+    finding = diagnosed(changed(calm(6000), climb(4000, 1.0)), checkpoint_every=every)
+    assert finding.slug == "divergence-unexplained"
+    assert finding.step > 4150  # by then it is beyond its noise
+    text = re.search(r"left its best level near step (\d+)", finding.first_action)
     assert int(text[1]) == pytest.approx(4050, abs=100)
     if every:
         named = int(text[1]) - 1
-        assert f"the checkpoint of step {named - named % 50}, the last" in report.first_action
+        assert f"the checkpoint of step {named - named % 50}, the last" in finding.first_action
 
 
 @pytest.mark.parametrize(("at", "early"), [(150, True), (1500, False)])
@@ -421,9 +421,9 @@ def test_a_longer_warm_up_is_advised_where_it_was_not_long_over(calm, at, early)
     log["lr"] = 1e-3 * np.minimum(1, (np.arange(2000) + 1) / 40)
     log["grad_norm"][at - 3 : at] = 80.0
     log["loss"][at:] = np.nan
-    report = diagnosed(log, dtype="bf16")
-    assert report.actions[0].kind is K.LOWER_LR
-    assert (K.ADD_WARMUP in kinds(report)) is early
+    finding = diagnosed(log, dtype="bf16")
+    assert finding.actions[0].kind is K.LOWER_LR
+    assert (K.ADD_WARMUP in kinds(finding)) is early
 
 
 @pytest.mark.parametrize(("kept", "is_gone"), [(2, True), (3, True), (4, False), (None, False)])
@@ -446,9 +446,9 @@ def test_a_loss_that_spiked_several_times_is_clipped_at_once(calm):
 
 def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(calm):
     restarts = series("lr", lambda at: 1e-3 * (1.01 - at % 200 / 200))
-    report = diagnosed(changed(calm(1600), restarts, add(slice(800, 900), 3.0)))
-    assert report.slug == "spike-persistent"
-    assert K.DO_NOTHING in kinds(report)
+    finding = diagnosed(changed(calm(1600), restarts, add(slice(800, 900), 3.0)))
+    assert finding.slug == "spike-persistent"
+    assert K.DO_NOTHING in kinds(finding)
 
 
 @pytest.mark.parametrize(
@@ -460,9 +460,9 @@ def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
         at = np.arange(800)
         evaluated = np.where(at < 500, 2.0, 2.0 + (end - 2.0) * (at - 500) / 300)
         log["eval_loss"] = np.where(at % 50 == 0, evaluated, np.nan)
-    report = diagnosed(log)
-    assert report.slug == "divergence-unexplained"
-    assert kind in kinds(report)[1:]
+    finding = diagnosed(log)
+    assert finding.slug == "divergence-unexplained"
+    assert kind in kinds(finding)[1:]
 
 
 @pytest.mark.parametrize(
@@ -474,8 +474,8 @@ def test_the_weights_are_looked_at_while_the_gradient_norm_rises(calm, norm, kin
     log = changed(calm(), climb(), STRAIN, drop("weight_norm/attn"))
     if norm is not None:
         log["weight_norm/attn"] = norm
-    report = diagnosed(log)
-    assert (report.slug, kinds(report)[-1]) == ("divergence-grad-norm-rising", kind)
+    finding = diagnosed(log)
+    assert (finding.slug, kinds(finding)[-1]) == ("divergence-grad-norm-rising", kind)
 
 
 @pytest.mark.parametrize("shift_at", [500, 700, 780])
