@@ -1,12 +1,12 @@
-"""Write down what is said of many runs, and tell what a change of the program made of it.
+"""Record the diagnoses of many runs, and compare the records of two versions of the program.
 
 python benchmarks/snapshot.py write before.jsonl              fixtures and corpus
-python benchmarks/snapshot.py write before.jsonl FOLDER...    every file of these folders, too
+python benchmarks/snapshot.py write before.jsonl FOLDER...    also every file in these folders
 python benchmarks/snapshot.py compare before.jsonl after.jsonl
 
-A snapshot holds the findings, the actions with their values (setting, from, to, step, checkpoint),
-and the answers with their branches and measured numbers. A comparison prints each run that differs
-in what both snapshots hold, and ends with exit code 1 if any does.
+A snapshot contains the findings, the actions with their values (setting, from, to, step,
+checkpoint), and the answers with their branches and measured numbers. A comparison prints each run
+that differs in a field of both snapshots, and exits with code 1 if any does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-# What is measured is the program beside this file, whichever is installed.
+# Use the program in this repository, not an installed one.
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import stabdiag
@@ -55,25 +55,27 @@ def main() -> None:
 
 
 def write(output: Path, folders: list[Path], *, with_corpus: bool) -> None:
-    """Diagnose everything and write one line a run, sorted by name."""
+    """Diagnose all runs and write one line per run, sorted by name."""
     logs = [*sorted(ROOT.glob("fixtures/runs/*/log.*")), *_files(folders)]
     parts = [path.parent for path in sorted(CORPUS.rglob("labels.json"))] if with_corpus else []
     with ProcessPoolExecutor() as pool:
-        said = [*pool.map(_of_log, logs, chunksize=4)]
-        for more in pool.map(_of_part, parts):
-            said += more
-    said.sort(key=lambda one: str(one["run"]))
-    output.write_text("".join(f"{json.dumps(one)}\n" for one in said), encoding="utf-8")
+        records = [*pool.map(_diagnose_log, logs, chunksize=4)]
+        for part_records in pool.map(_diagnose_part, parts):
+            records += part_records
+    records.sort(key=lambda record: str(record["run"]))
+    output.write_text("".join(f"{json.dumps(record)}\n" for record in records), encoding="utf-8")
 
 
 def compare(before: Path, after: Path) -> int:
-    """Print what differs, the runs that changed in the same way together."""
+    """Print the differences, with a count for each kind of change."""
     old, new = _read(before), _read(after)
     for run in old.keys() & new.keys():
-        # A run that one version could not read is a difference; a field that one lacks is not.
+        # An unreadable run is a difference; a missing field is not.
         if "unread" not in old[run] and "unread" not in new[run]:
             both = old[run].keys() & new[run].keys()
-            old[run], new[run] = ({key: said[run][key] for key in both} for said in (old, new))
+            old[run], new[run] = (
+                {key: records[run][key] for key in both} for records in (old, new)
+            )
     changed = [run for run in old if run in new and old[run] != new[run]]
     ways = Counter(_way(old[run], new[run]) for run in changed)
     for way, count in ways.most_common():
@@ -92,15 +94,15 @@ def compare(before: Path, after: Path) -> int:
 
 
 def _way(old: dict[str, Any], new: dict[str, Any]) -> str:
-    if (one := _headline(old)) != (other := _headline(new)):
-        return f"{one} → {other}"
+    if (before := _headline(old)) != (after := _headline(new)):
+        return f"{before} → {after}"
     return "the same diagnosis, another " + " and ".join(
         key for key in {**old, **new} if old.get(key) != new.get(key)
     )
 
 
-def _headline(said: dict[str, Any]) -> str:
-    return f"{said.get('slug', 'unread')} ({said.get('severity', '')})"
+def _headline(record: dict[str, Any]) -> str:
+    return f"{record.get('slug', 'unread')} ({record.get('severity', '')})"
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
@@ -113,34 +115,34 @@ def _files(folders: list[Path]) -> Iterator[Path]:
         yield from sorted(path for path in folder.rglob("*") if path.is_file())
 
 
-def _of_log(path: Path) -> dict[str, Any]:
+def _diagnose_log(path: Path) -> dict[str, Any]:
     name = f"{path.parent.name}/{path.name}"
     try:
-        return _said(name, stabdiag.diagnose(path))
+        return _record(name, stabdiag.diagnose(path))
     except StabdiagError as error:
         return {"run": name, "unread": str(error).replace(str(path.parent), "")}
 
 
-def _of_part(folder: Path) -> list[dict[str, Any]]:
+def _diagnose_part(folder: Path) -> list[dict[str, Any]]:
     sys.path.insert(0, str(HERE / "accuracy"))
     import corpus
 
-    said = []
+    records = []
     for run, table in corpus.load(folder):
         report = stabdiag.diagnose(table, manifest=parse_manifest(run.manifest))
-        said.append(_said(f"corpus/{folder.name}/{run.run_id}", report))
-    return said
+        records.append(_record(f"corpus/{folder.name}/{run.run_id}", report))
+    return records
 
 
-def _said(name: str, report: Report) -> dict[str, Any]:
-    found = report.diagnosis
+def _record(name: str, report: Report) -> dict[str, Any]:
+    finding = report.diagnosis
     return {
         "run": name,
-        "slug": found.slug,
-        "severity": found.severity.value,
-        "step": found.step,
-        "actions": [action.kind for action in found.actions],
-        "findings": [f"{one.slug} ({one.severity.value}) {one.step}" for one in report.findings],
+        "slug": finding.slug,
+        "severity": finding.severity.value,
+        "step": finding.step,
+        "actions": [action.kind for action in finding.actions],
+        "findings": [f"{f.slug} ({f.severity.value}) {f.step}" for f in report.findings],
         "values": [_values(action) for finding in report.findings for action in finding.actions],
         "answers": {
             answer.question: f"{answer.verdict}:{answer.branch or ''}"

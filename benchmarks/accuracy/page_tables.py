@@ -103,7 +103,10 @@ def goals(scored: Sequence[Scored]) -> Iterable[Goal]:
         good=lambda one: not one.alarm,
     )
     yield Goal(
-        name="spikes: recovered or not", target=0.97, runs=spikes, good=lambda o: o.told_recovery
+        name="spikes: recovered or not",
+        target=0.97,
+        runs=spikes,
+        good=lambda o: o.has_right_recovery,
     )
     yield Goal(
         name="onset within 5 logged points",

@@ -81,7 +81,7 @@ def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
     yield headline(scored)
     spikes = [one for one in scored if one.run.recovered is not None]
     found = [one for one in spikes if one.slug in CAUSES | LASTING]
-    told = share("", found, lambda one: one.told_recovery)
+    told = share("", found, lambda one: one.has_right_recovery)
     yield (
         "A missed spike counts as wrong about its recovery. Of the "
         f"{told.runs} found spikes, {percent(told.hits, told.runs)} are right about it."

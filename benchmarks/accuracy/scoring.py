@@ -1,4 +1,4 @@
-"""Diagnose the corpus, and count: which runs are right, by which measure."""
+"""Diagnose the corpus and count the correct runs by several measures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CLOSE = 5  # logged points
 
 @dataclass(frozen=True, kw_only=True)
 class Scored:
-    """A run beside what was said of it."""
+    """A run with its report."""
 
     run: Run
     report: Report
@@ -36,46 +36,46 @@ class Scored:
 
     @property
     def slug(self) -> str:
-        """The tree's leaf: what the labels are about."""
+        """The leaf of the tree, which the labels describe."""
         return self.report.tree.outcome.slug
 
     @property
     def severity(self) -> str:
-        """How bad it was said to be, by the tree or by a symptom."""
+        """The severity of the diagnosis, by the tree or by a symptom."""
         return str(self.report.diagnosis.severity)
 
     @property
     def alarm(self) -> bool:
-        """Whether it is more than a note."""
+        """Whether the diagnosis is an error or a warning."""
         return self.severity in ("error", "warning")
 
     @property
     def healthy(self) -> bool:
-        """Whether there is nothing to be said."""
+        """Whether the label is healthy."""
         return self.run.expect == "healthy"
 
     @property
     def right(self) -> bool:
-        """Whether it is the right leaf."""
+        """Whether the leaf is right."""
         return self.slug in (self.run.expect, *self.run.also_ok)
 
     @property
     def right_section(self) -> bool:
-        """Whether it is a leaf of the right section; of a healthy run, a healthy one."""
+        """Whether the leaf belongs to the right section, or to a healthy run is healthy."""
         return self.right or (
             self.run.section != "" and self.report.tree.outcome.section == self.run.section
         )
 
     @property
     def spikes(self) -> int:
-        """Spike findings, whatever the diagnosis."""
+        """The number of spike findings."""
         return sum(finding.slug.startswith("spike") for finding in self.report.findings)
 
     @property
     def apart(self) -> int | None:
-        """How many steps the onset that was said lies from the true one."""
-        said = self.report.tree.outcome.step
-        return None if self.run.onset is None or said is None else abs(said - self.run.onset)
+        """The distance in steps between the reported and the true onset."""
+        onset = self.report.tree.outcome.step
+        return None if self.run.onset is None or onset is None else abs(onset - self.run.onset)
 
     @property
     def close(self) -> bool:
@@ -83,14 +83,14 @@ class Scored:
         return self.apart is not None and self.apart <= CLOSE * self.stride
 
     @property
-    def told_recovery(self) -> bool:
-        """Whether a spike that came back was said to have, and one that did not was not."""
+    def has_right_recovery(self) -> bool:
+        """Whether recovery, or its absence, is reported correctly."""
         return self.slug in (CAUSES if self.run.recovered else LASTING)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Share:
-    """How many of some runs are good."""
+    """The number of runs that pass a test."""
 
     name: str
     hits: int
@@ -123,79 +123,86 @@ def score_one(
 
 def shares(scored: Sequence[Scored]) -> Iterator[Share]:
     """The shares of the whole."""
-    healthy = [one for one in scored if one.healthy]
-    faulty = [one for one in scored if not one.healthy]
-    yield share("right leaf", scored, lambda one: one.right)
-    yield share("right section", scored, lambda one: one.right_section)
-    yield share("right leaf, of the runs with a fault", faulty, lambda one: one.right)
-    yield share("healthy: an error", healthy, lambda one: one.severity == "error")
-    yield share("healthy: a warning", healthy, lambda one: one.severity == "warning")
-    spiked = [one for one in scored if one.run.recovered is not None]
-    yield share("recovered or not, of the spikes", spiked, lambda one: one.told_recovery)
-    yield share("onset within 5 points, right leaf", dated(scored), lambda one: one.close)
+    healthy = [result for result in scored if result.healthy]
+    faulty = [result for result in scored if not result.healthy]
+    yield share("right leaf", scored, lambda result: result.right)
+    yield share("right section", scored, lambda result: result.right_section)
+    yield share("right leaf, of the runs with a fault", faulty, lambda result: result.right)
+    yield share("healthy: an error", healthy, lambda result: result.severity == "error")
+    yield share("healthy: a warning", healthy, lambda result: result.severity == "warning")
+    spiked = [result for result in scored if result.run.recovered is not None]
+    yield share("recovered or not, of the spikes", spiked, lambda result: result.has_right_recovery)
+    yield share("onset within 5 points, right leaf", dated(scored), lambda result: result.close)
     for mark in SECTIONS:
-        of_section = [one for one in dated(scored) if one.run.section == mark]
-        yield share(f"onset within 5 points, right leaf, {mark}", of_section, lambda one: one.close)
+        of_section = [result for result in dated(scored) if result.run.section == mark]
+        yield share(
+            f"onset within 5 points, right leaf, {mark}", of_section, lambda result: result.close
+        )
 
 
 def leaf_shares(scored: Sequence[Scored]) -> list[Share]:
     """How often each leaf is right, by its name."""
     leaves: dict[str, list[Scored]] = defaultdict(list)
-    for one in scored:
-        leaves[one.run.expect].append(one)
-    return [share(slug, runs, lambda one: one.right) for slug, runs in sorted(leaves.items())]
+    for result in scored:
+        leaves[result.run.expect].append(result)
+    return [share(slug, runs, lambda result: result.right) for slug, runs in sorted(leaves.items())]
 
 
 def dated(scored: Sequence[Scored]) -> list[Scored]:
     """Runs with a fault that began at a known step, and whose leaf is right."""
-    return [one for one in scored if not one.healthy and one.right and one.run.onset is not None]
+    return [
+        result
+        for result in scored
+        if not result.healthy and result.right and result.run.onset is not None
+    ]
 
 
 def share(name: str, runs: Sequence[Scored], good: Test) -> Share:
-    """How many of some runs are good."""
-    return Share(name=name, hits=sum(good(one) for one in runs), runs=len(runs))
+    """Return the number of runs that pass a test."""
+    return Share(name=name, hits=sum(good(result) for result in runs), runs=len(runs))
 
 
 def done(run: Run) -> str:
-    """What was done to a run, in words."""
+    """Describe the faults of a run."""
     return ", ".join(f"{f['name']} {f['size']:g} at {f['step']}" for f in run.faults) or "nothing"
 
 
 def setting(run: Run) -> str:
-    """How a run was trained and logged, in words."""
-    how = run.setting
+    """Describe how a run was trained and logged."""
+    values = run.setting
     return (
-        f"{run.task}/{how['flavour']} {how['optimizer']} {how['schedule']} {how['dtype']} "
-        f"batch {how['rows']} steps {how['steps']} "
-        f"stride {how['stride']}{' mean' if how['mean'] else ''}"
+        f"{run.task}/{values['flavour']} {values['optimizer']} {values['schedule']} "
+        f"{values['dtype']} "
+        f"batch {values['rows']} steps {values['steps']} "
+        f"stride {values['stride']}{' mean' if values['mean'] else ''}"
     )
 
 
 def leaves(scored: Sequence[Scored]) -> tuple[list[str], list[str]]:
-    """The leaves that are true of some run, and those that are or were said, in order."""
-    true = {one.run.expect for one in scored}
-    said = true | {one.slug for one in scored if not one.right}
+    """Return the true leaves, and the true or reported leaves, in order."""
+    true = {result.run.expect for result in scored}
+    reported = true | {result.slug for result in scored if not result.right}
     order = [outcome.slug for outcome in OUTCOMES]
-    order += sorted(said - set(order))  # symptoms
-    return [slug for slug in order if slug in true], [slug for slug in order if slug in said]
+    order += sorted(reported - set(order))  # symptoms
+    return [slug for slug in order if slug in true], [slug for slug in order if slug in reported]
 
 
 def by_fault(scored: Sequence[Scored], least: int = 5) -> list[tuple[str, list[Scored]]]:
-    """Runs with one fault that left a trace of some size: those of a section, then by the fault.
+    """Return runs with one fault that left a trace, by section and then by fault.
 
-    A fault can lead to more than one section, and sizes are not alike between them: of each fault
-    those of its most frequent section, if there are enough.
+    A fault can lead to several sections with different scales of size. Each fault is listed in its
+    most frequent section, if it has enough runs there.
     """
     sections: dict[str, dict[str, list[Scored]]] = {"§2": {}, "§3": {}, "§4": {}}
-    for one in scored:
-        if len(one.run.faults) == 1 and one.run.section in sections and one.run.size > 0:
-            sections[one.run.section].setdefault(one.run.faults[0]["name"], []).append(one)
-    most: Counter[str] = Counter()
+    for result in scored:
+        if len(result.run.faults) == 1 and result.run.section in sections and result.run.size > 0:
+            sections[result.run.section].setdefault(result.run.faults[0]["name"], []).append(result)
+    max_runs: Counter[str] = Counter()
     for faults in sections.values():
-        most |= Counter({name: len(runs) for name, runs in faults.items()})
-    found = []
+        max_runs |= Counter({name: len(runs) for name, runs in faults.items()})
+    groups = []
     for section, faults in sections.items():
-        whole = [one for _, runs in sorted(faults.items()) for one in runs]
-        own = [(f, runs) for f, runs in sorted(faults.items()) if len(runs) == most[f] >= least]
-        found += [(f"any {SECTIONS[section]}", whole), *own] if whole else []
-    return found
+        section_runs = [result for _, runs in sorted(faults.items()) for result in runs]
+        own = [(f, runs) for f, runs in sorted(faults.items()) if len(runs) == max_runs[f] >= least]
+        groups += [(f"any {SECTIONS[section]}", section_runs), *own] if section_runs else []
+    return groups
