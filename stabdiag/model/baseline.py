@@ -62,15 +62,15 @@ class SettingDifference:
 
 @frozen
 class SeriesComparison:
-    """One series against the band of the references; ``name`` is how a sentence names it.
+    """A series compared with the band of the references; ``name`` is its name in sentences.
 
     ``decides`` is whether the verdict rests on it. ``step`` is the first step outside the band and
     ``back`` the first step inside it again, if the series stays there. ``onset`` is the start of
     the excursion that lasts to the end. ``level`` and ``reference`` are the levels of the run and
-    of the references at the end, or where a series that came back was farthest away. ``ratio`` is
-    their quotient, None if not all values are positive; ``higher`` is whether the run lies above.
-    ``closeness`` is how far the references lie from each other there: a fraction of their level if
-    ``ratio`` is known, else in the unit of the series. ``peak`` is the largest deviation that two
+    of the references at the end, or at the largest distance if the series came back. ``ratio`` is
+    their quotient, None if not all values are positive; ``higher`` is True if the run is above.
+    ``closeness`` is the spread of the references there: a fraction of their level if ``ratio`` is
+    known, else in the unit of the series. ``peak`` is the largest deviation that two
     neighboring bins share, in standard deviations, and ``bar`` the deviation allowed.
 
     ``band_steps``, ``band_low`` and ``band_high`` have the shape (k,): the edges of the band at
@@ -102,14 +102,14 @@ class SeriesComparison:
 
 @frozen
 class BaselineComparison:
-    """A run against a baseline.
+    """A run compared with a baseline.
 
-    ``deciding`` is the series on which the verdict rests, ``series`` all that were compared, those
-    that left the band first coming first. ``step`` is that of the verdict: where the run left the
-    references for good, or where its loss stopped being finite. ``compared_until`` is the last step
-    that run and references share, ``last_step`` the run's own and ``references_until``
-    that of the longest reference. ``references`` are the names of the runs used, and
-    ``reference_noun`` is what one of them is called.
+    ``deciding`` is the series that determines the verdict. ``series`` are all compared series; the
+    first to leave the band comes first. ``step`` is the step at which the run left the band
+    permanently, or its loss stopped being finite. ``compared_until`` is the last common step,
+    ``last_step`` the last step of the run and ``references_until`` the last step of the longest
+    reference. ``references`` are the names of the runs used, and ``reference_noun`` is the word for
+    one of them.
     """
 
     status: BaselineStatus
@@ -131,34 +131,34 @@ class BaselineComparison:
 
     @property
     def runs(self) -> str:
-        """The references as people call them: ``your 5 good runs``."""
+        """The references in words: ``your 5 good runs``."""
         number, noun = len(self.references), self.reference_noun
         return f"your {noun}" if number == 1 else f"your {number} {noun}s"
 
     @property
     def left_out_in_words(self) -> str:
         """The references that were left out and why, in one sentence; empty if all were used."""
-        shown = [one.in_words for one in self.left_out[:_SHOWN]]
-        more = len(self.left_out) - _SHOWN
-        rest = f"; {more} more" if more > 0 else ""
-        return f"Left out: {'; '.join(shown)}{rest}." if shown else ""
+        shown = [run.in_words for run in self.left_out[:_SHOWN]]
+        hidden = len(self.left_out) - _SHOWN
+        suffix = f"; {hidden} more" if hidden > 0 else ""
+        return f"Left out: {'; '.join(shown)}{suffix}." if shown else ""
 
     @property
     def inside(self) -> str:
-        """One sentence on a run that lies within the band of its references."""
+        """One sentence on a run within the band of its references."""
         until = f"{self.unit} {self.compared_until}"
         inside = f"The run lies within the band of {self.runs} up to {until}."
         return " ".join(filter(None, (inside, self.left_out_in_words)))
 
     @property
     def first_to_leave(self) -> SeriesComparison | None:
-        """The series that left the band of the references first, settings aside."""
+        """The first series except the learning rate that left the band of the references."""
         left = [series for series in self.series if series.step is not None and series.role != "lr"]
         return min(left, key=lambda series: series.step or 0, default=None)
 
     @property
     def learning_rate(self) -> SeriesComparison | None:
-        """The learning rate, if it differs from that of the references."""
+        """The learning rate, if it differs from the learning rate of the references."""
         rates = (
             series for series in self.series if series.role == "lr" and series.step is not None
         )

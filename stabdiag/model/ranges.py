@@ -21,10 +21,7 @@ SETTINGS: Final = {
 
 @frozen(eq=True)
 class UsualRange:
-    """The lowest and the highest usual value of a setting, and for which runs.
-
-    ``text`` is the range in words.
-    """
+    """The usual range of a setting; ``text`` is the range in words."""
 
     low: float
     high: float
@@ -66,21 +63,21 @@ def settings_with_ranges(
     peak_lr: float | None = None,
     pretrained: bool | None = None,
 ) -> dict[str, Setting]:
-    """Return the settings that are known and have a usual range, by name.
+    """Return the known settings that have a usual range, by name.
 
     Args:
         manifest: the settings.
         limits: the bounds of the ranges, ``limits.preflight``.
-        peak_lr: the peak learning rate, if it is not that of the manifest.
+        peak_lr: the peak learning rate, if it differs from the manifest.
         pretrained: whether the run starts from a pretrained model; by the manifest if None.
     """
-    also = by_spelling(manifest.also)
-    pretrained = is_pretrained(also) if pretrained is None else pretrained
+    others = by_spelling(manifest.also)
+    pretrained = is_pretrained(others) if pretrained is None else pretrained
     values = {
         "peak_lr": manifest.peak_lr if peak_lr is None else peak_lr,
         "weight_decay": manifest.weight_decay,
-        "label_smoothing": other_number(also, "label_smoothing"),
-        "dropout": other_number(also, "dropout"),
+        "label_smoothing": other_number(others, "label_smoothing"),
+        "dropout": other_number(others, "dropout"),
     }
     ranges = _ranges(manifest, limits, pretrained=bool(pretrained))
     return {
@@ -93,9 +90,9 @@ def settings_with_ranges(
 def _ranges(manifest: Manifest, limits: Limits, *, pretrained: bool) -> dict[str, UsualRange]:
     bounds = limits.preflight
     ranges = {
-        "weight_decay": _up_to(bounds.decay_high),
-        "label_smoothing": _up_to(bounds.label_smoothing_high),
-        "dropout": _up_to(bounds.dropout_high),
+        "weight_decay": _upper_range(bounds.decay_high),
+        "label_smoothing": _upper_range(bounds.label_smoothing_high),
+        "dropout": _upper_range(bounds.dropout_high),
     }
     rates = bounds.usual_rates(manifest.optimizer, pretrained=pretrained)
     if rates is not None:
@@ -104,5 +101,5 @@ def _ranges(manifest: Manifest, limits: Limits, *, pretrained: bool) -> dict[str
     return ranges
 
 
-def _up_to(highest: float) -> UsualRange:
+def _upper_range(highest: float) -> UsualRange:
     return UsualRange(low=0.0, high=highest, text=f"up to {num(highest)} is usual")

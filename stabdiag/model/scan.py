@@ -1,4 +1,4 @@
-"""A scan of many runs: one flat row a run, and what the rows have in common, as data."""
+"""A scan of many runs as data: one flat row per run, and what the rows have in common."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ANY_ERROR: Final = "error"
 UNREAD: Final = "unread"
 
 
-_TOLD: Final = {
+_LABELS: Final = {
     "error": "failed",
     "warning": "with a warning",
     "note": "with a note",
@@ -24,25 +24,25 @@ _TOLD: Final = {
 
 
 def totals(counts: Mapping[str, int]) -> str:
-    """Say how many runs there are of each severity, and how many logs that were not read."""
-    told = [f"{counts[one]} {words}" for one, words in _TOLD.items() if counts.get(one)]
-    return ", ".join(told) or "none"
+    """Describe the number of runs of each severity, and of unread logs."""
+    parts = [f"{counts[name]} {label}" for name, label in _LABELS.items() if counts.get(name)]
+    return ", ".join(parts) or "none"
 
 
 @frozen(eq=True)
 class Row:
-    """What a scan keeps of one run. None is what the log does not tell.
+    """The result of a scan for one run; None if the log does not state a value.
 
     ``outcome`` is the slug of the diagnosis, or ``unread`` with the ``reason`` why. ``severity`` is
-    that of the diagnosis and None for an unread log. ``loss_first``, ``loss_best`` and
+    the severity of the diagnosis, None for an unread log. ``loss_first``, ``loss_best`` and
     ``loss_last`` are finite losses as logged; ``curve`` is the course of the loss in at most a few
     dozen points, for a sparkline. ``lost_steps`` are the steps from the last sound one to the
     end of the log, which an error wasted. ``settings`` holds every other scalar of the manifest by
     its key, as text. ``modified`` is in seconds since 1970, ``etag`` what a store has instead of
-    it. ``limits`` is the hash of all that decides a diagnosis besides the log: limits and options.
-    ``key`` is the file, folder or archive that was read for it, by which the next scan knows it;
-    the rows of one key with the latest ``scanned``, in seconds since 1970, are those that count.
-    ``scan`` tells which scan it was.
+    it. ``limits`` is the hash of the limits and options, which affect the diagnosis.
+    ``key`` is the file, folder or archive that was read, by which the next scan recognizes it. Only
+    the rows of a key with the latest ``scanned``, in seconds since 1970, count. ``scan`` identifies
+    the scan.
     """
 
     path: str
@@ -89,7 +89,7 @@ class Row:
 
 @frozen(eq=True)
 class Count:
-    """How many runs have an outcome, and what they lost."""
+    """The number of runs with an outcome, and the steps they lost."""
 
     outcome: str
     severity: str | None
@@ -99,11 +99,11 @@ class Count:
 
 @frozen(eq=True)
 class Group:
-    """Runs that failed alike: the same outcome, and the same kind of action against it.
+    """Runs with the same outcome and the same kind of action.
 
-    ``steps`` are the first, the median and the last step of what was found. ``near`` are the first
-    and the last step, and the number, of those of them that lie next to each other, where that is
-    most of them. ``worst`` is the run that lost most.
+    ``steps`` are the first, the median and the last step of the findings. If most of the steps are
+    close together, ``near`` has the first and the last of these, and their number. ``worst`` is the
+    run that lost most steps.
     """
 
     outcome: str
@@ -117,10 +117,10 @@ class Group:
 
 @frozen(eq=True)
 class Split:
-    """One setting's values in two parts, and how many of the runs in each have the outcome.
+    """A division of the runs by the value of a setting, with the outcomes on each side.
 
-    ``relation`` is ``≥``, ``<``, ``=`` or ``≠``; ``inside`` and ``outside`` are those that have the
-    outcome and all that tell the setting.
+    ``relation`` is ``≥``, ``<``, ``=`` or ``≠``. ``inside`` and ``outside`` count the runs with the
+    outcome and all runs that state the setting.
     """
 
     setting: str
@@ -132,10 +132,10 @@ class Split:
 
 @frozen(eq=True)
 class Common:
-    """What runs with an outcome, or with any error, have in common: that is no cause.
+    """A property shared by runs with an outcome, or with any error. It is not a proven cause.
 
-    ``chance`` is that of anything so clear among all that was looked at. ``along`` are settings
-    that moved with this one, so that they cannot be told apart.
+    ``chance`` is the probability of an equally clear pattern by coincidence among all comparisons.
+    ``along`` are settings that change together with this one and cannot be separated from it.
     """
 
     outcome: str
@@ -146,7 +146,7 @@ class Common:
 
 @frozen(eq=True)
 class Compared:
-    """What was held against each other to find what runs have in common; if nothing, ``why``."""
+    """The runs, settings and outcomes that were compared; ``why`` if there were none."""
 
     runs: int
     settings: int = 0
@@ -156,7 +156,7 @@ class Compared:
 
 @frozen(eq=True)
 class Change:
-    """A run that ended otherwise in the last scan."""
+    """A run with another outcome than in the last scan."""
 
     path: str
     run: str
@@ -166,7 +166,7 @@ class Change:
 
 @frozen(eq=True)
 class Changes:
-    """What became otherwise since the last scan: runs that are new, gone, worse, better, other."""
+    """The changes since the last scan: runs that are new, gone, worse, better or different."""
 
     new: int = 0
     gone: int = 0
@@ -177,7 +177,7 @@ class Changes:
 
 @frozen(eq=True)
 class Unread:
-    """Logs that could not be read for one reason, and one of them."""
+    """Logs that could not be read for the same reason, with an example."""
 
     reason: str
     logs: int
@@ -188,7 +188,7 @@ class Unread:
 class WorseThanPeers:
     """A run that is worse than the healthy runs with the same settings except the seed.
 
-    ``peers`` is how many it was compared with, ``step`` where it left them.
+    ``peers`` is the number of these runs, ``step`` the step at which it diverged from them.
     """
 
     path: str
@@ -201,7 +201,7 @@ class WorseThanPeers:
 
 @frozen(eq=True)
 class Peers:
-    """How many of the runs had peers to compare with, and which are worse than theirs."""
+    """The number of runs that had peers, and the runs that are worse than their peers."""
 
     runs: int
     compared: int
@@ -210,12 +210,12 @@ class Peers:
 
 @frozen
 class Overview:
-    """What a scan found.
+    """The result of a scan.
 
-    ``rows`` are all of its rows, the worst first; they may be gone through again and again, and
-    are not held. ``root`` is the folder in which all of them lie, with the slash at its end, if
-    there is one. ``reused`` is how many were known from the last scan. ``peers`` is set if runs
-    were compared with those of the same settings.
+    ``rows`` are all rows, the worst first; they can be iterated repeatedly and are not kept in
+    memory. ``root`` is the common folder of all rows with a trailing slash, if there is one.
+    ``reused`` is the number of rows from the last scan. ``peers`` is set if runs were compared with
+    runs of the same settings.
     """
 
     places: tuple[str, ...]
@@ -234,7 +234,7 @@ class Overview:
 
     @property
     def runs(self) -> int:
-        """How many rows there are, those of unread logs among them."""
+        """The number of rows, including unread logs."""
         return sum(count.runs for count in self.counts)
 
     @property
@@ -243,5 +243,5 @@ class Overview:
         return sum(count.lost_steps for count in self.counts)
 
     def of(self, severity: str | None) -> int:
-        """Return how many runs are of a severity; None is that of unread logs."""
+        """Return the number of runs of a severity; None counts unread logs."""
         return sum(count.runs for count in self.counts if count.severity == severity)

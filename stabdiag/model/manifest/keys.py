@@ -1,4 +1,4 @@
-"""The keys of a configuration: how frameworks spell them, what each wants, how it is written."""
+"""The keys of a configuration: their spellings in frameworks, expected values and parsers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,24 @@ from typing import Any, Final
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import names_in
 
-# What lies in a section of these is not about the training.
-_ELSEWHERE = {"eval", "evaluation", "val", "valid", "validation", "test", "inference", "generation"}
+# Sections with these words do not describe the training.
+_OTHER_SECTIONS = {
+    "eval",
+    "evaluation",
+    "val",
+    "valid",
+    "validation",
+    "test",
+    "inference",
+    "generation",
+}
 
-# No configuration nests deeper; what does, stays one value, and has its section in each spelling.
+# Maximum nesting: deeper mappings stay one value, with their section in each spelling.
 DEEPEST = 20
 
 
 def plain(name: str) -> str:
-    """Return a name in the form in which names are compared: lower case, words joined by ``_``."""
+    """Return a normalized name for comparisons: lower case, words joined by ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")
 
 
@@ -28,7 +37,7 @@ def spellings(flat: Mapping[str, Any]) -> dict[str, str]:
     split = {name: name.split(".") for name in flat}
     for depth in range(min(max(map(len, split.values()), default=0), DEEPEST + 1)):
         for name, parts in split.items():
-            if depth < len(parts) and not _means_another(parts[:depth], parts[depth]):
+            if depth < len(parts) and not _has_other_meaning(parts[:depth], parts[depth]):
                 names.setdefault(plain(".".join(parts[depth:])), name)
     return names
 
@@ -38,20 +47,18 @@ def by_spelling(flat: Mapping[str, Any]) -> dict[str, Any]:
     return {name: flat[full] for name, full in spellings(flat).items()}
 
 
-def _means_another(sections: list[str], name: str) -> bool:
-    """Tell whether a name is another's without the sections that it lies in.
+def _has_other_meaning(sections: list[str], name: str) -> bool:
+    """Return True if a name has another meaning without its sections.
 
-    The batch size of an evaluation is not that of the training, the epsilon of a norm not Adam's,
-    and the rank of a low-rank adapter not that of a process.
+    Examples: the batch size of an evaluation, the epsilon of a norm layer, and the rank of a
+    low-rank adapter.
     """
     words = {word for section in sections for word in plain(section).split("_")}
-    told = plain(name)
-    if words & _ELSEWHERE and not told.startswith(("eval", "val")):
+    key = plain(name)
+    if words & _OTHER_SECTIONS and not key.startswith(("eval", "val")):
         return True
     section = plain(sections[-1]) if sections else ""
-    return (told in ("eps", "epsilon") and "norm" in section) or (
-        told == "rank" and "lora" in words
-    )
+    return (key in ("eps", "epsilon") and "norm" in section) or (key == "rank" and "lora" in words)
 
 
 _DTYPES: Mapping[str, tuple[str, ...]] = {
@@ -103,22 +110,22 @@ def count(value: object) -> int | None:
 
 
 def positive_count(value: object) -> int | None:
-    """Return a whole number above 0, or None; 0 is how a configuration says none."""
+    """Return a whole number above 0, or None; 0 means none in a configuration."""
     return count(value) or None
 
 
 def steps(value: object) -> tuple[int, ...] | None:
-    """Return some steps as they rise, from a list or a text such as ``100,200``; or None."""
+    """Return steps in rising order from a list or a text such as ``100,200``, or None."""
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple):
         return None
-    read = [positive_count(part) for part in parts]
-    known = {one for one in read if one is not None}
-    return tuple(sorted(known)) if known and None not in read else None
+    counts = [positive_count(part) for part in parts]
+    valid = {step for step in counts if step is not None}
+    return tuple(sorted(valid)) if valid and None not in counts else None
 
 
 def clip(value: object) -> float | None:
-    """Return a threshold, or None; null is how a configuration says that there is no clipping."""
+    """Return a threshold, or None if it is invalid; null means no clipping."""
     return 0.0 if value is None else number(value)
 
 
@@ -207,7 +214,7 @@ KEYS: tuple[Key, ...] = (
         number,
         "weight_decay wd optimizer_params_weight_decay optimizer_weight_decay",
     ),
-    # Beside Adam's own, what TRL calls epsilon is how far a policy may move.
+    # Adam's epsilon comes first: in TRL, epsilon is the clip range of a policy.
     _key("epsilon", "a number", number, "adam_epsilon adam_eps optimizer_params_eps epsilon eps"),
     _key(
         "checkpoint_every",
@@ -253,8 +260,7 @@ KEYS: tuple[Key, ...] = (
 )
 
 
-# What a configuration says besides the fields: a check before the launch, the cost of an incident
-# and a comparison each read a little of it.
+# Settings without a field, used by pre-flight checks, the cost of an incident and comparisons.
 NUMBERS: Final = {
     name: names_in(names)
     for name, names in {
@@ -284,7 +290,7 @@ NUMBERS: Final = {
             "dropout dropout_rate dropout_p dropout_prob hidden_dropout hidden_dropout_prob "
             "resid_pdrop embd_pdrop attention_dropout drop_rate"
         ),
-        # The number of a process; one on each node that counts from 0 is no rank.
+        # The global number of a process; a number per node is not a rank.
         "rank": "rank global_rank process_index process_rank dist_rank",
     }.items()
 }
@@ -292,9 +298,9 @@ EVAL_STRATEGY: Final = ("eval_strategy", "evaluation_strategy")
 SAVE_STRATEGY: Final = "save_strategy"
 LOSS_SCALE: Final = ("fp16_loss_scale", "loss_scale", "loss_scaling")
 DIVISIBLE: Final = "make_vocab_size_divisible_by"
-# Lightning's: no checkpoints are written then, however often one would be.
+# Lightning: no checkpoints are written if this is off, regardless of the interval.
 SAVING: Final = "enable_checkpointing"
-# What autocasting computes in, beside weights of another type.
+# The dtype of autocasting, which may differ from the dtype of the weights.
 AUTOCAST: Final = names_in(
     "mixed_precision mixed_precision_param amp_dtype autocast_dtype opt_level amp_opt_level"
 )
@@ -327,13 +333,13 @@ OVERFIT_BATCHES: Final = names_in(
 
 
 def is_pretrained(settings: Mapping[str, Any]) -> bool | None:
-    """Return whether a run starts from a pretrained model, or None if no setting says so.
+    """Return True if a run starts from a pretrained model, or None if it is unknown.
 
-    ``settings`` are by plain spelling. A setting that says yes outweighs one that says no.
+    ``settings`` are by plain spelling. A setting that means yes takes precedence.
     """
     answers = [_names_a_model(settings[name]) for name in PRETRAINED if name in settings]
-    known = [answer for answer in answers if answer is not None]
-    return any(known) if known else None
+    decided = [answer for answer in answers if answer is not None]
+    return any(decided) if decided else None
 
 
 def _names_a_model(value: object) -> bool | None:
@@ -344,45 +350,45 @@ def _names_a_model(value: object) -> bool | None:
     return plain(str(value)) not in _FROM_SCRATCH if isinstance(value, str) else None
 
 
-def others(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names, plainly spelled, of settings that are understood besides the fields."""
+def others(settings: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the plain spellings of known settings without a field."""
     for name in (
         *(*EVAL_STRATEGY, SAVE_STRATEGY, DIVISIBLE, SAVING, ARCHITECTURES, PROBLEM),
         *OVERFIT_BATCHES,
     ):
-        if name in told:
+        if name in settings:
             yield name
-    yield from (name for name in told if name.startswith(_LABELS))
+    yield from (name for name in settings if name.startswith(_LABELS))
     for name in LOSS_SCALE:
-        if name in told and (told[name] is None or is_static(told[name]) is not None):
+        if name in settings and (settings[name] is None or is_static(settings[name]) is not None):
             yield name
-    yield from (name for name in PRETRAINED if name in told)
+    yield from (name for name in PRETRAINED if name in settings)
     for names in NUMBERS.values():
         for name in names:
-            if name in told and number(told[name]) is not None:
+            if name in settings and number(settings[name]) is not None:
                 yield name
 
 
-def other_number(told: Mapping[str, Any], field: str) -> float | None:
-    """Return the number told under one of the names of an entry of ``NUMBERS``, or None."""
-    read = (number(told[name]) for name in NUMBERS[field] if name in told)
-    return next((one for one in read if one is not None), None)
+def other_number(settings: Mapping[str, Any], field: str) -> float | None:
+    """Return the number configured under a name of an entry of ``NUMBERS``, or None."""
+    numbers = (number(settings[name]) for name in NUMBERS[field] if name in settings)
+    return next((value for value in numbers if value is not None), None)
 
 
 def is_static(scale: object) -> bool | None:
-    """Tell whether a loss scale is a fixed one; DeepSpeed writes 0 for a dynamic one."""
-    read = number(scale)
-    if read is not None:
-        return read > 0
+    """Return True if a loss scale is static; DeepSpeed writes 0 for a dynamic one."""
+    value = number(scale)
+    if value is not None:
+        return value > 0
     word = str(scale).lower()
     return word == "static" if word in ("static", "dynamic") else None
 
 
-def saves_by_epoch(told: Mapping[str, Any]) -> bool:
-    """Tell whether a checkpoint ends each epoch, by the HF Trainer's strategy of saving."""
-    return strategy_of(told.get(SAVE_STRATEGY, "")) == "epoch"
+def saves_by_epoch(settings: Mapping[str, Any]) -> bool:
+    """Return True if the HF Trainer saves a checkpoint at the end of each epoch."""
+    return strategy_of(settings.get(SAVE_STRATEGY, "")) == "epoch"
 
 
 def strategy_of(setting: object) -> str:
-    """Return when the HF Trainer does something: ``steps``, ``epoch``, ``no`` or ``best``."""
+    """Return a strategy of the HF Trainer: ``steps``, ``epoch``, ``no`` or ``best``."""
     return str(setting).lower().rpartition(".")[2]

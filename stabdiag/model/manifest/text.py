@@ -9,25 +9,25 @@ from typing import Any, Final
 
 from stabdiag.errors import ManifestError
 
-_WANTED: Final = 'a manifest is one JSON object such as {"dtype": "fp16"}'
+_EXPECTED: Final = 'a manifest is one JSON object such as {"dtype": "fp16"}'
 
-# A configuration of more keys and values than this, references followed, is none; nor is one of
-# deeper levels, or of longer numbers: nobody writes these, and what works with them stumbles.
-_MOST_NODES: Final = 100_000
+# Bounds of a configuration: keys and values with references expanded, nesting depth, digits of a
+# number. Larger files are not configurations and may exhaust a parser.
+_MAX_NODES: Final = 100_000
 _DEEPEST: Final = 100
 _LONGEST_NUMBER: Final = 1000  # characters
 _LARGEST_NUMBER: Final = 10**_LONGEST_NUMBER
 
-# A parser's complaint is cut to this length: it may hold a key as long as the file.
+# Parser messages are cut to this length, because they may quote a key as long as the file.
 _REASON: Final = 300
 
 
 def mapping_of(name: str, data: bytes) -> Mapping[str, Any]:
-    """Return what a configuration file says.
+    """Parse a configuration file.
 
     Args:
-        name: the file's name; its suffix tells the language, JSON if it is none of the others.
-        data: what the file holds.
+        name: the name of the file; its suffix determines the language, JSON by default.
+        data: the content of the file.
 
     Raises:
         ManifestError: if it is not one object.
@@ -36,9 +36,9 @@ def mapping_of(name: str, data: bytes) -> Mapping[str, Any]:
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ManifestError(f"{name}: not a text file; {_WANTED}") from None
+        raise ManifestError(f"{name}: not a text file; {_EXPECTED}") from None
     if not text.strip() and language != "TOML":
-        raise ManifestError(f"{name}: empty; {_WANTED}")
+        raise ManifestError(f"{name}: empty; {_EXPECTED}")
     try:
         raw = parsed(text, language)
     except ValueError as error:
@@ -46,20 +46,20 @@ def mapping_of(name: str, data: bytes) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
         kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
         kind = kinds.get(type(raw), "a number")
-        raise ManifestError(f"{name}: {_WANTED}, not {kind}")
+        raise ManifestError(f"{name}: {_EXPECTED}, not {kind}")
     return _without_notes({str(key): value for key, value in raw.items()})
 
 
 def parsed(text: str, language: str) -> object:
-    """Return what a text says in one of the languages of configurations: JSON, TOML or YAML.
+    """Parse a text in JSON, TOML or YAML.
 
     Raises:
-        ValueError: if it is none, or holds what no configuration does; the message is one line.
+        ValueError: if the text is invalid, or exceeds the bounds; the message is one line.
     """
     try:
         value = _PARSERS[language](text)
         _refuse_odd(value)
-    except Exception as error:  # noqa: BLE001 - a parser raises whatever its code stumbles over
+    except Exception as error:  # noqa: BLE001 - parsers may raise any exception
         reason = " ".join(str(error).split())[:_REASON] or type(error).__name__
         raise ValueError(f"not valid {language} ({reason})") from None
     return value
@@ -68,13 +68,13 @@ def parsed(text: str, language: str) -> object:
 def _refuse_odd(value: object) -> None:
     waiting = [(value, 0)]
     while waiting:
-        one, depth = waiting.pop()
+        item, depth = waiting.pop()
         if depth > _DEEPEST:
             raise ValueError(f"nested more than {_DEEPEST} levels deep")
-        if isinstance(one, int) and abs(one) >= _LARGEST_NUMBER:
+        if isinstance(item, int) and abs(item) >= _LARGEST_NUMBER:
             raise ValueError(f"a number of more than {_LONGEST_NUMBER} digits")
-        if isinstance(one, dict | list | tuple | set):
-            inner = one.values() if isinstance(one, dict) else one
+        if isinstance(item, dict | list | tuple | set):
+            inner = item.values() if isinstance(item, dict) else item
             waiting.extend((each, depth + 1) for each in inner)
 
 
@@ -82,10 +82,10 @@ def _yaml(text: str) -> object:
     import yaml
 
     class Loader(yaml.SafeLoader):
-        """Takes the tags of Python objects, as Lightning writes them, for what they hold.
+        """Reads tagged Python objects, as Lightning writes them, as plain values.
 
-        It weighs each node before anything is made of it: a reference is as large as what it
-        refers to.
+        The size of each node is checked before it is constructed; a reference has the size of its
+        target.
         """
 
         sizes: dict[yaml.Node, int]
@@ -95,9 +95,9 @@ def _yaml(text: str) -> object:
             node: Any = super().compose_node(parent, index)
             if not is_reference:
                 self.sizes[node] = self._size(node)
-            # What has no size yet refers to itself.
-            size = self.sizes.get(node, _MOST_NODES + 1)
-            if max(size, len(self.sizes)) > _MOST_NODES:
+            # A node without a size yet refers to itself.
+            size = self.sizes.get(node, _MAX_NODES + 1)
+            if max(size, len(self.sizes)) > _MAX_NODES:
                 raise ValueError("more values than a configuration has")
             return node
 
@@ -108,7 +108,7 @@ def _yaml(text: str) -> object:
                 return 1
             pairs = isinstance(node, yaml.MappingNode)
             inner = chain.from_iterable(node.value) if pairs else node.value
-            return 1 + sum(self.sizes[one] for one in inner)
+            return 1 + sum(self.sizes[child] for child in inner)
 
         def construct_object(self, node: yaml.Node, deep: bool = False) -> object:
             try:
@@ -116,9 +116,9 @@ def _yaml(text: str) -> object:
             except (yaml.YAMLError, RecursionError):
                 raise
             except Exception as error:
-                told = f"{str(node.value)[:40]!r} is no {node.tag.rpartition(':')[2]}"
+                problem = f"{str(node.value)[:40]!r} is not of type {node.tag.rpartition(':')[2]}"
                 raise yaml.constructor.ConstructorError(
-                    None, None, told, node.start_mark
+                    None, None, problem, node.start_mark
                 ) from error
 
     def plain(loader: Any, _suffix: str, node: yaml.Node) -> object:
@@ -134,16 +134,16 @@ def _yaml(text: str) -> object:
 
 
 def _toml(text: str) -> object:
-    import tomllib  # of few runs, and it takes long to load
+    import tomllib  # few runs need it, and it is slow to import
 
     return tomllib.loads(text)
 
 
 def _without_notes(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return what W&B writes as ``lr: {desc: null, value: 0.1}`` as ``lr: 0.1``."""
-    told = {key: one for key, one in raw.items() if key not in ("_wandb", "wandb_version")}
-    if told and all(isinstance(one, dict) and "value" in one for one in told.values()):
-        return {key: one["value"] for key, one in told.items()}
+    """Replace W&B entries such as ``lr: {desc: null, value: 0.1}`` with ``lr: 0.1``."""
+    entries = {key: entry for key, entry in raw.items() if key not in ("_wandb", "wandb_version")}
+    if entries and all(isinstance(entry, dict) and "value" in entry for entry in entries.values()):
+        return {key: entry["value"] for key, entry in entries.items()}
     return raw
 
 
