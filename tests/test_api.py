@@ -399,7 +399,7 @@ def test_a_series_that_tells_nothing_breaks_nothing(role, value):
 
 
 @pytest.mark.parametrize("thread", [False, True])
-def test_numbers_too_large_and_too_small_are_warned_of_by_nobody(thread, monkeypatch):
+def test_extreme_numbers_cause_no_warnings(thread, monkeypatch):
     if thread:
         monkeypatch.setattr("stabdiag.api.diagnosis._LONG", 0)
     ends = np.tile([5e-324, -1.7e308, 1.7e308], 100)
@@ -410,11 +410,11 @@ def test_numbers_too_large_and_too_small_are_warned_of_by_nobody(thread, monkeyp
             stabdiag.compare([log, {"loss": falling()["loss"]}]).to_json()
 
 
-def test_a_report_is_neither_true_nor_false():
+def test_truth_value_of_a_report_is_refused():
     report = stabdiag.diagnose(spiky())
-    with pytest.raises(TypeError, match=r"ask report\.ok"):
+    with pytest.raises(TypeError, match=r"use report\.ok"):
         assert report
-    with pytest.raises(TypeError, match=r"ask comparison\.diagnosis"):
+    with pytest.raises(TypeError, match=r"use comparison\.diagnosis"):
         assert stabdiag.compare([spiky(), spiky()])
     found = report.to_dict()
     assert json.loads(json.dumps(found["findings"])) == found["findings"]
