@@ -40,7 +40,7 @@ def test_steps_are_within_the_log_and_in_order(run):
     steps += [step for answer in report.tree.answers for step in answer.steps]
     assert all(first <= step <= last for step in steps)
     for finding in report.findings:
-        if re.search(r"\bend\b|broke off", finding.title) and finding.step is not None:
+        if re.search(r"\bend\b|stopped early", finding.title) and finding.step is not None:
             assert finding.step == last
 
     for answer in report.tree.answers:
