@@ -10,6 +10,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.losses import HARDLY, TENTHS, USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -173,18 +174,30 @@ def _by_accuracy(case: Case) -> Evidence | None:
                 name = "evaluation loss" if role == "eval_loss" else "loss"
                 return _evidence(
                     f"The {name} settles at {num(last)} although {fraction:.0%} of the examples "
-                    f"are "
-                    f"right: with {classes} classes, {num(floor)} is the smallest loss that a "
+                    f"are right: with {classes} classes, {num(floor)} is the smallest loss that a "
                     "softmax of a softmax allows.",
                     {"loss": last, "accuracy": fraction, "least": floor, "classes": classes},
                 )
     return None
 
 
+def _final_accuracies(case: Case) -> list[float]:
+    """Return the medians of the last tenths of the logged accuracies, as fractions."""
+    logged = (case.history.finite(role).values for role in ("accuracy", "eval_accuracy"))
+    return [
+        median(right[-max(1, len(right) // TENTHS) :]) / (100.0 if right.max() > 1 else 1.0)
+        for right in logged
+        if len(right)
+    ]
+
+
 def _by_floor(case: Case) -> Evidence | None:
     """Report a loss that ends just above the floor and never falls below it, if K is known."""
     classes, x = case.manifest.vocab_size or 0, case.loss.values
-    if classes < _MIN_CLASSES or case.history.has("accuracy") or case.history.has("eval_accuracy"):
+    # An accuracy that stays low explains a high loss by itself.
+    if classes < _MIN_CLASSES or any(
+        fraction < _MOSTLY_RIGHT for fraction in _final_accuracies(case)
+    ):
         return None
     floor, (*_, before, last) = _floor(classes), levels(x, TENTHS // 2).tolist()
     is_at_floor = (1 - _ROUNDING) * floor <= float(x.min()) and last <= (1 + _NEAR_FLOOR) * floor
