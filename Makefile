@@ -46,10 +46,13 @@ test-all:  ## run the tests on each Python from 3.11 on that is found, or on PYT
 # The version that the figures of docs/recorder.md were taken with.
 TORCH ?= torch==2.13.0
 
+# PyTorch, Lightning and Transformers warn about each other.
 test-torch:  ## run the tests of the recorder (installs PyTorch in .venvs/torch); TORCH=torch==2.6.0 for another
 	@$(MAKE) --no-print-directory $(abspath .venvs/torch)/.runtime VENV=$(abspath .venvs/torch)
 	.venvs/torch/bin/python -m pip install --quiet --group torch $(TORCH)
-	.venvs/torch/bin/python -m pytest --numprocesses auto --dist loadfile tests/torch $(TESTS)
+	.venvs/torch/bin/python -m pytest --numprocesses auto --dist loadfile \
+		-W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::UserWarning \
+		tests/torch $(TESTS)
 
 # Ignore deprecation warnings raised by the oldest supported dependencies. The tool that checks the import
 # contracts needs a newer rich, and the generated pages need the pinned versions.
