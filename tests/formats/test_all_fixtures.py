@@ -16,7 +16,7 @@ from stabdiag.formats.postmortem import build_incident
 from stabdiag.model.findings import Severity, Verdict
 from tests.conftest import NAMES, ONE_EACH, diagnosed
 
-SCREEN, SHORT = 44, 15
+SCREEN, SHORT = 44, 16
 EVERY = pytest.mark.parametrize("run", NAMES)
 
 
