@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from stabdiag.errors import StabdiagError
-from stabdiag.scan.worker import ENVIRONMENT, prepare_worker
+from stabdiag.scan.worker import ENVIRONMENT, freeze_imported, prepare_worker
 
 # Seconds within which a Dask scheduler has to answer.
 _SCHEDULER_TIMEOUT: Final = 10
@@ -103,10 +103,17 @@ def _create_local(count: int) -> Executor:
         max_workers=count,
         timeout=None,
         env=ENVIRONMENT,
-        initializer=prepare_worker,
+        initializer=_prepare_worker,
         initargs=(os.getpid(),),
     )
     return executor
+
+
+def _prepare_worker(parent: int) -> None:
+    prepare_worker(parent)
+    import stabdiag.scan.work  # noqa: F401 - what every call needs
+
+    freeze_imported()
 
 
 def _create_custom(executor: str | Callable[[], Executor]) -> Executor:

@@ -42,11 +42,13 @@ def prepare_worker(parent: int) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keep stray prints out of the report
     _devnull.append(os.open(os.devnull, os.O_WRONLY))
     import_arrow_without_pandas()
-    import stabdiag.scan.work  # noqa: F401 - before the garbage collector is frozen
+    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
 
+
+def freeze_imported() -> None:
+    """Keep what is imported so far out of garbage collection, and collect only on request."""
     gc.freeze()
     gc.disable()
-    threading.Thread(target=_end_with_parent, args=(parent,), daemon=True).start()
 
 
 def _end_with_parent(parent: int) -> None:
