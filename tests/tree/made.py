@@ -90,7 +90,7 @@ def sometimes(log, name, where):
     ]
 
 
-def asked(report, question):
+def answer_to(report, question):
     """Return the answer about the whole run, or about the part before its NaN."""
     findings = [answer for answer in report.tree.answers if answer.question == question]
     assert findings, (

@@ -77,8 +77,14 @@ FIRST = [
         *({"dtype": "bf16"}, K.INSPECT_LAYERS, ["at step 100"]),
     ),
     *(
-        (f"divergence-weight-norm-{way}", [climb(), norm], {"weight_decay": decay}, kind, [told])
-        for way, norm, decay, kind, told in (
+        (
+            f"divergence-weight-norm-{way}",
+            [climb(), norm],
+            {"weight_decay": decay},
+            kind,
+            [expected],
+        )
+        for way, norm, decay, kind, expected in (
             ("climbing", GROWS, 0.1, K.RAISE_WEIGHT_DECAY, "double the weight decay (now 0.1)"),
             ("climbing", GROWS, 0, K.RAISE_WEIGHT_DECAY, "turn on weight decay (now 0)"),
             ("collapsing", SHRINKS, None, K.LOWER_WEIGHT_DECAY, "halve the weight"),
@@ -89,14 +95,14 @@ FIRST = [
 
 
 @pytest.mark.parametrize(
-    ("slug", "changes", "manifest", "kind", "told"),
+    ("slug", "changes", "manifest", "kind", "expected"),
     FIRST,
     ids=[f"{number}-{row[0]}" for number, row in enumerate(FIRST)],
 )
-def test_the_first_action_has_the_numbers_of_the_run(calm, slug, changes, manifest, kind, told):
+def test_the_first_action_has_the_numbers_of_the_run(calm, slug, changes, manifest, kind, expected):
     finding = diagnosed(changed(calm(), *changes), checkpoint_every=100, **manifest)
     assert (finding.slug, finding.actions[0].kind) == (slug, kind)
-    for words in told:
+    for words in expected:
         assert words in finding.first_action
     for action in finding.actions:
         assert re.match(r"[A-Z].*\.$", action.text)
@@ -107,7 +113,7 @@ def test_the_first_action_has_the_numbers_of_the_run(calm, slug, changes, manife
 
 
 @pytest.mark.parametrize(
-    ("onset", "every", "checkpoint", "told"),
+    ("onset", "every", "checkpoint", "expected"),
     [
         # Written after the update that showed at 501, it may hold what is damaged, too.
         (501, 100, 500, "before the spike at 501 (or step 400 if that is already damaged)"),
@@ -118,11 +124,11 @@ def test_the_first_action_has_the_numbers_of_the_run(calm, slug, changes, manife
         (500, None, None, "Reload the last checkpoint before the spike at 500"),
     ],
 )
-def test_the_checkpoint_to_go_back_to(calm, onset, every, checkpoint, told):
+def test_the_checkpoint_to_go_back_to(calm, onset, every, checkpoint, expected):
     finding = diagnosed(changed(calm(), shift(onset)), checkpoint_every=every)
     assert (finding.slug, finding.step) == ("spike-persistent", onset)
     assert finding.actions[0].checkpoint == checkpoint
-    assert told in finding.first_action
+    assert expected in finding.first_action
     assert finding.first_action.lower().count("restart") == 1
 
 
@@ -193,17 +199,17 @@ def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(calm):
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("bad", "expected"),
     [
         ([600, 610], "non-finite at step 600 (last finite loss: step 599) and finite again later"),
         ([*range(600, 800)], "non-finite from step 600 on"),
         ([0], "finite again later; 1 of 800 losses is non-finite"),
     ],
 )
-def test_since_when_the_loss_is_not_finite(calm, bad, told):
+def test_since_when_the_loss_is_not_finite(calm, bad, expected):
     log = calm()
     log["loss"][bad] = np.nan
-    assert told in diagnosed(log).summary
+    assert expected in diagnosed(log).summary
 
 
 def test_a_gradient_that_went_first_names_its_own_batch(calm):
@@ -392,15 +398,15 @@ def test_run_is_not_continued_while_the_loss_rises(calm, climb, runs_on):
     assert (K.KEEP_GOING in finding.actions[0].kinds) == runs_on
 
 
-@pytest.mark.parametrize(("begins", "again"), [(1, True), (500, False)])
-def test_a_loss_that_climbs_from_the_beginning_is_started_again(begins, again):
+@pytest.mark.parametrize(("begins", "repeated"), [(1, True), (500, False)])
+def test_a_loss_that_climbs_from_the_beginning_is_started_again(begins, repeated):
     finding = stabdiag.diagnose(
         {"step": begins + np.arange(60), "loss": 2.3 * 1.05 ** np.arange(60)}
     ).diagnosis
     assert finding.first_action.startswith(
-        "Restart from the beginning" if again else "Reload the last"
+        "Restart from the beginning" if repeated else "Reload the last"
     )
-    assert (finding.actions[1].kind is K.CHECK_LOSS_FUNCTION) is again
+    assert (finding.actions[1].kind is K.CHECK_LOSS_FUNCTION) is repeated
 
 
 @pytest.mark.parametrize("every", [50, None])

@@ -10,7 +10,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import changes_near
-from tests.tree.made import asked
+from tests.tree.made import answer_to
 
 AT = 400
 
@@ -28,18 +28,18 @@ def jumping(calm, height=1.0):
 
 
 @pytest.mark.parametrize(
-    ("at", "told"),
+    ("at", "expected"),
     [
         (400, "batch_size went from 64 to 8 at step 400, right at the onset."),
         (399, "batch_size went from 64 to 8 at step 399, 1 step before the onset."),
         (393, "batch_size went from 64 to 8 at step 393, 7 steps before the onset."),
     ],
 )
-def test_a_jump_where_a_setting_changed(calm, at, told):
+def test_a_jump_where_a_setting_changed(calm, at, expected):
     log = jumping(calm)
     finding = stabdiag.diagnose({**log, "batch_size": switched(log, at, 64, 8)}).diagnosis
     assert finding.slug == "spike-persistent"
-    assert finding.summary.endswith(told)
+    assert finding.summary.endswith(expected)
     assert (finding.actions[0].kind, finding.actions[0].step) == (ActionKind.CHECK_SETTINGS, at)
     assert finding.actions[1].kind is ActionKind.CLIP_GRADIENTS
     assert finding.evidence["changed_step"] == at
@@ -48,7 +48,7 @@ def test_a_jump_where_a_setting_changed(calm, at, told):
 def test_near_misses_are_not_reported(calm):
     log = jumping(calm)
     plain, n = stabdiag.diagnose(log), log["step"]
-    for what, setting in {
+    for shape, setting in {
         "away": np.where(n < 300, 64, 8),
         "afterwards": np.where(n < 405, 64, 8),
         "constant": np.full(len(n), 64),
@@ -60,7 +60,7 @@ def test_near_misses_are_not_reported(calm):
         "never a number": np.full(len(n), np.nan),
     }.items():
         report = stabdiag.diagnose({**log, "batch_size": setting * 1.0})
-        assert report.findings == plain.findings, what
+        assert report.findings == plain.findings, shape
 
 
 def test_a_jump_of_the_learning_rate_is_the_cause_before_any_setting(calm):
@@ -82,8 +82,8 @@ def test_a_jump_where_the_loss_is_measured_on_something_else(calm, name):
     report = stabdiag.diagnose({**log, name: switched(log, AT, 1, 2)})
     assert report.diagnosis.slug == "healthy"
     assert f"{name} went from 1 to 2 at step 400" in (report.diagnosis.summary)
-    assert "the loss rose permanently where" in asked(report, "Q2.1").because
-    assert asked(report, "Q4.1").verdict is Verdict.NO
+    assert "the loss rose permanently where" in answer_to(report, "Q2.1").because
+    assert answer_to(report, "Q4.1").verdict is Verdict.NO
     assert report.diagnosis.first_action == (
         f"Check that the change of {name} at step 400 was intended."
     )
@@ -95,7 +95,7 @@ def after(fall):
 
 
 @pytest.mark.parametrize(
-    ("n", "more"),
+    ("n", "added"),
     [
         (520, after(lambda k: 1 + 0.02 * k)),
         (403, after(lambda k: 1.0)),
@@ -104,9 +104,11 @@ def after(fall):
     ],
     ids=["goes on climbing", "too few losses to tell", "back at chance", "has lost all"],
 )
-def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_nothing(calm, n, more):
+def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_nothing(
+    calm, n, added
+):
     log = calm(n)
-    log["loss"] = log["loss"] + more(log["step"])
+    log["loss"] = log["loss"] + added(log["step"])
     log["stage"] = switched(log, AT, 1, 2)
     finding = stabdiag.diagnose(log).diagnosis
     assert finding.slug in ("spike-persistent", "spike-unresolved", "divergence-unexplained")
@@ -145,16 +147,16 @@ def test_the_gradients_of_a_loss_in_another_unit_are_as_many_times_larger(calm):
 
 
 @pytest.mark.parametrize(
-    ("more", "slug"),
+    ("added", "slug"),
     [
         (lambda n: np.where(n >= 800, 0.7, 0.0), "spike-persistent"),
         (lambda n: np.clip((n - 800) * 0.005, 0, None), "divergence-unexplained"),
     ],
 )
-def test_what_goes_wrong_after_a_new_stage_is_found(calm, more, slug):
+def test_what_goes_wrong_after_a_new_stage_is_found(calm, added, slug):
     log = calm(1200)
     n = log["step"]
-    log["loss"] = log["loss"] + np.where(n >= AT, 1.0, 0.0) + more(n)
+    log["loss"] = log["loss"] + np.where(n >= AT, 1.0, 0.0) + added(n)
     finding = stabdiag.diagnose({**log, "stage": switched(log, AT, 1, 2)}).diagnosis
     assert finding.slug == slug
     assert 795 <= finding.step <= 850
@@ -171,23 +173,23 @@ def test_a_climb_between_two_new_stages_is_found(calm):
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "divergence-unexplained"
     assert 595 <= report.diagnosis.step <= 650
-    assert "before the jump at step 1060" in asked(report, "Q4.1").because
+    assert "before the jump at step 1060" in answer_to(report, "Q4.1").because
 
 
 @pytest.mark.parametrize(
-    ("logged", "told"),
+    ("logged", "expected"),
     [
         ((0, AT), "from 64 to 8 at step 400, right at the onset."),  # where it changes alone
         (range(7, 800, 16), "from 64 to 8 between steps 392 and 407, right at the onset."),
     ],
 )
-def test_setting_logged_with_some_losses(calm, tmp_path, logged, told):
+def test_setting_logged_with_some_losses(calm, tmp_path, logged, expected):
     log, path = jumping(calm), tmp_path / "log.jsonl"
     rows = [f'"step": {n}, "loss": {x:.5f}' for n, x in zip(log["step"], log["loss"], strict=True)]
     for n in logged:
         rows[n] += f', "batch_size": {64 if n < AT else 8}'
     path.write_text("".join(f"{{{row}}}\n" for row in rows))
-    assert told in stabdiag.diagnose(path).diagnosis.summary
+    assert expected in stabdiag.diagnose(path).diagnosis.summary
 
 
 def test_a_symptom_where_a_setting_changed(calm):
@@ -274,7 +276,7 @@ def spiking(calm, **extra):
 
 
 @pytest.mark.parametrize(
-    ("rate", "told"),
+    ("rate", "expected"),
     [
         (lambda at: np.where(at < AT - 2, 1e-3, 1e-4), "fell from 0.001 to 0.0001 at step 398"),
         (lambda at: np.where(at < AT - 2, 1e-3, 1e-2), "jumped from 0.001 to 0.01 at step 398"),
@@ -283,10 +285,10 @@ def spiking(calm, **extra):
     ],
     ids=["falls", "jumps", "fell long before", "decays"],
 )
-def test_a_step_of_the_learning_rate_in_either_direction_is_named(calm, rate, told):
+def test_a_step_of_the_learning_rate_in_either_direction_is_named(calm, rate, expected):
     finding = stabdiag.diagnose(spiking(calm, lr=rate(np.arange(800)))).diagnosis
     assert finding.section == "§2"
-    assert (f"The learning rate {told}" in finding.summary) is bool(told)
+    assert (f"The learning rate {expected}" in finding.summary) is bool(expected)
 
 
 LENGTHS = 500 + 50 * np.random.default_rng(2).standard_normal(800)

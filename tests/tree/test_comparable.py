@@ -5,7 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
-from tests.tree.made import asked
+from tests.tree.made import answer_to
 
 HEIGHT = 1.2
 
@@ -41,9 +41,9 @@ def test_a_rise_that_goes_with_a_setting(calm, name, begin, end):
     setting = begin + (end - begin) * course(log)
     report = stabdiag.diagnose({**log, name: setting})
     assert report.diagnosis.slug == "insufficient-data"
-    assert asked(report, "Q4.1").verdict is Verdict.UNKNOWN
+    assert answer_to(report, "Q4.1").verdict is Verdict.UNKNOWN
     text = f"as {name} went from "
-    assert text in asked(report, "Q4.1").because
+    assert text in answer_to(report, "Q4.1").because
     assert text in report.diagnosis.summary
     assert "the two are not comparable" in report.diagnosis.summary
     assert report.diagnosis.first_action == f"Check that {name} was intended to change like this."
@@ -68,9 +68,9 @@ def test_what_makes_no_loss_harder_excuses_none(calm, name, begin, end):
     assert stabdiag.diagnose({**log, name: setting}).diagnosis.section == "§4"
 
 
-@pytest.mark.parametrize("how", [{"power": 4.0}, {"power": 0.2}, {"first": 600}])
-def test_a_rise_in_a_part_of_the_change_is_a_climb(calm, how):
-    log = rising(calm, **how)
+@pytest.mark.parametrize("options", [{"power": 4.0}, {"power": 0.2}, {"first": 600}])
+def test_a_rise_in_a_part_of_the_change_is_a_climb(calm, options):
+    log = rising(calm, **options)
     assert stabdiag.diagnose({**log, "noise_std": course(log)}).diagnosis.section == "§4"
 
 
@@ -112,7 +112,7 @@ def test_a_climb_after_the_change_is_found(calm):
     log["noise_std"] = course(log, last=400)
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "healthy"
-    assert "since noise_std settled at step" in asked(report, "Q4.1").because
+    assert "since noise_std settled at step" in answer_to(report, "Q4.1").because
     log["loss"] = log["loss"] + np.interp(log["step"], [550, 799], [0.0, 1.0])
     report = stabdiag.diagnose(log)
     assert report.diagnosis.section == "§4"
@@ -125,7 +125,7 @@ def test_a_jump_within_the_rise_is_a_part_of_it(calm):
     assert stabdiag.diagnose(log).diagnosis.slug == "spike-persistent"
     report = stabdiag.diagnose({**log, "noise_std": course(log)})
     assert report.diagnosis.slug == "insufficient-data"
-    text = asked(report, "Q2.1").because
+    text = answer_to(report, "Q2.1").because
     assert "it belongs to a rise caused by a change of the objective" in text
 
 
@@ -143,7 +143,7 @@ def diagnosed(log, weight, at, **extra):
 def test_a_weight_that_grows_lifts_the_loss(calm):
     report = diagnosed(calm(), [0.0, 1.0], [200, 500])
     assert report.diagnosis.slug == "healthy"
-    climb = asked(report, "Q4.1")
+    climb = answer_to(report, "Q4.1")
     assert climb.verdict is Verdict.NO
     assert "since beta settled at step 497" in climb.because
 
@@ -165,12 +165,12 @@ def test_a_weight_that_jumps_lifts_the_loss_at_once(calm, at):
     report = stabdiag.diagnose({**log, "beta": weight})
     assert report.diagnosis.slug == ("healthy" if at == 400 else "spike-persistent")
     if at == 400:
-        assert "where beta went from 0 to 1" in asked(report, "Q2.1").because
+        assert "where beta went from 0 to 1" in answer_to(report, "Q2.1").because
 
 
 def test_losses_before_a_gradual_change_are_not_compared_with_later_ones(calm):
     log = calm()
-    climb = asked(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
+    climb = answer_to(diagnosed(log, [0.0, 1.0], [300, 799]), "Q4.1")
     assert climb.verdict is Verdict.UNKNOWN
     assert "log the parts of the loss unweighted, too" in climb.because
 
@@ -179,7 +179,7 @@ FELL = np.random.default_rng(2).uniform(0.9, 1.1, 60) * np.linspace(1.0, 0.2, 60
 
 
 @pytest.mark.parametrize(
-    ("loss", "held"),
+    ("loss", "is_running_sum"),
     [
         (np.cumsum(FELL), None),
         (np.cumsum(np.ones(60)), None),
@@ -188,9 +188,9 @@ FELL = np.random.default_rng(2).uniform(0.9, 1.1, 60) * np.linspace(1.0, 0.2, 60
         ((90 + np.cumsum(FELL))[:12], 1 + np.exp(-np.arange(12))),
     ],
 )
-def test_a_running_sum_is_no_climb(loss, held):
+def test_a_running_sum_is_no_climb(loss, is_running_sum):
     log = {"step": np.arange(len(loss)), "loss": loss} | (
-        {} if held is None else {"val_loss": held}
+        {} if is_running_sum is None else {"val_loss": is_running_sum}
     )
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "insufficient-data"
@@ -199,7 +199,7 @@ def test_a_running_sum_is_no_climb(loss, held):
 
 
 @pytest.mark.parametrize(
-    ("loss", "held"),
+    ("loss", "is_running_sum"),
     [
         (90 + np.cumsum(FELL), None),
         (90 + np.cumsum(FELL), 1 + np.arange(60) / 60),
@@ -207,8 +207,8 @@ def test_a_running_sum_is_no_climb(loss, held):
         (np.cumsum(FELL) + 2 * (np.arange(60) == 30), None),
     ],
 )
-def test_what_only_rises_is_no_running_sum(loss, held):
+def test_what_only_rises_is_no_running_sum(loss, is_running_sum):
     log = {"step": np.arange(len(loss)), "loss": loss} | (
-        {} if held is None else {"val_loss": held}
+        {} if is_running_sum is None else {"val_loss": is_running_sum}
     )
     assert "running sum" not in stabdiag.diagnose(log).diagnosis.summary

@@ -5,7 +5,7 @@ import pytest
 
 import stabdiag
 from tests.conftest import python
-from tests.tree.made import asked
+from tests.tree.made import answer_to
 
 
 def test_clear_height_is_reported_without_a_p_value():
@@ -13,7 +13,7 @@ def test_clear_height_is_reported_without_a_p_value():
     at, noise = np.arange(20), 0.02 * np.random.default_rng(14).standard_normal(20)
     loss = 2.0 + 2.0 * np.exp(-at / 3.3) + noise
     loss[16:] += [0.7, 1.4, 2.1, 2.8]
-    answer = asked(stabdiag.diagnose({"step": at, "loss": loss}), "Q4.1")
+    answer = answer_to(stabdiag.diagnose({"step": at, "loss": loss}), "Q4.1")
     assert answer.branch == "material"
     assert answer.measured["p_value"] == pytest.approx(0.03, abs=0.02)
     assert answer.because.endswith(", far beyond normal variation")
@@ -34,7 +34,7 @@ def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(rise, over, noise,
     up = np.clip((at - 2000) / over, 0, 1)
     loss = 2 + np.exp(-at / 100) + rise * up
     loss += noise * np.random.default_rng(3).standard_normal(4000)
-    answer = asked(stabdiag.diagnose({"step": at, "loss": loss, "lr": 1e-3 * lr**up}), "Q4.1")
+    answer = answer_to(stabdiag.diagnose({"step": at, "loss": loss, "lr": 1e-3 * lr**up}), "Q4.1")
     assert answer.branch == branch
     if branch is None:
         assert "a small rise (material above " in answer.because
@@ -74,7 +74,7 @@ def test_short_climb_is_compared_with_the_rate_over_the_window(calm, warm_up, sl
     log["lr"] = 1e-3 * np.minimum((np.arange(1000) + 1) / warm_up, 1)
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == f"divergence-{slug}"
-    rate = asked(report, "Q4.2")
+    rate = answer_to(report, "Q4.2")
     assert rate.because.startswith("the learning rate went from ")
     assert rate.steps[1] - rate.steps[0] == pytest.approx(200, abs=10)
 
@@ -108,7 +108,7 @@ def test_rise_beyond_noise_without_a_trend_is_described():
         noise[i] += 0.6 * noise[i - 1]
     loss = 1.5 + 2.0 * np.exp(-at / 16) + 0.05 * noise
     loss[64:] += np.linspace(0, 0.4, 16)
-    answer = asked(stabdiag.diagnose({"step": at, "loss": loss}), "Q4.1")
+    answer = answer_to(stabdiag.diagnose({"step": at, "loss": loss}), "Q4.1")
     assert answer.verdict == "no"
     assert answer.measured["rise"] > answer.measured["bar"]
     assert "times its normal variation, but no trend (p 0.0" in (answer.because)
@@ -122,10 +122,10 @@ def test_a_climb_that_a_jump_ends_does_not_end_where_the_log_does(calm):
     finding = next(
         finding for finding in report.findings if finding.slug == "divergence-unexplained"
     )
-    level = asked(report, "Q4.1").measured["last"]
+    level = answer_to(report, "Q4.1").measured["last"]
     assert isinstance(level, float)
     assert f"and was at {level:.4g} before the jump at step 1160, " in finding.summary
-    assert "the loss was at" in asked(report, "Q4.1").because
+    assert "the loss was at" in answer_to(report, "Q4.1").because
 
 
 def climbing(first, height, scale=1.0):
@@ -205,5 +205,5 @@ def test_a_policy_loss_is_exempt_in_a_short_log_too():
     log = {"step": np.arange(14), "loss": losses, "reward": np.linspace(0.6, 0.9, 14)}
     policy = stabdiag.diagnose({**log, "kl": np.linspace(0, 1e-3, 14)})
     assert policy.diagnosis.slug == "insufficient-data"
-    assert asked(policy, "Q4.1").verdict == "unknown"
+    assert answer_to(policy, "Q4.1").verdict == "unknown"
     assert stabdiag.diagnose({"step": log["step"], "loss": losses}).diagnosis.section == "§4"

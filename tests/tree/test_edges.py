@@ -12,7 +12,9 @@ from stabdiag.tree.walk import follow
 
 IDS = [question.id for question in QUESTIONS]
 EVERY_EDGE = [
-    (question, said, target) for question, edges in EDGES.items() for said, target in edges.items()
+    (question, texts, target)
+    for question, edges in EDGES.items()
+    for texts, target in edges.items()
 ]
 
 # What is reported where no leaf of the graph is reached.
@@ -49,9 +51,9 @@ def test_every_leaf_is_reached_and_has_advice():
     assert set(ADVICE) == leaves
 
 
-@pytest.mark.parametrize(("question", "said", "target"), EVERY_EDGE)
-def test_every_edge_is_taken_and_leads_somewhere(question, said, target):
-    verdict, _, branch = said.partition(":")
+@pytest.mark.parametrize(("question", "texts", "target"), EVERY_EDGE)
+def test_every_edge_is_taken_and_leads_somewhere(question, texts, target):
+    verdict, _, branch = texts.partition(":")
     reply = Reply(verdict=Verdict(verdict), because="", branch=branch or None)
     assert follow(question, reply) == target
     assert resolved(target) in {*IDS, *BY_SLUG, END}
@@ -74,7 +76,7 @@ def test_a_branch_without_an_edge_of_its_own_takes_that_of_the_verdict(question,
 def test_questions_say_what_they_ask_and_name_limits_that_exist():
     from stabdiag.model.limits import Limits
 
-    known = {info.name for info in Limits().items()}
+    names = {info.name for info in Limits().items()}
     for question in QUESTIONS:
         assert question.asks.endswith("?")
-        assert set(question.limits) <= known
+        assert set(question.limits) <= names

@@ -5,7 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
-from tests.tree.made import asked
+from tests.tree.made import answer_to
 
 
 @pytest.fixture
@@ -19,11 +19,11 @@ def failed(calm):
 def fingerprint(log, **manifest):
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16", **manifest})
     assert report.diagnosis.slug == "nan-fp16-overflow"
-    return asked(report, "Q3.3")
+    return answer_to(report, "Q3.3")
 
 
 @pytest.mark.parametrize(
-    ("overflows", "manifest", "told"),
+    ("overflows", "manifest", "expected"),
     [
         # It had no cause to move, it ought to have grown, and overflows left it where it was.
         (0, {}, "unknown"),
@@ -34,10 +34,10 @@ def fingerprint(log, **manifest):
         (3, {"hysteresis": 2}, "yes"),
     ],
 )
-def test_whether_a_scale_that_stays_is_static(failed, overflows, manifest, told):
+def test_whether_a_scale_that_stays_is_static(failed, overflows, manifest, expected):
     failed["loss_scale"] = np.full(800, 65536.0)
     failed["grad_norm"][600 : 600 + 10 * overflows : 10] = np.inf
-    assert fingerprint(failed, **manifest).measured["scaling_off"] == told
+    assert fingerprint(failed, **manifest).measured["scaling_off"] == expected
 
 
 def test_a_probe_of_the_scaler_is_no_fingerprint(failed):

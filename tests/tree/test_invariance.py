@@ -63,7 +63,7 @@ ALIASES = {
 }
 
 
-def told(log):
+def findings_of(log):
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16", "grad_clip": 1.0})
     return [(finding.slug, finding.severity, finding.step) for finding in report.findings]
 
@@ -81,7 +81,7 @@ def test_names_order_and_meaningless_columns_change_nothing(damage, data):
             unique_by=lambda column: column[0],
         )
     )
-    assert told(dict(data.draw(st.permutations(columns)))) == told(log)
+    assert findings_of(dict(data.draw(st.permutations(columns)))) == findings_of(log)
 
 
 @pytest.mark.parametrize("value", [1e39, 1e150, 1.7e308, -1.7e308, 5e-324])
@@ -92,7 +92,7 @@ def test_huge_finite_values_are_finite(name, where, value):
     log[name] = log[name].astype(float)
     log[name][where] = value
     with np.errstate(all="raise", under="ignore"):
-        findings = told(log)
+        findings = findings_of(log)
     assert not any(slug.startswith("nan-") for slug, _, _ in findings)
     if name == "loss" and value > 1:
         assert any(severity == "error" for _, severity, _ in findings)

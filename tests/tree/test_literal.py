@@ -5,7 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.tree import causes
-from tests.tree.made import asked
+from tests.tree.made import answer_to
 
 
 def literal(log, **manifest):
@@ -56,7 +56,7 @@ def test_one_step_down_in_the_window_is_no_divergence():
 
 
 @pytest.mark.parametrize(
-    ("more", "slug"),
+    ("added", "slug"),
     [
         ({"lr": np.linspace(1e-4, 1e-2, 400)}, "divergence-lr-rising"),
         ({"lr": np.where(np.arange(400) < 350, 1e-3, 2e-3)}, "divergence-lr-rising"),
@@ -68,8 +68,8 @@ def test_one_step_down_in_the_window_is_no_divergence():
     ],
     ids=["lr", "lr higher at the end", "grow", "shrink", "grad norm", "flat", "not logged"],
 )
-def test_the_causes_are_looked_for_in_the_last_window(more, slug):
-    log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), **more}
+def test_the_causes_are_looked_for_in_the_last_window(added, slug):
+    log = {"step": np.arange(400), "loss": 2.0 + 1e-3 * np.arange(400), **added}
     assert literal(log).diagnosis.slug == slug
 
 
@@ -85,12 +85,12 @@ def test_a_nan_ends_the_walk_and_the_lead_up_is_walked_to_the_letter_too():
 @pytest.mark.parametrize(("count", "verdict"), [(3, "unknown"), (19, "unknown"), (20, "yes")])
 def test_to_the_letter_few_losses_show_no_climb_however_plain(count, verdict):
     log = {"step": 100 * np.arange(count), "loss": 4.0 ** np.arange(count)}
-    assert asked(literal(log), "Q4.1").verdict == verdict
+    assert answer_to(literal(log), "Q4.1").verdict == verdict
 
 
 def test_constant_loss_has_a_literal_score_of_zero():
     report = literal({"step": np.arange(300), "loss": np.full(300, 2.5)})
-    answer = asked(report, "Q2.1")
+    answer = answer_to(report, "Q2.1")
     assert answer.measured["largest_score"] == 0
     assert "none is above the steps just before it" in answer.because
 
@@ -106,7 +106,7 @@ def rising(after_dip, stride=100):
 @pytest.mark.parametrize(("count", "verdict"), [(3, "no"), (19, "no"), (20, "yes")])
 def test_last_window_of_a_sparse_log_has_the_minimum_of_losses(count, verdict):
     report = literal(rising(count))
-    answer = asked(report, "Q4.1")
+    answer = answer_to(report, "Q4.1")
     assert answer.verdict == verdict
     assert "at each of the last 20 losses (the log is sparse)" in answer.because
 
@@ -144,7 +144,7 @@ def test_the_rule_of_spikes_is_stated_for_steps_after_the_first_window():
         log["loss"][at] += 3.0
         report = literal(log)
         assert report.diagnosis.slug == slug
-        assert asked(report, "Q2.1").measured["tested"] == 699
+        assert answer_to(report, "Q2.1").measured["tested"] == 699
 
 
 @pytest.mark.parametrize(
@@ -164,18 +164,18 @@ def test_a_weight_norm_that_exactly_doubles_or_halves_has_not_changed_by_more(fa
 
 
 @pytest.mark.parametrize(
-    ("count", "stride", "told"),
+    ("count", "stride", "expected"),
     [
         (90, 1, "the rule tests steps after the first 100"),
         (400, 100, "a standard deviation requires 2 losses within 100 steps"),
     ],
 )
-def test_what_the_rule_of_spikes_cannot_be_applied_to_is_unknown(count, stride, told):
+def test_what_the_rule_of_spikes_cannot_be_applied_to_is_unknown(count, stride, expected):
     loss = quiet(count)["loss"]
     loss[count // 2] += 3.0
-    answer = asked(literal({"step": stride * np.arange(count), "loss": loss}), "Q2.1")
+    answer = answer_to(literal({"step": stride * np.arange(count), "loss": loss}), "Q2.1")
     assert answer.verdict == "unknown"
-    assert told in answer.because
+    assert expected in answer.because
 
 
 def test_whether_a_spike_recovered_in_50_steps_is_unknown_on_a_sparser_log():
@@ -183,8 +183,8 @@ def test_whether_a_spike_recovered_in_50_steps_is_unknown_on_a_sparser_log():
     loss = 4.0 - 0.001 * np.arange(100) + 0.1 * (np.arange(100) % 2)
     loss[60] += 3.0
     report = literal({"step": 60 * np.arange(100), "loss": loss})
-    assert asked(report, "Q2.2").verdict == "unknown"
-    assert "no loss was logged within 50 steps" in asked(report, "Q2.2").because
+    assert answer_to(report, "Q2.2").verdict == "unknown"
+    assert "no loss was logged within 50 steps" in answer_to(report, "Q2.2").because
 
 
 def test_a_constant_scale_is_static_from_the_first_overflow_on():

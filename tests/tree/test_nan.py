@@ -5,7 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import ActionKind
-from tests.tree.made import asked, changed, climb, drop, put
+from tests.tree.made import answer_to, changed, climb, drop, put
 
 
 def lost(at):
@@ -21,7 +21,7 @@ def surging(calm):
 
 
 def because(report, question):
-    return asked(report, question).because
+    return answer_to(report, question).because
 
 
 def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging):
@@ -41,19 +41,19 @@ def test_a_surge_shows_however_large_the_steps_are(surging):
 
 
 @pytest.mark.parametrize(
-    ("norms", "told"),
+    ("norms", "expected"),
     [
         (None, "no gradient norm was logged"),
         ([*[None] * 595, *[1.0] * 5, *[None] * 200], "too few finite gradient norms were logged"),
         ([*[0.0] * 700, *[1.0] * 100], "the gradient norm was 0"),
     ],
 )
-def test_why_the_lead_up_is_not_known(calm, norms, told):
+def test_why_the_lead_up_is_not_known(calm, norms, expected):
     log = changed(calm(), *lost(600), drop("grad_norm"))
     report = stabdiag.diagnose(log | ({"grad_norm": norms} if norms else {}))
-    assert because(report, "Q1.3") == f"{told}, so the lead-up is unknown"
-    assert because(report, "Q1.4").startswith(told)
-    assert told[1:] in report.diagnosis.summary
+    assert because(report, "Q1.3") == f"{expected}, so the lead-up is unknown"
+    assert because(report, "Q1.4").startswith(expected)
+    assert expected[1:] in report.diagnosis.summary
 
 
 def test_gradient_norms_by_layer_are_not_called_missing(calm):
@@ -114,11 +114,11 @@ def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(calm, dtype
     surge = put("grad_norm", slice(795, 800), 300.0)
     log = changed(calm(1000), rate, climb(600, 4.0), surge, *lost(800))
     manifest = {"checkpoint_every": 100} | ({"dtype": dtype} if dtype else {})
-    result, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
+    result, cause, *_ = stabdiag.diagnose(log, manifest=manifest).findings
     assert result.slug.startswith("nan-")
-    assert led.slug == "divergence-lr-rising"
-    assert result.first_action == led.first_action
-    assert result.reload == led.reload
+    assert cause.slug == "divergence-lr-rising"
+    assert result.first_action == cause.first_action
+    assert result.reload == cause.reload
     assert not any("half the learning rate" in action for action in result.next_actions)
 
 
@@ -126,11 +126,11 @@ def test_a_planned_warmup_is_no_broken_schedule(calm):
     log = changed(calm(1000), climb(600, 4.0), put("loss", slice(800, None), np.nan))
     log["lr"] = 1e-5 * np.arange(1, 1001)
     manifest = {"dtype": "fp16", "warmup_steps": 2000, "checkpoint_every": 100}
-    result, led, *_ = stabdiag.diagnose(log, manifest=manifest).findings
-    assert led.slug == "divergence-lr-rising"
+    result, cause, *_ = stabdiag.diagnose(log, manifest=manifest).findings
+    assert cause.slug == "divergence-lr-rising"
     assert "schedule" not in result.first_action
-    assert "keep the learning rate below 0.006" in led.first_action
-    assert "the warm-up of 2000 steps goes beyond it" in led.first_action
+    assert "keep the learning rate below 0.006" in cause.first_action
+    assert "the warm-up of 2000 steps goes beyond it" in cause.first_action
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp16"])
@@ -167,14 +167,14 @@ def test_activations_at_the_step_of_the_loss_name_the_earliest_layer(calm, shuff
     layers["activation_norm/lm_head"] = from_record(5, 6, np.nan)
     items = list(layers.items())[:: -1 if shuffled else 1]
     report = stabdiag.diagnose(nan_after(calm, **dict(items)), manifest={"dtype": "fp32"})
-    assert asked(report, "Q1.3").measured["first_series"] == "activation_norm/h.2"
+    assert answer_to(report, "Q1.3").measured["first_series"] == "activation_norm/h.2"
     assert "isnan checks inside 'h.2' and on its input" in report.diagnosis.first_action
 
 
 def test_weights_at_the_step_of_the_loss_come_after_it(calm):
     log = nan_after(calm, **{"weight_norm/h.2": from_record(5, 6, np.nan)})
     report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})
-    assert asked(report, "Q1.3").measured["first_series"] == "loss"
+    assert answer_to(report, "Q1.3").measured["first_series"] == "loss"
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_largest_activations_are_compared_with_what_fp16_holds(calm, column, pea
     report = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else {})
     assert ("near the fp16 maximum of 65504" in report.diagnosis.summary) is is_near
     if dtype:
-        assert (asked(report, "Q3.3").verdict == "yes") is is_near
+        assert (answer_to(report, "Q3.3").verdict == "yes") is is_near
 
 
 @pytest.mark.parametrize(

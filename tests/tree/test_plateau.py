@@ -29,7 +29,7 @@ def advised(runs, **series):
 
 
 @pytest.mark.parametrize(
-    ("held", "first"),
+    ("eval_loss", "first"),
     [
         (FLAT, "Stop the run: the evaluation loss is flat as well (2 at step"),
         (FALLING, "Keep the run going: the evaluation loss still falls (1.8 at step 600, 1.5"),
@@ -37,13 +37,13 @@ def advised(runs, **series):
     ],
     ids=["flat", "falling", "rising"],
 )
-def test_evaluation_loss_over_the_plateau_is_reported(runs, held, first):
-    assert advised(runs, eval_loss=held).first_action.startswith(first)
+def test_evaluation_loss_over_the_plateau_is_reported(runs, eval_loss, first):
+    assert advised(runs, eval_loss=eval_loss).first_action.startswith(first)
 
 
 def test_the_best_checkpoint_is_kept_where_the_evaluation_loss_rose(runs):
-    (then,) = advised(runs, eval_loss=RISING).next_actions
-    assert then == "Keep the checkpoint nearest to step 400, where it was lowest."
+    (expected,) = advised(runs, eval_loss=RISING).next_actions
+    assert expected == "Keep the checkpoint nearest to step 400, where it was lowest."
 
 
 def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs):
@@ -53,16 +53,16 @@ def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs):
 
 
 @pytest.mark.parametrize(
-    ("rates", "then"),
+    ("rates", "expected"),
     [
         ([1.0] * 10, "Consider decaying the learning rate (now 1)."),
         ([1.0] * 5 + [0.1] * 5, "For a lower loss, restart with a longer schedule"),
     ],
     ids=["constant", "decayed"],
 )
-def test_a_rate_that_has_decayed_is_not_to_decay(runs, rates, then):
+def test_a_rate_that_has_decayed_is_not_to_decay(runs, rates, expected):
     (text,) = advised(runs, eval_loss=FALLING, lr=rates).next_actions
-    assert text.startswith(then)
+    assert text.startswith(expected)
 
 
 def test_a_rate_of_zero_ends_the_run_whatever_the_evaluation_loss_does(runs):

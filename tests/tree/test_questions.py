@@ -10,7 +10,7 @@ from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import Answer, Verdict
 from tests.tree.made import (
     add,
-    asked,
+    answer_to,
     changed,
     climb,
     cut,
@@ -145,7 +145,7 @@ CASES = [
 )
 def test_answers(calm, question, verdict, branch, manifest, changes):
     log = records(changed(calm(), *changes))
-    answer = asked(stabdiag.diagnose(log, manifest=manifest), question)
+    answer = answer_to(stabdiag.diagnose(log, manifest=manifest), question)
     assert (answer.verdict, answer.branch) == (verdict, branch)
     assert answer.because
     assert answer.asks.endswith("?")
@@ -186,7 +186,7 @@ def test_which_and_where_are_not_answered_with_yes():
 def test_a_series_that_went_first_is_named(calm):
     log = changed(calm(), NAN, put("grad_norm", slice(597, None), np.nan))
     log["grad_norm/head"] = np.where(log["step"] < 595, 1.0, np.inf)
-    answer = asked(stabdiag.diagnose(log, manifest=FP32), "Q1.3")
+    answer = answer_to(stabdiag.diagnose(log, manifest=FP32), "Q1.3")
     assert answer.measured["first_series"] == "grad_norm/head"
     assert answer.measured["lead_steps"] == 5
     assert "went non-finite 5 steps before the loss" in answer.because
@@ -194,11 +194,13 @@ def test_a_series_that_went_first_is_named(calm):
 
 def test_one_overflow_long_before_is_not_where_it_began(calm):
     log = changed(calm(), NAN, put("grad_norm", 100, np.inf))
-    assert asked(stabdiag.diagnose(log, manifest=FP32), "Q1.3").measured["first_series"] == "loss"
+    assert (
+        answer_to(stabdiag.diagnose(log, manifest=FP32), "Q1.3").measured["first_series"] == "loss"
+    )
 
 
 @pytest.mark.parametrize(
-    ("change", "slug", "told"),
+    ("change", "slug", "expected"),
     [
         (ramp("lr", 1e-4, 1e-2), "divergence-lr-rising", "its rise began at step 300"),
         (put("lr", slice(450, None), 1e-2), "divergence-lr-rising", "to 0.01 at step 450"),
@@ -209,20 +211,20 @@ def test_one_overflow_long_before_is_not_where_it_began(calm):
         ),
     ],
 )
-def test_a_climb_begins_where_its_cause_does(calm, change, slug, told):
+def test_a_climb_begins_where_its_cause_does(calm, change, slug, expected):
     log = changed(calm(), climb(), change)
     report = stabdiag.diagnose(log, manifest={"checkpoint_every": 50})
     assert report.diagnosis.slug == slug
-    assert told in report.diagnosis.summary
-    assert report.diagnosis.step == int(told.split()[-1])
+    assert expected in report.diagnosis.summary
+    assert report.diagnosis.step == int(expected.split()[-1])
     # The checkpoint is from before both, the climb and its cause.
-    begins = min(report.diagnosis.step, asked(report, "Q4.1").steps[0])
+    begins = min(report.diagnosis.step, answer_to(report, "Q4.1").steps[0])
     assert f"checkpoint of step {(begins - 1) // 50 * 50}" in report.diagnosis.first_action
 
 
 def test_the_weight_norm_that_changed_most_is_named(calm):
     log = changed(calm(), climb(), ramp("weight_norm/mlp", 10.0, 400.0))
-    answer = asked(stabdiag.diagnose(log), "Q4.3")
+    answer = answer_to(stabdiag.diagnose(log), "Q4.3")
     assert (answer.measured["group"], answer.measured["groups"]) == ("mlp", 2)
     assert answer.measured["ratio"] > 2
 
@@ -274,7 +276,7 @@ def test_a_contested_loss_may_rise(calm, column):
     log = calm()
     log[column] = log.pop("loss") + np.linspace(0, 4.0, 800)
     report = stabdiag.diagnose(log, columns={"loss": column})
-    assert asked(report, "Q4.1").verdict is Verdict.UNKNOWN
+    assert answer_to(report, "Q4.1").verdict is Verdict.UNKNOWN
     assert report.diagnosis.slug == "insufficient-data"
     assert "not tested for climbs (" in report.diagnosis.summary
 
@@ -285,7 +287,7 @@ def test_the_loss_of_an_opponent_may_shift(calm, column):
     log[column] = log.pop("loss")
     log[column][500:] += 2.0
     report = stabdiag.diagnose(log)
-    answer = asked(report, "Q2.1")
+    answer = answer_to(report, "Q2.1")
     assert answer.verdict is Verdict.NO
     assert "networks that train against each other, and may shift" in answer.because
     assert report.diagnosis.slug == "insufficient-data"
@@ -338,7 +340,7 @@ def test_a_trend_requires_ten_losses(calm, count, verdict):
     short = {name: values[:count] for name, values in calm().items()}
     report = stabdiag.diagnose(short)
     assert report.diagnosis.slug == "insufficient-data"
-    assert asked(report, "Q4.1").verdict is verdict
+    assert answer_to(report, "Q4.1").verdict is verdict
     assert ("no climb" in report.diagnosis.summary) == (verdict is Verdict.NO)
 
 
@@ -347,6 +349,6 @@ def test_sparse_weight_norms_are_compared_with_each_other(calm):
     rise = np.maximum(log["step"] - 2500, 0) / 300
     log |= {"loss": log["loss"] + rise, "weight_norm/attn": 10.0 * np.exp(rise)}
     sparse = sometimes(log, "weight_norm/attn", log["step"] % 250 == 0)
-    answer = asked(stabdiag.diagnose(sparse), "Q4.3")
+    answer = answer_to(stabdiag.diagnose(sparse), "Q4.3")
     assert answer.branch == "climbing"
     assert "within 500 steps (not 200: it was logged too rarely)" in answer.because

@@ -5,7 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
-from tests.tree.made import asked
+from tests.tree.made import answer_to
 
 EARNED = np.linspace(10.0, 200.0, 800)
 
@@ -19,16 +19,16 @@ def jumps(log):
 
 
 @pytest.mark.parametrize(
-    ("harm", "question", "slug"),
+    ("damage", "question", "slug"),
     [(climbs, "Q4.1", "divergence-unexplained"), (jumps, "Q2.1", "spike-persistent")],
 )
-def test_the_loss_does_no_harm_while_the_reward_holds(calm, harm, question, slug):
+def test_the_loss_does_no_harm_while_the_reward_holds(calm, damage, question, slug):
     log = calm()
-    harm(log)
+    damage(log)
     assert stabdiag.diagnose(log).diagnosis.slug == slug
     log["reward"] = EARNED + np.random.default_rng(0).normal(0, 5, 800)
     report = stabdiag.diagnose(log)
-    answer = asked(report, question)
+    answer = answer_to(report, question)
     assert report.diagnosis.slug == "healthy"
     assert "'reward' did not fall" in report.diagnosis.summary
     assert answer.verdict is Verdict.NO
@@ -43,7 +43,7 @@ def sagging(lost):
 
 
 @pytest.mark.parametrize(
-    ("harm", "column", "reward", "slug"),
+    ("damage", "column", "reward", "slug"),
     [
         (climbs, "reward", FALLEN, "divergence-unexplained"),
         (jumps, "rollout/ep_rew_mean", FALLEN, "spike-persistent"),
@@ -55,9 +55,9 @@ def sagging(lost):
         (climbs, "reward", np.full(800, 0.5), "divergence-unexplained"),
     ],
 )
-def test_fallen_or_short_reward_does_not_explain_the_loss(calm, harm, column, reward, slug):
+def test_fallen_or_short_reward_does_not_explain_the_loss(calm, damage, column, reward, slug):
     log = calm()
-    harm(log)
+    damage(log)
     log[column] = reward.tolist()
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from tests.tree.made import asked
+from tests.tree.made import answer_to
 
 
 class Scaler:
@@ -80,8 +80,8 @@ def test_a_scaler_that_rests_at_its_floor_is_at_work(calm, logged, start):
     resting = Scaler(start=65536.0, window=500, floor=128.0)
     log = train(calm(), resting, lambda at: 2.0**20 if at < start else 2.0**7)
     assert log["loss_scale"][-1] == 128.0
-    for rest, is_at_work in ((400, True), (20, False)):
-        text = {name: log[name][: start + 9 + rest] for name in ("step", "loss", *logged)}
+    for others, is_at_work in ((400, True), (20, False)):
+        text = {name: log[name][: start + 9 + others] for name in ("step", "loss", *logged)}
         slug = diagnose(text, **FLOOR).diagnosis.slug
         assert (slug != "loss-scale-collapsed") == is_at_work
 
@@ -110,7 +110,7 @@ def test_a_scale_that_overflows_leave_unchanged_is_static(calm, overflows, manif
 @pytest.mark.parametrize(("window", "works"), [(100, True), (10**9, False)])
 def test_a_scale_that_never_grows_again_does_not_work(calm, window, works):
     log = train(calm(), Scaler(65536.0, window), lambda at: 2.0**14 if at < 200 else 2.0**20)
-    answer = asked(diagnose(log, loss_scale_window=100), "Q3.2")
+    answer = answer_to(diagnose(log, loss_scale_window=100), "Q3.2")
     assert answer.verdict == "no"
     assert ("the scaler works" in answer.because) is works
     assert ("never grows again" in answer.because) is not works
@@ -160,21 +160,21 @@ def test_an_averaged_scale_cannot_tell(calm):
     mean = log["loss_scale"].reshape(-1, 40).mean(axis=1)
     short = {name: values[::40] for name, values in log.items()} | {"loss_scale": mean}
     short["grad_norm"] = np.ones(100)
-    answer = asked(diagnose(short), "Q3.1")
+    answer = answer_to(diagnose(short), "Q3.1")
     assert answer.verdict == "unknown"
     assert "logged as a mean" in answer.because
 
 
 @pytest.mark.parametrize(
-    ("manifest", "told"),
+    ("manifest", "expected"),
     [({"loss_scale_window": 40}, "from the manifest"), ({}, "from the log")],
     ids=["manifest", "log"],
 )
-def test_a_short_growth_interval_explains_many_probes(calm, manifest, told):
+def test_a_short_growth_interval_explains_many_probes(calm, manifest, expected):
     report = diagnose(train(calm(3000), Scaler(65536.0, 40), lambda at: 65536.0), **manifest)
-    answer = asked(report, "Q3.2")
+    answer = answer_to(report, "Q3.2")
     assert answer.verdict == "no"
-    assert told in answer.because
+    assert expected in answer.because
     assert report.diagnosis.slug == "healthy"
 
 
@@ -183,7 +183,7 @@ def test_the_calibration_of_a_short_run_is_short(calm):
     log["grad_norm"][[0, 3, 28, 53, 81, 110, 146]] = np.inf
     report = diagnose(log)
     assert report.diagnosis.slug == "gradient-overflow"
-    answer = asked(report, "Q3.2")
+    answer = answer_to(report, "Q3.2")
     assert answer.measured["while_calibrating"] == 2
 
 
@@ -200,12 +200,12 @@ def test_skipped_steps_are_overflows_in_fp16():
     report = diagnose(log)
     assert (report.diagnosis.slug, report.diagnosis.step) == ("loss-scale-static", 13)
     assert (
-        "calibrating" not in asked(report, "Q3.1").because
+        "calibrating" not in answer_to(report, "Q3.1").because
     )  # a scale that stands still is not searched
     # Some optimizers skip steps for other reasons in bf16.
     assert diagnose(log, dtype="bf16").tree.outcome.slug == "healthy"
     log["skipped"][:] = 0.0
-    because = asked(diagnose(log), "Q3.1").because
+    because = answer_to(diagnose(log), "Q3.1").because
     assert because == "the loss scale never fell and no step was skipped"
 
 
@@ -217,7 +217,7 @@ def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at):
     skipped[9::10] = 0.0  # counted up, every tenth record
     skipped[told_at:] = np.where(np.isnan(skipped[told_at:]), np.nan, 1.0)
     skipped[told_at] = 1.0
-    answer = asked(diagnose(noisy(np.arange(400), scale, skipped=skipped)), "Q3.1")
+    answer = answer_to(diagnose(noisy(np.arange(400), scale, skipped=skipped)), "Q3.1")
     assert answer.because.startswith("1 overflow, at step 100")
 
 
@@ -240,20 +240,20 @@ def test_steps_that_were_skipped_before_the_first_record_do_not_convict_the_scal
 
 
 @pytest.mark.parametrize(
-    ("early", "told"),
+    ("early", "expected"),
     [
         # A scale that fell eight times in its second interval, and once in the third.
         (0.0, "9 overflows, the first at step 20"),
         (10.0, "19 overflows, the first at step 10"),
     ],
 )
-def test_every_skipped_step_counts_once(early, told):
+def test_every_skipped_step_counts_once(early, expected):
     scale = np.full(400, 2.0**14)
     scale[:2] = 2.0**23, 2.0**15
     skipped = np.zeros(400)
     skipped[:3] = early, 8.0, 1.0
     log = noisy(np.arange(10, 4010, 10), scale) | {"number of skipped iterations": skipped}
-    assert asked(diagnose(log), "Q3.1").because.startswith(told)
+    assert answer_to(diagnose(log), "Q3.1").because.startswith(expected)
 
 
 # Of 2, hysteresis makes a search; with pauses of 10 or 40 no scale comes down.
@@ -263,7 +263,7 @@ def test_a_search_for_the_scale_has_an_end(calm, every, searching):
     log["grad_norm"][::every] = np.inf
     report = diagnose(log)
     assert report.diagnosis.slug == "gradient-overflow"
-    answer = asked(report, "Q3.2")
+    answer = answer_to(report, "Q3.2")
     assert answer.measured["while_calibrating"] == searching
 
 
@@ -340,15 +340,15 @@ def test_many_skipped_steps_in_one_record_take_little_memory(calm):
     report = diagnose(log)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    answer = asked(report, "Q3.1")
+    answer = answer_to(report, "Q3.1")
     assert answer.measured["overflows"] == 299_999_802
     assert peak < 1 << 26
 
 
 @pytest.mark.parametrize(
-    ("last", "told"), [(1e-3, "(now 0.001)"), (0.95e-3, "(0.001 at step 147)")]
+    ("last", "expected"), [(1e-3, "(now 0.001)"), (0.95e-3, "(0.001 at step 147)")]
 )
-def test_a_rate_is_that_of_now_if_it_is_the_last_one(calm, last, told):
+def test_a_rate_is_that_of_now_if_it_is_the_last_one(calm, last, expected):
     log = calm(800)
     norms = np.ones(800)
     norms[[147, 148, 150, 152, 154, 156, 158]] = np.inf
@@ -356,7 +356,7 @@ def test_a_rate_is_that_of_now_if_it_is_the_last_one(calm, last, told):
     rates[400:] = last
     report = diagnose(log | {"grad_norm": norms, "lr": rates})
     assert report.diagnosis.slug == "gradient-overflow"
-    assert f"halve the learning rate to 0.0005 {told}" in report.diagnosis.first_action
+    assert f"halve the learning rate to 0.0005 {expected}" in report.diagnosis.first_action
 
 
 @pytest.mark.parametrize(
@@ -382,4 +382,6 @@ def test_a_log_cut_down_to_the_search_of_its_scaler_has_no_overflow_too_many():
 def test_nonfinite_gradient_norms_are_reported_without_a_dtype(calm):
     log = calm(40)
     log["grad_norm"][[3, 9]] = np.nan
-    assert asked(stabdiag.diagnose(log), "Q3.1").because.startswith("2 gradient norms not finite")
+    assert answer_to(stabdiag.diagnose(log), "Q3.1").because.startswith(
+        "2 gradient norms not finite"
+    )

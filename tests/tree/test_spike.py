@@ -5,7 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.findings import Verdict
-from tests.tree.made import asked
+from tests.tree.made import answer_to
 
 WIDENED = "1000 steps (widened: the log is sparse)"
 
@@ -26,8 +26,8 @@ def test_on_a_sparse_log_the_time_that_was_watched_is_told(sparse):
     report = stabdiag.diagnose(sparse(100, 60))
     assert report.diagnosis.slug == "spike-persistent"
     assert f"It did not recover within {WIDENED}." in report.diagnosis.summary
-    assert f"within {WIDENED} of the onset at 6000" in asked(report, "Q2.2").because
-    assert asked(report, "Q2.2").measured["recovery_steps"] == 1000
+    assert f"within {WIDENED} of the onset at 6000" in answer_to(report, "Q2.2").because
+    assert answer_to(report, "Q2.2").measured["recovery_steps"] == 1000
     # The bad batch may be any since the record before.
     assert report.diagnosis.next_actions[0].startswith("Skip the batches of steps 5901 to 7000")
 
@@ -38,7 +38,7 @@ def test_on_a_sparse_log_the_run_goes_on_to_a_step_that_is_yet_to_come(sparse):
     assert report.diagnosis.first_action.startswith(
         "Keep the last checkpoint from before the spike, run on to step 6500 "
     )
-    assert f"{WIDENED} are needed to tell" in asked(report, "Q2.2").because
+    assert f"{WIDENED} are needed to tell" in answer_to(report, "Q2.2").because
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_question_and_advice_name_the_same_checkpoint(calm, every, checkpoint, a
     report = stabdiag.diagnose(log, manifest={"checkpoint_every": every})
     assert report.diagnosis.slug == "spike-persistent"
     assert action in report.diagnosis.first_action
-    answer = asked(report, "Q2.4")
+    answer = answer_to(report, "Q2.4")
     assert answer.verdict is (Verdict.YES if checkpoint else Verdict.NO)
     assert answer.measured.get("checkpoint") == checkpoint
     assert "before the jump of the learning rate at 495" in answer.because
@@ -65,10 +65,10 @@ def test_question_and_advice_name_the_same_checkpoint(calm, every, checkpoint, a
 def test_how_many_losses_are_high_is_told_unless_none_is(calm):
     log = calm()
     log["loss"][500] += 3.0
-    assert asked(stabdiag.diagnose(log), "Q2.1").because.startswith("1 of ")
+    assert answer_to(stabdiag.diagnose(log), "Q2.1").because.startswith("1 of ")
     early = 2.0 + 0.05 * np.random.default_rng(0).uniform(-1.0, 1.0, 300)
     early[50] += 20.0  # in the first window, which is not counted
-    answer = asked(stabdiag.diagnose({"step": np.arange(300), "loss": early}), "Q2.1")
+    answer = answer_to(stabdiag.diagnose({"step": np.arange(300), "loss": early}), "Q2.1")
     assert answer.verdict is Verdict.YES
     assert answer.measured["exceedances"] == 0
     assert answer.because.startswith("from step 50 on the loss rose")
@@ -145,14 +145,14 @@ def test_a_spike_has_ten_epochs_to_recover(log, slug):
     assert report.diagnosis.slug == slug
     if slug.startswith("spike"):
         assert report.diagnosis.step == int(np.argmax(np.diff(log["loss"]))) + 1
-        text = asked(report, "Q2.1").because
+        text = answer_to(report, "Q2.1").because
         assert str(text).endswith(
             "σ above the 5 losses before, and no other rise in the log comes near"
         )
     if slug == "spike-persistent":
-        assert " within 10 epochs of " in asked(report, "Q2.2").because
+        assert " within 10 epochs of " in answer_to(report, "Q2.2").because
     if slug == "healthy":
-        assert asked(report, "Q2.1").because.endswith("; the window is 20 epochs wide")
+        assert answer_to(report, "Q2.1").because.endswith("; the window is 20 epochs wide")
 
 
 def test_the_cause_of_an_odd_epoch_is_of_the_same_epoch():
@@ -172,16 +172,16 @@ def test_a_jump_that_goes_on_to_climb_is_a_climb_unless_it_comes_down(calm, end,
 
 
 @pytest.mark.parametrize(
-    ("onset", "again", "count"), [(12, 84, 120), (40, 150, 300), (46, 84, 120)]
+    ("onset", "repeated", "count"), [(12, 84, 120), (40, 150, 300), (46, 84, 120)]
 )
 @pytest.mark.parametrize("height", [3e3, 1e20])
 def test_a_loss_that_exploded_twice_is_set_back_to_before_the_first_time(
-    onset, again, count, height
+    onset, repeated, count, height
 ):
     at, draws = np.arange(1, count + 1), np.random.default_rng(0).normal(0, 1, count)
     loss = (2.3 - at / 1000) * (1 + 0.03 * draws)
     loss = np.where(at < onset, loss, height * np.exp(0.5 * draws))
-    loss = np.where(at < again, loss, 1e4 * loss)
+    loss = np.where(at < repeated, loss, 1e4 * loss)
     finding = stabdiag.diagnose(
         {"step": at, "loss": loss}, manifest={"checkpoint_every": 10}
     ).diagnosis

@@ -132,7 +132,7 @@ def test_a_log_without_losses_is_told_which_layer_grew_most():
 
 
 @pytest.mark.parametrize(
-    ("most", "dtype", "told"),
+    ("peak", "dtype", "expected"),
     [
         (59453.0, None, "'max_activation' reached 59453 by step 8: the maximum of fp16 is 65504."),
         (
@@ -150,10 +150,10 @@ def test_a_log_without_losses_is_told_which_layer_grew_most():
         (440.0, None, ""),
     ],
 )
-def test_activations_near_what_a_type_holds_are_told_where_there_is_no_loss(most, dtype, told):
-    log = {"step": range(9), "max_activation": [*range(1, 9), most], "grad_norm": [0.5] * 9}
+def test_activations_near_what_a_type_holds_are_told_where_there_is_no_loss(peak, dtype, expected):
+    log = {"step": range(9), "max_activation": [*range(1, 9), peak], "grad_norm": [0.5] * 9}
     finding = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else None).diagnosis
-    assert finding.summary.endswith(told or f"'max_activation' went from 1 to {most:g}.")
+    assert finding.summary.endswith(expected or f"'max_activation' went from 1 to {peak:g}.")
     loss = stabdiag.diagnose({**log, "loss": [2.0] * 9}, manifest={"dtype": "fp16"})
     assert "the maximum of" not in loss.diagnosis.summary
 
