@@ -1,4 +1,4 @@
-"""Guessing that shows by the accuracy that is logged beside a loss."""
+"""Guessing, as shown by the accuracy logged with a loss."""
 
 import math
 
@@ -11,14 +11,14 @@ SHAKY = np.array([0.004, -0.002, 0.003, -0.001, 0.002, -0.003, 0.001, 0.0])
 SIX = 1.32 + SHAKY + np.array([0.3, 0.1] + [0.0] * 6)
 
 
-def epochs(held, accuracy, loss=None):
+def epochs(eval_loss, accuracy, loss=None):
     """Return epochs with evaluations, as Keras logs them."""
-    loss = held if loss is None else loss
+    loss = eval_loss if loss is None else loss
     return {
-        "epoch": np.arange(len(held)),
+        "epoch": np.arange(len(eval_loss)),
         "loss": loss,
-        "val_loss": held,
-        "val_accuracy": np.broadcast_to(accuracy, len(held)),
+        "val_loss": eval_loss,
+        "val_accuracy": np.broadcast_to(accuracy, len(eval_loss)),
     }
 
 
@@ -29,49 +29,49 @@ def epochs(held, accuracy, loss=None):
         (epochs(FOUR + SHAKY, 25.0), "among 4 classes"),
         (epochs(math.log(2) + SHAKY, [0.5, 0.48, 0.51, 0.5] * 2), "among 2 classes"),
         (epochs(ENTROPY + SHAKY, 0.85), "the more frequent of two classes"),
-        # An accuracy that never moves, and a loss a little below; a piece of a log.
+        # The accuracy is constant and the loss slightly below chance; part of a log.
         (epochs(0.97 * ENTROPY + SHAKY, 0.85), "the more frequent of two classes"),
         (
             epochs(0.68 + SHAKY, 0.5298) | {"epoch": np.arange(65, 73)},
             "the more frequent of two classes",
         ),
-        # Six classes, of which six tenths of the examples are one.
+        # Six classes; one has 60% of the examples.
         (epochs(SIX, 0.6), "always predicting the same class"),
-        # The accuracy of the training alone.
+        # Only the training accuracy.
         (
             {"epoch": np.arange(8), "loss": FOUR + SHAKY, "accuracy": np.full(8, 0.25)},
             "among 4 classes",
         ),
     ],
 )
-def test_an_accuracy_proves_a_guess_soon(symptom, run, says):
-    found = symptom("plateau-at-chance", run)
-    assert found.severity == "warning"
-    assert says in found.summary
-    assert found.actions[0].kind == "try-small"
+def test_accuracy_confirms_guessing_early(symptom, run, says):
+    finding = symptom("plateau-at-chance", run)
+    assert finding.severity == "warning"
+    assert says in finding.summary
+    assert finding.actions[0].kind == "try-small"
 
 
-def test_a_guess_after_a_jump_is_a_matter_of_the_rate(symptom):
-    held = FOUR + np.abs(SHAKY)
-    run = epochs(np.append([30.0, 4.0], held), 0.25)
-    found = symptom("plateau-at-chance", run)
-    assert [one.kind for one in found.actions].count("lower-lr") == 1
-    assert found.actions[0].kind == "lower-lr"
+def test_guessing_after_a_jump_lowers_the_rate(symptom):
+    eval_loss = FOUR + np.abs(SHAKY)
+    run = epochs(np.append([30.0, 4.0], eval_loss), 0.25)
+    finding = symptom("plateau-at-chance", run)
+    assert [action.kind for action in finding.actions].count("lower-lr") == 1
+    assert finding.actions[0].kind == "lower-lr"
 
 
 def test_many_epochs_of_guessing_are_an_error(symptom):
-    found = symptom("plateau-at-chance", epochs(FOUR + np.tile(SHAKY, 3), 0.25))
-    assert found.severity == "error"
+    finding = symptom("plateau-at-chance", epochs(FOUR + np.tile(SHAKY, 3), 0.25))
+    assert finding.severity == "error"
 
 
 @pytest.mark.parametrize(
     "run",
     [
-        # It is right more often than a guess is.
+        # Right more often than a guess.
         epochs(FOUR + SHAKY, 0.4),
         # The majority is not always named.
         epochs(ENTROPY + SHAKY, [0.85, 0.84] * 4),
-        # A little below, and the accuracy moved.
+        # Slightly below chance, and the accuracy moved.
         epochs(0.97 * ENTROPY + SHAKY, [0.84] + [0.85] * 7),
         # Several classes, but the training is better or worse; the accuracy moved; the loss moves;
         # it is lower than the guess; it did not fall.
@@ -85,7 +85,7 @@ def test_many_epochs_of_guessing_are_an_error(symptom):
         epochs(0.8 * ENTROPY + SHAKY, 0.85),
         # It learned to guess less.
         epochs(np.append(FOUR + SHAKY, 1.2), [0.25] * 8 + [0.4]),
-        # It falls each time, however slowly.
+        # It falls in every epoch, if slowly.
         epochs(np.linspace(FOUR, 0.992 * FOUR, 8), 0.25),
         # The training learns.
         epochs(FOUR + SHAKY, 0.25, loss=np.linspace(FOUR, 0.3, 8)),
@@ -95,5 +95,5 @@ def test_many_epochs_of_guessing_are_an_error(symptom):
         epochs(FOUR + SHAKY[:2], 0.25),
     ],
 )
-def test_what_may_not_be_a_guess_is_not_told(symptom, run):
+def test_near_miss_is_not_reported(symptom, run):
     assert symptom("plateau-at-chance", run) is None

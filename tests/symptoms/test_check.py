@@ -1,4 +1,4 @@
-"""Where symptoms stand among the findings, and what is told of those that were not checked."""
+"""The order of symptoms among the findings, and the reasons for skipped checks."""
 
 import numpy as np
 import pytest
@@ -16,59 +16,59 @@ from stabdiag.symptoms.symptom import MESSAGE
 CONSTANT = {"step": np.arange(400), "loss": np.full(400, 2.5)}
 
 
-def test_slugs_are_unique_and_belong_to_nothing_else():
+def test_symptom_slugs_are_unique_among_all_names():
     slugs = [symptom.slug for symptom in SYMPTOMS]
     assert len(set(slugs)) == len(slugs)
-    known = names(Limits())
-    assert all(known.count(slug) == 1 for slug in slugs)
+    documented = names(Limits())
+    assert all(documented.count(slug) == 1 for slug in slugs)
 
 
-def test_declarations_name_what_there_is():
+def test_declared_needs_exist():
     roles = {role.name for role in ROLES} | {MESSAGE}
     fields = {f"manifest.{name}" for name in Manifest.__dataclass_fields__}
     for symptom in SYMPTOMS:
         needs = {way for need in symptom.needs for way in need.split(" or ")}
-        # What the recorder writes is one role with many columns.
+        # The recorder's columns share one role.
         assert {need.partition("recorder/")[0] or "recorder" for need in needs} <= roles | fields
         assert symptom.severity is not Severity.OK
 
 
-def test_the_letter_of_the_tree_knows_no_symptoms():
+def test_literal_mode_checks_no_symptoms():
     report = stabdiag.diagnose(CONSTANT, literal=True)
     assert not [finding for finding in report.findings if finding.section == "symptom"]
     assert report.not_checked == ()
 
 
 @pytest.mark.parametrize("role", ["loss", "grad_norm"])
-def test_what_was_not_logged_is_not_checked(role):
+def test_symptoms_without_their_series_are_not_checked(role):
     report = stabdiag.diagnose({"step": np.arange(400), role: np.full(400, 2.5)})
-    wanted = {
-        one.slug: tuple(need for need in one.needs if role not in need.split(" or "))
-        for one in SYMPTOMS
+    expected = {
+        symptom.slug: tuple(need for need in symptom.needs if role not in need.split(" or "))
+        for symptom in SYMPTOMS
     }
-    assert {one.symptom: one.missing for one in report.not_checked if one.missing} == {
-        slug: lacking for slug, lacking in wanted.items() if lacking
+    assert {check.symptom: check.missing for check in report.not_checked if check.missing} == {
+        slug: lacking for slug, lacking in expected.items() if lacking
     }
 
 
 @pytest.mark.parametrize(
-    ("points", "told"),
+    ("points", "reason"),
     [(19, "needs 20 points, logged: 19 losses after the warm-up"), (60, "needs 500 steps")],
 )
-def test_what_was_logged_too_seldom_is_not_checked_either(points, told):
+def test_symptoms_with_too_few_points_are_not_checked(points, reason):
     noise = np.random.default_rng(0).normal(0, 0.01, points)
     log = {"step": np.arange(points), "loss": 2.0 - np.arange(points) / points + noise}
     report = stabdiag.diagnose(log)
-    reasons = {one.symptom: one.because for one in report.not_checked}
-    assert reasons["plateau-at-chance"].startswith(told)
+    reasons = {check.symptom: check.because for check in report.not_checked}
+    assert reasons["plateau-at-chance"].startswith(reason)
     assert reasons["not-learning"].startswith("needs ")
     assert ("frequent-spikes" in reasons) == (points == 19)
     skipped = f"{len(reasons)} checks skipped: eval_loss, lr " in report.diagnosis.summary
     assert skipped == (report.diagnosis.slug == "healthy")
 
 
-def test_every_symptom_says_when_there_is_too_little_to_go_by():
-    """Those that have no condition here judge by a single point, or by the manifest alone."""
+def test_every_symptom_declares_its_preconditions():
+    """Symptoms without a condition need a single point, or only the manifest."""
     facts = {
         symptom.slug
         for symptom in SYMPTOMS
@@ -82,17 +82,17 @@ def test_every_symptom_says_when_there_is_too_little_to_go_by():
     assert bare == {"eval-nonfinite", "adam-underflow-risk"}
 
 
-def test_what_was_not_checked_is_told_once():
+def test_skipped_checks_are_reported_once():
     report = stabdiag.diagnose(CONSTANT)
     assert report.not_checked
     page = render(report, "terminal")
     assert " ".join(page.split()).count("checks skipped") == 1
-    whole = " ".join(render(report, "terminal", verbose=True).split())
-    assert all(one.because in whole for one in report.not_checked)
-    assert all(one.symptom in whole for one in report.not_checked)
+    verbose_page = " ".join(render(report, "terminal", verbose=True).split())
+    assert all(check.because in verbose_page for check in report.not_checked)
+    assert all(check.symptom in verbose_page for check in report.not_checked)
 
 
-def test_a_symptom_goes_before_letting_a_short_run_go_on():
+def test_symptoms_come_before_insufficient_data():
     at = np.arange(15)
     log = {"step": at, "loss": 2.0 * np.exp(-at / 4) + 0.01, "eval_loss": 2.0 + 0.1 * at}
     report = stabdiag.diagnose(log)
@@ -102,7 +102,7 @@ def test_a_symptom_goes_before_letting_a_short_run_go_on():
     assert not report.ok
 
 
-def test_what_a_nan_ended_did_not_merely_break_off(tmp_path):
+def test_a_run_that_ends_in_nan_is_not_a_stall(tmp_path):
     lines = [f"step {step} loss {2.0 - step / 100}" for step in range(40)]
     lines += ["step 40 loss nan", "Traceback (most recent call last):"]
     path = tmp_path / "train.log"

@@ -16,8 +16,8 @@ WITHIN = (STEPS % 100) / 100
 SAW = FALLING - 0.5 * WITHIN
 
 
-def log(loss, **more):
-    return {"step": STEPS, "loss": loss, **more}
+def log(loss, **columns):
+    return {"step": STEPS, "loss": loss, **columns}
 
 
 def spiky(*places, height=3.0):
@@ -28,16 +28,16 @@ def spiky(*places, height=3.0):
 
 def ids(*stretches):
     """Number the batches, with some stretches (first, length) of one batch."""
-    found = STEPS.astype(float)
+    batches = STEPS.astype(float)
     for first, length in stretches:
-        found[first : first + length] = first
-    return found
+        batches[first : first + length] = first
+    return batches
 
 
 REGULAR = range(90, 1000, 90)
 ODD = (120, 210, 370, 480, 640, 700, 910)
 
-FOUND = [
+CASES = [
     ("epoch-boundary-jump", log(SAW, epoch=EPOCHS), "shuffle"),
     # The HF Trainer logs fractions.
     ("epoch-boundary-jump", log(SAW, epoch=np.round(STEPS / 100, 2)), "set_epoch"),
@@ -47,43 +47,43 @@ FOUND = [
     ("frequent-spikes", log(spiky(*REGULAR)), "every 90 steps"),
 ]
 
-PASSED = [
+NEAR_MISSES = [
     # A model that sees its data again: the loss falls with each epoch.
     ("epoch-boundary-jump", log(4 - 0.2 * EPOCHS + NOISE, epoch=EPOCHS)),
     # Warm restarts of the learning rate with each epoch.
     ("epoch-boundary-jump", log(SAW, epoch=EPOCHS, lr=0.001 * (1.01 - WITHIN))),
-    # A saw that is small beside the noise.
+    # A sawtooth that is small compared with the noise.
     ("epoch-boundary-jump", log(FALLING - 0.07 * WITHIN, epoch=EPOCHS)),
-    # A saw with another rhythm than the epochs'.
+    # A sawtooth whose period is not the epoch.
     ("epoch-boundary-jump", log(FALLING - 0.5 * (STEPS % 70) / 70, epoch=EPOCHS)),
     # Each batch is logged four times, as with accumulation; ids start again with each epoch.
     ("batch-repeats", log(FALLING, batch_id=STEPS // 4)),
     ("batch-repeats", log(FALLING, batch_id=STEPS % 250)),
-    # A run that has one batch alone, and a number that is no batch's.
+    # A run with a single batch, and a number that does not identify a batch.
     ("batch-repeats", log(MEMORISED, batch_id=STEPS * 0, eval_loss=MEMORISED)),
     ("batch-repeats", log(FALLING, batch_id=STEPS * 0, eval_loss=FALLING)),
-    # Drawn at random, ids come again by chance.
+    # Ids drawn at random repeat by chance.
     ("batch-repeats", log(FALLING, batch_id=np.random.default_rng(5).integers(0, 4096, N))),
-    # Two steps that were tried again.
+    # Two steps were retried.
     ("batch-repeats", log(FALLING, batch_id=ids((200, 2), (500, 2)))),
-    # Three spikes are single events, and a burst is one.
+    # Three spikes are single events; a burst counts as one.
     ("frequent-spikes", log(spiky(*ODD[:3]))),
     ("frequent-spikes", log(spiky(300, 303, 306, 309, 312, 315))),
 ]
 
 
-@pytest.mark.parametrize(("slug", "run", "says"), FOUND)
-def test_it_is_found(symptom, slug, run, says):
+@pytest.mark.parametrize(("slug", "run", "says"), CASES)
+def test_symptom_is_reported(symptom, slug, run, says):
     assert says in symptom(slug, run).first_action
 
 
-@pytest.mark.parametrize(("slug", "run"), PASSED)
-def test_a_near_miss_is_none(symptom, slug, run):
+@pytest.mark.parametrize(("slug", "run"), NEAR_MISSES)
+def test_near_miss_is_not_reported(symptom, slug, run):
     assert symptom(slug, run) is None
 
 
 @pytest.mark.parametrize("stretches", [((300, 40),), [(at, 2) for at in ODD]])
-def test_ids_are_told_in_full(symptom, stretches):
-    found = symptom("batch-repeats", log(FALLING, batch_id=123_456_789 + ids(*stretches)))
-    assert " 1 steps" not in found.summary
-    assert re.search(r"atch 12345[67]\d{3}\b", found.summary)
+def test_batch_ids_are_printed_in_full(symptom, stretches):
+    finding = symptom("batch-repeats", log(FALLING, batch_id=123_456_789 + ids(*stretches)))
+    assert " 1 steps" not in finding.summary
+    assert re.search(r"atch 12345[67]\d{3}\b", finding.summary)

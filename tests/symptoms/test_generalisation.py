@@ -11,18 +11,18 @@ EVERY = 40
 K = {"vocab_size": 256}
 
 
-def evaluated(train, held):
-    """Return a log whose evaluations all say the same."""
-    return run(train, np.full(N, np.nan)) | {"eval_loss": np.where(AT % EVERY, np.nan, held)}
+def evaluated(train, eval_loss):
+    """Return a log with a constant evaluation loss."""
+    return run(train, np.full(N, np.nan)) | {"eval_loss": np.where(AT % EVERY, np.nan, eval_loss)}
 
 
-def run(train, held, first=0):
-    """Return a log with an evaluation every so many steps, noise on both losses."""
+def run(train, eval_loss, first=0):
+    """Return a log with noise on both losses and an evaluation every ``EVERY`` steps."""
     rng = np.random.default_rng(0)
-    held = held * np.exp(rng.normal(0, 0.005, N))
+    eval_loss = eval_loss * np.exp(rng.normal(0, 0.005, N))
     logged = [
         float(value) if at % EVERY == 0 and at >= first else None
-        for at, value in zip(AT.tolist(), held, strict=True)
+        for at, value in zip(AT.tolist(), eval_loss, strict=True)
     ]
     return {"step": AT, "loss": train * np.exp(rng.normal(0, 0.02, N)), "eval_loss": logged}
 
@@ -37,7 +37,7 @@ JUMPED = TRAIN + np.where(AT > 420, 1.0 + AT / 1000, 0.0)
 FLAT = falling(5.0, 1.0, 60)
 WORSE = np.where(AT < 300, FLAT, FLAT[300] * (1 + (AT - 300) / 1000))
 
-# So much up and down that a turn of the evaluations cannot be told from their noise.
+# Evaluations so noisy that a turn cannot be distinguished from the noise.
 ROUGH = {
     "step": AT[:10],
     "loss": np.linspace(2.2, 1.6, 10),
@@ -50,7 +50,7 @@ TUNED = {
     "eval_loss": [None] * 3 + [0.42] + [None] * 3 + [0.46] + [None] * 3 + [0.55],
 }
 EPOCHS = {"epoch": AT[:100], "loss": TRAIN[:100], "eval_loss": 3 * TRAIN[:100]}
-# Evaluated on inputs that were scaled otherwise.
+# Evaluated on inputs with a different scale.
 OTHERWISE = {
     "epoch": AT[:8],
     "loss": [2.19, 1.81, 1.37, 0.99, 0.72, 0.55, 0.44, 0.37],
@@ -61,7 +61,7 @@ HEART = 3.0 + AT / 400
 
 
 def every(points):
-    """Return the records of a run that overfits, its training loss logged now and then."""
+    """Return the records of an overfitting run whose training loss is logged rarely."""
     log = run(TRAIN, TURNED)
     return [
         {"step": at}
@@ -79,7 +79,7 @@ def every(points):
         ("overfitting", run(np.round(falling(5.0, 0.0, 60), 4), TURNED), {}, "and stop there"),
         ("overfitting", run(TRAIN, JUMPED), {}, "between steps 400 and 440"),
         ("overfitting", TUNED, {}, "Keep the checkpoint nearest to step 100"),
-        # A training loss that leaves the evaluation behind, whose rise is small but clear.
+        # The training loss keeps falling; the evaluation loss rises slightly but clearly.
         (
             "overfitting",
             run(falling(5.0, 0.1, 60), np.maximum(4.0, 4 + (AT - 80) / 1600)),
@@ -102,7 +102,7 @@ def every(points):
         ),
         ("eval-rising", run(FLAT, WORSE), {}, "evaluate it again"),
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
-        # No better than an untrained model all along, in steps and in epochs.
+        # Never better than an untrained model, in steps and in epochs.
         ("learning-not-transferring", run(TRAIN, np.full(N, 5.0)), {}, "20 evaluation examples"),
         ("learning-not-transferring", OTHERWISE, {}, "20 evaluation examples"),
         # A sum over the micro-batches of a step, and their mean.
@@ -112,19 +112,19 @@ def every(points):
         ("eval-constant", evaluated(TRAIN, 5.5432), {}, "compare a weight of both"),
     ],
 )
-def test_it_is_found(symptom, slug, log, manifest, first):
-    found = symptom(slug, log, manifest)
-    assert found is not None
-    assert first in found.first_action
-    assert found.evidence
-    if found.step is not None:
-        assert 0 <= found.step <= 400
+def test_symptom_is_reported(symptom, slug, log, manifest, first):
+    finding = symptom(slug, log, manifest)
+    assert finding is not None
+    assert first in finding.first_action
+    assert finding.evidence
+    if finding.step is not None:
+        assert 0 <= finding.step <= 400
 
 
 @pytest.mark.parametrize(
     ("slug", "log", "manifest"),
     [
-        # The training loss stands still.
+        # The training loss is flat.
         ("overfitting", run(FLAT, WORSE), {}),
         # Two evaluations at the end.
         ("overfitting", run(TRAIN, TURNED, first=720), {}),
@@ -134,15 +134,15 @@ def test_it_is_found(symptom, slug, log, manifest, first):
         ("overfitting", ROUGH, {}),
         # An epoch is a long time.
         ("eval-gap-from-start", EPOCHS, {}),
-        # Learned by heart at once.
+        # Memorized immediately.
         ("eval-gap-from-start", run(QUICK, HEART), {}),
         # Learned before the log begins.
         ("eval-gap-from-start", run(np.full(N, 0.05), np.full(N, 0.13)), {}),
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5) | {"accuracy": np.ones(N)}, {}),
-        # Some of what was learned shows, if on another scale.
+        # The evaluation improves, if on another scale.
         ("learning-not-transferring", OTHERWISE | {"eval_loss": np.linspace(2.3, 1.9, 8)}, {}),
         ("learning-not-transferring", OTHERWISE | {"eval_loss": np.linspace(40.0, 4.0, 8)}, {}),
-        # A factor that is no sum, and one that changes.
+        # A factor too small for a sum, and one that changes.
         ("train-loss-summed", run(3 * FLAT, FLAT), {}),
         ("train-loss-summed", run(FLAT * np.linspace(5, 12, N), FLAT), {}),
         ("eval-loss-scaled", run(TRAIN, 1.8 * TRAIN), {}),
@@ -153,27 +153,27 @@ def test_it_is_found(symptom, slug, log, manifest, first):
         ("overfitting", run(TRAIN - 1.0, TURNED), {}),
         # Evaluations below zero.
         ("overfitting", run(TRAIN, TURNED - 3.0), {}),
-        # Nothing is trained, either; too few digits.
+        # The training loss is constant too; too few digits.
         ("eval-constant", evaluated(np.full(N, 5.5), 5.5432), {}),
         ("eval-constant", evaluated(TRAIN, 5.5), {}),
         # At chance.
         ("underfitting", run(falling(5.55, 5.54), falling(5.55, 5.55)), K),
     ],
 )
-def test_a_near_miss_is_not(symptom, slug, log, manifest):
+def test_near_miss_is_not_reported(symptom, slug, log, manifest):
     assert symptom(slug, log, manifest) is None
 
 
-def test_training_losses_may_be_farther_apart_than_evaluations(symptom):
+def test_training_losses_may_be_sparser_than_evaluations(symptom):
     assert symptom("overfitting", every(60)).step == 320
 
 
-def test_what_is_told_of_an_evaluation_was_logged(symptom):
-    held = [3.0, 2.0, 1.5, 1.4, 1.0, 1.5, 1.8, 2.2, 2.6, 3.1]
+def test_reported_evaluation_values_were_logged(symptom):
+    eval_loss = [3.0, 2.0, 1.5, 1.4, 1.0, 1.5, 1.8, 2.2, 2.6, 3.1]
     train = [2.9, 2.0, 1.4, 1.1, 0.8, 0.6, 0.4, 0.3, 0.2, 0.1]
-    found = symptom("overfitting", {"step": range(10), "loss": train, "eval_loss": held})
-    assert found.step == 4
-    assert list(found.evidence.values()) == [1.0, 3.1, 0.8, 0.1]
+    finding = symptom("overfitting", {"step": range(10), "loss": train, "eval_loss": eval_loss})
+    assert finding.step == 4
+    assert list(finding.evidence.values()) == [1.0, 3.1, 0.8, 0.1]
 
 
 @pytest.mark.parametrize(
@@ -195,20 +195,20 @@ def test_a_constant_factor_between_losses_has_its_own_slug(symptom, heldout, slu
     ("factor", "slug"), [(1.2, None), (8.0, "eval-far-below-train")], ids=["usual", "leak"]
 )
 def test_an_evaluation_far_below_training_may_leak(factor, slug):
-    # The model learns to read the label of the evaluation by and by.
+    # The model gradually learns to read the evaluation labels.
     heldout = TRAIN / np.linspace(1.0, factor, N) ** 2
     report = stabdiag.diagnose(run(TRAIN, heldout))
     slugs = {finding.slug: finding.severity for finding in report.findings}
     assert slugs.get("eval-far-below-train") == (None if slug is None else "note")
 
 
-def test_an_evaluation_alone_is_no_training_loss(symptom):
+def test_an_evaluation_loss_is_not_a_training_loss(symptom):
     assert symptom("overfitting", {"step": AT, "eval_loss": TURNED}) == ("eval_loss",)
 
 
-def test_no_checkpoint_is_made_up(symptom):
-    found = symptom("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {"checkpoint_every": 750})
-    assert found.first_action.startswith("Evaluate the checkpoint nearest to step ")
+def test_no_checkpoint_step_is_invented(symptom):
+    finding = symptom("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {"checkpoint_every": 750})
+    assert finding.first_action.startswith("Evaluate the checkpoint nearest to step ")
 
 
 CYCLES = 1e-3 * (1 + np.cos(np.pi * (AT % 300) / 300)) / 2
@@ -217,12 +217,14 @@ RAISED = np.where(AT < 300, falling(5.0, 1.0), falling(5.0, 1.0)[300] * (1 + 0.5
 
 @pytest.mark.parametrize(
     ("lr", "restarted"),
-    # A cycle that has ended is no excuse, nor is a rate that only falls.
+    # A cycle that has ended does not explain the rise; a falling rate does not either.
     [(CYCLES, True), (np.where(AT < 780, CYCLES, 1e-6), False), (1e-3 * (1 - AT / N), False)],
     ids=["restarted", "ended", "falling"],
 )
 @pytest.mark.parametrize("train", [TRAIN, FLAT], ids=["falls", "flat"])
-def test_an_evaluation_that_rises_with_a_restart_is_left_alone(symptom, train, lr, restarted):
+def test_an_evaluation_that_rises_with_a_warm_restart_is_not_reported(
+    symptom, train, lr, restarted
+):
     slug = "overfitting" if train is TRAIN else "eval-rising"
     assert (symptom(slug, run(train, RAISED) | {"lr": lr}) is None) == restarted
 
@@ -236,9 +238,9 @@ def test_an_evaluation_that_rises_with_a_restart_is_left_alone(symptom, train, l
         ("eval_wer", (30.0, 22.0, 20.0), "overconfident"),
         ("eval_wer", (20.0, 22.0, 30.0), "overfitting"),
         ("dev_f1", (0.85, 0.87, 0.88), "overconfident"),
-        # The direction of this one is unknown.
+        # The direction of this score is unknown.
         ("eval_magic", (0.85, 0.87, 0.88), "overfitting"),
-        # What the training data scores says nothing of the evaluation.
+        # A score on training data says nothing about the evaluation.
         ("train_accuracy", (0.85, 0.9, 0.95), "overfitting"),
     ],
 )
@@ -255,11 +257,12 @@ def test_a_score_that_still_improves_means_overconfidence(symptom, column, value
     )
 
 
-def test_a_checkpoint_near_a_record_without_a_step_is_told_by_its_epoch(symptom):
+def test_a_checkpoint_without_a_step_is_named_by_its_epoch(symptom):
     log = run(TRAIN, TURNED)
-    whole, part = {"epoch": AT}, {"epoch": AT / 8 + 0.5}
+    integer_epochs, fractional_epochs = {"epoch": AT}, {"epoch": AT / 8 + 0.5}
     losses = {name: values for name, values in log.items() if name != "step"}
-    assert "nearest to epoch 320," in symptom("overfitting", losses | whole).first_action
+    assert "nearest to epoch 320," in symptom("overfitting", losses | integer_epochs).first_action
     assert (
-        "nearest to record 320 (epoch 40.5)," in symptom("overfitting", losses | part).first_action
+        "nearest to record 320 (epoch 40.5),"
+        in symptom("overfitting", losses | fractional_epochs).first_action
     )

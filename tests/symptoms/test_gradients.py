@@ -17,8 +17,8 @@ NORM = np.exp(RNG.normal(0, 0.2, N))
 FP32 = {"dtype": "fp32"}
 
 
-def log(loss, norm, **more):
-    return {"step": STEPS[: len(loss)], "loss": loss, "grad_norm": norm, **more}
+def log(loss, norm, **columns):
+    return {"step": STEPS[: len(loss)], "loss": loss, "grad_norm": norm, **columns}
 
 
 def with_bad(norm, *places):
@@ -33,15 +33,15 @@ GONE = NORM * np.exp(-STEPS / 40)
 OUTLIER = "grad-layer-outlier"
 GROUPS = {f"grad_norm/block{i}": NORM * (1 + i / 10) for i in range(6)}
 
-FOUND = [
+CASES = [
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), FP32, "step 200"),
     ("grad-nonfinite", log(FALLING[:9], with_bad(NORM[:9], 7, 8)), {}, "step 7"),
-    # Megatron writes a scale of 1 whatever the dtype.
+    # Megatron writes a scale of 1 for any dtype.
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.ones(N)), {}, "step 200"),
     ("grad-nonfinite", log(FALLING, np.full(N, np.nan)), FP32, "step 0 "),
     ("grad-nonfinite", {"step": [0], "loss": [2.3], "grad_norm": [np.nan]}, {}, "step 0"),
     ("grad-exploding", log(WORSE, RISING), FP32, "learning rate"),
-    # Nothing but the norm was logged.
+    # Only the norm was logged.
     (
         "grad-nonfinite",
         {"step": STEPS, "grad_norm": with_bad(NORM, *range(590, N))},
@@ -49,7 +49,7 @@ FOUND = [
         "step 590",
     ),
     ("grad-exploding", {"step": STEPS, "grad_norm": RISING}, {}, "learning rate"),
-    # A norm that grows a thousandfold beside a flat loss is worth a note.
+    # A norm that grows a thousandfold at a flat loss is worth a note.
     ("grad-exploding", log(FLAT, NORM * np.exp(STEPS / 60)), FP32, "learning rate"),
     (
         "grad-nonfinite",
@@ -72,7 +72,7 @@ FOUND = [
     ),
 ]
 
-PASSED = [
+NEAR_MISSES = [
     # Section 3 of the tree has fp16 and bf16.
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200, 300)), {"dtype": "bf16"}),
     ("grad-nonfinite", log(FALLING, with_bad(NORM, 200), loss_scale=np.full(N, 64.0)), {}),
@@ -86,21 +86,21 @@ PASSED = [
     # Gradients grow while the loss still falls.
     ("grad-exploding", log(4 - STEPS / 200 + NOISE, RISING), FP32),
     ("grad-exploding", log(WORSE, NORM * (1 + STEPS / 60)), FP32),
-    # A run that has converged: gradients grow from next to nothing, or with next to no loss left.
+    # A converged run: the gradients grow from almost zero, or the loss is almost zero.
     ("grad-exploding", log(FLAT, NORM * np.exp(np.abs(STEPS - 300) / 60)), FP32),
     ("grad-exploding", log(np.exp(-np.minimum(STEPS, 200) / 40), NORM * np.exp(STEPS / 60)), FP32),
     # A policy's loss says nothing about how much of it is left.
     ("grad-exploding", log(NOISE, NORM * np.exp(STEPS / 60)), FP32),
-    # The gradient goes with the loss.
+    # The gradient follows the loss.
     ("grad-vanishing", log(np.exp(-STEPS / 100), GONE), FP32),
-    # The weights go to nothing, and the gradient with them: that is another symptom.
+    # The weights vanish, and the gradient with them: another symptom.
     ("grad-vanishing", log(FLAT, GONE, **{"weight_norm/mlp": np.exp(-STEPS / 100)}), FP32),
     # A policy's loss says nothing about how much of it is left.
     ("grad-vanishing", log(NOISE, GONE), FP32),
-    # Each step is cut to a fifth: recipes that work do so.
+    # Each step is clipped to a fifth: working recipes do that.
     ("grad-clip-saturated", log(FALLING, 5 * NORM), {"grad_clip": 1.0}),
     ("grad-clip-saturated", log(FALLING, 0.1 * NORM), {"grad_clip": 10.0}),
-    # A spread as wide as this is how these groups are.
+    # These groups usually have a spread this wide.
     (
         "grad-layer-outlier",
         {"step": STEPS, "loss": FALLING}
@@ -116,42 +116,42 @@ PASSED = [
 ]
 
 
-@pytest.mark.parametrize(("slug", "run", "manifest", "says"), FOUND)
-def test_it_is_found(symptom, slug, run, manifest, says):
+@pytest.mark.parametrize(("slug", "run", "manifest", "says"), CASES)
+def test_symptom_is_reported(symptom, slug, run, manifest, says):
     assert says in symptom(slug, run, manifest).first_action
 
 
-@pytest.mark.parametrize(("slug", "run", "manifest"), PASSED)
-def test_a_near_miss_is_none(symptom, slug, run, manifest):
+@pytest.mark.parametrize(("slug", "run", "manifest"), NEAR_MISSES)
+def test_near_miss_is_not_reported(symptom, slug, run, manifest):
     assert symptom(slug, run, manifest) is None
 
 
 @pytest.mark.parametrize(("share", "side"), [(5e-05, "below"), (5000.0, "above")])
-def test_it_is_told_on_which_side_a_layer_lies(symptom, share, side):
+def test_the_side_of_the_outlying_layer_is_reported(symptom, share, side):
     run = {"step": STEPS, "loss": FALLING, **GROUPS, "grad_norm/head": share * NORM}
-    told = re.search(r"is \S+, (\d+) x (\w+) the median", symptom(OUTLIER, run).summary)
-    assert int(told[1]) > 3000
-    assert told[2] == side
+    threshold = re.search(r"is \S+, (\d+) x (\w+) the median", symptom(OUTLIER, run).summary)
+    assert int(threshold[1]) > 3000
+    assert threshold[2] == side
 
 
 @pytest.mark.parametrize("losses", [[np.nan] * N, [2.0] * 5 + [np.nan] * (N - 5)])
-def test_gradients_that_explode_without_a_loss_prove_nothing(symptom, losses):
+def test_exploding_gradients_need_a_loss(symptom, losses):
     run = log(np.array(losses), NORM * np.exp(STEPS / 60))
     assert symptom("grad-exploding", run, FP32) is None
 
 
 @pytest.mark.parametrize("clip", [{}, {"grad_clip": -1}, {"grad_clip": 0.2}])
-def test_the_clip_threshold_is_that_of_the_tree(symptom, clip):
+def test_the_clip_threshold_matches_the_tree(symptom, clip):
     run, manifest = log(WORSE, RISING), FP32 | clip
-    found = symptom("grad-exploding", run, manifest)
+    finding = symptom("grad-exploding", run, manifest)
     tree = stabdiag.diagnose(run, manifest=manifest).diagnosis
     assert tree.slug == "spike-persistent"
-    told = found.next_actions[0].removeprefix("Clip the gradient norm at ")
-    assert f"with the clip threshold at {told.removesuffix('.')}" in tree.first_action
-    assert float(told.split()[0].rstrip(".")) > 0
+    threshold = finding.next_actions[0].removeprefix("Clip the gradient norm at ")
+    assert f"with the clip threshold at {threshold.removesuffix('.')}" in tree.first_action
+    assert float(threshold.split()[0].rstrip(".")) > 0
 
 
 @pytest.mark.parametrize("slug", ["grad-nonfinite"])
-def test_activations_beside_a_loss_say_nothing_of_gradients(slug):
+def test_activations_do_not_count_as_gradients(slug):
     report = stabdiag.diagnose({"step": STEPS, "loss": FALLING, "activation_norm": np.ones(N)})
-    assert any(one.symptom == slug and one.reason for one in report.not_checked)
+    assert any(check.symptom == slug and check.reason for check in report.not_checked)

@@ -45,16 +45,16 @@ EARLY = log(falling(9.0, 4.0, 40) + noise(0.01))
 
 
 def squashed(least, right=0.97):
-    """Return a run in which the softmax is applied twice, and the share of what is right."""
+    """Return a run that applies the softmax twice, with its accuracy."""
     share = right / 100 if right > 1 else right
     loss = falling(least + 0.85, least + 1 - share, 40) + noise(0.005)
     return log(loss, train_acc=falling(right / 4, right, 40))
 
 
 def evaluated(run):
-    """Return the same run with its losses and accuracies as those of evaluations."""
-    held = {"val_loss": run["loss"], "val_acc": run["train_acc"]}
-    return {**run, "loss": run["loss"] - 0.1} | held
+    """Return the same run with its losses and accuracies logged as evaluations."""
+    eval_loss = {"val_loss": run["loss"], "val_acc": run["train_acc"]}
+    return {**run, "loss": run["loss"] - 0.1} | eval_loss
 
 
 LEAK = log(falling(10.8, 0.02, 40) + np.abs(noise(0.005)))
@@ -64,13 +64,13 @@ NOISY = 4 + noise(0.8)
 STILL = np.full(N, 31.4159)
 
 
-def few(norms):
-    """Return sixty noisy losses beside these norms."""
+def sixty_losses(norms):
+    """Return sixty noisy losses with these norms."""
     return {name: x[:60] for name, x in log(NOISY, **norms).items()}
 
 
 def still(points, first=0):
-    """Return a loss that stands still, at no level of chance."""
+    """Return a flat loss away from the chance level."""
     loss = 2 + 0.05 * np.random.default_rng(2).standard_normal(points)
     return {"step": first + np.arange(points), "loss": loss}
 
@@ -80,20 +80,22 @@ TEN = {"num_classes": 10, "optimizer": "adamw"}
 EVERY_20TH = AT[:400] % 20 == 19
 
 
-def short(loss, held=None, **columns):
+def short(loss, eval_loss=None, **columns):
     """Return 400 steps with a cosine that has ended, evaluated every 20 steps."""
-    evaluated = {} if held is None else {"eval_loss": np.where(EVERY_20TH, held[:400], np.nan)}
+    evaluated = (
+        {} if eval_loss is None else {"eval_loss": np.where(EVERY_20TH, eval_loss[:400], np.nan)}
+    )
     return log(loss[:400], **ENDED, **evaluated) | columns
 
 
-# Evaluations that are a little better than the first loss, and all the same.
+# Constant evaluations that are slightly better than the first loss.
 EVERY_5TH = np.where(AT[:30] % 5 == 4, 1.9213, np.nan)
 AT_TEN = np.log(10) + noise(0.005)
 MEMORISED = falling(2.32, 2.22, 300) + noise(0.01)
-FLAT_HELD = 2.31 + noise(0.004)
+FLAT_EVAL = 2.31 + noise(0.004)
 
 
-def test_a_policy_is_not_told_to_learn_one_batch_by_heart():
+def test_a_policy_is_not_advised_to_memorize_one_batch():
     diagnosis = stabdiag.diagnose(log(np.full(N, 2.3026), reward=AT / N)).diagnosis
     assert diagnosis.slug == "loss-constant"
     assert "guess" not in diagnosis.summary
@@ -159,13 +161,13 @@ def test_a_policy_is_not_told_to_learn_one_batch_by_heart():
         ("too-good", {**LEAK, "eval_loss": LEAK["loss"]}, WORDS, "Print one batch"),
     ],
 )
-def test_it_is_found(symptom, slug, run, manifest, first):
-    found = symptom(slug, run, manifest)
-    assert found is not None
-    assert first in found.first_action
-    assert found.first_action.endswith(".")
-    assert found.evidence
-    assert found.section == "symptom"
+def test_symptom_is_reported(symptom, slug, run, manifest, first):
+    finding = symptom(slug, run, manifest)
+    assert finding is not None
+    assert first in finding.first_action
+    assert finding.first_action.endswith(".")
+    assert finding.evidence
+    assert finding.section == "symptom"
 
 
 @pytest.mark.parametrize(
@@ -177,7 +179,7 @@ def test_it_is_found(symptom, slug, run, manifest, first):
             log(np.append(np.round(falling(2, 0.1, 40), 2)[:90], np.full(40, 0.31)).astype("f4")),
             {},
         ),
-        # A loss that hardly moves.
+        # A loss that barely moves.
         ("loss-constant", log(2.5 + noise(1e-06)), {}),
         # Three epochs, and seven steps, may be alike by chance.
         ("loss-constant", of_epochs([1.9112] + [1.9105] * 3), {}),
@@ -186,7 +188,7 @@ def test_it_is_found(symptom, slug, run, manifest, first):
         ("loss-constant", {"step": AT[:19], "loss": [10.4] * 19}, {}),
         # Advantages that cancel, and gradients all the same.
         ("loss-constant", log(np.zeros(N), grad_norm=1 + AT / N), {}),
-        # Zero from the first step on, beside a reward.
+        # Zero from the first step, with a reward.
         ("loss-constant", log(np.zeros(N), reward=AT / N), {}),
         # Nothing left to learn.
         ("loss-constant", log(np.maximum(falling(2, -0.01, 100), 0)), {}),
@@ -196,15 +198,15 @@ def test_it_is_found(symptom, slug, run, manifest, first):
         ("plateau-at-chance", {"epoch": AT[:15], "loss": CHANCE[:15]}, CLASSES),
         # Two sides of a game.
         ("plateau-at-chance", log(np.log(2) + noise(0.005)), {}),
-        # Another number of classes.
+        # A different number of classes.
         ("plateau-at-chance", GUESSING, WORDS),
-        # It fell to the level of chance and rests there.
+        # It fell to the chance level and stays there.
         ("plateau-at-chance", log(np.maximum(falling(14, 4, 400), CHANCE)), {}),
         # Better than a guess.
         ("plateau-at-chance", log(0.98 * CHANCE), CLASSES),
         # Far above chance.
         ("plateau-at-chance", log(1.05 * CHANCE), CLASSES),
-        # Above what nobody told.
+        # The chance level is unknown.
         ("plateau-at-chance", log(1.02 * CHANCE), {}),
         # The evaluation left chance.
         ("plateau-at-chance", {**GUESSING, "eval_loss": falling(6.9, 3.0)}, CLASSES),
@@ -214,7 +216,7 @@ def test_it_is_found(symptom, slug, run, manifest, first):
         ("not-learning", log(falling(3.8, 3.7, 20) + noise(0.02)), {}),
         # Low by chance.
         ("not-learning", log(np.append([0.9] * 4, 1.2 + noise(0.3)[4:])), {}),
-        # It made the leap good.
+        # It recovered from the jump.
         ("not-learning", log(falling(10.0, 7.0) + 9 * np.exp(-AT / 60) * (AT > 5)), {}),
         # It rose, its evaluation fell.
         (
@@ -229,9 +231,13 @@ def test_it_is_found(symptom, slug, run, manifest, first):
         # A game.
         ("not-learning", {"step": AT, "dis/loss": FLAT["loss"], "gen/loss": FLAT["loss"]}, {}),
         # Weights that may change.
-        ("not-learning", few({"weight_norm/head": STILL, "weight_norm/body": STILL + AT / N}), {}),
-        ("not-learning", few({"weight_norm": np.full(N, 31.4)}), {}),
-        ("not-learning", few({"weight_norm": np.where(AT % 20, np.nan, STILL)}), {}),
+        (
+            "not-learning",
+            sixty_losses({"weight_norm/head": STILL, "weight_norm/body": STILL + AT / N}),
+            {},
+        ),
+        ("not-learning", sixty_losses({"weight_norm": np.full(N, 31.4)}), {}),
+        ("not-learning", sixty_losses({"weight_norm": np.where(AT % 20, np.nan, STILL)}), {}),
         # What is resumed may have learned before; a hundred losses are the least.
         ("not-learning", still(400, first=5000), {}),
         ("not-learning", still(99), {}),
@@ -244,7 +250,7 @@ def test_it_is_found(symptom, slug, run, manifest, first):
             still(400) | {"loss": still(400)["loss"] + AT[:400] / 400, "beta": AT[:400]},
             {},
         ),
-        # A short run of which nothing says that it has ended, and two that learned.
+        # A short run without a sign of its end, and two that learned.
         ("plateau-at-chance", log(AT_TEN[:400]), TEN),
         ("not-learning", short(falling(2.35, 1.7, 60) + noise(0.01)), TEN),
         ("not-learning", short(2.0 + noise(0.4), falling(2.12, 1.9)), {}),
@@ -266,13 +272,13 @@ def test_it_is_found(symptom, slug, run, manifest, first):
             {**WAVES, "lr": 0.001 * (1 + np.cos(2 * np.pi * (AT % 200) / 400))},
             {},
         ),
-        # Waves of a third of what it had gained.
+        # Waves of a third of the improvement.
         (
             "loss-oscillating",
             log(falling(7.0, 5.0, 30) + 0.5 * np.cos(2 * np.pi * AT / 200) + noise(0.01)),
             {},
         ),
-        # Waves that are next to nothing.
+        # Negligible waves.
         ("loss-oscillating", log(6.9 + 0.1 * np.cos(2 * np.pi * AT / 200) + noise(0.01)), {}),
         # Where it began is not in the log.
         ("loss-oscillating", {**WILD, "step": np.asarray(WILD["step"]) + 13000}, {}),
@@ -288,79 +294,79 @@ def test_it_is_found(symptom, slug, run, manifest, first):
         ("plateau-early", log(falling(9.0, 4.0, 400) + noise(0.01)), {"target_loss": 2.5}),
         # Ten classes.
         ("too-good", LEAK, {"num_classes": 10}),
-        # Rewards all along.
+        # Rewards throughout.
         ("too-good", log(np.abs(noise(0.01)) + 0.001), WORDS),
-        # Below zero: no distance.
+        # Below zero, so not a distance.
         ("too-good", log(falling(10.8, -2.0)), WORDS),
-        # Learned by heart.
+        # Memorized.
         ("too-good", {**LEAK, "eval_loss": falling(10.8, 4.0)}, WORDS),
     ],
 )
-def test_a_near_miss_is_not(symptom, slug, run, manifest):
+def test_near_miss_is_not_reported(symptom, slug, run, manifest):
     assert symptom(slug, run, manifest) is None
 
 
-def test_a_learning_rate_of_0_is_told_beside_a_constant_loss(symptom):
+def test_a_constant_loss_mentions_a_learning_rate_of_0(symptom):
     still = log(np.full(N, 2.5), lr=np.zeros(N))
-    found = symptom("loss-constant", still)
-    assert found.summary.endswith("; the learning rate is 0 throughout.")
-    assert found.first_action.startswith("Find out why the learning rate is 0")
-    assert not any("that is not 0" in action for action in found.next_actions)
+    finding = symptom("loss-constant", still)
+    assert finding.summary.endswith("; the learning rate is 0 throughout.")
+    assert finding.first_action.startswith("Find out why the learning rate is 0")
+    assert not any("that is not 0" in action for action in finding.next_actions)
     moving = symptom("loss-constant", log(np.full(N, 2.5), lr=np.full(N, 1e-3)))
     assert moving.first_action.startswith("Check at step 0")
-    # It says all that the other one would.
+    # It covers what the other finding would say.
     assert symptom("not-learning", still) is None
 
 
 @pytest.mark.parametrize(
     ("slug", "loss"), [("not-learning", FLAT["loss"]), ("plateau-at-chance", CHANCE)]
 )
-def test_a_learning_rate_of_0_needs_no_long_run(symptom, slug, loss):
+def test_a_learning_rate_of_0_is_reported_in_a_short_run(symptom, slug, loss):
     short = log(loss[:40], lr=np.zeros(40))
-    found = symptom(slug, short)
-    assert found.first_action.startswith("Find out why the learning rate is 0")
-    # A rate that is 0 can be neither too high nor divided by 10.
-    assert not re.search("too high|not 0|by 10", " ".join(found.next_actions))
-    assert found.summary.endswith("; the learning rate is 0 throughout.")
+    finding = symptom(slug, short)
+    assert finding.first_action.startswith("Find out why the learning rate is 0")
+    # A rate of 0 cannot be too high or be divided by 10.
+    assert not re.search("too high|not 0|by 10", " ".join(finding.next_actions))
+    assert finding.summary.endswith("; the learning rate is 0 throughout.")
     assert symptom(slug, log(loss[:40], lr=np.full(40, 1e-3))) is None
-    # What falls has a rate, whatever the log says.
+    # A loss that falls has a rate, even if the log says 0.
     assert symptom(slug, log(falling(9, 4, 10)[:40], lr=np.zeros(40))) is None
 
 
 @pytest.mark.parametrize(
-    ("slug", "run", "told", "first"),
+    ("slug", "run", "peak_lr", "first"),
     [
         ("plateau-at-chance", GUESSING, 2e-6, "Raise the peak learning rate from 2e-06 to 0.0001"),
         ("not-learning", FLAT, 2e-6, "Raise the peak learning rate from 2e-06 to 0.0001"),
         ("not-learning", FLAT, 0.5, "Lower the peak learning rate from 0.5 to 0.01"),
         ("not-learning", LEAPT, 0.0432, "Start again with a peak learning rate of 0.0043 instead"),
-        # A usual rate, and a loss that no rate holds to the last digit.
+        # A usual rate, and a loss that is constant to the last digit.
         ("not-learning", FLAT, 2e-5, "Train on only 32 examples"),
         ("loss-constant", log(np.full(N, 2.5)), 2e-6, "Check at step 0"),
     ],
 )
-def test_a_rate_at_the_edge_of_what_is_usual_is_the_first_suspect(symptom, slug, run, told, first):
-    found = symptom(slug, run, CLASSES | {"optimizer": "adamw", "peak_lr": told})
-    assert found.first_action.startswith(first)
-    # Whose rate it is decides what is usual.
+def test_an_extreme_rate_is_the_first_suspect(symptom, slug, run, peak_lr, first):
+    finding = symptom(slug, run, CLASSES | {"optimizer": "adamw", "peak_lr": peak_lr})
+    assert finding.first_action.startswith(first)
+    # The optimizer decides which rates are usual.
     unknown = symptom(slug, run, CLASSES | {"peak_lr": 2e-6})
     assert not unknown.first_action.startswith("Raise")
 
 
-def test_weights_that_keep_still_under_gradients_that_overflow_were_skipped(symptom):
-    held = np.where(AT % 20 == 19, 2.1109, np.nan)
-    run = log(NOISY, eval_loss=held, grad_norm=np.full(N, np.nan))
-    found = symptom("not-learning", run)
-    assert "no gradient norm is finite" in found.summary
-    assert found.first_action.startswith("In fp16, let the loss scale adapt")
+def test_constant_weights_with_overflowing_gradients_mean_skipped_steps(symptom):
+    eval_loss = np.where(AT % 20 == 19, 2.1109, np.nan)
+    run = log(NOISY, eval_loss=eval_loss, grad_norm=np.full(N, np.nan))
+    finding = symptom("not-learning", run)
+    assert "no gradient norm is finite" in finding.summary
+    assert finding.first_action.startswith("In fp16, let the loss scale adapt")
     other = symptom("not-learning", run | {"grad_norm": np.ones(N)})
     assert other.first_action.startswith("Check that the optimizer steps")
 
 
 @pytest.mark.parametrize(
-    ("points", "told", "says"),
+    ("points", "columns", "says"),
     [
-        # Its levels wander further than those of a loss that is judged by itself.
+        # The loss varies more than the check of the loss alone allows.
         (60, {"lr": np.zeros(N)}, "; the learning rate is 0 throughout."),
         (6, {"lr": np.zeros(N)}, "; the learning rate is 0 throughout."),
         (60, {"weight_norm": STILL}, "; the weight norm is 31.42 throughout."),
@@ -371,9 +377,9 @@ def test_weights_that_keep_still_under_gradients_that_overflow_were_skipped(symp
         ),
     ],
 )
-def test_weights_that_do_not_change_need_few_losses(symptom, points, told, says):
-    run = {name: x[:points] for name, x in log(NOISY, **told).items()}
-    manifest = {"dtype": "fp16"} if "loss_scale" in told else {}
+def test_constant_weights_are_reported_after_few_losses(symptom, points, columns, says):
+    run = {name: x[:points] for name, x in log(NOISY, **columns).items()}
+    manifest = {"dtype": "fp16"} if "loss_scale" in columns else {}
     assert symptom("not-learning", run, manifest).summary.endswith(says)
     falls = run | {"loss": (falling(9, 4, 10) + noise(0.1))[:points]}
     assert symptom("not-learning", falls) is None
@@ -392,7 +398,7 @@ def test_a_short_run_that_ends_where_it_began_has_not_learned(points):
     ("slug", "run", "manifest"),
     [
         ("plateau-at-chance", short(AT_TEN), TEN),
-        ("plateau-at-chance", short(MEMORISED, FLAT_HELD), TEN),
+        ("plateau-at-chance", short(MEMORISED, FLAT_EVAL), TEN),
         ("not-learning", short(2.0 + noise(0.4), 2.12 + noise(0.001)), {}),
     ],
 )
@@ -423,19 +429,19 @@ def test_an_unusual_rate_is_the_first_suspect(symptom, peak, optimizer, kind, to
     "column", [{"weight_norm": STILL[:60]}, {"lr": np.zeros(60)}], ids=["norm", "rate"]
 )
 @pytest.mark.parametrize("moves", [False, True])
-def test_weights_that_moved_the_loss_are_not_told_to_stand_still(symptom, column, moves):
+def test_weights_that_moved_the_loss_are_not_reported_as_constant(symptom, column, moves):
     loss = 4 + np.random.default_rng(2).normal(0, 0.05, 60) + moves * np.sqrt(np.arange(60))
-    found = symptom("not-learning", {"step": np.arange(60), "loss": loss} | column)
-    told = "" if found is None else f"{found.first_action} {found.summary}"
-    assert ("throughout" in told) != moves
-    assert not (moves and "weight changes" in told)
+    finding = symptom("not-learning", {"step": np.arange(60), "loss": loss} | column)
+    message = "" if finding is None else f"{finding.first_action} {finding.summary}"
+    assert ("throughout" in message) != moves
+    assert not (moves and "weight changes" in message)
 
 
 @pytest.mark.parametrize("norm", [{"grad_norm": np.zeros(30)}, {"val_loss": EVERY_5TH}])
-def test_thirty_lines_show_that_nothing_is_trained(symptom, norm):
-    found = symptom("not-learning", still(30) | norm)
-    assert found.actions[0].kind == "check-model"
-    assert "throughout" in found.summary
+def test_thirty_records_show_that_nothing_is_trained(symptom, norm):
+    finding = symptom("not-learning", still(30) | norm)
+    assert finding.actions[0].kind == "check-model"
+    assert "throughout" in finding.summary
     assert symptom("not-learning", still(30)) is None
     falls = still(30) | {"loss": np.linspace(2.5, 1.5, 30)}
     assert symptom("not-learning", falls | norm) is None
@@ -443,7 +449,7 @@ def test_thirty_lines_show_that_nothing_is_trained(symptom, norm):
 
 def test_weights_that_made_a_loss_rise_have_changed(symptom):
     high = np.append([2.9, 2.95, 2.85], 14 * np.exp(noise(0.1))[3:])
-    held = np.where(AT % 100 == 99, 14.0213, np.nan)
-    found = symptom("not-learning", log(high, val_loss=held))
-    assert found.actions[0].kind == "lower-lr"
-    assert not any("no weight changes" in action.text for action in found.actions)
+    eval_loss = np.where(AT % 100 == 99, 14.0213, np.nan)
+    finding = symptom("not-learning", log(high, val_loss=eval_loss))
+    assert finding.actions[0].kind == "lower-lr"
+    assert not any("no weight changes" in action.text for action in finding.actions)

@@ -18,15 +18,15 @@ def log(**series):
     return {"step": STEPS, "loss": LOSS, **series}
 
 
-def layers(role, *factors, **more):
-    return log(**{f"{role}/h.{i}": NORM * factor for i, factor in enumerate(factors)}, **more)
+def layers(role, *factors, **columns):
+    return log(**{f"{role}/h.{i}": NORM * factor for i, factor in enumerate(factors)}, **columns)
 
 
 SEVEN = [0.061, 0.074, 8.8e14, 0.058, 0.071, 4.1e14, 0.066]
 CYCLES = 1e-3 * (0.5 + 0.5 * np.cos(2 * np.pi * 2.5 * PART))
 SAWTOOTH = 1e-3 * (1 - (3.2 * PART) % 1) * 0.95 + 2e-5
 
-FOUND = [
+CASES = [
     ("loss-absurd", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
     ("loss-absurd", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
     ("activation-exploding", {"step": STEPS, "act_max/3": NORM * LATE}, {}, "warning"),
@@ -67,7 +67,7 @@ FOUND = [
     ("weight-norm-runaway", log(**{"weight_norm/mlp": np.exp(6 * PART)}), {}, "warning"),
 ]
 
-PASSED = [
+NEAR_MISSES = [
     ("loss-absurd", {"step": np.arange(7), "loss": [min(x, 1e6) for x in SEVEN]}, {}),
     ("loss-absurd", log(loss=1e15 * LOSS), {}),
     ("activation-exploding", {"step": STEPS, "act_max": NORM * np.where(STEPS < 60, 1, 1e3)}, {}),
@@ -99,14 +99,14 @@ PASSED = [
 ]
 
 
-@pytest.mark.parametrize(("slug", "run", "manifest", "severity"), FOUND)
-def test_it_is_found(symptom, slug, run, manifest, severity):
-    found = symptom(slug, run, manifest)
-    assert found.severity == severity
+@pytest.mark.parametrize(("slug", "run", "manifest", "severity"), CASES)
+def test_symptom_is_reported(symptom, slug, run, manifest, severity):
+    finding = symptom(slug, run, manifest)
+    assert finding.severity == severity
 
 
-@pytest.mark.parametrize(("slug", "run", "manifest"), PASSED)
-def test_a_near_miss_is_none(symptom, slug, run, manifest):
+@pytest.mark.parametrize(("slug", "run", "manifest"), NEAR_MISSES)
+def test_near_miss_is_not_reported(symptom, slug, run, manifest):
     assert symptom(slug, run, manifest) in (None, ())
 
 

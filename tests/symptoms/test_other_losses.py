@@ -1,4 +1,4 @@
-"""Every training loss is looked at, whichever of them is diagnosed."""
+"""All training losses are checked, not only the diagnosed one."""
 
 import json
 
@@ -17,8 +17,8 @@ NAMES = [
 ]
 
 
-def found(name, values, **more):
-    report = stabdiag.diagnose({"step": STEPS, "loss": FALLING, name: values, **more})
+def findings_by_slug(name, values, **columns):
+    report = stabdiag.diagnose({"step": STEPS, "loss": FALLING, name: values, **columns})
     return {finding.slug: finding for finding in report.findings}
 
 
@@ -30,7 +30,7 @@ def after(step, value):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_second_loss_that_goes_nan_is_a_warning(name):
-    findings = found(name, after(200, np.nan))
+    findings = findings_by_slug(name, after(200, np.nan))
     severities = {finding.severity.value for finding in findings.values()}
     assert severities & {"warning", "error"}
 
@@ -38,14 +38,14 @@ def test_a_second_loss_that_goes_nan_is_a_warning(name):
 @pytest.mark.parametrize("name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss"])
 def test_a_second_loss_that_climbs_is_a_warning(name):
     climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
-    finding = found(name, climb)["other-loss-climbing"]
+    finding = findings_by_slug(name, climb)["other-loss-climbing"]
     assert finding.severity == "warning"
     assert finding.evidence["loss"] == name
     assert 200 < finding.step < 300
 
 
 def test_the_first_bad_step_and_the_number_are_named():
-    finding = found("aux_loss", after(250, np.inf))["other-loss-nonfinite"]
+    finding = findings_by_slug("aux_loss", after(250, np.inf))["other-loss-nonfinite"]
     assert finding.step == 250
     assert finding.evidence == {"loss": "aux_loss", "not_finite": 150, "losses": 1}
 
@@ -77,19 +77,22 @@ def sparse(every):
         after(0, np.nan),
         0.01 + 0.001 * np.random.default_rng(1).random(400),
     ],
-    ids=["falls", "grows to a plateau", "gaps", "seldom", "never", "constant"],
+    ids=["falls", "grows to a plateau", "gaps", "rare", "never", "constant"],
 )
 def test_near_misses_are_not_reported(values):
-    assert not {"other-loss-nonfinite", "other-loss-climbing"} & found("kl_loss", values).keys()
+    assert (
+        not {"other-loss-nonfinite", "other-loss-climbing"}
+        & findings_by_slug("kl_loss", values).keys()
+    )
 
 
 def test_a_weight_that_is_logged_explains_a_climb():
     climb = 0.3 * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
     weight = np.where(STEPS > 200, STEPS / 200, 1.0)
-    assert "other-loss-climbing" not in found("kl_loss", climb, kl_weight=weight)
+    assert "other-loss-climbing" not in findings_by_slug("kl_loss", climb, kl_weight=weight)
 
 
-def test_a_nan_of_the_diagnosed_loss_stands_for_all():
+def test_a_nan_in_the_diagnosed_loss_covers_the_others():
     loss = FALLING.copy()
     loss[250:] = np.nan
     report = stabdiag.diagnose({"step": STEPS, "loss": loss, "aux_loss": loss})

@@ -7,7 +7,7 @@ N = 1000
 STEPS = np.arange(N)
 LOSS = 2 + 2 * np.exp(-STEPS / 100) + np.random.default_rng(8).normal(0, 0.02, N)
 OFTEN = (STEPS % 10 == 0).astype(float)
-SELDOM = (STEPS % 200 == 0).astype(float)
+RARE = (STEPS % 200 == 0).astype(float)
 ADAM = {"dtype": "fp16", "optimizer": "adamw", "epsilon": 1e-8}
 
 
@@ -16,22 +16,22 @@ def log(**series):
 
 
 @pytest.mark.parametrize("skipped", [OFTEN, np.cumsum(OFTEN)], ids=["each", "counted up"])
-def test_many_skipped_steps_are_found(symptom, skipped):
-    found = symptom("overflow-rate-high", log(skipped=skipped))
-    assert found.evidence["share"] == pytest.approx(0.1, rel=0.05)
-    assert "bf16" in found.first_action
+def test_many_skipped_steps_are_reported(symptom, skipped):
+    finding = symptom("overflow-rate-high", log(skipped=skipped))
+    assert finding.evidence["share"] == pytest.approx(0.1, rel=0.05)
+    assert "bf16" in finding.first_action
 
 
-def test_steps_are_told_in_whole_ones(symptom):
+def test_steps_are_printed_as_integers(symptom):
     at = np.arange(20_001)
     run = {"step": at, "loss": 2 + 0.0 * at, "skipped": (at % 10 == 0).astype(float)}
     assert "steps of 18000 (10.0%) were" in symptom("overflow-rate-high", run).summary
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "torch.optim.AdamW"])
-def test_an_epsilon_that_fp16_cannot_hold_is_found(symptom, optimizer):
-    found = symptom("adam-underflow-risk", log(), ADAM | {"optimizer": optimizer})
-    assert "1e-08 to 1e-4" in found.first_action
+def test_an_epsilon_that_underflows_in_fp16_is_reported(symptom, optimizer):
+    finding = symptom("adam-underflow-risk", log(), ADAM | {"optimizer": optimizer})
+    assert "1e-08 to 1e-4" in finding.first_action
 
 
 @pytest.mark.parametrize(
@@ -40,15 +40,15 @@ def test_an_epsilon_that_fp16_cannot_hold_is_found(symptom, optimizer):
         *(
             ("overflow-rate-high", log(skipped=skipped), {})
             for skipped in (
-                SELDOM,
-                np.cumsum(SELDOM),
+                RARE,
+                np.cumsum(RARE),
                 (STEPS < 40).astype(float),
                 np.where(STEPS < 90, OFTEN, 0.0),
                 (STEPS % 120 == 0).astype(float),
-                np.tile([3.0, 1.0], N // 2),  # more than one a step: something else is counted
+                np.tile([3.0, 1.0], N // 2),  # more than one per step: not a count of skipped steps
             )
         ),
-        # A few of a short run are no rate.
+        # A few skips in a short run are not a rate.
         ("overflow-rate-high", {k: x[:80] for k, x in log(skipped=OFTEN).items()}, {}),
         *(
             ("adam-underflow-risk", log(), ADAM | change)
@@ -57,9 +57,9 @@ def test_an_epsilon_that_fp16_cannot_hold_is_found(symptom, optimizer):
                 {"loss_scale_window": 1000},
             )
         ),
-        # Mixed precision holds its state in fp32.
+        # Mixed precision keeps its state in fp32.
         ("adam-underflow-risk", log(loss_scale=np.where(STEPS < 500, 1024.0, 2048.0)), ADAM),
     ],
 )
-def test_a_near_miss_is_none(symptom, slug, run, manifest):
+def test_near_miss_is_not_reported(symptom, slug, run, manifest):
     assert symptom(slug, run, manifest) is None

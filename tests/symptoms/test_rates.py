@@ -18,8 +18,8 @@ def blown_up(height):
 
 
 def test_a_loss_far_above_its_start_shows_too_high_a_rate(symptom):
-    found = symptom("lr-too-high", log(blown_up(5.0), 0.3), ADAM)
-    assert (found.actions[0].setting, found.actions[0].from_, found.actions[0].to) == (
+    finding = symptom("lr-too-high", log(blown_up(5.0), 0.3), ADAM)
+    assert (finding.actions[0].setting, finding.actions[0].from_, finding.actions[0].to) == (
         "peak_lr",
         0.3,
         0.01,
@@ -27,19 +27,19 @@ def test_a_loss_far_above_its_start_shows_too_high_a_rate(symptom):
 
 
 @pytest.mark.parametrize(("peak", "to"), [(0.3, 0.01), (0.03, 0.003)])
-def test_a_rate_of_an_unknown_optimizer_is_lowered_to_what_suits_any(symptom, peak, to):
+def test_a_rate_of_an_unknown_optimizer_is_lowered_to_a_safe_value(symptom, peak, to):
     first, second = symptom("lr-too-high", log(blown_up(5.0), peak)).actions[:2]
     assert (first.to, second.to) == (pytest.approx(to), pytest.approx(to / 10))
 
 
 @pytest.mark.parametrize(("optimizer", "decay", "to"), [("adam", 0.1, 1e-4), ("adamw", 0.1, 0.05)])
-def test_adam_itself_bears_less_weight_decay(symptom, optimizer, decay, to):
+def test_plain_adam_gets_a_lower_weight_decay(symptom, optimizer, decay, to):
     shrinking = log(2 - AT / 1000, 1e-3) | {"weight_norm": 10 * np.exp(-AT / 60)}
     manifest = {"optimizer": optimizer, "weight_decay": decay}
     assert symptom("weight-norm-shrinking", shrinking, manifest).actions[0].to == to
 
 
-def test_a_loss_that_falls_slowly_all_along_is_not_stuck_at_chance(symptom):
+def test_a_slowly_falling_loss_is_not_stuck_at_chance(symptom):
     at_chance = log(np.log(10) + 0.05 - 0.1 * np.cumsum(COSINE) / COSINE.sum(), 1e-5)
     at_chance["loss"] -= 0.8 * NOISE
     manifest = ADAM | {"num_classes": 10}
@@ -52,16 +52,16 @@ def slow(fall):
 
 
 def test_a_straight_line_at_a_low_rate_shows_too_low_a_rate(symptom):
-    found = symptom("learning-slow", log(slow(0.3), 1e-5), ADAM)
-    assert found.actions[0].kind == "raise-lr"
-    assert 5e-4 < found.actions[0].to < 1e-3
-    # What suits an unknown optimizer is not known: tenfold first.
+    finding = symptom("learning-slow", log(slow(0.3), 1e-5), ADAM)
+    assert finding.actions[0].kind == "raise-lr"
+    assert 5e-4 < finding.actions[0].to < 1e-3
+    # The usual rate of an unknown optimizer is unknown: multiply by ten first.
     first, second = symptom("learning-slow", log(slow(0.3), 1e-5), {"total_steps": 400}).actions[:2]
     assert first.to == pytest.approx(1e-4)
     assert 5e-4 < second.to < 1e-3
 
 
-def test_a_warm_up_that_never_ends_is_no_low_rate(symptom):
+def test_an_unfinished_warm_up_is_not_a_low_rate(symptom):
     rates = 1e-5 * AT / AT[-1]
     run = log(2 - 0.3 * np.cumsum(rates) / rates.sum(), 1e-5) | {"lr": rates}
     plan = {"total_steps": int(run["step"][-1])}
@@ -71,7 +71,7 @@ def test_a_warm_up_that_never_ends_is_no_low_rate(symptom):
     assert symptom("learning-slow", run, plan).actions[0].kind == "raise-lr"
 
 
-FEW = {name: values[:59] for name, values in log(blown_up(5.0), 0.3).items()}
+SHORT = {name: values[:59] for name, values in log(blown_up(5.0), 0.3).items()}
 
 
 @pytest.mark.parametrize(
@@ -80,11 +80,11 @@ FEW = {name: values[:59] for name, values in log(blown_up(5.0), 0.3).items()}
         # A small rise at a usual rate, a fall at a high one, and too few points.
         ("lr-too-high", log(blown_up(0.5), 3e-3)),
         ("lr-too-high", log(1 + np.exp(-AT / 50), 0.3)),
-        ("lr-too-high", FEW),
-        # One at a usual rate, and one that has levelled off.
+        ("lr-too-high", SHORT),
+        # A straight line at a usual rate, and a loss that has leveled off.
         ("learning-slow", log(slow(0.3), 3e-3)),
         ("learning-slow", log(2 - 0.3 * (1 - np.exp(-AT / 40)), 1e-5)),
     ],
 )
-def test_a_near_miss_is_none(symptom, slug, run):
+def test_near_miss_is_not_reported(symptom, slug, run):
     assert symptom(slug, run, ADAM) is None

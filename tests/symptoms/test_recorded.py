@@ -1,4 +1,4 @@
-"""Facts that the recorder wrote: what is one, what is not, and where they stand."""
+"""Facts from the recorder: which are reported, and their order."""
 
 import gzip
 import json
@@ -44,7 +44,7 @@ def test_a_recorded_run_needs_no_manifest():
     assert not [event for event in report.history.events if event.kind == "steps"]
 
 
-def test_a_fact_comes_before_what_the_tree_found(tmp_path):
+def test_a_fact_comes_before_tree_findings(tmp_path):
     rows = rows_of("recorded-log-of-softmax")
     for row in rows:
         if row["step"] > 100:
@@ -54,7 +54,7 @@ def test_a_fact_comes_before_what_the_tree_found(tmp_path):
     assert report.diagnosis.severity is Severity.ERROR
 
 
-def test_a_fact_is_a_warning_where_nothing_failed():
+def test_a_fact_is_a_warning_if_nothing_failed():
     report = stabdiag.diagnose(str(RUNS / "recorded-log-of-softmax" / "log.jsonl.gz"))
     assert report.diagnosis.severity is Severity.WARNING
 
@@ -70,11 +70,11 @@ def test_layers_that_were_thawed_later_are_not_frozen(tmp_path):
 def test_a_small_idle_part_is_a_note(tmp_path):
     rows = rows_of("recorded-no-gradient")
     rows[0]["config"]["recorder"]["trainable_values"] = 10**6
-    found = {f.slug: f.severity for f in diagnosed(tmp_path, rows).findings}
-    assert found["no-gradient"] is Severity.NOTE
+    severities = {f.slug: f.severity for f in diagnosed(tmp_path, rows).findings}
+    assert severities["no-gradient"] is Severity.NOTE
 
 
-def test_single_evaluations_in_training_mode_are_let_pass(tmp_path):
+def test_single_evaluations_in_training_mode_are_not_reported(tmp_path):
     rows = rows_of("recorded-evaluated-in-training-mode")
     evaluations = [row for row in rows if "eval_loss" in row]
     for row in evaluations[1:]:
@@ -83,7 +83,7 @@ def test_single_evaluations_in_training_mode_are_let_pass(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("ratios", "found"),
+    ("ratios", "is_reported"),
     [
         ((0.5, 0.05, 0.5), False),
         ((0.05, 0.05, 0.5), True),
@@ -91,15 +91,15 @@ def test_single_evaluations_in_training_mode_are_let_pass(tmp_path):
         ((5.0, 0.5, 0.5), True),
     ],
 )
-def test_initial_weights_that_are_far_off(ratios, found, tmp_path):
+def test_initial_weights_that_are_far_off(ratios, is_reported, tmp_path):
     rows = rows_of("healthy-recorded-cnn")
     names = [name for name in rows[0] if name.startswith("recorder/initial_std/")]
     for row in rows[:2]:
         row.update(dict(zip(names, ratios, strict=True)))
-    assert ("initial-weights-off" in slugs(diagnosed(tmp_path, rows))) is found
+    assert ("initial-weights-off" in slugs(diagnosed(tmp_path, rows))) is is_reported
 
 
-def test_updates_that_round_away_at_the_end_of_a_schedule_are_meant(tmp_path):
+def test_updates_that_round_to_zero_at_the_end_of_a_schedule_are_not_reported(tmp_path):
     rows = rows_of("healthy-recorded-bf16")
     peak = max(row["lr"] for row in rows if "lr" in row)
     for row in rows:
@@ -114,12 +114,12 @@ def test_unchanged_weights_in_fp32_are_not_lost_to_rounding(tmp_path):
     assert "updates-lost" not in slugs(diagnosed(tmp_path, rows))
 
 
-def test_a_run_that_starts_again_did_not_lose_its_optimizer(tmp_path):
+def test_a_restart_is_not_a_lost_optimizer_state(tmp_path):
     rows = rows_of("healthy-recorded-cnn")
     assert "optimizer-replaced" not in slugs(diagnosed(tmp_path, rows + rows))
 
 
-def test_a_project_can_say_that_a_layer_is_random_on_purpose(tmp_path):
+def test_a_manifest_can_declare_a_random_layer(tmp_path):
     log = RUNS / "recorded-frozen-at-init" / "log.jsonl.gz"
     config = tmp_path / "stabdiag.toml"
     config.write_text(
@@ -130,7 +130,7 @@ def test_a_project_can_say_that_a_layer_is_random_on_purpose(tmp_path):
     assert finding["severity"] == "note"
 
 
-def test_an_average_that_is_better_at_a_decayed_rate_is_no_finding(tmp_path):
+def test_a_better_average_at_a_decayed_rate_is_not_reported(tmp_path):
     rows = rows_of("recorded-ends-at-noise-floor")
     assert "ends-at-noise-floor" in slugs(diagnosed(tmp_path, rows))
     for row in rows[-60:]:
@@ -139,7 +139,7 @@ def test_an_average_that_is_better_at_a_decayed_rate_is_no_finding(tmp_path):
     assert "ends-at-noise-floor" not in slugs(diagnosed(tmp_path, rows))
 
 
-def test_layers_that_recover_from_saturation_are_no_finding(tmp_path):
+def test_layers_that_recover_from_saturation_are_not_reported(tmp_path):
     rows = rows_of("recorded-saturated-from-start")
     last = [row for row in rows if any(name.startswith("saturated_fraction/") for name in row)][-1]
     for name in last:

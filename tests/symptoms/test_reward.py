@@ -12,15 +12,15 @@ NOISE = np.random.default_rng(5).normal(0, 2, N)
 PART = STEPS / N
 
 
-def log(reward, **more):
-    return {"step": STEPS, "loss": 0.1 * NOISE, "episode_reward": reward} | more
+def log(reward, **columns):
+    return {"step": STEPS, "loss": 0.1 * NOISE, "episode_reward": reward} | columns
 
 
 UP_AND_DOWN = np.interp(PART, [0, 0.4, 0.5, 0.6, 1], [20.0, 200.0, 200.0, 20.0, 20.0])
 DIPS = np.interp(PART, [0, 0.4, 0.5, 0.6, 1], [20.0, 200.0, 200.0, 80.0, 80.0])
 FLAT = 20 + NOISE
-# Few episodes reach what pays.
-SELDOM = (np.random.default_rng(1).random(N) < 0.02) * 1.0
+# Few episodes reach a reward.
+RARE = (np.random.default_rng(1).random(N) < 0.02) * 1.0
 
 
 @pytest.mark.parametrize(
@@ -33,16 +33,16 @@ SELDOM = (np.random.default_rng(1).random(N) < 0.02) * 1.0
             *("The reward fell and stayed down", "error", "Reload the last"),
         ),
         (log(FLAT), "The reward does not rise", "warning", "Run the same code"),
-        (log(SELDOM), "The reward does not rise", "warning", "Run the same code"),
+        (log(RARE), "The reward does not rise", "warning", "Run the same code"),
         (log(np.full(N, -200.0)), "The reward does not rise", "warning", "Run the same code"),
         (log(FLAT, lr=np.zeros(N)), "", "warning", "Find out why the learning rate is 0"),
     ],
 )
-def test_found(symptom, run, title, severity, first):
-    found = symptom("reward-not-rising", run)
-    assert title in found.title
-    assert found.severity.value == severity
-    assert found.first_action.startswith(first)
+def test_reward_that_fails_is_reported(symptom, run, title, severity, first):
+    finding = symptom("reward-not-rising", run)
+    assert title in finding.title
+    assert finding.severity.value == severity
+    assert finding.first_action.startswith(first)
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_found(symptom, run, title, severity, first):
         {name: values[:90] for name, values in log(FLAT).items()},
     ],
 )
-def test_quiet(symptom, run):
+def test_near_miss_is_not_reported(symptom, run):
     assert symptom("reward-not-rising", run) is None
 
 
@@ -70,20 +70,20 @@ def test_a_log_of_rewards_alone():
     assert report.diagnosis.slug == "reward-not-rising"
     assert report.diagnosis.severity.value == "error"
     assert stabdiag.diagnose(run | {"reward": FLAT}).diagnosis.slug == "reward-not-rising"
-    # Nothing tells that a reward which rises is all there is to test.
+    # The log does not say whether more than the rising reward was to be checked.
     risen = stabdiag.diagnose(run | {"reward": 20 + 20 * PART + NOISE})
     assert risen.diagnosis.slug == "insufficient-data"
     assert risen.diagnosis.title == "The logged series are not conclusive"
     assert "The reward (medians of tenths) went from 20" in risen.diagnosis.summary
-    # What a game is played for is its score, where its episodes are counted.
+    # If episodes are counted, the score is the objective of a game.
     scores = {"Mean Score": run["reward"], "length": run["length"]}
     assert stabdiag.diagnose(scores | {"episode": STEPS}).diagnosis.slug == "reward-not-rising"
     with pytest.raises(LogError, match="no column looks like a training loss"):
         stabdiag.diagnose(scores | {"epoch": STEPS})
 
 
-def test_a_loss_that_jumps_while_the_reward_rises_is_none_of_its_fall():
+def test_a_loss_that_jumps_while_the_reward_rises_is_not_its_cause():
     loss = 1 + 0.1 * NOISE
     loss[60:90] += 40
     report = stabdiag.diagnose(log(UP_AND_DOWN + NOISE, loss=loss))
-    assert [one.slug for one in report.findings] == ["reward-not-rising"]
+    assert [item.slug for item in report.findings] == ["reward-not-rising"]

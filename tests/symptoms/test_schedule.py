@@ -41,8 +41,8 @@ def of_400(rates):
     ("slug", "log", "manifest", "first"),
     [
         ("lr-no-warmup", run(cosine(0, N), SURGING), {}, "at least 80 steps"),
-        # A rate that nobody uses comes before the warm-up.
-        # What stays up at the peak is not mended by a warm-up to it.
+        # A rate outside the usual range comes before the warm-up.
+        # A warm-up does not fix a loss that stays high at the peak rate.
         (
             "lr-no-warmup",
             run(CONSTANT, np.where(AT < 2, LOSS, 9.0 + NOISY)),
@@ -66,17 +66,17 @@ def of_400(rates):
         ("lr-discontinuity", run(JUMPED), {}, "at step 400"),
     ],
 )
-def test_it_is_found(symptom, slug, log, manifest, first):
-    found = symptom(slug, log, manifest)
-    assert found is not None
-    assert first in found.first_action
-    assert found.evidence
+def test_symptom_is_reported(symptom, slug, log, manifest, first):
+    finding = symptom(slug, log, manifest)
+    assert finding is not None
+    assert first in finding.first_action
+    assert finding.evidence
 
 
 @pytest.mark.parametrize(
     ("slug", "log", "manifest"),
     [
-        # None, and none was needed.
+        # No warm-up, and none was needed.
         ("lr-no-warmup", run(cosine(0, N)), {}),
         # One bad batch.
         ("lr-no-warmup", run(CONSTANT, np.where(AT == 5, 20.0, LOSS)), {}),
@@ -104,7 +104,7 @@ def test_it_is_found(symptom, slug, log, manifest, first):
         ("lr-decays-early", of_400(0.01 * np.abs(1 - STEPS / 200) + 1e-5), {}),
         ("lr-decays-early", of_400(STEPPED_TWICE), {"schedule": "cosine_with_restarts"}),
         ("lr-decays-early", of_400(STEPPED_TWICE[:240].repeat(2)[:400]), {}),
-        # Constant as was meant.
+        # Constant, as configured.
         ("lr-never-decays", run(CONSTANT), {"total_steps": N, "schedule": "constant_with_warmup"}),
         # Stopped before.
         ("lr-never-decays", run(CONSTANT), {"total_steps": 10 * N, "schedule": "wsd"}),
@@ -119,25 +119,25 @@ def test_it_is_found(symptom, slug, log, manifest, first):
         ("lr-discontinuity", run(np.where(AT < 100, 0.0, PEAK)), {}),
     ],
 )
-def test_a_near_miss_is_not(symptom, slug, log, manifest):
+def test_near_miss_is_not_reported(symptom, slug, log, manifest):
     assert symptom(slug, log, manifest) is None
 
 
 @pytest.mark.parametrize(("total", "warmup"), [(60, 6), (800, 80), (3000, 100), (50000, 1000)])
-def test_a_short_run_is_told_a_short_warm_up(symptom, total, warmup):
-    found = symptom("lr-no-warmup", run(cosine(0, N), SURGING), {"total_steps": total})
-    assert found.first_action.endswith(f"over at least {warmup} steps.")
+def test_a_short_run_is_advised_a_short_warm_up(symptom, total, warmup):
+    finding = symptom("lr-no-warmup", run(cosine(0, N), SURGING), {"total_steps": total})
+    assert finding.first_action.endswith(f"over at least {warmup} steps.")
 
 
-def test_a_mismatch_lies_within_the_log(symptom):
+def test_a_mismatch_is_dated_within_the_log(symptom):
     late = {"step": 5000 * (AT + 1), "loss": LOSS, "lr": cosine(200, N)}
     assert symptom("lr-warmup-mismatch", late, {"warmup_steps": 50}).step == 5000
 
 
 @pytest.mark.parametrize("stride", [1, 10])
-def test_a_cosine_that_climbs_again_is_stepped_too_often(symptom, stride):
+def test_a_cosine_that_rises_again_is_stepped_too_often(symptom, stride):
     run = {name: values[::stride] for name, values in of_400(STEPPED_TWICE).items()}
-    found = symptom("ends-mid-cycle", run, {"schedule": "cosine", "total_steps": 400})
-    assert found.severity == "warning"
-    assert (found.actions[0].kind, found.actions[0].to) == ("fix-schedule", 400)
-    assert found.step == 200
+    finding = symptom("ends-mid-cycle", run, {"schedule": "cosine", "total_steps": 400})
+    assert finding.severity == "warning"
+    assert (finding.actions[0].kind, finding.actions[0].to) == ("fix-schedule", 400)
+    assert finding.step == 200

@@ -11,23 +11,23 @@ ODD = (220, 410, 670, 780, 1040, 1500, 1710)
 EPOCH = 250
 
 
-def log(places=(), height=1.0, seed=0, **more):
-    """Return a falling loss with spikes at some places; ``height`` may be one for each."""
+def log(positions=(), height=1.0, seed=0, **columns):
+    """Return a falling loss with spikes at these positions; ``height`` may be a number for each."""
     noise = np.random.default_rng(seed).normal(0, 0.02, N)
     loss = 2 + 1.5 * np.exp(-STEPS / 200) + noise
-    loss[list(places)] += height
-    return {"step": STEPS, "loss": loss, **more}
+    loss[list(positions)] += height
+    return {"step": STEPS, "loss": loss, **columns}
 
 
-def at(places, high, low=1.0):
-    """Return a column that is high at some places."""
+def at(positions, high, low=1.0):
+    """Return a column that is high at these positions."""
     values = np.full(N, low) + np.random.default_rng(1).uniform(0, 0.1, N)
-    values[list(places)] = high
+    values[list(positions)] = high
     return values
 
 
 def finding(report, slug="frequent-spikes"):
-    return next((one for one in report.findings if one.slug == slug), None)
+    return next((item for item in report.findings if item.slug == slug), None)
 
 
 @pytest.mark.parametrize("count", [4, 5, 6, 7])
@@ -42,7 +42,7 @@ def test_separated_spikes_are_a_warning_with_their_number(count, height):
     assert (
         f"spiked {count} times between steps 220 and {ODD[count - 1]}" in report.diagnosis.summary
     )
-    answer = next(one for one in report.tree.answers if one.question == "Q2.1")
+    answer = next(item for item in report.tree.answers if item.question == "Q2.1")
     assert (answer.verdict.value, answer.measured["spikes"]) == ("yes", count)
 
 
@@ -61,7 +61,7 @@ def test_a_spike_that_stays_up_is_judged_by_itself():
     assert finding(report) is None  # the persistent spike explains it
 
 
-def test_noise_alone_is_no_finding():
+def test_noise_alone_is_not_reported():
     report = stabdiag.diagnose(log())
     assert finding(report) is None
     assert finding(report, "heavy-tailed-loss") is None
@@ -113,22 +113,22 @@ def test_spikes_that_come_closer_together_are_named():
     ],
 )
 def test_one_batch_or_one_period_is_a_hard_batch(columns, words):
-    found = finding(stabdiag.diagnose(columns))
-    assert (found.severity.value, found.title) == ("note", "A hard batch recurs")
-    assert words in found.summary
+    hard_batch = finding(stabdiag.diagnose(columns))
+    assert (hard_batch.severity.value, hard_batch.title) == ("note", "A hard batch recurs")
+    assert words in hard_batch.summary
 
 
 @pytest.mark.parametrize(
     "columns",
     [
-        log(ODD, batch_id=STEPS % 7),  # ids say nothing if they are few
+        log(ODD, batch_id=STEPS % 7),  # few ids prove nothing
         log(range(200, N, 180), np.geomspace(0.5, 5.0, 10)),  # it grows: more than one hard batch
         log(range(200, N, 180), grad_norm=at(range(200, N, 180), 50.0)),  # the gradients surge
     ],
 )
-def test_what_is_no_hard_batch_stays_a_warning(columns):
-    found = finding(stabdiag.diagnose(columns))
-    assert found.severity.value == "warning"
+def test_recurring_spikes_without_a_hard_batch_stay_a_warning(columns):
+    hard_batch = finding(stabdiag.diagnose(columns))
+    assert hard_batch.severity.value == "warning"
 
 
 def test_peaks_without_a_gap_are_a_heavy_tail():
@@ -162,7 +162,7 @@ def reported(noise, places, height):
     columns = log(places, height, seed=3)
     columns["loss"] += 0.02 * NOISES[noise](np.random.default_rng(4))
     report = stabdiag.diagnose(columns)
-    answer = next(one for one in report.tree.answers if one.question == "Q2.1")
+    answer = next(item for item in report.tree.answers if item.question == "Q2.1")
     return report.diagnosis.severity.rank, answer.measured.get("spikes", 0)
 
 

@@ -33,9 +33,9 @@ SHARED = np.where(RNG.random(N) < 0.1, 400.0, 1000.0)
 
 
 def ranks(late, *, name="rank_{}/step_time", count=4, scale=1.0):
-    """Return a log of ranks, one of which takes so much longer at each step: shape (ranks, N)."""
+    """Return a log of step times, scaled by ``late`` (shape: ranks, N)."""
     times = np.random.default_rng(11).gamma(400, 1 / 400, (count, N)) * late
-    return log(**{name.format(n): scale * one for n, one in enumerate(times)})
+    return log(**{name.format(n): scale * time for n, time in enumerate(times)})
 
 
 def late(rank, since=300, until=N, by=1.5, count=4):
@@ -44,7 +44,7 @@ def late(rank, since=300, until=N, by=1.5, count=4):
 
 IN_TURN = np.where(np.arange(4)[:, None] == STEPS % 4, 1.5, 1.0)
 
-FOUND = [
+CASES = [
     ("straggler", ranks(late(2)), "machine of rank 2 from step 300 on"),
     (
         "straggler",
@@ -62,7 +62,7 @@ FOUND = [
         "machine of rank 1 from step 300 on",
     ),
     ("straggler", ranks(late(1, count=2), count=2), "machine of rank 1 from step 300 on"),
-    # The scores that NVIDIA's detector gives: 1 is as fast as the best rank.
+    # Scores of NVIDIA's detector: 1 is as fast as the best rank.
     (
         "straggler",
         log(
@@ -83,7 +83,7 @@ FOUND = [
         log(tokens_per_second=np.where(STEPS % 25 == 24, 50.0, SHARED) * EVEN),
         "every 25 steps",
     ),
-    # The throughput of the whole run, told once with its end.
+    # The throughput of the whole run, logged once at its end.
     (
         "throughput-sawtooth",
         log(
@@ -100,13 +100,13 @@ FOUND = [
     ("memory-growth", log(memory=10 + 10 * PART), ".item()"),
 ]
 
-PASSED = [
-    # Ranks that are alike, slow in turn, slow for a while, and a little slow.
+NEAR_MISSES = [
+    # Equal ranks; ranks slow in turn, slow for a while, and slightly slow.
     ("straggler", ranks(np.ones((4, N)))),
     ("straggler", ranks(IN_TURN)),
     ("straggler", ranks(late(2, until=450))),
     ("straggler", ranks(late(2, by=1.2))),
-    # Who waits for the others is no straggler.
+    # A rank that waits for the others is not a straggler.
     (
         "straggler",
         log(
@@ -114,13 +114,13 @@ PASSED = [
             **{f"rank_{n}/wait_time": EVEN * (1 + n) for n in range(2)},
         ),
     ),
-    # Compilation, and a slow stretch that was made good.
+    # Compilation, and a slow phase that recovered.
     ("throughput-drop", log(tokens_per_second=np.where(STEPS < 40, 3000.0, 1000.0) * EVEN)),
     (
         "throughput-drop",
         log(tokens_per_second=np.where(abs(STEPS - 250) < 40, 300.0, 1000.0) * EVEN),
     ),
-    # The time of the run, not of a step, beside another clock.
+    # The elapsed time of the run next to another clock.
     ("throughput-drop", log(timestamp=CLOCK, time=np.cumsum(EVEN))),
     # Checkpoints that cost little, and slow steps without a rhythm.
     (
@@ -131,20 +131,20 @@ PASSED = [
         "throughput-sawtooth",
         log(tokens_per_second=np.where(RNG.random(N) < 0.05, 20.0, 1000.0) * EVEN),
     ),
-    # Few slow steps, at distances that are alike by chance.
+    # Few slow steps at similar distances by chance.
     (
         "throughput-sawtooth",
         log(step_time=np.where(np.isin(STEPS, [1, 4, 9, 12, 15, 445, 448]), 100.0, 1.0) * EVEN),
     ),
-    # One record in twenty steps tells of one of them.
+    # Each record covers one of twenty steps.
     ("throughput-sawtooth", {**log(tokens_per_second=SAW), "step": 20 * STEPS}),
     ("mfu-low", log(mfu=np.where(STEPS < 20, 0.01, 0.4) * EVEN)),
-    # The time of one step was measured too short; the others are no per cent.
+    # One step time was too short; the values are fractions, not percentages.
     ("mfu-low", log(mfu=np.where(STEPS == 300, 1.1, 0.7) * EVEN)),
     ("stall", log(timestamp=waits(250, seconds=300.0))),
     ("stall", log(timestamp=waits(1))),  # start-up: the first step compiles
     ("stall", log(timestamp=np.where(STEPS < 250, CLOCK, CLOCK - CLOCK[250]))),
-    # A run that was resumed the next day, from a checkpoint or with a counter that begins anew.
+    # A run that was resumed the next day, from a checkpoint or with a counter that restarts.
     ("stall", {**log(timestamp=waits(300)), "step": np.where(STEPS < 300, STEPS, STEPS - 50)}),
     ("stall", {**log(timestamp=waits(300)), "step": np.where(STEPS < 300, STEPS, STEPS - 300)}),
     # The peak so far, and memory that is freed again.
@@ -154,20 +154,20 @@ PASSED = [
 ]
 
 
-@pytest.mark.parametrize(("slug", "run", "says"), FOUND)
-def test_it_is_found(symptom, slug, run, says):
+@pytest.mark.parametrize(("slug", "run", "says"), CASES)
+def test_symptom_is_reported(symptom, slug, run, says):
     assert says in symptom(slug, run).first_action
 
 
-@pytest.mark.parametrize(("slug", "run"), PASSED)
-def test_a_near_miss_is_none(symptom, slug, run):
+@pytest.mark.parametrize(("slug", "run"), NEAR_MISSES)
+def test_near_miss_is_not_reported(symptom, slug, run):
     assert symptom(slug, run) is None
 
 
 @pytest.mark.parametrize("name", ["time", "step_time"])
-def test_a_time_that_rises_all_the_way_is_no_step_time(symptom, name):
-    found = symptom("throughput-drop", log(**{name: np.cumsum(EVEN)}))
-    assert found == ("tokens_per_second or step_time",)
+def test_a_monotonic_time_is_not_a_step_time(symptom, name):
+    finding = symptom("throughput-drop", log(**{name: np.cumsum(EVEN)}))
+    assert finding == ("tokens_per_second or step_time",)
 
 
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
@@ -187,7 +187,7 @@ def ended(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("end", "total", "found"),
+    ("end", "total", "is_reported"),
     [
         (OOM, 10000, True),
         (OOM, None, True),
@@ -198,10 +198,10 @@ def ended(tmp_path):
         (b"", 10000, False),
     ],
 )
-def test_an_end_with_a_reason_before_the_last_step(symptom, ended, end, total, found):
+def test_an_end_with_a_reason_before_the_last_step(symptom, ended, end, total, is_reported):
     stopped = symptom("stall", ended(end), {} if total is None else {"total_steps": total})
-    assert isinstance(stopped, Finding) is found
-    assert not found or f"step 99{f' of {total}' if total else ''}, with: " in stopped.summary
+    assert isinstance(stopped, Finding) is is_reported
+    assert not is_reported or f"step 99{f' of {total}' if total else ''}, with: " in stopped.summary
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_an_end_with_a_reason_before_the_last_step(symptom, ended, end, total, f
         (b"found NaN in forward\n", "Find out why the run ended"),
     ],
 )
-def test_what_ended_a_run_is_dealt_with_before_it_is_resumed(symptom, ended, end, do):
+def test_the_cause_of_an_early_end_comes_before_the_resume(symptom, ended, end, do):
     stopped = symptom("stall", ended(end), {"total_steps": 10_000, "checkpoint_every": 30})
     assert stopped.title == "The run stopped early"
     assert do in stopped.first_action
@@ -222,10 +222,10 @@ def test_what_ended_a_run_is_dealt_with_before_it_is_resumed(symptom, ended, end
 
 
 def test_a_straggler_is_dated_where_it_began(symptom):
-    found = symptom("straggler", ranks(late(2)))
-    assert found.step == 300
-    assert found.evidence["group"] == "rank_2"
-    assert found.evidence["ratio"] == pytest.approx(1.5, rel=0.03)
+    finding = symptom("straggler", ranks(late(2)))
+    assert finding.step == 300
+    assert finding.evidence["group"] == "rank_2"
+    assert finding.evidence["ratio"] == pytest.approx(1.5, rel=0.03)
     assert symptom("straggler", ranks(late(2, since=0))).step == 0
 
 
@@ -240,9 +240,9 @@ def test_megatron_names_the_fastest_and_the_slowest_rank(symptom, tmp_path):
             for n, rank in enumerate(slowest)
         )
     )
-    found = symptom("straggler", path)
-    assert found.step == 51
-    assert "rank 13 takes 1.564 times as long" in found.summary
+    finding = symptom("straggler", path)
+    assert finding.step == 51
+    assert "rank 13 takes 1.564 times as long" in finding.summary
 
 
 def test_a_drop_names_unit_and_direction(symptom):

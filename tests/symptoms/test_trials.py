@@ -15,7 +15,7 @@ def log(loss, **columns):
     return {"step": np.arange(len(loss)), "loss": loss, **columns}
 
 
-def found(run, manifest=None):
+def findings_by_slug(run, manifest=None):
     report = stabdiag.diagnose(run, manifest=manifest or {})
     return {finding.slug: finding for finding in report.findings}
 
@@ -30,11 +30,11 @@ BREAKS = (
 
 
 @pytest.mark.parametrize("ends_in_nan", [False, True])
-def test_a_range_test_is_no_failure(ends_in_nan):
+def test_a_range_test_is_not_a_failure(ends_in_nan):
     loss = BREAKS.copy()
     if ends_in_nan:
         loss[-5:] = np.nan
-    findings = found(log(loss, lr=SWEEP))
+    findings = findings_by_slug(log(loss, lr=SWEEP))
     assert list(findings) == ["lr-range-test"]
     assert findings["lr-range-test"].severity == "note"
     # The loss begins to rise at 0.05.
@@ -47,21 +47,21 @@ def test_a_range_test_is_no_failure(ends_in_nan):
     ids=["warm-up", "constant", "decay", "small growth"],
 )
 def test_a_loss_that_breaks_under_another_rate_is_an_error(lr):
-    findings = found(log(BREAKS, lr=lr))
+    findings = findings_by_slug(log(BREAKS, lr=lr))
     assert "lr-range-test" not in findings
     assert next(iter(findings.values())).severity == "error"
 
 
 def test_a_schedule_named_after_a_range_test_may_be_linear():
     run = log(BREAKS, lr=AT / N + 1e-3)
-    assert list(found(run, {"lr_scheduler_type": "LRRangeTest"})) == ["lr-range-test"]
+    assert list(findings_by_slug(run, {"lr_scheduler_type": "LRRangeTest"})) == ["lr-range-test"]
 
 
 MEMORIZED = 2.3 * np.exp(-AT / 30) + 1e-4 * np.abs(NOISE)
 
 
 @pytest.mark.parametrize(
-    ("run", "manifest", "passed"),
+    ("run", "manifest", "is_reported"),
     [
         (log(MEMORIZED, batch_id=0 * AT), {}, True),
         (log(MEMORIZED), {"overfit_batches": 1}, True),
@@ -72,32 +72,32 @@ MEMORIZED = 2.3 * np.exp(-AT / 30) + 1e-4 * np.abs(NOISE)
         (log(MEMORIZED + 1.0, batch_id=0 * AT), {}, False),
     ],
 )
-def test_a_passed_test_on_one_batch_is_a_note(run, manifest, passed):
-    findings = found(run, manifest)
-    assert ("one-batch-test" in findings) == passed
-    if passed:
+def test_a_passed_test_on_one_batch_is_a_note(run, manifest, is_reported):
+    findings = findings_by_slug(run, manifest)
+    assert ("one-batch-test" in findings) == is_reported
+    if is_reported:
         assert [finding.severity for finding in findings.values()] == ["note"]
 
 
 LEARNS = 0.5 + 1.8 * np.exp(-AT / 60) + NOISE
-HARDLY = 2.25 - 0.1 * AT / N + NOISE
+BARELY_LEARNS = 2.25 - 0.1 * AT / N + NOISE
 
 
 @pytest.mark.parametrize(
     ("loss", "manifest", "severity"),
     [
-        (HARDLY, {"optimizer": "adamw", "lr": 0.09}, "warning"),
+        (BARELY_LEARNS, {"optimizer": "adamw", "lr": 0.09}, "warning"),
         (LEARNS, {"optimizer": "adamw", "lr": 0.09}, "note"),
-        (HARDLY, {"optimizer": "adamw", "lr": 1e-3}, None),
-        (HARDLY, {"optimizer": "sgd", "lr": 0.09}, None),
-        # Whose rate it is, is unknown.
-        (HARDLY, {"lr": 0.09}, None),
-        (HARDLY, {"optimizer": "mystery", "lr": 0.09}, None),
-        (HARDLY, {"label_smoothing": 0.6}, "warning"),
+        (BARELY_LEARNS, {"optimizer": "adamw", "lr": 1e-3}, None),
+        (BARELY_LEARNS, {"optimizer": "sgd", "lr": 0.09}, None),
+        # The optimizer is unknown.
+        (BARELY_LEARNS, {"lr": 0.09}, None),
+        (BARELY_LEARNS, {"optimizer": "mystery", "lr": 0.09}, None),
+        (BARELY_LEARNS, {"label_smoothing": 0.6}, "warning"),
         (LEARNS, {"label_smoothing": 0.6}, "note"),
-        (HARDLY, {"label_smoothing": 0.1}, None),
-        (HARDLY, {"dropout": 0.9}, "warning"),
-        (HARDLY, {"dropout": 0.5}, None),
+        (BARELY_LEARNS, {"label_smoothing": 0.1}, None),
+        (BARELY_LEARNS, {"dropout": 0.9}, "warning"),
+        (BARELY_LEARNS, {"dropout": 0.5}, None),
         # A pretrained model takes a tenth.
         (LEARNS, {"optimizer": "adamw", "lr": 5e-3, "init_from": "gpt2"}, "note"),
         (LEARNS, {"optimizer": "adamw", "lr": 5e-3}, None),
@@ -105,13 +105,13 @@ HARDLY = 2.25 - 0.1 * AT / N + NOISE
     ],
 )
 def test_a_setting_outside_its_range_counts(loss, manifest, severity):
-    finding = found(log(loss), manifest).get("setting-unusual")
+    finding = findings_by_slug(log(loss), manifest).get("setting-unusual")
     assert (None if finding is None else finding.severity) == severity
 
 
 def test_the_ranges_are_those_of_preflight():
     limits = {"preflight.dropout_high": 0.95}
-    report = stabdiag.diagnose(log(HARDLY), manifest={"dropout": 0.9}, limits=limits)
+    report = stabdiag.diagnose(log(BARELY_LEARNS), manifest={"dropout": 0.9}, limits=limits)
     assert "setting-unusual" not in {finding.slug for finding in report.findings}
 
 
@@ -136,14 +136,14 @@ HIGH = np.maximum(587 * np.exp(-AT / 8), 2.3) * (1 + NOISE)
         (log(HIGH, accuracy=np.linspace(0.1, 0.3, N)), {}, "The first loss is far above chance"),
         (log(LEARNS, accuracy=np.linspace(0.1, 0.3, N)), {}, None),
         (log(LEARNS), {"num_classes": 10}, None),
-        # A squared error, for all that is known.
+        # Possibly a squared error.
         (log(HIGH), {}, None),
         ({"step": AT, "perplexity": HIGH}, {"vocab_size": 50257}, None),
         ({"step": AT, "mse": HIGH, "accuracy": AT / N}, {}, None),
     ],
 )
-def test_a_first_loss_that_no_untrained_classifier_has(run, manifest, title):
-    finding = found(run, manifest).get("initial-loss-off")
+def test_an_implausible_first_loss_of_a_classifier_is_reported(run, manifest, title):
+    finding = findings_by_slug(run, manifest).get("initial-loss-off")
     assert (None if finding is None else finding.title) == title
 
 
@@ -162,7 +162,7 @@ TWICE = FLOOR + 0.8 * np.exp(-AT / 30) + np.abs(NOISE) / 2
     ],
 )
 def test_a_softmax_of_a_softmax_has_a_floor(loss, manifest, is_found):
-    assert ("softmax-twice" in found(log(loss), manifest)) == is_found
+    assert ("softmax-twice" in findings_by_slug(log(loss), manifest)) == is_found
 
 
 FINETUNED = 1.8 + 0.25 * np.exp(-AT / 4) + 0.1 * np.exp(-AT / 150) + 0.3 * NOISE
@@ -171,14 +171,14 @@ RATE = 4e-5 * 0.5 * (1 + np.cos(np.pi * AT / N))
 
 def test_a_fall_within_the_first_records_counts_as_learning():
     run = {"step": 5 * AT, "loss": FINETUNED, "lr": RATE}
-    assert "learning-slow" not in found(run, {"optimizer": "adamw"})
+    assert "learning-slow" not in findings_by_slug(run, {"optimizer": "adamw"})
 
 
 @pytest.mark.parametrize("settings", [{}, {"init_from": "gpt2"}])
 def test_no_advice_raises_the_rate_of_a_pretrained_model(settings):
     spent = np.cumsum(RATE) / RATE.sum()
     run = {"step": 5 * AT, "loss": 2.0 - 0.1 * spent + 0.1 * NOISE, "lr": RATE / 10}
-    findings = found(run, {"optimizer": "adamw", **settings})
+    findings = findings_by_slug(run, {"optimizer": "adamw", **settings})
     kinds = {action.kind for finding in findings.values() for action in finding.actions}
     assert "learning-slow" in findings
     assert ("raise-lr" in kinds) == (not settings)
@@ -195,7 +195,7 @@ EPOCH = np.arange(20)
 def test_a_low_accuracy_after_many_epochs_is_a_warning(first, fall, accuracy, is_little):
     loss = first - fall * (1 - np.exp(-EPOCH / 6)) + 0.005 * NOISE[:20]
     run = {"epoch": EPOCH, "loss": loss, "val_acc": accuracy * (1 - np.exp(-EPOCH / 4) * 0.7)}
-    finding = found(run).get("no-progress")
+    finding = findings_by_slug(run).get("no-progress")
     assert (None if finding is None else finding.severity) == ("warning" if is_little else None)
 
 
@@ -208,8 +208,8 @@ def test_a_low_accuracy_after_many_epochs_is_a_warning(first, fall, accuracy, is
         ({"optimizer": "adamw"}, False),
     ],
 )
-def test_a_missing_warm_up_is_named_where_nothing_improves(manifest, is_named):
+def test_a_missing_warm_up_is_named_if_nothing_improves(manifest, is_named):
     # 30 losses are too few for the findings that would replace this one.
     loss = 3.3 + 0.1 * np.random.default_rng(4).standard_normal(30)
-    finding = found(log(loss), manifest)["no-progress"]
+    finding = findings_by_slug(log(loss), manifest)["no-progress"]
     assert ("There is no warm-up." in finding.summary) == is_named

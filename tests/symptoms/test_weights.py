@@ -22,7 +22,7 @@ def log(**series):
 HIGH, LOW = np.full(N, 0.8), np.full(N, 0.1)
 COLLAPSED = 4 * np.exp(-STEPS / 60)
 
-FOUND = [
+CASES = [
     ("weight-norm-runaway", log(weight_norm__head=10 * np.exp(3 * PART)), "'head'"),
     ("weight-norm-shrinking", log(weight_norm__emb=10 * np.exp(-3 * PART)), "'emb'"),
     ("update-ratio-off", log(update_ratio=np.full(N, 0.5)), "Lower"),
@@ -37,24 +37,24 @@ FOUND = [
     ),
 ]
 
-PASSED = [
-    # Growth that slows down, and growth out of the initialisation that is then over.
+NEAR_MISSES = [
+    # Growth that slows down, and growth out of the initialization that is then over.
     ("weight-norm-runaway", log(weight_norm=10 * np.sqrt(1 + 40 * PART))),
     ("weight-norm-runaway", log(weight_norm=100 - 99 * np.exp(-PART * 20))),
     ("weight-norm-runaway", log(weight_norm=10 * (1 + PART))),
-    # One that jumped and has stood since.
+    # A norm that jumped and is constant since.
     ("weight-norm-runaway", log(weight_norm=np.where(PART < 0.75, 10.0, 1000.0))),
-    # A large initialisation that settles.
+    # A large initialization that settles.
     ("weight-norm-shrinking", log(weight_norm=1 + 99 * np.exp(-PART * 10))),
     ("weight-norm-shrinking", log(weight_norm=10 * (1 - 0.5 * PART))),
     ("update-ratio-off", log(update_ratio=np.full(N, -3.0))),
-    # Weights that stand still would not move the loss.
+    # Constant weights could not move the loss.
     ("update-ratio-off", log(update_ratio=np.full(N, 1e-8))),
     # Large updates during the warm-up alone.
     ("update-ratio-off", log(update_ratio=np.where(PART < 0.2, 0.5, 0.001))),
     ("dead-neurons", log(dead_fraction=np.where(PART < 0.3, HIGH, LOW))),
     ("activation-saturated", log(saturated_fraction=np.where(PART < 0.3, HIGH, LOW))),
-    # An induction head looks at one token by right.
+    # An induction head attends to one token by design.
     (
         "attention-entropy-collapse",
         log(
@@ -67,18 +67,18 @@ PASSED = [
 ]
 
 
-@pytest.mark.parametrize(("slug", "run", "says"), FOUND)
-def test_it_is_found(symptom, slug, run, says):
+@pytest.mark.parametrize(("slug", "run", "says"), CASES)
+def test_symptom_is_reported(symptom, slug, run, says):
     assert says in symptom(slug, run).first_action
 
 
-@pytest.mark.parametrize(("slug", "run"), PASSED)
-def test_a_near_miss_is_none(symptom, slug, run):
+@pytest.mark.parametrize(("slug", "run"), NEAR_MISSES)
+def test_near_miss_is_not_reported(symptom, slug, run):
     assert symptom(slug, run) is None
 
 
-def held_down(line):
-    """Return a log in which a norm falls to a third and stays there, line by line."""
+def shrinking_norm(line):
+    """Return a text log with a norm that falls to a third and stays there."""
     return "\n".join(
         line.format(step=step, loss=2 + 3 * np.exp(-step / 100), norm=3 + 7 * np.exp(-step / 50))
         for step in range(1, 601)
@@ -86,11 +86,11 @@ def held_down(line):
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "line", "found"),
+    ("optimizer", "line", "is_reported"),
     [
         ("adam", "step: {step} | loss: {loss:.4f} | weight_norm: {norm:.3f}", True),
         ("adamw", "step: {step} | loss: {loss:.4f} | weight_norm: {norm:.3f}", False),
-        # Its Adam is AdamW.
+        # Megatron's Adam is AdamW.
         (
             "adam",
             " iteration {step}/ 600 | lm loss: {loss:.6E} | grad norm: 1.1 | params norm: "
@@ -99,20 +99,20 @@ def held_down(line):
         ),
     ],
 )
-def test_a_usual_weight_decay_is_that_of_the_optimizer(tmp_path, optimizer, line, found):
+def test_the_usual_weight_decay_depends_on_the_optimizer(tmp_path, optimizer, line, is_reported):
     path = tmp_path / "train.log"
-    path.write_text(held_down(line), encoding="utf-8")
+    path.write_text(shrinking_norm(line), encoding="utf-8")
     report = stabdiag.diagnose(path, manifest={"optimizer": optimizer, "weight_decay": 0.1})
     assert report.history.group("weight_norm")
-    assert ("weight-norm-shrinking" in {one.slug for one in report.findings}) is found
+    assert ("weight-norm-shrinking" in {item.slug for item in report.findings}) is is_reported
 
 
-def test_weight_decay_of_the_wrong_sign_is_not_to_be_applied_to_more(symptom):
-    found = symptom("weight-norm-runaway", FOUND[0][1], {"weight_decay": -0.1})
-    assert found.actions[0].kind == "fix-weight-decay"
+def test_weight_decay_of_the_wrong_sign_is_not_extended_to_more_weights(symptom):
+    finding = symptom("weight-norm-runaway", CASES[0][1], {"weight_decay": -0.1})
+    assert finding.actions[0].kind == "fix-weight-decay"
 
 
-def test_a_single_norm_that_blew_up_with_the_loss_is_no_growth(symptom):
+def test_a_single_norm_outlier_is_not_growth(symptom):
     sparse = np.where(np.arange(N) % (N // 20) == 0, 10.0, np.nan)
     sparse[np.flatnonzero(np.isfinite(sparse))[-1]] = 2e4
     assert symptom("weight-norm-runaway", log(weight_norm=sparse)) is None
@@ -122,7 +122,7 @@ def test_a_single_norm_that_blew_up_with_the_loss_is_no_growth(symptom):
     ("decay", "kind"),
     [(0.1, "lower-weight-decay"), (0.0, "check-model"), (-0.1, "fix-weight-decay")],
 )
-def test_a_decay_that_shrinks_nothing_is_not_halved(symptom, decay, kind):
+def test_a_nonpositive_decay_is_not_halved(symptom, decay, kind):
     run = log(weight_norm__emb=10 * np.exp(-3 * PART))
-    found = symptom("weight-norm-shrinking", run, {"weight_decay": decay})
-    assert found.actions[0].kind == kind
+    finding = symptom("weight-norm-shrinking", run, {"weight_decay": decay})
+    assert finding.actions[0].kind == kind
