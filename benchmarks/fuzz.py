@@ -133,8 +133,8 @@ def _keep(error: BaseException, data: bytes, outcome: Outcome, keep: Path) -> No
 
 def record(outcome: Outcome, path: Path) -> None:
     """Add an outcome to the JSON list in a file."""
-    known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
-    path.write_text(json.dumps([*known, asdict(outcome)], indent=1) + "\n", encoding="utf-8")
+    outcomes = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
+    path.write_text(json.dumps([*outcomes, asdict(outcome)], indent=1) + "\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -155,14 +155,14 @@ def main() -> int:
     if unknown := set(chosen) - {*names, "all"}:
         parser.error(f"unknown target {min(unknown)!r}; --list names them")
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    found = False
+    has_findings = False
     for name in names if "all" in chosen else chosen:
         outcome = fuzz(name, minutes=arguments.minutes, seed=arguments.seed, keep=arguments.keep)
-        found = found or bool(outcome.findings)
+        has_findings = has_findings or bool(outcome.findings)
         print(json.dumps(asdict(outcome)), flush=True)
         if arguments.record:
             record(outcome, arguments.record)
-    return int(found)
+    return int(has_findings)
 
 
 if __name__ == "__main__":

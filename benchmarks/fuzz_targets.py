@@ -66,8 +66,8 @@ def targets() -> dict[str, Callable[[], Target]]:
     """Return all targets by their names; the samples of one are read when it is its turn."""
     return {
         "recognise": lambda: Target(samples=_samples("*"), attempt=_recognised),
-        **{one.name: lambda name=one.name: _format(name) for one in READERS},  # type: ignore[misc]
-        **{f"recognise-{one.name}": lambda one=one: _recogniser(one) for one in READERS},  # type: ignore[misc]
+        **{entry.name: lambda name=entry.name: _format(name) for entry in READERS},  # type: ignore[misc]
+        **{f"recognise-{entry.name}": lambda entry=entry: _recogniser(entry) for entry in READERS},  # type: ignore[misc]
         "packed": lambda: Target(samples=_packed(), attempt=_read_packed),
         "wrapped": lambda: Target(samples=_wrapped(), attempt=_read_packed),
         "archive": lambda: Target(samples=_archives(), attempt=_read_archive),
@@ -101,19 +101,19 @@ def _format(name: str) -> Target:
     return Target(samples=samples, attempt=attempt_lines if reader(name).text else attempt)
 
 
-def _recogniser(one: Reader) -> Target:
+def _recogniser(entry: Reader) -> Target:
     """Give one recogniser the samples of its format and of all others, now and then at length."""
     others = _samples("*")
-    own = _own_samples(one.name)
+    own = _own_samples(entry.name)
 
     def damage(samples: Sequence[bytes], chance: random.Random) -> bytes:
         data = damaged(samples, chance)
         return _stretched(data, chance) if data and chance.random() < _STRETCHED else data
 
     def attempt(data: bytes, chance: random.Random) -> None:
-        told = one.sniff(data, is_complete=chance.random() < 0.5)
-        if not isinstance(told, bool):
-            raise TypeError(f"{one.name} says {told!r}")
+        is_match = entry.sniff(data, is_complete=chance.random() < 0.5)
+        if not isinstance(is_match, bool):
+            raise TypeError(f"{entry.name} says {is_match!r}")
 
     samples = own * (len(others) // len(own)) + others
     return Target(samples=samples, attempt=attempt, damage=damage)
@@ -174,28 +174,30 @@ def _stream(data: bytes) -> Stream:
 
 
 def _recognised(data: bytes, chance: random.Random) -> None:
-    whole = chance.random() < 0.5
-    for one in READERS:
-        told = one.sniff(data, is_complete=whole)
-        if not isinstance(told, bool):
-            raise TypeError(f"{one.name} says {told!r}")
+    is_complete = chance.random() < 0.5
+    for entry in READERS:
+        is_match = entry.sniff(data, is_complete=is_complete)
+        if not isinstance(is_match, bool):
+            raise TypeError(f"{entry.name} says {is_match!r}")
     sniff(_stream(data))
 
 
 def _wrapped() -> list[bytes]:
     """Return logs as Docker, a JSON logger and a notebook keep them."""
-    texts = [one.decode("utf-8", "replace") for one in _samples("*")]
+    texts = [content.decode("utf-8", "replace") for content in _samples("*")]
     docker = ([{"log": line} for line in text.splitlines(keepends=True)] for text in texts)
     logger = ([{"level": "INFO", "message": line} for line in text.splitlines()] for text in texts)
-    lines = ["".join(f"{json.dumps(one)}\n" for one in records) for records in [*docker, *logger]]
+    lines = [
+        "".join(f"{json.dumps(content)}\n" for content in records) for records in [*docker, *logger]
+    ]
     table = "<table><tr><th>Step</th><th>Loss</th></tr><tr><td>1</td><td>2.5</td></tr></table>"
     shown = [{"data": {"text/html": [table]}}, {"ename": "ValueError", "evalue": "NaN"}]
     cells = [
         [{"cell_type": "code", "outputs": [{"text": text.splitlines(keepends=True)}, *shown]}]
         for text in texts
     ]
-    notebooks = [json.dumps({"cells": one, "nbformat": 4}, indent=1) for one in cells]
-    return [one.encode() for one in [*lines, *notebooks]]
+    notebooks = [json.dumps({"cells": content, "nbformat": 4}, indent=1) for content in cells]
+    return [content.encode() for content in [*lines, *notebooks]]
 
 
 def _read_packed(data: bytes, _chance: random.Random) -> None:
@@ -215,13 +217,15 @@ def _read_archive(data: bytes, _chance: random.Random) -> None:
 def _check(columns: Columns) -> None:
     """See that columns fit together, that their messages are lines, and that they make a run."""
     for name in columns.names:
-        one = columns.load(name)
-        if not len(one.values) == len(one.present) == len(one.null) == columns.rows:
+        values = columns.load(name)
+        if not len(values.values) == len(values.present) == len(values.null) == columns.rows:
             raise ValueError(f"column {name!r} is not of {columns.rows} rows")
-        if (one.present & one.null).any():
+        if (values.present & values.null).any():
             raise ValueError(f"column {name!r} has values that are null")
-    said = [event.message for event in columns.events] + [bad.reason for bad in columns.bad_lines]
-    for message in said + list(columns.notes):
+    messages = [event.message for event in columns.events] + [
+        bad.reason for bad in columns.bad_lines
+    ]
+    for message in messages + list(columns.notes):
         if not is_one_line(message):
             raise ValueError(f"no message of one line: {message!r}")
     build_history(columns, Limits())
@@ -243,6 +247,6 @@ def _check_what_precedes(name: str, sample: bytes, chance: random.Random) -> Non
     data = head + noise(chance)
     after = _read_as(name, data)
     for column in before.names:
-        one, other = before.load(column), after.load(column)
-        if not np.array_equal(one.values, other.values[: before.rows], equal_nan=True):
+        values, later_values = before.load(column), after.load(column)
+        if not np.array_equal(values.values, later_values.values[: before.rows], equal_nan=True):
             raise Lost(column, data)

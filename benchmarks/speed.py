@@ -248,14 +248,14 @@ def measure(case: Case, folder: Path, runs: int) -> list[list[Run]]:
 
 def report(case: Case, folder: Path, taken: list[list[Run]]) -> list[tuple[str, ...]]:
     """Return the rows of the table for one case: stabdiag's, then those of its references."""
-    ours, *theirs = [median(one.wall for one in runs) for runs in taken]
+    own_wall, *reference_walls = [median(run.wall for run in runs) for runs in taken]
     size = (folder / case.log).stat().st_size / MEGABYTE
     file = f"{size:.1f} MB" if size < 1 else f"{size:.0f} MB"
     rows: list[tuple[str, ...]] = [
         (case.name, file, "stabdiag diagnose", *_cost(taken[0]), "", "", "")
     ]
-    for reference, wall, runs in zip(case.against, theirs, taken[1:], strict=True):
-        ratio = ours / wall
+    for reference, wall, runs in zip(case.against, reference_walls, taken[1:], strict=True):
+        ratio = own_wall / wall
         target, verdict = "", ""
         if reference.target is not None:
             target = f"≤ {reference.target:g}"
@@ -265,8 +265,8 @@ def report(case: Case, folder: Path, taken: list[list[Run]]) -> list[tuple[str, 
 
 
 def _cost(runs: list[Run]) -> tuple[str, str, str, str]:
-    walls = [one.wall for one in runs]
-    cpu, peak = median(one.cpu for one in runs), median(one.peak for one in runs)
+    walls = [run.wall for run in runs]
+    cpu, peak = median(run.cpu for run in runs), median(run.peak for run in runs)
     return (
         f"{median(walls):.2f} s",
         f"{min(walls):.2f} to {max(walls):.2f}",

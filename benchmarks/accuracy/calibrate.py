@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("values", nargs="*", type=float, help="values to try for it")
     options = parser.parse_args()
     if options.limit is not None:
-        info = next(one for one in Limits().items() if one.name == options.limit)
+        info = next(result for result in Limits().items() if result.name == options.limit)
         print(HEAD)
         for value in options.values or tried(info):
             print(row(info, value))
@@ -74,15 +74,15 @@ def tried(info: LimitInfo) -> list[float]:
 def row(info: LimitInfo, value: float) -> str:
     """One row of the table."""
     scored = score(corpus.DATA, "all", limits={info.name: type(info.default)(value)})
-    healthy = [one for one in scored if one.healthy]
-    faulty = [one for one in scored if not one.healthy]
+    healthy = [result for result in scored if result.healthy]
+    faulty = [result for result in scored if not result.healthy]
     shares = (
-        share(one.right for one in scored),
-        share(one.right for one in faulty),
-        share(one.severity == "error" for one in healthy),
-        share(one.severity == "warning" for one in healthy),
+        share(result.right for result in scored),
+        share(result.right for result in faulty),
+        share(result.severity == "error" for result in healthy),
+        share(result.severity == "warning" for result in healthy),
     )
-    false = 1e4 * sum(one.spikes for one in healthy) / sum(one.steps for one in healthy)
+    false = 1e4 * sum(result.spikes for result in healthy) / sum(result.steps for result in healthy)
     shown = f"**{value:g}**" if value == info.default else f"{value:g}"
     return f"| `{info.name}` | {shown} | {' | '.join(shares)} | {false:.2f} |"
 

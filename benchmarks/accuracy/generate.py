@@ -30,13 +30,15 @@ def family_of(index: int, seed: int, work: Path) -> list[Made]:
     kept = work / f"{seed}-{index:04}.pickle"
     if kept.exists():
         result: list[Made] = pickle.loads(kept.read_bytes())
-        result = [replace(one, label=label(one.seen, one.faults)) for one in result]
+        result = [
+            replace(made_run, label=label(made_run.seen, made_run.faults)) for made_run in result
+        ]
         return result if result[0].label.expect == "healthy" else result[:1]
     family: Family = draw_family(index, seed)
     start = time.perf_counter()
     made = make_family(family)
     kept.write_bytes(pickle.dumps(made))
-    names = ", ".join(one.label.expect or f"({one.label.why})" for one in made)
+    names = ", ".join(made_run.label.expect or f"({made_run.label.why})" for made_run in made)
     seconds = time.perf_counter() - start
     print(f"{index:4} {family.split:4} {family.kind:10} {seconds:5.1f} s  {names}", flush=True)
     return made

@@ -132,35 +132,35 @@ MISSED = {"§1": "hidden", "§2": "missed-spike", "§3": "missed-overflow", "§4
 def grouped(scored: Sequence[Scored]) -> list[tuple[Kind, list[Scored]]]:
     """The failures by kind, the most frequent first."""
     groups: dict[str, list[Scored]] = {}
-    for one in scored:
-        if not one.right:
-            groups.setdefault(kind_of(one), []).append(one)
+    for result in scored:
+        if not result.right:
+            groups.setdefault(kind_of(result), []).append(result)
     order = sorted(groups, key=lambda name: (-len(groups[name]), name))
     return [(BY_NAME[name], groups[name]) for name in order]
 
 
-def kind_of(one: Scored) -> str:
+def kind_of(result: Scored) -> str:
     """The kind of a failure."""
-    expect, said = one.run.section, one.report.tree.outcome.section
-    if one.healthy and not one.alarm:
+    expect, said = result.run.section, result.report.tree.outcome.section
+    if result.healthy and not result.alarm:
         return "false-note"
-    if one.healthy and said == "§2":
-        return "false-level" if one.slug in LASTING else "false-spike"
-    if one.healthy:
+    if result.healthy and said == "§2":
+        return "false-level" if result.slug in LASTING else "false-spike"
+    if result.healthy:
         return FALSE[said]
-    if not one.alarm or said == "symptom":
+    if not result.alarm or said == "symptom":
         return MISSED[expect]
     if {expect, said} == {"§2", "§4"}:
         return "jump-or-climb"
     if expect != said:
         return "hidden"
     if said == "§2":
-        return "cause" if one.run.expect in CAUSES and one.slug in CAUSES else "recovery"
+        return "cause" if result.run.expect in CAUSES and result.slug in CAUSES else "recovery"
     return "climb-cause" if said == "§4" else "hidden"
 
 
 def example(runs: Sequence[Scored]) -> Scored:
     """The run to show: the first of those with the most frequent confusion."""
-    pairs = Counter((one.run.expect, one.slug) for one in runs)
+    pairs = Counter((result.run.expect, result.slug) for result in runs)
     (often, _), *_ = sorted(pairs.items(), key=lambda item: (-item[1], item[0]))
-    return next(one for one in runs if (one.run.expect, one.slug) == often)
+    return next(result for result in runs if (result.run.expect, result.slug) == often)

@@ -71,8 +71,10 @@ def confusion(scored: Sequence[Scored], theme: Theme) -> Figure:
     """What was said, beside what is true."""
     expected, said = leaves(scored)
     figure, axes = plt.subplots(figsize=(7.6, 6.6))
-    pairs = Counter((one.run.expect, one.run.expect if one.right else one.slug) for one in scored)
-    totals = Counter(one.run.expect for one in scored)
+    pairs = Counter(
+        (result.run.expect, result.run.expect if result.right else result.slug) for result in scored
+    )
+    totals = Counter(result.run.expect for result in scored)
     for (truth, slug), count in pairs.items():
         x, y = said.index(slug), expected.index(truth)
         share = count / totals[truth]
@@ -99,8 +101,8 @@ def severity(scored: Sequence[Scored], theme: Theme) -> Figure:
         axes.set_visible(False)
     for axes, (name, runs) in zip(grid.flat, faults, strict=False):
         scale = SCALES[runs[0].run.section]
-        size = np.log10(np.clip([one.run.size for one in runs], *scale.ends))
-        found = np.array([one.alarm for one in runs])
+        size = np.log10(np.clip([result.run.size for result in runs], *scale.ends))
+        found = np.array([result.alarm for result in runs])
         at = np.linspace(size.min(), size.max() + 0.01, 80)
         axes.plot(10**at, smoothed(size, found, at), color=theme.right)
         axes.plot(*ticks(size, found, 1.1), "|", ms=5, color=theme.right)
@@ -131,9 +133,9 @@ def onset(scored: Sequence[Scored], theme: Theme) -> Figure:
     """How far the onset that was said lies from the true one."""
     figure, axes = plt.subplots(figsize=(6.4, 2.9))
     runs: dict[str, list[int]] = defaultdict(list)
-    for one in dated(scored):
-        if one.apart is not None:
-            runs[one.run.section].append(one.apart)
+    for result in dated(scored):
+        if result.apart is not None:
+            runs[result.run.section].append(result.apart)
     styles = dict(zip(SECTIONS, ("-", "--", "-.", ":"), strict=True))
     for section, apart in sorted(runs.items()):
         error = np.sort(apart)
@@ -151,13 +153,15 @@ def onset(scored: Sequence[Scored], theme: Theme) -> Figure:
     return figure
 
 
-def failure(one: Scored, theme: Theme) -> Figure:
+def failure(result: Scored, theme: Theme) -> Figure:
     """A run: the whole loss, and the neighbourhood of the event."""
     figure, (whole, near) = plt.subplots(1, 2, figsize=(8.4, 2.1), width_ratios=(1.6, 1))
-    series = one.report.history.series
-    truth, said = one.run.onset, one.report.tree.outcome.step
+    series = result.report.history.series
+    truth, said = result.run.onset, result.report.tree.outcome.step
     events = [step for step in (truth, said) if step is not None]
-    scaler = "§3" in (one.run.section, one.report.tree.outcome.section) and "loss_scale" in series
+    scaler = (
+        "§3" in (result.run.section, result.report.tree.outcome.section) and "loss_scale" in series
+    )
     for axes, name in ((whole, "loss"), (near, "loss_scale" if scaler else "loss")):
         steps, values = series[name].steps, series[name].values
         part = around(steps, events) if axes is near else slice(None)

@@ -30,7 +30,7 @@ def headline(scored: Sequence[Scored]) -> str:
     rows.insert(
         2, figures(f"right leaf, worst of all: `{worst.name}`", 0.85, worst.hits, worst.runs)
     )
-    wolf = alarms(scored, lambda one: one.spikes)
+    wolf = alarms(scored, lambda result: result.spikes)
     name = "false findings of a spike, per 10,000 healthy steps"
     measured = (f"**{wolf.value:.2f}**", f"{wolf.count} in {wolf.steps:,}", wolf.interval)
     rows.insert(5, (sign(wolf.value < 0.2), name, "< 0.2", *measured))
@@ -62,10 +62,10 @@ def alarms(scored: Sequence[Scored], count: Callable[[Scored], int]) -> Alarms:
     """Count on healthy runs; for the interval, a family of runs is one unit."""
     counts: Counter[str] = Counter()
     steps: Counter[str] = Counter()
-    for one in scored:
-        if one.healthy:
-            counts[one.run.run_id[:-1]] += count(one)
-            steps[one.run.run_id[:-1]] += one.steps
+    for result in scored:
+        if result.healthy:
+            counts[result.run.run_id[:-1]] += count(result)
+            steps[result.run.run_id[:-1]] += result.steps
     low, high = rate([counts[family] for family in steps], list(steps.values()))
     return Alarms(
         count=counts.total(), steps=steps.total(), families=len(steps), low=low, high=high
@@ -74,8 +74,8 @@ def alarms(scored: Sequence[Scored], count: Callable[[Scored], int]) -> Alarms:
 
 def alarm_table(scored: Sequence[Scored]) -> str:
     """False alarms on healthy runs."""
-    spikes = alarms(scored, lambda one: one.spikes)
-    runs = alarms(scored, lambda one: int(one.alarm))
+    spikes = alarms(scored, lambda result: result.spikes)
+    runs = alarms(scored, lambda result: int(result.alarm))
     rows = [
         (name, f"{them.count}", f"{them.value:.2f}", them.interval)
         for name, them in (("findings of a spike", spikes), ("runs with any alarm", runs))
@@ -86,21 +86,23 @@ def alarm_table(scored: Sequence[Scored]) -> str:
 
 def goals(scored: Sequence[Scored]) -> Iterable[Goal]:
     """The shares that have a target."""
-    healthy = [one for one in scored if one.healthy]
-    spikes = [one for one in scored if one.run.recovered is not None]
-    yield Goal(name="right leaf", target=0.95, runs=scored, good=lambda one: one.right)
-    yield Goal(name="right section", target=0.98, runs=scored, good=lambda one: one.right_section)
+    healthy = [result for result in scored if result.healthy]
+    spikes = [result for result in scored if result.run.recovered is not None]
+    yield Goal(name="right leaf", target=0.95, runs=scored, good=lambda result: result.right)
+    yield Goal(
+        name="right section", target=0.98, runs=scored, good=lambda result: result.right_section
+    )
     yield Goal(
         name="healthy runs without an error",
         target=0.995,
         runs=healthy,
-        good=lambda one: one.severity != "error",
+        good=lambda result: result.severity != "error",
     )
     yield Goal(
         name="healthy runs without any alarm",
         target=0.97,
         runs=healthy,
-        good=lambda one: not one.alarm,
+        good=lambda result: not result.alarm,
     )
     yield Goal(
         name="spikes: recovered or not",
@@ -112,7 +114,7 @@ def goals(scored: Sequence[Scored]) -> Iterable[Goal]:
         name="onset within 5 logged points",
         target=0.90,
         runs=dated(scored),
-        good=lambda one: one.close,
+        good=lambda result: result.close,
     )
 
 
@@ -144,7 +146,7 @@ def sign(met: bool) -> str:
 def leaf_table(scored: Sequence[Scored]) -> str:
     """The confusion matrix, without its zeros."""
     shares = {leaf.name: leaf for leaf in leaf_shares(scored)}
-    taken = Counter((one.run.expect, one.slug) for one in scored if not one.right)
+    taken = Counter((result.run.expect, result.slug) for result in scored if not result.right)
     rows = []
     for slug in leaves(scored)[0]:
         leaf = shares[slug]
@@ -160,11 +162,11 @@ def onset_table(scored: Sequence[Scored]) -> str:
     """How far off the onset is, by section."""
     rows = []
     for mark, name in SECTIONS.items():
-        runs = [one for one in dated(scored) if one.run.section == mark]
-        apart = [one.apart for one in runs if one.apart is not None]
+        runs = [result for result in dated(scored) if result.run.section == mark]
+        apart = [result.apart for result in runs if result.apart is not None]
         if not apart:
             continue
-        close = sum(one.close for one in runs)
+        close = sum(result.close for result in runs)
         middle, most = np.quantile(apart, (0.5, 0.9), method="higher")
         exact = sum(steps == 0 for steps in apart)
         rows.append(

@@ -55,7 +55,7 @@ def page(scored: Sequence[Scored], data: Path, split: str) -> str:
 
 def opening(scored: Sequence[Scored], split: str) -> Iterable[str]:
     """What was measured, and what came out."""
-    healthy = sum(one.healthy for one in scored)
+    healthy = sum(result.healthy for result in scored)
     yield "# How often is it right?"
     yield "<!-- Written by `make accuracy-page`. -->"
     yield (
@@ -70,7 +70,7 @@ def opening(scored: Sequence[Scored], split: str) -> Iterable[str]:
 
 def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
     """The figures that count."""
-    right = share("", scored, lambda one: one.right)
+    right = share("", scored, lambda result: result.right)
     best = max((row for row in rows if row.tool != side_by_side.OURS), key=lambda row: row.both)
     yield "## In short"
     yield (
@@ -79,9 +79,9 @@ def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
         f"{percent(best.both, best.runs)} ([side by side](#side-by-side))."
     )
     yield headline(scored)
-    spikes = [one for one in scored if one.run.recovered is not None]
-    found = [one for one in spikes if one.slug in CAUSES | LASTING]
-    told = share("", found, lambda one: one.has_right_recovery)
+    spikes = [result for result in scored if result.run.recovered is not None]
+    found = [result for result in spikes if result.slug in CAUSES | LASTING]
+    told = share("", found, lambda result: result.has_right_recovery)
     yield (
         "A missed spike counts as wrong about its recovery. Of the "
         f"{told.runs} found spikes, {percent(told.hits, told.runs)} are right about it."
@@ -148,7 +148,7 @@ def confusions(scored: Sequence[Scored]) -> Iterable[str]:
 
 def false_alarms(scored: Sequence[Scored]) -> Iterable[str]:
     """Crying wolf."""
-    families = alarms(scored, lambda one: one.spikes).families
+    families = alarms(scored, lambda result: result.spikes).families
     yield "## False alarms"
     yield alarm_table(scored)
     yield (
@@ -186,18 +186,20 @@ def onsets(scored: Sequence[Scored]) -> Iterable[str]:
         "program looks for that place by other means, so the figure says how well the two agree, "
         "not how near they are to the cause."
     )
-    if late := [points_late(one) for one in scored if one.right and one.run.section == "§4"]:
+    if late := [
+        points_late(result) for result in scored if result.right and result.run.section == "§4"
+    ]:
         yield (
             f"The step named for a climb comes {median(late):.0f} logged points after the fault "
             f"(median of the {len(late)} divergences found)."
         )
 
 
-def points_late(one: Scored) -> float:
+def points_late(result: Scored) -> float:
     """How many logged points lie between the first fault and the step that is named."""
-    struck: int = min(fault["step"] for fault in one.run.faults)
-    step = one.report.tree.outcome.step
-    return ((struck if step is None else step) - struck) / one.stride
+    struck: int = min(fault["step"] for fault in result.run.faults)
+    step = result.report.tree.outcome.step
+    return ((struck if step is None else step) - struck) / result.stride
 
 
 def failures(scored: Sequence[Scored]) -> Iterable[str]:
@@ -219,9 +221,9 @@ def failures(scored: Sequence[Scored]) -> Iterable[str]:
 
 def shown(kind: Kind, runs: Sequence[Scored]) -> Iterable[str]:
     """A kind's example, and the list of its runs."""
-    one = example(runs)
-    caption = f"{one.run.expect}, called {one.slug}"
-    yield picture(kind.name, f"Loss of run {one.run.run_id}: {caption}.")
+    result = example(runs)
+    caption = f"{result.run.expect}, called {result.slug}"
+    yield picture(kind.name, f"Loss of run {result.run.run_id}: {caption}.")
     often = Counter(f"{r.run.expect} → {r.slug}" for r in runs).most_common()
     summary = ", ".join(f"{count} × {pair}" for pair, count in often)
     rows = [
@@ -236,7 +238,8 @@ def shown(kind: Kind, runs: Sequence[Scored]) -> Iterable[str]:
         for r in sorted(runs, key=lambda r: (r.run.expect, r.slug, r.run.run_id))
     ]
     head = ("run", "true → said", "size", "onset", "what was done", "run")
-    yield f"Run `{one.run.run_id}`: {caption}. What was done: {done(one.run)}. ({setting(one.run)})"
+    run = result.run
+    yield f"Run `{run.run_id}`: {caption}. What was done: {done(run)}. ({setting(run)})"
     yield f"<details><summary>{summary}</summary>\n\n{table(head, rows)}\n\n</details>"
 
 

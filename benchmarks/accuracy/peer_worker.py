@@ -50,9 +50,9 @@ def boiled_down(said: list[Said]) -> Verdict:
     Notes are passed over: with them each tool cries wolf more often, and none is right more often.
     So are warnings that belong to no family when the family is asked for.
     """
-    serious = [one for one in said if one.serious]
-    families = next((one.families for one in serious if one.families), ())
-    return bool(serious), "".join(families), sum(one.loss_spike for one in serious)
+    serious = [alarm for alarm in said if alarm.serious]
+    families = next((alarm.families for alarm in serious if alarm.families), ())
+    return bool(serious), "".join(families), sum(alarm.loss_spike for alarm in serious)
 
 
 if __name__ == "__main__":

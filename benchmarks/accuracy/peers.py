@@ -112,7 +112,7 @@ def ask(tool: str, logs: Sequence[Path]) -> dict[str, Any]:
         )
         answer = json.load(out)
     said: dict[str, Any] = answer["runs"]
-    failed = sum(isinstance(one, str) for one in said.values())
+    failed = sum(isinstance(answer, str) for answer in said.values())
     print(f"{tool:16} {answer['seconds']:6.0f} s  {failed} of {len(said)} logs failed", flush=True)
     return said
 

@@ -137,7 +137,9 @@ def outcome_of(trial: Trial) -> Outcome:
     report = stabdiag.diagnose(log_of(trial))
     alarms = [finding for finding in report.findings if finding.severity.value in ALARMS]
     spikes = [
-        one for one in alarms if one.slug.startswith("spike") or one.slug == "frequent-spikes"
+        alarm
+        for alarm in alarms
+        if alarm.slug.startswith("spike") or alarm.slug == "frequent-spikes"
     ]
     return Outcome(
         trial=trial,
@@ -203,7 +205,11 @@ def print_table(outcomes: Sequence[Outcome]) -> None:
         print(f"{name:28}" + "".join(f"{share:6.0f}" for share in shares))
     print("false alarms per 10,000 steps without spikes")
     for hard in HARD_SHARES:
-        quiet = [one for one in outcomes if not one.trial.count and one.trial.hard_share == hard]
+        quiet = [
+            outcome
+            for outcome in outcomes
+            if not outcome.trial.count and outcome.trial.hard_share == hard
+        ]
         false = sum(outcome.found for outcome in quiet)
         rate = 1e4 * false / max(1, sum(outcome.trial.steps for outcome in quiet))
         name = f"{hard:.1%} hard batches" if hard else "noise alone"

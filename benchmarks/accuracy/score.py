@@ -35,8 +35,8 @@ def print_table(scored: Sequence[Scored]) -> None:
     """The shares."""
     for share in shares(scored):
         print_share(share)
-    steps = sum(one.steps for one in scored if one.healthy)
-    false = sum(one.spikes for one in scored if one.healthy)
+    steps = sum(result.steps for result in scored if result.healthy)
+    false = sum(result.spikes for result in scored if result.healthy)
     rate = f"{1e4 * false / max(1, steps):.2f}"
     print(f"{'false spike findings per 10,000 healthy steps':44} {rate:>7}  {false} in {steps:,}")
     print()
@@ -52,20 +52,20 @@ def print_share(share: Share) -> None:
 
 def print_failures(scored: Sequence[Scored]) -> None:
     """The confusions, and each failure."""
-    wrong = [one for one in scored if not one.right]
+    wrong = [result for result in scored if not result.right]
     print("\nconfusions")
-    for (expect, said), count in Counter((o.run.expect, o.slug) for o in wrong).most_common():
-        print(f"{count:4}  {expect} → {said}")
+    for (expect, outcome), count in Counter((o.run.expect, o.slug) for o in wrong).most_common():
+        print(f"{count:4}  {expect} → {outcome}")
     print("\nfailures")
-    for one in sorted(wrong, key=lambda o: (o.run.expect, o.slug)):
-        print(line(one))
+    for result in sorted(wrong, key=lambda o: (o.run.expect, o.slug)):
+        print(line(result))
 
 
-def line(one: Scored) -> str:
+def line(result: Scored) -> str:
     """A failure in one line."""
-    run, said = one.run, one.report.tree.outcome
+    run, outcome = result.run, result.report.tree.outcome
     return (
-        f"{run.run_id:5} {run.expect} → {said.slug}  onset {run.onset} → {said.step}  "
+        f"{run.run_id:5} {run.expect} → {outcome.slug}  onset {run.onset} → {outcome.step}  "
         f"size {run.size:g}  [{done(run)}; {setting(run)}]"
     )
 

@@ -59,10 +59,10 @@ class Row:
         return self.healthy + self.faulty
 
 
-def said_by_tree(one: Scored) -> tuple[bool, str, int]:
+def said_by_tree(result: Scored) -> tuple[bool, str, int]:
     """What the tree says, boiled down to what the other tools are asked."""
-    section = one.report.tree.outcome.section if one.alarm else ""
-    return one.alarm, section, one.spikes
+    section = result.report.tree.outcome.section if result.alarm else ""
+    return result.alarm, section, result.spikes
 
 
 def save(data: Path, tools: Mapping[str, Mapping[str, Any]]) -> None:
@@ -109,26 +109,26 @@ def fingerprint(data: Path) -> str:
 
 def ours(scored: Sequence[Scored]) -> dict[str, Verdict]:
     """What stabdiag said."""
-    return {one.run.run_id: verdict(said_by_tree(one)) for one in scored}
+    return {result.run.run_id: verdict(said_by_tree(result)) for result in scored}
 
 
 def count(tool: str, said: Mapping[str, Verdict], scored: Sequence[Scored]) -> Row:
     """How often a tool was right about these runs."""
-    pairs = [(one, said[one.run.run_id]) for one in scored]
-    well = [(one, it) for one, it in pairs if one.healthy]
-    ill = [(one, it) for one, it in pairs if not one.healthy]
-    sections = sorted({one.run.section for one, _ in ill})
+    pairs = [(result, said[result.run.run_id]) for result in scored]
+    well = [(result, it) for result, it in pairs if result.healthy]
+    ill = [(result, it) for result, it in pairs if not result.healthy]
+    sections = sorted({result.run.section for result, _ in ill})
     of_section = {mark: [pair for pair in ill if pair[0].run.section == mark] for mark in sections}
     return Row(
         tool=tool,
         healthy=len(well),
         faulty=len(ill),
-        steps=sum(one.steps for one, _ in well),
+        steps=sum(result.steps for result, _ in well),
         silent=sum(not it.warned and not it.failed for _, it in well),
         quiet=sum(not it.families and not it.failed for _, it in well),
         flagged=sum(it.warned for _, it in ill),
         families={
-            mark: (sum(right_family(one, it) for one, it in them), len(them))
+            mark: (sum(right_family(result, it) for result, it in them), len(them))
             for mark, them in of_section.items()
         },
         spikes=sum(it.spikes for _, it in well),
@@ -136,7 +136,7 @@ def count(tool: str, said: Mapping[str, Verdict], scored: Sequence[Scored]) -> R
     )
 
 
-def right_family(one: Scored, it: Verdict) -> bool:
+def right_family(result: Scored, it: Verdict) -> bool:
     """Whether a tool named a section that is right."""
-    slugs = (one.run.expect, *one.run.also_ok)
+    slugs = (result.run.expect, *result.run.also_ok)
     return any(BY_SLUG[slug].section in it.families for slug in slugs)

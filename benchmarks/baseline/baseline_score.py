@@ -56,7 +56,11 @@ def _count(runs: Sequence[Run], *, broken: bool) -> int:
 
 def _drawn(run: Run, runs: Sequence[Run], number: int) -> list[Run]:
     """Return healthy runs of the same task, never the run itself."""
-    pool = [one for one in runs if one.task == run.task and not one.is_broken and one is not run]
+    pool = [
+        other
+        for other in runs
+        if other.task == run.task and not other.is_broken and other is not run
+    ]
     return random.sample(pool, number)
 
 
@@ -70,7 +74,7 @@ def _table(way: str, forms: Sequence[str], scored: Sequence[Run], runs: Sequence
         warned, together, alone, healthy, onsets = [], [], [], [], []
         for run in scored:
             for form in [form_of(run.number)] if run.is_broken and len(forms) > 1 else forms:
-                references = [one.logs[form].profile for one in _drawn(run, runs, number)]
+                references = [other.logs[form].profile for other in _drawn(run, runs, number)]
                 log = run.logs[form]
                 comparison = judge(log.profile, references)
                 if not run.is_broken:
@@ -94,11 +98,11 @@ def _table(way: str, forms: Sequence[str], scored: Sequence[Run], runs: Sequence
 def _bad_references(runs: Sequence[Run]) -> None:
     """Print how often one bad reference among five is left out."""
     out, wrong, warned = [], [], []
-    for run in [one for one in runs if not one.is_broken] * DRAWS:
-        bad = random.choice([one for one in runs if one.is_broken and one.task == run.task])
-        references = [one.log(ALL_COLUMNS).profile for one in [*_drawn(run, runs, 4), bad]]
+    for run in [other for other in runs if not other.is_broken] * DRAWS:
+        bad = random.choice([other for other in runs if other.is_broken and other.task == run.task])
+        references = [other.log(ALL_COLUMNS).profile for other in [*_drawn(run, runs, 4), bad]]
         comparison = judge(run.log(ALL_COLUMNS).profile, references)
-        names = {one.name for one in comparison.left_out}
+        names = {other.name for other in comparison.left_out}
         out.append(references[-1].name in names)
         wrong.append(bool(names - {references[-1].name}))
         warned.append(_warned(comparison))
@@ -114,7 +118,7 @@ def _growing(runs: Sequence[Run]) -> None:
     half: list[bool] = []
     for run in runs:
         log = run.log(ALL_COLUMNS)
-        references = [one.log(ALL_COLUMNS).profile for one in _drawn(run, runs, 3)]
+        references = [other.log(ALL_COLUMNS).profile for other in _drawn(run, runs, 3)]
         last = log.profile.last_step
         looks = range(1, LOOKS + 1) if not run.is_broken else [LOOKS // 2]
         warned = []
@@ -131,9 +135,9 @@ def _growing(runs: Sequence[Run]) -> None:
 def _strides(runs: Sequence[Run]) -> None:
     """Print how many healthy runs that log means over five steps are warned of."""
     warned = []
-    for run in [one for one in runs if not one.is_broken]:
+    for run in [other for other in runs if not other.is_broken]:
         for number in NUMBERS:
-            references = [one.log(ALL_COLUMNS).profile for one in _drawn(run, runs, number)]
+            references = [other.log(ALL_COLUMNS).profile for other in _drawn(run, runs, number)]
             warned.append(_warned(judge(run.logs["trainer_state"].profile, references)))
     print(f"\nmeans over 5 steps against every step: healthy warned of {np.mean(warned):.1%}")
 
@@ -148,9 +152,9 @@ def _reruns(folder: Path) -> None:
         bad: list[bool] = []
         good: list[bool] = []
         for profiles, failed in groups:
-            sound = [one for one, is_bad in zip(profiles, failed, strict=True) if not is_bad]
+            sound = [other for other, is_bad in zip(profiles, failed, strict=True) if not is_bad]
             for profile, is_bad in zip(profiles, failed, strict=True):
-                others = [one for one in sound if one is not profile]
+                others = [other for other in sound if other is not profile]
                 for references in combinations(others, number):
                     (bad if is_bad else good).append(_warned(judge(profile, references)))
         print(

@@ -75,7 +75,11 @@ class Row:
             (math.isnan(first) and not math.isnan(self.was)) or first > self.was + (worst - best)
         )
         flagged = self.advised.severity in ALARMS
-        kinds = {k for one in self.advised.actions for k in (one["kind"], *one.get("also", ()))}
+        kinds = {
+            kind
+            for action in self.advised.actions
+            for kind in (action["kind"], *action.get("also", ()))
+        }
         named = flagged and bool(kinds & NAMED[self.case.failure.family])
         return {
             "flagged": flagged,
@@ -108,7 +112,9 @@ def main() -> None:
         if key.startswith("healthy/"):
             twin = replace(HEALTHY[run["task"]], seed=int(key.rpartition("/")[2]))
             ledger.know((twin, None), run["eval_loss"])
-    seen = [one for one in broken if shows(logs[one[1].key], healthy_rows(logs, one[1].task))]
+    seen = [
+        entry for entry in broken if shows(logs[entry[1].key], healthy_rows(logs, entry[1].task))
+    ]
     print(f"{len(broken)} broken runs, of which {len(seen)} show it in their own log")
     if options.unseen:
         unseen(seen, logs, about)
@@ -126,11 +132,13 @@ def main() -> None:
         ledger.train((plan for row in in_turn for plan in row.plans if plan), options.jobs)
     for way in WAYS:
         for adviser in advisers[way]:
-            of = [row for row in rows if (row.way, row.adviser) == (way, adviser)]
+            chosen = [row for row in rows if (row.way, row.adviser) == (way, adviser)]
             if options.runs:
-                lines(of, twins, ledger)
+                lines(chosen, twins, ledger)
             table(
-                f"{way}, {adviser}", [row.score(twins, ledger) for row in of], untrained(of, ledger)
+                f"{way}, {adviser}",
+                [row.score(twins, ledger) for row in chosen],
+                untrained(chosen, ledger),
             )
         quiet(way, about, logs)
 
@@ -194,10 +202,12 @@ def untrained(rows: list[Row], ledger: Ledger) -> int:
 def lines(rows: list[Row], twins: Twins, ledger: Ledger) -> None:
     """Print a line for each run."""
     for row in rows:
-        told, score = row.advised, row.score(twins, ledger)
+        advised, score = row.advised, row.score(twins, ledger)
         marks = " ".join(name if value else "-" * len(name) for name, value in score.items())
-        does = ", ".join(map(in_short, told.actions))
-        print(f"{row.way:12} {row.case.key:38} {told.severity:8} {told.slug:28} {marks}  {does}")
+        does = ", ".join(map(in_short, advised.actions))
+        print(
+            f"{row.way:12} {row.case.key:38} {advised.severity:8} {advised.slug:28} {marks}  {does}"
+        )
 
 
 def in_short(action: dict[str, Any]) -> str:
@@ -226,24 +236,28 @@ def unseen(cases: list[tuple[int, Case]], logs: dict[str, Any], about: dict[str,
         ask = {way: Log(logs[case.key], about[case.key], way, number) for way in WAYS}
         if by_stabdiag(ask[WAYS[1]]).severity in ALARMS:
             continue
-        held = HELD[AS_PEOPLE_DO[number % len(AS_PEOPLE_DO)]]
-        shown = leaving(logs[case.key], healthy_rows(logs, case.task), held)
+        written_form = HELD[AS_PEOPLE_DO[number % len(AS_PEOPLE_DO)]]
+        shown = leaving(logs[case.key], healthy_rows(logs, case.task), written_form)
         counts[shown].append(by_stabdiag(ask[WAYS[0]]).severity in ALARMS)
-    for shown, flagged in sorted(counts.items(), key=lambda one: -len(one[1])):
+    for shown, flagged in sorted(counts.items(), key=lambda entry: -len(entry[1])):
         print(f"| {', '.join(shown) or 'nothing'} | {len(flagged)} | {sum(flagged)} |")
 
 
 def quiet(way: str, about: dict[str, Any], logs: dict[str, Any]) -> None:
     """Print how many of the healthy runs are left alone."""
     forms = range(len(AS_PEOPLE_DO) if way == WAYS[1] else 1)
-    told = [
+    severities = [
         ADVISERS["stabdiag"](Log(logs[key], about[key], way, number)).severity
         for key in about
         for number in (forms if key.startswith("healthy/") else forms[:1])
         if key.startswith(("healthy/", "trap/"))
     ]
-    alarms, errors = sum(one in ALARMS for one in told), sum(one == "error" for one in told)
-    print(f"{way}: {len(told)} healthy logs, {alarms} with an alarm, {errors} of these an error\n")
+    healthy = len(severities)
+    alarms, errors = (
+        sum(severity in ALARMS for severity in severities),
+        sum(severity == "error" for severity in severities),
+    )
+    print(f"{way}: {healthy} healthy logs, {alarms} with an alarm, {errors} of these an error\n")
 
 
 if __name__ == "__main__":

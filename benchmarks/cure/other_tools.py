@@ -126,7 +126,7 @@ def actions_of(findings: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any
 
 def action_of(text: str, manifest: Mapping[str, Any]) -> Action:
     """Return the action that a piece of advice is, with its numbers."""
-    begins = max((one for one in ADVICE if text.startswith(one)), key=len)
+    begins = max((start for start in ADVICE if text.startswith(start)), key=len)
     action = dict(ADVICE[begins])
     if "times" in action:
         action["to"] = float(f"{action.pop('times') * manifest['peak_lr']:.6g}")
@@ -141,7 +141,7 @@ def lines_of(said: Mapping[str, Mapping[str, list[Action]]]) -> str:
     """Return what was said as JSON, a line for each run."""
     tools = (
         f"{json.dumps(tool)}: {{\n"
-        + ",\n".join(f"{json.dumps(run)}: {json.dumps(one)}" for run, one in runs.items())
+        + ",\n".join(f"{json.dumps(run)}: {json.dumps(answer)}" for run, answer in runs.items())
         + "\n}"
         for tool, runs in said.items()
     )

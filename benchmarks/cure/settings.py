@@ -57,11 +57,13 @@ class Settings:
 
     def fault(self, name: str) -> Fault | None:
         """Return the fault of a name, if the run has it."""
-        return next((one for one in self.faults if one.name == name), None)
+        return next((fault for fault in self.faults if fault.name == name), None)
 
     def without(self, *names: str) -> Settings:
         """Return the settings without some faults."""
-        return replace(self, faults=tuple(one for one in self.faults if one.name not in names))
+        return replace(
+            self, faults=tuple(fault for fault in self.faults if fault.name not in names)
+        )
 
     def manifest(self) -> dict[str, object]:
         """Return what a careful author writes beside the log."""

@@ -36,10 +36,15 @@ def training_doctor(log: Path) -> list[Finding]:
         record = json.loads(line)
         doctor.log(int(record.pop("step")), **record)
     rank = ("critical", "warning")
-    found = [one for one in doctor.diagnoses if one.severity.value in rank]
+    diagnoses = [diagnosis for diagnosis in doctor.diagnoses if diagnosis.severity.value in rank]
     return [
-        {"name": one.detector_name or one.problem, "advice": list(one.suggestions)}
-        for one in sorted(found, key=lambda one: rank.index(one.severity.value))
+        {
+            "name": diagnosis.detector_name or diagnosis.problem,
+            "advice": list(diagnosis.suggestions),
+        }
+        for diagnosis in sorted(
+            diagnoses, key=lambda diagnosis: rank.index(diagnosis.severity.value)
+        )
     ]
 
 

@@ -116,8 +116,8 @@ def train_plan(base: Base, plan: Plan) -> tuple[list[Row], list[Done], Config]:
     for other in done[1:]:
         faults = join(faults, other.faults)
     changes: dict[str, Any] = {}
-    for one in done:
-        changes |= one.config
+    for fault_record in done:
+        changes |= fault_record.config
     last = base.config.last
     if not changes:
         at = min(fault[1] for fault in plan.faults)
@@ -170,8 +170,8 @@ def make_one(base: Base, whole: Log, family: Family, plan: Plan, number: int) ->
         or family.schedule == "warm_restarts",
     )
     faults = [
-        (name, one.shows_at, at if name not in WHOLE_RUN else one.shows_at)
-        for (name, at, _, _), one in zip(plan.faults, done, strict=True)
+        (name, fault_record.shows_at, at if name not in WHOLE_RUN else fault_record.shows_at)
+        for (name, at, _, _), fault_record in zip(plan.faults, done, strict=True)
     ]
     return Made(
         run_id=f"{family.index:03}{'abcdefgh'[number]}",
@@ -180,7 +180,7 @@ def make_one(base: Base, whole: Log, family: Family, plan: Plan, number: int) ->
         log=log,
         label=labels.label(seen, faults),
         manifest=manifest_of(config, base, family, plan),
-        sizes=tuple(float(f"{one.size:.4g}") for one in done),
+        sizes=tuple(float(f"{fault_record.size:.4g}") for fault_record in done),
         seen=seen,
         faults=faults,
     )
