@@ -90,16 +90,16 @@ def test_intervals_of_shares_and_of_rates():
 
 
 def test_what_other_tools_say_is_read_in_their_favour():
-    from peer_tools import Said
-    from peer_worker import boiled_down
+    from peer_tools import ToolFinding
+    from peer_worker import summarize_findings
 
-    note, advice = Said(serious=False, families=("§4",)), Said(serious=True)
-    spike = Said(serious=True, families=("§2",), loss_spike=True)
-    overflow = Said(serious=True, families=("§1", "§3"))
-    assert boiled_down([]) == (False, "", 0)
-    assert boiled_down([note]) == (False, "", 0)
-    assert boiled_down([advice, note]) == (True, "", 0)
-    assert boiled_down([advice, overflow, spike, spike]) == (True, "§1§3", 2)
+    note, advice = ToolFinding(serious=False, families=("§4",)), ToolFinding(serious=True)
+    spike = ToolFinding(serious=True, families=("§2",), loss_spike=True)
+    overflow = ToolFinding(serious=True, families=("§1", "§3"))
+    assert summarize_findings([]) == (False, "", 0)
+    assert summarize_findings([note]) == (False, "", 0)
+    assert summarize_findings([advice, note]) == (True, "", 0)
+    assert summarize_findings([advice, overflow, spike, spike]) == (True, "§1§3", 2)
 
 
 @pytest.mark.parametrize("script", ["score.py", "page.py"])

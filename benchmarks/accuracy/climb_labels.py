@@ -63,8 +63,8 @@ def carried_by_many(loss: Floats) -> bool:
     width = max(5, len(loss) // 10)
     up = rise(loss)[0]
     last = np.sort(loss[-width:])
-    few = max(3, width // 20)
-    cut = np.minimum(last, last[-few - 1])
+    count = max(3, width // 20)
+    cut = np.minimum(last, last[-count - 1])
     return float(last.mean() - cut.mean()) < 0.5 * up
 
 
@@ -99,13 +99,13 @@ def leaf(log: Log, full: Log, fault: str, at: int, begin: int) -> tuple[str, tup
         slugs.append(("divergence-weight-norm-collapsing", down > 2, down > 2.4))
     if fault == "shrinking":
         slugs.reverse()
-    sure = [name for name, _, certain in slugs if certain]
-    if sure:
-        return sure[0], tuple(name for name, _, _ in slugs if name != sure[0])
-    rest = gradient_leaf(log, begin)
-    all_of_them = [name for name, over, _ in slugs if over] + list(rest)
-    near = [name for name, over, _ in slugs if not over]
-    return all_of_them[0], (*all_of_them[1:], *near)
+    certain_slugs = [name for name, _, certain in slugs if certain]
+    if certain_slugs:
+        return certain_slugs[0], tuple(name for name, _, _ in slugs if name != certain_slugs[0])
+    gradient_slugs = gradient_leaf(log, begin)
+    all_of_them = [name for name, over, _ in slugs if over] + list(gradient_slugs)
+    near_misses = [name for name, over, _ in slugs if not over]
+    return all_of_them[0], (*all_of_them[1:], *near_misses)
 
 
 def norm_changes(full: Log, at: int) -> tuple[float, float]:

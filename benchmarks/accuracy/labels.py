@@ -112,12 +112,12 @@ def scale_trace(seen: Seen, at: int = 30) -> Trace:
         usual = len(seen.full.step) / seen.growth
         if count <= 1.5 * usual + 1:
             return Trace("none", size=count)
-        enough = count >= 5 and count >= 5 * usual
+        is_overflowing = count >= 5 and count >= 5 * usual
     else:
-        enough = count >= 3
+        is_overflowing = count >= 3
         if count == 0:
             return Trace("none")
-    if not enough:
+    if not is_overflowing:
         return Trace("grey", f"{count} overflows", size=count)
     if seen.dtype != "fp16" and not seen.tells_dtype:
         return Trace("grey", "overflows in a dtype that nobody tells", size=count)
@@ -138,8 +138,8 @@ def peaks(loss: Floats, span: int, *, smooth: int, gap: int) -> tuple[float, flo
     """The largest exceedance of a run, and the largest that is `gap` points or more away."""
     height = excess(loss, span, smooth=smooth)
     top = int(np.argmax(height))
-    rest = np.concatenate([height[: max(0, top - gap)], height[top + gap :]])
-    return float(height[top]), float(rest.max()) if len(rest) else 0.0
+    other_heights = np.concatenate([height[: max(0, top - gap)], height[top + gap :]])
+    return float(height[top]), float(other_heights.max()) if len(other_heights) else 0.0
 
 
 def hump(loss: Floats) -> float:
@@ -211,11 +211,11 @@ def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
         return nan
     if not faults:
         return healthy_label(seen)
-    found = traces(seen, faults)
-    grey = next((trace for trace in found if trace.verdict == "grey"), None)
+    all_traces = traces(seen, faults)
+    grey = next((trace for trace in all_traces if trace.verdict == "grey"), None)
     if grey is not None:
         return Label("", grey.why, size=grey.size)
-    shown = [trace for trace in found if trace.verdict == "shown"]
+    shown = [trace for trace in all_traces if trace.verdict == "shown"]
     if not shown:
         return healthy_label(seen)
     if all(name in SPIKES for name, _, _ in faults) and shown[-1].recovered:
@@ -224,8 +224,8 @@ def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
             return Label("", f"recovered, and risen by {share:.3f}")
     shown.sort(key=lambda trace: (trace.slug in WARNINGS, section(trace.slug)))
     worst = shown[0]
-    rest = tuple(trace.slug for trace in shown[1:] if trace.slug != worst.slug)
+    other_slugs = tuple(trace.slug for trace in shown[1:] if trace.slug != worst.slug)
     also_ok = worst.also_ok
     if worst.slug == "loss-scale-collapsed" and left_behind(seen, []) > 0.1:
         also_ok = RUINED
-    return Label(worst.slug, "", worst.onset, worst.recovered, worst.size, also_ok, rest)
+    return Label(worst.slug, "", worst.onset, worst.recovered, worst.size, also_ok, other_slugs)

@@ -25,7 +25,7 @@ from sklearn.model_selection import GroupKFold
 import stabdiag
 
 READ = (".", "test", "fresh", "fifth", "sixth")
-ASKED = ("", "§2", "§4")
+SECTIONS = ("", "§2", "§4")
 
 WINDOWS = (20, 60)  # losses that a level is taken over
 WIDTHS = (1, 3, 8, 20)  # losses whose median is held against it
@@ -48,19 +48,21 @@ def main() -> None:
         ("learner", read.columns.difference(["section", "family", "said"])),
         ("learner beside stabdiag", read.columns.difference(["section", "family"])),
     ):
-        known = inputs(read[columns])
-        new = inputs(unread.reindex(columns=columns)).reindex(columns=known.columns)
-        crossed = pd.Series("", index=read.index)
-        for learn, test in GroupKFold(10).split(known, groups=read["family"]):
-            model = fitted(known.iloc[learn], read["section"].iloc[learn])
-            crossed.iloc[test] = model.predict(known.iloc[test])
-        told = pd.Series(fitted(known, read["section"]).predict(new), index=unread.index)
-        print(f"{name:28} {share(read, crossed)} {share(unread, told)}")
+        known_inputs = inputs(read[columns])
+        new = inputs(unread.reindex(columns=columns)).reindex(columns=known_inputs.columns)
+        cross_validated = pd.Series("", index=read.index)
+        for learn, test in GroupKFold(10).split(known_inputs, groups=read["family"]):
+            model = fitted(known_inputs.iloc[learn], read["section"].iloc[learn])
+            cross_validated.iloc[test] = model.predict(known_inputs.iloc[test])
+        predicted = pd.Series(
+            fitted(known_inputs, read["section"]).predict(new), index=unread.index
+        )
+        print(f"{name:28} {share(read, cross_validated)} {share(unread, predicted)}")
 
 
-def share(frame: pd.DataFrame, said: pd.Series[str]) -> str:
+def share(frame: pd.DataFrame, predicted: pd.Series[str]) -> str:
     """How many sections are right."""
-    right = int((frame["section"] == said).sum())
+    right = int((frame["section"] == predicted).sum())
     return f"{right:5} = {100 * right / len(frame):.1f} %".rjust(16)
 
 
@@ -85,17 +87,17 @@ def rows(part: str) -> list[dict[str, Any]]:
         | {
             "family": f"{part}/{run.run_id[:-1]}",
             "section": run.section,
-            "said": said(run, log),
+            "said": reported_section(run, log),
         }
         for run, log in runs
-        if run.section in ASKED
+        if run.section in SECTIONS
     ]
 
 
-def said(run: Run, log: Any) -> str:
+def reported_section(run: Run, log: Any) -> str:
     """The section that stabdiag names, if it raises an alarm."""
-    found = stabdiag.diagnose(log, manifest=run.manifest).tree.outcome
-    return found.section if found.severity in ("error", "warning") else ""
+    outcome = stabdiag.diagnose(log, manifest=run.manifest).tree.outcome
+    return outcome.section if outcome.severity in ("error", "warning") else ""
 
 
 def numbers(log: Any) -> Iterator[tuple[str, float]]:

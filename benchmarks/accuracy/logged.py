@@ -37,9 +37,9 @@ def full_log(rows: Sequence[Mapping[str, float | int | None]]) -> Log:
     """Every step."""
     values, there = {}, {}
     for name in COLUMNS:
-        held = [row.get(name) for row in rows]
-        values[name] = np.array([np.nan if v is None else float(v) for v in held])
-        there[name] = np.array([v is not None for v in held])
+        values_of_column = [row.get(name) for row in rows]
+        values[name] = np.array([np.nan if v is None else float(v) for v in values_of_column])
+        there[name] = np.array([v is not None for v in values_of_column])
     return Log(np.array([row["step"] for row in rows], np.int64), values, there)
 
 
@@ -59,15 +59,15 @@ def thin(log: Log, stride: int, *, mean: bool, drop: Sequence[str] = ()) -> Log:
     for name in COLUMNS:
         if name.partition("/")[0] in drop:
             continue
-        seen = log.there[name][: count * stride].reshape(count, stride)
-        held = log.values[name][: count * stride].reshape(count, stride)
+        logged = log.there[name][: count * stride].reshape(count, stride)
+        values_of_column = log.values[name][: count * stride].reshape(count, stride)
         if name == "loss" and mean:
-            picked = held.mean(-1)
+            picked = values_of_column.mean(-1)
         elif name.startswith("weight_norm"):
-            last = stride - 1 - seen[:, ::-1].argmax(-1)
-            picked = held[np.arange(count), last]
+            last = stride - 1 - logged[:, ::-1].argmax(-1)
+            picked = values_of_column[np.arange(count), last]
         else:
-            picked, seen = held[:, -1], seen[:, -1:]
+            picked, logged = values_of_column[:, -1], logged[:, -1:]
         values[name] = picked if name in ("loss_scale", "batch_id") else six_digits(picked)
-        there[name] = np.asarray(seen.any(-1), np.bool_)
+        there[name] = np.asarray(logged.any(-1), np.bool_)
     return Log(log.step[rows], values, there)

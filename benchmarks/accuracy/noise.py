@@ -39,24 +39,24 @@ def excess(values: Floats, width: int, least: int = 20, smooth: int = 1) -> Floa
     count = np.maximum(1, end - start)
     mean = (total[end] - total[start]) / count
     variance = (squares[end] - squares[start]) / count - mean**2
-    known = (end - start >= least) & (variance > 1e-9 * np.var(values))
-    spread = np.sqrt(np.where(known, variance, 1.0))
-    out: Floats = np.where(known, (trailing(about, smooth) - mean) / spread, 0.0)
+    is_defined = (end - start >= least) & (variance > 1e-9 * np.var(values))
+    spread = np.sqrt(np.where(is_defined, variance, 1.0))
+    out: Floats = np.where(is_defined, (trailing(about, smooth) - mean) / spread, 0.0)
     return out
 
 
 def residual_deviation(twin: Floats, around: slice, smooth: int) -> float:
     """The deviation of the twin's own noise, smoothed over `smooth` points, in a stretch."""
-    rest = twin - centred(twin, 15)
-    return float(np.std(trailing(rest, smooth)[around]))
+    residual = twin - centred(twin, 15)
+    return float(np.std(trailing(residual, smooth)[around]))
 
 
 def level_deviation(twin: Floats, width: int) -> float:
     """The deviation of a mean over `width` points, from that of the means of quarters of it."""
-    rest = twin - centred(twin, width)
+    residual = twin - centred(twin, width)
     quarter = max(1, width // 4)
-    count = len(rest) // quarter
-    means = rest[: count * quarter].reshape(count, quarter).mean(-1)
+    count = len(residual) // quarter
+    means = residual[: count * quarter].reshape(count, quarter).mean(-1)
     return float(np.std(means) / np.sqrt(width / quarter))
 
 

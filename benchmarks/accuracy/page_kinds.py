@@ -141,22 +141,22 @@ def grouped(scored: Sequence[Scored]) -> list[tuple[Kind, list[Scored]]]:
 
 def kind_of(result: Scored) -> str:
     """The kind of a failure."""
-    expect, said = result.run.section, result.report.tree.outcome.section
+    expect, reported = result.run.section, result.report.tree.outcome.section
     if result.healthy and not result.alarm:
         return "false-note"
-    if result.healthy and said == "§2":
+    if result.healthy and reported == "§2":
         return "false-level" if result.slug in LASTING else "false-spike"
     if result.healthy:
-        return FALSE[said]
-    if not result.alarm or said == "symptom":
+        return FALSE[reported]
+    if not result.alarm or reported == "symptom":
         return MISSED[expect]
-    if {expect, said} == {"§2", "§4"}:
+    if {expect, reported} == {"§2", "§4"}:
         return "jump-or-climb"
-    if expect != said:
+    if expect != reported:
         return "hidden"
-    if said == "§2":
+    if reported == "§2":
         return "cause" if result.run.expect in CAUSES and result.slug in CAUSES else "recovery"
-    return "climb-cause" if said == "§4" else "hidden"
+    return "climb-cause" if reported == "§4" else "hidden"
 
 
 def example(runs: Sequence[Scored]) -> Scored:

@@ -19,7 +19,7 @@ from page_style import Theme, bare, save
 from scoring import SECTIONS, Scored, by_fault, dated, leaves
 
 Floats = npt.NDArray[np.float64]
-NEAR = 60  # logged points on either side of an event
+EVENT_MARGIN = 60  # logged points on either side of an event
 BUCKETS = 200  # of a curve; each shows its lowest and its highest point
 
 
@@ -69,22 +69,22 @@ def draw_all(scored: Sequence[Scored], folder: Path) -> None:
 
 def confusion(scored: Sequence[Scored], theme: Theme) -> Figure:
     """What was said, beside what is true."""
-    expected, said = leaves(scored)
+    expected, reported = leaves(scored)
     figure, axes = plt.subplots(figsize=(7.6, 6.6))
     pairs = Counter(
         (result.run.expect, result.run.expect if result.right else result.slug) for result in scored
     )
     totals = Counter(result.run.expect for result in scored)
     for (truth, slug), count in pairs.items():
-        x, y = said.index(slug), expected.index(truth)
+        x, y = reported.index(slug), expected.index(truth)
         share = count / totals[truth]
         colour = theme.right if truth == slug else theme.wrong
         axes.add_patch(Rectangle((x, y), 1, 1, color=colour, alpha=0.15 + 0.6 * share, lw=0))
         axes.text(x + 0.5, y + 0.52, str(count), ha="center", va="center")
-    axes.set(xlim=(0, len(said)), ylim=(len(expected), 0), xlabel="said", ylabel="true")
-    axes.set_xticks(np.arange(len(said)) + 0.5, said, rotation=90)
+    axes.set(xlim=(0, len(reported)), ylim=(len(expected), 0), xlabel="said", ylabel="true")
+    axes.set_xticks(np.arange(len(reported)) + 0.5, reported, rotation=90)
     axes.set_yticks(np.arange(len(expected)) + 0.5, expected)
-    for x in range(len(said) + 1):
+    for x in range(len(reported) + 1):
         axes.axvline(x, color=theme.faint, lw=0.4, alpha=0.6)
     for y in range(len(expected) + 1):
         axes.axhline(y, color=theme.faint, lw=0.4, alpha=0.6)
@@ -102,30 +102,30 @@ def severity(scored: Sequence[Scored], theme: Theme) -> Figure:
     for axes, (name, runs) in zip(grid.flat, faults, strict=False):
         scale = SCALES[runs[0].run.section]
         size = np.log10(np.clip([result.run.size for result in runs], *scale.ends))
-        found = np.array([result.alarm for result in runs])
+        detected = np.array([result.alarm for result in runs])
         at = np.linspace(size.min(), size.max() + 0.01, 80)
-        axes.plot(10**at, smoothed(size, found, at), color=theme.right)
-        axes.plot(*ticks(size, found, 1.1), "|", ms=5, color=theme.right)
-        axes.plot(*ticks(size, ~found, -0.1), "|", ms=5, color=theme.wrong)
+        axes.plot(10**at, smoothed(size, detected, at), color=theme.right)
+        axes.plot(*run_marks(size, detected, 1.1), "|", ms=5, color=theme.right)
+        axes.plot(*run_marks(size, ~detected, -0.1), "|", ms=5, color=theme.wrong)
         axes.set(xscale="log", xlim=scale.limits, ylim=(-0.2, 1.2), yticks=(0, 0.5, 1))
         axes.set_xticks(list(scale.ticks), list(scale.ticks.values()), minor=False)
         axes.minorticks_off()
-        axes.set_title(f"{name}: {found.sum()} of {len(found)}")
+        axes.set_title(f"{name}: {detected.sum()} of {len(detected)}")
         axes.set_xlabel(scale.unit)
         axes.set_yticklabels(("none", "half", "all"))
     return figure
 
 
-def ticks(size: Floats, which: npt.NDArray[np.bool_], height: float) -> tuple[Floats, Floats]:
+def run_marks(size: Floats, which: npt.NDArray[np.bool_], height: float) -> tuple[Floats, Floats]:
     """A mark for each run."""
-    there = 10 ** size[which]
-    return there, np.full(len(there), height)
+    sizes = 10 ** size[which]
+    return sizes, np.full(len(sizes), height)
 
 
-def smoothed(size: Floats, found: npt.NDArray[np.bool_], at: Floats) -> Floats:
+def smoothed(size: Floats, detected: npt.NDArray[np.bool_], at: Floats) -> Floats:
     """The share found around each size: neighbours count less the further they are off."""
     weight = np.exp(-0.5 * ((at[:, None] - size) / 0.25) ** 2)
-    share: Floats = (weight * found).sum(-1) / weight.sum(-1)
+    share: Floats = (weight * detected).sum(-1) / weight.sum(-1)
     return share
 
 
@@ -155,34 +155,34 @@ def onset(scored: Sequence[Scored], theme: Theme) -> Figure:
 
 def failure(result: Scored, theme: Theme) -> Figure:
     """A run: the whole loss, and the neighbourhood of the event."""
-    figure, (whole, near) = plt.subplots(1, 2, figsize=(8.4, 2.1), width_ratios=(1.6, 1))
+    figure, (whole_axes, event_axes) = plt.subplots(1, 2, figsize=(8.4, 2.1), width_ratios=(1.6, 1))
     series = result.report.history.series
-    truth, said = result.run.onset, result.report.tree.outcome.step
-    events = [step for step in (truth, said) if step is not None]
+    truth, reported = result.run.onset, result.report.tree.outcome.step
+    events = [step for step in (truth, reported) if step is not None]
     scaler = (
         "§3" in (result.run.section, result.report.tree.outcome.section) and "loss_scale" in series
     )
-    for axes, name in ((whole, "loss"), (near, "loss_scale" if scaler else "loss")):
+    for axes, name in ((whole_axes, "loss"), (event_axes, "loss_scale" if scaler else "loss")):
         steps, values = series[name].steps, series[name].values
-        part = around(steps, events) if axes is near else slice(None)
+        part = around(steps, events) if axes is event_axes else slice(None)
         axes.plot(*thinned(steps[part], values[part]), color=theme.ink, lw=0.8)
         axes.set_ylabel(name.replace("_", " "))
         mark(axes, truth, "true onset", theme.onset, "--")
-        mark(axes, said, "said", theme.wrong, ":")
+        mark(axes, reported, "said", theme.wrong, ":")
         if name == "loss_scale" or wide(values[part]):
             axes.set_yscale("log", base=2 if name == "loss_scale" else 10)
             axes.minorticks_off()
-    whole.set_xlabel("step")
-    near.set_xlabel("step, around the event")
-    if truth is not None or said is not None:
-        whole.legend(loc="best", handlelength=1.5)
+    whole_axes.set_xlabel("step")
+    event_axes.set_xlabel("step, around the event")
+    if truth is not None or reported is not None:
+        whole_axes.legend(loc="best", handlelength=1.5)
     return figure
 
 
 def around(steps: npt.NDArray[np.int64], events: Sequence[int]) -> slice:
     """The points near some events; the last ones, if there are none."""
     first, last = np.searchsorted(steps, (min(events), max(events)) if events else steps[[-1, -1]])
-    return slice(max(0, int(first) - NEAR), int(last) + NEAR)
+    return slice(max(0, int(first) - EVENT_MARGIN), int(last) + EVENT_MARGIN)
 
 
 def mark(axes: Axes, step: int | None, label: str, colour: str, style: str) -> None:
@@ -197,9 +197,9 @@ def thinned(steps: npt.NDArray[np.int64], values: Floats) -> tuple[Floats, Float
         return steps.astype(np.float64), values
     kept = []
     for part in np.array_split(np.arange(len(steps)), BUCKETS):
-        held = values[part]
-        if np.isfinite(held).any():
-            kept += sorted({int(part[np.nanargmin(held)]), int(part[np.nanargmax(held)])})
+        bucket = values[part]
+        if np.isfinite(bucket).any():
+            kept += sorted({int(part[np.nanargmin(bucket)]), int(part[np.nanargmax(bucket)])})
     return steps[kept].astype(np.float64), values[kept]
 
 

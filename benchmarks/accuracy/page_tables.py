@@ -150,8 +150,10 @@ def leaf_table(scored: Sequence[Scored]) -> str:
     rows = []
     for slug in leaves(scored)[0]:
         leaf = shares[slug]
-        wrong = [(said, count) for (true, said), count in taken.most_common() if true == slug]
-        words = ", ".join(f"{count} × `{said}`" for said, count in wrong)
+        wrong = [
+            (reported, count) for (true, reported), count in taken.most_common() if true == slug
+        ]
+        words = ", ".join(f"{count} × `{reported}`" for reported, count in wrong)
         count = of(leaf.hits, leaf.runs)
         interval = span(leaf.hits, leaf.runs)
         rows.append((f"`{slug}`", count, percent(leaf.hits, leaf.runs), interval, words))
@@ -167,7 +169,7 @@ def onset_table(scored: Sequence[Scored]) -> str:
         if not apart:
             continue
         close = sum(result.close for result in runs)
-        middle, most = np.quantile(apart, (0.5, 0.9), method="higher")
+        middle, upper = np.quantile(apart, (0.5, 0.9), method="higher")
         exact = sum(steps == 0 for steps in apart)
         rows.append(
             (
@@ -177,7 +179,7 @@ def onset_table(scored: Sequence[Scored]) -> str:
                 span(close, len(runs)),
                 f"{exact}",
                 f"{middle:,}",
-                f"{most:,}",
+                f"{upper:,}",
             )
         )
     steps = ("to the step", "median, steps", "9 in 10 within, steps")

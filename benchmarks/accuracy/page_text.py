@@ -36,9 +36,11 @@ SPLITS = {
 
 def page(scored: Sequence[Scored], data: Path, split: str) -> str:
     """The whole page."""
-    versions, said = side_by_side.load(data)
-    said = {side_by_side.OURS: side_by_side.ours(scored), **said}
-    rows = [side_by_side.count(tool, verdicts, scored) for tool, verdicts in said.items()]
+    versions, tool_verdicts = side_by_side.load(data)
+    verdicts_by_tool = {side_by_side.OURS: side_by_side.stabdiag_verdicts(scored), **tool_verdicts}
+    rows = [
+        side_by_side.count(tool, verdicts, scored) for tool, verdicts in verdicts_by_tool.items()
+    ]
     parts = [
         *opening(scored, split),
         *summary(scored, rows),
@@ -80,11 +82,11 @@ def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
     )
     yield headline(scored)
     spikes = [result for result in scored if result.run.recovered is not None]
-    found = [result for result in spikes if result.slug in CAUSES | LASTING]
-    told = share("", found, lambda result: result.has_right_recovery)
+    detected = [result for result in spikes if result.slug in CAUSES | LASTING]
+    recovery = share("", detected, lambda result: result.has_right_recovery)
     yield (
         "A missed spike counts as wrong about its recovery. Of the "
-        f"{told.runs} found spikes, {percent(told.hits, told.runs)} are right about it."
+        f"{recovery.runs} found spikes, {percent(recovery.hits, recovery.runs)} are right about it."
     )
     yield (
         "A *leaf* is one of the [outcomes](outcomes.md), a *section* one of the four families: "
@@ -231,7 +233,7 @@ def shown(kind: Kind, runs: Sequence[Scored]) -> Iterable[str]:
             f"`{r.run.run_id}`",
             f"{r.run.expect} → {r.slug}",
             "" if r.healthy or not r.run.size else f"{r.run.size:.3g}",
-            f"{told(r.run.onset)} → {told(r.report.tree.outcome.step)}",
+            f"{step_text(r.run.onset)} → {step_text(r.report.tree.outcome.step)}",
             done(r.run),
             setting(r.run),
         )
@@ -243,7 +245,7 @@ def shown(kind: Kind, runs: Sequence[Scored]) -> Iterable[str]:
     yield f"<details><summary>{summary}</summary>\n\n{table(head, rows)}\n\n</details>"
 
 
-def told(step: int | None) -> str:
+def step_text(step: int | None) -> str:
     """A step, if there is one."""
     return "–" if step is None else f"{step}"
 

@@ -21,7 +21,7 @@ BURST = (SPIKE,)  # of the gradient norm
 
 
 @dataclass(frozen=True)
-class Said:
+class ToolFinding:
     """One finding: whether the tool itself calls it more than a note, and its families."""
 
     serious: bool
@@ -29,9 +29,11 @@ class Said:
     loss_spike: bool = False
 
 
-def families(table: Mapping[str, tuple[str, ...]], name: str, *, serious: bool, spike: str) -> Said:
+def families(
+    table: Mapping[str, tuple[str, ...]], name: str, *, serious: bool, spike: str
+) -> ToolFinding:
     """A finding by its name in a tool's table."""
-    return Said(serious, table.get(name, ()), name == spike)
+    return ToolFinding(serious, table.get(name, ()), name == spike)
 
 
 def records(log: Path) -> list[dict[str, float]]:
@@ -49,20 +51,20 @@ RUNMEDIC = {
 }
 
 
-def runmedic(log: Path) -> list[Said]:
+def runmedic(log: Path) -> list[ToolFinding]:
     """Diagnose, as ``runmedic diagnose run.csv --json`` does."""
     from runmedic import loaders, roles
     from runmedic.checks import run_checks
 
     (run,) = loaders.load(str(log))
-    said = []
+    findings = []
     for finding in run_checks(run, roles.detect(run)):
         name = finding.check
         if name == "non_finite" and finding.metric == "grad_norm":
             name = "non_finite grad_norm"
         serious = finding.severity in ("critical", "warning")
-        said.append(families(RUNMEDIC, name, serious=serious, spike="loss_spikes"))
-    return said
+        findings.append(families(RUNMEDIC, name, serious=serious, spike="loss_spikes"))
+    return findings
 
 
 LOSSLINT = {
@@ -73,20 +75,20 @@ LOSSLINT = {
 }
 
 
-def losslint(log: Path) -> list[Said]:
+def losslint(log: Path) -> list[ToolFinding]:
     """Check, as ``losslint check run.csv`` does, the errors first."""
     from losslint.checks import run_all_checks
     from losslint.parsing import load_run
 
     rank = ("error", "warning", "info")
-    said = []
+    findings = []
     for finding in sorted(run_all_checks(load_run(log)), key=lambda f: rank.index(f.severity)):
         name = finding.check
         if name == "nan_inf" and finding.details["series"] != "loss":
             name = "nan_inf grad_norm"
         serious = finding.severity != "info"
-        said.append(families(LOSSLINT, name, serious=serious, spike="loss_spike"))
-    return said
+        findings.append(families(LOSSLINT, name, serious=serious, spike="loss_spike"))
+    return findings
 
 
 TRAINSPOTTER = {
@@ -97,7 +99,7 @@ TRAINSPOTTER = {
 }
 
 
-def trainspotter(log: Path) -> list[Said]:
+def trainspotter(log: Path) -> list[ToolFinding]:
     """Analyse, as ``trainspotter analyze run.csv`` does."""
     from trainspotter.detectors import run_all
     from trainspotter.readers import load_run
@@ -114,7 +116,7 @@ def trainspotter(log: Path) -> list[Said]:
 RUNWISE = {"NaN": (NAN,), "Inf": (NAN,), "loss": (SPIKE,), "Gradient": BURST}
 
 
-def runwise(log: Path) -> list[Said]:
+def runwise(log: Path) -> list[ToolFinding]:
     """Look for anomalies in the whole history; its own command line takes 200 of its points."""
     from runwise import detect_anomalies
 
@@ -139,7 +141,7 @@ TRAINING_DOCTOR = {
 }
 
 
-def training_doctor(log: Path) -> list[Said]:
+def training_doctor(log: Path) -> list[ToolFinding]:
     """Log line after line, as in its example of a training loop; the worst diagnosis first.
 
     Reading the CSV as a whole comes to the same, and takes twice as long.
@@ -150,7 +152,7 @@ def training_doctor(log: Path) -> list[Said]:
     for record in records(log):
         doctor.log(int(record.pop("step")), **record)
     rank = ("critical", "warning", "info")
-    said = []
+    findings = []
     for diagnosis in sorted(doctor.diagnoses, key=lambda d: rank.index(d.severity.value)):
         words = [evidence.observation for evidence in diagnosis.evidence]
         named = [
@@ -161,8 +163,8 @@ def training_doctor(log: Path) -> list[Said]:
         ]
         spike = any(word.startswith("Loss spiked") for word in words)
         serious = diagnosis.severity.value != "info"
-        said.append(Said(serious, named[0] if named else (), spike))
-    return said
+        findings.append(ToolFinding(serious, named[0] if named else (), spike))
+    return findings
 
 
 TRAINPULSE = {
@@ -173,7 +175,7 @@ TRAINPULSE = {
 }
 
 
-def trainpulse(log: Path) -> list[Said]:
+def trainpulse(log: Path) -> list[ToolFinding]:
     """Log line after line, as ``trainpulse analyze run.jsonl`` does; the worst alerts first."""
     from trainpulse import Monitor
 
@@ -184,7 +186,7 @@ def trainpulse(log: Path) -> list[Said]:
             if key in record:
                 monitor.log(name, int(record["step"]), record[key])
     rank = ("critical", "warning", "info")
-    said = []
+    findings = []
     for alert in sorted(monitor.report().alerts, key=lambda a: rank.index(a.severity.value)):
         name = alert.detector
         if name == "nan_detector" and alert.metric_name != "loss":
@@ -192,11 +194,11 @@ def trainpulse(log: Path) -> list[Said]:
         if name == "gradient" and "Vanishing" in alert.message:
             name = "vanishing"
         serious = alert.severity.value != "info"
-        said.append(families(TRAINPULSE, name, serious=serious, spike="loss_spike"))
-    return said
+        findings.append(families(TRAINPULSE, name, serious=serious, spike="loss_spike"))
+    return findings
 
 
-TOOLS: Mapping[str, Callable[[Path], list[Said]]] = {
+TOOLS: Mapping[str, Callable[[Path], list[ToolFinding]]] = {
     "runmedic": runmedic,
     "losslint": losslint,
     "trainspotter": trainspotter,

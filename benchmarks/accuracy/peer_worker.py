@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
 
-from peer_tools import TOOLS, Said
+from peer_tools import TOOLS, ToolFinding
 
 PATIENCE = 900  # seconds of the processor for one log
 Verdict: TypeAlias = tuple[bool, str, int] | str  # warned, families, spikes; or why there is none
@@ -23,16 +23,16 @@ def main(tool: str, out: str) -> None:
     """Ask about each log, and write down what was said."""
     signal.signal(signal.SIGPROF, give_up)
     logs = [Path(line) for line in sys.stdin.read().splitlines()]
-    said = {log.stem: ask(tool, log) for log in logs}
-    answer = {"seconds": time.process_time(), "runs": said}
+    answers = {log.stem: query_tool(tool, log) for log in logs}
+    answer = {"seconds": time.process_time(), "runs": answers}
     Path(out).write_text(json.dumps(answer), encoding="utf-8")
 
 
-def ask(tool: str, log: Path) -> Verdict:
+def query_tool(tool: str, log: Path) -> Verdict:
     """What a tool makes of one log; whatever goes wrong in it is its answer, too."""
     signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
-        return boiled_down(TOOLS[tool](log))
+        return summarize_findings(TOOLS[tool](log))
     except Exception as error:  # noqa: BLE001  the tool's own fault, to be counted
         return f"{type(error).__name__}: {error}"[:200]
     finally:
@@ -44,13 +44,13 @@ def give_up(_signal: int, _frame: FrameType | None) -> None:
     raise TimeoutError(f"no answer after {PATIENCE} s")
 
 
-def boiled_down(said: list[Said]) -> Verdict:
+def summarize_findings(findings: list[ToolFinding]) -> Verdict:
     """Whether there was a warning, the first family that is named, how many spikes of the loss.
 
     Notes are passed over: with them each tool cries wolf more often, and none is right more often.
     So are warnings that belong to no family when the family is asked for.
     """
-    serious = [alarm for alarm in said if alarm.serious]
+    serious = [alarm for alarm in findings if alarm.serious]
     families = next((alarm.families for alarm in serious if alarm.families), ())
     return bool(serious), "".join(families), sum(alarm.loss_spike for alarm in serious)
 

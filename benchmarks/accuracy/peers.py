@@ -26,7 +26,7 @@ import corpus
 import pyarrow as pa
 from corpus import Run
 from scoring import score_one
-from side_by_side import LITERAL, said_by_tree, save
+from side_by_side import LITERAL, save, tree_verdict
 
 HERE = Path(__file__).parent
 PINNED = HERE / "peers.txt"
@@ -65,14 +65,14 @@ def main() -> None:
     paths = sorted(logs.glob("*.csv"), key=lambda log: (-log.stat().st_size, log.name))
     jobs = [(tool, part) for tool in tools_asked for part in range(PROCESSES)]
     with ThreadPoolExecutor(PROCESSES) as pool:
-        answers = list(pool.map(lambda job: ask(job[0], paths[job[1] :: PROCESSES]), jobs))
-    said: dict[str, dict[str, Any]] = {tool: {} for tool in sorted(tools_asked)}
+        answers = list(pool.map(lambda job: query_tool(job[0], paths[job[1] :: PROCESSES]), jobs))
+    answers_by_tool: dict[str, dict[str, Any]] = {tool: {} for tool in sorted(tools_asked)}
     for (tool, _), answer in zip(jobs, answers, strict=True):
-        said[tool] |= answer
+        answers_by_tool[tool] |= answer
     versions = dict(line.split("==") for line in lines_of(PINNED))
     tools = {
         tool: {"version": versions[tool], "runs": {run.run_id: its[run.run_id] for run, _ in runs}}
-        for tool, its in said.items()
+        for tool, its in answers_by_tool.items()
     }
     save(data, {LITERAL: {"version": "", "runs": literal(runs)}, **tools})
     print(f"wrote {data / 'peers.json'}")
@@ -100,7 +100,7 @@ def write_log(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, fl
     path.with_suffix(".jsonl").write_text("\n".join(lines), encoding="utf-8")
 
 
-def ask(tool: str, logs: Sequence[Path]) -> dict[str, Any]:
+def query_tool(tool: str, logs: Sequence[Path]) -> dict[str, Any]:
     """What one tool says of some logs, in one process."""
     with NamedTemporaryFile(suffix=".json") as out:
         subprocess.run(
@@ -111,15 +111,17 @@ def ask(tool: str, logs: Sequence[Path]) -> dict[str, Any]:
             stdout=subprocess.DEVNULL,
         )
         answer = json.load(out)
-    said: dict[str, Any] = answer["runs"]
-    failed = sum(isinstance(answer, str) for answer in said.values())
-    print(f"{tool:16} {answer['seconds']:6.0f} s  {failed} of {len(said)} logs failed", flush=True)
-    return said
+    answers: dict[str, Any] = answer["runs"]
+    failed = sum(isinstance(answer, str) for answer in answers.values())
+    print(
+        f"{tool:16} {answer['seconds']:6.0f} s  {failed} of {len(answers)} logs failed", flush=True
+    )
+    return answers
 
 
 def literal(runs: Iterable[tuple[Run, pa.Table]]) -> dict[str, Any]:
     """What the decision tree says, taken to the letter."""
-    return {run.run_id: said_by_tree(score_one(run, table, literal=True)) for run, table in runs}
+    return {run.run_id: tree_verdict(score_one(run, table, literal=True)) for run, table in runs}
 
 
 def lines_of(path: Path) -> list[str]:

@@ -59,7 +59,7 @@ class Row:
         return self.healthy + self.faulty
 
 
-def said_by_tree(result: Scored) -> tuple[bool, str, int]:
+def tree_verdict(result: Scored) -> tuple[bool, str, int]:
     """What the tree says, boiled down to what the other tools are asked."""
     section = result.report.tree.outcome.section if result.alarm else ""
     return result.alarm, section, result.spikes
@@ -83,22 +83,22 @@ def save(data: Path, tools: Mapping[str, Mapping[str, Any]]) -> None:
 def load(data: Path) -> tuple[dict[str, str], dict[str, dict[str, Verdict]]]:
     """Each tool's version, and what each said of each run."""
     path = data / "peers.json"
-    held: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-    if held.get("logs") != fingerprint(data):
+    saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if saved.get("logs") != fingerprint(data):
         sys.exit(f"{path}: not of these logs; run make accuracy-peers")
-    versions = {tool: answer["version"] for tool, answer in held["tools"].items()}
+    versions = {tool: answer["version"] for tool, answer in saved["tools"].items()}
     verdicts = {
-        tool: {run_id: verdict(said) for run_id, said in answer["runs"].items()}
-        for tool, answer in held["tools"].items()
+        tool: {run_id: verdict(result) for run_id, result in answer["runs"].items()}
+        for tool, answer in saved["tools"].items()
     }
     return versions, verdicts
 
 
-def verdict(said: tuple[bool, str, int] | str) -> Verdict:
+def verdict(answer: tuple[bool, str, int] | str) -> Verdict:
     """What is written down of one run."""
-    if isinstance(said, str):
+    if isinstance(answer, str):
         return Verdict(failed=True)
-    warned, families, spikes = said
+    warned, families, spikes = answer
     return Verdict(warned=warned, families=families, spikes=spikes)
 
 
@@ -107,16 +107,16 @@ def fingerprint(data: Path) -> str:
     return hashlib.sha256((data / "logs.parquet").read_bytes()).hexdigest()
 
 
-def ours(scored: Sequence[Scored]) -> dict[str, Verdict]:
+def stabdiag_verdicts(scored: Sequence[Scored]) -> dict[str, Verdict]:
     """What stabdiag said."""
-    return {result.run.run_id: verdict(said_by_tree(result)) for result in scored}
+    return {result.run.run_id: verdict(tree_verdict(result)) for result in scored}
 
 
-def count(tool: str, said: Mapping[str, Verdict], scored: Sequence[Scored]) -> Row:
+def count(tool: str, verdicts: Mapping[str, Verdict], scored: Sequence[Scored]) -> Row:
     """How often a tool was right about these runs."""
-    pairs = [(result, said[result.run.run_id]) for result in scored]
-    well = [(result, it) for result, it in pairs if result.healthy]
-    ill = [(result, it) for result, it in pairs if not result.healthy]
+    pairs = [(result, verdicts[result.run.run_id]) for result in scored]
+    well = [(result, tool_verdict) for result, tool_verdict in pairs if result.healthy]
+    ill = [(result, tool_verdict) for result, tool_verdict in pairs if not result.healthy]
     sections = sorted({result.run.section for result, _ in ill})
     of_section = {mark: [pair for pair in ill if pair[0].run.section == mark] for mark in sections}
     return Row(
@@ -124,19 +124,24 @@ def count(tool: str, said: Mapping[str, Verdict], scored: Sequence[Scored]) -> R
         healthy=len(well),
         faulty=len(ill),
         steps=sum(result.steps for result, _ in well),
-        silent=sum(not it.warned and not it.failed for _, it in well),
-        quiet=sum(not it.families and not it.failed for _, it in well),
-        flagged=sum(it.warned for _, it in ill),
+        silent=sum(not tool_verdict.warned and not tool_verdict.failed for _, tool_verdict in well),
+        quiet=sum(
+            not tool_verdict.families and not tool_verdict.failed for _, tool_verdict in well
+        ),
+        flagged=sum(tool_verdict.warned for _, tool_verdict in ill),
         families={
-            mark: (sum(right_family(result, it) for result, it in them), len(them))
+            mark: (
+                sum(right_family(result, tool_verdict) for result, tool_verdict in them),
+                len(them),
+            )
             for mark, them in of_section.items()
         },
-        spikes=sum(it.spikes for _, it in well),
-        failed=sum(it.failed for _, it in pairs),
+        spikes=sum(tool_verdict.spikes for _, tool_verdict in well),
+        failed=sum(tool_verdict.failed for _, tool_verdict in pairs),
     )
 
 
-def right_family(result: Scored, it: Verdict) -> bool:
+def right_family(result: Scored, tool_verdict: Verdict) -> bool:
     """Whether a tool named a section that is right."""
     slugs = (result.run.expect, *result.run.also_ok)
-    return any(BY_SLUG[slug].section in it.families for slug in slugs)
+    return any(BY_SLUG[slug].section in tool_verdict.families for slug in slugs)

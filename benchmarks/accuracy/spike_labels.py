@@ -38,17 +38,17 @@ def visible(log: Log, twin: Log, at: int, struck: int) -> tuple[float, float, bo
     start = int(np.searchsorted(log.step, at))
     window = slice(start, start + max(8, 50 // stride))
     spread = max(spread, float(other[window].std()))
-    few = max(1, round(5 / stride))
+    smoothing = max(1, round(5 / stride))
     width = min(len(loss), len(other))
-    apart = trailing(loss[:width] - other[:width], few)[window]
+    apart = trailing(loss[:width] - other[:width], smoothing)[window]
     around = slice(max(0, past.start), window.stop)
-    noise = residual_deviation(other, around, few) + 1e-12
+    noise = residual_deviation(other, around, smoothing) + 1e-12
     peak = float((loss[window] - mean).max() / spread)
     span = max(20, 100 // stride)
     smooth = float((trailing(loss, 10)[window] - mean).max() / spread)
-    most = float(excess(other, span).max())
-    most_smooth = float(excess(other, span, smooth=10).max())
-    return peak, float(apart.max() / noise), peak > most or smooth > most_smooth
+    twin_peak = float(excess(other, span).max())
+    smooth_twin_peak = float(excess(other, span, smooth=10).max())
+    return peak, float(apart.max() / noise), peak > twin_peak or smooth > smooth_twin_peak
 
 
 def return_time(full: Log, twin: Log, at: int, struck: int) -> tuple[int | None, bool]:
@@ -70,8 +70,8 @@ def return_time(full: Log, twin: Log, at: int, struck: int) -> tuple[int | None,
     if not len(later):
         return None, bool(loss[-5:].mean() <= mean + 0.5 * spread)
     moment = peak + 1 + int(later[0])
-    rest = slice(moment, moment + 50)
-    stays = loss[:width][rest].mean() <= mean + spread or apart[rest].mean() <= spread
+    after = slice(moment, moment + 50)
+    stays = loss[:width][after].mean() <= mean + spread or apart[after].mean() <= spread
     return moment - at, bool(stays)
 
 
@@ -104,9 +104,9 @@ def cause(log: Log, fault: str, at: int, struck: int) -> tuple[str, tuple[str, .
     ratio = float(np.nanmax(norms[start:end]) / np.nanmean(norms[past]))
     if not np.isfinite(ratio):
         return "spike-long-tail-batch", ("spike-recovered",)
-    near = ("spike-long-tail-batch", "spike-recovered") if 20 < ratio < 45 else ()
+    close_slugs = ("spike-long-tail-batch", "spike-recovered") if 20 < ratio < 45 else ()
     slug = "spike-long-tail-batch" if ratio > 30 else "spike-recovered"
-    return slug, tuple(name for name in near if name != slug)
+    return slug, tuple(name for name in close_slugs if name != slug)
 
 
 def spike_trace(

@@ -15,7 +15,7 @@ import written
 import stabdiag
 
 ALARMS: Final = ("error", "warning")
-MOST = 3  # actions
+MAX_ACTIONS = 3  # actions
 
 
 @dataclass(frozen=True)
@@ -41,8 +41,12 @@ def by_stabdiag(log: Log, *, literal: bool = False) -> Advised:
     """Return the diagnosis and its first three actions."""
     with tempfile.TemporaryDirectory() as name:
         path = written.write(log.rows, Path(name), log.about, log.way, log.number)
-        found = stabdiag.diagnose(path, literal=literal).to_dict()["diagnosis"]
-    return Advised(severity=found["severity"], slug=found["slug"], actions=found["actions"][:MOST])
+        diagnosis = stabdiag.diagnose(path, literal=literal).to_dict()["diagnosis"]
+    return Advised(
+        severity=diagnosis["severity"],
+        slug=diagnosis["slug"],
+        actions=diagnosis["actions"][:MAX_ACTIONS],
+    )
 
 
 def by_the_table(log: Log) -> Advised:
@@ -57,17 +61,17 @@ def by_a_tenth(log: Log) -> Advised:
     return Advised(severity="warning", slug="", actions=[action])
 
 
-def by_tool(said: Mapping[str, list[dict[str, Any]]], log: Log) -> Advised:
+def by_tool(answers: Mapping[str, list[dict[str, Any]]], log: Log) -> Advised:
     """Return what another tool said first; it is no error, and has no name here."""
-    actions = said[log.about["run"]]
+    actions = answers[log.about["run"]]
     return Advised(severity="warning" if actions else "ok", slug="", actions=actions)
 
 
 def tools_of(folder: Path) -> dict[str, Callable[[Log], Advised]]:
     """Return the other tools that were asked about the runs of a folder (``other_tools.py``)."""
     path = folder / "other_tools.json"
-    said = json.loads(path.read_text()) if path.exists() else {}
-    return {tool: partial(by_tool, runs) for tool, runs in said.items()}
+    answers = json.loads(path.read_text()) if path.exists() else {}
+    return {tool: partial(by_tool, runs) for tool, runs in answers.items()}
 
 
 ADVISERS: Final[dict[str, Callable[[Log], Advised]]] = {

@@ -41,7 +41,7 @@ def apply(action: dict[str, Any], case: Case) -> tuple[Settings, Switch | None] 
 def changed_by(action: dict[str, Any], case: Case, broken: Settings) -> Settings:
     """Return the settings that an action leads to; the same if there is nothing to carry out."""
     kinds = {action["kind"], *action.get("also", ())}
-    if kinds & set(case.failure.mends):
+    if kinds & set(case.failure.fixed_by):
         return case.twin
     name, to = NAMES.get(action.get("setting") or ""), action.get("to")
     return broken if name is None or to is None else set_to(broken, name, to)

@@ -29,7 +29,7 @@ class Failure:
     broken: Break
     sizes: tuple[float, ...]
     tasks: tuple[str, ...] = TASKS
-    mends: tuple[str, ...] = ()
+    fixed_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,11 +69,16 @@ def fault(
     sizes: tuple[float, ...] = (1.0,),
     at: float = 0.0,
     tasks: tuple[str, ...] = TASKS,
-    mends: tuple[str, ...] = (),
+    fixed_by: tuple[str, ...] = (),
 ) -> Failure:
     """Return a failure that is one fault of the trainer."""
     return Failure(
-        name=name, family=family, broken=with_fault(name, at), sizes=sizes, tasks=tasks, mends=mends
+        name=name,
+        family=family,
+        broken=with_fault(name, at),
+        sizes=sizes,
+        tasks=tasks,
+        fixed_by=fixed_by,
     )
 
 
@@ -123,28 +128,28 @@ FAILURES: Final = (
         family="schedule",
         broken=lambda run, size: replace(run, schedule_calls=int(size)),
         sizes=(2.0, 4.0),
-        mends=("fix-schedule",),
+        fixed_by=("fix-schedule",),
     ),
     Failure(
         name="schedule-each-epoch",
         family="schedule",
         broken=lambda run, size: replace(run, schedule_per_epoch=True, lr=run.lr * size),
         sizes=(3.0,),
-        mends=("fix-schedule",),
+        fixed_by=("fix-schedule",),
     ),
     Failure(
         name="never-decays",
         family="schedule",
         broken=lambda run, size: replace(run, schedule="constant", lr=run.lr * size),
         sizes=(5.0,),
-        mends=("fix-schedule",),
+        fixed_by=("fix-schedule",),
     ),
     Failure(
         name="decays-early",
         family="schedule",
         broken=lambda run, size: replace(run, schedule_steps=int(run.steps * size)),
         sizes=(0.1, 0.2),
-        mends=("fix-schedule",),
+        fixed_by=("fix-schedule",),
     ),
     # Gradients, weights, initial values.
     Failure(
@@ -155,7 +160,7 @@ FAILURES: Final = (
         ),
         sizes=(10.0, 30.0),
         tasks=FLOATS,
-        mends=DATA,
+        fixed_by=DATA,
     ),
     Failure(
         name="weight-decay-decoupled",
@@ -174,18 +179,18 @@ FAILURES: Final = (
         family="model",
         broken=lambda run, size: replace(run, gain=size),
         sizes=(10.0,),
-        mends=MODEL,
+        fixed_by=MODEL,
     ),
-    fault("embedding-large", "model", sizes=(30.0, 300.0), tasks=EMBEDDED, mends=MODEL),
+    fault("embedding-large", "model", sizes=(30.0, 300.0), tasks=EMBEDDED, fixed_by=MODEL),
     fault(
         "dead-units",
         "model",
         sizes=(10.0,),
         tasks=("blobs", "regression"),
-        mends=(*MODEL, "change-model"),
+        fixed_by=(*MODEL, "change-model"),
     ),
-    fault("frozen", "model", tasks=CLASSIFIERS, mends=MODEL),
-    fault("head-replaced", "model", mends=MODEL),
+    fault("frozen", "model", tasks=CLASSIFIERS, fixed_by=MODEL),
+    fault("head-replaced", "model", fixed_by=MODEL),
     # Precision.
     Failure(
         name="fp16-unscaled",
@@ -194,14 +199,14 @@ FAILURES: Final = (
             replace(run, dtype="fp16", scaler="none"), size
         ),
         sizes=(1.0,),
-        mends=("dynamic-loss-scale", "change-dtype"),
+        fixed_by=("dynamic-loss-scale", "change-dtype"),
     ),
     Failure(
         name="fp16-static-scale",
         family="precision",
         broken=lambda run, size: replace(run, dtype="fp16", scaler="static", loss_scale=2.0**size),
         sizes=(20.0, 24.0),
-        mends=("dynamic-loss-scale",),
+        fixed_by=("dynamic-loss-scale",),
     ),
     Failure(
         name="fp16-scaler-floor",
@@ -210,7 +215,7 @@ FAILURES: Final = (
             replace(run, dtype="fp16", scaler="dynamic", gain=size, clip=None), size
         ),
         sizes=(40.0,),
-        mends=("change-dtype",),
+        fixed_by=("change-dtype",),
     ),
     Failure(
         name="bf16-updates-lost",
@@ -219,7 +224,7 @@ FAILURES: Final = (
             replace(run, dtype="bf16", lr=run.lr / size), size
         ),
         sizes=(30.0,),
-        mends=("change-dtype", "check-precision"),
+        fixed_by=("change-dtype", "check-precision"),
     ),
     # The loss.
     Failure(
@@ -228,13 +233,13 @@ FAILURES: Final = (
         broken=lambda run, size: with_fault("log-of-zero")(replace(run, lr=run.lr * size), size),
         sizes=(20.0,),
         tasks=CLASSIFIERS,
-        mends=LOSS,
+        fixed_by=LOSS,
     ),
-    fault("empty-mask", "loss", sizes=(0.05, 0.2), at=0.3, mends=(*LOSS, *DATA)),
-    fault("softmax-twice", "loss", tasks=CLASSIFIERS, mends=(*LOSS, *MODEL)),
-    fault("no-mask", "loss", tasks=("chars",), mends=(*LOSS, *MODEL, *DATA)),
-    fault("auxiliary-loss", "loss", sizes=(3.0, 30.0), mends=LOSS),
-    fault("no-zero-grad", "loop", mends=(*LOSS, *MODEL)),
+    fault("empty-mask", "loss", sizes=(0.05, 0.2), at=0.3, fixed_by=(*LOSS, *DATA)),
+    fault("softmax-twice", "loss", tasks=CLASSIFIERS, fixed_by=(*LOSS, *MODEL)),
+    fault("no-mask", "loss", tasks=("chars",), fixed_by=(*LOSS, *MODEL, *DATA)),
+    fault("auxiliary-loss", "loss", sizes=(3.0, 30.0), fixed_by=LOSS),
+    fault("no-zero-grad", "loop", fixed_by=(*LOSS, *MODEL)),
     Failure(
         name="accumulated",
         family="loop",
@@ -242,52 +247,52 @@ FAILURES: Final = (
             replace(run, optimizer="sgd", clip=None, lr=run.lr * 10), size
         ),
         sizes=(16.0, 64.0),
-        mends=LOSS,
+        fixed_by=LOSS,
     ),
     # Data and labels.
-    fault("nan-in-data", "data", sizes=(100.0, 700.0), tasks=FLOATS, mends=(*DATA, *LOSS)),
-    fault("corrupt-shard", "data", sizes=(3.0, 10.0), at=0.5, mends=DATA),
-    fault("other-shard", "data", sizes=(1.0, 3.0), at=0.5, mends=DATA),
-    fault("labels-shuffled", "labels", sizes=(1.0,), mends=LABELS),
-    fault("labels-shifted", "labels", mends=LABELS),
-    fault("labels-wrong-from", "labels", sizes=(0.5, 1.0), at=0.5, mends=LABELS),
-    fault("leak", "labels", tasks=FLOATS, mends=(*LABELS, "check-evaluation")),
+    fault("nan-in-data", "data", sizes=(100.0, 700.0), tasks=FLOATS, fixed_by=(*DATA, *LOSS)),
+    fault("corrupt-shard", "data", sizes=(3.0, 10.0), at=0.5, fixed_by=DATA),
+    fault("other-shard", "data", sizes=(1.0, 3.0), at=0.5, fixed_by=DATA),
+    fault("labels-shuffled", "labels", sizes=(1.0,), fixed_by=LABELS),
+    fault("labels-shifted", "labels", fixed_by=LABELS),
+    fault("labels-wrong-from", "labels", sizes=(0.5, 1.0), at=0.5, fixed_by=LABELS),
+    fault("leak", "labels", tasks=FLOATS, fixed_by=(*LABELS, "check-evaluation")),
     Failure(
         name="sorted",
         family="order",
         broken=lambda run, size: with_fault("sorted")(replace(run, shuffle=False), size),
         sizes=(1.0,),
         tasks=("images", "blobs"),
-        mends=ORDER,
+        fixed_by=ORDER,
     ),
-    fault("same-batch", "order", at=0.0, mends=(*ORDER, *DATA)),
+    fault("same-batch", "order", at=0.0, fixed_by=(*ORDER, *DATA)),
     # Resuming.
-    fault("resume-no-optimizer", "resume", at=0.6, mends=RESUME),
-    fault("resume-no-schedule", "resume", at=0.6, mends=(*RESUME, "fix-schedule")),
+    fault("resume-no-optimizer", "resume", at=0.6, fixed_by=RESUME),
+    fault("resume-no-schedule", "resume", at=0.6, fixed_by=(*RESUME, "fix-schedule")),
     # What the model generalises to.
     Failure(
         name="overfit",
         family="generalisation",
         broken=lambda run, size: replace(run, examples=int(size), width=4 * run.width),
         sizes=(64.0, 200.0),
-        mends=("regularise", "stop-early"),
+        fixed_by=("regularise", "stop-early"),
     ),
     Failure(
         name="underfit",
         family="generalisation",
         broken=lambda run, size: replace(run, width=int(size)),
         sizes=(2.0, 4.0),
-        mends=("change-model",),
+        fixed_by=("change-model",),
     ),
-    fault("eval-in-train-mode", "evaluation", tasks=FLOATS, mends=EVALUATION),
-    fault("eval-other-input", "evaluation", sizes=(0.1, 10.0), mends=(*EVALUATION, *DATA)),
+    fault("eval-in-train-mode", "evaluation", tasks=FLOATS, fixed_by=EVALUATION),
+    fault("eval-other-input", "evaluation", sizes=(0.1, 10.0), fixed_by=(*EVALUATION, *DATA)),
     Failure(
         name="batch-of-one",
         family="evaluation",
         broken=lambda run, size: replace(run, batch=int(size)),
         sizes=(2.0,),
         tasks=("images",),
-        mends=("change-batch", "change-model"),
+        fixed_by=("change-batch", "change-model"),
     ),
     # Kinds that came last, for runs on which no rule was made.
     Failure(
@@ -307,21 +312,21 @@ FAILURES: Final = (
         family="model",
         broken=lambda run, size: replace(run, gain=size),
         sizes=(0.003, 0.03),
-        mends=MODEL,
+        fixed_by=MODEL,
     ),
     Failure(
         name="labels-partly-shuffled",
         family="labels",
         broken=with_fault("labels-shuffled"),
         sizes=(0.3, 0.7),
-        mends=LABELS,
+        fixed_by=LABELS,
     ),
     Failure(
         name="schedule-far-too-long",
         family="schedule",
         broken=lambda run, size: replace(run, lr=run.lr * 3, schedule_steps=int(run.steps * size)),
         sizes=(20.0,),
-        mends=("fix-schedule",),
+        fixed_by=("fix-schedule",),
     ),
 )
 

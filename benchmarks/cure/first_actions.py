@@ -29,7 +29,7 @@ from pyarrow import parquet
 from retraining import Ledger, Plan
 from seen import leaving, shows
 from settings import HEALTHY
-from written import AS_PEOPLE_DO, HELD, WAYS
+from written import AS_PEOPLE_DO, LOGGED_SERIES, WAYS
 
 DATA = Path(__file__).parent / "data"
 
@@ -122,10 +122,10 @@ def main() -> None:
     # The other tools were given every column that they read, and are scored once.
     advisers = {WAYS[0]: {**ADVISERS, **tools_of(options.data)}, WAYS[1]: ADVISERS}
     rows = [
-        row_of(case, Log(logs[case.key], about[case.key], way, number), adviser, ask)
+        row_of(case, Log(logs[case.key], about[case.key], way, number), adviser, advise)
         for way in WAYS
         for number, case in seen
-        for adviser, ask in advisers[way].items()
+        for adviser, advise in advisers[way].items()
     ]
     if options.cure:
         in_turn = sorted(rows, key=lambda row: tuple(advisers[WAYS[0]]).index(row.adviser))
@@ -143,9 +143,9 @@ def main() -> None:
         quiet(way, about, logs)
 
 
-def row_of(case: Case, log: Log, adviser: str, ask: Callable[[Log], Advised]) -> Row:
+def row_of(case: Case, log: Log, adviser: str, advise: Callable[[Log], Advised]) -> Row:
     """Return what an adviser says of a log, and what its actions lead to."""
-    advised = ask(log)
+    advised = advise(log)
     flagged = advised.severity in ALARMS
     return Row(
         case=case,
@@ -233,12 +233,12 @@ def unseen(cases: list[tuple[int, Case]], logs: dict[str, Any], about: dict[str,
     """
     counts: dict[tuple[str, ...], list[bool]] = defaultdict(list)
     for number, case in cases:
-        ask = {way: Log(logs[case.key], about[case.key], way, number) for way in WAYS}
-        if by_stabdiag(ask[WAYS[1]]).severity in ALARMS:
+        logs_by_way = {way: Log(logs[case.key], about[case.key], way, number) for way in WAYS}
+        if by_stabdiag(logs_by_way[WAYS[1]]).severity in ALARMS:
             continue
-        written_form = HELD[AS_PEOPLE_DO[number % len(AS_PEOPLE_DO)]]
-        shown = leaving(logs[case.key], healthy_rows(logs, case.task), written_form)
-        counts[shown].append(by_stabdiag(ask[WAYS[0]]).severity in ALARMS)
+        logged_series = LOGGED_SERIES[AS_PEOPLE_DO[number % len(AS_PEOPLE_DO)]]
+        shown = leaving(logs[case.key], healthy_rows(logs, case.task), logged_series)
+        counts[shown].append(by_stabdiag(logs_by_way[WAYS[0]]).severity in ALARMS)
     for shown, flagged in sorted(counts.items(), key=lambda entry: -len(entry[1])):
         print(f"| {', '.join(shown) or 'nothing'} | {len(flagged)} | {sum(flagged)} |")
 

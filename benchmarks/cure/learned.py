@@ -28,7 +28,7 @@ PARTS = (DATA, DATA / "fresh", DATA / "second")
 COLUMNS = ("loss", "lr", "grad_norm", "eval_loss", "weight_norm", "loss_scale")
 SETTINGS = ("peak_lr", "weight_decay", "grad_clip", "warmup_steps", "batch_size", "num_classes")
 # What each of the forms in which people log holds, in the order of AS_PEOPLE_DO.
-HELD = (
+LOGGED_SERIES = (
     *(("loss", "lr", "grad_norm", "eval_loss"), ("loss", "eval_loss"), ("loss", "lr")),
     *(("loss", "lr"), ("loss", "lr", "eval_loss"), ("loss", "lr", "eval_loss")),
 )
@@ -74,11 +74,11 @@ def score_all(table: Sequence[tuple[Run, list[float]]]) -> None:
         "other kinds": [run.kind for run in runs],
         "other tasks": [run.task for run in runs],
     }.items():
-        told = [
+        results = [
             f"{learner.__name__} {flagged(scores(learner, x, broken, groups), broken):.0%}"
             for learner in (RandomForestClassifier, ExtraTreesClassifier)
         ]
-        print(f"  learned on {name}: {', '.join(told)}", flush=True)
+        print(f"  learned on {name}: {', '.join(results)}", flush=True)
 
 
 def runs_of(folder: Path) -> Iterator[Run]:
@@ -112,7 +112,7 @@ def features(run: Run, people: bool) -> Iterator[list[float]]:
     forms = range(len(AS_PEOPLE_DO)) if run.number is None else [run.number % len(AS_PEOPLE_DO)]
     for form in forms:
         rows = run.rows if AS_PEOPLE_DO[form] is bare else strided(run.rows)
-        yield [*numbers_of(rows, HELD[form]), float(form)]
+        yield [*numbers_of(rows, LOGGED_SERIES[form]), float(form)]
 
 
 def strided(rows: Sequence[Row]) -> list[Row]:
@@ -141,15 +141,18 @@ def course(x: NDArray[np.float64]) -> list[float]:
         return [ABSENT] * (2 * TENTHS + 6 + 3 + len(LAGS))
     log = np.log10(np.maximum(np.abs(x), 1e-12))
     levels = np.array([np.median(part) for part in np.array_split(log, TENTHS)])
-    rest = x - np.convolve(x, np.ones(9) / 9, "same")
-    power = float(rest @ rest) + 1e-30
+    residual = x - np.convolve(x, np.ones(9) / 9, "same")
+    power = float(residual @ residual) + 1e-30
     return [
         *levels,
         *(levels - levels[0]),
         *(log[0], log.min(), log.max(), levels[-1] - log.min(), log.max() - levels[0]),
         log.argmin() / len(log),
         *(float(np.diff(part).std()) for part in np.array_split(log, 3)),
-        *(float(rest[:-lag] @ rest[lag:]) / power if lag < len(x) // 2 else 0.0 for lag in LAGS),
+        *(
+            float(residual[:-lag] @ residual[lag:]) / power if lag < len(x) // 2 else 0.0
+            for lag in LAGS
+        ),
     ]
 
 
@@ -159,9 +162,11 @@ def scores(
     """Return how broken each log looks to trees that saw no log of its group."""
     score = np.zeros(len(x))
     folds = GroupKFold(min(FOLDS, len(set(groups))))
-    for known, asked in folds.split(x, broken, groups):
+    for train_rows, test_rows in folds.split(x, broken, groups):
         trees = learner(300, class_weight="balanced", random_state=0)
-        score[asked] = trees.fit(x[known], broken[known]).predict_proba(x[asked])[:, 1]
+        score[test_rows] = trees.fit(x[train_rows], broken[train_rows]).predict_proba(x[test_rows])[
+            :, 1
+        ]
     return score
 
 

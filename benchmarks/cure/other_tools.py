@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from advisers import MOST
+from advisers import MAX_ACTIONS
 from first_actions import DATA, rows_of
 
 HERE = Path(__file__).parent
@@ -95,13 +95,13 @@ def main() -> None:
     about = json.loads((data / "runs.json").read_text())
     # Nobody is asked about the runs that only look broken: they have no settings to be changed.
     runs = {run["run"]: run["manifest"] for run in about if not run["run"].startswith("trap/")}
-    said: dict[str, dict[str, list[Action]]] = {}
+    actions_by_tool: dict[str, dict[str, list[Action]]] = {}
     rows = rows_of(data / "logs.parquet")
     with TemporaryDirectory() as folder:
         files = [Path(folder, f"{number:04}.csv") for number in range(len(runs))]
         for path, run in zip(files, runs, strict=True):
-            known = [{name: row[name] for name in COLUMNS if name in row} for row in rows[run]]
-            write_log(path, COLUMNS, known)
+            columns = [{name: row[name] for name in COLUMNS if name in row} for row in rows[run]]
+            write_log(path, COLUMNS, columns)
         for tool in TOOLS:
             answer = subprocess.run(
                 (PYTHON, HERE / "tool_worker.py", tool),
@@ -110,18 +110,18 @@ def main() -> None:
                 check=True,
                 stdout=subprocess.PIPE,
             )
-            found = json.loads(answer.stdout)
-            said[tool] = {
-                run: actions_of(found[f"{number:04}"], manifest)
+            answers = json.loads(answer.stdout)
+            actions_by_tool[tool] = {
+                run: actions_of(answers[f"{number:04}"], manifest)
                 for number, (run, manifest) in enumerate(runs.items())
             }
-    (data / "other_tools.json").write_text(lines_of(said))
+    (data / "other_tools.json").write_text(lines_of(actions_by_tool))
 
 
 def actions_of(findings: Sequence[Mapping[str, Any]], manifest: Mapping[str, Any]) -> list[Action]:
     """Return the first actions that findings lead to; none where nothing was found."""
     advice = [text for finding in findings for text in finding["advice"]]
-    return [action_of(text, manifest) for text in advice[:MOST]]
+    return [action_of(text, manifest) for text in advice[:MAX_ACTIONS]]
 
 
 def action_of(text: str, manifest: Mapping[str, Any]) -> Action:
@@ -132,18 +132,18 @@ def action_of(text: str, manifest: Mapping[str, Any]) -> Action:
         action["to"] = float(f"{action.pop('times') * manifest['peak_lr']:.6g}")
     if action.get("setting") == "warmup_steps" and not manifest.get("warmup_steps"):
         action["to"] = manifest["total_steps"] // 20
-    if found := re.search(r"max_norm=~([\d.e+-]+)", text):
-        action["to"] = float(found.group(1))
+    if match := re.search(r"max_norm=~([\d.e+-]+)", text):
+        action["to"] = float(match.group(1))
     return action
 
 
-def lines_of(said: Mapping[str, Mapping[str, list[Action]]]) -> str:
+def lines_of(actions_by_tool: Mapping[str, Mapping[str, list[Action]]]) -> str:
     """Return what was said as JSON, a line for each run."""
     tools = (
         f"{json.dumps(tool)}: {{\n"
         + ",\n".join(f"{json.dumps(run)}: {json.dumps(answer)}" for run, answer in runs.items())
         + "\n}"
-        for tool, runs in said.items()
+        for tool, runs in actions_by_tool.items()
     )
     return "{\n" + ",\n".join(tools) + "\n}\n"
 

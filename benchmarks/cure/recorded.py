@@ -37,9 +37,15 @@ class RecordedTrainer(Trainer):
 
     def __init__(self, settings: Settings, path: Path) -> None:
         super().__init__(settings)
-        held = (self.data.eval_x[:256], self.data.eval_y[:256])
+        heldout_batch = (self.data.eval_x[:256], self.data.eval_y[:256])
         self.recorder = Recorder(
-            self.model, self.optimizer, path, budget=1e9, probe_every=50, held=held, loss=self.held
+            self.model,
+            self.optimizer,
+            path,
+            budget=1e9,
+            probe_every=50,
+            held=heldout_batch,
+            loss=self.heldout_loss,
         )
         self.recorder.configure(
             total_steps=settings.steps,
@@ -48,7 +54,7 @@ class RecordedTrainer(Trainer):
             batch_size=settings.batch,
         )
 
-    def held(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+    def heldout_loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
         """Return the loss of each example of a batch."""
         kept, self.model = self.model, model
         try:
@@ -109,7 +115,7 @@ def diagnosed(job: tuple[str, Settings]) -> dict[str, object]:
     if case is not None and flagged:
         named = bool(kinds & set(NAMED[case.failure.family]))
         first = changed_by(actions[0], case, case.settings) == case.twin
-    slugs = [f"{found.slug}:{found.severity.value}" for found in report.findings]
+    slugs = [f"{finding.slug}:{finding.severity.value}" for finding in report.findings]
     return {"run": key, "task": settings.task, "rows": rows, "slugs": slugs,
             "flagged": flagged, "named": named, "first": first}  # fmt: skip
 
@@ -149,8 +155,8 @@ def report(healthy: Sequence[dict], broken: Sequence[dict]) -> None:
     print(f"healthy: {alarms} of {len(healthy)} with an alarm")
     for name, runs in (("all broken runs", broken), ("runs that show it", seen)):
         shares = " ".join(
-            f"{what} {sum(run[what] for run in runs) / max(len(runs), 1):.0%}"
-            for what in ("flagged", "named", "first")
+            f"{measure} {sum(run[measure] for run in runs) / max(len(runs), 1):.0%}"
+            for measure in ("flagged", "named", "first")
         )
         print(f"{len(runs)} {name}: {shares}")
 

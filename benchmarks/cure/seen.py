@@ -25,16 +25,16 @@ def leaving(
     rows: Sequence[Row], twins: Sequence[Sequence[Row]], names: Sequence[str]
 ) -> tuple[str, ...]:
     """Return those of some series that leave the spread of the healthy twins."""
-    found = []
+    outside_names = []
     for name in names:
-        of_twins = np.array([course(twin, name) for twin in twins])
+        twin_courses = np.array([course(twin, name) for twin in twins])
         own = course(rows, name)
-        low, high = of_twins.min(axis=0), of_twins.max(axis=0)
+        low, high = twin_courses.min(axis=0), twin_courses.max(axis=0)
         width = np.maximum(high - low, 0.02 * np.abs(high))
         outside = ~((own >= low - width) & (own <= high + width))
         if np.count_nonzero(outside) >= OUTSIDE:
-            found.append(name)
-    return tuple(found)
+            outside_names.append(name)
+    return tuple(outside_names)
 
 
 def course(rows: Sequence[Row], name: str) -> np.ndarray:

@@ -67,7 +67,7 @@ class Settings:
 
     def manifest(self) -> dict[str, object]:
         """Return what a careful author writes beside the log."""
-        told: dict[str, object] = {
+        fields: dict[str, object] = {
             "dtype": self.dtype,
             "optimizer": self.optimizer,
             "peak_lr": self.lr,
@@ -80,8 +80,8 @@ class Settings:
             "seed": self.seed,
         }
         classes = CLASSES.get(self.task)
-        told |= {} if classes is None else {"num_classes": classes}
-        return told | ({} if self.clip is None else {"grad_clip": self.clip})
+        fields |= {} if classes is None else {"num_classes": classes}
+        return fields | ({} if self.clip is None else {"grad_clip": self.clip})
 
 
 @dataclass(frozen=True, kw_only=True)

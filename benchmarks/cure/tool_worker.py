@@ -54,7 +54,7 @@ TOOLS: Mapping[str, Callable[[Path], list[Finding]]] = {
 }
 
 
-def ask(tool: str, log: Path) -> list[Finding]:
+def query_tool(tool: str, log: Path) -> list[Finding]:
     """Return what a tool finds in a log: nothing where it fails, which is said."""
     try:
         return TOOLS[tool](log)
@@ -65,4 +65,4 @@ def ask(tool: str, log: Path) -> list[Finding]:
 
 if __name__ == "__main__":
     logs = [Path(line) for line in sys.stdin.read().splitlines()]
-    json.dump({log.stem: ask(sys.argv[1], log) for log in logs}, sys.stdout)
+    json.dump({log.stem: query_tool(sys.argv[1], log) for log in logs}, sys.stdout)

@@ -63,10 +63,10 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     table = pa.concat_tables([table for _, table in done])
     parquet.write_table(table, options.out / "logs.parquet", compression="zstd")
-    told = [about for about, _ in done]
-    lines = ",\n".join(map(json.dumps, told))
+    records = [about for about, _ in done]
+    lines = ",\n".join(map(json.dumps, records))
     (options.out / "runs.json").write_text(f"[\n{lines}\n]\n")
-    print(f"{len(told)} runs, {table.num_rows} rows")
+    print(f"{len(records)} runs, {table.num_rows} rows")
 
 
 def one_run(run: tuple[str, Settings, str]) -> tuple[dict[str, Any], pa.Table]:

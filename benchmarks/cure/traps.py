@@ -21,19 +21,19 @@ def gan(seed: int) -> list[Row]:
     """Two networks that play against each other for the points of a ring."""
     torch.manual_seed(seed)
     maker, judge = net(4, 2), net(2, 1)
-    ours = torch.optim.Adam(maker.parameters(), 2e-3, betas=(0.5, 0.99))
-    theirs = torch.optim.Adam(judge.parameters(), 2e-3, betas=(0.5, 0.99))
-    told, rows = nn.functional.binary_cross_entropy_with_logits, []
+    maker_optimizer = torch.optim.Adam(maker.parameters(), 2e-3, betas=(0.5, 0.99))
+    judge_optimizer = torch.optim.Adam(judge.parameters(), 2e-3, betas=(0.5, 0.99))
+    cross_entropy, rows = nn.functional.binary_cross_entropy_with_logits, []
     for step in range(1, STEPS + 1):
         angle = 6.2832 * torch.rand(64)
         real = torch.stack((angle.cos(), angle.sin()), 1) + 0.05 * torch.randn(64, 2)
         fake = maker(torch.randn(64, 4))
-        loss_d = told(judge(real), torch.ones(64, 1)) + told(
+        loss_d = cross_entropy(judge(real), torch.ones(64, 1)) + cross_entropy(
             judge(fake.detach()), torch.zeros(64, 1)
         )
-        descend(theirs, loss_d)
-        loss_g = told(judge(fake), torch.ones(64, 1))
-        descend(ours, loss_g)
+        descend(judge_optimizer, loss_d)
+        loss_g = cross_entropy(judge(fake), torch.ones(64, 1))
+        descend(maker_optimizer, loss_g)
         rows.append({"step": step, "loss_d": loss_d.item(), "loss_g": loss_g.item()})
     return rows
 

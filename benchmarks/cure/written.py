@@ -88,9 +88,9 @@ def tensorboard(rows: Sequence[Row], folder: Path, steps: int) -> Path:
     names = {"loss": "train/loss", "lr": "train/lr", "eval_loss": "val/loss"}
     for part in intervals(rows):
         for row in part:
-            told = names if row is part[-1] else {"eval_loss": "val/loss"}
+            tags = names if row is part[-1] else {"eval_loss": "val/loss"}
             values = [
-                Summary.Value(tag=t, simple_value=row[n]) for n, t in told.items() if n in row
+                Summary.Value(tag=t, simple_value=row[n]) for n, t in tags.items() if n in row
             ]
             writer.add_event(Event(step=int(row["step"]), summary=Summary(value=values)))
     writer.close()
@@ -129,7 +129,7 @@ AS_PEOPLE_DO: tuple[Callable[[Sequence[Row], Path, int], Path], ...] = (
 
 
 # What each of people's forms holds of the loss, its evaluation, the gradient norm and the rate.
-HELD: dict[Callable[[Sequence[Row], Path, int], Path], tuple[str, ...]] = {
+LOGGED_SERIES: dict[Callable[[Sequence[Row], Path, int], Path], tuple[str, ...]] = {
     trainer_state: ("loss", "eval_loss", "grad_norm", "lr"),
     lightning: ("loss", "eval_loss"),
     printed: ("loss", "lr"),
