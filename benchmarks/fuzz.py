@@ -5,13 +5,13 @@ python benchmarks/fuzz.py --target all --minutes 10         all of them, one aft
 python benchmarks/fuzz.py --list                            what there is
 
 A target is the name of a format; ``recognise``, every recogniser on every input;
-``recognise-NAME``, that of one format, now and then on a head of 4 MB; ``packed``, files that were
-compressed; ``wrapped``, lines within JSON; ``archive``, archives of logs. The samples of the tests
-are cut, flipped, spliced, repeated, and filled with texts on which readers turn.
+``recognise-NAME``, the recogniser of one format, sometimes on a head of 4 MB; ``packed``,
+compressed files; ``wrapped``, lines within JSON; ``archive``, archives of logs. The samples of the
+tests are cut, flipped, spliced, repeated, and filled with texts that readers react to.
 
-A finding is any exception but the one for logs that cannot be read, any warning, more than so many
-seconds of a core or bytes of memory, columns that do not fit together, a message that is not one
-line, and a record before the damage that was not read. The inputs that led to findings are kept;
+A finding is any exception other than the one for unreadable logs, any warning, more time or memory
+than the limits allow, columns that do not fit together, a message that is not one line, and a
+record before the damage that was not read. The inputs that led to findings are kept;
 the exit code is 1 if there were any.
 """
 
@@ -46,7 +46,7 @@ MEMORY: Final = 6 << 30
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What came of one target: a line of the record."""
+    """The results of one target: an entry of the record."""
 
     target: str
     seed: int
@@ -66,7 +66,7 @@ class TooLong(BaseException):
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise ``TooLong`` after so many seconds of a core; regular expressions heed it as well."""
+    """Raise ``TooLong`` after some seconds of CPU time, also within regular expressions."""
 
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise TooLong(f"more than {seconds:g} seconds of a core")
@@ -80,11 +80,11 @@ def time_limit(seconds: float) -> Iterator[None]:
 
 
 def fuzz(name: str, *, minutes: float, seed: int, keep: Path) -> Outcome:
-    """Try damaged inputs on a target for so many minutes."""
+    """Try damaged inputs on a target for some minutes."""
     outcome = Outcome(target=name, seed=seed)
     chance = random.Random(f"{name} {seed}")
     target = targets()[name]()
-    for sample in target.samples:  # what is imported on the way is no cost of an input
+    for sample in target.samples:  # imports do not count as cost of an input
         with suppress(Exception):
             target.attempt(sample, chance)
     start, worked = time.monotonic(), time.process_time()
@@ -143,7 +143,7 @@ def main() -> int:
     parser.add_argument("--target", action="append", help="a name, or all; may be given again")
     parser.add_argument("--minutes", type=float, default=1.0, help="for each target")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--record", type=Path, help="a JSON file to which the outcomes are added")
+    parser.add_argument("--record", type=Path, help="append the outcomes to this JSON file")
     parser.add_argument("--keep", type=Path, default=Path(".fuzz"))
     parser.add_argument("--list", action="store_true", help="print the targets")
     arguments = parser.parse_args()

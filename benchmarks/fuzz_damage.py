@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
-# Inputs are a few kilobytes. One in so many is made longer than the blocks in which logs are read.
+# Inputs are a few kilobytes. One in 50 is made longer than the blocks that readers use.
 _LONG_ONE: Final = 50
 _LONGEST: Final = 300_000
 
@@ -21,7 +21,7 @@ _MARKS: Final = (
     *(b",", b";", b":", b": ", b"=", b"|", b"#", b'"', b"'", b"\\", b"\xef\xbb\xbf", b"x" * 2100),
     *(b"[", b"]", b"{", b"}", b"(", b")", b"\x1b[", b"\x1b[31m", b"\x1b]0;", b"\x9b", b"\x1f\x8b"),
 )
-# Texts on which readers turn.
+# Texts that readers react to.
 _WORDS: Final = (
     *(b"step", b"loss", b"null", b"None", b"epoch", b'"step"', b'"loss"', b"'epoch': ", b"val "),
     *(b"[default1]:", b" 3: ", b"\n7: ", b"iteration 1/ 2 |", b"step=1, skipped=2, lr=["),
@@ -38,7 +38,7 @@ _SORTS: Final = (
 
 
 def damaged(samples: Sequence[bytes], chance: random.Random) -> bytes:
-    """Return a sample with some damage, or now and then mere noise."""
+    """Return a sample with some damage, or occasionally only noise."""
     if chance.random() < 0.03:
         return chance.randbytes(chance.randrange(3000))
     data = chance.choice(samples)

@@ -1,4 +1,4 @@
-"""What can be tried on readers: samples, and what is done with each input that is made of them."""
+"""The targets for readers: samples, and the attempt on each input made from them."""
 
 from __future__ import annotations
 
@@ -45,17 +45,17 @@ _LONGEST_MESSAGE: Final = 1_000
 
 
 class Lost(Exception):
-    """A record that stood before the damage was not read from ``data``."""
+    """A record before the damage was not read from ``data``."""
 
     def __init__(self, column: str, data: bytes) -> None:
         """Say which column it was."""
-        super().__init__(f"column {column!r} lost what stood before the damage")
+        super().__init__(f"column {column!r} lost values from before the damage")
         self.data = data
 
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What is tried: samples, how they are damaged, and what is done with what comes of it."""
+    """A target: samples, a function that damages them, and the attempt on the result."""
 
     samples: Sequence[bytes]
     attempt: Callable[[bytes, random.Random], None]
@@ -63,7 +63,7 @@ class Target:
 
 
 def targets() -> dict[str, Callable[[], Target]]:
-    """Return all targets by their names; the samples of one are read when it is its turn."""
+    """Return all targets by name; a target reads its samples when it is built."""
     return {
         "recognise": lambda: Target(samples=_samples("*"), attempt=_recognised),
         **{entry.name: lambda name=entry.name: _format(name) for entry in READERS},  # type: ignore[misc]
@@ -102,7 +102,7 @@ def _format(name: str) -> Target:
 
 
 def _recogniser(entry: Reader) -> Target:
-    """Give one recogniser the samples of its format and of all others, now and then at length."""
+    """Test one recogniser on the samples of all formats, occasionally on long inputs."""
     others = _samples("*")
     own = _own_samples(entry.name)
 
@@ -120,7 +120,7 @@ def _recogniser(entry: Reader) -> Target:
 
 
 def _stretched(data: bytes, chance: random.Random) -> bytes:
-    """Repeat a part of the data until nobody would look any further."""
+    """Repeat a part of the data up to the longest head."""
     begin = chance.randrange(len(data))
     part = data[begin : begin + chance.choice((1, 2, 10, 100, 2000))]
     if chance.random() < 0.5:
@@ -232,7 +232,7 @@ def _check(columns: Columns) -> None:
 
 
 def is_one_line(message: str) -> bool:
-    """Tell whether a message is one that a person is willing to read."""
+    """Return True if a message is one line of readable length."""
     return len(message.splitlines()) == 1 and len(message) <= _LONGEST_MESSAGE
 
 

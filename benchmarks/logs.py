@@ -1,8 +1,8 @@
 """Write the logs that are measured: one run, the same numbers in each format.
 
 The run is drawn, with a seed: a loss that falls by a power law, with autocorrelated noise of heavy
-tails, and what usually stands beside it. Numbers have all their digits, as ``json.dumps`` writes
-them; a shorter log would be read faster by everybody.
+tails, and the usual columns next to it. Numbers have all their digits, as ``json.dumps`` writes
+them; a shorter log would be faster to read for every tool.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MANIFEST = {"dtype": "bf16", "optimizer": "adamw", "grad_clip": 1.0, "checkpoint
 
 
 def table(rows: int) -> pa.Table:
-    """Return a healthy run of so many steps."""
+    """Return a healthy run with this number of rows."""
     random = np.random.default_rng(SEED)
     step = np.arange(rows)
     progress = step / rows
@@ -63,7 +63,7 @@ def table(rows: int) -> pa.Table:
 
 
 def wide_table(rows: int) -> pa.Table:
-    """Return a run of so many steps, with norms of layers and other numbers beside it."""
+    """Return a run with this number of rows, with layer norms and other columns."""
     random = np.random.default_rng(SEED)
     data = table(rows).select(["step", "loss", "grad_norm", "learning_rate"])
     for number in range(WIDE_COLUMNS):

@@ -4,7 +4,7 @@ python benchmarks/recorder_cost.py              a transformer, a small CNN, a sm
 python benchmarks/recorder_cost.py --pairs 3    fewer repeats
 
 Each pair trains two copies of a model on the same batches, a block of steps each in turn. Times are
-those of the processor: other work on the machine does not count. The figure is the median of the
+CPU times: other work on the machine does not count. The figure is the median of the
 ratios of neighboring blocks.
 """
 

@@ -1,10 +1,10 @@
 """What the recorder costs on a GPU, and whether it ever waits for it; a few minutes.
 
 python benchmarks/recorder_gpu.py               a CNN and a transformer of 100 million weights
-python benchmarks/recorder_gpu.py --small       small models, on a CPU if there is no GPU
+python benchmarks/recorder_gpu.py --small       small models, on a CPU without a GPU
 
 For each model, compiled and not: a step with and without the recorder, in blocks in turn, and 100
-steps in which a synchronization is an error.
+steps that treat a synchronization as an error.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def main() -> None:
     options = parser.parse_args()
     device = "cuda" if torch.cuda.is_available() else "cpu"
     if device == "cpu" and not options.small:
-        parser.error("there is no GPU here; --small runs on a CPU")
+        parser.error("no GPU found; --small runs on a CPU")
     name = torch.cuda.get_device_name() if device == "cuda" else "CPU"
     print(f"{name}, PyTorch {torch.__version__}")
     print("| model | step | overhead | cadence | waits |")

@@ -1,4 +1,4 @@
-"""Put the rules that judge on trial: what each is worth on labelled runs.
+"""Put the rules that judge on trial: measure the worth of each on labelled runs.
 
 python benchmarks/rules.py                 write docs/rules.md
 python benchmarks/rules.py --check         end with 1 if a rule of docs/rules.md is missing or new
@@ -6,7 +6,7 @@ python benchmarks/rules.py RULE... [--logs FOLDER]
                                            try some rules, alone and together
 
 A rule is switched off, and the corpus (all but its last part), the fixtures and, if asked for, a
-folder of logs are diagnosed again. What is lost is what the rule is worth.
+folder of logs are diagnosed again. The loss in correct answers is the worth of the rule.
 """
 
 from __future__ import annotations

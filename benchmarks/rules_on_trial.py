@@ -1,4 +1,4 @@
-"""The rules that judge, each with what stands in its place when it is switched off."""
+"""The rules that judge, each with its replacement when it is switched off."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import numpy as np
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """A rule: its name, where it stands, what it is for, and the log that needs it, if one does.
+    """A rule: its name, its purpose, and the log that needs it, if any.
 
-    ``off`` has what to put in its place, by ``module:name`` or ``module:class.name``.
+    ``off`` maps ``module:name`` or ``module:class.name`` to the replacement.
     """
 
     name: str
@@ -26,12 +26,12 @@ class Rule:
 
     @property
     def where(self) -> str:
-        """The place of the rule, without the name of the program."""
+        """The location of the rule, without the name of the program."""
         return next(iter(self.off)).removeprefix("stabdiag.").replace(":", ".")
 
 
 def always(value: object) -> Callable[..., Any]:
-    """Return a function that returns a value, whatever it is given."""
+    """Return a function that returns a value for any arguments."""
     return lambda *_, **__: value
 
 

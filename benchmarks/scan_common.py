@@ -96,7 +96,7 @@ TYPED = ("peak_lr", "batch_size", "optimizer", "dtype", "seed")
 
 
 def planted(rng: np.random.Generator, case: Planted) -> tuple[Common, ...]:
-    """Return the statements on a sweep in which one setting decides."""
+    """Return the statements on a sweep with one decisive setting."""
     settings = sweep(rng, case.runs)
     values = np.array([run[case.setting] for run in settings])
     if case.setting == "optimizer":
@@ -109,7 +109,7 @@ def planted(rng: np.random.Generator, case: Planted) -> tuple[Common, ...]:
 
 
 def nothing(rng: np.random.Generator) -> tuple[Common, ...]:
-    """Return the statements on a sweep in which no setting decides."""
+    """Return the statements on a sweep without a decisive setting."""
     runs = int(rng.choice([12, 30, 60, 100, 300]))
     chance = np.full(runs, rng.choice([0.1, 0.25, 0.5, 0.8]))
     return find_common(Rows.of(rows(rng, sweep(rng, runs), chance)))[0]

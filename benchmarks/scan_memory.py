@@ -112,7 +112,7 @@ def made_rows(rng: np.random.Generator, begin: int, end: int, settings: int) -> 
 
 
 def made_settings(rng: np.random.Generator, count: int) -> Iterator[tuple[str, str]]:
-    """Yield settings, of which a third differs in each run."""
+    """Yield settings; a third of them differs in each run."""
     for number in range(count):
         own = number % 3 == 0
         yield f"model.x{number}", f"{rng.uniform():.9f}" if own else str(rng.integers(3))

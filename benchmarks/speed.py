@@ -1,12 +1,12 @@
-"""Measure stabdiag beside what it is built on, as whole processes, in one run.
+"""Compare stabdiag with the libraries it is built on, as whole processes, in one run.
 
 python benchmarks/speed.py                      everything, some eight minutes on two cores
 python benchmarks/speed.py --rows 100000        a shorter log
 python benchmarks/speed.py --only csv small     some of the cases
 
-Commands take turns (A B C A B C …), so that whatever else the machine does falls on all of them
-alike; a ratio is that of the medians. This process imports nothing but the standard library: on
-Linux, the peak memory of a child is at least that of the parent that started it.
+Commands take turns (A B C A B C …), so that other work on the machine affects all of them
+alike; a ratio compares medians. This process imports nothing but the standard library: on
+Linux, a child never has a lower peak memory than its parent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MEGABYTE = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Reference:
-    """What a case is held against: a name, Python code that is given FILE, and the target.
+    """A reference for a case: a name, Python code that is given FILE, and the target.
 
     The target is how many times its time stabdiag may take; below 1, stabdiag is to be faster.
     """
@@ -58,7 +58,7 @@ class Run:
 
 
 ARROW_JSON = "import pyarrow.json; pyarrow.json.read_json({file!r})"
-# The event files of TensorBoard and the runs of W&B have one row for so many of the others.
+# The event files of TensorBoard and the runs of W&B have one row for every 20 of the others.
 FEWER = 20
 
 EVENTS = """
@@ -66,8 +66,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 events = EventAccumulator({file!r}, {{"scalars": 0}}).Reload()
 for tag in events.Tags()["scalars"]: events.Scalars(tag)
 """
-# The reader in Python that W&B had, DataStore, is no longer in the package. This is what it did,
-# and what it takes besides to have the history.
+# The reader in Python that W&B had, DataStore, is no longer in the package. This code does the
+# same, and also builds the history.
 WANDB = """
 import json, struct, zlib
 from wandb.proto.wandb_internal_pb2 import Record
@@ -247,7 +247,7 @@ def measure(case: Case, folder: Path, runs: int) -> list[list[Run]]:
 
 
 def report(case: Case, folder: Path, taken: list[list[Run]]) -> list[tuple[str, ...]]:
-    """Return the rows of the table for one case: stabdiag's, then those of its references."""
+    """Return the table rows of one case: stabdiag's, then the references'."""
     own_wall, *reference_walls = [median(run.wall for run in runs) for runs in taken]
     size = (folder / case.log).stat().st_size / MEGABYTE
     file = f"{size:.1f} MB" if size < 1 else f"{size:.0f} MB"
@@ -288,7 +288,7 @@ def print_table(rows: list[tuple[str, ...]]) -> None:
 
 
 def machine() -> str:
-    """Say on what was measured."""
+    """Describe the machine and the versions."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     names = ("stabdiag", "numpy", "pyarrow", "pandas", "typer", "rich")
     versions = ", ".join(f"{name} {metadata.version(name)}" for name in names)

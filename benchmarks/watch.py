@@ -1,14 +1,14 @@
 """Measure `stabdiag watch`: its delay, and what it costs.
 
-The delay is that from the line that decides to the end of the process; the cost is told for a log
-that grows and for one that is quiet.
+The delay runs from the deciding line to the end of the process; the cost is measured for a growing
+log and for a quiet log.
 
 python benchmarks/watch.py                      some six minutes
 python benchmarks/watch.py --rows 10000 --quiet 10
 
 A process appends lines at a rate, as a run would; the watch is a process of its own, and /proc, on
-Linux, tells what it has used. Which line decides is found beforehand: the first one after which the
-rule of stabdiag.watch.certain holds.
+Linux, reports its CPU time. The deciding line is found beforehand: it is the first line with a
+certain error under the rule of stabdiag.watch.certain.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ AFTER = 3000
 class Measured:
     """From the deciding line to the end of the watch, and before it.
 
-    ``delay`` is that in seconds, ``spent`` in those of a processor, which other work on the machine
-    does not lengthen; ``share`` is what the watch took of a processor while the log grew, and
+    ``delay`` is in seconds, ``spent`` in CPU seconds, which other work on the machine does not
+    lengthen; ``share`` is the CPU fraction that the watch took while the log grew, and
     ``behind`` how many lines the deciding one is behind the fault.
     """
 
@@ -73,7 +73,7 @@ class Measured:
 
 
 def broken(rows: int, fault: str) -> pa.Table:
-    """Return a healthy run of so many steps whose loss goes wrong then."""
+    """Return a run that is healthy for ``rows`` steps and then goes wrong."""
     data = table(rows + AFTER)
     since = np.arange(rows + AFTER, dtype=np.float64) - rows
     at = data.column_names.index("loss")
@@ -111,7 +111,7 @@ def write(log: Path, lines: list[str], decides: int, watch: int) -> tuple[float,
 
 
 def used_by(process: int) -> float:
-    """Return the seconds of processor time that a process has used, as Linux tells them."""
+    """Return the seconds of processor time that a process has used, as Linux reports them."""
     try:
         fields = (
             Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
@@ -122,7 +122,7 @@ def used_by(process: int) -> float:
 
 
 def measure(folder: Path, format: str, rows: int, fault: str) -> Measured:
-    """Watch one run that goes wrong after so many lines."""
+    """Watch one run that goes wrong after ``rows`` lines."""
     text = "".join(FORMATS[format](broken(rows, fault)))
     lines = text.splitlines(keepends=True)
     log = folder / f"{fault}.{format}"

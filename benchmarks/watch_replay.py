@@ -1,12 +1,11 @@
 """Count how often a watch would have ended a run for an error that the finished log does not have.
 
-python benchmarks/watch_replay.py                    the fixtures, told 4 records at a time
+python benchmarks/watch_replay.py                    the fixtures, 4 records at a time
 python benchmarks/watch_replay.py --corpus 4         every fourth run of the corpus, in 40 parts
 python benchmarks/watch_replay.py --logs FOLDER      every log in a folder, in 16 torn blocks
 
-A run is told part by part, as a watch sees it, until an error is certain or the run is over. Of a
-folder each file is a log of its own, and is written again in blocks of random sizes that end in
-mid-line.
+A run is replayed part by part, as a watch sees it, until an error is certain or the run is over. In
+a folder, each file is its own log, and is rewritten in blocks of random sizes that end in mid-line.
 """
 
 from __future__ import annotations
@@ -100,7 +99,7 @@ def _errors(final: Report) -> frozenset[str]:
 
 
 def _certain_kind(report: Report) -> str | None:
-    """Return the kind of the certain error for which a watch would stop the run."""
+    """Return the kind of the certain error that would stop the run."""
     if all(finding.severity is not Severity.ERROR for finding in report.findings):
         return None
     finding = certain(report, Severity.ERROR)

@@ -63,7 +63,7 @@ def rows() -> Iterable[str]:
 
 
 def tried(info: LimitInfo) -> list[float]:
-    """Half, once and twice a limit; of a ratio near 1 the excess over 1 is halved or doubled."""
+    """Half, once and twice a limit; for a ratio near 1, the excess over 1 is halved or doubled."""
     least, most = info.about.at_least, info.about.at_most
     base = 1.0 if info.about.unit.startswith("x") and info.default < 2 else 0.0
     values = [base + (info.default - base) * factor for factor in (0.5, 1, 2)]

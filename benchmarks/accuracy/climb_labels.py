@@ -1,4 +1,4 @@
-"""Whether the loss climbed for good, and what climbed with it."""
+"""Whether the loss rose permanently, and which norms and rates rose with it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def risen(loss: Floats, twin: Floats) -> tuple[float, float]:
 
 
 def above_twin(loss: Floats, twin: Floats) -> tuple[float, float]:
-    """How far the last tenth lies above the twin's.
+    """The height of the last tenth above the twin's.
 
     In deviations of a smoothed level, and in those of a level freed from the wandering that both
     share, having seen the same batches.
@@ -109,7 +109,7 @@ def leaf(log: Log, full: Log, fault: str, at: int, begin: int) -> tuple[str, tup
 
 
 def norm_changes(full: Log, at: int) -> tuple[float, float]:
-    """The largest factor by which a group's norm rose, and fell, within 200 steps."""
+    """The largest factors of a group's norm, up and down, within 200 steps."""
     up = down = 1.0
     for name, values in full.values.items():
         if not name.startswith("weight_norm") or not full.there[name].any():

@@ -40,7 +40,7 @@ class Run:
 
 
 def to_table(run_id: str, log: Log) -> pa.Table:
-    """One run's rows; what was not logged is null, NaN is NaN."""
+    """One run's rows; values that were not logged are null, NaN is NaN."""
     columns: dict[str, Any] = {
         "run_id": pa.array([run_id] * len(log.step)).dictionary_encode(),
         "step": pa.array(log.step.astype(np.int32)),
@@ -84,7 +84,7 @@ def check_split(folder: Path, split: str) -> None:
 
 
 def folder_of(split: str) -> Path:
-    """The folder that a split of this corpus lies in: one of its own, or that of dev and held."""
+    """The folder of a split of this corpus; dev and held share one."""
     own = DATA / split
     return own if own.is_dir() else DATA
 

@@ -186,7 +186,7 @@ def allowed(family: Family, name: str) -> bool:
 def draw_faults(
     family: Family, random: np.random.Generator
 ) -> tuple[tuple[str, int, float, float], ...]:
-    """One fault, or now and then two."""
+    """One fault, or occasionally two."""
     half = family.dtype == "fp16" and random.random() < 0.75
     names: tuple[str, ...] = HALF if half else (*SUDDEN, *BROKEN)
     if family.steps >= 450 and not half:

@@ -1,7 +1,7 @@
 """Train the corpus: python benchmarks/accuracy/generate.py [--first N] [--last N] [--out FOLDER].
 
-Each family is a run without a fault and its forks; what a family gave is kept in the working
-folder, so that an interrupted generation goes on where it stopped. Needs PyTorch.
+Each family is a run without a fault and its forks; the runs of a family are kept in the working
+folder, so that an interrupted generation resumes where it stopped. Needs PyTorch.
 """
 
 from __future__ import annotations

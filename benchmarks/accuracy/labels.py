@@ -1,4 +1,4 @@
-"""The label of a run: what was done to it, as far as its log shows. Knows nothing of stabdiag."""
+"""Label a run with the faults that its log shows, without any use of stabdiag."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def peaks(loss: Floats, span: int, *, smooth: int, gap: int) -> tuple[float, flo
 
 
 def hump(loss: Floats) -> float:
-    """How far a level lies above the start, in deviations, if by a tenth of the progress."""
+    """The height of the level above the start, in deviations; 0 below 10 % of the progress."""
     _, progress, _ = rise(loss)
     width = max(5, len(loss) // 20)
     above = float(trailing(loss, width)[width - 1 :].max()) - float(loss[:width].mean())
@@ -176,7 +176,7 @@ def healthy_label(seen: Seen) -> Label:
 
 
 def traces(seen: Seen, faults: list[tuple[str, int, int]]) -> list[Trace]:
-    """What each fault left; a fault is its name, the step of its effect, and that of its strike."""
+    """The trace of each fault, given its name, the step of its effect and the step it struck."""
     result = []
     for name, at, struck in faults:
         if name in SPIKES:
@@ -191,7 +191,7 @@ def traces(seen: Seen, faults: list[tuple[str, int, int]]) -> list[Trace]:
 
 
 def left_behind(seen: Seen, shown: list[Trace]) -> float:
-    """The rise that is left of a run with recovered spikes, but for the spikes themselves."""
+    """The rise of a run with recovered spikes, without the spikes themselves."""
     loss = seen.log["loss"].copy()
     twin = seen.twin["loss"][: len(loss)]
     for trace in shown:
@@ -203,7 +203,7 @@ def left_behind(seen: Seen, shown: list[Trace]) -> float:
 
 
 def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
-    """The label of a run to which `faults` were done."""
+    """The label of a run with `faults`."""
     if len(seen.log.step) < 10:
         return Label("", "fewer than 10 rows")
     nan = nan_label(seen)

@@ -28,7 +28,7 @@ READ = (".", "test", "fresh", "fifth", "sixth")
 SECTIONS = ("", "§2", "§4")
 
 WINDOWS = (20, 60)  # losses that a level is taken over
-WIDTHS = (1, 3, 8, 20)  # losses whose median is held against it
+WIDTHS = (1, 3, 8, 20)  # losses whose median is compared with it
 AFTER = ((1, 6), (6, 20), (20, 60), (60, 150))  # losses after the highest
 TENTHS = 10
 
@@ -38,7 +38,7 @@ Floats = npt.NDArray[np.float64]
 def main() -> None:
     """Run the command line."""
     parser = argparse.ArgumentParser(description="What a learner makes of the same logs.")
-    parser.add_argument("--test", default="tenth", help="the part that nobody learned from")
+    parser.add_argument("--test", default="tenth", help="the part that was not used for learning")
     options = parser.parse_args()
     read = pd.DataFrame([row for part in READ for row in rows(part)])
     unread = pd.DataFrame(rows(options.test))
@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def share(frame: pd.DataFrame, predicted: pd.Series[str]) -> str:
-    """How many sections are right."""
+    """Format the number and fraction of right sections."""
     right = int((frame["section"] == predicted).sum())
     return f"{right:5} = {100 * right / len(frame):.1f} %".rjust(16)
 
@@ -80,7 +80,7 @@ def fitted(numbers: pd.DataFrame, sections: pd.Series[str]) -> HistGradientBoost
 
 
 def rows(part: str) -> list[dict[str, Any]]:
-    """What is known of each run that is healthy, has a spike or diverges."""
+    """The features of each run that is healthy, has a spike or diverges."""
     runs = corpus.load(corpus.DATA / part)
     return [
         dict(numbers(log))
@@ -101,7 +101,7 @@ def reported_section(run: Run, log: Any) -> str:
 
 
 def numbers(log: Any) -> Iterator[tuple[str, float]]:
-    """Numbers of a log: of its losses, their logarithms, and those of its gradient norms."""
+    """Statistics of the losses, the logarithms of the losses, and the gradient norms of a log."""
     loss = pd.Series(log["loss"].to_numpy().astype(float)).dropna()
     yield "losses", len(loss)
     yield from of_series("loss", loss)

@@ -27,7 +27,7 @@ def centred(values: Floats, half: int) -> Floats:
 
 
 def excess(values: Floats, width: int, least: int = 20, smooth: int = 1) -> Floats:
-    """How far means of `smooth` values lie above the `width` values before, in their deviations.
+    """The height of means of `smooth` values above the `width` values before, in deviations.
 
     Zero where fewer than `least` values, or values without any spread, came before.
     """
@@ -52,7 +52,7 @@ def residual_deviation(twin: Floats, around: slice, smooth: int) -> float:
 
 
 def level_deviation(twin: Floats, width: int) -> float:
-    """The deviation of a mean over `width` points, from that of the means of quarters of it."""
+    """The deviation of a mean over `width` points, estimated from means over quarters of it."""
     residual = twin - centred(twin, width)
     quarter = max(1, width // 4)
     count = len(residual) // quarter
@@ -61,7 +61,7 @@ def level_deviation(twin: Floats, width: int) -> float:
 
 
 def rise(loss: Floats) -> tuple[float, float, float]:
-    """How far the last tenth lies above the best tenth, the progress until then, the width."""
+    """The height of the last tenth above the best tenth, the progress until then, the width."""
     width = max(5, len(loss) // 10)
     level = trailing(loss, width)
     best = float(level[width - 1 :].min())

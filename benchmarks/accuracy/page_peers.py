@@ -1,4 +1,4 @@
-"""The part of the page that sets stabdiag beside other tools."""
+"""The part of the page that compares stabdiag with other tools."""
 
 from __future__ import annotations
 

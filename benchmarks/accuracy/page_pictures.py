@@ -68,7 +68,7 @@ def draw_all(scored: Sequence[Scored], folder: Path) -> None:
 
 
 def confusion(scored: Sequence[Scored], theme: Theme) -> Figure:
-    """What was said, beside what is true."""
+    """The reported leaf against the true leaf."""
     expected, reported = leaves(scored)
     figure, axes = plt.subplots(figsize=(7.6, 6.6))
     pairs = Counter(
@@ -130,7 +130,7 @@ def smoothed(size: Floats, detected: npt.NDArray[np.bool_], at: Floats) -> Float
 
 
 def onset(scored: Sequence[Scored], theme: Theme) -> Figure:
-    """How far the onset that was said lies from the true one."""
+    """The distance from the reported onset to the true onset."""
     figure, axes = plt.subplots(figsize=(6.4, 2.9))
     runs: dict[str, list[int]] = defaultdict(list)
     for result in dated(scored):
@@ -204,6 +204,6 @@ def thinned(steps: npt.NDArray[np.int64], values: Floats) -> tuple[Floats, Float
 
 
 def wide(values: Floats) -> bool:
-    """Whether a loss spans so much that only a logarithmic axis shows it."""
+    """Whether a loss needs a logarithmic axis."""
     good = values[np.isfinite(values)]
     return bool(len(good) and good.min() > 0 and good.max() > 20 * np.median(good))

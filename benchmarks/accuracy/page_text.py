@@ -1,4 +1,4 @@
-"""The page on accuracy, but for its pictures."""
+"""The page on accuracy, without its pictures."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def onsets(scored: Sequence[Scored]) -> Iterable[str]:
 
 
 def points_late(result: Scored) -> float:
-    """How many logged points lie between the first fault and the step that is named."""
+    """The number of logged points between the first fault and the reported step."""
     struck: int = min(fault["step"] for fault in result.run.faults)
     step = result.report.tree.outcome.step
     return ((struck if step is None else step) - struck) / result.stride

@@ -5,7 +5,7 @@ called in the way that its own documentation shows, with its defaults, on every 
 
 A family is a section of the decision tree. A gradient norm that is not finite can mean two, and is
 right if one of them is; a burst of it is taken for a spike, as suits these tools best on the whole.
-What fits no family (a plateau, no warm-up) is a warning and no more.
+A finding without a family (a plateau, no warm-up) is only a warning.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def families(
 
 
 def records(log: Path) -> list[dict[str, float]]:
-    """The lines of a log; what was not logged is not there."""
+    """The lines of a log, without values that were not logged."""
     lines = log.with_suffix(".jsonl").read_text(encoding="utf-8").splitlines()
     return [json.loads(line) for line in lines]
 

@@ -20,7 +20,7 @@ Verdict: TypeAlias = tuple[bool, str, int] | str  # warned, families, spikes; or
 
 
 def main(tool: str, out: str) -> None:
-    """Ask about each log, and write down what was said."""
+    """Query the tool for each log, and write its answers."""
     signal.signal(signal.SIGPROF, give_up)
     logs = [Path(line) for line in sys.stdin.read().splitlines()]
     answers = {log.stem: query_tool(tool, log) for log in logs}
@@ -29,7 +29,7 @@ def main(tool: str, out: str) -> None:
 
 
 def query_tool(tool: str, log: Path) -> Verdict:
-    """What a tool makes of one log; whatever goes wrong in it is its answer, too."""
+    """The verdict of a tool on one log, or the error that it raised."""
     signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         return summarize_findings(TOOLS[tool](log))
@@ -45,10 +45,10 @@ def give_up(_signal: int, _frame: FrameType | None) -> None:
 
 
 def summarize_findings(findings: list[ToolFinding]) -> Verdict:
-    """Whether there was a warning, the first family that is named, how many spikes of the loss.
+    """Whether there was a warning, the first family named, and the number of loss spikes.
 
     Notes are passed over: with them each tool cries wolf more often, and none is right more often.
-    So are warnings that belong to no family when the family is asked for.
+    Warnings without a family do not count toward the family either.
     """
     serious = [alarm for alarm in findings if alarm.serious]
     families = next((alarm.families for alarm in serious if alarm.families), ())

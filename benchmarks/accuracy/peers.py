@@ -33,7 +33,7 @@ PINNED = HERE / "peers.txt"
 HOME = HERE.parent.parent / ".peers"
 BIN = HOME / "venv" / "bin"
 PROCESSES = os.cpu_count() or 1
-# The slowest first: the others run beside it.
+# Start the slowest tool first; the others run in parallel.
 TOOLS = ("training-doctor", "trainspotter", "runwise", "trainpulse", "runmedic", "losslint")
 COLUMNS = ("step", "loss", "grad_norm", "lr")  # what one of them reads; none reads more
 
@@ -101,7 +101,7 @@ def write_log(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, fl
 
 
 def query_tool(tool: str, logs: Sequence[Path]) -> dict[str, Any]:
-    """What one tool says of some logs, in one process."""
+    """Run one tool on some logs, in one process, and return its answers."""
     with NamedTemporaryFile(suffix=".json") as out:
         subprocess.run(
             (BIN / "python", HERE / "peer_worker.py", tool, out.name),
@@ -120,12 +120,12 @@ def query_tool(tool: str, logs: Sequence[Path]) -> dict[str, Any]:
 
 
 def literal(runs: Iterable[tuple[Run, pa.Table]]) -> dict[str, Any]:
-    """What the decision tree says, taken to the letter."""
+    """The verdicts of the decision tree in literal mode."""
     return {run.run_id: tree_verdict(score_one(run, table, literal=True)) for run, table in runs}
 
 
 def lines_of(path: Path) -> list[str]:
-    """The lines of a file that are no remark."""
+    """The lines of a file that are not comments."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return [line for line in lines if not line.startswith("#")]
 

@@ -110,7 +110,7 @@ class Outcome:
 
 def log_of(trial: Trial) -> dict[str, Floats]:
     """Return the columns of a trial."""
-    # The same seed gives the same noise and positions whatever the count and the height are.
+    # The same seed gives the same noise and positions for every count and height.
     random = np.random.default_rng([list(NOISES).index(trial.noise), trial.seed])
     steps = np.arange(trial.steps)
     loss = 2.0 + 1.5 * np.exp(-steps / 200)

@@ -60,13 +60,13 @@ class Row:
 
 
 def tree_verdict(result: Scored) -> tuple[bool, str, int]:
-    """What the tree says, boiled down to what the other tools are asked."""
+    """The diagnosis of the tree in the form used for the other tools."""
     section = result.report.tree.outcome.section if result.alarm else ""
     return result.alarm, section, result.spikes
 
 
 def save(data: Path, tools: Mapping[str, Mapping[str, Any]]) -> None:
-    """Write down what was said: one line for each run of each tool."""
+    """Write the answers: one line for each run of each tool."""
     parts = []
     for tool, answer in tools.items():
         runs = ",\n".join(
@@ -81,7 +81,7 @@ def save(data: Path, tools: Mapping[str, Mapping[str, Any]]) -> None:
 
 
 def load(data: Path) -> tuple[dict[str, str], dict[str, dict[str, Verdict]]]:
-    """Each tool's version, and what each said of each run."""
+    """Each tool's version, and its verdict on each run."""
     path = data / "peers.json"
     saved: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     if saved.get("logs") != fingerprint(data):
@@ -95,7 +95,7 @@ def load(data: Path) -> tuple[dict[str, str], dict[str, dict[str, Verdict]]]:
 
 
 def verdict(answer: tuple[bool, str, int] | str) -> Verdict:
-    """What is written down of one run."""
+    """The verdict from one saved answer."""
     if isinstance(answer, str):
         return Verdict(failed=True)
     warned, families, spikes = answer
@@ -103,12 +103,12 @@ def verdict(answer: tuple[bool, str, int] | str) -> Verdict:
 
 
 def fingerprint(data: Path) -> str:
-    """What tells these logs from others."""
+    """The digest of the logs."""
     return hashlib.sha256((data / "logs.parquet").read_bytes()).hexdigest()
 
 
 def stabdiag_verdicts(scored: Sequence[Scored]) -> dict[str, Verdict]:
-    """What stabdiag said."""
+    """The verdicts of stabdiag."""
     return {result.run.run_id: verdict(tree_verdict(result)) for result in scored}
 
 

@@ -30,7 +30,7 @@ def before(log: Log, at: int) -> slice:
 
 
 def visible(log: Log, twin: Log, at: int, struck: int) -> tuple[float, float, bool]:
-    """The peak in deviations of its past; in those of the twin; whether it stands out."""
+    """The peak in deviations of its past and of the twin, and whether it exceeds the noise."""
     stride = int(log.step[1] - log.step[0])
     loss, other = log["loss"], twin["loss"]
     past = before(log, struck)
@@ -54,7 +54,7 @@ def visible(log: Log, twin: Log, at: int, struck: int) -> tuple[float, float, bo
 def return_time(full: Log, twin: Log, at: int, struck: int) -> tuple[int | None, bool]:
     """Steps from the onset until the smoothed loss is back, and whether it stays there.
 
-    Of a run that is not back: whether its last five losses are.
+    If a run has not recovered, the second value says whether its last five losses have.
     """
     loss, other = full["loss"], twin["loss"]
     past = loss[max(0, struck - 100) : struck]

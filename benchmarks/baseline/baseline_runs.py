@@ -77,7 +77,7 @@ FORMS: Final = tuple(write.__name__ for write in written.AS_PEOPLE_DO)
 
 
 def form_of(number: int) -> str:
-    """Return the form in which people log a run: they come in turn."""
+    """Return the log form of a run; the forms rotate."""
     return FORMS[number % len(FORMS)]
 
 

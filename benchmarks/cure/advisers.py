@@ -1,4 +1,4 @@
-"""Who is asked what to do about a run: this program, and simpler rules that anybody may follow."""
+"""The advisers to compare: this program, simpler rules and other tools."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_ACTIONS = 3  # actions
 
 @dataclass(frozen=True)
 class Log:
-    """A run's rows, what is known of it, and the way in which it is logged."""
+    """A run's rows, its record and the way it is logged."""
 
     rows: list[dict[str, float]]
     about: dict[str, Any]
@@ -30,7 +30,7 @@ class Log:
 
 @dataclass(frozen=True, kw_only=True)
 class Advised:
-    """What is said of one log: its severity, outcome and first three actions."""
+    """The advice on one log: severity, outcome and first three actions."""
 
     severity: str
     slug: str
@@ -50,25 +50,25 @@ def by_stabdiag(log: Log, *, literal: bool = False) -> Advised:
 
 
 def by_the_table(log: Log) -> Advised:
-    """Return what the decision tree says, read to the letter."""
+    """Return the diagnosis of the decision tree in literal mode."""
     return by_stabdiag(log, literal=True)
 
 
 def by_a_tenth(log: Log) -> Advised:
-    """Return the advice that is given most often, whatever the log shows."""
+    """Return the most common advice, regardless of the log."""
     to = log.about["manifest"]["peak_lr"] / 10
     action = {"kind": "lower-lr", "setting": "peak_lr", "to": to}
     return Advised(severity="warning", slug="", actions=[action])
 
 
 def by_tool(answers: Mapping[str, list[dict[str, Any]]], log: Log) -> Advised:
-    """Return what another tool said first; it is no error, and has no name here."""
+    """Return the first advice of another tool, always as a warning without a slug."""
     actions = answers[log.about["run"]]
     return Advised(severity="warning" if actions else "ok", slug="", actions=actions)
 
 
 def tools_of(folder: Path) -> dict[str, Callable[[Log], Advised]]:
-    """Return the other tools that were asked about the runs of a folder (``other_tools.py``)."""
+    """Return the other tools that were run on the runs of a folder (``other_tools.py``)."""
     path = folder / "other_tools.json"
     answers = json.loads(path.read_text()) if path.exists() else {}
     return {tool: partial(by_tool, runs) for tool, runs in answers.items()}

@@ -1,4 +1,4 @@
-"""Carry out an action in a run's settings, exactly as it is told."""
+"""Apply an action to a run's settings, exactly as stated."""
 
 from __future__ import annotations
 

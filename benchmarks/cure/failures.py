@@ -1,8 +1,8 @@
-"""The everyday failures: what each does to healthy settings, and where it is to be looked for.
+"""The everyday failures: their changes to healthy settings, and where to look for them.
 
-``mends`` are the kinds of advice that lead to a fault that is no plain setting: whoever looks where
-one of these says finds the fault, and mends it. A failure of plain settings is mended only by an
-action that carries the right number.
+``fixed_by`` lists the kinds of advice that lead to a fault outside the plain settings: a look at
+the place that the advice names finds and fixes the fault. Only an action with the right number
+fixes a failure of plain settings.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Case:
 
 
 def with_fault(name: str, at: float = 0.0) -> Break:
-    """Return what gives a run a fault of a size."""
+    """Return a function that adds a fault of a given size to a run."""
     return lambda run, size: replace(run, faults=(*run.faults, Fault(name=name, at=at, size=size)))
 
 

@@ -3,7 +3,7 @@
 It counts which runs are flagged, whether the family of their failure is named, and whether the
 first three actions cure them: each is carried out in the run's settings, and the run is cured if
 its evaluation loss then ends within the spread of its healthy twins. The ends of all runs trained
-so far are kept beside the logs; with ``--cure``, what is missing is trained (PyTorch).
+so far are kept next to the logs; with ``--cure``, what is missing is trained (PyTorch).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-# What is measured is the program beside these files, whichever is installed.
+# Measure the program in this repository, not an installed one.
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
@@ -56,7 +56,7 @@ Twins = dict[str, tuple[float, float]]
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What one adviser says of one log: ``plans`` are what its actions lead to, None if nothing."""
+    """The advice of one adviser on one log; ``plans`` has None for an action without effect."""
 
     case: Case
     way: str
@@ -102,7 +102,7 @@ def main() -> None:
     about = {run["run"]: run for run in json.loads((options.data / "runs.json").read_text())}
     logs = rows_of(options.data / "logs.parquet")
     twins, ledger = spread(about.values()), Ledger(options.data / "ends.json")
-    # A fault that did no harm is none, and what the log does not show is not asked for.
+    # Leave out faults that did no harm, and faults that the log does not show.
     broken = [
         (number, case)
         for number, case in enumerate(cases(seeds_of(about)))
@@ -144,7 +144,7 @@ def main() -> None:
 
 
 def row_of(case: Case, log: Log, adviser: str, advise: Callable[[Log], Advised]) -> Row:
-    """Return what an adviser says of a log, and what its actions lead to."""
+    """Return the advice on a log, and the plans that its actions lead to."""
     advised = advise(log)
     flagged = advised.severity in ALARMS
     return Row(
@@ -164,7 +164,7 @@ def seeds_of(about: dict[str, Any]) -> tuple[int, ...]:
 
 
 def rows_of(path: Path) -> dict[str, list[dict[str, float]]]:
-    """Return the rows of each run, without what is missing."""
+    """Return the rows of each run, without missing values."""
     rows: dict[str, list[dict[str, float]]] = defaultdict(list)
     for row in parquet.read_table(path).to_pylist():
         run = row.pop("run")
@@ -195,7 +195,7 @@ def enough(twins: tuple[float, float]) -> float:
 
 
 def untrained(rows: list[Row], ledger: Ledger) -> int:
-    """Return how many plans of some rows have not been trained."""
+    """Return the number of plans that have not been trained."""
     return sum(ledger.end(plan) is None for row in rows for plan in row.plans if plan)
 
 
@@ -211,7 +211,7 @@ def lines(rows: list[Row], twins: Twins, ledger: Ledger) -> None:
 
 
 def in_short(action: dict[str, Any]) -> str:
-    """Return what an action does, and the value that it carries."""
+    """Return the kinds of an action, and its value."""
     kinds, to = "+".join((action["kind"], *action.get("also", ()))), action.get("to")
     if to is None:
         return kinds
@@ -227,9 +227,9 @@ def table(title: str, scores: list[dict[str, bool]], missing: int) -> None:
 
 
 def unseen(cases: list[tuple[int, Case]], logs: dict[str, Any], about: dict[str, Any]) -> None:
-    """Print what leaves the twins' spread in logs of people that are not flagged, and how many.
+    """Print the series that leave the twins' spread in unflagged logs of people, with counts.
 
-    Beside that: how many of them are flagged with all columns.
+    The last column counts the logs that are flagged with all columns.
     """
     counts: dict[tuple[str, ...], list[bool]] = defaultdict(list)
     for number, case in cases:

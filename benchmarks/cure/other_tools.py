@@ -1,10 +1,10 @@
 """Ask the tools that give advice about the broken runs: python benchmarks/cure/other_tools.py.
 
 Two of the tools that ``benchmarks/accuracy/peers.py`` compares with say what to do, runmedic and
-training-doctor; the others only name what they found. They are asked in the environment that it
-makes, with every column that they read. What each says first, up to three pieces of advice of its
-worst findings, is mapped to actions by hand (``ADVICE``), and kept in ``other_tools.json`` beside
-the runs.
+training-doctor; the others only name what they found. They run in the environment that it
+makes, with every column that they read. The first three pieces of advice from the
+worst findings of each are mapped to actions by hand (``ADVICE``), and kept in ``other_tools.json``
+next to the runs.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ ADVICE: Final[Mapping[str, Action]] = {
 
 
 def main() -> None:
-    """Ask, and write down what was said."""
+    """Query the tools, and write their actions."""
     parser = argparse.ArgumentParser(description="Ask the other tools what to do.")
     parser.add_argument("--data", type=Path, default=DATA)
     data = parser.parse_args().data
@@ -93,7 +93,7 @@ def main() -> None:
 
     make_environment()
     about = json.loads((data / "runs.json").read_text())
-    # Nobody is asked about the runs that only look broken: they have no settings to be changed.
+    # Leave out the runs that only look broken: they have no settings to change.
     runs = {run["run"]: run["manifest"] for run in about if not run["run"].startswith("trap/")}
     actions_by_tool: dict[str, dict[str, list[Action]]] = {}
     rows = rows_of(data / "logs.parquet")
@@ -138,7 +138,7 @@ def action_of(text: str, manifest: Mapping[str, Any]) -> Action:
 
 
 def lines_of(actions_by_tool: Mapping[str, Mapping[str, list[Action]]]) -> str:
-    """Return what was said as JSON, a line for each run."""
+    """Return the actions as JSON, one line for each run."""
     tools = (
         f"{json.dumps(tool)}: {{\n"
         + ",\n".join(f"{json.dumps(run)}: {json.dumps(answer)}" for run, answer in runs.items())

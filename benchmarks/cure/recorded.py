@@ -3,7 +3,7 @@
 python benchmarks/cure/recorded.py --seeds 60         train, diagnose and score; needs PyTorch
 
 A run counts as flagged and named as in ``first_actions.py``. Its first action counts if it leads to
-the fault, which somebody who looks there mends.
+the fault.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def train(settings: Settings, path: Path) -> list[dict[str, float]]:
 
 
 def diagnosed(job: tuple[str, Settings]) -> dict[str, object]:
-    """Train a run, and return what is said of it."""
+    """Train a run, and return its diagnosis."""
     key, settings = job
     case = next((case for case in cases((settings.seed,)) if case.key == key), None)
     with tempfile.TemporaryDirectory() as folder:

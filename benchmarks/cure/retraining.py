@@ -47,7 +47,7 @@ class Ledger:
 
 
 def digest(plan: Plan) -> str:
-    """Return what names a plan: equal settings have the same."""
+    """Return the key of a plan; equal settings have equal keys."""
     return hashlib.sha256(repr(plan).encode()).hexdigest()[:16]
 
 

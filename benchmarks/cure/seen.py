@@ -8,12 +8,12 @@ import numpy as np
 
 Row = dict[str, float]
 PARTS = 10
-OUTSIDE = 2  # parts of ten in which a series has to leave the twins' spread
+OUTSIDE = 2  # minimum number of tenths with a series outside the twins' spread
 SERIES = ("loss", "eval_loss", "grad_norm", "lr")
 
 
 def shows(rows: Sequence[Row], twins: Sequence[Sequence[Row]]) -> bool:
-    """Tell whether a series leaves the spread of the healthy twins, widened by its own width.
+    """Return True if a series leaves the spread of the healthy twins, widened by its own width.
 
     Each of loss, evaluation loss, gradient norm and rate is taken as its median in each tenth of
     the steps; a value that is not finite, or a log that breaks off, shows it as well.
@@ -24,7 +24,7 @@ def shows(rows: Sequence[Row], twins: Sequence[Sequence[Row]]) -> bool:
 def leaving(
     rows: Sequence[Row], twins: Sequence[Sequence[Row]], names: Sequence[str]
 ) -> tuple[str, ...]:
-    """Return those of some series that leave the spread of the healthy twins."""
+    """Return the names of the series that leave the spread of the healthy twins."""
     outside_names = []
     for name in names:
         twin_courses = np.array([course(twin, name) for twin in twins])

@@ -24,7 +24,7 @@ class Settings:
     """The settings of one run. ``lr`` is the peak rate; ``schedule_steps`` the schedule's horizon.
 
     ``schedule_calls`` is how often the schedule moves in a step, ``schedule_per_epoch`` whether it
-    starts again with each epoch. ``width`` is that of the hidden layers, ``examples`` how many
+    starts again with each epoch. ``width`` is the width of the hidden layers, ``examples`` how many
     training examples there are, ``gain`` a factor on the initial weights.
     """
 
@@ -66,7 +66,7 @@ class Settings:
         )
 
     def manifest(self) -> dict[str, object]:
-        """Return what a careful author writes beside the log."""
+        """Return the manifest that a careful author writes."""
         fields: dict[str, object] = {
             "dtype": self.dtype,
             "optimizer": self.optimizer,
@@ -86,7 +86,7 @@ class Settings:
 
 @dataclass(frozen=True, kw_only=True)
 class Switch:
-    """From ``step`` on the run goes on with other settings, as after a restart from there."""
+    """From ``step`` on, the run continues with other settings, as after a restart."""
 
     step: int
     settings: Settings
@@ -95,7 +95,7 @@ class Switch:
 TASKS: Final = ("chars", "images", "blobs", "regression", "sequence")
 CLASSES: Final = {"chars": 27, "images": 4, "blobs": 10, "sequence": 8}
 
-# Rates at which each task learns well; a third and three times as much are hardly worse.
+# Good rates for each task; a third and three times as much are hardly worse.
 HEALTHY: Final = {
     "chars": Settings(task="chars", lr=1e-2),
     "images": Settings(task="images", lr=1e-2, width=16),

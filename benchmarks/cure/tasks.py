@@ -163,5 +163,5 @@ def per_example(task: str, out: Tensor, y: Tensor) -> Tensor:
 
 
 def classes(task: str) -> int | None:
-    """Return how many classes a task has, None for a regression."""
+    """Return the number of classes of a task, None for a regression."""
     return CLASSES.get(task)

@@ -15,7 +15,7 @@ Finding = dict[str, Any]  # its name, and its advice as sentences, in the tool's
 
 
 def runmedic(log: Path) -> list[Finding]:
-    """Diagnose, as ``runmedic diagnose run.csv`` does; what it calls a note is left out."""
+    """Diagnose, as ``runmedic diagnose run.csv`` does; notes are left out."""
     from runmedic import loaders, roles
     from runmedic.checks import run_checks
 
@@ -55,7 +55,7 @@ TOOLS: Mapping[str, Callable[[Path], list[Finding]]] = {
 
 
 def query_tool(tool: str, log: Path) -> list[Finding]:
-    """Return what a tool finds in a log: nothing where it fails, which is said."""
+    """Return the findings of a tool in a log; if it fails, print why and return none."""
     try:
         return TOOLS[tool](log)
     except Exception as error:  # noqa: BLE001  the tool's own fault

@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def one_run(run: tuple[str, Settings, str]) -> tuple[dict[str, Any], pa.Table]:
-    """Train a run; return what is to be known of it, and its log."""
+    """Train a run; return its record and its log."""
     key, settings, family = run
     result = train(settings)
     about = {
@@ -95,7 +95,7 @@ def one_trap(trap: tuple[str, int]) -> tuple[dict[str, Any], pa.Table]:
 
 
 def packed(key: str, rows: list[dict[str, float]]) -> pa.Table:
-    """Return the log of a run as a table; what was not logged is null."""
+    """Return the log of a run as a table; values that were not logged are null."""
     columns = {
         name: pa.array([rounded(row.get(name)) for row in rows], pa.float64()) for name in COLUMNS
     }

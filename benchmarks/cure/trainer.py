@@ -255,7 +255,7 @@ def learning_rate(settings: Settings, step: int) -> float:
 
 
 def accumulation(settings: Settings) -> float:
-    """Return what the gradients are multiplied with by an accumulation that does not divide."""
+    """Return the gradient factor of an accumulation that does not divide."""
     fault = settings.fault("accumulated")
     return 1.0 if fault is None else fault.size
 

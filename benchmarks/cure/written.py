@@ -14,7 +14,7 @@ STRIDE = 5  # people log every few steps
 
 
 def wished(rows: Sequence[Row], folder: Path, manifest: dict[str, object]) -> Path:
-    """Write every column, and the manifest beside it."""
+    """Write every column, and the manifest next to it."""
     (folder / "manifest.json").write_text(json.dumps(manifest))
     path = folder / "log.jsonl"
     path.write_text("".join(f"{json.dumps(known(row))}\n" for row in rows))
@@ -71,7 +71,7 @@ def printed(rows: Sequence[Row], folder: Path, steps: int) -> Path:
 
 
 def bare(rows: Sequence[Row], folder: Path, steps: int) -> Path:
-    """Write the loss and the rate, and nothing else."""
+    """Write only the loss and the rate."""
     path = folder / "log.csv"
     lines = [f"{row['step']:.0f},{row['loss']},{row['lr']}\n" for row in rows]
     path.write_text("step,loss,lr\n" + "".join(lines))
@@ -113,7 +113,7 @@ def wandb(rows: Sequence[Row], folder: Path, steps: int) -> Path:
 
 
 def exported(value: float) -> float | str:
-    """Return a value as W&B stores it: what is not finite is a word."""
+    """Return a value as W&B stores it: a value that is not finite is a word."""
     return (
         value
         if math.isfinite(value)

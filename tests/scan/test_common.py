@@ -167,10 +167,10 @@ def simulated():
 
 
 def test_what_is_planted_is_found_and_nothing_is_named_where_nothing_is(simulated):
-    what = simulated.PLANTED[0]
+    case = simulated.PLANTED[0]
     rng = np.random.default_rng(11)
-    found = [simulated.planted(rng, what) for _ in range(10)]
-    named = [simulated.settings_of(common) for common in found]
-    assert sum(what.setting in names for names in named) >= 9
-    assert sum(len(common) > 1 for common in found) <= 1
+    results = [simulated.planted(rng, case) for _ in range(10)]
+    named = [simulated.stated_settings(result) for result in results]
+    assert sum(case.setting in names for names in named) >= 9
+    assert sum(len(result) > 1 for result in results) <= 1
     assert sum(bool(simulated.nothing(rng)) for _ in range(10)) <= 1

@@ -129,7 +129,7 @@ def train_plan(base: Base, plan: Plan) -> tuple[list[Row], list[Done], Config]:
 
 
 def manifest_of(config: Config, base: Base, family: Family, plan: Plan) -> dict[str, Any]:
-    """The manifest that lies beside the log."""
+    """The manifest that goes with the log."""
     style = manifests.plain if plan.tells_dtype else manifests.without_dtype
     classes = KINDS[family.kind](base.spec, family.seed).classes
     result = dict(style(config, classes, family.seed))

@@ -17,7 +17,7 @@ from training.tasks import Spec
 
 @dataclass(frozen=True)
 class Strike:
-    """When a fault strikes, how hard (0 to 1), and in which run; `dice` is a number below 1."""
+    """The step, severity (0 to 1) and run of a fault; `dice` is a number below 1."""
 
     at: int
     hard: float
@@ -98,14 +98,14 @@ def stays(strike: Strike) -> Done:
 
 
 def stuck(strike: Strike) -> Done:
-    """The loader hands out one batch many times, and goes on."""
+    """The loader hands out one batch many times, then continues."""
     steps = int(strike.between(15, 90))
     change = known.stuck(strike.at, strike.at + steps)
     return Done(Faults(batch=change), steps, strike.at + steps)
 
 
 def stale(strike: Strike) -> Done:
-    """The loader repeats a number and its targets beside fresh inputs."""
+    """The loader repeats a batch number and its targets with fresh inputs."""
     steps = 2 + int(6 * strike.hard)
     change = known.stuck(strike.at, strike.at + steps, stale_targets=True)
     return Done(Faults(batch=change), steps, strike.at + 1)
@@ -124,7 +124,7 @@ def noise(strike: Strike) -> Done:
 
 
 def lost(strike: Strike) -> Done:
-    """One layer, or all, are drawn anew, as by a checkpoint that lacked them."""
+    """One layer, or all, are reinitialized, as if a checkpoint lacked them."""
     mark = part(strike) if strike.hard < 0.7 else ""
     return Done(Faults(tamper=known.at(strike.at, known.lost(mark))), 1 + (mark == ""), strike.at)
 
@@ -162,7 +162,7 @@ def share_at(step: int, strike: Strike, worst: float) -> float:
 
 
 def rot(strike: Strike) -> Done:
-    """More and more targets are wrong."""
+    """A growing fraction of the targets is wrong."""
     worst = strike.between(0.08, 0.8)
     size = 2.0 * strike.spec.unit
 

@@ -1,4 +1,4 @@
-"""Three small networks beside the byte-level transformer of the fixtures.
+"""Three small networks, in addition to the byte-level transformer of the fixtures.
 
 Their layers are called `emb`, `mlp` and `head`, which is what the groups of weight norms go by.
 """

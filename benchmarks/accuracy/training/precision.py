@@ -37,7 +37,7 @@ def log0(strike: Strike) -> Done:
 
 
 def scaled(strike: Strike, factor: float) -> known.OnBatch:
-    """The inputs of one batch that nobody normalised."""
+    """The inputs of one batch are not normalized."""
 
     def change(step: int, batch: Batch, task: Source) -> Batch:
         return replace(batch, inputs=batch.inputs * factor) if step == strike.at else batch
@@ -65,7 +65,7 @@ def spread(step: int, output: Tensor, batch: Batch, trainer: Trainer) -> Tensor:
 
 
 def blanks(strike: Strike, chance: float) -> Done:
-    """From a step on, some batches hold a row of zeros, on which a term has no gradient."""
+    """From a step on, some batches hold a row of zeros, where a term has no gradient."""
     if strike.spec.kind == "text":
         batch = known.blank_rows(chance, strike.at)
         return Done(Faults(batch=batch, loss=known.spread_penalty), chance, strike.at)
@@ -86,7 +86,7 @@ def overflow(strike: Strike) -> Done:
 
 
 def collapse(strike: Strike) -> Done:
-    """So many batches have no gradient that the scale falls without end."""
+    """Too many batches have no gradient, so the scale keeps falling."""
     return blanks(strike, strike.between(0.12, 1.0))
 
 

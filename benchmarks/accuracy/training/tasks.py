@@ -21,7 +21,7 @@ Drawn = tuple[npt.NDArray[Any], npt.NDArray[Any]]
 
 @dataclass(frozen=True)
 class Spec:
-    """Which task, in which variant, for how long."""
+    """The task, its variant and its length."""
 
     kind: str
     flavour: str = "plain"
