@@ -160,12 +160,12 @@ def test_limits_count_for_reading_too():
     assert np.isnan(stabdiag.read(log, limits=strict).series["loss"].values).any()
 
 
-@pytest.mark.parametrize("how", ["mapping", "manifest", "path", "string", "beside"])
-def test_a_manifest(tmp_path, how):
+@pytest.mark.parametrize("source", ["mapping", "manifest", "path", "string", "beside"])
+def test_a_manifest(tmp_path, source):
     log = falling()
     log["loss"][-20:] = np.nan
     path = write(tmp_path, log)
-    name = "manifest.json" if how == "beside" else "other.json"
+    name = "manifest.json" if source == "beside" else "other.json"
     (tmp_path / name).write_text('{"bf16": true}', encoding="utf-8")
     manifest = {
         "mapping": {"bf16": True},
@@ -173,7 +173,7 @@ def test_a_manifest(tmp_path, how):
         "path": tmp_path / name,
         "string": str(tmp_path / name),
         "beside": None,
-    }[how]
+    }[source]
     assert stabdiag.diagnose(path, manifest=manifest).diagnosis.slug == "nan-bf16"
 
 
@@ -226,12 +226,12 @@ def slugs(log):
     twice=st.lists(st.floats(0, 1, exclude_max=True), max_size=20),
 )
 def test_what_must_not_matter(log, shift, factor, base, twice):
-    n, found = len(log["step"]), slugs(log)
-    assert slugs(log | {"loss": log["loss"] + shift}) == found
-    assert slugs(log | {"loss": log["loss"] * factor}) == found
-    assert slugs(log | {"step": log["step"] + base}) == found
+    n, expected = len(log["step"]), slugs(log)
+    assert slugs(log | {"loss": log["loss"] + shift}) == expected
+    assert slugs(log | {"loss": log["loss"] * factor}) == expected
+    assert slugs(log | {"step": log["step"] + base}) == expected
     order = np.sort([*range(n), *(int(n * at) for at in twice)])
-    assert slugs({name: values[order] for name, values in log.items()}) == found
+    assert slugs({name: values[order] for name, values in log.items()}) == expected
 
 
 # Whatever a log holds, there is a report or one of our own errors, and no warning.
@@ -332,8 +332,8 @@ NORMS = {"step": range(220), "grad_norm": [1.0] * 220}
 def test_a_log_without_a_loss(log, slug, answers):
     report = stabdiag.diagnose(log, manifest={"bf16": True})
     assert report.diagnosis.slug == slug
-    told = {answer.question: answer.verdict.value for answer in report.tree.answers}
-    assert answers.items() <= told.items()
+    verdicts = {answer.question: answer.verdict.value for answer in report.tree.answers}
+    assert answers.items() <= verdicts.items()
 
 
 # A long log is looked at by two threads.
@@ -391,7 +391,7 @@ def test_both_calls_are_made_and_the_error_of_either_is_raised():
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 0.0])
 @pytest.mark.parametrize("role", [one for one in EVERY_ROLE if one.name not in ("step", "loss")])
-def test_a_series_that_tells_nothing_breaks_nothing(role, value):
+def test_an_uninformative_series_changes_nothing(role, value):
     log = {"step": np.arange(120), "loss": np.linspace(3, 2, 120), "loss_scale": np.full(120, 64.0)}
     log[f"{role.name}/a" if role.prefixes else role.name] = np.full(120, value)
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
@@ -404,7 +404,7 @@ def test_extreme_numbers_cause_no_warnings(thread, monkeypatch):
         monkeypatch.setattr("stabdiag.api.diagnosis._LONG", 0)
     ends = np.tile([5e-324, -1.7e308, 1.7e308], 100)
     for values in (np.geomspace(1e-300, 1e308, 300), ends):
-        roles = {f"{one.name}/a" if one.prefixes else one.name: values for one in EVERY_ROLE}
+        roles = {f"{role.name}/a" if role.prefixes else role.name: values for role in EVERY_ROLE}
         for log in ({"loss": values}, {"loss": falling()["loss"], **roles}):
             stabdiag.diagnose(log, manifest={"dtype": "fp16"})._repr_html_()
             stabdiag.compare([log, {"loss": falling()["loss"]}]).to_json()
@@ -416,6 +416,6 @@ def test_truth_value_of_a_report_is_refused():
         assert report
     with pytest.raises(TypeError, match=r"use comparison\.diagnosis"):
         assert stabdiag.compare([spiky(), spiky()])
-    found = report.to_dict()
-    assert json.loads(json.dumps(found["findings"])) == found["findings"]
-    assert found["findings"][0]["slug"] == "spike-recovered"
+    expected = report.to_dict()
+    assert json.loads(json.dumps(expected["findings"])) == expected["findings"]
+    assert expected["findings"][0]["slug"] == "spike-recovered"

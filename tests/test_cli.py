@@ -115,8 +115,8 @@ def test_a_report_may_be_written_over_that_of_last_time(stabdiag, runs, tmp_path
     (tmp_path / "log.jsonl").write_bytes(log.read_bytes())
     for _ in range(2):
         result = stabdiag("diagnose", ".", "-f", "json", "-o", "report.json", "--write", "html=r")
-        told = "warning: Loss spike from a learning-rate jump, step 261 [spike-lr-jump]"
-        assert (result.code, result.err) == (0, f"stabdiag: wrote report.json, r; {told}\n")
+        output = "warning: Loss spike from a learning-rate jump, step 261 [spike-lr-jump]"
+        assert (result.code, result.err) == (0, f"stabdiag: wrote report.json, r; {output}\n")
 
 
 @pytest.mark.parametrize("command", ["diagnose", "checklist", "postmortem"])
@@ -128,7 +128,7 @@ def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
 
 # Whatever is wrong with an option is told before the log is opened: reading it may take long.
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         ("diagnose", "LOG"),
         ("explian Q2.1", "explain"),
@@ -179,11 +179,11 @@ def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
         ("watch LOG --until-idle inf", "--until-idle must be a finite number of seconds"),
     ],
 )
-def test_options_are_checked_before_the_log_is_opened(stabdiag, tmp_path, arguments, told):
+def test_options_are_checked_before_the_log_is_opened(stabdiag, tmp_path, arguments, expected):
     (tmp_path / "file").write_text("", encoding="utf-8")
     result = stabdiag(*arguments.replace("LOG", "missing.jsonl").split())
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert told in result.err
+    assert expected in result.err
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
 
 
@@ -201,8 +201,8 @@ def test_of_several_runs_the_one_without_the_column_or_the_attempt_is_named(stab
     for name in ("goal", "aim"):
         (tmp_path / f"{name}.csv").write_text(f"step,{name}\n{rows}", encoding="utf-8")
     named = ("--column", "loss=goal")
-    told = stabdiag("compare", "goal.csv", "aim.csv", *named).err
-    assert "aim.csv has no column 'goal' for loss" in told
+    output = stabdiag("compare", "goal.csv", "aim.csv", *named).err
+    assert "aim.csv has no column 'goal' for loss" in output
     assert "did you mean" in stabdiag("diagnose", "goal.csv", "--column", "loss=gaol").err
     assert "no attempt 7" in stabdiag("diagnose", "goal.csv", *named, "--attempt", 7).err
 
@@ -250,7 +250,7 @@ def test_limits_are_overridden_by_files_and_flags(stabdiag, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[tool.stabdiag.limit]\nspike.sigma = 4\n", "unknown key 'tool.stabdiag.limit'; "),
         ("[tool]\nstabdiag = 4\n", "tool.stabdiag is not a table"),
@@ -263,12 +263,12 @@ def test_limits_are_overridden_by_files_and_flags(stabdiag, tmp_path):
 )
 @pytest.mark.parametrize("name", ["pyproject.toml", "stabdiag.toml"])
 def test_what_cannot_be_read_or_is_misspelt_among_the_tools_is_refused(
-    stabdiag, tmp_path, name, text, told
+    stabdiag, tmp_path, name, text, expected
 ):
     (tmp_path / name).write_text(text, encoding="utf-8")
     result = stabdiag("thresholds")
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert f"{name}: {told}" in result.err
+    assert f"{name}: {expected}" in result.err
 
 
 def test_all_that_can_be_explained_is_listed_with_its_title(stabdiag):
@@ -278,10 +278,10 @@ def test_all_that_can_be_explained_is_listed_with_its_title(stabdiag):
     assert all(name in listed for name in ("spike.sigma", "agree"))
 
 
-def test_explain_fits_its_lines_unless_markdown_is_asked_for(stabdiag, tmp_path):
-    told = stabdiag("explain", "spike-lr-jump").out
-    assert "##" not in told
-    assert max(map(len, told.splitlines())) <= 80
+def test_explain_wraps_lines_unless_markdown_is_requested(stabdiag, tmp_path):
+    output = stabdiag("explain", "spike-lr-jump").out
+    assert "##" not in output
+    assert max(map(len, output.splitlines())) <= 80
     assert "\x1b[1m" in stabdiag("explain", "spike-lr-jump", "--color").out
     page = tmp_path / "page.md"
     assert stabdiag("explain", "spike-lr-jump", "-f", "markdown", "-o", page).out == ""
@@ -289,7 +289,7 @@ def test_explain_fits_its_lines_unless_markdown_is_asked_for(stabdiag, tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("logs", "told"),
+    ("logs", "expected"),
     [
         (["."], "Reading . …"),
         (["runs/", "runs/log.jsonl"], "Reading runs and 1 more …"),
@@ -302,7 +302,7 @@ def test_explain_fits_its_lines_unless_markdown_is_asked_for(stabdiag, tmp_path)
     ],
 )
 def test_what_may_take_long_shows_that_it_is_being_read(
-    stabdiag, runs, tmp_path, monkeypatch, logs, told
+    stabdiag, runs, tmp_path, monkeypatch, logs, expected
 ):
     (tmp_path / "runs").symlink_to(runs / "spike-lr-jump")
     (tmp_path / "large.jsonl").touch()
@@ -311,7 +311,7 @@ def test_what_may_take_long_shows_that_it_is_being_read(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     result = stabdiag("diagnose", *logs)
-    assert told in result.err if told else "Reading" not in result.err
+    assert expected in result.err if expected else "Reading" not in result.err
     assert "password" not in result.err
     assert "Reading" not in result.out
 
@@ -335,23 +335,23 @@ def test_a_page_names_the_command_that_makes_it_again(stabdiag, runs, tmp_path):
     words += ["--literal", "--format", "html", "--output", "a page.html"]
     assert stabdiag(*words).code == 0
     page = (tmp_path / "a page.html").read_text(encoding="utf-8")
-    found = re.search(r'<code id="command">(.*?)</code>', page)
-    again = shlex.split(html.unescape(found[1]))
-    assert again[0] == "stabdiag"
+    result = re.search(r'<code id="command">(.*?)</code>', page)
+    arguments = shlex.split(html.unescape(result[1]))
+    assert arguments[0] == "stabdiag"
     (tmp_path / "a page.html").unlink()
-    assert stabdiag(*again[1:]).code == 0
+    assert stabdiag(*arguments[1:]).code == 0
     assert (tmp_path / "a page.html").read_text(encoding="utf-8") == page
 
 
 def test_a_command_that_is_shown_keeps_secrets():
     from stabdiag.cli.commands import command
 
-    told = command("diagnose", ["https://me:word@host/run.csv?sig=1", "a b"], {"--attempt": 2})
-    assert told == "stabdiag diagnose 'https://host/run.csv?...' 'a b' --attempt 2"
+    output = command("diagnose", ["https://me:word@host/run.csv?sig=1", "a b"], {"--attempt": 2})
+    assert output == "stabdiag diagnose 'https://host/run.csv?...' 'a b' --attempt 2"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "told"),
+    ("arguments", "code", "expected"),
     [
         ("preflight manifest.json", 0, ""),
         ("preflight manifest.json --set peak_lr=0", 1, ""),
@@ -366,24 +366,26 @@ def test_a_command_that_is_shown_keeps_secrets():
         ("checklist log.jsonl --format jsno", 2, "did you mean json?"),
     ],
 )
-def test_preflight_and_checklist_have_exit_codes(stabdiag, runs, tmp_path, arguments, code, told):
+def test_preflight_and_checklist_have_exit_codes(
+    stabdiag, runs, tmp_path, arguments, code, expected
+):
     for file in (runs / "spike-lr-jump").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "broken.json").write_text('{"dtype": "fp16",}', encoding="utf-8")
-    found = stabdiag(*arguments.split())
-    assert (found.code, found.out == "", found.err.count("\n")) == (code, code == 2, code == 2)
-    assert told in found.err
+    result = stabdiag(*arguments.split())
+    assert (result.code, result.out == "", result.err.count("\n")) == (code, code == 2, code == 2)
+    assert expected in result.err
 
 
-def test_files_that_each_begin_a_run_anew_are_told_of(stabdiag, tmp_path):
+def test_files_that_each_start_a_run_are_reported(stabdiag, tmp_path):
     lines = [f'{{"step": {n}, "loss": {3 - n / 100}}}\n' for n in range(100)]
-    first, second, rest = (tmp_path / f"{name}.jsonl" for name in ("a", "b", "c"))
+    first, second, third = (tmp_path / f"{name}.jsonl" for name in ("a", "b", "c"))
     first.write_text("".join(lines[:90]) + '{"step": 90, "loss": NaN}\n', encoding="utf-8")
     second.write_text("".join(lines), encoding="utf-8")
-    rest.write_text("".join(lines[91:]), encoding="utf-8")
+    third.write_text("".join(lines[91:]), encoding="utf-8")
     result = stabdiag("diagnose", first, second)
     assert result.code == 0
     assert "2 separate runs" in result.err
     assert "stabdiag check" in result.err
     assert stabdiag("diagnose", first, second, "--attempt", "1").err == ""
-    assert stabdiag("diagnose", first, rest).err == ""
+    assert stabdiag("diagnose", first, third).err == ""

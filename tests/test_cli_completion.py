@@ -31,10 +31,10 @@ def log(runs, tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def asked(log, stabdiag, monkeypatch):
+def offers(log, stabdiag, monkeypatch):
     """Return a function that tells what a shell is offered for a line whose last word is open."""
 
-    def asked_(shell, line):
+    def offer(shell, line):
         words = line.split(" ")
         split = re.sub(r"(?<=[a-z.])=", "\n=\n", "\n".join(words)).rstrip("\n").split("\n")
         bash = {"COMP_WORDS": "\n".join(split), "COMP_CWORD": str(len(split) - 1)}
@@ -43,13 +43,13 @@ def asked(log, stabdiag, monkeypatch):
         variables |= {"_STABDIAG_COMPLETE": f"complete_{shell}"}
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
-        told = stabdiag()
-        assert (told.code, told.err) == (0, "")
+        output = stabdiag()
+        assert (output.code, output.err) == (0, "")
         if shell == "zsh":
-            return re.findall(r'"([^"]+)"(?=[:\n)])', told.out)
-        return [re.split(r"\t|:::", one)[0] for one in told.out.splitlines()]
+            return re.findall(r'"([^"]+)"(?=[:\n)])', output.out)
+        return [re.split(r"\t|:::", text)[0] for text in output.out.splitlines()]
 
-    return asked_
+    return offer
 
 
 LINES = [
@@ -70,19 +70,19 @@ LINES = [
 @pytest.mark.parametrize(
     ("shell", "line", "word"),
     [
-        *(("bash", *one) for one in LINES),
-        *((shell, *one) for shell in ("zsh", "fish", "powershell") for one in LINES[-2:]),
+        *(("bash", *case) for case in LINES),
+        *((shell, *case) for shell in ("zsh", "fish", "powershell") for case in LINES[-2:]),
     ],
 )
-def test_a_shell_is_offered_what_fits(asked, shell, line, word):
+def test_a_shell_is_offered_what_fits(offers, shell, line, word):
     # bash replaces only what follows the sign.
     expected = word.partition("=")[2] if shell == "bash" and "=grad" in line else word
-    assert expected in asked(shell, line)
+    assert expected in offers(shell, line)
 
 
-def test_of_a_log_that_cannot_be_read_no_column_is_offered(log, asked):
+def test_of_a_log_that_cannot_be_read_no_column_is_offered(log, offers):
     log.write_bytes(b"\x00\x01")
-    assert "grad_norm" not in asked("fish", "stabdiag diagnose log.jsonl --column loss=gr")
+    assert "grad_norm" not in offers("fish", "stabdiag diagnose log.jsonl --column loss=gr")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no such terminal")
@@ -103,14 +103,14 @@ def test_a_real_shell_completes(shell, init):
     if not child:
         os.environ.update(TERM="xterm", SHELL=shutil.which(words[0]) or "")
         os.execvp(words[0], words)
-    said = b""
+    printed = b""
 
     def until(sign):
-        nonlocal said
+        nonlocal printed
         end = time.monotonic() + 60
-        while sign not in said and time.monotonic() < end:
+        while sign not in printed and time.monotonic() < end:
             if select.select([terminal], [], [], 1)[0]:
-                said += os.read(terminal, 65536)
+                printed += os.read(terminal, 65536)
 
     try:
         os.write(terminal, f"{init}; echo rea''dy\n".encode())
@@ -120,7 +120,7 @@ def test_a_real_shell_completes(shell, init):
     finally:
         os.close(terminal)
         os.waitpid(child, 0)
-    assert b"spike.sigma=3" in said
+    assert b"spike.sigma=3" in printed
 
 
 @pytest.mark.usefixtures("log")

@@ -21,15 +21,15 @@ def log(runs, tmp_path):
 
 
 def test_a_log_alone_is_diagnosed(stabdiag, log):
-    told = stabdiag("diagnose", log)
-    assert stabdiag(log) == told
+    output = stabdiag("diagnose", log)
+    assert stabdiag(log) == output
     assert stabdiag(f"./{log}", "--fail-on", "warning").code == 1
     assert stabdiag("-q", log) == (0, f"{VERDICT}\n", "")
     assert stabdiag("--fail-on", "warning", ".").code == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         ("nope.jsonl", r"nope\.jsonl: no such file; check the path"),
         ("s3://none/nope.jsonl", "s3://none/nope.jsonl: "),
@@ -48,10 +48,10 @@ def test_a_log_alone_is_diagnosed(stabdiag, log):
         ("log.jsonl -o a.tom", r"\.txt .json .svg .md .markdown .xml .sarif .html .htm"),
     ],
 )
-def test_what_cannot_be_meant(stabdiag, log, tmp_path, words, told):
+def test_invalid_command_lines(stabdiag, log, tmp_path, words, expected):
     result = stabdiag(*words.split())
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
-    assert re.search(told, result.err)
+    assert re.search(expected, result.err)
     assert [path.name for path in tmp_path.iterdir()] == [log]
 
 
@@ -88,9 +88,9 @@ def test_what_was_written_is_told_but_not_of_devices(stabdiag, log):
 
 def test_an_option_has_examples_in_its_help(stabdiag):
     for command in re.findall(r"^│ ([a-z]+) ", stabdiag("--help").out, re.MULTILINE):
-        told = stabdiag(command, "--help").out
-        assert f"stabdiag {command}" in told.partition("Examples")[2], command
-        assert max(map(len, told.splitlines())) <= 80
+        output = stabdiag(command, "--help").out
+        assert f"stabdiag {command}" in output.partition("Examples")[2], command
+        assert max(map(len, output.splitlines())) <= 80
 
 
 @pytest.fixture
@@ -118,8 +118,8 @@ def test_a_check_of_a_folder_has_every_run_and_totals(stabdiag, sweep):
 
 def test_a_check_has_formats_and_color(stabdiag, sweep, tmp_path):
     shutil.rmtree(tmp_path / "sweep" / "half")
-    told = json.loads(stabdiag("check", sweep, "--json").out)
-    assert told["runs"] == 3
+    output = json.loads(stabdiag("check", sweep, "--json").out)
+    assert output["runs"] == 3
     code, out, err = stabdiag("check", sweep, "-o", "report.xml")
     assert (code, out) == (1, "")
     assert err == "stabdiag: wrote report.xml; 3 runs: 1 failed, 1 with a warning, 1 healthy\n"
@@ -131,15 +131,15 @@ def test_a_check_has_formats_and_color(stabdiag, sweep, tmp_path):
 
 def test_a_check_of_nothing_is_told(stabdiag, tmp_path):
     (tmp_path / "empty").mkdir()
-    told = stabdiag("check", "empty", "missing")
-    assert (told.code, told.out) == (2, "0 runs: none\n")
-    assert told.err.splitlines() == [
+    output = stabdiag("check", "empty", "missing")
+    assert (output.code, output.out) == (2, "0 runs: none\n")
+    assert output.err.splitlines() == [
         "stabdiag: empty: no log of a run found; stabdiag formats lists what can be read",
         "stabdiag: missing: no such file; check the path",
     ]
 
 
-def test_no_color_is_kept_to(runs):
+def test_no_color_is_respected(runs):
     log = runs / "spike-lr-jump" / "log.jsonl"
     for variables, colored in (({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)):
         leader, follower = os.openpty()

@@ -20,10 +20,10 @@ def log(runs, tmp_path):
     return "log.jsonl"
 
 
-def told(stabdiag, *words):
+def settings_in_force(stabdiag, *words):
     """Return each setting in force with where it is from."""
-    found = json.loads(stabdiag("config", "--json", *words).out)["settings"]
-    return {one["name"]: (one["value"], one["source"]) for one in found}
+    report = json.loads(stabdiag("config", "--json", *words).out)["settings"]
+    return {setting["name"]: (setting["value"], setting["source"]) for setting in report}
 
 
 def test_the_nearest_file_is_in_force_and_no_other(stabdiag, tmp_path, monkeypatch):
@@ -32,13 +32,16 @@ def test_the_nearest_file_is_in_force_and_no_other(stabdiag, tmp_path, monkeypat
     (tmp_path / "stabdiag.toml").write_text("[columns]\nloss = 'a'\n")
     (below / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     monkeypatch.chdir(below)
-    assert told(stabdiag)["columns.loss"] == ("a", f"{tmp_path}/stabdiag.toml [columns]")
+    assert settings_in_force(stabdiag)["columns.loss"] == (
+        "a",
+        f"{tmp_path}/stabdiag.toml [columns]",
+    )
     (below / "pyproject.toml").write_text("[tool.stabdiag]\nfail-on = 'never'\n")
-    assert "columns.loss" not in told(stabdiag)
-    assert told(stabdiag)["fail-on"] == ("never", "pyproject.toml [tool.stabdiag]")
+    assert "columns.loss" not in settings_in_force(stabdiag)
+    assert settings_in_force(stabdiag)["fail-on"] == ("never", "pyproject.toml [tool.stabdiag]")
     (below / "stabdiag.toml").write_text("format = 'json'\n")
-    assert told(stabdiag)["fail-on"] == ("error", "default")
-    assert told(stabdiag)["format"] == ("json", "stabdiag.toml")
+    assert settings_in_force(stabdiag)["fail-on"] == ("error", "default")
+    assert settings_in_force(stabdiag)["format"] == ("json", "stabdiag.toml")
 
 
 def test_the_command_line_goes_before_the_file(stabdiag, log, tmp_path):
@@ -55,13 +58,13 @@ def test_the_command_line_goes_before_the_file(stabdiag, log, tmp_path):
     assert stabdiag(log, "-f", "terminal").out.startswith("WARNING")
     assert stabdiag("compare", log, log).out.startswith("{")
     assert stabdiag("explain", "Q2.1").out.startswith("Q2.1")  # which has no JSON
-    found = told(stabdiag, *words)
-    assert found["fail-on"] == ("error", "--fail-on")
-    assert found["manifest.dtype"] == ("fp32", "--set")
-    assert found["limits.spike.sigma"] == ("5", "--limit")
+    report = settings_in_force(stabdiag, *words)
+    assert report["fail-on"] == ("error", "--fail-on")
+    assert report["manifest.dtype"] == ("fp32", "--set")
+    assert report["limits.spike.sigma"] == ("5", "--limit")
 
 
-def test_a_field_holds_where_neither_a_manifest_nor_the_log_tells_it(stabdiag, log, tmp_path):
+def test_a_field_applies_if_manifest_and_log_lack_it(stabdiag, log, tmp_path):
     (tmp_path / "stabdiag.toml").write_text("[manifest]\ndtype = 'bf16'\ngrad_clip = 2\n")
     (tmp_path / "manifest.json").write_text('{"dtype": "fp16"}')
     manifest = json.loads(stabdiag(log, "--json").out)["manifest"]
@@ -96,7 +99,7 @@ def test_an_ignored_finding_is_listed_and_does_not_count(stabdiag, log, tmp_path
     result = stabdiag(*words)
     assert result.code == counts
     assert f"the rule for spike-lr-jump expired on {BEFORE}" in result.err
-    assert told(stabdiag)["ignore.spike-lr-jump"] == (
+    assert settings_in_force(stabdiag)["ignore.spike-lr-jump"] == (
         f"expired {BEFORE}",
         "stabdiag.toml [ignore]",
     )
@@ -110,16 +113,16 @@ def test_preflight_does_not_count_what_is_ignored(stabdiag, tmp_path):
         IGNORE.replace("spike-lr-jump", "peak-lr").format(LATER)
     )
     code, out, _ = stabdiag(*words)
-    told = json.loads(out)
-    assert (code, told["summary"].partition(" settings")[0]) == (0, "None of 13")
-    assert told["lists"][0]["items"][0]["ignored"]["severity"] == "warning"
+    settings_in_force = json.loads(out)
+    assert (code, settings_in_force["summary"].partition(" settings")[0]) == (0, "None of 13")
+    assert settings_in_force["lists"][0]["items"][0]["ignored"]["severity"] == "warning"
 
 
 def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path):
     (tmp_path / "stabdiag.toml").write_text(IGNORE.format(LATER))
-    found = json.loads(stabdiag(log, "--json").out)["diagnosis"]
-    assert found["severity"] == "note"
-    assert found["ignored"] == {
+    report = json.loads(stabdiag(log, "--json").out)["diagnosis"]
+    assert report["severity"] == "note"
+    assert report["ignored"] == {
         "reason": "a *warm* restart",
         "until": str(LATER),
         "severity": "warning",

@@ -42,12 +42,12 @@ def test_what_is_asked_of_a_converted_log_is_asked_of_its_columns(tmp_path):
         read(tmp_path / "a.parquet", attempt=2)
 
 
-def climbing(**more):
+def climbing(**series):
     """Return a loss that comes down and then climbs, with other columns."""
     steps = np.arange(600)
     noise = np.random.default_rng(3).normal(0, 0.03, 600)
     loss = 1.0 + 2.0 * np.exp(-steps / 60) + np.clip(steps - 350, 0, None) / 150 + noise
-    return {"step": steps, **{name: make(loss) for name, make in more.items()}}
+    return {"step": steps, **{name: make(loss) for name, make in series.items()}}
 
 
 @pytest.mark.parametrize(
@@ -103,9 +103,9 @@ def test_every_value_comes_back(tmp_path_factory, others, losses):
         return
     after = read(output)
     assert after.series.keys() == before.series.keys()
-    for role, one in before.series.items():
-        np.testing.assert_array_equal(after.series[role].steps, one.steps)
-        np.testing.assert_array_equal(after.series[role].values, one.values)
+    for role, log in before.series.items():
+        np.testing.assert_array_equal(after.series[role].steps, log.steps)
+        np.testing.assert_array_equal(after.series[role].values, log.values)
 
 
 def test_missing_is_null_and_nan_is_nan(tmp_path):
@@ -123,9 +123,9 @@ def test_flags_are_kept_and_give_way_to_flags(tmp_path):
     log = RUNS / "spike-lr-jump" / "log.jsonl"
     output = tmp_path / "run.parquet"
     convert(log, output, settings={"dtype": "bf16", "seed": 5})
-    known = diagnose(output).manifest
-    assert (known.dtype, known.seed, known.path) == ("bf16", 5, None)
-    assert {"dtype", "seed", "peak_lr"} <= set(known.logged)
+    manifest = diagnose(output).manifest
+    assert (manifest.dtype, manifest.seed, manifest.path) == ("bf16", 5, None)
+    assert {"dtype", "seed", "peak_lr"} <= set(manifest.logged)
     assert diagnose(output, settings={"dtype": "fp32"}).manifest.dtype == "fp32"
     (tmp_path / "run.manifest.json").write_text('{"dtype": "fp16"}', encoding="utf-8")
     assert diagnose(output).manifest.dtype == "fp16"
@@ -133,8 +133,8 @@ def test_flags_are_kept_and_give_way_to_flags(tmp_path):
 
 @pytest.mark.parametrize(("by_hand", "every"), [({}, 200), ({"checkpoint_every": 50}, 50)])
 def test_that_each_epoch_ends_in_a_checkpoint_is_kept(by_hand, every, tmp_path):
-    told = {"save_strategy": "epoch", "save_steps": 500, "num_train_epochs": 3, "max_steps": 600}
-    convert(climbing(loss=np.copy), tmp_path / "run.parquet", manifest=told, settings=by_hand)
+    config = {"save_strategy": "epoch", "save_steps": 500, "num_train_epochs": 3, "max_steps": 600}
+    convert(climbing(loss=np.copy), tmp_path / "run.parquet", manifest=config, settings=by_hand)
     assert diagnose(tmp_path / "run.parquet").manifest.checkpoint_every == every
 
 

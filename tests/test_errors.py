@@ -5,11 +5,15 @@ import pytest
 from stabdiag import errors
 from stabdiag.errors import StabdiagError, did_you_mean
 
-ALL = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, Exception)]
+ALL = [
+    error
+    for error in vars(errors).values()
+    if isinstance(error, type) and issubclass(error, Exception)
+]
 
 
 @pytest.mark.parametrize("error", ALL)
-def test_every_error_is_one_of_ours_and_drawn_in_the_docstring(error):
+def test_every_error_derives_from_stabdiag_error_and_is_in_the_docstring(error):
     assert issubclass(error, StabdiagError)
     assert error.__name__ in (errors.__doc__ or "")
     assert error.__doc__

@@ -60,7 +60,7 @@ PARTLY = {
     "a word.log": text_lines(lambda row: f"{row.partition('loss')[0]}loss: broken! lr: 0.0001"),
 }
 
-WHOLE = {
+COMPLETE = {
     "semicolons.csv": csv_lines(lambda row: row.replace(",", ";")),
     "renamed.jsonl": json_lines(
         lambda row: json.dumps({**without(row, "loss"), "total_loss": row["loss"]})
@@ -107,24 +107,24 @@ def test_what_was_not_read_is_unknown(tmp_path, name):
     assert not report.ok
 
 
-@pytest.mark.parametrize("name", WHOLE)
+@pytest.mark.parametrize("name", COMPLETE)
 def test_what_follows_a_training_is_not_left_out(tmp_path, name):
-    report = stabdiag.diagnose(write(tmp_path, name, WHOLE[name]))
+    report = stabdiag.diagnose(write(tmp_path, name, COMPLETE[name]))
     assert "partly-read" not in {finding.slug for finding in report.findings}
     assert report.history.left_out == []
 
 
 def test_the_numbers_are_those_of_the_log(tmp_path):
     name = "a broken value.jsonl"
-    found = stabdiag.diagnose(write(tmp_path, name, PARTLY[name])).diagnosis
-    assert found.evidence == {
+    diagnosis = stabdiag.diagnose(write(tmp_path, name, PARTLY[name])).diagnosis
+    assert diagnosis.evidence == {
         "records": CUT,
         "losses": CUT,
         "judged_until": CUT - 1,
         "lines_left_out": ROWS - CUT,
     }
-    assert "up to step 199" in found.summary
-    assert "200 lines" in found.summary
+    assert "up to step 199" in diagnosis.summary
+    assert "200 lines" in diagnosis.summary
 
 
 def test_half_of_a_compressed_file_is_partly_read(tmp_path):
@@ -172,7 +172,7 @@ def test_the_exit_code_of_a_part_is_that_of_an_unread_log(
     assert stabdiag_command(command, str(path), "--fail-on", fail_on).code == code
 
 
-def test_an_error_beside_it_fails_the_check(stabdiag_command, tmp_path):
+def test_an_additional_error_fails_the_check(stabdiag_command, tmp_path):
     lines = [*json_lines(), '{"step": 400, "loss": ?}']
     lines[150] = '{"step": 150, "loss": NaN}'
     assert stabdiag_command("diagnose", str(write(tmp_path, "run.jsonl", lines))).code == 1
@@ -180,7 +180,7 @@ def test_an_error_beside_it_fails_the_check(stabdiag_command, tmp_path):
 
 @pytest.mark.parametrize("command", ["diagnose", "check"])
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 0), ("unknown", 2)])
-def test_too_little_data_is_open_only_where_that_is_asked_for(
+def test_too_little_data_is_open_only_on_request(
     stabdiag_command, tmp_path, command, fail_on, code
 ):
     path = write(tmp_path, "run.jsonl", json_lines()[:7])

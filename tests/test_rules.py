@@ -20,5 +20,5 @@ def test_each_rule_can_be_switched_off(rule):
 
 def test_the_page_has_every_rule_and_no_other():
     page = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
-    told = re.findall(r"^\| \*\*(.+?)\*\* \| `(.+?)`", page, re.MULTILINE)
-    assert told == [(rule.name, rule.where) for rule in RULES]
+    listed = re.findall(r"^\| \*\*(.+?)\*\* \| `(.+?)`", page, re.MULTILINE)
+    assert listed == [(rule.name, rule.where) for rule in RULES]

@@ -29,11 +29,11 @@ class Alone:
 
 
 def test_defaults_are_filled_in_and_no_two_objects_share_one():
-    one, other = Derived(), Derived(size=2.0)
-    assert (one.name, one.size, one.tags) == ("none", 1.0, {})
-    assert one.tags is not other.tags
+    instance, other = Derived(), Derived(size=2.0)
+    assert (instance.name, instance.size, instance.tags) == ("none", 1.0, {})
+    assert instance.tags is not other.tags
     assert [part.name for part in fields(Derived)] == ["name", "tags", "size"]
-    assert replace(one, size=2.0) == other
+    assert replace(instance, size=2.0) == other
     assert pickle.loads(pickle.dumps(other)) == other
 
 
@@ -44,14 +44,14 @@ def test_what_is_missing_or_unknown_is_refused(given):
 
 
 def test_nothing_can_be_changed():
-    one = Derived()
+    instance = Derived()
     with pytest.raises(FrozenInstanceError, match="size cannot be changed"):
-        one.size = 2.0
+        instance.size = 2.0
     with pytest.raises(FrozenInstanceError, match="name cannot be changed"):
-        del one.name
+        del instance.name
 
 
-def test_equal_values_are_equal_only_where_asked_for():
+def test_equality_by_value_is_opt_in():
     assert Base(name="a", tags={"x": 1}) == Base(name="a")
     assert len({Base(name="a"), Base(name="a"), Base(name="b")}) == 2
     assert Derived(name="a") != Base(name="a")

@@ -15,16 +15,16 @@ def series(role, steps, values=None):
 
 def history(*all_series):
     return History(
-        series={one.role: one for one in all_series},
+        series={item.role: item for item in all_series},
         source=Source(name="run", format="memory", records=9),
     )
 
 
 def test_finite_leaves_out_nan_and_infinities():
-    one = series("loss", [1, 2, 3, 4], [1.0, np.nan, np.inf, 4.0])
-    assert one.finite().steps.tolist() == [1, 4]
-    assert one.finite().column == "loss"
-    assert len(one) == 4
+    loss = series("loss", [1, 2, 3, 4], [1.0, np.nan, np.inf, 4.0])
+    assert loss.finite().steps.tolist() == [1, 4]
+    assert loss.finite().column == "loss"
+    assert len(loss) == 4
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_group_takes_the_role_itself_and_its_groups_and_nothing_else():
 
 def test_before_cuts_every_series_and_drops_those_that_begin_later():
     run = history(series("loss", [0, 5, 10]), series("lr", [10]), series("grad_norm", []))
-    assert {role: one.steps.tolist() for role, one in run.before(10).series.items()} == {
+    assert {role: item.steps.tolist() for role, item in run.before(10).series.items()} == {
         "loss": [0, 5]
     }
     assert len(run.series["loss"]) == 3

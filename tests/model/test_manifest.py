@@ -90,7 +90,7 @@ def classifier(kind, labels, problem=None):
 
 
 # What a configuration says, by the field that is read from it; None where it says nothing.
-TOLD = {
+HF_CONFIGS = {
     "dtype": [
         ("fp16", {"torch_dtype": "torch.float16"}),
         ("fp16", {"trainer": {"precision": "16-true"}}),
@@ -190,7 +190,7 @@ TOLD = {
 
 @pytest.mark.parametrize(
     ("field", "value", "raw"),
-    [(field, value, raw) for field, rows in TOLD.items() for value, raw in rows],
+    [(field, value, raw) for field, rows in HF_CONFIGS.items() for value, raw in rows],
     ids=str,
 )
 def test_what_a_configuration_says(field, value, raw):
@@ -208,7 +208,7 @@ def run_of(unit="step", **config):
 
 
 @pytest.mark.parametrize(
-    ("told", "run", "every"),
+    ("fields", "run", "every"),
     [
         ({"num_train_epochs": 3, "max_steps": 3000}, run_of(), 1000),
         # What the HF Trainer writes of a run, with a cadence that does not count, lies in the log.
@@ -222,12 +222,12 @@ def run_of(unit="step", **config):
     ],
     ids=["told", "logged", "log of epochs", "half", "uneven", "no steps", "no epochs"],
 )
-def test_where_each_epoch_ends_in_a_checkpoint_its_length_is_the_cadence(told, run, every):
-    beside = parse_manifest({"save_strategy": "epoch", "save_steps": 500, **told})
-    manifest = infer(beside.completed(run.config), run)
+def test_where_each_epoch_ends_in_a_checkpoint_its_length_is_the_cadence(fields, run, every):
+    given = parse_manifest({"save_strategy": "epoch", "save_steps": 500, **fields})
+    manifest = infer(given.completed(run.config), run)
     assert manifest.checkpoint_every == every
     assert ("checkpoint_every" in manifest.inferred) is (every is not None)
-    by_hand = beside.override({"checkpoint_every": 7}).completed(run.config)
+    by_hand = given.override({"checkpoint_every": 7}).completed(run.config)
     assert infer(by_hand, run).checkpoint_every == 7
 
 
@@ -391,11 +391,11 @@ def test_files_that_are_no_manifest(tmp_path, name, content, message):
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [("none.json", "; check the path"), (".", "a folder; name the manifest in it")],
 )
-def test_files_that_cannot_be_read(tmp_path, name, told):
-    with pytest.raises(ManifestError, match=told):
+def test_files_that_cannot_be_read(tmp_path, name, expected):
+    with pytest.raises(ManifestError, match=expected):
         read_manifest(tmp_path / name)
 
 
@@ -443,7 +443,7 @@ def test_what_is_nested_without_end_stays_one_value():
     assert len(parse_manifest(deep).unknown) == 1
 
 
-def test_what_lies_beside_one_manifest_fills_its_gaps():
+def test_sidecar_files_fill_gaps_in_a_manifest():
     first = parse_manifest({"dtype": "fp16", "x": 1}, "a.json")
     both = first.beside(parse_manifest({"dtype": "bf16", "lr": 0.1, "x": 2, "y": 3}, "b.json"))
     assert (both.dtype, both.peak_lr, both.path) == ("fp16", 0.1, "a.json, b.json")

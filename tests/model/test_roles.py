@@ -68,9 +68,9 @@ def test_every_declared_name_is_in_normal_form_and_serves_its_role():
     assert [name for name in names if normal(name) != name] == []
     assert sorted(set(names)) == sorted(names)
     for role in ROLES:
-        beside = "unrelated" if role.name == "loss" else "loss"
+        other = "unrelated" if role.name == "loss" else "loss"
         for name in role.names if not role.several else ():
-            assert assign([beside, name]).columns[role.name] == name
+            assert assign([other, name]).columns[role.name] == name
 
 
 ALONE = {
@@ -186,7 +186,7 @@ def test_a_chosen_column_goes_first(names, chosen):
 
 
 @pytest.mark.parametrize(
-    ("names", "said"),
+    ("names", "messages"),
     [
         ("train_loss loss", "'loss' train_loss"),
         ("entropy_loss surrogate_loss value_function_loss", "'value_function_loss' surrogate_loss"),
@@ -195,9 +195,9 @@ def test_a_chosen_column_goes_first(names, chosen):
         ("loss encoder_lr", "'encoder_lr'"),
     ],
 )
-def test_a_choice_is_reported(names, said):
+def test_a_choice_is_reported(names, messages):
     (note,) = assign(["step", *names.split()]).notes
-    assert all(name in note for name in said.split())
+    assert all(name in note for name in messages.split())
 
 
 @pytest.mark.parametrize(
@@ -209,9 +209,9 @@ def test_a_choice_is_reported(names, said):
 )
 def test_the_parts_of_a_loss_are_summed_where_no_total_is_logged(names):
     parts = names.split()
-    found = assign(["step", *parts, "val/box_loss", "val/cls_loss"])
-    assert sorted(found.parts["loss"]) == sorted(parts)
-    assert sorted(found.parts["eval_loss"]) == ["val/box_loss", "val/cls_loss"]
+    assigned = assign(["step", *parts, "val/box_loss", "val/cls_loss"])
+    assert sorted(assigned.parts["loss"]) == sorted(parts)
+    assert sorted(assigned.parts["eval_loss"]) == ["val/box_loss", "val/cls_loss"]
     assert assign([*parts, "total_loss"]).parts == {}
     assert assign(parts, {"loss": parts[0]}).columns["loss"] == parts[0]
 
@@ -258,7 +258,7 @@ def test_odd_names_serve_nothing(name):
         ("latest_loss value interval train/loss", False),
     ],
 )
-def test_evaluation_is_told_by_the_name(names, holds):
+def test_evaluation_is_recognized_by_name(names, holds):
     assert {is_evaluation(name) for name in names.split()} == {holds}
 
 
@@ -296,11 +296,11 @@ def test_other_runs_in_an_exported_chart():
         ("mse val_mae", "mse", None),
     ],
 )
-def test_what_stands_in_for_a_loss(names, loss, eval_loss):
+def test_fallbacks_for_a_loss(names, loss, eval_loss):
     assert "loss" not in assign(names.split()).columns
-    found = next(fallback_columns(names.split(), counted="epoch" in names))
-    assert (found.loss, found.eval_loss) == (loss, eval_loss)
-    assert found.note.startswith(f"took {loss!r} as the loss")
+    fallback = next(fallback_columns(names.split(), counted="epoch" in names))
+    assert (fallback.loss, fallback.eval_loss) == (loss, eval_loss)
+    assert fallback.note.startswith(f"took {loss!r} as the loss")
     assert may_serve(loss)
 
 
@@ -315,30 +315,30 @@ def test_what_stands_in_for_a_loss(names, loss, eval_loss):
         "epoch generator d_model",
     ],
 )
-def test_what_stands_in_for_no_loss(names):
+def test_columns_that_are_not_a_fallback_loss(names):
     assert list(fallback_columns(names.split(), counted="epoch" in names)) == []
 
 
-OPPONENTS = LossKind.ADVERSARIAL
+ADVERSARIAL = LossKind.ADVERSARIAL
 
 
 @pytest.mark.parametrize(
-    ("loss", "others", "told"),
+    ("loss", "others", "expected"),
     [
         ("policy_loss", [], LossKind.POLICY),
         ("value_loss + actor_loss", [], LossKind.POLICY),
         ("total_loss", ["policy_loss", "value_loss"], LossKind.POLICY_SUM),
         ("Value function loss", ["Surrogate loss"], LossKind.VALUE),
         ("train/loss", ["pg_loss", "critic_loss"], LossKind.POLICY_SUM),
-        ("loss_D", [], OPPONENTS),
-        ("g_losses_chunk", [], OPPONENTS),
-        ("G_loss", ["D_loss"], OPPONENTS),
-        ("loss_G_A", ["loss_D_A"], OPPONENTS),
-        ("gen_total", ["disc_total"], OPPONENTS),
-        ("D_real", ["G_GAN"], OPPONENTS),
-        ("gen_loss", ["dis_loss"], OPPONENTS),
-        ("loss", ["d_loss"], OPPONENTS),
-        ("train/loss", ["train/disc_loss"], OPPONENTS),
+        ("loss_D", [], ADVERSARIAL),
+        ("g_losses_chunk", [], ADVERSARIAL),
+        ("G_loss", ["D_loss"], ADVERSARIAL),
+        ("loss_G_A", ["loss_D_A"], ADVERSARIAL),
+        ("gen_total", ["disc_total"], ADVERSARIAL),
+        ("D_real", ["G_GAN"], ADVERSARIAL),
+        ("gen_loss", ["dis_loss"], ADVERSARIAL),
+        ("loss", ["d_loss"], ADVERSARIAL),
+        ("train/loss", ["train/disc_loss"], ADVERSARIAL),
         ("loss", ["dis_loss"], None),
         ("loss", ["critic_loss"], None),
         ("loss", ["d_weight_loss"], None),
@@ -354,11 +354,11 @@ OPPONENTS = LossKind.ADVERSARIAL
         ("", ["policy_loss", "value_loss"], None),
     ],
 )
-def test_a_loss_that_may_rise_while_the_run_learns(loss, others, told):
-    assert loss_kind(loss, [loss, *others], has_reward=False) == told
+def test_a_loss_that_may_rise_while_the_run_learns(loss, others, expected):
+    assert loss_kind(loss, [loss, *others], has_reward=False) == expected
 
 
-def test_a_reward_tells_more_than_that_a_sum_holds_a_policy():
+def test_a_reward_outranks_the_policy_part_of_a_sum():
     names = ["loss", "policy_loss", "value_loss"]
     assert loss_kind("loss", names, has_reward=True) is None
     assert loss_kind("policy_loss", names, has_reward=True) == LossKind.POLICY
@@ -389,9 +389,9 @@ SETTINGS = {
 
 
 @pytest.mark.parametrize(
-    ("name", "setting"), [(name, one) for one, names in SETTINGS.items() for name in names]
+    ("name", "setting"), [(name, role) for role, names in SETTINGS.items() for name in names]
 )
-def test_a_setting_is_told_by_its_name(name, setting):
+def test_a_setting_is_recognized_by_name(name, setting):
     assert setting_of(name) == setting
     assert settings_of([name], ()) == ({f"setting/{name}": name} if setting else {})
     assert setting is None or may_serve(name)
@@ -405,12 +405,12 @@ def test_a_setting_is_told_by_its_name(name, setting):
         ("batch_size weight_decay num_workers max_grad_norm loss", False),
     ],
 )
-def test_what_a_loss_is_measured_on(names, holds):
+def test_what_changes_the_objective_of_a_loss(names, holds):
     assert {changes_objective(name) for name in names.split()} == {holds}
 
 
 @pytest.mark.parametrize(
-    ("names", "way", "weighs"),
+    ("names", "way", "is_weight"),
     [
         ("train/noise_std mask_ratio train_eps epsilon stage", 1, False),
         ("teacher_forcing_ratio", -1, False),
@@ -420,9 +420,9 @@ def test_what_a_loss_is_measured_on(names, holds):
         ("gradient_noise_scale rewards/margins loss", None, False),
     ],
 )
-def test_which_way_a_setting_makes_a_loss_harder(names, way, weighs):
+def test_which_way_a_setting_makes_a_loss_harder(names, way, is_weight):
     assert {(difficulty_direction(name), is_loss_weight(name)) for name in names.split()} == {
-        (way, weighs)
+        (way, is_weight)
     }
 
 

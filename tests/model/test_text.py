@@ -32,7 +32,7 @@ def test_numbers_are_plain_where_that_is_short(value, text):
     assert num(value) == text
 
 
-def test_what_became_smaller_is_told_in_per_cent():
+def test_a_decrease_is_reported_in_percent():
     assert [times(ratio) for ratio in (13.194, 1.0, 0.1721, 0.02676)] == [
         "13.19 x",
         "1 x",

@@ -124,7 +124,7 @@ def test_the_first_action_has_the_numbers_of_the_run(calm, slug, changes, manife
         (500, None, None, "Reload the last checkpoint before the spike at 500"),
     ],
 )
-def test_the_checkpoint_to_go_back_to(calm, onset, every, checkpoint, expected):
+def test_which_checkpoint_to_reload(calm, onset, every, checkpoint, expected):
     finding = diagnosed(changed(calm(), shift(onset)), checkpoint_every=every)
     assert (finding.slug, finding.step) == ("spike-persistent", onset)
     assert finding.actions[0].checkpoint == checkpoint
@@ -182,7 +182,7 @@ def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_halved(calm, pea
     assert (first.kind, first.setting, first.to) == (K.LOWER_LR, setting, to)
 
 
-def test_half_of_a_rate_that_nobody_uses_is_still_too_high(calm):
+def test_half_of_an_extreme_learning_rate_is_still_too_high(calm):
     log = changed(calm(), NAN, SURGE) | {"lr": np.full(800, 0.6)}
     first = diagnosed(log, optimizer="adamw", dtype="bf16").actions[0]
     assert (first.setting, first.from_, first.to) == ("lr", 0.6, 0.01)
@@ -206,7 +206,7 @@ def test_a_nan_that_lacks_the_fingerprint_is_first_run_again_in_fp32(calm):
         ([0], "finite again later; 1 of 800 losses is non-finite"),
     ],
 )
-def test_since_when_the_loss_is_not_finite(calm, bad, expected):
+def test_the_first_non_finite_loss_is_reported(calm, bad, expected):
     log = calm()
     log["loss"][bad] = np.nan
     assert expected in diagnosed(log).summary
@@ -269,7 +269,7 @@ def test_a_run_that_was_never_finite_is_begun_again(calm, begins, every, checkpo
 
 
 @pytest.mark.parametrize("acquitted", [True, False])
-def test_a_nan_at_a_rate_that_nobody_uses(calm, acquitted):
+def test_a_nan_at_an_extreme_learning_rate(calm, acquitted):
     log = changed(calm(), lost(300))
     log["lr"][:] = 20.0
     if not acquitted:
@@ -460,7 +460,7 @@ def test_a_loss_that_rises_with_jumps_of_the_learning_rate_that_come_again(calm)
 @pytest.mark.parametrize(
     ("end", "kind"), [(2.1, K.INSPECT_DATA), (5.0, K.CHECK_EVALUATION), (None, K.CHECK_EVALUATION)]
 )
-def test_an_evaluation_loss_that_was_logged_is_looked_at(calm, end, kind):
+def test_a_logged_evaluation_loss_is_used(calm, end, kind):
     log = changed(calm(), RISE)
     if end is not None:
         at = np.arange(800)

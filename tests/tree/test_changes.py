@@ -104,9 +104,7 @@ def after(fall):
     ],
     ids=["goes on climbing", "too few losses to tell", "back at chance", "has lost all"],
 )
-def test_a_loss_that_does_not_come_to_rest_below_its_beginning_is_excused_by_nothing(
-    calm, n, added
-):
+def test_a_loss_that_settles_above_its_start_is_not_excused(calm, n, added):
     log = calm(n)
     log["loss"] = log["loss"] + added(log["step"])
     log["stage"] = switched(log, AT, 1, 2)
@@ -153,7 +151,7 @@ def test_the_gradients_of_a_loss_in_another_unit_are_as_many_times_larger(calm):
         (lambda n: np.clip((n - 800) * 0.005, 0, None), "divergence-unexplained"),
     ],
 )
-def test_what_goes_wrong_after_a_new_stage_is_found(calm, added, slug):
+def test_a_failure_after_a_new_stage_is_reported(calm, added, slug):
     log = calm(1200)
     n = log["step"]
     log["loss"] = log["loss"] + np.where(n >= AT, 1.0, 0.0) + added(n)
@@ -246,7 +244,7 @@ def of_parts(calm, at=AT):
     return log
 
 
-def test_a_part_of_the_loss_that_is_switched_on(calm):
+def test_a_loss_component_added_later(calm):
     log = of_parts(calm)
     finding = stabdiag.diagnose(log).diagnosis
     assert finding.slug == "healthy"

@@ -86,7 +86,7 @@ def test_a_loss_above_that_of_the_beginning_has_lost_what_was_learned(calm):
     ("power", "slug"),
     [(0.4, "insufficient-data"), (1.0, "insufficient-data"), (4.0, "divergence-unexplained")],
 )
-def test_what_weighs_more_runs_ahead_and_never_lags(calm, power, slug):
+def test_a_larger_weight_leads_and_never_lags(calm, power, slug):
     log = rising(calm, height=4.0, power=power)
     assert stabdiag.diagnose({**log, "kl_weight": course(log)}).diagnosis.slug == slug
 
@@ -188,7 +188,7 @@ FELL = np.random.default_rng(2).uniform(0.9, 1.1, 60) * np.linspace(1.0, 0.2, 60
         ((90 + np.cumsum(FELL))[:12], 1 + np.exp(-np.arange(12))),
     ],
 )
-def test_a_running_sum_is_no_climb(loss, is_running_sum):
+def test_a_running_sum_is_not_a_climb(loss, is_running_sum):
     log = {"step": np.arange(len(loss)), "loss": loss} | (
         {} if is_running_sum is None else {"val_loss": is_running_sum}
     )
@@ -207,7 +207,7 @@ def test_a_running_sum_is_no_climb(loss, is_running_sum):
         (np.cumsum(FELL) + 2 * (np.arange(60) == 30), None),
     ],
 )
-def test_what_only_rises_is_no_running_sum(loss, is_running_sum):
+def test_a_rising_loss_is_not_a_running_sum(loss, is_running_sum):
     log = {"step": np.arange(len(loss)), "loss": loss} | (
         {} if is_running_sum is None else {"val_loss": is_running_sum}
     )

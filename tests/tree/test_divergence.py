@@ -159,7 +159,7 @@ def test_weights_stand_still_only_while_the_rate_is_0():
         assert ("the weights did not change" in finding.summary) is says
 
 
-def test_a_weight_decay_that_is_not_known_is_asked_for():
+def test_an_unknown_weight_decay_is_requested():
     def of(manifest, **columns):
         finding = stabdiag.diagnose({**climbing(400, 3.0), **columns}, manifest=manifest).diagnosis
         return [item for item in finding.actions if item.setting == "weight_decay"]

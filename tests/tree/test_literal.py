@@ -170,7 +170,7 @@ def test_a_weight_norm_that_exactly_doubles_or_halves_has_not_changed_by_more(fa
         (400, 100, "a standard deviation requires 2 losses within 100 steps"),
     ],
 )
-def test_what_the_rule_of_spikes_cannot_be_applied_to_is_unknown(count, stride, expected):
+def test_the_spike_rule_is_unknown_where_it_cannot_apply(count, stride, expected):
     loss = quiet(count)["loss"]
     loss[count // 2] += 3.0
     answer = answer_to(literal({"step": stride * np.arange(count), "loss": loss}), "Q2.1")
@@ -187,7 +187,7 @@ def test_whether_a_spike_recovered_in_50_steps_is_unknown_on_a_sparser_log():
     assert "no loss was logged within 50 steps" in answer_to(report, "Q2.2").because
 
 
-def test_a_constant_scale_is_static_from_the_first_overflow_on():
+def test_a_constant_scale_is_static_after_the_first_overflow():
     log = quiet() | {"loss_scale": np.full(800, 1024.0), "grad_norm": np.ones(800)}
     log["grad_norm"][300] = np.inf
     finding = literal(log, dtype="fp16", hysteresis=2).diagnosis

@@ -24,7 +24,7 @@ def because(report, question):
     return answer_to(report, question).because
 
 
-def test_the_checkpoint_lies_before_the_surge_of_the_gradient_norm(surging):
+def test_the_checkpoint_precedes_the_gradient_norm_surge(surging):
     finding = stabdiag.diagnose(surging, manifest={"checkpoint_every": 50}).diagnosis
     assert "checkpoint of step 550, the last before the trouble that began at step 599" in (
         finding.first_action
@@ -48,7 +48,7 @@ def test_a_surge_shows_however_large_the_steps_are(surging):
         ([*[0.0] * 700, *[1.0] * 100], "the gradient norm was 0"),
     ],
 )
-def test_why_the_lead_up_is_not_known(calm, norms, expected):
+def test_the_reason_for_an_unknown_lead_up_is_reported(calm, norms, expected):
     log = changed(calm(), *lost(600), drop("grad_norm"))
     report = stabdiag.diagnose(log | ({"grad_norm": norms} if norms else {}))
     assert because(report, "Q1.3") == f"{expected}, so the lead-up is unknown"

@@ -46,7 +46,7 @@ def test_the_best_checkpoint_is_kept_where_the_evaluation_loss_rose(runs):
     assert expected == "Keep the checkpoint nearest to step 400, where it was lowest."
 
 
-def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs):
+def test_a_missing_evaluation_loss_is_requested(runs):
     result = advised(runs)
     assert result.first_action.startswith("Check the evaluation loss")
     assert "consider decaying the learning rate." in result.next_actions[0]
@@ -60,12 +60,12 @@ def test_an_evaluation_loss_that_was_not_logged_is_to_be_looked_at(runs):
     ],
     ids=["constant", "decayed"],
 )
-def test_a_rate_that_has_decayed_is_not_to_decay(runs, rates, expected):
+def test_a_decayed_rate_is_not_decayed_again(runs, rates, expected):
     (text,) = advised(runs, eval_loss=FALLING, lr=rates).next_actions
     assert text.startswith(expected)
 
 
-def test_a_rate_of_zero_ends_the_run_whatever_the_evaluation_loss_does(runs):
+def test_a_rate_of_zero_ends_the_run_regardless_of_eval_loss(runs):
     result = advised(runs, eval_loss=FALLING, lr=[1.0] * 6 + [0.0] * 4)
     assert result.first_action.startswith("Stop the run: the learning rate is 0 from step 600")
     never = advised(runs, lr=[0.0] * 10)

@@ -272,7 +272,7 @@ def test_what_is_blamed(calm, changes, slug):
 
 
 @pytest.mark.parametrize("column", ["loss_D", "train/g_loss", "critic_loss", "policy_loss"])
-def test_a_contested_loss_may_rise(calm, column):
+def test_an_adversarial_loss_may_rise(calm, column):
     log = calm()
     log[column] = log.pop("loss") + np.linspace(0, 4.0, 800)
     report = stabdiag.diagnose(log, columns={"loss": column})
@@ -282,7 +282,7 @@ def test_a_contested_loss_may_rise(calm, column):
 
 
 @pytest.mark.parametrize("column", ["loss_D", "train/g_loss"])
-def test_the_loss_of_an_opponent_may_shift(calm, column):
+def test_an_adversarial_loss_may_shift(calm, column):
     log = calm()
     log[column] = log.pop("loss")
     log[column][500:] += 2.0
@@ -303,7 +303,7 @@ def test_the_loss_of_an_opponent_may_shift(calm, column):
     ],
     ids=["back", "exploded", "of a policy", "of no opponent"],
 )
-def test_what_else_an_opponent_may_not_do(calm, column, up, slug):
+def test_limits_of_adversarial_losses(calm, column, up, slug):
     log = calm()
     log[column] = log.pop("loss")
     log[column][500:] += up

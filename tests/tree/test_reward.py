@@ -22,7 +22,7 @@ def jumps(log):
     ("damage", "question", "slug"),
     [(climbs, "Q4.1", "divergence-unexplained"), (jumps, "Q2.1", "spike-persistent")],
 )
-def test_the_loss_does_no_harm_while_the_reward_holds(calm, damage, question, slug):
+def test_the_loss_is_excused_while_the_reward_is_maintained(calm, damage, question, slug):
     log = calm()
     damage(log)
     assert stabdiag.diagnose(log).diagnosis.slug == slug

@@ -221,7 +221,7 @@ def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at):
     assert answer.because.startswith("1 overflow, at step 100")
 
 
-def test_a_count_that_begins_anew_with_each_record_is_no_running_total():
+def test_a_count_that_resets_with_each_record_is_not_a_running_total():
     log = noisy(np.arange(0, 4000, 10), 16384.0)
     every = log | {"number of skipped iterations": np.full(400, 3.0)}
     finding = diagnose(every).diagnosis

@@ -90,7 +90,7 @@ def test_too_few_losses_are_never_called_healthy(n):
 
 
 @pytest.mark.parametrize("first", [0, 500])
-def test_a_loss_that_hardly_moves_shows_no_progress(first):
+def test_a_nearly_constant_loss_shows_no_progress(first):
     rng = np.random.default_rng(3)
     log = {"step": first + 10 * np.arange(30), "loss": 1.41 + rng.normal(0, 0.01, 30)}
     report = stabdiag.diagnose(log)
@@ -150,7 +150,7 @@ def test_a_log_without_losses_is_told_which_layer_grew_most():
         (440.0, None, ""),
     ],
 )
-def test_activations_near_what_a_type_holds_are_told_where_there_is_no_loss(peak, dtype, expected):
+def test_activations_near_the_dtype_limit_are_reported_without_a_loss(peak, dtype, expected):
     log = {"step": range(9), "max_activation": [*range(1, 9), peak], "grad_norm": [0.5] * 9}
     finding = stabdiag.diagnose(log, manifest={"dtype": dtype} if dtype else None).diagnosis
     assert finding.summary.endswith(expected or f"'max_activation' went from 1 to {peak:g}.")

@@ -35,10 +35,10 @@ def lines():
     return draw
 
 
-def diagnose_found(found):
+def diagnose_found(source):
     """Diagnose what a source holds, with no options."""
-    history, told = run_found(found, None, Options())
-    return report_on(history, told, Limits())
+    history, manifest = run_found(source, None, Options())
+    return report_on(history, manifest, Limits())
 
 
 @pytest.fixture

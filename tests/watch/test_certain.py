@@ -18,7 +18,7 @@ from tests.conftest import NAMES, ONE_EACH, about, diagnosed, log_of
 BLOCKS = 3
 
 
-def found(run):
+def source_of(run):
     return read_source([log_of(run)])
 
 
@@ -26,9 +26,12 @@ def first(columns, rows):
     """Return what the log held when it had so many records."""
 
     def load(name):
-        one = columns.load(name)
+        column = columns.load(name)
         return replace(
-            one, values=one.values[:rows], present=one.present[:rows], null=one.null[:rows]
+            column,
+            values=column.values[:rows],
+            present=column.present[:rows],
+            null=column.null[:rows],
         )
 
     return replace(columns, rows=rows, load=load, converted=False)
@@ -44,7 +47,7 @@ def report_of(run, rows):
 
 def after(run, rows):
     """Return the slug of what is certain of a run after so many records."""
-    report = report_of(found(run), rows)
+    report = report_of(source_of(run), rows)
     sure = None if report is None else certain(report, Severity.ERROR)
     return None if sure is None else sure.slug
 
@@ -59,8 +62,10 @@ def expects(start):
 
 @pytest.mark.parametrize("run", sorted({*ONE_EACH, *expects("healthy")}))
 def test_no_certain_error_is_taken_back(run):
-    log, final = found(run), diagnosed(run)
-    errors = {section(one.slug) for one in final.findings if one.severity is Severity.ERROR}
+    log, final = source_of(run), diagnosed(run)
+    errors = {
+        section(column.slug) for column in final.findings if column.severity is Severity.ERROR
+    }
     for rows in np.linspace(0, log.columns.rows, BLOCKS + 1).astype(int)[1:-1].tolist():
         report = report_of(log, rows)
         sure = None if report is None else certain(report, Severity.ERROR)
@@ -70,7 +75,7 @@ def test_no_certain_error_is_taken_back(run):
 
 
 @pytest.mark.parametrize("rows", [375, 692])
-def test_a_climb_beside_a_weight_that_grows_is_not_certain(rows):
+def test_a_climb_with_growing_weights_is_not_certain(rows):
     """Whether the loss rises with the weight, as a VAE's does, shows only once that has settled."""
     assert after("healthy-loss-weight", rows) is None
 
@@ -92,7 +97,7 @@ STEPS = np.arange(300)
 
 
 @pytest.mark.parametrize(
-    ("logged", "told", "is_certain"),
+    ("logged", "settings", "is_certain"),
     [
         ({}, {}, True),
         ({"epoch": STEPS // 100}, {}, False),
@@ -115,22 +120,22 @@ STEPS = np.arange(300)
         ({"batch_id": np.full(300, 7)}, {}, True),
     ],
 )
-def test_a_spike_that_begins_with_an_epoch_is_not_certain(logged, told, is_certain):
+def test_a_spike_that_begins_with_an_epoch_is_not_certain(logged, settings, is_certain):
     noise = np.random.default_rng(8).normal(0.0, 0.05, 300)
     log = {"step": STEPS, "loss": np.where(STEPS < 200, 2.0, 3.0) + noise, **logged}
-    report = stabdiag.diagnose(log, manifest=told)
+    report = stabdiag.diagnose(log, manifest=settings)
     assert report.diagnosis.slug == "spike-persistent"
     assert (certain(report, Severity.ERROR) is not None) == is_certain
 
 
 def test_a_climb_is_certain_when_it_was_one_a_window_ago():
-    run = found("divergence-lr-inverse-cosine")
+    run = source_of("divergence-lr-inverse-cosine")
     verdicts = []
     for rows in range(900, run.columns.rows, 60):
         report = report_of(run, rows)
         is_error = report.diagnosis.severity is Severity.ERROR
         verdicts.append((is_error, certain(report, Severity.ERROR) is not None))
-    climbs, sure = (np.array(one) for one in zip(*verdicts, strict=True))
+    climbs, sure = (np.array(column) for column in zip(*verdicts, strict=True))
     assert sure.any()
     assert np.argmax(sure) - np.argmax(climbs) >= 200 // 60
 
@@ -144,7 +149,7 @@ def test_a_nan_is_certain_at_once_though_a_resume_makes_it_good():
     ("rows", "nan_at", "is_certain"),
     [(3, 2, False), (5, 2, False), (13, 3, True), (12, 11, False), (12, 10, True)],
 )
-def test_a_nan_among_few_losses_is_certain_when_the_log_goes_on(rows, nan_at, is_certain):
+def test_a_nan_among_few_losses_is_certain_when_the_log_grows(rows, nan_at, is_certain):
     """Of a few lines another reader may make something else when more have come."""
     losses = np.where(np.arange(rows) >= nan_at, np.nan, 2.0)
     report = stabdiag.diagnose({"step": np.arange(rows), "loss": losses})
@@ -152,13 +157,13 @@ def test_a_nan_among_few_losses_is_certain_when_the_log_goes_on(rows, nan_at, is
     assert (certain(report, Severity.ERROR) is not None) is is_certain
 
 
-def test_a_nan_that_a_missing_value_tells_is_certain_some_steps_later():
+def test_a_nan_inferred_from_a_missing_value_is_certain_later():
     run = "nan-dropped-field-fp32"
     onset = diagnosed(run).diagnosis.step
-    rows = found(run).columns.rows
-    told = [n for n in range(onset, min(onset + 80, rows), 10) if after(run, n) is not None]
-    assert told
-    assert told[0] >= onset + 50
+    rows = source_of(run).columns.rows
+    certain_at = [n for n in range(onset, min(onset + 80, rows), 10) if after(run, n) is not None]
+    assert certain_at
+    assert certain_at[0] >= onset + 50
 
 
 def test_a_warning_is_certain_in_its_turn():
@@ -170,7 +175,7 @@ def test_a_warning_is_certain_in_its_turn():
 
 @pytest.mark.parametrize("run", ["loss-scale-collapsed-often", "symptom-grad-vanishing"])
 def test_what_is_no_climb_is_certain_sooner(run):
-    log = found(run)
+    log = source_of(run)
     begin = about(run)["onset"] or 240
     verdicts = []
     for rows in range(begin, log.columns.rows + 1, 20):

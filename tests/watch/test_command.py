@@ -50,14 +50,14 @@ def test_the_options_of_a_diagnosis_hold(watch, tmp_path):
         encoding="utf-8",
     )
     named = ("--column", "loss=train/ce", "--column", "step=n", "--format", "json")
-    found = json.loads(watch(log, *named, "--dtype", "bf16").out)
-    assert found["diagnosis"]["slug"] == "nan-bf16"
+    report = json.loads(watch(log, *named, "--dtype", "bf16").out)
+    assert report["diagnosis"]["slug"] == "nan-bf16"
     (tmp_path / "run.manifest.json").write_text('{"dtype": "fp32"}', encoding="utf-8")
     assert json.loads(watch(log, *named).out)["diagnosis"]["slug"] == "nan-fp32"
     other = tmp_path / "other.json"
     other.write_text('{"dtype": "bf16"}', encoding="utf-8")
-    told = json.loads(watch(log, *named, "--manifest", other).out)
-    assert told["diagnosis"]["slug"] == "nan-bf16"
+    expected = json.loads(watch(log, *named, "--manifest", other).out)
+    assert expected["diagnosis"]["slug"] == "nan-bf16"
 
 
 def test_a_manifest_that_is_found_is_kept_and_the_report_printed(watch, runs, tmp_path):
@@ -74,7 +74,7 @@ def test_a_manifest_that_is_found_is_kept_and_the_report_printed(watch, runs, tm
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["missing.jsonl"], "missing.jsonl: no such file; check the path"),
         (["https://example.org/run.jsonl"], "a URL cannot be watched"),
@@ -94,17 +94,17 @@ def test_a_manifest_that_is_found_is_kept_and_the_report_printed(watch, runs, tm
         (["words.jsonl"], "words.jsonl"),
     ],
 )
-def test_bad_input_is_one_line_and_code_2(watch, tmp_path, arguments, told):
+def test_bad_input_is_one_line_and_code_2(watch, tmp_path, arguments, expected):
     (tmp_path / "run.jsonl").write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
     (tmp_path / "words.jsonl").write_text('{"name": "x"}\n', encoding="utf-8")
     (tmp_path / "weights.bin").write_bytes(bytes(range(256)))
     result = watch(*arguments)
     assert (result.code, result.out) == (2, "")
-    assert told in result.err.splitlines()[-1]
+    assert expected in result.err.splitlines()[-1]
     assert "Traceback" not in result.err
 
 
-def test_a_log_that_may_not_be_read_is_no_log_to_wait_for(watch, tmp_path):
+def test_watch_does_not_wait_for_a_log_without_read_permission(watch, tmp_path):
     log = tmp_path / "run.jsonl"
     log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
     log.chmod(0)

@@ -23,7 +23,7 @@ LOGS = sorted(
     for path in [*SAMPLES.glob("*/*"), *sorted(RUNS.glob("*/log.*"))[::6]]
     if path.is_file() and path.suffix not in (".json", ".parquet", ".gz", ".md")
 )
-BY_LINES = [one.name for one in READERS if one.text or one.name == "jsonl"]
+BY_LINES = [reader.name for reader in READERS if reader.text or reader.name == "jsonl"]
 
 
 @pytest.fixture
@@ -50,8 +50,8 @@ def pieces(data, size):
     return [data[at : at + size] for at in range(0, len(data), size)]
 
 
-def is_same(one, other):
-    same = (one.format, one.rows, one.bad_lines, one.bad_count, one.config) == (
+def is_same(reader, other):
+    same = (reader.format, reader.rows, reader.bad_lines, reader.bad_count, reader.config) == (
         other.format,
         other.rows,
         other.bad_lines,
@@ -60,37 +60,37 @@ def is_same(one, other):
     )
     return (
         same
-        and set(one.names) == set(other.names)
+        and set(reader.names) == set(other.names)
         and all(
             np.array_equal(a, b, equal_nan=True)
-            for name in one.names
-            for a, b in zip(parts(one, name), parts(other, name), strict=True)
+            for name in reader.names
+            for a, b in zip(parts(reader, name), parts(other, name), strict=True)
         )
     )
 
 
 def parts(columns, name):
-    one = columns.load(name)
-    return [np.where(one.present, one.values, np.nan), one.present, one.null]
+    reader = columns.load(name)
+    return [np.where(reader.present, reader.values, np.nan), reader.present, reader.null]
 
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_a_log_in_pieces_is_the_same_log(grow, path, monkeypatch):
     monkeypatch.setattr("stabdiag.watch.grown._BLOCK", 2000)
-    whole = read(path)
+    expected = read(path)
     grown = grow(str(path), settled=3000)
     for piece in pieces(path.read_bytes(), 1777):
         grown.add(piece)
-    if isinstance(whole, str):
+    if isinstance(expected, str):
         with pytest.raises(LogError):
             grown.columns(is_complete=True)
     else:
-        assert is_same(grown.columns(is_complete=True), whole)
+        assert is_same(grown.columns(is_complete=True), expected)
 
 
 def test_most_formats_of_lines_are_not_read_twice():
-    growing = [one.name for one in READERS if one.growing() is not None]
-    again = {
+    growing = [reader.name for reader in READERS if reader.growing() is not None]
+    reread = {
         "alarms",
         "baselines",
         "coqui",
@@ -99,7 +99,7 @@ def test_most_formats_of_lines_are_not_read_twice():
         "text",
         "yolo",
     }
-    assert set(BY_LINES) - set(growing) == again
+    assert set(BY_LINES) - set(growing) == reread
 
 
 def test_what_is_old_is_not_read_again(grow, monkeypatch):
@@ -120,13 +120,13 @@ def test_a_format_is_settled_only_where_no_later_line_can_change_it(grow, monkey
     looks = sys.modules["stabdiag.readers.sniff"]  # the package has a function of this name
     monkeypatch.setattr(looks, "_HEAD_SIZES", (5000, 20_000))
     first = (SAMPLES / "mllog" / "plain.log").read_bytes()
-    then = (SAMPLES / "megatron" / "plain.log").read_bytes()
-    data = first * (6000 // len(first) + 1) + then
+    earlier = (SAMPLES / "megatron" / "plain.log").read_bytes()
+    data = first * (6000 // len(first) + 1) + earlier
     grown = grow("train.log", settled=1000)
     for piece in pieces(data, 777):
         grown.add(piece)
-    whole = read_stream(Stream("train.log", io.BytesIO(data)))
-    assert grown.columns(is_complete=True).format == whole.format == "megatron"
+    expected = read_stream(Stream("train.log", io.BytesIO(data)))
+    assert grown.columns(is_complete=True).format == expected.format == "megatron"
 
 
 @pytest.mark.parametrize("settled", [10, 10_000])

@@ -49,7 +49,7 @@ def test_a_watch_does_not_end_itself_nor_what_started_it():
             Job(number).check_may_kill()
 
 
-def told(folder, number, began):
+def write_process(folder, number, began):
     """Write what /proc tells of a process."""
     for name in ("self", str(number)):
         (folder / name).mkdir(exist_ok=True)
@@ -59,10 +59,10 @@ def told(folder, number, began):
 
 def test_another_process_of_the_same_number_is_not_ended(sleeper, monkeypatch, tmp_path):
     monkeypatch.setattr(PROC, tmp_path)
-    told(tmp_path, sleeper.pid, began=100)
+    write_process(tmp_path, sleeper.pid, began=100)
     job = Job(sleeper.pid)
     assert job.runs
-    told(tmp_path, sleeper.pid, began=200)
+    write_process(tmp_path, sleeper.pid, began=200)
     assert not job.runs
     assert job.terminate() == f"process {sleeper.pid} had already ended"
     assert sleeper.poll() is None
@@ -70,7 +70,7 @@ def test_another_process_of_the_same_number_is_not_ended(sleeper, monkeypatch, t
 
 def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
     monkeypatch.setattr(PROC, tmp_path)
-    told(tmp_path, os.getpid(), began=100)
+    write_process(tmp_path, os.getpid(), began=100)
     job = Job(sleeper.pid)
 
     def refused(_number, _signal):
@@ -86,7 +86,7 @@ def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "told"),
+    ("first", "later", "expected"),
     [
         # An error of an earlier attempt, before and after the job goes on from before it.
         ({"nan_at": 290}, {}, ["nan-dtype-unknown", "healthy"]),
@@ -95,18 +95,18 @@ def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
     ],
     ids=["an earlier attempt's", "not certain", "certain"],
 )
-def test_a_finding_is_certain_of_a_job_whose_log_goes_on(lines, tmp_path, first, then, told):
+def test_a_finding_is_certain_while_the_log_grows(lines, tmp_path, first, later, expected):
     log = tmp_path / "run.jsonl"
     log.write_text("".join(lines(300, **first)[: 300 if first else 200]), encoding="utf-8")
-    asked = ReadRequest(format=None, wanted=every_column)
-    found, report = [], None
-    with closing(open_source([str(log)], asked)) as source:
+    request = ReadRequest(format=None, wanted=every_column)
+    certain_slug, report = [], None
+    with closing(open_source([str(log)], request)) as source:
         seen = watch(source, diagnose_found, Until(fail_on=Severity.ERROR), interval=0)
-        for more in ([], lines(300, **then)[250 if first else 200 :]):
+        for appended in ([], lines(300, **later)[250 if first else 200 :]):
             with log.open("a", encoding="utf-8") as file:
-                file.writelines(more)
-            while (one := next(seen)).report is report:
+                file.writelines(appended)
+            while (update := next(seen)).report is report:
                 pass
-            report = one.report
-            found.append(report.diagnosis.slug + ", certain" * (one.certain is not None))
-    assert found == told
+            report = update.report
+            certain_slug.append(report.diagnosis.slug + ", certain" * (update.certain is not None))
+    assert certain_slug == expected

@@ -35,7 +35,7 @@ def test_it_shows_where_the_run_is_and_what_is_known(spike):
     assert max(map(len, shown)) <= 80
 
 
-def test_it_fits_its_page_whatever_the_log_is_called(spike):
+def test_the_panel_fits_its_page_for_any_log_name(spike):
     for width in (20, 40, 100):
         assert max(map(len, drawn(spike, Page(width=width)))) <= width
     path = f"/{60 * 'x'}/run.csv"
@@ -45,23 +45,23 @@ def test_it_fits_its_page_whatever_the_log_is_called(spike):
 
 
 @pytest.mark.parametrize(
-    ("seen", "told"),
+    ("seen", "expected"),
     [
         (Seen(), "waiting for the first records"),
         (Seen(trouble=LogError("no such file")), "waiting: no such file"),
         (Seen(end=End.QUIET), "the watch is over: the log has been quiet"),
     ],
 )
-def test_the_status_says_what_the_watch_does(seen, told):
-    assert _status(seen) == told
+def test_the_status_says_what_the_watch_does(seen, expected):
+    assert _status(seen) == expected
 
 
 def test_the_status_of_a_quiet_log_changes_less_and_less_often(spike):
-    told = [_status(Seen(report=spike, quiet_for=at / 4)) for at in range(4 * 600)]
-    assert told[0].startswith("watching")
-    assert "quiet for 110 s; Ctrl-C ends it with a report" in told
-    assert told[-1].startswith("quiet for 9 min")
-    assert len(set(told)) < 25
+    statuses = [_status(Seen(report=spike, quiet_for=at / 4)) for at in range(4 * 600)]
+    assert statuses[0].startswith("watching")
+    assert "quiet for 110 s; Ctrl-C ends it with a report" in statuses
+    assert statuses[-1].startswith("quiet for 9 min")
+    assert len(set(statuses)) < 25
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
@@ -69,22 +69,22 @@ def test_on_a_terminal_a_panel_lives_while_the_log_grows(lines, tmp_path):
     log = tmp_path / "run.jsonl"
     run = lines(600, nan_at=590)
     log.write_text("".join(run[:400]), encoding="utf-8")
-    ours, theirs = os.openpty()
+    controller, terminal = os.openpty()
     command = [sys.executable, "-m", "stabdiag", "watch", str(log)]
     with subprocess.Popen(
         command,
         stdout=subprocess.PIPE,
-        stderr=theirs,
+        stderr=terminal,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "80"},
     ) as watch:
-        os.close(theirs)
+        os.close(terminal)
         shown = b""
         while b"climb" not in shown:
-            shown += os.read(ours, 1 << 16)
+            shown += os.read(controller, 1 << 16)
         with log.open("a", encoding="utf-8") as file:
             file.writelines(run[400:])
         out, _ = watch.communicate()
-    os.close(ours)
+    os.close(controller)
     assert b"step 399" in shown
     assert b"healthy" in shown
     assert watch.returncode == 1

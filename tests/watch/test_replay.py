@@ -42,16 +42,16 @@ def rewritten(log, block):
 
 
 def replaced(log, block):
-    whole = log.read_bytes() + block
+    full_log = log.read_bytes() + block
     log.unlink()
-    log.write_bytes(whole)
+    log.write_bytes(full_log)
 
 
 def cut_back(log, block):
     """Cut a log in the middle, and write that part of it again."""
-    held = log.read_bytes()
-    os.truncate(log, len(held) // 2)
-    appended(log, held[len(held) // 2 :] + block)
+    content = log.read_bytes()
+    os.truncate(log, len(content) // 2)
+    appended(log, content[len(content) // 2 :] + block)
 
 
 WAYS = (appended, rotated, emptied, rewritten, replaced, cut_back)

@@ -40,7 +40,7 @@ def test_a_file_is_looked_at_again_when_it_has_grown(tmp_path):
         assert not source.ended
 
 
-def test_what_lies_beside_a_log_is_found_when_it_comes(tmp_path):
+def test_sidecars_are_found_when_they_appear(tmp_path):
     log = tmp_path / "run.jsonl"
     log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
     with opened(log) as source:
@@ -102,7 +102,7 @@ def test_a_log_that_is_lost_for_a_moment_is_read_again(tmp_path, lines):
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no pipes with a name")
-def test_a_pipe_that_takes_a_logs_name_is_not_waited_for(tmp_path, lines):
+def test_watch_does_not_wait_for_a_pipe_with_the_name_of_a_log(tmp_path, lines):
     log = tmp_path / "run.jsonl"
     log.write_text("".join(lines(30)), encoding="utf-8")
     with opened(log) as source, opened(log, tmp_path / "other.jsonl") as both:

@@ -22,12 +22,12 @@ def tail(log):
     tail.close()
 
 
-def told(tail):
+def poll(tail):
     """Return what a look brings: how the bytes follow where they do not just go on, and they."""
-    found = []
+    chunks = []
     for event in tail.events():
-        found += [event.begin] * (event.begin is not Begin.ON) + [event.data] * bool(event.data)
-    return found
+        chunks += [event.begin] * (event.begin is not Begin.ON) + [event.data] * bool(event.data)
+    return chunks
 
 
 def append(log, data):
@@ -36,95 +36,95 @@ def append(log, data):
 
 
 def test_a_file_that_is_not_there_is_waited_for_and_then_only_what_is_new_is_told(tail, log):
-    assert told(tail) == []
+    assert poll(tail) == []
     log.write_bytes(OLD)
-    assert told(tail) == [OLD]
-    assert told(tail) == []
+    assert poll(tail) == [OLD]
+    assert poll(tail) == []
     append(log, b"2,4")
     append(log, b".8\n")
-    assert told(tail) == [b"2,4.8\n"]
+    assert poll(tail) == [b"2,4.8\n"]
 
 
 def test_a_rotated_log_goes_on_in_another_file(tail, log):
     log.write_bytes(OLD)
-    told(tail)
+    poll(tail)
     log.rename(log.with_suffix(".1"))
     append(log.with_suffix(".1"), b"2,4.8\n")
-    assert told(tail) == [b"2,4.8\n"]
+    assert poll(tail) == [b"2,4.8\n"]
     log.write_bytes(LATER)
     append(log.with_suffix(".1"), b"3,4.7\n")
-    assert told(tail) == [b"3,4.7\n", Begin.NEXT, LATER]
+    assert poll(tail) == [b"3,4.7\n", Begin.NEXT, LATER]
 
 
-def test_a_header_alone_does_not_tell_which_log_it_is_of(tail, log):
+def test_a_header_alone_does_not_identify_a_log(tail, log):
     log.write_bytes(OLD)
-    told(tail)
+    poll(tail)
     log.rename(log.with_suffix(".1"))
     log.write_bytes(b"step,loss\n")
-    assert told(tail) == []
+    assert poll(tail) == []
     append(log, b"900,2.0\n")
-    assert told(tail) == [Begin.NEXT, b"step,loss\n900,2.0\n"]
+    assert poll(tail) == [Begin.NEXT, b"step,loss\n900,2.0\n"]
 
 
-def test_a_log_that_is_copied_and_emptied_goes_on(tail, log):
+def test_a_copied_and_truncated_log_continues(tail, log):
     log.write_bytes(OLD)
-    told(tail)
+    poll(tail)
     os.truncate(log, 0)
-    assert told(tail) == []
+    assert poll(tail) == []
     append(log, LATER)
-    assert told(tail) == [Begin.NEXT, LATER]
+    assert poll(tail) == [Begin.NEXT, LATER]
 
 
 def test_a_log_that_is_cut_back_to_a_checkpoint_is_told_anew(tail, log):
     log.write_bytes(OLD)
-    told(tail)
+    poll(tail)
     os.truncate(log, len(OLD) - len(b"1,4.9\n"))
     append(log, b"1,4.7\n")
-    assert told(tail) == [Begin.RESTARTED, b"step,loss\n0,5.0\n1,4.7\n"]
+    assert poll(tail) == [Begin.RESTARTED, b"step,loss\n0,5.0\n1,4.7\n"]
 
 
 def test_a_log_that_is_cut_back_and_not_continued_is_told_anew_when_it_grows(tail, log):
     log.write_bytes(OLD)
-    told(tail)
+    poll(tail)
     os.truncate(log, len(b"step,loss\n"))
-    assert told(tail) == []
+    assert poll(tail) == []
     append(log, b"0,5.0\n1,4.7\n")
-    assert told(tail) == [Begin.RESTARTED, b"step,loss\n0,5.0\n1,4.7\n"]
+    assert poll(tail) == [Begin.RESTARTED, b"step,loss\n0,5.0\n1,4.7\n"]
 
 
 @pytest.mark.parametrize("by_name", [True, False])
-def test_a_log_that_is_written_anew_each_time_is_one_log(tail, log, by_name):
+def test_a_log_rewritten_each_time_is_one_log(tail, log, by_name):
     log.write_bytes(OLD)
-    told(tail)
-    again = OLD.replace(b"1,4.9", b"1,4.95") + b"2,4.8\n"
+    poll(tail)
+    rewritten = OLD.replace(b"1,4.9", b"1,4.95") + b"2,4.8\n"
     if by_name:
         other = log.with_suffix(".new")
-        other.write_bytes(again)
+        other.write_bytes(rewritten)
         other.replace(log)
     else:
-        log.write_bytes(again)
-    assert told(tail) == [Begin.RESTARTED, again]
+        log.write_bytes(rewritten)
+    assert poll(tail) == [Begin.RESTARTED, rewritten]
 
 
 def test_a_log_that_is_written_over_by_a_longer_one_is_noticed(tail, log):
     log.write_bytes(OLD)
-    told(tail)
+    poll(tail)
     log.write_bytes(2 * LATER)
-    assert told(tail) == [Begin.NEXT, 2 * LATER]
+    assert poll(tail) == [Begin.NEXT, 2 * LATER]
 
 
-def test_what_lies_there_is_read_in_several_bites(tail, log, monkeypatch):
+def test_existing_content_is_read_in_several_chunks(tail, log, monkeypatch):
     monkeypatch.setattr("stabdiag.watch.tail._READ_SIZE", 10)
     log.write_bytes(OLD)
-    assert b"".join(part for part in told(tail) if isinstance(part, bytes)) == OLD
+    assert b"".join(part for part in poll(tail) if isinstance(part, bytes)) == OLD
 
 
 def test_a_file_that_was_let_go_of_is_told_anew_if_it_is_the_same(tail, log):
     log.write_bytes(OLD)
-    told(tail)
+    poll(tail)
     tail.close()
     append(log, b"2,4.8\n")
-    assert told(tail) == [Begin.RESTARTED, OLD + b"2,4.8\n"]
+    assert poll(tail) == [Begin.RESTARTED, OLD + b"2,4.8\n"]
     tail.close()
     log.write_bytes(LATER)
-    assert told(tail) == [Begin.NEXT, LATER]
+    assert poll(tail) == [Begin.NEXT, LATER]
