@@ -112,9 +112,9 @@ EXAMPLES = (
 def compare_page() -> str:
     """Return the page."""
     rows = [
-        f"| [`{one.slug}`](comparisons.md) | {one.severity.value} | {one.title} | "
-        f"{', '.join(one.kinds)} |"
-        for one in OUTCOMES
+        f"| [`{outcome.slug}`](comparisons.md) | {outcome.severity.value} | {outcome.title} | "
+        f"{', '.join(outcome.kinds)} |"
+        for outcome in OUTCOMES
     ]
     table = "\n".join(["| finding | at worst | | of |", "|---|---|---|---|", *rows])
     parts = [HEAD, table, TAIL.format(intervals=_intervals())]
@@ -134,9 +134,9 @@ def _intervals() -> str:
 
 
 def _example(pair: str) -> str:
-    """Return what was done, a command, and what it prints."""
+    """Return the description, the command and its output."""
     about = json.loads((PAIRS / pair / "about.json").read_text(encoding="utf-8"))
-    with chdir(ROOT):  # the report names the logs as they were asked for
+    with chdir(ROOT):  # the report names the logs as given on the command line
         folder = Path("fixtures/pairs") / pair
         logs = sorted(folder.glob("*.jsonl")) if about["kind"] != "ranks" else [folder]
         text = render(stabdiag.compare([str(log) for log in logs]), "terminal", "comparison")

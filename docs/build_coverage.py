@@ -38,10 +38,10 @@ def coverage_page() -> str:
     parts = [HEAD]
     for guide in guides():
         parts.append(f"## {guide['title']}")
-        for one in guide["list"]:
+        for topic in guide["list"]:
             lines = ["| looked for | covered by | what a log cannot show |", "|---|---|---|"]
-            lines += [_row(row) for row in one["rows"]]
-            parts += [f"### {one['title']}", "\n".join(lines)]
+            lines += [_row(row) for row in topic["rows"]]
+            parts += [f"### {topic['title']}", "\n".join(lines)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -52,11 +52,11 @@ def guides() -> list[dict[str, Any]]:
 
 
 def known() -> dict[str, str]:
-    """Return every name that may stand in a row, with the page that tells of it."""
+    """Return every name that a row may contain, with the page that describes it."""
     pages = {question.id: "questions.md" for question in QUESTIONS}
     pages |= dict.fromkeys(OUTCOMES, "outcomes.md")
     pages |= dict.fromkeys(SYMPTOMS, "symptoms.md")
-    pages |= {f"compare:{one.slug}": "comparisons.md" for one in COMPARED}
+    pages |= {f"compare:{outcome.slug}": "comparisons.md" for outcome in COMPARED}
     return pages | dict.fromkeys(_lines(), "preflight.md")
 
 

@@ -1,6 +1,6 @@
 """The page of the formats of logs: from the table of readers, and from what they make of samples.
 
-The samples are those of the tests, small logs in the shape in which each framework writes them.
+The samples come from the tests: small logs in the form that each framework writes.
 """
 
 from __future__ import annotations
@@ -48,28 +48,30 @@ BY_NAME = "every column or tag by its name."
 
 def formats_page() -> str:
     """Return the page."""
-    parts = [HEAD, *(section for one in READERS for section in _sections(one))]
+    parts = [HEAD, *(section for entry in READERS for section in _sections(entry))]
     return "\n\n".join(parts) + "\n"
 
 
-def _sections(one: Reader) -> Iterator[str]:
-    yield f"## `{one.name}`: {one.title}"
-    needs = f"`pip install 'stabdiag[{one.extra}]'`" if one.extra else "nothing besides stabdiag"
-    facts = [f"**Recognised by:** {one.detected_by}.", f"**Needs:** {needs}."]
-    if one.not_read:
-        facts.append(f"**Not used:** {one.not_read}.")
-    facts.append(f"**Becomes:** {'; '.join(_roles(one)) or BY_NAME}")
+def _sections(entry: Reader) -> Iterator[str]:
+    yield f"## `{entry.name}`: {entry.title}"
+    needs = (
+        f"`pip install 'stabdiag[{entry.extra}]'`" if entry.extra else "nothing besides stabdiag"
+    )
+    facts = [f"**Recognised by:** {entry.detected_by}.", f"**Needs:** {needs}."]
+    if entry.not_read:
+        facts.append(f"**Not used:** {entry.not_read}.")
+    facts.append(f"**Becomes:** {'; '.join(_roles(entry)) or BY_NAME}")
     yield "\n".join(f"- {fact}" for fact in facts)
-    if one.example:
-        yield f"```text\n{one.example}\n```"
+    if entry.example:
+        yield f"```text\n{entry.example}\n```"
 
 
-def _roles(one: Reader) -> Iterator[str]:
+def _roles(entry: Reader) -> Iterator[str]:
     """Yield what the samples of a format give: the columns of each role, and settings."""
     found: dict[str, list[str]] = {}
     settings: set[str] = set()
     # The page does not depend on which packages are installed.
-    for path in () if one.extra else sorted((SAMPLES / one.name).glob("*")):
+    for path in () if entry.extra else sorted((SAMPLES / entry.name).glob("*")):
         history = read(path)
         for role, series in history.series.items():
             found.setdefault(role.partition("/")[0], []).append(series.column)

@@ -32,7 +32,7 @@ the pictures, red marks where the finding lies. The runs are small ones that wer
 
 
 def gallery(folder: Path) -> Iterator[tuple[str, str]]:
-    """Write the pictures into a folder; yield the name and the text of each page beside it."""
+    """Write the pictures into a folder; yield the name and the text of each page."""
     folder.mkdir()
     shown = {"outcomes": {slug: _run(slug) for slug in BY_SLUG if slug not in _OF_THE_LOG}}
     shown["symptoms"] = {symptom.slug: run_of(symptom) for symptom in filter(has_run, SYMPTOMS)}
@@ -41,7 +41,7 @@ def gallery(folder: Path) -> Iterator[tuple[str, str]]:
         parts.append(f"## {kind.capitalize()}\n")
         for slug, run in runs.items():
             report = diagnosed(run)
-            title = next(one.title for one in report.findings if one.slug == slug)
+            title = next(finding.title for finding in report.findings if finding.slug == slug)
             (folder / f"{slug}.svg").write_text(drawing(report, slug), encoding="utf-8")
             about = json.loads((RUNS / run / "about.json").read_text(encoding="utf-8"))
             yield f"gallery/{slug}.md", _page(slug, kind, title, about["what"], report)

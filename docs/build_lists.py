@@ -62,7 +62,7 @@ sentence `because`, and `do`: what to do or run, in order."""
 
 def lists_page() -> str:
     """Return the page."""
-    with chdir(ROOT):  # the lists name their files as they were asked for
+    with chdir(ROOT):  # the lists name the files as given on the command line
         before = preflight(read_manifest(f"{FP16}/manifest.json"), Limits())
         after = checklist(stabdiag.diagnose(f"{BROKEN}/log.jsonl"))
     empty = preflight(Manifest(), Limits())
@@ -74,12 +74,12 @@ def lists_page() -> str:
         _example(f"stabdiag preflight {FP16}/manifest.json", before),
         CHECKLIST,
         *(
-            f"**{one.title}**\n\n{_table(asked)}"
-            for one, asked in zip(after.lists, ("steps", "interventions"), strict=False)
+            f"**{checklist.title}**\n\n{_table(asked)}"
+            for checklist, asked in zip(after.lists, ("steps", "interventions"), strict=False)
         ),
         *(
-            f"**{one.title}**\n\n" + "\n".join(f"- {tick.title}" for tick in one.items)
-            for one in after.lists[2:]
+            f"**{checklist.title}**\n\n" + "\n".join(f"- {tick.title}" for tick in checklist.items)
+            for checklist in after.lists[2:]
         ),
         _example(f"stabdiag checklist {BROKEN}/log.jsonl", after),
         AS_JSON,

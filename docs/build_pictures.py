@@ -1,4 +1,4 @@
-"""Pictures of what a fixture logged that shows a finding; those of symptoms stand in their page."""
+"""Pictures of the logged series that show a finding; symptoms have theirs in their page."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def diagnosed(run: str) -> stabdiag.Report:
 
 
 def drawing(report: stabdiag.Report, slug: str) -> str:
-    """Return what was logged of the series that show a finding."""
+    """Return the logged values of the series that show a finding."""
     finding = next(one for one in report.findings if one.slug == slug)
     panels = _series(finding, report.history)
     first = min(int(one.steps[0]) for one in panels)
@@ -103,7 +103,7 @@ def drawing(report: stabdiag.Report, slug: str) -> str:
 
 
 def _series(finding: Finding, history: History) -> list[Series]:
-    """Return what to draw: two series at most of those that tell the finding."""
+    """Return the series to draw: at most two of those that show the finding."""
     found = []
     symptom = BY_SLUG.get(finding.slug)
     for need in SHOWN.get(finding.slug, symptom.needs if symptom else ("loss", "grad_norm")):
@@ -117,7 +117,7 @@ def _series(finding: Finding, history: History) -> list[Series]:
 
 
 def _panel(series: Series, top: int, first: int, last: int, step: int | None) -> Iterator[str]:
-    """Yield one curve with its range, its role, where the finding lies, and what is not finite."""
+    """Yield one curve with its range, role, finding location and non-finite values."""
     finite, bottom = series.finite(), top + PANEL
     x = _across(finite.steps, first, last)
     low, high = float(finite.values.min()), float(finite.values.max())
@@ -144,7 +144,7 @@ def _across(steps: NDArray[np.int64], first: int, last: int) -> Floats:
 
 
 def _shares(values: Floats, low: float, high: float, *, is_log: bool) -> Floats:
-    """Return where each value stands between the lowest, 0, and the highest, 1."""
+    """Return the values scaled so that the lowest is 0 and the highest 1."""
     if high <= low:
         return np.full(len(values), 0.5)
     if is_log:

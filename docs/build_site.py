@@ -84,7 +84,7 @@ def with_the_rest() -> dict[str, tuple[str, ...]]:
 
 
 def place(source: str) -> str:
-    """Return where a page stands in the site."""
+    """Return the position of a page in the site."""
     return NAMED.get(source, Path(source).name.lower())
 
 
@@ -108,7 +108,7 @@ def moved(text: str, source: str, pages: dict[str, str], out: Path) -> str:
 
 
 def contents(title: str, pages: list[str]) -> str:
-    """Return a part of the table of contents, which stands beside every page."""
+    """Return a part of the table of contents, which every page shows."""
     names = "\n".join(pages)
     return f"\n```{{toctree}}\n:hidden:\n:caption: {title}\n\n{names}\n```\n"
 
