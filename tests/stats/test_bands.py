@@ -30,7 +30,7 @@ def good(seed, size=400):
 
 
 @given(st.integers(1, 1 << 40))
-def test_every_step_lies_in_its_bin(step):
+def test_every_step_is_in_its_bin(step):
     (number,) = bins_of(np.array([step]))
     assert bin_start(number) <= step < bin_start(number + 1)
 
@@ -42,8 +42,8 @@ def test_a_power_of_two_starts_a_bin():
 
 
 @given(st.integers(20, 3000), st.integers(1, 50))
-def test_a_growing_log_only_adds_bins(size, more):
-    loss = good(0, size + more)
+def test_a_growing_log_only_adds_bins(size, added):
+    loss = good(0, size + added)
     before, after = levels(loss[:size]), levels(loss)
     kept = len(before)
     assert after.bins[:kept].tolist() == before.bins.tolist()
@@ -56,37 +56,37 @@ def test_the_last_bin_counts_once_half_of_it_was_seen():
     steps = np.arange(1, end)
     half = (first + end) // 2
     for last, counts in ((half - 2, False), (half, True)):
-        found = levels_of(steps[:last], np.ones(last), last)
-        assert (found.bins[-1] == 64) == counts
+        result = levels_of(steps[:last], np.ones(last), last)
+        assert (result.bins[-1] == 64) == counts
 
 
 def test_values_that_are_not_finite_are_left_out():
     loss = good(1)
     loss[[5, 100, 399]] = np.nan, np.inf, -np.inf
-    found = levels(loss)
-    assert np.isfinite(found.log_mean).all()
-    assert found.count.sum() == (~np.isnan(loss) & np.isfinite(loss)).sum() - _after(found)
+    result = levels(loss)
+    assert np.isfinite(result.log_mean).all()
+    assert result.count.sum() == (~np.isnan(loss) & np.isfinite(loss)).sum() - _after(result)
 
 
-def _after(found):
+def _after(result):
     """Return how many finite values the last bin, of which less than half was seen, holds."""
-    return 400 - bin_start(int(found.bins[-1]) + 1) + 1 - 1
+    return 400 - bin_start(int(result.bins[-1]) + 1) + 1 - 1
 
 
 def test_noise_is_that_of_single_values():
     rng = np.random.default_rng(2)
-    found = levels(1 + 0.05 * rng.standard_normal(20_000))
-    assert found.noise[-1] == pytest.approx(0.05, rel=0.1)
+    result = levels(1 + 0.05 * rng.standard_normal(20_000))
+    assert result.noise[-1] == pytest.approx(0.05, rel=0.1)
 
 
 @pytest.mark.parametrize("references", [1, 2, 3, 5, 10])
-def test_a_good_run_lies_inside(references):
+def test_a_good_run_is_inside_the_band(references):
     band = band_of([levels(good(seed)) for seed in range(references)], LOSS)
     assert deviation_of(levels(good(99)), band).peak < bar_for(references)
 
 
 @pytest.mark.parametrize("references", [2, 3, 5, 10])
-def test_a_run_that_ends_higher_lies_outside(references):
+def test_a_run_that_ends_higher_is_outside_the_band(references):
     loss = good(99)
     loss[200:] *= 1.5
     band = band_of([levels(good(seed)) for seed in range(references)], LOSS)

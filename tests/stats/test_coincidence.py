@@ -13,8 +13,8 @@ def near(changes, at, *, last=None, n=1000):
 
 
 def test_the_nearest_change_up_to_an_onset():
-    found = near([100, 490, 700], 500)
-    assert (found.number, found.off) == (1, 10)
+    result = near([100, 490, 700], 500)
+    assert (result.number, result.off) == (1, 10)
     exact = near([500], 500)
     assert exact.off == 0
     assert exact.chance == pytest.approx(1 / 1000)
@@ -36,20 +36,20 @@ def test_a_value_is_constant_before_a_change_and_after_it():
 
 
 def test_a_change_that_was_logged_late_may_have_come_at_any_point_before():
-    found = nearest(
+    result = nearest(
         np.array([491]), np.array([500]), Onset(first=495, last=495, late=0, points=999)
     )
-    assert found.chance == pytest.approx(10 / 999)
+    assert result.chance == pytest.approx(10 / 999)
 
 
 @pytest.mark.parametrize("points", [40, 300, 3000])
 @pytest.mark.parametrize("count", [1, 5, 30])
-def test_by_chance_alone_a_change_is_seldom_told(points, count):
-    rng, told = np.random.default_rng(points + count), 0
+def test_chance_alone_rarely_yields_a_change(points, count):
+    rng, reported = np.random.default_rng(points + count), 0
     for _ in range(1500):
         changes = np.sort(rng.choice(points, min(count, points // 4), replace=False))
         at, wide = int(rng.integers(points)), int(rng.choice([0, 0, 3, 30]))
         onset = Onset(first=at, last=min(at + wide, points - 1), late=20, points=points)
-        found = nearest(changes, changes, onset)
-        told += found is not None and found.chance < 0.05
-    assert told < 0.05 * 1500
+        result = nearest(changes, changes, onset)
+        reported += result is not None and result.chance < 0.05
+    assert reported < 0.05 * 1500

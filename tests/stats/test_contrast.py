@@ -20,15 +20,17 @@ def tail(hits, size, total_hits, total):
     [(16, 20, 20, 100), (3, 3, 3, 20), (5, 6, 5, 20), (6, 6, 9, 10), (40, 50, 60, 300)],
 )
 def test_the_tail_is_that_of_all_tables(hits, size, total_hits, total):
-    found = upper_tail(np.array([hits]), np.array([size]), total_hits, total)
-    assert found == pytest.approx([tail(hits, size, total_hits, total)])
+    result = upper_tail(np.array([hits]), np.array([size]), total_hits, total)
+    assert result == pytest.approx([tail(hits, size, total_hits, total)])
 
 
 def test_no_more_than_expected_is_nothing():
     assert upper_tail(np.array([0, 2]), np.array([5, 5]), 4, 10).tolist() == [1.0, 1.0]
     # Of so many the tail is not summed to its end.
-    few = upper_tail(np.array([5_000, 10_000]), np.array([30_000, 30_000]), 20_000, 60_000)
-    assert few.tolist() == [1.0, 1.0]
+    tails_of_many = upper_tail(
+        np.array([5_000, 10_000]), np.array([30_000, 30_000]), 20_000, 60_000
+    )
+    assert tails_of_many.tolist() == [1.0, 1.0]
 
 
 def test_a_tail_of_very_many_is_small_where_it_ought_to_be():
@@ -43,9 +45,9 @@ def test_the_chance_of_any_split_counts_what_each_can_show():
             [tail(hits, size, total_hits, total) for hits in range(total_hits + 1)]
             for size in sizes
         )
-        most = sum(max((t for t in tails if t <= p * 1.000001), default=0.0) for tails in shown)
-        found = chance_of(np.array([p]), np.array(sizes), total_hits, total)
-        assert found == pytest.approx([most])
+        expected = sum(max((t for t in tails if t <= p * 1.000001), default=0.0) for tails in shown)
+        result = chance_of(np.array([p]), np.array(sizes), total_hits, total)
+        assert result == pytest.approx([expected])
 
 
 def test_a_split_that_can_show_nothing_so_small_costs_nothing():

@@ -11,10 +11,10 @@ AFTER = 2.0 + np.random.default_rng(1).normal(0, 0.1, 10)
 
 @pytest.mark.parametrize(("rise", "jumped"), [(0.0, False), (-1.0, False), (1.0, True)])
 def test_a_jump_is_a_rise_beyond_the_noise(rise, jumped):
-    found = level_jump(BEFORE, AFTER + rise, 10)
-    assert found.exceeds(6.0, 0.0) is jumped
-    assert found.new - found.old == pytest.approx(rise, abs=0.15)
-    assert not found.exceeds(6.0, floor=2.0)
+    result = level_jump(BEFORE, AFTER + rise, 10)
+    assert result.exceeds(6.0, 0.0) is jumped
+    assert result.new - result.old == pytest.approx(rise, abs=0.15)
+    assert not result.exceeds(6.0, floor=2.0)
 
 
 def test_too_few_points_tell_nothing():
@@ -23,7 +23,7 @@ def test_too_few_points_tell_nothing():
 
 
 @pytest.mark.parametrize(("restless_until", "jumped"), [(500, True), (700, False)])
-def test_what_the_level_did_lately_is_what_a_jump_is_held_against(restless_until, jumped):
+def test_a_jump_is_compared_with_the_recent_level(restless_until, jumped):
     old = 2.0 + np.random.default_rng(0).normal(0, 0.01, 1000)
     old[:restless_until] += np.arange(restless_until) // 10 % 2
     new = np.full(10, old[-10:].mean() + 1.5)

@@ -33,10 +33,10 @@ def test_chi_squared(share, degrees, value):
 
 def test_the_error_of_independent_points_is_the_usual_one():
     rng = np.random.default_rng(0)
-    found = [mean_and_error(rng.normal(5, 0.3, 200)) for _ in range(50)]
+    estimates = [mean_and_error(rng.normal(5, 0.3, 200)) for _ in range(50)]
     usual = 0.3 / math.sqrt(200)
-    assert np.median([one.error for one in found]) == pytest.approx(usual, rel=0.15)
-    assert np.median([one.deviation for one in found]) == pytest.approx(0.3, rel=0.05)
+    assert np.median([estimate.error for estimate in estimates]) == pytest.approx(usual, rel=0.15)
+    assert np.median([estimate.deviation for estimate in estimates]) == pytest.approx(0.3, rel=0.05)
 
 
 def test_autocorrelation_is_honoured():
@@ -47,15 +47,15 @@ def test_autocorrelation_is_honoured():
         shock, x = rng.normal(0, 1, n), np.zeros(n)
         for i in range(1, n):
             x[i] = a * x[i - 1] + shock[i]
-        found = mean_and_error(x)
-        errors.append(found.error)
-        means.append(found.value)
+        estimate = mean_and_error(x)
+        errors.append(estimate.error)
+        means.append(estimate.value)
     naive = 1 / math.sqrt(1 - a**2) / math.sqrt(n)
     assert np.median(errors) == pytest.approx(3 * naive, rel=0.2)
     assert np.std(means) == pytest.approx(float(np.median(errors)), rel=0.35)
 
 
-def test_a_constant_has_an_error_that_can_be_divided_by():
+def test_a_constant_has_a_nonzero_error():
     assert mean_and_error(np.full(50, 2.0)).error > 0
 
 
@@ -69,7 +69,7 @@ def test_the_variance_between_is_what_the_errors_leave():
 
 
 def test_two_values_leave_a_factor_of_seventy():
-    found = spread(np.array([1.0, 2.0]), np.array([0.1, 0.1]))
-    assert found.deviation == pytest.approx(math.sqrt(0.5))
-    assert found.high / found.low == pytest.approx(71.5, rel=0.01)
-    assert found.p_value == pytest.approx(math.erfc(math.sqrt(50) / math.sqrt(2)), rel=1e-6)
+    estimate = spread(np.array([1.0, 2.0]), np.array([0.1, 0.1]))
+    assert estimate.deviation == pytest.approx(math.sqrt(0.5))
+    assert estimate.high / estimate.low == pytest.approx(71.5, rel=0.01)
+    assert estimate.p_value == pytest.approx(math.erfc(math.sqrt(50) / math.sqrt(2)), rel=1e-6)

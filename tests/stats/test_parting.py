@@ -32,10 +32,10 @@ def test_rounding_noise_and_more_are_told_apart():
     x = noisy()
     gap = np.zeros(1000)
     gap[100:], gap[300:], gap[600:] = 1e-6, 1e-3, 1.0
-    found = parted(x, x + gap)
-    assert (found.first, found.unrounded, found.lasting) == (100, 300, 600)
-    assert found.largest >= 600
-    assert found.noise == pytest.approx(0.1, rel=0.3)
+    result = parted(x, x + gap)
+    assert (result.first, result.unrounded, result.lasting) == (100, 300, 600)
+    assert result.largest >= 600
+    assert result.noise == pytest.approx(0.1, rel=0.3)
 
 
 def test_the_last_digit_that_was_written_is_rounding():
@@ -58,13 +58,13 @@ def test_bfloat16_is_coarse():
     assert parted(x, y).unrounded == 60
 
 
-def test_noise_is_that_of_the_values_whatever_the_slope_and_the_spikes():
+def test_noise_is_independent_of_slope_and_spikes():
     x = noisy(2000) + np.linspace(0, 50, 2000)
     x[::97] += 30
     assert np.median(local_noise(x)) == pytest.approx(0.1, rel=0.1)
 
 
-def test_a_mean_wanders_by_its_error_and_a_smoothed_series_by_more():
+def test_a_mean_varies_by_its_error_and_a_smoothed_series_by_more():
     noise = np.random.default_rng(6).normal(0, 1, 20_000)
     assert wander(noise, 100) == pytest.approx(0.1, rel=0.15)
     smooth = np.convolve(noise, 0.05 * 0.95 ** np.arange(200))[:20_000]

@@ -28,9 +28,9 @@ def assert_moments_of_a_loop(x, window):
     size = np.array([np.abs(x[max(i - window, 0) : i]).max(initial=0.0) for i in range(len(x))])
     assert np.array_equal(np.isnan(mean), np.arange(len(x)) < window)
     assert np.array_equal(np.isnan(deviation), np.isnan(mean))
-    known = ~np.isnan(mean)
-    assert (np.abs(mean - expected_mean) <= 1e-12 * size + 1e-300)[known].all()
-    assert (np.abs(deviation - expected_deviation) <= 1e-6 * size + 1e-300)[known].all()
+    is_known = ~np.isnan(mean)
+    assert (np.abs(mean - expected_mean) <= 1e-12 * size + 1e-300)[is_known].all()
+    assert (np.abs(deviation - expected_deviation) <= 1e-6 * size + 1e-300)[is_known].all()
 
 
 @given(points, st.integers(2, 40))

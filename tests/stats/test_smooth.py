@@ -21,8 +21,8 @@ def bent(at, place, slow=0.0, fast=0.005):
 )
 def test_a_bend_is_found_between_its_points(place, every, slow, shift, scale):
     at = np.arange(0.0, 1500.0, every)
-    found = turn(at, shift + scale * bent(at, place, slow), 200.0)
-    assert abs(found - place) <= every / 2 + 1e-3
+    result = turn(at, shift + scale * bent(at, place, slow), 200.0)
+    assert abs(result - place) <= every / 2 + 1e-3
 
 
 @pytest.mark.parametrize("every", [1, 10])
@@ -32,8 +32,8 @@ def test_noise_moves_it_little(every):
     for _ in range(50):
         place = rng.uniform(300, 1200)
         x = bent(at, place, 0.0003) + 0.002 * rng.standard_normal(len(at))
-        found = turn(at, x, 200.0)
-        assert abs(found - place) <= 20
+        result = turn(at, x, 200.0)
+        assert abs(result - place) <= 20
 
 
 @pytest.mark.parametrize(

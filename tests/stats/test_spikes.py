@@ -15,8 +15,8 @@ def scan(x):
 
 
 def onsets(x, after_logged_cause=None):
-    found = find_spikes(x, REACH, 3.0, 0.01, 0.02, after_logged_cause=after_logged_cause)
-    return [spike.onset for spike in found.spikes]
+    result = find_spikes(x, REACH, 3.0, 0.01, 0.02, after_logged_cause=after_logged_cause)
+    return [spike.onset for spike in result.spikes]
 
 
 def calm(seed=0, n=1000, noise=0.05):
@@ -59,10 +59,10 @@ def epochs(*factors, n=30):
 
 
 def towers(x):
-    found = find_spikes(
+    result = find_spikes(
         x, SearchWindows(window=100, least=20, recovery=3), 3.0, 0.01, 0.02, of_means=True
     )
-    return [spike.onset for spike in found.spikes]
+    return [spike.onset for spike in result.spikes]
 
 
 @pytest.mark.parametrize("at", [12, 15, 25])
@@ -90,14 +90,14 @@ def test_other_epochs_are_none(x):
     assert towers(x) == []
 
 
-def test_after_a_logged_cause_less_is_enough():
+def test_a_logged_cause_lowers_the_threshold():
     x = calm(4, noise=0.2)
     x[600:608] += 0.2
     after_logged_cause = np.zeros(1000, dtype=bool)
     after_logged_cause[598:620] = True
     assert not onsets(x)
-    found = find_spikes(x, REACH, 3.0, 0.01, 0.02, after_logged_cause=after_logged_cause).spikes
-    assert [spike.onset for spike in found if 595 <= spike.onset <= 608]
+    result = find_spikes(x, REACH, 3.0, 0.01, 0.02, after_logged_cause=after_logged_cause).spikes
+    assert [spike.onset for spike in result if 595 <= spike.onset <= 608]
 
 
 def test_earlier_spikes_do_not_mask_later_ones():
@@ -119,8 +119,8 @@ def test_earlier_spikes_do_not_mask_later_ones():
 def test_noise_has_no_spikes(name, noise):
     rng = np.random.default_rng([7, *name.encode()])
     runs = 40
-    alarms = sum(bool(onsets(calm(noise=0.0) + 0.05 * noise(rng, 1000))) for _ in range(runs))
-    assert alarms / runs <= 0.1
+    false_alarms = sum(bool(onsets(calm(noise=0.0) + 0.05 * noise(rng, 1000))) for _ in range(runs))
+    assert false_alarms / runs <= 0.1
 
 
 def test_a_steady_climb_takes_its_time_and_a_spike_does_not():
@@ -130,20 +130,20 @@ def test_a_steady_climb_takes_its_time_and_a_spike_does_not():
     climb[700:] += 4.0
     (spike,) = scan(jump).spikes
     assert rise_points(jump, spike.onset, REACH) <= 3
-    assert all(rise_points(climb, found.onset, REACH) > 25 for found in scan(climb).spikes)
+    assert all(rise_points(climb, result.onset, REACH) > 25 for result in scan(climb).spikes)
 
 
 @pytest.mark.parametrize("n", [0, 1, 2, 30, 31])
 def test_too_few_points_are_not_tested(n):
-    found = find_spikes(np.arange(n, dtype=np.float64), REACH, 3.0, 0.01, 0.0)
-    assert (found.spikes, found.tested) == ((), 0)
+    result = find_spikes(np.arange(n, dtype=np.float64), REACH, 3.0, 0.01, 0.0)
+    assert (result.spikes, result.tested) == ((), 0)
 
 
 @pytest.mark.parametrize("n", [32, 60, 400])
 def test_a_constant_has_no_spikes(n):
-    found = find_spikes(np.full(n, 2.5), REACH, 3.0, 0.01, 0.0)
-    assert found.spikes == ()
-    assert found.tested == n - 30
+    result = find_spikes(np.full(n, 2.5), REACH, 3.0, 0.01, 0.0)
+    assert result.spikes == ()
+    assert result.tested == n - 30
 
 
 def test_one_point_off_a_constant_is_a_spike():
@@ -165,19 +165,19 @@ def test_a_last_digit_that_moves_is_no_spike(seed):
 def test_to_the_letter_every_exceedance_is_a_spike():
     x = np.tile([1.0, 1.1], 200)
     x[[200, 300]] = 1.3
-    found = outliers(x, 100, REACH, 3.0)
-    assert [spike.onset for spike in found.spikes] == [200, 300]
-    assert [spike.recovered for spike in found.spikes] == [True, True]
-    assert found.tested == 299  # from the step after the first window on
-    assert found.limit == 3.0
-    assert found.largest_at == 200
+    result = outliers(x, 100, REACH, 3.0)
+    assert [spike.onset for spike in result.spikes] == [200, 300]
+    assert [spike.recovered for spike in result.spikes] == [True, True]
+    assert result.tested == 299  # from the step after the first window on
+    assert result.limit == 3.0
+    assert result.largest_at == 200
 
 
 @np.errstate(all="ignore")  # as all that calls it has
 def test_to_the_letter_a_step_up_from_a_constant_is_a_spike():
     x = np.append(np.full(150, 2.0), np.full(100, 2.5))
-    found = outliers(x, 100, REACH, 3.0)
-    assert found.spikes[0].onset == 150
+    result = outliers(x, 100, REACH, 3.0)
+    assert result.spikes[0].onset == 150
 
 
 @pytest.mark.parametrize(
@@ -202,7 +202,7 @@ def test_in_a_short_log_losses_in_a_row_are_told_by_those_just_before():
 
 
 @pytest.mark.parametrize(("high", "back"), [(1, 259), (2, 259), (5, None), (10, None)])
-def test_a_loss_that_is_back_late_stays_so_nearly_all_the_time(high, back):
+def test_a_late_recovery_is_usually_kept(high, back):
     x = np.ones(450)
     x[200:250] = 3.0
     x[260 : 260 + 10 * high] = 3.0  # of twenty levels of ten points
@@ -282,7 +282,7 @@ def test_a_logged_cause_is_not_excused_by_other_peaks():
     assert onsets(x, cause) == [1000]
 
 
-def test_a_long_log_is_judged_by_whole_windows_from_its_start_on():
+def test_a_long_log_is_judged_by_whole_windows_from_its_start():
     x = np.linspace(3.0, 2.0, 300_000) + 0.1 * np.random.default_rng(9).standard_normal(300_000)
     assert onsets(x) == []
 
@@ -300,7 +300,7 @@ def test_points_that_are_often_high_are_so_together_now_and_then(share):
 
 
 @pytest.mark.parametrize("freedom", [3, 4])
-def test_the_farthest_of_squared_heavy_tailed_errors_is_seldom_a_spike(freedom):
+def test_extremes_of_squared_heavy_tailed_errors_are_rarely_spikes(freedom):
     # Without a look at the gaps every fourth of these has spikes.
     flagged = 0
     for seed in range(100):
@@ -309,22 +309,22 @@ def test_the_farthest_of_squared_heavy_tailed_errors_is_seldom_a_spike(freedom):
     assert flagged <= 15
 
 
-@pytest.mark.parametrize(("count", "found"), [(3, 3), (18, 18), (140, 140), (400, 0)])
-def test_peaks_are_spikes_unless_more_than_one_in_a_hundred_losses_is_one(count, found):
+@pytest.mark.parametrize(("count", "result"), [(3, 3), (18, 18), (140, 140), (400, 0)])
+def test_peaks_are_spikes_unless_more_than_one_in_a_hundred_losses_is_one(count, result):
     x = noise(15_000)
     x[np.linspace(500, 14_500, count).astype(int)] += 1.5
-    assert len(onsets(x)) == found
+    assert len(onsets(x)) == result
 
 
-@pytest.mark.parametrize(("lasts", "noisy", "found"), [(20, 0.4, 1.5), (1, 0.5, 2.5)])
-def test_what_the_noise_of_the_run_reaches_elsewhere_is_no_spike(lasts, noisy, found):
+@pytest.mark.parametrize(("lasts", "noisy", "result"), [(20, 0.4, 1.5), (1, 0.5, 2.5)])
+def test_what_the_noise_of_the_run_reaches_elsewhere_is_no_spike(lasts, noisy, result):
     at = np.arange(1200)
     rng = np.random.default_rng(1)
     wide = 0.3 * rng.standard_normal(1200) + 0.13 * waves(rng, 1200)
     x = 2 + np.exp(-at / 50) + np.where(at < 500, wide, 0.02 * rng.standard_normal(1200))
     x[900 : 900 + lasts] += noisy
     assert not [onset for onset in onsets(x) if onset > 800]
-    x[900 : 900 + lasts] += found - noisy
+    x[900 : 900 + lasts] += result - noisy
     assert [onset for onset in onsets(x) if onset > 800]
 
 
@@ -336,5 +336,5 @@ def waves(rng, n):
 
 @pytest.mark.parametrize("n", [0, 1, 100])
 def test_to_the_letter_too_few_points_are_not_tested(n):
-    found = outliers(np.ones(n), 100, REACH, 3.0)
-    assert (found.spikes, found.tested, found.largest) == ((), 0, 0.0)
+    result = outliers(np.ones(n), 100, REACH, 3.0)
+    assert (result.spikes, result.tested, result.largest) == ((), 0, 0.0)

@@ -22,30 +22,30 @@ def family_limit(x, false_alarm, tests=None):
 
 @pytest.mark.parametrize("count", [5, 10])
 @pytest.mark.parametrize("name", NOISES)
-def test_medians_seldom_exceed_their_own_limit(name, count):
+def test_medians_rarely_exceed_their_own_limit(name, count):
     rng = np.random.default_rng([count, *name.encode()])
     runs, n = 150, 1000
-    alarms = 0
+    false_alarms = 0
     for _ in range(runs):
         x = NOISES[name](rng, n * count).reshape(n, count)
         tail = noise_tail(x[:, 0], 1e-5)
         medians = np.median(x, axis=1)
         limit = medians_tail(tail, medians, count).exceeded_with_chance(0.01 / n)
-        alarms += int(medians.max() > limit)
-    assert alarms / runs <= 0.08
+        false_alarms += int(medians.max() > limit)
+    assert false_alarms / runs <= 0.08
 
 
 @pytest.mark.parametrize("n", [200, 2000])
 @pytest.mark.parametrize("name", NOISES)
-def test_noise_seldom_exceeds_its_own_limit(name, n):
+def test_noise_rarely_exceeds_its_own_limit(name, n):
     rng = np.random.default_rng([n, *name.encode()])
     runs = 150
-    alarms = 0
+    false_alarms = 0
     for _ in range(runs):
         x = NOISES[name](rng, n)
-        alarms += int(x.max() > family_limit(x, 0.01))
+        false_alarms += int(x.max() > family_limit(x, 0.01))
     # One in a hundred is asked for; a fitted tail is not exact, but it must not cry wolf.
-    assert alarms / runs <= 0.08
+    assert false_alarms / runs <= 0.08
 
 
 def test_a_spike_does_not_raise_the_bar_for_itself():

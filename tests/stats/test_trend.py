@@ -16,12 +16,12 @@ def ar1(seed, n, rho):
 
 
 @pytest.mark.parametrize(
-    ("rho", "chance", "most"),
+    ("rho", "chance", "limit"),
     [(0.0, 0.05, 0.1), (0.0, 0.01, 0.02), *((rho, 0.001, 0.04) for rho in (0.3, 0.6, 0.8))],
 )
-def test_noise_rises_hardly_more_often_than_the_p_value_says(rho, chance, most):
-    alarms = [mann_kendall(ar1(seed, 100, rho)) < chance for seed in range(300)]
-    assert np.mean(alarms) <= most
+def test_noise_rises_as_often_as_the_p_value_says(rho, chance, limit):
+    false_alarms = [mann_kendall(ar1(seed, 100, rho)) < chance for seed in range(300)]
+    assert np.mean(false_alarms) <= limit
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])
@@ -39,12 +39,12 @@ def test_too_few_points_and_constants_show_nothing(x):
 
 
 @pytest.mark.parametrize(
-    ("n", "most", "expected"), [(10, 10, 10), (11, 10, 5), (1000, 400, 333), (5, 400, 5)]
+    ("n", "limit", "expected"), [(10, 10, 10), (11, 10, 5), (1000, 400, 333), (5, 400, 5)]
 )
-def test_block_means(n, most, expected):
+def test_block_means(n, limit, expected):
     x = np.arange(n, dtype=np.float64)
-    means = block_means(x, most)
-    size = -(-n // most)
+    means = block_means(x, limit)
+    size = -(-n // limit)
     assert len(means) == expected
     assert means[0] == x[:size].mean()
     assert means[-1] == x[(expected - 1) * size : expected * size].mean()
