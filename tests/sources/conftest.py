@@ -10,8 +10,8 @@ import pytest
 def lines():
     """Return a function that makes JSON lines of a loss that falls from step to step."""
 
-    def text(first, last, **more):
-        records = ({"step": n, "loss": 4 - n / 1000, **more} for n in range(first, last))
+    def text(first, last, **fields):
+        records = ({"step": n, "loss": 4 - n / 1000, **fields} for n in range(first, last))
         return "".join(f"{json.dumps(record)}\n" for record in records)
 
     return text

@@ -53,7 +53,7 @@ def odd(name, kind, link=""):
     return member
 
 
-def told(path):
+def event_messages(path):
     return [event.message for event in read_source([path]).columns.events]
 
 
@@ -77,16 +77,16 @@ def run(lines, cells):
 
 
 @pytest.mark.parametrize("kind", [*PACKINGS, "zip"])
-def test_the_best_log_of_an_archive_and_what_lies_beside_it(put, run, kind):
+def test_the_best_log_of_an_archive_and_its_sidecars(put, run, kind):
     data = zipped(run) if kind == "zip" else PACKINGS[kind](tarred(run))
     path = put("run.packed", data)  # known by its content
-    found = read_source([path])
-    assert found.columns.source == f"{path}/out/version_1/metrics.csv"
-    assert found.columns.load("step").values.tolist() == list(range(50))
-    assert (found.manifest.peak_lr, found.manifest.dtype) == (0.5, "fp16")
+    result = read_source([path])
+    assert result.columns.source == f"{path}/out/version_1/metrics.csv"
+    assert result.columns.load("step").values.tolist() == list(range(50))
+    assert (result.manifest.peak_lr, result.manifest.dtype) == (0.5, "fp16")
     names = ("version_1/hparams.yaml", "config.yaml")
-    assert found.manifest.path == ", ".join(f"{path}/out/{name}" for name in names)
-    assert told(path) == [
+    assert result.manifest.path == ", ".join(f"{path}/out/{name}" for name in names)
+    assert event_messages(path) == [
         "chose out/version_1/metrics.csv of 2 logs; not read: out/version_0/metrics.csv"
     ]
 
@@ -96,12 +96,12 @@ def test_from_standard_input(put, run, kind, monkeypatch):
     data = zipped(run) if kind == "zip" else PACKINGS[kind](tarred(run))
     with put("run.packed", data).open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
-        found = read_source(["-"])
-    assert found.columns.source == "standard input/out/version_1/metrics.csv"
-    assert (found.columns.rows, found.manifest.dtype) == (50, "fp16")
+        result = read_source(["-"])
+    assert result.columns.source == "standard input/out/version_1/metrics.csv"
+    assert (result.columns.rows, result.manifest.dtype) == (50, "fp16")
 
 
-def test_beside_standard_input_lies_nothing(put, lines, monkeypatch, tmp_path):
+def test_standard_input_has_no_sidecars(put, lines, monkeypatch, tmp_path):
     """The manifest in the folder where the program runs is another run's."""
     put("manifest.json", '{"dtype": "fp16"}')
     log = put("run.jsonl", lines(0, 50))
@@ -123,14 +123,14 @@ def test_parquet_and_a_packed_log_in_an_archive(put, lines, kind):
 
 
 def test_a_tar_that_breaks_off_is_read_up_to_there(put, lines):
-    whole = tarred({"a.jsonl": lines(0, 500), "b.bin": bytes(5000)})
-    packed = gzip.compress(whole)
-    for data in (whole[:9000], packed[: len(packed) // 2]):
+    archive = tarred({"a.jsonl": lines(0, 500), "b.bin": bytes(5000)})
+    packed = gzip.compress(archive)
+    for data in (archive[:9000], packed[: len(packed) // 2]):
         path = put("run.tar.gz", data)
         columns = read_source([path]).columns
         assert 50 < columns.rows < 500
         assert any("is truncated" in event.message for event in columns.events)
-        assert len(set(told(path))) == len(told(path))
+        assert len(set(event_messages(path))) == len(event_messages(path))
 
 
 @pytest.mark.parametrize("kind", ["tar", "tar.gz", "tar.xz", "zip"])
@@ -175,7 +175,7 @@ def test_members_that_lead_out_are_left_out(put, lines, tmp_path):
     for data, count in ((tarred(files, *links), 9), (zipped(files), 5)):
         path = put("run", data)
         assert read_source([path]).columns.rows == 50
-        assert told(path) == [
+        assert event_messages(path) == [
             f"{count} members of the archive left out: links, devices, or paths outside the archive"
         ]
         path.unlink()
@@ -188,7 +188,7 @@ def test_a_link_in_a_zip_is_left_out(put, lines):
         member = zipfile.ZipInfo("metrics.jsonl")
         member.external_attr = 0o120777 << 16
         archive.writestr(member, "/etc/passwd")
-    assert told(put("run.zip", made.getvalue())) == [
+    assert event_messages(put("run.zip", made.getvalue())) == [
         "1 member of the archive left out: links, devices, or paths outside the archive"
     ]
 
@@ -211,7 +211,7 @@ def test_a_member_that_claims_what_is_not_there_breaks_a_tar_off(put, lines, pac
     data = tarred({"run.jsonl": text})[:end] + header.tobuf(tarfile.GNU_FORMAT) + b"9" * (1 << 17)
     path = put("run.tar", pack(data))
     assert read_source([path]).columns.rows == 50
-    assert told(path) == [f"the archive is truncated or damaged ({why})"]
+    assert event_messages(path) == [f"the archive is truncated or damaged ({why})"]
 
 
 def test_a_damaged_header_is_not_taken_for_the_end_of_a_tar(put, lines):
@@ -219,7 +219,9 @@ def test_a_damaged_header_is_not_taken_for_the_end_of_a_tar(put, lines):
     data[data.index(b"b.jsonl")] ^= 1
     path = put("run.tar", bytes(data))
     assert read_source([path]).columns.rows == 50
-    assert told(path) == ["the archive is truncated or damaged (no header where one is expected)"]
+    assert event_messages(path) == [
+        "the archive is truncated or damaged (no header where one is expected)"
+    ]
 
 
 def test_a_member_of_a_zip_without_a_name_is_left_out(put, lines):
@@ -229,7 +231,7 @@ def test_a_member_of_a_zip_without_a_name_is_left_out(put, lines):
     end = nameless.rindex(b"PK\x05\x06")
     size = int.from_bytes(nameless[end + 12 : end + 16], "little") - 1
     nameless = nameless[: end + 12] + size.to_bytes(4, "little") + nameless[end + 16 :]
-    assert told(put("run.zip", nameless)) == [
+    assert event_messages(put("run.zip", nameless)) == [
         "1 member of the archive left out: links, devices, or paths outside the archive"
     ]
 
@@ -288,7 +290,9 @@ def test_a_zip_of_which_one_member_cannot_be_read(put, lines, cells):
     with zipfile.ZipFile(made, "a", zipfile.ZIP_LZMA) as archive:
         archive.writestr("other.csv", cells(0, 99))
     path = put("run.zip", made.getvalue())
-    assert told(path) == ["1 file left out (unsupported compression); unpack it to read them"]
+    assert event_messages(path) == [
+        "1 file left out (unsupported compression); unpack it to read them"
+    ]
 
 
 def test_a_damaged_member_of_a_zip_is_read_for_what_it_is_worth(put, lines):
@@ -316,14 +320,14 @@ def test_an_archive_without_a_log(put, data):
         read_source([put("run", data)])
 
 
-def test_folders_and_what_lies_too_deep_or_hidden(put, lines):
+def test_deep_and_hidden_members_are_ignored(put, lines):
     files = {"run/": "", ".git/a.jsonl": lines(0, 99), "1/2/3/4/5/6/7/a.jsonl": lines(0, 99)}
     files["run/a.jsonl"] = lines(0, 50)
     packed = tarred({name: text for name, text in files.items() if text})
     for data in (packed, zipped(files)):
         path = put("run", data)
         assert read_source([path]).columns.source == f"{path}/run/a.jsonl"
-        assert told(path) == []
+        assert event_messages(path) == []
 
 
 def test_a_configuration_that_is_too_large(put, lines):
@@ -337,21 +341,21 @@ def test_many_members(put, lines, monkeypatch):
     monkeypatch.setattr("stabdiag.sources.archives.MAX_FILES", 5)
     files = {f"{n}.jsonl": lines(0, 50) for n in range(9)}
     for data in (tarred(files), zipped(files)):
-        assert "looked at the first 5 files only" in told(put("run", data))
+        assert "looked at the first 5 files only" in event_messages(put("run", data))
 
 
 @pytest.mark.parametrize(
-    ("members", "told"),
+    ("members", "expected"),
     [
         (["[Content_Types].xml", "xl/workbook.xml"], "an Excel workbook; save the sheet"),
         (["model/data.pkl", "model/data/0"], "a checkpoint of a model; pass the log"),
         (["x.npy", "y.npy"], "NumPy arrays in an archive; convert them with: python -c"),
     ],
 )
-def test_archives_of_another_kind(tmp_path, members, told):
+def test_archives_of_another_kind(tmp_path, members, expected):
     path = tmp_path / "run.zip"
     path.write_bytes(zipped(dict.fromkeys(members, "x")))
-    with pytest.raises(NoUsableRecord, match=rf"run\.zip: {told}"):
+    with pytest.raises(NoUsableRecord, match=rf"run\.zip: {expected}"):
         read_source([path])
     folder = tmp_path / "folder"
     for member in members:

@@ -12,7 +12,7 @@ NAN = [{"step": n, "loss": 2.0 - 0.001 * n if n < 190 else float("nan")} for n i
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "result"),
     [
         (["checkpoint-94/", "checkpoint-188/"], {"step": (94, 188), "epoch": (94, 188)}),
         (["checkpoints/epoch=3-step=120.ckpt"], {"step": (120,), "epoch": (3,)}),
@@ -30,16 +30,16 @@ NAN = [{"step": n, "loss": 2.0 - 0.001 * n if n < 190 else float("nan")} for n i
         (["step_100.png", "step_100.json", "runs_5/", "tmp-checkpoint-500/", "5/"], {}),
         ([f"step_{n}.pt" for n in range(1001)], {}),
     ],
-    ids=lambda one: str(one)[:40],
+    ids=lambda checkpoint: str(checkpoint)[:40],
 )
-def test_what_names_tell(tmp_path, names, found):
+def test_what_names_tell(tmp_path, names, result):
     for name in names:
         path = tmp_path / name
         (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)
         if not name.endswith("/"):
             path.write_bytes(b"")
     folders = [PurePosixPath(tmp_path / "no"), PurePosixPath(tmp_path)]
-    assert checkpoints_in(folders, list_names) == found
+    assert checkpoints_in(folders, list_names) == result
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_the_checkpoint_to_reload(tmp_path, log, names, settings, checkpoint):
     assert stabdiag.diagnose(tmp_path / "kept.parquet").diagnosis.actions[0] == first
 
 
-def test_beside_epochs_numbers_are_epochs_as_far_as_they_can_be(tmp_path):
+def test_checkpoint_numbers_next_to_epochs_are_epochs_where_possible(tmp_path):
     rows = [{"epoch": n, "loss": 2.0 if n < 8 else float("nan")} for n in range(12)]
     path = tmp_path / "log.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))

@@ -29,10 +29,10 @@ def diagnose():
         data = text if name.endswith("jsonl") else b"nothing to read"
         urlopen(Request(url, data=data, method="POST"), timeout=30).close()
     # Without the second, gcsfs asks a service that the emulator does not have what the bucket is.
-    told = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+    environment = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
 
     def run(*arguments):
-        return program("diagnose", *arguments, env={**os.environ, **told})
+        return program("diagnose", *arguments, env={**os.environ, **environment})
 
     yield run
     running.stop()
@@ -42,12 +42,12 @@ def diagnose():
 def test_a_file_and_a_folder(diagnose, url):
     done = diagnose(url, "--format", "json")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["source"]["name"] == "gs://runs/exp/a/log.jsonl"
-    assert found["source"]["records"] == 3000
+    report = json.loads(done.stdout)
+    assert report["source"]["name"] == "gs://runs/exp/a/log.jsonl"
+    assert report["source"]["records"] == 3000
 
 
 def test_a_file_that_is_not_there(diagnose):
     done = diagnose("gs://runs/exp/none.jsonl")
-    told = "stabdiag: gs://runs/exp/none.jsonl: no such file; check the URL\n"
-    assert (done.returncode, done.stderr) == (2, told)
+    message = "stabdiag: gs://runs/exp/none.jsonl: no such file; check the URL\n"
+    assert (done.returncode, done.stderr) == (2, message)

@@ -22,7 +22,7 @@ def taken(folder):
     return read_source([folder]).columns.source.removeprefix(f"{folder}/")
 
 
-def told(folder):
+def event_messages(folder):
     return [event.message for event in read_source([folder]).columns.events]
 
 
@@ -33,7 +33,7 @@ def test_one_log_among_other_files(put, lines, tmp_path):
     put("run/notes.md", "step,loss\n1,2\n2,3\n")
     put("run/empty.csv", "")
     assert taken(tmp_path / "run") == "metrics.jsonl"
-    assert told(tmp_path / "run") == []
+    assert event_messages(tmp_path / "run") == []
 
 
 def test_a_log_without_names_goes_after_one_with_names(put, cells, tmp_path):
@@ -88,7 +88,7 @@ def test_which_log_is_taken(put, lines, cells, tmp_path, files):
         put(f"logs/{name}", (cells if name.endswith("csv") else lines)(0, count), ago)
     first, *others = files
     assert taken(tmp_path / "logs") == first
-    (event,) = told(tmp_path / "logs")
+    (event,) = event_messages(tmp_path / "logs")
     assert event.startswith(f"chose {first} of {len(files)} logs; not read: ")
     assert all(other in event for other in others)
 
@@ -107,7 +107,7 @@ def test_a_log_without_losses_only_where_there_is_no_other(put, cells, tmp_path)
     assert taken(tmp_path) == "speed.csv"
     put("run.csv", cells(0, 30), 5 * HOUR)
     assert taken(tmp_path) == "run.csv"
-    assert told(tmp_path) == []
+    assert event_messages(tmp_path) == []
 
 
 def test_a_log_that_cannot_be_read_says_why_where_it_is_the_only_one(put, cells, tmp_path):
@@ -140,7 +140,7 @@ def test_links(put, cells, tmp_path):
     (tmp_path / "runs" / "a" / "loop").symlink_to("..")
     (tmp_path / "runs" / "gone.csv").symlink_to("nowhere")
     assert taken(tmp_path / "runs") == "a/run.csv"
-    assert told(tmp_path / "runs") == []
+    assert event_messages(tmp_path / "runs") == []
     (left_out,) = read_source([tmp_path / "runs"]).columns.left_out
     assert left_out.message.endswith("runs/gone.csv (a broken link)")
     assert taken(tmp_path / "runs" / "0-latest") == "run.csv"
@@ -158,8 +158,8 @@ def test_links_that_lead_out_of_the_folder_are_told_of(put, cells, tmp_path):
     (tmp_path / "run").symlink_to("snapshot")
     where = f"metrics.csv to {tmp_path}/blobs/1.csv and 1 more"
     for folder in ("snapshot", "run"):
-        assert told(tmp_path / folder) == [f"followed links out of the folder: {where}"]
-    assert told(tmp_path) == []
+        assert event_messages(tmp_path / folder) == [f"followed links out of the folder: {where}"]
+    assert event_messages(tmp_path) == []
 
 
 def test_links_that_lead_to_themselves(put, cells, tmp_path):
@@ -168,7 +168,7 @@ def test_links_that_lead_to_themselves(put, cells, tmp_path):
         (tmp_path / "run" / name).symlink_to(name)
     (tmp_path / "run" / "again").symlink_to(".")
     assert taken(tmp_path / "run") == "metrics.csv"
-    assert told(tmp_path / "run") == []
+    assert event_messages(tmp_path / "run") == []
     (left_out,) = read_source([tmp_path / "run"]).columns.left_out
     assert left_out.message.endswith("run/log.csv (a broken link)")
     with pytest.raises(LogError, match=r"cannot be opened \(Too many levels of symbolic links\)"):
@@ -182,7 +182,7 @@ def test_many_files(put, lines, tmp_path, monkeypatch):
         put(f"sample_{number:02}.txt", "nothing")
     put("sample_00.jsonl", lines(0, 50))
     assert taken(tmp_path) == "sample_00.jsonl"
-    assert told(tmp_path) == [
+    assert event_messages(tmp_path) == [
         "looked at the first 31 files and folders only",
         "inspected 5 of 31 files",
     ]
@@ -198,10 +198,10 @@ def test_archives_in_a_folder_are_not_looked_into(put, cells, tmp_path):
         " a.tar.gz and 1 more; `stabdiag formats` lists what can be read"
     )
     put("run.csv", cells(0, 50))
-    assert told(tmp_path) == ["did not search archives: a.tar.gz and 1 more"]
+    assert event_messages(tmp_path) == ["did not search archives: a.tar.gz and 1 more"]
 
 
-def test_a_format_that_is_asked_for(put, lines, cells, tmp_path):
+def test_a_requested_format(put, lines, cells, tmp_path):
     put("run.csv", cells(0, 50))
     put("run.jsonl", lines(0, 40))
     assert read_source([tmp_path], ReadRequest(format="jsonl")).columns.format == "jsonl"
@@ -214,10 +214,10 @@ def lock(monkeypatch):
     """Return a function that keeps a path from being listed or read."""
 
     def refusing(call, locked):
-        def refuse(path, *args, **how):
+        def refuse(path, *args, **kwargs):
             if Path(os.fsdecode(path)) == locked:
                 raise PermissionError(13, "Permission denied")
-            return call(path, *args, **how)
+            return call(path, *args, **kwargs)
 
         return refuse
 
@@ -233,7 +233,9 @@ def test_a_folder_that_may_not_be_listed(put, cells, tmp_path, lock):
     put("locked/run.csv", cells(0, 90))
     lock(tmp_path / "locked")
     assert taken(tmp_path) == "run.csv"
-    assert told(tmp_path) == [f"{tmp_path}/locked could not be opened (Permission denied)"]
+    assert event_messages(tmp_path) == [
+        f"{tmp_path}/locked could not be opened (Permission denied)"
+    ]
     with pytest.raises(LogError, match=r"cannot be opened \(Permission denied\)"):
         read_source([tmp_path / "locked"])
 
@@ -243,7 +245,7 @@ def test_a_file_that_may_not_be_read(put, cells, tmp_path, lock):
     locked = put("logs/run.csv", cells(0, 90))
     lock(locked)
     assert taken(tmp_path) == "run.csv"
-    assert told(tmp_path) == [f"{locked}: may not be read by you; change its permissions"]
+    assert event_messages(tmp_path) == [f"{locked}: may not be read by you; change its permissions"]
     with pytest.raises(NoUsableRecord, match="change its permissions"):
         read_source([tmp_path / "logs"])
 
@@ -251,7 +253,9 @@ def test_a_file_that_may_not_be_read(put, cells, tmp_path, lock):
 def test_a_manifest_that_may_not_be_read_is_told_of(put, cells, lock):
     log, locked = put("run.csv", cells(0, 50)), put("run.manifest.json", "{}")
     lock(locked)
-    assert told(log) == [f"not used as manifest: {locked}: cannot be read (Permission denied)"]
+    assert event_messages(log) == [
+        f"not used as manifest: {locked}: cannot be read (Permission denied)"
+    ]
 
 
 def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
@@ -303,43 +307,53 @@ def test_a_manifest_goes_before_arguments_and_these_fill_its_gaps(put, lines, tm
     put("run/hparams.yaml", "weight_decay: 0.3\n")
     put("run/ds_config.json", '{"gradient_clipping": "auto", "other": 1}')
     for place in (log, tmp_path / "run"):
-        known = manifest(place)
-        assert (known.dtype, known.grad_clip, known.vocab_size) == ("fp16", 2.0, 99)
-        assert known.weight_decay == 0.3
+        manifest_read = manifest(place)
+        assert (manifest_read.dtype, manifest_read.grad_clip, manifest_read.vocab_size) == (
+            "fp16",
+            2.0,
+            99,
+        )
+        assert manifest_read.weight_decay == 0.3
         names = ("manifest.json", "training_args.json", "hparams.yaml", "config.json")
-        assert known.path == ", ".join(str(tmp_path / "run" / name) for name in names)
+        assert manifest_read.path == ", ".join(str(tmp_path / "run" / name) for name in names)
 
 
 def test_the_dtype_of_a_models_weights_is_not_that_of_the_training(put, lines):
     log = put("run/log.jsonl", lines(0, 50))
     put("run/config.json", '{"model_type": "llama", "torch_dtype": "float16", "vocab_size": 99}')
-    known = manifest(log)
-    assert (known.dtype, known.vocab_size) == (None, 99)
+    manifest_read = manifest(log)
+    assert (manifest_read.dtype, manifest_read.vocab_size) == (None, 99)
     saved = {"architectures": ["Llama"], "vocab_size": 99, "weight_decay": 0.1, "dtype": "bf16"}
     put("run/config.json", json.dumps(saved))
-    known = manifest(log)
-    assert (known.dtype, known.vocab_size, known.weight_decay) == (None, 99, None)
+    manifest_read = manifest(log)
+    assert (manifest_read.dtype, manifest_read.vocab_size, manifest_read.weight_decay) == (
+        None,
+        99,
+        None,
+    )
 
 
-def test_the_arguments_that_the_trainer_pickles_are_not_loaded_but_told_of(put, lines, tmp_path):
+def test_pickled_trainer_arguments_are_reported_but_not_loaded(put, lines, tmp_path):
     log = put("run/checkpoint-5/log.jsonl", lines(0, 50))
     for folder in ("run", "run/checkpoint-5"):
         put(f"{folder}/training_args.bin", pickle.dumps({"bf16": True}))
     for place in (log, tmp_path / "run"):
-        found = read_source([place])
-        told = [one.message for one in found.columns.events if "training_args.bin" in one.message]
-        assert len(told) == 1
-        assert "to_json_string" in told[0]
-        assert found.manifest.dtype is None
+        result = read_source([place])
+        warnings = [
+            event.message for event in result.columns.events if "training_args.bin" in event.message
+        ]
+        assert len(warnings) == 1
+        assert "to_json_string" in warnings[0]
+        assert result.manifest.dtype is None
     put("run/training_args.json", '{"bf16": true}')
     put("run/checkpoint-5/training_args.json", '{"bf16": true}')
-    found = read_source([log])
-    assert found.manifest.dtype == "bf16"
-    assert not any("training_args.bin" in one.message for one in found.columns.events)
+    result = read_source([log])
+    assert result.manifest.dtype == "bf16"
+    assert not any("training_args.bin" in event.message for event in result.columns.events)
 
 
 @pytest.mark.parametrize(
-    ("log", "there", "found"),
+    ("log", "remote", "result"),
     [
         ("run.jsonl", ["manifest.json", "run.manifest.json"], "run.manifest.json"),
         ("run.jsonl.gz", ["run.manifest.json"], "run.manifest.json"),
@@ -354,16 +368,16 @@ def test_the_arguments_that_the_trainer_pickles_are_not_loaded_but_told_of(put, 
         ("run.jsonl", [".hydra/config.yaml"], ".hydra/config.yaml"),
     ],
 )
-def test_where_the_manifest_of_a_log_may_lie(put, lines, tmp_path, log, there, found):
+def test_where_the_manifest_of_a_log_may_lie(put, lines, tmp_path, log, remote, result):
     import gzip
 
-    for name in there:
+    for name in remote:
         put(name, '{"dtype": "bf16"}')
     text = lines(0, 50).encode()
     path = put(log, gzip.compress(text) if log.endswith("gz") else text)
-    known = manifest(path)
-    assert known.path == (str(tmp_path / found) if found else None)
-    assert known.dtype == ("bf16" if found else None)
+    manifest_read = manifest(path)
+    assert manifest_read.path == (str(tmp_path / result) if result else None)
+    assert manifest_read.dtype == ("bf16" if result else None)
 
 
 def test_what_is_no_manifest_is_told_and_left(put, lines):
@@ -372,13 +386,13 @@ def test_what_is_no_manifest_is_told_and_left(put, lines):
     put("run/config.yaml", "a: [")
     put("run/args.json", '{"name": "nothing that is known"}')
     put("run/config.toml", b"\xff" * 2_000_000)
-    found = read_source([log])
-    assert found.manifest.path is None
-    said = [event.message for event in found.columns.events]
-    assert len(said) == 2
-    assert all(message.startswith("not used as manifest: ") for message in said)
-    assert "manifest.json: a manifest is one JSON object" in said[0]
-    assert "config.yaml: not valid YAML" in said[1]
+    result = read_source([log])
+    assert result.manifest.path is None
+    messages = [event.message for event in result.columns.events]
+    assert len(messages) == 2
+    assert all(message.startswith("not used as manifest: ") for message in messages)
+    assert "manifest.json: a manifest is one JSON object" in messages[0]
+    assert "config.yaml: not valid YAML" in messages[1]
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 
 
@@ -388,14 +402,18 @@ def test_what_trips_a_parser_up_is_told_and_left(put, lines, name):
     put("run/args.json", '{"lr": 0.5}')
     deep = {"json": '{"a": ' * 5000, "toml": "a = " + "[" * 5000}
     put(f"run/{name}", deep.get(name.rpartition(".")[2], 'lr: 0.1\na: !!bool "abc"\n'))
-    found = read_source([log])
-    assert found.manifest.peak_lr == 0.5
-    (event,) = found.columns.events
+    result = read_source([log])
+    assert result.manifest.peak_lr == 0.5
+    (event,) = result.columns.events
     assert event.message.startswith(f"not used as manifest: {log.parent / name}: not valid ")
 
 
 def test_settings_go_before_the_manifest(put, lines):
     log = put("log.jsonl", lines(0, 50))
     put("manifest.json", json.dumps({"dtype": "fp16", "lr": 0.5}))
-    known = stabdiag.diagnose(log, settings={"dtype": "bf16"}).manifest
-    assert (known.dtype, known.peak_lr, known.overridden) == ("bf16", 0.5, ("dtype",))
+    manifest_read = stabdiag.diagnose(log, settings={"dtype": "bf16"}).manifest
+    assert (manifest_read.dtype, manifest_read.peak_lr, manifest_read.overridden) == (
+        "bf16",
+        0.5,
+        ("dtype",),
+    )

@@ -82,7 +82,7 @@ def web(tmp_path):
     server.server_close()
 
 
-def test_a_file_and_the_manifest_beside_it(memory, lines):
+def test_a_file_and_its_sidecar_manifest(memory, lines):
     url = memory("run/log.jsonl", lines(0, 50))
     memory("run/manifest.json", '{"dtype": "fp16"}')
     report = stabdiag.diagnose(url)
@@ -108,10 +108,10 @@ def test_a_folder(memory, cells, lines):
     memory("run/version_1/hparams.yaml", "precision: 16-mixed\n")
     memory("run/.git/x.csv", cells(0, 99))
     memory("run/model.pt", bytes(99))
-    found = read_source(["memory://run"])
-    assert found.columns.source == "memory://run/version_1/metrics.csv"
-    assert (found.columns.rows, found.manifest.dtype) == (50, "fp16")
-    assert found.manifest.path == "memory://run/version_1/hparams.yaml"
+    result = read_source(["memory://run"])
+    assert result.columns.source == "memory://run/version_1/metrics.csv"
+    assert (result.columns.rows, result.manifest.dtype) == (50, "fp16")
+    assert result.manifest.path == "memory://run/version_1/hparams.yaml"
     assert read_source(["memory://run/"]).columns.rows == 50
 
 
@@ -136,22 +136,22 @@ def test_a_part_that_cannot_be_read(memory, cells, monkeypatch, method, event):
     kind = type(fsspec.filesystem("memory"))
     call = getattr(kind, method)
 
-    def refuse(self, path, *args, **how):
+    def refuse(self, path, *args, **kwargs):
         if "below" in path:
             raise PermissionError(path)
-        return call(self, path, *args, **how)
+        return call(self, path, *args, **kwargs)
 
     monkeypatch.setattr(kind, method, refuse)
     columns = read_source(["memory://run"]).columns
     assert columns.rows == 50
-    assert [one.message for one in columns.events] == [event]
+    assert [item.message for item in columns.events] == [event]
 
 
 def test_a_file_url(put, lines):
     path = put("run.jsonl", lines(0, 50))
     put("manifest.json", '{"dtype": "fp16"}')
-    found = read_source([f"file://{path}"])
-    assert (found.columns.rows, found.manifest.dtype) == (50, "fp16")
+    result = read_source([f"file://{path}"])
+    assert (result.columns.rows, result.manifest.dtype) == (50, "fp16")
 
 
 def test_a_web_server(web, put, lines, cells):
@@ -159,9 +159,9 @@ def test_a_web_server(web, put, lines, cells):
     put("web/run/manifest.json", '{"dtype": "fp16"}')
     put("web/run/below/metrics.csv", cells(0, 90))
     for url in (f"{web}/run/log.jsonl", f"{web}/run/log.jsonl?token=secret"):
-        found = read_source([url])
-        assert found.columns.rows == 2_000
-        assert "secret" not in found.columns.source
+        result = read_source([url])
+        assert result.columns.rows == 2_000
+        assert "secret" not in result.columns.source
     assert read_source([f"{web}/run/log.jsonl"]).manifest.dtype == "fp16"
     columns = read_source([f"{web}/run/"]).columns
     assert (columns.source, columns.rows) == (f"{web}/run/log.jsonl", 2_000)
@@ -258,11 +258,12 @@ def test_when_a_remote_file_was_written(memory, cells, monkeypatch, key):
     kind = type(fsspec.filesystem("memory"))
     list_folder = kind.ls
 
-    def dated(self, path, **how):
+    def dated(self, path, **kwargs):
         newest = {"mtime": 2e9, "LastModified": datetime(2030, 1, 1, tzinfo=UTC)}.get(key)
-        names = list_folder(self, path, **how)
+        names = list_folder(self, path, **kwargs)
         return [
-            {**one, "created": None, key: newest if "/a" in one["name"] else None} for one in names
+            {**entry, "created": None, key: newest if "/a" in entry["name"] else None}
+            for entry in names
         ]
 
     monkeypatch.setattr(kind, "ls", dated)
@@ -281,7 +282,7 @@ def test_fsspec_that_is_not_installed(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("s3://bucket/a/b.jsonl", "s3://bucket/a/b.jsonl"),
         ("https://me:password@host:8080/a?X-Amz-Signature=1#2", "https://host:8080/a?..."),
@@ -290,8 +291,8 @@ def test_fsspec_that_is_not_installed(monkeypatch):
         ("http://[::1/x", "http://..."),
     ],
 )
-def test_what_is_secret_is_not_told(url, told):
-    assert shown(url) == told
+def test_secrets_are_not_shown(url, expected):
+    assert shown(url) == expected
 
 
 @pytest.mark.parametrize(
@@ -299,7 +300,7 @@ def test_what_is_secret_is_not_told(url, told):
     [("", 0, False), ("part/", 0, True), ("endless/", 0, False), ("endless/", 9, True)],
 )
 def test_an_answer_that_is_a_part_of_the_file(web, put, lines, path, cut, is_part):
-    whole = lines(0, 50)
-    put("web/run.jsonl", whole[: len(whole) - cut])
+    content = lines(0, 50)
+    put("web/run.jsonl", content[: len(content) - cut])
     left_out = read_source([f"{web}/{path}run.jsonl"]).columns.left_out
-    assert [one.code for one in left_out] == ["bytes-left-out"] * is_part
+    assert [event.code for event in left_out] == ["bytes-left-out"] * is_part

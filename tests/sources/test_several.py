@@ -36,7 +36,7 @@ def csv(rows):
 def summary(report):
     loss = report.history.series["loss"]
     return (
-        [(found.slug, found.step, found.evidence) for found in report.findings],
+        [(result.slug, result.step, result.evidence) for result in report.findings],
         loss.steps.tolist(),
         loss.values.tolist(),
         [event.message for event in report.history.events if event.kind is not event.kind.PLACE],
@@ -45,12 +45,12 @@ def summary(report):
 
 def test_attempts_in_files_of_their_own_are_as_attempts_in_one(put):
     first, second, third = records(0, 500), records(400, 800, 1), records(300, 900, 2)
-    whole = put("whole/run.jsonl", jsonl([*first, *second, *third]))
+    full_log = put("whole/run.jsonl", jsonl([*first, *second, *third]))
     parts = [
         put(f"parts/slurm-{number}.jsonl", jsonl(part))
         for number, part in ((9, first), (10, second), (11, third))
     ]
-    expected = summary(stabdiag.diagnose(whole))
+    expected = summary(stabdiag.diagnose(full_log))
     assert expected[0][0][0].startswith("spike")
     for order in (parts, parts[::-1], [parts[1], parts[2], parts[0]]):
         report = stabdiag.diagnose(order)
@@ -78,10 +78,10 @@ def test_files_that_overlap_and_have_no_numbers_go_by_their_first_steps(put):
 
 
 def test_formats_may_differ_and_roles_go_by_their_names_in_the_first(put):
-    one = put("a.jsonl", jsonl(records(0, 400)))
+    first = put("a.jsonl", jsonl(records(0, 400)))
     rows = [{"iteration": r["step"], "lm loss": r["loss"]} for r in records(400, 900)]
-    two = put("b.csv", csv(rows))
-    columns = read_source([one, two]).columns
+    second = put("b.csv", csv(rows))
+    columns = read_source([first, second]).columns
     assert columns.names == ("step", "loss", "grad_norm")
     assert (columns.format, columns.rows) == ("jsonl + csv", 900)
     assert not columns.tells_null
@@ -90,7 +90,7 @@ def test_formats_may_differ_and_roles_go_by_their_names_in_the_first(put):
     assert np.isnan(grad_norm.values[400:]).all()
 
 
-def test_an_evaluation_stands_beside_the_training(put):
+def test_an_evaluation_log_is_joined_to_the_training_log(put):
     train = put("train.csv", csv(records(0, 600)))
     evaluation = [{**row, "loss": row["loss"] + 0.05} for row in records(0, 650)[::50]]
     val = put("val.csv", csv(evaluation))
@@ -123,47 +123,50 @@ def test_a_series_in_a_file_of_its_own_goes_to_the_rows_of_its_steps(put):
     assert report.tree.outcome.slug == alone.tree.outcome.slug
 
 
-def test_beside_attempts_that_go_back_the_rest_comes_last(put):
-    one, two = put("1.jsonl", jsonl(records(0, 500))), put("2.jsonl", jsonl(records(400, 900)))
-    beside = put("x.csv", csv([{"step": n, "lr": 0.5} for n in (0, 450, 2000)]))
-    columns = read_source([one, two, beside]).columns
+def test_other_files_come_after_attempts_that_go_back(put):
+    first, second = put("1.jsonl", jsonl(records(0, 500))), put("2.jsonl", jsonl(records(400, 900)))
+    joined = put("x.csv", csv([{"step": n, "lr": 0.5} for n in (0, 450, 2000)]))
+    columns = read_source([first, second, joined]).columns
     assert columns.load("step").values.tolist() == [*range(500), *range(400, 900), 2000]
     assert np.flatnonzero(columns.load("lr").present).tolist() == [0, 550, 1000]
 
 
 def test_without_a_step_the_files_follow_each_other(put):
-    one = put("a.csv", "loss\n" + "".join(f"{n}\n" for n in range(30)))
-    two = put("b.csv", "loss\n" + "".join(f"{n}\n" for n in range(30, 50)))
-    columns = read_source([one, two]).columns
+    first = put("a.csv", "loss\n" + "".join(f"{n}\n" for n in range(30)))
+    second = put("b.csv", "loss\n" + "".join(f"{n}\n" for n in range(30, 50)))
+    columns = read_source([first, second]).columns
     assert columns.load("loss").values.tolist() == list(range(50))
 
 
 def test_words_of_two_files_are_never_taken_for_equal(put):
-    one = put("a.csv", "step,loss,batch_id\n0,1,x\n1,1,y\n2,1,x\n")
-    two = put("b.csv", "step,loss,batch_id\n3,1,z\n4,1,x\n")
-    column = read_source([one, two]).columns.load("batch_id")
+    first = put("a.csv", "step,loss,batch_id\n0,1,x\n1,1,y\n2,1,x\n")
+    second = put("b.csv", "step,loss,batch_id\n3,1,z\n4,1,x\n")
+    column = read_source([first, second]).columns.load("batch_id")
     assert column.is_text
     assert column.values[0] == column.values[2]
     assert len(set(column.values.tolist())) == 4
     three = put("c.csv", "step,loss,batch_id\n5,1,7\n6,1,8\n")
-    column = read_source([one, three]).columns.load("batch_id")
+    column = read_source([first, three]).columns.load("batch_id")
     assert not column.is_text
     assert (column.strays, column.present.tolist()) == (3, [False] * 3 + [True] * 2)
 
 
 def test_what_could_not_be_read_is_told_with_its_file(put):
-    one = put("a.jsonl", jsonl(records(0, 50)) + "{broken\n")
-    two = put("b.jsonl", jsonl(records(50, 90)) + '{"step": 91,')
-    columns = read_source([one, two]).columns
+    first = put("a.jsonl", jsonl(records(0, 50)) + "{broken\n")
+    second = put("b.jsonl", jsonl(records(50, 90)) + '{"step": 91,')
+    columns = read_source([first, second]).columns
     assert columns.bad_count == 2
 
 
 def test_the_later_manifest_goes_before_the_earlier(put):
-    one, two = put("1/a.jsonl", jsonl(records(0, 50))), put("2/b.jsonl", jsonl(records(50, 90)))
+    first, second = (
+        put("1/a.jsonl", jsonl(records(0, 50))),
+        put("2/b.jsonl", jsonl(records(50, 90))),
+    )
     put("1/manifest.json", '{"dtype": "fp16", "lr": 0.1}')
     put("2/manifest.json", '{"dtype": "bf16"}')
-    known = read_source([one, two]).manifest
-    assert (known.dtype, known.peak_lr) == ("bf16", 0.1)
+    manifest = read_source([first, second]).manifest
+    assert (manifest.dtype, manifest.peak_lr) == ("bf16", 0.1)
 
 
 def test_a_loss_that_only_the_user_knows(put):
@@ -175,18 +178,20 @@ def test_a_loss_that_only_the_user_knows(put):
     assert history.series["loss"].steps.tolist() == list(range(100))
 
 
-def test_files_are_called_by_what_tells_them_apart(put):
+def test_files_are_named_by_their_distinguishing_part(put):
     files = [
         put(f"{name}.jsonl", jsonl(records(n * 50, n * 50 + 50)))
         for n, name in enumerate(("1/a/log", "2/a/log", "2/b/log", "rest"))
     ]
-    told = read_source(files).columns.events[0].message
-    assert told.startswith("read as one run: 1/a/log.jsonl, 2/a/log.jsonl, b/log.jsonl, rest.jsonl")
+    message = read_source(files).columns.events[0].message
+    assert message.startswith(
+        "read as one run: 1/a/log.jsonl, 2/a/log.jsonl, b/log.jsonl, rest.jsonl"
+    )
     twice = read_source([files[3], files[3]]).columns.events[0].message
     assert twice.startswith(f"read as one run: {files[3]}, {files[3]}")
 
 
-def test_a_finding_lies_in_the_file_that_holds_its_step(put):
+def test_a_finding_belongs_to_the_file_with_its_step(put):
     first, second = records(0, 500), records(400, 900, 1)
     first[300]["loss"] = first[301]["loss"] = 30.0
     files = [put("a/log.jsonl", jsonl(first)), put("b/log.jsonl", jsonl(second))]
@@ -202,7 +207,7 @@ def test_a_finding_lies_in_the_file_that_holds_its_step(put):
         assert (steps[300], steps[701]) == (str(files[0]), str(files[1]))
 
 
-def test_an_attempt_lies_in_its_own_file(put):
+def test_an_attempt_belongs_to_its_own_file(put):
     files = [put(f"{n}.jsonl", jsonl(records(0, 700, n))) for n in (1, 2)]
     for attempt, path in enumerate(files, 1):
         source = stabdiag.diagnose(files, attempt=attempt).history.source
@@ -212,10 +217,13 @@ def test_an_attempt_lies_in_its_own_file(put):
 
 
 def test_all_files_that_were_read_are_known(put):
-    one, two = put("1/a.jsonl", jsonl(records(0, 50))), put("2/b.jsonl", jsonl(records(50, 90)))
+    first, second = (
+        put("1/a.jsonl", jsonl(records(0, 50))),
+        put("2/b.jsonl", jsonl(records(50, 90))),
+    )
     manifest = put("1/manifest.json", '{"dtype": "fp16"}')
-    assert stabdiag.read([one, two]).source.files == (str(one), str(manifest), str(two))
-    assert stabdiag.read(one.parent).source.files == (str(one), str(manifest))
+    assert stabdiag.read([first, second]).source.files == (str(first), str(manifest), str(second))
+    assert stabdiag.read(first.parent).source.files == (str(first), str(manifest))
 
 
 def test_an_attempt_that_logged_nothing_is_left_out(put):

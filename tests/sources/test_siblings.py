@@ -57,9 +57,9 @@ def test_two_healthy_siblings_are_green(stabdiag, tmp_path):
 
 def test_a_diagnosis_says_which_log_of_a_folder_it_left(tmp_path):
     write(tmp_path, **{"run.rank0.jsonl": lines(), "run.rank1.jsonl": lines(fails=True)})
-    found = api.diagnose(tmp_path).diagnosis
-    assert found.slug == "partly-read"
-    assert "run.rank1.jsonl" in found.summary
+    result = api.diagnose(tmp_path).diagnosis
+    assert result.slug == "partly-read"
+    assert "run.rank1.jsonl" in result.summary
 
 
 def test_views_and_copies_of_one_run_are_no_siblings(tmp_path):
@@ -125,10 +125,10 @@ def test_each_earlier_run_that_failed_is_a_note(tmp_path):
     path.write_text(lines(fails=True) + lines() + lines(fails=True) + lines())
     report = api.diagnose(path)
     assert report.diagnosis.severity == "note"
-    failed = [one for one in report.findings if one.slug == "earlier-run-failed"]
-    assert [one.evidence["attempt"] for one in failed] == [1, 3]
-    assert {one.evidence["outcome"] for one in failed} == {"nan-dtype-unknown"}
-    assert {one.evidence["failed_at"] for one in failed} == {151}
+    failed = [finding for finding in report.findings if finding.slug == "earlier-run-failed"]
+    assert [finding.evidence["attempt"] for finding in failed] == [1, 3]
+    assert {finding.evidence["outcome"] for finding in failed} == {"nan-dtype-unknown"}
+    assert {finding.evidence["failed_at"] for finding in failed} == {151}
 
 
 def test_a_run_that_was_asked_for_is_reported_alone(tmp_path):
@@ -140,4 +140,4 @@ def test_a_run_that_was_asked_for_is_reported_alone(tmp_path):
 def test_healthy_earlier_runs_are_not_mentioned(tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_text(lines() + lines())
-    assert [one.slug for one in api.diagnose(path).findings] == ["healthy"]
+    assert [finding.slug for finding in api.diagnose(path).findings] == ["healthy"]

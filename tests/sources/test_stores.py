@@ -51,10 +51,15 @@ def test_attempts_in_a_folder_of_tensorboard(tmp_path):
 def test_keras_keeps_training_and_evaluation_in_folders_of_their_own(tmp_path):
     events(tmp_path / "logs" / "train", 10, "epoch_loss", falling(0, 50))
     events(tmp_path / "logs" / "validation", 20, "epoch_loss", falling(0, 50, 2.0))
-    found = read_source([tmp_path])
-    assert found.columns.source == f"{tmp_path}/logs"
-    assert found.columns.names == ("step", "train/epoch_loss", "validation/epoch_loss", "wall_time")
-    assert found.columns.events == ()
+    result = read_source([tmp_path])
+    assert result.columns.source == f"{tmp_path}/logs"
+    assert result.columns.names == (
+        "step",
+        "train/epoch_loss",
+        "validation/epoch_loss",
+        "wall_time",
+    )
+    assert result.columns.events == ()
 
 
 def test_the_newest_of_several_runs_of_tensorboard(tmp_path):
@@ -77,9 +82,9 @@ def test_a_folder_of_tensorboard_in_an_archive(tmp_path):
 
 
 def test_several_event_files_that_are_named(tmp_path):
-    one = events(tmp_path, 10, "loss", falling(0, 50))
+    writer = events(tmp_path, 10, "loss", falling(0, 50))
     two = events(tmp_path, 20, "loss", falling(40, 90))
-    columns = read_source([two, one]).columns
+    columns = read_source([two, writer]).columns
     assert columns.load("step").values.tolist() == [*range(50), *range(40, 90)]
 
 

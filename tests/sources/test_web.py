@@ -49,11 +49,13 @@ def serve():
     def serve(path, body=b"", *, status=200, host="127.0.0.1", **headers):
         if host not in servers:
             servers[host] = http.server.ThreadingHTTPServer((host, 0), Handler)
-            how = {"poll_interval": 0.05}
-            threads.append(threading.Thread(target=servers[host].serve_forever, kwargs=how))
+            server_options = {"poll_interval": 0.05}
+            threads.append(
+                threading.Thread(target=servers[host].serve_forever, kwargs=server_options)
+            )
             threads[-1].start()
-        told = {name.replace("_", "-"): value for name, value in headers.items()}
-        answers[path] = (body, told, status)
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        answers[path] = (body, fields, status)
         return f"http://{host}:{servers[host].server_port}{path}"
 
     serve.asked = []
@@ -96,9 +98,7 @@ def test_what_a_server_packs_is_unpacked(serve, lines):
     assert read_source([serve("/", page, Content_Encoding="gzip")]).columns.rows == 50
 
 
-def test_what_a_server_packs_is_no_way_round_the_limit_on_what_it_unpacks_to(
-    serve, lines, monkeypatch
-):
+def test_server_compression_does_not_bypass_the_size_limit(serve, lines, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1 << 20)
     pack = zlib.compressobj(wbits=31)
     data = pack.compress(lines(0, 50).encode() + b" " * (1 << 24)) + pack.flush()
@@ -106,7 +106,7 @@ def test_what_a_server_packs_is_no_way_round_the_limit_on_what_it_unpacks_to(
         read_source([serve("/run.jsonl", data, Content_Encoding="gzip")])
 
 
-def test_a_packing_that_nobody_asked_for(serve):
+def test_unrequested_compression(serve):
     with pytest.raises(LogError, match=r"sent the unsupported content encoding br"):
         read_source([serve("/run.jsonl", b"...", Content_Encoding="br")])
 
@@ -145,8 +145,8 @@ def test_a_server_whose_headers_are_far_too_slow(serve, monkeypatch):
 
 
 def test_a_server_that_leads_to_another_place_on_this_machine(serve, lines):
-    there = serve("/run.jsonl", lines(0, 50).encode(), host="127.0.0.2")
-    assert read_source([serve("/link", status=302, Location=there)]).columns.rows == 50
+    url = serve("/run.jsonl", lines(0, 50).encode(), host="127.0.0.2")
+    assert read_source([serve("/link", status=302, Location=url)]).columns.rows == 50
     assert read_source([serve("/moved", status=301, Location="/link")]).columns.rows == 50
 
 
@@ -160,21 +160,23 @@ def test_no_server_leads_to_a_link_local_address(serve, address):
 @pytest.mark.parametrize("name", ["127.0.0.2", "inner.test"])
 def test_a_server_on_the_internet_leads_to_none_in_a_private_network(serve, monkeypatch, name):
     """Not even by a name, which may stand for any address."""
-    told = {"127.0.0.1": 0, "127.0.0.2": 1}
-    monkeypatch.setattr("stabdiag.sources.remote.depth", lambda address: told.get(address) or 0)
-    there = serve("/secret.jsonl", b"{}", host="127.0.0.2")
+    depths = {"127.0.0.1": 0, "127.0.0.2": 1}
+    monkeypatch.setattr("stabdiag.sources.remote.depth", lambda address: depths.get(address) or 0)
+    private_url = serve("/secret.jsonl", b"{}", host="127.0.0.2")
     resolve = socket.getaddrinfo
     monkeypatch.setattr(
-        socket, "getaddrinfo", lambda host, *how, **more: resolve("127.0.0.2", *how, **more)
+        socket,
+        "getaddrinfo",
+        lambda host, *args, **kwargs: resolve("127.0.0.2", *args, **kwargs),
     )
-    url = serve("/link", status=302, Location=there.replace("127.0.0.2", name))
+    url = serve("/link", status=302, Location=private_url.replace("127.0.0.2", name))
     with pytest.raises(LogError, match=r"redirects to the internal address 127\.0\.0\.2"):
         read_source([url])
     assert {path for _, path in serve.asked} == {"/link"}
 
 
 @pytest.mark.parametrize(
-    ("address", "told"),
+    ("address", "expected"),
     [
         ("93.184.216.34", 0),
         ("2606:4700::1111", 0),
@@ -190,8 +192,8 @@ def test_a_server_on_the_internet_leads_to_none_in_a_private_network(serve, monk
         ("fe80::1%eth0", 3),
     ],
 )
-def test_how_far_inside_an_address_lies(address, told):
-    assert depth(address) == told
+def test_address_depth(address, expected):
+    assert depth(address) == expected
 
 
 def test_an_archive_without_an_end_does_not_fill_the_disk(serve, monkeypatch):
