@@ -1,4 +1,4 @@
-"""Records written down in a test, as the columns that a reader makes of them."""
+"""Convert the records of a test to the columns that a reader returns."""
 
 from typing import Any
 
@@ -32,7 +32,7 @@ def column_of(records, name, *, blank):
 
 
 def columns_of(records, format="jsonl", bad=0):
-    """A key that a record lacks is absent in JSON lines and blank in a table."""
+    """Write records; a missing key is absent in JSON lines and blank in a table."""
     names = tuple(dict.fromkeys(name for record in records for name in record))
     return Columns(
         source=f"run.{format}",
@@ -47,16 +47,16 @@ def columns_of(records, format="jsonl", bad=0):
 
 
 def messages(history, kind):
-    """Return what the events of one kind say."""
+    """Return the messages of the events of this kind."""
     return [event.message for event in history.events if event.kind is kind]
 
 
 @pytest.fixture
 def build():
-    """Return a function from records to the history that is made of them."""
+    """Return a function that builds a history from records."""
 
-    def build_(records, format="jsonl", bad=0, **how):
-        return build_history(columns_of(records, format, bad), Limits(), **how)
+    def build_(records, format="jsonl", bad=0, **options):
+        return build_history(columns_of(records, format, bad), Limits(), **options)
 
     return build_
 
@@ -65,14 +65,14 @@ def build():
 def rows():
     """Return a function that makes n calm records: step, loss, lr, grad_norm."""
 
-    def rows_(n=30, start=0, stride=1, **more):
+    def rows_(n=30, start=0, stride=1, **columns):
         return [
             {
                 "step": start + stride * i,
                 "loss": round(4.0 - i / n, 6),
                 "lr": 1e-3,
                 "grad_norm": 1.0 + i % 3 / 10,
-                **more,
+                **columns,
             }
             for i in range(n)
         ]

@@ -14,7 +14,7 @@ def test_without_a_loss_there_is_nothing_to_diagnose(build):
         build([{"step": 0, "lr": 1.0}])
 
 
-def test_a_measure_serves_where_there_is_no_loss(build):
+def test_a_measure_is_used_if_there_is_no_loss(build):
     log = [{"epoch": i, "mse": 3.0 - i / 10, "val_mse": 3.0} for i in range(9)]
     history = build(log)
     assert history.series["loss"].column == "mse"
@@ -22,18 +22,18 @@ def test_a_measure_serves_where_there_is_no_loss(build):
     assert messages(history, EventKind.COLUMN) == ["took 'mse' as the loss, by its name"]
 
 
-def test_a_measure_does_not_serve_beside_a_loss(build, rows):
+def test_a_measure_is_not_used_next_to_a_loss(build, rows):
     assert build(rows(20, mse=1.0)).series["loss"].column == "loss"
     log = [{"epoch": i, "mse": 3.0, "val_loss": 2.0} for i in range(9)]
     assert build(log).series["loss"].column == "val_loss"
 
 
-def test_words_are_no_loss(build):
+def test_words_are_not_a_loss(build):
     with pytest.raises(ColumnError, match=r"'loss' contains words instead of numbers.*--column"):
         build([{"step": 0, "loss": "low"}])
 
 
-def test_words_are_no_learning_rate(build, rows):
+def test_words_are_not_a_learning_rate(build, rows):
     history = build(rows(20, loss_scale="dynamic"))
     assert "loss_scale" not in history.series
     assert messages(history, EventKind.COLUMN) == [
@@ -66,7 +66,7 @@ def test_placeholders_are_dropped_with_a_note(build, rows, name, value):
 
 
 @pytest.mark.parametrize(("count", "kept"), [(2, True), (3, False)])
-def test_a_record_or_two_are_no_placeholder(build, rows, count, kept):
+def test_one_or_two_records_are_not_a_placeholder(build, rows, count, kept):
     history = build([{**record, "grad_norm": 0.0} for record in rows(count)])
     assert ("grad_norm" in history.series) is kept
 
@@ -121,17 +121,17 @@ def test_a_penalty_or_a_part_is_not_the_loss(build, names, loss):
 
 
 @pytest.mark.parametrize("column", ["Model", "trial", "team"])
-def test_a_table_of_results_is_no_log(build, column):
+def test_a_table_of_results_is_not_a_log(build, column):
     results = [{column: f"no {i}", "loss": 3.0 - i} for i in range(4)]
     with pytest.raises(NoUsableRecord, match=f"each record has a different '{column}'"):
         build(results)
-    assert len(build([{**one, "step": i} for i, one in enumerate(results)]).series["loss"]) == 4
-    assert len(build([{**one, column: "same"} for one in results]).series["loss"]) == 4
-    assert len(build([{**one, "step": np.inf} for one in results]).series["loss"]) == 4
+    assert len(build([{**row, "step": i} for i, row in enumerate(results)]).series["loss"]) == 4
+    assert len(build([{**row, column: "same"} for row in results]).series["loss"]) == 4
+    assert len(build([{**row, "step": np.inf} for row in results]).series["loss"]) == 4
     assert len(build(results, chosen={"loss": "loss"}).series["loss"]) == 4
 
 
-def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build):
+def test_nan_in_runs_that_are_not_diagnosed_is_reported(build):
     log = [{"step": i, "loss": 3.0 / (1 + i) if i < 20 else float("nan")} for i in range(30)]
     log += [{"step": i, "loss": 3.0 / (1 + i)} for i in range(30)]
     (message,) = messages(build(log), EventKind.ATTEMPT)
@@ -141,9 +141,13 @@ def test_runs_that_are_not_shown_are_told_of_where_they_went_nan(build):
 @pytest.mark.parametrize("column", ["metric", "tag"])
 def test_a_long_table_has_a_column_for_each_measurement(build, column):
     log = [
-        {"step": i, column: what, "value": value}
+        {"step": i, column: measure, "value": value}
         for i in range(30)
-        for what, value in (("loss", 3.0 - 0.1 * i), ("accuracy", 0.1 * i), ("grad_norm", 1.0 + i))
+        for measure, value in (
+            ("loss", 3.0 - 0.1 * i),
+            ("accuracy", 0.1 * i),
+            ("grad_norm", 1.0 + i),
+        )
     ]
     history = build(log)
     assert history.series["loss"].values.tolist() == [3.0 - 0.1 * i for i in range(30)]
@@ -152,7 +156,7 @@ def test_a_long_table_has_a_column_for_each_measurement(build, column):
     assert any("contains one measurement" in event.message for event in history.events)
 
 
-def test_a_null_loss_of_an_evaluation_is_no_nan(build):
+def test_a_null_evaluation_loss_is_not_a_nan(build):
     log = []
     for i in range(40):
         log.append({"type": "train", "step": i, "loss": 3.0 - 0.01 * i})
@@ -164,6 +168,6 @@ def test_a_null_loss_of_an_evaluation_is_no_nan(build):
     assert any("contain no training loss" in event.message for event in history.events)
 
 
-def test_values_whose_names_tell_of_no_loss_stay_together(build):
+def test_values_without_a_loss_name_stay_together(build):
     log = [{"step": i, "tag": "a" if i % 2 else "b", "value": 3.0} for i in range(9)]
     assert len(build(log).series["loss"]) == 9

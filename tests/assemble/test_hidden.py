@@ -1,4 +1,4 @@
-"""A loss or a norm that went NaN without being written so, and all that is no NaN."""
+"""Losses and norms that went NaN without a written NaN, and their near misses."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def without(record, *names):
 
 
 def changed(log, at, **values):
-    """Return the records with other values at some steps; a value of ``...`` is left out."""
+    """Return the records with changed values at some steps; ``...`` removes a value."""
     out = ({**r, **values} if r["step"] in at else r for r in log)
     return [{name: value for name, value in r.items() if value is not ...} for r in out]
 
@@ -35,16 +35,21 @@ def only(log, *names):
     return [{name: r[name] for name in names} for r in log]
 
 
-def ends_on_zeros(rows, since, held):
-    """Return ten losses, of which the last are 0, with an evaluation in the middle and the end."""
+def ends_on_zeros(rows, since, eval_loss):
+    """Return ten losses, the last of them 0, with an evaluation in the middle and at the end."""
     log = changed(only(rows(10), "step", "loss"), range(since, 10), loss=0.0)
-    return [*log[:7], {"step": 6, "eval_loss": held}, *log[7:], {"step": 9, "eval_loss": held}]
+    return [
+        *log[:7],
+        {"step": 6, "eval_loss": eval_loss},
+        *log[7:],
+        {"step": 9, "eval_loss": eval_loss},
+    ]
 
 
 @pytest.mark.parametrize(
     ("format", "make", "lost"),
     [
-        # A loss that is missing beside what is logged with it.
+        # The loss is missing next to the values logged with it.
         ("csv", lambda r: changed(r(25), range(20, 25), loss=..., grad_norm=...), range(20, 25)),
         ("jsonl", lambda r: changed(r(26), range(20, 26), loss=...), range(20, 26)),
         ("jsonl", lambda r: changed(r(30), range(10, 14), loss=...), range(10, 14)),
@@ -56,7 +61,7 @@ def ends_on_zeros(rows, since, held):
             for format in ("csv", "jsonl")
             for at in ([12], [12, 13], [12, 20], [58, 59])
         ),
-        # A blank cell in the last record may be a cut; in every second one it is the rhythm.
+        # A blank cell in the last record may be a cut; in every second record it is normal.
         *(
             (
                 format,
@@ -66,7 +71,7 @@ def ends_on_zeros(rows, since, held):
             for format in ("csv", "jsonl")
             for at in ([29], range(1, 60, 2))
         ),
-        # Zero beside a norm that is not finite, unless zeros are usual.
+        # Zero with a norm that is not finite, unless zeros are usual.
         ("jsonl", lambda r: changed(r(30), range(20, 30), loss=0.0, grad_norm=NAN), range(20, 30)),
         ("jsonl", lambda r: changed(r(30, loss=0.0), [3], grad_norm=NAN), ()),
         ("jsonl", lambda r: changed(r(30), [20], loss=0.0), ()),
@@ -75,9 +80,9 @@ def ends_on_zeros(rows, since, held):
         (
             "jsonl",
             lambda r: [
-                one
+                record
                 for x in r(9, loss=0.0, grad_norm=NAN)
-                for one in (*2 * only([x], "step", "loss"), x)
+                for record in (*2 * only([x], "step", "loss"), x)
             ],
             range(9),
         ),
@@ -85,10 +90,10 @@ def ends_on_zeros(rows, since, held):
         *(
             (
                 "jsonl",
-                lambda r, n=n, held=held: ends_on_zeros(r, n, held),
+                lambda r, n=n, eval_loss=eval_loss: ends_on_zeros(r, n, eval_loss),
                 range(n, 10) if bad else (),
             )
-            for n, held, bad in (
+            for n, eval_loss, bad in (
                 (7, NAN, True),
                 (8, NAN, True),
                 (0, NAN, True),
@@ -119,14 +124,14 @@ def ends_on_zeros(rows, since, held):
             ],
             (),
         ),
-        # Nulls before the first loss, and those of a logger that writes them all along.
+        # Nulls before the first loss, and a logger that writes nulls throughout.
         ("jsonl", lambda r: changed(r(30), range(5), loss=None), ()),
         (
             "jsonl",
             lambda r: [{"step": s, "loss": x} for s in range(40) for x in (3.0, 3.0, None, None)],
             (),
         ),
-        # A loss that is blank as a rule is not due.
+        # A loss that is usually blank is not missing.
         (
             "csv",
             lambda r: [
@@ -149,7 +154,7 @@ def test_a_written_nan_is_not_counted_as_hidden(build, rows):
 
 
 @pytest.mark.parametrize("format", ["jsonl", "memory"])
-@pytest.mark.parametrize("company", [True, False], ids=["beside an lr", "alone"])
+@pytest.mark.parametrize("company", [True, False], ids=["with an lr", "alone"])
 def test_a_written_null(build, rows, company, format):
     log = changed(rows(30), [12], loss=None)
     history = build(log if company else only(log, "step", "loss"), format)
@@ -160,7 +165,7 @@ def test_a_written_null(build, rows, company, format):
     ]
 
 
-def test_a_null_in_a_dense_log_counts_where_its_company_is_there(build, rows):
+def test_a_null_in_a_dense_log_counts_next_to_other_values(build, rows):
     log = []
     for record in rows(40):
         log.append({**record, "eval_loss": None})
@@ -170,14 +175,14 @@ def test_a_null_in_a_dense_log_counts_where_its_company_is_there(build, rows):
     assert nan_steps(build(log)) == [log[15]["step"]]
 
 
-# Logs that hold what no loss goes with, or that hold a loss now and then, as their frameworks
-# write them: which losses count as NaN.
+# Logs whose records have no loss, or only an occasional one, as frameworks write them: which losses
+# count as NaN.
 
 LOGS = []
 
 
 def lost(*steps, formats=ALL):
-    """Have what a function yields be read in some formats; at these steps the loss is lost."""
+    """Read the yielded records in some formats; the loss is lost at these steps."""
 
     def add(make):
         LOGS.extend((make, format, list(steps)) for format in formats)
@@ -213,8 +218,8 @@ def validation_rows_of_lightning():
 @lost(formats=("jsonl",))
 def the_summary_row_of_the_hf_trainer():
     for i in range(1, 51):
-        more = {"grad_norm": 1.0, "learning_rate": 1e-4, "epoch": i / 50, "step": 10 * i}
-        yield {"loss": 3.0 - i / 50, **more}
+        extra = {"grad_norm": 1.0, "learning_rate": 1e-4, "epoch": i / 50, "step": 10 * i}
+        yield {"loss": 3.0 - i / 50, **extra}
     yield {"eval_loss": 2.1, "eval_runtime": 3.0, "epoch": 1.0, "step": 500}
     yield {"train_loss": 2.2, "train_runtime": 60.0, "epoch": 1.0, "step": 500}
 
@@ -240,8 +245,8 @@ def the_dense_nulls_of_a_wandb_history():
 @lost()
 def evaluations_of_which_some_fall_on_a_record_of_the_loss():
     for step in range(0, 1000, 10):
-        held = 2.0 if step % 50 == 0 else None
-        yield {"step": step, "train_loss": 3.0, "lr": 1e-3, "val_loss": held}
+        eval_loss = 2.0 if step % 50 == 0 else None
+        yield {"step": step, "train_loss": 3.0, "lr": 1e-3, "val_loss": eval_loss}
         if step % 70 == 0:  # at the end of an epoch
             yield {"step": step + 5, "train_loss": None, "lr": None, "val_loss": 2.0}
 
@@ -272,7 +277,7 @@ def a_record_of_training_for_the_loss_and_one_for_the_rest():
 @pytest.mark.parametrize(
     ("make", "format", "steps"), LOGS, ids=[f"{make.__name__}-{form}" for make, form, _ in LOGS]
 )
-def test_a_log_as_it_is_written(build, make, format, steps):
+def test_a_log_as_its_framework_writes_it(build, make, format, steps):
     history = build(list(make()), format)
     assert nan_steps(history) == steps
     assert len(hidden_nan_messages(history)) == bool(steps)
@@ -307,7 +312,7 @@ def test_a_null_gradient_norm(build, rows, format):
     [
         # Nulls before the first norm prove nothing.
         (("jsonl", "memory"), lambda r: changed(r(30), (0, 1, 2, 7), grad_norm=None), [7]),
-        # A norm that was dropped from a record that is complete but for it.
+        # A norm was dropped from an otherwise complete record.
         (ALL, lambda r: changed(r(30), [7], grad_norm=...), [7]),
         (("jsonl",), lambda r: changed(r(30), [7], grad_norm=..., lr=...), []),
         (
@@ -315,7 +320,7 @@ def test_a_null_gradient_norm(build, rows, format):
             lambda r: changed(only(r(30), "step", "loss", "grad_norm"), [7], grad_norm=...),
             [],
         ),
-        # A norm of every tenth step, and one that is no longer logged.
+        # A norm at every tenth step, and a norm that stops being logged.
         *(
             (ALL, lambda r, gone=gone: [x if x["step"] % 10 == 0 else gone(x) for x in r(100)], [])
             for gone in (lambda x: {**x, "grad_norm": None}, lambda x: without(x, "grad_norm"))
@@ -327,9 +332,9 @@ def test_a_null_gradient_norm(build, rows, format):
         (
             ("jsonl",),
             lambda r: [
-                one
+                record
                 for x in r(30)
-                for one in (
+                for record in (
                     {**x, "lr": None, "grad_norm": None},
                     {"step": x["step"], "loss": None, "lr": 1e-3, "grad_norm": 1.0},
                 )
@@ -353,7 +358,7 @@ def test_zero_from_where_the_norm_is_blank(build, rows, format, apart):
     assert nan_steps(build(log, format)) == ([] if apart else list(range(20, 60)))
 
 
-def test_norms_that_went_by_group_are_told_in_one_line(build, rows):
+def test_norms_lost_by_group_are_reported_in_one_line(build, rows):
     norms = ("grad_norm", "grad_norm/a", "grad_norm/b")
     log = changed(rows(30, **dict.fromkeys(norms, 1.0)), (7, 8), **dict.fromkeys(norms))
     history = build(log)
@@ -362,19 +367,19 @@ def test_norms_that_went_by_group_are_told_in_one_line(build, rows):
     assert message.startswith("2 values of grad_norm and 2 similar series count as not finite")
 
 
-def test_a_norm_that_is_null_all_along_was_never_measured(build, rows):
+def test_a_norm_that_is_always_null_was_never_measured(build, rows):
     history = build(rows(20, grad_norm=None))
     assert hidden_nan_messages(history) == []
     assert "grad_norm" not in history.series or not len(history.series["grad_norm"])
 
 
-# The norm is there, or is not, in stretches of these lengths.
+# The norm is alternately present and absent for these numbers of records.
 COMES_AND_GOES = (4, 25, 1, 3, 1, 40, 2, 7, 1, 30, 30)
 
 
 @in_all_formats
 @pytest.mark.parametrize(
-    ("lengths", "more", "lost"),
+    ("lengths", "extra", "lost"),
     [
         (COMES_AND_GOES, {"loss_scale": 65536.0}, 105),
         (COMES_AND_GOES, {}, 0),
@@ -383,17 +388,17 @@ COMES_AND_GOES = (4, 25, 1, 3, 1, 40, 2, 7, 1, 30, 30)
     ],
     ids=["a scaler", "no scaler", "a change of the logger", "a rhythm"],
 )
-def test_a_norm_that_comes_and_goes_beside_a_loss_scale(build, rows, lengths, more, lost, format):
+def test_an_intermittent_norm_with_a_loss_scale(build, rows, lengths, extra, lost, format):
     here = [number % 2 == 0 for number, length in enumerate(lengths) for _ in range(length)]
-    log = rows(len(here), **more)
+    log = rows(len(here), **extra)
     log = [r if norm else without(r, "grad_norm") for r, norm in zip(log, here, strict=True)]
     assert len(nan_steps(build(log, format), "grad_norm")) == lost
 
 
-# A loss that another one follows.
+# A loss that is followed by another.
 
 
-def test_a_loss_that_is_null_from_the_first_record_on(build):
+def test_a_loss_that_is_null_in_every_record(build):
     records = [{"step": s, "loss": None, "grad_norm": 1.0 + s % 3} for s in range(30)]
     history = build(records)
     assert np.isnan(history.series["loss"].values).sum() == 30
@@ -402,25 +407,25 @@ def test_a_loss_that_is_null_from_the_first_record_on(build):
 
 
 @pytest.mark.parametrize("format", TABLES)
-def test_a_loss_in_whose_place_another_is_logged(build, rows, format):
+def test_a_loss_that_is_replaced_by_another(build, rows, format):
     second = ({**without(r, "loss"), "stage2_loss": 3.0} for r in rows(20, start=20))
     history = build([*rows(20), *second], format)
     assert len(history.series["loss"]) == 20
     assert nan_steps(history) == []
-    (told,) = (event.message for event in history.events if event.step == 20)
-    assert "from step 20 on 'stage2_loss' is logged in place of the loss" in told
+    (message,) = (event.message for event in history.events if event.step == 20)
+    assert "from step 20 on 'stage2_loss' is logged in place of the loss" in message
 
 
 @pytest.mark.parametrize(
     ("name", "value", "start"),
     [
-        ("stage2_loss", float("nan"), 20),  # no number either
-        ("stage2_loss", 3.0, 19),  # beside the loss before that
+        ("stage2_loss", float("nan"), 20),  # not a number either
+        ("stage2_loss", 3.0, 19),  # next to the previous loss
         ("stage2_acc", 3.0, 20),
         ("val_loss", 3.0, 26),  # an evaluation, after records without
     ],
 )
-def test_a_loss_in_whose_place_there_is_no_other(build, rows, name, value, start):
+def test_a_loss_that_is_not_replaced(build, rows, name, value, start):
     log = changed(rows(28), range(20, 28), loss=...)
     log = [{**r, name: value} if r["step"] >= start else r for r in log]
     assert nan_steps(build(log))[:5] == list(range(20, 25))
@@ -433,28 +438,34 @@ def test_a_chosen_loss_that_is_never_a_number_has_no_successor(build, rows):
     assert not [e for e in history.events if "in place of the loss" in e.message]
 
 
-# An epoch a record: training and evaluation side by side.
+# One record per epoch, with training and evaluation.
 
 
-def epochs(n, good, gone, **more):
-    """Epochs with an evaluation each; from ``good`` on the values of ``gone`` stand there."""
+def epochs(n, good, gone, **extra):
+    """Return epochs with an evaluation each; from ``good`` the values of ``gone`` replace them."""
     log = [
-        {"epoch": e, "train_loss": 3.0 / (1 + e), "val_loss": 3.2 / (1 + e), "val_acc": 0.5, **more}
+        {
+            "epoch": e,
+            "train_loss": 3.0 / (1 + e),
+            "val_loss": 3.2 / (1 + e),
+            "val_acc": 0.5,
+            **extra,
+        }
         for e in range(n)
     ]
     return [{**r, **gone} if r["epoch"] >= good else r for r in log]
 
 
 @in_all_formats
-@pytest.mark.parametrize("more", [{}, {"lr": 1e-3}], ids=["alone", "beside an lr"])
-def test_a_loss_that_is_gone_from_epochs_that_are_evaluated(build, format, more):
-    log = epochs(50, 40, {"train_loss": None, "val_loss": None, "val_acc": 0.1}, **more)
+@pytest.mark.parametrize("extra", [{}, {"lr": 1e-3}], ids=["alone", "with an lr"])
+def test_a_loss_that_is_missing_from_evaluated_epochs(build, format, extra):
+    log = epochs(50, 40, {"train_loss": None, "val_loss": None, "val_acc": 0.1}, **extra)
     history = build(log, format)
     assert nan_steps(history) == list(range(40, 50))
     assert len(hidden_nan_messages(history)) >= 1
 
 
-# Each metric in a record of its own.
+# Each metric has its own record.
 
 
 def apart(n, until, gone=None, **other):
@@ -484,14 +495,14 @@ LATER = range(2000, 2200, 10)
     "after",
     [
         [{"step": 2000, "lr": 1e-3}, {"step": 2010, "lr": 1e-3}],  # killed before the loss came
-        [{"step": 1990, "lr": 1e-3}] * 9,  # the step does not go on
+        [{"step": 1990, "lr": 1e-3}] * 9,  # the step does not increase
         [{"step": s, "val_loss": 2.0} for s in LATER],
-        [{"step": s, "memory": 2.0} for s in LATER],  # no measure of training
+        [{"step": s, "memory": 2.0} for s in LATER],  # not a measure of training
         [r for s in LATER for r in ({"step": s, "b_loss": 2}, {"step": s, "lr": 1})],
     ],
     ids=["killed", "last step", "evaluation", "monitor", "successor"],
 )
-def test_what_is_logged_after_the_last_loss_in_records_of_its_own(build, after):
+def test_separate_records_after_the_last_loss_are_not_lost_losses(build, after):
     assert nan_steps(build(apart(200, 2000) + after)) == []
 
 
@@ -505,15 +516,15 @@ def test_a_monitor_that_is_logged_more_often_than_the_loss(build, every):
     assert nan_steps(build(log)) == []
 
 
-def test_a_resume_goes_over_the_steps_whose_losses_were_not_written(build):
+def test_a_resume_repeats_the_steps_without_losses(build):
     assert nan_steps(build(apart(100, 500) + apart(100, 1000)[100:])) == []
 
 
-# Records that say that they are of the loss.
+# Records that are labeled as the loss.
 
 
 def long(log, *, gaps=False):
-    """A record a measurement; with ``gaps`` also for what the records do not have."""
+    """Return one record per measurement; with ``gaps`` also for missing measurements."""
     names = ["loss", "acc", "val_loss"]
     return [
         {"step": record["step"], "metric": name, "value": record.get(name)}
@@ -524,7 +535,7 @@ def long(log, *, gaps=False):
 
 
 @in_all_formats
-def test_a_measurement_that_is_named_loss_and_left_blank(build, format):
+def test_a_measurement_named_loss_that_is_blank(build, format):
     wide = [{"step": s, "loss": 3.0 - s / 60, "acc": 0.5} for s in range(60)]
     history = build(long(changed(wide, range(20, 60), loss=None, val_loss=None)), format)
     assert nan_steps(history) == list(range(20, 60))
@@ -533,7 +544,7 @@ def test_a_measurement_that_is_named_loss_and_left_blank(build, format):
 
 @in_all_formats
 @pytest.mark.parametrize("every", [1, 10])
-def test_blanks_in_the_gaps_of_a_table_that_was_made_long(build, every, format):
+def test_blanks_in_the_gaps_of_a_long_table(build, every, format):
     wide = []
     for step in range(60):
         wide.append({"step": step, "acc": 0.5} | ({"loss": 3.0} if step % every == 0 else {}))

@@ -1,4 +1,4 @@
-"""What a manifest and a log that counts epochs tell of each other."""
+"""Inference between the manifest and a log that counts epochs."""
 
 import json
 
@@ -20,11 +20,13 @@ def epochs(*, stays_up=False):
     return {"epoch": at, "loss": loss, "lr": lr, "val_loss": loss + 0.1}
 
 
-def test_a_warm_up_in_steps_is_not_held_against_epochs():
+def test_a_warm_up_in_steps_is_not_compared_with_epochs():
     report = stabdiag.diagnose(epochs(), manifest={"dtype": "fp32", **COUNTS})
-    assert [one.slug for one in report.findings] == ["healthy"]
-    (told,) = (one.message for one in report.history.events if "counts epochs" in one.message)
-    assert all(name in told for name in COUNTS)
+    assert [finding.slug for finding in report.findings] == ["healthy"]
+    (message,) = (
+        event.message for event in report.history.events if "counts epochs" in event.message
+    )
+    assert all(name in message for name in COUNTS)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +38,9 @@ def test_a_warm_up_in_steps_is_not_held_against_epochs():
         ({"checkpoint_every": 10, "total_steps": 601}, True),
     ],
 )
-def test_counts_that_fit_the_epochs_are_of_epochs(counts, left_out):
-    known = stabdiag.diagnose(epochs(), manifest=counts).manifest
-    assert (known.checkpoint_every is None) == left_out
+def test_counts_that_fit_the_epochs_are_in_epochs(counts, left_out):
+    manifest = stabdiag.diagnose(epochs(), manifest=counts).manifest
+    assert (manifest.checkpoint_every is None) == left_out
 
 
 def test_a_cadence_given_by_hand_is_in_epochs():
@@ -52,13 +54,13 @@ def test_a_cadence_given_by_hand_is_in_epochs():
     assert "no time stamps" in text
 
 
-def test_a_setting_that_never_changes_is_of_the_manifest():
+def test_a_constant_setting_goes_to_the_manifest():
     fixed = {"weight_decay": [0.1] * 60, "optimizer": ["adamw"] * 60, "epsilon": [0.05] * 60}
     groups = {"grad_clip/group0": [1.0] * 60, "grad_clip/group1": [2.0] * 60}
     log = epochs() | fixed | groups | {"batch_size": [32] * 30 + [64] * 30}
-    known = stabdiag.diagnose(log).manifest
-    assert known.known == {"weight_decay": 0.1, "optimizer": "adamw"}
-    assert known.logged == ("optimizer", "weight_decay")
+    manifest = stabdiag.diagnose(log).manifest
+    assert manifest.known == {"weight_decay": 0.1, "optimizer": "adamw"}
+    assert manifest.logged == ("optimizer", "weight_decay")
     assert stabdiag.diagnose(log, manifest={"weight_decay": 0.2}).manifest.weight_decay == 0.2
 
 
@@ -69,19 +71,19 @@ def test_a_setting_that_never_changes_is_of_the_manifest():
 def test_a_learning_rate_is_named_after_its_optimizer(column, optimizer):
     log = epochs()
     log[column] = log.pop("lr")
-    known = stabdiag.diagnose(log, columns={"lr": column}).manifest
-    assert known.optimizer == optimizer
-    assert ("optimizer" in known.inferred) == (optimizer is not None)
+    manifest = stabdiag.diagnose(log, columns={"lr": column}).manifest
+    assert manifest.optimizer == optimizer
+    assert ("optimizer" in manifest.inferred) == (optimizer is not None)
 
 
 @pytest.mark.parametrize(("rate", "optimizer"), [(0.01, "adamw"), (0.05, None)])
-def test_a_rate_that_adamw_is_not_given_speaks_against_it(tmp_path, rate, optimizer):
+def test_a_rate_unusual_for_adamw_rules_it_out(tmp_path, rate, optimizer):
     records = [{"step": at, "loss": 2.0 / at, "learning_rate": rate} for at in range(1, 9)]
     (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": records}))
     assert stabdiag.diagnose(tmp_path).manifest.optimizer == optimizer
 
 
-def test_the_hf_trainer_uses_adamw_unless_told_otherwise(tmp_path):
+def test_the_hf_trainer_uses_adamw_by_default(tmp_path):
     records = [{"step": at, "loss": 2.0 / at} for at in range(1, 9)]
     (tmp_path / "trainer_state.json").write_text(json.dumps({"log_history": records}))
     assert stabdiag.diagnose(tmp_path).manifest.optimizer == "adamw"

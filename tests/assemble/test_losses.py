@@ -1,4 +1,4 @@
-"""Which of several losses is taken, and a loss of which only the parts were logged."""
+"""The choice among several losses, and losses logged only as parts."""
 
 import math
 
@@ -14,7 +14,7 @@ def gan(n=120):
     return {"step": np.arange(n), "loss_D": level.copy(), "loss_G": level[::-1].copy()}
 
 
-def test_a_generator_that_went_nan_is_found():
+def test_a_generator_that_went_nan_is_reported():
     log = gan()
     log["loss_G"][85:] = np.nan
     report = stabdiag.diagnose(log)
@@ -22,7 +22,7 @@ def test_a_generator_that_went_nan_is_found():
     assert report.history.series["loss"].column == "loss_G"
 
 
-def test_what_the_user_named_is_taken():
+def test_the_loss_named_by_the_user_is_used():
     log = gan()
     log["loss_G"][85:] = np.nan
     report = stabdiag.diagnose(log, columns={"loss": "loss_D"})
@@ -33,7 +33,7 @@ LEVEL = np.linspace(3.0, 2.0, 60)
 
 
 def lost(values, where):
-    """Return values of which some are NaN."""
+    """Return values, some of them NaN."""
     values = values.copy()
     values[where] = np.nan
     return values
@@ -42,30 +42,30 @@ def lost(values, where):
 @pytest.mark.parametrize(
     ("log", "taken"),
     [
-        # One that is undefined now and then is not lost.
+        # An occasionally undefined loss is not lost.
         *(
             (gan() | {"loss_G": lost(gan()["loss_G"], where)}, "loss_D")
             for where in (slice(0, 1), slice(50, 51), slice(0, 120), slice(118, 120))
         ),
-        # One without a value gives way to one that has some.
+        # A loss with values is preferred to one without.
         ({"loss": [None] * 60, "lm_loss_x": LEVEL, "grad_norm": np.ones(60)}, "lm_loss_x"),
-        # That of another run in the table is none of this one.
+        # The loss belongs to another run of the table.
         ({"a - train/loss": LEVEL, "b - train/loss": lost(LEVEL, slice(40, 60))}, "a - train/loss"),
-        # An average is lost for longer.
+        # An average stays NaN for longer.
         ({"loss": lost(LEVEL, 30), "loss_ema": lost(LEVEL, slice(30, 60))}, "loss"),
-        # Zeros tell less than another loss, unless it is logged once.
+        # Another loss is preferred to zeros, unless it is logged once.
         ({"vicreg_loss": np.zeros(60), "loss_tgt_mean": LEVEL}, "loss_tgt_mean"),
         ({"loss": np.zeros(60), "train_loss": [None] * 59 + [3.2]}, "loss"),
     ],
 )
-def test_the_loss_that_is_taken(log, taken):
+def test_the_loss_that_is_chosen(log, taken):
     assert stabdiag.read(log).series["loss"].column == taken
 
 
 # The parts of a loss.
 
 
-def test_the_sum_of_the_parts_serves_as_the_loss(build):
+def test_the_sum_of_the_parts_is_used_as_the_loss(build):
     history = build(
         [
             {
@@ -99,7 +99,7 @@ def test_a_record_without_one_of_the_parts_has_no_loss(build):
     assert build(records).series["loss"].steps.tolist() == [1, 3, 5, 7]
 
 
-def test_what_no_record_has_together_is_of_several_sets(build):
+def test_losses_that_never_share_a_record_are_separate_sets(build):
     records = [{"step": n, "loss": 3.0 - 0.1 * n} for n in range(9)]
     records += [{"step": n, "eval_wiki_loss": 2.0 + n} for n in (2, 5, 8)]
     records += [{"step": n, "eval_code_loss": 4.0} for n in (2, 5, 8)]
@@ -119,9 +119,9 @@ def test_a_part_of_words_is_named(build):
     assert build(records, chosen={"loss": "loss_cls"}).series["loss"].values.tolist() == [1.0] * 9
 
 
-@pytest.mark.parametrize("beside", [{}, {"loss_cls": 1.0}])
-def test_a_damaged_name_is_cut_and_on_one_line(build, beside):
+@pytest.mark.parametrize("other_columns", [{}, {"loss_cls": 1.0}])
+def test_a_damaged_name_is_cut_and_on_one_line(build, other_columns):
     with pytest.raises(ColumnError) as caught:
-        build([{"step": n, "loss\n" * 99 + "_box": "[1, 2]", **beside} for n in range(9)])
+        build([{"step": n, "loss\n" * 99 + "_box": "[1, 2]", **other_columns} for n in range(9)])
     assert len(str(caught.value)) < 400
     assert "\n" not in str(caught.value)

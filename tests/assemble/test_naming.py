@@ -1,4 +1,4 @@
-"""Which columns are looked at to find out what serves a log."""
+"""The columns that are loaded to assign roles."""
 
 import random
 from contextlib import suppress
@@ -43,7 +43,7 @@ def test_no_column_is_loaded_that_a_reader_leaves_out(seed):
 
 
 @pytest.mark.parametrize("header", ["step,box_loss,cls_loss,total", "host,box_loss,loss,model"])
-def test_a_long_table_with_a_column_that_tells_what_it_is(tmp_path, header):
+def test_a_long_table_with_a_type_column(tmp_path, header):
     rows = (f"{n},{3 - n / 4e4:.5f},{1 - n / 4e4:.5f},{4 + n % 3}\n" for n in range(30_000))
     log = tmp_path / "run.csv"
     log.write_text(f"{header}\n" + "".join(rows))
@@ -51,7 +51,7 @@ def test_a_long_table_with_a_column_that_tells_what_it_is(tmp_path, header):
     assert len(stabdiag.read(log).series["loss"]) == 30_000
 
 
-def test_columns_that_no_role_takes_are_named(build):
+def test_columns_without_a_role_are_named(build):
     log = [
         {"step": n, "loss": 3 - n / 9, "val/r2": 0.5, "recon": 0.1, "weight_decay": 0.1, "n/a": 1}
         for n in range(9)
@@ -60,7 +60,7 @@ def test_columns_that_no_role_takes_are_named(build):
     assert messages == ["ignored columns: recon, n/a (--column ROLE=NAME assigns a role)"]
 
 
-def test_of_many_columns_without_a_role_those_are_named_that_could_have_one(build):
+def test_likely_columns_without_a_role_are_named_first(build):
     others = dict.fromkeys(("eta", "mom", "grad/spread", "data", "mem", "grad_to_go"), 0.5)
     events = build([{"step": n, "loss": 3 - n / 9, **others} for n in range(9)]).events
     messages = [event.message for event in events if "ignored columns" in event.message]

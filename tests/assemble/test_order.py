@@ -1,4 +1,4 @@
-"""Steps that go back: resumes, new runs, counters that start again, several writers."""
+"""Steps that go back: resumes, new runs, counter resets and several writers."""
 
 import tracemalloc
 
@@ -11,9 +11,9 @@ from stabdiag.model.history import EventKind
 from tests.assemble.conftest import messages
 
 
-def falling(steps, mark=0, **more):
-    """A loss that depends on the step alone, but for its last digit: that tells the attempt."""
-    return [{"step": s, "loss": round(4 / (1 + s / 50), 4) + mark * 1e-6, **more} for s in steps]
+def falling(steps, mark=0, **columns):
+    """Return losses that depend only on the step; the last digit marks the attempt."""
+    return [{"step": s, "loss": round(4 / (1 + s / 50), 4) + mark * 1e-6, **columns} for s in steps]
 
 
 def marks(history):
@@ -21,7 +21,7 @@ def marks(history):
 
 
 def turned(steps, every, mark=0):
-    """A loss that goes on while its step counter starts again and again."""
+    """Return a continuous loss whose step counter restarts repeatedly."""
     return [{**record, "step": record["step"] % every} for record in falling(steps, mark)]
 
 
@@ -32,29 +32,32 @@ def lost(steps):
     return [{"step": step, "loss": NAN} for step in steps]
 
 
-COUNTS, AGAIN, LOST = [1, 101, 201, 301, 313], turned(range(400), 100), (130, 199, 200)
+COUNTS, RESTARTED, LOST = [1, 101, 201, 301, 313], turned(range(400), 100), (130, 199, 200)
 
 
 @pytest.mark.parametrize(
     ("log", "attempts", "steps"),
     [
-        # What the first attempt had beyond the end of the second is dropped.
+        # Records of the first attempt after the end of the second are dropped.
         ([*falling(range(100)), *falling(range(60, 70), 1)], 1, range(70)),
         # A new run after a rewind, or after a counter that started again.
         ([*falling(range(100)), *falling(range(50, 120)), *falling(range(30), 2)], 2, range(30)),
         ([*turned(range(300), 100), *falling(range(40), 2)], 2, range(40)),
-        # A new run may log its first loss a little later; what begins far later is a resume.
+        # A new run may log its first loss slightly later; a much later start is a resume.
         ([*falling(range(1000)), *falling(range(8, 900))], 2, range(8, 900)),
         ([*falling(range(1000)), *falling(range(40, 900))], 1, range(900)),
-        # A run that went NaN at once and was started again, and one that begins with NaN.
+        # A run that went NaN immediately and was restarted, and a run that begins with NaN.
         ([*lost(range(20)), *falling(range(60))], 2, range(60)),
         ([*falling(range(60)), *lost(range(20))], 2, range(20)),
-        # A counter starts again every epoch, also after the loss went NaN.
+        # A counter restarts every epoch, also after the loss went NaN.
         (
             [{"epoch": n // 10, "iter": n % 10, "loss": 3.0 - n % 7} for n in range(200)],
             *(1, range(200)),
         ),
-        *(([*AGAIN[:at], *({**r, "loss": NAN} for r in AGAIN[at:])], 1, range(400)) for at in LOST),
+        *(
+            ([*RESTARTED[:at], *({**r, "loss": NAN} for r in RESTARTED[at:])], 1, range(400))
+            for at in LOST
+        ),
         # Counting on keeps the stride; an epoch is as long as its last step says.
         ([{**r, "step": 10 * r["step"]} for r in turned(range(60), 30)], 1, range(0, 600, 10)),
         (
@@ -69,14 +72,14 @@ def test_the_steps_of_the_last_run(build, log, attempts, steps):
     assert history.series["loss"].steps.tolist() == list(steps)
 
 
-def test_an_epoch_that_goes_on_is_that_of_a_resume_whatever_the_loss(build):
+def test_a_continued_epoch_is_a_resume_for_any_loss(build):
     log = [{"step": n, "loss": 2.5, "epoch": n / 20} for n in range(1, 40)]
     log += [{"step": n, "loss": 2.5, "epoch": 1.97 + n / 20} for n in range(1, 41)]
     history = build(log)
     assert (history.source.attempts, len(history.series["loss"])) == (1, 79)
 
 
-def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build):
+def test_a_resume_supersedes_the_repeated_steps(build):
     history = build([*falling(range(100)), *falling(range(60, 130), mark=1)])
     assert history.series["loss"].steps.tolist() == list(range(130))
     assert marks(history) == [0] * 60 + [1] * 70
@@ -85,7 +88,7 @@ def test_the_later_attempt_supersedes_what_a_resume_goes_over_again(build):
     assert rewind[0].message == "the log goes back from step 99 to 60: the later attempt is used"
 
 
-def test_what_was_not_finite_before_a_resume_is_told(build):
+def test_non_finite_losses_before_a_resume_are_reported(build):
     broken = falling(range(100))
     for record in broken[90:]:
         record["loss"] = float("nan")
@@ -97,7 +100,7 @@ def test_what_was_not_finite_before_a_resume_is_told(build):
     ]
 
 
-def test_an_earlier_record_told_again_at_the_end_is_no_resume(build):
+def test_an_earlier_record_repeated_at_the_end_is_not_a_resume(build):
     # Early stopping ends on the line of the best iteration.
     log = falling(range(1, 61))
     history = build([*log, log[54]])
@@ -114,13 +117,13 @@ def test_evaluation_rows_of_the_last_step_survive_a_resume(build):
     assert build(log).series["eval_loss"].steps.tolist() == [99]
 
 
-def test_an_evaluation_that_is_logged_late_at_a_lower_step_is_no_rewind(build):
+def test_a_late_evaluation_at_a_lower_step_is_not_a_rewind(build):
     history = build([*falling(range(60)), {"step": 50, "eval_loss": 2.0}, *falling(range(60, 90))])
     assert history.events == ()
     assert history.series["eval_loss"].steps.tolist() == [50]
 
 
-def test_the_last_of_several_appended_runs_is_taken(build):
+def test_the_last_of_several_appended_runs_is_used(build):
     log = [*falling(range(50)), *falling(range(70), mark=1), *falling(range(40), mark=2)]
     history = build(log)
     assert set(marks(history)) == {2}
@@ -137,35 +140,35 @@ def test_another_attempt_may_be_picked(build, attempt, points):
 
 
 @pytest.mark.parametrize("attempt", [0, 2, -1])
-def test_an_attempt_that_is_not_there(build, attempt):
+def test_a_missing_attempt_is_an_error(build, attempt):
     with pytest.raises(
         LogError, match=rf"run.jsonl: there is no attempt {attempt}; the log contains 1 attempt"
     ):
         build(falling(range(50)), attempt=attempt)
 
 
-def test_a_counter_that_starts_again_while_the_loss_goes_on_is_counted_on(build):
+def test_a_counter_that_restarts_while_the_loss_continues_is_extended(build):
     history = build(turned(range(300), 100))
     assert history.series["loss"].steps.tolist() == list(range(300))
-    told = "the step counter restarts while the loss continues: its count is continued, from"
-    assert messages(history, EventKind.STEPS) == [f"{told} 100", f"{told} 200"]
+    message = "the step counter restarts while the loss continues: its count is continued, from"
+    assert messages(history, EventKind.STEPS) == [f"{message} 100", f"{message} 200"]
     assert history.jobs_began == [100, 200]
 
 
-def test_ranks_that_interleave_are_put_in_the_order_of_their_steps(build):
+def test_interleaved_ranks_are_sorted_by_step(build):
     log = []
     for step in range(0, 200, 2):
         log += falling([step + 1, step], mark=step % 3)
     history = build(log)
     assert history.series["loss"].steps.tolist() == list(range(200))
-    (told,) = messages(history, EventKind.STEPS)
-    assert "several writers" in told
+    (message,) = messages(history, EventKind.STEPS)
+    assert "several writers" in message
 
 
 @pytest.mark.parametrize("name", ["rank", "local_rank", "worker"])
 @pytest.mark.parametrize("stretch", [5, 50, 300])
-def test_of_ranks_in_a_column_one_counts(build, name, stretch):
-    # However far one is ahead of the others, none goes back.
+def test_only_one_rank_of_a_rank_column_is_used(build, name, stretch):
+    # No rank goes back, even if another is far ahead.
     log = [
         {"step": step, "loss": 4 - step / 100 - rank / 1000, name: rank}
         for begin in range(0, 300, stretch)
@@ -180,13 +183,13 @@ def test_of_ranks_in_a_column_one_counts(build, name, stretch):
     assert np.isnan(build(log).series["loss"].values[-1])
 
 
-def test_a_rank_that_is_a_setting_is_no_writer(build):
-    log = [{**one, "rank": rank} for rank in (4, 8, 16) for one in falling(range(100))]
+def test_a_rank_that_is_a_setting_is_not_a_writer(build):
+    log = [{**row, "rank": rank} for rank in (4, 8, 16) for row in falling(range(100))]
     assert build(log).source.attempts == 3
 
 
 def two_at_once(seed, ahead, rate):
-    """Two runs that write one log, the second begun later, each at a pace of its own."""
+    """Two runs write one log at different rates; the second starts later."""
     chance = np.random.default_rng(seed)
     queues = [
         [
@@ -204,7 +207,7 @@ def two_at_once(seed, ahead, rate):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("ahead", [0, 30])
-def test_runs_that_write_one_log_at_the_same_time_are_runs_of_their_own(build, seed, ahead):
+def test_concurrent_runs_in_one_log_are_separate_runs(build, seed, ahead):
     log = two_at_once(seed, ahead, 3e-4)
     runs = [build(log, attempt=number) for number in (1, 2)]
     runs.sort(key=lambda run: run.series["loss"].steps[-1])
@@ -216,7 +219,7 @@ def test_runs_that_write_one_log_at_the_same_time_are_runs_of_their_own(build, s
     assert "written at the same time" in messages(runs[0], EventKind.ATTEMPT)[0]
 
 
-def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build):
+def test_an_evaluation_with_its_own_counter_follows_its_epoch(build):
     log = []
     for epoch in range(1, 4):
         log += [
@@ -230,8 +233,8 @@ def test_evaluation_with_a_counter_of_its_own_stands_behind_its_epoch(build):
     assert np.all(np.diff(history.series["lr"].values) <= 0)
 
 
-def test_a_counter_turns_with_the_epoch_whatever_else_the_log_does(build):
-    # Two launches, each of epochs whose batches do not begin at the same count.
+def test_a_counter_restarts_with_the_epoch_in_any_log(build):
+    # Two launches; the batch counter of an epoch does not always start at the same number.
     log = falling(range(100, 1500, 100), epoch=1)
     for _ in range(2):
         for epoch, begin in ((1, 100), (2, 48), (3, 96), (4, 44)):
@@ -242,8 +245,8 @@ def test_a_counter_turns_with_the_epoch_whatever_else_the_log_does(build):
     assert not messages(history, EventKind.REWIND)
 
 
-def test_thousands_of_runs_take_the_room_of_one():
-    """The room, as against the time, is the same on every machine."""
+def test_thousands_of_runs_take_the_memory_of_one():
+    """Memory use, unlike time, is the same on every machine."""
     runs, length = 2000, 25
     steps = np.tile(np.arange(length), runs)
     losses = np.tile(np.linspace(4.0, 1.0, length), runs)
@@ -259,8 +262,8 @@ def test_thousands_of_runs_take_the_room_of_one():
 
 
 def ranks(bad=()):
-    """Two ranks that write each step; the first of them has a NaN at some."""
-    log = [{**one, "rank": rank} for one in falling(range(100)) for rank in (0, 1)]
+    """Two ranks write each step; the first has NaN at some steps."""
+    log = [{**row, "rank": rank} for row in falling(range(100)) for rank in (0, 1)]
     for record in log:
         if record["step"] in bad and record["rank"] == 0:
             record["loss"] = float("nan")
@@ -276,13 +279,13 @@ def test_the_nan_of_one_rank_is_not_lost(build, ahead):
     assert lost == list(range(80, 100))
 
 
-def test_a_step_that_is_written_again_after_a_nan_is_a_resume(build):
+def test_a_step_that_is_repeated_after_a_nan_is_a_resume(build):
     log = falling(range(100))
     log[50]["loss"] = float("nan")
     history = build([*log[:51], *falling([50], mark=1), *log[51:]])
     assert np.isfinite(history.series["loss"].values).all()
 
 
-def test_records_that_never_hold_a_loss_beside_others_prove_nothing(build):
+def test_records_that_never_contain_a_loss_are_no_evidence(build):
     history = build(ranks(range(100)))
     assert np.isfinite(history.series["loss"].values).all()

@@ -1,4 +1,4 @@
-"""Logs with as many ranks or columns as records: time and memory grow with the log alone."""
+"""Logs with as many ranks or columns as records: time and memory grow only with the log."""
 
 import time
 import tracemalloc

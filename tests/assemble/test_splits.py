@@ -1,4 +1,4 @@
-"""Losses of an evaluation in the column of those of training."""
+"""Training and evaluation losses in the same column."""
 
 import pytest
 
@@ -9,9 +9,15 @@ from stabdiag.model.roles.choice import may_serve
 from stabdiag.sources import ReadRequest, read_source
 
 
-def records(name="type", words=("train", "validation"), n=30, **more):
+def records(name="type", words=("train", "validation"), n=30, **settings):
     return [
-        {"epoch": epoch, name: word, "loss": round(4.0 - epoch / n + place, 6), "lr": 1e-3, **more}
+        {
+            "epoch": epoch,
+            name: word,
+            "loss": round(4.0 - epoch / n + place, 6),
+            "lr": 1e-3,
+            **settings,
+        }
         for epoch in range(1, n + 1)
         for place, word in enumerate(words)
     ]
@@ -39,13 +45,13 @@ def hidden(history):
         ("is_eval", (0, 1), "val/loss"),
     ],
 )
-def test_a_column_tells_the_losses_of_an_evaluation(build, format, name, words, column):
+def test_a_column_of_words_separates_evaluation_losses(build, format, name, words, column):
     history = build(records(name, words), format)
-    loss, held = history.series["loss"], history.series["eval_loss"]
-    assert loss.steps.tolist() == held.steps.tolist() == list(range(1, 31))
+    loss, eval_loss = history.series["loss"], history.series["eval_loss"]
+    assert loss.steps.tolist() == eval_loss.steps.tolist() == list(range(1, 31))
     assert loss.values.tolist() == [round(4.0 - n / 30, 6) for n in range(1, 31)]
-    assert held.values.tolist() == [round(5.0 - n / 30, 6) for n in range(1, 31)]
-    assert (loss.column, held.column) == ("loss", column)
+    assert eval_loss.values.tolist() == [round(5.0 - n / 30, 6) for n in range(1, 31)]
+    assert (loss.column, eval_loss.column) == ("loss", column)
     assert history.unit == "epoch"
     assert not hidden(history)
 
@@ -80,7 +86,7 @@ def test_records_with_a_step(build, rows):
         ("is_train", (True, True)),
     ],
 )
-def test_other_words_tell_nothing(build, name, words):
+def test_other_words_do_not_separate_losses(build, name, words):
     history = build(records(name, words))
     assert len(history.series["loss"]) == 60
     assert "eval_loss" not in history.series
@@ -104,7 +110,7 @@ def test_every_format_has_the_same_rule(tmp_path):
         assert history.series["eval_loss"].values[-1] == 4.0
 
 
-def test_of_several_files_each_has_its_words(tmp_path):
+def test_each_file_has_its_own_words(tmp_path):
     from stabdiag.assemble import build_history
 
     head = "step,type,loss\n"

@@ -24,15 +24,15 @@ def epochs(*runs, name="epoch"):
 NUMBER = "no step was logged: the record number is used as the step"
 SERVES = "no step was logged: {} is used as the step"
 COUNTED_ON = "the step counter restarts while the loss continues: its count is continued, from 8"
-WHOLE = "the step column {!r} is not in whole numbers"
+NOT_INTEGER = "the step column {!r} is not in whole numbers"
 NO_NUMBERS = "the step column 'step' contains no numbers"
 
 
 @pytest.mark.parametrize(
-    ("records", "steps", "told"),
+    ("records", "steps", "expected_notes"),
     [
         (log([10, 20, 40, 80]), [10, 20, 40, 80], []),
-        (log([-2.0, -1.0, 0.0, 1.0]), [-2, -1, 0, 1], []),  # whole numbers, if floats
+        (log([-2.0, -1.0, 0.0, 1.0]), [-2, -1, 0, 1], []),  # integers stored as floats
         # Records without a usable step.
         *(
             (
@@ -48,12 +48,12 @@ NO_NUMBERS = "the step column 'step' contains no numbers"
             ["2 records have no usable step in 'step' and are left out"],
         ),
         # No step column of numbers.
-        (log([0.5, 1.0, 1.5, 2.0]), [0, 1, 2, 3], [WHOLE.format("step"), NUMBER]),
+        (log([0.5, 1.0, 1.5, 2.0]), [0, 1, 2, 3], [NOT_INTEGER.format("step"), NUMBER]),
         (log([None] * 4), [0, 1, 2, 3], [NO_NUMBERS, NUMBER]),
         (log([float("nan")] * 4), [0, 1, 2, 3], [NO_NUMBERS, NUMBER]),
         (log(["a", "b", "c", "d"]), [0, 1, 2, 3], [NO_NUMBERS, NUMBER]),
         ([{"loss": 3.0}, {"loss": 2.0}], [0, 1], [NUMBER]),
-        # A single step beside many epochs, as damage leaves it.
+        # A single step and many epochs, as in a damaged log.
         (
             [{"epoch": n, "loss": 3.0, **({"step": 7} if n == 4 else {})} for n in range(20)],
             [7],
@@ -72,7 +72,7 @@ NO_NUMBERS = "the step column 'step' contains no numbers"
         # The epoch, where there is one record each.
         (log([1, 2, 4], "epoch"), [1, 2, 4], [SERVES.format("'epoch'")]),
         (log([1, 1, 2, 2], "epoch"), [0, 1, 2, 3], [NUMBER]),
-        (log([0.1, 0.2, 0.3], "epoch"), [0, 1, 2], [WHOLE.format("epoch"), NUMBER]),
+        (log([0.1, 0.2, 0.3], "epoch"), [0, 1, 2], [NOT_INTEGER.format("epoch"), NUMBER]),
         (log([1, 2, 3], "época"), [1, 2, 3], [SERVES.format("'época' (the epoch)")]),
         (log([5, 10, 15], "round"), [5, 10, 15], [SERVES.format("'round'")]),
         # Epochs of runs that were appended, that a resume goes over again, and of one long run.
@@ -90,18 +90,18 @@ NO_NUMBERS = "the step column 'step' contains no numbers"
         ),
     ],
 )
-def test_the_step_of_each_record(build, records, steps, told):
+def test_the_step_of_each_record(build, records, steps, expected_notes):
     history = build(records)
     assert history.series["loss"].steps.tolist() == steps
-    assert notes(history) == told
+    assert notes(history) == expected_notes
 
 
-@pytest.mark.parametrize(("again", "told"), [(2.5, 0), (2.25, 1)])
-def test_a_loss_that_is_told_twice_is_not_superseded(build, again, told):
+@pytest.mark.parametrize(("second_loss", "superseded"), [(2.5, 0), (2.25, 1)])
+def test_a_repeated_loss_is_not_superseded(build, second_loss, superseded):
     """A bar may be drawn twice at its end."""
-    losses = [(1, 3.0), (2, 2.5), (2, again), (3, 2.0)]
+    losses = [(1, 3.0), (2, 2.5), (2, second_loss), (3, 2.0)]
     events = build([{"step": step, "loss": loss} for step, loss in losses]).events
-    assert sum("superseded" in event.message for event in events) == told
+    assert sum("superseded" in event.message for event in events) == superseded
 
 
 def test_steps_that_were_logged_are_not_counted_by_the_manifest():
@@ -111,10 +111,10 @@ def test_steps_that_were_logged_are_not_counted_by_the_manifest():
 
 
 @pytest.mark.parametrize(("times", "serves"), [(20, True), (22, False)])
-def test_what_starts_again_too_often_counts_within_something_else(build, times, serves):
+def test_frequent_resets_are_treated_as_within_epoch_counter(build, times, serves):
     runs = [(range(6 + i % 2), 3.0 - i / 10) for i in range(times)]
-    told = "'epoch' is used" if serves else "the record number is used"
-    assert told in notes(build(epochs(*runs)))[0]
+    message = "'epoch' is used" if serves else "the record number is used"
+    assert message in notes(build(epochs(*runs)))[0]
 
 
 def of_bars(losses, *, as_means):
@@ -126,7 +126,7 @@ def of_bars(losses, *, as_means):
 
 
 @pytest.mark.parametrize("scale", [0.1, 1.0])
-def test_of_the_means_since_an_epoch_began_the_last_counts(build, scale):
+def test_the_last_running_mean_of_an_epoch_is_used(build, scale):
     losses = 3 - np.arange(400) / 400 + np.random.default_rng(2).normal(scale=scale, size=400)
     assert len(build(of_bars(losses, as_means=False)).series["loss"]) == 400
     history = build(of_bars(losses, as_means=True))
@@ -137,18 +137,18 @@ def test_of_the_means_since_an_epoch_began_the_last_counts(build, scale):
     )
 
 
-def test_means_of_an_epoch_that_broke_off_count_only_if_they_are_not_finite(build):
+def test_running_means_of_an_incomplete_epoch_count_only_if_not_finite(build):
     losses = 3 + np.random.default_rng(2).normal(size=400)
     bars = of_bars(losses, as_means=True)
     assert build(bars[:-20]).series["loss"].steps[-1] == 360
-    lost = build([*bars[:-20], *({**one, "loss": np.nan} for one in bars[-20:-10])]).series["loss"]
+    lost = build([*bars[:-20], *({**bar, "loss": np.nan} for bar in bars[-20:-10])]).series["loss"]
     assert lost.steps.tolist() == [*range(40, 361, 40), *range(381, 391)]
 
 
 @pytest.mark.parametrize(
     ("name", "unit"), [("Episode", "episode"), ("round", "round"), ("epoch", "epoch")]
 )
-def test_what_serves_as_a_step_is_called_so(build, name, unit):
+def test_the_step_column_and_its_unit_are_reported(build, name, unit):
     assert build(log(range(9), name)).unit == unit
 
 
