@@ -1,4 +1,4 @@
-"""A log as Parquet: whatever is asked of it has the answers that the log gives."""
+"""A log as Parquet gives the same answers as the log itself."""
 
 import math
 import re

@@ -194,7 +194,7 @@ TURNED = [
 def test_a_climb_is_dated_by_its_cause_to_the_point(run):
     report = diagnosed(run)
     assert abs(report.diagnosis.step - about(run)["onset"]) <= 2 * stride(report)
-    # The climb shows much later, and its own step is told beside.
+    # The climb shows much later, and its own step is reported as well.
     told = next(answer for answer in report.tree.answers if answer.question == "Q4.1")
     assert told.steps[0] > report.diagnosis.step + 10 * stride(report)
     assert re.search(rf"began (at|near) step {report.diagnosis.step}\b", report.diagnosis.summary)

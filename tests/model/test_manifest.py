@@ -83,7 +83,7 @@ def test_frameworks(raw, expected):
 
 
 def classifier(kind, labels, problem=None):
-    """Return what the HF library writes of the labels that a model has."""
+    """Return the label settings that the HF library writes."""
     names = {str(label): f"LABEL_{label}" for label in range(labels)}
     model = {"vocab_size": 30522, "architectures": [f"Bert{kind}"], "problem_type": problem}
     return {**model, "id2label": names}
@@ -108,7 +108,7 @@ HF_CONFIGS = {
         ("fp64", {"precision": 64}),
         (None, {"fp16": False}),
         (None, {"dtype": "int8"}),
-        # The dtype of the weights beside a flag, and an unknown one.
+        # The dtype of the weights next to a flag, and an unknown dtype.
         ("bf16", {"bf16": True, "torch_dtype": "float32"}),
         ("fp32", {"bf16": False, "torch_dtype": "float32"}),
         ("bf16", {"fp16": True, "dtype": "bf16"}),
@@ -178,7 +178,7 @@ HF_CONFIGS = {
         (None, {"save_steps": 500, "save_strategy": "epoch"}),
         (None, {"save_steps": 500, "save_strategy": None}),
     ],
-    # No steps of warm-up are none beside a share.
+    # Zero warm-up steps give way to a warm-up ratio.
     "warmup_steps": [
         (None, {"warmup_steps": 0, "warmup_ratio": 0.03}),
         (None, {"lr_warmup_iters": 0, "lr_warmup_fraction": 0.01}),

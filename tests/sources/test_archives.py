@@ -1,4 +1,4 @@
-"""Archives: members are read as streams, whatever they are called and however they end."""
+"""Archives: members are read as streams, regardless of name and ending."""
 
 import bz2
 import gzip

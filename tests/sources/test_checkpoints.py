@@ -1,4 +1,4 @@
-"""Checkpoints beside a log: their names tell how far they had come, and the advice names one."""
+"""Checkpoints next to a log: their names give their steps, and the advice names one."""
 
 import json
 from pathlib import PurePosixPath
@@ -52,7 +52,7 @@ def test_what_names_tell(tmp_path, names, result):
         ("run/trainer_state.json", ["run/epoch_1", "run/epoch_2"], {}, None),
         ("run/trainer_state.json", ["run/checkpoint-94"], {"checkpoint_every": 60}, 180),
         ("run/trainer_state.json", ["run/checkpoint-94"], {"checkpoints": "50,150"}, 150),
-        # The default of the HF Trainer tells of no cadence.
+        # The default of the HF Trainer gives no cadence.
         ("run/trainer_state.json", [], {}, None),
     ],
     ids=["of steps", "above", "too late", "of epochs", "by hand", "named by hand", "none"],

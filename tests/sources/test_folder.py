@@ -1,4 +1,4 @@
-"""Folders: the best log in them, and what lies beside it."""
+"""Folders: the best log in them, and its sidecar files."""
 
 import json
 import os
@@ -292,7 +292,7 @@ def test_a_job_that_prints_its_source_code_first(put, tmp_path):
     assert read_source([tmp_path]).columns.rows == 99
 
 
-# What lies beside a log.
+# Sidecar files of a log.
 
 
 def manifest(path):

@@ -112,7 +112,7 @@ def test_unrequested_compression(serve):
 
 
 def drops():
-    """Yield a byte now and then, for ever."""
+    """Yield a byte occasionally, forever."""
     for _ in count():
         yield b"1"
         time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Exact tests of many splits, held against sums over all tables."""
+"""Exact tests of many splits, compared with sums over all tables."""
 
 from math import comb
 

@@ -1,4 +1,4 @@
-"""A rise of the loss that was never made good."""
+"""A net increase of the loss that did not recover."""
 
 import numpy as np
 import pytest

@@ -4,7 +4,7 @@ import numpy as np
 
 
 def changed(log, *changes):
-    """Return a log to which some things were done."""
+    """Return a changed copy of a log."""
     for change in changes:
         change(log)
     return log
@@ -83,7 +83,7 @@ def records(log):
 
 
 def sometimes(log, name, where):
-    """Return the records of a log, of which some alone hold a field."""
+    """Return the records of a log, with a field in only some of them."""
     return [
         {key: float(x[at]) for key, x in log.items() if key != name or where[at]}
         for at in range(len(where))

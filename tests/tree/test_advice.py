@@ -46,7 +46,7 @@ RISE = add(slice(500, 800), np.arange(300) / 100)
 
 
 def shift(onset):
-    """Lift the loss for good."""
+    """Raise the loss permanently."""
     return add(slice(onset, None), 3.0)
 
 

@@ -34,7 +34,7 @@ REASONS = [
     # question, what is done to a calm run, what the answer says
     ("Q2.3", [SPIKES, put("grad_norm", slice(500), 0.0)], "the gradient norm was 0 before it"),
     ("Q2.3", [SPIKES, put("lr", slice(700), 0.0)], "the learning rate was 0 around it"),
-    # The id of a batch is told in full.
+    # The id of a batch is shown in full.
     (
         *("Q2.3", [SPIKES, series("batch_id", lambda at: 123_456_789 + at - 30 * (at == 500))]),
         "batch 123457259 of step 500",

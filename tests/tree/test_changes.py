@@ -21,7 +21,7 @@ def switched(log, at, before, after):
 
 
 def jumping(calm, height=1.0):
-    """Return a log whose loss goes up for good."""
+    """Return a log whose loss rises permanently."""
     log = calm()
     log["loss"] = log["loss"] + np.where(log["step"] >= AT, height, 0.0)
     return log
@@ -128,7 +128,7 @@ def test_what_other_data_do_not_explain_is_excused_by_nothing(calm, column, befo
     log["stage"] = switched(log, AT, 1, 2)
     wave = 1 + 0.1 * np.sin(log["step"]) * (column == "grad_norm")
     usual = stabdiag.diagnose({**log, column: before * wave})
-    # A weight norm that never changes is that of a frozen group.
+    # A weight norm that never changes belongs to a frozen group.
     assert usual.diagnosis.slug in ("healthy", "group-frozen")
     finding = stabdiag.diagnose({**log, column: switched(log, AT, before, later) * wave}).diagnosis
     assert finding.slug == "spike-persistent"
@@ -211,7 +211,7 @@ def test_a_column_that_the_user_names(calm):
     assert "knob" not in stabdiag.diagnose(log).diagnosis.summary
     report = stabdiag.diagnose(log, columns={"setting/knob": "knob"})
     assert "knob went from 1 to 2 at step 400" in report.diagnosis.summary
-    # What it is called tells what it is.
+    # The name identifies the setting.
     report = stabdiag.diagnose(log, columns={"setting/stage": "knob"})
     assert report.diagnosis.slug == "healthy"
 

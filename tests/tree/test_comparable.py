@@ -1,4 +1,4 @@
-"""Runs whose loss rises by design: what it is measured on gets harder by and by."""
+"""Runs whose loss rises by design because their data gradually get harder."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What to do about a loss that has stopped falling, told with what the run logged."""
+"""Advice for a loss that has stopped falling, based on the logged series."""
 
 from dataclasses import replace
 

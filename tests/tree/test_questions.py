@@ -27,7 +27,7 @@ FP16, BF16, FP32 = {"dtype": "fp16"}, {"dtype": "bf16"}, {"dtype": "fp32"}
 
 
 def probing(at):
-    """65536, but for one probe at step 500 that overflows at once."""
+    """65536, except for one probe at step 500 that overflows immediately."""
     return np.where(at == 500, 131072.0, 65536.0)
 
 
@@ -82,7 +82,7 @@ CASES = [
     ("Q2.3", "no", None, {"grad_clip": 1.0}, [SPIKE, put("grad_norm", slice(None), 1.0)]),
     ("Q2.3", "no", None, {}, [SPIKE, put("batch_id", slice(None), 7)]),
     ("Q2.3", "unknown", None, {}, [SPIKE, drop("lr", "batch_id", "grad_norm")]),
-    # A warm-up is no jump.
+    # A warm-up is not a jump.
     (
         *("Q2.3", "no", None, {}),
         [series("lr", lambda at: np.minimum((at + 1) / 50, 1.0) * 1e-3), add(45, 30.0)],
@@ -255,7 +255,7 @@ def decayed_to(last):
         ([SLOW_STEP], "divergence-unexplained"),
         # A batch that comes again long after a spike is not its cause.
         ([add(slice(500, 505), 4.0), put("batch_id", 540, 539)], "spike-recovered"),
-        # Ids that were logged around a spike alone tell of it.
+        # Ids that were logged only around a spike identify it.
         (
             [BACK_SOON, put("batch_id", 500, 499), only("batch_id", (496, 504))],
             "spike-duplicate-batch",

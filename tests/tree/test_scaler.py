@@ -1,4 +1,4 @@
-"""The life of a loss scaler: what is normal and what is not."""
+"""Normal and abnormal behavior of a loss scaler."""
 
 import tracemalloc
 

@@ -1,4 +1,4 @@
-"""What is certain is not taken back: real runs, told of block by block as a watch sees them."""
+"""Certain findings are not withdrawn: real runs, read block by block as a watch does."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The job beside a watch: whether it still runs, when it is ended, and what is certain of it."""
+"""The watched job: whether it still runs, when it is ended, and which findings are certain."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""A watch beside a process that really writes a log, is killed, and goes on."""
+"""A watch of a real process that writes a log, is killed, and resumes."""
 
 import json
 import os

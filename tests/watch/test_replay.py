@@ -1,4 +1,4 @@
-"""A healthy run whose log comes in torn blocks, is rotated, cut or written anew is left alone."""
+"""A healthy run with torn blocks, or a rotated, truncated or rewritten log, has no findings."""
 
 import json
 import os
