@@ -1,4 +1,4 @@
-"""What the tests of the readers share."""
+"""Fixtures for the reader tests."""
 
 import json
 import os
@@ -55,7 +55,7 @@ def put(tmp_path):
 def log(put, request):
     """Return a function that writes a log, named as the file of tests says, and reads it."""
 
-    def written(content, name=request.module.NAME, **how):
-        return read_columns(put(content, name), **how)
+    def written(content, name=request.module.NAME, **options):
+        return read_columns(put(content, name), **options)
 
     return written

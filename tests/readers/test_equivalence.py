@@ -1,4 +1,4 @@
-"""The fast and the tolerant way give the same columns, whatever the log holds."""
+"""The fast and the tolerant reader return the same columns for any log."""
 
 import io
 import json
@@ -17,7 +17,18 @@ NAMES = [
     *("step", "loss", "lm loss", "a/b", "étape", "損失", 'q"uote', "back\\slash", "", "train"),
     *("precision", "config"),
 ]
-SPELT = ["NaN", "nan", "-nan", "Infinity", "-Infinity", "inf", "-inf", "+inf", "1e400", "-1E999"]
+SPELLINGS = [
+    "NaN",
+    "nan",
+    "-nan",
+    "Infinity",
+    "-Infinity",
+    "inf",
+    "-inf",
+    "+inf",
+    "1e400",
+    "-1E999",
+]
 WORDS = [
     *("", " ", "train", "val", "abc", "None", "null", "true", "False", "1_0", "0x1F"),
     *("2021-03-01", "[x]"),
@@ -26,27 +37,27 @@ PRINTED = ["[1.5]", "np.float64(-2)", "tensor(nan)", "tensor(1., grad_fn=<F>)", 
 NUMBERS = ["0", "-0", "1", "-3", "1.5", "1e-3", " 4.2 ", "+7", ".5", "9007199254740993", "1" * 30]
 
 
-def outcome(reader, data, path=None, **how):
+def outcome(reader, data, path=None, **options):
     try:
-        return reader.read(Stream("run", io.BytesIO(data), path=path), **how)
+        return reader.read(Stream("run", io.BytesIO(data), path=path), **options)
     except LogError as error:
         return str(error)
 
 
-def assert_same(one, other):
-    if isinstance(one, str) or isinstance(other, str):
-        assert one == other
+def assert_same(first, other):
+    if isinstance(first, str) or isinstance(other, str):
+        assert first == other
         return
-    assert one.names == other.names
-    assert one.rows == other.rows
-    assert repr(one.config) == repr(other.config)  # NaN is not equal to itself
-    assert (one.bad_lines, one.bad_count, one.notes) == (
+    assert first.names == other.names
+    assert first.rows == other.rows
+    assert repr(first.config) == repr(other.config)  # NaN is not equal to itself
+    assert (first.bad_lines, first.bad_count, first.notes) == (
         other.bad_lines,
         other.bad_count,
         other.notes,
     )
-    for name in one.names:
-        left, right = one.load(name), other.load(name)
+    for name in first.names:
+        left, right = first.load(name), other.load(name)
         assert (left.is_text, left.strays) == (right.is_text, right.strays), name
         assert left.words == right.words, name
         for part in ("values", "present", "null"):
@@ -54,7 +65,7 @@ def assert_same(one, other):
 
 
 def assert_ways_agree(reader, data, size):
-    """Compare the two ways over the same blocks."""
+    """Compare both readers on the same blocks."""
     assert_same(
         outcome(reader, data, small=-1, size=size), outcome(reader, data, small=1 << 40, size=size)
     )
@@ -66,7 +77,7 @@ scalars = st.one_of(
     st.integers(-(10**25), 10**25),
     st.integers(0, 100),
     st.floats(),
-    st.sampled_from(SPELT + WORDS + NUMBERS + PRINTED),
+    st.sampled_from(SPELLINGS + WORDS + NUMBERS + PRINTED),
 )
 values = st.recursive(
     scalars,
@@ -75,14 +86,14 @@ values = st.recursive(
 )
 records = st.dictionaries(st.sampled_from(NAMES), values, max_size=5)
 
-# Records of one shape, as Arrow likes them, beside the arbitrary ones that it mostly refuses.
+# Uniform records, which Arrow accepts, and arbitrary ones, which it mostly refuses.
 KINDS = [
     st.floats(),
     st.integers(-100, 100),
     st.none() | st.floats(allow_nan=False, allow_infinity=False),
     st.sampled_from(NUMBERS),
     st.sampled_from(WORDS),
-    st.sampled_from(SPELT + NUMBERS + WORDS + PRINTED),
+    st.sampled_from(SPELLINGS + NUMBERS + WORDS + PRINTED),
     st.sampled_from(PRINTED),
     st.sampled_from(["2021-03-01", "2021-03-01T10:00:00", "2024-02-29 00:00:00"]),
     st.booleans(),
@@ -174,7 +185,7 @@ def test_json_lines_of_the_same_keys(names, tokens, odd, changed, colon, comma, 
     rows = [tokens[at : at + width] for at in range(0, len(tokens) // width * width, width)]
     lines = [
         "{"
-        + comma.join(f'"{name}"{colon}{one}' for name, one in zip(names, row, strict=True))
+        + comma.join(f'"{name}"{colon}{token}' for name, token in zip(names, row, strict=True))
         + "}"
         for row in rows
     ]
@@ -223,8 +234,8 @@ def test_json_lines_with_a_few_other_ones(rows, others, broken, added, end, size
 cells = st.one_of(
     st.floats().map(repr),
     st.integers(-1000, 1000).map(str),
-    st.sampled_from(SPELT + WORDS + NUMBERS),
-    st.sampled_from([f'"{one}"' for one in PRINTED]),
+    st.sampled_from(SPELLINGS + WORDS + NUMBERS),
+    st.sampled_from([f'"{text}"' for text in PRINTED]),
     st.sampled_from(['"1.5"', '""', '"a,b"', '"x ""y"""', 'a"b', '"a"b', '" 2 "', "é"]),
 )
 COLUMNS = ["step", "loss", " lr", "étape", "lm loss"]
@@ -287,7 +298,7 @@ def path(tmp_path_factory):
     st.sampled_from([1 << 22, 16, 64]),
 )
 def test_csv_of_a_known_size(path, lines, share, size):
-    # The file is as large as it was said to be, or has grown since, or has been cut.
+    # The file has the expected size, has grown, or has been truncated.
     data = "\n".join(["step,loss,gn", *["0,9,8"] * 20, *lines]).encode()
     path.write_bytes(b"x" * int(share * len(data)))
     assert_same(
@@ -316,7 +327,7 @@ PLAIN = [json.dumps({"step": n, "loss": 2.5}) for n in range(60)]
 EXAMPLES = {
     "a list of times": [f'{{"loss": 2.5, "at": ["2026-01-02T03:04:{n:02}"]}}' for n in range(60)],
     "a null for a record": [*PLAIN[:30], "null", *PLAIN[30:]],
-    "a blank line does not make up for two records on one": (
+    "a blank line does not compensate for two records on one line": (
         ['{"lr": 1}', '{"lr": 2} {"step": 3}', '{"lr": null}', ""] * 3
     ),
 }
@@ -342,8 +353,8 @@ def wide_line(record):
     ),
     st.integers(1, 4),
 )
-def test_what_is_wanted_of_wide_records(tmp_path_factory, rows, a_block):
-    """Whether the rest is passed over or not, the columns that serve a role are the same."""
+def test_required_columns_of_wide_records(tmp_path_factory, rows, a_block):
+    """The columns with a role are the same whether the others are skipped or not."""
     path = tmp_path_factory.mktemp("wide") / "run.jsonl"
     path.write_text("".join(map(wide_line, rows)), encoding="utf-8")
     size = len(wide_line(rows[0])) * a_block

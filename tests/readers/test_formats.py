@@ -1,6 +1,6 @@
-"""Every format is told from every other: the samples against all recognisers.
+"""Every sample is detected as its own format by all sniffers.
 
-``samples/<format>/`` holds small logs in the shape in which frameworks write them.
+``samples/<format>/`` contains small logs as frameworks write them.
 """
 
 import csv
@@ -41,9 +41,10 @@ def test_every_sample_is_read_as_its_format_and_no_other_claims_it(sample):
     start, is_complete = head(sample)
     assert detect_format(start, is_complete=is_complete) == sample.parent.name
     claims = [
-        one.name
-        for one in READERS
-        if one.priority is not SniffPriority.LAST and one.sniff(start, is_complete=is_complete)
+        reader.name
+        for reader in READERS
+        if reader.priority is not SniffPriority.LAST
+        and reader.sniff(start, is_complete=is_complete)
     ]
     assert claims in ([sample.parent.name], [])
     columns = read_columns(sample)
@@ -63,27 +64,27 @@ print(*(name for name in sys.modules if name.startswith("stabdiag.readers.")))
 
 
 @pytest.mark.parametrize("name", ["jsonl/plain.jsonl", "csv/plain.csv"])
-def test_a_quick_format_does_without_the_modules_of_the_others(name):
+def test_a_quick_format_does_not_import_the_other_readers(name):
     done = python("-c", LOADED, SAMPLES / name, check=True)
     quick = {"stabdiag.readers.parquet", "stabdiag.readers.json.lines", "stabdiag.readers.csv.log"}
-    others = {one.module for one in READERS} - quick | {"stabdiag.readers.text.log"}
+    others = {reader.module for reader in READERS} - quick | {"stabdiag.readers.text.log"}
     assert not others & set(done.stdout.split())
 
 
-def test_names_are_used_once():
-    names = [one.name for one in READERS]
+def test_format_names_are_unique():
+    names = [reader.name for reader in READERS]
     assert len(set(names)) == len(names)
 
 
-# A table cannot hold the header that a recorder writes.
+# A table cannot contain the recorder's header.
 LOGS = sorted(
     log
     for log in RUNS.glob("*/log.*")
     if log.suffix != ".txt" and "recorded" not in log.parent.name
 )
 
-# pandas writes NaN as a blank, and one that nothing stands before proves nothing; what is told is
-# the leaf that is left, and where it begins.
+# pandas writes NaN as a blank. A blank without an earlier value proves nothing, so the report names
+# the remaining outcome and its step.
 LOST = {
     "loss-scale-collapsed-targets": ("loss-scale-collapsed", 1),
     "symptom-eval-nonfinite": ("healthy", None),
@@ -91,7 +92,7 @@ LOST = {
 
 
 def cells_of(log):
-    """Return the columns of a log; a key that a record lacks is blank, as in any table."""
+    """Return the columns of a log; a missing key is a blank, as in any table."""
     columns, cells = read_columns(log), {}
     for name in columns.names:
         column = columns.load(name)
@@ -146,22 +147,22 @@ FORMS = {
 }
 
 
-def is_same(one, other):
-    """Tell whether two histories are the same, so that their diagnosis is."""
-    if one.series.keys() != other.series.keys() or repr(one.config) != repr(other.config):
+def is_same(first, other):
+    """Return True if two histories lead to the same diagnosis."""
+    if first.series.keys() != other.series.keys() or repr(first.config) != repr(other.config):
         return False
-    for role, left in one.series.items():
+    for role, left in first.series.items():
         right = other.series[role]
         values = np.array_equal(left.values, right.values, equal_nan=True)
         if not values or not np.array_equal(left.steps, right.steps) or left.words != right.words:
             return False
-    events = [[(event.kind, event.step) for event in each.events] for each in (one, other)]
-    return events[0] == events[1] and (one.unit, one.loss_kind) == (other.unit, other.loss_kind)
+    events = [[(event.kind, event.step) for event in each.events] for each in (first, other)]
+    return events[0] == events[1] and (first.unit, first.loss_kind) == (other.unit, other.loss_kind)
 
 
-def told(report):
-    found = report.diagnosis
-    return found.slug, found.severity, found.step, report.tree.outcome.slug
+def summary_of(report):
+    diagnosis = report.diagnosis
+    return diagnosis.slug, diagnosis.severity, diagnosis.step, report.tree.outcome.slug
 
 
 @pytest.mark.parametrize("log", LOGS, ids=[log.parent.name for log in LOGS])
@@ -171,14 +172,14 @@ def test_the_same_numbers_have_one_meaning_in_each_format(log, tmp_path):
     cells, run = cells_of(log), log.parent.name
     report = diagnosed(run)
     history = report.history
-    # Of two forms that are much alike, one or the other in turn.
+    # Alternate between two similar formats.
     for form in [*FORMS][LOGS.index(log) % 2 :: 2]:
         to = tmp_path / form
         FORMS[form](cells, to)
         if is_same(history, read(to)):
             continue
-        found = told(diagnose(to, manifest=manifest))
+        summary = summary_of(diagnose(to, manifest=manifest))
         if form == "pandas.parquet" and run in LOST:
-            assert (found[0], found[2]) == LOST[run]
+            assert (summary[0], summary[2]) == LOST[run]
         else:
-            assert found == told(report), form
+            assert summary == summary_of(report), form

@@ -1,4 +1,4 @@
-"""The script that gives readers damaged logs: it runs, and it finds what is to be found."""
+"""The fuzzing script runs, and detects a faulty reader."""
 
 import io
 import json
@@ -17,32 +17,32 @@ def test_a_run_is_recorded(tmp_path):
     options = ("--minutes", 0.005, "--target", "megatron", "--target", "packed", "--keep", tmp_path)
     python("benchmarks/fuzz.py", "--record", file, *options, cwd=ROOT, check=True)
     outcomes = json.loads(file.read_text())
-    assert [one["target"] for one in outcomes] == ["megatron", "packed"]
-    for one in outcomes:
-        assert one["inputs"] == one["read"] + one["refused"] > 0
-        assert one["findings"] == {}
+    assert [outcome["target"] for outcome in outcomes] == ["megatron", "packed"]
+    for outcome in outcomes:
+        assert outcome["inputs"] == outcome["read"] + outcome["refused"] > 0
+        assert outcome["findings"] == {}
 
 
-def breaks(one, stream):
+def breaks(reader, stream):
     raise ZeroDivisionError
 
 
-def forgets(one, stream):
-    """Drop the last whole line with the one that is torn."""
+def forgets(reader, stream):
+    """Drop the last complete line together with the truncated one."""
     data = stream.read_all()
-    whole = data.rfind(b"\n") + 1
-    kept = data if whole == len(data) else data[: data.rfind(b"\n", 0, whole - 1) + 1]
-    return READ(one, Stream(stream.name, io.BytesIO(kept)))
+    end = data.rfind(b"\n") + 1
+    kept = data if end == len(data) else data[: data.rfind(b"\n", 0, end - 1) + 1]
+    return READ(reader, Stream(stream.name, io.BytesIO(kept)))
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"), [(breaks, "ZeroDivisionError in "), (forgets, "Lost in fuzz_targets.py")]
+    ("fault", "message"), [(breaks, "ZeroDivisionError in "), (forgets, "Lost in fuzz_targets.py")]
 )
-def test_a_fault_is_found(monkeypatch, tmp_path, fault, told):
+def test_a_fault_is_reported(monkeypatch, tmp_path, fault, message):
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     import fuzz
 
     monkeypatch.setattr(TextReader, "read", fault)
     outcome = fuzz.fuzz("megatron", minutes=0.01, seed=1, keep=tmp_path)
-    assert any(place.startswith(told) for place in outcome.findings)
+    assert any(place.startswith(message) for place in outcome.findings)
     assert len(list(tmp_path.iterdir())) == len(outcome.findings)
