@@ -101,7 +101,7 @@ def test_a_form_that_cannot_be_followed_is_not_healthy(written, header, before, 
 
 def test_a_new_name_is_an_event(written):
     history = stabdiag.read(written("", json_line, JSON["renamed"]))
-    assert any("'loss' is called 'train_loss'" in event.message for event in history.events)
+    assert any("'loss' is named 'train_loss'" in event.message for event in history.events)
 
 
 def test_losses_of_two_stages_stay_apart(written):

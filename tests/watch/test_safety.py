@@ -176,7 +176,7 @@ def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(start, stubborn, t
 def test_without_a_grace_the_watch_says_so_and_goes_on(start, stubborn, tmp_path):
     log = failing(tmp_path)
     code = (
-        "import stabdiag.cli.watch as w; w._PATIENCE = 0.5\n"
+        "import stabdiag.cli.watch as w; w._TERM_WAIT = 0.5\n"
         "from stabdiag.cli import main; raise SystemExit(main())"
     )
     watch = start("-c", code, "watch", log, "--pid", stubborn.pid, "--kill")

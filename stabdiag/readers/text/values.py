@@ -52,7 +52,7 @@ _WORDS: Final = (
     rb"|#(?:NUM|DIV/0|VALUE|INF)!|#N/A|OVERFLOW|overflow|\([-+]?(?:nan|NaN|inf|Inf)\)"
 )
 _OF_A_LOSS: Final = re.compile(
-    rb"oss([\w/.-]{0,40}+[\"'\]]?+[ \t]{0,12}+(?:[:=|][ \t]{0,12}+|(?<=[ \t])"
+    rb"oss([\w/.-]{0,40}[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])"
     rb"(?!overflow|OVERFLOW|none"
     rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"

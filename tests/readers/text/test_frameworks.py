@@ -720,7 +720,7 @@ def test_epochs_that_records_share(put, stride, first):
     history = stabdiag.read(put(by_epochs(steps, 10_000, epochs=2, every=1000)))
     assert history.series["loss"].steps.tolist() == steps
     assert history.series["eval_loss"].steps.tolist() == list(range(1000, 10_001, 1000))
-    assert any("are reckoned from the epochs" in event.message for event in history.events)
+    assert any("steps are estimated from epochs" in event.message for event in history.events)
 
 
 def test_rounded_epochs_that_no_records_share(put):
