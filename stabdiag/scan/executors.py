@@ -6,6 +6,7 @@ The scan uses only the interface of ``concurrent.futures.Executor``.
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
 from contextlib import contextmanager
@@ -99,6 +100,8 @@ def _create_local(count: int) -> Executor:
 
     Unlike multiprocessing, loky does not run the script of the caller again.
     """
+    # The scan itself replaces a dead worker and reads its logs again.
+    warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
     executor: Executor = _local_executor_type()(
         max_workers=count,
         timeout=None,
