@@ -8,28 +8,29 @@ from typing import Final, TypeAlias
 from stabdiag.baseline.profile import RunProfile
 from stabdiag.comparison.settings import find_relevance
 from stabdiag.errors import StabdiagError
-from stabdiag.model.baseline import LeftOut, SettingDifference
+from stabdiag.model.baseline import SettingDifference, UnusedReference
 from stabdiag.model.comparison import Kind, Relevance
 from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import num
 
 Settings: TypeAlias = Mapping[str, str | float]
 
-# What makes two runs runs of different things, by the last words of a key.
-_IDENTITY: Final = {
+# Names of what is trained, on what: the last word of a key, by kind.
+_TASK: Final = {
     "task": ("task", "task_name"),
     "dataset": ("dataset", "dataset_name"),
     "model": ("model", "model_name", "model_type", "architecture", "arch", "model_name_or_path"),
+}
+_LOSS: Final = {
     "loss": ("loss", "loss_fn", "loss_function", "loss_type", "criterion"),
     "tokenizer": ("tokenizer", "tokenizer_name", "tokenizer_name_or_path", "tokenizer_type"),
+}
+_NUMBERS: Final = {
     "number of classes": (
         *("num_classes", "n_classes", "classes", "num_labels", "n_labels"),
         *("vocab_size", "vocabulary_size"),
     ),
 }
-
-# This one is a number, the others are names.
-_COUNT: Final = "number of classes"
 
 # Numbers that differ by less were written with fewer digits.
 _EQUAL: Final = 1e-6
@@ -37,57 +38,64 @@ _EQUAL: Final = 1e-6
 
 def comparable(
     run: RunProfile, references: Sequence[RunProfile], *, refuse: bool
-) -> tuple[list[RunProfile], list[LeftOut]]:
-    """Return the references that are runs of the same thing, and those that are not.
+) -> tuple[list[RunProfile], list[UnusedReference]]:
+    """Return the references with the same task as the run, and the others.
 
-    What only one of the manifests states is not compared.
+    A key that only one of two manifests contains is not compared.
 
     Raises:
-        StabdiagError: if ``refuse`` is set and no reference is a run of the same thing.
+        StabdiagError: if ``refuse`` is set and no reference has the same task.
     """
-    own = _identity_of(run.settings)
-    kept, left_out, refused = [], [], []
+    own = _identity(run.settings)
+    kept, left_out, refusals = [], [], []
     for reference in references:
-        other = _identity_of(reference.settings)
-        differing = [name for name in own if name in other and not _same(own[name], other[name])]
-        if differing:
-            name = differing[0]
-            left_out.append(
-                LeftOut(name=reference.name, reason=f"a run of another {name} ({other[name]})")
-            )
-            refused.append((name, reference, other[name]))
+        other = _identity(reference.settings)
+        kind = next((k for k in own if k in other and not _same(own[k], other[k])), None)
+        if kind is not None:
+            reason = f"another {kind}: {other[kind]}"
+            refusals.append((kind, other[kind], reference))
         elif reference.unit != run.unit:
-            reason = f"which counts {reference.unit}s and not {run.unit}s"
-            left_out.append(LeftOut(name=reference.name, reason=reason))
+            reason = f"counts {reference.unit}s, not {run.unit}s"
         else:
             kept.append(reference)
-    if refuse and refused and not kept:
-        name, reference, value = refused[0]
+            continue
+        left_out.append(UnusedReference(name=reference.name, reason=reason))
+    if refuse and refusals and not kept:
+        kind, value, reference = refusals[0]
         raise StabdiagError(
-            f"baseline: another {name}: {own[name]} in this run, {value} in {reference.name}; "
-            f"give runs of the same {name}"
+            f"baseline: another {kind}: {own[kind]} in this run, {value} in {reference.name}; "
+            f"give runs of the same {kind}"
         )
     return kept, left_out
 
 
-def _identity_of(settings: Settings) -> dict[str, str]:
-    """Return what a run is a run of, by kind, as far as its settings state it."""
-    found: dict[str, str] = {}
-    words = {plain(key.rpartition(".")[2]): key for key in settings}
-    for kind, names in _IDENTITY.items():
-        values = (settings[words[name]] for name in names if name in words)
-        value = next((one for one in values if isinstance(one, float) == (kind == _COUNT)), None)
+def have_known_task(run: RunProfile, references: Sequence[RunProfile]) -> bool:
+    """Return True if the run and a reference name their task, dataset or model."""
+    own = _identity(run.settings).keys() & _TASK.keys()
+    return any(own & _identity(reference.settings).keys() for reference in references)
+
+
+def _identity(settings: Settings) -> dict[str, str]:
+    """Return the task of a run by kind, where its settings contain it."""
+    keys = {plain(key.rpartition(".")[2]): key for key in settings}
+    identity: dict[str, str] = {}
+    for kind, names in {**_TASK, **_LOSS, **_NUMBERS}.items():
+        values = (settings[keys[name]] for name in names if name in keys)
+        wanted_type = float if kind in _NUMBERS else str
+        value = next((value for value in values if isinstance(value, wanted_type)), None)
         if value is not None:
-            text = num(value) if isinstance(value, float) else str(value)
-            found[kind] = text.rstrip("/").rpartition("/")[2] or text
-    return found
+            text = num(value) if isinstance(value, float) else value
+            identity[kind] = text.rstrip("/").rpartition("/")[2] or text
+    return identity
 
 
 def _same(value: object, other: object) -> bool:
-    one, two = number(value), number(other)
-    if one is not None and two is not None:
-        return abs(one - two) <= _EQUAL * max(abs(one), abs(two))
-    return plain(str(value)) == plain(str(other)) and (one is None) == (two is None)
+    number_value, other_number = number(value), number(other)
+    if number_value is not None and other_number is not None:
+        scale = max(abs(number_value), abs(other_number))
+        return abs(number_value - other_number) <= _EQUAL * scale
+    is_text = number_value is None and other_number is None
+    return is_text and plain(str(value)) == plain(str(other))
 
 
 def differing_settings(
@@ -97,14 +105,14 @@ def differing_settings(
 
     Settings that can explain a difference come first; seeds, names and folders are left out.
     """
-    found = []
+    differences = []
     for key, value in run.settings.items():
-        others = [one.settings[key] for one in references if key in one.settings]
-        shared = bool(others) and all(_same(others[0], other) for other in others[1:])
-        if not shared or _same(value, others[0]) or plain(key).endswith("seed"):
+        others = [other.settings[key] for other in references if key in other.settings]
+        is_shared = bool(others) and all(_same(others[0], other) for other in others[1:])
+        if not is_shared or _same(value, others[0]) or plain(key).endswith("seed"):
             continue
-        bearing = find_relevance(key, Kind.SEEDS)
-        if bearing in (Relevance.EXPLAINS, Relevance.MAY):
-            found.append((bearing is Relevance.MAY, key, value, others[0]))
-    for _, key, value, other in sorted(found, key=lambda item: (item[0], item[1])):
-        yield SettingDifference(key=key, value=value, reference=other)
+        relevance = find_relevance(key, Kind.SEEDS)
+        if relevance in (Relevance.EXPLAINS, Relevance.MAY):
+            differences.append((relevance is Relevance.MAY, key, value, others[0]))
+    for _, key, value, reference in sorted(differences, key=lambda item: item[:2]):
+        yield SettingDifference(key=key, value=value, reference=reference)

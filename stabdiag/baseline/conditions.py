@@ -28,8 +28,8 @@ _COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
 class Condition:
     """A condition on a field or a setting of a run.
 
-    Numbers compare as numbers. In a text ``*`` stands for anything, ``?`` for one character. A run
-    without the field meets no condition except ``!=``.
+    Numbers compare as numbers. In a text ``*`` matches anything, ``?`` one character. A run
+    without the field only meets ``!=``.
     """
 
     name: str
@@ -38,15 +38,16 @@ class Condition:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Return the condition that a text states.
+        """Parse a condition.
 
         Raises:
-            StabdiagError: if it states none.
+            StabdiagError: if the text is not a condition.
         """
         match = _CONDITION.fullmatch(text)
         if match is None:
             raise StabdiagError(
-                f"--where {text!r}: wants NAME=VALUE, such as outcome=healthy or 'peak_lr>=0.003'"
+                f"--where {text!r}: expected NAME=VALUE, such as outcome=healthy or "
+                "'peak_lr>=0.003'"
             )
         name, sign, value = match.groups()
         if sign not in ("=", "!=") and number(value) is None:
@@ -56,10 +57,10 @@ class Condition:
     def is_met(self, run: RunProfile) -> bool:
         """Return True if a run meets the condition."""
         fields = {"run": run.name, "outcome": run.outcome, "severity": run.severity}
-        own: object = fields.get(self.name) or run.settings.get(self.name)
-        wanted, have = number(self.value), number(own)
-        if wanted is not None and have is not None:
-            return _COMPARE[self.sign](have, wanted)
+        value: object = fields.get(self.name) or run.settings.get(self.name)
+        limit, value_number = number(self.value), number(value)
+        if limit is not None and value_number is not None:
+            return _COMPARE[self.sign](value_number, limit)
         pattern = fnmatch.translate(self.value.replace("[", "[[]"))
-        matches = own is not None and re.match(pattern, str(own)) is not None
+        matches = value is not None and re.match(pattern, str(value)) is not None
         return matches == (self.sign == "=") if self.sign in ("=", "!=") else False

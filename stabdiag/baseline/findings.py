@@ -60,16 +60,17 @@ _OTHER: Final = (ActionKind.CHECK_SETTINGS, ActionKind.CHECK_SETTINGS)
 def finding_of(comparison: BaselineComparison, findings: Sequence[Finding] = ()) -> Finding | None:
     """Return the finding of a comparison, or None if the run lies within the band.
 
-    ``findings`` are those of the same run without a baseline: the ones near the step are named.
+    ``findings`` are the findings of the run alone: the ones near the step are named.
     """
     outcome = BY_STATUS.get(comparison.status)
     if outcome is None:
         return None
     diverged = any(
-        one.severity is Severity.ERROR and one.slug.startswith(_DIVERGED) for one in findings
+        finding.severity is Severity.ERROR and finding.slug.startswith(_DIVERGED)
+        for finding in findings
     )
     is_error = comparison.non_finite or (outcome in (WORSE, UNLIKE) and diverged)
-    near = [one for one in findings if _is_near(one, comparison)]
+    near = [finding for finding in findings if _is_near(finding, comparison)]
     summary = {
         BaselineStatus.WORSE: _worse,
         BaselineStatus.UNLIKE: _unlike,
@@ -106,18 +107,16 @@ def _confidence(comparison: BaselineComparison) -> Confidence:
 def _worse(comparison: BaselineComparison) -> Iterator[str]:
     runs, at = comparison.runs, f"{comparison.unit} {comparison.step}"
     if comparison.non_finite:
-        yield f"The loss is NaN or infinite from {at} on, which it is in none of {runs}."
+        yield f"The loss is NaN or infinite from {at} on, unlike in {runs}."
     else:
         yield f"The run is worse than {runs} from {at} on: {_ends(comparison)}."
-    yield from _causes(comparison)
-    yield from _limits_of(comparison)
+    yield from _context(comparison)
 
 
 def _better(comparison: BaselineComparison) -> Iterator[str]:
     at = f"{comparison.unit} {comparison.step}"
     yield f"The run is better than {comparison.runs} from {at} on: {_ends(comparison)}."
-    yield from _causes(comparison)
-    yield from _limits_of(comparison)
+    yield from _context(comparison)
 
 
 def _unlike(comparison: BaselineComparison) -> Iterator[str]:
@@ -129,8 +128,7 @@ def _unlike(comparison: BaselineComparison) -> Iterator[str]:
         "Either it is a run of something else, another task, dataset or model, or it was set up "
         "differently from the start."
     )
-    yield from _causes(comparison)
-    yield from _limits_of(comparison)
+    yield from _context(comparison)
 
 
 def _left(comparison: BaselineComparison) -> Iterator[str]:
@@ -147,28 +145,29 @@ def _left(comparison: BaselineComparison) -> Iterator[str]:
         f"The {name} left the band of {comparison.runs} at {unit} {series.step}{back}. At most, "
         f"it was {_away(series, comparison)} {_theirs(comparison)}."
     )
-    yield from _causes(comparison)
-    yield from _limits_of(comparison)
+    yield from _context(comparison)
 
 
 def _unusable(comparison: BaselineComparison) -> Iterator[str]:
-    number, odd = len(comparison.references), comparison.odd_one
-    if comparison.unusable is Unusable.SPREAD and number == 1:
-        yield "Nothing to say: the reference cannot be compared with this run."
-    elif comparison.unusable is Unusable.SPREAD:
-        who = "" if odd is None else f" ({odd.name} from {comparison.unit} {odd.step})"
-        yield f"Nothing to say: the {number} references differ too much among themselves{who}."
-        yield "Give at least 4." if odd is None else f"Give at least 4, or leave {odd.name} out."
+    number, odd_one = len(comparison.references), comparison.odd_one
+    too_different = f"the {number} references differ too much among themselves"
+    shared = f"the run and {comparison.runs} share"
+    if comparison.unusable is Unusable.NONE_LEFT:
+        reason = "no reference can be used"
     elif comparison.unusable is Unusable.FEW_BINS:
-        yield (
-            f"Nothing to say: the run and {comparison.runs} share too few {comparison.unit}s of "
-            "a loss or a score."
-        )
+        reason = f"{shared} too few {comparison.unit}s of a loss or a score"
     elif comparison.unusable is Unusable.NO_SERIES:
-        yield f"Nothing to say: the run and {comparison.runs} share no loss and no score."
+        reason = f"{shared} no loss and no score"
+    elif odd_one is not None:
+        reason = f"{too_different} ({odd_one.name} from {comparison.unit} {odd_one.step})"
+    elif number == 1:
+        reason = "the reference cannot be compared with this run"
     else:
-        yield "Nothing to say: no reference can be used."
-    yield comparison.left_out_in_words
+        reason = f"{too_different}, like runs of different tasks or settings"
+    yield f"Nothing to say: {reason}."
+    if odd_one is not None:
+        yield f"Give at least 4, or leave {odd_one.name} out."
+    yield comparison.left_out_text
 
 
 def _theirs(comparison: BaselineComparison) -> str:
@@ -207,23 +206,37 @@ def _percent(fraction: float) -> str:
     return f"{percent:.0f}%" if percent >= 1 else f"{percent:.1g}%"
 
 
-def _causes(comparison: BaselineComparison) -> Iterator[str]:
-    """Yield which series left first, and which settings differ."""
+def _context(comparison: BaselineComparison) -> Iterator[str]:
+    """Yield what left first, the settings that differ, and what was not compared."""
     first, deciding = comparison.first_to_leave, comparison.deciding
     decided = comparison.step if comparison.step is not None else math.inf
     if first is not None and first.step is not None and first.step < decided:
-        again = deciding is not None and first.role == deciding.role
-        name = "It first" if again else f"The {first.name}"
+        is_same = deciding is not None and first.role == deciding.role
+        name = "It first" if is_same else f"The {first.name}"
         yield f"{name} left {_their(comparison)} band at {comparison.unit} {first.step}."
+    if _may_be_another_task(comparison):
+        yield "It may also be a run of something else: no manifest names its task, data or model."
     if comparison.settings:
         # A sentence begins with the name of a setting, as it is written.
-        named = [_setting(one) for one in comparison.settings[:_SHOWN]]
+        named = [_setting(difference) for difference in comparison.settings[:_SHOWN]]
         more = len(comparison.settings) - _SHOWN
         rest = f", and {plural(more, 'other setting')} differ" if more > 0 else ""
         yield f"{listed(named)}{rest}: begin there."
     elif comparison.learning_rate is not None:
         at = f"{comparison.unit} {comparison.learning_rate.step}"
         yield f"The learning rate differs from {at}: begin there."
+    yield comparison.left_out_text
+    until = comparison.references_until
+    if deciding is not None and comparison.last_step > _LONGER * until:
+        yield f"The references end at {comparison.unit} {until}; later steps were not compared."
+
+
+def _may_be_another_task(comparison: BaselineComparison) -> bool:
+    """Return True if the run may have another task: it is unknown, and differs from the start."""
+    first = comparison.first_to_leave
+    is_verdict = comparison.status in (BaselineStatus.WORSE, BaselineStatus.BETTER)
+    differs_from_start = first is not None and first.step == first.first_step
+    return is_verdict and differs_from_start and not comparison.task_known
 
 
 def _setting(difference: SettingDifference) -> str:
@@ -237,14 +250,6 @@ def _value(value: Scalar) -> str:
     return num(value) if isinstance(value, float) else str(value)
 
 
-def _limits_of(comparison: BaselineComparison) -> Iterator[str]:
-    """Yield what the comparison does not cover: references left out, a run that goes on longer."""
-    yield comparison.left_out_in_words
-    until = comparison.references_until
-    if comparison.deciding is not None and comparison.last_step > _LONGER * until:
-        yield f"The references end at {comparison.unit} {until}; what follows was not compared."
-
-
 def _is_near(finding: Finding, comparison: BaselineComparison) -> bool:
     if finding.step is None or comparison.step is None or finding.severity is Severity.OK:
         return False
@@ -254,8 +259,15 @@ def _is_near(finding: Finding, comparison: BaselineComparison) -> bool:
 
 def _around(near: Sequence[Finding]) -> Iterator[str]:
     if near:
-        named = [f"{one.headline} ({one.slug})" for one in near]
+        named = [f"{finding.headline} ({finding.slug})" for finding in near]
         yield f"Around that step: {and_more(named, _SHOWN)}."
+
+
+_SAME_TASK: Final = Action(
+    ActionKind.CHECK_SETTINGS,
+    "Check that run and references have the same task, dataset, model and loss; if not, give "
+    "other references.",
+)
 
 
 def _actions(comparison: BaselineComparison, near: Sequence[Finding]) -> Iterator[Action]:
@@ -279,18 +291,14 @@ def _actions(comparison: BaselineComparison, near: Sequence[Finding]) -> Iterato
             to=rate.reference,
             step=rate.step,
         )
-    for one in near[:1]:
+    for finding in near[:1]:
         yield Action(
             ActionKind.SEE_FINDING,
-            f"Look at {one.slug} first: {one.first_action}".rstrip(": "),
-            step=one.step,
+            f"Look at {finding.slug} first: {finding.first_action}".rstrip(": "),
+            step=finding.step,
         )
     if outcome is UNLIKE:
-        yield Action(
-            ActionKind.CHECK_SETTINGS,
-            "Check that run and references have the same task, dataset, model and loss; if not, "
-            "give other references.",
-        )
+        yield _SAME_TASK
     elif not comparison.settings and rate is None:
         known = "settings are the same" if comparison.settings_known else "settings are not known"
         first = comparison.first_to_leave
@@ -302,6 +310,8 @@ def _actions(comparison: BaselineComparison, near: Sequence[Finding]) -> Iterato
             f"the {role} leaves first: the {known}.",
             step=at,
         )
+    if outcome is WORSE and not comparison.task_known:
+        yield _SAME_TASK
     yield from outcome.then
 
 
@@ -323,17 +333,19 @@ def _reset(difference: SettingDifference) -> Action:
 
 def _quiet_actions(comparison: BaselineComparison) -> Iterator[Action]:
     if comparison.status is BaselineStatus.BETTER:
+        same = "evaluation is" if comparison.task_known else "task, data and evaluation are"
+        it = "it is" if comparison.task_known else "they are"
         yield Action(
             ActionKind.CHECK_EVALUATION,
-            "Check that the evaluation is the same; if it is, take this run as a reference.",
+            f"Check that the {same} the same; if {it}, take this run as a reference.",
         )
     elif comparison.status is BaselineStatus.UNUSABLE:
-        odd = comparison.odd_one
+        odd_one = comparison.odd_one
         yield Action(
             ActionKind.CHECK_SETTINGS,
             "Give other references: good runs of the same task that log a loss over the same steps."
-            if odd is None
-            else f"Give at least 4 references, or leave {odd.name} out.",
+            if odd_one is None
+            else f"Give at least 4 references, or leave {odd_one.name} out.",
         )
     else:
         yield Action(ActionKind.DO_NOTHING, "Nothing has to be done: the run is back in the band.")

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
-from stabdiag.baseline.comparable import comparable, differing_settings
+from stabdiag.baseline.comparable import comparable, differing_settings, have_known_task
+from stabdiag.baseline.guard import Guarded, band_for, guard, shared_roles
 from stabdiag.baseline.profile import RunProfile
-from stabdiag.baseline.roles import is_evaluated, prior_of, spoken, worse_direction
+from stabdiag.baseline.roles import is_evaluated, series_name, worse_direction
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.baseline import (
     BaselineComparison,
     BaselineStatus,
-    LeftOut,
     SeriesComparison,
     Unusable,
+    UnusedReference,
 )
-from stabdiag.model.frozen import frozen
 from stabdiag.stats.bands import (
     MAX_SPREAD_FACTOR,
     MIN_COMMON_BINS,
     Band,
     Deviation,
-    band_of,
     bar_for,
     bin_start,
     deviation_of,
@@ -33,16 +32,6 @@ from stabdiag.stats.bands import (
 
 # The first of these that decides gives its name and numbers to the verdict.
 _BY_WEIGHT: Final = ("eval_loss", "eval_accuracy", "score", "reward", "loss", "accuracy")
-
-# Fewer references than this cannot outvote one of them.
-_MIN_TO_LEAVE_OUT: Final = 4
-
-# A reference is left out if it exceeds the bar this many times; at most one in four is.
-_LEAVE_OUT_FACTOR: Final = 2.0
-_LEAVE_OUT_SHARE: Final = 4
-
-# From this many references on, a single one does not move the band.
-_MANY: Final = 20
 
 # A learning rate has no spread between seeds: the same bar for any number of references.
 _RATE_BAR: Final = 5.0
@@ -58,74 +47,58 @@ _MAX_LOG: Final = 50.0
 _quiet = np.errstate(all="ignore")
 
 
-@frozen
-class _Guarded:
-    """References that were tested against each other, and the worst peak of the rest by role."""
-
-    references: list[RunProfile]
-    left_out: list[LeftOut]
-    peaks: Mapping[str, float]
-    odd_one: LeftOut | None = None
-
-
-@frozen
-class _Peak:
-    """How far a reference leaves the others, from which step, and whether it stays away."""
-
-    size: float = 0.0
-    step: int = 0
-    lasts: bool = False
-
-
 @_quiet
 def judge(
     run: RunProfile, references: Sequence[RunProfile], *, refuse: bool = True
 ) -> BaselineComparison:
-    """Compare a run with references. The run itself is never one of them.
+    """Compare a run with references. The run itself is never a reference.
 
-    Unless ``refuse`` is set, references that are all runs of something else are left out.
+    If ``refuse`` is not set, references with another task are left out even if these are all.
 
     Raises:
-        StabdiagError: if no reference is a run of the same task, dataset, model or classes.
+        StabdiagError: if no reference has the same task, dataset, model or number of classes.
     """
-    others = [reference for reference in references if not run.key or reference.key != run.key]
-    kept, left_out = comparable(run, others, refuse=refuse)
-    kept, failed = _without_non_finite(kept)
-    guarded = _guard(kept)
-    kept, left_out = guarded.references, [*left_out, *failed, *guarded.left_out]
-    compared = list(_series(run, kept, guarded.peaks))
-    usable = [(one, factor) for one, factor in compared if factor <= MAX_SPREAD_FACTOR]
-    series = tuple(sorted((one for one, _ in usable), key=_departure))
-    deciders = [one for one in series if one.decides]
-    if run.loss_kind and any(one.role != "loss" for one in deciders):
+    others = [other for other in references if not run.key or other.key != run.key]
+    comparable_runs, left_out = comparable(run, others, refuse=refuse)
+    finite = [other for other in comparable_runs if other.non_finite is None]
+    left_out += [
+        UnusedReference(name=other.name, reason="loss NaN or infinite", step=other.non_finite)
+        for other in comparable_runs
+        if other.non_finite is not None
+    ]
+    guarded = guard(finite)
+    kept = guarded.references
+    compared = list(_series(run, guarded))
+    usable = (series for series, factor in compared if factor <= MAX_SPREAD_FACTOR)
+    series = tuple(sorted(usable, key=_departure))
+    deciders = [item for item in series if item.decides]
+    if run.loss_kind and any(item.role != "loss" for item in deciders):
         # The loss of a policy or a generator may rise while the run learns.
-        deciders = [one for one in deciders if one.role != "loss"]
+        deciders = [item for item in deciders if item.role != "loss"]
     result = BaselineComparison(
         status=BaselineStatus.INSIDE,
-        references=tuple(reference.name for reference in kept),
-        left_out=tuple(left_out),
+        references=tuple(other.name for other in kept),
+        left_out=(*left_out, *guarded.left_out),
         series=series,
         settings=tuple(differing_settings(run, kept)),
-        settings_known=bool(run.settings) and any(one.settings for one in kept),
-        compared_until=max((one.last_step for one in deciders), default=None),
+        settings_known=bool(run.settings) and any(other.settings for other in kept),
+        task_known=have_known_task(run, kept),
+        compared_until=max((item.last_step for item in deciders), default=None),
         last_step=run.last_step,
-        references_until=max((reference.last_step for reference in kept), default=0),
+        references_until=max((other.last_step for other in kept), default=0),
         unit=run.unit,
     )
     if not kept:
         return replace(result, status=BaselineStatus.UNUSABLE, unusable=Unusable.NONE_LEFT)
     if run.non_finite is not None:
         return replace(result, status=BaselineStatus.WORSE, step=run.non_finite, non_finite=True)
-    if guarded.odd_one is not None:
+    if guarded.odd_one is not None or not deciders:
+        unusable = Unusable.SPREAD if guarded.odd_one else _why_unusable(run, kept, compared)
         return replace(
             result,
             status=BaselineStatus.UNUSABLE,
-            unusable=Unusable.SPREAD,
+            unusable=unusable,
             odd_one=guarded.odd_one,
-        )
-    if not deciders:
-        return replace(
-            result, status=BaselineStatus.UNUSABLE, unusable=_why_unusable(run, kept, compared)
         )
     return _verdict(result, deciders)
 
@@ -134,28 +107,29 @@ def _verdict(
     result: BaselineComparison, deciders: Sequence[SeriesComparison]
 ) -> BaselineComparison:
     """Return the comparison with the verdict of the series that decide."""
-    weighed = sorted(deciders, key=_weight)
-    by_status = {
-        status: [one for one in weighed if one.status is status] for status in BaselineStatus
-    }
-    earliest = min(deciders, key=lambda one: one.first_step)
+    earliest = min(deciders, key=lambda series: series.first_step)
     if earliest.status is BaselineStatus.UNLIKE and _reaches_end(earliest, result):
         return replace(result, status=BaselineStatus.UNLIKE, deciding=earliest, step=earliest.step)
-    better = by_status[BaselineStatus.BETTER]
+    by_weight = sorted(deciders, key=_weight)
+    with_status = {
+        status: [series for series in by_weight if series.status is status]
+        for status in BaselineStatus
+    }
+    better = with_status[BaselineStatus.BETTER]
     # A training loss may end higher where the run generalizes better, as with more dropout.
-    is_better_evaluated = any(is_evaluated(one.role) for one in better)
-    for one in [*by_status[BaselineStatus.WORSE], *by_status[BaselineStatus.UNLIKE]]:
-        if not _reaches_end(one, result) or (is_better_evaluated and not is_evaluated(one.role)):
-            continue
-        if one.status is BaselineStatus.UNLIKE and not _is_worse(one):
-            continue
-        return replace(result, status=BaselineStatus.WORSE, deciding=one, step=one.onset)
-    for status in (BaselineStatus.BETTER, BaselineStatus.LEFT):
-        if by_status[status]:
-            one = by_status[status][0]
-            step = one.onset if status is BaselineStatus.BETTER else one.step
-            return replace(result, status=status, deciding=one, step=step)
-    return result
+    is_better_evaluated = any(is_evaluated(series.role) for series in better)
+    outside_throughout = [s for s in with_status[BaselineStatus.UNLIKE] if _is_worse(s)]
+    for series in [*with_status[BaselineStatus.WORSE], *outside_throughout]:
+        if _reaches_end(series, result) and (not is_better_evaluated or is_evaluated(series.role)):
+            return replace(result, status=BaselineStatus.WORSE, deciding=series, step=series.onset)
+    if better:
+        status, series, step = BaselineStatus.BETTER, better[0], better[0].onset
+    elif with_status[BaselineStatus.LEFT]:
+        status, series = BaselineStatus.LEFT, with_status[BaselineStatus.LEFT][0]
+        step = series.step
+    else:
+        return result
+    return replace(result, status=status, deciding=series, step=step)
 
 
 def _reaches_end(series: SeriesComparison, result: BaselineComparison) -> bool:
@@ -187,109 +161,26 @@ def _why_unusable(
     references: Sequence[RunProfile],
     compared: Sequence[tuple[SeriesComparison, float]],
 ) -> Unusable:
-    if any(one.decides for one, _ in compared):
+    if any(series.decides for series, _ in compared):
         return Unusable.SPREAD
     logged = {role for reference in references for role in reference.series}
-    shared = [role for role in run.series if role in logged and worse_direction(role)]
-    return Unusable.FEW_BINS if shared else Unusable.NO_SERIES
+    has_shared = any(role in logged and worse_direction(role) for role in run.series)
+    return Unusable.FEW_BINS if has_shared else Unusable.NO_SERIES
 
 
-def _without_non_finite(
-    references: Sequence[RunProfile],
-) -> tuple[list[RunProfile], list[LeftOut]]:
-    """Return the references whose loss is finite, and the others."""
-    kept = [reference for reference in references if reference.non_finite is None]
-    left_out = [
-        LeftOut(
-            name=reference.name, reason="whose loss is NaN or infinite", step=reference.non_finite
-        )
-        for reference in references
-        if reference.non_finite is not None
-    ]
-    return kept, left_out
-
-
-def _guard(references: Sequence[RunProfile]) -> _Guarded:
-    """Test each reference against the others.
-
-    Of four or more, at most a quarter are left out, the worst first. Three of which one clearly
-    leaves the others are no baseline: two against one may be the bad ones.
-    """
-    kept = list(references)
-    left_out: list[LeftOut] = []
-    allowed = len(kept) // _LEAVE_OUT_SHARE if len(kept) >= _MIN_TO_LEAVE_OUT else 0
-    peaks: list[dict[str, _Peak]] = []
-    while len(kept) >= _MIN_TO_LEAVE_OUT - 1:
-        bar = bar_for(len(kept) - 1)
-        peaks = _peaks(kept)
-        worst = [max(own.values(), key=lambda peak: peak.size, default=_Peak()) for own in peaks]
-        at = max(range(len(kept)), key=lambda position: worst[position].size)
-        if worst[at].size <= _LEAVE_OUT_FACTOR * bar:
-            break
-        reason = "which differs from the others"
-        odd = LeftOut(name=kept[at].name, reason=reason, step=worst[at].step)
-        if len(kept) < _MIN_TO_LEAVE_OUT and not left_out and worst[at].lasts:
-            return _Guarded(references=kept, left_out=left_out, peaks={}, odd_one=odd)
-        if len(left_out) >= allowed:
-            break
-        left_out.append(odd)
-        del kept[at]
-    roles = {role for own in peaks for role in own} if len(kept) >= _MIN_TO_LEAVE_OUT else set()
-    rest = {role: max(own[role].size for own in peaks if role in own) for role in roles}
-    return _Guarded(references=kept, left_out=left_out, peaks=rest)
-
-
-def _peaks(references: Sequence[RunProfile]) -> list[dict[str, _Peak]]:
-    """Return how far each reference leaves the others in the series that decide, and where."""
-    out: list[dict[str, _Peak]] = [{} for _ in references]
-    for role in _shared_roles(references):
-        if worse_direction(role) is None:
-            continue
-        of_all = _band(role, references) if len(references) > _MANY else None
-        for at, reference in enumerate(references):
-            own = reference.series.get(role)
-            others = [one for one in references if one is not reference]
-            band = of_all or _band(role, others)
-            if own is None or band is None:
-                continue
-            deviation = deviation_of(own, band)
-            if len(deviation.bins) < MIN_COMMON_BINS:
-                continue
-            outside = deviation.outside(bar_for(len(others)))
-            step = bin_start(int(deviation.bins[int(np.argmax(outside))]))
-            out[at][role] = _Peak(size=deviation.peak, step=step, lasts=bool(outside[-1]))
-    return out
-
-
-def _shared_roles(profiles: Sequence[RunProfile]) -> list[str]:
-    """Return the roles that at least half of some profiles have."""
-    every = dict.fromkeys(role for profile in profiles for role in profile.series)
-    least = (len(profiles) + 1) // 2
-    return [role for role in every if sum(role in one.series for one in profiles) >= least]
-
-
-def _band(role: str, references: Sequence[RunProfile], *, log: bool = True) -> Band | None:
-    """Return the band of a role, or None if fewer than half of the references have it."""
-    levels = [one.series[role] for one in references if role in one.series]
-    if len(levels) * 2 < len(references):
-        return None
-    return band_of(levels, prior_of(role), log=log)
-
-
-def _series(
-    run: RunProfile, references: Sequence[RunProfile], peaks: Mapping[str, float]
-) -> Iterator[tuple[SeriesComparison, float]]:
+def _series(run: RunProfile, guarded: Guarded) -> Iterator[tuple[SeriesComparison, float]]:
     """Yield each series that run and references share, with the spread factor of the references."""
-    for role in _shared_roles(references):
-        own = run.series.get(role)
-        band = None if own is None else _band(role, references, log=own.is_positive)
-        if own is None or band is None:
+    references = guarded.references
+    for role in shared_roles(references):
+        levels = run.series.get(role)
+        band = None if levels is None else band_for(role, references, log=levels.is_positive)
+        if levels is None or band is None:
             continue
-        deviation = deviation_of(own, band)
+        deviation = deviation_of(levels, band)
         if len(deviation.bins) < MIN_COMMON_BINS:
             continue
-        number = sum(role in reference.series for reference in references)
-        bar = _RATE_BAR if role == "lr" else max(bar_for(number), peaks.get(role, 0.0))
+        count = sum(role in reference.series for reference in references)
+        bar = _RATE_BAR if role == "lr" else max(bar_for(count), guarded.peaks.get(role, 0.0))
         yield _compared(role, run, deviation, band, bar), band.factor
 
 
@@ -297,6 +188,7 @@ def _compared(
     role: str, run: RunProfile, deviation: Deviation, band: Band, bar: float
 ) -> SeriesComparison:
     """Return how a series compares with the band of the references."""
+    column = run.columns.get(role, role)
     outside = deviation.outside(bar)
     steps = [max(bin_start(int(number)), run.first_step) for number in deviation.bins]
     status, at = _status(role, deviation, outside)
@@ -309,8 +201,8 @@ def _compared(
     reach = bar * np.sqrt(band.variance + band.error)
     return SeriesComparison(
         role=role,
-        column=run.columns.get(role, role),
-        name=spoken(role, run.columns.get(role, role)),
+        column=column,
+        name=series_name(role, column),
         status=status,
         decides=worse_direction(role) is not None,
         bins=len(steps),

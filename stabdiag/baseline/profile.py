@@ -32,11 +32,10 @@ _MAX_GROUPS: Final = 50
 class RunProfile:
     """A run reduced to its level, count and noise per series and bin.
 
-    ``key`` identifies the log that it comes from, since a run is never its own reference; it is
-    empty for a table in memory. ``non_finite``
-    is the first step with a loss that is NaN or infinite. ``loss_kind`` is what the loss is if it
-    may rise while the run learns. ``settings`` has the scalars of the
-    manifest. ``outcome`` and ``severity`` are those of the diagnosis, empty if there was none.
+    ``key`` identifies the log, since a run is never its own reference; it is empty for a table in
+    memory. ``non_finite`` is the first step with a loss that is NaN or infinite. ``loss_kind`` is
+    set for a loss that may rise while the run learns. ``settings`` has the scalars of the manifest.
+    ``outcome`` and ``severity`` belong to the diagnosis; they are empty without one.
     """
 
     name: str
@@ -53,7 +52,7 @@ class RunProfile:
     loss_kind: str = ""
 
 
-@np.errstate(all="ignore")  # losses may be infinite or huge; so are their levels then
+@np.errstate(all="ignore")  # losses may be infinite or huge
 def profile_of(
     history: History,
     manifest: Manifest,
@@ -66,14 +65,16 @@ def profile_of(
     """Return the profile of a history; it is named by its source if no name is given."""
     last = history.last_step or 0
     compared = dict(_compared(history))
-    levels = {role: levels_of(one.steps, one.values, last) for role, one in compared.items()}
+    levels = {
+        role: levels_of(series.steps, series.values, last) for role, series in compared.items()
+    }
     loss = history.logged(_LOSS)
     bad = np.flatnonzero(~np.isfinite(loss.values))
     source = history.source.name
     return RunProfile(
         name=name or run_name(source),
         key=key or (identity(source) if history.source.files or "://" in source else ""),
-        series={role: one for role, one in levels.items() if len(one)},
+        series={role: level for role, level in levels.items() if len(level)},
         columns={role: series.column for role, series in compared.items()},
         first_step=history.first_step or 0,
         last_step=last,
@@ -87,7 +88,7 @@ def profile_of(
 
 
 def _compared(history: History) -> Iterator[tuple[str, Series]]:
-    """Yield the series that a baseline keeps; of a role with many groups the first ones."""
+    """Yield the series that a baseline keeps; the first groups if a role has many."""
     groups: Counter[str] = Counter()
     for role, series in history.series.items():
         first, _, group = role.partition("/")
@@ -97,14 +98,14 @@ def _compared(history: History) -> Iterator[tuple[str, Series]]:
 
 
 def identity(source: str) -> str:
-    """Return what identifies a log: its real path, or its URL."""
+    """Return the identity of a log: its real path, or its URL."""
     if not source or "://" in source:
         return source
     return os.path.realpath(source)
 
 
-# Names of files and folders that say what is in them, and not of which run.
-_PLAIN: Final = frozenset(
+# File and folder names that many runs share.
+_PLAIN_NAMES: Final = frozenset(
     """
     log logs metrics train training run history scalars progress results output trainer_state
     events tensorboard wandb-history log_history csv files stats
@@ -112,18 +113,25 @@ _PLAIN: Final = frozenset(
 )
 
 
-def run_name(source: str) -> str:
+def run_name(source: str, *, parents: int | None = None) -> str:
     """Return the name by which people know a run: its file, or its folder if the file is plain.
+
+    With ``parents``, numbered folders below it and that many folders above it are included.
 
     >>> run_name("good/run_b/log.jsonl"), run_name("good/run_b.csv"), run_name("metrics.csv")
     ('run_b', 'run_b', 'metrics.csv')
+    >>> run_name("good/run_b/7/log.jsonl"), run_name("good/run_b/7/log.jsonl", parents=0)
+    ('run_b', 'run_b/7')
     """
     parts = [part for part in source.split("/") if part not in ("", ".")]
-    for part in reversed(parts):
-        stem = part.partition(".")[0] or part
-        if stem.lower() not in _PLAIN and not stem.isdigit():
-            return stem
-    return parts[-1] if parts else source
+    stems = [part.partition(".")[0] or part for part in parts]
+    named = [at for at, stem in enumerate(stems) if stem.lower() not in _PLAIN_NAMES]
+    at = next((at for at in reversed(named) if not stems[at].isdigit()), None)
+    if at is None:
+        return parts[-1] if parts else source
+    if parents is None:
+        return stems[at]
+    return "/".join([*parts[max(at - parents, 0) : named[-1]], stems[named[-1]]])
 
 
 def _settings(history: History, manifest: Manifest) -> Iterator[tuple[str, str | float]]:

@@ -1,4 +1,4 @@
-"""The series that are compared with a baseline: how far good runs lie apart, and which decide."""
+"""The series that are compared with a baseline: the usual spread of good runs, and which decide."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def is_compared(role: str) -> bool:
 
 
 def prior_of(role: str) -> Prior:
-    """Return how far good runs usually lie apart in a role."""
+    """Return the usual spread of good runs in a role."""
     return _PRIORS[role.partition("/")[0]]
 
 
@@ -71,8 +71,8 @@ def is_evaluated(role: str) -> bool:
     return first in _EVALUATED or (first == "score" and not is_training_score(name))
 
 
-def spoken(role: str, column: str) -> str:
-    """Return the name of a series as it stands in a sentence."""
+def series_name(role: str, column: str) -> str:
+    """Return the name of a series in a sentence."""
     first, _, group = role.partition("/")
     name = _NAMES.get(first, column)
     return f"{name} of {group}" if group and first in _NAMES else name

@@ -10,6 +10,7 @@ import typer
 from stabdiag.cli import options
 from stabdiag.cli.terminal import Exit, notify, progress, report_error
 from stabdiag.errors import StabdiagError
+from stabdiag.model.baseline import describe_unused
 from stabdiag.model.text import and_more, plural
 
 # Number of run names in the last line.
@@ -43,8 +44,8 @@ def baseline(
     options.check_outputs([output], paths, run_options.config)
     with progress(paths):
         references = read_baseline(paths, run_options.scan_options(), where or ())
-    for reference in references.left_out:
-        notify(f"left out: {reference.in_words}")
+    if references.left_out:
+        notify(f"left out: {describe_unused(references.left_out)}")
     if not references.profiles:
         return report_error(f"{and_more(paths)}: no run to keep")
     references.save(output)

@@ -280,11 +280,11 @@ class BaselineOptions:
         if not sources:
             return None
         from stabdiag.api.baselines import read_baseline
+        from stabdiag.model.baseline import describe_unused
 
         references = read_baseline(sources, runs.scan_options(), self.where or ())
         if not references.profiles:
-            reasons = "; ".join(reference.in_words for reference in references.left_out)
-            notify(f"no baseline to compare with: {reasons}")
+            notify(f"no baseline to compare with: {describe_unused(references.left_out)}")
         return references
 
 

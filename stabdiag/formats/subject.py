@@ -115,7 +115,7 @@ def compared_with(report: Report) -> Iterator[tuple[str, str]]:
         yield "baseline", comparison.inside
     elif comparison.references:
         names = and_more(comparison.references, _MAX_NAMED)
-        text = f"compared with {names}. {comparison.left_out_in_words}"
+        text = f"compared with {names}. {comparison.left_out_text}"
         yield "baseline", text.rstrip()
 
 

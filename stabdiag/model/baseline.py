@@ -6,13 +6,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.text import and_more
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from stabdiag.model.arrays import Floats, Ints
     from stabdiag.model.findings import Scalar
 
-# References left out that a sentence names.
-_SHOWN = 3
+# Reasons, and unused references with the same reason, that a sentence names.
+_MAX_REASONS = 4
+_MAX_NAMES = 3
 
 
 class BaselineStatus(StrEnum):
@@ -37,18 +41,27 @@ class Unusable(StrEnum):
 
 
 @frozen(eq=True)
-class LeftOut:
-    """A reference that was not used, and why; ``step`` is where it leaves the others."""
+class UnusedReference:
+    """A reference that was not used, and why; ``step`` is where the reason first applies."""
 
     name: str
     reason: str
     step: int | None = None
 
-    @property
-    def in_words(self) -> str:
-        """The name, the reason and the step."""
-        since = "" if self.step is None else f" from step {self.step}"
-        return f"{self.name}, {self.reason}{since}"
+
+def describe_unused(references: Sequence[UnusedReference]) -> str:
+    """Return the names of unused references, grouped by reason.
+
+    >>> describe_unused([UnusedReference(name=name, reason="no loss") for name in "abcd"])
+    'a, b, c and 1 more (no loss)'
+    """
+    names: dict[str, list[str]] = {}
+    for reference in references:
+        since = "" if reference.step is None else f" from step {reference.step}"
+        names.setdefault(f"{reference.reason}{since}", []).append(reference.name)
+    groups = [f"{and_more(runs, _MAX_NAMES)} ({reason})" for reason, runs in names.items()]
+    hidden = sum(len(runs) for runs in [*names.values()][_MAX_REASONS:])
+    return "; ".join([*groups[:_MAX_REASONS], *([f"{hidden} more"] if hidden else [])])
 
 
 @frozen(eq=True)
@@ -109,12 +122,13 @@ class BaselineComparison:
     permanently, or its loss stopped being finite. ``compared_until`` is the last common step,
     ``last_step`` the last step of the run and ``references_until`` the last step of the longest
     reference. ``references`` are the names of the runs used, and ``reference_noun`` is the word for
-    one of them.
+    one of them. ``task_known`` is True if the run and a reference name their task, dataset or
+    model.
     """
 
     status: BaselineStatus
     references: tuple[str, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[UnusedReference, ...] = ()
     deciding: SeriesComparison | None = None
     series: tuple[SeriesComparison, ...] = ()
     settings: tuple[SettingDifference, ...] = ()
@@ -122,8 +136,9 @@ class BaselineComparison:
     non_finite: bool = False
     compared_until: int | None = None
     unusable: Unusable | None = None
-    odd_one: LeftOut | None = None
+    odd_one: UnusedReference | None = None
     settings_known: bool = False
+    task_known: bool = False
     last_step: int = 0
     references_until: int = 0
     unit: str = "step"
@@ -136,19 +151,16 @@ class BaselineComparison:
         return f"your {noun}" if number == 1 else f"your {number} {noun}s"
 
     @property
-    def left_out_in_words(self) -> str:
+    def left_out_text(self) -> str:
         """The references that were left out and why, in one sentence; empty if all were used."""
-        shown = [run.in_words for run in self.left_out[:_SHOWN]]
-        hidden = len(self.left_out) - _SHOWN
-        suffix = f"; {hidden} more" if hidden > 0 else ""
-        return f"Left out: {'; '.join(shown)}{suffix}." if shown else ""
+        return f"Left out: {describe_unused(self.left_out)}." if self.left_out else ""
 
     @property
     def inside(self) -> str:
         """One sentence on a run within the band of its references."""
         until = f"{self.unit} {self.compared_until}"
         inside = f"The run lies within the band of {self.runs} up to {until}."
-        return " ".join(filter(None, (inside, self.left_out_in_words)))
+        return " ".join(filter(None, (inside, self.left_out_text)))
 
     @property
     def first_to_leave(self) -> SeriesComparison | None:

@@ -134,7 +134,7 @@ def test_a_baseline_that_cannot_be_read_costs_nothing_else(folder, monkeypatch, 
     assert code == 1
     assert report["diagnosis"]["slug"].startswith("nan-")
     assert report["baseline"]["status"] == "unusable"
-    assert err.startswith(f"stabdiag: no baseline to compare with: {named}, ")
+    assert err.startswith(f"stabdiag: no baseline to compare with: {named} (")
     assert len(err.splitlines()) == 1
 
 
@@ -307,12 +307,12 @@ def test_conditions_select_references(folder, monkeypatch, capsys):
     assert report["baseline"]["references"] == ["seed0", "seed1", "seed2"]
     _, report = diagnosed(monkeypatch, capsys, "new", "--baseline", "good", "--where", "peak_lr=9")
     assert report["baseline"]["status"] == "unusable"
-    assert report["baseline"]["left_out"][0]["reason"] == "none of 4 runs meets it"
+    assert report["baseline"]["left_out"][0]["reason"] == "no match among 4 runs"
     code, _, err = called(
         monkeypatch, capsys, "diagnose", "new", "--baseline", "good", "--where", "peak_lr"
     )
     assert code == 2
-    assert "wants NAME=VALUE" in err
+    assert "expected NAME=VALUE" in err
 
 
 @pytest.mark.parametrize("command", ["check", "watch", "scan"])
@@ -369,3 +369,62 @@ def test_every_format_shows_a_comparison_with_a_baseline(folder, monkeypatch, ca
     code, out, err = called(monkeypatch, capsys, *what)
     assert (code, err) == (0, "")
     assert "worse than your 3 good runs" in " ".join(out.split())
+
+
+def test_references_with_the_same_folder_name_are_distinguished(folder):
+    for task in ("chars", "images"):
+        for seed in range(2):
+            write(folder / task / str(seed), run(seed))
+    assert stabdiag.baseline("chars/0").names == ("chars",)
+    assert stabdiag.baseline("chars").names == ("chars/0", "chars/1")
+    assert stabdiag.baseline(["chars/0", "images/0"]).names == ("chars", "images")
+    write(folder / "a" / "good" / "0", run(3))
+    write(folder / "b" / "good" / "0", run(4))
+    assert stabdiag.baseline(["a", "b"]).names == ("a/good/0", "b/good/0")
+
+
+def test_a_run_with_another_level_from_the_start_may_have_another_task():
+    references = [run(seed) for seed in range(5)]
+    other = run(50, end=0.7)
+    other["grad_norm"] = 3 * other["grad_norm"]
+    sentence = "It may also be a run of something else: no manifest names its task, data or model."
+    report = stabdiag.diagnose(other, baseline=references)
+    assert report.diagnosis.slug == "worse-than-baseline"
+    assert sentence in report.diagnosis.summary
+    # The same run, and references that name the same dataset.
+    known = [
+        stabdiag.diagnose(columns, manifest={"dtype": "fp32", "dataset": "imagenet"})
+        for columns in references
+    ]
+    report = stabdiag.diagnose(
+        other, manifest={"dtype": "fp32", "dataset": "imagenet"}, baseline=known
+    )
+    assert report.diagnosis.slug == "worse-than-baseline"
+    assert sentence not in report.diagnosis.summary
+    # A run that only leaves the band later.
+    report = stabdiag.diagnose(run(50, end=0.7), baseline=references)
+    assert report.diagnosis.slug == "worse-than-baseline"
+    assert sentence not in report.diagnosis.summary
+
+
+def test_references_of_several_tasks_are_unusable():
+    references = [run(seed) for seed in range(4)]
+    references += [run(seed, start=30.0, end=12.0) for seed in range(4)]
+    report = stabdiag.diagnose(run(50), baseline=references)
+    assert report.diagnosis.slug == "baseline-unusable"
+    assert report.diagnosis.summary.startswith(
+        "Nothing to say: the 8 references differ too much among themselves, like runs of different "
+        "tasks or settings."
+    )
+    assert "at least 4" not in report.diagnosis.summary
+
+
+def test_references_left_out_are_grouped_by_reason(folder, monkeypatch, capsys):
+    good_runs(folder / "good", 2)
+    for seed in range(5):
+        manifest = {"dtype": "fp32", "dataset": "imagenet"}
+        write(folder / "good" / f"other{seed}", run(seed), manifest)
+    write(folder / "new", run(50), {"dtype": "fp32", "dataset": "cifar10"})
+    _, out, _ = called(monkeypatch, capsys, "diagnose", "new", "--baseline", "good")
+    text = " ".join(out.split())
+    assert "Left out: other0, other1, other2 and 2 more (another dataset: imagenet)." in text

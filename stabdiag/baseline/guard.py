@@ -1,0 +1,122 @@
+"""The band of references, and whether one of them clearly differs from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from stabdiag.baseline.profile import RunProfile
+from stabdiag.baseline.roles import prior_of, worse_direction
+from stabdiag.model.baseline import UnusedReference
+from stabdiag.model.frozen import frozen
+from stabdiag.stats.bands import (
+    MIN_COMMON_BINS,
+    Band,
+    band_of,
+    bar_for,
+    bin_start,
+    deviation_of,
+)
+
+# Fewer references than this cannot outvote one of them.
+_MIN_TO_LEAVE_OUT: Final = 4
+
+# A reference is left out if it exceeds the bar this many times; at most one in four is.
+_LEAVE_OUT_FACTOR: Final = 2.0
+_MIN_PER_LEFT_OUT: Final = 4
+
+# From this many references on, a single one does not move the band.
+_MANY: Final = 20
+
+
+@frozen
+class Guarded:
+    """References that were tested against each other.
+
+    ``peaks`` has the largest deviation among the kept ``references`` by role. ``odd_one`` is set if
+    one of three clearly differs: two against one may be the bad ones.
+    """
+
+    references: Sequence[RunProfile]
+    left_out: Sequence[UnusedReference]
+    peaks: Mapping[str, float]
+    odd_one: UnusedReference | None = None
+
+
+@frozen
+class _Peak:
+    """The largest deviation of a reference, its first step outside, and if it stays outside."""
+
+    size: float = 0.0
+    step: int = 0
+    lasts: bool = False
+
+
+def guard(references: Sequence[RunProfile]) -> Guarded:
+    """Test each reference against the others.
+
+    Of four or more, at most a quarter are left out, the worst first.
+    """
+    kept = list(references)
+    left_out: list[UnusedReference] = []
+    max_left_out = len(kept) // _MIN_PER_LEFT_OUT if len(kept) >= _MIN_TO_LEAVE_OUT else 0
+    peaks: list[dict[str, _Peak]] = []
+    while len(kept) >= _MIN_TO_LEAVE_OUT - 1:
+        peaks = _peaks(kept)
+        worst = [max(own.values(), key=lambda peak: peak.size, default=_Peak()) for own in peaks]
+        at = max(range(len(kept)), key=lambda position: worst[position].size)
+        if worst[at].size <= _LEAVE_OUT_FACTOR * bar_for(len(kept) - 1):
+            break
+        odd_one = UnusedReference(
+            name=kept[at].name, reason="differs from the others", step=worst[at].step
+        )
+        if len(kept) < _MIN_TO_LEAVE_OUT and not left_out and worst[at].lasts:
+            return Guarded(references=kept, left_out=(), peaks={}, odd_one=odd_one)
+        if len(left_out) >= max_left_out:
+            break
+        left_out.append(odd_one)
+        del kept[at]
+    roles = {role for own in peaks for role in own} if len(kept) >= _MIN_TO_LEAVE_OUT else set()
+    largest = {role: max(own[role].size for own in peaks if role in own) for role in roles}
+    return Guarded(references=kept, left_out=left_out, peaks=largest)
+
+
+def _peaks(references: Sequence[RunProfile]) -> list[dict[str, _Peak]]:
+    """Return the peak of each reference against the others, by role, in the series that decide."""
+    peaks: list[dict[str, _Peak]] = [{} for _ in references]
+    for role in shared_roles(references):
+        if worse_direction(role) is None:
+            continue
+        common_band = band_for(role, references) if len(references) > _MANY else None
+        for reference, own in zip(references, peaks, strict=True):
+            levels = reference.series.get(role)
+            others = [other for other in references if other is not reference]
+            band = common_band or band_for(role, others)
+            if levels is None or band is None:
+                continue
+            deviation = deviation_of(levels, band)
+            if len(deviation.bins) < MIN_COMMON_BINS:
+                continue
+            outside = deviation.outside(bar_for(len(others)))
+            step = bin_start(int(deviation.bins[int(np.argmax(outside))]))
+            own[role] = _Peak(size=deviation.peak, step=step, lasts=bool(outside[-1]))
+    return peaks
+
+
+def shared_roles(profiles: Sequence[RunProfile]) -> list[str]:
+    """Return the roles that at least half of the profiles have."""
+    roles = dict.fromkeys(role for profile in profiles for role in profile.series)
+    required = (len(profiles) + 1) // 2
+    return [
+        role for role in roles if sum(role in profile.series for profile in profiles) >= required
+    ]
+
+
+def band_for(role: str, references: Sequence[RunProfile], *, log: bool = True) -> Band | None:
+    """Return the band of a role, or None if fewer than half of the references have it."""
+    levels = [reference.series[role] for reference in references if role in reference.series]
+    if len(levels) * 2 < len(references):
+        return None
+    return band_of(levels, prior_of(role), log=log)
