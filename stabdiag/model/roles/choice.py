@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
-from stabdiag.errors import ColumnError, did_you_mean
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.hints import check_chosen, describe_likely_columns
 from stabdiag.model.roles.loss_kinds import (
     describe_discriminator_choice,
     find_discriminator_loss,
@@ -35,7 +35,7 @@ from stabdiag.model.roles.names import (
     words_of,
 )
 from stabdiag.model.roles.other_losses import is_other_loss
-from stabdiag.model.roles.scores import direction_of
+from stabdiag.model.roles.scores import accuracy_role, direction_of
 from stabdiag.model.roles.settings import setting_of
 from stabdiag.model.roles.table import ROLES, Role, group_of, groups_of
 from stabdiag.model.text import and_more, listed, names_in
@@ -99,6 +99,7 @@ def may_serve(name: str) -> bool:
         or key == _SUM
         or setting_of(name) is not None
         or direction_of(name) is not None
+        or accuracy_role(name) is not None
         or is_other_loss(name)
     )
 
@@ -122,7 +123,7 @@ def assign(
         ColumnError: if a chosen column or role does not exist.
     """
     every, given = tuple(names), chosen or {}
-    _check_chosen(every, given, source)
+    check_chosen(every, given, source)
     return _assigned(every, tuple(given.items()))
 
 
@@ -137,7 +138,11 @@ def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> As
     free = [name for name in choice.names if name not in choice.taken]
     return Assignment(
         columns=columns,
-        notes=(*choice.notes, *_describe_name_patterns(choice.patterns)),
+        notes=(
+            *choice.notes,
+            *_describe_name_patterns(choice.patterns),
+            *describe_likely_columns(free, columns),
+        ),
         parts=choice.parts,
         other_losses=other_losses(columns.get("loss", ""), free),
     )
@@ -264,18 +269,6 @@ def _describe_other_runs(taken: str, names: list[str]) -> list[str]:
     return [f"the table holds {len(others) + 1} runs; this is {run!r}, not {shown} ({pick})"]
 
 
-def _check_chosen(names: Sequence[str], chosen: Mapping[str, str], source: str) -> None:
-    roles = [role.name for role in ROLES]
-    grouped = {role.name for role in ROLES if role.prefixes or role.several}
-    for role, name in chosen.items():
-        if role not in roles and role.partition("/")[0] not in grouped:
-            hint = did_you_mean(role, roles) or f"; roles are {', '.join(roles)}"
-            raise ColumnError(f"unknown role {role!r}{hint}")
-        if name not in names:
-            hint = did_you_mean(name, names) or f"; it has {', '.join(names[:8])}"
-            raise ColumnError(f"{source} has no column {name!r} for {role}{hint}")
-
-
 # The bounds of a learning rate are taken only if there is no other.
 _BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
 
@@ -283,7 +276,8 @@ _BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
 _VAGUE: Final = frozenset(
     names_in(
         "norm step steps s value time throughput update date ep epochs round rounds generation "
-        "generations total_time kl entropy accuracy acc aux_loss underflow scale rank worker"
+        "generations total_time kl entropy accuracy acc top1 acc1 acc_1 prec1 prec_1 "
+        "aux_loss underflow scale rank worker"
     )
 )
 
@@ -320,6 +314,17 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
     if role.name == "reward":
         matches = [name for name in names if is_a_reward(name, of_episodes=of_episodes)]
         return sorted(matches, key=lambda name: len(words_of(name)))
+    if role.name in ("accuracy", "eval_accuracy"):
+        matches = [name for name in names if accuracy_role(name) == role.name]
+        # As for losses, the values of steps come before averages, and validation before test.
+        return sorted(
+            matches,
+            key=lambda name: (
+                not {"test", "testing"}.isdisjoint(words_of(name)),
+                "epoch" in words_of(name),
+                len(words_of(name)),
+            ),
+        )
     if role.name == "eval_loss":
         matches = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
         # The best so far is infinite before the first evaluation, and never rises.

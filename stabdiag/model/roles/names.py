@@ -152,7 +152,7 @@ _TIMED = re.compile(r"(^|_)(profiling|profiler|timings?|timers?|time_taken|laten
 _AN_LR = re.compile(r"(^|_)(lr|lrate|learning_rate)(_|$)|_lr\d*$")
 
 # Settings of a schedule are not the learning rate.
-_NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup"})
+_NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup", "mult", "multiplier"})
 
 # Words for losses that are added to the task loss.
 _AUXILIARY: Final = frozenset(
@@ -169,7 +169,7 @@ _SCORES: Final = frozenset({"score", "scores"})
 _OF_REWARDS: Final = frozenset(
     names_in(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
-        "train training rollout env per last raw episodic smoothed"
+        "train training rollout env environment per last raw episodic smoothed"
     )
 )
 

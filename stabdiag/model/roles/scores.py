@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections import Counter
+from collections.abc import Container, Iterable, Sequence
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
-from stabdiag.model.roles.names import is_evaluation, is_setting, without_run, words_of
+from stabdiag.model.roles.names import (
+    is_evaluation,
+    is_setting,
+    last_word,
+    normal,
+    without_run,
+    words_of,
+)
 from stabdiag.model.text import names_in
 
 
@@ -22,25 +30,30 @@ class Direction(IntEnum):
 # The names are compared without underscores, splits and words that say how a score is averaged.
 # Names of two or three letters that also mean something else count only with an evaluation word.
 _HIGHER: Final = re.compile(
-    r"(balanced|tokens?|mlm|masked|categorical|binary|pixel)?acc(uracy)?\d*"
-    r"|top\d+(acc(uracy)?)?"
-    r"|precision(at\d+)?b?|recall(at\d+)?b?|sensitivity|specificity|f\d(score)?|fscore|fmeasure"
-    r"|m?ap\d+\w?|map|averageprecision|auc\d*|auroc|rocauc|aucroc|auprc|prauc"
+    r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pixel|combined|[am])?"
+    r"acc(uracy)?\d*"
+    r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|rewardsaccurac(y|ies)"
+    r"|prec(ision)?(at)?\d+|precisionb?|recall(at)?\d*b?|sensitivity|specificity"
+    r"|f\d(score)?|m?fscore|fmeasure"
+    r"|m?ap\d+\w?|map|mar\d+|averageprecision|auc\d*|auroc|rocauc|aucroc|auprc|prauc"
+    r"|(bbox|box|segm|mask|keypoints?|proposals?|track)m?a[pr]\d*[sml]?"
     r"|(sacre|corpus)?bleu(score)?\d*|rouge\w{0,4}|meteor|chrf\d*|bertscore\w{0,9}|cider\w?"
-    r"|dice(score|coefficient|coef)?|m?iou\d*|jaccard(index)?"
-    r"|psnr|m?s?ssim|sisnri?|sisdri?|pesq|stoi"
+    r"|m?dice(score|coefficient|coef)?|m?iou\d*|jaccard(index)?|pck\d*"
+    r"|m?psnry?|m?s?ssimy?|sisnri?|sisdri?|pesq|stoi"
     r"|r2(score)?|rsquared|pearson(r|corr)?|spearman(r|corr)?|mcc|matthews\w{0,20}|kappa"
-    r"|exactmatch|pass(at)?\d+|(pass|success|win|solve)rate|n?dcg(at)?\d*|mrr(at)?\d*"
-    r"|hit(s|rate)(at)?\d*|inceptionscore|clipscore"
+    r"|exactmatch|acc(uracy)?andf1|pass(at)?\d+|(pass|success|win|solve)rate|n?dcg(at)?\d*|mrr(at)?\d*"
+    r"|hit(s|rate)(at)?\d*|inceptionscore|is\d+k|clipscore"
     r"|(ents|cats|spans)[fpr]|(dep)?[ul]as|tagacc"
 )
 _LOWER: Final = re.compile(
-    r"wer|cer|(word|char|character|token|phone|phoneme|sentence|top\d+)?err(or)?rates?"
-    r"|top\d+err(or)?|equalerrorrate|perplexity|ppl|fid\d*k?|lpips"
+    r"[wcu]er|(word|char|character|token|phone|phoneme|sentence|top\d+)?err(or)?rates?"
+    r"|top\d+err(or)?|equalerrorrate|perplexity|ppl|fid\d*k?(full)?|kid\d+k?(full)?|lpips|niqe"
     r"|r?mse|mae|s?mape|mean(squared|absolute)error|rootmeansquarederror|bitsper(char|byte|dim)"
     r"|bp[bcd]|brier(score)?"
 )
-_HIGHER_IF_EVALUATED: Final = re.compile(r"em|ap|snr|sdr|score")
+_HIGHER_IF_EVALUATED: Final = re.compile(
+    r"em|ap|snr|sdr|(combined)?score|(episodic|episode|ep)?(reward|return)s?"
+)
 _LOWER_IF_EVALUATED: Final = re.compile(r"per|ter|mer|der|eer|epe|ece|kid|err(or)?|fvd|fad|mcd")
 
 # Words that describe where a score was measured, or how it was averaged.
@@ -48,10 +61,42 @@ _QUALIFIERS: Final = frozenset(
     names_in(
         "train training eval evaluation val valid validation validate vali test testing dev "
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
-        "step all overall total at clean other unnormalized"
+        "step all overall total at clean other unnormalized batch raw ortho normalized ctc "
+        "binary multiclass multilabel coco lvis voc pascal"
     )
 )
-_MINIMAL_QUALIFIERS: Final = _QUALIFIERS - {"score", "mean", "at"}
+_MINIMAL_QUALIFIERS: Final = _QUALIFIERS - {"score", "mean", "at", "binary"}
+
+# Words that make a name a property of a score, or of its computation, instead of its value.
+PROPERTIES: Final = frozenset(
+    names_in(
+        "time timing timings timer timers runtime seconds std stddev var variance min max "
+        "threshold count num n weight coef target grad gradient norm lr config per"
+    )
+)
+
+# The names of scores that stand for themselves after any section, as in Set5/PSNR.
+_BY_LAST_WORD: Final = re.compile(
+    r"f1(score)?|psnry?|ssimy?|lpips|niqe|bleu\d*|rouge[12l]|[wc]er|fid\d*k?|miou|mdice|auroc"
+    r"|acc(uracy)?|top\d|acc\d"
+)
+
+# A score of each of more sections than this is one of each class, not of each data set.
+_MAX_SECTIONS: Final = 6
+
+# Trainers of preferences log these for the training data without saying so.
+_OF_TRAINING: Final = frozenset({"rewards_accuracies", "rewards_accuracy"})
+
+# Lightning names the data loader behind the name of each metric.
+_DATA_LOADER: Final = re.compile(r"/dataloader_idx_0$")
+
+_ACCURACY: Final = re.compile(
+    r"(sparse)?(categorical)?(token)?acc(uracy)?1?|(acc(uracy)?)?top1(acc(uracy)?)?|prec1"
+)
+_ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
+    names_in("epochs steps iter iters iteration iterations vs versus performance running global")
+) - {"macro", "weighted", "all", "normalized", "unnormalized"}
+_TRAINING: Final = frozenset({"train", "training", "trn"})
 
 # No score has a longer name.
 _LONGEST: Final = 80
@@ -60,29 +105,67 @@ _LONGEST: Final = 80
 @lru_cache(maxsize=1 << 17)
 def direction_of(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
-    own = without_run(name)
+    own = _DATA_LOADER.sub("", without_run(name))
     words = words_of(own)
     if len(own) > _LONGEST or is_setting(own) or "loss" in words or "best" in words:
         return None
-    evaluated = is_evaluation(own)
+    direction = _direction(words, is_heldout=is_evaluation(own))
+    if direction is None and "/" in own and PROPERTIES.isdisjoint(words):
+        last = words_of(last_word(own))
+        if _BY_LAST_WORD.fullmatch("".join(last)):
+            return _direction(last, is_heldout=False)
+    return direction
+
+
+def _direction(words: Sequence[str], *, is_heldout: bool) -> Direction | None:
     for qualifiers in (_MINIMAL_QUALIFIERS, _QUALIFIERS):
         key = "".join(word for word in words if word not in qualifiers)
-        if _HIGHER.fullmatch(key) or (evaluated and _HIGHER_IF_EVALUATED.fullmatch(key)):
+        if _HIGHER.fullmatch(key) or (is_heldout and _HIGHER_IF_EVALUATED.fullmatch(key)):
             return Direction.HIGHER
-        if _LOWER.fullmatch(key) or (evaluated and _LOWER_IF_EVALUATED.fullmatch(key)):
+        if _LOWER.fullmatch(key) or (is_heldout and _LOWER_IF_EVALUATED.fullmatch(key)):
             return Direction.LOWER
     return None
 
 
+@lru_cache(maxsize=1 << 17)
+def accuracy_role(name: str) -> str | None:
+    """Return ``accuracy`` or ``eval_accuracy`` if a name says both what and where, or None.
+
+    ``Accuracy/val``, ``acc_train`` and ``val_acc_epoch`` do. ``accuracy/top1`` names no split, and
+    the accuracy of one of several heads or classes is a score.
+    """
+    own = _DATA_LOADER.sub("", without_run(name))
+    if len(own) > _LONGEST or is_setting(own):
+        return None
+    words = words_of(own)
+    key = "".join(word for word in words if word not in _ACCURACY_QUALIFIERS)
+    is_training, is_heldout = is_training_score(own), is_evaluation(own)
+    if is_training == is_heldout or not _ACCURACY.fullmatch(key):
+        return None
+    return "accuracy" if is_training else "eval_accuracy"
+
+
 def is_training_score(name: str) -> bool:
     """Return True if a score is measured on the training data, by its name."""
-    return not {"train", "training"}.isdisjoint(words_of(without_run(name)))
+    own = without_run(name)
+    return not _TRAINING.isdisjoint(words_of(own)) or normal(own) in _OF_TRAINING
 
 
 def scores_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
-    """Return the columns of ``score/<name>`` that serve no other role."""
+    """Return the columns of ``score/<name>`` that serve no other role.
+
+    A score that many sections have is left out: it belongs to single classes.
+    """
+    free = [name for name in names if name not in taken and direction_of(name) is not None]
+    sections = Counter(last_word(name) for name in free if _is_sectioned(name))
     return {
         f"score/{name}": name
-        for name in names
-        if name not in taken and direction_of(name) is not None
+        for name in free
+        if not _is_sectioned(name) or sections[last_word(name)] <= _MAX_SECTIONS
     }
+
+
+def _is_sectioned(name: str) -> bool:
+    """Return True if only the last part of a column's name is that of a score."""
+    own = _DATA_LOADER.sub("", without_run(name))
+    return "/" in own and _direction(words_of(own), is_heldout=is_evaluation(own)) is None

@@ -235,7 +235,9 @@ ROLES: tuple[Role, ...] = (
     _role(
         "accuracy",
         "share of the training examples that are right",
-        f"{_ACCURACIES} train_accuracy train_acc mean_token_accuracy global_accuracy",
+        f"{_ACCURACIES} train_accuracy train_acc train_acc1 train_top1 mean_token_accuracy "
+        "global_accuracy token_accuracy token_acc epoch_accuracy epoch_acc acc_1 prec1 prec_1 "
+        "categorical_accuracy sparse_categorical_accuracy binary_accuracy",
         training=False,
     ),
     _role(
@@ -252,7 +254,8 @@ ROLES: tuple[Role, ...] = (
         "running_reward rollout_reward ep_rew_mean rollout_ep_rew_mean eprewmean "
         "critic_rewards_mean episode_return episode_return_mean mean_episode_return ep_return "
         "episodic_return charts_episodic_return mean_return average_return avg_return "
-        "return_mean averageepret average_ep_ret ep_ret",
+        "return_mean averageepret average_ep_ret ep_ret objective_rlhf_reward ppo_mean_scores "
+        "critic_score_mean rewards_step rewards_iter",
         training=False,
     ),
     _role(
