@@ -152,5 +152,5 @@ def write_every_document(report):
 def write_comparisons(logs, manifests):
     """Compare runs as each kind of relation, and write each comparison in each format."""
     for kind in ("seeds", "reruns", "ranks", "resume"):
-        found = stabdiag.compare(logs, kind=kind, manifests=manifests)
-        write_all(found, "comparison", verbose=True)
+        comparison = stabdiag.compare(logs, kind=kind, manifests=manifests)
+        write_all(comparison, "comparison", verbose=True)

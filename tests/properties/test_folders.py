@@ -217,8 +217,10 @@ def test_every_document_about_an_untouched_folder(folders):
 def test_every_file_that_the_command_line_writes(folders, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
-    beside = [f"--write={name}={out / name}" for name in names()]
-    done = program("diagnose", folders[0], *beside, "--fail-on", "never", "-o", out / "report.html")
+    extra_outputs = [f"--write={name}={out / name}" for name in names()]
+    done = program(
+        "diagnose", folders[0], *extra_outputs, "--fail-on", "never", "-o", out / "report.html"
+    )
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     assert {path.name for path in out.iterdir()} == {*names(), "report.html"}
     strict_json((out / "json").read_text(encoding="utf-8"))

@@ -16,7 +16,7 @@ import stabdiag
 from stabdiag.model.findings import Severity
 from tests.conftest import ONE_EACH, RUNS, log_of
 
-FEW = settings(max_examples=20)
+FEW_EXAMPLES = settings(max_examples=20)
 SCALED = ("loss", "eval_loss")
 
 
@@ -44,11 +44,11 @@ def changed(history, *, factor=1.0, constant=0.0, shift=0):
     """Return a history with other units of the loss, or with its steps shifted."""
     series = {
         role: replace(
-            one,
-            steps=one.steps + shift,
-            values=one.values * factor + constant if role in SCALED else one.values,
+            series,
+            steps=series.steps + shift,
+            values=series.values * factor + constant if role in SCALED else series.values,
         )
-        for role, one in history.series.items()
+        for role, series in history.series.items()
     }
     events = tuple(
         event if event.step is None else replace(event, step=event.step + shift)
@@ -83,7 +83,7 @@ def outcome(report):
     return report.tree.outcome.slug
 
 
-@FEW
+@FEW_EXAMPLES
 @given(st.sampled_from(SHAPES), st.integers(0, 50), st.floats(-6, 6))
 def test_the_unit_of_the_loss_changes_no_answer(shape, seed, power):
     log = synthetic(shape, seed)
@@ -102,7 +102,7 @@ def test_the_unit_of_the_loss_changes_no_answer_on_real_runs(run, factor):
     )
 
 
-@FEW
+@FEW_EXAMPLES
 @given(st.sampled_from(SHAPES), st.integers(0, 50), st.floats(0, 20))
 def test_a_constant_changes_no_answer_of_the_tree(shape, seed, constant):
     log = synthetic(shape, seed)
@@ -120,16 +120,18 @@ def test_a_constant_changes_no_answer_of_the_tree_on_real_runs(run):
 def check_shift(before, after):
     """Check that only checks of the beginning of a run changed, and that they are unknown then."""
     assert outcome(after) == outcome(before)
-    unknown = {one.symptom for one in after.not_checked}
-    lost = {one.slug for one in before.findings} - {one.slug for one in after.findings}
+    unknown = {finding.symptom for finding in after.not_checked}
+    lost = {finding.slug for finding in before.findings} - {
+        finding.slug for finding in after.findings
+    }
     assert not [
-        one.slug
-        for one in before.findings
-        if one.slug in lost - unknown and one.severity is Severity.ERROR
+        finding.slug
+        for finding in before.findings
+        if finding.slug in lost - unknown and finding.severity is Severity.ERROR
     ]
 
 
-@FEW
+@FEW_EXAMPLES
 @given(st.sampled_from(SHAPES), st.integers(0, 50), st.integers(1, 10**9))
 def test_shifted_steps_change_no_answer(shape, seed, shift):
     log = synthetic(shape, seed)
@@ -142,26 +144,26 @@ def test_shifted_steps_change_no_answer_on_real_runs(run):
     check_shift(before, stabdiag.diagnose(changed(history, shift=10**9), manifest=config))
 
 
-@FEW
+@FEW_EXAMPLES
 @given(st.sampled_from(SHAPES), st.integers(0, 50), st.floats(1.2, 30))
 def test_a_higher_spike_is_never_less_severe(shape, seed, times):
     log = synthetic("noisy" if shape == "nan" else shape, seed)
-    found = []
+    results = []
     for height in (4.0, 4.0 * times):
         loss = log["loss"].copy()
         loss[300] += height
-        found.append(stabdiag.diagnose({**log, "loss": loss}).diagnosis.severity)
-    assert found[1].rank <= found[0].rank
+        results.append(stabdiag.diagnose({**log, "loss": loss}).diagnosis.severity)
+    assert results[1].rank <= results[0].rank
 
 
-@FEW
+@FEW_EXAMPLES
 @given(st.sampled_from(("step", "nan")), st.integers(0, 50), st.integers(300, 3000))
-def test_a_healthy_tail_never_turns_an_error_into_healthy(shape, seed, more):
+def test_a_healthy_tail_never_turns_an_error_into_healthy(shape, seed, length):
     log = synthetic(shape, seed)
     assert stabdiag.diagnose(log).diagnosis.severity is Severity.ERROR
     rng = np.random.default_rng(seed)
-    tail = 1.1 + 0.04 * rng.standard_normal(more)
-    longer = {"step": np.arange(600 + more), "loss": np.concatenate([log["loss"], tail])}
+    tail = 1.1 + 0.04 * rng.standard_normal(length)
+    longer = {"step": np.arange(600 + length), "loss": np.concatenate([log["loss"], tail])}
     report = stabdiag.diagnose(longer)
     assert report.diagnosis.severity.rank < Severity.OK.rank
 
@@ -209,10 +211,10 @@ def write(rows, format_name, folder):
 
 def answers(report):
     """Return everything that was found, with its steps."""
-    return [(one.slug, one.severity, one.step) for one in report.findings]
+    return [(finding.slug, finding.severity, finding.step) for finding in report.findings]
 
 
-@FEW
+@FEW_EXAMPLES
 @given(
     st.sampled_from(SHAPES),
     st.integers(0, 20),
@@ -236,11 +238,11 @@ def test_names_order_and_irrelevant_columns_change_no_answer(shape, seed, names,
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_file_format_gives_the_same_answer(shape, tmp_path):
     rows = records(shape, 3)
-    found = {
+    results = {
         format_name: answers(stabdiag.diagnose(write(rows, format_name, tmp_path)))
         for format_name in ("jsonl", "json", "csv", "tsv", "parquet", "txt")
     }
-    assert found == dict.fromkeys(found, found["jsonl"])
+    assert results == dict.fromkeys(results, results["jsonl"])
 
 
 @pytest.mark.parametrize("others", [(), ("grad_norm",), ("lr",), ("grad_norm", "lr")])
@@ -269,7 +271,7 @@ def spikes_reported(report):
     return max((int(values.get("spikes") or 0) for values in [*evidence, *measured]), default=0)
 
 
-@FEW
+@FEW_EXAMPLES
 @given(st.integers(0, 10**6), st.integers(1, 11), st.sampled_from(("gaussian", "laplace")))
 def test_one_more_spike_is_never_reported_as_fewer(seed, count, noise):
     rng = np.random.default_rng(seed)
@@ -278,36 +280,36 @@ def test_one_more_spike_is_never_reported_as_fewer(seed, count, noise):
     loss = 1.2 + 3 * np.exp(-at / 150) + 0.04 * draw(size=2000)
     steps = rng.permutation(np.arange(300, 1900, 40))[: count + 1]
     heights = 10 ** rng.uniform(0, 1, count + 1)
-    found = []
+    results = []
     for planted in (count, count + 1):
         spiked = loss.copy()
         spiked[steps[:planted]] += heights[:planted]
-        found.append(stabdiag.diagnose({"step": at, "loss": spiked}))
-    fewer, more = found
+        results.append(stabdiag.diagnose({"step": at, "loss": spiked}))
+    fewer, more = results
     assert spikes_reported(fewer) >= count
     assert spikes_reported(more) >= spikes_reported(fewer)
     assert more.diagnosis.severity.rank <= fewer.diagnosis.severity.rank
 
 
-@FEW
+@FEW_EXAMPLES
 @given(st.sampled_from(SHAPES), st.integers(0, 50), st.sampled_from((10, 100, 1000)))
 def test_the_unit_of_steps_changes_no_answer(shape, seed, times):
     log = synthetic(shape, seed)
-    found = stabdiag.diagnose({**log, "step": log["step"] * times}).diagnosis.slug
+    result = stabdiag.diagnose({**log, "step": log["step"] * times}).diagnosis.slug
     before = stabdiag.diagnose(log).diagnosis.slug
     # The window for recovery is in steps: eight records may be 80 steps.
-    slow_recovery = (before, found) == ("spike-recovered", "spike-persistent")
-    assert found == before or (shape == "spike" and slow_recovery)
+    slow_recovery = (before, result) == ("spike-recovered", "spike-persistent")
+    assert result == before or (shape == "spike" and slow_recovery)
 
 
-@FEW
+@FEW_EXAMPLES
 @given(st.sampled_from(SHAPES), st.integers(0, 50), st.integers(2, 5))
 def test_every_nth_record_gives_the_same_kind_of_answer(shape, seed, every):
     log = synthetic(shape, seed)
-    found = stabdiag.diagnose({name: values[::every] for name, values in log.items()})
+    result = stabdiag.diagnose({name: values[::every] for name, values in log.items()})
     before = stabdiag.diagnose(log).diagnosis
     # A record that is left out may be the only one that shows a spike.
     if shape == "spike":
-        assert found.diagnosis.severity.rank >= before.severity.rank
+        assert result.diagnosis.severity.rank >= before.severity.rank
     else:
-        assert found.diagnosis.severity is before.severity
+        assert result.diagnosis.severity is before.severity

@@ -48,8 +48,8 @@ def test_every_role_and_every_field_at_once(shape):
 def test_each_field_alone_however_it_is_set(field):
     log = log_of(LOSSES["spike"]()[:160])
     for value in FIELDS[field]:
-        for how in ({"settings": {field: value}}, {"manifest": {field: value}}):
-            report = stabdiag.diagnose(log, **how)
+        for options in ({"settings": {field: value}}, {"manifest": {field: value}}):
+            report = stabdiag.diagnose(log, **options)
             write_all(report)
             write_all(preflight(report.manifest, report.limits), "sheet")
 
@@ -57,8 +57,8 @@ def test_each_field_alone_however_it_is_set(field):
 @pytest.mark.parametrize("left_out", range(0, len(COLUMNS), 9))
 def test_roles_absent_by_turns(left_out):
     names = list(COLUMNS)
-    rest = [*names[:left_out], *names[left_out + 9 :]]
-    for chosen in (rest, names[left_out : left_out + 9]):
+    kept = [*names[:left_out], *names[left_out + 9 :]]
+    for chosen in (kept, names[left_out : left_out + 9]):
         write_every_document(stabdiag.diagnose(log_of(LOSSES["climb"](), chosen)))
 
 
