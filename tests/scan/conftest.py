@@ -52,14 +52,14 @@ def started():
     """Return what starts a process, which is ended with the test."""
     processes = []
 
-    def start(*command, **how):
+    def start(*command, **options):
         process = subprocess.Popen(
             [sys.executable, *map(str, command)],
             text=True,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            **how,
+            **options,
         )
         processes.append(process)
         return process
@@ -71,9 +71,9 @@ def started():
         process.communicate()
 
 
-def scanned(*arguments, **how):
+def scanned(*arguments, **options):
     """Run a scan as a process of its own, and return its rows and what it said."""
-    done = program("scan", *arguments, "-f", "json", timeout=600, **how)
+    done = program("scan", *arguments, "-f", "json", timeout=600, **options)
     assert done.returncode in (0, 1, 2), done.stderr
     return json.loads(done.stdout), done.stderr
 

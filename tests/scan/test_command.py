@@ -31,14 +31,14 @@ def test_other_formats_and_conditions(stabdiag, sweep, tmp_path):
         *("--write", f"json={page}", "--write", f"csv={table}", "--write", f"parquet={rows}"),
     )
     assert done.code == 1
-    told = json.loads(page.read_text())
-    assert len(told["rows"]) == 5
+    report = json.loads(page.read_text())
+    assert len(report["rows"]) == 5
     assert len(table.read_text().splitlines()) == 6
-    assert parquet.read_table(rows)["run"].to_pylist() == [row["run"] for row in told["rows"]]
+    assert parquet.read_table(rows)["run"].to_pylist() == [row["run"] for row in report["rows"]]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "expected"),
     [
         (["none"], "none: cannot be opened (No such file or directory); check the path"),
         (["-"], "a scan takes folders, logs, archives and URLs, not standard input"),
@@ -54,11 +54,11 @@ def test_other_formats_and_conditions(stabdiag, sweep, tmp_path):
         ([".", "--timeout", "nan"], "the time limit of a log must be positive, not nan"),
     ],
 )
-def test_what_is_wrong_is_one_line(stabdiag, arguments, told):
+def test_an_error_is_one_line(stabdiag, arguments, expected):
     done = stabdiag("scan", *arguments)
     assert (done.code, done.out) == (2, "")
     assert done.err.count("\n") == 1
-    assert told in done.err
+    assert expected in done.err
 
 
 def test_a_store_that_cannot_be_written_keeps_what_it_has(stabdiag, sweep):

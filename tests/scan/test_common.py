@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.scan.made import sweep
 
 
-def told(rows):
+def contrasts_in(rows):
     return find_common(Rows.of(rows))[0]
 
 
@@ -34,59 +34,61 @@ def runs(failed, **settings):
 
 
 @pytest.mark.parametrize("low", [True, False])
-def test_the_side_that_fails_is_told(low):
+def test_the_failing_side_is_reported(low):
     warmup = [100 * (i % 10) for i in range(60)]
-    (one,) = told(runs([(w < 300) == low for w in warmup], warmup=warmup))
-    assert (one.split.relation, one.split.value) == (("<" if low else "≥"), 300)
-    assert one.split.inside[0] == one.split.inside[1]
-    assert one.split.outside[0] == 0
+    (contrast,) = contrasts_in(runs([(w < 300) == low for w in warmup], warmup=warmup))
+    assert (contrast.split.relation, contrast.split.value) == (("<" if low else "≥"), 300)
+    assert contrast.split.inside[0] == contrast.split.inside[1]
+    assert contrast.split.outside[0] == 0
 
 
 def test_a_value_of_several_and_a_value_that_alone_is_well():
     names = [("a", "b", "c", "d")[i % 4] for i in range(60)]
-    (one,) = told(runs([name == "b" for name in names], host=names))
-    assert (one.split.relation, one.split.value) == ("=", "b")
-    (one,) = told(runs([name != "b" for name in names], host=names))
-    assert (one.split.relation, one.split.value) == ("≠", "b")
-    assert (one.split.inside, one.split.outside) == ((45, 45), (0, 15))
+    (contrast,) = contrasts_in(runs([name == "b" for name in names], host=names))
+    assert (contrast.split.relation, contrast.split.value) == ("=", "b")
+    (contrast,) = contrasts_in(runs([name != "b" for name in names], host=names))
+    assert (contrast.split.relation, contrast.split.value) == ("≠", "b")
+    assert (contrast.split.inside, contrast.split.outside) == ((45, 45), (0, 15))
 
 
-def test_of_two_values_the_one_that_fails_is_told():
+def test_the_failing_value_of_two_is_reported():
     names = [("no", "yes")[i % 3 == 0] for i in range(60)]
     for value in ("no", "yes"):
-        (one,) = told(runs([name == value for name in names], fused=names))
-        assert (one.split.relation, one.split.value) == ("=", value)
-        assert one.split.outside[0] == 0
+        (contrast,) = contrasts_in(runs([name == value for name in names], fused=names))
+        assert (contrast.split.relation, contrast.split.value) == ("=", value)
+        assert contrast.split.outside[0] == 0
 
 
 def test_a_seed_is_a_name_and_no_amount():
     seeds = [i % 10 for i in range(100)]
-    (one,) = told(runs([seed == 4 for seed in seeds], **{"data.seed": seeds}))
-    assert (one.split.relation, one.split.value) == ("=", "4")
+    (contrast,) = contrasts_in(runs([seed == 4 for seed in seeds], **{"data.seed": seeds}))
+    assert (contrast.split.relation, contrast.split.value) == ("=", "4")
 
 
-def test_a_name_of_each_run_tells_nothing():
+def test_unique_names_are_not_a_setting():
     names = [f"run-{i * 7 % 40}x" for i in range(40)]
-    assert told(runs([i < 10 for i in range(40)], name=names)) == ()
+    assert contrasts_in(runs([i < 10 for i in range(40)], name=names)) == ()
 
 
-def test_two_settings_that_both_matter_are_told_one_by_one():
+def test_two_relevant_settings_are_reported_separately():
     rate = [i % 8 for i in range(320)]
     host = [f"n{i // 8 % 10}" for i in range(320)]
     failed = [r == 7 or h == "n3" for r, h in zip(rate, host, strict=True)]
-    found = {one.split.setting for one in told(runs(failed, rate=rate, host=host))}
-    assert found == {"rate", "host"}
+    results = {
+        contrast.split.setting for contrast in contrasts_in(runs(failed, rate=rate, host=host))
+    }
+    assert results == {"rate", "host"}
 
 
-def test_a_setting_that_only_follows_another_is_not_told_by_itself():
+def test_a_dependent_setting_is_not_reported_separately():
     rate = [i % 10 for i in range(200)]
     warmup = [r + (i // 10) % 3 for i, r in enumerate(rate)]
-    (one,) = told(runs([r >= 8 for r in rate], warmup=warmup, rate=rate))
-    assert one.split.setting == "rate"
-    assert [split.setting for split in one.along] == ["warmup"]
+    (contrast,) = contrasts_in(runs([r >= 8 for r in rate], warmup=warmup, rate=rate))
+    assert contrast.split.setting == "rate"
+    assert [split.setting for split in contrast.along] == ["warmup"]
 
 
-def test_where_one_failure_is_frequent_another_is_not_told_to_be_rare():
+def test_a_frequent_failure_does_not_make_another_rare():
     rate = [i % 10 for i in range(200)]
     rows = [
         replace(row, outcome="spike-persistent", severity="error") if not r and i % 3 else row
@@ -94,23 +96,23 @@ def test_where_one_failure_is_frequent_another_is_not_told_to_be_rare():
             zip(runs([r >= 3 for r in rate], rate=rate), rate, strict=True)
         )
     ]
-    found = {(one.outcome, one.split.relation) for one in told(rows)}
-    assert ("nan-fp32", "≥") in found or ("error", "≥") in found
-    assert len({one.outcome for one in told(rows)}) == len(told(rows))
+    results = {(contrast.outcome, contrast.split.relation) for contrast in contrasts_in(rows)}
+    assert ("nan-fp32", "≥") in results or ("error", "≥") in results
+    assert len({contrast.outcome for contrast in contrasts_in(rows)}) == len(contrasts_in(rows))
 
 
 def test_what_is_beyond_chance_and_too_little_to_matter():
     rng = np.random.default_rng(4)
     rate = np.arange(6000) % 2
     failed = rng.random(6000) < np.where(rate, 0.25, 0.2)
-    assert told(runs(failed.tolist(), rate=rate.tolist())) == ()
+    assert contrasts_in(runs(failed.tolist(), rate=rate.tolist())) == ()
 
 
 def test_runs_that_do_not_tell_a_setting_are_not_counted():
     rows = runs([i % 2 == 0 for i in range(60)], rate=[i % 2 for i in range(60)])
     rows = [replace(row, settings={}) if i >= 40 else row for i, row in enumerate(rows)]
-    (one,) = told(rows)
-    assert (one.split.inside, one.split.outside) == ((20, 20), (0, 20))
+    (contrast,) = contrasts_in(rows)
+    assert (contrast.split.inside, contrast.split.outside) == ((20, 20), (0, 20))
 
 
 @pytest.mark.parametrize(
@@ -130,30 +132,30 @@ def test_why_nothing_was_compared(rows, why):
     assert compared.why == why
 
 
-def test_settings_that_most_runs_tell_are_compared(monkeypatch):
+def test_settings_that_most_runs_report_are_compared(monkeypatch):
     monkeypatch.setattr("stabdiag.scan.common._MAX_SETTINGS", 2)
     rows = runs(
         [i % 2 == 0 for i in range(60)], **{f"same{i}": [0] * 60 for i in range(9)}, rate=range(60)
     )
     rare = replace(rows[0], settings={f"rare{i}": "1" for i in range(9)})
-    told = [
+    with_setting = [
         replace(row, settings={**row.settings, "fused": str(i % 2)}) for i, row in enumerate(rows)
     ]
-    common, compared = find_common(Rows.of([*[rare] * 3, *told]))
+    common, compared = find_common(Rows.of([*[rare] * 3, *with_setting]))
     assert compared.settings == 2
-    assert [one.split.setting for one in common] == ["fused"]
+    assert [contrast.split.setting for contrast in common] == ["fused"]
 
 
 def test_the_order_of_the_rows_is_nothing():
     rows = sweep()
-    first = told(rows)
+    first = contrasts_in(rows)
     random.Random(1).shuffle(rows)
-    assert told(rows) == first
+    assert contrasts_in(rows) == first
 
 
 def test_rows_of_a_part_of_a_table_keep_their_settings():
     table = table_of([*runs([False] * 30, rate=[0] * 30), *sweep()])
-    assert find_common(Rows.of(table.slice(30)))[0] == told(sweep())
+    assert find_common(Rows.of(table.slice(30)))[0] == contrasts_in(sweep())
 
 
 @pytest.fixture(scope="module")
@@ -166,11 +168,11 @@ def simulated():
     return scan_common
 
 
-def test_what_is_planted_is_found_and_nothing_is_named_where_nothing_is(simulated):
-    case = simulated.PLANTED[0]
+def test_planted_settings_are_found_without_false_positives(simulated):
+    planted = simulated.PLANTED[0]
     rng = np.random.default_rng(11)
-    results = [simulated.planted(rng, case) for _ in range(10)]
-    named = [simulated.stated_settings(result) for result in results]
-    assert sum(case.setting in names for names in named) >= 9
-    assert sum(len(result) > 1 for result in results) <= 1
+    results = [simulated.planted(rng, planted) for _ in range(10)]
+    named = [simulated.stated_settings(common) for common in results]
+    assert sum(planted.setting in names for names in named) >= 9
+    assert sum(len(common) > 1 for common in results) <= 1
     assert sum(bool(simulated.nothing(rng)) for _ in range(10)) <= 1

@@ -59,10 +59,12 @@ def test_the_rows_are_those_of_this_machine(cluster, sweep, tmp_path):
     os.mkfifo(tmp_path / "waits.jsonl")
     pipe = tmp_path / "waits.jsonl"
     dask = ("--executor", "dask", "--scheduler", cluster)
-    told, _ = scanned(sweep, pipe, *dask, "--timeout", 5, "-o", tmp_path / "rows")
-    there = {(row["path"], row["outcome"], row["action"], row["reason"]) for row in told["rows"]}
-    assert here < there
-    assert there - here == {
+    report, _ = scanned(sweep, pipe, *dask, "--timeout", 5, "-o", tmp_path / "rows")
+    remote_rows = {
+        (row["path"], row["outcome"], row["action"], row["reason"]) for row in report["rows"]
+    }
+    assert here < remote_rows
+    assert remote_rows - here == {
         (str(sweep / "kills.jsonl"), "unread", "", ENDED),
         (str(pipe), "unread", "", "given up after 5 s"),
     }

@@ -10,10 +10,10 @@ from stabdiag.sources.group import SkippedEntries
 
 
 @pytest.fixture
-def found(tmp_path):
+def find_runs(tmp_path):
     """Return what makes files of these names, and tells the runs: each with its logs."""
 
-    def found(*names, skipped=None):
+    def find_runs(*names, skipped=None):
         for name in names:
             path = tmp_path / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,14 +23,14 @@ def found(tmp_path):
         assert len(keys) == len(jobs)
         return {job.run: sorted(file.path for file in job.logs) for job in jobs}
 
-    return found
+    return find_runs
 
 
 WANDB = "wandb/run-20240101_120000-abc"
 TORCH = "Nov23_12-00-00_node1/events.out.tfevents.1.node1"
 
 # The runs that are found, each with its logs, and other files that lie beside them.
-FOUND = {
+RUN_LAYOUTS = {
     "a text log goes with the run of its name": (
         {"a": ["a.jsonl", "a.log"], "b": ["b.jsonl", "b.log"]},
         (),
@@ -82,62 +82,62 @@ FOUND = {
 }
 
 
-@pytest.mark.parametrize(("runs", "beside"), FOUND.values(), ids=FOUND)
-def test_which_files_are_a_run(found, runs, beside):
+@pytest.mark.parametrize(("runs", "other_files"), RUN_LAYOUTS.values(), ids=RUN_LAYOUTS)
+def test_which_files_are_a_run(find_runs, runs, other_files):
     top = {"a", "b"} & set(runs)  # logs that lie side by side, each a run
     logs = [log if run in top else f"{run}/{log}" for run, names in runs.items() for log in names]
-    assert found(*logs, *beside) == runs
+    assert find_runs(*logs, *other_files) == runs
 
 
-def test_what_torch_names_by_the_time_are_runs_if_there_is_nothing_else(found):
+def test_torch_time_stamped_folders_are_runs_by_default(find_runs):
     names = [f"runs/{TORCH}", f"runs/{TORCH}".replace("Nov23", "Nov24")]
-    assert list(found(*names).values()) == [[names[0]], [names[1]]]
+    assert list(find_runs(*names).values()) == [[names[0]], [names[1]]]
 
 
-def test_attempts_are_one_run(found):
-    runs = found("k/run1_attempt1.jsonl", "k/run1_attempt2.jsonl", "k/run2_attempt1.jsonl")
+def test_attempts_are_one_run(find_runs):
+    runs = find_runs("k/run1_attempt1.jsonl", "k/run1_attempt2.jsonl", "k/run2_attempt1.jsonl")
     assert runs["k/run1"] == ["run1_attempt1.jsonl", "run1_attempt2.jsonl"]
 
 
-def test_a_learning_rate_in_a_name_is_no_suffix(found):
-    assert len(found("lr0.1.jsonl", "lr0.01.jsonl")) == 2
-    assert len(found("sub/run_lr0.1", "sub/run_lr0.01")) == 4
+def test_a_learning_rate_in_a_name_is_no_suffix(find_runs):
+    assert len(find_runs("lr0.1.jsonl", "lr0.01.jsonl")) == 2
+    assert len(find_runs("sub/run_lr0.1", "sub/run_lr0.01")) == 4
 
 
-def test_no_folder_is_gone_through_twice(found, tmp_path):
+def test_no_folder_is_gone_through_twice(find_runs, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "a" / "latest.jsonl").symlink_to(tmp_path / "a" / "metrics.jsonl")
     skipped = SkippedEntries()
-    assert found("a/metrics.jsonl", skipped=skipped) == {"a": ["metrics.jsonl"]}
+    assert find_runs("a/metrics.jsonl", skipped=skipped) == {"a": ["metrics.jsonl"]}
     assert skipped.messages() == [
         f"skipped, a link to a folder; to scan it, name it: {tmp_path}/a/loop"
     ]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open every folder")
-def test_a_folder_that_cannot_be_listed_is_told(found, tmp_path):
+def test_a_folder_that_cannot_be_listed_is_reported(find_runs, tmp_path):
     (tmp_path / "locked").mkdir(mode=0)
     skipped = SkippedEntries()
-    assert found("a.jsonl", skipped=skipped)
+    assert find_runs("a.jsonl", skipped=skipped)
     assert "cannot be listed" in skipped.messages()[0]
 
 
-def test_a_path_that_is_not_there_is_told_before_anything_is_read(tmp_path):
+def test_a_missing_path_is_reported_before_reading(tmp_path):
     (tmp_path / "a.jsonl").touch()
     with pytest.raises(LogError, match=r"none: cannot be opened \(No such file"):
         next(find([str(tmp_path), str(tmp_path / "none")], SkippedEntries()))
 
 
-def test_a_pattern_stands_for_all_that_match(found, tmp_path):
-    found("a/metrics.csv", "b/metrics.csv", "c/other.csv")
+def test_a_pattern_matches_all_paths(find_runs, tmp_path):
+    find_runs("a/metrics.csv", "b/metrics.csv", "c/other.csv")
     jobs = find([f"{tmp_path}/*/metrics.csv"], SkippedEntries())
     keys = [f"{tmp_path}/{name}/metrics.csv" for name in "ab"]
     assert sorted(job.key for job in jobs) == keys
 
 
-def test_work_begins_before_the_listing_ends(found, tmp_path):
-    found("a/metrics.csv", "b/metrics.csv")
+def test_work_begins_before_the_listing_ends(find_runs, tmp_path):
+    find_runs("a/metrics.csv", "b/metrics.csv")
     jobs = find([str(tmp_path)], SkippedEntries())
     assert next(jobs).run == "a"
     (tmp_path / "b" / "metrics.csv").unlink()  # it was not listed yet
@@ -148,14 +148,14 @@ def test_a_manifest_goes_with_the_log_of_its_name(tmp_path):
     for name in ("a.jsonl.gz", "b.jsonl", "a.manifest.json", "b.manifest.json", "config.yaml"):
         (tmp_path / name).write_text("x")
     jobs = find([str(tmp_path)], SkippedEntries())
-    beside = {job.run: [file.path for file in job.sidecars] for job in jobs}
-    assert beside == {
+    other_files = {job.run: [file.path for file in job.sidecars] for job in jobs}
+    assert other_files == {
         "a.jsonl.gz": ["a.manifest.json", "config.yaml"],
         "b.jsonl": ["b.manifest.json", "config.yaml"],
     }
 
 
-def test_among_runs_each_file_with_a_name_of_its_own_is_one(found):
+def test_among_runs_each_file_with_a_name_of_its_own_is_one(find_runs):
     names = ["a.csv", "b.csv", "c.jsonl", "d.log", "e.log", "keras_run7.tfevents", "f.wandb"]
-    assert found(*names) == {name: [name] for name in names}
-    assert len(found("metrics.csv")) == len(names) + 1
+    assert find_runs(*names) == {name: [name] for name in names}
+    assert len(find_runs("metrics.csv")) == len(names) + 1

@@ -12,24 +12,24 @@ from tests.scan.made import sweep
 
 
 def test_the_worst_runs_are_those_that_lost_most():
-    found = overview_of(sweep(), top=3)
-    assert [row.lost_steps for row in found.worst] == [500, 490, 480]
+    overview = overview_of(sweep(), top=3)
+    assert [row.lost_steps for row in overview.worst] == [500, 490, 480]
     everyone = overview_of(sweep(), top=100).worst
     assert [row.severity for row in everyone] == ["error"] * 12 + ["warning"]
 
 
-def test_all_rows_come_the_worst_first_and_as_often_as_they_are_asked_for():
-    found = overview_of(sweep())
-    first = list(found.rows)
-    assert first == list(found.rows)
+def test_rows_are_sorted_worst_first_on_every_iteration():
+    overview = overview_of(sweep())
+    first = list(overview.rows)
+    assert first == list(overview.rows)
     assert sorted(row.path for row in first) == sorted(row.path for row in sweep())
     assert [row.severity for row in first[-2:]] == [None, None]
 
 
 def test_a_reason_that_names_its_log_is_the_same_for_others():
     rows = [replace(row, reason=f"{row.path}: empty") for row in sweep() if row.severity is None]
-    (one,) = overview_of(rows).unread
-    assert (one.reason, one.logs) == ("empty", 2)
+    (group,) = overview_of(rows).unread
+    assert (group.reason, group.logs) == ("empty", 2)
 
 
 def test_one_long_run_does_not_bring_the_failures_of_others_together():
@@ -52,18 +52,18 @@ def test_what_changed_since_the_last_scan():
     rows[at] = replace(rows[at], outcome="healthy", severity="ok")
     rows[-1] = replace(rows[-1], outcome="healthy", severity="ok")
     rows.append(replace(rows[3], run="another in the same file"))
-    found = overview_of(rows, before=table_of(before)).changes
-    assert (found.new, found.gone) == (1, 1)
+    overview = overview_of(rows, before=table_of(before)).changes
+    assert (overview.new, overview.gone) == (1, 1)
     path, run = rows[0].path, rows[0].run
-    assert found.worse == (Change(path=path, run=run, before="healthy", after="nan-bf16"),)
-    assert [one.before for one in found.better] == ["spike-recovered"]
-    assert [(one.before, one.after) for one in found.other] == [("unread", "healthy")]
+    assert overview.worse == (Change(path=path, run=run, before="healthy", after="nan-bf16"),)
+    assert [change.before for change in overview.better] == ["spike-recovered"]
+    assert [(change.before, change.after) for change in overview.other] == [("unread", "healthy")]
     assert overview_of(before).changes is None
 
 
 def test_no_rows_at_all():
-    found = overview_of([])
-    assert (found.runs, found.counts, found.worst, list(found.rows)) == (0, (), (), [])
+    overview = overview_of([])
+    assert (overview.runs, overview.counts, overview.worst, list(overview.rows)) == (0, (), (), [])
 
 
 def test_rows_from_disk_say_the_same(tmp_path):
@@ -72,9 +72,9 @@ def test_rows_from_disk_say_the_same(tmp_path):
     read = parquet.read_table(tmp_path / "rows.parquet")
     parts = pa.concat_tables([read.slice(0, 11), read.slice(11)])
     assert list(rows_of(parts)) == sweep(3)
-    now, then = overview_of(parts), overview_of(table)
-    for told in ("counts", "worst", "groups", "common", "compared", "unread"):
-        assert getattr(now, told) == getattr(then, told)
+    now, combined = overview_of(parts), overview_of(table)
+    for field in ("counts", "worst", "groups", "common", "compared", "unread"):
+        assert getattr(now, field) == getattr(combined, field)
 
 
 def test_no_more_rows_are_objects_than_some_at_a_time():
@@ -83,13 +83,13 @@ def test_no_more_rows_are_objects_than_some_at_a_time():
     from stabdiag.model.scan import Row
 
     def alive():
-        return sum(type(one) is Row for one in gc.get_objects())
+        return sum(type(item) is Row for item in gc.get_objects())
 
     # Other tests of this process may keep some; what they left may go while rows are counted.
     gc.collect()
-    most, others = 0, alive()
+    peak, others = 0, alive()
     for number, _ in enumerate(overview_of(table_of(sweep(200))).rows):
         if number % 1000 == 0:
-            most = max(most, alive() - others)
+            peak = max(peak, alive() - others)
     assert number > 4000
-    assert 0 < most < 200
+    assert 0 < peak < 200

@@ -39,7 +39,7 @@ def test_rows_are_what_diagnose_says(sweep):
     assert rows["run0.jsonl"].lost_steps is None
 
 
-def test_steps_are_lost_from_the_last_checkpoint_on(tmp_path):
+def test_lost_steps_count_from_the_last_checkpoint(tmp_path):
     log = write_log(tmp_path / "runs" / "metrics.jsonl", 1, steps=400)
     log.with_suffix(".manifest.json").write_text('{"save_steps": 50, "dtype": "bf16"}')
     (row,) = scan(tmp_path / "runs", executor=THREADS, jobs=1).rows
@@ -90,7 +90,7 @@ def test_logs_that_cannot_be_read_are_rows(sweep):
     rows = {run: row.reason for run, row in by_run(overview).items() if row.outcome == "unread"}
     assert sorted(rows) == ["empty.jsonl", "picture.csv", "torn.jsonl.gz"]
     assert rows["empty.jsonl"] == "empty; has the run logged anything yet?"
-    assert sum(one.logs for one in overview.unread) == 3
+    assert sum(group.logs for group in overview.unread) == 3
 
 
 def test_what_is_no_log_of_a_run_is_passed_over(stabdiag, sweep):

@@ -25,7 +25,7 @@ def keys(store):
     return [key for part in parts(store) for key in parquet.read_table(part)["key"].to_pylist()]
 
 
-def test_others_read_it_as_it_lies(sweep, tmp_path):
+def test_other_programs_read_the_store_directly(sweep, tmp_path):
     import duckdb
     import polars as pl
 
@@ -45,8 +45,8 @@ def test_what_has_not_changed_is_not_read_again(sweep, tmp_path):
     first = scan(sweep, store=store, executor=THREADS, jobs=2)
     assert (first.runs, first.reused, first.changes) == (10, 0, None)
     before = keys(store)
-    again = scan(sweep, store=store, executor=THREADS, jobs=2)
-    assert (again.runs, again.reused) == (10, 10)
+    rescan = scan(sweep, store=store, executor=THREADS, jobs=2)
+    assert (rescan.runs, rescan.reused) == (10, 10)
     assert keys(store) == before
     write_log(sweep / "run1.jsonl", 2)
     os.utime(sweep / "run1.jsonl", (1e9, 1e9))
@@ -62,9 +62,9 @@ def test_what_has_not_changed_is_not_read_again(sweep, tmp_path):
 
 
 def test_what_decides_otherwise_reads_all_again(sweep, tmp_path):
-    again = partial(scan, sweep, store=tmp_path / "rows", executor=THREADS, jobs=2)
+    rescan = partial(scan, sweep, store=tmp_path / "rows", executor=THREADS, jobs=2)
     changed = {"limits": {"spike.sigma": 4}}, {"settings": {"dtype": "fp32"}}
-    assert [again(**told).reused for told in ({}, *changed, changed[1])] == [0, 0, 0, 10]
+    assert [rescan(**told).reused for told in ({}, *changed, changed[1])] == [0, 0, 0, 10]
 
 
 def test_a_manifest_that_changed_counts(tmp_path):
@@ -77,7 +77,7 @@ def test_a_manifest_that_changed_counts(tmp_path):
     assert row.outcome == "nan-fp32"
 
 
-def test_what_could_not_be_read_is_tried_again_and_told_once(sweep, tmp_path):
+def test_unreadable_logs_are_retried_and_reported_once(sweep, tmp_path):
     store = tmp_path / "rows"
     (sweep / "empty.jsonl").touch()
     for _ in range(3):
@@ -98,12 +98,12 @@ def test_two_scans_at_once_lose_nothing(sweep, tmp_path):
         write_log(tmp_path / "other" / f"run{number}.jsonl", number)
     with ThreadPoolExecutor(3) as threads:
         paths = [[sweep], [tmp_path / "other"], [sweep, tmp_path / "other"]]
-        found = list(
+        stores = list(
             threads.map(lambda path: scan(path, store=store, executor=THREADS, jobs=1), paths)
         )
-    assert [one.runs for one in found] == [10, 10, 20]
-    again = scan([sweep, tmp_path / "other"], store=store, executor=THREADS, jobs=1)
-    assert (again.runs, again.reused) == (20, 20)
+    assert [one.runs for one in stores] == [10, 10, 20]
+    rescan = scan([sweep, tmp_path / "other"], store=store, executor=THREADS, jobs=1)
+    assert (rescan.runs, rescan.reused) == (20, 20)
     assert not list(store.glob(".*"))
 
 
@@ -161,11 +161,11 @@ def test_a_store_that_is_none(sweep, tmp_path, make, told):
     assert list(store.iterdir()) == before
 
 
-def test_killed_at_any_moment_it_goes_on(tmp_path, started):
+def test_a_killed_scan_can_resume_from_any_moment(tmp_path, started):
     for number in range(30):
         write_log(tmp_path / "sweep" / f"run{number}.jsonl", number)
     store = tmp_path / "rows"
-    again = partial(scan, tmp_path / "sweep", executor=THREADS, jobs=2)
+    rescan = partial(scan, tmp_path / "sweep", executor=THREADS, jobs=2)
     command = ("-m", "stabdiag", "scan", tmp_path / "sweep", "--jobs", 2, "-o", store)
     # Parts are written more often than by default, so that there is more to interrupt.
     often = tmp_path / "often"
@@ -192,13 +192,13 @@ def test_killed_at_any_moment_it_goes_on(tmp_path, started):
     def facts(told):
         return sorted((row.path, row.outcome, row.action) for row in told.rows)
 
-    assert facts(again(store=store)) == facts(again())
-    held = keys(store)
-    assert len(held) == len(set(held)) == 30
+    assert facts(rescan(store=store)) == facts(rescan())
+    stored_keys = keys(store)
+    assert len(stored_keys) == len(set(stored_keys)) == 30
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_stopped_it_can_be_gone_on_with(sweep, tmp_path, started, number, code):
+def test_a_stopped_scan_can_be_resumed(sweep, tmp_path, started, number, code):
     os.mkfifo(tmp_path / "waits.jsonl")
     store = tmp_path / "rows"
     process = started(

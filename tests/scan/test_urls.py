@@ -39,13 +39,13 @@ def test_a_folder_of_a_web_server(web, sweep, tmp_path):
     write_log(sweep / "deep" / "metrics.jsonl", 1)
     shutil.copy(sweep / "run1.manifest.json", sweep / "deep" / "manifest.json")
     here = scan(sweep, executor=THREADS, jobs=2)
-    there = scan(f"{web}/sweep/", jobs=2, store=tmp_path / "rows")
-    assert outcomes(there) == outcomes(here)
-    rows = {row.run: row for row in there.rows}
+    remote = scan(f"{web}/sweep/", jobs=2, store=tmp_path / "rows")
+    assert outcomes(remote) == outcomes(here)
+    rows = {row.run: row for row in remote.rows}
     assert rows["run1.jsonl"].path == f"{web}/sweep/run1.jsonl"
     assert rows["run1.jsonl"].dtype == rows["deep"].dtype == "bf16"
-    again = scan(f"{web}/sweep/", executor=THREADS, jobs=2, store=tmp_path / "rows")
-    assert again.runs == 11
+    rescan = scan(f"{web}/sweep/", executor=THREADS, jobs=2, store=tmp_path / "rows")
+    assert rescan.runs == 11
 
 
 def test_logs_and_archives_behind_urls(web, sweep, tmp_path, capfd):
@@ -62,13 +62,13 @@ def test_logs_and_archives_behind_urls(web, sweep, tmp_path, capfd):
     assert capfd.readouterr().err == ""
 
 
-def test_a_file_system_tells_what_has_changed(sweep, tmp_path):
+def test_a_file_system_reports_changed_files(sweep, tmp_path):
     store, url = tmp_path / "rows", sweep.as_uri()
     first = scan(url, executor=THREADS, jobs=2, store=store)
     assert outcomes(first) == outcomes(scan(sweep, executor=THREADS, jobs=2))
     write_log(sweep / "run1.jsonl", 3, steps=40)
-    again = scan(url, executor=THREADS, jobs=2, store=store)
-    assert (again.runs, again.reused) == (10, 9)
+    rescan = scan(url, executor=THREADS, jobs=2, store=store)
+    assert (rescan.runs, rescan.reused) == (10, 9)
     assert sorted(outcomes(scan(f"{url}/run[12]*.jsonl", executor=THREADS, jobs=2)).values()) == [
         "healthy",
         "nan-bf16",
@@ -97,15 +97,15 @@ def bucket():
         url = f"{host}/upload/storage/v1/b/runs/o?uploadType=media&name={name}"
         urlopen(Request(url, data="".join(lines).encode(), method="POST"), timeout=30).close()
     # Without the second, gcsfs asks a service that the emulator does not have what the bucket is.
-    told = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
-    yield {**os.environ, **told}
+    report = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
+    yield {**os.environ, **report}
     running.stop()
 
 
 def test_a_bucket(bucket, tmp_path):
     for reused in (0, 5):
-        told, _ = scanned("gs://runs/sweep", "-o", tmp_path / "rows", "--jobs", 2, env=bucket)
-        rows = told["rows"]
-        assert told["reused"] == reused
+        report, _ = scanned("gs://runs/sweep", "-o", tmp_path / "rows", "--jobs", 2, env=bucket)
+        rows = report["rows"]
+        assert report["reused"] == reused
         assert sorted(row["run"] for row in rows) == [f"seed{number}" for number in range(5)]
         assert rows[0]["path"].startswith("gs://runs/sweep/seed")

@@ -34,7 +34,7 @@ def test_the_rows_for_which_it_holds(condition, count):
 
 
 @pytest.mark.parametrize(
-    ("condition", "told"),
+    ("condition", "expected"),
     [
         ("severity", "write NAME=VALUE"),
         ("=3", "write NAME=VALUE"),
@@ -45,8 +45,8 @@ def test_the_rows_for_which_it_holds(condition, count):
         ("peak_lr>high", "needs numbers"),
     ],
 )
-def test_what_is_none_is_told_in_one_line(condition, told):
+def test_an_invalid_condition_is_reported_in_one_line(condition, expected):
     with pytest.raises(StabdiagError, match="--where") as error:
         where(Rows.of(sweep()), condition)
-    assert told in str(error.value)
+    assert expected in str(error.value)
     assert "\n" not in str(error.value)

@@ -16,22 +16,22 @@ from tests.scan.killer import deadly
 KILLED = "kills the worker that reads it, or needs too much memory"
 
 
-def rows_of(told):
+def rows_of(expected):
     """Return how many rows there are, and those of logs that could not be read."""
-    left = [(row["run"], row["reason"]) for row in told["rows"] if row["outcome"] == "unread"]
-    return len(told["rows"]), left
+    left = [(row["run"], row["reason"]) for row in expected["rows"] if row["outcome"] == "unread"]
+    return len(expected["rows"]), left
 
 
 def test_a_log_that_ends_every_worker_is_a_row(sweep, killing):
     write_log(sweep / "kills.jsonl")
-    told, _ = scanned(sweep, "--jobs", 2, env=killing)
-    assert rows_of(told) == (11, [("kills.jsonl", KILLED)])
+    report, _ = scanned(sweep, "--jobs", 2, env=killing)
+    assert rows_of(report) == (11, [("kills.jsonl", KILLED)])
 
 
 def test_a_log_that_hangs_is_a_row(sweep):
     os.mkfifo(sweep / "waits.jsonl")  # nobody writes to it
-    told, err = scanned(sweep, sweep / "waits.jsonl", "--jobs", 2, "--timeout", 3)
-    assert rows_of(told) == (11, [(str(sweep / "waits.jsonl"), "given up after 3 s")])
+    report, err = scanned(sweep, sweep / "waits.jsonl", "--jobs", 2, "--timeout", 3)
+    assert rows_of(report) == (11, [(str(sweep / "waits.jsonl"), "given up after 3 s")])
     assert "not a file or folder" in err
 
 
@@ -50,7 +50,7 @@ def test_a_thread_that_hangs_is_given_up(sweep, tmp_path, monkeypatch):
     gc.collect()  # here, and not in the midst of another test
 
 
-def test_a_pool_that_breaks_is_made_anew(sweep):
+def test_a_broken_pool_is_replaced(sweep):
     write_log(sweep / "kills.jsonl")
 
     def make():
@@ -84,7 +84,7 @@ class _Refusing(Executor):
         raise RuntimeError("closed for today")
 
 
-def test_an_executor_that_takes_no_work_is_told(sweep):
-    told = "the executor accepts no more work .RuntimeError: closed for today.; the rows"
-    with pytest.raises(StabdiagError, match=told):
+def test_an_executor_that_rejects_work_is_reported(sweep):
+    report = "the executor accepts no more work .RuntimeError: closed for today.; the rows"
+    with pytest.raises(StabdiagError, match=report):
         scan(sweep, executor=_Refusing(), jobs=2)
