@@ -28,7 +28,7 @@ def scored():
 
 
 @pytest.mark.parametrize(
-    ("what", "least", "most"),
+    ("label", "least", "highest"),
     [
         ("right leaf", 95.2, 100),
         ("right section", 95.5, 100),
@@ -40,11 +40,11 @@ def scored():
         ("healthy: a warning", 0, 4.1),
     ],
 )
-def test_diagnoses_are_right_as_often_as_they_were(scored, what, least, most):
+def test_diagnoses_are_right_as_often_as_they_were(scored, label, least, highest):
     from scoring import shares
 
-    (share,) = (one for one in shares(scored) if one.name == what)
-    assert least <= 100 * share.hits / share.runs <= most
+    (share,) = (entry for entry in shares(scored) if entry.name == label)
+    assert least <= 100 * share.hits / share.runs <= highest
 
 
 def test_the_page_is_current(scored):
@@ -60,12 +60,12 @@ def test_the_page_is_current(scored):
 def test_the_page_on_calibration_has_every_limit_of_our_own_as_it_is():
     page = (ROOT / "docs" / "calibration.md").read_text(encoding="utf-8")
     tree = ("nan.", "spike.", "precision.", "divergence.")
-    all_ours = [info for info in Limits().items() if info.about.source == "own calibration"]
-    ours = [info for info in all_ours if info.name.startswith(tree)]
-    assert len(ours) > 10
-    for info in ours:
+    calibrated = [info for info in Limits().items() if info.about.source == "own calibration"]
+    tree_limits = [info for info in calibrated if info.name.startswith(tree)]
+    assert len(tree_limits) > 10
+    for info in tree_limits:
         assert f"| `{info.name}` | **{info.value:g}** |" in page
-    assert page.count("**") == 2 * len(ours)
+    assert page.count("**") == 2 * len(tree_limits)
 
 
 def test_the_page_shows_every_picture_and_no_other():

@@ -80,13 +80,13 @@ def test_shown_commands_run(page, command, desk, monkeypatch, capsys):
     if words[0] == "stabdiag" and not re.search(r"[|;<>*$&]", " ".join(words)):
         monkeypatch.chdir(desk)
         monkeypatch.setattr(sys, "argv", words)
-        code, told = main(), capsys.readouterr().err
+        code, text = main(), capsys.readouterr().err
     else:
         line = re.sub(r"\bstabdiag (?=[a-z])", f"{sys.executable} -m stabdiag ", command)
         done = subprocess.run(line, shell=True, cwd=desk, capture_output=True, check=False)
-        code, told = done.returncode, done.stderr.decode()
-    assert code in (0, 1), f"{page}: {command}\n{told}"
-    assert re.sub(r"stabdiag: wrote .*\n", "", told) == ""
+        code, text = done.returncode, done.stderr.decode()
+    assert code in (0, 1), f"{page}: {command}\n{text}"
+    assert re.sub(r"stabdiag: wrote .*\n", "", text) == ""
 
 
 def test_toml_shown_is_understood(tmp_path):
@@ -99,17 +99,17 @@ def test_toml_shown_is_understood(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("page", "told"),
+    ("page", "expected"),
     [
         ("README.md", "False spike-lr-jump Fix the schedule at step 260"),
         ("docs/compare.md", "reruns config-differs 0\nlr 0 0 0\n"),
     ],
 )
-def test_the_example_in_python_runs(page, told, desk, monkeypatch, capsys):
+def test_the_example_in_python_runs(page, expected, desk, monkeypatch, capsys):
     (block,) = _blocks(ROOT / page, "python")
     monkeypatch.chdir(desk)
     exec(block, {})
-    assert capsys.readouterr().out.startswith(told)
+    assert capsys.readouterr().out.startswith(expected)
 
 
 def _anchors(page):
@@ -125,17 +125,17 @@ def test_links_and_paths_lead_somewhere(page):
     text = page.read_text(encoding="utf-8")
     for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", text):
         if "://" not in target:
-            there = page.parent / target if target else page
-            assert there.exists(), target
-            assert not anchor or anchor in _anchors(there), f"{target}#{anchor}"
+            linked = page.parent / target if target else page
+            assert linked.exists(), target
+            assert not anchor or anchor in _anchors(linked), f"{target}#{anchor}"
     for path in re.findall(r"`((?:stabdiag|tests|docs|benchmarks|fixtures)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
 
 
 def test_every_target_of_the_fuzzer_has_its_row():
     listed = python("benchmarks/fuzz.py", "--list", check=True).stdout
-    told = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
-    rows = set(re.findall(r"^\| `([\w-]+)` \|", told, re.MULTILINE))
+    text = (ROOT / "benchmarks" / "README.md").read_text(encoding="utf-8")
+    rows = set(re.findall(r"^\| `([\w-]+)` \|", text, re.MULTILINE))
     assert set(listed.split()) <= rows
 
 

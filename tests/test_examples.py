@@ -12,15 +12,21 @@ import stabdiag
 from tests.conftest import python
 
 # One module a line of `stabdiag._HOMES`, and the page of the package itself.
-HOMES = sorted({"stabdiag", *stabdiag._HOMES.values()} - {"stabdiag.errors", "stabdiag.model.scan"})
+MODULES = sorted(
+    {"stabdiag", *stabdiag._HOMES.values()} - {"stabdiag.errors", "stabdiag.model.scan"}
+)
 
 
 def examples(module):
     """Return the examples of a module, each of which has all that the module has."""
-    return [one for one in doctest.DocTestFinder().find(import_module(module)) if one.examples]
+    return [
+        example
+        for example in doctest.DocTestFinder().find(import_module(module))
+        if example.examples
+    ]
 
 
-@pytest.mark.parametrize("module", HOMES)
+@pytest.mark.parametrize("module", MODULES)
 def test_examples_run(module, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for example in examples(module):
@@ -28,7 +34,7 @@ def test_examples_run(module, tmp_path, monkeypatch):
 
 
 def test_every_public_call_has_an_example():
-    have = {example.name.rpartition(".")[2] for module in HOMES for example in examples(module)}
+    have = {example.name.rpartition(".")[2] for module in MODULES for example in examples(module)}
     calls = {name for name in stabdiag.__all__ if name[0].islower()}
     assert calls <= have
     assert {"Report", "to_dict", "to_json", "Limits", "Manifest", "stabdiag"} <= have
@@ -39,9 +45,9 @@ def test_every_public_call_has_an_example():
 )
 def test_examples_have_types(tmp_path):
     lines = []
-    for module in HOMES:
+    for module in MODULES:
         for number, example in enumerate(examples(module)):
-            body = "".join(one.source for one in example.examples)
+            body = "".join(item.source for item in example.examples)
             indented = "    ".join(["", *body.splitlines(keepends=True)])
             lines.append(f"def {module.replace('.', '_')}_{number}() -> None:\n{indented}\n")
     names = "import json\nfrom pathlib import Path\nfrom stabdiag import *\n\n"
@@ -49,5 +55,5 @@ def test_examples_have_types(tmp_path):
     # By the project's own settings, so that what `make check` has found is not looked for again.
     root = Path(stabdiag.__file__).parents[1]
     done = python("-m", "mypy", tmp_path / "shown.py", cwd=root)
-    told = [one for one in done.stdout.splitlines() if "shown.py" in one]
-    assert told == []
+    messages = [item for item in done.stdout.splitlines() if "shown.py" in item]
+    assert messages == []

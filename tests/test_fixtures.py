@@ -30,15 +30,15 @@ def margin(report):
 
 @pytest.mark.parametrize("run", NAMES)
 def test_the_diagnosis_is_right(run):
-    report, told = diagnosed(run), about(run)
+    report, label = diagnosed(run), about(run)
     slugs = {finding.slug for finding in report.findings}
-    expected = {told["expect"], *told["also_ok"]}
+    expected = {label["expect"], *label["also_ok"]}
     assert {report.diagnosis.slug, report.tree.outcome.slug} & expected
-    assert set(told["also"]) <= slugs
-    if told["expect"] in SYMPTOMS:
-        assert told["expect"] in slugs
-        assert report.diagnosis.slug in {*expected, *told["also"]}
-    if told["expect"] == "healthy":
+    assert set(label["also"]) <= slugs
+    if label["expect"] in SYMPTOMS:
+        assert label["expect"] in slugs
+        assert report.diagnosis.slug in {*expected, *label["also"]}
+    if label["expect"] == "healthy":
         assert report.diagnosis.severity is not Severity.ERROR
         warned = [f.slug for f in report.findings if f.severity is Severity.WARNING]
         assert not SYMPTOMS.keys() & {*warned}
@@ -160,10 +160,10 @@ def test_every_symptom_has_two_near_misses():
 def test_a_near_miss_does_not_fire(slug):
     for run in NEAR_MISSES[slug]:
         report = diagnosed(run)
-        found = {finding.slug for finding in report.findings}
-        assert slug not in found, run
-        assert slug not in {one.symptom for one in report.not_checked}, run
-        assert not any(other.startswith(SYMPTOMS[slug].explained_by) for other in found), run
+        slugs_found = {finding.slug for finding in report.findings}
+        assert slug not in slugs_found, run
+        assert slug not in {number.symptom for number in report.not_checked}, run
+        assert not any(other.startswith(SYMPTOMS[slug].explained_by) for other in slugs_found), run
 
 
 @pytest.mark.parametrize("run", SUDDEN)
@@ -195,8 +195,8 @@ def test_a_climb_is_dated_by_its_cause_to_the_point(run):
     report = diagnosed(run)
     assert abs(report.diagnosis.step - about(run)["onset"]) <= 2 * stride(report)
     # The climb shows much later, and its own step is reported as well.
-    told = next(answer for answer in report.tree.answers if answer.question == "Q4.1")
-    assert told.steps[0] > report.diagnosis.step + 10 * stride(report)
+    answer = next(answer for answer in report.tree.answers if answer.question == "Q4.1")
+    assert answer.steps[0] > report.diagnosis.step + 10 * stride(report)
     assert re.search(rf"began (at|near) step {report.diagnosis.step}\b", report.diagnosis.summary)
 
 
@@ -215,9 +215,9 @@ LATE = "Loss spike that recovered late"
 def test_a_report_is_strict_json_and_says_what_to_do(run):
     report = diagnosed(run)
     if run in ONE_EACH:
-        found = json.loads(report.to_json(), parse_constant=pytest.fail)
-        SCHEMA.validate(found)
-        assert found["diagnosis"]["slug"] == report.diagnosis.slug
+        slugs_found = json.loads(report.to_json(), parse_constant=pytest.fail)
+        SCHEMA.validate(slugs_found)
+        assert slugs_found["diagnosis"]["slug"] == report.diagnosis.slug
     for finding in report.findings:
         title = {**BY_SLUG, **SYMPTOMS}[finding.slug].title
         if finding.slug == "stall":  # it has a title for each of the two things that it tells
@@ -238,7 +238,9 @@ def check_numbers(action):
     """Check that the numbers of an action stand in its text."""
     assert action.text.endswith(".")
     halved = re.search(r"\b(half|halve|double)\b", action.text, re.IGNORECASE)
-    told = [action.step, action.checkpoint or None, action.from_, None if halved else action.to]
-    shown = [float(one) for one in re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", action.text)]
-    for number in (one for one in told if isinstance(one, int | float)):
-        assert number == 0 or any(number == pytest.approx(one, rel=1e-3) for one in shown), action
+    label = [action.step, action.checkpoint or None, action.from_, None if halved else action.to]
+    shown = [float(value) for value in re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", action.text)]
+    for number in (value for value in label if isinstance(value, int | float)):
+        assert number == 0 or any(number == pytest.approx(value, rel=1e-3) for value in shown), (
+            action
+        )

@@ -53,13 +53,13 @@ def wheel(tmp_path_factory):
 
 def files(folder, under=""):
     """Return the paths of all files in a folder, but for what Python leaves there."""
-    found = set()
+    paths = set()
     for path in folder.iterdir():
         if path.is_dir() and path.name != "__pycache__":
-            found |= files(path, f"{under}{path.name}/")
+            paths |= files(path, f"{under}{path.name}/")
         elif path.is_file():
-            found.add(f"{under}{path.name}")
-    return found
+            paths.add(f"{under}{path.name}")
+    return paths
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel):
@@ -67,11 +67,11 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     data = f"stabdiag-{stabdiag.__version__}.data"
     assert {path.name for path in wheel.iterdir()} == {"stabdiag", name, data}
     assert files(wheel / data) == {"data/share/man/man1/stabdiag.1"}
-    held = files(wheel / "stabdiag")
-    assert held == files(ROOT / "stabdiag")
-    assert {"py.typed", "formats/report.schema.json", "explain/outcomes/healthy.md"} <= held
-    assert {"formats/comparison.schema.json", "explain/comparisons/agree.md"} <= held
-    assert {"formats/html/report.html", "formats/html/uplot/uPlot.iife.min.js"} <= held
+    packaged = files(wheel / "stabdiag")
+    assert packaged == files(ROOT / "stabdiag")
+    assert {"py.typed", "formats/report.schema.json", "explain/outcomes/healthy.md"} <= packaged
+    assert {"formats/comparison.schema.json", "explain/comparisons/agree.md"} <= packaged
+    assert {"formats/html/report.html", "formats/html/uplot/uPlot.iife.min.js"} <= packaged
     licences = wheel / name / "licenses"
     assert (licences / "LICENSE").is_file()
     assert (licences / "stabdiag/formats/html/uplot/LICENSE").is_file()
@@ -99,7 +99,7 @@ def built(folder, epoch):
     return [path.read_bytes() for path in sorted((folder / "dist").iterdir())]
 
 
-def test_whoever_builds_it_gets_the_same_bytes(tmp_path):
+def test_the_build_is_reproducible(tmp_path):
     both = []
     for epoch in (1_600_000_000, 1_650_000_000):
         folder = tmp_path / str(epoch)
@@ -121,12 +121,16 @@ def test_the_command_is_installed():
 
 def test_everything_that_is_asked_for_is_pinned():
     groups = PROJECT["dependency-groups"]
-    asked = [
+    requirements = [
         *PROJECT["build-system"]["requires"],
         *PROJECT["project"]["dependencies"],
-        *(one for group in ("test", "lint", "site") for one in groups[group]),
+        *(requirement for group in ("test", "lint", "site") for requirement in groups[group]),
     ]
-    names = {re.split(r"[ <>=!~;\[]", one)[0] for one in asked if isinstance(one, str)}
+    names = {
+        re.split(r"[ <>=!~;\[]", requirement)[0]
+        for requirement in requirements
+        if isinstance(requirement, str)
+    }
     assert names <= set(PINS)
     assert "torch" not in PINS
 

@@ -43,7 +43,7 @@ def shell(command, folder):
         ("STABDIAG --help >&-", 0),
     ],
 )
-def test_the_exit_code_tells_whatever_is_closed(command, code, tmp_path):
+def test_the_exit_code_is_right_with_closed_streams(command, code, tmp_path):
     done = shell(command, tmp_path)
     assert done.returncode == code
     assert "Traceback" not in done.stderr
@@ -123,7 +123,7 @@ def test_a_folder_that_is_gone_or_full_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("command", ["--help", "explain", "diagnose LOG -f html"])
-def test_a_reader_who_has_enough_leaves_the_exit_code(command, tmp_path):
+def test_a_closed_pipe_keeps_the_exit_code(command, tmp_path):
     # Nobody reads from the start, so that every write fails.
     reader, writer = os.pipe()
     os.close(reader)
@@ -191,7 +191,7 @@ def test_without_memory_there_is_no_verdict(memory, tmp_path):
     assert done.returncode in (0, 2, 70) or done.returncode < 0 or done.returncode > 128
 
 
-def test_nothing_is_imported_before_somebody_looks():
+def test_public_names_are_imported_lazily():
     code = "import sys; had = {*sys.modules}; import stabdiag.__main__; print({*sys.modules} - had)"
     imported = {"stabdiag", "stabdiag._version", "stabdiag.__main__"}
     assert set(ast.literal_eval(python("-c", code).stdout)) == imported
@@ -300,18 +300,18 @@ def test_no_accident_ends_as_a_verdict_does(tmp_path):
     ends = json.loads(python("-c", PLANTER, told, cwd=tmp_path).stdout)
     assert {place for place, *_ in ends} == set(PLACES)
     assert {failure for _, failure, *_ in ends} == set(FAILURES)
-    found = [(place, how, code) for place, how, code, _, _ in ends if code != FAILURES[how]]
-    assert found == []
+    unexpected = [(place, kind, code) for place, kind, code, _, _ in ends if code != FAILURES[kind]]
+    assert unexpected == []
     lines = {"exit(1)": 1, **dict.fromkeys(("KeyboardInterrupt()", "SIGTERM"), 0)}
-    told = {70: 2, 2: 1}
-    for place, how, code, count, left in ends:
+    lines_by_code = {70: 2, 2: 1}
+    for place, kind, code, count, left in ends:
         # Where a format fails, the terminal report or the verdict follows.
-        has_fallback = place in ("formats", "postmortem") and code == 70 and how not in lines
-        expected = lines.get(how, told.get(code))
-        assert (place, how, count >= expected) == (place, how, True)
-        assert has_fallback or count == expected, (place, how, count)
+        has_fallback = place in ("formats", "postmortem") and code == 70 and kind not in lines
+        expected = lines.get(kind, lines_by_code.get(code))
+        assert (place, kind, count >= expected) == (place, kind, True)
+        assert has_fallback or count == expected, (place, kind, count)
         # As after kill -9, the file under another name may be left, and nothing under its own.
-        assert [name for name in left if how != "exit(1)" or name.startswith("out")] == []
+        assert [name for name in left if kind != "exit(1)" or name.startswith("out")] == []
 
 
 BREAK_FORMAT = """
