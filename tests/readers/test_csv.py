@@ -16,7 +16,7 @@ NAME = "metrics.csv"
 
 @pytest.fixture(params=[-1, 1 << 20], ids=["fast", "tolerant"])
 def either(put, request):
-    """Return a function that reads CSV, the one way or the other."""
+    """Return a function that reads CSV, by the fast or the tolerant reader."""
 
     def written(text):
         with open_stream(put(text, NAME)) as stream:
@@ -40,7 +40,7 @@ VALUES = {
     "a header in a comment": ("# step loss\n#step,loss\n1,2\n2,3\n", "step loss", [2, 3]),
     "no last end": ("step,loss\n1,2\n2,3", "step loss", [2, 3]),
     "one column": ("loss\n3\n2\n1\n", "loss", [3, 2, 1]),
-    "a comma that is no point": ("step,loss\n1,234\n2,235\n", "step loss", [234, 235]),
+    "a comma that is not a point": ("step,loss\n1,234\n2,235\n", "step loss", [234, 235]),
     "decimal commas": ("1;2,5\n2;2,25\n3;2,125\n", "step loss", [2.5, 2.25, 2.125]),
     "a frame": (
         f"{RULE}| step | loss |\n{RULE}{FRAMED}{RULE}",
@@ -121,14 +121,14 @@ def test_lines_above_the_header(either, above, count):
     assert columns.notes == (f"{lines} above the header of the columns left out",)
 
 
-def test_the_rules_of_a_table_are_no_records(either):
+def test_the_rules_of_a_table_are_not_records(either):
     rows = "".join(f"|{n}|{3 - n / 8}|\n" for n in range(12))
     columns = either(f"|step|loss|\n|---|---|\n{rows}|---|---|\n")
     assert (columns.rows, columns.bad_count) == (12, 0)
     assert columns.load("loss").values.tolist() == [3 - n / 8 for n in range(12)]
 
 
-def test_lines_of_names_and_numbers_are_no_table(log):
+def test_lines_of_names_and_numbers_are_not_a_table(log):
     columns = log("".join(f"step={n},loss={3 - n / 8},lr=0.5\n" for n in range(5)))
     assert (columns.format, columns.load("loss").values.tolist()[-1]) == ("text", 2.5)
 
@@ -141,7 +141,7 @@ def test_a_table_as_pandas_prints_it(log, index):
     np.testing.assert_array_equal(columns.load("loss").values, [2.5, np.nan, 2.25, 2.125])
 
 
-def test_a_delimiter_at_the_end_of_each_line_begins_no_column(either):
+def test_a_trailing_delimiter_does_not_add_a_column(either):
     columns = either("error,loss,\n" + "1,2.5,\n2,2.25,\n" * 20)
     assert columns.names == ("error", "loss")
     assert columns.load("loss").values.tolist() == [2.5, 2.25] * 20
@@ -174,7 +174,7 @@ def test_one_column_without_a_header_holds_the_losses(log, text, losses):
     assert event.message == "the file names no column: its numbers are taken as the loss"
 
 
-def test_numbers_of_a_file_that_does_not_say_so_are_no_losses(log):
+def test_unnamed_numbers_in_a_file_without_loss_in_its_name_are_not_losses(log):
     assert log("20.5\n21.25\n19.0\n", "temperatures.txt").names == ("temperatures",)
 
 
@@ -189,7 +189,7 @@ def test_two_columns_without_a_header_are_step_and_loss(log, delimiter):
 
 
 @pytest.mark.parametrize("rows", [5, 200_000])
-def test_numbers_without_a_name_are_called_as_the_file_is(log, rows):
+def test_unnamed_numbers_are_named_after_the_file(log, rows):
     text = "".join(f"{step},{0.5 + step / 7}\n" for step in range(rows))
     for file, name in [
         ("run.csv", "loss"),
@@ -216,7 +216,7 @@ def test_numbers_as_python_prints_them(log):
         '"tf.Tensor(2.5, shape=(), dtype=float32)"',
         "tensor([[2.5]])",
     ]
-    loss = log("step,loss\n" + "".join(f"{n},{one}\n" for n, one in enumerate(printed))).load(
+    loss = log("step,loss\n" + "".join(f"{n},{number}\n" for n, number in enumerate(printed))).load(
         "loss"
     )
     assert loss.values.tolist() == [2.5] * len(printed)
@@ -252,7 +252,7 @@ def test_another_header_holds_in_the_blocks_that_follow(put):
 
 
 @pytest.mark.parametrize("grown", [False, True])
-def test_columns_that_nobody_wants_are_read_when_they_are_asked_for(tmp_path, grown):
+def test_unrequired_columns_are_read_on_request(tmp_path, grown):
     path = tmp_path / "run.csv"
     text = "host,step,loss,note\n" + "a,1,2.5,x\nb,2,none,\n" * 1000
     path.write_text(text, encoding="utf-8")
@@ -291,8 +291,8 @@ def test_what_excel_writes_with_decimal_commas(log, encoding, above, delimiter):
 
 @pytest.mark.parametrize("header", ["step;loss;lr;gpus\n", "step;loss;gpus\n"])
 @pytest.mark.parametrize("gpus", [["0,1"], ["0,1", "2", "3"]])
-def test_a_list_with_a_comma_makes_no_thousands_of_decimals(log, header, gpus):
-    """A learning rate with a point, or losses that all have three digits behind theirs."""
+def test_a_list_with_a_comma_does_not_turn_decimals_into_thousands(log, header, gpus):
+    """A learning rate with a point, or losses with three decimals."""
     lr = "0.001;" if "lr" in header else ""
     rows = "".join(f"{n};{2 + n / 1000:.3f};{lr}{gpus[n % len(gpus)]}\n" for n in range(1, 90))
     losses = log(header + rows).load("loss").values
@@ -300,34 +300,34 @@ def test_a_list_with_a_comma_makes_no_thousands_of_decimals(log, header, gpus):
 
 
 @pytest.fixture
-def asked(monkeypatch):
-    """Collect the cells whose meaning the recogniser asks."""
-    asked = []
+def checked_cells(monkeypatch):
+    """Collect the cells that the sniffer checks."""
+    checked_cells = []
 
     def collected(cell):
-        asked.append(cell)
+        checked_cells.append(cell)
         return meaning(cell)
 
     for module in (cells, dialect):
         monkeypatch.setattr(module, "meaning", collected)
-    return asked
+    return checked_cells
 
 
 @pytest.mark.parametrize("line", [",", ";", "|", "1,", "a;", '"|', "a ", "a\x1f", "1\x85"])
 @pytest.mark.parametrize("above", ["", "step,loss\n"])
-def test_a_line_without_end_is_not_looked_at_cell_by_cell(asked, line, above):
+def test_an_endless_line_is_not_checked_cell_by_cell(checked_cells, line, above):
     assert not csv.sniff((above + line * (1 << 20) + "\n").encode(), is_complete=True)
-    assert len(asked) < 100
+    assert len(checked_cells) < 100
 
 
-def test_few_rows_of_very_many_columns_are_enough(asked):
+def test_few_rows_of_many_columns_are_detected(checked_cells):
     names = ",".join(f"norm/{number}" for number in range(20_000))
     row = ",".join(["1.5"] * 20_000)
     assert csv.sniff("\n".join([names, *[row] * 40, ""]).encode(), is_complete=True)
-    assert len(asked) < 10 * 20_000
+    assert len(checked_cells) < 10 * 20_000
 
 
-def test_a_header_of_one_name_again_and_again():
+def test_a_header_that_repeats_one_name():
     names = cells.names_of(["loss"] * 100_000)
     assert (names[:3], len(set(names))) == (("loss", "loss.1", "loss.2"), 100_000)
     assert cells.names_of(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")
@@ -342,9 +342,9 @@ def test_carriage_returns_that_end_lines(log, header, rows):
 
 
 HEADER = r"{name}: CSV without a header; add a first line"
-# The name of a file, what is in it, and why it is refused.
+# A file name, its content, and the reason for the refusal.
 REFUSED = [
-    ("metrics.csv", "1,2.5\n2,2.25\n", HEADER),  # of so few it is not sure
+    ("metrics.csv", "1,2.5\n2,2.25\n", HEADER),  # too few rows to be sure
     ("metrics.csv", "2.5,519\n2.25,22\n2.0,24\n", HEADER),
     ("metrics.csv", "1,2.5\n1,2.25\n2,2.0\n", HEADER),
     ("metrics.csv", "1,519\n2,22\n3,24\n", HEADER),
@@ -368,12 +368,12 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "text", "why"), REFUSED)
-def test_what_is_refused(log, name, text, why):
+def test_invalid_files_are_refused(log, name, text, why):
     with pytest.raises(LogError, match=why.format(name=name)):
         log(text, name)
 
 
 @pytest.mark.parametrize("blank", ["", "\n", " \r\n"])
-def test_a_mark_and_blank_lines_alone_hold_no_record(log, blank):
+def test_a_byte_order_mark_and_blank_lines_contain_no_record(log, blank):
     with pytest.raises(LogError):
         log(f"\ufeff{blank}\n", format="csv")

@@ -1,4 +1,4 @@
-"""A log that changes its form in the middle is followed, or the rest is reported as left out."""
+"""A log that changes its format is read on, or the remainder is reported as not read."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ FORMS = [
 NAMES = [*(f"json {name}" for name in JSON), *(f"csv {name}" for name in CSV)]
 NAMES += [f"text {name}" for name in TEXT]
 
-# What cannot be followed: a row of another width, a value in another unit, lines without a step.
+# Unreadable changes: a row of another width, a value in another unit, lines without a step.
 LEFT_OUT = [
     ("step,loss,lr\n", csv_line, lambda n: f"{n},{loss_at(n)},0.1,7"),
     ("step,loss,lr\n", csv_line, lambda n: f"{n},{loss_at(n)}"),
@@ -88,14 +88,14 @@ def written(tmp_path):
 
 
 @pytest.mark.parametrize(("header", "before", "after"), FORMS, ids=NAMES)
-def test_a_loss_goes_on_in_another_form(written, header, before, after):
+def test_a_loss_continues_in_another_format(written, header, before, after):
     loss = stabdiag.read(written(header, before, after)).series["loss"]
     assert loss.steps.tolist() == [*range(1, STEPS + 1)]
     np.testing.assert_allclose(loss.values, [float(loss_at(n)) for n in range(1, STEPS + 1)])
 
 
 @pytest.mark.parametrize(("header", "before", "after"), LEFT_OUT, ids=range(len(LEFT_OUT)))
-def test_a_form_that_cannot_be_followed_is_not_healthy(written, header, before, after):
+def test_an_unreadable_change_of_format_is_not_healthy(written, header, before, after):
     assert stabdiag.diagnose(written(header, before, after)).diagnosis.slug != "healthy"
 
 
@@ -104,7 +104,7 @@ def test_a_new_name_is_an_event(written):
     assert any("'loss' is named 'train_loss'" in event.message for event in history.events)
 
 
-def test_losses_of_two_stages_stay_apart(written):
+def test_losses_of_two_stages_are_not_joined(written):
     lines = [f'{{"step": {n}, "mlm_loss": 2.5, "lr": 0.1}}' for n in range(30)]
     lines += [f'{{"step": {n}, "cls_loss": 0.5, "lr": 0.1}}' for n in range(30, 60)]
     path = written("", json_line, json_line)
@@ -112,6 +112,6 @@ def test_losses_of_two_stages_stay_apart(written):
     assert len({*stabdiag.read(path).series["loss"].values.tolist()}) == 1
 
 
-def test_a_loss_beside_another_is_not_its_continuation(written):
+def test_a_loss_logged_with_another_is_not_its_continuation(written):
     path = written("", lambda n: f'{{"step": {n}, "loss": 2.5, "total_loss": 3.5}}', json_line)
     assert not any("is called" in event.message for event in stabdiag.read(path).events)

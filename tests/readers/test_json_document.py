@@ -35,7 +35,7 @@ def values(columns, name):
 
 
 def spread(document):
-    """Return a document that would be a record if it stood on one line."""
+    """Return a document that would be a record if it were on one line."""
     return json.dumps(document, indent=2)
 
 
@@ -46,16 +46,16 @@ GOLDEN = {"start_step": 0, "end_step": 20, "step_interval": 5}
 EVEN = [*range(0, 60, 2)]
 NUMBERED = {"train": {"loss": 9.0}, "lr": 0.5}
 TIME = {"timestamps": ["2026-01-02T03:04:05"] * 2}
-# A document, or its text, and what is in its columns: None where nothing is.
+# A document or its text, and the contents of its columns: None for a missing value.
 DOCUMENTS = {
     "a state": ({"best": 1, "log_history": RECORDS}, FALLING),
     "records": (RECORDS, FALLING),
     "records in an object": ({"run": {"log": RECORDS}, "epochs": [1, 2]}, FALLING),
     "lists": ({"step": FIVE, "loss": [8.0, 7.0, 6.0, 5.0, 4.0]}, FALLING),
     "numbers as keys": ({"loss": {str(n): 9.0 - n for n in FIVE}}, FALLING),
-    "lists beside a word": ({"name": "x", "step": EVEN, "loss": LOSSES}, {"loss": LOSSES}),
+    "lists and a word": ({"name": "x", "step": EVEN, "loss": LOSSES}, {"loss": LOSSES}),
     "NaN": ('[\n{"step": 1, "loss": NaN},\n{"step": 2, "loss": nan}]', {"loss": [NAN, NAN]}),
-    "NaN beside a list": ('[{"lrs": [1, 2], "loss": nan}, {"loss": 2.5}]', {"loss": [NAN, 2.5]}),
+    "NaN and a list": ('[{"lrs": [1, 2], "loss": nan}, {"loss": 2.5}]', {"loss": [NAN, 2.5]}),
     "infinity": (
         '{"loss": [1.5, nan, -inf], "x": ["a, b", "c]", "d"]}',
         {"loss": [1.5, NAN, -INF]},
@@ -123,7 +123,7 @@ DOCUMENTS = {
         [["step", "loss"], *zip(EVEN, LOSSES, strict=True)],
         {"step": EVEN, "loss": LOSSES},
     ),
-    "rows beside names": (
+    "rows and names": (
         {"columns": ["step", "loss"], "data": [*zip(EVEN, LOSSES, strict=True)]},
         {"step": EVEN, "loss": LOSSES},
     ),
@@ -140,7 +140,7 @@ DOCUMENTS = {
         {"loss": LOSSES[:12]},
     ),
     "lists under folds": ({str(n): {"loss": LOSSES} for n in range(4)}, {"0/loss": LOSSES}),
-    "lists beside their steps": (
+    "lists and their steps": (
         {
             "training.loss": {"steps": [0, 10], **TIME, "values": [4.0, 3.0]},
             "lr": {"steps": [0, 20], **TIME, "values": [0.1, 0.05]},
@@ -175,12 +175,12 @@ DOCUMENTS = {
 
 
 @INDENTS
-@pytest.mark.parametrize(("document", "found"), DOCUMENTS.values(), ids=DOCUMENTS)
-def test_documents(log, document, found, indent):
+@pytest.mark.parametrize(("document", "contents"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_documents(log, document, contents, indent):
     columns = log(document if isinstance(document, str) else json.dumps(document, indent=indent))
     assert (columns.format == "trainer-state") == ("log_history" in document)
-    for name, expected in found.items():  # as texts, in which NaN is equal to NaN
-        floats = [one if one is None else float(one) for one in expected]
+    for name, expected in contents.items():  # compared as text: NaN equals NaN
+        floats = [value if value is None else float(value) for value in expected]
         assert repr(values(columns, name)) == repr(floats)
 
 
@@ -197,13 +197,13 @@ def test_objects_over_several_lines_one_after_the_other(log):
     ],
     ids=["a record", "a chart that TensorBoard downloads"],
 )
-def test_what_is_broken_is_left_out(log, text):
+def test_broken_records_are_left_out(log, text):
     columns = log(text)
     assert values(columns, "step") == [1, 3]
     assert [bad.line for bad in columns.bad_lines] == [3]
 
 
-def test_a_null_is_told_from_a_missing_key(log):
+def test_a_null_differs_from_a_missing_key(log):
     columns = log([{"step": 1, "loss": None}, {"step": 2}, {"step": 3, "loss": 1.0}])
     assert columns.load("loss").null.tolist() == [True, False, False]
     assert columns.tells_null
@@ -233,21 +233,21 @@ OF_ANOTHER = {"loss": LOSSES[::-1], "val_loss": LOSSES}
         ),
     ],
 )
-def test_the_losses_of_several_runs_make_no_sum(put, document, column):
+def test_losses_of_several_runs_are_not_summed(put, document, column):
     history = read_run(put(document, "runs.json"))
     assert history.series["loss"].column == column
     assert history.series["loss"].values.tolist() == LOSSES
-    told = any("adam #1/loss" in event.message for event in history.events)
-    assert told == ("sgd" in column)
+    is_noted = any("adam #1/loss" in event.message for event in history.events)
+    assert is_noted == ("sgd" in column)
 
 
 @pytest.mark.parametrize("start", [1e180, 0.5, -1e308, np.inf, np.nan])
-def test_steps_that_are_none(log, start):
+def test_numbers_that_are_not_steps(log, start):
     columns = log({"lm loss": {"start_step": start, "step_interval": start, "values": LOSSES}})
     assert columns.names == ("lm loss/values",)
 
 
-def test_the_state_tells_of_the_configuration(put):
+def test_the_trainer_state_contains_the_configuration(put):
     state = {
         "global_step": 40,
         "log_history": [{"step": n, "loss": 3.0 - 0.01 * n} for n in range(1, 41)],
@@ -264,7 +264,7 @@ def test_the_state_tells_of_the_configuration(put):
     assert (given.total_steps, given.checkpoint_every, given.batch_size) == (100, 10, 8)
 
 
-def test_the_mean_of_the_summary_is_no_loss(put):
+def test_the_mean_in_the_summary_is_not_a_loss(put):
     history = [{"step": n, "loss": 3.0 - 0.01 * n} for n in range(1, 41)]
     summary = {"step": 40, "train_loss": 50.0, "train_runtime": 12.5, "total_flos": 1e12}
     path = put(json.dumps({"log_history": [*history, summary]}), "trainer_state.json")
@@ -289,7 +289,7 @@ def test_the_mean_of_the_summary_is_no_loss(put):
         ('{"loss": [1, 2], "lr": [3, 4', "breaks off"),
     ],
 )
-def test_what_comes_before_a_fault_is_read(log, text, reason):
+def test_records_before_a_fault_are_read(log, text, reason):
     columns = log(text, format="json")
     assert values(columns, "loss") == [1, 2]
     assert [bad.reason for bad in columns.bad_lines] == [reason]
@@ -297,20 +297,20 @@ def test_what_comes_before_a_fault_is_read(log, text, reason):
 
 @INDENTS
 @pytest.mark.parametrize("key", ["log_history", None])
-def test_cut_anywhere_every_whole_record_is_read(indent, key):
+def test_every_complete_record_before_a_cut_is_read(indent, key):
     document = {"best": None, key: RECORDS, "max_steps": 5} if key else RECORDS
     text = json.dumps(document, indent=indent).encode()
     ends = [match.end() for match in re.finditer(rb"(?<!\{c)\}", text)]
     for length in range(len(text)):
         tables = read_tables(Stream("run", io.BytesIO(text[:length])))
-        found = len(tables.records.get((key,) if key else (), []))
-        assert found == min(sum(end <= length for end in ends), len(RECORDS))
+        count = len(tables.records.get((key,) if key else (), []))
+        assert count == min(sum(end <= length for end in ends), len(RECORDS))
         assert len(tables.bad) <= 1
 
 
 @pytest.mark.parametrize("orient", ["index", "columns", "records", "split", "table"])
 @pytest.mark.parametrize("indent", [0, 2])
-def test_what_pandas_writes(tmp_path, orient, indent):
+def test_documents_that_pandas_writes(tmp_path, orient, indent):
     path = tmp_path / "history.json"
     frame = pd.DataFrame({"epoch": range(1, 31), "loss": 2 + 1 / np.arange(1, 31), "acc": 0.5})
     frame.loc[25:, "loss"] = np.nan
@@ -322,7 +322,7 @@ def test_what_pandas_writes(tmp_path, orient, indent):
     assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 26)
 
 
-def test_what_is_left_out_is_said(log):
+def test_omissions_are_reported(log):
     columns = log({"loss": [3.0, 2.0, 1.0], "val_loss": [2.5], "layers": [{"name": "a"}]})
     assert columns.names == ("loss",)
     assert columns.notes == ("'val_loss' is left out: it has 1 values, others have 3",)
@@ -338,14 +338,14 @@ def test_what_is_left_out_is_said(log):
         {"loss": LOSSES, "a" * 5000: [1.0, 2.0]},
     ],
 )
-def test_what_is_left_out_is_shown_on_one_line(log, document):
+def test_omissions_are_printed_on_one_line(log, document):
     (note,) = log(document).notes
     assert "\n" not in note
     assert len(note) < 200
 
 
 @pytest.mark.parametrize("text", ["5", '"log_history": [', '5 {"log_history": [{"loss": 1}]}'])
-def test_a_state_that_is_none(log, text):
+def test_a_document_that_is_not_a_trainer_state(log, text):
     with suppress(LogError):
         assert log(text, format="trainer-state").config == {}
 
@@ -362,15 +362,15 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.sampled_from([None, 1]))
-def test_what_is_not_sound_is_read_member_by_member_and_the_same(value, indent):
+def test_invalid_members_are_read_one_by_one_with_the_same_result(value, indent):
     text = json.dumps(value, indent=indent)
     for end in ("}", "", ",", "] 5"):
-        (found,) = Documents(f'{{"a": {{"b": [{text}, {text}], "c": {text}{end}').values
-        assert repr(found["a"]["b"]) == repr([json.loads(text, parse_int=float)] * 2)
+        (document,) = Documents(f'{{"a": {{"b": [{text}, {text}], "c": {text}{end}').values
+        assert repr(document["a"]["b"]) == repr([json.loads(text, parse_int=float)] * 2)
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=2), VALUES, min_size=1), min_size=1))
-def test_a_record_that_is_not_sound_is_left_out(records):
+def test_an_invalid_record_is_left_out(records):
     inner = json.loads(json.dumps(records), parse_int=float)
     texts = [json.dumps(record) for record in records]
     documents = Documents(f'{{"log": [{{"x": ,,}},\n {",".join(texts)}, {{"y" 5}}]')
@@ -395,7 +395,7 @@ def test_a_large_document_grows_little_in_memory(tmp_path):
     assert peak < 8 * size
 
 
-def test_a_list_of_numbers_alone_holds_the_losses(log):
+def test_a_bare_list_of_numbers_contains_the_losses(log):
     for text in ("[2.5, 2.25, NaN, null, 2]", '[\n  2.5,\n  2.25,\n  "NaN",\n  null,\n  2\n]\n'):
         columns = log(text)
         assert (columns.format, columns.names, columns.unnamed) == ("json", ("loss",), True)
@@ -412,7 +412,7 @@ def test_a_list_of_numbers_alone_holds_the_losses(log):
         assert values(log(f"[2.5, 2.25, {cut}"), "loss") == [2.5, 2.25]
 
 
-def test_a_line_that_begins_with_a_bracket_is_no_list(log):
+def test_a_line_that_begins_with_a_bracket_is_not_a_list(log):
     text = "".join(f"[1, {n}] loss: {2.5 - n / 1e5}\n" for n in range(100, 3000, 100))
     assert log(text, "run.log").format == "text"
 
@@ -427,13 +427,13 @@ def test_lists_called_train_and_val_are_losses(tmp_path, train, val, indent):
     report = diagnose(path)
     assert report.history.series["loss"].values.tolist() == lists[train]
     assert report.history.series["eval_loss"].values.tolist() == lists[val]
-    told = f"{train!r} is taken as the loss, {val!r} as the evaluation loss: the document has no"
-    assert any(event.message.startswith(told) for event in report.history.events)
+    message = f"{train!r} is taken as the loss, {val!r} as the evaluation loss: the document has no"
+    assert any(event.message.startswith(message) for event in report.history.events)
     chosen = diagnose(path, columns={"loss": val}).history
     assert chosen.series["loss"].values.tolist() == lists[val]
 
 
-def test_of_lists_called_val_and_test_the_validation_counts(log):
+def test_the_list_called_val_is_preferred_to_test(log):
     for names in (["test", "train", "val"], ["val", "test", "train"], ["train", "val", "test"]):
         columns = log({name: [2.5, 2.25, 2.0] for name in names})
         assert columns.names == (*names, "loss/train", "loss/val")
@@ -453,11 +453,11 @@ def test_of_lists_called_val_and_test_the_validation_counts(log):
 )
 def test_other_lists_called_train_are_not(log, document, name):
     columns = log(json.dumps(document, indent=2), name)
-    assert not any("loss" in one for one in columns.names)
+    assert not any("loss" in name for name in columns.names)
     assert not columns.unnamed
 
 
-def test_lists_of_numbers_beside_records(log):
+def test_lists_of_numbers_next_to_records(log):
     records = [{"throughput": float(n)} for n in range(12_000)]
     lists = {
         "episode_rewards": [n / 2 for n in range(12_000)],
@@ -508,24 +508,24 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "message"), REFUSED, ids=lambda one: str(one)[:30])
-def test_what_is_refused(log, text, message):
+@pytest.mark.parametrize(("text", "message"), REFUSED, ids=lambda case: str(case)[:30])
+def test_invalid_documents_are_refused(log, text, message):
     with pytest.raises(NoUsableRecord if message else LogError, match=message):
         log(text, format="json" if "a list of" in (message or "") else None)
 
 
 @pytest.mark.parametrize("format", ["json", "trainer-state"])
-def test_a_lone_number_is_no_table(log, format):
+def test_a_single_number_is_not_a_table(log, format):
     with pytest.raises(NoUsableRecord, match=r"run\.csv: no record could be read"):
         log("44,,\n", "run.csv", format=format)
 
 
-def test_a_list_among_the_settings_is_no_series_that_is_too_short(log):
+def test_a_list_in_the_settings_is_not_a_series(log):
     columns = log({"loss": [2.5, 2.25, 2.0], "config": {"layer_sizes": [784, 10]}})
     assert (columns.names, columns.notes) == (("loss",), ())
 
 
-def test_a_state_in_which_nothing_was_logged(tmp_path):
+def test_a_trainer_state_without_records(tmp_path):
     state = {"global_step": 135, "log_history": [], "logging_steps": 500, "save_steps": 500}
     path = tmp_path / "trainer_state.json"
     path.write_text(json.dumps(state))

@@ -1,4 +1,4 @@
-"""Epochs that hold the records, or the lists, of their steps."""
+"""Epochs that contain the records or lists of their steps."""
 
 import io
 import json
@@ -44,13 +44,13 @@ def read_text(tmp_path, text, name):
 @pytest.mark.parametrize("name", ["run.json", "run.jsonl"])
 def test_the_steps_of_all_epochs_are_read_in_order(tmp_path, epoch, name):
     epochs = [epoch(n) for n in range(5)]
-    whole = json.dumps({"history": epochs}, indent=1)
-    text = whole if name == "run.json" else "\n".join(map(json.dumps, epochs)) + "\n"
+    document = json.dumps({"history": epochs}, indent=1)
+    text = document if name == "run.json" else "\n".join(map(json.dumps, epochs)) + "\n"
     columns = read_text(tmp_path, text, name)
     prefix = "train/" if epoch is with_lists else ""
     loss = columns.load(f"{prefix}{'losses' if prefix else 'loss'}")
     assert loss.values.tolist() == LOSSES
-    # What is told of an epoch is known at its end.
+    # Values of an epoch are known at its end.
     assert columns.load("val/loss").present.nonzero()[0].tolist() == [
         STEPS * n + STEPS - 1 for n in range(5)
     ]
@@ -77,7 +77,7 @@ def test_records_under_their_epochs_follow_each_other(tmp_path, within):
     assert columns.load("loss").values.tolist() == LOSSES
 
 
-def test_records_of_folds_do_not(tmp_path):
+def test_records_of_folds_do_not_follow_each_other(tmp_path):
     folds = {f"fold_{n}": records(n) for n in range(3)}
     columns = read_text(tmp_path, json.dumps(folds), "run.json")
     assert columns.rows == STEPS
@@ -97,7 +97,7 @@ def test_records_of_folds_do_not(tmp_path):
         pytest.param([{"epoch": 0.0, "val": [{"loss": 2.5}]}], id="evaluation"),
     ],
 )
-def test_what_are_no_epochs_of_steps(epochs):
+def test_lists_that_are_not_epochs_of_steps(epochs):
     assert steps_of(epochs) == []
 
 
@@ -111,12 +111,13 @@ def test_an_epoch_without_its_list_has_no_steps():
     assert [step["loss"] for step in steps_of(epochs)] == [2.5, 2.25]
 
 
-def test_the_batches_of_an_evaluation_are_no_steps(tmp_path):
-    """As skorch keeps them, behind those of training, with their mean beside the epoch."""
-    held = [{"valid_loss": 9.0, "valid_batch_size": 8}] * 4
+def test_the_batches_of_an_evaluation_are_not_steps(tmp_path):
+    """skorch appends them to the training batches and stores their mean in the epoch."""
+    evaluation = [{"valid_loss": 9.0, "valid_batch_size": 8}] * 4
     epochs = [
         {
-            "batches": [{"train_loss": loss, "train_batch_size": 8} for loss in part(n)] + held,
+            "batches": [{"train_loss": loss, "train_batch_size": 8} for loss in part(n)]
+            + evaluation,
             "epoch": n + 1,
             "train_loss": sum(part(n)) / STEPS,
             "valid_loss": 2.0 + n,
@@ -131,7 +132,7 @@ def test_the_batches_of_an_evaluation_are_no_steps(tmp_path):
     assert evaluated.values[evaluated.present].tolist() == [2.0, 3.0, 4.0, 5.0, 6.0]
 
 
-def test_the_batches_of_an_evaluation_that_no_mean_is_told_of_are_kept(tmp_path):
+def test_evaluation_batches_without_a_mean_are_kept(tmp_path):
     epochs = [{"epoch": n, "batches": [{"train_loss": 2.5}, {"valid_loss": 2.0}]} for n in range(5)]
     columns = read_text(tmp_path, json.dumps(epochs), "history.json")
     assert columns.load("valid_loss").present.sum() == 5

@@ -1,4 +1,4 @@
-"""JSON lines: what counts as a value, and what is read around the broken lines."""
+"""JSON lines: accepted values, and records around broken lines."""
 
 import io
 
@@ -13,7 +13,7 @@ from stabdiag.readers.source import Stream
 
 NAME = "run.jsonl"
 NAN, INF = np.nan, np.inf
-# A log, one of its columns and its values: None where a key is missing, "null" where it is null.
+# A log, one of its columns and its values: None for a missing key, "null" for a null.
 VALUES = {
     "numbers": ('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": 2}\n', "loss", [2.5, 2]),
     "a null and no key": ('{"x": 1}\n{"x": null}\n{"y": 3}\n', "x", [1, "null", None]),
@@ -30,16 +30,20 @@ VALUES = {
     "a mark, and Windows": (b'\xef\xbb\xbf{"step": 1}\r\n\r\n{"step": 2}\r\n', "step", [1, 2]),
     "no UTF-8": (b'{"step": 1, "note": "\xff"}\n{"step": 2, "\xfe": 1}\n', "step", [1, 2]),
     **{
-        spelt: (f'{{"loss": 1}}\n{{"loss": {spelt}}}\n', "loss", [1, NAN])
-        for spelt in ("NaN", '"NaN"', "nan", '"nan"', "-nan", '"-nan(ind)"')
+        spelling: (f'{{"loss": 1}}\n{{"loss": {spelling}}}\n', "loss", [1, NAN])
+        for spelling in ("NaN", '"NaN"', "nan", '"nan"', "-nan", '"-nan(ind)"')
     },
     **{
-        spelt: (f'{{"loss": 1}}\n{{"loss": {spelt}}}\n', "loss", [1, -INF])
-        for spelt in ("-Infinity", '"-inf"', "-inf", '"-Infinity"', "-1e999")
+        spelling: (f'{{"loss": 1}}\n{{"loss": {spelling}}}\n', "loss", [1, -INF])
+        for spelling in ("-Infinity", '"-inf"', "-inf", '"-Infinity"', "-1e999")
     },
     **{
-        spelt: (f'{{"loss": {spelt}, "run": "{spelt}x"}}\n{{"loss": 9}}\n', "loss", [number, 9])
-        for spelt, number in (("007", 7), ("-01.5", -1.5), ("3.", 3), (".5", 0.5), ("+2", 2))
+        spelling: (
+            f'{{"loss": {spelling}, "run": "{spelling}x"}}\n{{"loss": 9}}\n',
+            "loss",
+            [number, 9],
+        )
+        for spelling, number in (("007", 7), ("-01.5", -1.5), ("3.", 3), (".5", 0.5), ("+2", 2))
     },
 }
 
@@ -49,13 +53,13 @@ def test_values(log, text, name, values):
     columns = log(text)
     column = columns.load(name)
     assert (columns.format, columns.bad_count, columns.notes) == ("jsonl", 0, ())
-    assert column.present.tolist() == [one not in (None, "null") for one in values]
-    assert column.null.tolist() == [one == "null" for one in values]
-    numbers = [one for one in values if one not in (None, "null")]
+    assert column.present.tolist() == [value not in (None, "null") for value in values]
+    assert column.null.tolist() == [value == "null" for value in values]
+    numbers = [value for value in values if value not in (None, "null")]
     np.testing.assert_array_equal(column.values[column.present], numbers)
 
 
-# A log with broken lines, the steps that are read, and each line that is not, with its reason.
+# A log with broken lines, the steps that are read, and the reason for each unreadable line.
 BROKEN = {
     "all kinds": (
         '{"step": 1}\n{"step": 2, "lo\n\n[1]\n5\nhello\n{"step": 3}\n{"step": 4, "l',
@@ -96,10 +100,10 @@ BROKEN = {
 
 
 @pytest.mark.parametrize(("text", "steps", "bad"), BROKEN.values(), ids=BROKEN)
-def test_broken_lines_are_told_and_the_rest_is_read(log, text, steps, bad):
+def test_broken_lines_are_reported_and_the_others_are_read(log, text, steps, bad):
     columns = log(text)
     assert columns.load("step").values.tolist() == steps
-    reasons = {one.line: one.reason.partition(" (")[0] for one in columns.bad_lines}
+    reasons = {line.line: line.reason.partition(" (")[0] for line in columns.bad_lines}
     assert reasons == bad
     assert columns.bad_count == len(bad)
 
@@ -136,7 +140,7 @@ def test_only_the_first_bad_lines_are_kept(log):
     assert len(columns.bad_lines) == 20
 
 
-def test_half_a_character_is_no_name(log):
+def test_half_a_character_is_not_a_name(log):
     for name in log('{"\\ud800": 1, "b": 2}\n').names:
         name.encode()
 
@@ -144,7 +148,7 @@ def test_half_a_character_is_no_name(log):
 CONFIG = '{"config": {"lr": 0.5, "fp16": true, "total_steps": 400, "lr_floor": 0.25}}\n'
 
 
-def test_a_configuration_at_the_head_is_no_series(tmp_path, log):
+def test_a_configuration_at_the_start_is_not_a_series(tmp_path, log):
     text = CONFIG + "".join(f'{{"step": {n}, "loss": 2.5}}\n' for n in range(40))
     columns = log(text)
     assert columns.names == ("step", "loss")
@@ -161,7 +165,7 @@ def test_a_configuration_at_the_head_is_no_series(tmp_path, log):
     assert (grown.names, grown.config) == (columns.names, columns.config)
 
 
-def test_a_configuration_further_down_is_no_series_either(log):
+def test_a_later_configuration_is_not_a_series(log):
     head = '{"step": 1, "loss": 2.5, "opt_args": {"lr": 1}}\n' * 30
     assert log(head + CONFIG).names == ("step", "loss")
     assert log('{"configs": {"lr": 1}, "loss": 2.5}\n' * 2).names == ("configs/lr", "loss")
