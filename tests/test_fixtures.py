@@ -62,6 +62,7 @@ SHOWN_BY_SYNTHETIC_LOGS = {
     "overconfident",
     "lr-range-test",
     "one-batch-test",
+    "rise-recovered",
     "score-collapsed",
     "score-constant",
     "setting-unusual",

@@ -1,0 +1,61 @@
+"""Rises that lasted long and recovered."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+N = 2400
+STEPS = np.arange(1, N + 1)
+SLUG = "rise-recovered"
+
+
+def log(height=1.0, up=400, down=100, seed=0, **columns):
+    """Return a falling loss that rises slowly by ``height`` from step 900 on and comes back."""
+    loss = 1.1 + 3.4 * STEPS**-0.35 + np.random.default_rng(seed).normal(0, 0.04, N)
+    bump = np.concatenate([np.linspace(0, height, up), np.linspace(height, 0, down)])
+    loss[900 : 900 + len(bump)] += bump
+    return {"step": STEPS, "loss": loss, **columns}
+
+
+def rise(report):
+    return next((finding for finding in report.findings if finding.slug == SLUG), None)
+
+
+@pytest.mark.parametrize(("up", "down"), [(400, 100), (100, 400), (150, 150), (700, 300)])
+def test_a_rise_that_recovered_is_never_healthy(up, down):
+    report = stabdiag.diagnose(log(up=up, down=down))
+    assert (report.diagnosis.slug, report.diagnosis.severity.value) == (SLUG, "note")
+    evidence = report.diagnosis.evidence
+    assert 850 <= report.diagnosis.step <= 1000
+    assert 900 + up / 2 <= evidence["crest"] <= 900 + up + down / 2
+    assert evidence["end"] <= 900 + up + down + 50
+    assert evidence["to"] - evidence["from"] == pytest.approx(1.0, abs=0.35)
+
+
+def test_a_rise_far_above_the_start_is_a_warning():
+    assert stabdiag.diagnose(log(height=8.0)).diagnosis.severity.value == "warning"
+
+
+@pytest.mark.parametrize("height", [0.0, 0.05, 0.15])
+def test_a_small_rise_is_healthy(height):
+    assert stabdiag.diagnose(log(height=height)).diagnosis.slug == "healthy"
+
+
+def test_a_rise_that_lasts_is_a_divergence():
+    columns = log(up=1500, down=0)
+    report = stabdiag.diagnose(columns)
+    assert report.diagnosis.severity.value == "error"
+    assert rise(report) is None
+
+
+def test_a_warm_restart_of_the_learning_rate_explains_the_rise():
+    lr = np.where(np.arange(N) < 900, np.linspace(1e-3, 1e-5, N), 1e-5)
+    lr[900:1300] = np.linspace(1e-4, 1e-3, 400)
+    lr[1300:] = np.linspace(1e-3, 1e-5, N - 1300)
+    assert rise(stabdiag.diagnose(log(lr=lr))) is None
+
+
+def test_a_short_log_is_not_checked():
+    columns = {name: values[:60] for name, values in log().items()}
+    assert SLUG in {item.symptom for item in stabdiag.diagnose(columns).not_checked}
