@@ -53,6 +53,7 @@ class Row:
     section: str | None = None
     step: int | None = None
     headline: str = ""
+    confidence: str | None = None
     action_kind: str | None = None
     action: str = ""
     reason: str = ""

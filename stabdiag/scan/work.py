@@ -323,6 +323,7 @@ def row_of(report: Report, path: str, run: str) -> Row:
         section=finding.section,
         step=finding.step,
         headline=finding.headline,
+        confidence=finding.confidence.value,
         action_kind=finding.actions[0].kind.value if finding.actions else None,
         action=finding.first_action,
         errors=severities.count(Severity.ERROR),

@@ -28,6 +28,7 @@ def test_rows_are_what_diagnose_says(sweep):
     for row in rows.values():
         report = stabdiag.diagnose(row.path)
         assert (row.outcome, row.headline) == (report.diagnosis.slug, report.diagnosis.headline)
+        assert row.confidence == report.diagnosis.confidence.value
         assert row.action == report.diagnosis.first_action
         assert row.size == Path(row.path).stat().st_size
     row = rows["run1.jsonl"]
