@@ -21,13 +21,10 @@ from stabdiag.tree.drivers import lr_over
 _SHARES: Final = (0.04, 0.1)
 
 # A rise is worth a note from this many standard deviations of a level, and from this fraction of
-# the progress before it. It is reported for 1 in 40 healthy labelled runs; the data of most of
+# the progress before it. It is reported for 1 in 20 healthy labelled runs; the data of most of
 # these change in blocks.
 _LEVEL_SIGMAS: Final = 10.0
-_PROGRESS: Final = 0.15
-
-# A rise of this many times the progress takes the loss far above its start.
-_FAR_ABOVE_START: Final = 2.0
+_PROGRESS: Final = 0.2
 
 
 @Symptom(
@@ -55,7 +52,6 @@ def rise_recovered(case: Case) -> Evidence | None:
     first, crest, end = (case.at(position) for position in (rise.foot, rise.crest, rise.end))
     if rise.height <= bar or _lr_rises(case, first, crest):
         return None
-    is_far = rise.height > _FAR_ABOVE_START * progress and rise.high > beginning(x)
     return Evidence(
         because=f"The loss rose from {num(rise.low)} at {case.unit} {first} to {num(rise.high)} at "
         f"{case.unit} {crest} and was back by {case.unit} {end}: "
@@ -66,7 +62,6 @@ def rise_recovered(case: Case) -> Evidence | None:
             Do.INSPECT_DATA,
             f"Find out what changed at {case.unit} {first}: the data order, a setting, a restart.",
         ),
-        severity=Severity.WARNING if is_far else None,
     )
 
 
