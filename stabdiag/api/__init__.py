@@ -236,8 +236,9 @@ def compare(
     Args:
         runs: two or more, each anything that ``diagnose`` takes; or one folder that holds the logs
             of several ranks of a job.
-        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; detected from names, manifests and
-            steps if not given. Or ``baseline``: is the first run worse than the others?
+        kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; or ``baseline``: is the first run
+            worse than the others? If not given, it is inferred from names, manifests and steps.
+            If one run ends worse than two or more that agree, these are its baseline.
         manifests: a manifest for each run, or None to use the file next to its log.
         limits: thresholds, or values by dotted name: ``{"compare.rounding": 1e-4}``.
         columns: column names by role, if they are not recognized.
@@ -280,8 +281,10 @@ def compare(
     ]
     histories, known_manifests = zip(*loaded, strict=True) if loaded else ((), ())
     comparison = compare_runs(histories, known_manifests, options.limits, kind=kind)
-    if comparison.kind is Kind.BASELINE:
-        from stabdiag.api.baselines import against_others
+    from stabdiag.api.baselines import compared_with_others, with_worse_run_first
 
-        comparison = against_others(comparison)
+    if comparison.kind is Kind.BASELINE:
+        comparison = compared_with_others(comparison)
+    elif kind is None:
+        comparison = with_worse_run_first(comparison)
     return Comparison(**vars(comparison))

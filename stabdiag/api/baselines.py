@@ -9,16 +9,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from stabdiag.baseline.findings import finding_of
-from stabdiag.baseline.judge import judge
+from stabdiag.baseline.guard import find_odd_run
+from stabdiag.baseline.judge import is_worse, judge
 from stabdiag.baseline.kept import write_kept
-from stabdiag.baseline.profile import profile_of
+from stabdiag.baseline.profile import RunProfile, profile_of
 from stabdiag.baseline.references import References, read_references
-from stabdiag.comparison.outcomes import AGREE
+from stabdiag.comparison import compare_with_baseline, ends_differ
+from stabdiag.comparison.outcomes import AGREE, RUN_FAILS
 from stabdiag.errors import StabdiagError
-from stabdiag.model.comparison import Comparison
+from stabdiag.model.comparison import Comparison, Kind
 from stabdiag.model.findings import Action, ActionKind, Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
     from stabdiag.assemble.inputs import Options
@@ -85,22 +88,54 @@ def with_baseline(report: ReportType, references: References, *, refuse: bool = 
     return replace(report, findings=findings, baseline=comparison)
 
 
-def against_others(comparison: Comparison) -> Comparison:
-    """Return a comparison of runs with the finding of the first one against the others.
+def compared_with_others(comparison: Comparison, noun: str = "your good run") -> Comparison:
+    """Return a comparison of runs with the finding of the first run against the others.
+
+    Args:
+        comparison: the runs; the first one is compared.
+        noun: one of the others in a sentence.
 
     Raises:
         StabdiagError: if no other run is of the same task, dataset, model or number of classes.
     """
-    profiles = [
-        replace(profile_of(run.history, run.manifest, name=run.label), key=f"{number}")
-        for number, run in enumerate(comparison.runs)
-    ]
+    profiles = _profiles(comparison)
     result = judge(profiles[0], profiles[1:])
+    result = replace(result, run_name=comparison.runs[0].label, reference_noun=noun)
     finding = finding_of(result)
     if finding is None:
         text = "Nothing has to be done: the run is as good as the others."
         finding = AGREE.finding(result.inside, Action(ActionKind.DO_NOTHING, text))
     return replace(comparison, findings=(replace(finding, section="compare"),))
+
+
+def with_worse_run_first(comparison: Comparison) -> Comparison:
+    """Compare one run with the others as its baseline if it ends worse and these agree.
+
+    Only seeds and reruns whose ends differ clearly are compared in this way, and only if no run
+    failed in an obvious way.
+    """
+    has_failed_run = any(finding.slug == RUN_FAILS.slug for finding in comparison.findings)
+    is_candidate = comparison.kind in (Kind.SEEDS, Kind.RERUNS) and not has_failed_run
+    if not is_candidate or not ends_differ(comparison):
+        return comparison
+    profiles = _profiles(comparison)
+    at = find_odd_run(profiles)
+    if at is None:
+        return comparison
+    others = [profile for profile in profiles if profile is not profiles[at]]
+    result = judge(profiles[at], others, refuse=False)
+    if not is_worse(result):
+        return comparison
+    run = comparison.runs[at]
+    why = f"{run.label} ends worse than {plural(len(others), 'other run')} that agree"
+    return compared_with_others(compare_with_baseline(comparison, run, why), "the other run")
+
+
+def _profiles(comparison: Comparison) -> list[RunProfile]:
+    return [
+        replace(profile_of(run.history, run.manifest, name=run.label), key=f"{number}")
+        for number, run in enumerate(comparison.runs)
+    ]
 
 
 def _inserted(findings: Iterable[Finding], finding: Finding) -> tuple[Finding, ...]:

@@ -109,21 +109,20 @@ def _worse(comparison: BaselineComparison) -> Iterator[str]:
     if comparison.non_finite:
         yield f"The loss is NaN or infinite from {at} on, unlike in {runs}."
     else:
-        yield f"The run is worse than {runs} from {at} on: {_ends(comparison)}."
+        yield f"{comparison.subject} is worse than {runs} from {at} on: {_ends(comparison)}."
     yield from _context(comparison)
 
 
 def _better(comparison: BaselineComparison) -> Iterator[str]:
     at = f"{comparison.unit} {comparison.step}"
-    yield f"The run is better than {comparison.runs} from {at} on: {_ends(comparison)}."
+    subject, runs = comparison.subject, comparison.runs
+    yield f"{subject} is better than {runs} from {at} on: {_ends(comparison)}."
     yield from _context(comparison)
 
 
 def _unlike(comparison: BaselineComparison) -> Iterator[str]:
-    yield (
-        f"The run is unlike {comparison.runs} from its first {comparison.unit} to its last: "
-        f"{_ends(comparison)}."
-    )
+    subject, runs, unit = comparison.subject, comparison.runs, comparison.unit
+    yield f"{subject} is unlike {runs} from its first {unit} to its last: {_ends(comparison)}."
     yield (
         "Either it is a run of something else, another task, dataset or model, or it was set up "
         "differently from the start."

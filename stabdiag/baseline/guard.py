@@ -83,6 +83,21 @@ def guard(references: Sequence[RunProfile]) -> Guarded:
     return Guarded(references=kept, left_out=left_out, peaks=largest)
 
 
+def find_odd_run(runs: Sequence[RunProfile]) -> int | None:
+    """Return the position of the run that differs most from the others, if these agree."""
+    if len(runs) < _MIN_TO_LEAVE_OUT - 1:
+        return None
+    sizes = _largest(runs)
+    at = sizes.index(max(sizes))
+    others = [run for run in runs if run is not runs[at]]
+    return at if max(_largest(others)) <= bar_for(len(others) - 1) else None
+
+
+def _largest(runs: Sequence[RunProfile]) -> list[float]:
+    """Return the largest deviation of each run from the others."""
+    return [max((peak.size for peak in own.values()), default=0.0) for own in _peaks(runs)]
+
+
 def _peaks(references: Sequence[RunProfile]) -> list[dict[str, _Peak]]:
     """Return the peak of each reference against the others, by role, in the series that decide."""
     peaks: list[dict[str, _Peak]] = [{} for _ in references]

@@ -168,6 +168,14 @@ def _why_unusable(
     return Unusable.FEW_BINS if has_shared else Unusable.NO_SERIES
 
 
+def is_worse(comparison: BaselineComparison) -> bool:
+    """Return True if the run is worse than its references, or unlike them and on the worse side."""
+    deciding = comparison.deciding
+    if comparison.status is BaselineStatus.UNLIKE and deciding is not None:
+        return _is_worse(deciding)
+    return comparison.status is BaselineStatus.WORSE
+
+
 def _series(run: RunProfile, guarded: Guarded) -> Iterator[tuple[SeriesComparison, float]]:
     """Yield each series that run and references share, with the spread factor of the references."""
     references = guarded.references

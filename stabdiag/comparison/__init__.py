@@ -51,10 +51,25 @@ def compare_runs(
     """
     runs = _runs(histories, manifests)
     chosen, why = infer_kind(runs, kind, limits.compare)
-    reference = _reference(runs, chosen)
+    return _compare(runs, chosen, why, limits)
+
+
+def compare_with_baseline(comparison: Comparison, run: Run, why: str) -> Comparison:
+    """Return the comparison of one run with the others as its baseline."""
+    runs = (run, *(other for other in comparison.runs if other is not run))
+    return _compare(runs, Kind.BASELINE, why, comparison.limits)
+
+
+def ends_differ(comparison: Comparison) -> bool:
+    """Return True if the ends of the runs differ by more than seeds usually do."""
+    return is_comparable(comparison) and any(seeds.seed_variance(comparison))
+
+
+def _compare(runs: tuple[Run, ...], kind: Kind, why: str, limits: Limits) -> Comparison:
+    reference = _reference(runs, kind)
     others = [run for run in runs if run is not reference]
     comparison = Comparison(
-        kind=chosen,
+        kind=kind,
         why=why,
         runs=runs,
         reference=reference.label,
@@ -62,16 +77,14 @@ def compare_runs(
         partings=tuple(
             p for run in others for p in find_divergences(reference, run, limits.compare)
         ),
-        differences=differences(runs, chosen),
+        differences=differences(runs, kind),
         limits=limits,
     )
-    is_comparable = _is_comparable(comparison)
-    levels = (
-        seeds.ends(runs, limits.compare).levels if chosen is Kind.SEEDS and is_comparable else ()
-    )
+    comparable = is_comparable(comparison)
+    levels = seeds.ends(runs, limits.compare).levels if kind is Kind.SEEDS and comparable else ()
     return replace(
         comparison,
-        findings=_findings(comparison, is_comparable=is_comparable),
+        findings=_findings(comparison, is_comparable=comparable),
         levels=levels,
         notes=_notes(comparison),
     )
@@ -108,7 +121,7 @@ def _common_prefix(run: Run, other: Run) -> int:
     return int(differs.argmax()) if differs.any() else len(shared)
 
 
-def _is_comparable(comparison: Comparison) -> bool:
+def is_comparable(comparison: Comparison) -> bool:
     """Return True if the runs have enough common losses; a resume needs no common step."""
     min_points = comparison.limits.compare.min_points
     if comparison.kind is Kind.RESUME:

@@ -123,7 +123,7 @@ class BaselineComparison:
     ``last_step`` the last step of the run and ``references_until`` the last step of the longest
     reference. ``references`` are the names of the runs used, and ``reference_noun`` is the word for
     one of them. ``task_known`` is True if the run and a reference name their task, dataset or
-    model.
+    model. ``run_name`` is the name of the run in sentences, if it needs one.
     """
 
     status: BaselineStatus
@@ -142,13 +142,20 @@ class BaselineComparison:
     last_step: int = 0
     references_until: int = 0
     unit: str = "step"
-    reference_noun: str = "good run"
+    reference_noun: str = "your good run"
+    run_name: str = ""
 
     @property
     def runs(self) -> str:
         """The references in words: ``your 5 good runs``."""
-        number, noun = len(self.references), self.reference_noun
-        return f"your {noun}" if number == 1 else f"your {number} {noun}s"
+        number = len(self.references)
+        determiner, _, noun = self.reference_noun.partition(" ")
+        return f"{determiner} {noun}" if number == 1 else f"{determiner} {number} {noun}s"
+
+    @property
+    def subject(self) -> str:
+        """The run at the start of a sentence."""
+        return self.run_name or "The run"
 
     @property
     def left_out_text(self) -> str:
@@ -159,7 +166,7 @@ class BaselineComparison:
     def inside(self) -> str:
         """One sentence on a run within the band of its references."""
         until = f"{self.unit} {self.compared_until}"
-        inside = f"The run lies within the band of {self.runs} up to {until}."
+        inside = f"{self.subject} lies within the band of {self.runs} up to {until}."
         return " ".join(filter(None, (inside, self.left_out_text)))
 
     @property

@@ -81,7 +81,7 @@ def _with_peers(
 
 
 def _judged(profile: RunProfile, peers: Sequence[RunProfile]) -> Iterable[WorseThanPeers]:
-    comparison = replace(judge(profile, peers, refuse=False), reference_noun="healthy peer")
+    comparison = replace(judge(profile, peers, refuse=False), reference_noun="its healthy peer")
     finding = finding_of(comparison)
     if finding is not None and comparison.status in (BaselineStatus.WORSE, BaselineStatus.UNLIKE):
         yield WorseThanPeers(

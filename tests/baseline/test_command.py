@@ -353,11 +353,65 @@ def test_compare_as_a_baseline(folder, monkeypatch, capsys):
     Draft202012Validator(json.loads(schema("comparison"))).validate(found)
     assert (code, found["kind"]) == (0, "baseline")
     assert found["diagnosis"]["slug"] == "worse-than-baseline"
-    assert found["diagnosis"]["summary"].startswith("The run is worse than your 3 good runs from")
+    assert found["diagnosis"]["summary"].startswith("bad is worse than your 3 good runs from")
     _, out, _ = called(monkeypatch, capsys, "compare", "fine", *others, *more)
     found = json.loads(out)["diagnosis"]
     assert (found["slug"], found["severity"]) == ("agree", "ok")
-    assert found["summary"].startswith("The run lies within the band of your 3 good runs")
+    assert found["summary"].startswith("fine lies within the band of your 3 good runs")
+
+
+def compared(monkeypatch, capsys, *runs):
+    code, out, _ = called(monkeypatch, capsys, "compare", *runs, "--json")
+    comparison = json.loads(out)
+    Draft202012Validator(json.loads(schema("comparison"))).validate(comparison)
+    return code, comparison
+
+
+def test_a_run_that_ends_worse_than_others_that_agree_is_compared_with_them(
+    folder, monkeypatch, capsys
+):
+    for seed in range(3):
+        write(folder / f"seed{seed}", run(seed))
+    write(folder / "seed3", run(50, end=0.7))
+    _, comparison = compared(monkeypatch, capsys, *(f"seed{seed}" for seed in range(4)))
+    assert comparison["kind"] == "baseline"
+    assert comparison["why"] == "seed3 ends worse than 3 other runs that agree"
+    diagnosis = comparison["diagnosis"]
+    assert diagnosis["slug"] == "worse-than-baseline"
+    assert diagnosis["summary"].startswith("seed3 is worse than the 3 other runs from step")
+    # Requested relations are kept.
+    runs = [f"seed{seed}" for seed in range(4)]
+    _, comparison = compared(monkeypatch, capsys, *runs, "--as", "seeds")
+    assert (comparison["kind"], comparison["diagnosis"]["slug"]) == ("seeds", "seed-variance")
+
+
+def test_runs_that_agree_remain_seeds(folder, monkeypatch, capsys):
+    for seed in range(4):
+        write(folder / f"seed{seed}", run(seed))
+    _, comparison = compared(monkeypatch, capsys, *(f"seed{seed}" for seed in range(4)))
+    assert (comparison["kind"], comparison["diagnosis"]["slug"]) == ("seeds", "agree")
+
+
+@pytest.mark.parametrize(
+    "ends", [(0.5, 0.7), (0.5, 0.5, 0.35), (0.5, 0.7, 0.9), (0.5, 0.5, 0.7, 0.7)]
+)
+def test_runs_without_one_clearly_worse_run_remain_seeds(folder, monkeypatch, capsys, ends):
+    """Two runs; one better run; runs that all differ; two against two."""
+    for seed, end in enumerate(ends):
+        write(folder / f"seed{seed}", run(seed, end=end))
+    names = [f"seed{seed}" for seed in range(len(ends))]
+    _, comparison = compared(monkeypatch, capsys, *names)
+    assert comparison["kind"] == "seeds"
+    assert comparison["diagnosis"]["slug"] == "seed-variance"
+
+
+def test_a_run_with_a_loss_that_is_not_finite_fails(folder, monkeypatch, capsys):
+    for seed in range(3):
+        write(folder / f"seed{seed}", run(seed))
+    bad = run(3) | {"loss": np.where(np.arange(400) > 300, np.nan, 2.0)}
+    write(folder / "seed3", bad)
+    _, comparison = compared(monkeypatch, capsys, *(f"seed{seed}" for seed in range(4)))
+    assert (comparison["kind"], comparison["diagnosis"]["slug"]) == ("seeds", "run-fails")
 
 
 @pytest.mark.parametrize("name", ["terminal", "markdown", "html"])

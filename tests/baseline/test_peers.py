@@ -31,7 +31,7 @@ def test_a_run_that_is_worse_than_its_peers_is_listed(sweep):
     assert (peers.runs, peers.compared) == (8, 8)
     (worse,) = peers.worse
     assert (worse.run, worse.outcome, worse.peers) == ("bad", "healthy", 4)
-    assert worse.summary.startswith("The run is worse than your 4 healthy peers from step ")
+    assert worse.summary.startswith("The run is worse than its 4 healthy peers from step ")
 
 
 def test_without_the_option_nothing_is_compared(sweep):
@@ -60,7 +60,7 @@ def test_every_format_lists_them(sweep, monkeypatch, capsys):
         monkeypatch.setattr("sys.argv", ["stabdiag", "scan", "sweep", "--peers", "--format", name])
         assert int(main()) == 0
         out = capsys.readouterr().out
-        assert "worse than your 4 healthy peers" in " ".join(out.split())
+        assert "worse than its 4 healthy peers" in " ".join(out.split())
         if name == "json":
             jsonschema.validate(json.loads(out), json.loads(schema("scan")))
 
