@@ -35,7 +35,9 @@ overrides it.
    loss has moved. Otherwise they count as seeds.
 
 With `--as baseline` the first run is compared with the band of the others, which are taken as good:
-is it worse, and from which step on? See [baselines](baselines.md).
+is it worse, and from which step on? The same happens without the option if one of three or more
+seeds or reruns ends worse than the others, these agree, and more than the seed may differ. See
+[baselines](baselines.md).
 
 Each run goes by the name of its file, or of the folder that tells it apart.
 

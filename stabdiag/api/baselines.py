@@ -14,7 +14,7 @@ from stabdiag.baseline.judge import is_worse, judge
 from stabdiag.baseline.kept import write_kept
 from stabdiag.baseline.profile import RunProfile, profile_of
 from stabdiag.baseline.references import References, read_references
-from stabdiag.comparison import compare_with_baseline, ends_differ
+from stabdiag.comparison import compare_with_baseline, differ_by_seed, ends_differ
 from stabdiag.comparison.outcomes import AGREE, RUN_FAILS
 from stabdiag.errors import StabdiagError
 from stabdiag.model.comparison import Comparison, Kind
@@ -112,7 +112,8 @@ def with_worse_run_first(comparison: Comparison) -> Comparison:
     """Compare one run with the others as its baseline if it ends worse and these agree.
 
     Only seeds and reruns whose ends differ clearly are compared in this way, and only if no run
-    failed in an obvious way.
+    failed in an obvious way. If only the seed differs, they remain seeds, and the finding says
+    where the worse run leaves the others.
     """
     has_failed_run = any(finding.slug == RUN_FAILS.slug for finding in comparison.findings)
     is_candidate = comparison.kind in (Kind.SEEDS, Kind.RERUNS) and not has_failed_run
@@ -127,6 +128,11 @@ def with_worse_run_first(comparison: Comparison) -> Comparison:
     if not is_worse(result):
         return comparison
     run = comparison.runs[at]
+    if differ_by_seed(comparison):
+        first, *others_found = comparison.findings
+        left = f"{run.label} leaves the band of the others at {result.unit} {result.step}."
+        first = replace(first, summary=f"{first.summary} {left}")
+        return replace(comparison, findings=(first, *others_found))
     why = f"{run.label} ends worse than {plural(len(others), 'other run')} that agree"
     return compared_with_others(compare_with_baseline(comparison, run, why), "the other run")
 

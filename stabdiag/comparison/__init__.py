@@ -8,13 +8,13 @@ from typing import Final
 
 from stabdiag.comparison import resume, seeds
 from stabdiag.comparison.failures import run_fails
-from stabdiag.comparison.kind import find_rank, infer_kind, span
+from stabdiag.comparison.kind import find_rank, have_distinct_seeds, infer_kind, span
 from stabdiag.comparison.labels import make_labels
 from stabdiag.comparison.outcomes import AGREE, NOT_COMPARABLE
 from stabdiag.comparison.points import find_divergences, losses
 from stabdiag.comparison.ranks import rank_died, ranks_disagree
 from stabdiag.comparison.reruns import nondeterminism
-from stabdiag.comparison.settings import config_differs, differences, settings
+from stabdiag.comparison.settings import config_differs, differences, explaining, settings
 from stabdiag.errors import StabdiagError
 from stabdiag.model.comparison import Comparison, Kind, Run
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
@@ -63,6 +63,11 @@ def compare_with_baseline(comparison: Comparison, run: Run, why: str) -> Compari
 def ends_differ(comparison: Comparison) -> bool:
     """Return True if the ends of the runs differ by more than seeds usually do."""
     return is_comparable(comparison) and any(seeds.seed_variance(comparison))
+
+
+def differ_by_seed(comparison: Comparison) -> bool:
+    """Return True if each run has its own seed, and no other setting explains a difference."""
+    return have_distinct_seeds(comparison.runs) and not explaining(comparison.differences)
 
 
 def _compare(runs: tuple[Run, ...], kind: Kind, why: str, limits: Limits) -> Comparison:

@@ -83,6 +83,12 @@ def infer_kind(
     )
 
 
+def have_distinct_seeds(runs: Sequence[Run]) -> bool:
+    """Return True if each run records another seed."""
+    seeds = {_find_seed(run) for run in runs}
+    return None not in seeds and len(seeds) == len(runs)
+
+
 def _find_seed(run: Run) -> int | None:
     """Return the seed in the manifest, else the one in the name: ``seed7.csv``."""
     if run.manifest.seed is not None:

@@ -370,25 +370,43 @@ def compared(monkeypatch, capsys, *runs):
 def test_a_run_that_ends_worse_than_others_that_agree_is_compared_with_them(
     folder, monkeypatch, capsys
 ):
-    for seed in range(3):
-        write(folder / f"seed{seed}", run(seed))
-    write(folder / "seed3", run(50, end=0.7))
-    _, comparison = compared(monkeypatch, capsys, *(f"seed{seed}" for seed in range(4)))
+    runs = ["mon", "tue", "wed", "thu"]
+    for seed, name in enumerate(runs):
+        write(folder / name, run(seed, end=0.7 if name == "thu" else 0.5))
+    _, comparison = compared(monkeypatch, capsys, *runs)
     assert comparison["kind"] == "baseline"
-    assert comparison["why"] == "seed3 ends worse than 3 other runs that agree"
+    assert comparison["why"] == "thu ends worse than 3 other runs that agree"
     diagnosis = comparison["diagnosis"]
     assert diagnosis["slug"] == "worse-than-baseline"
-    assert diagnosis["summary"].startswith("seed3 is worse than the 3 other runs from step")
+    assert diagnosis["summary"].startswith("thu is worse than the 3 other runs from step")
     # Requested relations are kept.
-    runs = [f"seed{seed}" for seed in range(4)]
     _, comparison = compared(monkeypatch, capsys, *runs, "--as", "seeds")
     assert (comparison["kind"], comparison["diagnosis"]["slug"]) == ("seeds", "seed-variance")
 
 
+def test_runs_that_differ_by_seed_remain_seeds(folder, monkeypatch, capsys):
+    names = [f"seed{seed}" for seed in range(4)]
+    for seed, name in enumerate(names):
+        write(folder / name, run(seed, end=0.7 if seed == 3 else 0.5), {"peak_lr": 0.1})
+    _, comparison = compared(monkeypatch, capsys, *names)
+    assert (comparison["kind"], comparison["diagnosis"]["slug"]) == ("seeds", "seed-variance")
+    assert re.search(
+        r"seed3 leaves the band of the others at step \d+\.$", comparison["diagnosis"]["summary"]
+    )
+    # Another setting that differs, too, makes the others a baseline.
+    (folder / "seed3" / "manifest.json").write_text('{"peak_lr": 0.3}')
+    _, comparison = compared(monkeypatch, capsys, *names)
+    assert comparison["kind"] == "baseline"
+    assert (
+        "peak_lr is 0.3 in this run and 0.1 in the references"
+        in (comparison["diagnosis"]["summary"])
+    )
+
+
 def test_runs_that_agree_remain_seeds(folder, monkeypatch, capsys):
-    for seed in range(4):
-        write(folder / f"seed{seed}", run(seed))
-    _, comparison = compared(monkeypatch, capsys, *(f"seed{seed}" for seed in range(4)))
+    for seed, name in enumerate("abcd"):
+        write(folder / name, run(seed))
+    _, comparison = compared(monkeypatch, capsys, *"abcd")
     assert (comparison["kind"], comparison["diagnosis"]["slug"]) == ("seeds", "agree")
 
 
@@ -397,20 +415,20 @@ def test_runs_that_agree_remain_seeds(folder, monkeypatch, capsys):
 )
 def test_runs_without_one_clearly_worse_run_remain_seeds(folder, monkeypatch, capsys, ends):
     """Two runs; one better run; runs that all differ; two against two."""
-    for seed, end in enumerate(ends):
-        write(folder / f"seed{seed}", run(seed, end=end))
-    names = [f"seed{seed}" for seed in range(len(ends))]
+    names = "abcd"[: len(ends)]
+    for seed, (name, end) in enumerate(zip(names, ends, strict=True)):
+        write(folder / name, run(seed, end=end))
     _, comparison = compared(monkeypatch, capsys, *names)
     assert comparison["kind"] == "seeds"
     assert comparison["diagnosis"]["slug"] == "seed-variance"
 
 
 def test_a_run_with_a_loss_that_is_not_finite_fails(folder, monkeypatch, capsys):
-    for seed in range(3):
-        write(folder / f"seed{seed}", run(seed))
+    for seed, name in enumerate("abc"):
+        write(folder / name, run(seed))
     bad = run(3) | {"loss": np.where(np.arange(400) > 300, np.nan, 2.0)}
-    write(folder / "seed3", bad)
-    _, comparison = compared(monkeypatch, capsys, *(f"seed{seed}" for seed in range(4)))
+    write(folder / "d", bad)
+    _, comparison = compared(monkeypatch, capsys, *"abcd")
     assert (comparison["kind"], comparison["diagnosis"]["slug"]) == ("seeds", "run-fails")
 
 
