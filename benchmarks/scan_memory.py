@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from pyarrow import parquet
 
-from stabdiag.cli.terminal import write
+from stabdiag.cli.terminal import write_text
 from stabdiag.formats import pieces
 from stabdiag.model.scan import Row
 from stabdiag.scan.overview import overview_of
@@ -59,7 +59,7 @@ def main() -> None:
             write_rows(overview.rows, Path(folder, "out.parquet"))
         else:
             text = pieces(overview, options.format, "overview", command="stabdiag scan /runs")
-            write(text, Path(folder, "out.txt"))
+            write_text(text, Path(folder, "out.txt"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(f"{options.rows} rows, {options.settings} settings, {options.format}: {peak:.0f} MB")
 

@@ -102,7 +102,7 @@ prints it.
 
 `--format json` writes one object of schema 2, published as
 [comparison.schema.json](../stabdiag/formats/comparison.schema.json) and by
-`stabdiag.formats.json.schema("comparison")`. `--format markdown` suits a comment or issue."""
+`stabdiag.formats.json.schema("comparison")`."""
 
 EXAMPLES = (
     ("config-differs-lr", "A different learning rate"),

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from stabdiag import __version__
+from stabdiag.formats import names
 from tests.conftest import program
 
 VERDICT = "warning: Loss spike from a learning-rate jump, step 261 [spike-lr-jump]"
@@ -33,8 +34,13 @@ def test_a_log_alone_is_diagnosed(stabdiag, log):
     [
         ("nope.jsonl", r"nope\.jsonl: no such file; check the path"),
         ("s3://none/nope.jsonl", "s3://none/nope.jsonl: "),
-        ("diagnos log.jsonl", r"No such command 'diagnos'\."),
-        ("nonsense", r"No such command 'nonsense'\. \(see stabdiag --help\)"),
+        ("diagnos log.jsonl", r"diagnos: no such command, file or folder; did you mean diagnose\?"),
+        ("nonsense", "nonsense: no such command, file or folder; see stabdiag --help"),
+        (r"C:\runs\log", r"C:\\runs\\log: no such file"),
+        ("help nonsense", "nonsense: no such command; `stabdiag help` lists the commands"),
+        ("help scam", r"scam: no such command; did you mean scan\?"),
+        ("runs/*.jsonl", r"runs/\*\.jsonl: no file or folder matches this pattern"),
+        ("preflight *.json", r"\*\.json: no file or folder matches this pattern"),
         # Older click puts the option in quotes.
         ("--verson", r"No such option:? '?--verson\b.* \(see stabdiag --help\)"),
         ("-x log.jsonl", r"No such option:? '?-x\b.* \(see stabdiag diagnose --help\)"),
@@ -83,14 +89,76 @@ def test_the_verdict_alone(stabdiag, log, tmp_path):
 def test_what_was_written_is_told_but_not_of_devices(stabdiag, log):
     assert stabdiag(log, "-o", "out").err == f"stabdiag: wrote out; {VERDICT}\n"
     assert stabdiag(log, "-o", "/dev/null").err == ""
-    assert stabdiag("thresholds", "-o", "limits.toml").err == "stabdiag: wrote limits.toml\n"
+    assert stabdiag("formats", "-o", "formats.md").err.startswith("stabdiag: wrote formats.md")
 
 
-def test_an_option_has_examples_in_its_help(stabdiag):
-    for command in re.findall(r"^│ ([a-z]+) ", stabdiag("--help").out, re.MULTILINE):
-        output = stabdiag(command, "--help").out
-        assert f"stabdiag {command}" in output.partition("Examples")[2], command
-        assert max(map(len, output.splitlines())) <= 80
+LISTED = program("help").stdout.partition("Commands:")[2].partition("Options:")[0]
+COMMANDS = re.findall(r"^  ([a-z]+) ", LISTED, re.MULTILINE)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_is_short_and_has_examples(stabdiag, command):
+    output = stabdiag(command, "--help").out
+    lines = output.splitlines()
+    assert f"stabdiag {command}" in output.partition("Examples")[2]
+    assert (len(lines) <= 60, max(map(len, lines)) <= 80) == (True, True)
+    assert stabdiag("help", command).out == output
+    # The options that most people use come first.
+    first, _, more = output.partition("Examples:")[0].partition("More options:")
+    assert not re.search("^  .*--(output|format|fail-on|json) ", more, re.MULTILINE)
+    assert not re.search("^  .*--(limit|config|log-format) ", first, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("command", "kind"),
+    [
+        ("diagnose", "report"),
+        ("watch", "report"),
+        ("scan", "overview"),
+        ("compare", "comparison"),
+        ("postmortem", "postmortem"),
+        ("checklist", "sheet"),
+        ("thresholds", "limits"),
+        ("formats", "logs"),
+    ],
+)
+def test_help_lists_the_formats_that_exist(stabdiag, command, kind):
+    text = " ".join(stabdiag(command, "--help").out.split())
+    listed = re.search(r"-f, --format FORMAT (.*?)\. Default", text)
+    assert re.split(", | or ", listed[1]) == list(names(kind))
+    for severity in ("error", "warning", "never", "unknown"):
+        assert "--fail-on SEVERITY" not in text or f" {severity}" in text
+
+
+def test_patterns_in_quotes_are_expanded(stabdiag, log, tmp_path):
+    shutil.copy(tmp_path / log, tmp_path / "log2.jsonl")
+    assert stabdiag("l?g.jsonl", "-q") == (0, f"{VERDICT}\n", "")
+    assert stabdiag("check", "*.jsonl", "-q").out == "2 runs: 2 with a warning\n"
+    assert stabdiag("compare", "log*.jsonl", "-q").out == "ok: The runs agree [agree]\n"
+    assert stabdiag("convert", "log.*", "-o", "x.parquet", "-q") == (0, "", "")
+    (tmp_path / "a[1].jsonl").write_bytes((tmp_path / log).read_bytes())  # a name, not a pattern
+    assert stabdiag("a[1].jsonl", "-q").out == f"{VERDICT}\n"
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_quiet_and_json(stabdiag, command):
+    output = stabdiag(command, "--help").out
+    assert command == "help" or ("-q, --quiet" in output and "--json" in output)
+
+
+def test_width_and_color_follow_the_environment(stabdiag, log, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert "\x1b[" not in stabdiag(log).out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert "\x1b[" in stabdiag(log).out
+    assert "\x1b[" not in stabdiag(log, "--no-color").out
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b[" not in stabdiag(log).out
+    widths = []
+    for columns in ("60", "120"):
+        monkeypatch.setenv("COLUMNS", columns)
+        widths.append(max(map(len, stabdiag(log).out.splitlines())))
+    assert widths[0] <= 60 < widths[1] <= 120
 
 
 @pytest.fixture
@@ -120,10 +188,10 @@ def test_a_check_has_formats_and_color(stabdiag, sweep, tmp_path):
     shutil.rmtree(tmp_path / "sweep" / "half")
     output = json.loads(stabdiag("check", sweep, "--json").out)
     assert output["runs"] == 3
-    code, out, err = stabdiag("check", sweep, "-o", "report.xml")
+    code, out, err = stabdiag("check", sweep, "-o", "report.md")
     assert (code, out) == (1, "")
-    assert err == "stabdiag: wrote report.xml; 3 runs: 1 failed, 1 with a warning, 1 healthy\n"
-    assert (tmp_path / "report.xml").read_text(encoding="utf-8").startswith("<?xml")
+    assert err == "stabdiag: wrote report.md; 3 runs: 1 failed, 1 with a warning, 1 healthy\n"
+    assert "spike-lr-jump" in (tmp_path / "report.md").read_text(encoding="utf-8")
     plain, colored = stabdiag("check", sweep).out, stabdiag("check", sweep, "--color").out
     assert "\x1b[1;31merror:\x1b[0m" in colored
     assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain

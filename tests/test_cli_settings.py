@@ -57,7 +57,7 @@ def test_the_command_line_goes_before_the_file(stabdiag, log, tmp_path):
     assert (code, json.loads(out)["manifest"]["values"]["dtype"]) == (0, "fp32")
     assert stabdiag(log, "-f", "terminal").out.startswith("WARNING")
     assert stabdiag("compare", log, log).out.startswith("{")
-    assert stabdiag("explain", "Q2.1").out.startswith("Q2.1")  # which has no JSON
+    assert stabdiag("postmortem", log).out.startswith("{")
     report = settings_in_force(stabdiag, *words)
     assert report["fail-on"] == ("error", "--fail-on")
     assert report["manifest.dtype"] == ("fp32", "--set")

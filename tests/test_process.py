@@ -209,7 +209,7 @@ def test_warnings_are_not_for_those_who_run_it(tmp_path):
 
 # Where something fails that nobody foresaw, and in which command.
 PLACES = {
-    "cli": ("stabdiag.cli.options:read_project", "diagnose LOG -o out.html"),
+    "cli": ("stabdiag.cli.run_options:read_project", "diagnose LOG -o out.html"),
     "sources": ("stabdiag.assemble.inputs:read_source", "diagnose LOG -o out.html"),
     "readers": ("stabdiag.readers.source:Stream.peek", "check LOG"),
     "assemble": ("stabdiag.assemble.inputs:build_history", "convert LOG -o out.parquet"),
@@ -329,11 +329,11 @@ run()
         ("html", "report", "diagnose LOG -o out.html", "ERROR|WARNING"),
         ("json", "report", "diagnose LOG --json", "ERROR|WARNING"),
         ("markdown", "postmortem", "postmortem LOG -o out.md", "ERROR|WARNING"),
-        ("markdown", "comparison", "compare LOG LOG -o out.md", "OK"),
+        ("html", "comparison", "compare LOG LOG -o out.html", "OK"),
         ("json", "sheet", "checklist LOG --json", "CHECKLIST"),
         ("json", "sheet", "preflight MANIFEST --json", "PREFLIGHT"),
         ("html", "overview", "scan LOG --write html=out.html", "Outcomes"),
-        ("junit", "overview", "check LOG -o out.xml", "Outcomes"),
+        ("markdown", "overview", "check LOG -o out.md", "Outcomes"),
     ],
 )
 def test_failed_format_falls_back_to_the_terminal_report(

@@ -15,17 +15,22 @@ import typer
 
 from stabdiag._version import __version__
 from stabdiag.cli import complete
-from stabdiag.cli.options import option
 from stabdiag.cli.terminal import Exit, report_error
-from stabdiag.errors import StabdiagError
+from stabdiag.errors import StabdiagError, did_you_mean
 
 # The commands in the order of --help, and the module that defines each.
 _COMMANDS = {
     **{name: name for name in ("diagnose", "watch", "check", "scan", "compare", "baseline")},
     **dict.fromkeys(("postmortem", "convert"), "documents"),
     **dict.fromkeys(("preflight", "checklist"), "checks"),
-    **dict.fromkeys(("formats", "thresholds", "explain", "config"), "tables"),
+    **dict.fromkeys(("formats", "thresholds", "explain", "config", "help"), "tables"),
 }
+
+# The functions that cannot have the name of their command.
+_FUNCTIONS = {"help": "show_help"}
+
+# The commands whose --json takes a level of detail.
+_JSON_DETAIL = ("diagnose", "watch")
 
 # The program name in usage lines, and the variable a shell sets to request completions.
 _NAME = "stabdiag"
@@ -40,6 +45,7 @@ def main() -> Exit:
         completion = (
             complete.completing(_with_command) if _COMPLETE in os.environ else nullcontext()
         )
+        _check_command(words)
         with completion:
             code = app(words[:1])(words, prog_name=_NAME, standalone_mode=False)
     except StabdiagError as error:
@@ -77,15 +83,42 @@ def _with_command(words: list[str]) -> list[str]:
     # Options may precede the log. Options of the program itself need no log.
     candidates = words if first.startswith("-") and first != "-" else words[:1]
     if not _COMMANDS.keys() & {*candidates} and any(map(_is_log_name, candidates)):
-        return ["diagnose", *words]
-    return words
+        words = ["diagnose", *words]
+    return _with_json_detail(words) if words[:1] and words[0] in _JSON_DETAIL else words
 
 
 def _is_log_name(word: str) -> bool:
     """Return True if a word can only name a log: no command has a dot or a slash."""
     if word.startswith("-"):
         return word == "-"
-    return os.path.exists(word) or "/" in word or "." in word  # noqa: PTH110 - of any length
+    return os.path.exists(word) or any(sign in word for sign in r"/\.*")  # noqa: PTH110 - any length
+
+
+def _with_json_detail(words: list[str]) -> list[str]:
+    """Return the arguments, with the level of detail attached to ``--json``.
+
+    An option with an optional value would take the name of the log for its value.
+    """
+    detailed: list[str] = []
+    for word in words:
+        if word == "full" and detailed[-1] == "--json=brief":
+            detailed[-1] = "--json=full"
+        else:
+            detailed.append("--json=brief" if word == "--json" else word)
+    return detailed
+
+
+def _check_command(words: list[str]) -> None:
+    """Raise an error if the first word is not a command.
+
+    Raises:
+        StabdiagError: it says what the word could have been.
+    """
+    first = words[0] if words else ""
+    if not first or first.startswith("-") or first in _COMMANDS:
+        return
+    hint = did_you_mean(first, _COMMANDS) or f"; see {_NAME} --help"
+    raise StabdiagError(f"{first}: no such command, file or folder{hint}")
 
 
 def app(commands: Sequence[str] = ()) -> typer.Typer:
@@ -93,12 +126,15 @@ def app(commands: Sequence[str] = ()) -> typer.Typer:
 
     Setting up every command takes 5% of the time of a small log.
     """
+    from stabdiag.cli.help import Command, Program
+
     epilogs = _epilogs()
     app = typer.Typer(
         name=_NAME,
+        cls=Program,
         no_args_is_help=True,
         epilog=epilogs[_NAME],
-        rich_markup_mode="markdown",
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         help="Find out what went wrong in a training run, and what to do first.",
@@ -106,8 +142,22 @@ def app(commands: Sequence[str] = ()) -> typer.Typer:
     app.callback()(_main)
     for name in [name for name in commands if name in _COMMANDS] or _COMMANDS:
         module = import_module(f"stabdiag.cli.{_COMMANDS[name]}")
-        app.command(epilog=epilogs[name])(getattr(module, name))
+        function = getattr(module, _FUNCTIONS.get(name, name))
+        app.command(name, cls=Command, epilog=epilogs[name])(function)
     return app
+
+
+def show_help_of(command: str | None) -> None:
+    """Print the help of a command, or of the program.
+
+    Raises:
+        StabdiagError: if there is no such command.
+    """
+    if command is not None and command not in _COMMANDS:
+        hint = did_you_mean(command, _COMMANDS) or f"; `{_NAME} help` lists the commands"
+        raise StabdiagError(f"{command}: no such command{hint}")
+    words = [] if command is None else [command]
+    app(words)([*words, "--help"], prog_name=_NAME, standalone_mode=False)
 
 
 def _epilogs() -> dict[str, str]:
@@ -131,12 +181,16 @@ def _print_version(requested: bool) -> None:
 def _main(
     version: Annotated[
         bool,
-        option(
-            "--version -V", "Print the version and exit.", callback=_print_version, is_eager=True
+        typer.Option(
+            "--version",
+            "-V",
+            help="Print the version and exit.",
+            callback=_print_version,
+            is_eager=True,
         ),
     ] = False,
     debug: Annotated[
-        bool, option("--debug", "Show the traceback of an internal error.")
+        bool, typer.Option("--debug", help="Show the traceback of an internal error.")
     ] = False,  # __main__ removes it before this is imported
 ) -> None:
     pass
@@ -146,7 +200,7 @@ def _usage(error: Exception, words: Sequence[str]) -> Exit:
     """Print a usage error of the argument parser in one line; raise anything else."""
     if not hasattr(error, "format_message"):
         raise error
-    message = error.format_message()
+    message = error.format_message().replace("Value error, ", "")  # of pydantic
     command = " ".join([_NAME, *(name for name in words[:1] if name in _COMMANDS)])
     # Without a command, typer has already shown the help.
     return report_error(f"{message} (see {command} --help)") if message else Exit.REFUSED

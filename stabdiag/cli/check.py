@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import FailOn, report_exit_code, reproduction_command, verdict
+from stabdiag.cli.choices import CheckFormat, FailOn
+from stabdiag.cli.commands import report_exit_code, reproduction_command, verdict
+from stabdiag.cli.output_options import OutputOptions
 from stabdiag.cli.rendering import render_pieces, render_report
-from stabdiag.cli.terminal import Exit, notify, notify_other_runs, report_error, write
+from stabdiag.cli.run_options import RunOptions
+from stabdiag.cli.terminal import Exit, notify, notify_other_runs, report_error, write_text
 from stabdiag.errors import StabdiagError
-from stabdiag.formats import names
 from stabdiag.model.findings import PARTLY_READ
 from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from stabdiag.sources.group import SkippedEntries
 
 
-@options.bundled
 def check(
     context: typer.Context,
     logs: Annotated[
@@ -35,32 +36,56 @@ def check(
         typer.Argument(
             metavar="LOG...",
             help="Logs, each a run of its own, and folders with any number of runs.",
+            callback=options.expand_patterns,
         ),
     ],
-    run_options: options.RunOptions,
-    against: options.BaselineOptions,
-    out: Annotated[options.VerdictOutputOptions, ("lines", *names("overview"))],
+    output: options.OutputOption = None,
+    format: options.CheckFormatOption = None,
+    json: options.JsonOption = False,
+    quiet: options.QuietOption = False,
     fail_on: options.FailOnOption = None,
+    dtype: options.DtypeOption = None,
+    settings: options.SetOption = None,
+    columns: options.ColumnOption = None,
+    baseline: options.BaselineOption = None,
+    where: options.BaselineWhereOption = None,
+    log_format: options.LogFormatOption = None,
+    limit: options.LimitOption = None,
+    config: options.ConfigOption = None,
+    color: options.ColorOption = None,
 ) -> Exit:
     """Diagnose each run and print one line per finding, like a linter, with totals at the end."""
+    run_options = RunOptions(
+        limit=limit,
+        config=config,
+        columns=columns,
+        log_format=log_format,
+        dtype=dtype,
+        settings=settings,
+        baseline=baseline,
+        where=where,
+    )
+    out = OutputOptions(
+        formats=CheckFormat, format=format, output=output, json=json, quiet=quiet, color=color
+    )
     from stabdiag.formats.issues import limits_line
     from stabdiag.scan.overview import overview_of
     from stabdiag.sources.group import SkippedEntries
 
     format_name = out.choose_format(run_options, logs)
-    exit_severity, color = run_options.exit_severity(fail_on), out.screen["color"]
-    references = against.references(run_options)
+    exit_severity, has_color = run_options.exit_severity(fail_on), out.screen["color"]
+    references = run_options.read_references()
     scan_options = run_options.scan_options(references=references)
     is_streamed = format_name == "lines" and not out.quiet and out.output is None
     if is_streamed:
-        write(limits_line(run_options.limits), None)
+        write_text(limits_line(run_options.limits), None)
     codes, texts, rows = Counter[Exit](), [limits_line(run_options.limits)], list[Row]()
     unread, skipped = 0, SkippedEntries()
 
     def show(report: Report) -> None:
         codes[report_exit_code(report, exit_severity)] += 1
         one_line = verdict(report.diagnosis)
-        lines = render_report(report, "lines", verdict=one_line, limits=False, color=color)
+        lines = render_report(report, "lines", verdict=one_line, limits=False, color=has_color)
         texts.append(lines)
 
     for log in logs:
@@ -71,7 +96,7 @@ def check(
                     report_error(f"{row.path}: {row.reason}")
                     unread += 1
                 elif is_streamed:
-                    write(texts.pop(), None)
+                    write_text(texts.pop(), None)
         except StabdiagError as error:
             report_error(str(error))
             unread += 1
@@ -103,7 +128,7 @@ def _total_key(row: Row) -> str:
 
 def _rows(
     log: str,
-    run_options: options.RunOptions,
+    run_options: RunOptions,
     scan_options: ScanOptions,
     skipped: SkippedEntries,
     show: Callable[[Report], None],
@@ -116,7 +141,7 @@ def _rows(
     if not Path(log).is_dir() and not (Path(log).is_file() and log.lower().endswith(ARCHIVES)):
         from stabdiag.api import diagnose
 
-        report = diagnose(log, **run_options.common, baseline=scan_options.references)
+        report = diagnose(log, **run_options.run_arguments, baseline=scan_options.references)
         report = report.ignoring(run_options.project.ignored)
         notify_other_runs(log, report.history.source)
         show(report)

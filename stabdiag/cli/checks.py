@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from stabdiag.cli import options
+from stabdiag.cli.choices import FailOnItem, TextFormat
 from stabdiag.cli.commands import exit_code
+from stabdiag.cli.output_options import OutputOptions
 from stabdiag.cli.rendering import render_report
+from stabdiag.cli.run_options import RunOptions
 from stabdiag.cli.terminal import Exit, progress
 from stabdiag.errors import ManifestError, StabdiagError
 from stabdiag.files import protect_inputs
@@ -18,54 +20,64 @@ from stabdiag.files import protect_inputs
 if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
 
-
-class FailOnLine(StrEnum):
-    """Which lines of a checklist cause exit code 1."""
-
-    NOT_DONE = "not-done"
-    NEVER = "never"
+_QuietOption = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Print only the number of items to fix.")
+]
 
 
-@options.bundled
 def preflight(
     manifest: Annotated[
         Path,
         typer.Argument(
             metavar="MANIFEST",
             help="The run's configuration as JSON, TOML or YAML, with your framework's names.",
+            callback=options.expand_pattern,
         ),
     ],
-    manifest_options: options.ManifestOptions,
-    out: options.ChecklistOutputOptions,
+    output: options.OutputOption = None,
+    format: options.TextFormatOption = None,
+    json: options.JsonOption = False,
+    quiet: _QuietOption = False,
     fail_on: options.FailOnOption = None,
     sanity: Annotated[
         Path | None,
-        options.option(
-            "--sanity FILE", "Results of stabdiag.torch.sanity; marks the checks it ran as done."
+        typer.Option(
+            "--sanity",
+            metavar="FILE",
+            help="Results of stabdiag.torch.sanity; marks the checks it ran as done.",
         ),
     ] = None,
+    dtype: options.DtypeOption = None,
+    settings: options.SetOption = None,
+    limit: options.LimitOption = None,
+    config: options.ConfigOption = None,
+    color: options.ColorOption = None,
 ) -> Exit:
     """Check a configuration before launch and list what to fix first."""
     from stabdiag.checks.preflight import preflight as run_checks
     from stabdiag.checks.sanity import read_sanity
     from stabdiag.model.checks import State
 
-    format_name = out.choose_format(manifest_options, [manifest, sanity])
-    settings = (
-        _read(manifest)
-        .override(manifest_options.manifest_fields)
-        .assuming(manifest_options.project.manifest)
+    run_options = RunOptions(limit=limit, config=config, dtype=dtype, settings=settings)
+    out = OutputOptions(
+        formats=TextFormat, format=format, output=output, json=json, quiet=quiet, color=color
+    )
+    format_name = out.choose_format(run_options, [manifest, sanity])
+    known_manifest = (
+        _read(manifest).override(run_options.manifest_fields).assuming(run_options.project.manifest)
     )
     checks = run_checks(
-        settings,
-        manifest_options.limits,
-        manifest_options.project.ignored,
+        known_manifest,
+        run_options.limits,
+        run_options.project.ignored,
         () if sanity is None else read_sanity(sanity),
     )
     failed = [item for item in checks.items if item.state is State.FAILED and item.ignored is None]
     line = f"{len(failed)} to fix of {len([*checks.items])}"
-    out.write(render_report(checks, format_name, "sheet", verdict=line, **out.screen), line)
-    return exit_code(failed, manifest_options.exit_severity(fail_on))
+    out.write_report(
+        lambda: render_report(checks, format_name, "sheet", verdict=line, **out.screen), line
+    )
+    return exit_code(failed, run_options.exit_severity(fail_on))
 
 
 def _read(path: Path) -> Manifest:
@@ -88,27 +100,56 @@ def _read(path: Path) -> Manifest:
     )
 
 
-@options.bundled
 def checklist(
-    logs: options.LogArguments,
-    log_options: options.LogOptions,
-    out: options.ChecklistOutputOptions,
+    logs: options.LogsArgument,
+    output: options.OutputOption = None,
+    format: options.TextFormatOption = None,
+    json: options.JsonOption = False,
+    quiet: _QuietOption = False,
     fail_on: Annotated[
-        FailOnLine,
-        options.option("--fail-on WHEN", "Exit 1 if a line is not done: not-done or never."),
-    ] = FailOnLine.NEVER,
+        FailOnItem,
+        typer.Option(
+            "--fail-on",
+            metavar="WHEN",
+            help="Exit 1 if an item is not done: not-done or never.",
+        ),
+    ] = FailOnItem.NEVER,
+    manifest: options.ManifestOption = None,
+    dtype: options.DtypeOption = None,
+    settings: options.SetOption = None,
+    columns: options.ColumnOption = None,
+    attempt: options.AttemptOption = None,
+    log_format: options.LogFormatOption = None,
+    limit: options.LimitOption = None,
+    config: options.ConfigOption = None,
+    color: options.ColorOption = None,
 ) -> Exit:
     """Fill in a debugging checklist from a log and its configuration."""
-    format_name = out.choose_format(log_options, [*logs, log_options.manifest])
+    run_options = RunOptions(
+        limit=limit,
+        config=config,
+        columns=columns,
+        log_format=log_format,
+        dtype=dtype,
+        settings=settings,
+        manifest=manifest,
+        attempt=attempt,
+    )
+    out = OutputOptions(
+        formats=TextFormat, format=format, output=output, json=json, quiet=quiet, color=color
+    )
+    format_name = out.choose_format(run_options, [*logs, manifest])
     from stabdiag.api import diagnose
     from stabdiag.checks.checklist import checklist as fill_in
     from stabdiag.model.checks import State
 
     with progress(logs):
-        report = diagnose(logs, **log_options.arguments).ignoring(log_options.project.ignored)
-    protect_inputs([out.output], report.history.source.files)
+        report = diagnose(logs, **run_options.log_arguments).ignoring(run_options.project.ignored)
+    protect_inputs([output], report.history.source.files)
     checks = fill_in(report)
     failed = [item for item in checks.items if item.state is State.FAILED]
     line = f"{len(failed)} not done of {len([*checks.items])}"
-    out.write(render_report(checks, format_name, "sheet", verdict=line, **out.screen), line)
-    return Exit(bool(failed) and fail_on is FailOnLine.NOT_DONE)
+    out.write_report(
+        lambda: render_report(checks, format_name, "sheet", verdict=line, **out.screen), line
+    )
+    return Exit(bool(failed) and fail_on is FailOnItem.NOT_DONE)

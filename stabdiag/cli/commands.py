@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 import typer
 
+from stabdiag.cli.choices import FailOn
 from stabdiag.cli.terminal import Exit
 from stabdiag.model.text import shown
 
@@ -22,18 +22,6 @@ _CONTENT_PARAMETERS = (
     *("kind", "manifest", "manifests", "dtype", "settings", "columns", "attempt", "log_format"),
     *("limit", "config", "literal", "store", "baseline", "where"),
 )
-
-
-class FailOn(StrEnum):
-    """The lowest severity with exit code 1.
-
-    ``unknown`` is ``error``, plus exit code 2 if too little was logged to tell.
-    """
-
-    ERROR = "error"
-    WARNING = "warning"
-    NEVER = "never"
-    UNKNOWN = "unknown"
 
 
 def exit_code(findings: Iterable[Finding | ChecklistItem], fail_on: FailOn) -> Exit:

@@ -7,8 +7,11 @@ from pathlib import Path
 import typer
 
 from stabdiag.cli import options
+from stabdiag.cli.choices import ReportFormat
 from stabdiag.cli.commands import report_exit_code, reproduction_command, verdict
+from stabdiag.cli.output_options import OutputOptions, parse_write_options
 from stabdiag.cli.rendering import render_report, terminal_fallback
+from stabdiag.cli.run_options import RunOptions
 from stabdiag.cli.terminal import (
     Exit,
     add_to_summary,
@@ -16,39 +19,68 @@ from stabdiag.cli.terminal import (
     notify_other_runs,
     notify_unusable_baseline,
     progress,
-    write,
+    write_text,
 )
 from stabdiag.errors import LogError, ManifestError, NothingLogged
 from stabdiag.files import protect_inputs
 
 
-@options.bundled
 def diagnose(
     context: typer.Context,
-    logs: options.LogArguments,
-    log_options: options.LogOptions,
-    against: options.BaselineOptions,
-    out: options.ReportOutputOptions,
-    extra_outputs: options.WriteOption = None,
+    logs: options.LogsArgument,
+    output: options.OutputOption = None,
+    format: options.ReportFormatOption = None,
+    json: options.JsonDetailOption = None,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = False,
     fail_on: options.FailOnOption = None,
+    manifest: options.ManifestOption = None,
+    dtype: options.DtypeOption = None,
+    settings: options.SetOption = None,
+    columns: options.ColumnOption = None,
+    baseline: options.BaselineOption = None,
+    where: options.BaselineWhereOption = None,
+    write: options.WriteOption = None,
+    attempt: options.AttemptOption = None,
+    log_format: options.LogFormatOption = None,
+    limit: options.LimitOption = None,
     literal: options.LiteralOption = False,
+    config: options.ConfigOption = None,
+    color: options.ColorOption = None,
 ) -> Exit:
     """Diagnose a training run: print one diagnosis and the first action to take."""
-    outputs = options.parse_write_options(extra_outputs)
-    files = [path for path, _ in outputs]
-    baseline_arguments = against.arguments(log_options.project)
-    format_name = out.choose_format(
-        log_options, [*logs, log_options.manifest, *against.sources(log_options.project)], files
+    run_options = RunOptions(
+        limit=limit,
+        config=config,
+        columns=columns,
+        log_format=log_format,
+        dtype=dtype,
+        settings=settings,
+        manifest=manifest,
+        attempt=attempt,
+        baseline=baseline,
+        where=where,
     )
-    exit_severity = log_options.exit_severity(fail_on)
+    out = OutputOptions(
+        formats=ReportFormat, format=format, output=output, json=json, quiet=quiet, color=color
+    )
+    outputs = parse_write_options(write)
+    files = [path for path, _ in outputs]
+    format_name = out.choose_format(
+        run_options, [*logs, manifest, *run_options.baseline_paths], files
+    )
+    exit_severity = run_options.exit_severity(fail_on)
     from stabdiag.api import diagnose as diagnose_logs
 
     try:
         with progress(logs):
             report = diagnose_logs(
-                logs, **log_options.arguments, **baseline_arguments, literal=literal
+                logs,
+                **run_options.log_arguments,
+                **run_options.baseline_arguments,
+                literal=literal,
             )
-        report = report.ignoring(log_options.project.ignored)
+        report = report.ignoring(run_options.project.ignored)
     except NothingLogged:
         raise
     except LogError as error:
@@ -57,7 +89,7 @@ def diagnose(
     source = report.history.source
     protect_inputs([out.output, *files], source.files)
     notify_other_runs(logs[0], source)
-    if len(logs) > 1 and source.attempts > 1 and log_options.attempt is None:
+    if len(logs) > 1 and source.attempts > 1 and attempt is None:
         notify(
             f"the files contain {source.attempts} separate runs; this is the last one."
             " --attempt N selects another; stabdiag check diagnoses each file"
@@ -72,14 +104,14 @@ def diagnose(
 
     def render_as(name: str, path: Path | None, **screen: object) -> str:
         options = {
-            "verbose": out.verbose,
+            "verbose": verbose or out.has_full_json,
             "fail_on": exit_severity,
             "command": command_for(name, path),
         }
         return render_report(report, name, verdict=one_line, **options, **screen)
 
     for path, content in [(path, render_as(name, path)) for path, name in outputs]:
-        write(content, path)
+        write_text(content, path)
     out.write_report(lambda: render_as(format_name, out.output, **out.screen), one_line, *files)
     if format_name == "github":
         with terminal_fallback(report, format_name, verdict=one_line):

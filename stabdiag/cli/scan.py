@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
+from stabdiag.cli.choices import OverviewFormat
 from stabdiag.cli.commands import reproduction_command
+from stabdiag.cli.output_options import OutputOptions, parse_write_options
 from stabdiag.cli.rendering import render_pieces
+from stabdiag.cli.run_options import RunOptions
 from stabdiag.cli.terminal import (
     Exit,
     catch_stop_signals,
     live_display,
     notify,
     signal_exit_code,
-    write,
+    write_text,
 )
-from stabdiag.errors import StabdiagError
-from stabdiag.formats import names
 from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
 
@@ -45,7 +46,6 @@ _LINE_INTERVAL: Final = 30.0
 _FRAME_INTERVAL: Final = 0.1
 
 
-@options.bundled
 def scan(
     context: typer.Context,
     paths: Annotated[
@@ -54,58 +54,91 @@ def scan(
             metavar="PATH...", help="Folders, logs, archives, URLs, buckets, and patterns of these."
         ),
     ],
-    run_options: options.RunOptions,
     store: Annotated[
         Path | None,
-        options.option(
-            "--output -o FOLDER",
-            "Store one row per run there as Parquet; the next scan reads only what changed.",
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Store one row per run there as Parquet; the next scan reads only what changed.",
         ),
     ] = None,
+    write: options.WriteOption = None,
+    format: options.OverviewFormatOption = None,
+    json: options.JsonOption = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the totals, in one line.")
+    ] = False,
+    fail_on: options.FailOnOption = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help="Report only some runs: `severity=error`, `peak_lr>=0.003`.",
+        ),
+    ] = None,
+    top: Annotated[
+        int,
+        typer.Option(
+            "--top", metavar="N", help="Number of worst runs to list. Default: 10.", min=0
+        ),
+    ] = 10,
+    baseline: options.BaselineOption = None,
+    peers: Annotated[
+        bool,
+        typer.Option(
+            "--peers",
+            help="Compare each run with the healthy runs that differ only in the seed.",
+        ),
+    ] = False,
     jobs: Annotated[
         int | None,
-        options.option("--jobs -j N", "Logs to read in parallel. Default: one per core.", min=1),
+        typer.Option(
+            "--jobs",
+            "-j",
+            metavar="N",
+            help="Logs to read in parallel. Default: one per core.",
+            min=1,
+            rich_help_panel=options.MORE,
+        ),
     ] = None,
     executor: Annotated[
         str | None,
-        options.option(
-            "--executor EXECUTOR",
-            "Where to read logs: `dask`, or `module:callable` for another "
-            "`concurrent.futures.Executor`. Default: processes on this machine.",
+        typer.Option(
+            "--executor",
+            metavar="EXECUTOR",
+            help="`dask`, or `module:callable` for another executor. Default: processes.",
+            rich_help_panel=options.MORE,
         ),
     ] = None,
     scheduler: Annotated[
         str | None,
-        options.option(
-            "--scheduler ADDRESS", "Address of the Dask scheduler, such as `tcp://node1:8786`."
+        typer.Option(
+            "--scheduler",
+            metavar="ADDRESS",
+            help="Address of the Dask scheduler, such as `tcp://node1:8786`.",
+            rich_help_panel=options.MORE,
         ),
     ] = None,
     timeout: Annotated[
         float,
-        options.option("--timeout SECONDS", "Give up on a log after this many seconds.", min=0.1),
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            help="Give up on a log after this long. Default: 300.",
+            min=0.1,
+            rich_help_panel=options.MORE,
+        ),
     ] = 300.0,
-    where: Annotated[
-        str | None,
-        options.option(
-            "--where CONDITION",
-            "Report only these runs: `severity=error`, `peak_lr>=0.003`, `run=*seed7*`.",
-        ),
-    ] = None,
-    baseline: options.BaselinePaths = None,
-    peers: Annotated[
-        bool,
-        options.option(
-            "--peers",
-            "Compare each run with the healthy runs that have the same settings except the seed.",
-        ),
-    ] = False,
-    top: Annotated[int, options.option("--top N", "Number of worst runs to list.", min=0)] = 10,
-    format: Annotated[str | None, options.format_option(names("overview"))] = None,
-    json: options.AsJson = False,
-    extra_outputs: options.WriteOption = None,
-    fail_on: options.FailOnOption = None,
+    dtype: options.DtypeOption = None,
+    settings: options.SetOption = None,
+    columns: options.ColumnOption = None,
+    log_format: options.LogFormatOption = None,
+    limit: options.LimitOption = None,
     literal: options.LiteralOption = False,
-    color: options.Color = None,
+    config: options.ConfigOption = None,
+    color: options.ColorOption = None,
 ) -> Exit:
     """Diagnose every run in folders, archives or buckets, and report what the failures share."""
     from stabdiag.model.findings import PARTLY_READ, Severity, fails, is_check_error
@@ -114,16 +147,21 @@ def scan(
     from stabdiag.scan.scan import scan_into
     from stabdiag.scan.worker import import_arrow_without_pandas
 
-    outputs = options.parse_write_options(extra_outputs, [*names("overview"), _PARQUET])
-    if format == _PARQUET:
-        raise StabdiagError("parquet is not text: use --write parquet=FILE, or -o FOLDER")
-    out = options.JsonOutputOptions(
-        format=format, json=json, color=color, formats=names("overview")
+    run_options = RunOptions(
+        limit=limit,
+        config=config,
+        columns=columns,
+        log_format=log_format,
+        dtype=dtype,
+        settings=settings,
+        baseline=baseline,
     )
+    out = OutputOptions(formats=OverviewFormat, format=format, json=json, quiet=quiet, color=color)
+    outputs = parse_write_options(write, [*OverviewFormat, _PARQUET])
     format_name = out.choose_format(run_options, paths, [path for path, _ in outputs])
     exit_severity = run_options.exit_severity(fail_on)
     gc.enable()  # __main__ disables it for short commands
-    references = options.BaselineOptions(baseline=baseline).references(run_options)
+    references = run_options.read_references()
     scan_options = run_options.scan_options(literal=literal, timeout=timeout, references=references)
     import_arrow_without_pandas()
     give_back_memory()
@@ -159,8 +197,10 @@ def scan(
         for path, name in (*outputs, (None, format_name)):  # files first
             if path is not None and name == _PARQUET:
                 write_rows(overview.rows, path)
+            elif path is None and quiet:
+                write_text(summary, None)
             else:
-                write(
+                write_text(
                     render_pieces(overview, name, "overview", verdict=summary, **render_options),
                     path,
                 )

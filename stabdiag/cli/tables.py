@@ -1,4 +1,4 @@
-"""The commands that list formats, thresholds, explanations and settings."""
+"""The commands that show formats, thresholds, explanations, settings and help."""
 
 from __future__ import annotations
 
@@ -8,18 +8,32 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from stabdiag.cli import complete, options
-from stabdiag.cli.commands import FailOn
-from stabdiag.formats import names, render
+from stabdiag.cli.choices import DataFormat, FailOn, TextFormat
+from stabdiag.cli.output_options import OutputOptions
+from stabdiag.cli.run_options import RunOptions
+from stabdiag.formats import render
 
 if TYPE_CHECKING:
     from stabdiag.formats.lists import LogFormat
 
 
-@options.bundled
-def formats(out: options.ChecklistOutputOptions) -> None:
+def formats(
+    output: options.OutputOption = None,
+    format: options.TextFormatOption = None,
+    json: options.JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the names.")] = False,
+    color: options.ColorOption = None,
+) -> None:
     """List the supported log formats and how each is detected."""
-    format_name = out.choose_format(options.LimitOptions(), [])
-    out.write(render(log_formats(), format_name, "logs", **out.screen))
+    out = OutputOptions(
+        formats=TextFormat, format=format, output=output, json=json, quiet=quiet, color=color
+    )
+    format_name = out.choose_format(RunOptions(), [])
+    known = log_formats()
+    out.write_report(
+        lambda: render(known, format_name, "logs", **out.screen),
+        "\n".join(log_format["name"] for log_format in known),
+    )
 
 
 def log_formats() -> tuple[LogFormat, ...]:
@@ -42,23 +56,32 @@ def log_formats() -> tuple[LogFormat, ...]:
     )
 
 
-@options.bundled
 def thresholds(
-    limit_options: options.LimitOptions,
-    out: Annotated[options.JsonOutputOptions, names("limits")],
+    output: options.OutputOption = None,
+    format: options.TextFormatOption = None,
+    json: options.JsonOption = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the names and values.")
+    ] = False,
+    limit: options.LimitOption = None,
     literal: options.LiteralOption = False,
+    config: options.ConfigOption = None,
+    color: options.ColorOption = None,
 ) -> None:
     """Print the quick-reference table and all thresholds in force."""
-    format_name = out.choose_format(limit_options, [])
-    out.write(
-        render(limit_options.limits, format_name, "rules" if literal else "limits", **out.screen)
+    run_options = RunOptions(limit=limit, config=config)
+    out = OutputOptions(
+        formats=TextFormat, format=format, output=output, json=json, quiet=quiet, color=color
+    )
+    format_name = out.choose_format(run_options, [])
+    limits = run_options.limits
+    out.write_report(
+        lambda: render(limits, format_name, "rules" if literal else "limits", **out.screen),
+        "\n".join(f"{info.name} = {info.value:g}" for info in limits.items()),
     )
 
 
-@options.bundled
 def explain(
-    limit_options: options.LimitOptions,
-    out: options.OutputOptions,
     words: Annotated[
         list[str] | None,
         typer.Argument(
@@ -68,18 +91,47 @@ def explain(
             "Default: list all entries.",
         ),
     ] = None,
+    output: options.OutputOption = None,
+    format: options.TextFormatOption = None,
+    json: options.JsonOption = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the title.")] = False,
+    limit: options.LimitOption = None,
+    config: options.ConfigOption = None,
+    color: options.ColorOption = None,
 ) -> None:
     """Explain a finding, a question or a threshold, or search the explanations."""
     from stabdiag.explain import contents
     from stabdiag.explain import explain as page
 
-    format_name = out.choose_format(limit_options, [])
-    text = page(" ".join(words), limit_options.limits) if words else contents(limit_options.limits)
+    run_options = RunOptions(limit=limit, config=config)
+    out = OutputOptions(
+        formats=TextFormat, format=format, output=output, json=json, quiet=quiet, color=color
+    )
+    format_name = out.choose_format(run_options, [])
+    limits = run_options.limits
+    text = page(" ".join(words), limits) if words else contents(limits)
+    title = text.partition("\n")[0].removeprefix("# ")
     if format_name == "terminal":
         from stabdiag.formats.terminal.page import markdown_page
 
         text = markdown_page(text, **out.screen)
-    out.write(text)
+    elif format_name == "json":
+        from stabdiag.formats.json import dumps
+
+        text = dumps({"title": title, "text": text})
+    out.write_report(lambda: text, title)
+
+
+def show_help(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[COMMAND]", help="Default: list all commands."),
+    ] = None,
+) -> None:
+    """Show the help of the program or of a command."""
+    from stabdiag.cli import show_help_of
+
+    show_help_of(name)
 
 
 class Setting(NamedTuple):
@@ -91,38 +143,51 @@ class Setting(NamedTuple):
     reason: str = ""
 
 
-@options.bundled
 def config(
-    run_options: options.RunOptions,
-    out: Annotated[options.JsonOutputOptions, ("terminal", "json")],
+    output: options.OutputOption = None,
+    format: options.DataFormatOption = None,
+    json: options.JsonOption = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="Print only the settings file.")
+    ] = False,
     fail_on: options.FailOnOption = None,
+    dtype: options.DtypeOption = None,
+    settings: options.SetOption = None,
+    columns: options.ColumnOption = None,
+    limit: options.LimitOption = None,
+    config: options.ConfigOption = None,
 ) -> None:
     """Show the settings in force and where each comes from."""
     from stabdiag.formats.json import Json, dumps, escape
     from stabdiag.formats.measured import visible
 
+    run_options = RunOptions(
+        limit=limit, config=config, columns=columns, dtype=dtype, settings=settings
+    )
+    out = OutputOptions(formats=DataFormat, format=format, output=output, json=json, quiet=quiet)
     format_name = out.choose_format(run_options, [])
-    settings = [*_settings(run_options, fail_on)]
+    in_force = [*_settings(run_options, fail_on)]
+    file = run_options.project.name
+    heading = f"Settings file: {file or 'none in this folder or above'}"
     if format_name == "json":
         values: list[Json] = [
-            {key: escape(text) for key, text in item._asdict().items()} for item in settings
+            {key: escape(text) for key, text in item._asdict().items()} for item in in_force
         ]
-        out.write(dumps({"file": escape(run_options.project.name) or None, "settings": values}))
+        out.write_report(lambda: dumps({"file": escape(file) or None, "settings": values}), heading)
         return
-    name_width, value_width = (max(len(item[cell]) for item in settings) for cell in (0, 1))
-    lines = [f"Settings file: {run_options.project.name or 'none in this folder or above'}", ""]
-    for item in settings:
+    name_width, value_width = (max(len(item[cell]) for item in in_force) for cell in (0, 1))
+    lines = [heading, ""]
+    for item in in_force:
         cells = (f"{item.name:{name_width}}", f"{item.value:{value_width}}", item.source)
         lines.append(visible("  ".join(cells)))
         lines += [f"    {visible(item.reason)}"] * bool(item.reason)
     changed = run_options.limits.changed
     unchanged = len(run_options.limits.items()) - len(changed)
-    out.write(
-        "\n".join([*lines, "", f"{unchanged} limits have their defaults: stabdiag thresholds"])
-    )
+    lines += ["", f"{unchanged} limits have their defaults: stabdiag thresholds"]
+    out.write_report(lambda: "\n".join(lines), heading)
 
 
-def _settings(run_options: options.RunOptions, fail_on: FailOn | None) -> Iterator[Setting]:
+def _settings(run_options: RunOptions, fail_on: FailOn | None) -> Iterator[Setting]:
     """Yield the settings in force. Limits with their default values are omitted."""
     project = run_options.project
     file: Mapping[str, object]

@@ -39,6 +39,10 @@ class Exit(IntEnum):
 # Logs of this many bytes or more take so long that a progress bar is shown.
 _LARGE = 100_000_000
 
+# The width of output that is not on a terminal, and the smallest width.
+_DEFAULT_WIDTH = 80
+_MIN_WIDTH = 40
+
 
 class Terminal(TypedDict):
     """The capabilities of the terminal or the output file. Every format takes these options."""
@@ -82,18 +86,31 @@ def open_output() -> None:
 
 def terminal(output: Path | None, color: bool | None) -> Terminal:
     """Return the capabilities of the terminal, or of the output file."""
-    tty = output is None and sys.stdout.isatty()
-    has_color = tty and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    width = 80
-    if tty:
-        import shutil
+    is_terminal = output is None and sys.stdout.isatty()
+    width = _DEFAULT_WIDTH
+    if is_terminal or (output is None and "COLUMNS" in os.environ):
+        import shutil  # COLUMNS takes precedence over the size of the terminal
 
-        width = max(shutil.get_terminal_size().columns, 40)
+        width = max(shutil.get_terminal_size((_DEFAULT_WIDTH, 24)).columns, _MIN_WIDTH)
+    if color is None:
+        color = output is None and has_color(is_terminal)
     encoding = "utf-8" if output else (sys.stdout.encoding or "ascii")
-    return Terminal(width=width, color=has_color if color is None else color, encoding=encoding)
+    return Terminal(width=width, color=color, encoding=encoding)
 
 
-def write(text: str | Iterable[str], output: Path | None) -> None:
+def has_color(is_terminal: bool) -> bool:
+    """Return True if output has color: on a terminal, unless the environment says otherwise.
+
+    NO_COLOR and FORCE_COLOR follow no-color.org and force-color.org.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR", "0") not in ("", "0"):
+        return True
+    return is_terminal and os.environ.get("TERM") != "dumb"
+
+
+def write_text(text: str | Iterable[str], output: Path | None) -> None:
     """Write text, or pieces of text, to the terminal or atomically to a file."""
     pieces = _with_final_newline([text] if isinstance(text, str) else text)
     if output is not None:

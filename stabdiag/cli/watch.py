@@ -15,15 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.commands import FailOn, report_exit_code, verdict
+from stabdiag.cli.choices import FailOn, ReportFormat
+from stabdiag.cli.commands import report_exit_code, verdict
+from stabdiag.cli.output_options import OutputOptions
 from stabdiag.cli.rendering import render_report
+from stabdiag.cli.run_options import RunOptions
 from stabdiag.cli.terminal import (
     Exit,
     catch_stop_signals,
     live_display,
     notify,
     signal_exit_code,
-    write,
+    write_text,
 )
 from stabdiag.errors import StabdiagError
 from stabdiag.files import protect_inputs
@@ -39,69 +42,111 @@ _TERM_WAIT: Final = 10.0
 _MAX_PID: Final = (1 << 31) - 1
 
 
-@options.bundled
 def watch(
     logs: Annotated[
         list[str],
         typer.Argument(
             metavar="LOG...",
             help="A growing log, a folder, or several files of one run; `-` is standard input.",
+            callback=options.expand_patterns,
         ),
     ],
-    log_options: options.LogOptions,
-    against: options.BaselineOptions,
-    out: options.ReportOutputOptions,
-    fail_on: Annotated[
-        FailOn | None,
-        options.option(
-            "--fail-on SEVERITY",
-            "Exit 1 at or above this severity, as soon as the finding is certain: error, warning "
-            "or never.",
-        ),
-    ] = None,
-    interval: Annotated[
-        float, options.option("--interval SECONDS", "How often to check the log.", min=0.05)
-    ] = 0.25,
-    until_idle: Annotated[
-        float | None,
-        options.option(
-            "--until-idle SECONDS", "Stop when the log has not grown for this long.", min=0
-        ),
-    ] = None,
     pid: Annotated[
         int | None,
-        options.option("--pid PID", "Stop when this process ends.", min=1, max=_MAX_PID),
+        typer.Option(
+            "--pid", metavar="PID", help="Stop when this process ends.", min=1, max=_MAX_PID
+        ),
     ] = None,
     kill: Annotated[
         bool,
-        options.option(
-            "--kill", "Send SIGTERM to the `--pid` process as soon as an error is certain."
+        typer.Option(
+            "--kill", help="Send SIGTERM to the `--pid` process as soon as an error is certain."
         ),
     ] = False,
-    grace: Annotated[
+    until_idle: Annotated[
         float | None,
-        options.option(
-            "--grace SECONDS",
-            "With `--kill`: send SIGKILL if the process still runs this long after SIGTERM. "
-            "Default: never.",
+        typer.Option(
+            "--until-idle",
+            metavar="SECONDS",
+            help="Stop when the log has not grown for this long.",
             min=0,
         ),
     ] = None,
+    fail_on: Annotated[
+        FailOn | None,
+        typer.Option(
+            "--fail-on",
+            metavar="SEVERITY",
+            help="error, warning, never or unknown: exit 1 as soon as such a finding is certain. "
+            "Default: error.",
+        ),
+    ] = None,
+    output: options.OutputOption = None,
+    format: options.ReportFormatOption = None,
+    json: options.JsonDetailOption = None,
+    quiet: options.QuietOption = False,
+    verbose: options.VerboseOption = False,
+    manifest: options.ManifestOption = None,
+    dtype: options.DtypeOption = None,
+    settings: options.SetOption = None,
+    columns: options.ColumnOption = None,
+    baseline: options.BaselineOption = None,
+    where: options.BaselineWhereOption = None,
+    grace: Annotated[
+        float | None,
+        typer.Option(
+            "--grace",
+            metavar="SECONDS",
+            help="With `--kill`: send SIGKILL if the process still runs then. Default: never.",
+            min=0,
+            rich_help_panel=options.MORE,
+        ),
+    ] = None,
+    interval: Annotated[
+        float,
+        typer.Option(
+            "--interval",
+            metavar="SECONDS",
+            help="How often to check the log. Default: 0.25.",
+            min=0.05,
+            rich_help_panel=options.MORE,
+        ),
+    ] = 0.25,
+    attempt: options.AttemptOption = None,
+    log_format: options.LogFormatOption = None,
+    limit: options.LimitOption = None,
     literal: options.LiteralOption = False,
+    config: options.ConfigOption = None,
+    color: options.ColorOption = None,
 ) -> Exit:
     """Follow a growing log and exit with code 1 as soon as an error is certain.
 
     It waits for a log that does not exist yet. Ctrl-C ends the watch, not the job: it prints the
     report so far and exits with code 130.
     """
+    run_options = RunOptions(
+        limit=limit,
+        config=config,
+        columns=columns,
+        log_format=log_format,
+        dtype=dtype,
+        settings=settings,
+        manifest=manifest,
+        attempt=attempt,
+        baseline=baseline,
+        where=where,
+    )
+    out = OutputOptions(
+        formats=ReportFormat, format=format, output=output, json=json, quiet=quiet, color=color
+    )
     from stabdiag.formats import writer
     from stabdiag.model.findings import threshold
     from stabdiag.model.manifest import read_manifest
     from stabdiag.watch import End, Until, open_source
     from stabdiag.watch import watch as watch_source
 
-    format_name = out.choose_format(log_options, [*logs, log_options.manifest])
-    exit_severity = log_options.exit_severity(fail_on)
+    format_name = out.choose_format(run_options, [*logs, manifest])
+    exit_severity = run_options.exit_severity(fail_on)
     times = {"--interval": interval, "--until-idle": until_idle, "--grace": grace}
     for flag, seconds in times.items():
         if seconds is not None and not math.isfinite(seconds):
@@ -111,21 +156,19 @@ def watch(
     job = _job(pid, exit_severity, kill=kill)
     if grace is not None and not kill:
         raise StabdiagError("--grace is the time between SIGTERM and SIGKILL and needs --kill")
-    references = against.references(log_options)
-    scan_options = log_options.scan_options(
-        attempt=log_options.attempt, literal=literal, references=references
-    )
-    manifest = None if log_options.manifest is None else read_manifest(log_options.manifest)
+    references = run_options.read_references()
+    scan_options = run_options.scan_options(attempt=attempt, literal=literal, references=references)
+    known_manifest = None if manifest is None else read_manifest(manifest)
 
     source = open_source(logs, scan_options.of_a_log)
-    with closing(source), catch_stop_signals() as caught, display(logs, out.color) as show:
+    with closing(source), catch_stop_signals() as caught, display(logs, color) as show:
         until = Until(
             fail_on=threshold(exit_severity),
             quiet=until_idle,
             process=job,
             stopped=lambda: bool(caught),
         )
-        diagnose = partial(scan_options.report, manifest=manifest)
+        diagnose = partial(scan_options.report, manifest=known_manifest)
         for seen in watch_source(source, diagnose, until, interval=interval):
             show(seen)
         certain = seen.certain
@@ -146,7 +189,13 @@ def watch(
         notify(f"stopped before anything was read ({seen.trouble})")
         return signal_exit_code(caught)  # not exit code 2: the input may be fine
     one_line = verdict(report.diagnosis)
-    text = render_report(report, format_name, verdict=one_line, verbose=out.verbose, **out.screen)
+    text = render_report(
+        report,
+        format_name,
+        verdict=one_line,
+        verbose=verbose or out.has_full_json,
+        **out.screen,
+    )
     _write_report(text, out, one_line, report.history.source.files)
     if certain is not None:
         return Exit.FOUND
@@ -171,16 +220,14 @@ def _end_job(job: Job, grace: float | None, stopped: Callable[[], bool]) -> bool
     return False
 
 
-def _write_report(
-    text: str, out: options.ReportOutputOptions, verdict: str, read: Sequence[str]
-) -> None:
+def _write_report(text: str, out: OutputOptions, verdict: str, read: Sequence[str]) -> None:
     """Write the report; if that fails, for example on a full disk, to standard output."""
     try:
         protect_inputs([out.output], read)
         out.write_report(lambda: text, verdict)
     except StabdiagError as error:
         notify(f"{error}; the report goes to standard output")
-        write(text, None)
+        write_text(text, None)
 
 
 def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:

@@ -1,8 +1,8 @@
 """The report as JUnit XML: a suite for the run, a test for each question.
 
 The test of a question fails if the command fails for its finding. If the log was read only in part,
-the test has an error. A question without an answer is skipped. Milder findings are in the output of
-their test.
+the test has an error. A question without an answer has no test: a property of the suite names it.
+Milder findings are in the output of their test.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from stabdiag.model.findings import (
     fails,
     is_check_error,
 )
-from stabdiag.model.report import NotChecked, Report
+from stabdiag.model.report import Report
 from stabdiag.model.text import capitalised
 
 _GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
@@ -36,16 +36,15 @@ def render(report: Report, *, fail_on: str = "error") -> str:
             f for f in remaining if (f.question, f.asked_of) == (answer.question, answer.asked_of)
         ]
         remaining = [finding for finding in remaining if finding not in own]
-        cases.append(_question(answer, own, fail_on))
+        if own or answer.verdict is not Verdict.UNKNOWN:
+            cases.append(_question(answer, own, fail_on))
     cases += [_found(finding, fail_on) for finding in remaining]
-    cases += [_not_checked(skipped_check) for skipped_check in report.not_checked]
     failed = sum(case.find("failure") is not None for case in cases)
     errors = sum(case.find("error") is not None for case in cases)
-    skipped = sum(case.find("skipped") is not None for case in cases)
     counts = {"tests": len(cases), "failures": failed, "errors": errors}
     suites = element("testsuites", {"name": "stabdiag", **counts})
     name = report.history.source.name
-    suite = element("testsuite", {"name": name, **counts, "skipped": skipped})
+    suite = element("testsuite", {"name": name, **counts, "skipped": 0})
     suites.append(suite)
     suite.append(properties(_run_properties(report)))
     suite.extend(cases)
@@ -77,6 +76,7 @@ def properties(values: Mapping[str, object]) -> ET.Element:
 
 def _run_properties(report: Report) -> dict[str, object]:
     diagnosis, changed = report.diagnosis, "; ".join(changed_limits(report.limits))
+    unanswered = [a.question for a in report.tree.answers if a.verdict is Verdict.UNKNOWN]
     return {
         "stabdiag": __version__,
         "diagnosis": diagnosis.slug,
@@ -84,6 +84,7 @@ def _run_properties(report: Report) -> dict[str, object]:
         "confidence": diagnosis.confidence.value,
         "step": "none" if diagnosis.step is None else diagnosis.step,
         "summary": diagnosis.summary,
+        **({"unanswered": " ".join(unanswered)} if unanswered else {}),
         **({"limits": changed} if changed else {}),
     }
 
@@ -95,12 +96,6 @@ def _case(group: str, name: str) -> ET.Element:
 def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Element:
     suffix = " (before the NaN)" if answer.asked_of is AskedOf.LEAD_UP else ""
     case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{suffix}")
-    failed = any(
-        fails(finding.severity, fail_on) or is_check_error(finding.slug, fail_on)
-        for finding in findings
-    )
-    if answer.verdict is Verdict.UNKNOWN and not failed:
-        case.append(element("skipped", {"message": answer.because}))
     output = [answer.because]
     if answer.measured:
         output.append(f"measured: {pairs(answer.measured)}")
@@ -112,12 +107,6 @@ def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Eleme
 def _found(finding: Finding, fail_on: str) -> ET.Element:
     case = _case("symptoms", finding.slug)
     return _with_findings(case, [finding], fail_on, [f"measured: {pairs(finding.evidence)}"])
-
-
-def _not_checked(check: NotChecked) -> ET.Element:
-    case = _case("symptoms", check.symptom)
-    case.append(element("skipped", {"message": check.because}))
-    return case
 
 
 def _with_findings(

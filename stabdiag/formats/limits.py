@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from itertools import groupby
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from stabdiag.formats.json import Json, dumps, keys
@@ -193,20 +192,3 @@ def as_json(limits: Limits) -> str:
         for info in limits.items()
     }
     return dumps({"schema": 1, "rows": reference, "limits": declared})
-
-
-def toml(limits: Limits) -> str:
-    """Return all limits as TOML that can be edited and read again."""
-    lines = [
-        "# Limits of stabdiag. In pyproject.toml the tables are named",
-        "# [tool.stabdiag.limits.spike] and so on. Delete what you do not change.",
-    ]
-    for section, infos in groupby(limits.items(), key=lambda info: info.name.partition(".")[0]):
-        lines += ["", f"[{section}]"]
-        for info in infos:
-            default = f", default {info.default:g}" if info.overridden else ""
-            facts = f"{info.about.unit}, {bounds(info)}{default}; source: {info.about.source}"
-            lines += [f"# {line}" for text in (info.why, facts) for line in wrap(text, 76)]
-            lines += [f"{info.name.partition('.')[2]} = {info.value!r}", ""]
-        lines.pop()
-    return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""A comparison as text: for a terminal, as JSON, as Markdown."""
+"""A comparison for a terminal, as JSON, as HTML."""
 
 import json
 from contextlib import chdir
@@ -45,10 +45,6 @@ def test_every_page_fits_and_leads_with_the_finding(pair):
     assert "\x1b" not in render(comparison, "terminal")
     assert "\x1b[" in render(comparison, "terminal", color=True)
     assert (overlay(comparison) is None) or not pair.startswith("agree")
-    text = render(comparison, "markdown", command="stabdiag compare a b")
-    assert text.startswith("<!-- stabdiag compare -->\n\n### ")
-    assert "| run | log | steps | losses | seed |" in text
-    assert "```sh\nstabdiag compare a b\nstabdiag explain " in text
 
 
 def test_the_line_hides_an_identical_run():
@@ -67,7 +63,7 @@ def test_settings_that_explain_nothing_are_shown_on_request():
 def test_changed_limits_are_shown():
     files = [PAIRS / "agree-twice" / f"{name}.jsonl" for name in ("first", "second")]
     comparison = stabdiag.compare(files, limits={"compare.min_points": 50})
-    for name in ("terminal", "markdown", "html"):
+    for name in ("terminal", "html"):
         text = " ".join(render(comparison, name).replace("\\_", "_").split())
         assert "compare.min_points is 50 (default 20)" in text
     assert json.loads(comparison.to_json())["limits"]["compare.min_points"] == 50
@@ -95,7 +91,7 @@ def test_rich_prints_a_comparison():
 def test_many_runs_are_cut_and_one_loss_is_singular():
     comparison = compared("seed-variance")
     assert "and 24 more" in render(replace(comparison, runs=comparison.runs * 8), "terminal")
-    for name in ("terminal", "markdown"):
+    for name in ("terminal", "html"):
         text = render(replace(comparison, common=1), name)
         assert "1 common loss" in text
         assert "1 common losses" not in text
@@ -110,5 +106,5 @@ def test_a_short_run_next_to_a_long_one_is_drawn(short):
         runs, kind="reruns", manifests=[{"peak_lr": 1e-3}, {"peak_lr": 1e-2}]
     )
     assert "config-differs" in [finding.slug for finding in comparison.findings]
-    for name in ("terminal", "json", "markdown"):
+    for name in ("terminal", "json", "html"):
         assert render(comparison, name)

@@ -117,7 +117,7 @@ def test_sarif_has_the_explanation_and_the_evidence(persistent, nan):
     assert nan.diagnosis.first_action in result["message"]["text"]
 
 
-def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy):
+def test_a_question_without_an_answer_is_a_note_and_no_test(healthy):
     report = replace(healthy, not_checked=())
     run, suite = sarif(report), junit(report)
     assert run["results"] == []
@@ -126,8 +126,11 @@ def test_a_question_without_an_answer_is_a_note_and_a_skipped_test(healthy):
     )
     (note,) = run["invocations"][0]["toolExecutionNotifications"]
     assert note["descriptor"]["id"] == "Q3.1"
-    (skipped,) = suite.iter("skipped")
-    assert skipped.get("message") == because
+    assert because in note["message"]["text"]
+    assert list(suite.iter("skipped")) == []
+    unanswered = {item.get("name"): item.get("value") for item in suite.iter("property")}
+    assert unanswered["unanswered"] == "Q3.1"
+    assert not any(case.get("name", "").startswith("Q3.1") for case in suite.iter("testcase"))
     assert gitlab(healthy) == []
 
 

@@ -7,14 +7,12 @@ tests cover all formats.
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import unicodedata
 import xml.etree.ElementTree as ET
 from functools import cache, lru_cache
 from html.parser import HTMLParser
-from io import StringIO
 
 import numpy as np
 import pytest
@@ -134,14 +132,7 @@ def parse_lines(text):
     return [line.startswith("    ") for line in text.split("\n")]
 
 
-def parse_csv(text):
-    rows = [*csv.reader(StringIO(text))]
-    assert [cell for row in rows for cell in row if re.match(r"\s*[=+@-]\D", cell)] == []
-    return [len(row) for row in rows]
-
-
 READERS = {
-    "csv": parse_csv,
     "terminal": parse_terminal,
     "lines": parse_lines,
     "svg": parse_svg,

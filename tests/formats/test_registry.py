@@ -26,13 +26,13 @@ def test_a_writer_accepts_a_subject_and_options(name, kind):
 
 def test_every_kind_has_its_formats():
     assert {kind for _, kind in EVERY} == {*get_args(Kind)}
-    assert names("postmortem") == ("markdown", "html")
+    assert names("postmortem") == ("json", "markdown", "html")
     assert names("sheet") == names("logs") == ("terminal", "json", "markdown")
     formats = {suffix: by_suffix(suffix) for suffix in (".HTM", ".xml", ".toml", ".txt", "")}
     assert formats == {
         ".HTM": "html",
         ".xml": "junit",
-        ".toml": "toml",
+        ".toml": None,
         ".txt": "terminal",
         "": None,
     }

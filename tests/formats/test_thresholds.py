@@ -1,7 +1,6 @@
 """The thresholds in force, in all formats."""
 
 import json
-import tomllib
 
 import pytest
 from rich.cells import cell_len
@@ -16,14 +15,6 @@ CHANGED = Limits().override({"spike.sigma": 4, "divergence.significance": 1e-6})
 
 def thresholds(format_name, **options):
     return render(CHANGED, format_name, "limits", **options)
-
-
-@pytest.mark.parametrize("limits", [Limits(), CHANGED], ids=["default", "changed"])
-def test_toml_round_trips(limits):
-    tables = tomllib.loads(render(limits, "toml", "limits"))
-    read = {f"{name}.{key}": v for name, table in tables.items() for key, v in table.items()}
-    assert Limits().override(read) == limits
-    assert list(read) == [info.name for info in limits.items()]
 
 
 def test_the_rows_of_the_tree_come_first_and_have_limits_that_exist():
@@ -41,7 +32,6 @@ def test_overrides_are_shown_with_their_default():
     assert "| **4** | 3 |" in thresholds("markdown")
     declared = json.loads(thresholds("json"))["limits"]["spike.sigma"]
     assert (declared["value"], declared["default"]) == (4.0, 3.0)
-    assert "default 3; source" in thresholds("toml")
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 140])

@@ -1,29 +1,24 @@
-"""The comparison as text: for a terminal and as Markdown.
+"""The comparison for a terminal.
 
-In a terminal the overlay consists of characters: the reference is a line, the others are marks. It
-works without color: where only the line is visible, the runs are equal.
+The overlay consists of characters: the reference is a line, the others are marks. It works without
+color: where only the line is visible, the runs are equal.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 from rich.text import Text
 
 from stabdiag.formats import compared as view
-from stabdiag.formats import markdown
 from stabdiag.formats.canvas import BLANK, Scale, View, curve, strip
-from stabdiag.formats.markdown_text import code, escape, table
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal import sections
 from stabdiag.formats.terminal.page import Page, fitted
 from stabdiag.formats.terminal.plot import room, row, step_axis, styled
 from stabdiag.model.comparison import Comparison
-
-MARK: Final = "<!-- stabdiag compare -->"
-"""The first line of the Markdown; a workflow finds its comment by it."""
 
 _ROWS: Final = 9
 _STYLES: Final = ("yellow", "magenta", "green", "blue")
@@ -133,52 +128,3 @@ def _foot(comparison: Comparison, page: Page) -> Iterator[Text]:
     yield Text("")
     yield from page.wrap(page.text("; ".join(view.facts(comparison)), "dim"))
     yield from page.wrap(page.text(f"more: {'; '.join(commands)}", "dim"))
-
-
-def to_markdown(comparison: Comparison, *, command: str | None = None) -> str:
-    """Return the comparison as Markdown; ``command`` reproduces it, if known."""
-    diagnosis = comparison.diagnosis
-    blocks = [
-        MARK,
-        *markdown.head(diagnosis, f"{len(comparison.runs)} runs"),
-        *markdown.actions(comparison),
-        *markdown.also_found(comparison),
-        *_bars(comparison),
-        *_tables(comparison),
-        *markdown.foot(diagnosis, command, view.facts(comparison)),
-    ]
-    return "\n\n".join(blocks) + "\n"
-
-
-def _bars(comparison: Comparison) -> Iterator[str]:
-    """Yield a row of bars for each run, and one for their difference."""
-    drawn = view.overlay(comparison)
-    if drawn is None:
-        return
-    rows = [(label, series, "") for label, series in drawn.curves]
-    if drawn.gap is not None:
-        rows.append(("difference", drawn.gap, ""))
-    yield f"**Where they diverge** ({escape(drawn.role)})"
-    yield markdown.chart(rows, drawn.first, drawn.last, drawn.event)
-
-
-def _tables(comparison: Comparison) -> Iterator[str]:
-    rows = view.divergence_rows(comparison)
-    if rows:
-        yield table(view.DIVERGENCES, _cells(rows))
-    if comparison.levels:
-        yield "**Where they end**"
-        yield table(view.LEVELS, _cells(view.levels(comparison)))
-    if comparison.differences:
-        yield "**Settings that differ**"
-        yield "\n".join(
-            f"- {escape(view.setting(difference))} ({difference.bearing.value})"
-            for difference in comparison.differences
-        )
-    yield f"**Compared as {comparison.kind.value}**: {escape(comparison.why)}"
-    listed = [(label, code(name), *cells) for label, name, *cells in view.runs(comparison)]
-    yield table(view.RUNS, listed)
-
-
-def _cells(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    return [[escape(cell) for cell in row] for row in rows]

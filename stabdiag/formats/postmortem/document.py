@@ -19,6 +19,7 @@ from markupsafe import Markup
 from stabdiag._version import __version__
 from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.shell import page, templates
+from stabdiag.formats.json import Json, dumps, finding, keys, plain
 from stabdiag.formats.markdown_text import GAP, block, escape
 from stabdiag.formats.measured import number
 from stabdiag.formats.postmortem import Incident, build_incident, has_incident
@@ -69,6 +70,31 @@ def markdown(report: Report, *, detected: Detected | None = None) -> str:
         plot=Markup("" if plot is None else _drawn(plot)),
         logged=[] if plot is None else _logged(incident, plot),
     )
+
+
+def as_json(report: Report, *, detected: Detected | None = None) -> str:
+    """Return the facts of the post-mortem as strict JSON; ``incident`` is None without one."""
+    incident = build_incident(report, detected) if has_incident(report) else None
+    content: Json = {
+        "schema": 1,
+        "stabdiag": __version__,
+        "title": _title(report),
+        "diagnosis": finding(report.diagnosis),
+        "incident": None if incident is None else _incident(incident),
+    }
+    return dumps(content)
+
+
+def _incident(incident: Incident) -> Json:
+    evidence, reasons = find_cause(incident)
+    return {
+        **keys("onset first_bad not_finite last_good worst recovered checkpoint", incident),
+        "timeline": [keys("step name event", moment) for moment in incident.timeline],
+        "cause": {"evidence": evidence.name.lower(), "because": plain(tuple(reasons))},
+        "suspects": [
+            keys("question suspect=asks verdict because", answer) for answer in suspects(incident)
+        ],
+    }
 
 
 def html(report: Report, *, detected: Detected | None = None) -> str:

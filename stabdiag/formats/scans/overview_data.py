@@ -1,31 +1,22 @@
-"""All rows and the overview as data: JSON (schema 1, ``scan.schema.json``), CSV and JUnit XML.
+"""All rows and the overview as JSON: schema 1 (``scan.schema.json``).
 
-Each is written row by row because the rows may exceed memory.
+It is written row by row because the rows may exceed memory.
 """
 
 from __future__ import annotations
 
-import csv
-import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import fields
-from io import StringIO
 
 from stabdiag._version import __version__
 from stabdiag.formats import scans as words
 from stabdiag.formats.json import Json, dumps, keys, plain
-from stabdiag.formats.junit import element, properties
-from stabdiag.formats.measured import visible
-from stabdiag.model.findings import Severity, fails, is_check_error
 from stabdiag.model.scan import Changes, Group, Overview, Peers, Row, Split
 
 SCHEMA = 1
 
 SCALARS = tuple(field.name for field in fields(Row) if field.name not in ("curve", "settings"))
 """The scalar fields of a row; the curve is only for pictures."""
-
-# A spreadsheet treats a cell that starts with one of these as a formula.
-_FORMULA = ("=", "+", "-", "@")
 
 
 def to_json(overview: Overview) -> Iterator[str]:
@@ -96,81 +87,3 @@ def _changes(since: Changes) -> Json:
     for name in ("worse", "better", "other"):
         content[name] = [keys("path run before after", change) for change in getattr(since, name)]
     return content
-
-
-def to_csv(overview: Overview) -> Iterator[str]:
-    """Yield the rows as CSV, worst first, with a column for each field and each setting."""
-    names = dict.fromkeys(key for row in overview.rows for key in row.settings)
-    yield _line([*SCALARS, *(f"settings.{key}" for key in names)])
-    for row in overview.rows:
-        cells = [getattr(row, name) for name in SCALARS]
-        yield _line([*cells, *(row.settings.get(key) for key in names)])
-
-
-def _line(cells: Sequence[object]) -> str:
-    line = StringIO()
-    escaped = [escape(cell) if isinstance(cell, str) else cell for cell in cells]
-    csv.writer(line, lineterminator="\n").writerow(escaped)
-    return line.getvalue()
-
-
-def escape(text: str) -> str:
-    """Return log text as one line that no spreadsheet treats as a formula."""
-    shown = visible(text)
-    return f"'{shown}" if shown.lstrip().startswith(_FORMULA) and not _number(shown) else shown
-
-
-def _number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def to_junit(overview: Overview, *, fail_on: str = "error") -> Iterator[str]:
-    """Yield a test for each run; it fails for ``fail_on`` or worse. Unread logs are skipped."""
-    errors = sum(count.runs for count in overview.counts if is_check_error(count.outcome, fail_on))
-    failed = sum(
-        count.runs
-        for count in overview.counts
-        if count.severity is not None
-        and fails(Severity(count.severity), fail_on)
-        and not is_check_error(count.outcome, fail_on)
-    )
-    counts = {"tests": overview.runs, "failures": failed, "errors": errors}
-    values = {"stabdiag": __version__, "summary": words.summary(overview)}
-    values |= {"in common": "\n".join(map(words.statement, overview.common))}
-    yield '<?xml version="1.0" encoding="UTF-8"?>\n'
-    yield _opening("testsuites", {"name": "stabdiag", **counts})
-    yield _opening("testsuite", {"name": "stabdiag scan", **counts, "skipped": overview.of(None)})
-    yield _xml(properties(values))
-    for row in overview.rows:
-        yield _xml(_case(row, overview, fail_on))
-    yield "</testsuite>\n</testsuites>\n"
-
-
-def _xml(tree: ET.Element) -> str:
-    return f"{ET.tostring(tree, encoding='unicode')}\n"
-
-
-def _opening(tag: str, attributes: Mapping[str, object]) -> str:
-    return _xml(element(tag, attributes)).replace(" />", ">")
-
-
-def _case(row: Row, overview: Overview, fail_on: str) -> ET.Element:
-    attributes = {
-        "classname": "stabdiag.scan",
-        "name": words.name(row, overview),
-        "time": round(row.seconds, 3),
-    }
-    case = element("testcase", attributes)
-    if row.severity is None:
-        case.append(element("skipped", {"message": row.reason}))
-    elif is_check_error(row.outcome, fail_on) or fails(Severity(row.severity), fail_on):
-        tag = "error" if is_check_error(row.outcome, fail_on) else "failure"
-        head = row.headline or row.outcome
-        case.append(element(tag, {"type": row.outcome, "message": head}, row.action))
-    else:
-        case.append(element("system-out", {}, f"{row.outcome}: {row.headline}\n{row.action}"))
-    return case

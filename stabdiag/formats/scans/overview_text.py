@@ -10,7 +10,6 @@ from rich.text import Text
 
 from stabdiag.formats import scans as words
 from stabdiag.formats.canvas import View, strip
-from stabdiag.formats.issues import GITHUB, annotation
 from stabdiag.formats.markdown import SIGNS, signed
 from stabdiag.formats.markdown_text import block, code, escape, table
 from stabdiag.formats.terminal.page import Page, fitted
@@ -142,20 +141,3 @@ def _blocks(overview: Overview, command: str | None) -> Iterator[str]:
 
 def _sign(severity: str | None) -> str:
     return SIGNS[Severity(severity)] if severity else "▫️"
-
-
-def to_github(overview: Overview) -> Iterator[str]:
-    """Yield an annotation for the scan, and one for each of the worst runs."""
-    lines = [sentence(words.summary(overview))]
-    lines += [f"{words.statement(item)} ({words.NO_CAUSE})" for item in overview.common]
-    lines += [f"Not read: {words.unread(item)}" for item in overview.unread]
-    yield f"{annotation('notice', *lines, title='stabdiag scan')}\n"
-    for row in overview.worst:
-        action = [f"First action: {row.action}"] if row.action else []
-        line = annotation(
-            GITHUB[Severity(row.severity or "note")],
-            *(words.name(row, overview), *action),
-            file=None if _URL.match(row.path) else row.path,
-            title=f"{row.headline or row.outcome} [{row.outcome}]",
-        )
-        yield f"{line}\n"
