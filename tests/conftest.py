@@ -36,7 +36,7 @@ def log_of(run):
 
 @cache
 def about(run):
-    """Return what is known of a real run."""
+    """Return the facts about a real run."""
     return json.loads((RUNS / run / "about.json").read_text(encoding="utf-8"))
 
 
@@ -51,20 +51,20 @@ def diagnosed(run):
         return diagnose(str(log_of(run).relative_to(ROOT)))
 
 
-def python(*arguments, **how):
+def python(*arguments, **options):
     """Run Python as a process of its own."""
     line = [sys.executable, *map(str, arguments)]
     piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.run(line, **{"check": False, **piped, **how})  # noqa: PLW1510
+    return subprocess.run(line, **{"check": False, **piped, **options})  # noqa: PLW1510
 
 
-def program(*arguments, **how):
+def program(*arguments, **options):
     """Run a command line as a process of its own."""
-    return python("-m", "stabdiag", *arguments, **how)
+    return python("-m", "stabdiag", *arguments, **options)
 
 
 def compare_golden(text, path):
-    """Fail with the difference if a text is not that of a file, or write it anew if asked to."""
+    """Fail with the difference if a text does not equal the file; update the file if requested."""
     if os.environ.get("STABDIAG_UPDATE_GOLDEN", "0") not in ("", "0"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
@@ -93,13 +93,13 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="module")
 def browser():
-    """Start the system's Chromium, for one module: its event loop is not to outlive that."""
+    """Start the system's Chromium for one module, so that its event loop ends with the module."""
     from playwright.sync_api import sync_playwright
 
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
-        pytest.skip("there is no Chromium here; Debian's package is called chromium")
+        pytest.skip("Chromium is not installed (Debian: package chromium)")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield chromium

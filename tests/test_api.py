@@ -91,7 +91,7 @@ def test_what_is_no_log(source):
     ],
     ids=str,
 )
-def test_an_option_of_another_kind_is_told_in_a_sentence(wrong):
+def test_an_option_of_the_wrong_type_gives_one_sentence(wrong):
     with pytest.raises(StabdiagError, match=r"not (a value of )?(int|list|str)$"):
         stabdiag.diagnose(falling(), **wrong)
 
@@ -234,7 +234,7 @@ def test_what_must_not_matter(log, shift, factor, base, twice):
     assert slugs({name: values[order] for name, values in log.items()}) == expected
 
 
-# Whatever a log holds, there is a report or one of our own errors, and no warning.
+# Any log gives a report or one of our own errors, without warnings.
 
 ROLES = [
     *("grad_norm", "lr", "loss_scale", "weight_norm/a", "weight_norm/b", "batch_id", "epoch"),
@@ -315,7 +315,7 @@ NORMS = {"step": range(220), "grad_norm": [1.0] * 220}
 @pytest.mark.parametrize(
     ("log", "slug", "answers"),
     [
-        # The evaluation loss stands in; what needs no loss is told; and where that says nothing.
+        # The evaluation loss is used; checks without a loss still answer; nothing can be tested.
         (
             {"step": range(0, 4000, 100), "eval_loss": [2.0] * 39 + [float("nan")]},
             "nan-bf16",
@@ -390,7 +390,7 @@ def test_both_calls_are_made_and_the_error_of_either_is_raised():
 
 
 @pytest.mark.parametrize("value", [np.nan, -np.inf, 0.0])
-@pytest.mark.parametrize("role", [one for one in EVERY_ROLE if one.name not in ("step", "loss")])
+@pytest.mark.parametrize("role", [role for role in EVERY_ROLE if role.name not in ("step", "loss")])
 def test_an_uninformative_series_changes_nothing(role, value):
     log = {"step": np.arange(120), "loss": np.linspace(3, 2, 120), "loss_scale": np.full(120, 64.0)}
     log[f"{role.name}/a" if role.prefixes else role.name] = np.full(120, value)

@@ -44,12 +44,10 @@ def test_exit_code(stabdiag, runs, run, fail_on, code):
         ("diagnose", "report.txt", "WARNING"),
         ("checklist", "list.json", "{"),
         ("postmortem", "incident.html", "<!doctype html>"),
-        ("diagnose -f gitlab", "report.json", "["),  # what is asked for goes before the name
+        ("diagnose -f gitlab", "report.json", "["),  # --format overrides the file name
     ],
 )
-def test_a_file_is_of_the_format_by_which_it_is_called(
-    stabdiag, runs, tmp_path, command, name, begins
-):
+def test_the_file_name_selects_the_format(stabdiag, runs, tmp_path, command, name, begins):
     code, out, err = stabdiag(*command.split(), runs / "spike-lr-jump", "-o", name)
     assert (code, out) == (0, "")
     assert err.startswith(f"stabdiag: wrote {name}; ")
@@ -126,7 +124,7 @@ def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
     assert list(tmp_path.iterdir()) == []
 
 
-# Whatever is wrong with an option is told before the log is opened: reading it may take long.
+# Options are checked before the log is opened, as reading it may take long.
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -215,7 +213,7 @@ def test_of_several_runs_the_one_without_the_column_or_the_attempt_is_named(stab
         ("notes.yaml", "who: me\nwhat: nothing\n", False),
     ],
 )
-def test_a_configuration_is_told_from_a_log(stabdiag, tmp_path, name, text, is_one):
+def test_a_configuration_is_not_read_as_a_log(stabdiag, tmp_path, name, text, is_one):
     (tmp_path / name).write_text(text, encoding="utf-8")
     result = stabdiag("diagnose", name)
     assert (result.code, result.err.count("\n")) == (2, 1)

@@ -1,4 +1,4 @@
-"""Completion, through the protocols by which shells ask for it, and in the shells that are here."""
+"""Completion through the protocols of the shells, and in the installed shells."""
 
 import os
 import pty
@@ -32,7 +32,7 @@ def log(runs, tmp_path, monkeypatch):
 
 @pytest.fixture
 def offers(log, stabdiag, monkeypatch):
-    """Return a function that tells what a shell is offered for a line whose last word is open."""
+    """Return a function that gives the completions of the last word of a line."""
 
     def offer(shell, line):
         words = line.split(" ")
@@ -85,7 +85,7 @@ def test_of_a_log_that_cannot_be_read_no_column_is_offered(log, offers):
     assert "grad_norm" not in offers("fish", "stabdiag diagnose log.jsonl --column loss=gr")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there is no such terminal")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no pseudo-terminals")
 @pytest.mark.parametrize(
     ("shell", "init"),
     [

@@ -16,7 +16,7 @@ VERDICT = "warning: Loss spike from a learning-rate jump, step 261 [spike-lr-jum
 
 @pytest.fixture
 def log(runs, tmp_path):
-    """A log with a spike, in the folder in which commands run."""
+    """A log with a spike, in the working folder of the commands."""
     shutil.copy(runs / "spike-lr-jump" / "log.jsonl", tmp_path)
     return "log.jsonl"
 
@@ -86,7 +86,7 @@ def test_the_verdict_alone(stabdiag, log, tmp_path):
     assert stabdiag("check", log, "-q", "-o", "x.json").out == "1 run: 1 with a warning\n"
 
 
-def test_what_was_written_is_told_but_not_of_devices(stabdiag, log):
+def test_written_files_are_reported_except_devices(stabdiag, log):
     assert stabdiag(log, "-o", "out").err == f"stabdiag: wrote out; {VERDICT}\n"
     assert stabdiag(log, "-o", "/dev/null").err == ""
     assert stabdiag("formats", "-o", "formats.md").err.startswith("stabdiag: wrote formats.md")
@@ -197,7 +197,7 @@ def test_a_check_has_formats_and_color(stabdiag, sweep, tmp_path):
     assert re.sub(r"\x1b\[[\d;]*m", "", colored) == plain
 
 
-def test_a_check_of_nothing_is_told(stabdiag, tmp_path):
+def test_a_check_without_runs_is_reported(stabdiag, tmp_path):
     (tmp_path / "empty").mkdir()
     output = stabdiag("check", "empty", "missing")
     assert (output.code, output.out) == (2, "0 runs: none\n")

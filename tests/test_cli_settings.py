@@ -15,7 +15,7 @@ IGNORE = '[[ignore]]\nfinding = "spike-lr-jump"\nreason = "a *warm* restart"\nun
 
 @pytest.fixture
 def log(runs, tmp_path):
-    """A log with a spike, in the folder in which commands run."""
+    """A log with a spike, in the working folder of the commands."""
     shutil.copy(runs / "spike-lr-jump" / "log.jsonl", tmp_path)
     return "log.jsonl"
 

@@ -33,7 +33,7 @@ def test_the_diagnosis_is_that_of_the_log(run, tmp_path):
     assert after.history.events[0].message.startswith(f"converted from {log} (")
 
 
-def test_what_is_asked_of_a_converted_log_is_asked_of_its_columns(tmp_path):
+def test_options_apply_to_the_columns_of_a_converted_log(tmp_path):
     convert({"step": range(9), "loss": [2.0] * 9, "eval_loss": [3.0] * 9}, tmp_path / "a.parquet")
     chosen = read(tmp_path / "a.parquet", columns={"loss": "eval_loss"})
     assert set(chosen.series["loss"].values) == {3.0}
@@ -68,14 +68,14 @@ def test_a_loss_stays_the_one_that_it_was(log, tmp_path):
     assert after.tree.answers == before.tree.answers
 
 
-def test_an_incident_costs_what_it_cost_before(tmp_path):
+def test_conversion_keeps_the_cost_of_an_incident(tmp_path):
     steps = np.arange(600)
     loss = np.where(steps < 500, 2.0 + np.sin(steps), np.nan)
     log = {"step": steps, "loss": loss, "step_time_ms": np.full(600, 250.0)}
     manifest = {"checkpoint_every": 100, "batch_size": 8, "model": {"seq_len": 1024}}
     convert(log, tmp_path / "run.parquet", manifest=manifest)
     before, after = diagnose(log, manifest=manifest), diagnose(tmp_path / "run.parquet")
-    lost = [re.search(r"\| Lost \| (.*) \|", postmortem(one))[1] for one in (before, after)]
+    lost = [re.search(r"\| Lost \| (.*) \|", postmortem(report))[1] for report in (before, after)]
     assert "seconds" in lost[0]
     assert "tokens" in lost[0]
     assert lost[1] == lost[0]
@@ -204,7 +204,7 @@ def test_a_log_of_placeholders_has_nothing_to_convert(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_converted_is_told_by_group_in_lines_that_fit(stabdiag):
+def test_converted_series_are_listed_by_group_in_80_columns(stabdiag):
     log = RUNS / "healthy-by-layer" / "log.jsonl.gz"
     code, out, _ = stabdiag("convert", log, "-o", "run.parquet", "--dtype", "bf16")
     assert code == 0

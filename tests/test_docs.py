@@ -1,4 +1,4 @@
-"""The documentation is tested: what is generated is current, what is shown runs."""
+"""The generated pages are current, and the commands that the documentation shows run."""
 
 import json
 import math

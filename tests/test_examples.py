@@ -18,7 +18,7 @@ MODULES = sorted(
 
 
 def examples(module):
-    """Return the examples of a module, each of which has all that the module has."""
+    """Return the examples of a module, with the names of the module."""
     return [
         example
         for example in doctest.DocTestFinder().find(import_module(module))

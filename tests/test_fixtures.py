@@ -24,7 +24,7 @@ def stride(report):
 
 
 def margin(report):
-    """Return how far from a fault its first sign may lie, in steps."""
+    """Return the allowed distance between a fault and its first sign, in steps."""
     return max(60.0, 5 * stride(report))
 
 
@@ -78,7 +78,7 @@ def test_every_symptom_is_shown_by_a_run():
     assert set(SYMPTOMS) - shown - SHOWN_BY_SYNTHETIC_LOGS == set()
 
 
-# Runs that come near a symptom: it was checked, the tree did not go before it, and it is not there.
+# Near misses of a symptom: it was checked, the tree did not preempt it, and it is absent.
 NEAR_MISSES = {
     "dead-from-start": ("healthy-recorded-cnn", "healthy-recorded-regression"),
     "saturated-from-start": ("healthy-recorded-tanh", "healthy-recorded-tanh-sgd"),
@@ -236,7 +236,7 @@ def test_a_report_is_strict_json_and_says_what_to_do(run):
 
 
 def check_numbers(action):
-    """Check that the numbers of an action stand in its text."""
+    """Check that the text of an action contains its numbers."""
     assert action.text.endswith(".")
     halved = re.search(r"\b(half|halve|double)\b", action.text, re.IGNORECASE)
     label = [action.step, action.checkpoint or None, action.from_, None if halved else action.to]

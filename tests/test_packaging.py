@@ -52,7 +52,7 @@ def wheel(tmp_path_factory):
 
 
 def files(folder, under=""):
-    """Return the paths of all files in a folder, but for what Python leaves there."""
+    """Return the paths of all files in a folder, except caches of Python."""
     paths = set()
     for path in folder.iterdir():
         if path.is_dir() and path.name != "__pycache__":

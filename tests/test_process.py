@@ -25,7 +25,7 @@ FULL = Path("/dev/full")
 
 
 def shell(command, folder):
-    """Run a line of the shell in which STABDIAG and LOG stand for the program and a log."""
+    """Run a shell command; replace STABDIAG and LOG by the program and a log."""
     line = command.replace("STABDIAG", f"{sys.executable} -m stabdiag").replace("LOG", str(LOG))
     return subprocess.run(
         ["/bin/sh", "-c", line], capture_output=True, text=True, check=False, cwd=folder
@@ -51,7 +51,7 @@ def test_the_exit_code_is_right_with_closed_streams(command, code, tmp_path):
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
 @pytest.mark.parametrize("command", ["diagnose LOG", "--help"])
-def test_a_full_disk_is_told_in_a_line(command, tmp_path):
+def test_a_full_disk_is_reported_in_one_line(command, tmp_path):
     done = shell(f"STABDIAG {command} >/dev/full", tmp_path)
     assert done.returncode == 2
     assert done.stderr == "stabdiag: standard output: No space left on device\n"
@@ -114,7 +114,7 @@ def test_a_folder_that_is_gone_or_full_is_named(tmp_path):
     (tmp_path / "tmp").mkdir()
     with ZipFile(tmp_path / "run.zip", "w") as archive:
         archive.write(LOG, "log.jsonl")
-    # No file may be longer than so many blocks, of 512 bytes or of 1024.
+    # Limit files to 8 blocks of 512 or 1024 bytes.
     line = "ulimit -f 8; TMPDIR=$PWD/tmp; export TMPDIR; cat run.zip | STABDIAG diagnose -"
     done = shell(line, tmp_path)
     assert done.returncode == 2
@@ -124,7 +124,7 @@ def test_a_folder_that_is_gone_or_full_is_named(tmp_path):
 
 @pytest.mark.parametrize("command", ["--help", "explain", "diagnose LOG -f html"])
 def test_a_closed_pipe_keeps_the_exit_code(command, tmp_path):
-    # Nobody reads from the start, so that every write fails.
+    # No process reads from the pipe, so every write fails.
     reader, writer = os.pipe()
     os.close(reader)
     done = program(*command.replace("LOG", str(LOG)).split(), stdout=writer, cwd=tmp_path)
@@ -207,7 +207,7 @@ def test_warnings_are_not_for_those_who_run_it(tmp_path):
         assert (done.returncode, done.stderr) == (0, "")
 
 
-# Where something fails that nobody foresaw, and in which command.
+# The place of an unexpected failure, and the command.
 PLACES = {
     "cli": ("stabdiag.cli.run_options:read_project", "diagnose LOG -o out.html"),
     "sources": ("stabdiag.assemble.inputs:read_source", "diagnose LOG -o out.html"),
@@ -235,7 +235,7 @@ FAILURES = {
     "MemoryError()": 2,  # the log needs more than there is
     "KeyboardInterrupt()": 130,
     "SIGTERM": 143,
-    "exit(1)": 70,  # that of C, which no Python sees
+    "exit(1)": 70,  # exit of C, which Python does not see
 }
 
 # Fail in each place in each way, in a process of its own: a child, as they all import the same.
@@ -290,14 +290,14 @@ print(json.dumps(ends))
 """
 
 
-@pytest.mark.skipif(os.name == "nt", reason="there is no fork")
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no fork")
 def test_no_accident_ends_as_a_verdict_does(tmp_path):
     places = {
         name: (target, command.replace("LOG", str(LOG)).replace("MANIFEST", str(MANIFEST)))
         for name, (target, command) in PLACES.items()
     }
-    told = json.dumps([places, list(FAILURES)])
-    ends = json.loads(python("-c", PLANTER, told, cwd=tmp_path).stdout)
+    cases = json.dumps([places, list(FAILURES)])
+    ends = json.loads(python("-c", PLANTER, cases, cwd=tmp_path).stdout)
     assert {place for place, *_ in ends} == set(PLACES)
     assert {failure for _, failure, *_ in ends} == set(FAILURES)
     unexpected = [(place, kind, code) for place, kind, code, _, _ in ends if code != FAILURES[kind]]

@@ -37,13 +37,13 @@ def test_a_worse_run_is_the_diagnosis(folder, monkeypatch, capsys):
     good = good_runs(folder / "good")
     bad = write(folder / "bad", run(50, end=0.7))
     code, report = diagnosed(monkeypatch, capsys, bad, "--baseline", good)
-    found = report["diagnosis"]
+    diagnosis = report["diagnosis"]
     assert code == 0  # a warning
-    assert (found["slug"], found["severity"]) == ("worse-than-baseline", "warning")
+    assert (diagnosis["slug"], diagnosis["severity"]) == ("worse-than-baseline", "warning")
     assert re.match(
         r"The run is worse than your 5 good runs from step \d+ on: its evaluation loss ends "
         r"3\d% above theirs, which lie within \d+(\.\d+)?% of one another\.",
-        found["summary"],
+        diagnosis["summary"],
     )
     assert report["baseline"]["references"] == [f"seed{seed}" for seed in range(5)]
     assert report["baseline"]["deciding"] == "eval_loss"
@@ -59,7 +59,7 @@ def test_fail_on_warning(folder, monkeypatch, capsys):
     assert code == 1
 
 
-def test_a_good_run_stays_healthy_and_says_what_it_was_compared_with(folder, monkeypatch, capsys):
+def test_a_good_run_stays_healthy_and_names_the_baseline(folder, monkeypatch, capsys):
     good = good_runs(folder / "good")
     write(folder / "new", run(50))
     code, out, err = called(monkeypatch, capsys, "diagnose", folder / "new", "--baseline", good)
@@ -101,8 +101,8 @@ def test_settings_that_differ_are_the_first_action(folder, monkeypatch, capsys):
 
 
 def test_a_learning_rate_that_differs_is_named_without_manifests(folder, monkeypatch, capsys):
-    def with_rate(seed, rate, **how):
-        columns = run(seed, **how)
+    def with_rate(seed, rate, **options):
+        columns = run(seed, **options)
         return {**columns, "lr": np.full(len(columns["step"]), rate)}
 
     for seed in range(4):
@@ -146,7 +146,7 @@ def test_a_run_that_diverged_is_an_error(folder, monkeypatch, capsys):
     bad = write(folder / "bad", columns)
     code, report = diagnosed(monkeypatch, capsys, bad, "--baseline", good)
     assert code == 1
-    by_slug = {found["slug"]: found for found in report["findings"]}
+    by_slug = {finding["slug"]: finding for finding in report["findings"]}
     assert by_slug["worse-than-baseline"]["severity"] == "error"
     assert by_slug["worse-than-baseline"]["step"] == 301
     assert report["diagnosis"]["slug"].startswith("nan-")  # the tree's own finding comes first
@@ -185,8 +185,8 @@ def test_an_ignored_finding_is_a_note(folder, monkeypatch, capsys):
         '[[ignore]]\nfinding = "worse-than-baseline"\nreason = "a test"\nuntil = 9999-01-01\n'
     )
     _, report = diagnosed(monkeypatch, capsys, bad, "--baseline", "good")
-    (found,) = [one for one in report["findings"] if one["slug"] == "worse-than-baseline"]
-    assert found["severity"] == "note"
+    (finding,) = [item for item in report["findings"] if item["slug"] == "worse-than-baseline"]
+    assert finding["severity"] == "note"
 
 
 @pytest.mark.parametrize(
@@ -227,9 +227,9 @@ def test_python_keeps_a_baseline(folder):
     assert (folder / "base.parquet").stat().st_size < 25_000
     bad = run(50, end=0.7)
     kept = stabdiag.diagnose(bad, baseline="base.parquet")
-    again = stabdiag.diagnose(bad, baseline=good)
-    assert kept.diagnosis.summary == again.diagnosis.summary
-    assert kept.baseline.deciding.peak == pytest.approx(again.baseline.deciding.peak, rel=1e-3)
+    direct = stabdiag.diagnose(bad, baseline=good)
+    assert kept.diagnosis.summary == direct.diagnosis.summary
+    assert kept.baseline.deciding.peak == pytest.approx(direct.baseline.deciding.peak, rel=1e-3)
 
 
 def test_python_raises_if_there_is_no_run(folder):
@@ -319,10 +319,10 @@ def test_conditions_select_references(folder, monkeypatch, capsys):
 def test_other_commands_compare_as_well(folder, monkeypatch, capsys, command):
     good_runs(folder / "good")
     write(folder / "runs" / "bad", run(50, end=0.7))
-    what = "runs/bad/log.jsonl" if command == "watch" else "runs"
-    more = ["--until-idle", "0"] if command == "watch" else []
+    target = "runs/bad/log.jsonl" if command == "watch" else "runs"
+    options = ["--until-idle", "0"] if command == "watch" else []
     code, out, _ = called(
-        monkeypatch, capsys, command, what, "--baseline", "good", "--fail-on", "warning", *more
+        monkeypatch, capsys, command, target, "--baseline", "good", "--fail-on", "warning", *options
     )
     assert code == 1
     assert "worse-than-baseline" in out
@@ -347,17 +347,17 @@ def test_compare_as_a_baseline(folder, monkeypatch, capsys):
     write(folder / "bad", run(50, end=0.7))
     write(folder / "fine", run(51))
     others = [f"good/seed{seed}" for seed in range(3)]
-    more = ("--as", "baseline", "--json")
-    code, out, _ = called(monkeypatch, capsys, "compare", "bad", *others, *more)
-    found = json.loads(out)
-    Draft202012Validator(json.loads(schema("comparison"))).validate(found)
-    assert (code, found["kind"]) == (0, "baseline")
-    assert found["diagnosis"]["slug"] == "worse-than-baseline"
-    assert found["diagnosis"]["summary"].startswith("bad is worse than your 3 good runs from")
-    _, out, _ = called(monkeypatch, capsys, "compare", "fine", *others, *more)
-    found = json.loads(out)["diagnosis"]
-    assert (found["slug"], found["severity"]) == ("agree", "ok")
-    assert found["summary"].startswith("fine lies within the band of your 3 good runs")
+    options = ("--as", "baseline", "--json")
+    code, out, _ = called(monkeypatch, capsys, "compare", "bad", *others, *options)
+    output = json.loads(out)
+    Draft202012Validator(json.loads(schema("comparison"))).validate(output)
+    assert (code, output["kind"]) == (0, "baseline")
+    assert output["diagnosis"]["slug"] == "worse-than-baseline"
+    assert output["diagnosis"]["summary"].startswith("bad is worse than your 3 good runs from")
+    _, out, _ = called(monkeypatch, capsys, "compare", "fine", *others, *options)
+    output = json.loads(out)["diagnosis"]
+    assert (output["slug"], output["severity"]) == ("agree", "ok")
+    assert output["summary"].startswith("fine lies within the band of your 3 good runs")
 
 
 def compared(monkeypatch, capsys, *runs):
@@ -437,8 +437,8 @@ def test_every_format_shows_a_comparison_with_a_baseline(folder, monkeypatch, ca
     good_runs(folder / "good", 3)
     write(folder / "bad", run(50, end=0.7))
     others = [f"good/seed{seed}" for seed in range(3)]
-    what = ("compare", "bad", *others, "--as", "baseline", "--format", name)
-    code, out, err = called(monkeypatch, capsys, *what)
+    arguments = ("compare", "bad", *others, "--as", "baseline", "--format", name)
+    code, out, err = called(monkeypatch, capsys, *arguments)
     assert (code, err) == (0, "")
     assert "worse than your 3 good runs" in " ".join(out.split())
 
@@ -464,12 +464,12 @@ def test_a_run_with_another_level_from_the_start_may_have_another_task():
     assert report.diagnosis.slug == "worse-than-baseline"
     assert sentence in report.diagnosis.summary
     # The same run, and references that name the same dataset.
-    known = [
+    reports = [
         stabdiag.diagnose(columns, manifest={"dtype": "fp32", "dataset": "imagenet"})
         for columns in references
     ]
     report = stabdiag.diagnose(
-        other, manifest={"dtype": "fp32", "dataset": "imagenet"}, baseline=known
+        other, manifest={"dtype": "fp32", "dataset": "imagenet"}, baseline=reports
     )
     assert report.diagnosis.slug == "worse-than-baseline"
     assert sentence not in report.diagnosis.summary

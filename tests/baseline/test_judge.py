@@ -14,31 +14,31 @@ from tests.baseline.made import run
 
 
 def profile(columns, name="", manifest=None, key=""):
-    known = Manifest() if manifest is None else parse_manifest(manifest)
+    settings = Manifest() if manifest is None else parse_manifest(manifest)
     history = diagnose(columns).history
-    return replace(profile_of(history, known, name=name or "run"), key=key)
+    return replace(profile_of(history, settings, name=name or "run"), key=key)
 
 
-def good(number=5, **how):
-    return [profile(run(seed, **how), f"seed{seed}") for seed in range(number)]
+def good(number=5, **options):
+    return [profile(run(seed, **options), f"seed{seed}") for seed in range(number)]
 
 
-def verdict(columns, references=None, **how):
-    return judge(profile(columns, **how), good() if references is None else references)
+def verdict(columns, references=None, **options):
+    return judge(profile(columns, **options), good() if references is None else references)
 
 
 @pytest.mark.parametrize("references", [1, 2, 3, 5, 8])
-def test_a_good_run_lies_inside(references):
+def test_a_good_run_is_inside_the_band(references):
     assert verdict(run(50), good(references)).status is BaselineStatus.INSIDE
 
 
 @pytest.mark.parametrize("references", [2, 3, 5, 8])
 def test_a_run_that_ends_higher_is_worse(references):
-    found = verdict(run(50, worse=1.4, since=200), good(references))
-    assert found.status is BaselineStatus.WORSE
-    assert found.deciding.role == "eval_loss"
-    assert found.deciding.ratio == pytest.approx(1.4, rel=0.05)
-    assert 180 <= found.step <= 230
+    result = verdict(run(50, worse=1.4, since=200), good(references))
+    assert result.status is BaselineStatus.WORSE
+    assert result.deciding.role == "eval_loss"
+    assert result.deciding.ratio == pytest.approx(1.4, rel=0.05)
+    assert 180 <= result.step <= 230
 
 
 def test_one_reference_shows_only_a_large_difference():
@@ -47,31 +47,31 @@ def test_one_reference_shows_only_a_large_difference():
 
 
 def test_a_run_that_ends_lower_is_better():
-    found = verdict(run(50, worse=0.6, since=200))
-    assert found.status is BaselineStatus.BETTER
-    assert not found.deciding.higher
+    result = verdict(run(50, worse=0.6, since=200))
+    assert result.status is BaselineStatus.BETTER
+    assert not result.deciding.higher
 
 
 def test_a_run_that_came_back_left():
-    found = verdict(run(50, worse=1.5, since=100, until=200))
-    assert found.status is BaselineStatus.LEFT
-    assert found.step < found.deciding.back
-    assert 190 <= found.deciding.back <= 220
+    result = verdict(run(50, worse=1.5, since=100, until=200))
+    assert result.status is BaselineStatus.LEFT
+    assert result.step < result.deciding.back
+    assert 190 <= result.deciding.back <= 220
 
 
 def test_a_run_that_is_outside_throughout_is_unlike():
-    found = verdict(run(50, worse=2.0))
-    assert found.status is BaselineStatus.UNLIKE
-    assert found.step == 1
+    result = verdict(run(50, worse=2.0))
+    assert result.status is BaselineStatus.UNLIKE
+    assert result.step == 1
 
 
 def test_a_worse_evaluation_decides_if_the_training_loss_is_inside():
     columns = run(50)
     late = columns["step"] > 200
     columns["eval_loss"] = np.where(late, 1.4, 1.0) * columns["eval_loss"]
-    found = verdict(columns)
-    assert found.status is BaselineStatus.WORSE
-    assert found.deciding.role == "eval_loss"
+    result = verdict(columns)
+    assert result.status is BaselineStatus.WORSE
+    assert result.deciding.role == "eval_loss"
 
 
 def test_a_better_evaluation_outweighs_a_higher_training_loss():
@@ -91,18 +91,18 @@ def test_a_worse_accuracy_decides_if_the_losses_are_inside():
 
     references = [profile(with_accuracy(seed), f"seed{seed}") for seed in range(5)]
     assert judge(profile(with_accuracy(50)), references).status is BaselineStatus.INSIDE
-    found = judge(profile(with_accuracy(50, 0.8)), references)
-    assert found.status is BaselineStatus.WORSE
-    assert found.deciding.role == "eval_accuracy"
+    result = judge(profile(with_accuracy(50, 0.8)), references)
+    assert result.status is BaselineStatus.WORSE
+    assert result.deciding.role == "eval_accuracy"
     assert judge(profile(with_accuracy(50, 1.2)), references).status is BaselineStatus.BETTER
 
 
 def test_a_gradient_norm_does_not_decide():
     columns = run(50)
     columns["grad_norm"] = 5 * columns["grad_norm"]
-    found = verdict(columns)
-    assert found.status is BaselineStatus.INSIDE
-    assert found.first_to_leave.role == "grad_norm"
+    result = verdict(columns)
+    assert result.status is BaselineStatus.INSIDE
+    assert result.first_to_leave.role == "grad_norm"
 
 
 def test_a_series_that_was_logged_for_the_first_steps_is_not_the_end():
@@ -115,34 +115,34 @@ def test_a_series_that_was_logged_for_the_first_steps_is_not_the_end():
 
     references = [first_losses(seed) for seed in range(3)]
     assert judge(first_losses(50), references).status is BaselineStatus.INSIDE
-    found = judge(first_losses(50, 1.5), references)
-    assert found.status is not BaselineStatus.WORSE
-    assert found.first_to_leave.role == "loss"
+    result = judge(first_losses(50, 1.5), references)
+    assert result.status is not BaselineStatus.WORSE
+    assert result.first_to_leave.role == "loss"
 
 
 def test_a_loss_that_is_not_finite_is_worse():
     columns = run(50)
     columns["loss"][300:] = np.nan
-    found = verdict(columns)
-    assert found.status is BaselineStatus.WORSE
-    assert found.non_finite
-    assert found.step == 301
+    result = verdict(columns)
+    assert result.status is BaselineStatus.WORSE
+    assert result.non_finite
+    assert result.step == 301
 
 
 def test_a_reference_whose_loss_is_not_finite_is_left_out():
     bad = run(7)
     bad["loss"][300:] = np.nan
-    found = verdict(run(50), [*good(4), profile(bad, "bad")])
-    assert found.status is BaselineStatus.INSIDE
-    assert [(one.name, one.step) for one in found.left_out] == [("bad", 301)]
-    assert "bad" not in found.references
+    result = verdict(run(50), [*good(4), profile(bad, "bad")])
+    assert result.status is BaselineStatus.INSIDE
+    assert [(reference.name, reference.step) for reference in result.left_out] == [("bad", 301)]
+    assert "bad" not in result.references
 
 
 def test_one_bad_reference_of_five_is_left_out():
     bad = profile(run(7, worse=1.6, since=100), "bad")
-    found = verdict(run(50), [*good(4), bad])
-    assert [one.name for one in found.left_out] == ["bad"]
-    assert found.status is BaselineStatus.INSIDE
+    result = verdict(run(50), [*good(4), bad])
+    assert [reference.name for reference in result.left_out] == ["bad"]
+    assert result.status is BaselineStatus.INSIDE
     worse = verdict(run(50, worse=1.6, since=100), [*good(4), bad])
     assert worse.status is BaselineStatus.WORSE
 
@@ -153,10 +153,10 @@ def test_no_more_than_a_quarter_are_left_out():
 
 
 def test_one_bad_reference_of_three_makes_the_baseline_unusable():
-    found = verdict(run(50), [*good(2), profile(run(7, worse=2, since=100), "bad")])
-    assert found.status is BaselineStatus.UNUSABLE
-    assert found.unusable is Unusable.SPREAD
-    assert found.odd_one.name == "bad"
+    result = verdict(run(50), [*good(2), profile(run(7, worse=2, since=100), "bad")])
+    assert result.status is BaselineStatus.UNUSABLE
+    assert result.unusable is Unusable.SPREAD
+    assert result.odd_one.name == "bad"
 
 
 def test_a_reference_that_came_back_is_kept():
@@ -173,9 +173,9 @@ def test_a_run_is_never_its_own_reference():
 
 def test_few_common_bins_say_nothing():
     short = {"step": range(1, 6), "loss": [3.0, 2.9, 2.8, 2.7, 2.6]}
-    found = judge(profile(short), good())
-    assert found.status is BaselineStatus.UNUSABLE
-    assert found.unusable is Unusable.FEW_BINS
+    result = judge(profile(short), good())
+    assert result.status is BaselineStatus.UNUSABLE
+    assert result.unusable is Unusable.FEW_BINS
 
 
 def test_series_that_are_not_shared_say_nothing():
@@ -187,10 +187,10 @@ def test_series_that_are_not_shared_say_nothing():
 
 def test_past_the_end_of_the_references_nothing_is_said():
     longer = run(50, steps=1600, worse=1.5, since=500)
-    found = verdict(longer)
-    assert found.status is BaselineStatus.INSIDE
-    assert found.compared_until <= 400
-    assert (found.references_until, found.last_step) == (400, 1600)
+    result = verdict(longer)
+    assert result.status is BaselineStatus.INSIDE
+    assert result.compared_until <= 400
+    assert (result.references_until, result.last_step) == (400, 1600)
 
 
 @pytest.mark.parametrize(
@@ -213,29 +213,29 @@ def test_runs_of_something_else_are_refused_by_name(key, value, other, named):
 
 def test_the_same_name_in_another_folder_is_the_same_thing():
     references = [profile(run(0), "a", {"dataset": "/mnt/data/cifar10"})]
-    found = verdict(run(50), references, manifest={"dataset": "/home/me/CIFAR10/"})
-    assert found.references == ("a",)
+    result = verdict(run(50), references, manifest={"dataset": "/home/me/CIFAR10/"})
+    assert result.references == ("a",)
 
 
 def test_what_only_one_manifest_states_is_not_compared():
-    found = verdict(run(50), manifest={"dataset": "cifar10"})
-    assert len(found.references) == 5
+    result = verdict(run(50), manifest={"dataset": "cifar10"})
+    assert len(result.references) == 5
 
 
 def test_a_reference_of_something_else_is_left_out_if_others_are_not():
     other = profile(run(7), "other", {"dataset": "imagenet"})
     same = [profile(run(seed), f"seed{seed}", {"dataset": "cifar10"}) for seed in range(3)]
-    found = verdict(run(50), [*same, other], manifest={"dataset": "cifar10"})
-    assert [one.name for one in found.left_out] == ["other"]
+    result = verdict(run(50), [*same, other], manifest={"dataset": "cifar10"})
+    assert [reference.name for reference in result.left_out] == ["other"]
 
 
 def test_settings_that_differ_are_named_those_that_explain_first():
     shared = {"peak_lr": 0.1, "seed": 3, "run_name": "a", "grad_clip": 1.0, "note_color": 1}
     references = [profile(run(seed), f"seed{seed}", {**shared, "seed": seed}) for seed in range(3)]
     own = {**shared, "peak_lr": 0.3, "seed": 50, "run_name": "b", "note_color": 2}
-    found = verdict(run(50), references, manifest=own)
-    assert [one.key for one in found.settings] == ["peak_lr", "note_color"]
-    assert (found.settings[0].value, found.settings[0].reference) == (0.3, 0.1)
+    result = verdict(run(50), references, manifest=own)
+    assert [setting.key for setting in result.settings] == ["peak_lr", "note_color"]
+    assert (result.settings[0].value, result.settings[0].reference) == (0.3, 0.1)
 
 
 def test_a_setting_that_differs_among_the_references_is_not_named():
@@ -260,10 +260,10 @@ def test_a_run_is_named_by_its_file_or_its_folder(source, name):
 def test_a_run_that_reaches_zero_is_compared_by_its_values():
     columns = run(50, end=0.7)
     columns["eval_loss"][9] = 0.0
-    found = verdict(columns)
-    assert found.status is BaselineStatus.WORSE
-    assert found.deciding.role == "eval_loss"
-    assert found.deciding.ratio is None
+    result = verdict(columns)
+    assert result.status is BaselineStatus.WORSE
+    assert result.deciding.role == "eval_loss"
+    assert result.deciding.ratio is None
 
 
 @pytest.mark.parametrize("value", [1e308, -1e308, 1e-320, 0.0])

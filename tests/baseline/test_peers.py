@@ -76,7 +76,7 @@ def test_a_store_serves_as_a_baseline_without_its_logs(sweep):
     report = stabdiag.diagnose(str(bad), **kept)
     assert report.diagnosis.slug == "worse-than-baseline"
     assert sorted(report.baseline.references) == [f"good{seed}" for seed in range(4)]
-    report = stabdiag.diagnose(columns, **kept)  # a copy of a run cannot be told from another run
+    report = stabdiag.diagnose(columns, **kept)  # a copy of a run looks like another run
     assert len(report.baseline.references) + len(report.baseline.left_out) == 5
 
 

@@ -38,7 +38,7 @@ def test_the_page_marks_the_first_series_to_leave(worse):
     assert first.name in mark.label
 
 
-def test_the_page_says_what_it_was_compared_with(worse):
+def test_the_page_names_its_baseline(worse):
     page = render(worse, "html")
     assert "compared with dict" in page
     assert '"bands"' in page

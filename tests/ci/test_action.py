@@ -39,7 +39,7 @@ def runner(tmp_path):
 
 def step(which, runner, workspace, **given):
     """Run one step with these inputs, the others at their defaults."""
-    inputs = {name: told.get("default", "") for name, told in ACTION["inputs"].items()}
+    inputs = {name: spec.get("default", "") for name, spec in ACTION["inputs"].items()}
     inputs |= {name.replace("_", "-"): value for name, value in given.items()}
     inputs["python"] = sys.executable
     environment = {
@@ -64,11 +64,11 @@ def step(which, runner, workspace, **given):
         text=True,
         check=False,
     )
-    told = output.read_text(encoding="utf-8").splitlines() if output.exists() else []
+    lines = output.read_text(encoding="utf-8").splitlines() if output.exists() else []
     return Done(
         code=done.returncode,
         out=done.stdout + done.stderr,
-        outputs=dict(line.split("=", 1) for line in told),
+        outputs=dict(line.split("=", 1) for line in lines),
         summary=summary.read_text(encoding="utf-8") if summary.exists() else "",
     )
 
@@ -145,8 +145,8 @@ def test_a_log_that_cannot_be_read_is_one_line_and_no_output(runner, tmp_path):
     assert done.outputs == {}
 
 
-def test_what_the_action_was_checked_out_with_is_installed(tmp_path, monkeypatch):
-    # As on a runner, but for what pip would fetch: it is in this environment.
+def test_the_checked_out_version_is_installed(tmp_path, monkeypatch):
+    # As on a runner, except that pip downloads nothing: this environment has all packages.
     monkeypatch.setenv("PIP_NO_DEPS", "1")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_NO_BUILD_ISOLATION", "0")

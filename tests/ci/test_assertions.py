@@ -81,7 +81,7 @@ def hook(stabdiag, monkeypatch):
     return partial(stabdiag, *arguments)
 
 
-def test_a_check_fails_at_the_severity_that_is_asked_for(hook):
+def test_a_check_fails_at_the_given_severity(hook):
     healthy = ("fixtures/runs/healthy-fp32/log.jsonl", "fixtures/runs/healthy-sgd")
     assert hook(*healthy) == (0, "2 runs: 2 healthy\n", "")
     log = "fixtures/runs/spike-lr-jump"

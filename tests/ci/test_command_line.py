@@ -21,8 +21,8 @@ def test_one_run_writes_every_format(stabdiag, tmp_path):
     report = diagnose(str(LOG))
     for name in names():
         page = f" --format html --output {name}.out" if name == "html" else ""
-        again = f"stabdiag diagnose {LOG}{page}"
-        expected = render(report, name, command=again)
+        command = f"stabdiag diagnose {LOG}{page}"
+        expected = render(report, name, command=command)
         text = (tmp_path / f"{name}.out").read_text(encoding="utf-8")
         assert text == f"{expected.removesuffix(chr(10))}\n"
 
@@ -34,7 +34,7 @@ def test_what_is_written_besides_does_not_change_the_rest(stabdiag, tmp_path):
     assert "<failure" in (tmp_path / "a b.xml").read_text(encoding="utf-8")
 
 
-def test_the_summary_of_a_job_is_added_to(stabdiag, tmp_path, monkeypatch):
+def test_the_job_summary_is_extended(stabdiag, tmp_path, monkeypatch):
     page = tmp_path / "summary.md"
     page.write_text("before\n", encoding="utf-8")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
@@ -43,8 +43,8 @@ def test_the_summary_of_a_job_is_added_to(stabdiag, tmp_path, monkeypatch):
     code, out, _ = stabdiag("diagnose", LOG, "-f", "github")
     assert code == 0
     assert out.startswith("::warning ")
-    told = render(diagnose(str(LOG)), "markdown", command=f"stabdiag diagnose {LOG}")
-    assert page.read_text(encoding="utf-8") == f"before\n{told}"
+    text = render(diagnose(str(LOG)), "markdown", command=f"stabdiag diagnose {LOG}")
+    assert page.read_text(encoding="utf-8") == f"before\n{text}"
 
 
 def test_a_summary_that_cannot_be_written_is_one_line(stabdiag, monkeypatch):
@@ -57,30 +57,30 @@ def test_a_summary_that_cannot_be_written_is_one_line(stabdiag, monkeypatch):
 
 def test_pages_are_utf_8_where_the_system_is_not(tmp_path):
     environment = {**os.environ, "PYTHONIOENCODING": "cp1252"}
-    how = {"env": environment, "cwd": tmp_path, "encoding": "utf-8"}
-    told = render(diagnose(str(LOG)), "markdown", command=f"stabdiag diagnose {LOG}")
-    assert program("diagnose", LOG, "-f", "markdown", **how).stdout == told
+    options = {"env": environment, "cwd": tmp_path, "encoding": "utf-8"}
+    text = render(diagnose(str(LOG)), "markdown", command=f"stabdiag diagnose {LOG}")
+    assert program("diagnose", LOG, "-f", "markdown", **options).stdout == text
 
 
-TOLD = "spike.sigma is 9 (default 3, set by stabdiag.toml)"
+LIMIT_NOTE = "spike.sigma is 9 (default 3, set by stabdiag.toml)"
 
 
 @pytest.mark.parametrize("name", sorted(set(names()) - {"json", "gitlab", "svg"}))
-def test_limits_that_a_file_sets_are_told_with_the_file(stabdiag, tmp_path, name):
+def test_limits_from_a_file_name_the_file(stabdiag, tmp_path, name):
     healthy = RUNS / "healthy-fp32" / "log.jsonl"
-    assert TOLD not in stabdiag("diagnose", healthy, "-f", name, "-o", "plain").out
+    assert LIMIT_NOTE not in stabdiag("diagnose", healthy, "-f", name, "-o", "plain").out
     (tmp_path / "stabdiag.toml").write_text("[spike]\nsigma = 9\n", encoding="utf-8")
     stabdiag("diagnose", healthy, "-f", name, "-o", "out")
     plain, text = (
-        " ".join((tmp_path / one).read_text(encoding="utf-8").replace("\\_", "_").split())
-        for one in ("plain", "out")
+        " ".join((tmp_path / file_name).read_text(encoding="utf-8").replace("\\_", "_").split())
+        for file_name in ("plain", "out")
     )
-    assert TOLD not in plain
-    assert TOLD in text
+    assert LIMIT_NOTE not in plain
+    assert LIMIT_NOTE in text
 
 
-def test_a_check_tells_of_its_limits_once(stabdiag, tmp_path):
+def test_a_check_lists_its_limits_once(stabdiag, tmp_path):
     (tmp_path / "stabdiag.toml").write_text("[spike]\nsigma = 9\n", encoding="utf-8")
     out = stabdiag("check", LOG, LOG, "--limit", "spike.window=90").out.splitlines()
-    assert out[0] == f"limits: {TOLD}; spike.window is 90 (default 100, set by --limit)"
+    assert out[0] == f"limits: {LIMIT_NOTE}; spike.window is 90 (default 100, set by --limit)"
     assert not [line for line in out[1:] if line.startswith("limits")]

@@ -1,4 +1,4 @@
-"""Workflows, ours and those of the documentation: linted, and shown as they are."""
+"""Lint our workflows and those in the documentation, and check that both are equal."""
 
 import os
 import re
@@ -13,8 +13,8 @@ import yaml
 from tests.conftest import ROOT, python
 
 WORKFLOWS = ROOT / "docs" / "workflows"
-OURS = sorted((ROOT / ".github" / "workflows").iterdir())
-GITHUB = [WORKFLOWS / "pull-request.yml", WORKFLOWS / "nightly.yml", *OURS]
+OWN_WORKFLOWS = sorted((ROOT / ".github" / "workflows").iterdir())
+GITHUB = [WORKFLOWS / "pull-request.yml", WORKFLOWS / "nightly.yml", *OWN_WORKFLOWS]
 
 # An action is pinned to a commit; only where this one lives is the reader's to say.
 POLICY = """
@@ -27,14 +27,14 @@ rules:
 """
 
 
-def check(schema, *more):
-    return python("-m", "check_jsonschema", "--builtin-schema", schema, *more)
+def check(schema, *arguments):
+    return python("-m", "check_jsonschema", "--builtin-schema", schema, *arguments)
 
 
 def audit(*paths, config):
-    """Run zizmor, which asks nothing of the network."""
-    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    zizmor = shutil.which("zizmor", path=beside)
+    """Run zizmor without network access."""
+    search_path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    zizmor = shutil.which("zizmor", path=search_path)
     command = [zizmor, "--offline", "--persona=auditor", "--no-progress", f"--config={config}"]
     return subprocess.run([*command, *map(str, paths)], capture_output=True, text=True, check=False)
 
@@ -60,7 +60,7 @@ def test_files_are_valid(schema, paths, options):
     assert done.returncode == 0, done.stdout
 
 
-def test_the_image_is_made_of_what_is_there_and_runs_as_nobody():
+def test_the_image_copies_existing_files_and_runs_unprivileged():
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
     copied = [word for line in lines if line.startswith("COPY ") for word in line.split()[1:-1]]
     let_in = (ROOT / ".dockerignore").read_text(encoding="utf-8").split()
@@ -93,7 +93,7 @@ def test_an_injection_is_seen(tmp_path, policy):
     assert "template-injection" in done.stdout
 
 
-def test_no_input_stands_in_a_command():
+def test_no_command_contains_an_input():
     steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
     for path in GITHUB:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -109,11 +109,11 @@ def test_the_page_shows_the_files_as_they_are():
     assert sorted(shown) == sorted(path.read_text("utf-8") for path in WORKFLOWS.iterdir())
 
 
-def test_the_page_tells_every_input_and_output():
+def test_the_page_lists_every_input_and_output():
     page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
     action = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
-    for name, told in {**action["inputs"], **action["outputs"]}.items():
+    for name, spec in {**action["inputs"], **action["outputs"]}.items():
         assert f"| `{name}` |" in page
-        if told.get("default"):
+        if spec.get("default"):
             row = next(line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
-            assert f"`{told['default']}` |" in row
+            assert f"`{spec['default']}` |" in row

@@ -213,8 +213,8 @@ def converged(end, seed, eval_end=None, n=400):
     loss = end * (1 + 0.1 * rng.standard_normal(n)) + 9 * np.exp(-steps / 15)
     run = {"step": steps, "loss": loss}
     if eval_end is not None:
-        held_out = eval_end * (1 + 0.03 * rng.standard_normal(n)) + 9 * np.exp(-steps / 15)
-        run["eval_loss"] = np.where(steps % 20 == 19, held_out, np.nan)
+        heldout = eval_end * (1 + 0.03 * rng.standard_normal(n)) + 9 * np.exp(-steps / 15)
+        run["eval_loss"] = np.where(steps % 20 == 19, heldout, np.nan)
         run["eval_loss"] = [None if np.isnan(x) else x for x in run["eval_loss"]]
     return run
 

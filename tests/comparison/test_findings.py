@@ -307,5 +307,5 @@ def test_words_are_not_compared_and_settings_are_exact():
         ((1e16, 1e16 + 2), "1e+16 against 1.0000000000000002e+16"),
     ],
 )
-def test_values_have_enough_digits_to_differ(values, words):
+def test_different_values_are_printed_differently(values, words):
     assert format_values(values) == words

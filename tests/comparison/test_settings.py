@@ -30,21 +30,21 @@ CAUSES = [
 
 
 @pytest.mark.parametrize(
-    ("key", "bearing", "slug"),
+    ("key", "relevance", "slug"),
     [
         *((key, Relevance.CANNOT, "nondeterminism") for key in IDLE),
         *((key, Relevance.EXPLAINS, "config-differs") for key in CAUSES),
         *((key, Relevance.MAY, "config-differs") for key in ("frobnicate", "device", "eval_steps")),
     ],
 )
-def test_the_name_of_a_setting_decides_what_it_explains(key, bearing, slug):
+def test_the_name_of_a_setting_decides_what_it_explains(key, relevance, slug):
     comparison = compare_settings({key: "1"}, {key: "2"})
-    assert [part.bearing for part in comparison.differences] == [bearing]
+    assert [part.bearing for part in comparison.differences] == [relevance]
     assert [part.slug for part in comparison.findings] == [slug]
 
 
 @pytest.mark.parametrize(
-    ("key", "kind", "bearing"),
+    ("key", "kind", "relevance"),
     [
         ("load", "resume", Relevance.EXPECTED),
         ("seed", "seeds", Relevance.EXPECTED),
@@ -52,8 +52,8 @@ def test_the_name_of_a_setting_decides_what_it_explains(key, bearing, slug):
         ("rank", "ranks", Relevance.EXPECTED),
     ],
 )
-def test_the_kind_of_comparison_decides_which_settings_may_differ(key, kind, bearing):
-    assert compare_settings({key: 1}, {key: 2}, kind=kind).differences[0].bearing is bearing
+def test_the_kind_of_comparison_decides_which_settings_may_differ(key, kind, relevance):
+    assert compare_settings({key: 1}, {key: 2}, kind=kind).differences[0].bearing is relevance
 
 
 @pytest.mark.parametrize("swap", [False, True])

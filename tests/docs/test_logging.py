@@ -21,13 +21,13 @@ NEEDS = {
     "optax_loop": ("jax", "optax"),
     "keras_callback": ("keras", "torch"),
 }
-# Keras tells its callbacks how many batches there were, and not which.
+# Keras gives its callbacks the number of batches, but not their ids.
 CANNOT = {"keras_callback": ["batch_id"]}
 
 
 @pytest.fixture
 def alone():
-    """Return an environment in which one process is the whole job, as a launcher sets it."""
+    """Return the environment that a launcher sets for a job of one process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -51,4 +51,4 @@ def test_a_script_logs_all_that_its_framework_can_give(script, tmp_path, alone):
     log = next(path for path in tmp_path.iterdir() if path.name in {"log.jsonl", "metrics.csv"})
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "healthy"
-    assert [one.role for one in report.not_logged] == CANNOT.get(script, [])
+    assert [series.role for series in report.not_logged] == CANNOT.get(script, [])

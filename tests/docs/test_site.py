@@ -64,7 +64,7 @@ def test_a_dead_link_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("name", [*SHOWN, f"gallery/{SLUGS[0]}"])
-def test_a_page_asks_nobody_else_and_is_accessible(page, site, name):
+def test_a_page_loads_nothing_external_and_is_accessible(page, site, name):
     from axe_playwright_python.sync_playwright import Axe
 
     requests = []
@@ -76,7 +76,7 @@ def test_a_page_asks_nobody_else_and_is_accessible(page, site, name):
     assert [url for url in requests if not url.startswith(("file:", "data:"))] == []
     if name in CHECKED:
         violations = Axe().run(page).response["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in violations] == []
+        assert [(item["id"], item["nodes"][0]["html"]) for item in violations] == []
 
 
 def test_the_gallery_has_a_page_for_each_finding(pages):
@@ -90,5 +90,5 @@ def test_the_gallery_has_a_page_for_each_finding(pages):
 @pytest.mark.parametrize("slug", SLUGS)
 def test_a_search_finds_a_finding(page, site, slug):
     page.goto(f"{(site / 'search.html').as_uri()}?q={slug}")
-    found = page.locator(f"#search-results a[href*='gallery/{slug}.html']")
-    found.first.wait_for()
+    hits = page.locator(f"#search-results a[href*='gallery/{slug}.html']")
+    hits.first.wait_for()

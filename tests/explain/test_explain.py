@@ -15,15 +15,15 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.text import kept_text
 from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
-MEANING, HOW, DO = "What it means", "How it is detected", "What to do"
+MEANING, DETECTION, DO = "What it means", "How it is detected", "What to do"
 LIMITS = Limits()
 DOCS = Path(__file__).parents[2] / "docs"
 TEXTS = Path(package.__file__).parent
 # An optional section, References, follows.
 HEADINGS = {
-    "outcomes": (MEANING, HOW, DO),
-    "symptoms": (MEANING, HOW, "When it stays quiet", DO),
-    "comparisons": (MEANING, HOW, "When it stays quiet", DO),
+    "outcomes": (MEANING, DETECTION, DO),
+    "symptoms": (MEANING, DETECTION, "When it stays quiet", DO),
+    "comparisons": (MEANING, DETECTION, "When it stays quiet", DO),
     "questions": ("Why it matters", "How it is measured", "Answers"),
 }
 NAMES = {

@@ -136,10 +136,10 @@ def test_a_question_without_an_answer_is_a_note_and_no_test(healthy):
 
 def test_fingerprints_are_equal_for_a_repeated_run(persistent):
     first, second = fingerprints(persistent)
-    again = tuple(
+    repeated = tuple(
         replace(f, step=f.step + 7, summary="other") for f in persistent.findings if f.step
     )
-    assert fingerprints(replace(persistent, findings=again)) == [first, second]
+    assert fingerprints(replace(persistent, findings=repeated)) == [first, second]
     assert first != second
     assert fingerprints(placed(persistent, "./run.jsonl")) == [first, second]
     assert set(fingerprints(placed(persistent, "other.jsonl"))).isdisjoint({first, second})

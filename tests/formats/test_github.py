@@ -85,11 +85,11 @@ def test_long_pages_are_cut(persistent):
     events = tuple(
         Event(kind=EventKind.REWIND, message=f"Step {n} follows step {n + 9}.") for n in range(5000)
     )
-    many = replace(persistent, history=replace(persistent.history, events=events))
-    assert "… and 4" in render(many, "markdown")
+    with_many_events = replace(persistent, history=replace(persistent.history, events=events))
+    assert "… and 4" in render(with_many_events, "markdown")
     loss = replace(persistent.history.series["loss"], column="x" * 100_000)
     long = replace(persistent, history=replace(persistent.history, series={"loss": loss}))
     text = render(long, "markdown")
     assert text.count("*Left out: too long for a comment.*") == 1
     assert f"> **First action:** {persistent.diagnosis.first_action}" in text
-    assert max(len(text), len(render(many, "markdown"))) < MAX_COMMENT
+    assert max(len(text), len(render(with_many_events, "markdown"))) < MAX_COMMENT

@@ -55,7 +55,7 @@ def test_unknown_names_get_a_suggestion(healthy):
 
 
 @pytest.mark.parametrize("format_name", ["terminal", "json", "markdown", "html"])
-def test_a_nearly_empty_report_has_a_page(healthy, format_name):
+def test_an_almost_empty_report_has_a_page(healthy, format_name):
     diagnosis = replace(healthy.diagnosis, actions=())
     answers = tuple(replace(answer, limits={}) for answer in healthy.tree.answers)
     tree = replace(healthy.tree, outcome=diagnosis, answers=answers)

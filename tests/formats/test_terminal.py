@@ -52,13 +52,13 @@ def test_the_environment_is_ignored(persistent, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("slugs", "also"),
+    ("slugs", "expected"),
     [
         (["eval-rising"], ["plateau"]),
         (["stall", "eval-rising"], ["eval-rising", "plateau"]),
     ],
 )
-def test_a_warning_leads_a_run_without_findings_of_the_tree(healthy, slugs, also):
+def test_a_warning_leads_a_run_without_findings_of_the_tree(healthy, slugs, expected):
     note = replace(healthy.diagnosis, slug="plateau", severity=Severity.NOTE)
     act = Action(ActionKind.LOG_MORE, "Act.")
     warnings = [
@@ -71,7 +71,7 @@ def test_a_warning_leads_a_run_without_findings_of_the_tree(healthy, slugs, also
     assert " ".join(f"Otherwise: {healthy.diagnosis.summary}".split()) in " ".join(text.split())
     assert "┃ FIRST ACTION\n┃ Act.\n" in text
     section = text.partition("\nAlso found")[2].partition("\n\n")[0]
-    assert re.findall(r"\[(.*?)\]", section) == also
+    assert re.findall(r"\[(.*?)\]", section) == expected
 
 
 @pytest.mark.parametrize(

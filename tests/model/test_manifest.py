@@ -148,7 +148,7 @@ HF_CONFIGS = {
         (8, {"eval": {"batch_size": 64}, "train": {"batch_size": 8}}),
         (None, {"validation_ds": {"global_batch_size": 64}}),
     ],
-    # Neither that of a norm nor, in TRL, of a policy's update.
+    # Not the epsilon of a norm layer or, in TRL, of a policy update.
     "epsilon": [
         (1e-8, {"model": {"layer_norm": {"eps": 1e-5}}, "optimizer": {"eps": 1e-8}}),
         (None, {"rms_norm": {"eps": 1e-5}}),
@@ -211,18 +211,18 @@ def run_of(unit="step", **config):
     ("fields", "run", "every"),
     [
         ({"num_train_epochs": 3, "max_steps": 3000}, run_of(), 1000),
-        # What the HF Trainer writes of a run, with a cadence that does not count, lies in the log.
+        # The settings that the HF Trainer writes to the log; its cadence does not count.
         ({}, run_of(num_train_epochs=3, max_steps=3000, save_steps=500), 1000),
         ({}, run_of("epoch"), 1),
-        # What is no whole number of epochs, or of steps, tells nothing of their length.
+        # A fractional number of epochs or steps gives no epoch length.
         ({"num_train_epochs": 2.5, "max_steps": 3000}, run_of(), None),
         ({"num_train_epochs": 3, "max_steps": 1000}, run_of(), None),
         ({"num_train_epochs": 3}, run_of(), None),
         ({"max_steps": 3000}, run_of(), None),
     ],
-    ids=["told", "logged", "log of epochs", "half", "uneven", "no steps", "no epochs"],
+    ids=["set", "logged", "log of epochs", "half", "uneven", "no steps", "no epochs"],
 )
-def test_where_each_epoch_ends_in_a_checkpoint_its_length_is_the_cadence(fields, run, every):
+def test_epoch_checkpoints_use_the_epoch_length_as_cadence(fields, run, every):
     given = parse_manifest({"save_strategy": "epoch", "save_steps": 500, **fields})
     manifest = infer(given.completed(run.config), run)
     assert manifest.checkpoint_every == every

@@ -15,7 +15,7 @@ from stabdiag.model.roles.settings import (
 )
 from stabdiag.model.roles.table import ROLES
 
-# Names as frameworks write them, beside those of the table of roles in its own spelling.
+# Names that frameworks write, in addition to the names in the table of roles.
 NAMES = {
     "step": (
         *("trainer/global_step", "s:", "train/global_step", "misc/nupdates", "train/n_updates"),

@@ -285,10 +285,10 @@ def test_one_more_spike_is_never_reported_as_fewer(seed, count, noise):
         spiked = loss.copy()
         spiked[steps[:planted]] += heights[:planted]
         results.append(stabdiag.diagnose({"step": at, "loss": spiked}))
-    fewer, more = results
+    fewer, other = results
     assert spikes_reported(fewer) >= count
-    assert spikes_reported(more) >= spikes_reported(fewer)
-    assert more.diagnosis.severity.rank <= fewer.diagnosis.severity.rank
+    assert spikes_reported(other) >= spikes_reported(fewer)
+    assert other.diagnosis.severity.rank <= fewer.diagnosis.severity.rank
 
 
 @FEW_EXAMPLES

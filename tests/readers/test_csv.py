@@ -232,7 +232,7 @@ def test_other_brackets_are_words(word):
     assert meaning(word) == (WORD, pytest.approx(np.nan, nan_ok=True), word)
 
 
-def test_a_log_that_is_large_enough_for_arrow(log):
+def test_large_logs_take_the_arrow_path(log):
     rows = "".join(f"{step},train,nan,,{step / 7}\n" for step in range(60_000))
     columns = log(f"step,mode,gn,val,x\n{rows}")
     assert columns.load("step").values.tolist() == list(range(60_000))

@@ -213,7 +213,7 @@ def test_no_record(log):
         log('{"step": 1, "lo')
 
 
-def test_a_log_that_is_large_enough_for_arrow(log):
+def test_large_logs_take_the_arrow_path(log):
     pad = "x" * 90
     row = f'{{"step": %d, "loss": 0.5, "lr": "1e-3", "mode": "train", "pad": "{pad}"}}\n'
     lines = [row % step for step in range(40_000)]

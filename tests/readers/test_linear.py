@@ -1,4 +1,4 @@
-"""What a log's text meets takes time in proportion to its length, whatever the text."""
+"""The time to parse any text is proportional to its length."""
 
 import ast
 import importlib
@@ -28,8 +28,8 @@ from tests.readers.conftest import read_columns
 PARTS = ("model", "readers", "sources", "assemble", "tree", "symptoms", "comparison", "formats")
 
 # A quadratic pattern takes 16 times as long for 4 times as much, a linear one 4 times.
-SHORT, TIMES, MOST = 250, 4, 8
-# What takes less than this cannot be told from noise; what is quadratic takes longer.
+SHORT, TIMES, MAX_RATIO = 250, 4, 8
+# Shorter times are noise; quadratic patterns take longer.
 MEASURABLE = 0.001
 
 
@@ -37,8 +37,8 @@ def modules():
     for part in PARTS:
         package = importlib.import_module(f"stabdiag.{part}")
         yield package
-        for found in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            yield importlib.import_module(found.name)
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            yield importlib.import_module(module.name)
 
 
 def below(value):
@@ -48,8 +48,8 @@ def below(value):
     elif isinstance(getattr(value, "__self__", None), re.Pattern):
         yield value.__self__  # type: ignore[attr-defined]
     elif isinstance(value, tuple | list | frozenset | set):
-        for one in value:
-            yield from below(one)
+        for item in value:
+            yield from below(item)
     elif isinstance(value, dict):
         yield from below(tuple(value.values()))
     elif is_dataclass(value) and not isinstance(value, type):
@@ -67,7 +67,7 @@ NAMED = re.compile(r"\bre\.(match|fullmatch|search|finditer|findall|sub|split)\(
 def used():
     """Return the patterns of all modules by name, each with its methods that are called."""
     inline = []
-    found = {}
+    names_by_pattern = {}
     calls = {}
     for module in modules():
         source = Path(module.__file__).read_text(encoding="utf-8")
@@ -80,12 +80,12 @@ def used():
             inline.append((f"{module.__name__}.{name}", pattern, {method}))
         for name, value in vars(module).items():
             for pattern in below(value):
-                found.setdefault(pattern, f"{module.__name__}.{name}")
-    inline += [(english.decode(), re.compile(one), {"sub"}) for one, english in _IN_ENGLISH]
-    # What is called by another name may be searched for.
+                names_by_pattern.setdefault(pattern, f"{module.__name__}.{name}")
+    inline += [(english.decode(), re.compile(pattern), {"sub"}) for pattern, english in _IN_ENGLISH]
+    # Patterns called under another name may use search.
     return inline + [
         (name, pattern, calls.get(name.rpartition(".")[2], {"search"}))
-        for pattern, name in found.items()
+        for pattern, name in names_by_pattern.items()
     ]
 
 
@@ -111,18 +111,18 @@ def alphabet(parsed):
             else:
                 yield from alphabet(arg)
         elif isinstance(arg, tuple):
-            for one in arg:
-                if isinstance(one, parser.SubPattern):
-                    yield from alphabet(one)
-                elif isinstance(one, list):
-                    for branch in one:
+            for part in arg:
+                if isinstance(part, parser.SubPattern):
+                    yield from alphabet(part)
+                elif isinstance(part, list):
+                    for branch in part:
                         yield from alphabet(branch)
         elif isinstance(arg, parser.SubPattern):
             yield from alphabet(arg)
 
 
 def texts(parsed):
-    """Yield the texts of several signs that stand in a pattern, its beginning first."""
+    """Yield the literal texts of a pattern, its beginning first."""
     text = ""
     for op, arg in parsed:
         if op is constants.LITERAL:
@@ -131,9 +131,11 @@ def texts(parsed):
         yield text
         text = ""
         parts = arg if isinstance(arg, tuple) else (arg,)
-        for one in (one for part in parts for one in (part if isinstance(part, list) else (part,))):
-            if isinstance(one, parser.SubPattern):
-                yield from texts(one)
+        for item in (
+            item for part in parts for item in (part if isinstance(part, list) else (part,))
+        ):
+            if isinstance(item, parser.SubPattern):
+                yield from texts(item)
     yield text
 
 
@@ -148,19 +150,19 @@ def attacks(pattern):
     parsed = parser.parse(source, pattern.flags & ~re.UNICODE & ~re.DEBUG)
     signs = list(dict.fromkeys(alphabet(parsed)))
     signs = sorted(signs, key=lambda sign: (sign.isalnum(), signs.index(sign)))
-    kinds = [one for one in signs if not one.isalnum()][:7]
-    kinds += [one for one in signs if one.isdigit()][:1] + [one for one in signs if one.isalpha()][
-        :3
-    ]
+    kinds = [sign for sign in signs if not sign.isalnum()][:7]
+    kinds += [sign for sign in signs if sign.isdigit()][:1] + [
+        sign for sign in signs if sign.isalpha()
+    ][:3]
     runs = list(texts(parsed))
     starts = dict.fromkeys(["", runs[0], *signs[:6]])
     bodies = [
         *kinds,
-        *(one + other for one, other in pairwise(kinds)),
-        *(f"{one}0" for one in kinds),
+        *(sign + other for sign, other in pairwise(kinds)),
+        *(f"{sign}0" for sign in kinds),
     ]
-    bodies += [f"{one}\n" for one in kinds]
-    bodies += list(dict.fromkeys(one for one in runs if len(one) > 1))[:8]
+    bodies += [f"{sign}\n" for sign in kinds]
+    bodies += list(dict.fromkeys(run for run in runs if len(run) > 1))[:8]
     for start in starts:
         for body in bodies:
             if isinstance(pattern.pattern, bytes):
@@ -189,25 +191,29 @@ def is_slow(way, attack):
     long, short = attack(SHORT * TIMES), attack(SHORT)
     if taken(way, long) < MEASURABLE or taken(way, long, tries=3) < MEASURABLE:
         return False
-    return taken(way, long, tries=3) > MOST * taken(way, short, tries=3)
+    return taken(way, long, tries=3) > MAX_RATIO * taken(way, short, tries=3)
 
 
 def parts_of(parsed):
     for part in parsed:
         yield part[0]
         below = part[1] if isinstance(part[1], tuple) else (part[1],)
-        for one in (one for kept in below for one in (kept if isinstance(kept, list) else [kept])):
-            if isinstance(one, parser.SubPattern):
-                yield from parts_of(one)
+        for item in (
+            item for kept in below for item in (kept if isinstance(kept, list) else [kept])
+        ):
+            if isinstance(item, parser.SubPattern):
+                yield from parts_of(item)
 
 
-def test_no_pattern_leans_on_one_version_of_python():
-    """What never gives back what it took was new in 3.11, and wrong in its first versions."""
+def test_patterns_do_not_use_possessive_quantifiers():
+    """Possessive quantifiers are new in Python 3.11, and wrong in its first versions."""
     new = {constants.POSSESSIVE_REPEAT, constants.ATOMIC_GROUP}
-    found = {
-        name for name, one, _ in used() if not new.isdisjoint(parts_of(parser.parse(one.pattern)))
+    possessive = {
+        name
+        for name, pattern, _ in used()
+        if not new.isdisjoint(parts_of(parser.parse(pattern.pattern)))
     }
-    assert not found
+    assert not possessive
 
 
 def test_every_pattern():
@@ -221,15 +227,15 @@ def test_every_pattern():
     assert not slow
 
 
-def spelt(keys):
+def log_with(keys):
     return "".join(json.dumps({"step": n, "loss": 2.0 + n / 99, **keys}) + "\n" for n in range(20))
 
 
 # Texts that grow with a number, made to be slow.
 HOSTILE = {
     "rules of a table": lambda n: f"step,loss\n|{'-' * n}x\n" + "1,2.5\n" * 5,
-    "a key of numbers": lambda n: spelt({"1_" * (n // 2): 1}),
-    "dotted keys": lambda n: json.dumps({"a." * (n // 2): 1}) + "\n" + spelt({}),
+    "a key of numbers": lambda n: log_with({"1_" * (n // 2): 1}),
+    "dotted keys": lambda n: json.dumps({"a." * (n // 2): 1}) + "\n" + log_with({}),
 }
 
 
@@ -262,8 +268,8 @@ ODD = {
 }
 
 
-def repeated(start, more):
-    return lambda n: start + more * (n // len(more))
+def repeated(start, addition):
+    return lambda n: start + addition * (n // len(addition))
 
 
 def configured(_path, length):

@@ -41,15 +41,18 @@ def stores(tmp_path_factory):
     environment.pop("PYTHONPATH", None)
     stores = (f"sqlite:///{root}/mlflow.db", f"{root}/mlruns")
     done = python(WRITER, *stores, check=True, cwd=root, env=environment)
-    found = []
-    for told in json.loads(done.stdout):
+    stores_read = []
+    for run in json.loads(done.stdout):
         metrics = {
             name: [(step, number(value)) for step, value in logged]
-            for name, logged in told["metrics"].items()
+            for name, logged in run["metrics"].items()
         }
-        (path,) = [*root.glob(f"mlruns/*/{told['run']}"), *([] if found else [root / "mlflow.db"])]
-        found.append(Store(path=path, run=told["run"], metrics=metrics))
-    return found
+        (path,) = [
+            *root.glob(f"mlruns/*/{run['run']}"),
+            *([] if stores_read else [root / "mlflow.db"]),
+        ]
+        stores_read.append(Store(path=path, run=run["run"], metrics=metrics))
+    return stores_read
 
 
 def number(text):
@@ -110,24 +113,24 @@ def test_a_run_folder_is_what_mlflow_reads(folder):
     assert columns.config == {"learning_rate": "0.0003", "model.precision": "bf16", "note": "a, b"}
 
 
-def test_a_database_whose_metrics_are_cut(database, tmp_path):
-    """Where the pages of the metrics go, what is left of them is read."""
-    many = tmp_path / "many.db"
-    shutil.copy(database.path, many)
-    writer = sqlite3.connect(many)
+def test_the_rest_of_a_truncated_database_is_read(database, tmp_path):
+    """If pages of the metrics are missing, the others are read."""
+    path = tmp_path / "many.db"
+    shutil.copy(database.path, path)
+    writer = sqlite3.connect(path)
     rows = [("train/loss", 2.0, 1_800_000_000_000 + s, database.run, s, 0) for s in range(10_000)]
     writer.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)", rows)
     writer.commit()
     writer.close()
-    whole = read_columns(many).load("train/loss").present.sum()
-    os.truncate(many, many.stat().st_size - 200_000)
-    columns = read_columns(many)
-    assert 1000 < columns.load("train/loss").present.sum() < whole
+    count = read_columns(path).load("train/loss").present.sum()
+    os.truncate(path, path.stat().st_size - 200_000)
+    columns = read_columns(path)
+    assert 1000 < columns.load("train/loss").present.sum() < count
     assert "breaks off" in columns.notes[0]
     assert "metrics are damaged" in columns.notes[1]
-    os.truncate(many, 50_000)
+    os.truncate(path, 50_000)
     with pytest.raises(LogError, match=r"cut off or damaged .*; recover it first"):
-        read_columns(many)
+        read_columns(path)
 
 
 @pytest.mark.parametrize("metric", ["loss", "lr"])
@@ -138,8 +141,8 @@ def test_a_metric_cut_anywhere(folder, metric):
     for cut in range(max(1, len(data) - 1024), len(data), 5):
         columns = run_columns(folder.path, **{metric: data[:cut]})
         count = data[:cut].count(b"\n")
-        found = points(columns, name) if name in columns.names else []
-        np.testing.assert_array_equal(found, folder.metrics[name][:count])
+        values = points(columns, name) if name in columns.names else []
+        np.testing.assert_array_equal(values, folder.metrics[name][:count])
         assert bool(columns.notes) == (data[cut - 1 : cut] != b"\n")
 
 
@@ -215,13 +218,13 @@ def test_damaged_databases_give_one_line(tmp_path, size):
 
 
 def test_damage_to_any_page_gives_records_or_one_line(tmp_path):
-    """Types and lengths that a damaged page claims are taken for what they are: damage."""
-    whole = (Path(__file__).parent / "samples" / "sqlite" / "mlflow.db").read_bytes()
+    """Wrong types and lengths in a damaged page are treated as damage."""
+    intact = (Path(__file__).parent / "samples" / "sqlite" / "mlflow.db").read_bytes()
     random = np.random.default_rng(7)
     file = tmp_path / "mlflow.db"
     read = 0
     for _ in range(100):
-        data = bytearray(whole)
+        data = bytearray(intact)
         for place in random.integers(100, len(data), 3):
             data[place : place + 4] = random.bytes(4)
         file.write_bytes(data)
@@ -257,14 +260,14 @@ def change(path, *statements):
         f"CREATE VIEW metrics AS SELECT {COLUMNS} FROM old",
     ],
 )
-def test_what_is_computed_is_not_read(sample, statements):
+def test_computed_views_are_not_read(sample, statements):
     change(sample, "ALTER TABLE metrics RENAME TO old", statements)
     with pytest.raises(LogError, match="a SQLite database of neither MLflow nor Trackio"):
         read_columns(sample)
 
 
 def test_pages_of_a_table_that_all_lead_to_one(sample):
-    """Each of eight pages leads 80 times to the next, and the last to that of the table."""
+    """Each of eight pages leads 80 times to the next, and the last to the page of the table."""
     database = sqlite3.connect(sample)
     (size,) = database.execute("PRAGMA page_size").fetchone()
     (count,) = database.execute("PRAGMA page_count").fetchone()
@@ -345,10 +348,10 @@ def test_windows_line_ends_and_lines_that_break_off(log):
     )
 
 
-def test_bytes_that_are_no_text_are_bad_lines(log):
+def test_invalid_utf8_gives_bad_lines(log):
     text = b"1628697792090 2.5 0\n1628697792091 2\xc9 1\n"
-    (told,) = log(text, format="mlflow-metric").notes
-    assert told == "1 line was not readable in the metric train_loss"
+    (note,) = log(text, format="mlflow-metric").notes
+    assert note == "1 line was not readable in the metric train_loss"
 
 
 def test_no_metric_to_read(log):

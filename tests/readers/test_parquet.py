@@ -20,9 +20,9 @@ from tests.readers.conftest import read_columns
 
 @pytest.fixture
 def log(tmp_path):
-    def write(columns, **how):
+    def write(columns, **options):
         path = tmp_path / "run.parquet"
-        parquet.write_table(pa.table(columns), path, **how)
+        parquet.write_table(pa.table(columns), path, **options)
         return read_columns(path)
 
     return write
@@ -55,7 +55,7 @@ def test_numbers(log):
     assert columns.load("nothing").null.all()
 
 
-def test_an_index_that_pandas_tells_by_its_stride(tmp_path):
+def test_range_index_of_pandas_is_read(tmp_path):
     steps = range(10, 410, 10)
     frame = pd.DataFrame({"loss": 2.5}, index=pd.RangeIndex(10, 410, 10, name="step"))
     frame.to_parquet(tmp_path / "run.parquet")
@@ -68,7 +68,7 @@ def test_an_index_that_pandas_tells_by_its_stride(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "told",
+    "metadata",
     [
         "[",
         "7",
@@ -80,8 +80,8 @@ def test_an_index_that_pandas_tells_by_its_stride(tmp_path):
         % 10**99,
     ],
 )
-def test_what_pandas_tells_may_be_damaged(told):
-    table = pa.table({"loss": [2.5, 2.25]}).replace_schema_metadata({"pandas": told})
+def test_damaged_pandas_metadata_is_ignored(metadata):
+    table = pa.table({"loss": [2.5, 2.25]}).replace_schema_metadata({"pandas": metadata})
     assert from_object(table).names == ("loss",)
 
 
@@ -141,23 +141,23 @@ def test_no_rows(log):
 def test_every_cut_is_refused(tmp_path):
     path = tmp_path / "run.parquet"
     parquet.write_table(pa.table({"step": [1, 2], "loss": [1.0, 2.0]}), path)
-    whole = path.read_bytes()
-    for length in range(4, len(whole), 17):
-        path.write_bytes(whole[:length])
+    intact = path.read_bytes()
+    for length in range(4, len(intact), 17):
+        path.write_bytes(intact[:length])
         with pytest.raises(LogError, match=r"run\.parquet: a Parquet file that is cut off or dam"):
             read_columns(path)
 
 
-@pytest.mark.parametrize("wanted", [every_column, {"step", "loss"}.__contains__])
+@pytest.mark.parametrize("is_required", [every_column, {"step", "loss"}.__contains__])
 @pytest.mark.parametrize("piped", [False, True])
-def test_columns_beside_a_damaged_one_are_read(tmp_path, wanted, piped):
+def test_columns_next_to_a_damaged_column_are_read(tmp_path, is_required, piped):
     path = tmp_path / "run.parquet"
     numbers = np.random.default_rng(0).normal(size=5000)
     parquet.write_table(pa.table({"step": numbers, "loss": numbers + 1, "note": numbers}), path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:4] + b"\xff" * 1996 + whole[2000:])
+    intact = path.read_bytes()
+    path.write_bytes(intact[:4] + b"\xff" * 1996 + intact[2000:])
     stream = Stream("run", io.BytesIO(path.read_bytes()), path=None if piped else path)
-    columns = read_stream(stream, wanted=wanted)
+    columns = read_stream(stream, wanted=is_required)
     for name, values in (("note", numbers), ("loss", numbers + 1), ("loss", numbers + 1)):
         assert np.array_equal(columns.load(name).values, values)
     with pytest.raises(LogError, match="column step cannot be read"):
@@ -168,10 +168,10 @@ def test_columns_beside_a_damaged_one_are_read(tmp_path, wanted, piped):
 def test_a_flipped_bit_never_makes_a_column_of_another_length():
     sink = io.BytesIO()
     parquet.write_table(pa.table({"loss": [1.5, 2.5, 3.5]}), sink)
-    whole = sink.getvalue()
+    intact = sink.getvalue()
     refused = []
-    for place in range(len(whole)):
-        damaged = whole[:place] + bytes([whole[place] ^ 2]) + whole[place + 1 :]
+    for place in range(len(intact)):
+        damaged = intact[:place] + bytes([intact[place] ^ 2]) + intact[place + 1 :]
         try:
             columns = read_stream(Stream("run", io.BytesIO(damaged)))
             assert all(len(columns.load(name).values) == columns.rows for name in columns.names)
@@ -207,7 +207,7 @@ LONG = "x" * (1 << 18)
     ],
     ids=["a text", "in a struct", "in two structs", "in a list"],
 )
-def test_a_long_text_of_a_dictionary_is_held_once(tmp_path, name, setting):
+def test_a_repeated_long_text_is_stored_once(tmp_path, name, setting):
     path = tmp_path / "run.parquet"
     table = pa.table({"step": range(200), "loss": [2.5] * 200, "setting": setting})
     parquet.write_table(table, path, compression="zstd", store_schema=False)
@@ -216,15 +216,15 @@ def test_a_long_text_of_a_dictionary_is_held_once(tmp_path, name, setting):
     tracemalloc.start()
     try:
         column = read_columns(path).load(name)
-        most = tracemalloc.get_traced_memory()[1]
+        peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
         pa.set_memory_pool(usual)
     assert column.words == (LONG,)
-    assert column.present.sum() == sum(one is not None for one in setting)
-    # Held once for each row, it would take 50 MB.
+    assert column.present.sum() == sum(text is not None for text in setting)
+    # Stored for each row, it would take 50 MB.
     assert pool.max_memory() < 1 << 24
-    assert most < 1 << 24
+    assert peak < 1 << 24
 
 
 # What unpacks to far more than it takes, and the ratio that is allowed in the test.

@@ -38,12 +38,12 @@ def test_any_bytes_are_read_or_refused(magic, noise):
 
 
 @pytest.mark.parametrize("small", [-1, 1 << 20])
-@pytest.mark.parametrize(("reader", "whole"), [(jsonl, JSONL), (csv, CSV)])
-def test_every_prefix_is_read_up_to_the_cut(reader, whole, small):
+@pytest.mark.parametrize(("reader", "log"), [(jsonl, JSONL), (csv, CSV)])
+def test_every_prefix_is_read_up_to_the_cut(reader, log, small):
     rows = []
-    for length in range(len(whole) + 1):
+    for length in range(len(log) + 1):
         try:
-            columns = reader.read(Stream("run", io.BytesIO(whole[:length])), small=small)
+            columns = reader.read(Stream("run", io.BytesIO(log[:length])), small=small)
         except LogError:
             rows.append(0)
         else:
@@ -79,8 +79,8 @@ def test_binary_files(tmp_path):
     archive = saved(lambda sink: zipfile.ZipFile(sink, "w").close())
     assert archive  # an empty archive starts with its end record, a filled one with a member's
     filled = io.BytesIO()
-    with zipfile.ZipFile(filled, "w") as held:
-        held.writestr("run.jsonl", "{}")
+    with zipfile.ZipFile(filled, "w") as archive_file:
+        archive_file.writestr("run.jsonl", "{}")
     for content, words in [
         ((tmp_path / "other.db").read_bytes(), "a SQLite database of neither MLflow nor"),
         (filled.getvalue(), "a ZIP archive; unpack it"),

@@ -59,19 +59,19 @@ def test_a_packed_file_that_breaks_off(log, suffix):
 
 @packed
 def test_every_cut_of_a_packed_file_is_read_or_refused(log, suffix):
-    whole = PACKINGS[suffix](TEXT[:2000])
-    for length in range(0, len(whole), 7):
+    packed_log = PACKINGS[suffix](TEXT[:2000])
+    for length in range(0, len(packed_log), 7):
         try:
-            columns = log(whole[:length])
+            columns = log(packed_log[:length])
         except LogError:
             continue
         assert columns.notes
 
 
 def test_a_packed_file_that_is_damaged(log):
-    whole = bytearray(gzip.compress(TEXT) + gzip.compress(TEXT))
-    whole[len(whole) // 2 + 40 :] = b"\xff" * 500
-    columns = log(bytes(whole), "run.jsonl.gz")
+    packed_log = bytearray(gzip.compress(TEXT) + gzip.compress(TEXT))
+    packed_log[len(packed_log) // 2 + 40 :] = b"\xff" * 500
+    columns = log(bytes(packed_log), "run.jsonl.gz")
     assert columns.rows >= 5000
     assert any("is damaged" in note for note in columns.notes)
 
@@ -180,7 +180,7 @@ def test_a_named_pipe(tmp_path):
 
 
 def constant_log(lines):
-    """Return a log in which nothing changes but the counters."""
+    """Return a log where only the counters change."""
     return b"".join(
         b" [2026-01-02 03:04:05] iteration %8d/ 1000000 | consumed samples: %12d | elapsed time per"
         b" iteration (ms): 512.3 | learning rate: 1.000E-04 | lm loss: 6.907755E+00 | loss scale:"
@@ -216,7 +216,7 @@ def test_lines_that_are_all_the_same_are_a_bomb(log, packing, monkeypatch):
         log(packed)
 
 
-def test_what_a_bite_unpacks_to_is_not_held_at_once(log):
+def test_unpacked_data_is_read_in_parts(log):
     line = b'{"step": 1, "loss": 2.5}' + b" " * 1000 + b"\n"
     for pack in (gzip.compress, bz2.compress, lzma.compress):
         columns = log(pack(line * 5000) + pack(line))

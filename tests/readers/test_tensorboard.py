@@ -62,18 +62,18 @@ def losses():
     ]
 
 
-def test_scalars_are_those_that_tensorboard_reads(tmp_path, losses):
+def test_scalars_equal_those_of_tensorboard(tmp_path, losses):
     file = written(tmp_path, losses)
     columns = read_columns(file)
     assert (columns.format, columns.rows) == ("tensorboard", 20)
     assert columns.names == ("step", "train/loss", "train/grad_norm", "wall_time")
     assert columns.notes == ()
-    theirs = EventAccumulator(str(file)).Reload()
+    accumulator = EventAccumulator(str(file)).Reload()
     for tag in columns.names[1:-1]:
-        expected = [(event.step, event.value) for event in theirs.Scalars(tag)]
+        expected = [(event.step, event.value) for event in accumulator.Scalars(tag)]
         np.testing.assert_array_equal(points(columns, tag), expected)
     assert np.isnan(columns.load("train/loss").values[7])
-    written_at = [(event.step, event.wall_time) for event in theirs.Scalars("train/grad_norm")]
+    written_at = [(event.step, event.wall_time) for event in accumulator.Scalars("train/grad_norm")]
     np.testing.assert_array_equal(points(columns, "wall_time"), written_at)
 
 
@@ -83,8 +83,8 @@ def test_scalars_as_tensorflow_writes_them(tmp_path):
     for _, summary in events[1:]:
         summary.value[0].ClearField("metadata")
     file = written(tmp_path, events)
-    theirs = EventAccumulator(str(file), {"tensors": 0}).Reload().Tensors("loss")
-    expected = [(event.step, make_ndarray(event.tensor_proto).item()) for event in theirs]
+    tensors = EventAccumulator(str(file), {"tensors": 0}).Reload().Tensors("loss")
+    expected = [(event.step, make_ndarray(event.tensor_proto).item()) for event in tensors]
     np.testing.assert_array_equal(points(read_columns(file), "loss"), expected)
 
 
@@ -167,14 +167,14 @@ def test_cut_anywhere_all_before_the_cut_is_read(tmp_path, losses):
     while at < len(data):
         at += 16 + struct.unpack_from("<Q", data, at)[0]
         ends.append(at)
-    whole = columns_of(data)
-    tags = whole.names[1:-1]
-    expected = [(t, *p) for s in range(20) for t in tags for p in [points(whole, t)[s]]]
+    intact = columns_of(data)
+    tags = intact.names[1:-1]
+    expected = [(t, *p) for s in range(20) for t in tags for p in [points(intact, t)[s]]]
     for cut in range(max(ends[1], len(data) - 300), len(data)):
         columns = columns_of(data[:cut])
         count = sum(end <= cut for end in ends) - 1
-        found = [(t, *p) for t in columns.names[1:-1] for p in points(columns, t)]
-        np.testing.assert_array_equal(sorted(found), sorted(expected[:count]))
+        read_points = [(t, *p) for t in columns.names[1:-1] for p in points(columns, t)]
+        np.testing.assert_array_equal(sorted(read_points), sorted(expected[:count]))
         assert columns.notes == (() if cut in ends else (BREAKS_OFF,))
 
 
@@ -231,18 +231,18 @@ def test_random_bytes_give_one_line(data):
 
 @given(st.data())
 def test_any_damage_leaves_the_rest(tmp_path_factory, data):
-    """Whichever byte is changed, at most the record that it lies in is lost."""
-    whole = SOUND.setdefault(
+    """A changed byte costs at most the record that contains it."""
+    intact = SOUND.setdefault(
         "data",
         written(
             tmp_path_factory.mktemp("damage"), [(s, simple("loss", s)) for s in range(30)]
         ).read_bytes(),
     )
-    at = data.draw(st.integers(0, len(whole) - 1))
-    value = data.draw(st.integers(0, 255).filter(lambda byte: byte != whole[at]))
-    found = points(columns_of(whole[:at] + bytes([value]) + whole[at + 1 :]), "loss")
-    assert len(found) >= 29
-    assert set(found) <= {(s, s) for s in range(30)}
+    at = data.draw(st.integers(0, len(intact) - 1))
+    value = data.draw(st.integers(0, 255).filter(lambda byte: byte != intact[at]))
+    read_points = points(columns_of(intact[:at] + bytes([value]) + intact[at + 1 :]), "loss")
+    assert len(read_points) >= 29
+    assert set(read_points) <= {(s, s) for s in range(30)}
 
 
 def test_the_checksums_are_those_of_tensorboard():

@@ -28,7 +28,7 @@ SPELLINGS = {
     "name of a zone": lambda time: time.strftime("%Y-%m-%d %H:%M:%S UTC"),
     "compact": lambda time: time.strftime("%Y%m%dT%H%M%S"),
 }
-spellings = pytest.mark.parametrize("spelt", SPELLINGS.values(), ids=SPELLINGS)
+spellings = pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
 
 
 def records(column, texts):
@@ -54,8 +54,8 @@ WAYS = {
 
 @spellings
 @pytest.mark.parametrize(("write", "read_as", "small"), WAYS.values(), ids=WAYS)
-def test_every_way_reads_the_same_times(put, spelt, write, read_as, small):
-    with open_stream(put(write(records("timestamp", map(spelt, TIMES))), "run")) as stream:
+def test_every_way_reads_the_same_times(put, spelling, write, read_as, small):
+    with open_stream(put(write(records("timestamp", map(spelling, TIMES))), "run")) as stream:
         column = read_as(stream, small=small).load("timestamp")
     assert column.is_time
     assert column.present.all()
@@ -69,7 +69,7 @@ def test_it_is_the_clock(put, name, write):
     report = diagnose(put(write(records(name, map(str, TIMES))), "run"))
     clock = report.history.series["clock"]
     assert (clock.column, len(clock)) == (name, 200)
-    stall = next(one for one in report.findings if one.slug == "stall")
+    stall = next(finding for finding in report.findings if finding.slug == "stall")
     assert (stall.step, stall.evidence["seconds"]) == (150, 7210.0)
 
 
@@ -92,20 +92,20 @@ def test_parquet(tmp_path, times):
     np.testing.assert_allclose(clock.values, [time.timestamp() for time in TIMES], atol=1e-6)
 
 
-def test_what_is_no_time_is_left_out_and_told(put):
+def test_words_among_times_are_left_out_with_a_note(put):
     texts = [*map(str, TIMES[:-2]), "soon", "17"]
     history = read(put(as_csv(records("timestamp", texts)), "run.csv"))
     assert len(history.series["clock"]) == len(TIMES) - 2
     assert any("2 words among the numbers" in event.message for event in history.events)
 
 
-def test_times_that_nobody_can_read_are_told(put):
+def test_unknown_time_formats_give_a_note(put):
     history = read(
         put(as_csv(records("timestamp", (time.strftime("%c") for time in TIMES))), "run.csv")
     )
     assert "clock" not in history.series
-    told = "'timestamp' contains words instead of numbers or times: not used as clock"
-    assert told in [event.message for event in history.events]
+    message = "'timestamp' contains words instead of numbers or times: not used as clock"
+    assert message in [event.message for event in history.events]
 
 
 def test_days_are_no_clock(put):
@@ -119,8 +119,8 @@ def test_days_are_no_clock(put):
 
 
 def test_durations():
-    found = seconds_of(["0:00:10", "1:02:03.5", "1 day, 2:03:04", "2 days 00:00:01", "?"])
-    np.testing.assert_array_equal(found, [10, 3723.5, 93784, 172801, np.nan])
+    seconds = seconds_of(["0:00:10", "1:02:03.5", "1 day, 2:03:04", "2 days 00:00:01", "?"])
+    np.testing.assert_array_equal(seconds, [10, 3723.5, 93784, 172801, np.nan])
 
 
 def test_words_that_are_mostly_no_times():

@@ -54,11 +54,11 @@ def test_the_step_that_the_trainer_logs_goes_before_the_number_of_the_record(pro
 
 
 def test_a_packed_project_and_its_configuration():
-    known = stabdiag.diagnose(PACKED).manifest
-    assert (known.dtype, known.peak_lr) == ("bf16", 3e-4)
+    manifest = stabdiag.diagnose(PACKED).manifest
+    assert (manifest.dtype, manifest.peak_lr) == ("bf16", 3e-4)
 
 
-def test_nothing_is_written_beside_it(project):
+def test_reading_writes_no_files(project):
     project.parent.chmod(0o500)
     try:
         assert read_columns(project).rows == 27
@@ -67,7 +67,7 @@ def test_nothing_is_written_beside_it(project):
     assert [path.name for path in project.parent.iterdir()] == ["test.db"]
 
 
-def test_what_is_not_yet_in_the_database_but_in_the_log_beside_it_is_read(project):
+def test_the_write_ahead_log_is_read(project):
     writer = sqlite3.connect(project)
     writer.execute("UPDATE metrics SET metrics = '{\"train/loss\": 7}'")
     writer.commit()
@@ -91,9 +91,9 @@ def test_broken_records_keep_their_step(project):
 
 
 def test_a_cut_project(project):
-    whole = project.stat().st_size
+    size = project.stat().st_size
     for cut in range(1, 1025, 11):
-        os.truncate(project, whole - cut)
+        os.truncate(project, size - cut)
         assert "breaks off" in read_columns(project).notes[0]
     os.truncate(project, 10_000)
     with pytest.raises(LogError, match="cut off or damaged"):

@@ -17,7 +17,9 @@ def test_numbers_are_read_to_the_last_digit(separators, end):
     rng = np.random.default_rng(3)
     columns = {"step": range(50), "損失": rng.normal(size=50), "w/0.a": 1e-300 * rng.random(50)}
     records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    text = end.join(json.dumps(one, separators=separators, ensure_ascii=False) for one in records)
+    text = end.join(
+        json.dumps(record, separators=separators, ensure_ascii=False) for record in records
+    )
     for block in (text, text + end):
         table = read_uniform(block.encode())
         assert (table.rows, list(table.names)) == (50, list(columns))
@@ -26,7 +28,7 @@ def test_numbers_are_read_to_the_last_digit(separators, end):
             assert piece.values.tolist() == list(values)
 
 
-def test_a_null_is_told_from_a_nan():
+def test_null_and_nan_differ():
     table = read_uniform(b'{"loss":NaN,"lr":null}\n{"loss":-Infinity,"lr":1}\n')
     loss, lr = table.piece("loss"), table.piece("lr")
     assert np.array_equal(loss.values, [np.nan, -np.inf], equal_nan=True)

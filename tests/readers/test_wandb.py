@@ -45,19 +45,19 @@ def columns_of(data):
 
 
 def framed(contents):
-    """Write records as LevelDB does; return the file, and where each of them ends."""
+    """Write records as LevelDB does; return the file and the end of each record."""
     out = bytearray(HEADER)
     ends = []
     for content in contents:
-        first, rest = True, content
-        while first or rest:
+        first, remaining = True, content
+        while first or remaining:
             left = -len(out) % 32768
             if left < 7:
                 out += bytes(left)
                 left = 32768
-            part, rest = rest[: left - 7], rest[left - 7 :]
+            part, remaining = remaining[: left - 7], remaining[left - 7 :]
             kind = {(True, False): 1, (True, True): 2, (False, True): 3, (False, False): 4}[
-                first, bool(rest)
+                first, bool(remaining)
             ]
             out += struct.pack("<IHB", zlib.crc32(bytes([kind]) + part), len(part), kind) + part
             first = False
@@ -102,11 +102,11 @@ def test_the_configuration_is_read(run_file):
         "precision": "bf16",
         "optimizer": {"name": "adamw", "weight_decay": 0.1},
     }
-    known = stabdiag.diagnose(run_file).manifest
-    assert (known.dtype, known.peak_lr, known.weight_decay) == ("bf16", 3e-4, 0.1)
+    manifest = stabdiag.diagnose(run_file).manifest
+    assert (manifest.dtype, manifest.peak_lr, manifest.weight_decay) == ("bf16", 3e-4, 0.1)
 
 
-def test_what_was_printed_and_how_it_ended_is_told(run_file):
+def test_printed_errors_and_the_exit_code_are_events(run_file):
     out_of_memory, end = read_columns(run_file).events
     assert "CUDA out of memory. Tried to allocate 2.00 GiB" in out_of_memory.message
     assert out_of_memory.step in (110, 120)  # W&B writes a step when the next one begins
@@ -115,11 +115,11 @@ def test_what_was_printed_and_how_it_ended_is_told(run_file):
 
 def test_cut_anywhere_all_before_the_cut_is_read(run_file):
     data = run_file.read_bytes()
-    whole = columns_of(data).load("train/loss").values
+    intact = columns_of(data).load("train/loss").values
     rows = []
     for cut in range(len(data) - 1024, len(data), 7):
         columns = columns_of(data[:cut])
-        np.testing.assert_array_equal(columns.load("train/loss").values, whole[: columns.rows])
+        np.testing.assert_array_equal(columns.load("train/loss").values, intact[: columns.rows])
         assert columns.notes in ((), (BREAKS_OFF,))
         assert "recorded no end of the run" in columns.events[-1].message or cut > len(data) - 100
         rows.append(columns.rows)
@@ -143,7 +143,7 @@ def test_records_across_blocks():
     assert columns_of(data.ljust(20 * 32768, b"\0")).rows == 100
 
 
-def test_what_follows_damage_is_read():
+def test_records_after_damage_are_read():
     data, ends = framed([history(s, loss=f"{s}.5", text=f'"{"x" * 300}"') for s in range(500)])
     inside = bytearray(data)
     inside[ends[9] + 50] ^= 255
@@ -215,8 +215,11 @@ def declared(message):
 
 
 def test_the_records_are_declared_as_wandb_declares_them():
-    ours, theirs = record_class().DESCRIPTOR, records_of_wandb().DESCRIPTOR
+    own_record, wandb_record = record_class().DESCRIPTOR, records_of_wandb().DESCRIPTOR
     for name, fields in MESSAGES.items():
-        mine, own = (declared(one.file.message_types_by_name[name]) for one in (ours, theirs))
-        assert mine.keys() == {field for field, _, _ in fields}
-        assert mine.items() <= own.items()
+        own, expected = (
+            declared(record.file.message_types_by_name[name])
+            for record in (own_record, wandb_record)
+        )
+        assert own.keys() == {field for field, _, _ in fields}
+        assert own.items() <= expected.items()

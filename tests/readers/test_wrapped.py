@@ -1,4 +1,4 @@
-"""Logs whose lines stand in JSON."""
+"""Logs whose lines are wrapped in JSON."""
 
 import gzip
 import json
@@ -77,7 +77,7 @@ def test_what_kaggle_lists(put):
 def test_a_long_line_that_docker_cut(log):
     line = json.dumps({"step": 1, "loss": 2.5, "note": "x" * 300})
     cut = [{"log": line[:100]}, {"log": line[100:200]}, {"log": f"{line[200:]}\n"}]
-    columns = log([*({"log": f"{one}\n"} for one in LINES["json"][:5]), *cut])
+    columns = log([*({"log": f"{text}\n"} for text in LINES["json"][:5]), *cut])
     assert columns.load("loss").values.tolist() == [*LOSSES[:5], 2.5]
 
 

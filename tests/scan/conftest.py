@@ -39,7 +39,7 @@ def sweep(tmp_path):
 
 @pytest.fixture
 def killing(tmp_path):
-    """Return an environment in which a process that opens what is called so dies."""
+    """Return an environment where a process dies if it opens a file with the deadly name."""
     folder = tmp_path / "site"
     folder.mkdir()
     (folder / "sitecustomize.py").write_text(Path(killer.__file__).read_text() + "deadly()\n")
@@ -49,7 +49,7 @@ def killing(tmp_path):
 
 @pytest.fixture
 def started():
-    """Return what starts a process, which is ended with the test."""
+    """Return a function that starts a process; the end of the test kills it."""
     processes = []
 
     def start(*command, **options):

@@ -9,9 +9,9 @@ RATES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
 
 
 def sweep(repeats=1):
-    """Return 24 runs, or so many times as many, and two logs that were not read.
+    """Return 24 runs per repeat, and two logs that could not be read.
 
-    Of the twelve with a rate of 0.003 or more eleven failed, of the others one.
+    Eleven of the twelve runs with a rate of 0.003 or more failed, and one of the others.
     """
     runs = [_run(number, place) for place in range(repeats) for number in range(24)]
     return [*runs, *(_unread(number) for number in range(2))]

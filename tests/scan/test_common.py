@@ -1,4 +1,4 @@
-"""What failed runs have in common: found where it is, and nothing named where there is nothing."""
+"""Settings that failed runs share are found, without false positives."""
 
 import random
 import sys

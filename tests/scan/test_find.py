@@ -11,7 +11,7 @@ from stabdiag.sources.group import SkippedEntries
 
 @pytest.fixture
 def find_runs(tmp_path):
-    """Return what makes files of these names, and tells the runs: each with its logs."""
+    """Return a function that creates files and returns the runs with their logs."""
 
     def find_runs(*names, skipped=None):
         for name in names:
@@ -29,7 +29,7 @@ def find_runs(tmp_path):
 WANDB = "wandb/run-20240101_120000-abc"
 TORCH = "Nov23_12-00-00_node1/events.out.tfevents.1.node1"
 
-# The runs that are found, each with its logs, and other files that lie beside them.
+# Runs with their logs, and other files next to them.
 RUN_LAYOUTS = {
     "a text log goes with the run of its name": (
         {"a": ["a.jsonl", "a.log"], "b": ["b.jsonl", "b.log"]},
@@ -42,7 +42,7 @@ RUN_LAYOUTS = {
         },
         (),
     ),
-    "folders in which a run keeps its logs are no runs of their own": (
+    "folders of logs inside a run are not runs": (
         {
             "out": [
                 *("checkpoint-1000/trainer_state.json", "checkpoint-500/trainer_state.json"),
@@ -71,7 +71,7 @@ RUN_LAYOUTS = {
         {WANDB: ["files/output.log", "logs/debug.log", "run-abc.wandb"]},
         (f"{WANDB}/files/config.yaml",),
     ),
-    "a run in which each metric has a file is one": (
+    "a run with one file per metric is one run": (
         {
             "mlruns/0/abc": ["metrics/lr", "metrics/train/loss", "params/lr"],
             "dvclive": ["plots/metrics/lr.tsv", "plots/metrics/train/loss.tsv"],
@@ -84,7 +84,7 @@ RUN_LAYOUTS = {
 
 @pytest.mark.parametrize(("runs", "other_files"), RUN_LAYOUTS.values(), ids=RUN_LAYOUTS)
 def test_which_files_are_a_run(find_runs, runs, other_files):
-    top = {"a", "b"} & set(runs)  # logs that lie side by side, each a run
+    top = {"a", "b"} & set(runs)  # logs side by side, each a run
     logs = [log if run in top else f"{run}/{log}" for run, names in runs.items() for log in names]
     assert find_runs(*logs, *other_files) == runs
 

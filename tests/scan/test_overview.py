@@ -1,4 +1,4 @@
-"""What the rows of a scan say together, beside what the golden files of its overview hold."""
+"""The overview of a scan, in addition to its golden files."""
 
 from dataclasses import replace
 
@@ -85,7 +85,7 @@ def test_no_more_rows_are_objects_than_some_at_a_time():
     def alive():
         return sum(type(item) is Row for item in gc.get_objects())
 
-    # Other tests of this process may keep some; what they left may go while rows are counted.
+    # Other tests of this process may keep rows; collect garbage before counting.
     gc.collect()
     peak, others = 0, alive()
     for number, _ in enumerate(overview_of(table_of(sweep(200))).rows):

@@ -94,14 +94,14 @@ def test_logs_that_cannot_be_read_are_rows(sweep):
     assert sum(group.logs for group in overview.unread) == 3
 
 
-def test_what_is_no_log_of_a_run_is_passed_over(stabdiag, sweep):
+def test_files_without_a_loss_are_skipped(stabdiag, sweep):
     for number in range(3):
         (sweep / f"data{number}.csv").write_text("name,age\na,1\nb,2\nc,3\n")
     (sweep / "notes.txt").write_text("to do: everything\n" * 9)
     done = stabdiag("scan", sweep, "--format", "json", "--executor", THREADS)
     assert done.code == 1
-    told = "skipped, no training loss in it: "
-    assert done.err.startswith(f"stabdiag: {told}")
+    message = "skipped, no training loss in it: "
+    assert done.err.startswith(f"stabdiag: {message}")
     assert done.err.endswith(" and 3 more\n")
 
 
@@ -114,15 +114,15 @@ def test_views_of_a_run_are_one_row(runs, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("executor", "told"),
+    ("executor", "message"),
     [
         ("none", "module:callable"),
         ("none_there:make", "cannot create the executor"),
         ("os:getcwd", "does not return a concurrent.futures.Executor"),
     ],
 )
-def test_an_executor_that_is_none(sweep, executor, told):
-    with pytest.raises(StabdiagError, match=told):
+def test_an_invalid_executor_is_refused(sweep, executor, message):
+    with pytest.raises(StabdiagError, match=message):
         scan(sweep, executor=executor)
 
 
@@ -144,15 +144,15 @@ def test_names_that_are_no_text_and_numbers_that_are_too_large(tmp_path):
         assert overview.reused == reused
 
 
-def test_no_row_holds_what_is_secret(tmp_path):
+def test_rows_contain_no_secrets(tmp_path):
     log = write_log(tmp_path / "run.jsonl")
-    told = {
+    manifest = {
         "lr": 0.1,
         "wandb_api_key": "KEY",
         "tracking.uri": "https://me:WORD@example.org/x",
         "width": 64,
     }
-    log.with_suffix(".manifest.json").write_text(json.dumps(told))
+    log.with_suffix(".manifest.json").write_text(json.dumps(manifest))
     (row,) = scan(log, executor=THREADS, jobs=1).rows
     assert row.settings["width"] == "64"
     assert "KEY" not in str(row)

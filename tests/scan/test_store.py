@@ -61,10 +61,10 @@ def test_what_has_not_changed_is_not_read_again(sweep, tmp_path):
     assert [change.run for change in changes.worse] == ["run2.jsonl"]
 
 
-def test_what_decides_otherwise_reads_all_again(sweep, tmp_path):
+def test_changed_limits_or_settings_reread_all_logs(sweep, tmp_path):
     rescan = partial(scan, sweep, store=tmp_path / "rows", executor=THREADS, jobs=2)
     changed = {"limits": {"spike.sigma": 4}}, {"settings": {"dtype": "fp32"}}
-    assert [rescan(**told).reused for told in ({}, *changed, changed[1])] == [0, 0, 0, 10]
+    assert [rescan(**options).reused for options in ({}, *changed, changed[1])] == [0, 0, 0, 10]
 
 
 def test_a_manifest_that_changed_counts(tmp_path):
@@ -101,7 +101,7 @@ def test_two_scans_at_once_lose_nothing(sweep, tmp_path):
         stores = list(
             threads.map(lambda path: scan(path, store=store, executor=THREADS, jobs=1), paths)
         )
-    assert [one.runs for one in stores] == [10, 10, 20]
+    assert [overview.runs for overview in stores] == [10, 10, 20]
     rescan = scan([sweep, tmp_path / "other"], store=store, executor=THREADS, jobs=1)
     assert (rescan.runs, rescan.reused) == (20, 20)
     assert not list(store.glob(".*"))
@@ -144,19 +144,19 @@ def _torn(store):
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (_newer, "another version"),
         (_foreign, "not part of a store"),
         (_torn, "cannot be read"),
     ],
 )
-def test_a_store_that_is_none(sweep, tmp_path, make, told):
+def test_an_invalid_store_is_refused(sweep, tmp_path, make, message):
     store = tmp_path / "rows"
     store.mkdir()
     make(store)
     before = list(store.iterdir())
-    with pytest.raises(StabdiagError, match=told):
+    with pytest.raises(StabdiagError, match=message):
         scan(sweep, store=store, executor=THREADS, jobs=1)
     assert list(store.iterdir()) == before
 
@@ -189,8 +189,8 @@ def test_a_killed_scan_can_resume_from_any_moment(tmp_path, started):
         codes.append(process.returncode)
     assert -signal.SIGKILL in codes
 
-    def facts(told):
-        return sorted((row.path, row.outcome, row.action) for row in told.rows)
+    def facts(overview):
+        return sorted((row.path, row.outcome, row.action) for row in overview.rows)
 
     assert facts(rescan(store=store)) == facts(rescan())
     stored_keys = keys(store)
@@ -204,11 +204,11 @@ def test_a_stopped_scan_can_be_resumed(sweep, tmp_path, started, number, code):
     process = started(
         *("-m", "stabdiag", "scan", sweep, tmp_path / "waits.jsonl", "-o", store, "--jobs", 1)
     )
-    # The pipe is smallest and read last: once somebody reads it, all else is read.
+    # The pipe is smallest and read last: once it is opened, all other files have been read.
     with (tmp_path / "waits.jsonl").open("wb"):
         process.send_signal(number)
-        _, told = process.communicate(timeout=60)
-    assert (process.returncode, told) == (
+        _, stderr = process.communicate(timeout=60)
+    assert (process.returncode, stderr) == (
         code,
         "stabdiag: stopped; run the same command to continue\n",
     )

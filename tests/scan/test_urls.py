@@ -1,4 +1,4 @@
-"""Scans of what lies behind URLs: a web server's folders, fsspec's file systems, a bucket."""
+"""Scans of URLs: folders of a web server, fsspec file systems, a bucket."""
 
 import http.server
 import json
@@ -82,7 +82,7 @@ def test_a_folder_that_is_not_there(web):
 
 @pytest.fixture
 def bucket():
-    """Return an environment in which ``gs://runs`` is a bucket with five runs."""
+    """Return an environment where ``gs://runs`` is a bucket with five runs."""
     pytest.importorskip("gcsfs", reason="needs the group cloud")
     server = pytest.importorskip("gcp_storage_emulator.server", reason="needs the group cloud")
     with socket.socket() as free:
@@ -96,7 +96,7 @@ def bucket():
         name = f"sweep%2Fseed{number}%2Fmetrics.jsonl"
         url = f"{host}/upload/storage/v1/b/runs/o?uploadType=media&name={name}"
         urlopen(Request(url, data="".join(lines).encode(), method="POST"), timeout=30).close()
-    # Without the second, gcsfs asks a service that the emulator does not have what the bucket is.
+    # Without the second variable, gcsfs calls a service that the emulator lacks.
     report = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
     yield {**os.environ, **report}
     running.stop()

@@ -17,7 +17,7 @@ KILLED = "kills the worker that reads it, or needs too much memory"
 
 
 def rows_of(expected):
-    """Return how many rows there are, and those of logs that could not be read."""
+    """Return the number of rows and the rows of logs that could not be read."""
     left = [(row["run"], row["reason"]) for row in expected["rows"] if row["outcome"] == "unread"]
     return len(expected["rows"]), left
 
@@ -29,7 +29,7 @@ def test_a_log_that_ends_every_worker_is_a_row(sweep, killing):
 
 
 def test_a_log_that_hangs_is_a_row(sweep):
-    os.mkfifo(sweep / "waits.jsonl")  # nobody writes to it
+    os.mkfifo(sweep / "waits.jsonl")  # nothing writes to it
     report, err = scanned(sweep, sweep / "waits.jsonl", "--jobs", 2, "--timeout", 3)
     assert rows_of(report) == (11, [(str(sweep / "waits.jsonl"), "given up after 3 s")])
     assert "not a file or folder" in err

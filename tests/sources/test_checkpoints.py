@@ -46,7 +46,7 @@ def test_what_names_tell(tmp_path, names, result):
     ("log", "names", "settings", "checkpoint"),
     [
         ("run/trainer_state.json", ["run/checkpoint-94", "run/checkpoint-188"], {}, 188),
-        # One of the folders is where the log lies.
+        # One of the folders contains the log.
         ("run/checkpoint-239/trainer_state.json", ["run/checkpoint-94"], {}, 94),
         ("run/trainer_state.json", ["run/checkpoint-190", "run/checkpoint-200"], {}, 0),
         ("run/trainer_state.json", ["run/epoch_1", "run/epoch_2"], {}, None),

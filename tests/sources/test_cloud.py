@@ -15,7 +15,7 @@ server = pytest.importorskip("gcp_storage_emulator.server", reason="needs the gr
 
 @pytest.fixture(scope="module")
 def diagnose():
-    """Return what runs the command on URLs of a bucket called runs, with two logs in it."""
+    """Return a function that runs the command on URLs of a bucket with two logs."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -28,7 +28,7 @@ def diagnose():
         url = f"{host}/upload/storage/v1/b/runs/o?uploadType=media&name={name.replace('/', '%2F')}"
         data = text if name.endswith("jsonl") else b"nothing to read"
         urlopen(Request(url, data=data, method="POST"), timeout=30).close()
-    # Without the second, gcsfs asks a service that the emulator does not have what the bucket is.
+    # Without the second variable, gcsfs calls a service that the emulator lacks.
     environment = {"STORAGE_EMULATOR_HOST": host, "GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT": "false"}
 
     def run(*arguments):

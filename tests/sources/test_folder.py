@@ -44,7 +44,7 @@ def test_a_log_without_names_goes_after_one_with_names(put, cells, tmp_path):
     assert taken(tmp_path) == "values.txt"
 
 
-# Files with their number of losses and their age; the one that is taken stands first.
+# Files with their number of losses and age; the file to read comes first.
 CHOICES = {
     "the newest run": {
         "version_2/metrics.csv": (52, HOUR),
@@ -146,8 +146,8 @@ def test_links(put, cells, tmp_path):
     assert taken(tmp_path / "runs" / "0-latest") == "run.csv"
 
 
-def test_links_that_lead_out_of_the_folder_are_told_of(put, cells, tmp_path):
-    """A cache of datasets and models is made of them, so they are followed."""
+def test_links_out_of_the_folder_are_reported(put, cells, tmp_path):
+    """Caches of datasets and models consist of links, so links are followed."""
     put("blobs/1.csv", cells(0, 50))
     put("blobs/2.json", '{"lr": 0.5}')
     for name, blob in (("metrics.csv", "1.csv"), ("manifest.json", "2.json")):
@@ -250,7 +250,7 @@ def test_a_file_that_may_not_be_read(put, cells, tmp_path, lock):
         read_source([tmp_path / "logs"])
 
 
-def test_a_manifest_that_may_not_be_read_is_told_of(put, cells, lock):
+def test_an_unreadable_manifest_is_reported(put, cells, lock):
     log, locked = put("run.csv", cells(0, 50)), put("run.manifest.json", "{}")
     lock(locked)
     assert event_messages(log) == [
@@ -380,7 +380,7 @@ def test_where_the_manifest_of_a_log_may_lie(put, lines, tmp_path, log, remote, 
     assert manifest_read.dtype == ("bf16" if result else None)
 
 
-def test_what_is_no_manifest_is_told_and_left(put, lines):
+def test_invalid_manifests_are_reported_and_ignored(put, lines):
     log = put("run/log.jsonl", lines(0, 50))
     put("run/manifest.json", "[1]")
     put("run/config.yaml", "a: [")
@@ -397,7 +397,7 @@ def test_what_is_no_manifest_is_told_and_left(put, lines):
 
 
 @pytest.mark.parametrize("name", ["config.yaml", "hparams.yaml", "manifest.json", "config.toml"])
-def test_what_trips_a_parser_up_is_told_and_left(put, lines, name):
+def test_manifests_that_break_a_parser_are_reported_and_ignored(put, lines, name):
     log = put("run/log.jsonl", lines(0, 50))
     put("run/args.json", '{"lr": 0.5}')
     deep = {"json": '{"a": ' * 5000, "toml": "a = " + "[" * 5000}

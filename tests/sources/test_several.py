@@ -151,7 +151,7 @@ def test_words_of_two_files_are_never_taken_for_equal(put):
     assert (column.strays, column.present.tolist()) == (3, [False] * 3 + [True] * 2)
 
 
-def test_what_could_not_be_read_is_told_with_its_file(put):
+def test_unreadable_lines_name_their_file(put):
     first = put("a.jsonl", jsonl(records(0, 50)) + "{broken\n")
     second = put("b.jsonl", jsonl(records(50, 90)) + '{"step": 91,')
     columns = read_source([first, second]).columns

@@ -166,7 +166,7 @@ def test_a_run_of_mlflow_by_its_id(monkeypatch):
 
 @pytest.fixture
 def dvclive(put, tmp_path):
-    """A folder of DVCLive, in which the loss goes NaN at step 30."""
+    """A folder of DVCLive whose loss becomes NaN at step 30."""
     for metric, add in (("train/loss", 0.0), ("eval/loss", 1.0), ("lr", 2.0)):
         values = (f"{n}\t{4 - n / 128 + add if n < 30 or add else 'nan'}" for n in range(40))
         name = metric.rpartition("/")[2]
@@ -186,7 +186,7 @@ def test_the_folder_of_dvclive(dvclive):
         assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-bf16", 30)
 
 
-def test_a_metric_of_dvclive_that_is_none_is_told(dvclive, put):
+def test_a_damaged_metric_of_dvclive_is_reported(dvclive, put):
     put("dvclive/plots/metrics/words.tsv", "step\twords\n1\ta b\n2\tc d\n", 90)
     put("dvclive/plots/metrics/odd.tsv", "step\todd\n1\t2\ninf\t3\nnan\t4\n1e300\t5\n", 90)
     columns = read_source([dvclive]).columns

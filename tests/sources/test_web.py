@@ -21,14 +21,14 @@ from stabdiag.sources.remote import depth, links_in
 def serve():
     """Return a function that serves an answer at a path, and returns the URL.
 
-    An answer is its bytes, or a function that gives them in pieces, its headers and its status.
-    What is asked for is kept.
+    An answer consists of its bytes, or a function that yields them in pieces, headers and a status.
+    The function records the requests.
     """
     answers = {}
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            serve.asked.append((self.server.server_address[0], self.path))
+            serve.requests.append((self.server.server_address[0], self.path))
             body, headers, status = answers.get(self.path, (b"", {}, 404))
             self.send_response(status)
             for name, value in headers.items():
@@ -37,7 +37,7 @@ def serve():
             try:
                 for piece in [body] if isinstance(body, bytes) else body():
                     self.wfile.write(piece)
-            except OSError:  # whoever asked has heard enough
+            except OSError:  # the client closed the connection
                 pass
 
         def log_message(self, *_what):
@@ -58,7 +58,7 @@ def serve():
         answers[path] = (body, fields, status)
         return f"http://{host}:{servers[host].server_port}{path}"
 
-    serve.asked = []
+    serve.requests = []
     yield serve
     for server in servers.values():
         server.shutdown()
@@ -132,7 +132,7 @@ def test_a_server_that_falls_silent_is_not_waited_for_again_and_again(serve, mon
     url = serve("/", "".join(f'<a href="{name}">' for name in names).encode())
     with pytest.raises(LogError, match=r"no file in it is a log .*did not respond in time"):
         read_source([url])
-    assert len(serve.asked) == 1 + 3
+    assert len(serve.requests) == 1 + 3
 
 
 def test_a_server_whose_headers_are_far_too_slow(serve, monkeypatch):
@@ -159,7 +159,7 @@ def test_no_server_leads_to_a_link_local_address(serve, address):
 
 @pytest.mark.parametrize("name", ["127.0.0.2", "inner.test"])
 def test_a_server_on_the_internet_leads_to_none_in_a_private_network(serve, monkeypatch, name):
-    """Not even by a name, which may stand for any address."""
+    """A host name does not help, as it may resolve to any address."""
     depths = {"127.0.0.1": 0, "127.0.0.2": 1}
     monkeypatch.setattr("stabdiag.sources.remote.depth", lambda address: depths.get(address) or 0)
     private_url = serve("/secret.jsonl", b"{}", host="127.0.0.2")
@@ -172,7 +172,7 @@ def test_a_server_on_the_internet_leads_to_none_in_a_private_network(serve, monk
     url = serve("/link", status=302, Location=private_url.replace("127.0.0.2", name))
     with pytest.raises(LogError, match=r"redirects to the internal address 127\.0\.0\.2"):
         read_source([url])
-    assert {path for _, path in serve.asked} == {"/link"}
+    assert {path for _, path in serve.requests} == {"/link"}
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_values_that_are_not_finite_are_left_out():
 
 
 def _after(result):
-    """Return how many finite values the last bin, of which less than half was seen, holds."""
+    """Return the number of finite values in the last bin, which is less than half complete."""
     return 400 - bin_start(int(result.bins[-1]) + 1) + 1 - 1
 
 

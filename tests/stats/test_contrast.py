@@ -26,7 +26,7 @@ def test_the_tail_is_that_of_all_tables(hits, size, total_hits, total):
 
 def test_no_more_than_expected_is_nothing():
     assert upper_tail(np.array([0, 2]), np.array([5, 5]), 4, 10).tolist() == [1.0, 1.0]
-    # Of so many the tail is not summed to its end.
+    # For counts this large, the tail is not summed to its end.
     tails_of_many = upper_tail(
         np.array([5_000, 10_000]), np.array([30_000, 30_000]), 20_000, 60_000
     )

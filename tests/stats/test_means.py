@@ -39,8 +39,8 @@ def test_the_error_of_independent_points_is_the_usual_one():
     assert np.median([estimate.deviation for estimate in estimates]) == pytest.approx(0.3, rel=0.05)
 
 
-def test_autocorrelation_is_honoured():
-    """The error of an AR(1) mean is sqrt((1 + a) / (1 - a)) times that of independent points."""
+def test_autocorrelation_is_honored():
+    """The error of an AR(1) mean is sqrt((1 + a) / (1 - a)) times that without correlation."""
     rng, a, n = np.random.default_rng(1), 0.8, 2000
     errors, means = [], []
     for _ in range(60):

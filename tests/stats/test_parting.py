@@ -6,7 +6,7 @@ import pytest
 from stabdiag.stats.parting import lasting, local_noise, part, wander
 
 
-def parted(x, y, *, coarse=True, points=10):
+def find_divergence(x, y, *, coarse=True, points=10):
     return part(
         np.asarray(x, float),
         np.asarray(y, float),
@@ -25,14 +25,14 @@ def noisy(n=1000, seed=0):
 def test_equal_series_do_not_part():
     x = noisy()
     x[[3, 7]] = np.nan, np.inf
-    assert parted(x, x.copy()) is None
+    assert find_divergence(x, x.copy()) is None
 
 
-def test_rounding_noise_and_more_are_told_apart():
+def test_rounding_noise_and_divergence_are_distinguished():
     x = noisy()
     gap = np.zeros(1000)
     gap[100:], gap[300:], gap[600:] = 1e-6, 1e-3, 1.0
-    result = parted(x, x + gap)
+    result = find_divergence(x, x + gap)
     assert (result.first, result.unrounded, result.lasting) == (100, 300, 600)
     assert result.largest >= 600
     assert result.noise == pytest.approx(0.1, rel=0.3)
@@ -42,10 +42,10 @@ def test_the_last_digit_that_was_written_is_rounding():
     x = np.round(noisy(), 3)
     y = x.copy()
     y[10] += 0.001
-    assert parted(x, np.round(y, 3)).unrounded is None
-    assert parted(x, np.round(y, 3), coarse=False).unrounded == 10
+    assert find_divergence(x, np.round(y, 3)).unrounded is None
+    assert find_divergence(x, np.round(y, 3), coarse=False).unrounded == 10
     y[20] += 0.002
-    assert parted(x, np.round(y, 3)).unrounded == 20
+    assert find_divergence(x, np.round(y, 3)).unrounded == 20
 
 
 def test_bfloat16_is_coarse():
@@ -53,9 +53,9 @@ def test_bfloat16_is_coarse():
     x = bits.view(np.float32).astype(float)
     y = x.copy()
     y[50] *= 1 + 2.0**-8
-    assert parted(x, y).unrounded is None
+    assert find_divergence(x, y).unrounded is None
     y[60] *= 1.05
-    assert parted(x, y).unrounded == 60
+    assert find_divergence(x, y).unrounded == 60
 
 
 def test_noise_is_independent_of_slope_and_spikes():

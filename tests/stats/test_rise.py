@@ -82,8 +82,8 @@ def test_a_bump_before_a_climb_does_not_begin_it():
 
 @pytest.mark.parametrize("noise", [0.0, 1e-3, 0.01])
 @pytest.mark.parametrize(("points", "period"), [(60, 7), (100, 9), (200, 25), (300, 7), (1000, 9)])
-def test_a_loss_that_repeats_itself_does_not_climb(points, period, noise):
-    # The mean of 20 points moves with what they hold of a period of 9, and that of 18 does not.
+def test_a_periodic_loss_does_not_rise(points, period, noise):
+    # The mean of 20 points depends on the phase of a period of 9; the mean of 18 points does not.
     x = np.arange(points) % period / period
     x += np.random.default_rng(points).normal(0.0, noise, points)
     rise = net_rise(x, min(points, 200), 0.001)

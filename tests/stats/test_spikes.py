@@ -119,8 +119,10 @@ def test_earlier_spikes_do_not_mask_later_ones():
 def test_noise_has_no_spikes(name, noise):
     rng = np.random.default_rng([7, *name.encode()])
     runs = 40
-    false_alarms = sum(bool(onsets(calm(noise=0.0) + 0.05 * noise(rng, 1000))) for _ in range(runs))
-    assert false_alarms / runs <= 0.1
+    false_positives = sum(
+        bool(onsets(calm(noise=0.0) + 0.05 * noise(rng, 1000))) for _ in range(runs)
+    )
+    assert false_positives / runs <= 0.1
 
 
 def test_a_steady_climb_takes_its_time_and_a_spike_does_not():
@@ -193,7 +195,7 @@ def test_a_few_points_at_the_end_show_that_a_spike_is_over(after, recovered):
     assert (spike.onset, spike.recovered) == (700, recovered)
 
 
-def test_in_a_short_log_losses_in_a_row_are_told_by_those_just_before():
+def test_consecutive_high_losses_of_a_short_log_are_compared_with_the_previous_losses():
     for at, stays in ((24, 3), (40, 5), (40, 20)):
         x = epochs(*((at + i, 3.0) for i in range(stays)), n=60)
         assert onsets(x) == [at]

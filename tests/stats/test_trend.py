@@ -20,8 +20,8 @@ def ar1(seed, n, rho):
     [(0.0, 0.05, 0.1), (0.0, 0.01, 0.02), *((rho, 0.001, 0.04) for rho in (0.3, 0.6, 0.8))],
 )
 def test_noise_rises_as_often_as_the_p_value_says(rho, chance, limit):
-    false_alarms = [mann_kendall(ar1(seed, 100, rho)) < chance for seed in range(300)]
-    assert np.mean(false_alarms) <= limit
+    false_positives = [mann_kendall(ar1(seed, 100, rho)) < chance for seed in range(300)]
+    assert np.mean(false_positives) <= limit
 
 
 @pytest.mark.parametrize("noise", [0.001, 0.01, 0.1])

@@ -24,7 +24,7 @@ def column(rows, name):
 
 
 def recorder(model, optimizer, path, **options):
-    """Return a recorder that writes each step, whatever it costs."""
+    """Return a recorder that writes each step, at any cost."""
     return sd.Recorder(model, optimizer, path, **{"every": 2, "budget": 1000.0, **options})
 
 

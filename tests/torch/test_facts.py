@@ -163,20 +163,20 @@ def test_gradients_that_another_loss_left_are_zeroed_in_time(tmp_path):
     # As in DCGAN: the generator's loss reaches the discriminator, which zeroes before its own.
     torch.manual_seed(0)
     generator, judge = nn.Linear(8, 16), nn.Linear(16, 1)
-    ours = torch.optim.Adam(generator.parameters(), 1e-3)
-    theirs = torch.optim.Adam(judge.parameters(), 1e-3)
+    generator_optimizer = torch.optim.Adam(generator.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(judge.parameters(), 1e-3)
     path = tmp_path / "run.jsonl"
-    with recorder(judge, theirs, path) as rec:
+    with recorder(judge, optimizer, path) as rec:
         for x, _ in batches(10):
             fake = generator(torch.randn(16, 8))
-            theirs.zero_grad()
+            optimizer.zero_grad()
             loss = functional.softplus(-judge(x)).mean()
             loss.backward()
             functional.softplus(judge(fake.detach())).mean().backward()
-            theirs.step()
-            ours.zero_grad()
+            optimizer.step()
+            generator_optimizer.zero_grad()
             functional.softplus(-judge(fake)).mean().backward()
-            ours.step()
+            generator_optimizer.step()
             rec.step(loss)
     _, rows = read(path)
     assert column(rows, "recorder/stale_gradients")[1:] == [0] * 9
@@ -257,7 +257,7 @@ class Random(Pretrained):
 
 
 class LowRank(nn.Module):
-    """A frozen layer that was trained, and an adapter beside it."""
+    """A frozen layer that was trained, and an adapter next to it."""
 
     def __init__(self):
         super().__init__()
@@ -329,16 +329,16 @@ def test_layers_that_are_added_to_the_optimizer_later_are_in_it(tmp_path):
 
 def test_a_second_optimizer_has_its_parameters(tmp_path):
     model, path = mlp(), tmp_path / "run.jsonl"
-    one = torch.optim.AdamW(model[0].parameters())
-    other = torch.optim.SGD(model[3].parameters(), 0.01)
-    with recorder(model, one, path) as rec:
+    first = torch.optim.AdamW(model[0].parameters())
+    second = torch.optim.SGD(model[3].parameters(), 0.01)
+    with recorder(model, first, path) as rec:
         for x, y in batches(8):
             loss = functional.cross_entropy(model(x), y)
-            one.zero_grad()
-            other.zero_grad()
+            first.zero_grad()
+            second.zero_grad()
             loss.backward()
-            one.step()
-            other.step()
+            first.step()
+            second.step()
             rec.step(loss)
     _, rows = read(path)
     assert fact(rows, "not_in_optimizer") == 0
@@ -420,9 +420,9 @@ def evaluate(path, *, model=None, switch=True, copied=False):
                 if switch and not copied:
                     model.eval()
                 with torch.no_grad():
-                    held = functional.cross_entropy(average(x), y)
+                    eval_loss = functional.cross_entropy(average(x), y)
                 model.train()
-                rec.evaluated(held)
+                rec.evaluated(eval_loss)
     _, rows = read(path)
     return column(rows, "recorder/evaluated_in_training_mode")
 
@@ -440,11 +440,11 @@ def test_the_order_of_reports_does_not_matter(norm, order, tmp_path):
             optimizer.step()
             model.eval()
             with torch.no_grad():
-                held = functional.cross_entropy(model(x), y)
+                eval_loss = functional.cross_entropy(model(x), y)
             model.train()
             if order == "step first":
                 rec.step(loss)
-            rec.evaluated(held)
+            rec.evaluated(eval_loss)
             if order != "step first":
                 rec.step(loss)
     _, rows = read(path)

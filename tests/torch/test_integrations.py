@@ -180,7 +180,7 @@ def test_a_loss_scaler_that_skips(fused, tmp_path):
     assert [row["step"] for row in rows] == [*range(1, 25)]
     assert [row["step"] for row in rows if row.get("skipped")] == [10]
     assert column(rows, "loss_scale")[:11] == [2.0**10] * 10 + [2.0**9]
-    # The norms are those of the loss, not of the scaled one.
+    # The norms belong to the unscaled loss.
     assert max(row["grad_norm"] for row in rows[:9]) < 20
 
 
@@ -330,7 +330,7 @@ def test_two_processes(kind, tmp_path):
         else:
             rows = sd.merge_ranks([tmp_path / "run.jsonl", tmp_path / "run.rank1.jsonl"])
             norms = column(rows, name)
-        wanted = column(alone if name == "grad_norm" else expected, name)
-        assert norms == pytest.approx(wanted, rel=1e-5), name
+        reference = column(alone if name == "grad_norm" else expected, name)
+        assert norms == pytest.approx(reference, rel=1e-5), name
     if kind == "ddp" and HAS_ANALYSIS:
         assert diagnosed(tmp_path / "run.jsonl")["diagnosis"]

@@ -53,11 +53,11 @@ class Attention(nn.Module):
         return self.head(self.body(self.embed(x.unflatten(-1, (4, 4)))).mean(1))
 
 
-def classify(model, path, *, autocast=None, resume=False, held=False):
+def classify(model, path, *, autocast=None, resume=False, heldout=False):
     """Train a classifier and return its state; with a path, with a recorder."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     options = {}
-    if held:
+    if heldout:
         options = {
             "held": next(batches(1, size=32, seed=5)),
             "loss": lambda model, batch: functional.cross_entropy(model(batch[0]), batch[1]),
@@ -83,10 +83,10 @@ def classify(model, path, *, autocast=None, resume=False, held=False):
         if step % 20 == 19:
             model.eval()
             with torch.no_grad():
-                held = functional.cross_entropy(model(x).float(), y)
+                eval_loss = functional.cross_entropy(model(x).float(), y)
             model.train()
             if rec:
-                rec.evaluated(held)
+                rec.evaluated(eval_loss)
     if rec:
         rec.close()
     return state_of(model, optimizer)
@@ -96,26 +96,26 @@ def gan(_, path):
     """Train a generator and a discriminator, each by an optimizer of its own."""
     torch.manual_seed(0)
     generator, judge = nn.Linear(8, 16), nn.Sequential(nn.Linear(16, 16), nn.Linear(16, 1))
-    ours = torch.optim.Adam(generator.parameters(), 1e-3)
-    theirs = torch.optim.Adam(judge.parameters(), 1e-3)
+    generator_optimizer = torch.optim.Adam(generator.parameters(), 1e-3)
+    optimizer = torch.optim.Adam(judge.parameters(), 1e-3)
     both = nn.ModuleList([generator, judge])
-    rec = recorder(both, [ours, theirs], path, every=3) if path else None
+    rec = recorder(both, [generator_optimizer, optimizer], path, every=3) if path else None
     for x, _ in batches(STEPS):
         fake = generator(torch.randn(16, 8))
-        theirs.zero_grad()
+        optimizer.zero_grad()
         real = judge(x)
         loss = functional.softplus(-real).mean() + functional.softplus(judge(fake.detach())).mean()
         loss.backward()
-        theirs.step()
-        ours.zero_grad()
+        optimizer.step()
+        generator_optimizer.zero_grad()
         loss = functional.softplus(-judge(fake)).mean()
         loss.backward()
-        ours.step()
+        generator_optimizer.step()
         if rec:
             rec.step(loss)
     if rec:
         rec.close()
-    return state_of(both, ours, theirs)
+    return state_of(both, generator_optimizer, optimizer)
 
 
 def state_of(model, *optimizers):
@@ -134,8 +134,8 @@ TASKS = {
     "rnn": (Recurrent, classify, {}),
     "gan": (lambda: None, gan, {}),
     "resumed": (mlp, classify, {"resume": True}),
-    "mlp-held": (lambda: mlp(norm=True), classify, {"held": True}),
-    "cnn-held": (Conv, classify, {"held": True}),
+    "mlp-held": (lambda: mlp(norm=True), classify, {"heldout": True}),
+    "cnn-held": (Conv, classify, {"heldout": True}),
 }
 
 
@@ -147,7 +147,7 @@ def test_training_is_identical_to_the_last_bit(task, tmp_path):
         torch.manual_seed(1)
         states.append(run(make(), path, **options))
     assert len(states[0]) == len(states[1])
-    assert all(torch.equal(one, other) for one, other in zip(*states, strict=True))
+    assert all(torch.equal(first, second) for first, second in zip(*states, strict=True))
     _, rows = read(tmp_path / "run.jsonl")
     assert sum("loss" in row for row in rows) == STEPS
 

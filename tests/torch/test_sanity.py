@@ -59,8 +59,8 @@ def test_parameters_without_a_gradient():
 def test_parameters_that_a_step_does_not_move():
     model = mlp()
     groups = [{"params": model[0].parameters(), "lr": 0.0}, {"params": model[3].parameters()}]
-    found = states(model, optimizer=torch.optim.SGD(groups, 0.1))
-    assert found["parameters-move"] == ("failed", "2 of 4 stay as they were: 0.weight, 0.bias")
+    results = states(model, optimizer=torch.optim.SGD(groups, 0.1))
+    assert results["parameters-move"] == ("failed", "2 of 4 stay as they were: 0.weight, 0.bias")
 
 
 @pytest.mark.parametrize(("gain", "state"), [(1.0, "passed"), (50.0, "failed")])
@@ -72,8 +72,8 @@ def test_the_first_loss(gain, state):
 
 
 def test_a_softmax_before_the_loss():
-    found = states(loss_fn=lambda m, b: functional.cross_entropy(m(b[0]).softmax(-1), b[1]))
-    assert found["loss-gets-logits"][0] == "failed"
+    results = states(loss_fn=lambda m, b: functional.cross_entropy(m(b[0]).softmax(-1), b[1]))
+    assert results["loss-gets-logits"][0] == "failed"
 
 
 def test_what_else_depends_on_the_mode():
@@ -123,8 +123,8 @@ def test_a_model_that_sees_its_targets():
         def forward(self, x, y):
             return self.head(torch.cat([x, 20 * functional.one_hot(y, 4)], 1))
 
-    found = states(Leaky(), lambda m, b: functional.cross_entropy(m(*b), b[1]))
-    assert found["targets-unseen"][0] == "failed"
+    results = states(Leaky(), lambda m, b: functional.cross_entropy(m(*b), b[1]))
+    assert results["targets-unseen"][0] == "failed"
     assert states()["targets-unseen"][0] == "passed"
 
 
@@ -137,9 +137,9 @@ def test_a_check_that_cannot_be_made_is_unknown():
     def only_once(model, batch):
         raise RuntimeError("this loss needs a server")
 
-    found = states(loss_fn=only_once)
-    assert found["initial-loss"] == ("unknown", "RuntimeError: this loss needs a server")
-    assert found["optimizer-covers"][0] == "passed"
+    results = states(loss_fn=only_once)
+    assert results["initial-loss"] == ("unknown", "RuntimeError: this loss needs a server")
+    assert results["optimizer-covers"][0] == "passed"
 
 
 def test_everything_is_restored():

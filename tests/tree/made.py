@@ -1,4 +1,4 @@
-"""What is done to a calm run, and what is asked of the report on it."""
+"""Changes to a calm run, and helpers to read its report."""
 
 import numpy as np
 

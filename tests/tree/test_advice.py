@@ -156,7 +156,7 @@ def _saving(every):
         (704, 100, 5, 600),  # the record of 699 was good: 700 may not be
         (700, 100, 10, 0),
         (710, 100, 10, 0),
-        (619, 10, 20, 590),  # neither 600 nor 610 is known to be good
+        (619, 10, 20, 590),  # 600 and 610 may be bad
         (104, 100, 5, 0),  # nothing is older
     ],
 )
@@ -307,8 +307,8 @@ def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
     first = finding.actions[0]
     assert first.kinds == ((K.KEEP_GOING,) if kept else (K.CLIP_GRADIENTS, K.INSPECT_DATA))
     assert f"recovered by step {finding.back}" in first.text
-    # Who keeps the run going does not restart it, nor skips batches on the way; and with the loss
-    # back, a full re-train is no question any more.
+    # A run that continues is not restarted and skips no batches; as the loss has recovered,
+    # a full re-train is not suggested.
     assert (K.SKIP_BATCHES in kinds(finding)) is not kept
     assert K.RERUN not in kinds(finding)
 

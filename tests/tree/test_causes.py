@@ -43,12 +43,12 @@ REASONS = [
         *("Q2.3", [SPIKES, series("batch_id", lambda at: 0.5 + at - 30 * (at == 500))]),
         "batch 470.5 of step 500",
     ),
-    # As llm.c writes a warm-up, 0.000001, 0.000002, …: its last digit is no jump.
+    # llm.c writes a warm-up as 0.000001, 0.000002, …: the last digit is not a jump.
     (
         *("Q2.3", [SPIKES, series("lr", llm_c), put("lr", slice(498, 520), 2e-4)]),
         "from 2e-05 to 0.0002 at step 498",
     ),
-    # A batch that comes again before the loss is back, and ids that do so all along.
+    # A batch that repeats before the loss recovers, and ids that repeat throughout.
     (
         *("Q2.3", [SPIKES, add(500, 1.0), put("batch_id", slice(500, 504), 500)]),
         "batch 500 of step 501 had been seen 1 step before",

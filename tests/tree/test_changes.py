@@ -1,4 +1,4 @@
-"""Settings that changed where something began: told of, if it is no chance, and what follows."""
+"""Settings that changed where something began: reported if not by chance, with the advice."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_a_jump_where_the_loss_is_measured_on_something_else(calm, name):
 
 
 def after(fall):
-    """Return what a loss is given from the change on, by the steps since."""
+    """Return a function that gives the addition to the loss by step, starting at the change."""
     return lambda n: np.where(n >= AT, fall(np.maximum(n - AT, 0)), 0.0)
 
 
@@ -233,7 +233,7 @@ def test_settings_are_rarely_reported_by_chance():
 
 
 def with_part(log, at, height=1.0):
-    """Return a log of a loss to which a part is added from a step on, as YOLOX adds an L1 loss."""
+    """Return a log whose loss gains a term at a step, as YOLOX adds an L1 loss."""
     part = np.where(log["step"] < at, 0.0, height + 0.1 * np.sin(log["step"]))
     return {**log, "total_loss": log["loss"] + part, "iou_loss": log["loss"], "l1_loss": part}
 
@@ -297,7 +297,7 @@ LENGTHS = 500 + 50 * np.random.default_rng(2).standard_normal(800)
     [
         (np.where(np.arange(800) == AT, 4096, LENGTHS), True),
         (np.where(np.arange(800) == AT, 4096, 512), True),
-        # As long as others, long elsewhere, and long all along.
+        # As long as others, long elsewhere, and long throughout.
         (LENGTHS, False),
         (np.where(np.arange(800) == AT + 100, 4096, LENGTHS), False),
         (np.where(np.arange(800) % 4 == 0, 4096, 512), False),

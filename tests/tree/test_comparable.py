@@ -11,7 +11,7 @@ HEIGHT = 1.2
 
 
 def course(log, first=150, last=799):
-    """Return how far a change has come by each step, from 0 to 1."""
+    """Return the progress of a change at each step, from 0 to 1."""
     return np.interp(log["step"], [first, last], [0.0, 1.0])
 
 
@@ -152,7 +152,7 @@ def test_climb_is_reported_without_the_loss_weight(calm):
     log = calm()
     log["loss"] = log["loss"] + PART * np.interp(log["step"], [200, 500], [0.0, 1.0])
     assert stabdiag.diagnose(log).diagnosis.section == "§4"
-    # Nor does one that stays as it is, or falls, excuse anything.
+    # A weight that stays constant or falls explains nothing.
     for weight in (np.full(800, 0.5), np.linspace(1.0, 0.5, 800)):
         assert stabdiag.diagnose({**log, "kl_weight": weight}).diagnosis.section == "§4"
 

@@ -9,7 +9,7 @@ from tests.tree.made import answer_to
 
 
 def test_clear_height_is_reported_without_a_p_value():
-    """Four losses at the end of twenty are no trend, but far above all that this run does."""
+    """Four high losses at the end of twenty cannot be a trend, but are far above the noise."""
     at, noise = np.arange(20), 0.02 * np.random.default_rng(14).standard_normal(20)
     loss = 2.0 + 2.0 * np.exp(-at / 3.3) + noise
     loss[16:] += [0.7, 1.4, 2.1, 2.8]
@@ -27,9 +27,9 @@ def test_clear_height_is_reported_without_a_p_value():
         (0.13, 500, 0.15, 1.0, "material"),
         (0.07, 500, 0.027, 2.0, "material"),
     ],
-    ids=["seen", "drowned", "drowned but large", "beside a rate that rises"],
+    ids=["visible", "below noise", "below noise but large", "with a rising rate"],
 )
-def test_a_rise_that_drowns_among_the_losses_has_to_be_larger(rise, over, noise, lr, branch):
+def test_a_rise_below_the_noise_has_to_be_larger(rise, over, noise, lr, branch):
     at = np.arange(4000)
     up = np.clip((at - 2000) / over, 0, 1)
     loss = 2 + np.exp(-at / 100) + rise * up
@@ -81,7 +81,7 @@ def test_short_climb_is_compared_with_the_rate_over_the_window(calm, warm_up, sl
 
 @pytest.mark.parametrize("seed", [3, 5, 7, 14, 19])
 def test_a_loss_that_bursts_by_many_orders_of_magnitude_is_an_error(seed):
-    # The bursts come back, and the losses between them are no lower than a rise must be to count.
+    # The bursts recover, and the losses between them are high enough to count as a rise.
     draw, at = np.random.default_rng(seed), np.arange(4000)
     loss = -2 + 2 * np.exp(-at / 200) + 0.5 * draw.standard_normal(4000)
     loss[530:] = 10 ** draw.uniform(4, 12, 3470)
@@ -96,7 +96,7 @@ def test_a_loss_that_rises_over_many_epochs_climbs_and_did_not_jump():
     noise = 0.01 * np.random.default_rng(0).normal(size=40)
     loss = 0.2 + 1.2 * np.exp(-at / 5) + noise + 1.5 * np.clip((at - 22) / 12, 0, 1)
     assert stabdiag.diagnose({"epoch": at, "loss": loss}).diagnosis.slug == "divergence-unexplained"
-    # So many single steps are no time at all.
+    # The same number of single steps is too short a time.
     assert stabdiag.diagnose({"step": at, "loss": loss}).diagnosis.slug == "spike-unresolved"
     jumps = np.where(at > 22, loss + 1.5, loss)
     assert stabdiag.diagnose({"epoch": at, "loss": jumps}).diagnosis.slug == "spike-persistent"

@@ -57,7 +57,7 @@ def test_every_edge_is_taken_and_leads_somewhere(question, texts, target):
     reply = Reply(verdict=Verdict(verdict), because="", branch=branch or None)
     assert follow(question, reply) == target
     assert resolved(target) in {*IDS, *BY_SLUG, END}
-    if target in BY_SLUG and question != "Q3.3":  # the fp16 fingerprint is asked for §1
+    if target in BY_SLUG and question != "Q3.3":  # §1 uses the fp16 fingerprint
         assert BY_SLUG[target].section == f"§{question[1]}"
 
 

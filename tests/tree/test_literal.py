@@ -96,7 +96,7 @@ def test_constant_loss_has_a_literal_score_of_zero():
 
 
 def rising(after_dip, stride=100):
-    """Sixty losses, far apart, of which so many in a row rise at the end."""
+    """Return sixty losses at wide intervals; the last `after_dip` of them rise."""
     n = 60
     loss = 3.0 - 0.01 * np.arange(n)
     loss[-after_dip:] = loss[-after_dip] + 0.01 * np.arange(after_dip)

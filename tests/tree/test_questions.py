@@ -71,7 +71,7 @@ CASES = [
     ("Q2.3", "yes", "lr-jump", {}, [SPIKE, put("lr", slice(499, 520), 1e-2)]),
     ("Q2.3", "yes", "duplicate-batch", {}, [SPIKE, put("batch_id", 500, 470)]),
     ("Q2.3", "yes", "long-tail-batch", {}, [SPIKE, put("grad_norm", 500, 50.0)]),
-    # The learning rate is asked first, as its jump raises the gradient norm too.
+    # The learning rate is checked first, as its jump also raises the gradient norm.
     (
         *("Q2.3", "yes", "lr-jump", {}),
         [SPIKE, put("lr", slice(499, 520), 1e-2), put("grad_norm", 500, 50.0)],

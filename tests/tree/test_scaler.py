@@ -201,7 +201,7 @@ def test_skipped_steps_are_overflows_in_fp16():
     assert (report.diagnosis.slug, report.diagnosis.step) == ("loss-scale-static", 13)
     assert (
         "calibrating" not in answer_to(report, "Q3.1").because
-    )  # a scale that stands still is not searched
+    )  # a constant scale is not calibrating
     # Some optimizers skip steps for other reasons in bf16.
     assert diagnose(log, dtype="bf16").tree.outcome.slug == "healthy"
     log["skipped"][:] = 0.0
@@ -209,14 +209,14 @@ def test_skipped_steps_are_overflows_in_fp16():
     assert because == "the loss scale never fell and no step was skipped"
 
 
-@pytest.mark.parametrize("told_at", [99, 100, 105, 109])
-def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(told_at):
+@pytest.mark.parametrize("reported_at", [99, 100, 105, 109])
+def test_a_skipped_step_and_the_fall_of_the_scale_are_one_overflow(reported_at):
     scale = np.full(400, 1024.0)
     scale[100:] = 512.0
     skipped = np.full(400, np.nan)
     skipped[9::10] = 0.0  # counted up, every tenth record
-    skipped[told_at:] = np.where(np.isnan(skipped[told_at:]), np.nan, 1.0)
-    skipped[told_at] = 1.0
+    skipped[reported_at:] = np.where(np.isnan(skipped[reported_at:]), np.nan, 1.0)
+    skipped[reported_at] = 1.0
     answer = answer_to(diagnose(noisy(np.arange(400), scale, skipped=skipped)), "Q3.1")
     assert answer.because.startswith("1 overflow, at step 100")
 
@@ -268,7 +268,7 @@ def test_a_search_for_the_scale_has_an_end(calm, every, searching):
 
 
 def scales(*stretches):
-    """Return a log whose scale stays at each value for so many steps."""
+    """Return a log whose scale keeps each value for the given number of steps."""
     values = np.concatenate([np.full(count, value) for count, value in stretches])
     return noisy(np.arange(len(values)), values)
 
@@ -285,7 +285,7 @@ def halving(start, end):
         [(1000, 4.0), *halving(4.0, 1.0), *[(80, 1.0), (40, 2.0)] * 20, (10, 1.0)],
         [(1000, 65536.0), *halving(65536.0, 1.0), (3000, 64.0), (10, 1.0)],
     ],
-    ids=["began low and grew", "near its floor all along", "at its floor again at the end"],
+    ids=["began low and grew", "near its floor throughout", "at its floor again at the end"],
 )
 def test_a_scale_that_has_not_collapsed(stretches):
     report = diagnose(scales(*stretches), loss_scale_window=80).tree.outcome

@@ -22,7 +22,7 @@ def sparse(calm):
     return sparse_
 
 
-def test_on_a_sparse_log_the_time_that_was_watched_is_told(sparse):
+def test_a_sparse_log_reports_the_widened_window(sparse):
     report = stabdiag.diagnose(sparse(100, 60))
     assert report.diagnosis.slug == "spike-persistent"
     assert f"It did not recover within {WIDENED}." in report.diagnosis.summary
@@ -62,7 +62,7 @@ def test_question_and_advice_name_the_same_checkpoint(calm, every, checkpoint, a
     assert "before the jump of the learning rate at 495" in answer.because
 
 
-def test_how_many_losses_are_high_is_told_unless_none_is(calm):
+def test_the_number_of_high_losses_is_reported(calm):
     log = calm()
     log["loss"][500] += 3.0
     assert answer_to(stabdiag.diagnose(log), "Q2.1").because.startswith("1 of ")

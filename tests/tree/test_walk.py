@@ -57,7 +57,7 @@ def test_what_comes_after_a_nan_is_not_asked(calm):
     assert report.diagnosis.evidence["not_finite"] == 1
 
 
-def test_a_nan_in_fp64_is_told_without_a_word_of_fp32(calm):
+def test_a_nan_in_fp64_does_not_mention_fp32(calm):
     log = calm()
     log["loss"][600:] = np.nan
     finding = stabdiag.diagnose(log, manifest={"dtype": "fp64"}).diagnosis
@@ -66,7 +66,7 @@ def test_a_nan_in_fp64_is_told_without_a_word_of_fp32(calm):
     assert "fp32" not in words
 
 
-def test_of_several_spikes_each_kind_is_found_once_and_the_worst_is_told(calm):
+def test_each_kind_of_spike_is_reported_once_and_the_worst_is_the_diagnosis(calm):
     log = calm(1500)
     log["loss"][[300, 500]] += [2.0, 3.0]
     log["grad_norm"][500] = 80.0
@@ -90,7 +90,7 @@ def test_too_few_losses_are_never_called_healthy(n):
 
 
 @pytest.mark.parametrize("first", [0, 500])
-def test_a_nearly_constant_loss_shows_no_progress(first):
+def test_an_almost_constant_loss_shows_no_progress(first):
     rng = np.random.default_rng(3)
     log = {"step": first + 10 * np.arange(30), "loss": 1.41 + rng.normal(0, 0.01, 30)}
     report = stabdiag.diagnose(log)
@@ -119,13 +119,13 @@ def test_a_log_for_climbs_but_not_for_spikes_is_not_called_healthy():
     )
 
 
-def test_a_log_without_losses_is_told_what_its_scaler_did():
+def test_a_log_without_losses_reports_its_overflows():
     report = stabdiag.diagnose({"step": range(4), "loss_scale": [2.0**24, 2**23, 2**22, 2**21]})
     assert report.diagnosis.slug == "insufficient-data"
     assert "cannot be tested. 3 overflows" in report.diagnosis.summary
 
 
-def test_a_log_without_losses_is_told_which_layer_grew_most():
+def test_a_log_without_losses_reports_the_layer_that_grew_most():
     log = {"step": range(4), "layer.0/act_max": [3.0] * 4, "layer.1/act_max": [2.0, 4, 8, 16]}
     summary = stabdiag.diagnose(log).diagnosis.summary
     assert summary.endswith("tested. 'layer.1/act_max' went from 2 to 16.")
@@ -247,7 +247,7 @@ def test_a_descent_hides_no_spike(losses, at, height, lasts):
     assert (slugs(report), report.diagnosis.step) == (["spike-recovered"], at)
 
 
-def test_a_run_that_is_to_be_set_back_is_not_told_to_go_on(calm):
+def test_a_run_that_must_be_rolled_back_is_not_advised_to_continue(calm):
     alone = stabdiag.diagnose(changed(calm(), add(300, 5.0)))
     assert alone.diagnosis.first_action.startswith("Keep the run going:")
     for fault in (add(slice(500, None), 5.0), put("loss", slice(500, None), np.nan)):
@@ -280,7 +280,7 @@ def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(calm):
     assert (report.diagnosis.slug, report.diagnosis.step) == ("spike-duplicate-batch", 500)
 
 
-def test_a_short_log_is_told_its_overflows_and_its_highest_loss():
+def test_a_short_log_reports_its_overflows_and_its_highest_loss():
     loss = [2.3, 2.2, 2.1, 2.05, 5.9, 2.0, 2.02, 1.98]
     norm = [1.2, 1.1, np.inf, 1.3, np.inf, 1.1, 1.2, 1.1]
     finding = stabdiag.diagnose({"step": np.arange(8), "loss": loss, "grad_norm": norm}).diagnosis

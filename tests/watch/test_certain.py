@@ -23,7 +23,7 @@ def source_of(run):
 
 
 def first(columns, rows):
-    """Return what the log held when it had so many records."""
+    """Return the columns of the first records of a log."""
 
     def load(name):
         column = columns.load(name)
@@ -46,7 +46,7 @@ def report_of(run, rows):
 
 
 def after(run, rows):
-    """Return the slug of what is certain of a run after so many records."""
+    """Return the slug of the certain finding after a number of records, or None."""
     report = report_of(source_of(run), rows)
     sure = None if report is None else certain(report, Severity.ERROR)
     return None if sure is None else sure.slug
@@ -150,7 +150,7 @@ def test_a_nan_is_certain_at_once_though_a_resume_makes_it_good():
     [(3, 2, False), (5, 2, False), (13, 3, True), (12, 11, False), (12, 10, True)],
 )
 def test_a_nan_among_few_losses_is_certain_when_the_log_grows(rows, nan_at, is_certain):
-    """Of a few lines another reader may make something else when more have come."""
+    """With more lines, another reader may read a short log differently."""
     losses = np.where(np.arange(rows) >= nan_at, np.nan, 2.0)
     report = stabdiag.diagnose({"step": np.arange(rows), "loss": losses})
     assert report.diagnosis.section == "§1"

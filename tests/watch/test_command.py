@@ -109,7 +109,7 @@ def test_watch_does_not_wait_for_a_log_without_read_permission(watch, tmp_path):
     log.write_text('{"step": 1, "loss": 2.5}\n', encoding="utf-8")
     log.chmod(0)
     if os.access(log, os.R_OK):
-        pytest.skip("whoever runs the tests may read everything")
+        pytest.skip("the user of the tests may read everything")
     result = watch(log)
     assert result.code == 2
     assert "cannot be read (Permission denied)" in result.err
@@ -159,7 +159,7 @@ def test_several_files_are_one_run(watch, tmp_path):
     assert "steps 150 to 449" in result.out
 
 
-def test_a_line_is_told_when_the_verdict_changes(capsys):
+def test_a_line_is_printed_when_the_verdict_changes(capsys):
     trouble = Seen(trouble=NoUsableRecord("run.jsonl: empty\x1b[2J"))
     with display(["run.jsonl"], None) as show:
         for seen in (Seen(), Seen(quiet_for=1), trouble, trouble):

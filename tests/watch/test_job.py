@@ -15,7 +15,7 @@ from stabdiag.sources import ReadRequest
 from stabdiag.watch import Job, Until, open_source, watch
 from tests.watch.conftest import diagnose_found
 
-pytestmark = pytest.mark.skipif(os.name == "nt", reason="there, no process is asked or ended")
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not support --pid")
 
 PROC = "stabdiag.watch.loop._PROC"
 
@@ -30,7 +30,7 @@ def system(request, monkeypatch, tmp_path):
 
 
 @pytest.mark.usefixtures("system")
-def test_a_job_runs_until_it_is_told_to_end(sleeper):
+def test_a_job_runs_until_it_is_terminated(sleeper):
     job = Job(sleeper.pid)
     assert job.runs
     job.check_may_kill()
@@ -50,7 +50,7 @@ def test_a_watch_does_not_end_itself_nor_what_started_it():
 
 
 def write_process(folder, number, began):
-    """Write what /proc tells of a process."""
+    """Write the files of /proc for a process."""
     for name in ("self", str(number)):
         (folder / name).mkdir(exist_ok=True)
         after = " ".join(["S", "1", *["0"] * 17, str(began)])
@@ -88,7 +88,7 @@ def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("first", "later", "expected"),
     [
-        # An error of an earlier attempt, before and after the job goes on from before it.
+        # An error of an earlier attempt, before and after the job resumes from an earlier step.
         ({"nan_at": 290}, {}, ["nan-dtype-unknown", "healthy"]),
         ({}, {"jump_at": 290}, ["healthy", "spike-unresolved"]),
         ({}, {"nan_at": 290}, ["healthy", "nan-dtype-unknown, certain"]),

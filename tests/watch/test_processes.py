@@ -27,10 +27,10 @@ if not line.endswith("\\n"):
 """
 
 
-def watching(start, *arguments, told, **streams):
-    """Start a watch, and wait for the first line that it tells."""
+def watching(start, *arguments, first_line, **streams):
+    """Start a watch and wait for its first line."""
     watch = start("-m", "stabdiag", "watch", "--interval", 0.1, *arguments, **streams)
-    assert told in watch.stderr.readline()
+    assert first_line in watch.stderr.readline()
     return watch
 
 
@@ -42,7 +42,7 @@ def append(log, lines):
 def test_a_job_that_is_killed_in_mid_line_and_resumed(start, lines, tmp_path):
     log, text = tmp_path / "run.jsonl", tmp_path / "lines"
     run = lines(1500, jump_at=1400)
-    watch = watching(start, log, told="no such file")
+    watch = watching(start, log, first_line="no such file")
     text.write_text("".join([*run[:700], run[700][:20]]), encoding="utf-8")
     killed = start("-c", WRITER, text, log)
     assert killed.stdout.readline() == "half a line\n"
@@ -63,7 +63,7 @@ def test_the_end_of_a_process_ends_the_watch(start, lines, tmp_path, end, code):
     log = tmp_path / "run.jsonl"
     append(log, lines(300))
     job = start("-c", "input()", stdin=subprocess.PIPE)
-    watch = watching(start, log, "--pid", job.pid, told="healthy")
+    watch = watching(start, log, "--pid", job.pid, first_line="healthy")
     append(log, ['{"step": 300, "loss": NaN, "grad_norm": 1.0}' + end])
     job.communicate("\n")
     out, err = watch.communicate()
@@ -73,7 +73,7 @@ def test_the_end_of_a_process_ends_the_watch(start, lines, tmp_path, end, code):
 
 
 @pytest.mark.parametrize(
-    ("number", "more", "code", "slug"),
+    ("number", "options", "code", "slug"),
     [
         (signal.SIGINT, {}, 130, "healthy"),
         (signal.SIGTERM, {"jump_at": 290}, 143, "spike-unresolved"),
@@ -82,14 +82,14 @@ def test_the_end_of_a_process_ends_the_watch(start, lines, tmp_path, end, code):
     ],
 )
 def test_a_signal_ends_the_watch_with_a_report_and_leaves_the_job_alone(
-    start, lines, sleeper, tmp_path, number, more, code, slug
+    start, lines, sleeper, tmp_path, number, options, code, slug
 ):
     log = tmp_path / "run.jsonl"
     append(log, lines(280))
     watch = watching(
-        start, log, "--interval", 600, "--pid", sleeper.pid, "--kill", told="step 279: ok"
+        start, log, "--interval", 600, "--pid", sleeper.pid, "--kill", first_line="step 279: ok"
     )
-    append(log, lines(300, **more)[280:])
+    append(log, lines(300, **options)[280:])
     watch.send_signal(number)
     out, err = watch.communicate(timeout=60)
     assert (watch.returncode, "the watch is over: stopped" in err) == (code, True)
@@ -98,7 +98,7 @@ def test_a_signal_ends_the_watch_with_a_report_and_leaves_the_job_alone(
 
 
 def test_a_watch_that_is_stopped_before_there_is_a_log_says_so(start, tmp_path):
-    watch = watching(start, tmp_path / "run.jsonl", told="no such file")
+    watch = watching(start, tmp_path / "run.jsonl", first_line="no such file")
     watch.send_signal(signal.SIGTERM)
     out, err = watch.communicate()
     assert (watch.returncode, out) == (143, "")
@@ -113,7 +113,7 @@ def test_a_job_is_ended_when_an_error_is_certain_and_the_report_is_not_lost(
     append(log, run[:200])
     folder.mkdir()
     options = ("--pid", sleeper.pid, "--kill", "--format", "json", "--output", folder / "r.json")
-    watch = watching(start, log, *options, told="healthy")
+    watch = watching(start, log, *options, first_line="healthy")
     folder.rmdir()
     append(log, run[200:])
     out, err = watch.communicate(timeout=60)
@@ -126,7 +126,7 @@ def test_a_job_is_ended_when_an_error_is_certain_and_the_report_is_not_lost(
 
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 1), ("never", 0)])
 def test_standard_input_is_watched_while_it_comes(start, lines, fail_on, code):
-    watch = watching(start, "-", "--fail-on", fail_on, told="waiting", stdin=subprocess.PIPE)
+    watch = watching(start, "-", "--fail-on", fail_on, first_line="waiting", stdin=subprocess.PIPE)
     run = lines(300, nan_at=280)
     watch.stdin.writelines(run[:270])
     watch.stdin.flush()
@@ -153,7 +153,7 @@ print("the job has come to its end")
 """
 
 
-@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell here")
+@pytest.mark.skipif(shutil.which("sh") is None, reason="no shell installed")
 @pytest.mark.parametrize("fails", [True, False])
 def test_the_launch_line_of_the_docs_stops_a_job_that_fails(tmp_path, fails):
     blocks = re.findall(r"(?ms)^```sh\n(.*?)^```$", PAGE.read_text(encoding="utf-8"))
@@ -178,8 +178,8 @@ def test_a_pipe_without_a_writer_does_not_keep_a_watch(start, lines, tmp_path, b
         append(log, lines(300))
     else:
         os.mkfifo(log)
-    told = "healthy" if begins_as_file else "waiting"
-    watch = watching(start, log, "--until-idle", 1, told=told)
+    first_line = "healthy" if begins_as_file else "waiting"
+    watch = watching(start, log, "--until-idle", 1, first_line=first_line)
     if begins_as_file:
         log.unlink()
         os.mkfifo(log)

@@ -58,7 +58,7 @@ WAYS = (appended, rotated, emptied, rewritten, replaced, cut_back)
 
 
 def text_of(lines, format):
-    """Return a log of so many steps in one of three formats."""
+    """Return lines of JSON as a log in one of three formats."""
     losses = [json.loads(line)["loss"] for line in lines]
     if format == "csv":
         return "step,loss\n" + "".join(f"{step},{loss}\n" for step, loss in enumerate(losses))
@@ -70,7 +70,7 @@ def text_of(lines, format):
 @pytest.mark.parametrize(
     ("way", "format"),
     [*((way, "jsonl") for way in WAYS), (rotated, "text"), (cut_back, "csv")],
-    ids=lambda one: one if isinstance(one, str) else one.__name__,
+    ids=lambda value: value if isinstance(value, str) else value.__name__,
 )
 def test_it_is_left_alone(way, format, lines, tmp_path):
     data, random = text_of(lines(400), format).encode(), Random(8)
@@ -91,8 +91,8 @@ def test_it_is_left_alone(way, format, lines, tmp_path):
 
 
 @pytest.mark.parametrize("run", ["healthy-failed-attempt", "symptom-loss-oscillating"])
-def test_fixtures_that_a_watch_ends_though_they_end_well_are_told(run):
-    """When one of them is no longer stopped, remove it from the page."""
+def test_recovering_fixtures_that_a_watch_stops_are_documented(run):
+    """Remove a fixture from the page if a watch does not stop it any more."""
     root = Path(__file__).parents[2]
     assert f"`{run}`" in (root / "docs" / "watch.md").read_text(encoding="utf-8")
     replay = runpy.run_path(str(root / "benchmarks" / "watch_replay.py"))

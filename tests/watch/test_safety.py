@@ -35,17 +35,17 @@ def steps(losses, begin=0):
 
 
 def ended_at(before, later, *, block=1):
-    """Return how many of the later records had come when a watch was certain, or None."""
-    held = InitialLosses.of(stabdiag.diagnose(before)) if before else None
+    """Return the number of later records at which a watch is certain, or None."""
+    initial = InitialLosses.of(stabdiag.diagnose(before)) if before else None
     for count in range(block, len(later) + 1, block):
         report = stabdiag.diagnose([*before, *later[:count]])
-        if certain(report, Severity.ERROR, held) is not None:
+        if certain(report, Severity.ERROR, initial) is not None:
             return count
     return None
 
 
 def test_a_nan_of_the_attempt_before_ends_no_job():
-    """Where the log counts no steps, nothing tells the attempts apart but the loss."""
+    """Without steps in the log, only the loss separates the attempts."""
     before, later = records(falling(200, nan_from=195)), records(falling(60))
     assert ended_at(before, later, block=5) is None
 
@@ -173,7 +173,7 @@ def test_a_job_that_ignores_sigterm_is_killed_after_the_grace(start, stubborn, t
     assert "was sent SIGKILL" in err
 
 
-def test_without_a_grace_the_watch_says_so_and_goes_on(start, stubborn, tmp_path):
+def test_without_a_grace_the_watch_continues_with_a_message(start, stubborn, tmp_path):
     log = failing(tmp_path)
     code = (
         "import stabdiag.cli.watch as w; w._TERM_WAIT = 0.5\n"

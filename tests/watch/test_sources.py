@@ -1,4 +1,4 @@
-"""What is watched, and how it is told what it is."""
+"""Sources that a watch can follow, and how they are recognized."""
 
 import json
 import os

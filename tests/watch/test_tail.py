@@ -23,7 +23,7 @@ def tail(log):
 
 
 def poll(tail):
-    """Return what a look brings: how the bytes follow where they do not just go on, and they."""
+    """Return the bytes of one poll, each part after its `Begin` unless it simply continues."""
     chunks = []
     for event in tail.events():
         chunks += [event.begin] * (event.begin is not Begin.ON) + [event.data] * bool(event.data)
@@ -35,7 +35,7 @@ def append(log, data):
         file.write(data)
 
 
-def test_a_file_that_is_not_there_is_waited_for_and_then_only_what_is_new_is_told(tail, log):
+def test_a_missing_file_is_awaited_and_then_only_new_bytes_are_read(tail, log):
     assert poll(tail) == []
     log.write_bytes(OLD)
     assert poll(tail) == [OLD]
@@ -75,7 +75,7 @@ def test_a_copied_and_truncated_log_continues(tail, log):
     assert poll(tail) == [Begin.NEXT, LATER]
 
 
-def test_a_log_that_is_cut_back_to_a_checkpoint_is_told_anew(tail, log):
+def test_a_log_truncated_to_a_checkpoint_is_reread(tail, log):
     log.write_bytes(OLD)
     poll(tail)
     os.truncate(log, len(OLD) - len(b"1,4.9\n"))
@@ -83,7 +83,7 @@ def test_a_log_that_is_cut_back_to_a_checkpoint_is_told_anew(tail, log):
     assert poll(tail) == [Begin.RESTARTED, b"step,loss\n0,5.0\n1,4.7\n"]
 
 
-def test_a_log_that_is_cut_back_and_not_continued_is_told_anew_when_it_grows(tail, log):
+def test_a_truncated_log_is_reread_when_it_grows(tail, log):
     log.write_bytes(OLD)
     poll(tail)
     os.truncate(log, len(b"step,loss\n"))
@@ -119,7 +119,7 @@ def test_existing_content_is_read_in_several_chunks(tail, log, monkeypatch):
     assert b"".join(part for part in poll(tail) if isinstance(part, bytes)) == OLD
 
 
-def test_a_file_that_was_let_go_of_is_told_anew_if_it_is_the_same(tail, log):
+def test_a_closed_file_is_reread_if_it_is_the_same(tail, log):
     log.write_bytes(OLD)
     poll(tail)
     tail.close()

@@ -13,7 +13,7 @@ ODD = {7: math.nan, 8: math.inf, 9: -math.inf}
 
 
 def write(uri: str) -> dict[str, object]:
-    """Log the runs to a store, and return how MLflow reads the second."""
+    """Log the runs to a store, and return the second as MLflow reads it."""
     client = MlflowClient(tracking_uri=uri)
     experiment = client.create_experiment("test")
     for name, level in (("first", 5), ("second", 2)):
@@ -33,7 +33,9 @@ def write(uri: str) -> dict[str, object]:
         client.log_batch(run, metrics=points)
         client.set_terminated(run)
     metrics = {
-        metric: [(one.step, repr(one.value)) for one in client.get_metric_history(run, metric)]
+        metric: [
+            (point.step, repr(point.value)) for point in client.get_metric_history(run, metric)
+        ]
         for metric in client.get_run(run).data.metrics
     }
     return {"run": run, "metrics": metrics}

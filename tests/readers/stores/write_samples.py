@@ -1,7 +1,7 @@
 """Write small stores of other programs for the samples: python write_samples.py FOLDER.
 
-What they hold are the names that PyTorch's and Keras's callbacks, Lightning and the HF Trainer log.
-W&B and MLflow write the machine's name or hundreds of tables into theirs; these hold the rest.
+They contain the names that callbacks of PyTorch and Keras, Lightning and the HF Trainer log.
+W&B and MLflow stores are left out: they contain the name of the machine or hundreds of tables.
 """
 
 from __future__ import annotations

@@ -19,19 +19,19 @@ def read():
 
 @pytest.fixture
 def values(read):
-    """Read a text, and return its columns: what is written in each, None where nothing is."""
+    """Read a text and return the values of each column, None for absent values."""
 
     def of(name, text):
         columns = read(name, text)
-        loaded = {one: columns.load(one) for one in columns.names}
+        loaded = {column_name: columns.load(column_name) for column_name in columns.names}
         return {
-            one: [
-                value if there else None
-                for value, there in zip(
+            column_name: [
+                value if is_present else None
+                for value, is_present in zip(
                     column.values.tolist(), column.present.tolist(), strict=True
                 )
             ]
-            for one, column in loaded.items()
+            for column_name, column in loaded.items()
         }
 
     return of

@@ -1,4 +1,4 @@
-"""What a program says between the records of a log that is no text for people."""
+"""Messages between the records of a machine-readable log."""
 
 import io
 import json
@@ -11,7 +11,7 @@ from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream
 
-SAID = {
+MESSAGES = {
     3: ["Saving checkpoint to run/3.pt"],
     5: ["Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 16384.0"],
     # A sentence with as many commas as the table of two columns has.
@@ -35,9 +35,9 @@ FORMS = {
 
 @pytest.fixture(params=[*FORMS])
 def log(request):
-    """Return name and text of a log of 10 records, and how many lines stand above them."""
+    """Return the format and text of a log of 10 records and the number of lines above them."""
     above, row = FORMS[request.param]
-    lines = [line for step in range(10) for line in [row(step), *SAID.get(step, [])]]
+    lines = [line for step in range(10) for line in [row(step), *MESSAGES.get(step, [])]]
     return request.param.rstrip("|"), above + "\n".join(lines) + "\n", above.count("\n")
 
 
@@ -47,9 +47,9 @@ def columns(log):
     return reader(name).read(Stream("run.log", io.BytesIO(text.encode())))
 
 
-def test_it_is_told_with_its_line_and_step(columns, log):
-    told = [(one.code, one.line - log[2], one.step) for one in columns.events]
-    assert told == [
+def test_messages_have_a_line_and_a_step(columns, log):
+    messages = [(event.code, event.line - log[2], event.step) for event in columns.events]
+    assert messages == [
         (EventCode.NOT_FINITE, 12, 81),
         (EventCode.TRACEBACK, 14, 90),
         (EventCode.OUT_OF_MEMORY, 16, 90),
@@ -68,27 +68,27 @@ def test_losses_and_scales_make_records(columns):
     assert columns.load("skipped_step").logged.tolist() == [1]
 
 
-def test_only_what_says_nothing_is_not_readable(columns, log):
-    # Between the rows of a printed table anything may stand.
+def test_only_meaningless_lines_are_unreadable(columns, log):
+    # The rows of a printed table may have any text between them.
     assert columns.bad_count == (0 if log[0] == "printed-table" else 1)
 
 
 @pytest.mark.parametrize("name", ["csv", "jsonl"])
 def test_records_are_found_below_many_lines(name):
     above, row = FORMS[name]
-    said = "".join(f"[10:00:{n}] [INFO] option_{n}: {n}\n" for n in range(40))
-    text = f"{said}{above}" + "".join(f"{row(n)}\n" for n in range(60))
+    header = "".join(f"[10:00:{n}] [INFO] option_{n}: {n}\n" for n in range(40))
+    text = f"{header}{above}" + "".join(f"{row(n)}\n" for n in range(60))
     assert sniff(Stream("run.log", io.BytesIO(text.encode()))).name == name
 
 
-def test_a_loss_of_the_next_record_is_not_finite_though_it_has_a_number(read):
-    found = read("csv", "step,loss\n1,2.5\n2,2.4\nLoss is nan, stopping training\n3,0.0\n4,2.3\n")
-    assert found.rows == 4
-    assert np.isnan(found.load("loss").values).tolist() == [False, False, True, False]
+def test_a_nan_message_overrides_the_number_of_the_next_record(read):
+    columns = read("csv", "step,loss\n1,2.5\n2,2.4\nLoss is nan, stopping training\n3,0.0\n4,2.3\n")
+    assert columns.rows == 4
+    assert np.isnan(columns.load("loss").values).tolist() == [False, False, True, False]
 
 
 @pytest.mark.parametrize(("name", "row"), [("csv", "{0},{1}"), ("jsonl", '{{"step":{0},"a":{1}}}')])
-def test_a_long_log_says_the_same(name, row):
+def test_a_long_log_gives_the_same_messages(name, row):
     rows = [row.format(step, 2.5) for step in range(60_000)]
     rows.insert(50_000, "CUDA out of memory")
     rows.insert(50_000, "Loss is nan, stopping training")
@@ -99,6 +99,6 @@ def test_a_long_log_says_the_same(name, row):
         for small in (-1, 1 << 40)
     ]
     for columns in reads:
-        assert [one.step for one in columns.events] == [50_000, 50_000]
+        assert [event.step for event in columns.events] == [50_000, 50_000]
         assert (columns.rows, columns.bad_count) == (60_000, 0)
         assert np.flatnonzero(columns.load("loss").present).tolist() == [50_000]

@@ -1,4 +1,4 @@
-"""Logs of many trainers that no grammar knows: where each of them tells the step."""
+"""Steps in logs of trainers without a grammar of their own."""
 
 import json
 
@@ -16,7 +16,7 @@ def loss_at(n):
 
 
 def at(n):
-    """Return what a template may ask: counters from 0 and 1, of the run and of an epoch."""
+    """Return the fields of a template: counters from 0 and 1, of the run and of an epoch."""
     return {
         "n": n,
         "n1": n + 1,
@@ -35,7 +35,7 @@ def at(n):
     }
 
 
-# A line or several for each record, the first and the last step, and the roles beside the loss.
+# Per record one or more lines, the first and last step, and the other roles.
 TEMPLATES = {
     "PyTorch's MNIST": (
         "Train Epoch: {epoch1} [{batch}/600 ({percent}%)]\tLoss: {loss:.6f}\n",
@@ -357,8 +357,8 @@ def test_an_epoch_of_timm_may_have_few_lines(put):
 
 @pytest.mark.parametrize("name", ["current_steps", "global_step/max_steps", "training_iteration"])
 def test_steps_by_other_names(put, name):
-    spelt = (lambda n: f"{n}/600") if "/" in name else int
-    rows = ({name: spelt(n * 5), "loss": loss_at(n), "epoch": n / 100} for n in range(N))
+    step_value = (lambda n: f"{n}/600") if "/" in name else int
+    rows = ({name: step_value(n * 5), "loss": loss_at(n), "epoch": n / 100} for n in range(N))
     steps = read(put("".join(json.dumps(row) + "\n" for row in rows))).series["loss"].steps
     assert (len(steps), int(steps[-1])) == (N, (N - 1) * 5)
 

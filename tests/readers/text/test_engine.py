@@ -26,8 +26,8 @@ def table(text, *kinds, size=1 << 17, joined=False):
     columns = read_log(Stream("run.log", io.BytesIO(text.encode())), "some", grammar)
     return {
         name: [
-            value if there else None
-            for value, there in zip(
+            value if is_present else None
+            for value, is_present in zip(
                 columns.load(name).values.tolist(), columns.load(name).present.tolist(), strict=True
             )
         ]
@@ -76,10 +76,10 @@ class TestSteps:
 class TestRecords:
     def test_blocks_of_any_size_give_the_same(self):
         text = "".join(f"a{n}:{n / 8}\nnoise\nb:{n / 4}\n" for n in range(50))
-        whole = table(text, A, B)
-        assert whole["a"][::2] == [n / 8 for n in range(50)]
+        expected = table(text, A, B)
+        assert expected["a"][::2] == [n / 8 for n in range(50)]
         for size in (1, 7, 64, 1000):
-            assert table(text, A, B, size=size) == whole
+            assert table(text, A, B, size=size) == expected
             joined = table(text, A, B, size=size, joined=True)
             assert joined["b"] == [n / 4 for n in range(50)]
             assert len(joined["step"]) == 50
@@ -97,12 +97,12 @@ class TestRecords:
 
     def test_words_and_thousands_among_the_numbers(self):
         line = Line(pattern=rb"v:([^\n]{1,20})", names=("v",))
-        found = table("v:1\nv:1,234\nv:none\nv:1e3\nv:nan\nv:word\nv:-inf\n", line)["v"]
+        values = table("v:1\nv:1,234\nv:none\nv:1e3\nv:nan\nv:word\nv:-inf\n", line)["v"]
         np.testing.assert_array_equal(
-            np.array(found, dtype=float), [1, 1234, np.nan, 1000, np.nan, np.nan, -np.inf]
+            np.array(values, dtype=float), [1, 1234, np.nan, 1000, np.nan, np.nan, -np.inf]
         )
-        assert found[2] is None
-        assert found[5] is None
+        assert values[2] is None
+        assert values[5] is None
 
     def test_names_and_values_of_changing_lines(self):
         line = Line(pattern=rb"r:([^\n]{1,80})", pairs=rb"(\w{1,9})=(%b)" % NUMBER, named=str.upper)
@@ -141,13 +141,13 @@ class TestRanks:
             (b"loss", NO_RANK),
         ],
     )
-    def test_how_a_rank_is_named(self, line, rank):
+    def test_rank_is_read(self, line, rank):
         data = b"\nbefore\n" + line + b"\n"
-        found = ranks_of(data, [data.index(b"loss")])
-        assert (NO_RANK if found is None else found[0]) == rank
+        ranks = ranks_of(data, [data.index(b"loss")])
+        assert (NO_RANK if ranks is None else ranks[0]) == rank
 
-    def test_one_rank_counts_and_others_stand_in(self):
-        # Rank 1 tells of most steps; step 4 is only known from rank 0.
+    def test_other_ranks_fill_steps_that_the_main_rank_lacks(self):
+        # Rank 1 logs most steps; only rank 0 logs step 4.
         steps = np.array([1.0, 1, 2, 2, 3, 4, 4, 5])
         ranks = np.array([0, 1, 0, 1, 1, 0, 0, 1])
         kept = of_one_rank(np.zeros(8, int), steps, ranks)
@@ -163,14 +163,16 @@ class TestRanks:
 
 
 class TestFastPaths:
-    """What is fast gives what is slow."""
+    """The fast path equals the slow path."""
 
-    @pytest.mark.parametrize("one", TEXT_READERS, ids=lambda one: one.name)
-    def test_the_usual_shape_of_lines(self, one, monkeypatch):
-        text = b"".join(path.read_bytes() for path in sorted((SAMPLES / one.name).iterdir()))
+    @pytest.mark.parametrize("text_reader", TEXT_READERS, ids=lambda text_reader: text_reader.name)
+    def test_the_usual_shape_of_lines(self, text_reader, monkeypatch):
+        text = b"".join(
+            path.read_bytes() for path in sorted((SAMPLES / text_reader.name).iterdir())
+        )
 
         def read():
-            columns = one.read(Stream("run.log", io.BytesIO(text)))
+            columns = text_reader.read(Stream("run.log", io.BytesIO(text)))
             return {name: columns.load(name) for name in sorted(columns.names)}
 
         monkeypatch.setattr("stabdiag.readers.text.shapes._MIN_LINES", 1)
@@ -184,9 +186,10 @@ class TestFastPaths:
 
     @staticmethod
     def pattern(line):
-        found = [*re.finditer(rb"(\w+): {1,9}(%b)" % NUMBER, line)]
+        matches = [*re.finditer(rb"(\w+): {1,9}(%b)" % NUMBER, line)]
         return pattern_of(
-            line, Look((), [one.span(2) for one in found], [one.span(1) for one in found])
+            line,
+            Look((), [match.span(2) for match in matches], [match.span(1) for match in matches]),
         )
 
     def test_a_shape_takes_other_numbers_and_blanks(self):
@@ -204,11 +207,11 @@ class TestFastPaths:
 
     def test_names_that_differ_by_a_digit_only(self, values):
         lines = "".join(f"step {n} loss_{n % 2 + 1}: {n}.5 aux: 1.0\n" for n in range(100))
-        found = values("text", lines)
-        assert found["loss_1"] == [n + 0.5 if n % 2 == 0 else None for n in range(100)]
+        columns = values("text", lines)
+        assert columns["loss_1"] == [n + 0.5 if n % 2 == 0 else None for n in range(100)]
 
-    def test_of_two_lines_of_a_record_the_later_counts(self):
-        # The blank at the end of a line is not of the shape: that line takes the slow way.
+    def test_the_later_line_of_a_record_wins(self):
+        # A line with a trailing blank has another shape and takes the slow path.
         line = Line(
             pattern=rb"n(\d{1,9}) ([^\n]{1,99})",
             names=("step",),
@@ -216,9 +219,9 @@ class TestFastPaths:
         )
         lines = [f"n{n} a: {n}.5 b: {n}\nn{n} a: {n}.25 b: 7\n" for n in range(40)]
         text = "".join(lines).replace("n9 a: 9.5 b: 9\n", "n9 a: 9.5 b: 9 \n")
-        found = table(text, line, joined=True)
-        assert found["a"] == [n + 0.25 for n in range(40)]
-        assert found["b"] == [7] * 40
+        columns = table(text, line, joined=True)
+        assert columns["a"] == [n + 0.25 for n in range(40)]
+        assert columns["b"] == [7] * 40
 
     def test_short_lines_name_their_rank(self, read):
         lines = "".join(f"{n % 2}: step {n // 2} loss {n}.5\n" for n in range(200))
@@ -227,6 +230,6 @@ class TestFastPaths:
         assert "2 ranks" in columns.notes[0]
 
     def test_whole_numbers_of_any_length(self, values):
-        found = values("text", f"iter 7: loss {'9' * 30}, time 1ms\niter 8: loss 1, time 2ms\n")
-        assert found["step"] == [7, 8]
-        assert found["loss"] == [1e30, 1]
+        columns = values("text", f"iter 7: loss {'9' * 30}, time 1ms\niter 8: loss 1, time 2ms\n")
+        assert columns["step"] == [7, 8]
+        assert columns["loss"] == [1e30, 1]

@@ -6,7 +6,7 @@ import stabdiag
 
 EVALUATIONS = {
     "before a test": "Epoch {epoch}, val: loss {loss}\nEpoch {epoch}, test: loss 9.5",
-    "beside the mean of the training": "Epoch {epoch}: train loss {train}, valid loss {loss}",
+    "next to the training mean": "Epoch {epoch}: train loss {train}, valid loss {loss}",
     "alone": "Validation loss: {loss}",
     "of PyTorch's MNIST": "\nTest set: Average loss: {loss}, Accuracy: 9000/10000 (90%)\n",
     "a sentence": "Epoch {epoch}, val loss is {loss}, val mse is 0.5.",
@@ -34,16 +34,16 @@ def test_an_evaluation_without_the_counter_is_of_the_step_before_it(put, line):
 
 @pytest.mark.parametrize(("begins", "first"), [("", 1), ("Val: loss=9.5, acc=0.1\n", 0)])
 def test_evaluations_above_the_lines_of_their_epochs(put, begins, first):
-    """The program that evaluates before it begins evaluates behind each epoch."""
+    """A program that evaluates before training evaluates after each epoch."""
     lines = ["Epoch {n}/40 | loss={loss}\n", "Val: loss={held}, acc=0.4\ntrain=5 s | val=2 s\n"]
     epoch = "".join(lines if begins else reversed(lines))
-    rest = (epoch.format(n=n, loss=4 - n / 100, held=5 - n / 100) for n in range(1, 41))
-    history = stabdiag.read(put(begins + "".join(rest)))
+    epochs = (epoch.format(n=n, loss=4 - n / 100, held=5 - n / 100) for n in range(1, 41))
+    history = stabdiag.read(put(begins + "".join(epochs)))
     assert history.series["eval_loss"].steps.tolist() == list(range(first, 41))
     assert not any("val val" in event.message for event in history.events)
 
 
-def test_the_last_mean_counts_of_the_batches_of_an_evaluation(put):
+def test_the_last_running_mean_of_an_evaluation_counts(put):
     batch = "Test: [{at}/100]  Time: 0.3 (0.3)  Loss:  9.5 ( {mean:.3f})  Acc@1: 41.0 (41.0)\n"
     text = "".join(
         "".join(f"Epoch {epoch}, Step {at * 10}, loss: {4 - epoch / 10}\n" for at in range(1, 6))
@@ -51,8 +51,8 @@ def test_the_last_mean_counts_of_the_batches_of_an_evaluation(put):
         + "Test: Total time: 0:00:20 (0.3 s / it)\n* Acc@1 50.1 Acc@5 75.1 loss 9.5\n"
         for epoch in range(8)
     )
-    held_out = stabdiag.read(put(text)).series["eval_loss"]
-    assert held_out.values.tolist() == [5 - epoch / 10 for epoch in range(8)]
+    eval_loss = stabdiag.read(put(text)).series["eval_loss"]
+    assert eval_loss.values.tolist() == [5 - epoch / 10 for epoch in range(8)]
 
 
 def test_a_file_of_the_program_is_not_the_first_name_of_a_line(put):
@@ -79,7 +79,7 @@ def test_a_line_for_each_split_is_not_what_the_hf_trainer_prints(put):
     assert series["eval_loss"].values.tolist() == [5 - n / 10 for n in range(20)]
 
 
-def test_many_lines_that_begin_with_their_step_beside_few_that_name_it(put):
+def test_unnamed_leading_steps_next_to_named_steps(put):
     """As llama2.c prints them."""
     text = "".join(
         (f"step {n}: train loss 3.5, val loss {5 - n / 100}\n" if n % 10 == 0 else "")
@@ -91,7 +91,7 @@ def test_many_lines_that_begin_with_their_step_beside_few_that_name_it(put):
     assert series["eval_loss"].values.tolist() == [5 - n / 100 for n in range(0, 60, 10)]
 
 
-def test_a_step_that_is_told_again_without_its_rate_is_evaluated(put):
+def test_a_repeated_step_without_learning_rate_is_an_evaluation(put):
     text = "".join(
         f"Step... ({n} | Loss: {4 - n / 100}, Learning Rate: 1e-4)\n"
         + (f"Step... ({n} | Loss: {5 - n / 100}, Acc: 0.4)\n" if n % 10 == 0 else "")

@@ -1,4 +1,4 @@
-"""Lines that report a failure, after a log in which everything was fine."""
+"""Lines that report a failure at the end of a good log."""
 
 import numpy as np
 import pytest

@@ -20,7 +20,7 @@ def step_line(step, skipped):
 
 class TestDeepSpeed:
     def test_overflows_belong_to_the_steps_before_the_next_report(self, values):
-        found = values(
+        columns = values(
             "deepspeed",
             f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: 65536, but hysteresis is 2. "
             "Reducing hysteresis to 1\n"
@@ -30,17 +30,17 @@ class TestDeepSpeed:
             + f"{OVERFLOW} Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768\n"
             + step_line(20, 4),
         )
-        scale = found["Attempted loss scale"]
-        assert [pair for pair in zip(found["step"], scale, strict=True) if pair[1]] == [
+        scale = columns["Attempted loss scale"]
+        assert [pair for pair in zip(columns["step"], scale, strict=True) if pair[1]] == [
             *((0, 65536), (1, 65536), (2, 32768), (2, 32768), (3, 16384)),
             *((10, 65536), (11, 32768)),
         ]
-        assert found["skipped"].count(None) == 8
-        assert [s for s, k in zip(found["step"], found["skipped_step"], strict=True) if k] == [
+        assert columns["skipped"].count(None) == 8
+        assert [s for s, k in zip(columns["step"], columns["skipped_step"], strict=True) if k] == [
             *(1, 2, 3, 11)
         ]
 
-    def test_a_log_without_a_loss_still_tells_of_the_scaler(self, put):
+    def test_loss_scale_is_diagnosed_without_a_loss(self, put):
         lines = []
         for step in range(0, 400, 10):
             old = max(2.0 ** (15 - step // 20), 1)
@@ -68,9 +68,9 @@ class TestDeepSpeed:
         assert stabdiag.diagnose(path).diagnosis.slug == "loss-scale-collapsed"
 
 
-def iteration(step, *, loss="", skipped=0, rest=""):
+def iteration(step, *, loss="", skipped=0, extra=""):
     return (
-        f" iteration {step:8d}/{1000:8d} | learning rate: 1.0E-04 |{loss} loss scale: 64.0 |{rest}"
+        f" iteration {step:8d}/{1000:8d} | learning rate: 1.0E-04 |{loss} loss scale: 64.0 |{extra}"
         f" number of skipped iterations: {skipped:3d} | number of nan iterations:   0 |\n"
     )
 
@@ -100,8 +100,8 @@ def solver(text):
 
 
 def inner(loss, updates):
-    told = f'{{"epoch": 1, "loss": "{loss}", "num_updates": "{updates}"}}'
-    return f"2026 | INFO | train_inner | {told}\n"
+    fields = f'{{"epoch": 1, "loss": "{loss}", "num_updates": "{updates}"}}'
+    return f"2026 | INFO | train_inner | {fields}\n"
 
 
 MARIAN = "Ep. 2.5 : Up. {} : Sen. 10,147 : Cost 9.71{} : Time 5.1s : L.r. 6.25e-06\n"
@@ -258,7 +258,7 @@ PRINTED = {
         "[titan] 2026 - root - INFO - step: 20  loss:  3.25  tps: 1,234,567  mfu: 31.20%\n",
         {"tps": [1234567, None, 1234567], "val loss": [None, 3.75, None]},
     ),
-    "MLPerf, where it tells its place": (
+    "MLPerf with line numbers": (
         "mllog",
         ':::MLLOG {"key": "opt_base_learning_rate", "value": 0.1, "metadata": {"lineno": 3}}\n'
         ':::MLLOG {"key": "tracked_stats", "value": {"loss": 2.5, "throughput": 10.0},'
@@ -320,7 +320,7 @@ PRINTED = {
         + boxed(("train/", ""), ("   loss", "2.5"), ("   n_updates", "10")),
         {"train/loss": [2.5], "train/n_updates": [10]},
     ),
-    "what stands in parentheses in pix2pix": (
+    "pix2pix, parentheses": (
         "text",
         "(epoch: 1, iters: 100, time: 0.5) G_GAN: 1.5 D_real: 0.5 \n"
         "(epoch: 1, iters: 200, time: 0.5, data: 0.25) , G_GAN: nan, D_real: 0.25\n",
@@ -385,12 +385,12 @@ PRINTED = {
         ),
         {"step": [2000, 2100, 2200], "lr": [1e-4] * 3, "loss_g_pix": [0.25] * 3},
     ),
-    "the mean beside NeMo's loss": (
+    "NeMo with its own loss and a mean": (
         "text",
         "".join(NEMO.format(n=n, mean="nan", own="reduced_train_loss=3.91, ") for n in range(5)),
         {"reduced_train_loss": [3.91] * 5, "loss": None},
     ),
-    "the mean where NeMo tells no other": (
+    "NeMo with a mean only": (
         "text",
         "".join(NEMO.format(n=n, mean="2.5", own="") for n in range(5)),
         {"loss": [2.5] * 5},
@@ -399,18 +399,18 @@ PRINTED = {
 
 
 @pytest.mark.parametrize(("format", "text", "columns"), PRINTED.values(), ids=PRINTED)
-def test_what_is_printed(values, format, text, columns):
-    found = values(format, text)
+def test_printed_columns(values, format, text, columns):
+    actual = values(format, text)
     for name, expected in columns.items():
         if expected is None:
-            assert name not in found
-        else:  # as texts, in which NaN is equal to NaN
-            assert repr(found[name]) == repr(
-                [one if one is None else float(one) for one in expected]
+            assert name not in actual
+        else:  # as text: NaN must equal NaN
+            assert repr(actual[name]) == repr(
+                [value if value is None else float(value) for value in expected]
             )
 
 
-def test_composer_counts_its_batches_anew_in_each_epoch(put):
+def test_composer_restarts_the_batch_count_every_epoch(put):
     text = "".join(
         f"[epoch={epoch}][batch={batch}/50]:\n\t Train loss/train/total: {9 - epoch}.5\n"
         for epoch in (1, 2, 3)
@@ -433,16 +433,18 @@ class TestMegatron:
 
     def test_an_interval_skipped_in_part_has_a_loss_or_a_nan(self, put):
         lines = [
-            iteration(10 * n, loss=lm(3 - n / 100), rest=" grad norm: 1.000 |")
+            iteration(10 * n, loss=lm(3 - n / 100), extra=" grad norm: 1.000 |")
             for n in range(1, 41)
         ]
-        lines[30:] = [iteration(10 * n, skipped=3, rest=" grad norm: nan |") for n in range(31, 41)]
+        lines[30:] = [
+            iteration(10 * n, skipped=3, extra=" grad norm: nan |") for n in range(31, 41)
+        ]
         report = stabdiag.diagnose(put("".join(lines)))
         assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-fp16-overflow", 310)
 
     @pytest.mark.parametrize("sign", ["grad norm: nan", "number of nan iterations:  10"])
     def test_a_loss_that_is_left_out_all_along_was_nan(self, put, sign):
-        path = put("".join(iteration(n, rest=f"{sign} |") for n in (10, 20, 30)))
+        path = put("".join(iteration(n, extra=f"{sign} |") for n in (10, 20, 30)))
         loss = stabdiag.read(path).series["loss"]
         assert (loss.steps.tolist(), np.isnan(loss.values).all()) == ([10, 20, 30], True)
         assert "3 losses count as NaN" in stabdiag.read(path).events[0].message
@@ -450,7 +452,7 @@ class TestMegatron:
 
     @pytest.mark.parametrize(("skipped", "sign"), [(10, "grad norm: nan"), (0, "grad norm: 0.5")])
     def test_a_loss_that_is_left_out_for_another_reason_was_not(self, put, skipped, sign):
-        lines = (iteration(n, skipped=skipped, rest=f"{sign} |") for n in (10, 20, 30))
+        lines = (iteration(n, skipped=skipped, extra=f"{sign} |") for n in (10, 20, 30))
         assert "loss" not in stabdiag.read(put("".join(lines))).series
 
     def test_evaluations_and_arguments(self, read):
@@ -501,7 +503,7 @@ class TestTrainer:
         history = stabdiag.read(put(text))
         assert (history.source.attempts, len(history.series["loss"])) == (2, 40)
 
-    def test_bars_of_other_lengths_do_not_tell_the_step(self, values):
+    def test_bars_of_other_lengths_do_not_give_the_step(self, values):
         def bar(at, of):
             return f"\r {at:3d}%|███       | {at}/{of} [00:10<00:20,  4.9it/s]"
 
@@ -512,11 +514,11 @@ class TestTrainer:
         text += (
             bar(3, 8) + f"\r     \r{{'eval_loss': 9.5, 'epoch': 0.4}}\n{bar(8, 8)}{bar(43, 50)}\n"
         )
-        found = values("hf-trainer-stdout", text)
-        assert found["global_step"] == [10, 20, 30, 40, 43]
-        assert found["loss"] == [1.5, 2.5, 3.5, 4.5, None]
+        columns = values("hf-trainer-stdout", text)
+        assert columns["global_step"] == [10, 20, 30, 40, 43]
+        assert columns["loss"] == [1.5, 2.5, 3.5, 4.5, None]
 
-    def test_bars_that_are_drawn_too_seldom_do_not_tell_the_step(self, put):
+    def test_bars_that_are_drawn_too_rarely_do_not_give_the_step(self, put):
         text = "".join(
             f"{{'loss': {9 - n}.5, 'epoch': {n}.25}}\n"
             + (f" 42%|████      | {n * 90}/900 [10:05<30:24,  4.49s/it]\n" if n % 2 else "")
@@ -526,7 +528,7 @@ class TestTrainer:
         assert loss.steps.tolist() == list(range(8))
         assert loss.values.tolist() == [9.5 - n for n in range(8)]
 
-    def test_a_bar_that_is_missing_here_and_there_does_no_harm(self, values):
+    def test_a_missing_bar_is_interpolated(self, values):
         text = "".join(
             f"{{'loss': {n}.5, 'epoch': {n}.25}}\n"
             + (f" 42%|████      | {n * 10}/900 [10:05<30:24,  4.49s/it]\n" if n != 5 else "")
@@ -565,7 +567,7 @@ class TestTrainer:
 
     @classmethod
     def trained(cls, upto, of, *, evaluated=0, redrawn=True):
-        """A loss every tenth step between bars; after each an evaluation of so many batches."""
+        """A loss every tenth step between bars; after each an evaluation."""
         text = ""
         for step in range(1, upto + 1):
             text += cls.bar(step, of)
@@ -578,7 +580,7 @@ class TestTrainer:
         return text + cls.bar(upto, of) + "\n"
 
     @pytest.mark.parametrize(
-        ("above", "how"),
+        ("above", "options"),
         [
             ("mapped", {}),
             ("", {"evaluated": 99}),
@@ -586,10 +588,10 @@ class TestTrainer:
             ("  Total optimization steps = 200\n", {"evaluated": 99}),
         ],
     )
-    def test_the_bar_of_training_is_that_which_goes_with_the_losses(self, put, above, how):
+    def test_the_training_bar_is_the_bar_next_to_the_losses(self, put, above, options):
         if above == "mapped":
             above = "".join(self.bar(at, 52002) for at in range(0, 52002, 50)) + "\n"
-        history = stabdiag.read(put(above + self.trained(200, 200, **how)))
+        history = stabdiag.read(put(above + self.trained(200, 200, **options)))
         assert history.series["loss"].steps.tolist() == list(range(10, 201, 10))
         assert not any("too seldom" in event.message for event in history.events)
 
@@ -613,7 +615,7 @@ DETECTRON2 = "".join(
 )
 UNWELL = "FloatingPointError: Loss became infinite or NaN at iteration=2037!\n"
 # What is logged, what is said below it, the steps of the losses, and the last of them.
-SAID = [
+FAILURE_MESSAGES = [
     (
         "INFO:tensorflow:loss = 1.8717, step = 31601 (182.200 sec)\n",
         "ERROR:tensorflow:Model diverged with loss = NaN.\n"
@@ -670,9 +672,9 @@ SAID = [
 ]
 
 
-@pytest.mark.parametrize(("records", "said", "steps", "last"), SAID)
-def test_what_stops_a_training_is_its_last_loss(put, records, said, steps, last):
-    loss = stabdiag.read(put(records + said)).series["loss"]
+@pytest.mark.parametrize(("records", "message", "steps", "last"), FAILURE_MESSAGES)
+def test_a_failure_message_is_the_last_loss(put, records, message, steps, last):
+    loss = stabdiag.read(put(records + message)).series["loss"]
     assert loss.steps.tolist() == steps
     assert np.isfinite(loss.values[:-1]).all()
     np.testing.assert_array_equal(loss.values[-1], last)
@@ -702,7 +704,7 @@ def test_what_is_one_in_spite_of_its_prefix():
 
 
 def by_epochs(steps, total, *, epochs=1, digits=2, every=0, late=0):
-    """A log of the Trainer that tells epochs alone, with an evaluation after so many steps."""
+    """A log of the Trainer with epochs only, and an evaluation after every `every` steps."""
     text = f"  Num Epochs = {epochs}\n  Total optimization steps = {total:,}\n"
     for step in steps:
         epoch = round(step / total * epochs, digits)
@@ -727,7 +729,7 @@ def test_rounded_epochs_that_no_records_share(put):
     steps = list(range(10, 371, 10))
     history = stabdiag.read(put(by_epochs(steps, 370, every=100, late=5)))
     assert history.series["loss"].steps.tolist() == steps
-    # Evaluations stand where their own epochs put them, to the digits that these have.
+    # Evaluations get their step from their own epoch, within its rounding.
     evaluated = history.series["eval_loss"].steps
     assert np.abs(evaluated - [105, 205, 305]).max() <= 2
 
@@ -737,10 +739,10 @@ def test_rounded_epochs_that_no_records_share(put):
     [([*range(33, 600, 10)], 9, 0), ([*range(10, 3000, 10), *range(3000, 10_000, 37)], 2, 60)],
     ids=["in full", "shared, at no stride"],
 )
-def test_how_near_epochs_tell_the_steps(put, steps, digits, off):
-    found = stabdiag.read(put(by_epochs(steps, 10_000, digits=digits))).series["loss"].steps
-    assert len(found) == len(steps)
-    assert np.abs(found - steps).max() <= off
+def test_steps_from_rounded_epochs(put, steps, digits, off):
+    actual = stabdiag.read(put(by_epochs(steps, 10_000, digits=digits))).series["loss"].steps
+    assert len(actual) == len(steps)
+    assert np.abs(actual - steps).max() <= off
 
 
 @pytest.mark.parametrize("name", ["megatron", "caffe", "text", "mllog"])
@@ -770,12 +772,12 @@ def test_blocks_are_cut_between_tables(values, noise):
     text = "".join(
         boxed(("loss", f"{n}"), ("total_timesteps", f"{n}")) + noise * (n < 20) for n in range(2000)
     )
-    found = values("baselines", text)
-    assert found["loss"] == found["total_timesteps"] == list(range(2000))
+    columns = values("baselines", text)
+    assert columns["loss"] == columns["total_timesteps"] == list(range(2000))
 
 
-class TestAlarms:
-    def test_overflows_are_read_beside_any_loss(self, tmp_path):
+class TestOverflowMessages:
+    def test_overflows_are_read_next_to_any_loss(self, tmp_path):
         apex = "Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to {scale}\n"
         path = tmp_path / "run.log"
         # Two ranks say the same.
@@ -824,22 +826,22 @@ class TestAlarms:
         assert history.series["skipped"].values.tolist() == [1, 1, 1]
 
 
-def test_a_row_of_other_length_is_told(read):
+def test_a_row_of_another_length_is_a_bad_line(read):
     table = "| Epoch | Loss |\n" + RULE + "| 1 | 2.5 |\n" * 3 + "| 4 | 2.5 | x |\n"
     columns = read("printed-table", f"title\n\n{table}")
     assert columns.rows == 3
-    assert [(one.line, one.reason) for one in columns.bad_lines] == [(8, "3 cells instead of 2")]
+    assert [(line.line, line.reason) for line in columns.bad_lines] == [(8, "3 cells instead of 2")]
 
 
-def test_colours_of_what_is_best_so_far(values):
-    """As skorch prints them: without them, such a table is one of blanks between its cells."""
+def test_colors_of_the_best_value(values):
+    """As skorch prints them; without colors, blanks separate the cells of this table."""
     text = "  epoch    train_loss     dur\n-------  ------------  ------\n" + "".join(
         f"     {n:2d}        \x1b[36m{2.5 - n / 100:.4f}\x1b[0m  0.0367\n" for n in range(10)
     )
     text += "     10        2.6000  0.0367\n"
     assert detect_format(text.encode(), is_complete=True) == "printed-table"
-    found = values("printed-table", text)
-    assert found["train_loss"] == [round(2.5 - n / 100, 4) for n in range(10)] + [2.6]
+    columns = values("printed-table", text)
+    assert columns["train_loss"] == [round(2.5 - n / 100, 4) for n in range(10)] + [2.6]
 
 
 def test_spacy(put):
@@ -917,13 +919,13 @@ class TestCounted:
         assert history.series["eval_loss"].steps.tolist() == [9, 19]
         assert not any("too seldom" in event.message for event in history.events)
 
-    def test_the_manifest_tells_how_often_a_record_is_written(self, put):
+    def test_the_manifest_gives_the_logging_interval(self, put):
         epochs = [n / 100 for n in range(1, 41)]
         losses = [2.0] * 30 + ["nan"] * 10
         path = self.log(put, epochs, losses=losses)
-        found = stabdiag.diagnose(path, manifest={"logging_steps": 10, "save_steps": 100})
-        assert found.diagnosis.step == 310
-        assert "the checkpoint of step 300," in found.diagnosis.first_action
+        report = stabdiag.diagnose(path, manifest={"logging_steps": 10, "save_steps": 100})
+        assert report.diagnosis.step == 310
+        assert "the checkpoint of step 300," in report.diagnosis.first_action
 
     def test_a_share_of_the_run_is_no_number_of_steps(self, put):
         path = self.log(put, [n / 100 for n in range(1, 41)])
@@ -945,10 +947,10 @@ class TestCounted:
 
 
 @pytest.mark.parametrize("epoch", ["", ", 'epoch': nan", ", 'epoch': inf"])
-def test_losses_without_an_epoch_beside_an_evaluation_with_one(epoch):
-    told = "  Total optimization steps = 100\n  Num Epochs = 3\n"
+def test_losses_without_an_epoch_next_to_an_evaluation_with_one(epoch):
+    header = "  Total optimization steps = 100\n  Num Epochs = 3\n"
     losses = "".join(f"{{'loss': 2.{n}{epoch}}}\n" for n in (5, 4, 3))
-    data = f"{told}{losses}{{'eval_loss': 2.1, 'epoch': 1.0}}\n".encode()
+    data = f"{header}{losses}{{'eval_loss': 2.1, 'epoch': 1.0}}\n".encode()
     columns = reader("hf-trainer-stdout").read(Stream("run.log", io.BytesIO(data)))
     assert columns.load("loss").values[:3].tolist() == [2.5, 2.4, 2.3]
 

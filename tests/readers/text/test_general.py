@@ -123,8 +123,8 @@ def test_how_losses_are_written(put, line, name):
     assert "(sure)" in history.events[0].message
 
 
-# Words beside a loss, and what is read of them.
-BESIDE = [
+# Text next to a loss, and the columns read from it.
+NEIGHBORS = [
     ("Learning Rate 7.000e-05, It/sec 0.2", {"Learning Rate": 7e-5, "It/sec": 0.2}),
     ("Best Val Loss: 0.5 Learning Rate: 0.1", {"Best Val Loss": 0.5, "Learning Rate": 0.1}),
     ("torch: 2.13.0", {}),
@@ -159,16 +159,16 @@ BESIDE = [
 ]
 
 
-@pytest.mark.parametrize(("words", "columns"), BESIDE)
-def test_what_stands_beside_a_loss(values, words, columns):
-    found = values("text", log("Step {n} loss: {loss} " + words, 5))
-    first = {name: column[0] for name, column in found.items()}
+@pytest.mark.parametrize(("words", "columns"), NEIGHBORS)
+def test_columns_next_to_a_loss(values, words, columns):
+    actual = values("text", log("Step {n} loss: {loss} " + words, 5))
+    first = {name: column[0] for name, column in actual.items()}
     assert first == {"step": 1, "loss": 3.99, **columns}
 
 
-def test_what_says_that_it_is_of_the_training_is_no_evaluation(values):
-    found = values("text", log("INFO:test: Step {n} | train/loss: {loss} | acc: 0.5", 5))
-    assert set(found) == {"step", "train/loss", "test acc"}
+def test_a_loss_named_train_is_not_an_evaluation(values):
+    actual = values("text", log("INFO:test: Step {n} | train/loss: {loss} | acc: 0.5", 5))
+    assert set(actual) == {"step", "train/loss", "test acc"}
 
 
 def test_a_lower_bound_below_zero_is_turned_into_a_loss(values, read):
@@ -177,7 +177,7 @@ def test_a_lower_bound_below_zero_is_turned_into_a_loss(values, read):
     assert "a higher value is better" in read("text", text).events[0].message
 
 
-def test_a_loss_by_another_name_is_told(read):
+def test_an_unusual_loss_name_is_reported(read):
     assert (
         "is taken as the loss" in read("text", log("epoch {n} avg_cost = {loss}")).events[0].message
     )
@@ -189,10 +189,10 @@ def test_what_rises_by_the_name_of_a_split_is_a_score(put):
         stabdiag.read(put(lines))
 
 
-def test_an_evaluation_is_no_training_loss(values):
-    found = values("text", log("step {n} loss {loss}\n[Validation] step {n} loss: 9.5", 5))
-    assert found["val loss"] == [None, 9.5] * 5
-    assert found["loss"].count(None) == 5
+def test_an_evaluation_is_not_a_training_loss(values):
+    actual = values("text", log("step {n} loss {loss}\n[Validation] step {n} loss: 9.5", 5))
+    assert actual["val loss"] == [None, 9.5] * 5
+    assert actual["loss"].count(None) == 5
 
 
 def test_infinity_is_written_out(values):
@@ -256,15 +256,15 @@ def test_what_could_be_anything_is_not_read_for_norms(put, text):
         stabdiag.read(put(text, "run.txt"))
 
 
-def test_what_an_algorithm_tells_of_itself_has_roles(put):
+def test_algorithm_metrics_have_roles(put):
     line = "step {n} loss {loss} approx_kl 0.01 clipfrac 0.1 entropy 1.5 acc 0.5 load_balance 0.02"
-    found = set(stabdiag.read(put(log(line))).series)
-    assert found >= {"policy_kl", "clip_fraction", "policy_entropy", "accuracy", "load_balance"}
+    roles = set(stabdiag.read(put(log(line))).series)
+    assert roles >= {"policy_kl", "clip_fraction", "policy_entropy", "accuracy", "load_balance"}
 
 
-@pytest.mark.parametrize("told", ["{'fp16': True, 'seed': 1}", "Namespace(lr=0.1, fp16=True)"])
-def test_printed_arguments_tell_the_dtype(put, told):
-    text = f"{told}\n" + log("step {n} loss {loss}")
+@pytest.mark.parametrize("arguments", ["{'fp16': True, 'seed': 1}", "Namespace(lr=0.1, fp16=True)"])
+def test_printed_arguments_give_the_dtype(put, arguments):
+    text = f"{arguments}\n" + log("step {n} loss {loss}")
     assert stabdiag.diagnose(put(text)).manifest.dtype == "fp16"
 
 
@@ -273,7 +273,7 @@ def test_the_report_says_which_words_mean_nothing_to_it(put):
     assert events[-1].message == "ignored columns: knob, dial (--column ROLE=NAME assigns a role)"
 
 
-def test_a_test_that_tells_no_total_is_no_step_of_it(read):
+def test_a_line_without_the_total_is_not_a_step(read):
     line = "step {n}, policy=3.1 mse=0.1 reg=0.3 total={loss}"
     columns = read("text", log(line + "\nstep {n}, policy=7.6 training accuracy=1%, mse=0.4", 30))
     assert columns.rows == 30
@@ -313,7 +313,7 @@ def test_how_sure_it_is(read):
 
 
 def test_a_counter_that_starts_again_below_the_heading_of_each_epoch(put):
-    # Few lines an epoch, and a loss that jumps to where it began: no run begins anew there.
+    # Few lines per epoch, and a loss that jumps back to its start: still the same run.
     losses = [9 - n / 4 for n in range(24)] + [9 - n / 16 for n in range(12)]
     path = put(
         "".join(
@@ -353,7 +353,7 @@ def test_a_few_lines_that_are_alike_are_losses_in_their_order(put, line):
     assert report.history.series["loss"].steps.tolist() == [0, 1, 2, 3, 4]
 
 
-def test_an_epoch_that_hardly_moves_holds_many_losses(put):
+def test_a_slow_epoch_counter_is_not_the_step(put):
     lines = (f"Epoch {n // 20} train Cls Loss: {loss}\n" for n, loss in enumerate(LOSSES))
     history = stabdiag.read(put("".join(lines)))
     assert history.series["loss"].values.tolist() == [float(loss) for loss in LOSSES]
@@ -367,13 +367,13 @@ def test_a_testing_is_an_evaluation(put):
     assert len(stabdiag.read(put("".join(lines))).series["loss"].steps) == len(LOSSES)
 
 
-def test_losses_that_nothing_counts(put):
+def test_losses_without_any_counter(put):
     report = stabdiag.diagnose(put("".join(f"loss: {loss}\n" for loss in [*LOSSES, "nan"])))
     loss = report.history.series["loss"]
-    assert loss.values[:-1].tolist() == [float(one) for one in LOSSES]
+    assert loss.values[:-1].tolist() == [float(value) for value in LOSSES]
     assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 40)
-    told = [event.message for event in report.history.events]
-    assert any("41 lines or more, none with a step" in one for one in told)
+    messages = [event.message for event in report.history.events]
+    assert any("41 lines or more, none with a step" in message for message in messages)
 
 
 @pytest.mark.parametrize("name", ["batch_id", "batch_idx", "Step", "minibatch", "itr", "Iter"])
@@ -420,12 +420,12 @@ def test_all_losses_of_an_epoch_are_kept(put):
     ],
 )
 def test_an_excerpt_of_two_lines(values, read, lines, steps):
-    found = values("text", log(lines, 2))
-    assert found.get("step", found.get("epoch")) == steps
+    actual = values("text", log(lines, 2))
+    assert actual.get("step", actual.get("epoch")) == steps
     assert "(unsure)" in read("text", log(lines, 2)).events[0].message
 
 
-def test_a_counter_beside_evaluations_goes_behind_the_headings_of_the_training(put):
+def test_training_headings_are_preferred_to_an_evaluation_counter(put):
     lines = (
         f"TRAIN EPOCH {n}:\nloss             {4 - n / 10}\nacc              0.31\n"
         f"Val epoch {n} has acc 0.249 and loss 1.386\n"
@@ -451,7 +451,7 @@ def test_what_begins_like_an_excerpt_is_looked_into_further(read):
         ((0, 10, 20, 30), list(range(0, 120, 10))),
     ],
 )
-def test_the_length_of_an_epoch_is_what_its_bar_counts_to(tmp_path, positions, steps):
+def test_the_bar_total_is_the_epoch_length(tmp_path, positions, steps):
     path = tmp_path / "run.log"
     lines = [(epoch, at) for epoch in (1, 2, 3) for at in positions]
     path.write_text(
@@ -460,7 +460,7 @@ def test_the_length_of_an_epoch_is_what_its_bar_counts_to(tmp_path, positions, s
     assert stabdiag.read(path).series["loss"].steps.tolist() == steps
 
 
-def test_a_scale_of_the_gradient_tells_fp16(put):
+def test_a_gradient_scale_implies_fp16(put):
     lines = [log("Loss {loss} Global Step: {n} Fp16 Grad Scale: 16384", 40)]
     lines += [f"Loss nan Global Step: {n} Fp16 Grad Scale:  0\n" for n in (41, 42)]
     assert stabdiag.diagnose(put("".join(lines))).diagnosis.slug == "nan-fp16-overflow"
@@ -487,13 +487,13 @@ def test_how_far_a_batch_counts_may_grow(values):
     assert values("text", "".join(lines))["step"][:6] == [1, 2, 3, 4, 5, 1]
 
 
-def test_a_counter_of_the_training_goes_before_that_of_an_evaluation(values):
+def test_a_training_counter_is_preferred_to_an_evaluation_counter(values):
     lines = (
         "".join(f"[CV] progress {at}/34 loss nan\n" for at in range(8)),
         "".join(f"[TRAIN] progress {at}/275 loss {4 - at / 10}\n" for at in range(4)),
     )
-    found = values("text", "".join(lines))
-    assert [one for one in found["loss"] if one is not None] == [4, 3.9, 3.8, 3.7]
+    columns = values("text", "".join(lines))
+    assert [value for value in columns["loss"] if value is not None] == [4, 3.9, 3.8, 3.7]
 
 
 @pytest.mark.parametrize(
@@ -508,12 +508,12 @@ def test_a_counter_of_the_training_goes_before_that_of_an_evaluation(values):
         ("\n".join(f"Batch 7/9 loss nan lr 1e-3 grad_norm nan rank {n}" for n in (2, 0, 1)), 7),
     ],
 )
-def test_one_line_is_enough_if_its_loss_is_not_finite(put, line, step):
+def test_one_line_suffices_if_its_loss_is_not_finite(put, line, step):
     diagnosis = stabdiag.diagnose(put(f"{line}\n")).diagnosis
     assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", step)
 
 
-def test_one_line_alone_is_told_so(put):
+def test_a_single_line_is_refused(put):
     with pytest.raises(NoUsableRecord, match="is on one line only"):
         stabdiag.read(put("Iter [4000/160000] lr: 2.5e-05, loss: 2.5\n"))
 
@@ -597,11 +597,11 @@ def test_the_heading_of_an_epoch_may_stand_above_each_of_its_losses(put, rated):
     assert not rated or series["lr"].values.tolist() == [1e-4 - n * 1e-7 for n in range(60)]
 
 
-def test_arguments_on_several_lines_are_no_record(put):
-    told = (
+def test_arguments_on_several_lines_are_not_a_record(put):
+    arguments = (
         "args {\n  'max_steps': 1000,\n  'loss_scale': 65536,\n  'fp16': True,\n  'name': 'x'\n}\n"
     )
-    loss = stabdiag.read(put(told + log("step {n} loss {loss} loss_scale 8"))).series["loss"]
+    loss = stabdiag.read(put(arguments + log("step {n} loss {loss} loss_scale 8"))).series["loss"]
     assert loss.steps.tolist() == list(range(1, 61))
 
 

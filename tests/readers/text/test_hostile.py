@@ -21,12 +21,14 @@ from stabdiag.readers.text.grammar import Grammar, Line
 from stabdiag.readers.text.messages import SORTS
 
 SAMPLES = Path(__file__).parents[1] / "samples"
-EVERY = pytest.mark.parametrize("one", TEXT_READERS, ids=lambda one: one.name)
+EVERY = pytest.mark.parametrize(
+    "text_reader", TEXT_READERS, ids=lambda text_reader: text_reader.name
+)
 
 # For each format, which the fuzzer damages in a hundred thousand ways; more in a thorough run.
 EXAMPLES = max(15, settings().max_examples // 4)
 
-# What a mutation may put anywhere: texts on which grammars turn, and bytes that break numbers.
+# Mutations: texts that grammars depend on, and bytes that break numbers.
 BITS = [
     *(b"nan", b"-inf", b"1e999", b"9" * 50, b"1_0", b".", b"\0", b"\xff\xfe", b"\r", b"\n"),
     *(b"\x1b[", b"|", b": ", b"=", b"{", b"}", b"'", b'"', b"[default1]:", b" 3: "),
@@ -35,11 +37,11 @@ BITS = [
 ]
 
 
-def outcome(one, data):
+def outcome(text_reader, data):
     """Read data; a LogError is an answer, anything else is a fault."""
-    one.sniff(data, is_complete=True)
+    text_reader.sniff(data, is_complete=True)
     try:
-        columns = one.read(Stream("run.log", io.BytesIO(data)))
+        columns = text_reader.read(Stream("run.log", io.BytesIO(data)))
     except LogError:
         return
     for name in columns.names:
@@ -49,26 +51,26 @@ def outcome(one, data):
 @EVERY
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=EXAMPLES)
 @given(data=st.data())
-def test_damaged_samples(one, data):
-    files = sorted((SAMPLES / one.name).iterdir())
+def test_damaged_samples(text_reader, data):
+    files = sorted((SAMPLES / text_reader.name).iterdir())
     text = data.draw(st.sampled_from(files)).read_bytes()
     for _ in range(data.draw(st.integers(1, 6))):
         begin = data.draw(st.integers(0, len(text)))
         end = data.draw(st.integers(begin, min(begin + 300, len(text))))
         bit = data.draw(st.sampled_from(BITS) | st.just(text[begin:end] * 2))
         text = text[:begin] + bit + text[end:]
-    outcome(one, text)
+    outcome(text_reader, text)
 
 
 @EVERY
-def test_a_cut_anywhere(one):
-    """Whatever precedes the cut is read: no record is lost, but the one that was cut."""
-    path = min((SAMPLES / one.name).glob("*.log"), key=lambda path: path.stat().st_size)
+def test_a_cut_anywhere(text_reader):
+    """All records before the cut are read; only the truncated record is lost."""
+    path = min((SAMPLES / text_reader.name).glob("*.log"), key=lambda path: path.stat().st_size)
     text = path.read_bytes()
     before = 0
     for cut in range(len(text) - 360, len(text), 5):
         try:
-            rows = one.read(Stream("run.log", io.BytesIO(text[:cut]))).rows
+            rows = text_reader.read(Stream("run.log", io.BytesIO(text[:cut]))).rows
         except LogError:
             rows = 0
         assert rows >= before - 1
@@ -77,29 +79,29 @@ def test_a_cut_anywhere(one):
 
 
 def patterns():
-    found = {}
-    for one in TEXT_READERS:
-        grammar = one.grammar or getattr(one.functions(), "GRAMMAR", None)
+    by_name = {}
+    for text_reader in TEXT_READERS:
+        grammar = text_reader.grammar or getattr(text_reader.functions(), "GRAMMAR", None)
         grammar = grammar or Grammar(step="", kinds=())
         lines = [kind for kind in grammar.kinds if isinstance(kind, Line)]
         for number, line in enumerate(lines):
-            own = {"pattern": line.pattern, "pairs": line.pairs, "told": line.signature}
-            every = {f"{one.name} {number} {k}": p for k, p in own.items() if p is not None}
-            found |= {name: re.compile(pattern) for name, pattern in every.items()}
+            own = {"pattern": line.pattern, "pairs": line.pairs, "signature": line.signature}
+            every = {f"{text_reader.name} {number} {k}": p for k, p in own.items() if p is not None}
+            by_name |= {name: re.compile(pattern) for name, pattern in every.items()}
         if grammar.config is not None:
-            found[f"{one.name} config"] = re.compile(grammar.config)
-    found |= {f"message {sort.title}": sort.line for sort in SORTS}
-    found |= {f"by signs {n}": one for n, (one, _) in enumerate(counters._BY_PUNCTUATION)}
+            by_name[f"{text_reader.name} config"] = re.compile(grammar.config)
+    by_name |= {f"message {sort.title}": sort.line for sort in SORTS}
+    by_name |= {f"by signs {n}": pattern for n, (pattern, _) in enumerate(counters._BY_PUNCTUATION)}
     rows = enumerate(normalization._NORMALIZATIONS)
-    found |= {f"normalization {n}": re.compile(row.pattern) for n, row in rows}
+    by_name |= {f"normalization {n}": re.compile(row.pattern) for n, row in rows}
     for module in (counters, messages, prefix, tokens):
         own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern)}
-        found |= {f"{module.__name__.rpartition('.')[2]} {k}": v for k, v in own.items()}
-    return found
+        by_name |= {f"{module.__name__.rpartition('.')[2]} {k}": v for k, v in own.items()}
+    return by_name
 
 
 def choices(parsed):
-    """Return in how many ways, at most, a pattern can go over a text that does not match."""
+    """Return the maximal number of ways to match a pattern against a text that does not match."""
     ways = 1
     for op, arg in parsed:
         name = str(op)
@@ -108,7 +110,7 @@ def choices(parsed):
             assert str(high) != "MAXREPEAT", "a repetition without an upper bound"
             inside = choices(inner)
             if high > 1 and inside > 1:
-                # A repetition of repetitions: its ways multiply, unless each turn is told apart.
+                # A repetition of repetitions: the ways multiply.
                 assert high <= 6, "a long repetition of what can itself be read in several ways"
                 inside **= high
             ways *= max(high - low + 1, 1) * inside
@@ -141,19 +143,19 @@ ADVERSARIAL = [
 
 
 @EVERY
-def test_lines_that_are_made_to_be_slow(one):
-    """None of them keeps a grammar busy longer than its length explains."""
+def test_lines_that_are_made_to_be_slow(text_reader):
+    """The time of a grammar grows at most in proportion to the length of the text."""
     for bit in ADVERSARIAL:
         spent = []
         for length in (2_500, 20_000):
             begun = time.process_time()
-            outcome(one, b"iteration 1/ 9 | lm loss: 1.0 |\n" + bit * (length // len(bit)))
+            outcome(text_reader, b"iteration 1/ 9 | lm loss: 1.0 |\n" + bit * (length // len(bit)))
             spent.append(time.process_time() - begun)
         # 8 times as long takes 8 times the time, and 64 times where it grows with the square.
         assert spent[1] < 32 * spent[0] + 0.3, bit
 
 
-def test_a_line_without_an_end_is_not_gathered(monkeypatch):
+def test_a_line_without_an_end_is_skipped(monkeypatch):
     short = partial(blocks, longest=1000)
     monkeypatch.setattr(
         "stabdiag.readers.text.log.blocks",
@@ -196,14 +198,14 @@ def test_memory_does_not_grow_with_what_is_not_kept():
     assert peaks[1] < peaks[0] + (1 << 19)
 
 
-def test_counters_are_searched_for_once_whatever_may_be_the_loss(monkeypatch):
+def test_counters_are_searched_once_for_all_loss_candidates(monkeypatch):
     text = b"".join(b"epoch 1\n%b: 0.5\n" % word for word in (b"cost", b"nll", b"mse") * 100)
-    asked = []
+    lengths = []
 
     def searched(data):
-        asked.append(len(data))
+        lengths.append(len(data))
         return counters.headings_of(data)
 
     monkeypatch.setattr(evidence, "headings_of", searched)
     assert not reader("text").sniff(text, is_complete=True)
-    assert sum(length > 100 for length in asked) == 1
+    assert sum(length > 100 for length in lengths) == 1

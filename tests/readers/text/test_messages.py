@@ -6,15 +6,15 @@ from stabdiag.model.history import EventKind
 
 
 @pytest.fixture
-def told(read):
+def messages_of(read):
     """Return title, line and step of each message in a log whose steps are 1, 2, …"""
 
     def events(*lines):
         steps = iter(range(1, 100))
         text = "".join(f"iteration {next(steps)}/ 9 | lm loss: 3.5 |\n{line}\n" for line in lines)
-        found = read("megatron", text).events
-        found = [event for event in found if event.kind is EventKind.MESSAGE]
-        return [(event.message.partition(": ")[0], event.line, event.step) for event in found]
+        events = read("megatron", text).events
+        events = [event for event in events if event.kind is EventKind.MESSAGE]
+        return [(event.message.partition(": ")[0], event.line, event.step) for event in events]
 
     return events
 
@@ -57,8 +57,8 @@ def told(read):
         ("killed", "Segmentation fault (core dumped)"),
     ],
 )
-def test_a_message_has_a_line_and_a_step(told, title, line):
-    assert told("nothing", line, "nothing") == [(title, 4, 2)]
+def test_a_message_has_a_line_and_a_step(messages_of, title, line):
+    assert messages_of("nothing", line, "nothing") == [(title, 4, 2)]
 
 
 @pytest.mark.parametrize(
@@ -73,11 +73,11 @@ def test_a_message_has_a_line_and_a_step(told, title, line):
         "NCCL version 2.21.5+cuda12.4",
     ],
 )
-def test_no_message(told, line):
-    assert told(line) == []
+def test_no_message(messages_of, line):
+    assert messages_of(line) == []
 
 
-def test_a_traceback_is_told_by_its_exception(read):
+def test_a_traceback_is_named_by_its_exception(read):
     events = read(
         "megatron",
         "iteration 1/ 9 | lm loss: 3.5 |\n[rank3]: Traceback (most recent call last):\n"
@@ -103,7 +103,7 @@ def test_many_are_counted(read):
     assert events[-1].message.endswith("number 4 (and 59 more such lines)")
 
 
-def test_the_same_from_every_rank_is_told_once(read):
+def test_the_same_message_from_every_rank_is_reported_once(read):
     (event,) = read(
         "megatron", "iteration 1/ 9 | lm loss: 3.5 |\n" + "CUDA error: lost\n" * 64
     ).events

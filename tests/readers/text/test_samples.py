@@ -53,7 +53,7 @@ STEPS = {
     "yolo": range(1, 13),
 }
 # Alarms are what is left of a log without its losses.
-FORMATS = [one.name for one in TEXT_READERS if one.name != "alarms"]
+FORMATS = [text_reader.name for text_reader in TEXT_READERS if text_reader.name != "alarms"]
 FILES = sorted(path for name in FORMATS for path in (SAMPLES / name).iterdir())
 IDS = [f"{path.parent.name}/{path.name}" for path in FILES]
 EVERY = pytest.mark.parametrize("path", FILES, ids=IDS)
@@ -111,7 +111,7 @@ def test_megabytes_of_other_lines_before_it(format, tmp_path):
     assert loss.steps.tolist() == steps_of(path)
 
 
-def test_roles_beside_the_loss():
+def test_roles_next_to_the_loss():
     expected = {
         "baselines/plain.log": {"lr", "reward", "clock"},
         "text/basicsr.log": {"lr", "epoch", "step_time", "clock"},
@@ -147,5 +147,5 @@ def test_roles_beside_the_loss():
     }
     for name, roles in expected.items():
         series = stabdiag.read(SAMPLES / name).series
-        found = {role for role in series if not role.startswith(("other_loss/", "score/"))}
-        assert found == {"loss", *roles}, name
+        actual = {role for role in series if not role.startswith(("other_loss/", "score/"))}
+        assert actual == {"loss", *roles}, name
