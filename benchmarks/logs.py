@@ -92,8 +92,8 @@ def megatron_lines(data: pa.Table) -> Iterable[str]:
 def write(folder: Path, rows: int) -> None:
     """Write all logs into a folder."""
     data = table(rows)
-    with (folder / "run.jsonl").open("w", encoding="utf-8") as whole:
-        whole.writelines(json_lines(data))
+    with (folder / "run.jsonl").open("w", encoding="utf-8") as log_file:
+        log_file.writelines(json_lines(data))
     with (
         (folder / "run.jsonl").open(encoding="utf-8") as lines,
         (folder / "torn.jsonl").open("w", encoding="utf-8") as torn,
@@ -116,9 +116,9 @@ def write(folder: Path, rows: int) -> None:
     (folder / "manifest.json").write_text(json.dumps(MANIFEST), encoding="utf-8")
 
 
-def write_torn(whole: Iterable[str], torn: TextIO, rows: int) -> None:
+def write_torn(lines: Iterable[str], torn: TextIO, rows: int) -> None:
     """Write the log again as loggers do it on a bad day: a string among numbers, half a line."""
-    for row, line in enumerate(whole):
+    for row, line in enumerate(lines):
         if row == rows // 2:
             before, _, after = line.partition('"grad_norm": ')
             torn.write(f'{before}"grad_norm": "NaN",{after.partition(",")[2]}')

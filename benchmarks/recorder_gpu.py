@@ -102,9 +102,9 @@ def measure(task: str, device: str, *, compiled: bool, small: bool) -> str:
     waits = "yes" if any("recorder_error" in line for line in lines) else "no"
     step = statistics.median(without for without, _ in pairs) / BLOCK
     overhead = statistics.median(with_it / without for without, with_it in pairs) - 1
-    how = "compiled" if compiled else "eager"
+    mode = "compiled" if compiled else "eager"
     return (
-        f"| {task}, {how} | {1e3 * step:.2f} ms | {overhead:.1%} | {recorder.cadence} | {waits} |"
+        f"| {task}, {mode} | {1e3 * step:.2f} ms | {overhead:.1%} | {recorder.cadence} | {waits} |"
     )
 
 

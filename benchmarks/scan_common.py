@@ -1,9 +1,9 @@
-"""How often what failed runs have in common is found, and how often something is where nothing is.
+"""Measure how often settings shared by failed runs are found, and the rate of false positives.
 
     python benchmarks/scan_common.py [--sweeps 200]
 
-Rows are simulated, not logs: the settings of a sweep as people search them, some of which move
-together, and outcomes that hang on one of them, or on none.
+The rows are simulated: settings of a sweep, some of them correlated, and outcomes that depend on
+one setting or on none.
 """
 
 from __future__ import annotations

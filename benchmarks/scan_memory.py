@@ -40,7 +40,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--settings", type=int, default=17, help="settings of each run")
-    parser.add_argument("--format", default="terminal", help="of the overview, or parquet")
+    parser.add_argument("--format", default="terminal", help="format of the overview, or parquet")
     options = parser.parse_args()
     # As the command does before it reads.
     import_arrow_without_pandas()

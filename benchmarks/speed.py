@@ -66,7 +66,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 events = EventAccumulator({file!r}, {{"scalars": 0}}).Reload()
 for tag in events.Tags()["scalars"]: events.Scalars(tag)
 """
-# The reader in Python that W&B had, DataStore, is no longer in the package. This code does the
+# W&B removed its reader in Python, DataStore, from the package. This code does the
 # same, and also builds the history.
 WANDB = """
 import json, struct, zlib

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 15
 HEAD = 7
-WHOLE, FIRST, MIDDLE, LAST = range(1, 5)
+COMPLETE, FIRST, MIDDLE, LAST = range(1, 5)
 
 
 def write_events(data: pa.Table, file: Path) -> None:
@@ -66,7 +66,7 @@ def _framed(content: bytes, at: int) -> bytes:
             out += bytes(left)
             left = BLOCK
         part, content = content[: left - HEAD], content[left - HEAD :]
-        kind = (FIRST if content else WHOLE) if first else (MIDDLE if content else LAST)
+        kind = (FIRST if content else COMPLETE) if first else (MIDDLE if content else LAST)
         out += struct.pack("<IHB", zlib.crc32(bytes([kind]) + part), len(part), kind) + part
         first = False
     return out

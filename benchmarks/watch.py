@@ -98,16 +98,16 @@ def deciding(log: Path, rows: int) -> int:
 
 
 def write(log: Path, lines: list[str], decides: int, watch: int) -> tuple[float, float]:
-    """Append lines at a rate; return when one was written, and what a process had used by then."""
-    begun, then = time.monotonic(), (0.0, 0.0)
+    """Append lines at a rate; return the time and the processor time used at the deciding line."""
+    begun, at_decision = time.monotonic(), (0.0, 0.0)
     with log.open("a", encoding="utf-8") as file:
         for number, line in enumerate(lines):
             time.sleep(max(0.0, begun + number / RATE - time.monotonic()))
             file.write(line)
             file.flush()
             if number == decides:
-                then = time.monotonic(), used_by(watch)
-    return then
+                at_decision = time.monotonic(), used_by(watch)
+    return at_decision
 
 
 def used_by(process: int) -> float:
@@ -135,8 +135,8 @@ def measure(folder: Path, format: str, rows: int, fault: str) -> Measured:
         started, before = time.monotonic(), used_by(watch.pid)
         writer = os.fork()
         if writer == 0:
-            then = write(log, lines[begin:], decides - 1 - begin, watch.pid)
-            (folder / "then.json").write_text(json.dumps(then), encoding="utf-8")
+            at_decision = write(log, lines[begin:], decides - 1 - begin, watch.pid)
+            (folder / "then.json").write_text(json.dumps(at_decision), encoding="utf-8")
             os._exit(0)
         watch.communicate()
         ended = time.monotonic()
@@ -164,7 +164,7 @@ def _watching(log: Path) -> subprocess.Popen[str]:
 
 
 def quiet(log: Path, seconds: int) -> float:
-    """Return the seconds of processor time that so many quiet seconds take."""
+    """Return the processor time that a number of quiet seconds takes."""
     with _watching(log) as watch:
         time.sleep(2)
         before = used_by(watch.pid)

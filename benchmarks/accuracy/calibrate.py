@@ -18,7 +18,7 @@ from scoring import score
 from stabdiag.model.limits import LimitInfo, Limits
 
 PAGE = Path(__file__).parent.parent.parent / "docs" / "calibration.md"
-OURS = "own calibration"
+OWN_LABEL = "own calibration"
 TREE = ("nan", "spike", "precision", "divergence")  # symptoms are not what the labels tell
 HEAD = (
     "| limit | value | right leaf | with a fault | healthy: error | healthy: warning "
@@ -56,7 +56,7 @@ def main() -> None:
 def rows() -> Iterable[str]:
     """The rows of all limits of our own."""
     for info in Limits().items():
-        if info.about.source == OURS and info.name.partition(".")[0] in TREE:
+        if info.about.source == OWN_LABEL and info.name.partition(".")[0] in TREE:
             for value in tried(info):
                 print(info.name, value, flush=True)
                 yield row(info, value)
@@ -64,11 +64,11 @@ def rows() -> Iterable[str]:
 
 def tried(info: LimitInfo) -> list[float]:
     """Half, once and twice a limit; for a ratio near 1, the excess over 1 is halved or doubled."""
-    least, most = info.about.at_least, info.about.at_most
+    least, highest = info.about.at_least, info.about.at_most
     base = 1.0 if info.about.unit.startswith("x") and info.default < 2 else 0.0
     values = [base + (info.default - base) * factor for factor in (0.5, 1, 2)]
     kind = type(info.default)
-    return sorted({kind(min(max(value, least), most)) for value in values})
+    return sorted({kind(min(max(value, least), highest)) for value in values})
 
 
 def row(info: LimitInfo, value: float) -> str:

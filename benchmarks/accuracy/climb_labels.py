@@ -19,10 +19,10 @@ def risen(loss: Floats, twin: Floats) -> tuple[float, float]:
 
 
 def above_twin(loss: Floats, twin: Floats) -> tuple[float, float]:
-    """The height of the last tenth above the twin's.
+    """The height of the last tenth above the twin, in standard deviations of two levels.
 
-    In deviations of a smoothed level, and in those of a level freed from the wandering that both
-    share, having seen the same batches.
+    The first level is smoothed; from the second, the drift that both runs share through the same
+    batches is removed.
     """
     width = max(5, len(loss) // 10)
     apart = float(loss[-width:].mean() - twin[len(loss) - width : len(loss)].mean())
@@ -50,12 +50,12 @@ def climb_trace(log: Log, twin: Log, full: Log, fault: str, at: int) -> Trace:
     begin, duration = rise_time(full)
     if duration < 100 or jumps(full, at):
         return Trace("grey", f"rises within {duration} steps: a climb or a jump", size=share)
-    slug, also = leaf(log, full, fault, at, begin)
+    slug, accepted = leaf(log, full, fault, at, begin)
     onset = max(at, begin)
     if fault in DECAYS and slug.startswith("divergence-weight-norm"):
         # The norms show at once what was done to them.
         onset = int(log.step[np.searchsorted(log.step, at)])
-    return Trace("shown", "", slug, None, onset, share, also)
+    return Trace("shown", "", slug, None, onset, share, accepted)
 
 
 def carried_by_many(loss: Floats) -> bool:
@@ -112,9 +112,9 @@ def norm_changes(full: Log, at: int) -> tuple[float, float]:
     """The largest factors of a group's norm, up and down, within 200 steps."""
     up = down = 1.0
     for name, values in full.values.items():
-        if not name.startswith("weight_norm") or not full.there[name].any():
+        if not name.startswith("weight_norm") or not full.present[name].any():
             continue
-        seen = full.there[name]
+        seen = full.present[name]
         steps, norms = full.step[seen], values[seen]
         later = np.searchsorted(steps, steps + 200, "right") - 1
         keep = (steps >= at - 20) & (norms > 0)
@@ -131,9 +131,9 @@ def gradient_leaf(log: Log, begin: int) -> tuple[str, ...]:
         return (unexplained,)
     start = int(np.searchsorted(log.step, begin))
     norms = log["grad_norm"]
-    few = max(5, round(100 / int(log.step[1] - log.step[0])))
-    first = np.nanmean(norms[max(0, start - few) : start + 1])
-    ratio = float(np.nanmean(norms[-max(few, len(norms) // 10) :]) / first)
+    width = max(5, round(100 / int(log.step[1] - log.step[0])))
+    first = np.nanmean(norms[max(0, start - width) : start + 1])
+    ratio = float(np.nanmean(norms[-max(width, len(norms) // 10) :]) / first)
     if 1.1 < ratio < 1.5:
         return (rising, unexplained) if ratio > 1.25 else (unexplained, rising)
     return (rising,) if ratio > 1.25 else (unexplained,)

@@ -50,7 +50,7 @@ def to_table(run_id: str, log: Log) -> pa.Table:
         if name not in log.values:
             columns[name] = pa.nulls(len(log.step), kind)
             continue
-        missing = ~log.there[name]
+        missing = ~log.present[name]
         values = np.where(missing, 0, log.values[name]).astype(kind.to_pandas_dtype())
         columns[name] = pa.array(values, type=kind, mask=missing)
     return pa.table(columns)

@@ -15,7 +15,7 @@ VARIANTS = {
     "regression": ("gaussian", "t3", "t5", "lognormal"),
 }
 FLAVOURS = ("plain", "plain", "hard", "tails", "wave", "blocks", "curriculum", "epochs")
-HELD_ONLY = frozenset({"stripes", "adding", "lognormal"})
+HELDOUT_ONLY = frozenset({"stripes", "adding", "lognormal"})
 RATES = {"adamw": 4e-3, "sgd": 0.05, "lion": 1e-3, "adafactor": 2e-2}
 SCHEDULES = ("cosine", "cosine", "linear", "constant", "wsd", "step_decay", "warm_restarts")
 DEV_SHARE = 0.55
@@ -48,7 +48,7 @@ class Plan:
     mean: bool = False
     more: int = 20
     drop: tuple[str, ...] = ()
-    tells_dtype: bool = True
+    logs_dtype: bool = True
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,10 @@ def draw_steps(random: np.random.Generator, kind: str) -> int:
     """A length: mostly hundreds to a few thousands."""
     if kind in ("mixture", "regression") and random.random() < 0.06:
         return int(random.choice([8000, 12000, 20000]))
-    most = {"text": 1600, "sequence": 2000}.get(kind, 5000)
+    highest = {"text": 1600, "sequence": 2000}.get(kind, 5000)
     if random.random() < 0.15:
         return int(random.integers(60, 250))
-    return int(np.exp(random.uniform(np.log(300), np.log(most))))
+    return int(np.exp(random.uniform(np.log(300), np.log(highest))))
 
 
 def draw_family(index: int, seed: int = 2026) -> Family:
@@ -109,7 +109,7 @@ def draw_family(index: int, seed: int = 2026) -> Family:
     if index >= MILD_FROM:
         dtype, steps = "fp32", min(steps, 1500)
     bare = bool(random.random() < (0.5 if optimizer == "sgd" else 0.25))
-    split = "held" if variant in HELD_ONLY or random.random() > DEV_SHARE else "dev"
+    split = "held" if variant in HELDOUT_ONLY or random.random() > DEV_SHARE else "dev"
     family = Family(
         index=index,
         seed=int(random.integers(10_000)) * 2 + (split == "held"),
@@ -162,8 +162,8 @@ def draw_step(family: Family, random: np.random.Generator, name: str) -> int:
         (steps - 20, steps - 6),
     )
     chances = [0.06, 0.1, 0.3, 0.22, 0.14, 0.1, 0.08]
-    least, most = ranges[int(random.choice(len(ranges), p=chances))]
-    return int(random.integers(least, max(most, least + 1)))
+    least, highest = ranges[int(random.choice(len(ranges), p=chances))]
+    return int(random.integers(least, max(highest, least + 1)))
 
 
 def allowed(family: Family, name: str) -> bool:
@@ -199,8 +199,8 @@ def draw_faults(
     if rare and family.dtype == "bf16":
         names = (*names, *["overflow"] * 12)
     name = pick(random, names)
-    least, most = (0.0, 0.6) if family.index >= MILD_FROM else (0.3, 1.4)
-    hard = float(random.uniform(least, most) if rare else random.random())
+    least, highest = (0.0, 0.6) if family.index >= MILD_FROM else (0.3, 1.4)
+    hard = float(random.uniform(least, highest) if rare else random.random())
     fault = (name, draw_step(family, random, name), hard, float(random.random()))
     early = int(0.3 * family.steps)
     if random.random() < 0.1 and early > 120 and fault[1] > early + 120 and not half:
@@ -229,5 +229,5 @@ def logged(
         mean=bool(stride > 1 and random.random() < 0.5),
         more=int(random.choice([20, 100_000])),
         drop=drop,
-        tells_dtype=bool(random.random() > 0.1),
+        logs_dtype=bool(random.random() > 0.1),
     )

@@ -43,7 +43,7 @@ class Seen:
     twin: Log
     full_twin: Log
     dtype: str
-    tells_dtype: bool
+    logs_dtype: bool
     growth: int
     static: bool
     restless: bool = False
@@ -77,10 +77,10 @@ def nan_label(seen: Seen) -> Label | None:
     onset = int(seen.log.step[int(np.argmax(bad))])
     names = {"fp32": "nan-fp32", "bf16": "nan-bf16", "fp16": "nan-fp16-overflow"}
     moving = seen.log.has("loss_scale") and len(np.unique(seen.log["loss_scale"])) > 1
-    if seen.tells_dtype or (seen.dtype == "fp16" and moving):
+    if seen.logs_dtype or (seen.dtype == "fp16" and moving):
         return Label(names[seen.dtype], "", onset, None, float(bad.sum()))
-    also = (names["fp16"],) if seen.dtype == "fp16" else ()
-    return Label("nan-dtype-unknown", "", onset, None, float(bad.sum()), also)
+    accepted = (names["fp16"],) if seen.dtype == "fp16" else ()
+    return Label("nan-dtype-unknown", "", onset, None, float(bad.sum()), accepted)
 
 
 def overflows(log: Log, first: int = 30) -> tuple[int, int]:
@@ -119,8 +119,8 @@ def scale_trace(seen: Seen, at: int = 30) -> Trace:
             return Trace("none")
     if not is_overflowing:
         return Trace("grey", f"{count} overflows", size=count)
-    if seen.dtype != "fp16" and not seen.tells_dtype:
-        return Trace("grey", "overflows in a dtype that nobody tells", size=count)
+    if seen.dtype != "fp16" and not seen.logs_dtype:
+        return Trace("grey", "overflows in an unknown dtype", size=count)
     return Trace("shown", "", "gradient-overflow", None, first, count)
 
 

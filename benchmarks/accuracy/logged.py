@@ -22,7 +22,7 @@ class Log:
 
     step: npt.NDArray[np.int64]
     values: Mapping[str, Floats]
-    there: Mapping[str, npt.NDArray[np.bool_]]
+    present: Mapping[str, npt.NDArray[np.bool_]]
 
     def __getitem__(self, name: str) -> Floats:
         """A column's values; NaN where it was not logged."""
@@ -30,17 +30,17 @@ class Log:
 
     def has(self, name: str) -> bool:
         """Whether a column was logged at all."""
-        return name in self.values and bool(self.there[name].any())
+        return name in self.values and bool(self.present[name].any())
 
 
 def full_log(rows: Sequence[Mapping[str, float | int | None]]) -> Log:
     """Every step."""
-    values, there = {}, {}
+    values, present = {}, {}
     for name in COLUMNS:
         values_of_column = [row.get(name) for row in rows]
         values[name] = np.array([np.nan if v is None else float(v) for v in values_of_column])
-        there[name] = np.array([v is not None for v in values_of_column])
-    return Log(np.array([row["step"] for row in rows], np.int64), values, there)
+        present[name] = np.array([v is not None for v in values_of_column])
+    return Log(np.array([row["step"] for row in rows], np.int64), values, present)
 
 
 def six_digits(values: Floats) -> Floats:
@@ -55,11 +55,11 @@ def thin(log: Log, stride: int, *, mean: bool, drop: Sequence[str] = ()) -> Log:
     """The last step of each interval; the loss may be the interval's mean."""
     count = len(log.step) // stride
     rows = np.arange(count) * stride + stride - 1
-    values, there = {}, {}
+    values, present = {}, {}
     for name in COLUMNS:
         if name.partition("/")[0] in drop:
             continue
-        logged = log.there[name][: count * stride].reshape(count, stride)
+        logged = log.present[name][: count * stride].reshape(count, stride)
         values_of_column = log.values[name][: count * stride].reshape(count, stride)
         if name == "loss" and mean:
             picked = values_of_column.mean(-1)
@@ -69,5 +69,5 @@ def thin(log: Log, stride: int, *, mean: bool, drop: Sequence[str] = ()) -> Log:
         else:
             picked, logged = values_of_column[:, -1], logged[:, -1:]
         values[name] = picked if name in ("loss_scale", "batch_id") else six_digits(picked)
-        there[name] = np.asarray(logged.any(-1), np.bool_)
-    return Log(log.step[rows], values, there)
+        present[name] = np.asarray(logged.any(-1), np.bool_)
+    return Log(log.step[rows], values, present)

@@ -23,7 +23,7 @@ KINDS = (
         name="false-spike",
         title="A healthy run, called a spike that recovered",
         why="The data have hard batches or heavy tails, and one loss exceeds all before it: the "
-        "log alone does not tell such a batch from a broken one.",
+        "log alone does not distinguish this batch from a broken one.",
     ),
     Kind(
         name="false-level",
@@ -46,7 +46,7 @@ KINDS = (
     Kind(
         name="false-symptom",
         title="A healthy run with a symptom",
-        why="A check beside the tree took something in the log for a fault.",
+        why="A check outside the tree took something in the log for a fault.",
     ),
     Kind(
         name="false-note",
@@ -111,14 +111,14 @@ FAULTS = {
     "labels": "a few batches with wrong targets",
     "log0": "a probability of 0, and its logarithm",
     "long-jump": "a learning rate too high for 5 to 15 steps",
-    "lost": "a layer drawn anew, as by a checkpoint that lacked it",
+    "lost": "a layer initialized again, as by a checkpoint that lacked it",
     "moments": "Adam's second moments scaled down",
     "noise": "noise on the weights of a layer",
     "outlier": "one batch of garbage",
     "overflow": "4 to 12 batches without a gradient",
     "rot": "more and more wrong targets",
     "shrinking": "far too much weight decay",
-    "stale": "targets of an earlier batch, beside fresh inputs",
+    "stale": "targets of an earlier batch, with fresh inputs",
     "static": "a fixed loss scale that is too high",
     "stays": "a learning rate too high from a step on",
     "stuck": "one batch handed out many times",

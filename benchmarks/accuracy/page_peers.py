@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from page_tables import of, percent, span, table
 from scoring import SECTIONS
-from side_by_side import OURS, Row
+from side_by_side import OWN_NAME, Row
 
 
 def peers(rows: Sequence[Row], versions: Mapping[str, str]) -> Iterable[str]:
@@ -17,7 +17,7 @@ def peers(rows: Sequence[Row], versions: Mapping[str, str]) -> Iterable[str]:
     yield (
         "Other tools that judge the log of a run, on the same runs, with their defaults and every "
         "logged step of loss, gradient norm and learning rate. None of them knows the tree's "
-        "leaves, so the question is only: is anything wrong, and in which of the four families?"
+        "leaves, so the only question is whether anything is wrong, and in what family."
     )
     yield first
     yield "Runs with a fault whose family is right, by family:"
@@ -37,7 +37,7 @@ def peers(rows: Sequence[Row], versions: Mapping[str, str]) -> Iterable[str]:
 
 def peer_tables(rows: Sequence[Row], versions: Mapping[str, str]) -> tuple[str, str]:
     """The other tools' figures, and the families that they name rightly; the best first."""
-    order = sorted(rows, key=lambda row: (row.tool != OURS, -row.both))
+    order = sorted(rows, key=lambda row: (row.tool != OWN_NAME, -row.both))
     head = (
         "healthy: silent",
         "healthy: quiet",
@@ -49,7 +49,7 @@ def peer_tables(rows: Sequence[Row], versions: Mapping[str, str]) -> tuple[str, 
     first, second = [], []
     for row in order:
         name = f"{row.tool} {versions.get(row.tool, '')}".strip()
-        name = f"**{name}**" if row.tool == OURS else name
+        name = f"**{name}**" if row.tool == OWN_NAME else name
         first.append(
             (
                 name,

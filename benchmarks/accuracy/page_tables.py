@@ -30,7 +30,7 @@ def headline(scored: Sequence[Scored]) -> str:
     rows.insert(
         2, figures(f"right leaf, worst of all: `{worst.name}`", 0.85, worst.hits, worst.runs)
     )
-    wolf = alarms(scored, lambda result: result.spikes)
+    wolf = count_alerts(scored, lambda result: result.spikes)
     name = "false findings of a spike, per 10,000 healthy steps"
     measured = (f"**{wolf.value:.2f}**", f"{wolf.count} in {wolf.steps:,}", wolf.interval)
     rows.insert(5, (sign(wolf.value < 0.2), name, "< 0.2", *measured))
@@ -38,7 +38,7 @@ def headline(scored: Sequence[Scored]) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alarms:
+class AlertCounts:
     """Something counted on healthy runs, per 10,000 steps."""
 
     count: int
@@ -58,7 +58,7 @@ class Alarms:
         return f"{1e4 * self.low:.2f} to {1e4 * self.high:.2f}"
 
 
-def alarms(scored: Sequence[Scored], count: Callable[[Scored], int]) -> Alarms:
+def count_alerts(scored: Sequence[Scored], count: Callable[[Scored], int]) -> AlertCounts:
     """Count on healthy runs; for the interval, a family of runs is one unit."""
     counts: Counter[str] = Counter()
     steps: Counter[str] = Counter()
@@ -67,15 +67,15 @@ def alarms(scored: Sequence[Scored], count: Callable[[Scored], int]) -> Alarms:
             counts[result.run.run_id[:-1]] += count(result)
             steps[result.run.run_id[:-1]] += result.steps
     low, high = rate([counts[family] for family in steps], list(steps.values()))
-    return Alarms(
+    return AlertCounts(
         count=counts.total(), steps=steps.total(), families=len(steps), low=low, high=high
     )
 
 
 def alarm_table(scored: Sequence[Scored]) -> str:
-    """False alarms on healthy runs."""
-    spikes = alarms(scored, lambda result: result.spikes)
-    runs = alarms(scored, lambda result: int(result.alarm))
+    """False alerts on healthy runs."""
+    spikes = count_alerts(scored, lambda result: result.spikes)
+    runs = count_alerts(scored, lambda result: int(result.alarm))
     rows = [
         (name, f"{them.count}", f"{them.value:.2f}", them.interval)
         for name, them in (("findings of a spike", spikes), ("runs with any alarm", runs))

@@ -12,7 +12,7 @@ from page_kinds import FAULTS, Kind, example, grouped
 from page_peers import peers
 from page_tables import (
     alarm_table,
-    alarms,
+    count_alerts,
     headline,
     leaf_table,
     onset_table,
@@ -37,7 +37,10 @@ SPLITS = {
 def page(scored: Sequence[Scored], data: Path, split: str) -> str:
     """The whole page."""
     versions, tool_verdicts = side_by_side.load(data)
-    verdicts_by_tool = {side_by_side.OURS: side_by_side.stabdiag_verdicts(scored), **tool_verdicts}
+    verdicts_by_tool = {
+        side_by_side.OWN_NAME: side_by_side.stabdiag_verdicts(scored),
+        **tool_verdicts,
+    }
     rows = [
         side_by_side.count(tool, verdicts, scored) for tool, verdicts in verdicts_by_tool.items()
     ]
@@ -46,7 +49,7 @@ def page(scored: Sequence[Scored], data: Path, split: str) -> str:
         *summary(scored, rows),
         *elsewhere(),
         *confusions(scored),
-        *false_alarms(scored),
+        *false_positives(scored),
         *detection(scored),
         *onsets(scored),
         *peers(rows, versions),
@@ -62,9 +65,9 @@ def opening(scored: Sequence[Scored], split: str) -> Iterable[str]:
     yield "<!-- Written by `make accuracy-page`. -->"
     yield (
         f"Measured on {len(scored)} training runs: {healthy} healthy ones and "
-        f"{len(scored) - healthy} with a fault put in. Each is a real run of a small model (a "
+        f"{len(scored) - healthy} with an injected fault. Each is a real run of a small model (a "
         "transformer on text, a convolutional net, an MLP, a recurrent net, a regression). Its "
-        "label is the fault, as far as the log shows it "
+        "label is the fault, if the log shows it "
         "([how runs and labels are made](../benchmarks/accuracy/README.md)). "
         f"These are the runs called `{split}`: {SPLITS.get(split, 'one part of those there are')}."
     )
@@ -73,7 +76,7 @@ def opening(scored: Sequence[Scored], split: str) -> Iterable[str]:
 def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
     """The figures that count."""
     right = share("", scored, lambda result: result.right)
-    best = max((row for row in rows if row.tool != side_by_side.OURS), key=lambda row: row.both)
+    best = max((row for row in rows if row.tool != side_by_side.OWN_NAME), key=lambda row: row.both)
     yield "## In short"
     yield (
         f"**The diagnosis is right, down to the leaf, for {percent(right.hits, right.runs)} of the "
@@ -85,8 +88,8 @@ def summary(scored: Sequence[Scored], rows: Sequence[Row]) -> Iterable[str]:
     detected = [result for result in spikes if result.slug in CAUSES | LASTING]
     recovery = share("", detected, lambda result: result.has_right_recovery)
     yield (
-        "A missed spike counts as wrong about its recovery. Of the "
-        f"{recovery.runs} found spikes, {percent(recovery.hits, recovery.runs)} are right about it."
+        "A missed spike counts as wrong about its recovery. The recovery is right for "
+        f"{percent(recovery.hits, recovery.runs)} of the {recovery.runs} detected spikes."
     )
     yield (
         "A *leaf* is one of the [outcomes](outcomes.md), a *section* one of the four families: "
@@ -148,9 +151,9 @@ def confusions(scored: Sequence[Scored]) -> Iterable[str]:
     yield leaf_table(scored)
 
 
-def false_alarms(scored: Sequence[Scored]) -> Iterable[str]:
-    """Crying wolf."""
-    families = alarms(scored, lambda result: result.spikes).families
+def false_positives(scored: Sequence[Scored]) -> Iterable[str]:
+    """Alerts on healthy runs."""
+    families = count_alerts(scored, lambda result: result.spikes).families
     yield "## False alarms"
     yield alarm_table(scored)
     yield (
@@ -205,7 +208,7 @@ def points_late(result: Scored) -> float:
 
 
 def failures(scored: Sequence[Scored]) -> Iterable[str]:
-    """What still goes wrong."""
+    """Runs with a wrong leaf."""
     groups = grouped(scored)
     wrong = sum(len(runs) for _, runs in groups)
     yield "## What still goes wrong"

@@ -1,11 +1,11 @@
-"""What each of the other tools says of a log, and which family of faults it speaks of.
+"""Run the other tools on a log, and map their findings to families of faults.
 
-This runs in the environment that ``peers.py`` makes, in which these tools are installed. Each is
-called in the way that its own documentation shows, with its defaults, on every logged step.
+This runs in the environment that ``peers.py`` creates. Each tool is called as its documentation
+shows, with its defaults, on every logged step.
 
-A family is a section of the decision tree. A gradient norm that is not finite can mean two, and is
-right if one of them is; a burst of it is taken for a spike, as suits these tools best on the whole.
-A finding without a family (a plateau, no warm-up) is only a warning.
+A family is a section of the decision tree. A gradient norm that is not finite can mean two
+families, and is right if one of them is; a burst counts as a spike, which suits these tools best
+overall. A finding without a family (a plateau, no warm-up) is only a warning.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""Ask the tools that people can install, and the literal tree, about the runs of the corpus.
+"""Run the tools that people can install, and the literal tree, on the runs of the corpus.
 
 python benchmarks/accuracy/peers.py [--data FOLDER] [--without TOOL ...]
 
-Makes an environment of its own in ``.peers/``, lets each tool look at every run there, and writes
-what they said to ``peers.json`` beside the labels. Some ten minutes on two cores, most
-of them for one tool.
+Creates an environment in ``.peers/``, runs each tool on every run there, and writes the results to
+``peers.json`` next to the labels. Takes about ten minutes on two cores, most of them for one tool.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from side_by_side import LITERAL, save, tree_verdict
 
 HERE = Path(__file__).parent
 PINNED = HERE / "peers.txt"
-HOME = HERE.parent.parent / ".peers"
-BIN = HOME / "venv" / "bin"
+ENVIRONMENT = HERE.parent.parent / ".peers"
+BIN = ENVIRONMENT / "venv" / "bin"
 PROCESSES = os.cpu_count() or 1
 # Start the slowest tool first; the others run in parallel.
 TOOLS = ("training-doctor", "trainspotter", "runwise", "trainpulse", "runmedic", "losslint")
@@ -47,7 +46,7 @@ def main() -> None:
     data, tools_asked = options.data, [tool for tool in TOOLS if tool not in options.without]
     make_environment()
     runs = list(corpus.load(data))
-    logs = HOME / "logs"
+    logs = ENVIRONMENT / "logs"
     shutil.rmtree(logs, ignore_errors=True)
     logs.mkdir()
     for run, table in runs:
@@ -80,10 +79,10 @@ def main() -> None:
 
 def make_environment() -> None:
     """Install the tools, unless they are there already."""
-    stamp = HOME / ".made"
+    stamp = ENVIRONMENT / ".made"
     if stamp.exists() and stamp.read_text(encoding="utf-8") == PINNED.read_text(encoding="utf-8"):
         return
-    subprocess.run([sys.executable, "-m", "venv", "--clear", HOME / "venv"], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--clear", ENVIRONMENT / "venv"], check=True)
     quiet = ("--disable-pip-version-check", "--no-input", "--quiet")
     install = (BIN / "python", "-m", "pip", *quiet, "install", "--no-deps", "-r", PINNED)
     subprocess.run(install, check=True)

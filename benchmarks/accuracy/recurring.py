@@ -1,10 +1,10 @@
-"""Measure how many recurring spikes are found, and how often noise alone gives an alarm.
+"""Measure how many recurring spikes are found, and how often noise alone gives an alert.
 
 python benchmarks/accuracy/recurring.py [--seeds N] [--noise NAME...] [--gradients] [--missed]
 
 Each log is a falling loss with one kind of noise and a known number of spikes: a single high loss,
-or one that decays over eight steps. Logs without spikes have noise alone, or hard batches of all
-heights in some share of their steps, which are no reason for an alarm. A log counts as found if a
+or one that decays over eight steps. Logs without spikes have only noise, or hard batches of all
+heights in a fraction of their steps, which should not give an alert. A log counts as found if a
 spike leaf or ``frequent-spikes`` is reported as a warning or worse. The seeds are fixed: two
 versions of the program see the same logs.
 """
@@ -40,7 +40,7 @@ DECAY_STEPS = 8
 COUNTS = (1, 2, 3, 4, 6, 10)
 HEIGHTS = (15, 50)  # in standard deviations
 SHAPES = ("single", "decaying")
-ALARMS = ("warning", "error")
+ALERT_SEVERITIES = ("warning", "error")
 GRADIENT_FACTOR = 50.0
 QUIET_STEPS = 10_000  # of a log with noise alone
 HARD_SHARES = (0.0, 0.005, 0.01, 0.02, 0.03)  # of the steps of a log without spikes
@@ -135,18 +135,18 @@ def _positions(random: np.random.Generator, trial: Trial) -> list[int]:
 def outcome_of(trial: Trial) -> Outcome:
     """Diagnose a trial."""
     report = stabdiag.diagnose(log_of(trial))
-    alarms = [finding for finding in report.findings if finding.severity.value in ALARMS]
+    alerts = [finding for finding in report.findings if finding.severity.value in ALERT_SEVERITIES]
     spikes = [
-        alarm
-        for alarm in alarms
-        if alarm.slug.startswith("spike") or alarm.slug == "frequent-spikes"
+        alert
+        for alert in alerts
+        if alert.slug.startswith("spike") or alert.slug == "frequent-spikes"
     ]
     return Outcome(
         trial=trial,
         slug=report.diagnosis.slug,
         severity=report.diagnosis.severity.value,
-        # Of noise alone every alarm is false.
-        found=bool(spikes if trial.count else alarms),
+        # With noise alone, every alert is false.
+        found=bool(spikes if trial.count else alerts),
     )
 
 

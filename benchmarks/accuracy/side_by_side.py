@@ -15,7 +15,7 @@ from scoring import Scored
 from stabdiag.model.edges import BY_SLUG
 
 LITERAL = "the tree to the letter"
-OURS = "stabdiag"
+OWN_NAME = "stabdiag"
 
 
 @dataclass(frozen=True, kw_only=True)

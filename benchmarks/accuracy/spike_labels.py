@@ -117,15 +117,15 @@ def spike_trace(
     left = int(full.step[-1]) + 1 - at
     if past.stop - past.start < 10 or log.step[-1] < at + 1:
         return Trace("grey", "too few points before or after it")
-    peak, apart, stands_out = visible(log, twin, at, struck)
+    peak, apart, is_prominent = visible(log, twin, at, struck)
     share = min(peak / 3, apart / 3)
     if share < 0.5 and apart < 3:
         if fault == "stuck":
-            return Trace("grey", "learned by heart, and back: there is no leaf for it", size=peak)
+            return Trace("grey", "memorized, and recovered: no leaf covers it", size=peak)
         return Trace("none", size=peak)
     if share < 1:
         return Trace("grey", f"half visible: {peak:.1f}σ, {apart:.1f}", size=peak)
-    if not stands_out:
+    if not is_prominent:
         return Trace("grey", f"no higher than the twin's own noise: {peak:.1f}σ", size=peak)
     time, stays = return_time(full, full_twin, at, struck)
     kind, recovered = outcome(time, left, stays=stays)
@@ -133,6 +133,6 @@ def spike_trace(
         return Trace("grey", f"back after {time} steps, {left} left, stays: {stays}", size=peak)
     if int((log.step >= at).sum()) < (5 if recovered else 3):
         return Trace("grey", "too few points after it to tell", size=peak)
-    slug, also = cause(log, fault, at, struck) if kind == "recovered" else (kind, ())
+    slug, accepted = cause(log, fault, at, struck) if kind == "recovered" else (kind, ())
     start = int(np.searchsorted(log.step, at))
-    return Trace("shown", "", slug, recovered, int(log.step[start]), peak, also)
+    return Trace("shown", "", slug, recovered, int(log.step[start]), peak, accepted)

@@ -32,7 +32,7 @@ CURE: Final = Path(__file__).parents[1] / "cure" / "data"
 PARTS: Final = (".", "fresh", "second", "third")
 
 ALL_COLUMNS: Final = "all columns"
-ALARMS: Final = ("error", "warning")
+ALERT_SEVERITIES: Final = ("error", "warning")
 
 # A rerun failed if its validation error ends this many times as high as the median of its group.
 FAILED: Final = 1.1
@@ -86,28 +86,28 @@ def cure_runs(jobs: int = 2) -> list[Run]:
 
     A broken run that ends within the spread of its healthy twins did no harm, and is left out.
     """
-    wanted = []
+    selected = []
     for part in PARTS:
         about = json.loads((CURE / part / "runs.json").read_text())
-        rows = _rows_of(CURE / part / "logs.parquet")
-        enough = _enough(about)
+        rows = _rows_by_run(CURE / part / "logs.parquet")
+        good_ends = _good_ends(about)
         for run in about:
             is_healthy = run["run"].startswith("healthy/")
-            is_harmless = run.get("eval_loss", np.nan) <= enough.get(run["task"], np.inf)
+            is_harmless = run.get("eval_loss", np.nan) <= good_ends.get(run["task"], np.inf)
             if is_healthy or not (run["run"].startswith("trap/") or is_harmless):
-                wanted.append((part, run, rows[run["run"]], not is_healthy))
+                selected.append((part, run, rows[run["run"]], not is_healthy))
     with ProcessPoolExecutor(jobs) as pool:
-        return [*pool.map(_read, wanted, count(), chunksize=8)]
+        return [*pool.map(_read, selected, count(), chunksize=8)]
 
 
-def _rows_of(path: Path) -> dict[str, list[dict[str, float]]]:
+def _rows_by_run(path: Path) -> dict[str, list[dict[str, float]]]:
     rows: dict[str, list[dict[str, float]]] = defaultdict(list)
     for row in parquet.read_table(path).to_pylist():
         rows[row.pop("run")].append({k: value for k, value in row.items() if value is not None})
     return rows
 
 
-def _enough(about: list[dict[str, Any]]) -> dict[str, float]:
+def _good_ends(about: list[dict[str, Any]]) -> dict[str, float]:
     """Return the evaluation loss that a healthy run of each task ends with at most."""
     ends: dict[str, list[float]] = defaultdict(list)
     for run in about:
@@ -116,8 +116,8 @@ def _enough(about: list[dict[str, Any]]) -> dict[str, float]:
     return {task: max(losses) + 0.5 * np.ptp(losses) for task, losses in ends.items()}
 
 
-def _read(wanted: tuple[str, dict[str, Any], list[dict[str, float]], bool], number: int) -> Run:
-    part, about, rows, is_broken = wanted
+def _read(selected: tuple[str, dict[str, Any], list[dict[str, float]], bool], number: int) -> Run:
+    part, about, rows, is_broken = selected
     logs = {}
     for way in (ALL_COLUMNS, *FORMS):
         with tempfile.TemporaryDirectory() as name:
@@ -129,7 +129,7 @@ def _read(wanted: tuple[str, dict[str, Any], list[dict[str, float]], bool], numb
             report = stabdiag.diagnose(path)
         named = f"{part}/{about['run']}"
         profile = profile_of(report.history, report.manifest, name=named, key=f"{named}/{way}")
-        alarm = report.diagnosis.severity.value in ALARMS
+        alarm = report.diagnosis.severity.value in ALERT_SEVERITIES
         logs[way] = Log(profile=profile, history=report.history, alarm=alarm)
     return Run(
         part=part,

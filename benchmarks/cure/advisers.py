@@ -14,7 +14,7 @@ import written
 
 import stabdiag
 
-ALARMS: Final = ("error", "warning")
+ALERT_SEVERITIES: Final = ("error", "warning")
 MAX_ACTIONS = 3  # actions
 
 

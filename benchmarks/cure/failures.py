@@ -294,7 +294,7 @@ FAILURES: Final = (
         tasks=("images",),
         fixed_by=("change-batch", "change-model"),
     ),
-    # Kinds that came last, for runs on which no rule was made.
+    # Kinds that were added last: no rule was developed on them.
     Failure(
         name="clip-far-too-low",
         family="gradients",

@@ -22,7 +22,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import numpy as np
-from advisers import ADVISERS, ALARMS, Advised, Log, by_stabdiag, tools_of
+from advisers import ADVISERS, ALERT_SEVERITIES, Advised, Log, by_stabdiag, tools_of
 from cures import apply
 from failures import Case, cases
 from pyarrow import parquet
@@ -66,15 +66,15 @@ class Row:
     was: float
 
     def score(self, twins: Twins, ledger: Ledger) -> dict[str, bool]:
-        """Return whether the run is flagged, its family named, and the run cured."""
+        """Return the scores of a run: flagged, family named, cured."""
         best, worst = twins[self.case.task]
         ends = [None if plan is None else ledger.end(plan) for plan in self.plans]
-        cured = [end is not None and end <= enough(twins[self.case.task]) for end in ends]
+        cured = [end is not None and end <= good_end(twins[self.case.task]) for end in ends]
         first = ends[0] if ends else None
         worse = first is not None and (
             (math.isnan(first) and not math.isnan(self.was)) or first > self.was + (worst - best)
         )
-        flagged = self.advised.severity in ALARMS
+        flagged = self.advised.severity in ALERT_SEVERITIES
         kinds = {
             kind
             for action in self.advised.actions
@@ -106,7 +106,7 @@ def main() -> None:
     broken = [
         (number, case)
         for number, case in enumerate(cases(seeds_of(about)))
-        if case.key in about and not about[case.key]["eval_loss"] <= enough(twins[case.task])
+        if case.key in about and not about[case.key]["eval_loss"] <= good_end(twins[case.task])
     ]
     for key, run in about.items():
         if key.startswith("healthy/"):
@@ -115,7 +115,7 @@ def main() -> None:
     seen = [
         entry for entry in broken if shows(logs[entry[1].key], healthy_rows(logs, entry[1].task))
     ]
-    print(f"{len(broken)} broken runs, of which {len(seen)} show it in their own log")
+    print(f"{len(broken)} broken runs; {len(seen)} show it in their own log")
     if options.unseen:
         unseen(seen, logs, about)
         return
@@ -146,7 +146,7 @@ def main() -> None:
 def row_of(case: Case, log: Log, adviser: str, advise: Callable[[Log], Advised]) -> Row:
     """Return the advice on a log, and the plans that its actions lead to."""
     advised = advise(log)
-    flagged = advised.severity in ALARMS
+    flagged = advised.severity in ALERT_SEVERITIES
     return Row(
         case=case,
         way=log.way,
@@ -188,7 +188,7 @@ def spread(runs: Iterable[dict[str, Any]]) -> Twins:
     return {task: (min(losses), max(losses)) for task, losses in ends.items()}
 
 
-def enough(twins: tuple[float, float]) -> float:
+def good_end(twins: tuple[float, float]) -> float:
     """Return the evaluation loss that a healthy run ends with at most."""
     best, worst = twins
     return worst + 0.5 * (worst - best)
@@ -234,11 +234,11 @@ def unseen(cases: list[tuple[int, Case]], logs: dict[str, Any], about: dict[str,
     counts: dict[tuple[str, ...], list[bool]] = defaultdict(list)
     for number, case in cases:
         logs_by_way = {way: Log(logs[case.key], about[case.key], way, number) for way in WAYS}
-        if by_stabdiag(logs_by_way[WAYS[1]]).severity in ALARMS:
+        if by_stabdiag(logs_by_way[WAYS[1]]).severity in ALERT_SEVERITIES:
             continue
         logged_series = LOGGED_SERIES[AS_PEOPLE_DO[number % len(AS_PEOPLE_DO)]]
         shown = leaving(logs[case.key], healthy_rows(logs, case.task), logged_series)
-        counts[shown].append(by_stabdiag(logs_by_way[WAYS[0]]).severity in ALARMS)
+        counts[shown].append(by_stabdiag(logs_by_way[WAYS[0]]).severity in ALERT_SEVERITIES)
     for shown, flagged in sorted(counts.items(), key=lambda entry: -len(entry[1])):
         print(f"| {', '.join(shown) or 'nothing'} | {len(flagged)} | {sum(flagged)} |")
 
@@ -253,11 +253,11 @@ def quiet(way: str, about: dict[str, Any], logs: dict[str, Any]) -> None:
         if key.startswith(("healthy/", "trap/"))
     ]
     healthy = len(severities)
-    alarms, errors = (
-        sum(severity in ALARMS for severity in severities),
+    alerts, errors = (
+        sum(severity in ALERT_SEVERITIES for severity in severities),
         sum(severity == "error" for severity in severities),
     )
-    print(f"{way}: {healthy} healthy logs, {alarms} with an alarm, {errors} of these an error\n")
+    print(f"{way}: {healthy} healthy logs, {alerts} with an alert, {errors} of these an error\n")
 
 
 if __name__ == "__main__":

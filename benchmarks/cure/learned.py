@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 from failures import cases
-from first_actions import DATA, enough, healthy_rows, rows_of, seeds_of, spread
+from first_actions import DATA, good_end, healthy_rows, rows_of, seeds_of, spread
 from numpy.typing import NDArray
 from seen import shows
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
@@ -27,7 +27,7 @@ Row = dict[str, float]
 PARTS = (DATA, DATA / "fresh", DATA / "second")
 COLUMNS = ("loss", "lr", "grad_norm", "eval_loss", "weight_norm", "loss_scale")
 SETTINGS = ("peak_lr", "weight_decay", "grad_clip", "warmup_steps", "batch_size", "num_classes")
-# What each of the forms in which people log holds, in the order of AS_PEOPLE_DO.
+# The series of each form of log, in the order of AS_PEOPLE_DO.
 LOGGED_SERIES = (
     *(("loss", "lr", "grad_norm", "eval_loss"), ("loss", "eval_loss"), ("loss", "lr")),
     *(("loss", "lr"), ("loss", "lr", "eval_loss"), ("loss", "lr", "eval_loss")),
@@ -35,13 +35,13 @@ LOGGED_SERIES = (
 LAGS = (1, 2, 4, 8, 16, 32, 64, 128)
 TENTHS = 10
 ABSENT = -20.0  # far below any logarithm of a logged number
-FALSE_ALARMS = 0.03
+FALSE_POSITIVE_RATE = 0.03
 FOLDS = 6
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run of the benchmark; ``number`` is that of its case, None if it is healthy."""
+    """A run of the benchmark; ``number`` is its case, or None if it is healthy."""
 
     key: str
     task: str
@@ -65,7 +65,7 @@ def main() -> None:
 
 
 def score_all(table: Sequence[tuple[Run, list[float]]]) -> None:
-    """Print how many broken logs are flagged by what is learned on others, and on which others."""
+    """Print how many broken logs are flagged by a classifier trained on others."""
     runs, x = [run for run, _ in table], np.array([row for _, row in table])
     broken = np.array([run.number is not None for run in runs])
     print(f"  {broken.sum()} broken logs, {(~broken).sum()} healthy ones")
@@ -88,7 +88,7 @@ def runs_of(folder: Path) -> Iterator[Run]:
     numbers = {case.key: number for number, case in enumerate(cases(seeds_of(about)))}
     for key, run in about.items():
         kind, healthy = key.partition("/")[0], key.startswith(("healthy/", "trap/"))
-        if not healthy and run["eval_loss"] <= enough(twins[run["task"]]):
+        if not healthy and run["eval_loss"] <= good_end(twins[run["task"]]):
             continue
         if healthy or shows(logs[key], healthy_rows(logs, run["task"])):
             yield Run(
@@ -103,7 +103,7 @@ def runs_of(folder: Path) -> Iterator[Run]:
 
 
 def features(run: Run, people: bool) -> Iterator[list[float]]:
-    """Yield the numbers of a log, or of each form in which people would have logged it."""
+    """Yield the numbers of a log, or of each form in a real log."""
     if not people:
         settings = [float(run.manifest.get(name, ABSENT)) for name in SETTINGS]
         named = [run.manifest.get("optimizer") == "sgd", "16" in run.manifest.get("dtype", "")]
@@ -118,10 +118,10 @@ def features(run: Run, people: bool) -> Iterator[list[float]]:
 def strided(rows: Sequence[Row]) -> list[Row]:
     """Return every few rows, with the evaluations in between."""
     parts = intervals(rows)
-    held = [[row["eval_loss"] for row in part if "eval_loss" in row] for part in parts]
+    eval_losses = [[row["eval_loss"] for row in part if "eval_loss" in row] for part in parts]
     return [
         part[-1] | ({"eval_loss": losses[-1]} if losses else {})
-        for part, losses in zip(parts, held, strict=True)
+        for part, losses in zip(parts, eval_losses, strict=True)
     ]
 
 
@@ -159,7 +159,7 @@ def course(x: NDArray[np.float64]) -> list[float]:
 def scores(
     learner: Any, x: NDArray[np.float64], broken: NDArray[np.bool_], groups: Sequence[str]
 ) -> NDArray[np.float64]:
-    """Return how broken each log looks to trees that saw no log of its group."""
+    """Return the score of each log from trees trained without its group."""
     score = np.zeros(len(x))
     folds = GroupKFold(min(FOLDS, len(set(groups))))
     for train_rows, test_rows in folds.split(x, broken, groups):
@@ -172,7 +172,7 @@ def scores(
 
 def flagged(score: NDArray[np.float64], broken: NDArray[np.bool_]) -> float:
     """Return the share of broken logs above the score that few healthy ones exceed."""
-    bar = np.quantile(score[~broken], 1 - FALSE_ALARMS, method="lower")
+    bar = np.quantile(score[~broken], 1 - FALSE_POSITIVE_RATE, method="lower")
     return float((score[broken] > bar).mean())
 
 

@@ -1,4 +1,4 @@
-"""What a run of the cure benchmark is made of: every setting of the trainer as data."""
+"""The settings of a run of the cure benchmark."""
 
 from __future__ import annotations
 

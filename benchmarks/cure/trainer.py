@@ -77,8 +77,8 @@ class Trainer:
             broken = 0 if math.isfinite(loss) else broken + 1
             if broken > 20:
                 break
-        whole = self.evaluate() if not broken else math.nan
-        return Result(rows=self.rows, eval_loss=whole)
+        eval_loss = self.evaluate() if not broken else math.nan
+        return Result(rows=self.rows, eval_loss=eval_loss)
 
     def restart(self, settings: Settings) -> None:
         """Go on with other settings: weights are kept, and so is an optimizer of the same kind."""

@@ -130,7 +130,7 @@ def train_plan(base: Base, plan: Plan) -> tuple[list[Row], list[Done], Config]:
 
 def manifest_of(config: Config, base: Base, family: Family, plan: Plan) -> dict[str, Any]:
     """The manifest that goes with the log."""
-    style = manifests.plain if plan.tells_dtype else manifests.without_dtype
+    style = manifests.plain if plan.logs_dtype else manifests.without_dtype
     classes = KINDS[family.kind](base.spec, family.seed).classes
     result = dict(style(config, classes, family.seed))
     result.pop("seq_len", None)
@@ -143,27 +143,27 @@ def make_family(family: Family) -> list[Made]:
     marks = [at for plan in family.plans for _, at, _, _ in plan.faults]
     with np.errstate(all="ignore"):
         base = train_base(config, spec, family.seed, marks, Faults())
-        whole = full_log(base.rows)
+        full_base = full_log(base.rows)
         made: list[Made] = []
         for number, plan in enumerate(family.plans):
-            made.append(make_one(base, whole, family, plan, number))
+            made.append(make_one(base, full_base, family, plan, number))
             if made[0].label.expect != "healthy":
                 break
     return made
 
 
-def make_one(base: Base, whole: Log, family: Family, plan: Plan, number: int) -> Made:
+def make_one(base: Base, full_base: Log, family: Family, plan: Plan, number: int) -> Made:
     """Train and label one plan's run."""
     rows, done, config = train_plan(base, plan) if plan.faults else (base.rows, [], base.config)
-    full = full_log(rows) if plan.faults else whole
+    full = full_log(rows) if plan.faults else full_base
     log = thin(full, plan.stride, mean=plan.mean, drop=plan.drop)
     seen = labels.Seen(
         log=log,
         full=full,
-        twin=thin(whole, plan.stride, mean=plan.mean, drop=plan.drop),
-        full_twin=whole,
+        twin=thin(full_base, plan.stride, mean=plan.mean, drop=plan.drop),
+        full_twin=full_base,
         dtype=family.dtype,
-        tells_dtype=plan.tells_dtype,
+        logs_dtype=plan.logs_dtype,
         growth=family.growth,
         static=config.static_scale,
         restless=family.flavour in ("wave", "blocks", "curriculum", "tails")

@@ -26,9 +26,9 @@ class Strike:
     optimizer: str
     lr: float
 
-    def between(self, least: float, most: float) -> float:
+    def between(self, least: float, highest: float) -> float:
         """A size that grows geometrically with the severity."""
-        return float(least * (most / least) ** self.hard)
+        return float(least * (highest / least) ** self.hard)
 
     @property
     def regression(self) -> bool:
@@ -189,8 +189,8 @@ def harder(strike: Strike) -> Done:
             hit = torch.rand(batch.inputs.shape, generator=random) < share
             fresh = known.noise_like(batch.inputs, random)
             return replace(batch, inputs=torch.where(hit, fresh, batch.inputs))
-        more = torch.randn(batch.inputs.shape, generator=random) * share * 2.5
-        return replace(batch, inputs=batch.inputs + more)
+        noise = torch.randn(batch.inputs.shape, generator=random) * share * 2.5
+        return replace(batch, inputs=batch.inputs + noise)
 
     return Done(Faults(batch=change), worst, strike.at)
 

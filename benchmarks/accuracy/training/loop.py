@@ -34,14 +34,14 @@ class Loop(Trainer):
             group["weight_decay"] = self.config.decay
         return optimizer
 
-    def run_until_broken(self, last: int, more: int) -> None:
-        """Train to `last`, or for `more` steps after the loss first was not finite."""
+    def run_until_broken(self, last: int, extra_steps: int) -> None:
+        """Train to `last`, or for `extra_steps` steps after the loss first was not finite."""
         while self.step < last:
             self.run(self.step + 1)
             loss = self.rows[-1]["loss"]
             if loss is not None and not math.isfinite(loss):
-                last = min(last, self.step + more)
-                more = last
+                last = min(last, self.step + extra_steps)
+                extra_steps = last
 
 
 @dataclass
@@ -71,11 +71,11 @@ def train_base(config: Config, spec: Spec, seed: int, marks: list[int], faults: 
     return base
 
 
-def train_fork(base: Base, at: int, faults: Faults, last: int, more: int) -> list[Row]:
+def train_fork(base: Base, at: int, faults: Faults, last: int, extra_steps: int) -> list[Row]:
     """Train what becomes of a run if faults strike from step `at` on; all rows, from step 0."""
     loop = make_loop(base.config, base.spec, base.seed, faults)
     loop.restore(base.states[at])
     loop.rows = list(base.rows[:at])
     torch.manual_seed(base.seed * 1009 + at)
-    loop.run_until_broken(last, more)
+    loop.run_until_broken(last, extra_steps)
     return loop.rows

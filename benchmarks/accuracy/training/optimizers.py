@@ -11,8 +11,8 @@ from torch import nn
 class Lion(torch.optim.Optimizer):
     """The sign of a blend of gradient and momentum (Chen et al. 2023), with decoupled decay."""
 
-    def __init__(self, held: list[nn.Parameter], lr: float) -> None:
-        super().__init__(held, {"lr": lr, "weight_decay": 0.0})
+    def __init__(self, parameters: list[nn.Parameter], lr: float) -> None:
+        super().__init__(parameters, {"lr": lr, "weight_decay": 0.0})
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
@@ -31,12 +31,12 @@ class Lion(torch.optim.Optimizer):
                 momentum.lerp_(weight.grad, 0.01)
 
 
-def make(name: str, held: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
+def make(name: str, parameters: list[nn.Parameter], lr: float) -> torch.optim.Optimizer:
     """The optimizer of this name; the decay is set by the trainer."""
     if name == "sgd":
-        return torch.optim.SGD(held, lr=lr, momentum=0.9)
+        return torch.optim.SGD(parameters, lr=lr, momentum=0.9)
     if name == "lion":
-        return Lion(held, lr)
+        return Lion(parameters, lr)
     if name == "adafactor":
-        return torch.optim.Adafactor(held, lr=lr, weight_decay=0.0)
-    return torch.optim.AdamW(held, lr=lr, betas=(0.9, 0.99), foreach=True)
+        return torch.optim.Adafactor(parameters, lr=lr, weight_decay=0.0)
+    return torch.optim.AdamW(parameters, lr=lr, betas=(0.9, 0.99), foreach=True)

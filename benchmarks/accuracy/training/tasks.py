@@ -70,11 +70,13 @@ class Task:
         number = number % self.per_epoch if spec.flavour == "epochs" else number
         difficulty = FLAVOURS[spec.flavour](number, self.seed, spec.steps)
         inputs, targets = self.draw(np.random.default_rng((self.seed, number)), difficulty)
-        held = torch.from_numpy(targets)
-        held = held.float() if held.is_floating_point() else held
-        return Batch(number, torch.from_numpy(inputs).float(), held)
+        target_tensor = torch.from_numpy(targets)
+        target_tensor = (
+            target_tensor.float() if target_tensor.is_floating_point() else target_tensor
+        )
+        return Batch(number, torch.from_numpy(inputs).float(), target_tensor)
 
-    def held_out(self) -> Batch:
+    def heldout_batch(self) -> Batch:
         """A batch that training does not see."""
         return self.batch(10**8)
 
@@ -164,8 +166,8 @@ class Sequence(Task):
         symbols[:, 0] = random.integers(0, 12, rows)
         chances = random.random((rows, length))
         for i in range(length):
-            passed = self.chain[symbols[:, i]] < chances[:, i, None]
-            symbols[:, i + 1] = passed.sum(-1).clip(0, 11)
+            advanced = self.chain[symbols[:, i]] < chances[:, i, None]
+            symbols[:, i + 1] = advanced.sum(-1).clip(0, 11)
         stray = random.random(symbols.shape) < 0.6 * min(1.0, difficulty)
         symbols = np.where(stray, random.integers(0, 12, symbols.shape), symbols)
         return np.eye(12)[symbols[:, :-1]], symbols[:, 1:]
