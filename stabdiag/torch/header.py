@@ -29,6 +29,7 @@ def header_of(
     rank: int,
     settings: Mapping[str, Any],
     has_held: bool,
+    files: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return the header of a segment."""
     weights = Counter[str]()
@@ -58,6 +59,7 @@ def header_of(
             "compiled": hasattr(model, "_orig_mod"),
             "sharded": parameters.is_sharded,
             "held_batch": has_held,
+            **(files or {}),
         },
     }
     return {"config": {name: value for name, value in config.items() if value is not None}}

@@ -9,45 +9,7 @@ from typing import Any
 import torch
 
 from stabdiag.torch.parameters import Parameters, local, sample
-
-
-class Vector:
-    """Named numbers that are still on their devices: read together, and a step later on a GPU."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Sequence[Any], torch.Tensor]] = []
-        self._ready: Any = None
-
-    def add(self, names: Sequence[Any], values: torch.Tensor) -> None:
-        """Add values of shape (n,) under n names."""
-        self._parts.append((names, values.detach()))
-
-    def send(self) -> None:
-        """Begin to copy what is on a GPU, without waiting for it."""
-        parts: list[tuple[Sequence[Any], torch.Tensor]] = []
-        for names, values in self._parts:
-            if values.is_cuda:
-                copy = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
-                copy.copy_(values, non_blocking=True)
-                self._ready = torch.cuda.Event()
-                self._ready.record()
-                parts.append((names, copy))
-            else:
-                parts.append((names, values))
-        self._parts = parts
-
-    @property
-    def is_ready(self) -> bool:
-        """Whether the numbers can be read without waiting."""
-        return self._ready is None or bool(self._ready.query())
-
-    def read(self) -> dict[Any, float]:
-        """Return the numbers by name."""
-        return {
-            name: value
-            for names, values in self._parts
-            for name, value in zip(names, values.tolist(), strict=True)
-        }
+from stabdiag.torch.vector import Vector
 
 
 def stacked_norms(tensors: Sequence[torch.Tensor]) -> list[tuple[list[int], torch.Tensor]]:

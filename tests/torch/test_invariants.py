@@ -162,15 +162,20 @@ def test_pytorch_is_as_it_was_after_the_last_recorder(tmp_path):
     assert not model[0].bias._backward_hooks
 
 
-@pytest.mark.parametrize("method", ["_take_loss", "_before_step_failure", "_write_row", "_inspect"])
+@pytest.mark.parametrize(
+    "method",
+    [
+        "recorder.Recorder._take_loss",
+        "recorder.StepMeasurement",
+        "rows.RowWriter._write_step",
+        "losses.StepLosses._inspect",
+    ],
+)
 def test_an_error_switches_the_recorder_off(method, tmp_path, monkeypatch, capsys):
     def fail(*_, **__):
         raise RuntimeError("a defect")
 
-    if method == "_before_step_failure":
-        monkeypatch.setattr("stabdiag.torch.recorder.StepMeasurement", fail)
-    else:
-        monkeypatch.setattr(sd.Recorder, method, fail)
+    monkeypatch.setattr(f"stabdiag.torch.{method}", fail)
     path, model = tmp_path / "run.jsonl", mlp()
     optimizer = torch.optim.AdamW(model.parameters())
     rec = recorder(model, optimizer, path)
