@@ -46,6 +46,9 @@ _TRAINING = frozenset(role.name for role in ROLES if role.training)
 # be measurements.
 _PLACEHOLDERS = {"loss_scale": (-1.0, 0.0), "grad_norm": (0.0, -1.0)}
 
+# The recorder may write a fact in a single record.
+_RECORDED = "recorder/"
+
 # In a log of this many records, a group with a single value is not used.
 _MANY_RECORDS = 100
 
@@ -72,7 +75,8 @@ def load(
         column = columns.load(name)
         if factor_of(name) != 1:
             column = replace(column, values=column.values * factor_of(name))
-        if "/" in role and columns.rows >= _MANY_RECORDS and np.count_nonzero(column.present) < 2:
+        is_group = "/" in role and not role.startswith(_RECORDED)
+        if is_group and columns.rows >= _MANY_RECORDS and np.count_nonzero(column.present) < 2:
             continue  # single points of a long log are useless, and thousands of them take memory
         unusable = _unusable(columns.source, role, name, column, skips=skips)
         if unusable is not None:

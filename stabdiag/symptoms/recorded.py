@@ -7,7 +7,6 @@ name the mistake in the code.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -18,6 +17,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.text import and_more, num, plural, times
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
+from stabdiag.tree.saved_failure import recorder_header
 
 _PREFIX: Final = "recorder"
 _SOFTMAX: Final = f"{_PREFIX}/softmax_twice"
@@ -372,15 +372,8 @@ def no_gradient(case: Case) -> Evidence | None:
 
 def _fraction_of_weights(case: Case, count: int) -> float | None:
     """Return a count as a fraction of all trainable weights, None if unknown."""
-    total = _header(case).get("trainable_values")
+    total = recorder_header(case.history).get("trainable_values")
     return count / total if isinstance(total, int | float) and total else None
-
-
-def _header(case: Case) -> Mapping[str, object]:
-    """Return the recorder's header, which describes the recorder and the model at the start."""
-    config = case.history.config.get("config")
-    recorder = config.get("recorder") if isinstance(config, Mapping) else None
-    return recorder if isinstance(recorder, Mapping) else {}
 
 
 @Symptom(
@@ -648,7 +641,7 @@ def updates_lost(case: Case) -> Evidence | None:
 
 def _stored_as(case: Case) -> str | None:
     """Return the storage dtype of the weights, from the recorder's header."""
-    stored = _header(case).get("stored_as")
+    stored = recorder_header(case.history).get("stored_as")
     return stored if isinstance(stored, str) else None
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from stabdiag.torch.isolated import unwrap
 from stabdiag.torch.probe import ProbeResult, probe
 from stabdiag.torch.sanity import sanity
 
@@ -27,7 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="MODULE:FUNCTION",
         help="a function that returns the model, the loss function and, if you like, the optimizer",
     )
-    command.add_argument("--weights", type=Path, help="a checkpoint: the model's state dict")
+    command.add_argument(
+        "--weights",
+        type=Path,
+        help="a checkpoint: the model's state dict, unless the file has the weights",
+    )
     command = commands.add_parser("sanity", help="check a model before the run")
     command.add_argument(
         "--factory",
@@ -49,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.weights is not None:
         state = torch.load(options.weights, map_location="cpu", weights_only=True)
         model.load_state_dict(state.get("model", state))
+    elif recorded.get("weights") is not None:
+        unwrap(model).load_state_dict(recorded["weights"])
     return 0 if _probe_recorded(recorded, model, loss_fn, *rest).ok else 1
 
 

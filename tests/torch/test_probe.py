@@ -9,7 +9,7 @@ from torch.nn import functional
 
 import stabdiag.torch as sd
 from stabdiag.torch.__main__ import main
-from tests.torch.runs import batches, mlp
+from tests.torch.runs import batches, mlp, read, recorder
 
 
 class Net(nn.Module):
@@ -229,6 +229,109 @@ def test_a_model_in_ddp_is_unwrapped(tmp_path):
     finally:
         torch.distributed.destroy_process_group()
     assert (result.module, result.operation) == ("middle", "aten.log")
+
+
+class Breaks(nn.Module):
+    """A module that takes the logarithm of 0 from a step on."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step, self.calls = step, 0
+
+    def forward(self, x):
+        self.calls += self.training
+        return (x * 0).log() if self.calls >= self.step else x
+
+
+def failed(path, *, at=5, loss=cross_entropy, factor=1.0, on_nonfinite="record"):
+    """Train a network that fails at a step; return its rows and the saved content."""
+    model = Net(Breaks(at))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    options = {"loss": loss, "on_nonfinite": on_nonfinite}
+    with recorder(model, optimizer, path, **options) as rec:
+        for step, (x, y) in enumerate(rec.batches(batches(8)), start=1):
+            value = cross_entropy(model, (x * factor if step == at - 1 else x, y))
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            rec.step(value)
+    saved = path.with_suffix(".nan.pt")
+    return read(path)[1], torch.load(saved, weights_only=False) if saved.exists() else None
+
+
+def test_the_recorder_probes_a_failed_step_while_its_weights_are_finite(tmp_path):
+    rows, saved = failed(tmp_path / "run.jsonl")
+    row = rows[4]
+    assert row["recorder/failed_phase/forward"] == 1
+    assert row["recorder/failed_module/middle"] == 1
+    assert row["recorder/failed_operation/aten.log"] == 1
+    assert (row["recorder/saved_batches"], row["recorder/saved_weights"]) == (3, 1)
+    assert not any(name.startswith("recorder/failed") for name in rows[5])
+    assert all(torch.isfinite(value).all() for value in saved["weights"].values())
+    assert saved["result"]["operation"] == "aten.log"
+
+
+def test_without_a_loss_function_the_batches_and_the_weights_are_saved(tmp_path):
+    rows, saved = failed(tmp_path / "run.jsonl", loss=None)
+    assert not any(name.startswith("recorder/failed") for name in rows[4])
+    assert saved["result"] is None
+    assert {name for name, _ in Net(nn.Identity()).named_parameters()} == {*saved["weights"]}
+
+
+def test_nothing_is_kept_if_failures_are_ignored(tmp_path):
+    rows, saved = failed(tmp_path / "run.jsonl", on_nonfinite="ignore")
+    assert saved is None
+    assert "recorder/saved_batches" not in rows[4]
+    assert rows[4]["recorder/finite"] == 0
+
+
+def test_a_loss_function_that_fails_leaves_the_batches(tmp_path):
+    def broken(model, batch):
+        raise RuntimeError("this loss needs a server")
+
+    rows, saved = failed(tmp_path / "run.jsonl", loss=broken)
+    # The probe reports the error of the code as the failure of the step.
+    assert saved["step"] == 5
+    assert len(rows) == 8
+
+
+@pytest.mark.parametrize(("factor", "saves"), [(300.0, True), (2.0, False)])
+def test_the_batch_of_a_gradient_surge_is_saved(factor, saves, tmp_path):
+    path, model = tmp_path / "run.jsonl", nn.Linear(16, 4)
+    optimizer = torch.optim.SGD(model.parameters(), 1e-4)
+    with recorder(model, optimizer, path) as rec:
+        for step, (x, y) in enumerate(batches(60), start=1):
+            batch = (x * factor if step == 50 else x, y)
+            rec.see_batch(batch)
+            value = cross_entropy(model, batch)
+            optimizer.zero_grad()
+            value.backward()
+            optimizer.step()
+            rec.step(value)
+    _, rows = read(path)
+    assert [row["step"] for row in rows if "recorder/saved_surge" in row] == [50] * saves
+    assert path.with_suffix(".spike.pt").exists() is saves
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_loss_scaler_in_search_of_its_scale_is_not_a_failure(fused, tmp_path):
+    model, path = mlp(), tmp_path / "run.jsonl"
+    optimizer = torch.optim.AdamW(model.parameters(), fused=fused)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**16)
+    # As in fp16, a scaled gradient above 65504 is infinite.
+    for p in model.parameters():
+        p.register_hook(lambda g: torch.where(g.abs() > 100, float("inf"), g))
+    with recorder(model, optimizer, path, scaler=scaler) as rec:
+        for x, y in rec.batches(batches(20)):
+            value = cross_entropy(model, (x, y))
+            optimizer.zero_grad()
+            scaler.scale(value).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            rec.step(value)
+    _, rows = read(path)
+    assert 0 < sum(row["skipped"] for row in rows) < 20
+    assert not path.with_suffix(".nan.pt").exists()
 
 
 def test_a_run_that_breaks_leaves_what_the_command_reads(tmp_path, monkeypatch, capsys):

@@ -21,6 +21,7 @@ from stabdiag.model.findings import (
 from stabdiag.model.text import capitalised, listed, num, sentence
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
+from stabdiag.tree.advice.probed import probed, repeat_clause
 from stabdiag.tree.advice.rates import half_lr, is_high, peak_rate, tenth_lr, usual
 from stabdiag.tree.advice.shared import (
     CHECK_INITIALISATION,
@@ -47,6 +48,7 @@ from stabdiag.tree.nan import (
     infinite_embedding_gradient,
     origin,
 )
+from stabdiag.tree.saved_failure import saved_failure
 
 # A warm-up may matter up to this multiple of the steps to half the peak learning rate.
 _WARMUP_REACH = 10
@@ -148,7 +150,9 @@ def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ..
     is_calm = start.surge is not None and not start.blew_up and not case.error_steps
     is_first = start.bad.last_good is None and start.bad.step <= 1
     is_first = is_first and not case.history.counts_records
-    if is_calm or is_first or start.jump or (len(rates) and not rates.any()):
+    saved = saved_failure(case.history)
+    is_probed = saved is not None and saved.phase is not None and start.surged_from is None
+    if is_calm or is_first or is_probed or start.jump or (len(rates) and not rates.any()):
         return ()
     clauses, kinds = [], []
     rate = half_lr(case, start.bad.step)
@@ -225,6 +229,9 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         first = _fix_schedule(case, start, start.jump)
         summary = sentence(start.jump.because)
         return Advice(summary=summary, first=first, next_actions=(RESTORE_SCHEDULE, warm_up))
+    saved = saved_failure(case.history)
+    if saved is not None and saved.phase is not None and start.surged_from is None:
+        return probed(saved, _reload(case, start), case.unit, _check_data(case, start))
     if start.blew_up or (start.surge is None and is_high(case)):
         return _blown_up(case, start)
     embedding = infinite_embedding_gradient(case)
@@ -243,6 +250,8 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             f"run one forward pass with isnan checks inside {layer!r} and on its input: it is the "
             "earliest layer with a non-finite value"
         )
+    if saved is not None:
+        layers = repeat_clause(saved, case.unit)
     if case.manifest.dtype is None:
         layers = f"{layers} (in fp16, switch to bf16 or scale the loss dynamically instead)"
         also = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
@@ -263,7 +272,10 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
 
 def _check_data(case: Case, start: Origin) -> Action:
     where = f"{covered_steps(case, start.step)}{batch_id_suffix(case, start.step)}"
-    text = f"Check the data of {where} for empty sequences, labels out of range and NaN inputs."
+    saved = saved_failure(case.history)
+    file = "" if saved is None else f", saved in {saved.file},"
+    bad = "empty sequences, labels out of range and NaN inputs"
+    text = f"Check the data of {where}{file} for {bad}."
     return Action(ActionKind.INSPECT_DATA, text, step=start.step)
 
 
@@ -338,6 +350,12 @@ def _in_fp32(case: Case, step: int) -> Action:
         f"Re-run {where} in fp32 on the same data{batch}: if it stays finite, it was an fp16 "
         "overflow."
     )
+    saved = saved_failure(case.history)
+    if saved is not None:
+        text = (
+            f"Run `{saved.command}`: it names the module that fails, and repeats {case.unit} "
+            f"{saved.step} in fp32; if that is finite, it was an fp16 overflow."
+        )
     return Action(ActionKind.CHECK_PRECISION, text, step=step)
 
 

@@ -9,6 +9,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import capitalised, num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
+from stabdiag.tree.advice.probed import saved_batch_suffix
 from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import (
     LEVEL,
@@ -99,8 +100,8 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
         f"The gradient norm reached {ratio} x its rolling mean.",
         first=Action(
             ActionKind.INSPECT_DATA,
-            f"Check {describe_batches(case, spike.onset)} for a long-tail sample, and clip the "
-            f"gradient norm at {threshold}.",
+            f"Check {describe_batches(case, spike.onset)}{saved_batch_suffix(case, spike.onset)} "
+            f"for a long-tail sample, and clip the gradient norm at {threshold}.",
             also=(ActionKind.CLIP_GRADIENTS,),
             step=spike.onset,
             **threshold.change,
