@@ -97,20 +97,28 @@ class Excursions:
         return [] if (others >= HALF).any() else [first]
 
     def is_separated_by_gap(self, score: float, first: int, last: int, highest: float) -> bool:
-        """Return True if a gap too wide for noise separates a score from most others.
+        """Return True if a gap too wide for noise separates a score from most others."""
+        return self.chance_of_separation(score, first, last, highest) <= BY_CHANCE
+
+    def chance_of_separation(
+        self, score: float, first: int, last: int, highest: float = np.inf
+    ) -> float:
+        """Return the probability that noise leaves the widest gap below a score.
 
         The score is in standard deviations. The others are rises outside the positions from
         ``first`` to ``last``, from levels up to ``highest``. Up to three scores may be above the
-        gap: two or three spikes are still spikes.
+        gap: two or three spikes are still spikes. The probability is corrected for the number of
+        gaps (Bonferroni).
         """
         rises = self.rises & self._outside(first, last, highest)
         scores = np.sort(np.append(self.scores[rises], score))[::-1]
         rank = int((scores >= score).sum())
-        return any(
-            chance_of_gap(scores[: above + depth + 1], above) <= BY_CHANCE / above / len(BELOW)
+        chances = (
+            chance_of_gap(scores[: above + depth + 1], above) * above * len(BELOW)
             for above in range(rank, FEW_EVENTS + 1)
             for depth in BELOW
         )
+        return min(chances, default=1.0)
 
 
 def chance_of_gap(scores: Floats, above: int) -> float:

@@ -22,12 +22,13 @@ _MIN_SCORE = 8.0
 _MIN_RATIO = 1.75
 _MIN_HEIGHT_RATIO = 1.5
 
-# The maximum fraction of points in a group; more peaks are the tail of the noise. If the ratio is
-# at least _CLEAR_RATIO, the second fraction applies, and ten peaks are allowed in any log.
+# The maximum fraction of points in a group; more peaks are hard batches or the tail of the noise.
+# If the ratio is at least _CLEAR_RATIO, the second fraction applies. The third applies to groups of
+# up to _MAX_FEW peaks, so that a short log may have as many.
 _MAX_RATE = 0.01
 _CLEAR_RATIO = 5.0
 _MAX_CLEAR_RATE = 0.02
-_MAX_CLEAR_COUNT = 10
+_MAX_FEW_RATE, _MAX_FEW = 0.03, 10
 
 
 @frozen
@@ -128,9 +129,8 @@ def _group_size(scores: Floats, heights: Floats, points: int) -> int:
     lowest = np.minimum.accumulate(heights)
     highest_below = np.append(np.maximum.accumulate(heights[::-1])[::-1][1:], 0.0)
     counts = np.arange(1, len(scores) + 1)
-    is_rare = counts <= _MAX_RATE * points
-    max_clear_count = max(_MAX_CLEAR_RATE * points, _MAX_CLEAR_COUNT)
-    is_rare |= (ratios >= _CLEAR_RATIO) & (counts <= max_clear_count)
+    clear_rates = np.where(counts <= _MAX_FEW, _MAX_FEW_RATE, _MAX_CLEAR_RATE)
+    is_rare = counts <= np.where(ratios >= _CLEAR_RATIO, clear_rates, _MAX_RATE) * points
     clear = (scores >= _MIN_SCORE) & (ratios >= _MIN_RATIO)
     clear &= (lowest >= _MIN_HEIGHT_RATIO * highest_below) & is_rare
     by_height = np.sort(heights)[::-1]

@@ -14,7 +14,7 @@ from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.levels import MIN_CONSECUTIVE
-from stabdiag.stats.peaks import COMPARABLE, Residuals, median_residuals, point_residuals
+from stabdiag.stats.peaks import COMPARABLE, MAX_GAP, Residuals, median_residuals, point_residuals
 from stabdiag.stats.quantiles import MIN_SAMPLE, SUBSAMPLE_SIZE, median
 from stabdiag.stats.recurrence import PeakGroup, find_peak_group
 from stabdiag.stats.rolling import Baseline, baseline, trailing_moments
@@ -34,7 +34,8 @@ _WINDOWS = 5
 class SpikeScan:
     """All spikes of a log, the limit of the scores, and the largest score.
 
-    ``abrupt`` are the spikes that were found from the few points before them.
+    ``abrupt`` are the spikes that were found from the few points before them. ``largest_chance`` is
+    the probability that noise leaves a gap as wide as the one below the largest score.
     """
 
     spikes: tuple[Spike, ...]
@@ -42,6 +43,7 @@ class SpikeScan:
     largest: float
     largest_at: int
     tested: int
+    largest_chance: float = 1.0
     abrupt: tuple[Spike, ...] = ()
     group: PeakGroup | None = None
 
@@ -113,11 +115,15 @@ def find_spikes(
         spikes.append(_from_its_rise(x, spike))
         resume = _over(spike, reach)
     largest = int(np.argmax(single.points.scores[first:])) + first
+    largest_score = float(single.points.scores[largest])
     return SpikeScan(
         spikes=_joined(abrupt, spikes, reach) if of_means else _joined(spikes, abrupt, reach),
         limit=single.limit,
-        largest=float(single.points.scores[largest]),
+        largest=largest_score,
         largest_at=largest,
+        largest_chance=single.points.excursions.chance_of_separation(
+            largest_score, largest - 2 * MAX_GAP, largest + 2 * MAX_GAP
+        ),
         tested=n - first,
         abrupt=abrupt,
         group=group,

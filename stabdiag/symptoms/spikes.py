@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from stabdiag.model.arrays import Ints
@@ -16,6 +18,11 @@ from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import clip
 from stabdiag.tree.case import Case
 from stabdiag.tree.recurring import Coincidence, RecurringSpikes
+
+
+# The highest loss of a heavy tail is reported if noise leaves the gap below it with at most this
+# probability: more than for a spike, but rarely in healthy runs.
+_UNUSUAL_GAP: Final = 0.1
 
 
 def _few_losses(case: Case) -> str:
@@ -218,17 +225,20 @@ def _starts(high: Ints) -> Ints:
     ),
 )
 def heavy_tailed_loss(case: Case) -> Evidence | None:
-    """Are single losses far above the rest, but with too many others near them to be spikes?"""
-    if not case.has_high_outlier or case.loss_kind is not None:
-        return None
+    """Is a single loss far above the rest, but not far enough above the next to be a spike?"""
     scan, x = case.scan, case.loss.values
+    if not case.has_high_peaks or case.loss_kind is not None:
+        return None
+    # Noise that reaches this high without a gap is usual for the run.
+    if scan.largest <= scan.limit and scan.largest_chance > _UNUSUAL_GAP:
+        return None
     at = scan.largest_at
     level, value = median(x[max(at - case.spike_window, 0) : at]), float(x[at])
     step = case.at(at)
     return Evidence(
         because=f"The highest single loss, {num(value)} at {case.unit} {step}, is "
-        f"{sigmas(scan.largest)} above the steps before it ({num(level)}), and recovered. No gap "
-        "separates it from the other high losses of this run, so it may be heavy-tailed noise.",
+        f"{sigmas(scan.largest)} above the steps before it ({num(level)}), and recovered. The other "
+        "high losses of this run come near enough that it may be heavy-tailed noise.",
         step=step,
         measured={"largest_score": scan.largest, "limit": scan.limit, "loss": value},
         first=Action(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.model.frozen import frozen
+from stabdiag.model.text import sigmas
 from stabdiag.stats.quantiles import MIN_SAMPLE, median
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
@@ -89,8 +90,9 @@ class Case(Run):
         """What the tree looked for and did not find, in words."""
         if self.recurring is not None:
             return "no NaN, no spike other than those that recur, no lasting climb"
-        if self.has_high_outlier:
-            return "no NaN, no spike separated from the noise, no lasting climb"
+        if self.has_high_peaks:
+            reach = f"single losses reach {sigmas(self.scan.largest)}"
+            return f"no NaN, no spike separated from the noise ({reach}), no lasting climb"
         return "no NaN, no spike above the noise, no lasting climb"
 
     @property
@@ -99,8 +101,8 @@ class Case(Run):
         return self.measures.scan
 
     @property
-    def has_high_outlier(self) -> bool:
-        """Whether the highest loss is unusual and recovered, but does not count as a spike.
+    def has_high_peaks(self) -> bool:
+        """Whether the highest loss is far above its level and recovered, but is not a spike.
 
         The noise of the run reaches as high, or other losses do.
         """

@@ -131,16 +131,37 @@ def test_recurring_spikes_without_a_hard_batch_stay_a_warning(columns):
     assert hard_batch.severity.value == "warning"
 
 
-def test_peaks_without_a_gap_are_a_heavy_tail():
-    rng = np.random.default_rng(0)
+def heavy_tailed(peak=0.0):
+    """Return a log with heavy-tailed noise, its highest loss raised by a fraction."""
     columns = log()
-    columns["loss"] += 0.02 * np.abs(rng.standard_t(2, N))
+    noise = 0.02 * np.abs(np.random.default_rng(0).standard_t(2, N))
+    noise[np.argmax(noise)] *= 1 + peak
+    columns["loss"] += noise
+    return columns
+
+
+def test_a_heavy_tail_without_a_gap_is_usual_for_the_run():
+    report = stabdiag.diagnose(heavy_tailed())
+    assert report.diagnosis.slug == "healthy"
+    assert "no spike separated from the noise (single losses reach" in report.diagnosis.summary
+    assert "no spike above the noise" not in report.diagnosis.summary
+
+
+def test_a_peak_above_a_heavy_tail_is_a_note():
+    columns = heavy_tailed(peak=1.5)
     report = stabdiag.diagnose(columns)
     assert report.diagnosis.slug == "heavy-tailed-loss"
     assert report.diagnosis.severity.value == "note"
+    assert report.diagnosis.step == int(np.argmax(columns["loss"][20:])) + 20
     assert f"batch of step {report.diagnosis.step}:" in report.diagnosis.first_action
-    assert columns["loss"][report.diagnosis.step] > 2.4
     assert "no spike above the noise" not in report.tree.outcome.summary
+
+
+def test_a_short_log_may_have_ten_spikes_at_three_percent():
+    few = {name: column[:400] for name, column in log(range(60, 390, 33)).items()}
+    many = {name: column[:200] for name, column in log(range(60, 190, 13)).items()}
+    assert stabdiag.diagnose(few).diagnosis.slug == "frequent-spikes"
+    assert finding(stabdiag.diagnose(many)) is None
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

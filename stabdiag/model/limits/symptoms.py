@@ -93,8 +93,8 @@ class DataLimits:
     spike_count: int = limit(4, unit="spikes", at_least=2)
     """Fewer spikes than this are single events, which the tree judges."""
     tail_sigma: float = limit(20.0, unit="robust deviations", at_least=4.0)
-    """A single loss this far above its level is reported as a heavy tail even if the noise of the
-    run may reach as high."""
+    """A loss this far above its level is reported as a heavy tail even if the noise tail may reach as
+    high, provided that a gap separates it from the next."""
 
 
 @frozen(eq=True)
