@@ -22,13 +22,14 @@ _MIN_SCORE = 8.0
 _MIN_RATIO = 1.75
 _MIN_HEIGHT_RATIO = 1.5
 
-# The maximum fraction of points in a group; more peaks are hard batches or the tail of the noise.
-# If the ratio is at least _CLEAR_RATIO, the second fraction applies. The third applies to groups of
-# up to _MAX_FEW peaks, so that a short log may have as many.
+# The maximum fraction of points in a rare group. If the ratio is at least _CLEAR_RATIO, the second
+# fraction applies, or the third to up to _MAX_FEW peaks, so that a short log may have as many.
+# Peaks with a clear ratio that are not rare, up to _MAX_FREQUENT_RATE, are frequent.
 _MAX_RATE = 0.01
 _CLEAR_RATIO = 5.0
 _MAX_CLEAR_RATE = 0.02
-_MAX_FEW_RATE, _MAX_FEW = 0.03, 10
+_MAX_FEW_RATE, _MAX_FEW = 0.04, 10
+_MAX_FREQUENT_RATE = 0.1
 
 
 @frozen
@@ -38,7 +39,8 @@ class PeakGroup:
     ``starts`` are the positions at which the excursions first reach half of their score, ``ends``
     the positions after their last points, and ``peaks`` their highest points. ``heights`` are in
     units of the loss above the level before them and ``scores`` in deviations. ``noise`` is the
-    highest score of the other peaks.
+    highest score of the other peaks. Peaks that are not ``is_rare`` are too many to be single
+    events, such as hard batches in a few percent of the steps.
     """
 
     starts: Ints
@@ -47,6 +49,7 @@ class PeakGroup:
     heights: Floats
     scores: Floats
     noise: float
+    is_rare: bool
 
     def __len__(self) -> int:
         return len(self.peaks)
@@ -87,7 +90,7 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
     late = far[begins] >= points.burn_in_end
     order = np.flatnonzero(late)[np.argsort(-peak_scores[late], kind="stable")]
     tested = len(scores) - max(points.first, points.burn_in_end)
-    count = _group_size(peak_scores[order], heights[order], tested)
+    count, is_rare = _group_size(peak_scores[order], heights[order], tested)
     if not count:
         return None
     group, others = order[:count], order[count:]
@@ -112,34 +115,40 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
         heights=heights[members],
         scores=peak_scores[members],
         noise=noise,
+        is_rare=is_rare,
     )
     return separated.take(late[members] | points.went_up(peaks))
 
 
-def _group_size(scores: Floats, heights: Floats, points: int) -> int:
-    """Return the number of highest peaks that a gap separates from the others, or 0.
+def _group_size(scores: Floats, heights: Floats, points: int) -> tuple[int, bool]:
+    """Return the number of highest peaks that a gap separates from the others, and if it is rare.
 
     Args:
         scores: shape (n,), of all peaks, in falling order.
         heights: shape (n,), of the same peaks.
         points: the number of tested points.
+
+    A rare group is preferred. The number is 0 if no group is separated.
     """
     next_scores = np.append(scores[1:], FAR_OUT)
     ratios = scores / next_scores
     lowest = np.minimum.accumulate(heights)
     highest_below = np.append(np.maximum.accumulate(heights[::-1])[::-1][1:], 0.0)
     counts = np.arange(1, len(scores) + 1)
+    has_clear_ratio = ratios >= _CLEAR_RATIO
     clear_rates = np.where(counts <= _MAX_FEW, _MAX_FEW_RATE, _MAX_CLEAR_RATE)
-    is_rare = counts <= np.where(ratios >= _CLEAR_RATIO, clear_rates, _MAX_RATE) * points
+    is_rare = counts <= np.where(has_clear_ratio, clear_rates, _MAX_RATE) * points
+    is_frequent = has_clear_ratio & ~is_rare & (counts <= _MAX_FREQUENT_RATE * points)
     clear = (scores >= _MIN_SCORE) & (ratios >= _MIN_RATIO)
-    clear &= (lowest >= _MIN_HEIGHT_RATIO * highest_below) & is_rare
+    clear &= lowest >= _MIN_HEIGHT_RATIO * highest_below
     by_height = np.sort(heights)[::-1]
-    clear_counts: list[int] = counts[clear][::-1].tolist()
-    for count in clear_counts:
-        chance = max(_gap_chance(scores, count), _gap_chance(by_height, count))
-        if chance <= _MAX_CHANCE:
-            return count
-    return 0
+    for kind in (is_rare, is_frequent):
+        clear_counts: list[int] = counts[clear & kind][::-1].tolist()
+        for count in clear_counts:
+            chance = max(_gap_chance(scores, count), _gap_chance(by_height, count))
+            if chance <= _MAX_CHANCE:
+                return count, kind is is_rare
+    return 0, False
 
 
 def _gap_chance(values: Floats, count: int) -> float:

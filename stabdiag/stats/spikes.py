@@ -35,7 +35,8 @@ class SpikeScan:
     """All spikes of a log, the limit of the scores, and the largest score.
 
     ``abrupt`` are the spikes that were found from the few points before them. ``largest_chance`` is
-    the probability that noise leaves a gap as wide as the one below the largest score.
+    the probability that noise leaves a gap as wide as the one below the largest score. ``group``
+    are rare peaks separated from the noise, ``frequent_peaks`` are too many to be spikes.
     """
 
     spikes: tuple[Spike, ...]
@@ -46,6 +47,7 @@ class SpikeScan:
     largest_chance: float = 1.0
     abrupt: tuple[Spike, ...] = ()
     group: PeakGroup | None = None
+    frequent_peaks: PeakGroup | None = None
 
 
 def find_spikes(
@@ -88,7 +90,8 @@ def find_spikes(
     single = _noise(x, reach, false_alarm)
     narrow = replace(reach, window=max(n // _WINDOWS, reach.least))
     lasting = single if narrow.window >= reach.window else _noise(x, narrow, false_alarm)
-    group = find_peak_group(single.points)
+    separated = find_peak_group(single.points)
+    group = separated if separated is not None and separated.is_rare else None
     candidates = _candidates(x, single, lasting, after_logged_cause, group)
     spans = _spans(single.base.level, [candidate.onset for candidate in candidates])
     spikes: list[Spike] = []
@@ -127,6 +130,7 @@ def find_spikes(
         tested=n - first,
         abrupt=abrupt,
         group=group,
+        frequent_peaks=separated if group is None else None,
     )
 
 

@@ -19,7 +19,6 @@ from stabdiag.tree.advice.shared import clip
 from stabdiag.tree.case import Case
 from stabdiag.tree.recurring import Coincidence, RecurringSpikes
 
-
 # The highest loss of a heavy tail is reported if noise leaves the gap below it with at most this
 # probability: more than for a spike, but rarely in healthy runs.
 _UNUSUAL_GAP: Final = 0.1
@@ -60,7 +59,8 @@ _INSPECT = Action(
 def frequent_spikes(case: Case) -> Evidence | None:
     """Does the loss spike several times, far above its noise?"""
     if case.recurring is None:
-        return None if _few_losses(case) else _rhythmic(case)
+        rhythmic = None if _few_losses(case) else _rhythmic(case)
+        return _hard_batches(case) if rhythmic is None else rhythmic
     if case.recurring.is_hard_batch:
         return _hard_batch(case, case.recurring)
     return _frequent(case, case.recurring)
@@ -164,6 +164,36 @@ def _hard_batch(case: Case, spikes: RecurringSpikes) -> Evidence:
     )
 
 
+def _hard_batches(case: Case) -> Evidence | None:
+    """Report separated peaks that are too frequent to be spikes."""
+    peaks = case.scan.frequent_peaks
+    if peaks is None or case.scan.spikes or case.reward is not None or case.loss_kind is not None:
+        return None
+    low, high = num(float(peaks.heights.min()), 3), num(float(peaks.heights.max()), 3)
+    fraction, step = len(peaks) / case.scan.tested, case.at(int(peaks.peaks[0]))
+    return Evidence(
+        because=f"{len(peaks)} losses ({fraction:.1%}) are {low} to {high} above the steps before "
+        f"them (up to {sigmas(float(peaks.scores.max()))}); all others stay within "
+        f"{sigmas(peaks.noise)}. Hard batches are the usual reason for so many.",
+        step=step,
+        measured={
+            "spikes": len(peaks),
+            "fraction": fraction,
+            "height": median(peaks.heights),
+            "largest_score": float(peaks.scores.max()),
+            "noise": peaks.noise,
+        },
+        severity=Severity.NOTE,
+        title="Hard batches recur",
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Print the batch of {case.unit} {step} and compare it with its neighbors.",
+            step=step,
+        ),
+        then=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
+    )
+
+
 def _rhythmic(case: Case) -> Evidence | None:
     """Report periodic spikes that are too frequent to be separated from the noise."""
     loss, limits, width = case.loss, case.limits.data, case.spike_window
@@ -227,7 +257,7 @@ def _starts(high: Ints) -> Ints:
 def heavy_tailed_loss(case: Case) -> Evidence | None:
     """Is a single loss far above the rest, but not far enough above the next to be a spike?"""
     scan, x = case.scan, case.loss.values
-    if not case.has_high_peaks or case.loss_kind is not None:
+    if not case.has_high_peaks or scan.frequent_peaks is not None or case.loss_kind is not None:
         return None
     # Noise that reaches this high without a gap is usual for the run.
     if scan.largest <= scan.limit and scan.largest_chance > _UNUSUAL_GAP:
@@ -237,8 +267,8 @@ def heavy_tailed_loss(case: Case) -> Evidence | None:
     step = case.at(at)
     return Evidence(
         because=f"The highest single loss, {num(value)} at {case.unit} {step}, is "
-        f"{sigmas(scan.largest)} above the steps before it ({num(level)}), and recovered. The other "
-        "high losses of this run come near enough that it may be heavy-tailed noise.",
+        f"{sigmas(scan.largest)} above the steps before it ({num(level)}), and recovered. Other "
+        "losses of this run come near enough that it may be heavy-tailed noise.",
         step=step,
         measured={"largest_score": scan.largest, "limit": scan.limit, "loss": value},
         first=Action(

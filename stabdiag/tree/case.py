@@ -88,7 +88,7 @@ class Case(Run):
     @property
     def negative_result(self) -> str:
         """What the tree looked for and did not find, in words."""
-        if self.recurring is not None:
+        if self.recurring is not None or self.scan.frequent_peaks is not None:
             return "no NaN, no spike other than those that recur, no lasting climb"
         if self.has_high_peaks:
             reach = f"single losses reach {sigmas(self.scan.largest)}"

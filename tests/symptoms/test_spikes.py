@@ -157,11 +157,22 @@ def test_a_peak_above_a_heavy_tail_is_a_note():
     assert "no spike above the noise" not in report.tree.outcome.summary
 
 
-def test_a_short_log_may_have_ten_spikes_at_three_percent():
-    few = {name: column[:400] for name, column in log(range(60, 390, 33)).items()}
-    many = {name: column[:200] for name, column in log(range(60, 190, 13)).items()}
-    assert stabdiag.diagnose(few).diagnosis.slug == "frequent-spikes"
-    assert finding(stabdiag.diagnose(many)) is None
+FEW = (45, 61, 77, 90, 111, 125, 140, 171, 200, 225)
+
+
+@pytest.mark.parametrize(("end", "severity"), [(400, "warning"), (300, "warning"), (240, "note")])
+def test_peaks_in_more_than_four_percent_of_a_short_log_are_hard_batches(end, severity):
+    columns = {name: column[:end] for name, column in log(FEW).items()}
+    report = stabdiag.diagnose(columns)
+    assert (report.diagnosis.slug, report.diagnosis.severity.value) == ("frequent-spikes", severity)
+
+
+def test_peaks_in_more_than_two_percent_of_a_long_log_are_hard_batches():
+    positions = np.flatnonzero(np.random.default_rng(2).random(N) < 0.03)
+    report = stabdiag.diagnose(log(positions[positions > 200]))
+    assert (report.diagnosis.slug, report.diagnosis.severity.value) == ("frequent-spikes", "note")
+    assert report.diagnosis.evidence["fraction"] > 0.02
+    assert "no spike other than those that recur" in report.tree.outcome.summary
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])

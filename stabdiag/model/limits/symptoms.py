@@ -93,8 +93,8 @@ class DataLimits:
     spike_count: int = limit(4, unit="spikes", at_least=2)
     """Fewer spikes than this are single events, which the tree judges."""
     tail_sigma: float = limit(20.0, unit="robust deviations", at_least=4.0)
-    """A loss this far above its level is reported as a heavy tail even if the noise tail may reach as
-    high, provided that a gap separates it from the next."""
+    """A loss this far above its level, and above the next, is reported as a heavy tail even if the
+    noise may reach as high."""
 
 
 @frozen(eq=True)
