@@ -33,8 +33,9 @@ def totals(counts: Mapping[str, int]) -> str:
 class Row:
     """The result of a scan for one run; None if the log does not state a value.
 
-    ``outcome`` is the slug of the diagnosis, or ``unread`` with the ``reason`` why. ``severity`` is
-    the severity of the diagnosis, None for an unread log. ``loss_first``, ``loss_best`` and
+    ``outcome`` is the slug of the diagnosis, or ``unread`` with the ``reason`` why; ``title`` is its
+    title, and ``headline`` the title with the step. ``severity`` is the severity of the diagnosis,
+    None for an unread log. ``loss_first``, ``loss_best`` and
     ``loss_last`` are finite losses as logged; ``curve`` is the course of the loss in at most a few
     dozen points, for a sparkline. ``lost_steps`` are the steps from the last sound one to the
     end of the log, which an error wasted. ``settings`` holds every other scalar of the manifest by
@@ -52,6 +53,7 @@ class Row:
     format: str | None = None
     section: str | None = None
     step: int | None = None
+    title: str = ""
     headline: str = ""
     confidence: str | None = None
     action_kind: str | None = None
@@ -96,6 +98,7 @@ class Count:
     severity: str | None
     runs: int
     lost_steps: int
+    title: str = ""
 
 
 @frozen(eq=True)

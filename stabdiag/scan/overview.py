@@ -95,7 +95,8 @@ def overview_of(
 
 
 _TALLIED: Final = (
-    *("severity", "lost_steps", "path", "outcome", "action_kind", "step", "last_step", "reason"),
+    *("severity", "lost_steps", "path", "outcome", "title", "action_kind", "step", "last_step"),
+    "reason",
 )
 
 
@@ -118,6 +119,7 @@ class _Tally:
         self._top = top
         self._rows = 0
         self._outcomes: dict[tuple[int, str], list[int]] = {}
+        self._titles: dict[str, str] = {}
         self._alike: dict[tuple[str, str | None], _Alike] = {}
         self._reasons: dict[str, tuple[int, str]] = {}
         self._ends: set[str] = set()
@@ -126,11 +128,13 @@ class _Tally:
         """Count the rows of a table."""
         bad: list[RankedRun] = []
         for row in columns_of(table, *_TALLIED):
-            severity, lost, path, outcome, kind, step, last, reason = row
+            severity, lost, path, outcome, title, kind, step, last, reason = row
             rank = SEVERITIES.index(severity)
             count = self._outcomes.setdefault((rank, outcome), [0, 0])
             count[0] += 1
             count[1] += lost or 0
+            if title and outcome not in self._titles:
+                self._titles[outcome] = title
             if rank < _NOTE:
                 bad.append((rank, -(lost or 0), path, self._rows))
                 alike = self._alike.setdefault((outcome, kind), _Alike(worst=bad[-1]))
@@ -164,7 +168,13 @@ class _Tally:
         for rank, runs, name, lost in sorted(
             (rank, -n, name, lost) for (rank, name), (n, lost) in every
         ):
-            yield Count(outcome=name, severity=SEVERITIES[rank], runs=-runs, lost_steps=lost)
+            yield Count(
+                outcome=name,
+                severity=SEVERITIES[rank],
+                runs=-runs,
+                lost_steps=lost,
+                title=self._titles.get(name, ""),
+            )
 
     def groups(self, rows: Rows) -> list[Group]:
         """Return the groups of equal failures, worst first, then those that lost most."""

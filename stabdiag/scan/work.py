@@ -322,6 +322,7 @@ def row_of(report: Report, path: str, run: str) -> Row:
         format=history.source.format,
         section=finding.section,
         step=finding.step,
+        title=finding.title,
         headline=finding.headline,
         confidence=finding.confidence.value,
         action_kind=finding.actions[0].kind.value if finding.actions else None,

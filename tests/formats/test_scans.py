@@ -148,6 +148,7 @@ def named(name):
             path=f"{name}{number}",
             run=f"{number} {name}",
             outcome=f"x {name}" if row.severity == "error" else row.outcome,
+            title=name,
             headline=name,
             action=name,
             reason=name,

@@ -27,6 +27,7 @@ def _run(number, place):
         outcome="healthy",
         severity="ok",
         format="jsonl",
+        title="No instability found",
         headline="No instability found",
         action="Nothing needs to be done.",
         losses=1000,
@@ -49,13 +50,23 @@ def _run(number, place):
         seconds=0.01,
     )
     if number == 5:
-        return replace(row, outcome="spike-recovered", severity="warning", section="§2", step=77)
+        title = "Loss spiked and recovered"
+        return replace(
+            row,
+            outcome="spike-recovered",
+            severity="warning",
+            section="§2",
+            step=77,
+            title=title,
+            headline=f"{title}, step 77",
+        )
     return _failed(row, number) if fails else row
 
 
 def _failed(row, number):
     step = 640 if number < 20 else 300 + 10 * number
     nan = number % 4 == 3
+    title = "Loss became NaN" if nan else "Loss spiked and stayed up"
     return replace(
         row,
         outcome="nan-bf16" if nan else "spike-persistent",
@@ -64,7 +75,8 @@ def _failed(row, number):
         step=step,
         lost_steps=1000 - step,
         errors=1,
-        headline=f"{'Loss became NaN' if nan else 'Loss spiked and stayed up'} at step {step}",
+        title=title,
+        headline=f"{title}, step {step}",
         action_kind="inspect-layers" if nan else "reload-checkpoint",
         action=f"Reload the checkpoint of step {step // 100 * 100}, the last before {step}.",
     )

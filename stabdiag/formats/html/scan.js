@@ -1,9 +1,6 @@
-// The runs of a scan: a table that sorts, filters and opens, and a matrix of outcomes by setting.
+// The runs of a scan: a table that sorts, filters and opens. On a phone, each row is a card.
 
-const PAGE = 50;
-const SHOWN = 5;
-const BINS = 6;
-const NUMERIC = {step: "Step", lost_steps: "Steps lost", loss_best: "Best loss", loss_last: "Last loss"};
+const SETTINGS_SHOWN = 5;
 
 const count = data.run.length;
 const all = Array.from({length: count}, (_, row) => row);
@@ -11,35 +8,58 @@ const get = (id) => document.getElementById(id);
 const coded = (column, row) => column.codes[row] < 0 ? null : column.values[column.codes[row]];
 const setting = (name, row) => coded(data.settings[name], row);
 const severity = (row) => coded(data.severity, row) ?? "unread";
+const title = (row) => data.titles[data.outcome.codes[row]];
+const path = (row) => data.root + data.path[row];
 const write = (value) => value === null ? "" : typeof value === "number" ? short(value) : value;
 
-const state = {sort: null, down: false, page: 0, rows: all, open: null, cell: null};
+// ``rows`` are the runs that match. ``selection`` is a set of runs chosen in a chart, or null.
+const state = {sort: null, descending: false, page: 0, size: 10, rows: all, open: null, severity: null, selection: null};
+
+const RANK = {error: 0, warning: 1, note: 2, ok: 3, unread: 4};
+const WORDS = {error: "failed", warning: "warning", note: "note", ok: "healthy", unread: "not read"};
+
+const settingNames = Object.keys(data.settings);
+const isNumeric = (name) => typeof data.settings[name].values[0] === "number";
+const columns = [
+  {name: "Severity", value: (row) => WORDS[severity(row)], key: (row) => RANK[severity(row)], cell: "level"},
+  {name: "Run", value: (row) => data.run[row]},
+  {name: "Loss", cell: "loss"},
+  {name: "Finding", value: title, cell: "finding"},
+  {name: "First action", value: (row) => coded(data.action, row), cell: "todo"},
+  {name: "Steps lost", value: (row) => data.lost_steps[row], isNumber: true},
+  {name: "Step", value: (row) => data.step[row], isNumber: true, isExtra: true},
+  {name: "Best loss", value: (row) => data.loss_best[row], isNumber: true, isExtra: true},
+  {name: "Last loss", value: (row) => data.loss_last[row], isNumber: true, isExtra: true},
+  ...settingNames.slice(0, SETTINGS_SHOWN).map((name) => ({
+    name, value: (row) => setting(name, row), isNumber: isNumeric(name), isExtra: true, isSetting: true,
+  })),
+];
+const sortable = columns.filter((column) => column.value);
 
 // Sorting: unknown values come last in both directions.
 
 const collator = new Intl.Collator("en", {numeric: true});
-const RANK = {error: 0, warning: 1, note: 2, ok: 3, unread: 4};
 
-const named = Object.keys(data.settings).slice(0, SHOWN);
-const columns = [
-  {name: "Severity", of: severity, key: (row) => RANK[severity(row)]},
-  {name: "Run", of: (row) => data.run[row]},
-  {name: "Outcome", of: (row) => coded(data.outcome, row)},
-  ...Object.entries(NUMERIC).map(([key, name]) => ({name, of: (row) => data[key][row], number: true})),
-  {name: "Loss"},
-  ...named.map((key) => ({name: key, of: (row) => setting(key, row), number: typeof data.settings[key].values[0] === "number"})),
-];
-
-function compared(a, b) {
+function compare(a, b) {
   if (a === null || b === null) return (a === null) - (b === null);
   const order = typeof a === "number" && typeof b === "number" ? a - b : collator.compare(a, b);
-  return state.down ? -order : order;
+  return state.descending ? -order : order;
 }
 
 function sorted(rows) {
-  if (state.sort === null) return rows;
-  const key = state.sort.key ?? state.sort.of;
-  return rows.map((row) => [key(row), row]).sort((a, b) => compared(a[0], b[0]) || a[1] - b[1]).map(([, row]) => row);
+  if (state.sort === null) return state.descending ? [...rows].reverse() : rows;
+  const key = state.sort.key ?? state.sort.value;
+  return rows.map((row) => [key(row), row]).sort((a, b) => compare(a[0], b[0]) || a[1] - b[1]).map(([, row]) => row);
+}
+
+function sortBy(column, descending) {
+  state.sort = column;
+  state.descending = descending;
+  get("sort").value = column === null ? "" : sortable.indexOf(column);
+  get("reverse").setAttribute("aria-pressed", String(descending));
+  for (const cell of document.querySelectorAll(".runs thead th")) cell.removeAttribute("aria-sort");
+  column?.head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+  filter();
 }
 
 // Filtering: each word is searched in the texts of a run.
@@ -47,8 +67,10 @@ function sorted(rows) {
 const texts = new Array(count);
 
 function text(row) {
-  const settings = Object.keys(data.settings).map((name) => `${name}=${setting(name, row)}`);
-  texts[row] ??= [data.run[row], severity(row), coded(data.outcome, row), coded(data.headline, row), ...settings].join("\n").toLowerCase();
+  const settings = () => settingNames.map((name) => `${name}=${setting(name, row)}`);
+  texts[row] ??= [
+    data.run[row], severity(row), WORDS[severity(row)], coded(data.outcome, row), coded(data.headline, row), ...settings(),
+  ].join("\n").toLowerCase();
   return texts[row];
 }
 
@@ -56,52 +78,78 @@ function filter() {
   const words = get("find").value.toLowerCase().split(/\s+/).filter(Boolean);
   const outcome = get("outcome").value;
   state.rows = sorted(all.filter((row) =>
-    (outcome === "" || coded(data.outcome, row) === data.outcome.values[outcome]) &&
-    (state.cell === null || state.cell.has(row)) && words.every((word) => text(row).includes(word))));
+    (outcome === "" || data.outcome.codes[row] === Number(outcome)) &&
+    (state.severity === null || severity(row) === state.severity) &&
+    (state.selection === null || state.selection.has(row)) && words.every((word) => text(row).includes(word))));
   state.page = 0;
   show();
 }
 
-// The table, one page at a time.
+// Show only some runs; ``label`` says which.
+function select(rows, label) {
+  state.selection = rows === null ? null : new Set(rows);
+  get("chosen").hidden = rows === null;
+  get("chosen").textContent = `${label} ✕`;
+  get("chosen").setAttribute("aria-label", `Show all runs again, not only ${label}`);
+  for (const button of document.querySelectorAll("[data-pick]")) button.setAttribute("aria-pressed", "false");
+  filter();
+}
 
-function curve(row) {
+// A button that selects its runs, and releases them if it is pressed again.
+function picker(button, rows, label) {
+  button.dataset.pick = "";
+  button.setAttribute("aria-pressed", "false");
+  button.addEventListener("click", () => {
+    const isOn = button.getAttribute("aria-pressed") !== "true";
+    select(isOn ? rows() : null, label);
+    button.setAttribute("aria-pressed", String(isOn));
+  });
+}
+
+// The cells of a row.
+
+function curve_of(row) {
   const letters = data.curve[row];
-  const cell = element("td");
-  if (letters.length < 2) return cell;
+  if (letters.length < 2) return element("span");
   const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
   svg.setAttribute("class", "curve");
   svg.setAttribute("viewBox", `0 -1 ${letters.length - 1} 54`);
   svg.setAttribute("preserveAspectRatio", "none");
   svg.setAttribute("role", "img");
   svg.setAttribute("aria-label", `loss from ${write(data.loss_first[row])} to ${write(data.loss_last[row])}, at best ${write(data.loss_best[row])}`);
-  const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+  const line = document.createElementNS("http://www.w3.org/2000/svg", "path");
   const height = (letter) => letter <= "Z" ? letter.charCodeAt(0) - 65 : letter.charCodeAt(0) - 71;
-  path.setAttribute("d", Array.from(letters, (letter, at) => `${at ? "L" : "M"}${at} ${51 - height(letter)}`).join(""));
-  svg.append(path);
-  cell.append(svg);
-  return cell;
+  line.setAttribute("d", Array.from(letters, (letter, at) => `${at ? "L" : "M"}${at} ${51 - height(letter)}`).join(""));
+  svg.append(line);
+  return svg;
 }
+
+function opener(row) {
+  const button = element("button", "open");
+  button.type = "button";
+  button.setAttribute("aria-expanded", String(state.open === row));
+  button.append(element("bdi", "", data.run[row]));
+  button.addEventListener("click", () => open(row));
+  return button;
+}
+
+const CONTENTS = {
+  Run: (row) => [opener(row)],
+  Loss: (row) => [curve_of(row)],
+  Finding: (row) => [title(row), " ", element("code", "slug", coded(data.outcome, row))],
+  "First action": (row) => [element("span", "clamp", coded(data.action, row) ?? "")],
+};
 
 function line(row) {
   const made = element("tr", severity(row));
   for (const column of columns) {
-    if (column.name === "Run") {
-      const cell = element("th");
-      cell.scope = "row";
-      const button = element("button", "open");
-      button.type = "button";
-      button.setAttribute("aria-expanded", String(state.open === row));
-      button.append(element("bdi", "", data.run[row]));
-      button.addEventListener("click", () => open(row));
-      cell.append(button);
-      made.append(cell);
-    } else if (!column.of) {
-      made.append(curve(row));
-    } else {
-      const cell = element("td", column.number ? "number" : "", String(write(column.of(row))));
-      if (column.of === severity) cell.className = "level";
-      made.append(cell);
-    }
+    const cell = element(column.name === "Run" ? "th" : "td", column.isNumber ? "number" : column.cell ?? "");
+    if (column.name === "Run") cell.scope = "row";
+    if (column.isExtra) cell.classList.add("extra");
+    const contents = column.isSetting ? undefined : CONTENTS[column.name];
+    cell.append(...(contents ? contents(row) : [String(write(column.value(row)))]));
+    if (column.isNumber && column.value(row) !== null) cell.dataset.label = column.name;
+    made.append(cell);
   }
   return made;
 }
@@ -118,7 +166,7 @@ function about(row) {
     if (content) cell.append(element(name, "", content));
   }
   const again = element("p", "again");
-  const code = element("code", "", `stabdiag diagnose ${quoted(data.path[row])}`);
+  const code = element("code", "", `stabdiag diagnose ${quoted(path(row))}`);
   code.id = "whole";
   const button = element("button", "copy", "Copy");
   button.type = "button";
@@ -127,7 +175,7 @@ function about(row) {
   again.append(code, button);
   const list = element("dl");
   const facts = {format: coded(data.format, row), "last step": data.last_step[row], "evaluation loss": data.eval_loss[row]};
-  for (const name of Object.keys(data.settings)) facts[name] = setting(name, row);
+  for (const name of settingNames) facts[name] = setting(name, row);
   for (const [name, value] of Object.entries(facts)) {
     if (value !== null && value !== "") list.append(element("dt", "", name), element("dd", "figure", String(value)));
   }
@@ -139,49 +187,46 @@ function about(row) {
 function open(row) {
   state.open = state.open === row ? null : row;
   show();
-  const at = state.rows.slice(state.page * PAGE).indexOf(row);
+  const at = state.rows.slice(state.page * state.size).indexOf(row);
   document.querySelectorAll(".runs .open")[at]?.focus();
 }
 
+// The table, one page at a time.
+
+const lastPage = () => Math.max(Math.ceil(state.rows.length / state.size) - 1, 0);
+
 function show() {
-  const first = state.page * PAGE;
-  const rows = state.rows.slice(first, first + PAGE);
+  const first = state.page * state.size;
+  const rows = state.rows.slice(first, first + state.size);
   document.querySelector(".runs tbody").replaceChildren(
     ...rows.flatMap((row) => row === state.open ? [line(row), about(row)] : [line(row)]));
-  const of = state.rows.length === count ? "" : `, of ${count} in all`;
+  const total = state.rows.length === count ? "" : `, of ${count} in all`;
   get("range").textContent = rows.length
-    ? `Runs ${first + 1} to ${first + rows.length} of ${state.rows.length}${of}` : `No run fits${of}`;
-  const last = Math.max(Math.ceil(state.rows.length / PAGE) - 1, 0);
+    ? `Runs ${first + 1} to ${first + rows.length} of ${state.rows.length}${total}` : `No run matches${total}`;
   const pages = document.querySelector(".pages");
-  pages.hidden = last === 0;
+  pages.hidden = state.rows.length <= 10;
   for (const button of pages.querySelectorAll("button")) {
-    const back = ["first", "back"].includes(button.dataset.page);
-    button.setAttribute("aria-disabled", String(back ? state.page === 0 : state.page === last));
+    const isBack = ["first", "back"].includes(button.dataset.page);
+    button.setAttribute("aria-disabled", String(isBack ? state.page === 0 : state.page === lastPage()));
   }
 }
 
-function turn(to) {
-  const last = Math.max(Math.ceil(state.rows.length / PAGE) - 1, 0);
-  const pages = {first: 0, back: state.page - 1, on: state.page + 1, last};
-  state.page = Math.min(Math.max(pages[to], 0), last);
+function turn(page) {
+  const pages = {first: 0, back: state.page - 1, on: state.page + 1, last: lastPage()};
+  state.page = Math.min(Math.max(pages[page], 0), lastPage());
   show();
 }
 
 function head() {
   const made = element("tr");
   for (const column of columns) {
-    const cell = element("th", column.number ? "number" : "");
+    const cell = element("th", column.isNumber ? "number" : "");
     cell.scope = "col";
-    if (column.of) {
+    column.head = cell;
+    if (column.value) {
       const button = element("button", "", column.name);
       button.type = "button";
-      button.addEventListener("click", () => {
-        state.down = state.sort === column && !state.down;
-        state.sort = column;
-        for (const other of made.children) other.removeAttribute("aria-sort");
-        cell.setAttribute("aria-sort", state.down ? "descending" : "ascending");
-        filter();
-      });
+      button.addEventListener("click", () => sortBy(column, state.sort === column && !state.descending));
       cell.append(button);
     } else {
       cell.textContent = column.name;
@@ -191,119 +236,61 @@ function head() {
   document.querySelector(".runs thead").append(made);
 }
 
-// The matrix: the values of a setting as columns; many numbers are binned into equal numbers of runs.
-
-function bins(name) {
-  const {values, codes} = data.settings[name];
-  const sizes = new Array(values.length).fill(0);
-  for (const code of codes) if (code >= 0) sizes[code] += 1;
-  const numbers = values.map(Number);
-  const order = values.map((_, at) => at);
-  if (values.every((value) => value !== "" && Number.isFinite(Number(value)))) {
-    order.sort((a, b) => numbers[a] - numbers[b]);
-    if (values.length <= BINS + 2) return order.map((at) => ({name: write(values[at]), codes: new Set([at])}));
-    const each = sizes.reduce((sum, size) => sum + size, 0) / BINS;
-    const made = [];
-    let sum = 0;
-    for (const at of order) {
-      const bin = Math.min(Math.floor(sum / each), BINS - 1);
-      (made[bin] ??= []).push(at);
-      sum += sizes[at];
-    }
-    return made.filter(Boolean).map((bin) => ({
-      name: bin.length > 1 ? `${short(numbers[bin[0]], 3)} to ${short(numbers[bin[bin.length - 1]], 3)}` : short(numbers[bin[0]], 3),
-      codes: new Set(bin),
-    }));
-  }
-  order.sort((a, b) => sizes[b] - sizes[a]);
-  const made = order.slice(0, BINS).map((at) => ({name: String(values[at]), codes: new Set([at])}));
-  if (order.length > BINS) made.push({name: `${order.length - BINS} others`, codes: new Set(order.slice(BINS))});
-  return made;
-}
-
-function choose(button, rows, label) {
-  const on = button.getAttribute("aria-pressed") !== "true";
-  for (const other of document.querySelectorAll(".matrix button")) other.setAttribute("aria-pressed", "false");
-  button.setAttribute("aria-pressed", String(on));
-  state.cell = on ? new Set(rows) : null;
-  get("chosen").hidden = !on;
-  get("chosen").textContent = `${label} ✕`;
-  get("chosen").setAttribute("aria-label", `Show all runs again, not only ${label}`);
-  filter();
-}
-
-function matrix() {
-  const name = get("setting").value;
-  const {codes} = data.settings[name];
-  const made = bins(name);
-  if (codes.includes(-1)) made.push({name: "not recorded", codes: new Set([-1])});
-  const top = element("tr");
-  for (const title of ["Outcome", ...made.map((bin) => bin.name)]) {
-    const cell = element("th");
-    cell.scope = "col";
-    cell.append(element("bdi", "", title));
-    top.append(cell);
-  }
-  const inside = made.map((bin) => all.filter((row) => bin.codes.has(codes[row])));
-  const order = [...new Set(data.outcome.codes)];
-  const body = order.map((outcome) => {
-    const row = element("tr", severity(data.outcome.codes.indexOf(outcome)));
-    const title = element("th", "level", data.outcome.values[outcome]);
-    title.scope = "row";
-    row.append(title);
-    inside.forEach((rows, at) => {
-      const cell = element("td");
-      const hits = rows.filter((run) => data.outcome.codes[run] === outcome);
-      if (hits.length) {
-        const share = hits.length / rows.length;
-        const button = element("button", `tint-${Math.ceil(4 * share)}`, `${hits.length} · ${Math.round(100 * share)}%`);
-        button.type = "button";
-        const label = `${data.outcome.values[outcome]}, ${name} ${made[at].name}`;
-        button.setAttribute("aria-label", `${hits.length} runs, ${Math.round(100 * share)}%: ${label}`);
-        button.setAttribute("aria-pressed", "false");
-        button.addEventListener("click", () => choose(button, hits, label));
-        cell.append(button);
-      }
-      row.append(cell);
-    });
-    return row;
-  });
-  document.querySelector(".matrix thead").replaceChildren(top);
-  document.querySelector(".matrix tbody").replaceChildren(...body);
-}
-
 function option(value, label) {
   const made = element("option", "", label);
   made.value = value;
   return made;
 }
 
-function all_again() {
-  for (const button of document.querySelectorAll(".matrix button")) button.setAttribute("aria-pressed", "false");
-  state.cell = null;
-  get("chosen").hidden = true;
-  filter();
+// The legend of the bar filters by severity.
+function legendButtons() {
+  for (const item of document.querySelectorAll(".severities li")) {
+    const button = element("button", "");
+    button.type = "button";
+    button.setAttribute("aria-pressed", "false");
+    button.append(...item.childNodes);
+    button.addEventListener("click", () => {
+      const isOn = button.getAttribute("aria-pressed") !== "true";
+      for (const other of document.querySelectorAll(".severities button")) other.setAttribute("aria-pressed", "false");
+      button.setAttribute("aria-pressed", String(isOn));
+      state.severity = isOn ? item.dataset.severity : null;
+      filter();
+    });
+    item.append(button);
+  }
+}
+
+function kindButtons() {
+  for (const button of document.querySelectorAll(".kind button")) {
+    const {outcome, kind} = button.dataset;
+    const rows = () => all.filter((row) => coded(data.outcome, row) === outcome && (coded(data.action_kind, row) ?? "") === kind);
+    button.hidden = false;
+    picker(button, rows, outcome);
+    button.addEventListener("click", () => get("runs").scrollIntoView());
+  }
 }
 
 if (count) {
   document.querySelector("#runs .fields").hidden = false;
-  get("outcome").append(option("", "all"), ...data.outcome.values.map((outcome, at) => option(at, outcome)));
+  const order = data.titles.map((label, at) => [label, at]).sort((a, b) => collator.compare(a[0], b[0]));
+  get("outcome").append(option("", "all"), ...order.map(([label, at]) => option(at, label)));
   get("outcome").addEventListener("change", filter);
+  get("sort").append(option("", "worst first"), ...sortable.map((column, at) => option(at, column.name)));
+  get("sort").addEventListener("change", () => sortBy(get("sort").value === "" ? null : sortable[get("sort").value], false));
+  get("reverse").addEventListener("click", () => sortBy(state.sort, !state.descending));
   get("find").addEventListener("input", filter);
   get("chosen").addEventListener("click", () => {
-    all_again();
+    select(null, "");
     get("find").focus();
   });
+  get("size").addEventListener("change", () => {
+    state.size = Number(get("size").value);
+    state.page = 0;
+    show();
+  });
   for (const button of document.querySelectorAll(".pages button")) button.addEventListener("click", () => turn(button.dataset.page));
+  legendButtons();
   head();
   filter();
-  if (named.length) {
-    get("matrix").hidden = false;
-    get("setting").append(...Object.keys(data.settings).map((name) => option(name, name)));
-    get("setting").addEventListener("change", () => {
-      all_again();
-      matrix();
-    });
-    matrix();
-  }
+  kindButtons();
 }

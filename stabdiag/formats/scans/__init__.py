@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from stabdiag.formats.measured import number
 from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import (
     ANY_ERROR,
+    UNREAD,
     Change,
     Changes,
     Common,
+    Count,
     Group,
     Overview,
     Peers,
@@ -28,7 +30,10 @@ NO_CAUSE = "correlation, not cause"
 
 @frozen
 class Section:
-    """A list under a title: each item is a line and a detail below it."""
+    """A list under a title: each item is a line and a detail below it.
+
+    ``note`` follows the title, ``end`` the list.
+    """
 
     title: str
     items: tuple[tuple[str, str], ...]
@@ -37,11 +42,19 @@ class Section:
 
 
 def sections(overview: Overview) -> Iterator[Section]:
-    """Yield the sections below the tables of an overview."""
+    """Yield the sections below the worst runs of an overview."""
+    if has_common(overview):
+        named = titles(overview)
+        yield Section(
+            title="What the failed runs have in common",
+            items=tuple((statement(item, named), along(item)) for item in overview.common),
+            note=NO_CAUSE if overview.common else "",
+            end=compared(overview),
+        )
     if overview.groups:
         kinds = [
             (
-                group(item),
+                f"{title(item.worst)} [{item.outcome}]: {group(item)}",
                 f"{name(item.worst, overview)}: {item.worst.action}" * bool(item.worst.action),
             )
             for item in overview.groups
@@ -49,13 +62,6 @@ def sections(overview: Overview) -> Iterator[Section]:
         yield Section(title="Kinds of failure", items=tuple(kinds))
     if overview.peers is not None:
         yield peers_section(overview, overview.peers)
-    if has_common(overview):
-        yield Section(
-            title="What the failed runs have in common",
-            items=tuple((statement(item), along(item)) for item in overview.common),
-            note=NO_CAUSE if overview.common else "",
-            end=compared(overview),
-        )
     if overview.changes is not None:
         changed_runs = tuple((f"{run}: {change}", "") for run, change in changed(overview))
         note = changes(overview.changes)
@@ -107,9 +113,19 @@ def name(run: Row | Change | WorseThanPeers, overview: Overview | None = None) -
     return run.path.removeprefix("" if overview is None else overview.root)
 
 
+def title(outcome: Row | Count) -> str:
+    """Return the title of an outcome for people, or its slug if an old store has no title."""
+    return "Not read" if outcome.outcome == UNREAD else outcome.title or outcome.outcome
+
+
+def titles(overview: Overview) -> dict[str, str]:
+    """Return the titles of all outcomes by slug."""
+    return {count.outcome: title(count) for count in overview.counts}
+
+
 def group(failure: Group) -> str:
-    """Describe a kind of failure: the number of runs and the steps."""
-    text = f"{plural(failure.runs, 'run')}: {failure.outcome}"
+    """Describe a kind of failure: the number of runs, the steps, and the steps lost."""
+    text = plural(failure.runs, "run")
     if failure.steps is not None:
         first, middle, last = failure.steps
         text += f" at step {first}" if first == last else f" at steps {first} to {last}"
@@ -121,9 +137,14 @@ def group(failure: Group) -> str:
     return f"{text}; {plural(failure.lost_steps, 'step')} lost" if failure.lost_steps else text
 
 
-def statement(common: Common) -> str:
-    """Describe a common setting as counts on both sides of the split."""
-    ended = "failed" if common.outcome == ANY_ERROR else f"ended as {common.outcome}"
+def statement(common: Common, titles: Mapping[str, str] | None = None) -> str:
+    """Describe a common setting as counts on both sides of the split.
+
+    The outcome is named by its title if ``titles`` has it, else by its slug.
+    """
+    title = (titles or {}).get(common.outcome)
+    outcome = f'"{title}"' if title else common.outcome
+    ended = "failed" if common.outcome == ANY_ERROR else f"ended as {outcome}"
     hits, size = common.split.inside
     inside, outside = _inside(common.split), _outside(common.split)
     return f"{inside}: {hits} of {plural(size, 'run')} {ended}; {outside}"

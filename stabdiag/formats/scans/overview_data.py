@@ -37,7 +37,7 @@ def _content(overview: Overview) -> dict[str, Json]:
         **keys("places", overview),
         "summary": words.summary(overview),
         **keys("runs reused seconds lost_steps", overview),
-        "outcomes": [keys("outcome severity runs lost_steps", item) for item in overview.counts],
+        "outcomes": [keys("outcome title severity runs lost_steps", item) for item in overview.counts],
         "groups": [_group(group) for group in overview.groups],
         "compared": {
             **keys("runs settings outcomes", overview.compared),
@@ -72,7 +72,7 @@ def _group(failure: Group) -> Json:
     if failure.near is not None:
         cluster = dict(zip(("first_step", "last_step", "runs"), failure.near, strict=True))
     content = keys("outcome severity runs lost_steps", failure) | {"steps": steps, "near": cluster}
-    return content | keys("action_kind worst=path", failure.worst)
+    return content | keys("title action_kind worst=path", failure.worst)
 
 
 def _split(split: Split) -> dict[str, Json]:

@@ -7,7 +7,7 @@ script writes as text only.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -18,9 +18,9 @@ from stabdiag.formats import scans as words
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.html.shell import page, source
 from stabdiag.formats.measured import visible
-from stabdiag.model.scan import Overview
+from stabdiag.model.scan import Common, Overview, totals
 
-_SCRIPTS = ("values.js", "scan.js", "copy.js")
+_SCRIPTS = ("values.js", "scan.js", "scan_charts.js", "copy.js")
 
 # Numbers of runs, and of settings per run, that a browser can show.
 _MAX_ROWS = 20_000
@@ -28,7 +28,7 @@ _MAX_SETTINGS = 40
 
 _TYPED = ("peak_lr", "batch_size", "optimizer", "dtype", "seed")
 _NUMBERS = ("step", "last_step", "lost_steps", "loss_first", "loss_best", "loss_last", "eval_loss")
-_TEXTS = ("outcome", "severity", "format", "headline", "action", "reason")
+_TEXTS = ("outcome", "severity", "format", "headline", "action_kind", "action", "reason")
 
 # A curve is written as letters, the lowest loss as A.
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -46,18 +46,19 @@ def to_html(overview: Overview, *, command: str | None = None) -> str:
         words=words,
         worst=next((count.severity for count in overview.counts if count.severity), "note"),
         bar=_bar([overview.of(severity) for severity in severities]),
+        titles=words.titles(overview),
         shown=min(overview.runs, _MAX_ROWS),
         command=command,
     )
 
 
-def _bar(counts: Sequence[int]) -> list[tuple[str, float, float]]:
-    """Return the parts of a bar: class, left edge and width in percent."""
+def _bar(counts: Sequence[int]) -> list[tuple[str, float, float, str]]:
+    """Return the parts of a bar: class, left edge and width in percent, and their label."""
     shares = np.array(counts) / max(sum(counts), 1) * 100
     lefts = np.cumsum(shares) - shares
     names = ("error", "warning", "note", "ok", "unread")
-    parts = zip(names, lefts.tolist(), shares.tolist(), strict=True)
-    return [(name, left, share) for name, left, share in parts if share]
+    parts = zip(names, lefts.tolist(), shares.tolist(), counts, strict=True)
+    return [(name, left, share, totals({name: n})) for name, left, share, n in parts if n]
 
 
 class _Coded:
@@ -77,9 +78,14 @@ class _Coded:
         """Return the number of distinct values."""
         return len(self._numbers)
 
+    @property
+    def values(self) -> list[Any]:
+        """The distinct values, in the order of their indices."""
+        return list(self._numbers)
+
     def to_dict(self, runs: int) -> dict[str, Any]:
         """Return the data for the page: as numbers if all values are, so that they sort."""
-        values: list[Any] = list(self._numbers)
+        values = self.values
         with suppress(ValueError):
             values = [_short(float(value)) for value in values]
         shown = [visible(value) if isinstance(value, str) else value for value in values]
@@ -98,7 +104,7 @@ def _payload(overview: Overview) -> dict[str, Any]:
     paths, curves = [], []
     for index, row in enumerate(islice(overview.rows, _MAX_ROWS)):
         runs.append(visible(words.name(row, overview)))
-        paths.append(visible(row.path))
+        paths.append(visible(row.path.removeprefix(overview.root)))
         curves.append(_curve(row.curve))
         for name, column in numbers.items():
             column.append(_short(getattr(row, name)))
@@ -108,17 +114,32 @@ def _payload(overview: Overview) -> dict[str, Any]:
             settings.setdefault(name, _Coded()).put(index, value)
     # Settings that vary; the ones in a statement come first.
     varying = ((name, coded) for name, coded in settings.items() if len(coded) > 1)
+    titles = words.titles(overview)
     return {
         "run": runs,
+        "root": visible(overview.root),
         "path": paths,
+        "titles": [visible(titles.get(slug, slug)) for slug in texts["outcome"].values],
         "curve": curves,
         "settings": {
             visible(name): coded.to_dict(len(runs))
             for name, coded in islice(varying, _MAX_SETTINGS)
         },
-        "named": [visible(name) for name in dict.fromkeys(setting_names)],
+        "common": [_common(common, titles) for common in overview.common],
         **numbers,
         **{name: coded.to_dict(len(runs)) for name, coded in texts.items()},
+    }
+
+
+def _common(common: Common, titles: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the chart of a property in common needs."""
+    split = common.split
+    is_ordered = split.relation in ("≥", "<") and not isinstance(split.value, str)
+    return {
+        "setting": visible(split.setting),
+        "cut": split.value if is_ordered else None,
+        "outcome": visible(common.outcome),
+        "title": visible(titles.get(common.outcome, common.outcome)),
     }
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 from rich.text import Text
@@ -16,11 +18,21 @@ from stabdiag.formats.terminal.page import Page, fitted
 from stabdiag.formats.terminal.sections import ACCENT, BADGE
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Series
-from stabdiag.model.scan import Overview, Row
+from stabdiag.model.scan import UNREAD, Overview, Row, totals
 from stabdiag.model.text import sentence
 
 _CURVE = 12
-_MAX_ITEMS = 5
+_MAX_ITEMS = 8
+_BAR = 60
+
+# The parts of the bar: the character in Unicode and in ASCII.
+_FILLS: Final[Mapping[str | None, tuple[str, str]]] = {
+    "error": ("█", "#"),
+    "warning": ("▓", "="),
+    "note": ("▒", "-"),
+    "ok": ("░", "."),
+    None: (" ", " "),
+}
 
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://")
 
@@ -32,7 +44,8 @@ def lines(overview: Overview, page: Page) -> Iterator[Text]:
         badge = page.text(severity.upper(), BADGE[Severity(severity)])
     head = page.text(sentence(words.summary(overview)), "bold")
     yield from page.wrap(head, Text("").join([badge, Text("  ")]) if overview.runs else "")
-    yield from _tables(overview, page)
+    yield from _bar(overview, page)
+    yield from _worst_runs(overview, page)
     for section in words.sections(overview):
         yield from page.heading(section.title, section.note)
         for item, detail in section.items[:_MAX_ITEMS]:
@@ -54,31 +67,50 @@ def _worst(overview: Overview) -> str | None:
     return next((count.severity for count in overview.counts if count.severity), None)
 
 
-def _tables(overview: Overview, page: Page) -> Iterator[Text]:
-    if overview.counts:
-        yield from page.heading("Outcomes")
-        counts = [
-            (count.severity or "", count.outcome, str(count.runs), str(count.lost_steps or ""))
-            for count in overview.counts
-        ]
-        styles = [_accent(count.severity) for count in overview.counts]
-        yield from fitted(("", "outcome", "runs", "steps lost"), counts, page, styles)
-    if overview.worst:
-        failed = overview.of("error") + overview.of("warning")
-        note = f"{len(overview.worst)} of {failed}" if failed > len(overview.worst) else ""
-        yield from page.heading("Worst runs", note)
-        rows = [
-            (
-                words.name(row, overview),
-                row.outcome,
-                "" if row.step is None else str(row.step),
-                "" if row.lost_steps is None else str(row.lost_steps),
-                _curve(row, page),
-            )
-            for row in overview.worst
-        ]
-        styles = [_accent(row.severity) for row in overview.worst]
-        yield from fitted(("run", "outcome", "step", "lost", "loss"), rows, page, styles)
+def _bar(overview: Overview, page: Page) -> Iterator[Text]:
+    """Yield a bar with the fraction of runs of each severity, and its legend."""
+    if overview.runs < 2:
+        return
+    width = min(page.width, _BAR)
+    counts = {severity: overview.of(severity) for severity in _FILLS}
+    edges = np.rint(np.cumsum([0, *counts.values()]) / overview.runs * width).astype(int).tolist()
+    # A single failed run among thousands is visible, too.
+    for i, count in enumerate(counts.values(), 1):
+        edges[i] = max(edges[i], edges[i - 1] + (count > 0))
+    parts = [
+        page.text(_FILLS[severity][page.ascii] * (end - begin), _accent(severity))
+        for severity, (begin, end) in zip(counts, pairwise(edges), strict=True)
+    ]
+    bar = page.line(*parts)
+    bar.truncate(width)
+    yield bar
+    named = {severity or UNREAD: count for severity, count in counts.items()}
+    yield from page.wrap(page.text(totals(named), "dim"))
+
+
+def _worst_runs(overview: Overview, page: Page) -> Iterator[Text]:
+    """Yield a table of the worst runs, with the finding and the first action below each run."""
+    if not overview.worst:
+        return
+    failed = overview.of("error") + overview.of("warning")
+    note = f"{len(overview.worst)} of {failed}" if failed > len(overview.worst) else ""
+    yield from page.heading("Worst runs", note)
+    rows = [
+        (
+            words.name(row, overview),
+            "" if row.lost_steps is None else str(row.lost_steps),
+            _curve(row, page),
+        )
+        for row in overview.worst
+    ]
+    styles = [_accent(row.severity) for row in overview.worst]
+    head, *lines = fitted(("run", "steps lost", "loss"), rows, page, styles)
+    yield head
+    for row, line in zip(overview.worst, lines, strict=True):
+        yield line
+        yield page.text(page.clip(f"    {row.headline or words.title(row)}", page.width))
+        if row.action:
+            yield page.text(page.clip(f"    {row.action}", page.width), "dim")
 
 
 def _accent(severity: str | None) -> str:
@@ -100,20 +132,13 @@ def to_markdown(overview: Overview, *, command: str | None = None) -> str:
 
 def _blocks(overview: Overview, command: str | None) -> Iterator[str]:
     yield f"### {_sign(_worst(overview))} {escape(words.summary(overview))}"
-    counts = [
-        (
-            f"{_sign(count.severity)} {code(count.outcome)}",
-            str(count.runs),
-            str(count.lost_steps or ""),
-        )
-        for count in overview.counts
-    ]
-    if counts:
-        yield table(("outcome", "runs", "steps lost"), counts)
+    if overview.runs > 1:
+        counts = {severity or UNREAD: overview.of(severity) for severity in _FILLS}
+        yield escape(totals(counts))
     rows = [
         (
             code(words.name(row, overview)),
-            f"{_sign(row.severity)} {escape(row.headline or row.outcome)}",
+            f"{_sign(row.severity)} {escape(row.headline or words.title(row))}",
             "" if row.lost_steps is None else str(row.lost_steps),
             escape(row.action),
         )
@@ -121,15 +146,15 @@ def _blocks(overview: Overview, command: str | None) -> Iterator[str]:
     ]
     if rows:
         yield "**Worst runs**"
-        yield table(("run", "what", "steps lost", "first action"), rows)
+        yield table(("run", "finding", "steps lost", "first action"), rows)
     for section in words.sections(overview):
         yield f"**{section.title}**{section.note and f': {escape(section.note)}'}"
         items = []
-        for item, detail in section.items[: 2 * _MAX_ITEMS]:
+        for item, detail in section.items[:_MAX_ITEMS]:
             items.append(f"- {escape(item)}")
             items += [f"  {escape(detail)}"] * bool(detail)
-        if len(section.items) > 2 * _MAX_ITEMS:
-            items.append(f"- and {len(section.items) - 2 * _MAX_ITEMS} more")
+        if len(section.items) > _MAX_ITEMS:
+            items.append(f"- and {len(section.items) - _MAX_ITEMS} more")
         if items:
             yield "\n".join(items)
         if section.end:
