@@ -33,8 +33,8 @@ def totals(counts: Mapping[str, int]) -> str:
 class Row:
     """The result of a scan for one run; None if the log does not state a value.
 
-    ``outcome`` is the slug of the diagnosis, or ``unread`` with the ``reason`` why; ``title`` is its
-    title, and ``headline`` the title with the step. ``severity`` is the severity of the diagnosis,
+    ``outcome`` is the slug of the diagnosis, or ``unread`` with the ``reason`` why. ``title`` is
+    its title, ``headline`` the title with the step. ``severity`` is the severity of the diagnosis,
     None for an unread log. ``loss_first``, ``loss_best`` and
     ``loss_last`` are finite losses as logged; ``curve`` is the course of the loss in at most a few
     dozen points, for a sparkline. ``lost_steps`` are the steps from the last sound one to the

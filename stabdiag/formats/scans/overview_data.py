@@ -37,7 +37,9 @@ def _content(overview: Overview) -> dict[str, Json]:
         **keys("places", overview),
         "summary": words.summary(overview),
         **keys("runs reused seconds lost_steps", overview),
-        "outcomes": [keys("outcome title severity runs lost_steps", item) for item in overview.counts],
+        "outcomes": [
+            keys("outcome title severity runs lost_steps", item) for item in overview.counts
+        ],
         "groups": [_group(group) for group in overview.groups],
         "compared": {
             **keys("runs settings outcomes", overview.compared),
