@@ -34,7 +34,7 @@ GROUPS = {
         *("gallery.md", "docs/outcomes.md", "docs/symptoms.md", "docs/questions.md"),
         "docs/limits.md",
     ),
-    "Reference": ("docs/cli.md", "docs/coverage.md", "CHANGELOG.md"),
+    "Reference": ("docs/cli.md", "docs/python.md", "docs/coverage.md", "CHANGELOG.md"),
     "How it is made": (
         *("docs/accuracy.md", "docs/calibration.md", "docs/rules.md", "docs/architecture.md"),
         *("docs/references.md", "fixtures/README.md", "benchmarks/README.md"),

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from stabdiag.model.history import History
     from stabdiag.model.limits import Limits
     from stabdiag.model.manifest import Manifest
-    from stabdiag.model.scan import Overview, Row
+    from stabdiag.model.scan import Row
     from stabdiag.scan.scan import scan
+    from stabdiag.scan.shown import Overview
     from stabdiag.testing import UnhealthyRun, assert_healthy
 
 __all__ = [
@@ -51,7 +52,7 @@ _HOMES = {
     "History": "stabdiag.model.history",
     "Limits": "stabdiag.model.limits",
     "Manifest": "stabdiag.model.manifest",
-    "Overview": "stabdiag.model.scan",
+    "Overview": "stabdiag.scan.shown",
     "Report": "stabdiag.api.shown",
     "Row": "stabdiag.model.scan",
     "StabdiagError": "stabdiag.errors",

@@ -261,7 +261,11 @@ def compare(
     options = Options(limits=limits_from(limits), columns=columns or {}, format=format)
     if isinstance(runs, str | os.PathLike):
         runs = [runs]
-    elif isinstance(runs, Mapping) or hasattr(runs, "iloc") or not isinstance(runs, Iterable):
+    elif (
+        isinstance(runs, Mapping | History)
+        or hasattr(runs, "iloc")
+        or not isinstance(runs, Iterable)
+    ):
         raise StabdiagError("give the runs to compare as a list, one item for each run")
     sources: list[object] = list(runs)
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):

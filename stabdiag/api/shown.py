@@ -1,10 +1,10 @@
-"""Reports and comparisons with output methods: terminal, notebook and JSON."""
+"""Reports and comparisons with output methods: terminal, notebook, JSON and pandas."""
 
 from __future__ import annotations
 
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn
 
 from stabdiag.model import comparison as compared
 from stabdiag.model import report as reported
@@ -13,10 +13,18 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
     from stabdiag.formats import Kind
+    from stabdiag.model.findings import Finding
+    from stabdiag.model.frames import DataFrame
+
+# The columns of a DataFrame of findings.
+_FIELDS: Final = (
+    *("slug", "severity", "confidence", "section", "question", "step", "title", "summary"),
+    *("action_kind", "action"),
+)
 
 
-class _Displayable:
-    """Output methods shared by reports and comparisons."""
+class Displayable:
+    """Output methods shared by reports, comparisons and overviews."""
 
     _kind: ClassVar[Kind]
     _attribute: ClassVar[str]
@@ -53,10 +61,53 @@ class _Displayable:
 
     def __bool__(self) -> NoReturn:
         """Refuse: truth could be mistaken for a healthy result."""
-        raise TypeError(f"the truth value of a {self._kind} is ambiguous; use {self._attribute}")
+        article = "an" if self._kind == "overview" else "a"
+        raise TypeError(
+            f"the truth value of {article} {self._kind} is ambiguous; use {self._attribute}"
+        )
 
 
-class Report(_Displayable, reported.Report):
+class _WithFindings(Displayable):
+    """Output methods of a result that has findings."""
+
+    findings: tuple[Finding, ...]
+
+    def to_pandas(self) -> DataFrame:
+        """Return a DataFrame with one row for each finding, the worst first.
+
+        ``action_kind`` and ``action`` are the first action.
+
+        >>> from stabdiag import diagnose
+        >>> frame = diagnose({"loss": [2.0] * 39 + [float("nan")]}).to_pandas()
+        >>> frame[["slug", "severity", "step"]]
+                        slug severity  step
+        0  nan-dtype-unknown    error    39
+        """
+        from stabdiag.model.frames import data_frame
+
+        rows = [_finding_row(finding) for finding in self.findings]
+        columns = {name: [row[name] for row in rows] for name in _FIELDS}
+        return data_frame(columns, counts=("step",))
+
+
+def _finding_row(finding: Finding) -> dict[str, object]:
+    """Return the fields of a finding and of its first action."""
+    first = next(iter(finding.actions), None)
+    return {
+        "slug": finding.slug,
+        "severity": finding.severity.value,
+        "confidence": finding.confidence.value,
+        "section": finding.section,
+        "question": finding.question,
+        "step": finding.step,
+        "title": finding.title,
+        "summary": finding.summary,
+        "action_kind": None if first is None else first.kind.value,
+        "action": None if first is None else first.text,
+    }
+
+
+class Report(_WithFindings, reported.Report):
     """A diagnosis with its evidence and output methods.
 
     A report has no truth value; use ``report.ok``.
@@ -87,7 +138,7 @@ class Report(_Displayable, reported.Report):
         return notebook(self)
 
 
-class Comparison(_Displayable, compared.Comparison):
+class Comparison(_WithFindings, compared.Comparison):
     """The result of a comparison of runs, with output methods.
 
     A comparison has no truth value; use ``comparison.diagnosis``.
@@ -95,3 +146,10 @@ class Comparison(_Displayable, compared.Comparison):
 
     _kind = "comparison"
     _attribute = "comparison.diagnosis"
+
+    def _repr_html_(self) -> str:
+        """Return the comparison as a page for a notebook."""
+        from stabdiag.formats import render
+        from stabdiag.formats.html import framed
+
+        return framed(render(self, "html", self._kind), title=self.diagnosis.title)

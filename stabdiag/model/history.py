@@ -5,17 +5,22 @@ The questions of the tree are answered from a history. It is independent of file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field, replace
 from enum import StrEnum
 from functools import cache, cached_property
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from stabdiag.model.frames import DataFrame, PandasSeries
 
 # No dtype that networks are trained in except fp64 holds more than 3.4e38. A number beyond this is
 # absurd but finite: it is read as this one, whose square is finite as well.
@@ -24,13 +29,17 @@ LARGEST_READ: Final = 1e100
 # The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
 _EVALUATED = 0.9
 
+# The key in ``DataFrame.attrs`` for the steps at which the value of a role is NaN, by role.
+NAN_STEPS: Final = "stabdiag.nan_steps"
+
 
 @frozen
 class Series:
     """One role's logged points: ``steps`` and ``values`` of equal length, steps rising.
 
     A point that was not logged is not in the series. NaN and ±inf are values. Where words were
-    logged, as for a setting, ``words`` has the word of each value.
+    logged, as for a setting, ``words`` has the word of each value. ``np.asarray(series)`` are the
+    values, without a copy.
     """
 
     role: str
@@ -41,6 +50,16 @@ class Series:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
+        """Return the values as an array."""
+        return np.array(self.values, dtype=dtype, copy=copy)
+
+    def to_pandas(self) -> PandasSeries:
+        """Return the values as a pandas Series by step, without a copy."""
+        from stabdiag.model.frames import indexed_series
+
+        return indexed_series(self.values, self.steps, self.role)
 
     def finite(self) -> Series:
         """Return the series without its NaN and ±inf points."""
@@ -261,6 +280,52 @@ class History:
     def _logged(self) -> frozenset[str]:
         logged = [role for role, series in self.series.items() if len(series)]
         return frozenset([*logged, *(role.partition("/")[0] for role in logged)])
+
+    def to_pandas(self) -> DataFrame:
+        """Return a DataFrame with one row a step: the column ``step``, and one for each role.
+
+        A role without a value at a step has NaN there. So has one whose value is NaN: ``attrs`` has
+        the steps of these, so that ``read`` returns the same series for the frame.
+        ``pd.DataFrame(history)`` has the same values without ``attrs``, and is slower.
+
+        >>> from stabdiag import read
+        >>> read({"step": [0, 10], "train/loss": [3.0, 2.5]}).to_pandas()
+           step  loss
+        0     0   3.0
+        1    10   2.5
+        """
+        from stabdiag.model.frames import data_frame
+
+        frame = data_frame(self._table())
+        frame.attrs[NAN_STEPS] = {
+            role: series.steps[np.isnan(series.values)].tolist()
+            for role, series in self.series.items()
+            if not series.words
+        }
+        return frame
+
+    def __iter__(self) -> Iterator[dict[str, object]]:
+        """Yield one record a step, with a key for ``step`` and each role."""
+        table = self._table()
+        columns = [column.tolist() for column in table.values()]
+        return (dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True))
+
+    def _table(self) -> dict[str, AnyArray]:
+        """All steps, and the values of each role at these steps."""
+        every = [series.steps for series in self.series.values()]
+        steps = np.unique(np.concatenate(every)) if every else np.empty(0, np.int64)
+        table: dict[str, AnyArray] = {"step": steps}
+        for role, series in self.series.items():
+            if role == "step":
+                continue
+            column: AnyArray = np.full(len(steps), None if series.words else np.nan)
+            column[np.searchsorted(steps, series.steps)] = (
+                [series.words[int(value)] for value in series.values]
+                if series.words
+                else series.values
+            )
+            table[role] = column
+        return table
 
     def before(self, step: int) -> History:
         """Return the history of all steps below ``step``."""

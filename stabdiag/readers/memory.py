@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from decimal import Decimal
@@ -12,6 +12,8 @@ import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.arrays import AnyArray
+from stabdiag.model.history import NAN_STEPS
+from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import (
     Columns,
     Piece,
@@ -22,7 +24,7 @@ from stabdiag.readers.columns import (
 )
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.nested import flattened
-from stabdiag.readers.words import NULL
+from stabdiag.readers.words import ABSENT, NULL, NUMBER
 
 _EXPECTED = (
     'expected a path, a DataFrame, an Arrow table, a mapping of arrays such as {"loss": [2.3]}, '
@@ -116,15 +118,49 @@ def _basic(value: Any) -> object:
 
 
 def _of_pandas(frame: Any) -> dict[str, Piece]:
-    """Read a DataFrame; an index with a name is a column too."""
-    pieces: dict[str, Piece] = {}
+    """Read a DataFrame, and its index if it has a name, times or steps."""
     names = [_joined(name) for name in frame.columns]
-    for name in frame.index.names:
-        if name is not None and _joined(name) not in names:
-            pieces[_joined(name)] = _of_series(frame.index.get_level_values(name))
+    pieces = {name: piece for name, piece in _of_index(frame.index, names) if name not in names}
     for place, name in enumerate(names):
         pieces[name] = _of_series(frame.iloc[:, place])
-    return pieces
+    return pieces | _with_nan(pieces, frame.attrs.get(NAN_STEPS))
+
+
+def _of_index(index: Any, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
+    """Yield the columns of an index.
+
+    An index of times is a timestamp. One of rising numbers without a name is the step, unless it
+    only counts the rows or there is another counter.
+    """
+    for name in index.names:
+        if name is not None:
+            is_time = index.nlevels == 1 and index.dtype.kind == "M"
+            own = "timestamp" if is_time and "timestamp" not in names else _joined(name)
+            yield own, _of_series(index.get_level_values(name))
+    if index.nlevels > 1 or index.name is not None:
+        return
+    if index.dtype.kind == "M":
+        yield "timestamp", _of_series(index)
+    elif index.dtype.kind in "iu" and not assign(names).has("step", "epoch"):
+        numbers = np.asarray(index, dtype=np.float64)
+        counts_rows = np.array_equal(numbers, np.arange(len(numbers)))
+        if (np.diff(numbers) > 0).all() and not counts_rows:
+            yield "step", piece_of_numbers(numbers)
+
+
+def _with_nan(pieces: Mapping[str, Piece], nan_steps: object) -> dict[str, Piece]:
+    """Return the columns of a history with its NaN; their other blanks were not logged."""
+    if not isinstance(nan_steps, Mapping) or "step" not in pieces:
+        return {}
+    steps = pieces["step"].values
+    changed: dict[str, Piece] = {}
+    for name, own in nan_steps.items():
+        if name in pieces and name != "step":
+            piece = pieces[name]
+            states = np.where(np.isin(steps, own), NUMBER, ABSENT).astype(np.uint8)
+            states = np.where(piece.states == NULL, states, piece.states)
+            changed[name] = replace(piece, states=states)
+    return changed
 
 
 def _of_series(series: Any) -> Piece:

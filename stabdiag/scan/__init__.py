@@ -9,7 +9,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from stabdiag.model.scan import Overview
+from stabdiag.scan.shown import Overview
 
 
 class _Package(ModuleType):

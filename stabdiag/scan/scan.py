@@ -18,14 +18,15 @@ from stabdiag._version import __version__
 from stabdiag.api.baselines import read_baseline
 from stabdiag.assemble.inputs import limits_from
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model import scan as scanned
 from stabdiag.model.limits import Limits
-from stabdiag.model.scan import Overview
 from stabdiag.model.text import and_more
 from stabdiag.scan.executors import Pool, open_pool
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.overview import where as select
 from stabdiag.scan.peers import compare_peers
 from stabdiag.scan.run import BatchReader, JobQueue
+from stabdiag.scan.shown import Overview
 from stabdiag.scan.store import Store
 from stabdiag.scan.work import ScanOptions
 from stabdiag.sources.find import find
@@ -102,7 +103,7 @@ def scan(
         )
         # The overview reads its rows from this folder, so the folder lives as long.
         weakref.finalize(overview.rows, stack.pop_all().close)
-    return overview
+    return Overview(**vars(overview))
 
 
 def scan_into(
@@ -116,7 +117,7 @@ def scan_into(
     show: Callable[[pa.Table, int | None], None] = lambda *_: None,
     stopped: Callable[[], bool] = lambda: False,
     peers: bool = False,
-) -> tuple[Overview, SkippedEntries]:
+) -> tuple[scanned.Overview, SkippedEntries]:
     """Scan into a store; return the overview and the skipped entries.
 
     With ``peers``, runs with the same settings are compared with each other. ``show`` gets each new

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from stabdiag.formats import compared as view
 from stabdiag.formats.canvas import svg_chart
@@ -116,6 +116,15 @@ def notebook(report: Report) -> str:
         names=NAMES,
         decisive=decisive(report),
         style=Markup(source("notebook.css")),
+    )
+
+
+def framed(document: str, *, title: str) -> str:
+    """Return a page in a frame, so that its styles and scripts do not affect a notebook."""
+    return (
+        f'<iframe title="{escape(title)}" srcdoc="{escape(document)}"'
+        ' sandbox="allow-scripts allow-popups allow-downloads" allow="clipboard-write"'
+        ' style="width: 100%; height: 42rem; border: 0"></iframe>'
     )
 
 

@@ -27,7 +27,10 @@ _NOT_A_LOSS: Final = frozenset(
 def other_losses_of(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
     """Return the columns of other training losses by role, such as ``other_loss/aux_loss``."""
     losses = (name for name in names if name not in taken and is_other_loss(name))
-    return {f"other_loss/{name}": name for name in islice(losses, _MAX_COLUMNS)}
+    return {
+        name if name.startswith("other_loss/") else f"other_loss/{name}": name
+        for name in islice(losses, _MAX_COLUMNS)
+    }
 
 
 def is_other_loss(name: str) -> bool:

@@ -159,7 +159,7 @@ def scores_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     free = [name for name in names if name not in taken and direction_of(name) is not None]
     sections = Counter(last_word(name) for name in free if _is_sectioned(name))
     return {
-        f"score/{name}": name
+        name if name.startswith("score/") else f"score/{name}": name
         for name in free
         if not _is_sectioned(name) or sections[last_word(name)] <= _MAX_SECTIONS
     }

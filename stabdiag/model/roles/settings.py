@@ -169,7 +169,7 @@ def difficulty_direction(name: str) -> int | None:
 def settings_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     """Return the columns of ``setting/<name>`` that serve no other role."""
     return {
-        f"setting/{name}": name
+        name if name.startswith("setting/") else f"setting/{name}": name
         for name in names
         if name not in taken and setting_of(name) is not None
     }
