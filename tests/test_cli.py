@@ -161,7 +161,7 @@ def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
         ("postmortem LOG --fail-on error", "--fail-on"),
         (
             "diagnose LOG --fail-on x",
-            "is not one of 'error', 'warning', 'never', 'unknown'. (see stabdiag diagnose --help)",
+            "is not one of 'error', 'warning', 'never', 'unknown' (see stabdiag diagnose --help)",
         ),
         ("formats -o none/x", "there is no folder"),
         ("formats -o formats.html", "--format (terminal, json, markdown)"),
@@ -361,7 +361,7 @@ def test_a_command_that_is_shown_keeps_secrets():
         ("preflight no.json", 2, "no.json: "),
         ("checklist log.jsonl", 0, ""),
         ("checklist log.jsonl --fail-on not-done", 1, ""),
-        ("checklist log.jsonl --format jsno", 2, "'jsno' is not one of"),
+        ("checklist log.jsonl --format jsno", 2, "did you mean json?"),
     ],
 )
 def test_preflight_and_checklist_have_exit_codes(

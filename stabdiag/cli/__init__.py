@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -196,11 +197,20 @@ def _main(
     pass
 
 
+def _with_suggestion(message: str) -> str:
+    """Return a message of the argument parser without its jargon, and with the nearest choice."""
+    message = message.replace("Value error, ", "")  # of pydantic
+    choices = re.search(r"'([^']*)' is not one of (.*?)\.?$", message)
+    if choices is None:
+        return message
+    return message.rstrip(".") + did_you_mean(choices[1], re.findall(r"'([^']+)'", choices[2]))
+
+
 def _usage(error: Exception, words: Sequence[str]) -> Exit:
     """Print a usage error of the argument parser in one line; raise anything else."""
     if not hasattr(error, "format_message"):
         raise error
-    message = error.format_message().replace("Value error, ", "")  # of pydantic
+    message = _with_suggestion(error.format_message())
     command = " ".join([_NAME, *(name for name in words[:1] if name in _COMMANDS)])
     # Without a command, typer has already shown the help.
     return report_error(f"{message} (see {command} --help)") if message else Exit.REFUSED

@@ -76,9 +76,9 @@ class ComparisonFormat(StrEnum):
 class PostmortemFormat(StrEnum):
     """The formats of a post-mortem."""
 
-    JSON = "json"
     MARKDOWN = "markdown"
     HTML = "html"
+    JSON = "json"
 
 
 class TextFormat(StrEnum):

@@ -432,7 +432,7 @@ def test_a_run_with_a_loss_that_is_not_finite_fails(folder, monkeypatch, capsys)
     assert (comparison["kind"], comparison["diagnosis"]["slug"]) == ("seeds", "run-fails")
 
 
-@pytest.mark.parametrize("name", ["terminal", "markdown", "html"])
+@pytest.mark.parametrize("name", ["terminal", "html"])
 def test_every_format_shows_a_comparison_with_a_baseline(folder, monkeypatch, capsys, name):
     good_runs(folder / "good", 3)
     write(folder / "bad", run(50, end=0.7))

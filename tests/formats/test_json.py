@@ -35,7 +35,9 @@ def test_the_report_has_the_keys_of_the_schema_in_order(report):
     published, written = json.loads(schema()), strict(render(report, "json"))
     jsonschema.Draft202012Validator.check_schema(published)
     jsonschema.Draft202012Validator(published).validate(written)
-    assert list(written) == [key for key in published["properties"] if key != "baseline"]
+    assert list(written) == [
+        key for key in published["properties"] if key not in ("baseline", "omitted")
+    ]
     parts = {
         "finding": written["diagnosis"],
         "answer": written["tree"]["answers"][0],
@@ -45,6 +47,33 @@ def test_the_report_has_the_keys_of_the_schema_in_order(report):
     for name, part in parts.items():
         keys = [key for key in published["$defs"][name]["properties"] if key != "ignored"]
         assert list(part) == keys
+
+
+def test_brief_json_has_the_findings_and_counts_the_rest(report):
+    full, brief = (strict(render(report, "json", verbose=v)) for v in (True, False))
+    jsonschema.Draft202012Validator(json.loads(schema())).validate(brief)
+    assert len(json.dumps(brief, indent=2)) < 20_000
+    assert brief["diagnosis"] == full["diagnosis"]
+    assert brief["tree"]["outcome"]["slug"] == full["tree"]["outcome"]["slug"]
+    assert [f["slug"] for f in brief["findings"]] == [f["slug"] for f in full["findings"]]
+    assert len(full["not_checked"]) == brief["omitted"].get("not_checked", 0)
+    assert len(full["limits"]) == len(brief["limits"]) + brief["omitted"]["limits"]
+
+
+def test_brief_json_is_small_for_wide_and_troubled_runs(persistent):
+    action = replace(persistent.diagnosis.actions[0], text="x" * 700)
+    finding = replace(persistent.diagnosis, actions=(action,) * 6, summary="y" * 700)
+    loss = persistent.history.series["loss"]
+    layers = {f"grad_norm/layer{i}.{'z' * 60}": loss for i in range(1000)}
+    history = replace(persistent.history, series={**layers, "loss": loss})
+    many = replace(persistent, findings=(finding,) * 20, history=history)
+    text = render(many, "json", verbose=False)
+    assert len(text) < 20_000 < len(render(many, "json"))
+    brief = strict(text)
+    assert "loss" in brief["history"]
+    assert brief["omitted"]["history"] == 1001 - len(brief["history"])
+    assert len(brief["findings"]) + brief["omitted"]["findings"] == 20
+    assert len(brief["findings"]) >= 1
 
 
 def test_the_schema_is_closed():
@@ -60,8 +89,8 @@ def test_the_schema_is_closed():
         # An action leaves out the fields that do not apply.
         is_action = "checkpoint" in node["properties"]
         always = ["kind", "text", "also"] if is_action else list(node["properties"])
-        # Optional: only for ignored findings, and with references.
-        always = [key for key in always if key not in ("ignored", "baseline")]
+        # Optional: only for ignored findings, with references, and in brief JSON.
+        always = [key for key in always if key not in ("ignored", "baseline", "omitted")]
         assert sorted(node["required"]) == sorted(always)
 
 
