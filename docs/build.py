@@ -179,8 +179,8 @@ def picture(run: str) -> str:
 def overview() -> str:
     """Return the overview of a scan of some fixtures as an SVG."""
     with chdir(ROOT):
-        found = stabdiag.scan(SCANNED, executor=ThreadPoolExecutor, jobs=1, top=5)
-    return drawn(partial(lines, replace(found, seconds=None)), f"stabdiag scan '{SCANNED}'")
+        scan = stabdiag.scan(SCANNED, executor=ThreadPoolExecutor, jobs=1, top=5)
+    return drawn(partial(lines, replace(scan, seconds=None)), f"stabdiag scan '{SCANNED}'")
 
 
 def failure_modes() -> str:
@@ -233,9 +233,9 @@ def _log(run: str) -> str:
 
 
 def _names(names: Iterable[str]) -> str:
-    known = list(names)
-    shown = ", ".join(f"`{name}`" for name in known[:SHOWN_NAMES])
-    return f"{shown}, …" if len(known) > SHOWN_NAMES else shown
+    all_names = list(names)
+    shown = ", ".join(f"`{name}`" for name in all_names[:SHOWN_NAMES])
+    return f"{shown}, …" if len(all_names) > SHOWN_NAMES else shown
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
@@ -247,8 +247,8 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def _put(text: str, name: str, table: Callable[[], str]) -> str:
     """Return the text with the part between two marks replaced."""
     begin, end = f"<!-- {name}: written by docs/build.py -->", "<!-- end -->"
-    before, _, rest = text.partition(begin)
-    after = rest.partition(end)[2]
+    before, _, tail = text.partition(begin)
+    after = tail.partition(end)[2]
     return f"{before}{begin}\n\n{table()}\n\n{end}{after}"
 
 

@@ -34,12 +34,12 @@ overrides it.
 4. **Reruns**: their seeds are equal; or none is recorded, and the first losses are equal until the
    loss has moved. Otherwise they count as seeds.
 
-With `--as baseline` the first run is compared with the band of the others, which are taken as good:
-is it worse, and from which step on? The same happens without the option if one of three or more
+With `--as baseline` the first run is compared with the band of the others, which are assumed to be
+good: is it worse, and since when? The same happens without the option if one of three or more
 seeds or reruns ends worse than the others, these agree, and more than the seed may differ. See
 [baselines](baselines.md).
 
-Each run goes by the name of its file, or of the folder that tells it apart.
+A run is named after its file, or after the folder that distinguishes it.
 
 ## Where they diverge
 
@@ -49,7 +49,7 @@ Runs are compared at the steps that both logged. For each role the report gives 
 - *first at*: the first value that is not identical to the last bit;
 - *> rounding*: the first that differs by more than `compare.rounding` of the value, the last digit
   that the log keeps, or what bfloat16 holds;
-- *> noise*: the first from which most values differ by more than the noise of a single value there.
+- *> noise*: the first step after which most values differ by more than the noise of a single value.
 
 Learning rate, loss scale and batch ids are set, not measured: any difference counts. A learning
 rate that diverges before the loss is the cause, and the report says so. Times and speeds are not
@@ -60,25 +60,25 @@ difference (learning rate, batch, data, model, precision, …), then those that 
 cannot (names, folders, time stamps, hosts, logging cadence). Values of keys such as `api_key` are
 hidden.
 
-## What is found"""
+## Findings"""
 
 TAIL = """\
 [What each means](comparisons.md) is what `stabdiag explain SLUG` prints. [Exit
-codes](ci.md#exit-codes) are those of `stabdiag diagnose`.
+codes](ci.md#exit-codes) are the same as for `stabdiag diagnose`.
 
 ## What a number of seeds can show
 
 A run's end is the mean of its last losses, as precise as their autocorrelation allows. Cochran's Q
 tests whether the ends differ by more than that. With enough points any two seeds do, so a seed
-stands out only if it is also off by `compare.seed_fraction` of the loss's decrease or of the final
-level, the smaller of the two. Evaluation losses and scores are compared as well. The standard
+only counts as an outlier if it is also off by `compare.seed_fraction` of the loss's decrease or of
+the final level, the smaller of the two. Evaluation losses and scores are compared as well. The standard
 deviation between seeds comes with its 95% interval:
 
 | seeds | from | to |
 |---|---|---|
 {intervals}
 
-times the measured deviation. Two seeds can show that they differ, hardly how much seeds vary,
+times the measured deviation. Two seeds can show that they differ, but hardly how much seeds vary,
 and never which of them is typical."""
 
 PYTHON = """\

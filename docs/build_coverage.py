@@ -27,7 +27,7 @@ HEAD = """\
 # What practitioners look for, and what covers it
 
 Guides to training list symptoms, causes and checks. Each row here is one of them, in our words,
-beside what covers it: a question of the [tree](questions.md), an [outcome](outcomes.md), a
+with what covers it: a question of the [tree](questions.md), an [outcome](outcomes.md), a
 [symptom](symptoms.md), a finding of [`stabdiag compare`](compare.md), or a line of [`stabdiag
 preflight` or `stabdiag checklist`](preflight.md). The last column says what a log cannot show.
 (This page is written by `docs/build.py`.)"""
@@ -47,8 +47,8 @@ def coverage_page() -> str:
 
 def guides() -> list[dict[str, Any]]:
     """Return the guides with their lists and rows."""
-    found: list[dict[str, Any]] = tomllib.loads(DATA.read_text(encoding="utf-8"))["guide"]
-    return found
+    loaded: list[dict[str, Any]] = tomllib.loads(DATA.read_text(encoding="utf-8"))["guide"]
+    return loaded
 
 
 def known() -> dict[str, str]:
@@ -63,8 +63,8 @@ def known() -> dict[str, str]:
 def _lines() -> Iterator[str]:
     """Yield the lines of the lists, those that only fp16 has included."""
     run = stabdiag.diagnose({"step": np.arange(9), "loss": np.ones(9)}, manifest={"dtype": "fp16"})
-    for sheet in (preflight(Manifest(), Limits()), checklist(run)):
-        yield from (f"{sheet.name}:{tick.slug}" for tick in sheet.items)
+    for checklist_report in (preflight(Manifest(), Limits()), checklist(run)):
+        yield from (f"{checklist_report.name}:{item.slug}" for item in checklist_report.items)
 
 
 def _row(row: dict[str, Any]) -> str:

@@ -13,8 +13,8 @@ from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
 PAGES = {
     "outcomes": "The findings of the tree, worst first within each section.",
-    "symptoms": "The checks beside the tree, by family.",
-    "comparisons": "What `stabdiag compare` finds, worst first; [the page](compare.md) tells how "
+    "symptoms": "The checks outside the tree, by family.",
+    "comparisons": "What `stabdiag compare` finds, worst first; [the guide](compare.md) shows how "
     "to use it.",
     "questions": "The questions of the tree, in order.",
     "limits": "Every threshold, with its default and its reason.",
@@ -29,20 +29,22 @@ def explained(kind: str) -> str:
     if kind == "limits":
         return head + render(limits, "markdown", "limits")
     kinds = {"outcomes": set(BY_SLUG), "symptoms": set(SYMPTOMS), "comparisons": set(COMPARED)}
-    known = kinds.get(kind) or {name for name in names(limits) if name[0] == "Q"}
-    wanted = [name for name in names(limits) if name in known]
-    told = (_lowered(explain(name, limits)) for name in wanted)
+    members = kinds.get(kind) or {name for name in names(limits) if name[0] == "Q"}
+    selected = [name for name in names(limits) if name in members]
+    contents = (_lowered(explain(name, limits)) for name in selected)
     if kind == "symptoms":
-        told = (_illustrated(name, content) for name, content in zip(wanted, told, strict=True))
-    return head + "\n".join(told)
+        contents = (
+            _illustrated(name, content) for name, content in zip(selected, contents, strict=True)
+        )
+    return head + "\n".join(contents)
 
 
 def _illustrated(slug: str, content: str) -> str:
     """Put the picture of a run that shows a symptom, if there is one, below its title and facts."""
     if not has_run(SYMPTOMS[slug]):
         return content
-    title, facts, rest = content.split("\n\n", 2)
-    return f"{title}\n\n{facts}\n\n![What a run logged](symptoms/{slug}.svg)\n\n{rest}"
+    title, facts, body = content.split("\n\n", 2)
+    return f"{title}\n\n{facts}\n\n![What a run logged](symptoms/{slug}.svg)\n\n{body}"
 
 
 def _lowered(content: str) -> str:

@@ -25,9 +25,8 @@ _OF_THE_LOG = frozenset({EARLIER_RUN_FAILED, PARTLY_READ})
 HEAD = """\
 # Gallery of failures
 
-Every finding, as a real run shows it: what was done to the run, what it logged, and the report. In
-the pictures, red marks where the finding lies. The runs are small ones that were
-[trained for this](fixtures.md).
+Every finding in a real run: the fault, the log, and the report. In the pictures, red marks the
+finding. The runs are small and were [trained for this](fixtures.md).
 """
 
 
@@ -68,14 +67,14 @@ def _anchor(slug: str, kind: str) -> str:
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
-def _page(slug: str, kind: str, title: str, what: str, report: Report) -> str:
+def _page(slug: str, kind: str, title: str, fault: str, report: Report) -> str:
     log = report.history.source.name
     return f"""\
 # {slug}: {title}
 
 [What it means, and what to do](../{kind}.md#{_anchor(slug, kind)})
 
-**What was done:** {what}
+**What was done:** {fault}
 
 ![What the run logged]({slug}.svg)
 

@@ -36,18 +36,18 @@ above `--fail-on` (`error` by default). The thresholds are the limits of the sec
 and a few of the symptoms' (`stabdiag thresholds`)."""
 
 BY_HAND = """\
-The second list is to be ticked by hand: what to try before a long run, which no manifest shows.
+Tick the second list by hand. It contains checks before a long run that no manifest shows.
 It gives the expected first loss if the manifest records the number of classes."""
 
 CHECKLIST = """\
 ## `stabdiag checklist LOG`
 
 Diagnoses the log and fills in four lists from log and manifest. Each line is done, not done or
-cannot be told, with the reason and, where it is open, what to do or run. What no log can show, such
-as unit tests of the data, is never ticked. The list of interventions says where to begin: at the
-first that this run has not tried.
+unknown, with the reason and, if it is open, what to do or run. Items that no log can show, such
+as unit tests of the data, are never ticked. The list of interventions starts at the first one that
+this run has not tried.
 
-The options are those of `stabdiag diagnose`. The exit code is 0 once the lists are written;
+The options are the same as for `stabdiag diagnose`. The exit code is 0 once the lists are written;
 with `--fail-on not-done` it is 1 if a line is not done."""
 
 AS_JSON = """\
@@ -70,15 +70,15 @@ def lists_page() -> str:
         PREFLIGHT,
         _table("configuration"),
         BY_HAND,
-        "\n".join(f"- {tick.title}." for tick in empty.lists[1].items),
+        "\n".join(f"- {item.title}." for item in empty.lists[1].items),
         _example(f"stabdiag preflight {FP16}/manifest.json", before),
         CHECKLIST,
         *(
-            f"**{checklist.title}**\n\n{_table(asked)}"
-            for checklist, asked in zip(after.lists, ("steps", "interventions"), strict=False)
+            f"**{checklist.title}**\n\n{_table(table)}"
+            for checklist, table in zip(after.lists, ("steps", "interventions"), strict=False)
         ),
         *(
-            f"**{checklist.title}**\n\n" + "\n".join(f"- {tick.title}" for tick in checklist.items)
+            f"**{checklist.title}**\n\n" + "\n".join(f"- {item.title}" for item in checklist.items)
             for checklist in after.lists[2:]
         ),
         _example(f"stabdiag checklist {BROKEN}/log.jsonl", after),
@@ -89,9 +89,9 @@ def lists_page() -> str:
 
 def _table(name: str) -> str:
     rows = [f"| `{slug}` | {title} | {asks} |" for slug, title, asks in kept_table(name)]
-    return "\n".join(["| line | title | what is asked |", "|---|---|---|", *rows])
+    return "\n".join(["| line | title | question |", "|---|---|---|", *rows])
 
 
-def _example(command: str, sheet: ChecklistReport) -> str:
+def _example(command: str, report: ChecklistReport) -> str:
     """Return a command, and what it prints, in two blocks."""
-    return f"```console\n$ {command}\n```\n\n```text\n{render(sheet, 'terminal', 'sheet')}```"
+    return f"```console\n$ {command}\n```\n\n```text\n{render(report, 'terminal', 'sheet')}```"

@@ -50,13 +50,13 @@ def _commands(program: Any, context: typer.Context) -> Iterator[str]:
 
 
 def _options(command: Any) -> Iterator[str]:
-    for one in command.params:
-        named = one.param_type_name == "option"
-        names = ", ".join([*one.opts, *one.secondary_opts]) if named else one.metavar
-        value = f" \\fI{_text(one.metavar)}\\fR" if named and one.metavar else ""
+    for option in command.params:
+        named = option.param_type_name == "option"
+        names = ", ".join([*option.opts, *option.secondary_opts]) if named else option.metavar
+        value = f" \\fI{_text(option.metavar)}\\fR" if named and option.metavar else ""
         yield ".TP"
         yield f"\\fB{_text(names)}\\fR{value}"
-        yield _text(one.help or "")
+        yield _text(option.help or "")
 
 
 def _foot() -> Iterator[str]:

@@ -82,10 +82,10 @@ def diagnosed(run: str) -> stabdiag.Report:
 
 def drawing(report: stabdiag.Report, slug: str) -> str:
     """Return the logged values of the series that show a finding."""
-    finding = next(one for one in report.findings if one.slug == slug)
+    finding = next(item for item in report.findings if item.slug == slug)
     panels = _series(finding, report.history)
-    first = min(int(one.steps[0]) for one in panels)
-    last = max(int(one.steps[-1]) for one in panels)
+    first = min(int(panel.steps[0]) for panel in panels)
+    last = max(int(panel.steps[-1]) for panel in panels)
     height = len(panels) * (PANEL + TOP) + 18
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
@@ -104,16 +104,16 @@ def drawing(report: stabdiag.Report, slug: str) -> str:
 
 def _series(finding: Finding, history: History) -> list[Series]:
     """Return the series to draw: at most two of those that show the finding."""
-    found = []
+    panels = []
     symptom = BY_SLUG.get(finding.slug)
     for need in SHOWN.get(finding.slug, symptom.needs if symptom else ("loss", "grad_norm")):
         logged = (history.group(role) for role in need.split(" or "))
         groups = next((group for group in logged if group), {})
         named = groups.get(str(finding.evidence.get("group"))) or groups.get("all")
-        one = named or next(iter(groups.values()), None)
-        if one is not None:
-            found.append(one)
-    return found[:2]
+        series = named or next(iter(groups.values()), None)
+        if series is not None:
+            panels.append(series)
+    return panels[:2]
 
 
 def _panel(series: Series, top: int, first: int, last: int, step: int | None) -> Iterator[str]:
@@ -156,8 +156,8 @@ def _line(x: Floats, y: Floats) -> str:
     """Return a path through the highest and the lowest point of each column."""
     column = ((x - LEFT) / (WIDTH - LEFT) * COLUMNS).astype(np.int64)
     points: list[str] = []
-    for one in np.unique(column):
-        here = np.flatnonzero(column == one)
+    for pixel in np.unique(column):
+        here = np.flatnonzero(column == pixel)
         ends = sorted({int(here[y[here].argmin()]), int(here[y[here].argmax()])})
         points += [f"{x[at]:.0f} {y[at]:.0f}" for at in ends]
     return "M" + "L".join(points)

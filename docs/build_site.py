@@ -79,8 +79,8 @@ def main() -> None:
 def with_the_rest() -> dict[str, tuple[str, ...]]:
     """Return the groups; a page of docs/ that none of them names is for reference."""
     named = {source for group in GROUPS.values() for source in group}
-    found = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
-    return GROUPS | {"Reference": (*sorted(found - named), *GROUPS["Reference"])}
+    match = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    return GROUPS | {"Reference": (*sorted(match - named), *GROUPS["Reference"])}
 
 
 def place(source: str) -> str:
@@ -91,17 +91,17 @@ def place(source: str) -> str:
 def moved(text: str, source: str, pages: dict[str, str], out: Path) -> str:
     """Return a page with its links as they are in the site; copy other files that it links to."""
 
-    def link(found: re.Match[str]) -> str:
-        target = (ROOT / source).parent / found[2]
-        there = target.resolve().relative_to(ROOT).as_posix()
-        if there in pages:
-            return found[1] + pages[there]
+    def link(match: re.Match[str]) -> str:
+        target = (ROOT / source).parent / match[2]
+        target_path = target.resolve().relative_to(ROOT).as_posix()
+        if target_path in pages:
+            return match[1] + pages[target_path]
         if not target.is_file():
-            return found[0]  # Sphinx says that it leads nowhere
-        copy = out / "_files" / there
+            return match[0]  # Sphinx says that it leads nowhere
+        copy = out / "_files" / target_path
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(target, copy)
-        return f"{found[1]}_files/{there}"
+        return f"{match[1]}_files/{target_path}"
 
     parts = FENCE.split(text)
     return "".join(part if part.startswith("```") else LINK.sub(link, part) for part in parts)

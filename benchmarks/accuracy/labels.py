@@ -158,7 +158,7 @@ def healthy_label(seen: Seen) -> Label:
     if progress <= 0 or progress < 3 * float(np.std(log["loss"][-int(width) :])) / width**0.5:
         return Label("", "learned nothing")
     if np.ptp(log["loss"][len(log["loss"]) // 2 :]) == 0:
-        return Label("", "stands exactly still")
+        return Label("", "exactly constant")
     if deviations > (2 if share > 0.2 else 3) and share > 0.05:
         return Label("", f"rises by {share:.3f} of its progress without a fault")
     if hump(log["loss"]) > 4:

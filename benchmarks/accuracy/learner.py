@@ -46,7 +46,7 @@ def main() -> None:
     print(f"{'stabdiag':28} {share(read, read['said'])} {share(unread, unread['said'])}")
     for name, columns in (
         ("learner", read.columns.difference(["section", "family", "said"])),
-        ("learner beside stabdiag", read.columns.difference(["section", "family"])),
+        ("learner with stabdiag", read.columns.difference(["section", "family"])),
     ):
         known_inputs = inputs(read[columns])
         new = inputs(unread.reindex(columns=columns)).reindex(columns=known_inputs.columns)

@@ -84,7 +84,7 @@ KINDS = (
     Kind(
         name="climb-cause",
         title="A divergence with the wrong cause",
-        why="The growth of the gradient norm or a weight norm decides the leaf, and this run lies "
+        why="The growth of the gradient norm or a weight norm decides the leaf, and this run is "
         "near the limit.",
     ),
     Kind(
@@ -101,8 +101,8 @@ KINDS = (
 FAULTS = {
     "activations": "inputs so large that half precision overflows",
     "blow-up": "a learning rate so high that the weights blow up",
-    "collapse": "so many batches without a gradient that the loss scale falls without end",
-    "empty": "a batch of which no row counts, 0/0",
+    "collapse": "enough batches without a gradient to let the loss scale fall without end",
+    "empty": "a batch without a valid row, 0/0",
     "endless": "a warm-up that never ends",
     "growing": "weight decay of the wrong sign",
     "harder": "inputs with more and more noise",

@@ -25,7 +25,7 @@ class LoggingAdam(keras.optimizers.AdamW):
 
 
 class Log(keras.callbacks.Callback):
-    """Writes a line for each batch; Keras itself tells the mean of the epoch so far."""
+    """Writes a line for each batch; Keras itself logs the mean of the epoch so far."""
 
     def __init__(self, path):
         super().__init__()
