@@ -71,8 +71,8 @@ codes](ci.md#exit-codes) are the same as for `stabdiag diagnose`.
 A run's end is the mean of its last losses, as precise as their autocorrelation allows. Cochran's Q
 tests whether the ends differ by more than that. With enough points any two seeds do, so a seed
 only counts as an outlier if it is also off by `compare.seed_fraction` of the loss's decrease or of
-the final level, the smaller of the two. Evaluation losses and scores are compared as well. The standard
-deviation between seeds comes with its 95% interval:
+the final level, the smaller of the two. Evaluation losses and scores are compared as well. The
+standard deviation between seeds comes with its 95% interval:
 
 | seeds | from | to |
 |---|---|---|
