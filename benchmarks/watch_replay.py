@@ -74,7 +74,7 @@ def replay_file(log: Path, folder: Path, random: Random) -> Replay:
     data, copy = log.read_bytes(), folder / log.name
     cuts = sorted(random.sample(range(1, len(data)), BLOCKS - 1))
     final = diagnose(log)
-    source = open_source([str(copy)], ReadRequest(format=None, wanted=every_column))
+    source = open_source([str(copy)], ReadRequest(format=None, is_required=every_column))
     with closing(source), copy.open("wb", buffering=0) as file:
         for begin, end in pairwise([0, *cuts, len(data)]):
             file.write(data[begin:end])

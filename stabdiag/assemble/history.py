@@ -112,7 +112,7 @@ def build_history(
     data, dropped = load(columns, names, of_epochs=clock.of_epochs)
     data, names, moved = with_clock(data, names)
     # 3. and 4. Losses, and hidden NaN in losses and gradient norms.
-    data, restored = with_hidden_norms(data, null_is_nan=columns.tells_null)
+    data, restored = with_hidden_norms(data, null_is_nan=columns.distinguishes_null)
     events += [*dropped, *moved, *restored]
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
     # 5. Order: resumes and consecutive runs.
@@ -227,7 +227,7 @@ class _Built:
             series=series,
             events=all_events,
             unit=unit_of(all_events),
-            retaken=tuple(_repeated_steps(losses, order, number)),
+            repeated_steps=tuple(_repeated_steps(losses, order, number)),
             config={**_fixed(columns, taken, run), **columns.config},
             loss_kind=loss_kind(names.get("loss", ""), columns.names, has_reward="reward" in names),
             source=Source(

@@ -73,7 +73,9 @@ class Options:
     def of_a_log(self) -> ReadRequest:
         """The columns to read: those named here, and any with a role."""
         named = set(self.columns.values())
-        return ReadRequest(format=self.format, wanted=lambda name: name in named or may_serve(name))
+        return ReadRequest(
+            format=self.format, is_required=lambda name: name in named or may_serve(name)
+        )
 
 
 def limits_from(limits: Limits | Mapping[str, object] | None) -> Limits:

@@ -193,7 +193,7 @@ def read_losses(
         of_another_kind=partial(records_of_another_kind, columns, names, loss),
         with_values=partial(records_with_values, columns, names),
         absent_records=absent_records,
-        null_is_nan=columns.tells_null,
+        null_is_nan=columns.distinguishes_null,
     )
     known = reduce(np.logical_or, (hidden.records for hidden in hidden_losses), loss.present)
     stopped = find_stopped(

@@ -61,7 +61,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
         },
         loss_kind=history.loss_kind,
         words={role: series.words for role, series in history.series.items() if series.words},
-        retaken=history.retaken,
+        repeated_steps=history.repeated_steps,
     )
     table = pa.table(columns).replace_schema_metadata({KEY: as_metadata(metadata, name)})
     with atomic_write(output) as file:
@@ -142,5 +142,5 @@ def converted_history(columns: Columns, metadata: ConversionMetadata) -> History
         config=columns.config,
         loss_kind=metadata.loss_kind,
         unit=unit_of(columns.events),
-        retaken=metadata.retaken,
+        repeated_steps=metadata.repeated_steps,
     )

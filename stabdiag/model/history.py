@@ -235,8 +235,8 @@ class History:
     ``loss_kind`` is the kind of a loss that may rise while the run learns, such as a policy loss.
     ``unit`` is the name of a step of the log: ``epoch``, ``episode`` or ``round`` if such a column
     serves as the step.
-    ``retaken`` has the losses of each resume that repeated steps. ``earlier`` are the last few
-    other runs in the log, unless the run was selected by its number.
+    ``repeated_steps`` has the losses of each resume that repeated steps. ``earlier`` are the last
+    few other runs in the log, unless the run was selected by its number.
     """
 
     series: Mapping[str, Series]
@@ -245,7 +245,7 @@ class History:
     config: Mapping[str, object] = field(default_factory=dict)
     loss_kind: LossKind | None = None
     unit: str = "step"
-    retaken: tuple[RepeatedSteps, ...] = ()
+    repeated_steps: tuple[RepeatedSteps, ...] = ()
     earlier: tuple[History, ...] = ()
 
     def get(self, role: str) -> Series | None:

@@ -20,21 +20,20 @@ def read_stream(
     stream: Stream,
     *,
     format: str | None = None,
-    wanted: ColumnFilter = every_column,
+    is_required: ColumnFilter = every_column,
     grows: bool = False,
 ) -> Columns:
     """Read a log from a stream, packed or not.
 
-    Only columns whose names are ``wanted`` have to load fast: CSV is read in a third of the time
-    where most columns are of no interest. Of a log that still ``grows`` a last line without its end
-    may be the half of one, and is left out.
+    ``is_required`` selects the columns that must load fast: CSV takes a third of the time
+    if few are selected. If the log still ``grows``, an unfinished last line is left out.
 
     Raises:
         LogError: If the log cannot be read, in one line that says what to do about it.
     """
     chosen = None if format is None else reader(format)
     plain = bare(stream) if chosen is None else decoded(unpacked(stream))
-    plain.wanted = wanted
+    plain.is_required = is_required
     refuse_empty(plain)
     refuse_pointer(plain)
     under, chosen = plain.under, chosen or sniff(plain)
@@ -45,8 +44,8 @@ def read_stream(
         columns = replace(columns, left_out=(*columns.left_out, *plain.left_out))
     if not under:
         return columns
-    told = f"the log's lines stand under {under!r} in JSON, and are read from there"
-    event = Event(kind=EventKind.PLACE, message=told)
+    message = f"the lines of the log are in the field {under!r} of JSON records"
+    event = Event(kind=EventKind.PLACE, message=message)
     return replace(columns, events=(event, *columns.events))
 
 
@@ -59,7 +58,7 @@ def from_object(table: object) -> Columns:
     """Return the columns of a DataFrame, an Arrow table, a mapping of arrays or a list of records.
 
     Raises:
-        LogError: If the object is none of these.
+        LogError: If the object has another type.
     """
     from stabdiag.readers.memory import columns_of
 

@@ -100,7 +100,7 @@ class BadLine:
 
 @frozen
 class Columns:
-    """The columns of one log by name, in the order in which they first appear.
+    """The columns of one log by name, in order of first appearance.
 
     Attributes:
         load: returns one column by name, so that unused columns cost nothing.
@@ -131,7 +131,7 @@ class Columns:
     notes: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
     config: Mapping[str, object] = field(default_factory=dict)
-    tells_null: bool = False
+    distinguishes_null: bool = False
     converted: ConversionMetadata | None = None
     unnamed: bool = False
     files: tuple[str, ...] = ()
@@ -218,7 +218,7 @@ class Chunk(Protocol):
 
 @frozen
 class Rows:
-    """A chunk in which each column has its own rows, or all of them (None).
+    """A chunk whose columns have their own rows, or all rows (None).
 
     If all records have different keys, this takes memory only for the entries, not for a table of
     all rows and all columns.

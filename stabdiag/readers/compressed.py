@@ -15,10 +15,9 @@ from stabdiag.errors import LogError
 from stabdiag.model.text import plural
 from stabdiag.readers.source import Stream
 
-# The text of a log shrinks to a tenth. One in which nothing changes but the counters (a million
-# lines of Megatron-LM, packed as hard as each can) shrinks 49, 94, 271 and 142 times; a far
-# higher ratio means repeated content, which would take minutes to read. A member of a ZIP
-# archive is packed as gzip packs.
+# Usual logs shrink to a tenth. A log whose lines only differ in their counters (a million lines of
+# Megatron-LM, at the highest level) shrinks 49, 94, 271 and 142 times; a far higher ratio means
+# repeated content, which would take minutes to read. ZIP archives compress like gzip.
 RATIOS: Final = {"gzip": 100, "packed": 100, "bzip2": 200, "xz": 600, "Zstandard": 300}
 
 # A job that printed one line for hours is read up to this size in any case.
@@ -165,33 +164,33 @@ _PACKINGS: Final[tuple[tuple[bytes, str, Callable[[], Any]], ...]] = (
 def _members(stream: Stream, packing: str, make: Callable[[], Any]) -> Iterator[bytes]:
     """Unpack the packed streams of one file, one after the other.
 
-    The standard library's file objects drop what they hold when a file breaks off; working with
-    the decompressors themselves keeps every byte before the cut.
+    The file objects of the standard library drop their buffer if a file breaks off; using the
+    decompressors directly keeps every byte before the cut.
     """
     gauge = Gauge(stream.name, packing)
-    member, found, waiting = make(), b"", b""
+    member, unpacked, waiting = make(), b"", b""
     while member is not None:
         if (
-            len(found) == _UNPACK_SIZE
-        ):  # there is more to come of the last bite; zlib gives back a rest
-            bite = getattr(member, "unconsumed_tail", b"")
+            len(unpacked) == _UNPACK_SIZE
+        ):  # the last input has more output; zlib returns the unused part
+            packed = getattr(member, "unconsumed_tail", b"")
         else:
-            bite, waiting = waiting or gauge.took(stream.read(_READ_SIZE)), b""
-            if not bite:
-                stream.break_off(f"the {packing} stream breaks off", rest=_BEFORE_THE_CUT)
+            packed, waiting = waiting or gauge.took(stream.read(_READ_SIZE)), b""
+            if not packed:
+                stream.break_off(f"the {packing} stream breaks off", read_part=_BEFORE_THE_CUT)
                 return
         try:
-            found = member.decompress(bite, _UNPACK_SIZE)
+            unpacked = member.decompress(packed, _UNPACK_SIZE)
         except Exception as error:  # noqa: BLE001 - zlib, bz2 and lzma share no base of errors
             stream.break_off(
                 f"the {packing} stream is damaged ({error})",
-                rest="everything before the damage was read",
+                read_part="everything before the damage was read",
             )
             return
-        yield gauge.gave(found)
+        yield gauge.gave(unpacked)
         if member.eof:
             waiting = member.unused_data.lstrip(b"\0") or gauge.took(stream.read(_READ_SIZE))
-            member, found = (make() if waiting else None), b""
+            member, unpacked = (make() if waiting else None), b""
 
 
 def _zstandard(stream: Stream) -> Iterator[bytes]:
@@ -208,16 +207,16 @@ def _zstandard(stream: Stream) -> Iterator[bytes]:
         ) from error
     count = 1
     while count:
-        # Arrow writes into this buffer even when it then fails at a cut: what is no longer zero
-        # came before the cut, and no log ends in zeros that anyone would miss.
-        found = bytearray(_READ_SIZE)
+        # Arrow writes into this buffer even when it then fails at a cut: nonzero bytes
+        # are from before the cut, and a log does not end in zeros.
+        buffer = bytearray(_READ_SIZE)
         try:
-            count = packed.readinto(found)
+            count = packed.readinto(buffer)
         except (OSError, ValueError):
-            stream.break_off("the Zstandard stream breaks off", rest=_BEFORE_THE_CUT)
-            yield bytes(found.rstrip(b"\0"))
+            stream.break_off("the Zstandard stream breaks off", read_part=_BEFORE_THE_CUT)
+            yield bytes(buffer.rstrip(b"\0"))
             return
-        yield gauge.gave(bytes(found[:count]))
+        yield gauge.gave(bytes(buffer[:count]))
 
 
 class _File(io.RawIOBase):

@@ -37,7 +37,8 @@ class ConversionMetadata:
     """The metadata of a converted log: the configuration and the events of its run.
 
     ``columns`` has the original name of each role's column, which may show a unit or an evaluation.
-    ``loss_kind`` and ``retaken`` are fields of the history, and ``words`` is a field of its series.
+    ``loss_kind`` and ``repeated_steps`` are fields of the history, ``words`` is a field of its
+    series.
     """
 
     config: Mapping[str, object]
@@ -45,7 +46,7 @@ class ConversionMetadata:
     columns: Mapping[str, str]
     loss_kind: LossKind | None
     words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    retaken: tuple[RepeatedSteps, ...] = ()
+    repeated_steps: tuple[RepeatedSteps, ...] = ()
 
 
 def as_metadata(conversion: ConversionMetadata, source: str) -> bytes:
@@ -60,7 +61,7 @@ def as_metadata(conversion: ConversionMetadata, source: str) -> bytes:
         "words": {role: list(words) for role, words in conversion.words.items()},
         "retaken": [
             [repeat.step, repeat.steps.tolist(), repeat.before.tolist(), repeat.after.tolist()]
-            for repeat in conversion.retaken
+            for repeat in conversion.repeated_steps
         ],
     }
     return json.dumps(content).encode()
@@ -78,11 +79,11 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> ConversionMetadata | None:
         # Earlier versions did not write these.
         columns = {str(role): str(name) for role, name in content.get("columns", {}).items()}
         kind = content.get("loss_kind")
-        loss_kind = next((known for known in LossKind if known.value == kind), None)
+        loss_kind = next((item for item in LossKind if item.value == kind), None)
         words = {
             str(role): tuple(map(str, all_)) for role, all_ in content.get("words", {}).items()
         }
-        retaken = tuple(_repeated_steps(*item) for item in content.get("retaken", ()))
+        repeated_steps = tuple(_repeated_steps(*item) for item in content.get("retaken", ()))
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError, RecursionError):
         return None
     return ConversionMetadata(
@@ -91,7 +92,7 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> ConversionMetadata | None:
         columns=columns,
         loss_kind=loss_kind,
         words=words,
-        retaken=retaken,
+        repeated_steps=repeated_steps,
     )
 
 

@@ -22,7 +22,7 @@ _NAMED: Final = re.compile(
     r"(?<![a-z])loss(?:es)?[\"']?(?:\s{0,8}[:=|]\s{0,8}|\s{1,8}(?=[-+.\d]|nan|inf))\S",
     re.IGNORECASE,
 )
-_HELD_OUT: Final = re.compile(
+_EVALUATION: Final = re.compile(
     r"(?<![a-z])(?:val|valid|validation|eval|test|dev)(?![a-z])", re.IGNORECASE
 )
 
@@ -33,7 +33,7 @@ _CELL: Final = re.compile(
 )
 _MIN_CELLS: Final = 2
 
-# No record that matters is told by what follows this many characters.
+# The first characters decide whether a line may be a record.
 _LONGEST: Final = 4000
 
 
@@ -42,7 +42,7 @@ def may_hold_loss(line: str) -> bool:
     line = line[:_LONGEST]
     if _RECORD.match(line):
         return True
-    if _NAMED.search(line) and not _HELD_OUT.search(line):
+    if _NAMED.search(line) and not _EVALUATION.search(line):
         return True
     cells, numbers = _cells(line)
     return cells >= _MIN_CELLS and 2 * numbers >= cells
@@ -55,29 +55,29 @@ def is_row(line: str) -> bool:
 
 
 def _cells(line: str) -> tuple[int, int]:
-    """Return how many cells a line has between delimiters, and how many of them are numbers."""
+    """Return the number of cells of a line and the number of numeric cells."""
     cells = [cell for cell in _DELIMITER.split(line.strip(" []()\r")) if cell.strip()]
     return len(cells), sum(_CELL.fullmatch(cell) is not None for cell in cells)
 
 
 def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[LeftOut]:
-    """Return the bad lines of a block that may hold a loss, one entry for each place.
+    """Return the bad lines of a block that may contain a loss, one entry per position.
 
     Args:
         bad: the bad lines, numbered from the start of the block.
         lines: the number of lines above the block.
         records: the number of records above the block.
     """
-    found: list[LeftOut] = []
+    entries: list[LeftOut] = []
     for line in bad:
         if not may_hold_loss(line.text):
             continue
         above = records + line.above
-        if found and found[-1].above == above:
-            found[-1] = unreadable(found[-1].count + 1, above=above, line=found[-1].line)
+        if entries and entries[-1].above == above:
+            entries[-1] = unreadable(entries[-1].count + 1, above=above, line=entries[-1].line)
         else:
-            found.append(unreadable(1, above=above, line=lines + line.line))
-    return found
+            entries.append(unreadable(1, above=above, line=lines + line.line))
+    return entries
 
 
 def unreadable(count: int, *, above: int | None, line: int | None) -> LeftOut:

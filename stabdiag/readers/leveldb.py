@@ -1,4 +1,4 @@
-"""The records of W&B in the blocks of its files, which are those of LevelDB."""
+"""The records of W&B files, which use the block format of LevelDB."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ class Records:
         self._cut = self._cut or bool(self._parts)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what was wrong, once all records are read."""
+        """Return the problems of the file, once all records are read."""
         name = self._stream.name
-        found = []
+        problems = []
         if self._damaged:
             places = plural(self._damaged, "place")
-            found.append(f"{name} is damaged in {places}: what lies there is lost")
+            problems.append(f"{name} is damaged in {places}: the records there are lost")
         if self._cut:
-            found.append(f"{name} breaks off inside a record; all before that is read")
-        return tuple(found)
+            problems.append(f"{name} breaks off inside a record; all before that is read")
+        return tuple(problems)
 
     def _of_block(self, block: bytes, at: int, *, last: bool) -> Iterator[bytes]:
         # The end of a block that is too short for a head is padding.
@@ -96,14 +96,14 @@ def _fragment(block: bytes, at: int) -> tuple[int, bytes] | None:
 
 
 def _end(block: bytes, at: int) -> int:
-    """Return where a fragment ends by its own length; the block's end if its head is cut."""
+    """Return the end of a fragment by its length, or the end of the block if its head is cut."""
     if at + _HEAD.size > len(block):
         return _BLOCK
     return at + _HEAD.size + int(_HEAD.unpack_from(block, at)[1])
 
 
 def _is_cut(block: bytes, at: int) -> bool:
-    """Tell whether a fragment is cut by the end of the file, or was never written."""
+    """Return True if a fragment is cut by the end of the file, or was never written."""
     return len(block) < _end(block, at) <= _BLOCK or not any(block[at:])
 
 

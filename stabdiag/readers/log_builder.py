@@ -67,7 +67,7 @@ class LogBuilder:
             self.chunks.append(chunk)
 
     def copy(self) -> LogBuilder:
-        """Return a copy to which more can be added on trial."""
+        """Return a copy for trial additions."""
         return replace(
             self,
             chunks=[*self.chunks],
@@ -123,8 +123,8 @@ def columns_from_chunks(
 def _with_messages(columns: Columns, messages: InterleavedMessages) -> Columns:
     """Return the columns with the messages between the records, and the values in them.
 
-    A reported loss replaces that of the record below with the same step, as 0.0 may be printed in
-    the place of NaN. All other values make records of their own.
+    A reported loss replaces the loss of the next record with the same step, as 0.0 may be printed
+    for NaN. All other values become separate records.
     """
     roles = assign(columns.names).columns
     clock = roles.get("step", roles.get("epoch", ""))

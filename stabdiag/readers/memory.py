@@ -60,7 +60,9 @@ def _of_pieces(pieces: dict[str, Piece], kind: str) -> Columns:
 
 
 def _of_records(records: list[dict[str, object]], kind: str) -> Columns:
-    flat, names = flattened([{str(key): one for key, one in r.items()} for r in records])
+    flat, names = flattened(
+        [{str(key): value for key, value in record.items()} for record in records]
+    )
     if not names:
         raise NoUsableRecord(f"{kind}: no record could be read; it has no values")
     plain = [dict(zip(record, _plain(record.values()), strict=True)) for record in flat]
@@ -68,7 +70,9 @@ def _of_records(records: list[dict[str, object]], kind: str) -> Columns:
 
 
 def _columns(rows: Rows, kind: str) -> Columns:
-    return replace(columns_from_chunks([rows], source=kind, format="memory"), tells_null=True)
+    return replace(
+        columns_from_chunks([rows], source=kind, format="memory"), distinguishes_null=True
+    )
 
 
 def _piece(values: Any) -> Piece:
@@ -193,12 +197,12 @@ def _of_arrow(table: Any) -> dict[str, Piece]:
     from stabdiag.readers.arrow import Table, counted_index
 
     try:
-        whole = table if isinstance(table, pa.Table) else pa.table(table)
+        arrow_table = table if isinstance(table, pa.Table) else pa.table(table)
     except pa.ArrowInvalid as error:  # a single column, such as a Series
         raise LogError(f"cannot read a {type(table).__name__}; {_EXPECTED}") from error
-    read = Table(whole)
+    read = Table(arrow_table)
     pieces = {name: piece for name in read.names if (piece := read.piece(name)) is not None}
-    return counted_index(whole.schema.metadata, len(whole), pieces) | pieces
+    return counted_index(arrow_table.schema.metadata, len(arrow_table), pieces) | pieces
 
 
 def _of_arrow_array(values: Any) -> Piece:
@@ -206,6 +210,6 @@ def _of_arrow_array(values: Any) -> Piece:
 
     from stabdiag.readers.arrow import piece_of_array
 
-    whole = hasattr(values, "__arrow_c_array__")
-    array = pa.array(values) if whole else pa.chunked_array(values).combine_chunks()
+    is_array = hasattr(values, "__arrow_c_array__")
+    array = pa.array(values) if is_array else pa.chunked_array(values).combine_chunks()
     return piece_of_array(array, missing=NULL)

@@ -1,6 +1,6 @@
 """MLflow: the folder of a run, one metric of it, and a run by its id in a tracking store.
 
-The folder is read as it lies on the disk: MLflow itself refuses a file store since version 3.
+The folder is read directly from disk, as MLflow refuses a file store since version 3.
 """
 
 from __future__ import annotations
@@ -62,22 +62,22 @@ def value_of(value: float, *, is_nan: bool = False) -> float:
 def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
     """Take the points of a metric, and return notes about its file."""
     unreadable = 0
-    rest = b""
+    unfinished = b""
     for block in blocks(stream):
         # A number without the line end after it may be half a number.
-        *lines, rest = block.split(b"\n")
+        *lines, unfinished = block.split(b"\n")
         for line in lines:
-            found = _OF_A_RUN.fullmatch(line)
-            value = number_of(found[2].decode("ascii", "replace")) if found else None
-            if found is None or value is None:
+            match = _OF_A_RUN.fullmatch(line)
+            value = number_of(match[2].decode("ascii", "replace")) if match else None
+            if match is None or value is None:
                 unreadable += bool(line.strip())
             else:
-                points.add(metric, int(found[3] or 0), value, clock=int(found[1]) / 1000)
+                points.add(metric, int(match[3] or 0), value, clock=int(match[1]) / 1000)
     notes = list(stream.notes)
     if unreadable:
         were = plural(unreadable, "line was", "lines were")
         notes.append(f"{were} not readable in the metric {metric}")
-    if rest:
+    if unfinished:
         notes.append(f"the metric {metric} breaks off inside a line; all before that is read")
     return notes
 
@@ -86,7 +86,7 @@ _ALONE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?",
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return whether each line is a time in milliseconds, a value and a step."""
+    """Return True if each line is a time in milliseconds, a value and a step."""
     lines = head.rstrip(b"\n").split(b"\n") if is_complete else head.split(b"\n")[:-1]
     fitting = sum(_ALONE.fullmatch(line) is not None for line in lines)
     # A line may break off where the writer was killed.
@@ -113,7 +113,7 @@ def read_url(url: str) -> Columns:
     """Read the run that a URL names.
 
     Raises:
-        LogError: If there is no such run, or its store cannot be reached.
+        LogError: If the run does not exist, or its store cannot be reached.
     """
     if find_spec("mlflow") is None:
         raise LogError(
@@ -122,7 +122,7 @@ def read_url(url: str) -> Columns:
         )
     _check_store(url, os.environ.get(_STORE, ""))
     with warnings.catch_warnings():
-        # That MLflow uses something deprecated is no concern of those who read a run.
+        # Deprecation warnings inside MLflow do not concern the reader of a run.
         warnings.simplefilter("ignore", DeprecationWarning)
         return _read_tracked(url, url.removeprefix(_SCHEME).strip("/"))
 
@@ -136,8 +136,8 @@ def _read_tracked(url: str, run_id: str) -> Columns:
         client = MlflowClient()
         run = client.get_run(run_id)
         for metric in run.data.metrics:
-            for one in client.get_metric_history(run_id, metric):
-                points.add(metric, one.step, value_of(one.value), clock=one.timestamp / 1000)
+            for point in client.get_metric_history(run_id, metric):
+                points.add(metric, point.step, value_of(point.value), clock=point.timestamp / 1000)
     except MlflowException as error:
         first = str(error).splitlines()[0]
         raise LogError(f"{url}: cannot be read ({first}); check the id and {_STORE}") from error

@@ -6,25 +6,25 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
-# No logger nests deeper: what lies further down is left out.
+# No logger nests deeper: deeper levels are left out.
 DEEPEST: Final = 50
 
 Record = dict[str, object]
 
-# The keys of a level in the order in which they first appear; None marks a value of its own.
+# The keys of a level in order of first appearance; None marks a value at that level.
 Tree = dict[str | None, "Tree"]
 
 
 def record_in(text: str | bytes) -> Record:
-    """Return the JSON object that a text spells, an empty one where it spells none.
+    """Return the JSON object in a text, or an empty object.
 
-    In a damaged database a number may stand where the text did.
+    In a damaged database, the text may be a number.
     """
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except (TypeError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def flattened(records: list[Record]) -> tuple[list[Record], list[str]]:

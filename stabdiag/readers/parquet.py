@@ -40,7 +40,7 @@ def read(stream: Stream) -> Columns:
     try:
         # Data that is read ahead stays in memory until the file is closed.
         file = parquet.ParquetFile(stream.path or io.BytesIO(data), pre_buffer=False)
-        refuse_bomb(name, size, _unpacked(file.metadata, stream.wanted))
+        refuse_bomb(name, size, _unpacked(file.metadata, stream.is_required))
         # Dictionary columns keep each text only once.
         texts = [leaf.path for leaf in _leaves(file.schema) if leaf.physical_type == "BYTE_ARRAY"]
         if texts:
@@ -58,8 +58,8 @@ def read(stream: Stream) -> Columns:
         raise NoUsableRecord(f"{name}: no record could be read; the Parquet file has no rows")
 
     index = counted_index(schema.metadata, rows, places)
-    requested = {path[0] for column, path in places.items() if stream.wanted(column)}
-    reads_all = stream.wanted is every_column
+    requested = {path[0] for column, path in places.items() if stream.is_required(column)}
+    reads_all = stream.is_required is every_column
     read_field = _reader(file, set() if reads_all else {schema.field(at).name for at in requested})
 
     def load(column: str) -> Column:
@@ -120,7 +120,7 @@ def _reader(file: Any, requested: set[str]) -> Callable[[str], Any]:
     return read_field
 
 
-def _unpacked(metadata: Any, wanted: ColumnFilter) -> int:
+def _unpacked(metadata: Any, is_required: ColumnFilter) -> int:
     """Return the unpacked size of a file: the requested numbers, or all pages if larger.
 
     A list has more values than rows, and values of a fixed length may be longer than a number.
@@ -132,7 +132,7 @@ def _unpacked(metadata: Any, wanted: ColumnFilter) -> int:
         if leaf.max_repetition_level:
             values = sum(group.column(place).num_values for group in groups)
         else:
-            values = metadata.num_rows if wanted(leaf.path.replace(".", "/")) else 0
+            values = metadata.num_rows if is_required(leaf.path.replace(".", "/")) else 0
         numbers += values * max(leaf.length, _WIDTH)
     return max(numbers, pages)
 

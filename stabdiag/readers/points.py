@@ -24,7 +24,7 @@ _CLOCK = "wall_time"
 
 
 class Points:
-    """Points in the order in which they were written, or with times that give it (``by_time``)."""
+    """Points in the order of writing, or ordered by their times (``by_time``)."""
 
     def __init__(self, *, by_time: bool = False) -> None:
         self._by_time = by_time
@@ -40,7 +40,7 @@ class Points:
     def add(self, tag: str, step: int, value: float, *, clock: float = 0.0) -> None:
         """Add a point; ``clock`` is its time in seconds, or 0 if unknown.
 
-        Points of the same time keep the order in which they were added.
+        Points with the same time keep the order of insertion.
         """
         self._tags.append(self._numbers.setdefault(tag, len(self._numbers)))
         self._steps.append(step)
@@ -70,7 +70,7 @@ class Points:
         If all points have the same step, they were written without one: row numbers are used.
 
         Raises:
-            NoUsableRecord: If there is no point.
+            NoUsableRecord: If no point was added.
         """
         if not len(self):
             note = f" ({notes[0]})" if notes else ""

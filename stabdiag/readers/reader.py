@@ -22,7 +22,7 @@ class Growing(Protocol):
         """Read one more block."""
 
     def copy(self) -> Growing:
-        """Return a copy to which more can be added on trial."""
+        """Return a copy for trial additions."""
 
     def columns(self, stream: Stream) -> Columns:
         """Return the columns of all blocks, under the name of their stream."""

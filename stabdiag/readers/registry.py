@@ -1,4 +1,4 @@
-"""The formats that can be read: one row each, in the order in which they are tried.
+"""The formats that can be read: one row each, in the order of detection.
 
 A format's module exports two functions, and may export two more:
 

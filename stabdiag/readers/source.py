@@ -25,8 +25,7 @@ _LINES_OF_A_HEAD = 20
 
 _PIECE = 1 << 21
 
-# What comes by a pipe or a URL and is kept on disk meanwhile may take so many bytes, and half of
-# what is free.
+# The maximal size of a temporary copy of a pipe or URL, and at most half of the free space.
 _LARGEST_COPY = 1 << 34
 
 _watcher: ContextVar[Callable[[int], object] | None] = ContextVar("_watcher", default=None)
@@ -42,16 +41,16 @@ class Raw(Protocol):
 class Stream:
     """Bytes that can be looked at before they are read.
 
-    If the lines of the log stood under a key of JSON records, ``under`` is that key.
+    If the lines of the log are a field of JSON records, ``under`` is the key of the field.
     """
 
     def __init__(self, name: str, raw: Raw, *, path: Path | None = None) -> None:
-        """Read from ``raw``; ``path`` is that of a file with exactly these bytes, if any."""
+        """Read from ``raw``; ``path`` is the path of a file with exactly these bytes, if any."""
         self.name = name
         self.path = path
         self.notes: list[str] = []
         self.left_out: list[LeftOut] = []
-        self.wanted: ColumnFilter = every_column
+        self.is_required: ColumnFilter = every_column
         self.under = ""
         self._raw = raw
         self._ahead = b""
@@ -68,17 +67,17 @@ class Stream:
         """Return the next bytes, up to ``size``, without using them up."""
         parts = [self._ahead] if self._ahead else []
         missing = size - len(self._ahead)
-        while missing > 0 and (more := self._more(missing)):
-            parts.append(more)
-            missing -= len(more)
+        while missing > 0 and (data := self._more(missing)):
+            parts.append(data)
+            missing -= len(data)
         self._ahead = b"".join(parts)
         return self._ahead[:size]
 
     def read(self, size: int) -> bytes:
         """Return the next bytes, up to ``size``; fewer only at the end."""
-        found = self.peek(size)
+        data = self.peek(size)
         self._ahead = self._ahead[size:]
-        return found
+        return data
 
     def head(self) -> tuple[bytes, bool]:
         """Return the first lines without using them up, and whether they are all there is.
@@ -103,17 +102,17 @@ class Stream:
         """Return all bytes that are left, piece by piece."""
         return iter(lambda: self.read(_PIECE), b"")
 
-    def break_off(self, why: str, *, rest: str) -> None:
-        """Note why the bytes end before the log does, and what was read of it all the same."""
-        self.notes.append(f"{why}; {rest}")
+    def break_off(self, why: str, *, read_part: str) -> None:
+        """Note why the bytes end too early, and the part that was read."""
+        self.notes.append(f"{why}; {read_part}")
         self.left_out.append(LeftOut(code=EventCode.BYTES_LEFT_OUT, message=why))
 
     @contextmanager
     def on_disk(self) -> Iterator[Path]:
         """Give the path of a file that holds the bytes, for libraries that need one.
 
-        It is the log itself if that lies on disk as it is, else a copy that is deleted when the
-        context ends.
+        It is the log itself if it is an uncompressed file, else a copy that is deleted when
+        the context ends.
         """
         if self.path is not None:
             yield self.path
@@ -129,7 +128,7 @@ class Stream:
             yield copy
 
     def _keep(self, copy: Path) -> None:
-        """Write all bytes that are left to a file, as far as there is room for them."""
+        """Write all remaining bytes to a file, if the disk has room."""
         import shutil
 
         room = min(_LARGEST_COPY, shutil.disk_usage(copy.parent).free // 2)
@@ -148,17 +147,17 @@ class Stream:
         inner = Stream(self.name, Pieces(pieces, self.__exit__))
         inner.notes = self.notes
         inner.left_out = self.left_out
-        inner.wanted = self.wanted
+        inner.is_required = self.is_required
         return inner
 
     def _more(self, size: int) -> bytes:
         try:
-            found = self._raw.read(size) or b""
+            data = self._raw.read(size) or b""
         except OSError as error:
             raise LogError(f"{self.name}: reading failed ({_reason(error)})") from error
         if self.path is not None and (tell := _watcher.get()) is not None:
-            tell(len(found))
-        return found
+            tell(len(data))
+        return data
 
 
 @contextmanager
@@ -190,10 +189,10 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
 
 
 def _raw(name: str) -> Raw:
-    """Open a file so that neither opening nor reading it waits without end.
+    """Open a file so that opening and reading it do not wait forever.
 
-    To open a named pipe waits for a writer, and to read a file of the system that claims to be
-    empty waits for news.
+    Opening a named pipe waits for a writer, and reading a system file that claims to be empty waits
+    for data.
     """
 
     def opened(path: str, flags: int) -> int:
@@ -214,7 +213,7 @@ class _NamedPipe:
     Without a writer it reads as if it had ended; with one that is silent it has no bytes yet.
     """
 
-    # So many seconds a writer is waited for, and so often.
+    # The seconds to wait for a writer, and the polling interval.
     _PATIENCE = 10.0
     _INTERVAL = 0.05
 
@@ -228,13 +227,13 @@ class _NamedPipe:
 
         until = time.monotonic() + self._PATIENCE
         while True:
-            found = self._raw.read(size)
-            if found is None:  # nothing yet
+            data = self._raw.read(size)
+            if data is None:  # nothing yet
                 self._had_writer = True
                 select.select([self._raw], [], [])
-            elif found or self._had_writer:
+            elif data or self._had_writer:
                 self._had_writer = True
-                return found
+                return data
             elif time.monotonic() > until:
                 raise OSError(errno.EPIPE, f"nothing wrote to the pipe for {self._PATIENCE:g} s")
             else:

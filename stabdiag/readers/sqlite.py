@@ -119,7 +119,7 @@ _TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpa
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return True if the head of a file is that of a SQLite database."""
+    """Return True if a file starts like a SQLite database."""
     return head.startswith(_MAGIC)
 
 
@@ -146,7 +146,7 @@ def read(stream: Stream) -> Columns:
             ) from error
     shown = ", ".join(map(repr, sorted(tables)[:5])) or "no tables"
     raise LogError(
-        f"{stream.name}: a SQLite database of neither MLflow nor Trackio (it has {shown})"
+        f"{stream.name}: a SQLite database, but not from MLflow or Trackio (it has {shown})"
     )
 
 

@@ -33,9 +33,9 @@ _TAIL: Final = 4
 _LARGEST_CHECKED: Final = 1 << 12
 
 # No event with anything to read is larger: a frame beyond this size is skipped.
-_LARGEST_HELD: Final = 1 << 26
+_MAX_RECORD_SIZE: Final = 1 << 26
 
-# After damage the next head is mostly near: the search goes on in stretches that grow from this.
+# After damage the next head is usually near: the search uses growing ranges that start with this.
 _STRETCH: Final = 1 << 9
 
 # The polynomial of CRC-32C (Castagnoli), its lowest power first.
@@ -43,7 +43,7 @@ _POLYNOMIAL: Final = np.uint32(0x82F63B78)
 
 
 def _table() -> AnyArray:
-    """Return the checksums of single bytes; those of TensorBoard take long to import."""
+    """Return the checksums of single bytes; importing the table of TensorBoard is slow."""
     sums = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         sums[:] = (sums >> 1) ^ (sums & 1) * _POLYNOMIAL
@@ -66,8 +66,8 @@ class Frames:
     def __iter__(self) -> Iterator[bytes]:
         """Return the sound contents, in their order."""
         data = b""
-        while more := self._stream.read(_BLOCK):
-            data += more
+        while block := self._stream.read(_BLOCK):
+            data += block
             spans, end = self._chain(data)
             sound = self._are_sound(data, spans).tolist()
             yield from (data[begin:stop] for begin, stop in compress(spans, sound))
@@ -75,33 +75,33 @@ class Frames:
         self._cut = self._cut or bool(data)
 
     def notes(self) -> tuple[str, ...]:
-        """Return what was wrong, once all frames are read."""
+        """Return the problems of the file, once all frames are read."""
         name = self._stream.name
-        found = []
+        problems = []
         if self._damaged:
             records = plural(self._damaged, f"record of {name} is", f"records of {name} are")
-            found.append(f"{records} damaged (wrong checksum) and left out")
+            problems.append(f"{records} damaged (wrong checksum) and left out")
         if self._lost:
-            found.append(f"{self._lost} bytes of {name} are damaged: no record is found in them")
+            problems.append(f"{self._lost} bytes of {name} are damaged: no record is found in them")
         if self._cut:
-            found.append(f"{name} breaks off inside a record; all before that is read")
-        return tuple(found)
+            problems.append(f"{name} breaks off inside a record; all before that is read")
+        return tuple(problems)
 
     def _chain(self, data: bytes) -> tuple[list[tuple[int, int]], int]:
-        """Return where complete contents begin and end, and where the next frame begins."""
+        """Return the spans of complete contents and the start of the next frame."""
         spans: list[tuple[int, int]] = []
         at = 0
         while at + _HEAD.size <= len(data):
             head = data[at : at + _HEAD.size]
             if head not in self._heads and not self._is_head(head):
-                found = _next_head(data, at + 1)
-                self._lost += found - at
-                at = found
+                next_head = _next_head(data, at + 1)
+                self._lost += next_head - at
+                at = next_head
                 continue
             begin = at + _HEAD.size
             stop = begin + _HEAD.unpack(head)[0]
             if stop + _TAIL > len(data):
-                if stop - begin > _LARGEST_HELD:
+                if stop - begin > _MAX_RECORD_SIZE:
                     self._cut = not self._pass_over(stop + _TAIL - len(data))
                     at = len(data)
                 break
@@ -118,8 +118,8 @@ class Frames:
         return True
 
     def _pass_over(self, count: int) -> bool:
-        while count > 0 and (passed := self._stream.read(min(count, _BLOCK))):
-            count -= len(passed)
+        while count > 0 and (skipped := self._stream.read(min(count, _BLOCK))):
+            count -= len(skipped)
         return count == 0
 
     def _are_sound(self, data: bytes, spans: list[tuple[int, int]]) -> Mask:
@@ -134,16 +134,16 @@ class Frames:
 
 
 def _next_head(data: bytes, start: int) -> int:
-    """Return where the next head is, or where one may begin that the data cuts off."""
+    """Return the position of the next head, or of a possible head that the data cuts off."""
     block = np.frombuffer(data, dtype=np.uint8)
     last = len(data) - _HEAD.size + 1
     stretch = _STRETCH
     while start < last:
         places = np.arange(start, min(start + stretch, last))
         sums = _checksums(block, places, np.full(len(places), 8))
-        found = np.flatnonzero(sums == _words(block, places + 8))
-        if len(found):
-            return int(places[found[0]])
+        matches = np.flatnonzero(sums == _words(block, places + 8))
+        if len(matches):
+            return int(places[matches[0]])
         start += len(places)
         stretch *= 4
     return start
@@ -196,9 +196,9 @@ def _hyper_parameters(content: bytes) -> Mapping[str, object]:
     except DecodeError:
         return {}
     return {
-        name: getattr(one, kind)
-        for name, one in started.hparams.items()
-        if (kind := one.WhichOneof("kind")) in ("number_value", "string_value", "bool_value")
+        name: getattr(value, kind)
+        for name, value in started.hparams.items()
+        if (kind := value.WhichOneof("kind")) in ("number_value", "string_value", "bool_value")
     }
 
 
@@ -211,7 +211,7 @@ def _of_text(name: str, text: str) -> Mapping[str, object]:
     return {name: text} if len(text) <= _LONGEST_VALUE and "\n" not in text else {}
 
 
-# The first event of every file tells the version of the format.
+# The first event of every file contains the version of the format.
 _VERSION: Final = b"brain.Event:"
 
 _FLOAT32: Final = 1
@@ -223,7 +223,7 @@ _CONFIGURATION: Final = frozenset({"text", "hparams"})
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return whether the head of a file is that of an event file."""
+    """Return True if a file starts like an event file."""
     return _VERSION in head[:64]
 
 
@@ -292,8 +292,8 @@ def _read(stream: Stream) -> _Part:
             continue
         part.begun = min(part.begun, event.wall_time)
         part.take(event)
-    more = f"{foreign} of the records of {stream.name} cannot be parsed: left out"
-    part.notes = (*stream.notes, *frames.notes(), *([more] if foreign else []))
+    note = f"{foreign} of the records of {stream.name} cannot be parsed: left out"
+    part.notes = (*stream.notes, *frames.notes(), *([note] if foreign else []))
     return part
 
 

@@ -3,7 +3,7 @@
 Programs print a value that is not finite in many ways: ``nan``, ``(nan)``, ``-nan(ind)`` and
 ``1.#QNAN`` (Microsoft's C runtime), ``tensor(nan, device='cuda:0')``, ``"nan"``, ``nan%``,
 ``#NUM!``, or asterisks where a number does not fit its column (Fortran). Others print a word for
-"no value": ``None``, ``N/A``, ``-``. Whether the latter stands for NaN depends on the series.
+"no value": ``None``, ``N/A``, ``-``. Whether the latter means NaN depends on the series.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ class _Console:
     def events(self) -> tuple[Event, ...]:
         """Return the messages, each with the step that was logged last before it."""
         self._look()
-        return self._messages.events(self._step_at)
+        return self._messages.events(self._last_step)
 
     def _look(self) -> None:
         block = bytes(self._text)
@@ -56,7 +56,7 @@ class _Console:
         self._looked += len(block)
         self._text.clear()
 
-    def _step_at(self, place: int) -> int | None:
+    def _last_step(self, place: int) -> int | None:
         before = bisect_right(self._places, place) - 1
         return self._steps[before] if before >= 0 else None
 
@@ -66,12 +66,12 @@ _BUNCH: Final = 4096
 
 _STEP: Final = "_step"
 
-# The key by which an object says that it is a histogram, a picture or a table.
+# The key that marks an object as a histogram, a picture or a table.
 _MEDIA: Final = "_type"
 
 
 class _History:
-    """Records in the order in which they were logged, in chunks of columns."""
+    """Records in the order of logging, in chunks of columns."""
 
     def __init__(self) -> None:
         self.chunks: list[Rows] = []
@@ -79,7 +79,7 @@ class _History:
         self._cells: dict[str, tuple[list[int], list[str]]] = {}
 
     def take(self, history: Any) -> None:
-        """Add a record; in the oldest files its step does not stand among its members."""
+        """Add a record; in the oldest files its step is not one of its items."""
         for item in history.item:
             self._add(item.key or "/".join(item.nested_key), item.value_json)
         steps = self._cells.get(_STEP)
@@ -118,7 +118,7 @@ class _History:
 
 
 def _decoded(text: str) -> object:
-    """Decode a value written as JSON; what is no JSON is a word."""
+    """Decode a JSON value; anything else is a word."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -139,12 +139,12 @@ _HEADER: Final = 7
 # has the record's number (field 1) before that.
 _SUMMARY: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x1a")
 
-# W&B's own settings among those of the run.
+# Settings of W&B itself in the configuration of a run.
 _OWN: Final = "_wandb"
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return whether the head of a file is that of a W&B run."""
+    """Return True if a file starts like a W&B run."""
     return head.startswith(_MAGIC)
 
 

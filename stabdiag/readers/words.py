@@ -62,7 +62,7 @@ def meaning(text: str) -> tuple[int, float, str]:
 
 
 def states_of(cells: Sequence[str]) -> list[int]:
-    """Return the states of written cells; plain numbers are told in a tenth of the time."""
+    """Return the states of written cells; plain numbers take a tenth of the time."""
     joined = "".join(cells)
     plain = "_" not in joined and joined.isascii()
     return [_state(cell) if plain else meaning(cell)[0] for cell in cells]
@@ -80,9 +80,9 @@ def _state(cell: str) -> int:
 
 def meaning_of(value: object) -> tuple[int, float, str]:
     """Return the state, number and word of a value that ``json`` or Arrow has decoded."""
-    if isinstance(value, list | tuple):  # one of a single value, or of numbers, tells its first
-        tells = len(value) == 1 or all(isinstance(one, int | float) for one in value)
-        value = value[0] if value and tells else value
+    if isinstance(value, list | tuple):  # a list of one value, or of numbers, counts as its first
+        uses_first = len(value) == 1 or all(isinstance(item, int | float) for item in value)
+        value = value[0] if value and uses_first else value
     if isinstance(value, int | float):
         return NUMBER, _as_float(value), ""
     if isinstance(value, str):
@@ -118,17 +118,17 @@ def seconds_of(words: Sequence[str]) -> Floats | None:
     """
     if not words or _seconds(words[0]) is None:
         return None
-    found = [_seconds(word) for word in words]
-    seconds = np.array([np.nan if one is None else one for one in found])
+    parsed = [_seconds(word) for word in words]
+    seconds = np.array([np.nan if value is None else value for value in parsed])
     return seconds if np.isfinite(seconds).sum() * 2 > len(words) else None
 
 
 def counts_of(words: Sequence[str]) -> Floats | None:
     """Return the first numbers of positions such as 10/600; None if there is any other text."""
-    found = list(takewhile(bool, (re.fullmatch(_POSITION, word) for word in words)))
-    if not words or len(found) < len(words):
+    matches = list(takewhile(bool, (re.fullmatch(_POSITION, word) for word in words)))
+    if not words or len(matches) < len(words):
         return None
-    return np.array([float(one[1]) for one in found if one])
+    return np.array([float(match[1]) for match in matches if match])
 
 
 def _seconds(text: str) -> float | None:
@@ -138,8 +138,8 @@ def _seconds(text: str) -> float | None:
     duration = re.fullmatch(_DURATION, text) or re.fullmatch(_UNITS, text)
     if duration is not None:
         days, hours, minutes, seconds = duration.groups(default="0")
-        whole = (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60
-        return whole + float(seconds.replace(",", "."))
+        full_minutes = (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60
+        return full_minutes + float(seconds.replace(",", "."))
     plain = re.sub(_ZONE_NAME, "", re.sub(_SLASHES, r"\1-\2-\3", text, count=1))
     return None if plain == text else _since_1970(plain)
 

@@ -20,12 +20,12 @@ _KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line
 
 # How far is looked, the fewest different lines (of as many), and the share of records that have to
 # have the key.
-_LOOKED_AT: Final = (1 << 12, 1 << 20)
+_SAMPLE_SIZES: Final = (1 << 12, 1 << 20)
 _FEWEST: Final = 3
-_NEARLY_ALL: Final = 0.9
+_MIN_FRACTION: Final = 0.9
 
 # Records with these columns need no text: they are the log themselves.
-_TELLING: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "reward")
+_TRAINING_ROLES: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "reward")
 
 # Keys near the start of every notebook.
 _NOTEBOOK: Final = (b'"cells"', b'"cell_type"')
@@ -44,11 +44,11 @@ def unwrapped(stream: Stream) -> Stream:
     # A look at a few lines spares nearly all logs the second one.
     key = ""
     records: list[Record] = []
-    for size in _LOOKED_AT:
+    for size in _SAMPLE_SIZES:
         head = stream.peek(size)
         lines = head[: head.rfind(b"\n") + 1].splitlines()
         records = [record for line in lines for record in _records(line)]
-        key = _key_of(records)
+        key = _log_key(records)
         if not key:
             return stream
     # Docker leaves a line its end, and cuts a long one into several records.
@@ -62,15 +62,15 @@ def _under(key: str, stream: Stream, pieces: Iterable[bytes]) -> Stream:
     return inner
 
 
-def _key_of(records: list[Record]) -> str:
+def _log_key(records: list[Record]) -> str:
     """Return the key of the lines, if nothing else in the records is about a training."""
-    enough = max(1, _NEARLY_ALL * len(records))
-    keys = (key for key in _KEYS if sum(isinstance(r.get(key), str) for r in records) >= enough)
-    few = min(len(records), _FEWEST) - 1
-    key = next((key for key in keys if len({str(r.get(key)) for r in records}) > few), "")
+    min_count = max(1, _MIN_FRACTION * len(records))
+    keys = (key for key in _KEYS if sum(isinstance(r.get(key), str) for r in records) >= min_count)
+    min_distinct = min(len(records), _FEWEST) - 1
+    key = next((key for key in keys if len({str(r.get(key)) for r in records}) > min_distinct), "")
     flat, _ = flattened(records)
     names = {name for r in flat for name, value in r.items() if isinstance(value, float | list)}
-    return "" if assign(sorted(names)).has(*_TELLING) else key
+    return "" if assign(sorted(names)).has(*_TRAINING_ROLES) else key
 
 
 def _records(line: bytes) -> list[Record]:
@@ -93,7 +93,7 @@ def _inner(line: bytes, key: str, end: str) -> bytes:
 
 
 def _printed(stream: Stream) -> bytes | None:
-    """Read all of a stream; return what the notebook printed, or None if it is none after all."""
+    """Read a whole stream; return the output of the notebook, or None if it is not a notebook."""
     data = stream.read_all()
     try:
         cells = json.loads(data)["cells"]

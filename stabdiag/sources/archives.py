@@ -258,7 +258,9 @@ def _member_stream(name: str, file: _Forward, size: int) -> Stream:
     stream = Stream(name, Pieces(()))
 
     def break_off() -> None:
-        stream.break_off("the archive is truncated in this file", rest="everything before was read")
+        stream.break_off(
+            "the archive is truncated in this file", read_part="everything before was read"
+        )
 
     return stream.rewritten(_contents(file, size, break_off))
 

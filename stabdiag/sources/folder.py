@@ -85,12 +85,14 @@ class ReadRequest:
     """
 
     format: str | None = None
-    wanted: ColumnFilter = every_column
+    is_required: ColumnFilter = every_column
     grows: bool = False
 
     def read(self, stream: Stream) -> Columns:
         """Read a log with these options."""
-        return read_stream(stream, format=self.format, wanted=self.wanted, grows=self.grows)
+        return read_stream(
+            stream, format=self.format, is_required=self.is_required, grows=self.grows
+        )
 
 
 class Container:

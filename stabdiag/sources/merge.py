@@ -76,7 +76,7 @@ def merge_logs(files: Sequence[Columns], name: str) -> Columns:
         notes=tuple(f"{part.file}: {message}" for part in parts for message in part.columns.notes),
         events=tuple(events),
         config=config,
-        tells_null=all(part.columns.tells_null for part in parts),
+        distinguishes_null=all(part.columns.distinguishes_null for part in parts),
         files=tuple(file for part in parts for file in part.columns.files),
         left_out=tuple(_left_out(training[-1], rows[len(training) - 1])) if training else (),
         # Only the rows of the attempts: other files share their steps.

@@ -52,7 +52,7 @@ def read_source(
         name = and_more([log.columns.source for log in logs])
         columns = merge_logs([log.columns for log in logs], name)
     for log in reversed(logs):  # the configuration of the last attempt takes precedence
-        manifest = manifest.beside(log.manifest)
+        manifest = manifest.fill_gaps(log.manifest)
         checkpoints = checkpoints or log.checkpoints
     left_out = [note(f"left out: {error}") for error in empty]
     return Sidecars(manifest=manifest, events=left_out, checkpoints=checkpoints).attach(columns)

@@ -183,7 +183,8 @@ def _checked_for_end(stream: Stream, response: Any) -> Stream:
     """
     if response.status == _PARTIAL:
         stream.break_off(
-            "the server sent only a part of the file (206)", rest="that part was read; download it"
+            "the server sent only a part of the file (206)",
+            read_part="that part was read; download it",
         )
         return stream
     headers = response.headers
@@ -199,7 +200,7 @@ def _checked_for_end(stream: Stream, response: Any) -> Stream:
         if tail and is_text and not tail.endswith(_COMPLETE_ENDINGS):
             stream.break_off(
                 "the server gave no length, and the file ends within a line",
-                rest="everything before was read",
+                read_part="everything before was read",
             )
 
     return stream.rewritten(pieces())

@@ -218,7 +218,7 @@ def _manifest(texts: Iterable[Iterable[_Text]]) -> tuple[Manifest, list[Event]]:
                 pickled.append(note(f"{name} {_SAVE}"))
             elif name:
                 parsed = parse_manifest(_run_settings(mapping_of(name, data)), name)
-                manifest = manifest.beside(parsed) if parsed.known else manifest
+                manifest = manifest.fill_gaps(parsed) if parsed.known else manifest
         except ManifestError as error:
             # A file of this name may be something else.
             events.append(note(f"not used as manifest: {error}"))

@@ -49,7 +49,7 @@ def resume_loss_jump(case: Case) -> Evidence | None:
     """Does the loss after a resume differ from before, or from the same steps before it?"""
     paired = [
         _difference(repeat)
-        for repeat in case.history.retaken
+        for repeat in case.history.repeated_steps
         if len(repeat.steps) >= MIN_CONSECUTIVE
     ]
     results = (

@@ -42,7 +42,7 @@ def columns_of(records, format="jsonl", bad=0):
         load=lambda name: column_of(records, name, blank=format == "csv"),
         bad_lines=tuple(BadLine(line=3 + i, reason="not JSON") for i in range(min(bad, 5))),
         bad_count=bad,
-        tells_null=format != "csv",
+        distinguishes_null=format != "csv",
     )
 
 

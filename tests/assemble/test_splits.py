@@ -118,7 +118,7 @@ def test_each_file_has_its_own_words(tmp_path):
     lines = [f"{n},valid,3.5\n{n},train,2.25\n" for n in range(9, 18)]
     (tmp_path / "b.csv").write_text(head + "".join(lines))
     columns = read_source(
-        [tmp_path / "a.csv", tmp_path / "b.csv"], ReadRequest(wanted=may_serve)
+        [tmp_path / "a.csv", tmp_path / "b.csv"], ReadRequest(is_required=may_serve)
     ).columns
     history = build_history(columns, Limits())
     assert history.series["loss"].values.tolist() == [2.5] * 9 + [2.25] * 9

@@ -253,7 +253,7 @@ def test_epoch_checkpoints_use_the_epoch_length_as_cadence(fields, run, every):
 def test_what_is_read_is_not_called_unknown_and_is_kept(raw):
     manifest = parse_manifest(raw)
     assert manifest.unknown == {}
-    assert Manifest().beside(manifest).also == manifest.also
+    assert Manifest().fill_gaps(manifest).also == manifest.also
     assert known(manifest) or manifest.also
 
 
@@ -445,10 +445,10 @@ def test_what_is_nested_without_end_stays_one_value():
 
 def test_sidecar_files_fill_gaps_in_a_manifest():
     first = parse_manifest({"dtype": "fp16", "x": 1}, "a.json")
-    both = first.beside(parse_manifest({"dtype": "bf16", "lr": 0.1, "x": 2, "y": 3}, "b.json"))
+    both = first.fill_gaps(parse_manifest({"dtype": "bf16", "lr": 0.1, "x": 2, "y": 3}, "b.json"))
     assert (both.dtype, both.peak_lr, both.path) == ("fp16", 0.1, "a.json, b.json")
     assert both.unknown == {"x": 1, "y": 3}
-    assert Manifest().beside(Manifest()) == Manifest()
+    assert Manifest().fill_gaps(Manifest()) == Manifest()
 
 
 # Read off the log.

@@ -257,7 +257,7 @@ def test_unrequired_columns_are_read_on_request(tmp_path, grown):
     text = "host,step,loss,note\n" + "a,1,2.5,x\nb,2,none,\n" * 1000
     path.write_text(text, encoding="utf-8")
     with open_stream(path) as stream:
-        stream.wanted = {"step", "loss"}.__contains__
+        stream.is_required = {"step", "loss"}.__contains__
         columns = csv.read(stream, small=0, size=4096)
     assert columns.names == ("host", "step", "loss", "note")
     assert columns.load("step").values.tolist() == [1.0, 2.0] * 1000

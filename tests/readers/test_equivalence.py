@@ -360,5 +360,5 @@ def test_required_columns_of_wide_records(tmp_path_factory, rows, a_block):
     size = len(wide_line(rows[0])) * a_block
     slow = jsonl.read(Stream("run", io.BytesIO(path.read_bytes())), small=1 << 40, size=size)
     stream = Stream("run", io.BytesIO(path.read_bytes()), path=path)
-    stream.wanted = lambda name: not name.startswith("misc/")
+    stream.is_required = lambda name: not name.startswith("misc/")
     assert_same(jsonl.read(stream, small=-1, size=size), slow)

@@ -206,7 +206,7 @@ def test_broken_records_are_left_out(log, text):
 def test_a_null_differs_from_a_missing_key(log):
     columns = log([{"step": 1, "loss": None}, {"step": 2}, {"step": 3, "loss": 1.0}])
     assert columns.load("loss").null.tolist() == [True, False, False]
-    assert columns.tells_null
+    assert columns.distinguishes_null
 
 
 def test_settings(log):

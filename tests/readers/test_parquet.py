@@ -157,7 +157,7 @@ def test_columns_next_to_a_damaged_column_are_read(tmp_path, is_required, piped)
     intact = path.read_bytes()
     path.write_bytes(intact[:4] + b"\xff" * 1996 + intact[2000:])
     stream = Stream("run", io.BytesIO(path.read_bytes()), path=None if piped else path)
-    columns = read_stream(stream, wanted=is_required)
+    columns = read_stream(stream, is_required=is_required)
     for name, values in (("note", numbers), ("loss", numbers + 1), ("loss", numbers + 1)):
         assert np.array_equal(columns.load(name).values, values)
     with pytest.raises(LogError, match="column step cannot be read"):

@@ -82,7 +82,7 @@ def test_binary_files(tmp_path):
     with zipfile.ZipFile(filled, "w") as archive_file:
         archive_file.writestr("run.jsonl", "{}")
     for content, words in [
-        ((tmp_path / "other.db").read_bytes(), "a SQLite database of neither MLflow nor"),
+        ((tmp_path / "other.db").read_bytes(), "a SQLite database, but not from MLflow"),
         (filled.getvalue(), "a ZIP archive; unpack it"),
         (
             saved(lambda sink: np.save(sink, np.zeros(3))),

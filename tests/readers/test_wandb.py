@@ -149,14 +149,14 @@ def test_records_after_damage_are_read():
     inside[ends[9] + 50] ^= 255
     columns = columns_of(bytes(inside))
     assert columns.rows == 499
-    assert columns.notes == ("run is damaged in 1 place: what lies there is lost",)
+    assert columns.notes == ("run is damaged in 1 place: the records there are lost",)
     hole = data[:40_000] + bytes(500) + data[40_500:]
     columns = columns_of(hole)
     lost = [s for s in range(500) if s + 0.5 not in columns.load("loss").values]
     assert lost == list(range(lost[0], lost[-1] + 1))
     assert ends[lost[0]] > 40_000
     assert ends[lost[-1]] <= 2 * 32768 + 1000
-    assert columns.notes == ("run is damaged in 1 place: what lies there is lost",)
+    assert columns.notes == ("run is damaged in 1 place: the records there are lost",)
 
 
 @pytest.mark.parametrize("written", ["NaN", '"NaN"', '"Infinity"', "-Infinity"])

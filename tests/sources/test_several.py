@@ -84,7 +84,7 @@ def test_formats_may_differ_and_roles_go_by_their_names_in_the_first(put):
     columns = read_source([first, second]).columns
     assert columns.names == ("step", "loss", "grad_norm")
     assert (columns.format, columns.rows) == ("jsonl + csv", 900)
-    assert not columns.tells_null
+    assert not columns.distinguishes_null
     grad_norm = columns.load("grad_norm")
     assert grad_norm.present.tolist() == [True] * 400 + [False] * 500
     assert np.isnan(grad_norm.values[400:]).all()

@@ -29,7 +29,7 @@ def test_the_same_steps_before_and_after_a_resume_are_compared():
     assert finding.step == AT
     assert finding.evidence["rise"] == pytest.approx(0.06, abs=0.02)
     assert finding.evidence["pairs"] == LAST - AT
-    overlap = report.history.retaken[0]
+    overlap = report.history.repeated_steps[0]
     assert (overlap.step, len(overlap.steps)) == (AT, LAST - AT)
 
 

@@ -32,7 +32,7 @@ def grow():
     with ExitStack() as made:
 
         def make(name, settled=1 << 22):
-            grown = Grown(name, ReadRequest(format=None, wanted=every_column), settled=settled)
+            grown = Grown(name, ReadRequest(format=None, is_required=every_column), settled=settled)
             made.callback(grown.close)
             return grown
 

@@ -98,7 +98,7 @@ def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
 def test_a_finding_is_certain_while_the_log_grows(lines, tmp_path, first, later, expected):
     log = tmp_path / "run.jsonl"
     log.write_text("".join(lines(300, **first)[: 300 if first else 200]), encoding="utf-8")
-    request = ReadRequest(format=None, wanted=every_column)
+    request = ReadRequest(format=None, is_required=every_column)
     certain_slug, report = [], None
     with closing(open_source([str(log)], request)) as source:
         seen = watch(source, diagnose_found, Until(fail_on=Severity.ERROR), interval=0)

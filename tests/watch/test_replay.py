@@ -79,7 +79,8 @@ def test_it_is_left_alone(way, format, lines, tmp_path):
     cuts = [data.index(b"\n", cut) + 1 if at % 4 == 2 else cut for at, cut in enumerate(cuts)]
     log = tmp_path / "run.log"
     log.touch()
-    with closing(open_source([str(log)], ReadRequest(format=None, wanted=every_column))) as source:
+    request = ReadRequest(format=None, is_required=every_column)
+    with closing(open_source([str(log)], request)) as source:
         for at, (begin, end) in enumerate(pairwise([0, *cuts, len(data)])):
             (way if at % 4 == 3 else appended)(log, data[begin:end])
             source.look()

@@ -17,7 +17,7 @@ from stabdiag.watch.sources import File
 @contextmanager
 def opened(*logs, format=None):
     source = open_source(
-        [str(log) for log in logs], ReadRequest(format=format, wanted=every_column)
+        [str(log) for log in logs], ReadRequest(format=format, is_required=every_column)
     )
     with closing(source):
         yield source

@@ -126,7 +126,7 @@ class Manifest:
         why = dict.fromkeys(new, "assumed: neither a manifest nor the log tells it")
         return replace(self, **new, inferred={**self.inferred, **why}) if new else self
 
-    def beside(self, other: Manifest) -> Manifest:
+    def fill_gaps(self, other: Manifest) -> Manifest:
         """Return the manifest with its gaps filled from another one."""
         paths = [path for path in (self.path, other.path) if path]
         return replace(

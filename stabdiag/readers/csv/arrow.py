@@ -30,35 +30,35 @@ _PASSES: Final = 4
 
 
 def read_block(
-    block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str], wanted: ColumnFilter
+    block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str], is_required: ColumnFilter
 ) -> Table | None:
     """Return the block as Arrow reads it, or None if the tolerant reader has to read it.
 
-    ``texts`` collects the columns that hold texts; those that are not wanted are left out.
+    ``texts`` collects the columns that hold texts; columns that are not required are left out.
     """
     if len(names) < 2:
         return None
-    # Without a wanted column nothing would tell whether a header stands among the records.
-    used = [name for name in names if wanted(name)] or list(names)
+    # Without a required column, a header among the records would not be noticed.
+    used = [name for name in names if is_required(name)] or list(names)
     for _ in range(_PASSES):
-        known = set(texts)
+        text_names = set(texts)
         try:
-            table = _parse(block, names, delimiter, known, used)
+            table = _parse(block, names, delimiter, text_names, used)
         except pa.ArrowInvalid as error:
             place = _COLUMN.match(str(error))
             if place is None:
                 return None
             texts.add(names[int(place.group(1))])
         else:
-            # Nothing odd passes for a number: it is looked for where there is anything else.
-            plain = not known and len(used) == len(names)
+            # Unusual bytes never parse as numbers, so only texts or skipped columns can hide them.
+            plain = not text_names and len(used) == len(names)
             certain = (plain or not _is_odd(block)) and _certain(table, block)
             return Table(table, names) if certain else None
     return None
 
 
 def _is_odd(block: bytes) -> bool:
-    """Return whether a block holds comments, a byte order mark or NUL bytes."""
+    """Return True if a block contains comments, a byte order mark or NUL bytes."""
     # A search for one byte is ten times faster than for two, and mostly it is not there.
     comment = b"#" in block and (b"\n#" in block or block.startswith(b"#"))
     return comment or b"\0" in block or (b"\xef" in block and b"\xef\xbb\xbf" in block)
@@ -84,9 +84,9 @@ def _parse(
 
 
 def _certain(table: pa.Table, block: bytes) -> bool:
-    """Return whether each line is a record, and none of them a header.
+    """Return True if each line is a record, without headers.
 
-    A header among the records would make texts of all columns, and so would the rule of a table.
+    A header or the rule of a table among the records would turn all columns into texts.
     """
     numeric = (
         types.is_floating(entry.type) and entry.name != unnamed(place)

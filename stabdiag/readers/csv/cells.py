@@ -318,7 +318,7 @@ def _is_open(text: str, delimiter: str) -> bool:
 
 
 def _error_message(cells: Sequence[str], expected: int, *, cut: bool) -> str:
-    """Return why cells are not a record, or "" if they may be one."""
+    """Return the reason that cells are not a record, or "" if they may be a record."""
     if cut:
         return "breaks off"
     if len(cells) != expected:

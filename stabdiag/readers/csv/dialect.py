@@ -108,7 +108,7 @@ def _has_loss(dialect: Dialect) -> bool:
 
 
 def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Iterator[Dialect]:
-    """Yield the dialects for which one of the first lines may be the header."""
+    """Yield the dialects that make one of the first lines a possible header."""
     # Colored output is read as a printed table instead.
     blanks = () if b"\x1b" in head else (BLANKS,)
     named = (n for n, place in enumerate(places) if n > _PREAMBLE and "oss" in lines[place])

@@ -47,7 +47,7 @@ class _Work:
     delimiter: str
     names: tuple[str, ...]
     commas: bool
-    wanted: ColumnFilter
+    is_required: ColumnFilter
     fast: bool
     texts: set[str] = field(default_factory=set)
 
@@ -56,7 +56,7 @@ class _Work:
         if self.fast:
             from stabdiag.readers.csv.arrow import read_block
 
-            table = read_block(block, names, self.delimiter, self.texts, self.wanted)
+            table = read_block(block, names, self.delimiter, self.texts, self.is_required)
             if table is not None:
                 return Parsed(chunk=table, under=names, names=names, lines=table.rows)
         return read_lines(block, names, self.delimiter, commas=self.commas)
@@ -94,7 +94,7 @@ def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     names = _of_monitor(dialect.shown(columns.names))
     load = columns.load
     if fast and stream.path is not None:
-        load = _with_unwanted(columns, stream.path, stream.wanted)
+        load = _with_unwanted(columns, stream.path, stream.is_required)
     return replace(
         columns,
         names=tuple(names),
@@ -116,7 +116,9 @@ def _of_monitor(names: dict[str, str]) -> dict[str, str]:
     return {_MONITOR.get(name, name): own for name, own in names.items()}
 
 
-def _with_unwanted(columns: Columns, path: Path, wanted: ColumnFilter) -> Callable[[str], Column]:
+def _with_unwanted(
+    columns: Columns, path: Path, is_required: ColumnFilter
+) -> Callable[[str], Column]:
     """Return a loader of all columns that reads the file again for columns not requested before.
 
     This is rare. If the log has grown in the meantime, these columns are empty.
@@ -128,7 +130,7 @@ def _with_unwanted(columns: Columns, path: Path, wanted: ColumnFilter) -> Callab
             return read(stream)
 
     def load(name: str) -> Column:
-        is_loaded = wanted(name) or all_columns().rows != columns.rows
+        is_loaded = is_required(name) or all_columns().rows != columns.rows
         return columns.load(name) if is_loaded else all_columns().load(name)
 
     return load
@@ -176,7 +178,7 @@ def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iter
         delimiter=dialect.delimiter,
         names=dialect.names,
         commas=dialect.commas,
-        wanted=stream.wanted,
+        is_required=stream.is_required,
         fast=fast,
     )
     for block, result in in_order(work, blocks(stream, size=size), ahead=fast):

@@ -1,1 +1,1 @@
-"""JSON lines and JSON documents, whatever they nest."""
+"""JSON lines and JSON documents, nested or flat."""

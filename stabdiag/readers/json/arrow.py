@@ -1,7 +1,7 @@
-"""Read JSON lines with Arrow wherever the result is certain to be right.
+"""Read JSON lines with Arrow where the result is certain to be right.
 
 Arrow merges ``null`` with a missing key, accepts records on several lines, gives wrong numbers for
-a list with a null, and crashes on deep nesting or a null for the first record. Blocks in which
+a list with a null, and crashes on deep nesting or a null for the first record. Blocks where
 this may matter go to the tolerant reader, as do blocks that Arrow refuses.
 """
 
@@ -215,7 +215,7 @@ def _colons(text: bytes) -> bytes:
 def _parse_cells(
     block: bytes, keys: list[bytes], others: dict[int, str], *, max_others: int
 ) -> pa.Table:
-    """Parse lines of key, number, key, number, …, with keys as long as those of the first line.
+    """Parse lines of key, number, key, number, …, with key lengths as in the first line.
 
     Up to ``max_others`` lines with more or fewer cells are added to ``others`` by their positions.
     """

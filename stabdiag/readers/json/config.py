@@ -17,7 +17,7 @@ _HOLDER: Final = re.compile(
 )
 _MAY_HOLD: Final = re.compile(rb'(?i:config|configuration|cfg|hparams|parameters|args)"')
 
-# A run tells its configuration before its first records.
+# A run logs its configuration before its first records.
 _LINES: Final = 20
 
 # The fields of a manifest that are words.
@@ -26,27 +26,29 @@ _WORDS: Final = frozenset(
 )
 
 
-def told_at_the_head(head: bytes) -> dict[str, object]:
-    """Return the configurations that stand in the first lines."""
-    found: dict[str, object] = {}
+def head_config(head: bytes) -> dict[str, object]:
+    """Return the configurations in the first lines."""
+    configs: dict[str, object] = {}
     for line in islice(head.split(b"\n", _LINES), _LINES):
         if _MAY_HOLD.search(line):
             for record in decode_line(line.decode("utf-8", "replace"))[0]:
                 for name, value in record.items():
                     if isinstance(value, dict) and _HOLDER.fullmatch(name):
-                        found.setdefault(name, value)
-    return found
+                        configs.setdefault(name, value)
+    return configs
 
 
 def with_config(columns: Columns) -> Columns:
-    """Return the columns without those of a configuration, which becomes ``config``.
+    """Move the columns of a configuration to ``config``.
 
-    A number of a configuration is no series that was logged, and a word that stands in all records,
-    such as ``"precision": "bfloat16"``, is a setting.
+    A number in a configuration is not a series, and a word that all records contain, such as
+    ``"precision": "bfloat16"``, is a setting.
     """
-    parted = {name: name.partition("/") for name in columns.names}
+    name_parts = {name: name.partition("/") for name in columns.names}
     names = tuple(
-        name for name, (holder, bar, _) in parted.items() if not (bar and _HOLDER.fullmatch(holder))
+        name
+        for name, (holder, bar, _) in name_parts.items()
+        if not (bar and _HOLDER.fullmatch(holder))
     )
     words: dict[str, object] = {}
     for name in names:

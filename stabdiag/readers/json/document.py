@@ -85,7 +85,7 @@ def _columns(
     if tables.is_cut:
         remainder = LeftOut(code=EventCode.BYTES_LEFT_OUT, message="the JSON document breaks off")
         columns = replace(columns, left_out=(*columns.left_out, remainder))
-    return with_config(replace(columns, config=config, tells_null=True))
+    return with_config(replace(columns, config=config, distinguishes_null=True))
 
 
 def _why_nothing(tables: Tables) -> str:

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import BadLine, Chunk, Columns
-from stabdiag.readers.json.config import told_at_the_head, with_config
+from stabdiag.readers.json.config import head_config, with_config
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.json.tolerant import decode_line, read_lines
 from stabdiag.readers.log_builder import LogBuilder
@@ -22,7 +22,7 @@ _Result: TypeAlias = tuple[Chunk, int, list[BadLine]]
 # 50 MB/s, Arrow 150 to 400 MB/s after 40 ms or more for the import (measured on two cores).
 SMALL: Final = 1 << 21
 
-# After so many blocks that a way refuses, and none that it reads, it is not asked any more.
+# A fast path that refuses this many blocks without reading any is not tried again.
 _PATIENCE: Final = 4
 
 # How many lines are looked at: the first one may break off.
@@ -30,9 +30,9 @@ _LINES: Final = 20
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
-    """Return whether one of the first lines is a JSON object, and the file no JSON document.
+    """Return True if one of the first lines is a JSON object, and the file is not one document.
 
-    They may stand below other lines if there are more of them.
+    Other lines may come before the objects if they are fewer.
     """
     text = head.removeprefix(b"\xef\xbb\xbf")
     lines = text.split(b"\n")
@@ -79,52 +79,52 @@ class JsonLines:
 
     work: Callable[[bytes], _Result]
     config: dict[str, object] = field(default_factory=dict)
-    found: LogBuilder = field(default_factory=LogBuilder)
+    builder: LogBuilder = field(default_factory=LogBuilder)
 
     def add(self, block: bytes) -> None:
         """Read one more block."""
-        if not self.found.lines:
-            self.config = told_at_the_head(block)
-        self.found.take(*self.work(block))
-        self.found.is_ended = block.endswith(b"\n")
+        if not self.builder.lines:
+            self.config = head_config(block)
+        self.builder.take(*self.work(block))
+        self.builder.is_ended = block.endswith(b"\n")
 
     def copy(self) -> JsonLines:
-        """Return the same, to which more can be added on trial."""
-        return replace(self, found=self.found.copy())
+        """Return a copy for trial additions."""
+        return replace(self, builder=self.builder.copy())
 
     def columns(self, stream: Stream) -> Columns:
         """Return the columns of all blocks, under the name of their stream."""
-        if not self.found.chunks:
-            raise NoUsableRecord(_nothing(stream.name, self.found.bad))
-        columns = self.found.columns(stream.name, "jsonl", stream.notes)
+        if not self.builder.chunks:
+            raise NoUsableRecord(_nothing(stream.name, self.builder.bad))
+        columns = self.builder.columns(stream.name, "jsonl", stream.notes)
         if not columns.names:
             raise NoUsableRecord(f"{stream.name}: nothing was logged yet, its records are empty")
-        return with_config(replace(columns, config=self.config, tells_null=True))
+        return with_config(replace(columns, config=self.config, distinguishes_null=True))
 
 
 def growing() -> JsonLines:
-    """Return what reads a log as it grows."""
+    """Return a reader of a growing log."""
     return JsonLines(work=_Fast())
 
 
 def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
     """Read a stream of JSON lines; a log of up to ``small`` bytes without Arrow."""
     head, _ = stream.head()
-    lines = JsonLines(work=_tolerant, config=told_at_the_head(head))
+    lines = JsonLines(work=_tolerant, config=head_config(head))
     fast = len(stream.peek(small + 1)) > small
     if fast:
         from stabdiag.readers.arrow import slab_for
 
         lines.work = _Fast()
-        lines.found = slab_for(stream, head.partition(b"\n")[0].count(b":") or 1)
+        lines.builder = slab_for(stream, head.partition(b"\n")[0].count(b":") or 1)
     for block, result in in_order(lines.work, blocks(stream, size=size), ahead=fast):
-        lines.found.take(*result)
-        lines.found.is_ended = block.endswith(b"\n")
+        lines.builder.take(*result)
+        lines.builder.is_ended = block.endswith(b"\n")
     return lines.columns(stream)
 
 
 def _nothing(name: str, bad: list[BadLine]) -> str:
-    what = f"{name}: no record could be read"
+    message = f"{name}: no record could be read"
     if bad:
-        what += f" (line {bad[0].line}: {bad[0].reason})"
-    return f'{what}; expected one JSON object a line, such as {{"step": 1, "loss": 2.5}}'
+        message += f" (line {bad[0].line}: {bad[0].reason})"
+    return f'{message}; expected one JSON object a line, such as {{"step": 1, "loss": 2.5}}'

@@ -39,7 +39,7 @@ def is_document(head: bytes, *, is_complete: bool) -> bool:
     first = first.strip()
     if remainder:
         opened = first.endswith((b"[", b"{"))
-        # An opening bracket may stand on the next line, and a list may run over many.
+        # An opening bracket may be on the next line, and a list may span several lines.
         following = remainder[:_LOOKAHEAD].split(maxsplit=1)[:1]
         opened |= first.endswith(b":") and following in ([b"{"], [b"["])
         opened |= first.endswith((b":", b",")) and remainder[:_LOOKAHEAD].lstrip()[:1] in _LIST_ITEM
@@ -79,7 +79,7 @@ def _is_table(line: bytes) -> bool:
         return bool(leaves)
     if any(len(item) > LONG or (item and isinstance(item[0], dict)) for item in lists):
         return True
-    # Each metric of Megatron-LM's tests has values, and the steps at which they begin and end.
+    # Each metric of Megatron-LM's tests has values and its first and last step.
     inside = [metric.values() if isinstance(metric, dict) else () for metric in value.values()]
     numbered = all(any(map(_is_numbered, members)) for members in inside)
     return numbered or (len(lists) == len(leaves) and any(len(item) > 1 for item in lists))
