@@ -311,7 +311,7 @@ def _actions(comparison: BaselineComparison, near: Sequence[Finding]) -> Iterato
         )
     if outcome is WORSE and not comparison.task_known:
         yield _SAME_TASK
-    yield from outcome.then
+    yield from outcome.next_actions
 
 
 def _reset(difference: SettingDifference) -> Action:

@@ -16,14 +16,14 @@ class BaselineOutcome:
     slug: str
     severity: Severity
     title: str
-    then: tuple[Action, ...] = ()
+    next_actions: tuple[Action, ...] = ()
 
 
 WORSE: Final = BaselineOutcome(
     slug="worse-than-baseline",
     severity=Severity.WARNING,
     title="Worse than the baseline",
-    then=(
+    next_actions=(
         Action(
             ActionKind.INSPECT_DATA,
             "Compare code, data and package versions of this run with those of a reference.",
@@ -40,7 +40,7 @@ UNLIKE: Final = BaselineOutcome(
     slug="unlike-baseline",
     severity=Severity.WARNING,
     title="Unlike the baseline",
-    then=(
+    next_actions=(
         Action(
             ActionKind.CHECK_LOSS_FUNCTION,
             "Check the first steps: the reduction of the loss, the initial weights, the order and "

@@ -182,7 +182,7 @@ def _symptom(symptom: Symptom, limits: Limits) -> str:
     page = _page("symptoms", symptom.slug, symptom.title, facts, limits)
     limit_names = limits_in(kept_text("symptoms", symptom.slug))
     page = _with_limits(page, limit_names, limits, before="When it stays quiet")
-    return _with_actions(page, [action.text for action in symptom.then])
+    return _with_actions(page, [action.text for action in symptom.next_actions])
 
 
 def _with_actions(page: str, actions: list[str]) -> str:

@@ -19,7 +19,7 @@ _SLOW = 0.5
 _STRAIGHT = 0.9
 
 
-def turn(at: Floats, x: Floats, span: float, first: float = -np.inf) -> float | None:
+def turning_point(at: Floats, x: Floats, span: float, first: float = -np.inf) -> float | None:
     """Return the position at which a series turned to its largest rise.
 
     Args:

@@ -244,12 +244,14 @@ def check_symptoms(case: Case) -> Checked:
 
 def _with_changes(case: Case, symptom: Symptom, evidence: Evidence) -> Evidence:
     """Add the settings that changed where the symptom begins to its evidence."""
-    then = symptom.then if evidence.then is None else evidence.then
+    next_actions = symptom.next_actions if evidence.next_actions is None else evidence.next_actions
     because, (first, *others), changes = with_nearby_changes(
-        case, evidence.step, evidence.because, (evidence.first, *then)
+        case, evidence.step, evidence.because, (evidence.first, *next_actions)
     )
     measured = {**evidence.measured, **changes}
-    return replace(evidence, because=because, first=first, then=tuple(others), measured=measured)
+    return replace(
+        evidence, because=because, first=first, next_actions=tuple(others), measured=measured
+    )
 
 
 def _is_explained(symptom: Symptom, tree: tuple[Finding, ...]) -> bool:

@@ -86,7 +86,7 @@ def _too_few_losses(case: Case) -> str:
     needs=("loss",),
     explained_by=("nan",),
     preconditions=(_too_few_losses,),
-    then=(
+    next_actions=(
         Action(Do.CHECK_LABELS, "Check that labels match their inputs and are not all one class."),
         Action(Do.CHECK_LOSS_FUNCTION, "Check the loss: reduction, mask, shift of the targets."),
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has the parameters."),
@@ -108,10 +108,14 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         | ({"classes": guess.classes} if guess.classes else {}),
         first=lower_rate(case) if _jumped(case, guess.cost) else small_test(guess.cost),
     )
-    then = plateau_at_chance.then if evidence.then is None else evidence.then
+    next_actions = (
+        plateau_at_chance.next_actions if evidence.next_actions is None else evidence.next_actions
+    )
     return replace(
         evidence,
-        then=tuple(action for action in then if action.kind is not evidence.first.kind),
+        next_actions=tuple(
+            action for action in next_actions if action.kind is not evidence.first.kind
+        ),
         severity=Severity.WARNING if too_few else None,
     )
 

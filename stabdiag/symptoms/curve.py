@@ -42,7 +42,7 @@ _LEVELS = 100
     needs=("loss",),
     explained_by=("nan",),
     preconditions=(at_least("learning.min_points", "loss"), no_distance),
-    then=(
+    next_actions=(
         Action(Do.FIX_SCHEDULE, "Use a gentler schedule: linear or cosine decay, not steps."),
         Action(Do.CHANGE_OPTIMIZER, "Lower the momentum, or Adam's β2 towards 0.95."),
         RANGE_TEST,
@@ -118,8 +118,8 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
             from_=peak,
             to=to,
         ),
-        then=(
-            *loss_oscillating.then,
+        next_actions=(
+            *loss_oscillating.next_actions,
             clip_at(case),
         ),
     )
@@ -132,7 +132,7 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
     needs=("loss", "manifest.target_loss"),
     explained_by=("nan", "divergence"),
     preconditions=(few_trained,),
-    then=(
+    next_actions=(
         Action(Do.LOG_MORE, "Log each layer's gradient norm to see whether it vanishes early on."),
         Action(Do.CHANGE_MODEL, "Train a larger model: if it gets lower, capacity is the limit."),
     ),
@@ -171,7 +171,7 @@ def plateau_early(case: Case) -> Evidence | None:
     needs=("loss", "manifest.vocab_size"),
     explained_by=("nan",),
     preconditions=(at_least(TENTHS, "loss"), no_distance),
-    then=(
+    next_actions=(
         Action(Do.CHECK_EVALUATION, "Evaluate on data that no part of the pipeline has touched."),
         Action(Do.INSPECT_DATA, "Count how often each example is seen: small sets are memorized."),
     ),

@@ -45,7 +45,7 @@ def _few_epochs(case: Case) -> str:
     needs=("loss", "epoch"),
     explained_by=("nan",),
     preconditions=(at_least(FEW * LEAST, "loss"), _few_epochs),
-    then=(
+    next_actions=(
         Action(Do.INSPECT_DATA, "Look for an order by length, class or source in the batches."),
         Action(Do.CHECK_MODEL, "Check what is reset: hidden states, averages, augmentation."),
     ),
@@ -111,7 +111,7 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
     needs=("batch_id",),
     explained_by=("spike-duplicate-batch",),
     preconditions=(at_least(LEAST, "batch_id"),),
-    then=(
+    next_actions=(
         Action(Do.FIX_LOADER, "Look for reused buffers, and an iterator recreated in mid-epoch."),
         Action(Do.FIX_LOADER, "Check that each rank gets its own shard (sampler.set_epoch)."),
     ),

@@ -48,7 +48,7 @@ _SCALE_DOWN: Final = (
     title="The first loss is far above chance",
     needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
     preconditions=(no_course,),
-    then=(
+    next_actions=(
         Action(Do.CHECK_MODEL, "Check the normalization of the inputs and before the logits."),
         Action(Do.CHECK_LABELS, "Check the labels and the positions that the loss ignores."),
         Action(Do.CHECK_MODEL, "If it is fine-tuned, check its tokenizer, template and weights."),
@@ -85,7 +85,7 @@ def initial_loss_off(case: Case) -> Evidence | None:
         step=step,
         measured=measured | {"examples": count},
         first=_use_mean(count),
-        then=(scale_down, *initial_loss_off.then),
+        next_actions=(scale_down, *initial_loss_off.next_actions),
     )
 
 
@@ -127,13 +127,13 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
         step=int(case.loss.steps[0]),
         measured={"first_loss": first},
         first=_use_mean(case.manifest.batch_size),
-        then=(
+        next_actions=(
             Action(
                 Do.CHECK_MODEL,
                 f"{_SCALE_DOWN}; scale the inputs to a standard deviation of 1.",
                 also=(Do.CHANGE_MODEL, Do.INSPECT_DATA),
             ),
-            *initial_loss_off.then,
+            *initial_loss_off.next_actions,
         ),
     )
 

@@ -30,7 +30,7 @@ _RISES_BY_CHANCE = 0.05
 
 
 @frozen
-class Turn:
+class TurningPoint:
     """The point where the evaluation loss begins to rise, and the training loss since then."""
 
     step: int
@@ -171,7 +171,7 @@ def _keeps_above(x: Floats, at: int) -> bool:
     return len(after) < MIN_SAMPLE or mann_kendall(x[at:]) < _RISES_BY_CHANCE
 
 
-def find_turn(case: Case) -> Turn | None:
+def find_turn(case: Case) -> TurningPoint | None:
     """Return the point where the evaluation loss began to rise, if it did."""
     pair = with_evaluations(case, to_zero=True)
     if pair is None:
@@ -198,7 +198,7 @@ def find_turn(case: Case) -> Turn | None:
     )
     if is_small and not (is_clear and runs_away):
         return None
-    return Turn(
+    return TurningPoint(
         step=step,
         best=best,
         words=f"The evaluation loss was lowest, {num(best)}, at {case.unit} {step}, and is now "

@@ -12,7 +12,7 @@ from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.gap import (
     RUN_AWAY,
-    Turn,
+    TurningPoint,
     find_gap,
     find_turn,
     may_be_pretrained,
@@ -63,7 +63,7 @@ _FEW_EVALUATIONS = (
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
     preconditions=_FEW_EVALUATIONS,
-    then=(
+    next_actions=(
         Action(Do.REGULARISE, "Add regularization: weight decay, dropout."),
         Action(Do.REGULARISE, "Add augmentation or data; see each example fewer times."),
         Action(Do.CHANGE_MODEL, "Reduce the capacity of the model."),
@@ -71,42 +71,42 @@ _FEW_EVALUATIONS = (
 )
 def overfitting(case: Case) -> Evidence | None:
     """Did the evaluation loss begin to rise while the training loss kept falling?"""
-    turn = _memorizing_turn(case)
-    if turn is None or _carries_nothing(case, turn):
+    turning_point = _memorizing_turn(case)
+    if turning_point is None or _carries_nothing(case, turning_point):
         return None
     stop = Action(
         Do.STOP_EARLY,
-        f"Keep the checkpoint nearest to {case.describe(turn.step)}, where the evaluation loss "
-        f"was {num(turn.best)}, and stop there.",
+        f"Keep the checkpoint nearest to {case.describe(turning_point.step)}, where the evaluation loss "
+        f"was {num(turning_point.best)}, and stop there.",
         also=(Do.KEEP_CHECKPOINT,),
-        checkpoint=turn.step,
+        checkpoint=turning_point.step,
     )
-    is_soon = turn.step <= int(case.loss.steps[0]) + _EARLY * int(np.ptp(case.loss.steps))
-    jump = _jump(case, turn)
-    then = (stop,) if jump else (_LOOK,) if is_soon else ()
+    is_soon = turning_point.step <= int(case.loss.steps[0]) + _EARLY * int(np.ptp(case.loss.steps))
+    jump = _jump(case, turning_point)
+    next_actions = (stop,) if jump else (_LOOK,) if is_soon else ()
     return Evidence(
-        because=turn.words,
-        step=turn.step,
-        measured=turn.measured,
+        because=turning_point.words,
+        step=turning_point.step,
+        measured=turning_point.measured,
         first=jump or stop,
-        then=(*then, *overfitting.then),
+        next_actions=(*next_actions, *overfitting.next_actions),
     )
 
 
-def _memorizing_turn(case: Case) -> Turn | None:
+def _memorizing_turn(case: Case) -> TurningPoint | None:
     """Return the rise of the evaluation loss if the training loss fell and no score improved."""
-    turn = find_turn(case)
+    turning_point = find_turn(case)
     # A few noisy evaluations are sufficient if the training loss has halved since.
-    if turn is None or not turn.falls or not turn.is_beyond_noise:
+    if turning_point is None or not turning_point.falls or not turning_point.is_beyond_noise:
         return None
-    if not (turn.is_clear or turn.runs_away):
+    if not (turning_point.is_clear or turning_point.runs_away):
         return None
     # Examples that the model sees for the first time cannot have been memorized, and a gap from the
     # start says more than a small rise.
     gap = find_gap(case)
-    if gap is not None and (gap.is_of_first_epoch or turn.is_small):
+    if gap is not None and (gap.is_of_first_epoch or turning_point.is_small):
         return None
-    return None if _better_score(case, turn) is not None else turn
+    return None if _better_score(case, turning_point) is not None else turning_point
 
 
 def is_memorizing(case: Case) -> bool:
@@ -114,16 +114,18 @@ def is_memorizing(case: Case) -> bool:
     return _memorizing_turn(case) is not None
 
 
-def _carries_nothing(case: Case, turn: Turn) -> bool:
+def _carries_nothing(case: Case, turning_point: TurningPoint) -> bool:
     """Return True if the best evaluation is no better than an untrained model, without a jump."""
-    return _jump(case, turn) is None and turn.best > _NOTHING * beginning(case.loss.values)
+    return _jump(case, turning_point) is None and turning_point.best > _NOTHING * beginning(
+        case.loss.values
+    )
 
 
-def _jump(case: Case, turn: Turn) -> Action | None:
+def _jump(case: Case, turning_point: TurningPoint) -> Action | None:
     """Return the action for a sudden jump of the evaluation loss after the best evaluation."""
     heldout = case.history.finite("eval_loss")
     x = heldout.values
-    best = int(np.searchsorted(heldout.steps, turn.step))
+    best = int(np.searchsorted(heldout.steps, turning_point.step))
     rises = np.diff(x)
     at = best + int(rises[best:].argmax())
     least = _JUMP_FRACTION * (median(x[-MIN_CONSECUTIVE:]) - float(x.min()))
@@ -148,7 +150,7 @@ def _jump(case: Case, turn: Turn) -> Action | None:
     needs=("loss", "eval_loss"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
     preconditions=_FEW_EVALUATIONS,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_EVALUATION,
             "Check that the evaluation data is the same, and that averaged weights and batch-norm "
@@ -159,22 +161,26 @@ def _jump(case: Case, turn: Turn) -> Action | None:
 )
 def eval_rising(case: Case) -> Evidence | None:
     """Does the evaluation loss rise although the training loss no longer falls?"""
-    turn = find_turn(case)
-    if turn is None or turn.falls or not (turn.is_clear and turn.is_beyond_noise):
+    turning_point = find_turn(case)
+    if (
+        turning_point is None
+        or turning_point.falls
+        or not (turning_point.is_clear and turning_point.is_beyond_noise)
+    ):
         return None
-    if _better_score(case, turn) is not None:
+    if _better_score(case, turning_point) is not None:
         return None
     return Evidence(
-        because=turn.words,
-        step=turn.step,
-        measured=turn.measured,
+        because=turning_point.words,
+        step=turning_point.step,
+        measured=turning_point.measured,
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Keep the checkpoint nearest to {case.describe(turn.step)} and evaluate it again on "
+            f"Keep the checkpoint nearest to {case.describe(turning_point.step)} and evaluate it again on "
             "the same data in evaluation mode: a different number means that the evaluation "
             "changed.",
             also=(Do.KEEP_CHECKPOINT,),
-            checkpoint=turn.step,
+            checkpoint=turning_point.step,
         ),
     )
 
@@ -187,7 +193,7 @@ def eval_rising(case: Case) -> Evidence | None:
     needs=("loss", "eval_loss", "eval_accuracy or score"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
     preconditions=_FEW_EVALUATIONS,
-    then=(
+    next_actions=(
         Action(
             Do.REGULARISE,
             "If you need the probabilities, calibrate them: temperature scaling on held-out data, "
@@ -197,42 +203,42 @@ def eval_rising(case: Case) -> Evidence | None:
 )
 def overconfident(case: Case) -> Evidence | None:
     """Does the evaluation loss rise while a score of the evaluations keeps improving?"""
-    turn = find_turn(case)
-    if turn is None or not (turn.is_clear or turn.runs_away):
+    turning_point = find_turn(case)
+    if turning_point is None or not (turning_point.is_clear or turning_point.runs_away):
         return None
-    better = _better_score(case, turn)
+    better = _better_score(case, turning_point)
     if better is None:
         return None
     score, value_at_turn = better
     best = score.best_at
     step, value = int(score.series.steps[best]), float(score.series.values[best])
     return Evidence(
-        because=f"{turn.words} Since then {score.name!r} went from {num(value_at_turn)} to "
+        because=f"{turning_point.words} Since then {score.name!r} went from {num(value_at_turn)} to "
         f"{num(value)}: "
         "the model still improves, and is more confident where it is wrong.",
-        step=turn.step,
-        measured=turn.measured | {"score_then": value_at_turn, "best_score": value},
+        step=turning_point.step,
+        measured=turning_point.measured | {"score_then": value_at_turn, "best_score": value},
         first=Action(
             Do.KEEP_CHECKPOINT,
             f"Choose the checkpoint by the score that matters: {case.describe(step)} by "
-            f"{score.name!r}, {case.describe(turn.step)} by the loss.",
+            f"{score.name!r}, {case.describe(turning_point.step)} by the loss.",
             checkpoint=step,
         ),
     )
 
 
-def _better_score(case: Case, turn: Turn) -> tuple[Score, float] | None:
+def _better_score(case: Case, turning_point: TurningPoint) -> tuple[Score, float] | None:
     """Return a held-out score that improved since a step, with its value there, if none dropped.
 
     The score has to be better at the end of the run than at that step, not only in between.
     """
-    gains = [(score, score.gain_since(turn.step)) for score in heldout_scores(case)]
+    gains = [(score, score.gain_since(turning_point.step)) for score in heldout_scores(case)]
     comparable = [(score, gain) for score, gain in gains if gain is not None]
     improved = [score for score, gain in comparable if gain > 0]
     if not improved or len(improved) < sum(gain < 0 for _, gain in comparable):
         return None
     score = improved[0]
-    return score, float(score.series.until(turn.step).values[-1])
+    return score, float(score.series.until(turning_point.step).values[-1])
 
 
 @Symptom(
@@ -242,7 +248,7 @@ def _better_score(case: Case, turn: Turn) -> tuple[Score, float] | None:
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
     preconditions=_FEW_EVALUATIONS,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that both losses are means over the same unit, with the same mask.",
@@ -286,7 +292,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
     preconditions=_FEW_EVALUATIONS,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that both losses are means over the same unit, with the same mask.",
@@ -298,9 +304,9 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
 )
 def learning_not_transferring(case: Case) -> Evidence | None:
     """Did training lower the loss while no evaluation was better than at the start?"""
-    turn = _memorizing_turn(case)
-    if turn is not None:
-        return _turned_at_start(turn) if _carries_nothing(case, turn) else None
+    turning_point = _memorizing_turn(case)
+    if turning_point is not None:
+        return _turned_at_start(turning_point) if _carries_nothing(case, turning_point) else None
     pair = with_evaluations(case)
     if pair is None or may_be_pretrained(case) or evaluations_are_constant(case) or find_gap(case):
         return None
@@ -318,13 +324,13 @@ def learning_not_transferring(case: Case) -> Evidence | None:
     )
 
 
-def _turned_at_start(turn: Turn) -> Evidence:
+def _turned_at_start(turning_point: TurningPoint) -> Evidence:
     return Evidence(
-        because=f"{turn.words} Nothing the model learned carries over to the evaluation.",
-        step=turn.step,
-        measured=turn.measured,
+        because=f"{turning_point.words} Nothing the model learned carries over to the evaluation.",
+        step=turning_point.step,
+        measured=turning_point.measured,
         first=_CARRIES_NOTHING,
-        then=overfitting.then,
+        next_actions=overfitting.next_actions,
     )
 
 
@@ -336,7 +342,7 @@ def _turned_at_start(turn: Turn) -> Evidence:
     needs=("loss", "eval_loss", "manifest.vocab_size"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
     preconditions=(few_trained, *_FEW_EVALUATIONS),
-    then=(
+    next_actions=(
         Action(Do.CHANGE_MODEL, "Use a larger model."),
         Action(Do.REGULARISE_LESS, "Reduce weight decay, dropout and label smoothing."),
     ),
@@ -376,7 +382,7 @@ def underfitting(case: Case) -> Evidence | None:
     title="The evaluation loss is not finite",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    then=(
+    next_actions=(
         Action(Do.INSPECT_DATA, "Look for empty batches and fully masked labels: 0/0 is NaN."),
         Action(Do.CHECK_PRECISION, "Evaluate in fp32: autocast may overflow here."),
         Action(Do.CHECK_EVALUATION, "Keep NaN out of averages, early stopping and best models."),

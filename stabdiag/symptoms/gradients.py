@@ -78,7 +78,7 @@ def _lacks_gradient_norm(case: Case) -> str:
     needs=(_ANY_INSIDE,),
     preconditions=(_lacks_gradient_norm,),
     explained_by=("nan", "gradient-overflow", "loss-scale"),
-    then=(
+    next_actions=(
         Action(
             Do.SAFE_OPERATIONS, "Look for the root or norm of 0, a division, a log in the loss."
         ),
@@ -185,7 +185,7 @@ def _few_losses(case: Case) -> str:
     needs=("grad_norm",),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
     preconditions=(at_least(MANY, "grad_norm", groups=True), _few_losses),
-    then=(
+    next_actions=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
         Action(Do.LOG_MORE, "Log the gradient norm of each layer to see where it begins."),
@@ -220,7 +220,7 @@ def grad_exploding(case: Case) -> Evidence | None:
         measured={"lowest": lowest, "last": last, "ratio": ratio},
         severity=Severity.NOTE if is_flat else None,
         first=checkpoint.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change),
-        then=(clip_at(case), *grad_exploding.then),
+        next_actions=(clip_at(case), *grad_exploding.next_actions),
     )
 
 
@@ -254,7 +254,7 @@ def _got_worse(case: Case) -> bool:
     needs=("grad_norm", "loss"),
     explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
     preconditions=(at_least(MANY, "grad_norm"), at_least(MANY, "loss")),
-    then=(
+    next_actions=(
         Action(Do.CHECK_MODEL, "Check the residual connections and normalization layers."),
         Action(Do.CHANGE_MODEL, "Replace ReLU with GELU or leaky ReLU: dead units pass nothing."),
         Action(Do.CHECK_MODEL, "Check the initialization, and that activations do not saturate."),
@@ -298,7 +298,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
     title="Gradients are clipped at nearly every step",
     needs=("grad_norm or clip_count",),
     preconditions=(at_least(MANY, "grad_norm", "clip_count"),),
-    then=(
+    next_actions=(
         Action(Do.LOWER_LR, "If the loss then spikes, lower the learning rate instead."),
         Action(Do.DO_NOTHING, "Do nothing if you want normalized gradients."),
     ),
@@ -416,7 +416,7 @@ def _few_groups(case: Case) -> str:
     title="One layer's gradient is far from the rest",
     needs=("grad_norm",),
     preconditions=(_few_groups,),
-    then=(
+    next_actions=(
         Action(Do.CHANGE_OPTIMIZER, "Give it its own learning rate or clip threshold."),
         Action(Do.CHECK_MODEL, "Check normalization and residual connections around it."),
     ),

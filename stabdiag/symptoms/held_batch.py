@@ -44,7 +44,9 @@ _MIN_MEASUREMENTS: Final = 4
     family="weights",
     title="Activations are saturated from the first step on",
     needs=("saturated_fraction", _HELDOUT),
-    then=(Action(Do.CHANGE_MODEL, "Normalize the inputs, and before the saturated layer."),),
+    next_actions=(
+        Action(Do.CHANGE_MODEL, "Normalize the inputs, and before the saturated layer."),
+    ),
 )
 def saturated_from_start(case: Case) -> Evidence | None:
     """Are most activations of a layer at their bound when training begins?"""
@@ -65,7 +67,7 @@ def saturated_from_start(case: Case) -> Evidence | None:
     family="weights",
     title="Units are dead from the first step on",
     needs=("dead_fraction", _HELDOUT),
-    then=(Action(Do.CHANGE_MODEL, "Or replace ReLU with GELU or leaky ReLU."),),
+    next_actions=(Action(Do.CHANGE_MODEL, "Or replace ReLU with GELU or leaky ReLU."),),
 )
 def dead_from_start(case: Case) -> Evidence | None:
     """Are most units of a layer zero for every held-out example when training begins?"""
@@ -107,7 +109,7 @@ def _from_start(case: Case, role: str, limit: float, noun: str, first: Action) -
     needs=(_GAIN, _ERROR, "lr"),
     preconditions=(at_least(_LAST, _GAIN),),
     explained_by=("nan", "divergence", "spike"),
-    then=(
+    next_actions=(
         Action(Do.LOWER_LR, "Or lower the peak rate, and compare the loss of the held-out batch."),
         Action(Do.RERUN, "Until then, evaluate an average of the last weights."),
     ),
@@ -143,7 +145,7 @@ def ends_at_noise_floor(case: Case) -> Evidence | None:
     needs=(_EXCESS,),
     preconditions=(at_least(_MIN_MEASUREMENTS, _EXCESS),),
     explained_by=("nan", "divergence"),
-    then=(
+    next_actions=(
         Action(Do.INSPECT_DATA, "Compare the sources of the training and the held-out examples."),
     ),
 )

@@ -57,7 +57,7 @@ def _few_layers(case: Case) -> str:
     needs=("grad_norm",),
     explained_by=("nan",),
     preconditions=(_few_layers,),
-    then=(
+    next_actions=(
         Action(Do.CHANGE_MODEL, "Replace saturating activations with GELU or leaky ReLU."),
         Action(Do.CHECK_MODEL, "Scale the initialization to the width (He, Glorot)."),
     ),
@@ -120,7 +120,7 @@ def _few_groups(case: Case) -> str:
     needs=("grad_norm or update_ratio or weight_norm",),
     explained_by=("nan", "loss-constant", "grad-nonfinite"),
     preconditions=(_few_groups,),
-    then=(
+    next_actions=(
         Action(Do.CHECK_MODEL, "Look for a detach() or no_grad() between them and the loss."),
         Action(Do.DO_NOTHING, "Do nothing if they are frozen on purpose."),
     ),

@@ -64,7 +64,7 @@ def _few_losses(case: Case) -> str:
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
     preconditions=(not_comparable,),
     inconclusive_if=(_few_losses,),
-    then=(
+    next_actions=(
         RANGE_TEST,
         Action(Do.CHECK_LABELS, "Check for shuffled labels, shifted targets and a wrong mask."),
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
@@ -94,7 +94,7 @@ def not_learning(case: Case) -> Evidence | None:
             step=int(steps[0]),
             measured=measured,
             first=lower_rate(case),
-            then=(
+            next_actions=(
                 ONE_BATCH,
                 Action(
                     Do.CHECK_LOSS_FUNCTION,

@@ -53,7 +53,7 @@ _CANDIDATES: Final = 3
     needs=("loss",),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved", "loss-constant"),
     preconditions=(at_least(1, "loss"),),
-    then=(
+    next_actions=(
         Action(Do.SAFE_OPERATIONS, "Look for a division by nearly 0, an exp or a power in it."),
         Action(
             Do.CLIP_GRADIENTS,
@@ -138,7 +138,7 @@ def _restart(case: Case, began: int) -> Action:
     needs=("activation_norm or amax",),
     explained_by=("nan",),
     preconditions=(at_least(MANY, "activation_norm", "amax", groups=True),),
-    then=(
+    next_actions=(
         Action(Do.CHECK_MODEL, "Check the scale of the residual stream and the normalization."),
         Action(Do.LOG_MORE, "Log the largest activation of each layer to see where it begins."),
     ),
@@ -161,7 +161,7 @@ def activation_exploding(case: Case) -> Evidence | None:
         step=began,
         measured={"level": level, "last": last, "ratio": ratio},
         first=_restart(case, began),
-        then=(clip_at(case), *activation_exploding.then),
+        next_actions=(clip_at(case), *activation_exploding.next_actions),
     )
 
 
@@ -201,7 +201,7 @@ def _near_fp16_max(case: Case) -> Evidence | None:
     needs=("max_attention_logit",),
     explained_by=("nan",),
     preconditions=(at_least(MANY, "max_attention_logit", groups=True),),
-    then=(
+    next_actions=(
         Action(Do.LOWER_LR, "Lower the learning rate, or decay the query and key weights."),
         Action(Do.LOG_MORE, "Log the attention entropy: it falls to 0 as the logits grow."),
     ),
@@ -262,7 +262,7 @@ class _Jump:
     needs=("weight_norm or grad_norm",),
     explained_by=("nan", "divergence", "spike", "loss-scale", "grad-exploding"),
     preconditions=(at_least(LEAST, "weight_norm", "grad_norm", groups=True),),
-    then=(
+    next_actions=(
         Action(Do.RESTORE_STATE, "Check that no resume reinitialized or replaced weights there."),
     ),
 )

@@ -42,7 +42,7 @@ _LONGEST_LIST = 3
     needs=(" or ".join(_ROLES),),
     inconclusive_if=(at_least(_MIN_FINITE, *_ROLES, groups=True),),
     explained_by=("nan",),
-    then=(
+    next_actions=(
         Action(Do.CHECK_LOSS_FUNCTION, "Check its inputs for empty batches, log(0) and 0/0."),
         Action(Do.LOG_MORE, "If it is the training loss, pass it with --column loss=NAME."),
     ),
@@ -79,7 +79,7 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
     needs=(" or ".join(_LOSSES),),
     preconditions=(at_least(LEAST, *_LOSSES, groups=True),),
     explained_by=("nan", "divergence", "spike-persistent"),
-    then=(
+    next_actions=(
         Action(Do.CHECK_LOSS_FUNCTION, "Check its sign and its weight in the total."),
         Action(Do.LOG_MORE, "If it is the training loss, pass it with --column loss=NAME."),
     ),

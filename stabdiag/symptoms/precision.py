@@ -21,7 +21,7 @@ from stabdiag.tree.scaler import PAUSE, skips
     needs=("skipped",),
     explained_by=("nan", "gradient-overflow", "loss-scale"),
     preconditions=(at_least(10, "skipped"),),
-    then=(
+    next_actions=(
         Action(Do.DYNAMIC_LOSS_SCALE, "Lengthen the scaler's growth interval (loss_scale_window)."),
         Action(Do.LOG_MORE, "Log the largest activations and see whether they grow."),
     ),
@@ -58,7 +58,7 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     family="precision",
     title="Adam's epsilon is too small for fp16",
     needs=("manifest.dtype", "manifest.optimizer", "manifest.epsilon"),
-    then=(
+    next_actions=(
         Action(
             Do.CHANGE_DTYPE,
             "Switch to bf16: it has the range of fp32.",

@@ -74,7 +74,7 @@ def _few_losses(case: Case) -> str:
     preconditions=(_few_losses,),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
     yields_to=_LEARNING,
-    then=(
+    next_actions=(
         RANGE_TEST,
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
     ),
@@ -125,7 +125,11 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         step=int(case.loss.steps[0]) if len(case.loss) else None,
         measured=progress.measured | ({} if chance is None else chance.measured),
         first=change_of(far[0]) if far else small,
-        then=(*map(change_of, far[1:]), *((small,) if far else ()), *no_progress.then),
+        next_actions=(
+            *map(change_of, far[1:]),
+            *((small,) if far else ()),
+            *no_progress.next_actions,
+        ),
         severity=Severity.WARNING if is_warning else None,
     )
 
@@ -228,7 +232,7 @@ def _few_scores(case: Case) -> str:
     needs=("accuracy or eval_accuracy or score",),
     preconditions=(_few_scores,),
     explained_by=("nan",),
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_EVALUATION,
             "Evaluate an earlier checkpoint with the current code: a low score means that the "
@@ -287,7 +291,9 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     preconditions=(_few_scores,),
     explained_by=("nan",),
     yields_to=("plateau-at-chance", "loss-constant", "eval-constant", "not-learning"),
-    then=(Action(Do.CHECK_LABELS, "Check that evaluation and training use the same labels."),),
+    next_actions=(
+        Action(Do.CHECK_LABELS, "Check that evaluation and training use the same labels."),
+    ),
 )
 def score_constant(case: Case) -> Evidence | None:
     """Is every score constant while the loss falls?"""

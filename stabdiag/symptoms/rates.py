@@ -60,7 +60,7 @@ class Climb:
     explained_by=("nan",),
     is_root_cause=True,
     preconditions=(at_least(_LEAST, "loss"), not_comparable),
-    then=(
+    next_actions=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
         RANGE_TEST,
     ),
@@ -78,7 +78,10 @@ def lr_too_high(case: Case) -> Evidence | None:
         step=climb.step,
         measured={"low": climb.low, "high": climb.high},
         first=lower_rate(case) if out_of_range is None else out_of_range[1],
-        then=(*((lower_rate(case, is_second=True),) if is_uncertain else ()), *lr_too_high.then),
+        next_actions=(
+            *((lower_rate(case, is_second=True),) if is_uncertain else ()),
+            *lr_too_high.next_actions,
+        ),
     )
 
 
@@ -248,7 +251,7 @@ def rate_near_low(case: Case) -> tuple[str, Action] | None:
         not_comparable,
         few_trained,
     ),
-    then=(
+    next_actions=(
         RANGE_TEST,
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
     ),
@@ -342,7 +345,7 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
         step=int(series.steps[0]),
         measured={"first": first, "last": last, "runs": longer, "peak_lr": peak},
         first=raise_lr if low_rate else test,
-        then=(*second, test if low_rate else raise_lr, *learning_slow.then),
+        next_actions=(*second, test if low_rate else raise_lr, *learning_slow.next_actions),
     )
 
 

@@ -85,7 +85,7 @@ def _named(layers: list[str]) -> str:
     title="The loss applies softmax to probabilities",
     needs=(_SOFTMAX,),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that evaluation computes the loss in the same way, and converts logits to "
@@ -120,7 +120,7 @@ def loss_of_probabilities(case: Case) -> Evidence | None:
     title="The loss takes the logarithm of a softmax in two steps",
     needs=(_LOG,),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.SAFE_OPERATIONS,
             "Where a library forbids it, add an epsilon of 1e-8 inside the logarithm.",
@@ -150,7 +150,7 @@ def log_of_softmax(case: Case) -> Evidence | None:
     title="The logits pass through a ReLU",
     needs=(_RELU,),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_MODEL, "Inspect the logits of a batch: none of them is negative at the moment."
         ),
@@ -176,7 +176,7 @@ def relu_on_logits(case: Case) -> Evidence | None:
     title="The loss compares every prediction with every target",
     needs=(_BROADCAST,),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "Compare the shapes of predictions and targets before each loss in the code.",
@@ -207,7 +207,7 @@ def loss_broadcast(case: Case) -> Evidence | None:
     needs=(_STALE,),
     preconditions=(at_least(3, _STALE),),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "With gradient accumulation, call zero_grad() after each step, not in between.",
@@ -241,7 +241,7 @@ def gradients_not_zeroed(case: Case) -> Evidence | None:
     needs=(_MULTIPLE,),
     preconditions=(at_least(3, _MULTIPLE),),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check the reduction of the loss: a sum over a batch grows with its size.",
@@ -274,7 +274,7 @@ def gradient_of_a_multiple(case: Case) -> Evidence | None:
     title="Trainable parameters are in no optimizer",
     needs=(_MISSING,),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_MODEL,
             "Set requires_grad to False for parameters that should not be trained.",
@@ -308,7 +308,7 @@ def not_in_optimizer(case: Case) -> Evidence | None:
     title="Layers keep their random initial weights",
     needs=(_FROZEN,),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_MODEL,
             "If the layer is random on purpose, put this finding on the ignore list.",
@@ -339,7 +339,7 @@ def frozen_at_init(case: Case) -> Evidence | None:
     family="parameters",
     title="No gradient reaches some parameters",
     needs=(_NO_GRADIENT,),
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_MODEL,
             "Freeze parameters that the loss does not need, such as an unused pooler.",
@@ -382,7 +382,7 @@ def _fraction_of_weights(case: Case, count: int) -> float | None:
     title="The model is evaluated in training mode",
     needs=(_EVALUATED,),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_EVALUATION,
             "If dropout in evaluation is intended, as in Monte Carlo dropout, put this finding on "
@@ -413,7 +413,7 @@ def evaluated_in_training_mode(case: Case) -> Evidence | None:
     title="The model is trained in evaluation mode",
     needs=(_LEFT,),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.REGULARISE,
             "If batch norm is frozen on purpose, leave the rest of the model in training mode.",
@@ -444,7 +444,7 @@ def left_in_evaluation_mode(case: Case) -> Evidence | None:
     title="Batch norm averages over very few values",
     needs=(_NORM_VALUES,),
     is_fact=True,
-    then=(Action(Do.CHANGE_MODEL, "Or freeze the statistics of a pretrained model."),),
+    next_actions=(Action(Do.CHANGE_MODEL, "Or freeze the statistics of a pretrained model."),),
 )
 def batch_norm_of_few(case: Case) -> Evidence | None:
     """Does a batch norm in training mode normalize over a handful of values?"""
@@ -475,7 +475,7 @@ def batch_norm_of_few(case: Case) -> Evidence | None:
     title="The optimizer lost its state",
     needs=(_STEPS,),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.RESTORE_STATE,
             "If a new optimizer is intended, as in a new phase, warm up the learning rate again.",
@@ -510,7 +510,7 @@ def optimizer_replaced(case: Case) -> Evidence | None:
     title="Initial weights are far from the usual size",
     needs=(f"{_PREFIX}/initial_std",),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(Do.CHECK_MODEL, "Compare with a fresh layer: layer.reset_parameters()."),
         Action(
             Do.LOWER_LR, "If the size is intended, lower the learning rate or lengthen the warm-up."
@@ -551,7 +551,7 @@ def initial_weights_off(case: Case) -> Evidence | None:
     needs=(_ORDER,),
     preconditions=(at_least(_MIN_BATCHES, _ORDER),),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.FIX_LOADER, "Check that each epoch and each process shuffles with a different seed."
         ),
@@ -579,7 +579,9 @@ def labels_in_order(case: Case) -> Evidence | None:
     title="Batches contain NaN or infinite inputs",
     needs=(_NONFINITE,),
     is_fact=True,
-    then=(Action(Do.SKIP_BATCHES, "Skip and count these batches until the data is clean."),),
+    next_actions=(
+        Action(Do.SKIP_BATCHES, "Skip and count these batches until the data is clean."),
+    ),
 )
 def inputs_nonfinite(case: Case) -> Evidence | None:
     """Does a batch contain inputs that are not finite?"""
@@ -607,7 +609,7 @@ def inputs_nonfinite(case: Case) -> Evidence | None:
     preconditions=(at_least(3, _UNCHANGED),),
     explained_by=("nan",),
     is_fact=True,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_PRECISION,
             "Or use stochastic rounding, or raise the learning rate so that updates exceed 1/512 "

@@ -36,7 +36,7 @@ _PROGRESS: Final = 0.2
     explained_by=("nan", "divergence", "spike", "loss-scale"),
     yields_to=("loss-oscillating", "epoch-boundary-jump", "no-progress", "lr-too-high"),
     preconditions=(at_least(MANY, "loss"), not_comparable),
-    then=(
+    next_actions=(
         Action(Do.INSPECT_DATA, "Compare the data of these steps with the data before them."),
         Action(Do.LOG_MORE, "Log the gradient norm and the batch id at every step."),
     ),

@@ -39,7 +39,7 @@ _SAME_UNIT: Final = Action(
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
     preconditions=_FEW_EVALUATIONS,
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."
         ),
@@ -94,7 +94,7 @@ def _has_fallen(case: Case) -> bool:
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
     preconditions=_FEW_EVALUATIONS,
-    then=(_SAME_UNIT,),
+    next_actions=(_SAME_UNIT,),
 )
 def train_loss_summed(case: Case) -> Evidence | None:
     """Is the training loss a constant multiple of the evaluation loss while both fall?
@@ -132,7 +132,7 @@ def train_loss_summed(case: Case) -> Evidence | None:
     explained_by=("nan",),
     preconditions=_FEW_EVALUATIONS,
     yields_to=("train-loss-summed",),
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_EVALUATION,
             "Evaluate on training batches in evaluation mode: if that loss is just as low, "

@@ -39,7 +39,7 @@ class _Difference:
     needs=("loss",),
     explained_by=("nan",),
     inconclusive_if=(around_resumes("loss", "resume.points", "resume.points"),),
-    then=(
+    next_actions=(
         Action(Do.RERUN, "Resume twice and compare the first losses with those before."),
         Action(Do.ADD_WARMUP, "If the state is lost, warm the learning rate up again."),
         Action(Do.FIX_LOADER, "Check that the data continues where it stopped."),
@@ -167,7 +167,7 @@ def _changed(case: Case, step: int, sign: int, change: str, measured: dict[str, 
     title="The learning rate was reset at a resume",
     needs=("lr",),
     inconclusive_if=(around_resumes("lr", 2, 3),),
-    then=(
+    next_actions=(
         Action(Do.FIX_SCHEDULE, "Check that the schedule is given the last step."),
         Action(Do.DO_NOTHING, "If you meant to warm up again, there is nothing to do."),
     ),
@@ -211,7 +211,7 @@ def resume_lr_reset(case: Case) -> Evidence | None:
     title="The resume started the data from the beginning",
     needs=("batch_id",),
     inconclusive_if=(around_resumes("batch_id", "resume.points", "resume.points"),),
-    then=(
+    next_actions=(
         Action(Do.SHUFFLE_DATA, "Until then, resume with another seed for the shuffle."),
         Action(Do.CHECK_EVALUATION, "Watch the evaluation loss: repeated data is memorized."),
     ),
@@ -255,7 +255,9 @@ def resume_data_replayed(case: Case) -> Evidence | None:
     title="Steps are missing",
     needs=("loss",),
     preconditions=(at_least(4 * FEW + 1, "loss"),),
-    then=(Action(Do.RESTORE_STATE, "Check that data and schedule continued from the same step."),),
+    next_actions=(
+        Action(Do.RESTORE_STATE, "Check that data and schedule continued from the same step."),
+    ),
 )
 def resume_step_gap(case: Case) -> Evidence | None:
     """Are steps missing from a log that is otherwise regular?"""

@@ -27,7 +27,7 @@ from stabdiag.tree.reward import Reward, find_collapsed_reward
     needs=("reward",),
     explained_by=("nan", "divergence-unexplained"),
     inconclusive_if=(at_least(MANY, "reward"),),
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
             "Print the rewards of one episode, and the advantages with their signs.",
@@ -66,7 +66,7 @@ def _fallen(case: Case, collapse: Reward) -> Evidence:
         step=collapse.best_step,
         measured={"first": collapse.first, "best": collapse.best, "last": collapse.last},
         first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),
-        then=reward_not_rising.then,
+        next_actions=reward_not_rising.next_actions,
     )
 
 

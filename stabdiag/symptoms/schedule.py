@@ -88,9 +88,9 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     if stays_up:
         text = f"Lower the peak learning rate from {num(peak)} to {num(to)} and start again."
     lower = Action(Do.LOWER_LR, text, setting="peak_lr", to=to)
-    act, then = (lower, warm) if stays_up else (warm, lower)
+    act, next_actions = (lower, warm) if stays_up else (warm, lower)
     if out_of_range is not None:
-        act, then = out_of_range[1], warm
+        act, next_actions = out_of_range[1], warm
     return Evidence(
         because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "
         f"the loss went up from {num(begun)} to at least {num(high)} at "
@@ -98,7 +98,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
         first=act,
-        then=(then, clip_at(case)),
+        next_actions=(next_actions, clip_at(case)),
     )
 
 
@@ -122,7 +122,7 @@ def _warmup(case: Case) -> int:
     needs=("lr", "manifest.warmup_steps"),
     explained_by=("divergence-lr",),
     preconditions=(_no_schedule,),
-    then=(
+    next_actions=(
         Action(Do.LOG_MORE, "Plot the learning rate that the optimizer uses, step by step."),
         Action(
             Do.FIX_SCHEDULE, "Step the scheduler once per optimizer step, also when accumulating."
@@ -177,7 +177,9 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
     title="The learning rate is at its floor before the run ends",
     needs=("lr",),
     preconditions=(_no_schedule,),
-    then=(Action(Do.FIX_SCHEDULE, "Count optimizer steps, not micro-batches or processes."),),
+    next_actions=(
+        Action(Do.FIX_SCHEDULE, "Count optimizer steps, not micro-batches or processes."),
+    ),
 )
 def lr_decays_early(case: Case) -> Evidence | None:
     """Does the learning rate reach its floor long before the run ends?"""
@@ -220,7 +222,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
         step=start,
         measured={"floor_lr": last, "peak_lr": peak, "share_of_run": fraction},
         first=set_length,
-        then=(*lr_decays_early.then, floor),
+        next_actions=(*lr_decays_early.next_actions, floor),
     )
 
 
@@ -233,7 +235,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     needs=("lr",),
     explained_by=("nan", "divergence-lr"),
     preconditions=(_no_schedule,),
-    then=(
+    next_actions=(
         Action(Do.KEEP_CHECKPOINT, "Keep the checkpoint from the end of the last complete cycle."),
     ),
 )
@@ -348,7 +350,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
         step=end,
         measured=measured,
         first=_stepped(case, schedule, total),
-        then=(
+        next_actions=(
             Action(
                 Do.LOWER_LR,
                 f"Decay the learning rate from the checkpoint nearest to {case.describe(end)}: the "

@@ -75,7 +75,7 @@ def setting_unusual(case: Case) -> Evidence | None:
         because=" ".join(words),
         measured=measured,
         first=first,
-        then=tuple(others),
+        next_actions=tuple(others),
         severity=Severity.WARNING if not learns and any(map(_is_far, unusual)) else None,
     )
 

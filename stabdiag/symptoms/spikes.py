@@ -46,7 +46,7 @@ _INSPECT = Action(
     needs=("loss",),
     explained_by=("nan", "divergence", "spike-persistent"),
     preconditions=(_untested,),
-    then=(
+    next_actions=(
         _INSPECT,
         Action(
             Do.CHANGE_OPTIMIZER,
@@ -85,7 +85,7 @@ def _frequent(case: Case, spikes: RecurringSpikes) -> Evidence:
     lr = case.history.finite("lr").values
     peak = float(lr.max(initial=0.0)) or case.manifest.peak_lr
     half = lowered(case, peak, 2) if peak else None
-    first, then = clipping, frequent_spikes.then
+    first, next_actions = clipping, frequent_spikes.next_actions
     if worse and peak and half:
         first = Action(
             Do.LOWER_LR,
@@ -95,13 +95,13 @@ def _frequent(case: Case, spikes: RecurringSpikes) -> Evidence:
             from_=peak,
             to=half,
         )
-        then = (clipping, *then)
+        next_actions = (clipping, *next_actions)
     return Evidence(
         because=" ".join(sentences),
         step=int(spikes.steps[0]),
         measured=_measured(spikes),
         first=first,
-        then=then,
+        next_actions=next_actions,
     )
 
 
@@ -160,7 +160,7 @@ def _hard_batch(case: Case, spikes: RecurringSpikes) -> Evidence:
         severity=Severity.NOTE,
         title="A hard batch recurs",
         first=Action(Do.INSPECT_DATA, look, also=(Do.SHUFFLE_DATA,)),
-        then=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
+        next_actions=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
     )
 
 
@@ -190,7 +190,7 @@ def _hard_batches(case: Case) -> Evidence | None:
             f"Print the batch of {case.unit} {step} and compare it with its neighbors.",
             step=step,
         ),
-        then=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
+        next_actions=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
     )
 
 
@@ -224,7 +224,7 @@ def _rhythmic(case: Case) -> Evidence | None:
             f"Find out what happens {every(gap, case.unit)}: one hard shard or batch, the first "
             "batch of an epoch, a periodic update.",
         ),
-        then=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
+        next_actions=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
     )
 
 
@@ -246,7 +246,7 @@ def _starts(high: Ints) -> Ints:
     needs=("loss",),
     explained_by=("nan", "divergence", "spike", "plateau"),
     preconditions=(_untested,),
-    then=(
+    next_actions=(
         Action(
             Do.LOG_MORE,
             "Log the batch id and the gradient norm at every step, to tell hard batches from "

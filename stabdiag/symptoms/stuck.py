@@ -56,7 +56,7 @@ class Cause:
 
     words: str
     first: Action
-    then: tuple[Action, ...] = ()
+    next_actions: tuple[Action, ...] = ()
 
 
 def _min_identical(case: Case) -> int:
@@ -82,7 +82,7 @@ def _min_identical(case: Case) -> int:
     needs=("loss",),
     explained_by=("nan", "divergence", "loss-scale"),
     preconditions=(lambda case: at_least(_min_identical(case), "loss")(case),),
-    then=(
+    next_actions=(
         Action(Do.CHECK_MODEL, "Look for a detach(), no_grad() or .item() between model and loss."),
         Action(Do.CHECK_MODEL, "Check that the optimizer steps."),
         ONE_BATCH,
@@ -119,9 +119,14 @@ def loss_constant(case: Case) -> Evidence | None:
     )
     if "reward" not in case.history.series:
         return evidence
-    then = loss_constant.then if evidence.then is None else evidence.then
+    next_actions = (
+        loss_constant.next_actions if evidence.next_actions is None else evidence.next_actions
+    )
     return replace(
-        evidence, then=tuple(_ADVANTAGES if action is ONE_BATCH else action for action in then)
+        evidence,
+        next_actions=tuple(
+            _ADVANTAGES if action is ONE_BATCH else action for action in next_actions
+        ),
     )
 
 
@@ -172,7 +177,7 @@ def _zero(case: Case, start: int) -> Evidence | None:
             f"Run the batch of {case.unit} {first} forward and print the loss: some loggers write "
             "0 for NaN, and a batch whose labels are all masked has no loss.",
         ),
-        then=(
+        next_actions=(
             Action(Do.CHECK_LABELS, "Count the labels of a batch that are not masked (-100)."),
             Action(
                 Do.CHECK_LOSS_FUNCTION,
@@ -205,7 +210,7 @@ def without_learning(
             step=step,
             measured=measured,
             first=change,
-            then=(first, *symptom.then),
+            next_actions=(first, *symptom.next_actions),
         )
     if cause is None:
         return Evidence(because=f"{because}.", step=step, measured=measured, first=first)
@@ -216,10 +221,10 @@ def without_learning(
         step=step,
         measured=measured,
         first=cause.first,
-        then=(
-            *cause.then,
+        next_actions=(
+            *cause.next_actions,
             first,
-            *(action for action in symptom.then if action.kind not in settings),
+            *(action for action in symptom.next_actions if action.kind not in settings),
         ),
     )
 
@@ -235,7 +240,9 @@ def _cause(case: Case, since: int) -> Cause | None:
                 Do.FIX_SCHEDULE,
                 "Find out why the learning rate is 0: no step changes the weights.",
             ),
-            then=(Action(Do.LOG_MORE, "Log the learning rate with more digits if it is small."),),
+            next_actions=(
+                Action(Do.LOG_MORE, "Log the learning rate with more digits if it is small."),
+            ),
         )
     norm = unchanged_norm(case)
     if norm is not None or evaluations_are_constant(case):
@@ -259,8 +266,10 @@ def _cause(case: Case, since: int) -> Cause | None:
         if case.manifest.dtype == "fp16" and len(scale) and not np.ptp(scale):
             words = f"{same} in fp16, with a loss scale of {num(float(scale[0]))}"
         if words:
-            return Cause(words=words, first=skipped, then=(first,))
-        return Cause(words=same, first=first, then=() if case.manifest.dtype else (skipped,))
+            return Cause(words=words, first=skipped, next_actions=(first,))
+        return Cause(
+            words=same, first=first, next_actions=() if case.manifest.dtype else (skipped,)
+        )
     if not case.history.without_gradient:
         return None
     first = Action(
@@ -317,7 +326,7 @@ def rose_far(case: Case) -> bool:
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
     preconditions=(at_least("generalisation.min_evaluations", "eval_loss"), few_trained),
-    then=(
+    next_actions=(
         Action(Do.CHECK_EVALUATION, "Check that an averaged copy of the weights is updated."),
         Action(Do.CHECK_EVALUATION, "Check that no result is cached and no checkpoint loaded."),
     ),

@@ -31,12 +31,12 @@ COMPLETE = 0.95
 class Evidence:
     """The result of a check: a sentence with this run's numbers, and the first action.
 
-    If set, ``then``, ``title``, ``severity`` and ``confidence`` replace the symptom's own values.
+    If set, ``next_actions``, ``title``, ``severity`` and ``confidence`` replace the symptom's own values.
     """
 
     because: str
     first: Action
-    then: tuple[Action, ...] | None = None
+    next_actions: tuple[Action, ...] | None = None
     step: int | None = None
     measured: Mapping[str, Scalar] = field(default_factory=dict)
     title: str = ""
@@ -79,7 +79,7 @@ class Symptom:
     expects: tuple[str, ...] = ()
     is_root_cause: bool = False
     is_fact: bool = False
-    then: tuple[Action, ...] = ()
+    next_actions: tuple[Action, ...] = ()
     check: Callable[[Case], Evidence | None] = field(default=lambda _: None)
 
     def __call__(self, check: Callable[[Case], Evidence | None]) -> Symptom:
@@ -114,7 +114,7 @@ class Symptom:
 
     def finding(self, evidence: Evidence, unit: str) -> Finding:
         """Return the finding for a check's evidence; ``unit`` is the name of a step."""
-        then = self.then if evidence.then is None else evidence.then
+        next_actions = self.next_actions if evidence.next_actions is None else evidence.next_actions
         return Finding(
             slug=self.slug,
             severity=evidence.severity or self.severity,
@@ -123,7 +123,7 @@ class Symptom:
             question="",
             title=evidence.title or self.title,
             summary=evidence.because,
-            actions=(evidence.first, *then),
+            actions=(evidence.first, *next_actions),
             step=evidence.step,
             evidence=evidence.measured,
             unit=unit,

@@ -71,7 +71,7 @@ _HOST_MEMORY = (
     title="One rank is slower than the others",
     needs=("rank_time or rank_speed",),
     preconditions=(at_least(LEAST, "rank_time", "rank_speed", groups=True),),
-    then=(
+    next_actions=(
         Action(
             Do.CHECK_MACHINES,
             "Swap the machines of two ranks: if the slowness moves with the machine, the machine "
@@ -132,7 +132,7 @@ def _rank_times(case: Case) -> tuple[list[str], Ints, Floats]:
     title="The throughput dropped",
     needs=_SPEED,
     preconditions=(_SPEEDS,),
-    then=(
+    next_actions=(
         Action(Do.INSPECT_DATA, "Check whether sequences or batches got longer there."),
         Action(Do.SPEED_UP, "Profile for gaps between kernels: loader, synchronization, logging."),
         Action(Do.RELOAD_CHECKPOINT, "Restart from the last checkpoint if a machine is at fault."),
@@ -222,7 +222,7 @@ def _speed(case: Case) -> tuple[Ints, Floats] | None:
     title="Slow steps at regular intervals",
     needs=_SPEED,
     preconditions=(_SPEEDS,),
-    then=(
+    next_actions=(
         Action(Do.SPEED_UP, "Give the loader more workers and let it prefetch."),
         Action(Do.SPEED_UP, "Write checkpoints in the background, or less often."),
     ),
@@ -268,7 +268,7 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
     title="Steps wait for their data",
     needs=("data_time", "step_time"),
     preconditions=(at_least(LEAST, "data_time"), at_least(LEAST, "step_time")),
-    then=(
+    next_actions=(
         Action(Do.SPEED_UP, "Decode and augment ahead of time, or on the accelerator."),
         Action(Do.CHECK_MACHINES, "Check the disk or network that the data comes from."),
     ),
@@ -304,7 +304,7 @@ def data_loading_slow(case: Case) -> Evidence | None:
     title="The accelerator is mostly idle (low MFU)",
     needs=("mfu",),
     preconditions=(at_least(LEAST, "mfu"),),
-    then=(
+    next_actions=(
         Action(Do.SPEED_UP, "Turn on bf16, torch.compile, fused attention, a fused optimizer."),
         Action(Do.CHANGE_BATCH, "Enlarge the batch, or pack sequences."),
         Action(Do.SPEED_UP, "Lower the ZeRO stage if the model still fits."),
@@ -346,7 +346,7 @@ def _few_times(case: Case) -> str:
     needs=("clock or manifest.total_steps or message",),
     explained_by=("nan", "loss-scale-collapsed"),
     inconclusive_if=(_few_times,),
-    then=(
+    next_actions=(
         Action(Do.READ_LOGS, "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL."),
         Action(Do.READ_LOGS, "Dump the stacks of a process that hangs (py-spy dump)."),
     ),
@@ -380,7 +380,7 @@ def _stopped_early(case: Case) -> Evidence | None:
         step=last,
         measured={"last_step": last, "total_steps": total},
         first=Action(kind, f"{fix}; then resume from {where}.", checkpoint=saved or None),
-        then=(
+        next_actions=(
             Action(Do.READ_LOGS, "Look for the first error in the log of each rank."),
             Action(Do.KEEP_CHECKPOINT, "Save checkpoints more often, and test a resume."),
         ),
@@ -448,7 +448,7 @@ def _time(seconds: float) -> str:
     title="Memory keeps growing",
     needs=("memory",),
     preconditions=(at_least(LEAST, "memory", groups=True),),
-    then=(
+    next_actions=(
         Action(Do.FREE_MEMORY, "Evaluate under torch.no_grad()."),
         Action(Do.FREE_MEMORY, "Compare two memory snapshots taken a hundred steps apart."),
         Action(Do.FREE_MEMORY, "Set expandable_segments:True if it is fragmentation."),

@@ -66,7 +66,7 @@ def _groups(case: Case, role: str) -> list[Group]:
     needs=("weight_norm",),
     explained_by=("divergence-weight-norm-climbing",),
     preconditions=(at_least(LEAST, "weight_norm", groups=True),),
-    then=(
+    next_actions=(
         Action(
             Do.CHANGE_MODEL,
             "Check the logits: a saturating softmax keeps pushing them up; a z-loss or a cap "
@@ -108,7 +108,7 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     needs=("weight_norm",),
     explained_by=("divergence-weight-norm-collapsing",),
     preconditions=(at_least(LEAST, "weight_norm", groups=True),),
-    then=(
+    next_actions=(
         Action(Do.FIX_WEIGHT_DECAY, "Exclude biases and normalization layers from weight decay."),
         Action(Do.FIX_WEIGHT_DECAY, "Check that decay is not applied by both optimizer and loss."),
     ),
@@ -194,7 +194,7 @@ def _evidence(case: Case, group: Group, trend: str, first: Action) -> Evidence:
     title="Updates are out of proportion to the weights",
     needs=("update_ratio",),
     preconditions=(at_least(LEAST, "update_ratio", groups=True),),
-    then=(
+    next_actions=(
         Action(Do.CHECK_MODEL, "Check the initialization: weights near zero inflate the ratio."),
         Action(Do.RAISE_CLIP, "Check that clipping does not remove most of the gradient."),
     ),
@@ -242,7 +242,7 @@ def update_ratio_off(case: Case) -> Evidence | None:
     title="Dead neurons",
     needs=("dead_fraction",),
     preconditions=(at_least(LEAST, "dead_fraction", groups=True),),
-    then=(
+    next_actions=(
         Action(Do.CHECK_MODEL, "Check its initialization, and the bias before it."),
         Action(Do.CHANGE_MODEL, "Normalize its input."),
     ),
@@ -268,7 +268,7 @@ def dead_neurons(case: Case) -> Evidence | None:
     title="Saturated activations",
     needs=("saturated_fraction",),
     preconditions=(at_least(LEAST, "saturated_fraction", groups=True),),
-    then=(
+    next_actions=(
         Action(Do.CHANGE_MODEL, "Replace tanh or sigmoid with GELU."),
         Action(Do.LOWER_LR, "Lower the learning rate; check whether its weight norm runs away."),
     ),
@@ -319,7 +319,7 @@ def _fraction_too_high(
     title="Attention has collapsed onto single tokens",
     needs=("attention_entropy",),
     preconditions=(at_least(LEAST, "attention_entropy", groups=True),),
-    then=(
+    next_actions=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.INSPECT_LAYERS, "Check the attention logits and the query and key weight norms."),
     ),

@@ -9,7 +9,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.stats.levels import CONTEXT_POINTS
 from stabdiag.stats.quantiles import RELATIVE_TOLERANCE
-from stabdiag.stats.smooth import turn
+from stabdiag.stats.smooth import turning_point
 from stabdiag.tree.run import Run
 
 
@@ -70,7 +70,7 @@ def turned_to(
     if not len(logs):
         return None
     window = run.limits.divergence.window
-    step = turn(steps.astype(np.float64), -logs if falling else logs, window, first)
+    step = turning_point(steps.astype(np.float64), -logs if falling else logs, window, first)
     return None if step is None else round(step)
 
 

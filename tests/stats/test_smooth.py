@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stabdiag.stats.smooth import count_waves, turn
+from stabdiag.stats.smooth import count_waves, turning_point
 
 
 def bent(at, place, slow=0.0, fast=0.005):
@@ -21,7 +21,7 @@ def bent(at, place, slow=0.0, fast=0.005):
 )
 def test_a_bend_is_found_between_its_points(place, every, slow, shift, scale):
     at = np.arange(0.0, 1500.0, every)
-    result = turn(at, shift + scale * bent(at, place, slow), 200.0)
+    result = turning_point(at, shift + scale * bent(at, place, slow), 200.0)
     assert abs(result - place) <= every / 2 + 1e-3
 
 
@@ -32,7 +32,7 @@ def test_noise_moves_it_little(every):
     for _ in range(50):
         place = rng.uniform(300, 1200)
         x = bent(at, place, 0.0003) + 0.002 * rng.standard_normal(len(at))
-        result = turn(at, x, 200.0)
+        result = turning_point(at, x, 200.0)
         assert abs(result - place) <= 20
 
 
@@ -49,7 +49,7 @@ def test_noise_moves_it_little(every):
     ids=["fast all along", "falling", "still", "two points", "four points", "one point"],
 )
 def test_no_turn(x):
-    assert turn(10.0 * np.arange(len(x)), x, 200.0) is None
+    assert turning_point(10.0 * np.arange(len(x)), x, 200.0) is None
 
 
 AT = np.arange(200)
