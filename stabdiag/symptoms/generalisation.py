@@ -76,8 +76,8 @@ def overfitting(case: Case) -> Evidence | None:
         return None
     stop = Action(
         Do.STOP_EARLY,
-        f"Keep the checkpoint nearest to {case.describe(turning_point.step)}, where the evaluation loss "
-        f"was {num(turning_point.best)}, and stop there.",
+        f"Keep the checkpoint nearest to {case.describe(turning_point.step)}, where the "
+        f"evaluation loss was {num(turning_point.best)}, and stop there.",
         also=(Do.KEEP_CHECKPOINT,),
         checkpoint=turning_point.step,
     )
@@ -176,8 +176,8 @@ def eval_rising(case: Case) -> Evidence | None:
         measured=turning_point.measured,
         first=Action(
             Do.CHECK_EVALUATION,
-            f"Keep the checkpoint nearest to {case.describe(turning_point.step)} and evaluate it again on "
-            "the same data in evaluation mode: a different number means that the evaluation "
+            f"Keep the checkpoint nearest to {case.describe(turning_point.step)} and evaluate it "
+            "again on the same data in evaluation mode: a different number means that the evaluation "
             "changed.",
             also=(Do.KEEP_CHECKPOINT,),
             checkpoint=turning_point.step,
@@ -213,9 +213,8 @@ def overconfident(case: Case) -> Evidence | None:
     best = score.best_at
     step, value = int(score.series.steps[best]), float(score.series.values[best])
     return Evidence(
-        because=f"{turning_point.words} Since then {score.name!r} went from {num(value_at_turn)} to "
-        f"{num(value)}: "
-        "the model still improves, and is more confident where it is wrong.",
+        because=f"{turning_point.words} Since then {score.name!r} went from "
+        f"{num(value_at_turn)} to {num(value)}: the model still improves, and is more confident where it is wrong.",
         step=turning_point.step,
         measured=turning_point.measured | {"score_then": value_at_turn, "best_score": value},
         first=Action(

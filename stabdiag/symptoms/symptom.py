@@ -31,7 +31,8 @@ COMPLETE = 0.95
 class Evidence:
     """The result of a check: a sentence with this run's numbers, and the first action.
 
-    If set, ``next_actions``, ``title``, ``severity`` and ``confidence`` replace the symptom's own values.
+    If set, ``next_actions``, ``title``, ``severity`` and ``confidence`` replace the values of the
+    symptom.
     """
 
     because: str
