@@ -177,8 +177,8 @@ def eval_rising(case: Case) -> Evidence | None:
         first=Action(
             Do.CHECK_EVALUATION,
             f"Keep the checkpoint nearest to {case.describe(turning_point.step)} and evaluate it "
-            "again on the same data in evaluation mode: a different number means that the evaluation "
-            "changed.",
+            "again on the same data in evaluation mode: a different number means that the "
+            "evaluation changed.",
             also=(Do.KEEP_CHECKPOINT,),
             checkpoint=turning_point.step,
         ),
@@ -214,7 +214,8 @@ def overconfident(case: Case) -> Evidence | None:
     step, value = int(score.series.steps[best]), float(score.series.values[best])
     return Evidence(
         because=f"{turning_point.words} Since then {score.name!r} went from "
-        f"{num(value_at_turn)} to {num(value)}: the model still improves, and is more confident where it is wrong.",
+        f"{num(value_at_turn)} to {num(value)}: the model still improves, and is more confident "
+        "where it is wrong.",
         step=turning_point.step,
         measured=turning_point.measured | {"score_then": value_at_turn, "best_score": value},
         first=Action(
