@@ -18,7 +18,8 @@ from stabdiag.model.text import names_in
 _READINGS: Final = frozenset(
     names_in(
         "avg average mean median ema smooth smoothed running moving best last final current raw "
-        "scaled unscaled global local batch epoch step iter total sum train training log rank slice"
+        "scaled unscaled global local batch epoch step iter total sum train training log rank "
+        "slice before after"
     )
 )
 

@@ -32,15 +32,18 @@ from stabdiag.readers.text.grammar import NUMBER, trains
 from stabdiag.readers.text.measured import spans_of
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
+    MANY_VALUES,
     Counts,
     Evidence,
     Sample,
     Shapes,
     find_counter_alias,
+    find_new_counter,
     find_planned_steps,
     is_lost,
     losses_of,
     sample_of,
+    tail_of,
 )
 from stabdiag.readers.text.status_lines import failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
@@ -68,6 +71,9 @@ _RISING_REWARDS: Final = 0.9
 
 # The fewest lines of a pasted excerpt.
 _EXCERPT: Final = 2
+
+# The most lines of a paste with a single record.
+_MAX_PASTE: Final = 8
 
 # The fewest lines and different values of one loss in a log without a counter. Fewer are enough if
 # the lines differ only in their numbers and follow each other closely. Source code and prose repeat
@@ -119,7 +125,7 @@ class _Log:
         lines = (*failure_lines("loss", STEP), *handwritten_failure_lines("loss"))
         if any(line.search(self.data) for line in lines):
             return True
-        return bool(Failures(pattern=b"").find_exceptions(self.data))
+        return bool(Failures(pattern=b"").find_raised(self.data))
 
 
 @lru_cache(maxsize=1)
@@ -147,18 +153,24 @@ def _find_evidence(data: bytes) -> Evidence | None:
     if best is not None:
         denser = (other for other in candidates if other.lines >= _DENSER * best.lines)
         best = next(denser, best)
-    return best or _evidence_without_loss(data)
+    return best or _evidence_without_loss(log)
 
 
-def _evidence_without_loss(data: bytes) -> Evidence | None:
+def _evidence_without_loss(log: _Log) -> Evidence | None:
     """Return the evidence in lines of other measures, if no line has a loss.
 
     More lines are required than for a loss: these words also appear in prose and model sizes.
     """
-    if sample_of(data, LOSS).values:
+    if sample_of(log.data, LOSS).values:
         return None
-    samples = ((word, sample_of(data, word)) for word in OTHER_MEASURES if word in data)
-    results = ((word, _on_loss_lines(sample.counters)) for word, sample in samples)
+    samples = [(word, sample_of(log.data, word)) for word in OTHER_MEASURES if word in log.data]
+    results = [(word, _on_loss_lines(sample.counters)) for word, sample in samples]
+    if not any(result for _, result in results):
+        # A reward on a line of its own, below the counter.
+        rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
+        results = [
+            (word, _above(_counts_above(log, sample), sample.values)) for word, sample in rewards
+        ]
     # The counter of a reward restarts where several runs follow each other in one log.
     candidates = [
         replace(evidence, word=word)
@@ -186,7 +198,8 @@ def _evidence_by_word(log: _Log, word: bytes) -> Evidence | None:
         result,
         word=word,
         total=total,
-        counter_alias=find_counter_alias(result, sample),
+        counter_alias=find_counter_alias(result, sample)
+        or find_new_counter(result, sample, tail_of(log.data, word)),
         planned_steps=find_planned_steps(result, sample),
     )
 
@@ -215,10 +228,7 @@ def _evidence(log: _Log, sample: Sample) -> Evidence | None:
         on_its_line = (EPOCH, best.loss) in sample.counters
         if on_its_line or (best.rising == 1 and not best.restarts):
             return best
-    headings: dict[bytes, list[int]] = defaultdict(list)
-    for place, name, count in log.headings:
-        if place < sample.end:
-            headings[name].append(count)
+    headings = _counts_above(log, sample)
     if best and not is_training:
         # The counter of evaluation losses need not count the training losses.
         best = _above(headings, trained) or best
@@ -229,8 +239,18 @@ def _evidence(log: _Log, sample: Sample) -> Evidence | None:
         or _excerpt(sample.shapes)
         or _with_few_epochs(log.data, sample, headings)
         or _failed_excerpt(log, sample)
+        or _single_record(log.data, sample)
         or _uncounted(log.data, trained, sample)
     )
+
+
+def _counts_above(log: _Log, sample: Sample) -> dict[bytes, list[int]]:
+    """Return the counts of each counter with a word, on all lines above the end of a sample."""
+    counts: dict[bytes, list[int]] = defaultdict(list)
+    for place, name, count in log.headings:
+        if place < sample.end:
+            counts[name].append(count)
+    return counts
 
 
 def _on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> Evidence | None:
@@ -336,12 +356,14 @@ def _above(
     return next((candidate for candidate in candidates if candidate.rising >= _RISING), None)
 
 
-def _excerpt(shapes: Shapes, *, reports_failure: bool = False) -> Evidence | None:
+def _excerpt(
+    shapes: Shapes, *, reports_failure: bool = False, fewest: int = _EXCERPT
+) -> Evidence | None:
     """Return the evidence in a short excerpt: lines with equal names and a counter that only rises.
 
     If a line reports a failure of the training, one line with any counter is enough.
     """
-    fewest = 1 if reports_failure else _EXCERPT
+    fewest = 1 if reports_failure else fewest
     for names, lines in shapes.items():
         named = [word for word in lines[0] if is_word(word)]
         # A position counts only if the only word on the line is that of its epoch.
@@ -384,6 +406,14 @@ def _failed_excerpt(log: _Log, sample: Sample) -> Evidence | None:
     return _excerpt(sample.not_finite, reports_failure=True) if 2 * lost >= lines else None
 
 
+def _single_record(data: bytes, sample: Sample) -> Evidence | None:
+    """Return the evidence in the only record of a paste that has hardly any other line."""
+    shapes = {names: lines for names, lines in sample.shapes.items() if len(names) >= MANY_VALUES}
+    if data.count(b"\n") > _MAX_PASTE or sum(map(len, sample.shapes.values())) != 1:
+        return None
+    return _excerpt(shapes, fewest=1)
+
+
 def _first(
     values: Mapping[str, list[bytes]], counters: Mapping[tuple[bytes, str], Counts]
 ) -> Evidence | None:
@@ -407,8 +437,8 @@ def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: Sample) -
         if counted_loss == loss and word != FIRST and _moves([count for _, count in pairs])
     }
     fewest, different = _UNCOUNTED
-    if _are_alike(data, loss, sample.end):
-        several = max(map(len, sample.shapes), default=0) > 1
+    if _are_alike(data, loss, sample):
+        several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
         lost = several and any(map(is_lost, values.get(loss, ())))
         fewest, different = _LOST if lost else _ALIKE
     too_few = lines < fewest or len({*values.get(loss, ())}) < different
@@ -418,10 +448,15 @@ def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: Sample) -
     return Evidence(counter=epoch, loss=loss, lines=lines, rising=float(epoch is not None))
 
 
-def _are_alike(data: bytes, loss: str, end: int) -> bool:
+def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     """Return True if lines with a loss differ only in their numbers, with few lines in between."""
-    lines = [(at, line) for at, line in lines_with_a_loss(data[:end]) if loss in spans_of(line)]
-    between = data[lines[0][0] : end].split(b"\n") if lines else ()
+    head, word = data[: sample.end], sample.word
+    lines = [
+        (at, line)
+        for at, line in lines_with_a_loss(head, word)
+        if loss in spans_of(line, word=word)
+    ]
+    between = head[lines[0][0] :].split(b"\n") if lines else ()
     alike = len({b" ".join(_VALUE.sub(b"", line).split()) for _, line in lines}) == 1
     return alike and sum(map(bool, map(bytes.strip, between))) <= 2 * len(lines)
 

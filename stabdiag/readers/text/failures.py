@@ -178,6 +178,10 @@ class Failures(StatusLine):
         """Return the lines of this kind that name an error, as most exceptions do."""
         return self.find_among(data, _RAISED[:1])
 
+    def find_raised(self, data: bytes) -> list[Part]:
+        """Return the lines of this kind that are exceptions with any name."""
+        return self.find_among(data, _RAISED)
+
     def find_among(self, data: bytes, anchors: Sequence[bytes]) -> list[Part]:
         """Return the lines of this kind that contain one of some texts."""
         last: dict[bytes, int] = {}

@@ -47,6 +47,8 @@ from stabdiag.readers.text.tokens import (
     under_its_heading,
 )
 
+_BLANKS: Final = (b" ", b"\t")
+
 _SpannedLine: TypeAlias = tuple[int, bytes, Spans]
 
 # A part of the names of rates, norms and scales. Character sets would take longer.
@@ -96,8 +98,9 @@ def spans_of(
     if counter is None:
         return pairs
     others = {name.decode(): at for name, at in counters.items() if is_word(name)}
-    named = {name: at for name, at in others.items() if name not in (STEP, counter.decode())}
-    if counted := counters.get(counter, counters.get(counter_alias or b"")):
+    own = counter if counter in counters else counter_alias or counter
+    named = {name: at for name, at in others.items() if name not in (STEP, own.decode())}
+    if counted := counters.get(own):
         named[STEP] = counted
     # Next to NeMo's reduced loss, Lightning's own mean is NaN.
     if "reduced_train_loss" in pairs:
@@ -167,14 +170,34 @@ class Measured(Kind):
         ]
 
     def _lines(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield lines with a loss, and lines in between that may have values of the same step."""
+        """Yield lines with a loss, and lines in between that may have values of the same step.
+
+        An indented line below the counter of a record is the end of its line: many terminals and
+        mails break long lines.
+        """
         end = 0
+        record: tuple[int, bytes] | None = None
         for begin, line in lines_with_a_loss(data, self.word):
+            if record is not None:
+                if begin == end + 1 and line[:1] in _BLANKS and self._continues(record[1], line):
+                    record = (record[0], b"%b %b" % (record[1], line))
+                    end = begin + len(line)
+                    continue
+                yield record
             if begin > end + 1:
                 yield from _companion_lines(data, end, begin)
             end = begin + len(line)
-            yield begin, line
+            record = begin, line
+        if record is not None:
+            yield record
         yield from _companion_lines(data, end, len(data))
+
+    def _continues(self, record: bytes, line: bytes) -> bool:
+        """Return True if a line without a counter continues the line of a record above it."""
+        if self.counter is None or self.counter not in counters_of(record):
+            return False
+        is_alone = not counters_of(line) and not evaluation_prefix(line, len(line))
+        return is_alone and len(record) + len(line) < LONGEST
 
     def _part(self, names: tuple[str, ...], starts: list[int], cells: Sequence[Cells]) -> Part:
         """Return a part. Of lines without a loss, only the values that belong to one are kept."""

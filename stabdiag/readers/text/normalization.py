@@ -7,7 +7,7 @@ read like any other log of names and values.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
@@ -15,6 +15,35 @@ from stabdiag.readers.text.grammar import NUMBER, Normalization
 
 # Markers are searched for in this many bytes at the head, and at the end of the known data.
 _ENDS: Final = 1 << 18
+
+# The losses of VITS, of so-vits-svc, and of MB-iSTFT-VITS, in the order of their lists.
+_VITS: Final = (
+    (b"disc", b"gen", b"fm", b"mel", b"dur", b"kl"),
+    (b"disc", b"gen", b"fm", b"mel", b"kl"),
+    (b"disc", b"gen", b"fm", b"mel", b"dur", b"kl", b"subband"),
+)
+
+
+def _list_of_losses(names: Sequence[bytes]) -> Iterator[Normalization]:
+    """Yield the replacements that name the losses of a list.
+
+    INFO:name:[2.4, 3.1, 5.2, 21.3, 1.8, 1.6, 4200, 9.99e-05] ends on the step and the rate; others
+    print them after the list: Losses: [2.4, 3.1, 5.2, 21.3, 1.6], step: 4200, lr: 0.0001.
+    """
+    values = b", ".join([rb"(%b)" % NUMBER] * len(names))
+    named = b", ".join(rb"loss_%b: \%d" % (name, n) for n, name in enumerate(names, start=1))
+    counter = rb"step: \%d, lr: \%d, " % (len(names) + 1, len(names) + 2)
+    yield Normalization(
+        (b"Epoch: ", b"INFO"),
+        rb"(?<=[\t:])\[%b, (\d{1,9}), (%b)\](?=\n|$)" % (values, NUMBER),
+        counter + named,
+    )
+    yield Normalization(
+        (b"Losses: [", b", step: "),
+        rb"Losses: \[%b\](?=, step: \d)" % values,
+        named,
+    )
+
 
 _NORMALIZATIONS: Final = (
     # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012
@@ -67,6 +96,7 @@ _NORMALIZATIONS: Final = (
         rb"\[(?<=[\n: ]\[)(\d{1,9}), (\d(?:\.\d{1,20})?e-\d{1,3}|0\.0\d{1,20})\](?=\n|$)",
         rb"step: \1, lr: \2",
     ),
+    *chain.from_iterable(map(_list_of_losses, _VITS)),
     # BasicSR, MMSR: [train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02
     Normalization((b", iter: ", b", lr:("), rb", lr:\(", b", lr: "),
     Normalization((b", iter: ", b"[eta: "), rb"\[eta: [^\]\n]{1,60}time \(data\): ", b"[time: "),
@@ -80,15 +110,42 @@ _NORMALIZATIONS: Final = (
     # Kaldi: Average objective function for 'output' for minibatches 10-19 is -4.0400 over 12800 …
     Normalization(
         (b"bjective function for '", b"minibatches "),
-        rb"[Aa]verage objective function for '\w{1,40}' for minibatches (\d{1,9})-\d{1,9} is "
+        rb"[Aa]verage(\s)objective function for '\w{1,40}' for minibatches (\d{1,9})-\d{1,9} is "
         rb"(?=%b)" % NUMBER,
-        rb"batch \1 objective: ",
+        rb"\1batch \2 objective: ",
     ),
     # EESEN: After 1000 sequences (1.2Hr): Obj(log[Pzx]) = -95.2   TokenAcc = 20.1 %
     Normalization(
         (b"Obj(log[Pzx]) = ",),
         rb"After (\d{1,12}) sequences \([^)\n]{1,40}\): Obj\(log\[Pzx\]\) = ",
         rb"step: \1, objective = ",
+    ),
+    # Tesseract: At iteration 2109/2400/2402, Mean rms=5.341%, delta=8.5%, char train=80.5%, word
+    # train=90.7%, skip ratio=0%, …: iterations that learned, iterations, samples.
+    Normalization(
+        (b"ean rms=", b"skip ratio="),
+        rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b%%)" % NUMBER,
+        rb"At iteration \1, rms loss=",
+    ),
+    *(
+        Normalization((b"ean rms=", b" %b=" % name), b" %b=" % name, b" train_%b=" % score)
+        for name, score in (
+            *((b"char train", b"cer"), (b"word train", b"wer")),
+            *((b"BCER train", b"cer"), (b"BWER train", b"wer")),
+        )
+    ),
+    # ESPnet: iter_time=1e-4, forward_time=0.14, …, train_time=0.56. The first is the time to wait
+    # for data. And its first version, about a loss: loss (=250000064.0) is not correct
+    Normalization((b" iter_time=", b" forward_time="), rb"\biter_time=", b"data_time="),
+    Normalization((b" iter_time=", b" forward_time="), rb"\btrain_time=", b"step_time="),
+    Normalization(
+        (b" loss (=", b") is not correct"), rb"\bloss \(=(\d[\d.]{0,40})\)", rb"loss =\1"
+    ),
+    # rl_games: … fps total: 17012 epoch: 9/1000 frames: 589824, saving next best rewards:  [33.02]
+    Normalization(
+        (b"saving next best rewards: ", b"fps total: "),
+        rb"saving next best rewards:  ?(?=\[)",
+        b"reward: ",
     ),
     # spaCy 2: Losses {'ner': 1234.5, 'tagger': 2.3}
     Normalization((b"Losses {'",), rb"Losses \{'(\w{1,40})': (?=%b)" % NUMBER, rb"loss_\1: "),

@@ -185,13 +185,20 @@ def _below(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:
 def _names_and_rows(table: _Table) -> tuple[tuple[str, ...], list[Cells]]:
     """Return the names and rows of a table, with standard names for a table of spaCy.
 
-    spaCy prints the sum of the losses since the previous row; the first row has a single batch. Its
-    loss of a tok2vec or a transformer is a size of gradients.
+    spaCy prints the sum of the losses since the previous row. The first row has scores, but only
+    the losses of a single batch, which are left out. The loss of a tok2vec or a transformer is a
+    size of gradients.
     """
     if table.names[:2] != _SPACY:
         return table.names, table.rows
     parts = (
-        name.replace("LOSS", "size of", 1) if _SHARED.match(name) else name
-        for name in table.names[2:]
+        name.removeprefix("LOSS ") if _SHARED.match(name) else name for name in table.names[2:]
     )
-    return ("epoch", "step", *parts), [row for row in table.rows if row[1] != b"0"] or table.rows
+    losses = [is_a_loss(name) for name in table.names]
+    rows = [
+        [None if is_loss else cell for cell, is_loss in zip(row, losses, strict=True)]
+        if row[1] == b"0"
+        else row
+        for row in table.rows
+    ]
+    return ("epoch", "step", *parts), rows

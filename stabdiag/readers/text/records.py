@@ -14,16 +14,16 @@ from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.clean import line_end, places_of
 from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, is_a_loss, parts_of
 
-_Record: TypeAlias = tuple[int, Mapping[str, bytes]]
+Record: TypeAlias = tuple[int, Mapping[str, bytes]]
 
-_BLOCK: Final = 1 << 24
+LARGE_BLOCK: Final = 1 << 24
 
 
 @frozen
-class _Records(Kind):
+class Records(Kind):
     """Records that a function finds, with their positions and cells."""
 
-    find_records: Callable[[bytes], Iterable[_Record]]
+    find_records: Callable[[bytes], Iterable[Record]]
     signature: Callable[[bytes], object]
 
     def search(self, data: bytes) -> bool:
@@ -50,7 +50,7 @@ _ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?
 _TRAINING: Final = re.compile(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
 
 
-def _tables(data: bytes) -> Iterator[_Record]:
+def _tables(data: bytes) -> Iterator[Record]:
     """Yield the position and cells of each table with a rule above or below it."""
     # Most logs have no rule, and the search for a fixed text is much faster.
     rules = [match.span() for match in _RULE.finditer(data)] if _DASHES in data else []
@@ -98,7 +98,7 @@ _VALUE: Final = re.compile(
 )
 
 
-def _steps(data: bytes) -> Iterator[_Record]:
+def _steps(data: bytes) -> Iterator[Record]:
     """Yield the values below each global step, and the means below each evaluation."""
     for match in _ABOVE.finditer(data):
         values = _below(data, match.end())
@@ -133,7 +133,7 @@ _CLOCKS: Final = ("step", "step_num", "iteration", "samples_count", "epoch_num",
 _MEASURED: Final = re.compile("loss|eval|throughput|accuracy|error|tracked_stats|learning_rate")
 
 
-def _events(data: bytes) -> Iterator[_Record]:
+def _events(data: bytes) -> Iterator[Record]:
     """Yield the marked lines with a measurement and its step or epoch."""
     for place in places_of(data, _MARK):
         event = _event(data[place + len(_MARK) - 1 : line_end(data, place, _LONGEST_EVENT)])
@@ -177,7 +177,7 @@ _BAR: Final = re.compile(
 )
 
 
-def _bars(data: bytes) -> Iterator[_Record]:
+def _bars(data: bytes) -> Iterator[Record]:
     """Yield the states of the bars with the losses of their heading, and reported NaN losses."""
     headings = [*_BAR_HEADING.finditer(data)]
     ends = [heading.start() for heading in headings[1:]] + [len(data)] * bool(headings)
@@ -196,23 +196,23 @@ def _bars(data: bytes) -> Iterator[_Record]:
 
 BASELINES: Final = Grammar(
     step="step",
-    block=_BLOCK,
-    kinds=(_Records(find_records=_tables, signature=_has_training_table, begins=True),),
+    block=LARGE_BLOCK,
+    kinds=(Records(find_records=_tables, signature=_has_training_table, begins=True),),
     joined=True,
 )
 COQUI: Final = Grammar(
     step=_GLOBAL_STEP,
-    block=_BLOCK,
-    kinds=(_Records(find_records=_steps, signature=lambda data: b"-- GLOBAL_STEP: " in data),),
+    block=LARGE_BLOCK,
+    kinds=(Records(find_records=_steps, signature=lambda data: b"-- GLOBAL_STEP: " in data),),
 )
 MLLOG: Final = Grammar(
     step="step",
-    kinds=(_Records(find_records=_events, signature=lambda data: _MARK in data),),
+    kinds=(Records(find_records=_events, signature=lambda data: _MARK in data),),
     joined=True,
 )
 YOLO: Final = Grammar(
     step="epoch",
-    block=_BLOCK,
-    kinds=(_Records(find_records=_bars, signature=_BAR_HEADING.search),),
+    block=LARGE_BLOCK,
+    kinds=(Records(find_records=_bars, signature=_BAR_HEADING.search),),
     joined=True,
 )

@@ -34,11 +34,17 @@ from stabdiag.readers.text.values import NULL_CELL
 # The number of lines in a sample.
 _MAX_LINES: Final = 500
 
+# The last lines of a log are in this many bytes.
+_TAIL_BYTES: Final = 1 << 12
+
 # The epoch of a loss is searched for in this many bytes above it.
 _EPOCH_BYTES: Final = 1 << 14
 
+# A counter goes on under another name on at least this many lines.
+_MIN_RENAMED: Final = 2
+
 # A line with this many values is not prose.
-_MORE_THAN_PROSE: Final = 4
+MANY_VALUES: Final = 4
 
 # nanoGPT, its descendants, and Darknet print their arguments in this form.
 _CONFIG: Final = (
@@ -58,9 +64,10 @@ class Sample:
 
     Only the first loss of a line counts. ``not_finite`` are the shapes of lines with a NaN or
     infinite loss and enough other values that they are not prose. ``end`` is the start of the last
-    line.
+    line. ``word`` is part of the name of the loss.
     """
 
+    word: bytes = LOSS
     counters: dict[tuple[bytes, str], Counts] = field(default_factory=lambda: defaultdict(list))
     values: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     shapes: Shapes = field(default_factory=lambda: defaultdict(list))
@@ -73,9 +80,15 @@ def losses_of(names: Iterable[str], word: bytes = LOSS) -> list[str]:
     return [name for name in names if makes_a_record(name, word)]
 
 
+def tail_of(data: bytes, word: bytes) -> Sample:
+    """Return a sample of the last lines, without a first line that is cut."""
+    begin = data.find(b"\n", max(len(data) - _TAIL_BYTES, 0))
+    return sample_of(data[max(begin, 0) :], word)
+
+
 def sample_of(data: bytes, word: bytes) -> Sample:
     """Return a sample of the first lines whose loss has a name with this word."""
-    sample = Sample()
+    sample = Sample(word=word)
     end = epoch = 0
     for begin, alone in islice(lines_with_a_loss(data, word), _MAX_LINES):
         epoch = _epoch_above(data[max(end, begin - _EPOCH_BYTES) : begin], epoch)
@@ -89,7 +102,7 @@ def sample_of(data: bytes, word: bytes) -> Sample:
         counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
         sample.shapes[tuple(spans)].append(counts)
         lost = any(is_lost(line[slice(*spans[name])]) for name in losses)
-        if lost and len(spans) >= _MORE_THAN_PROSE:
+        if lost and len(spans) >= MANY_VALUES:
             sample.not_finite[tuple(spans)].append(counts)
         for name, count in counts.items():
             sample.counters[name, loss].append((counts.get(EPOCH, epoch), count))
@@ -205,6 +218,32 @@ def find_planned_steps(evidence: Evidence, sample: Sample) -> int | None:
     ]
     once = len({count for _, count in counts}) == len(counts)
     return count_of(alike[0].removeprefix(NTH)) if once and len(alike) == 1 else None
+
+
+def find_new_counter(evidence: Evidence, sample: Sample, tail: Sample) -> bytes | None:
+    """Return the name by which a counter goes on if it is renamed: step 400, then iter 410.
+
+    The ``tail`` is a sample of the last lines.
+    """
+    counter = evidence.counter
+    if counter is None or not is_word(counter) or counter in COARSE or evidence.restarts:
+        return None
+    lines = [
+        counts
+        for part in (sample, tail)
+        for names, shape in part.shapes.items()
+        if evidence.loss in names
+        for counts in shape
+    ]
+    counted = max((counts[counter] for counts in lines if counter in counts), default=0)
+    others = [counts for counts in lines if counter not in counts]
+    words = [word for word in others[-1] if is_word(word)] if others else []
+    later = (
+        word
+        for word in words
+        if word not in COARSE and all(counts.get(word, 0) > counted for counts in others)
+    )
+    return next(later, None) if len(others) >= _MIN_RENAMED else None
 
 
 def find_counter_alias(evidence: Evidence, sample: Sample) -> bytes | None:

@@ -165,13 +165,25 @@ _OVERFLOW = Line(
     fixed=SKIPPED,
 )
 
+# ValueError: nan loss encountered; ERROR: Loss is NaN – the exception alone is the whole log.
+_RAISED = StatusLine(
+    pattern=(
+        rb"(?:rror|xception|RROR|FATAL): (?![^\n]{0,200}at iteration=)"
+        rb"(?![^\n]{0,200}?\b(?:if|when|unless|whether|may|might|can|could|should|avoid)\b)"
+        rb"(?=[^\n]{0,200}?(?<![A-Za-z])[Ll]oss(?![A-Za-z_]))"
+        rb"[^\n]{0,200}?(?<![A-Za-z])(?:[Nn]a[Nn]s?|NAN|[Ii]nf|[Nn]on-?finite|[Ii]nfinite"
+        rb"|not finite)(?![\w(])"
+    ),
+    fixed={"loss": b"nan"},
+)
+
 # The format of logs that have only these lines.
 ALONE: Final = Grammar(
     step="step",
     kinds=(
         *(
             replace(line, identifies_format=True)
-            for line in (*failure_lines("loss", "step"), _APEX)
+            for line in (*failure_lines("loss", "step"), _APEX, _RAISED)
         ),
         _OVERFLOW,
     ),

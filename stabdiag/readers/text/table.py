@@ -20,7 +20,7 @@ from stabdiag.readers.columns import (
     piece_of_numbers,
 )
 from stabdiag.readers.text.failures import Failures
-from stabdiag.readers.text.grammar import Grammar, Kind, Line, Part, StatusLine
+from stabdiag.readers.text.grammar import Grammar, Kind, Line, Part, StatusLine, is_a_loss
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.steps import (
@@ -179,7 +179,8 @@ class Table:
         steps[kept] = filled(extrapolate_rounded(steps[kept], unit[kept]), step_rules[kept])
         if not named.any():
             # Records without steps are numbered later, and reports of failures among them.
-            steps[of_lines([isinstance(part.kind, Failures) for part in stored])] = np.nan
+            report = StatusLine if any(map(_holds_loss, stored)) else Failures
+            steps[of_lines([isinstance(part.kind, report) for part in stored])] = np.nan
         supplementary = of_lines([part.supplementary for part in stored])
         in_record = kept & of_lines([part.kind.is_record for part in stored])
         record = in_record & ~supplementary
@@ -269,6 +270,11 @@ def _add_values_from_above(stored: list[_Stored], places: Ints, step: str, rows:
 def _taken(piece: Piece, which: Mask) -> Piece:
     words = np.array(piece.words, dtype=object)[which[piece.states == WORD]]
     return Piece(values=piece.values[which], states=piece.states[which], words=words.tolist())
+
+
+def _holds_loss(part: _Stored) -> bool:
+    """Return True if lines are records of a loss, rather than reports of failures."""
+    return not isinstance(part.kind, StatusLine) and any(map(is_a_loss, part.pieces))
 
 
 def _reports_loss(part: _Stored) -> bool:

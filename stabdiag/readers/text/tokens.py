@@ -38,6 +38,7 @@ OTHER_LOSSES: Final = (
     *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
     *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
     *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
+    *(b"obj", b"Obj", b"error", b"Error"),
 )
 # Parts of the names of other measures of a run, used without a loss.
 OTHER_MEASURES: Final = (
@@ -64,11 +65,12 @@ TRAINED: Final = (b"train", b"learn")
 _SPLIT: Final = re.compile("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total|global"
-    r"|overall)[ _/-]"
+    r"|overall|current)[ _/-]"
     r"|\w{1,30}'s ){0,2})"
     r"(cross[ _-]?entropy|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
     r"|objective(?: function)?|objf|log[ _-]?likelihood|loglik"
-    r"|log[ _-]?prob|bce|r?mse|ce|mae|l[12]|total|score at|perplexity|ppl)"
+    r"|log[ _-]?prob|bce|r?mse|ce|mae|l[12]|total|score at|perplexity|ppl|obj"
+    r"|(?:squared )?error)"
     r"((?:_(?:val|valid|validation|eval|test|dev|train|training|trn))?)",
     re.IGNORECASE,
 )
@@ -98,27 +100,34 @@ _NUMBER: Final = NUMBER.replace(
 
 # What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
 # sentence, as in Loss: 2.31.. Accuracy: 0.5.. "loss is NaN or inf" has no value.
-_UNIT: Final = rb"(?:ms|us|s|[KMGT]i?B)?"
+_UNIT: Final = rb"(?:ms|us|s|[KMGT]i?B|nats?|bits?|bp[bcd]|dB)?"
 _AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b(?![\w/\[-]|\.\S|:\w|,\d| or )" % _UNIT
 
+# val loss inf -> 2.31: an arrow leads from the old value to the new one.
+_CHANGED: Final = rb"(?:%b {0,2}(?:-{1,2}|=)> {0,2})?" % _NUMBER
+
 # A name does not begin with a placeholder of a number or with a unit: grad_norm: N/A loss: 2.31,
-# loss_ctc inf lr 1e-4, 40.12 GB grad_norm: 1.5
+# loss_ctc inf lr 1e-4, 40.12 GB grad_norm: 1.5, 0.9 Hz accuracy: 0.5
 _NO_VALUE: Final = (
-    rb"(?:(?:N/A|None|null|[nN]a[nN]|[iI]nf)|(?<=\d[ \t])(?:[KMGT]i?B|[mu]?s|sec))[ \t]"
+    rb"(?:(?:N/A|None|null|[nN]a[nN]|[iI]nf)|(?<=\d[ \t])(?:[KMGT]i?B|[mu]?s|sec|k?Hz))[ \t]"
 )
 
-# loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31; and without a sign,
-# loss 2.31, for known names of measurements.
+# loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31, Loss of the policy:
+# 2.31, Error was [2.31]; and without a sign, loss 2.31, for known names of measurements.
 PAIR: Final = re.compile(
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
-    rb"(%b|[A-Za-z][\w./-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
-    rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is )%b(%b)%b"
+    rb"(%b|[Ll]oss of (?:the )?[a-z]\w{0,20}(?: [a-z]\w{0,20}){0,2}"
+    rb"|[A-Za-z][\w./-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is | was (?=\[))%b%b(%b)%b"
     rb"|(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
     rb"(?:[Ll]oss|LOSS|lr(?:ate)?|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nce|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
-    rb"\]?[ \t]{1,24}%b(%b)%b"
-    % (_NO_VALUE, _TITLE, _AROUND, _NUMBER, _AFTER, _NO_VALUE, _AROUND, _NUMBER, _AFTER)
+    rb"\]?[ \t]{1,24}%b%b(%b)%b"
+    % (
+        *(_NO_VALUE, _TITLE, _AROUND, _CHANGED, _NUMBER, _AFTER),
+        *(_NO_VALUE, _AROUND, _CHANGED, _NUMBER, _AFTER),
+    )
 )
 
 # Separators of the sections of a line, and the words and numbers that alternate in a section:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from copy import copy
-from typing import Final, Self
+from typing import Final, Self, TypeAlias
 
 from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.names import is_evaluation
@@ -35,6 +35,20 @@ _MAX_SUMMARY: Final = 5
 
 _LONGEST: Final = 2000
 
+# At most this many lines of a block are compared with the form of a record without its loss.
+_MAX_EXAMINED: Final = 200
+_MIN_WORDS: Final = 2
+_DIGIT: Final = re.compile(rb"\d")
+_WORD: Final = re.compile(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
+_LOSS_VALUE: Final = re.compile(
+    rb"(?:(?:train(?:ing)?|avg|average|mean|total|batch|current)[ _/-])?[\w./-]{0,40}loss[\w]{0,20}"
+    rb"[\"']?[ \t]{0,8}[:= ][ \t]{0,8}[-+]?(?:[\d.]{1,40}(?:e[-+]?\d{1,3})?|nan|inf)?",
+    re.IGNORECASE,
+)
+
+# The words of a line.
+_Words: TypeAlias = tuple[bytes, ...]
+
 
 class UnreadLines:
     """Counts the lines after the last loss that look like records, block by block."""
@@ -44,6 +58,10 @@ class UnreadLines:
         self._shapes: frozenset[bytes] = frozenset()
         # Record lines whose shapes are found once a line is compared with them.
         self._samples: tuple[bytes, ...] = ()
+        # The words of record lines without their loss, and whether lines with only these words
+        # occur between the losses.
+        self._words: frozenset[_Words] = frozenset()
+        self._is_loss_occasional = False
         self._alike = 0
         self._others = 0
         self._line: int | None = None
@@ -56,30 +74,61 @@ class UnreadLines:
         """Add the next block of the log, and the parts that were found in it."""
         losses: list[int] = []
         others: list[int] = []
+        records: set[int] = set()
         for part in parts:
             names = [name for name in part.names if is_a_loss(name)]
             if not all(map(is_evaluation, names)):
                 losses += part.starts
             elif names:
                 others += part.starts
+            elif not part.supplementary:
+                records.update(part.starts)
         begin = 0
         if losses:
             losses.sort()
             lines = (_line_around(data, start) for start in losses[-_SAMPLE:])
             self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
             self._alike, self._others, self._line = 0, 0, None
+            self._look_between(data, losses[-_SAMPLE:])
             begin = line_end(data, losses[-1], len(data))
         if len(data) - begin < 2:
             return
         used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
+        read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
         number = first_line + data.count(b"\n", 0, begin)
+        examined = 0
         for line in data[begin + 1 :].split(b"\n"):
-            if begin not in used and (b"oss" in line.lower() or _DELIMITED.search(line)):
-                self._take(line[:_LONGEST], number)
+            names_loss = b"oss" in line.lower()
+            is_unread = begin not in used
+            if is_unread and (names_loss or _DELIMITED.search(line)):
+                is_unread = not self._take(line[:_LONGEST], number)
+            is_candidate = is_unread and not names_loss and begin not in read
+            if is_candidate and examined < _MAX_EXAMINED and _DIGIT.search(line):
+                examined += 1
+                self._take_without_loss(line[:_LONGEST], number)
             begin += len(line) + 1
             number += 1
 
-    def _take(self, line: bytes, number: int) -> None:
+    def _look_between(self, data: bytes, losses: Sequence[int]) -> None:
+        """Find out whether record lines without a loss occur between the last losses."""
+        lines = {_line_around(data, start) for start in losses}
+        self._words |= {*map(_other_words, lines)} - {()}
+        if len(losses) > 1 and not self._is_loss_occasional:
+            between = data[losses[0] : losses[-1]].split(b"\n")[1:-1]
+            others = [line for line in between if line not in lines and _DIGIT.search(line)]
+            self._is_loss_occasional = any(
+                _other_words(line[:_LONGEST]) in self._words for line in others[:_MAX_EXAMINED]
+            )
+
+    def _take_without_loss(self, line: bytes, number: int) -> None:
+        """Count a line that has all words of a record but the loss."""
+        if self._is_loss_occasional or _other_words(line) not in self._words:
+            return
+        self._alike += 1
+        self._line = number if self._line is None else self._line
+
+    def _take(self, line: bytes, number: int) -> bool:
+        """Count a line that looks like a record; return False if it does not."""
         if self._samples:
             self._shapes |= {*map(_shape, self._samples)} - {b""}
             self._samples = ()
@@ -88,10 +137,11 @@ class UnreadLines:
             text = line.decode("utf-8", "replace")
             names_loss = "oss" in text.lower() and any(map(str.isdigit, text))
             if not (names_loss and may_hold_loss(text)) and not is_row(text):
-                return
+                return False
         self._alike += alike
         self._others += not alike
         self._line = number if self._line is None else self._line
+        return True
 
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""
@@ -102,6 +152,12 @@ class UnreadLines:
 def _line_around(data: bytes, place: int) -> bytes:
     begin = data.rfind(b"\n", 0, place + 1) + 1
     return data[begin : line_end(data, begin, _LONGEST)]
+
+
+def _other_words(line: bytes) -> _Words:
+    """Return the words of a line without its loss, if there are several: the form of a record."""
+    words = _WORD.findall(_LOSS_VALUE.sub(b"", line))
+    return (*words,) if len(words) >= _MIN_WORDS else ()
 
 
 def _shape(line: bytes) -> bytes:

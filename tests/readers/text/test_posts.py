@@ -1,0 +1,274 @@
+"""Excerpts as people paste them into issues: broken lines, one record, a traceback, odd names."""
+
+import math
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import NoUsableRecord
+
+
+def falling(number, count):
+    return 0.9 + 2.5 * math.exp(-3 * number / count)
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    def diagnose(text):
+        log = tmp_path / "run.log"
+        log.write_text(text)
+        return stabdiag.diagnose(log)
+
+    return diagnose
+
+
+def losses_in(report):
+    return report.history.series["loss"].values.tolist()
+
+
+VITS = "INFO:ljs_base:Train Epoch: 37 [{percent}%]\nINFO:ljs_base:[{losses}, {step}, 0.0002]\n"
+SOVITS = "INFO\tTrain Epoch: 37 [{percent}%]\nINFO\tLosses: [{losses}], step: {step}, lr: 0.0002\n"
+
+
+@pytest.mark.parametrize(("line", "count"), [(VITS, 6), (VITS, 5), (VITS, 7), (SOVITS, 5)])
+def test_a_list_of_losses_has_the_names_of_its_framework(diagnosed, line, count):
+    names = ["disc", "gen", "fm", "mel", *(["dur"] if count > 5 else []), "kl"]
+    values = [f"{2 + number}.5" for number in range(count)]
+    text = "".join(
+        line.format(percent=n, losses=", ".join(values), step=200 * n) for n in range(1, 13)
+    )
+    series = diagnosed(text).history.series
+    assert series["loss"].steps.tolist() == list(range(200, 2600, 200))
+    columns = {series[role].column: series[role].values[0] for role in series}
+    assert {name: columns[f"loss_{name}"] for name in names} == {
+        name: 2.5 + number for number, name in enumerate(names)
+    }
+    assert set(series["lr"].values) == {0.0002}
+
+
+def test_a_nan_in_a_list_of_losses(diagnosed):
+    text = "".join(
+        VITS.format(percent=n, losses="nan, nan, nan, 83.0, 0.99, inf", step=200 * n)
+        for n in range(1, 5)
+    )
+    assert diagnosed(text).diagnosis.slug.startswith("nan-")
+
+
+def test_a_list_of_another_length_is_not_named(diagnosed):
+    text = "".join(VITS.format(percent=n, losses="2.5, 3.5", step=200 * n) for n in range(1, 13))
+    with pytest.raises(NoUsableRecord):
+        diagnosed(text)
+
+
+def test_a_counter_that_is_renamed_goes_on(diagnosed):
+    lines = [f"step {10 * n} loss {falling(n, 40)}" for n in range(40)]
+    lines += [f"iter {10 * n} loss {falling(n, 40)}" for n in range(40, 79)]
+    report = diagnosed("\n".join([*lines, "iter 790 loss nan"]))
+    assert report.history.series["loss"].steps.tolist() == list(range(0, 800, 10))
+    assert report.diagnosis.slug.startswith("nan-")
+
+
+def test_a_counter_is_followed_far_below_the_head(diagnosed):
+    lines = [f"{'step' if n < 2000 else 'update'} {n} loss {falling(n, 900)}" for n in range(3000)]
+    assert len(losses_in(diagnosed("\n".join(lines)))) == 3000
+
+
+def test_another_counter_that_starts_again_is_not_the_same(diagnosed):
+    lines = [f"step {10 * n} loss {falling(n, 40)}" for n in range(40)]
+    lines += [f"iter {n} loss 0.5" for n in range(40)]
+    assert len(losses_in(diagnosed("\n".join(lines)))) == 40
+
+
+def test_lines_that_lost_their_loss_have_no_verdict(diagnosed):
+    lines = [f"step {n} | loss {falling(n, 20):.3f} | lr 3e-4 | 812 tok/s" for n in range(40)]
+    lines += [f"step {n} | lr 3e-4 | 812 tok/s" for n in range(40, 60)]
+    report = diagnosed("\n".join(lines))
+    assert report.diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize(
+    "tail",
+    [
+        "",
+        "saved the model after 40 steps in 812 s\n",
+        "step 40 | eval accuracy 0.91\n",
+        "Traceback (most recent call last):\n  File 'train.py', line 3\nKeyboardInterrupt\n",
+    ],
+)
+def test_other_last_lines_are_not_records(diagnosed, tail):
+    lines = [f"step {n} | loss {falling(n, 20):.3f} | lr 3e-4 | 812 tok/s\n" for n in range(40)]
+    slugs = {finding.slug for finding in diagnosed("".join(lines) + tail).findings}
+    assert "partly-read" not in slugs
+
+
+def test_a_loss_may_be_printed_on_every_tenth_line(diagnosed):
+    lines = [
+        f"step {n} | {f'loss {falling(n, 200):.3f} | ' if n % 10 == 0 else ''}lr 3e-4 | 812 tok/s"
+        for n in range(300)
+    ]
+    assert diagnosed("\n".join(lines)).diagnosis.slug != "partly-read"
+
+
+def test_the_value_after_an_arrow_counts(diagnosed):
+    lines = [
+        f"Epoch {n} train loss {falling(n, 12):.3f}\n"
+        f"saved best model (val loss {'inf' if n == 1 else 3 - n / 8} -> {2.875 - n / 8})"
+        for n in range(1, 13)
+    ]
+    values = diagnosed("\n".join(lines)).history.series["eval_loss"].values
+    assert values.tolist() == [2.875 - n / 8 for n in range(1, 13)]
+
+
+@pytest.mark.parametrize("unit", ["nats", "nat", "bits", "bpc", "dB", "%"])
+def test_a_unit_behind_a_loss(diagnosed, unit):
+    lines = [f"step {n} loss {3 - n / 32}{unit} lr 3e-4" for n in range(30)]
+    assert losses_in(diagnosed("\n".join(lines))) == [3 - n / 32 for n in range(30)]
+
+
+def test_a_broken_line_goes_on_below_it(diagnosed):
+    lines = [
+        f"2020-05-15 14:41:49 - INFO - Epoch [1][{50 * n}/2500] lr: 0.1, loss_cls: 0.5,\n"
+        f" loss_mask: 0.25, loss: {'nan' if n > 8 else 2 - n / 8}"
+        for n in range(1, 12)
+    ]
+    report = diagnosed("\n".join(lines))
+    loss = report.history.series["loss"]
+    assert loss.column == "loss"
+    np.testing.assert_array_equal(loss.values[:8], [2 - n / 8 for n in range(1, 9)])
+    assert report.diagnosis.slug.startswith("nan-")
+
+
+def test_an_evaluation_below_a_record_is_not_a_part_of_it(diagnosed):
+    lines = [
+        f"Epoch {n} loss: {falling(n, 9)}\n    validation: loss: {1 + n / 8}" for n in range(12)
+    ]
+    report = diagnosed("\n".join(lines))
+    assert losses_in(report) == [falling(n, 9) for n in range(12)]
+    assert report.history.series["eval_loss"].values.tolist() == [1 + n / 8 for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2021-09-21 17:44:00,934 - INFO - trainer - Training\n  0%|          | 0/15 [00:06<?]\n"
+        "Traceback (most recent call last):\n  File 'train.py', line 217, in <module>\n"
+        "    metrics = trainer.train()\nValueError: nan loss encountered",
+        "> Flux.train!(loss, params(m), train)\n> accuracy(x, y) = 0.12\n> ERROR: Loss is NaN",
+        "FATAL: the training loss became infinite, stopping",
+    ],
+)
+def test_an_exception_about_the_loss_is_enough(diagnosed, text):
+    assert diagnosed(text).diagnosis.slug.startswith("nan-")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ValueError: cannot convert float NaN to integer",
+        "ValueError: Input contains NaN, infinity or a value too large for dtype('float32').",
+        "# ValueError: if the loss is nan",
+        "The loss is nan if the learning rate is too high.",
+        "TypeError: loss() got an unexpected keyword argument 'nan_policy'",
+    ],
+)
+def test_other_exceptions_are_not_logs(diagnosed, text):
+    with pytest.raises(NoUsableRecord):
+        diagnosed(text)
+
+
+def test_one_record_alone_is_described(diagnosed):
+    report = diagnosed(
+        "Output is:\n[2019-12-09 17:54:47,997 INFO] Step 50/ 5000; acc: 5.35; ppl: 1490.24; "
+        "xent: 7.31; lr: 1.00000; 84/336 tok/s; 890 sec"
+    )
+    assert losses_in(report) == [7.31]
+    assert report.diagnosis.slug == "insufficient-data"
+
+
+def test_an_exception_of_any_name_makes_one_record_evidence(diagnosed):
+    report = diagnosed(
+        "| epoch 027 | loss 6.341 | ppl 31.65 | num_updates 10198 | lr 0.0006 | loss_scale 0.5\n"
+        + "".join(
+            f"| WARNING: overflow detected, setting loss scale to: {0.5**n}\n" for n in range(2, 14)
+        )
+        + "Exception: Minimum loss scale reached (0.0001). Your loss is probably exploding."
+    )
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+
+
+@pytest.mark.parametrize(
+    ("line", "role", "column"),
+    [
+        (
+            "INFO - Loss of the current value function: {value}\nINFO - Epoch: {n}",
+            "loss",
+            "Loss of",
+        ),
+        (
+            "At iteration 1/{n}/9, Mean rms={value}%, delta=8%, char train=9%, skip ratio=0%",
+            "loss",
+            "",
+        ),
+        ("--batch_info, iter:{n}, epoch:7\n--batch_info, time:2.0, obj:{value}", "loss", "loss"),
+        ("Processed [4719] pairs, Error was [{value}]", "loss", "loss"),
+        ("Epochs  {n}. Current error: {value}. Bit fail 4.", "loss", "Current loss"),
+        (
+            "fps step: 2{n} fps total: 18000 epoch: {n}/1000 frames: {n}000\n"
+            "saving next best rewards:  [{value}]",
+            "reward",
+            "reward",
+        ),
+    ],
+)
+def test_names_of_a_loss_or_a_reward(diagnosed, line, role, column):
+    lines = [line.format(n=n, value=4 - n / 8) for n in range(1, 13)]
+    series = diagnosed("\n".join(lines)).history.series[role]
+    assert series.values.tolist() == [4 - n / 8 for n in range(1, 13)]
+    assert series.column.startswith(column)
+
+
+def test_espnet_waits_for_data_in_its_iter_time(diagnosed):
+    lines = [
+        f"1epoch:train:{50 * n + 1}-{50 * n + 50}batch: iter_time=1.5e-04, forward_time=0.143, "
+        f"loss={4 - n / 8}, train_time=0.565"
+        for n in range(12)
+    ]
+    series = diagnosed("\n".join(lines)).history.series
+    assert set(series["data_time"].values) == {1.5e-4}
+    assert set(series["step_time"].values) == {0.565}
+
+
+def test_a_mail_breaks_the_line_of_kaldi(diagnosed):
+    lines = [
+        f"LOG (nnet3-train:x():nnet-training.cc:385) Average\nobjective function for 'output' for "
+        f"minibatches {100 * n}-{100 * n + 99} is {n / 8 - 4} over 13564\nframes."
+        for n in range(12)
+    ]
+    assert losses_in(diagnosed("\n".join(lines))) == [4 - n / 8 for n in range(12)]
+
+
+def test_espnet_reports_losses_that_are_too_large(diagnosed):
+    lines = [
+        f"2018-05-23 13:05:{n:02d} (e2e_asr:88) WARNING: loss (={2.5e8 + n}) is not correct"
+        for n in range(8)
+    ]
+    lines.insert(3, "2018-05-23 13:05:13 (asr:132) WARNING: grad norm is nan. Do not update model.")
+    report = diagnosed("\n".join(lines))
+    assert losses_in(report) == [2.5e8 + n for n in range(8)]
+    assert np.isnan(report.history.series["grad_norm"].values).all()
+
+
+SPACY = """E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE
+---  ------  ------------  --------  ------  ------
+  0       0         12.31     88.40    2.00    0.02
+  1     200        310.22   2410.11    4.00    0.04
+  2     400        280.51   1890.75    5.00    0.05
+  3     600        190.17   1510.02    6.00    0.06
+"""
+
+
+def test_the_first_row_of_spacy_has_scores_only(diagnosed):
+    series = diagnosed(SPACY).history.series
+    assert series["score/ENTS_F"].values.tolist() == [2, 4, 5, 6]
+    assert series["loss"].values.tolist() == [2410.11, 1890.75, 1510.02]
