@@ -28,6 +28,7 @@ from rules_on_trial import RULES, Rule, listening, switched_off
 from stabdiag.api.diagnosis import report_on
 from stabdiag.assemble.inputs import Options, loaded_run
 from stabdiag.errors import StabdiagError
+from stabdiag.model.edges import OUTCOMES
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest, parse_manifest
@@ -38,6 +39,7 @@ PAGE = ROOT / "docs" / "rules.md"
 CORPUS = HERE / "accuracy" / "data"
 UNSEEN = "tenth"  # drawn to be scored once
 LIMITS = Limits()
+LEAVES = frozenset(outcome.slug for outcome in OUTCOMES)
 ALARMS = ("error", "warning")
 T = TypeVar("T")
 
@@ -188,7 +190,7 @@ def _score(runs: Sequence[TrialRun], results: Sequence[Result]) -> Score:
     of_corpus = [(run, r) for run, r in zip(runs, results, strict=True) if run.origin == "corpus"]
     healthy = [result.severity for run, result in of_corpus if run.healthy]
     return Score(
-        right=sum(result.leaf in run.right for run, result in of_corpus),
+        right=sum(_is_right(run, result) for run, result in of_corpus),
         errors=sum(severity == "error" for severity in healthy),
         alarms=sum(severity in ALARMS for severity in healthy),
         wrong=tuple(
@@ -197,6 +199,11 @@ def _score(runs: Sequence[TrialRun], results: Sequence[Result]) -> Score:
             if run.origin == "fixtures" and not {result.leaf, result.slug} & {*run.right}
         ),
     )
+
+
+def _is_right(run: TrialRun, result: Result) -> bool:
+    expects_symptom = run.right[0] not in LEAVES
+    return result.leaf in run.right or (expects_symptom and result.slug in run.right)
 
 
 def _try(rules: list[Rule], runs: Sequence[TrialRun], before: Sequence[Before]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -37,6 +37,12 @@ RARE = (
 RARE_FROM = 220  # from this family on, faults whose leaves came out rare until then
 MILD = ("jump", "jump", "jump", "long-jump", "stale", "endless", "rot", "growing")
 MILD_FROM = 400  # from here on milder ones, in fp32: jumps of the learning rate that heal
+
+
+# Runs with recurring spikes: kinds and numbers of the faults, and the minimum distance in steps.
+RECURRING = ("outlier", "outlier", "labels", "jump", "noise")
+COUNTS = (2, 4, 6, 10)
+MIN_DISTANCE = 30
 
 
 @dataclass(frozen=True)
@@ -140,6 +146,38 @@ def with_plans(family: Family, random: np.random.Generator) -> Family:
     if family.steps >= 150 and family.steps < 8000:
         plans += [logged(family, random, draw_faults(family, random)) for _ in range(count)]
     return Family(**{**vars(family), "plans": tuple(plans)})
+
+
+def draw_recurring(index: int, seed: int) -> Family:
+    """Family number ``index`` of the runs with recurring spikes.
+
+    Its healthy run has hard batches in 0.5 to 3 % of the steps, or none; every other run has the
+    same fault several times.
+    """
+    family = draw_family(index, seed)
+    random = np.random.default_rng((seed, index, 1))
+    kinds = [kind for kind in KINDS if kind != "text"]  # text is slow
+    kind = kinds[int(random.integers(len(kinds)))]
+    family = replace(
+        family,
+        kind=kind,
+        variant=pick(random, VARIANTS[kind]),
+        flavour=pick(random, ("plain", "sparse", "sparse")),
+        dtype="fp32",
+        squared=False,
+        steps=int(random.integers(400, 1500)),
+        warmup=min(family.warmup, 100),
+        lr=float(f"{RATES[family.optimizer] * 2 ** random.uniform(-1, 0):.2g}"),
+    )
+    plans = [Plan()]
+    for count in random.choice(COUNTS, 2, replace=False).tolist():
+        slots = np.arange(family.steps // 5, family.steps - 60, 2 * MIN_DISTANCE)
+        slots = np.sort(random.permutation(slots)[:count])
+        steps = slots + random.integers(0, MIN_DISTANCE, size=len(slots))
+        name, hard = pick(random, RECURRING), float(random.uniform(0.4, 1.0))
+        faults = tuple((name, step, hard, float(random.random())) for step in steps.tolist())
+        plans.append(Plan(faults=faults))
+    return replace(family, plans=tuple(plans))
 
 
 def draw_step(family: Family, random: np.random.Generator, name: str) -> int:

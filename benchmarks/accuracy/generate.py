@@ -20,12 +20,12 @@ sys.path.insert(0, str(HERE.parents[1] / "fixtures"))
 
 import corpus  # noqa: E402
 import torch  # noqa: E402
-from design import Family, draw_family  # noqa: E402
+from design import Family, draw_family, draw_recurring  # noqa: E402
 from labels import label  # noqa: E402
 from training.family import Made, make_family  # noqa: E402
 
 
-def family_of(index: int, seed: int, work: Path) -> list[Made]:
+def family_of(index: int, seed: int, work: Path, *, recurring: bool) -> list[Made]:
     """What a family gives, trained now or kept from before."""
     kept = work / f"{seed}-{index:04}.pickle"
     if kept.exists():
@@ -34,7 +34,7 @@ def family_of(index: int, seed: int, work: Path) -> list[Made]:
             replace(made_run, label=label(made_run.seen, made_run.faults)) for made_run in result
         ]
         return result if result[0].label.expect == "healthy" else result[:1]
-    family: Family = draw_family(index, seed)
+    family: Family = (draw_recurring if recurring else draw_family)(index, seed)
     start = time.perf_counter()
     made = make_family(family)
     kept.write_bytes(pickle.dumps(made))
@@ -63,6 +63,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=HERE / ".work", help="where families are kept")
     parser.add_argument("--out", type=Path, default=corpus.DATA, help="where the corpus goes")
     parser.add_argument("--split", help="the split of all runs, instead of dev and held")
+    parser.add_argument("--recurring", action="store_true", help="runs with recurring spikes")
     parser.add_argument("--no-pack", action="store_true", help="train only")
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -72,7 +73,7 @@ def main() -> None:
     tables: list[Any] = []
     dropped: Counter[str] = Counter()
     for index in range(options.first, options.last):
-        for made in family_of(index, options.seed, options.work):
+        for made in family_of(index, options.seed, options.work, recurring=options.recurring):
             if made.label.expect:
                 run = made.run()
                 runs.append(replace(run, split=options.split or run.split))

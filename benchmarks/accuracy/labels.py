@@ -26,6 +26,7 @@ RUINED = (
     "divergence-weight-norm-climbing",
     "divergence-weight-norm-collapsing",
 )
+FREQUENT = 4  # spikes
 WARNINGS = frozenset(
     {
         *("spike-long-tail-batch", "spike-lr-jump", "spike-duplicate-batch", "spike-recovered"),
@@ -202,6 +203,25 @@ def left_behind(seen: Seen, shown: list[Trace]) -> float:
     return share if deviations > 2 and above_twin(loss, twin)[1] > 2 else 0.0
 
 
+def recurring_label(all_traces: list[Trace]) -> Label:
+    """The label of a run that was hit by one kind of fault several times.
+
+    Faults that are half visible do not count. Four or more visible spikes are frequent; of fewer,
+    each may be named.
+    """
+    shown = [trace for trace in all_traces if trace.verdict == "shown"]
+    if len(shown) < 2:
+        return Label("", f"{len(shown)} of {len(all_traces)} spikes are visible")
+    if not all(trace.recovered for trace in shown):
+        return Label("", "recurring spikes, and the run did not recover from one")
+    slugs = tuple(slug for slug in WARNINGS if slug.startswith("spike"))
+    frequent = len(shown) >= FREQUENT
+    expect = "frequent-spikes" if frequent else shown[0].slug
+    also_ok = tuple(sorted({*slugs, "frequent-spikes"} - {expect}))
+    size = min(trace.size for trace in shown)
+    return Label(expect, "", shown[0].onset, True, size, also_ok)
+
+
 def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
     """The label of a run with `faults`."""
     if len(seen.log.step) < 10:
@@ -212,6 +232,8 @@ def label(seen: Seen, faults: list[tuple[str, int, int]]) -> Label:
     if not faults:
         return healthy_label(seen)
     all_traces = traces(seen, faults)
+    if len(faults) > 2 and len({name for name, _, _ in faults}) == 1:
+        return recurring_label(all_traces)
     grey = next((trace for trace in all_traces if trace.verdict == "grey"), None)
     if grey is not None:
         return Label("", grey.why, size=grey.size)

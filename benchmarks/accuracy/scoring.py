@@ -22,6 +22,7 @@ CAUSES = frozenset(
     {"spike-long-tail-batch", "spike-lr-jump", "spike-duplicate-batch", "spike-recovered"}
 )
 LASTING = frozenset({"spike-persistent", "spike-unresolved"})
+LEAVES = frozenset(outcome.slug for outcome in OUTCOMES)
 CLOSE = 5  # logged points
 
 
@@ -56,8 +57,10 @@ class Scored:
 
     @property
     def right(self) -> bool:
-        """Whether the leaf is right."""
-        return self.slug in (self.run.expect, *self.run.also_ok)
+        """Whether the leaf is right, or the diagnosis if a symptom is expected."""
+        names = (self.run.expect, *self.run.also_ok)
+        expects_symptom = self.run.expect not in LEAVES
+        return self.slug in names or (expects_symptom and self.report.diagnosis.slug in names)
 
     @property
     def right_section(self) -> bool:

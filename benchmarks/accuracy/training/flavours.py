@@ -18,6 +18,12 @@ def hard(number: int, seed: int, steps: int) -> float:
     return float(np.random.default_rng((seed, number, 1)).random() < 1 / 30)
 
 
+def sparse(number: int, seed: int, steps: int) -> float:
+    """Harder batches in 0.5 to 3 % of the steps, depending on the seed."""
+    rate = np.random.default_rng((seed, 3)).uniform(0.005, 0.03)
+    return float(np.random.default_rng((seed, number, 1)).random() < rate)
+
+
 def tails(number: int, seed: int, steps: int) -> float:
     """A batch's difficulty has a heavy tail."""
     return min(8.0, 0.3 * float(np.random.default_rng((seed, number, 1)).pareto(2.0)))
@@ -42,6 +48,7 @@ def curriculum(number: int, seed: int, steps: int) -> float:
 FLAVOURS: dict[str, Callable[[int, int, int], float]] = {
     "plain": plain,
     "hard": hard,
+    "sparse": sparse,
     "tails": tails,
     "wave": wave,
     "blocks": blocks,
