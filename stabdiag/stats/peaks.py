@@ -178,33 +178,6 @@ class Residuals:
             points=len(scores),
         )
 
-    def explain(self, at: int, spike: Spike, reach: SearchWindows, limit: float) -> bool:
-        """Return True if other excursions show that a spike is usual for the run.
-
-        That is the case if similar excursions recur, if the spike is a single recovered point that
-        may be the extreme of heavy-tailed noise, or if noise below ``limit`` standard deviations is
-        as high elsewhere.
-        """
-        single, stayed = self.width == 1, spike.recovered is False
-        around = slice(at, (spike.peak if single else at + self.width) + 1)
-        height, score = float(self.heights(around).max()), float(self.scores[around].max())
-        over = spike.end + (reach.window // 4 if spike.recovered else reach.window)
-        # Excursions that start above half of the spike belong to a run that is already broken.
-        halfway = float(self.level[at]) + spike.height / 2
-        first, last = spike.onset - 2 * MAX_GAP, over + MAX_GAP
-        others = self.excursions.others(height, score, first, last, halfway)
-        if self.excursions.is_recurring(others, single=single and not stayed):
-            return True
-        if single and stayed:
-            return False  # an unrecovered jump has more than the one point at which it begins
-        if single and not self.excursions.is_separated_by_gap(score, first, last, halfway):
-            return True
-        where = self._highest
-        where = where[(where < spike.onset - 2 * self.width) | (where >= over)]
-        where = where[(self.level[where] <= halfway) & (self.scores[where] < min(score, limit))]
-        ratio = 1.0 if single else HALF  # medians of noise vary less than points
-        return bool(self.went_up(where[self.heights(where) > ratio * height]).any())
-
     def went_up(self, where: Ints) -> Mask:
         """Return the mask of positions that are well above the three points before them, too.
 
@@ -216,12 +189,83 @@ class Residuals:
         return self.values[where] - medians(self.values[before]) > COMPARABLE * self.heights(where)
 
     @cached_property
-    def _highest(self) -> Ints:
+    def highest(self) -> Ints:
         """The positions of the highest points after the initial descent."""
         heights = self.heights(slice(self.burn_in_end, None))
         if len(heights) <= SUBSAMPLE_SIZE:
             return np.arange(self.burn_in_end, len(self.values))
         return np.argpartition(heights, -SUBSAMPLE_SIZE)[-SUBSAMPLE_SIZE:] + self.burn_in_end
+
+
+@frozen
+class Surroundings:
+    """The other excursions of a run, compared with a spike found at a position of its residuals.
+
+    Excursions near the spike belong to it. Those that start above half of its height belong to a
+    run that is already broken.
+    """
+
+    residuals: Residuals
+    at: int
+    spike: Spike
+    reach: SearchWindows
+
+    @property
+    def is_recurring(self) -> bool:
+        """Whether similar excursions recur in the run."""
+        single = self.residuals.width == 1
+        others = self.residuals.excursions.others(
+            self._height, self._score, self._first, self._last, self._halfway
+        )
+        is_point = single and self.spike.recovered is not False
+        return self.residuals.excursions.is_recurring(others, single=is_point)
+
+    @property
+    def is_separated(self) -> bool:
+        """Whether a gap too wide for noise separates the spike from most other excursions."""
+        return self.residuals.excursions.is_separated_by_gap(
+            self._score, self._first, self._last, self._halfway
+        )
+
+    def has_noise_as_high(self, limit: float) -> bool:
+        """Return True if noise below ``limit`` standard deviations is as high elsewhere."""
+        residuals, where = self.residuals, self.residuals.highest
+        where = where[
+            (where < self.spike.onset - 2 * residuals.width) | (where >= self._last - MAX_GAP)
+        ]
+        is_noise = residuals.scores[where] < min(self._score, limit)
+        where = where[(residuals.level[where] <= self._halfway) & is_noise]
+        # Medians of noise vary less than points.
+        ratio = 1.0 if residuals.width == 1 else HALF
+        high = where[residuals.heights(where) > ratio * self._height]
+        return bool(residuals.went_up(high).any())
+
+    @cached_property
+    def _part(self) -> slice:
+        single = self.residuals.width == 1
+        last = self.spike.peak if single else self.at + self.residuals.width
+        return slice(self.at, last + 1)
+
+    @cached_property
+    def _height(self) -> float:
+        return float(self.residuals.heights(self._part).max())
+
+    @cached_property
+    def _score(self) -> float:
+        return float(self.residuals.scores[self._part].max())
+
+    @cached_property
+    def _halfway(self) -> float:
+        return float(self.residuals.level[self.at]) + self.spike.height / 2
+
+    @property
+    def _first(self) -> int:
+        return self.spike.onset - 2 * MAX_GAP
+
+    @property
+    def _last(self) -> int:
+        after = self.reach.window // 4 if self.spike.recovered else self.reach.window
+        return self.spike.end + after + MAX_GAP
 
 
 def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:

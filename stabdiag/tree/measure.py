@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.stats.abrupt import MIN_LEVEL_RATIO, multiplies
 from stabdiag.stats.levels import MIN_CONSECUTIVE
-from stabdiag.stats.quantiles import MIN_TREND_POINTS, medians
 from stabdiag.stats.rise import Rise
-from stabdiag.stats.shape import Spike, rise_points
-from stabdiag.stats.spikes import SpikeScan, find_spikes
+from stabdiag.stats.shape import Spike
+from stabdiag.stats.spikes import SpikeScan
+from stabdiag.tree.classify import find_spikes, spikes_of_section_2
 from stabdiag.tree.comparable import (
     CurriculumRamp,
     ObjectiveChange,
@@ -22,7 +20,7 @@ from stabdiag.tree.comparable import (
 )
 from stabdiag.tree.recurring import RecurringSpikes, find_recurring
 from stabdiag.tree.reward import Reward, find_collapsed_reward, find_maintained_reward
-from stabdiag.tree.rises import has_rising_lr, is_clear, is_material, rise_of
+from stabdiag.tree.rises import rise_of
 from stabdiag.tree.run import Run
 
 
@@ -63,7 +61,9 @@ def measure(run: Run) -> Measures:
     reward = find_maintained_reward(run)
     objective_changes = find_objective_changes(run, scan.spikes)
     ramp = find_curriculum_ramp(run, scan.spikes, objective_changes)
-    spikes = () if reward is not None else _spikes(run, scan.spikes, objective_changes, ramp)
+    spikes: tuple[Spike, ...] = ()
+    if reward is None:
+        spikes = spikes_of_section_2(run, scan.spikes, objective_changes, ramp)
     recurring = None
     if reward is None and find_collapsed_reward(run) is None:
         recurring = find_recurring(run, scan.group, scan.spikes)
@@ -126,50 +126,6 @@ def unrecovered_jumps(
     )
 
 
-def _spikes(
-    run: Run,
-    candidates: Sequence[Spike],
-    objective_changes: Sequence[ObjectiveChange],
-    ramp: CurriculumRamp | None,
-) -> tuple[Spike, ...]:
-    """Return the spikes that belong to §2.
-
-    A loss that rises slowly and stays up is a climb and belongs to §4, unless a logged cause
-    precedes it. A jump at the end of a climb also belongs to §4. Jumps of an adversarial loss, or
-    at a change of the data or the objective, are not spikes.
-    """
-    has_cause = run.after_logged_cause
-    expected = [change.spike for change in objective_changes]
-    collapsed = find_collapsed_reward(run)
-    longest = run.points(run.limits.spike.recovery_steps / 2, MIN_CONSECUTIVE)
-
-    def belongs_to_section_2(spike: Spike) -> bool:
-        # The reward was still rising here.
-        if collapsed is not None and run.at(spike.end) < collapsed.best_step:
-            return False
-        if spike.recovered or has_cause[spike.onset]:
-            return True
-        if spike in expected or (ramp is not None and ramp.contains(spike)):
-            return False
-        return spike.is_blowup or run.history.loss_kind is not LossKind.ADVERSARIAL
-
-    def is_sudden(spike: Spike) -> bool:
-        took = rise_points(run.loss.values, spike.onset, run.reach)
-        return bool(spike.recovered or has_cause[spike.onset] or took <= longest)
-
-    spikes = [spike for spike in candidates if belongs_to_section_2(spike) and is_sudden(spike)]
-    stayed = next((spike for spike in spikes if not spike.recovered), None)
-    if stayed is not None and (
-        _is_end_of_climb(run, stayed, spikes, objective_changes)
-        or (
-            not has_cause[stayed.onset]
-            and _is_start_of_climb(run, stayed, spikes, objective_changes)
-        )
-    ):
-        spikes = [spike for spike in spikes if spike.recovered]
-    return tuple(spikes)
-
-
 def _find_comparable_range(
     run: Run,
     spikes: Sequence[Spike],
@@ -199,47 +155,3 @@ def _find_comparable_range(
         if stop - end_of(stayed[-1]) >= run.rise_window:
             return slice(end_of(stayed[-1]), stop)
     return slice(begin, max(stayed[0].onset, begin))
-
-
-def _comparable_start(position: int, objective_changes: Sequence[ObjectiveChange]) -> int:
-    """Return the first position whose loss is comparable with the loss at a position."""
-    ends = (change.spike.end for change in objective_changes if change.spike.onset < position)
-    return min(max(ends, default=0), position)
-
-
-def _is_end_of_climb(
-    run: Run, jump: Spike, spikes: Sequence[Spike], objective_changes: Sequence[ObjectiveChange]
-) -> bool:
-    """Return True if the loss was already climbing materially before it jumped.
-
-    If the learning rate rose to a new maximum over the same steps, it explains both the climb and
-    the jump. Then a climb of any material size counts, and needs no significance test.
-    """
-    part = slice(_comparable_start(jump.onset, objective_changes), jump.onset)
-    rise = rise_of(run, part, spikes)
-    if rise is None or not is_material(run, rise):
-        return False
-    explains = rise.amount > run.limits.divergence.material * jump.height
-    return has_rising_lr(run, rise) or (explains and is_clear(run, rise))
-
-
-def _is_start_of_climb(
-    run: Run, jump: Spike, spikes: Sequence[Spike], objective_changes: Sequence[ObjectiveChange]
-) -> bool:
-    """Return True if a jump is the first part of a sustained increase.
-
-    Growing label noise or gradually harder data first shows as isolated spikes. If the loss
-    flattens or falls before it rises again, the second rise has its own cause. In a log too short
-    to test for spikes, a loss that keeps multiplying until the end counts as divergence.
-    """
-    span = run.points(2 * run.limits.spike.recovery_steps, MIN_TREND_POINTS)
-    after = run.loss.values[jump.onset :]
-    if len(after) >= 2 * span:
-        levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
-        if levels[1] <= MIN_LEVEL_RATIO * max(levels[0], 0.0):
-            return False
-    elif len(run.loss) >= run.min_losses_for_spikes or not multiplies(run.loss.values, jump):
-        return False
-    part = slice(_comparable_start(jump.onset, objective_changes), len(run.loss))
-    rise = rise_of(run, part, spikes)
-    return rise is not None and is_clear(run, rise)

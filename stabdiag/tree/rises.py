@@ -7,7 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.stats.abrupt import MIN_LEVEL_RATIO, multiplies
 from stabdiag.stats.levels import last_digit
+from stabdiag.stats.quantiles import MIN_TREND_POINTS, medians
 from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.tails import CLEAR
@@ -75,3 +77,37 @@ def has_rising_lr(run: Run, rise: Rise) -> bool:
     """Return True if the learning rate rose with the loss, which explains a small rise."""
     lr = lr_over(run, run.at(rise.onset), run.at(rise.crest))
     return lr is not None and lr.rises
+
+
+def is_end_of_climb(run: Run, jump: Spike, spikes: Iterable[Spike], begin: int) -> bool:
+    """Return True if the loss was already climbing materially before it jumped.
+
+    The losses from the position ``begin`` to the jump are comparable. If the learning rate rose to
+    a new maximum over the same steps, it explains both the climb and the jump. Then a climb of any
+    material size counts, and needs no significance test.
+    """
+    rise = rise_of(run, slice(begin, jump.onset), spikes)
+    if rise is None or not is_material(run, rise):
+        return False
+    explains = rise.amount > run.limits.divergence.material * jump.height
+    return has_rising_lr(run, rise) or (explains and is_clear(run, rise))
+
+
+def is_start_of_climb(run: Run, jump: Spike, spikes: Iterable[Spike], begin: int) -> bool:
+    """Return True if a jump is the first part of a sustained increase.
+
+    Growing label noise or gradually harder data first shows as isolated spikes. If the loss
+    flattens or falls before it rises again, the second rise has its own cause. In a log too short
+    to test for spikes, a loss that keeps multiplying until the end counts as divergence. Losses
+    from the position ``begin`` on are comparable.
+    """
+    span = run.points(2 * run.limits.spike.recovery_steps, MIN_TREND_POINTS)
+    after = run.loss.values[jump.onset :]
+    if len(after) >= 2 * span:
+        levels = medians(after[: len(after) // span * span].reshape(-1, span)) - jump.base
+        if levels[1] <= MIN_LEVEL_RATIO * max(levels[0], 0.0):
+            return False
+    elif len(run.loss) >= run.min_losses_for_spikes or not multiplies(run.loss.values, jump):
+        return False
+    rise = rise_of(run, slice(begin, len(run.loss)), spikes)
+    return rise is not None and is_clear(run, rise)

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from stabdiag.stats.events import change_point
 from stabdiag.stats.rolling import baseline
 from stabdiag.stats.shape import SearchWindows, Spike, late_recovery, rise_points
-from stabdiag.stats.spikes import change_point, find_spikes, outliers
+from stabdiag.stats.spikes import outliers
+from stabdiag.tree.classify import find_spikes
 
 REACH = SearchWindows(window=100, least=30, recovery=50)
 

@@ -1,0 +1,382 @@
+"""The rules that decide what is a spike: tables in which the first row that applies decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import cached_property
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats, Mask
+from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.loss_kinds import LossKind
+from stabdiag.stats.abrupt import abrupt_spikes
+from stabdiag.stats.events import Event, find_events
+from stabdiag.stats.levels import MIN_CONSECUTIVE
+from stabdiag.stats.peaks import MAX_GAP, Surroundings
+from stabdiag.stats.profile import measure_profile, profile_of_stretches
+from stabdiag.stats.quantiles import MIN_SAMPLE
+from stabdiag.stats.recurrence import PeakGroup, find_peak_group
+from stabdiag.stats.shape import SearchWindows, Spike, describe, rise_points
+from stabdiag.stats.spikes import SpikeScan, from_its_rise, level_spans, merged, next_start
+from stabdiag.stats.tails import CLEAR
+from stabdiag.tree.comparable import CurriculumRamp, ObjectiveChange
+from stabdiag.tree.reward import find_collapsed_reward
+from stabdiag.tree.rises import is_end_of_climb, is_start_of_climb
+from stabdiag.tree.run import Run
+
+
+class Verdict(Enum):
+    """What an event is.
+
+    ``USUAL`` is noise that the run has elsewhere as well: events that overlap it are skipped.
+    """
+
+    SPIKE = "spike"
+    NOISE = "noise"
+    USUAL = "usual noise"
+    EXPECTED = "expected"
+    CLIMB = "climb"
+
+
+Context = TypeVar("Context")
+
+
+@frozen
+class Rule(Generic[Context]):
+    """A row of a table: its name, its purpose, the condition, and the verdict if it applies."""
+
+    name: str
+    purpose: str
+    applies: Callable[[Context], bool]
+    verdict: Verdict
+
+
+def classify(rules: Sequence[Rule[Context]], context: Context) -> Verdict:
+    """Return the verdict of the first rule that applies; a spike if none does."""
+    return next((rule.verdict for rule in rules if rule.applies(context)), Verdict.SPIKE)
+
+
+@frozen
+class EventContext:
+    """An event that may be a spike, and the facts around it.
+
+    ``min_height`` is in units of the loss, ``sigmas`` the minimum height in standard deviations.
+    """
+
+    event: Event
+    spike: Spike
+    reach: SearchWindows
+    sigmas: float
+    min_height: float
+    has_cause: bool
+    group: PeakGroup | None
+
+    @cached_property
+    def surroundings(self) -> Surroundings:
+        """The other excursions of the run."""
+        event = self.event
+        return Surroundings(
+            residuals=event.residuals, at=event.at, spike=self.spike, reach=self.reach
+        )
+
+    @property
+    def is_in_group(self) -> bool:
+        """Whether the event is a recovered peak of the separated group."""
+        in_group = self.group is not None and self.group.has(self.event.at)
+        return in_group and self.spike.recovered is True
+
+    @property
+    def is_insignificant(self) -> bool:
+        """Whether the event recovered and is too low to be distinct from noise."""
+        sigmas = 2 * self.sigmas if self.event.is_single else CLEAR
+        return bool(self.spike.recovered) and self.spike.height <= sigmas * self.spike.sigma
+
+    @property
+    def is_lasting_jump(self) -> bool:
+        """Whether a single point begins a jump that did not recover."""
+        return self.event.is_single and self.spike.recovered is False
+
+
+EVENT_RULES: Final[tuple[Rule[EventContext], ...]] = (
+    Rule(
+        name="too low",
+        purpose="a spike exceeds spike.sigma deviations and spike.min_rise of the range so far",
+        applies=lambda c: c.spike.height <= max(c.sigmas * c.spike.sigma, c.min_height),
+        verdict=Verdict.NOISE,
+    ),
+    Rule(
+        name="low and lasting",
+        purpose="a peak of the separated group below the limit is a spike only if it recovers",
+        applies=lambda c: c.event.is_short and not c.spike.recovered,
+        verdict=Verdict.NOISE,
+    ),
+    Rule(
+        name="logged cause",
+        purpose="just after a jump of the learning rate or a repeated batch, less is enough",
+        applies=lambda c: c.has_cause,
+        verdict=Verdict.SPIKE,
+    ),
+    Rule(
+        name="separated group",
+        purpose="peaks separated from the noise by a gap are spikes, however many they are",
+        applies=lambda c: c.is_in_group,
+        verdict=Verdict.SPIKE,
+    ),
+    Rule(
+        name="stands out",
+        purpose="a recovered stretch reached five deviations, a single loss twice spike.sigma",
+        applies=lambda c: c.is_insignificant,
+        verdict=Verdict.NOISE,
+    ),
+    Rule(
+        name="recurring",
+        purpose="a peak is not a spike if others of the run come near",
+        applies=lambda c: c.surroundings.is_recurring,
+        verdict=Verdict.USUAL,
+    ),
+    Rule(
+        name="lasting jump",
+        purpose="an unrecovered jump has more evidence than the point at which it begins",
+        applies=lambda c: c.is_lasting_jump,
+        verdict=Verdict.SPIKE,
+    ),
+    Rule(
+        name="gap in the tail",
+        purpose="a single recovered loss is a spike only if a gap separates it from the others",
+        applies=lambda c: c.event.is_single and not c.surroundings.is_separated,
+        verdict=Verdict.USUAL,
+    ),
+    Rule(
+        name="as high elsewhere",
+        purpose="a peak is not a spike if the noise of the run reaches as high elsewhere",
+        applies=lambda c: c.surroundings.has_noise_as_high(c.event.limit),
+        verdict=Verdict.USUAL,
+    ),
+)
+
+
+def find_spikes(
+    x: Floats,
+    reach: SearchWindows,
+    sigmas: float,
+    false_alarm: float,
+    min_range_share: float,
+    atypical: Mask | None = None,
+    after_logged_cause: Mask | None = None,
+    *,
+    of_means: bool = False,
+) -> SpikeScan:
+    """Find the points and stretches that are too high for the run's own noise.
+
+    Args:
+        x: shape (n,), finite.
+        reach: windows in points.
+        sigmas: minimum height of a peak above the mean of its window, in standard deviations.
+        false_alarm: the probability that noise alone produces a spike anywhere in the log.
+        min_range_share: minimum height as a fraction of the range of the levels before the spike.
+        atypical: points, shape (n,), that are excluded from the level a spike has to return to.
+        after_logged_cause: points, shape (n,), just after a logged cause.
+        of_means: whether each loss is a mean over many batches: of an epoch, or an evaluation.
+
+    A point is too high if its score, the distance from the baseline in standard deviations, exceeds
+    the family-wise limit of this run's own scores. A stretch is too high if the median of the next
+    few points exceeds it, which detects small but lasting shifts. ``EVENT_RULES`` decide which of
+    these events are spikes.
+    """
+    n, first = len(x), reach.least
+    abrupt: tuple[Spike, ...] = ()
+    if of_means or n < 2 * reach.window:
+        abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_means else MIN_CONSECUTIVE, atypical)
+    if n <= first + 1:
+        return SpikeScan(
+            spikes=abrupt, limit=np.inf, largest=0.0, largest_at=0, tested=0, abrupt=abrupt
+        )
+    has_cause = np.zeros(n, dtype=bool) if after_logged_cause is None else after_logged_cause
+    single = measure_profile(x, reach, false_alarm)
+    lasting = profile_of_stretches(x, single)
+    separated = find_peak_group(single.points)
+    group = separated if separated is not None and separated.is_rare else None
+    events = find_events(x, single, lasting, has_cause, group)
+    spans = level_spans(single.base.level, [event.onset for event in events])
+    spikes: list[Spike] = []
+    resume = 0
+    usual_until = {1: 0, MIN_SAMPLE: 0}
+    for event in events:
+        width = event.residuals.width
+        if event.at < max(resume, usual_until[width]):
+            continue
+        profile = single if event.is_single else lasting
+        context = EventContext(
+            event=event,
+            spike=describe(x, profile.base, event.onset, profile.reach, atypical),
+            reach=reach,
+            sigmas=sigmas,
+            min_height=min_range_share * spans[event.onset],
+            has_cause=bool(has_cause[event.onset]),
+            group=group,
+        )
+        verdict = classify(EVENT_RULES, context)
+        if verdict is Verdict.USUAL:
+            usual_until[width] = event.at + width
+        if verdict is Verdict.SPIKE:
+            spikes.append(from_its_rise(x, context.spike))
+            resume = next_start(context.spike, reach)
+    largest = int(np.argmax(single.points.scores[first:])) + first
+    largest_score = float(single.points.scores[largest])
+    return SpikeScan(
+        spikes=merged(abrupt, spikes, reach) if of_means else merged(spikes, abrupt, reach),
+        limit=single.limit,
+        largest=largest_score,
+        largest_at=largest,
+        largest_chance=single.points.excursions.chance_of_separation(
+            largest_score, largest - 2 * MAX_GAP, largest + 2 * MAX_GAP
+        ),
+        tested=n - first,
+        abrupt=abrupt,
+        group=group,
+        frequent_peaks=separated if group is None else None,
+    )
+
+
+@frozen
+class SpikeContext:
+    """A spike of a run, and the facts that may give it to another section or no section.
+
+    ``recovered`` are the recovered spikes of §2, whose heights do not count as a climb.
+    """
+
+    run: Run
+    spike: Spike
+    objective_changes: Sequence[ObjectiveChange]
+    ramp: CurriculumRamp | None
+    recovered: Sequence[Spike] = ()
+
+    @property
+    def has_cause(self) -> bool:
+        """Whether the spike begins just after a logged cause."""
+        return bool(self.run.after_logged_cause[self.spike.onset])
+
+    @property
+    def is_before_collapse(self) -> bool:
+        """Whether the reward, which collapsed later, was still rising at the spike."""
+        collapsed = find_collapsed_reward(self.run)
+        return collapsed is not None and self.run.at(self.spike.end) < collapsed.best_step
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether the data or the objective changed at the spike, at once or gradually."""
+        if any(change.spike == self.spike for change in self.objective_changes):
+            return True
+        return self.ramp is not None and self.ramp.contains(self.spike)
+
+    @property
+    def is_adversarial(self) -> bool:
+        """Whether the loss is adversarial, so that its level may jump, and did not blow up."""
+        kind = self.run.history.loss_kind
+        return kind is LossKind.ADVERSARIAL and not self.spike.is_blowup
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the loss rose over more than half of the recovery window."""
+        run = self.run
+        longest = run.points(run.limits.spike.recovery_steps / 2, MIN_CONSECUTIVE)
+        return rise_points(run.loss.values, self.spike.onset, run.reach) > longest
+
+    @property
+    def ends_climb(self) -> bool:
+        """Whether the loss was already climbing before it jumped."""
+        return is_end_of_climb(self.run, self.spike, self.recovered, self._comparable_start)
+
+    @property
+    def starts_climb(self) -> bool:
+        """Whether the jump is the first part of a sustained increase."""
+        return is_start_of_climb(self.run, self.spike, self.recovered, self._comparable_start)
+
+    @property
+    def _comparable_start(self) -> int:
+        """The first position whose loss is comparable with the loss at the spike."""
+        onset = self.spike.onset
+        changes = self.objective_changes
+        ends = (change.spike.end for change in changes if change.spike.onset < onset)
+        return min(max(ends, default=0), onset)
+
+
+# Rows about a single spike.
+SPIKE_RULES: Final[tuple[Rule[SpikeContext], ...]] = (
+    Rule(
+        name="before a collapse",
+        purpose="the loss of a policy may jump while its reward rises",
+        applies=lambda c: c.is_before_collapse,
+        verdict=Verdict.EXPECTED,
+    ),
+    Rule(
+        name="recovered or caused",
+        purpose="a recovered spike, and one after a logged cause, is not a climb",
+        applies=lambda c: bool(c.spike.recovered) or c.has_cause,
+        verdict=Verdict.SPIKE,
+    ),
+    Rule(
+        name="changed objective",
+        purpose="a lasting jump where the data or the objective changed is not a fault",
+        applies=lambda c: c.is_expected,
+        verdict=Verdict.EXPECTED,
+    ),
+    Rule(
+        name="adversarial loss",
+        purpose="the level of an adversarial loss shifts as both sides learn",
+        applies=lambda c: c.is_adversarial,
+        verdict=Verdict.EXPECTED,
+    ),
+    Rule(
+        name="slow rise",
+        purpose="a loss that takes long to rise and stays up climbs",
+        applies=lambda c: c.is_slow,
+        verdict=Verdict.CLIMB,
+    ),
+)
+
+# Rows about the first jump that did not recover; later ones share its verdict.
+JUMP_RULES: Final[tuple[Rule[SpikeContext], ...]] = (
+    Rule(
+        name="climbs before",
+        purpose="a jump of a loss that was climbing already ends the climb",
+        applies=lambda c: c.ends_climb,
+        verdict=Verdict.CLIMB,
+    ),
+    Rule(
+        name="climbs on",
+        purpose="a jump after which the loss goes on to twice as high begins a climb",
+        applies=lambda c: not c.has_cause and c.starts_climb,
+        verdict=Verdict.CLIMB,
+    ),
+)
+
+
+def spikes_of_section_2(
+    run: Run,
+    candidates: Sequence[Spike],
+    objective_changes: Sequence[ObjectiveChange],
+    ramp: CurriculumRamp | None,
+) -> tuple[Spike, ...]:
+    """Return the spikes that belong to §2; climbs and expected jumps are removed."""
+
+    def context_of(spike: Spike, recovered: Sequence[Spike] = ()) -> SpikeContext:
+        return SpikeContext(
+            run=run,
+            spike=spike,
+            objective_changes=objective_changes,
+            ramp=ramp,
+            recovered=recovered,
+        )
+
+    spikes = [
+        spike for spike in candidates if classify(SPIKE_RULES, context_of(spike)) is Verdict.SPIKE
+    ]
+    recovered = [spike for spike in spikes if spike.recovered]
+    jump = next((spike for spike in spikes if not spike.recovered), None)
+    if jump is not None and classify(JUMP_RULES, context_of(jump, recovered)) is Verdict.CLIMB:
+        return tuple(recovered)
+    return tuple(spikes)
