@@ -11,18 +11,22 @@ from typing import Any
 
 import numpy as np
 
+from stabdiag.tree import classify
+
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """A rule: its name, its purpose, and the log that needs it, if any.
 
-    ``off`` maps ``module:name`` or ``module:class.name`` to the replacement.
+    ``off`` maps ``module:name`` or ``module:class.name`` to the replacement. ``row`` means that the
+    rule is a row of a table in ``tree/classify.py``.
     """
 
     name: str
     purpose: str
     off: Mapping[str, Any]
     needed: str = ""
+    row: bool = False
 
     @property
     def where(self) -> str:
@@ -37,82 +41,81 @@ def always(value: object) -> Callable[..., Any]:
 
 STATS, TREE = "stabdiag.stats", "stabdiag.tree"
 
+# The logs that need a row of the tables.
+NEEDED = {
+    "separated group": "runs with four to ten spikes (`benchmarks/accuracy/recurring.py`)",
+    "recurring": "a hard batch in every epoch: Caffe and AlgoPerf logs",
+    "before a collapse": "runs of reinforcement learning",
+    "adversarial loss": "generators and discriminators",
+    "climbs on": "label noise that grows: a public run of `dimitarpg13/semsimula-paper`",
+}
+
+
+def _rows() -> Iterator[Rule]:
+    """Yield each row of the tables; it is switched off by a table without it."""
+    for table in ("EVENT_RULES", "SPIKE_RULES", "JUMP_RULES"):
+        rows = getattr(classify, table)
+        for row in rows:
+            yield Rule(
+                name=row.name,
+                purpose=row.purpose,
+                off={f"{TREE}.classify:{table}": tuple(r for r in rows if r is not row)},
+                needed=NEEDED.get(row.name, ""),
+                row=True,
+            )
+
+
 RULES: tuple[Rule, ...] = (
-    # Is this peak noise?
-    Rule(
-        name="separated group",
-        purpose="peaks that a gap separates from the noise are spikes, however many they are",
-        off={f"{STATS}.spikes:find_peak_group": always(None)},
-        needed="runs with four to ten spikes (`benchmarks/accuracy/recurring.py`)",
-    ),
-    Rule(
-        name="recurring outliers",
-        purpose="a peak that others of the run come near is no spike",
-        off={f"{STATS}.peaks:Excursions.is_recurring": always(False)},
-        needed="a hard batch in every epoch: Caffe and AlgoPerf logs",
-    ),
-    Rule(
-        name="gap in the tail",
-        purpose="a single outlier that came back is no spike unless a gap parts it from the others",
-        off={f"{STATS}.peaks:Excursions.is_separated_by_gap": always(True)},
-    ),
-    Rule(
-        name="as high elsewhere",
-        purpose="a peak is no spike if the run's noise reaches as high elsewhere",
-        off={f"{STATS}.peaks:Residuals.went_up": lambda _, at: np.zeros(len(at), dtype=bool)},
-    ),
+    # Is this peak noise? Is this jump a climb?
+    *_rows(),
+    # Which peaks are tested, and with what?
     Rule(
         name="not after a descent",
-        purpose="points above a baseline that overshoots a steep descent are no noise",
+        purpose="points above a baseline that overshoots a steep descent are not noise",
         off={f"{STATS}.peaks:Residuals.went_up": lambda _, at: np.ones(len(at), dtype=bool)},
         needed="a spike of 80 deviations behind a steep descent",
     ),
     Rule(
         name="initial descent",
-        purpose="what a loss does before it has come down is compared with nothing",
+        purpose="losses of the initial descent are not compared with later ones",
         off={f"{STATS}.peaks:_burn_in_end": lambda _, first: min(8, first)},
     ),
     Rule(
         name="stands alone",
-        purpose="a rise that no other comes near needs no tail to be judged by",
+        purpose="a rise that no other comes near is tested regardless of the tail",
         off={f"{STATS}.peaks:Excursions.alone": always([])},
     ),
     Rule(
         name="abrupt",
-        purpose="in a short log, the few losses before a rise are enough to tell it by",
-        off={f"{STATS}.spikes:abrupt_spikes": always(())},
+        purpose="in a short log, a rise is compared with the few losses before it",
+        off={f"{STATS}.abrupt:abrupt_spikes": always(())},
         needed="logs of 10 to 200 epochs, in which the loss triples for some of them",
-    ),
-    Rule(
-        name="stands out",
-        purpose="a rise that came back reached five deviations, a single loss twice the limit",
-        off={f"{STATS}.spikes:_is_significant": always(True)},
     ),
     Rule(
         name="stretches",
         purpose="the median of the next eight points is tested as well",
-        off={f"{STATS}.spikes:median_residuals": always(None)},
+        off={f"{STATS}.peaks:median_residuals": always(None)},
     ),
     Rule(
         name="often high together",
-        purpose="points that are often high are so together now and then",
-        off={f"{STATS}.spikes:_chances": lambda medians, *_: np.zeros(len(medians))},
+        purpose="if points are often high, some are high together by chance",
+        off={f"{STATS}.events:_chances": lambda medians, *_: np.zeros(len(medians))},
     ),
     Rule(
         name="narrow window",
-        purpose="on a descent, stretches are held against a window of a fifth of the log",
-        off={f"{STATS}.spikes:_WINDOWS": 1},
-        needed="two AlgoPerf logs with a hard batch now and then",
+        purpose="on a descent, stretches are compared with a window of a fifth of the log",
+        off={f"{STATS}.profile:_WINDOWS": 1},
+        needed="two AlgoPerf logs with occasional hard batches",
     ),
     Rule(
         name="change point",
         purpose="a stretch begins at its most likely change point",
-        off={f"{STATS}.spikes:change_point": lambda _x, _base, at, _lasting: at},
+        off={f"{STATS}.events:change_point": lambda _x, _base, at, _lasting: at},
     ),
     Rule(
         name="declustered peaks",
-        purpose="the largest few excursions are one draw of the noise each",
-        off={f"{STATS}.spikes:declustered": lambda scores: scores},
+        purpose="the longest few excursions count as one draw of the noise each",
+        off={f"{STATS}.tails:declustered": lambda scores: scores},
     ),
     Rule(
         name="rounded losses",
@@ -121,36 +124,19 @@ RULES: tuple[Rule, ...] = (
         needed="losses that were printed with one decimal",
     ),
     Rule(
-        name="logged cause",
-        purpose="just after a jump of the learning rate or a repeated batch, less is enough",
-        off={f"{STATS}.spikes:_CAUSE_FACTOR": 1},
+        name="fewer tests after a cause",
+        purpose="just after a logged cause, the chance of a false alarm is larger",
+        off={f"{STATS}.events:_CAUSE_FACTOR": 1},
     ),
     Rule(
-        name="learned by heart",
-        purpose="the loss of a batch that is stuck in the loader is no level to compare with",
+        name="duplicate batches",
+        purpose="the loss of a batch that is stuck in the loader is not a level to compare with",
         off={f"{TREE}.run:Run.duplicate_batch_mask": None},
-    ),
-    # Jump or climb?
-    Rule(
-        name="rise time",
-        purpose="a loss that takes long to rise climbs, and did not jump",
-        off={f"{STATS}.shape:rise_points": always(1)},
-    ),
-    Rule(
-        name="climbs before",
-        purpose="a jump of a loss that was climbing already ends the climb",
-        off={f"{TREE}.measure:_is_end_of_climb": always(False)},
-    ),
-    Rule(
-        name="climbs on",
-        purpose="a jump after which the loss goes on to twice as high begins a climb",
-        off={f"{TREE}.measure:_is_start_of_climb": always(False)},
-        needed="label noise that grows: a public run of `dimitarpg13/semsimula-paper`",
     ),
     # Does the loss climb?
     Rule(
-        name="made good before",
-        purpose="a rise counts against the largest that the run has made good",
+        name="recovered before",
+        purpose="a rise is compared with the largest that recovered",
         off={f"{STATS}.rise:DRAWUP_FACTOR": 0.0},
     ),
     Rule(
@@ -161,19 +147,19 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="obvious",
-        purpose="a rise far beyond the run's ups and downs needs no trend",
+        purpose="a rise far beyond the noise and recovered rises needs no trend",
         off={f"{TREE}.rises:DRAWUP_FACTOR": 1e99},
         needed="four real incidents, such as one of `mdkrasnow/research-repo`",
     ),
     Rule(
-        name="left behind",
-        purpose="of very few losses, those that leave all before them far behind are a climb",
+        name="far above the past",
+        purpose="a few losses far above all before them are a climb",
         off={f"{STATS}.rise:_far_above_past": always(None)},
         needed="the spike of `bigscience-workshop/bigscience` (tr1-13B), eight lines",
     ),
     Rule(
         name="below the noise",
-        purpose="a rise that cannot be seen among single losses has to be larger",
+        purpose="a rise below the noise of single losses has to be larger",
         off={f"{TREE}.rises:CLEAR": 0.0},
     ),
     Rule(
@@ -183,41 +169,41 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         name="autocorrelation",
-        purpose="the trend test allows for the noise of neighbours that go together",
+        purpose="the trend test accounts for autocorrelated noise",
         off={f"{STATS}.trend:_variance_stretch": always(1.0)},
         needed="part of the statistic (Hamed & Rao 1998)",
     ),
     Rule(
         name="onset of a climb",
-        purpose="a climb has begun where a tenth of it was made",
+        purpose="a climb begins where it has reached a tenth of its height",
         off={f"{STATS}.rise:climb_onset": lambda _x, rise, _size: rise.onset},
     ),
     # Is the loss comparable here?
     Rule(
         name="new data",
-        purpose="a jump where what the loss is measured on changed is no spike",
+        purpose="a jump where the data or the objective changed is not a spike",
         off={f"{TREE}.comparable:find_objective_changes": always(())},
     ),
     Rule(
-        name="harder by and by",
-        purpose="a rise in proportion to what the loss is measured on is no climb",
+        name="gradual change",
+        purpose="a rise in proportion to a change of the data or the objective is not a climb",
         off={f"{TREE}.comparable:find_curriculum_ramp": always(None)},
     ),
     Rule(
-        name="reward that holds",
-        purpose="the loss of a run that is trained for a reward may rise while that holds",
+        name="maintained reward",
+        purpose="the loss of a run trained for a reward may rise while the reward does not fall",
         off={f"{TREE}.reward:find_maintained_reward": always(None)},
         needed="runs of reinforcement learning",
     ),
     # Why?
     Rule(
         name="few digits",
-        purpose="the last digit of a learning rate that moves is no jump",
+        purpose="a change in the last digit of a learning rate is not a jump",
         off={f"{TREE}.causes:unit_of": always(0.0)},
         needed="learning rates with six decimals, as llm.c prints them",
     ),
     Rule(
-        name="when it turned",
+        name="turning point",
         purpose="the step at which a rate or a weight norm began to move",
         off={f"{TREE}.drivers:turned_to": always(None)},
         needed="which checkpoint to reload: six fixtures reload a later one without it",
@@ -235,7 +221,8 @@ RULES: tuple[Rule, ...] = (
 def listening(rules: Sequence[Rule], effective: set[str]) -> Iterator[None]:
     """Record the rules whose result differs from that of their replacement when switched off.
 
-    A rule without such a difference has no effect on a run. Constants are always recorded.
+    A rule without such a difference has no effect on a run. A row has an effect if it decides about
+    an event. Other constants are always recorded.
     """
 
     def listen(rule: Rule, new: Any) -> Callable[[Any], Any]:
@@ -254,7 +241,18 @@ def listening(rules: Sequence[Rule], effective: set[str]) -> Iterator[None]:
 
         return around
 
-    with _replaced([(at, listen(rule, new)) for rule in rules for at, new in rule.off.items()]):
+    def recording(old: Any) -> Any:
+        def decide(rows: Sequence[Any], context: Any) -> Any:
+            row = next((row for row in rows if row.applies(context)), None)
+            if row is not None:
+                effective.add(row.name)
+            return old(rows, context)
+
+        return decide
+
+    others = [rule for rule in rules if not rule.row]
+    targets = [(at, listen(rule, new)) for rule in others for at, new in rule.off.items()]
+    with _replaced([(f"{TREE}.classify:classify", recording), *targets]):
         yield
 
 
