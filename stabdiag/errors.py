@@ -67,6 +67,18 @@ def refuse_unknown(format: str, formats: Collection[str]) -> None:
         )
 
 
+def unreadable(name: object, error: OSError | ValueError) -> str:
+    """Return the message for a file or folder that cannot be opened."""
+    if isinstance(error, FileNotFoundError):
+        return f"{name}: no such file or folder; check the path"
+    if isinstance(error, IsADirectoryError):
+        return f"{name}: a folder; name a file in it"
+    if isinstance(error, PermissionError):
+        return f"{name}: may not be read by you; change its permissions"
+    reason = getattr(error, "strerror", None) or error
+    return f"{name}: cannot be opened ({reason}); check the path"
+
+
 def did_you_mean(word: str, words: Iterable[str]) -> str:
     """Return ``"; did you mean X?"`` for the nearest known word, or an empty string."""
     matches = get_close_matches(word, list(words), n=1)

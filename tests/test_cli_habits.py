@@ -32,11 +32,13 @@ def test_a_log_alone_is_diagnosed(stabdiag, log):
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ("nope.jsonl", r"nope\.jsonl: no such file; check the path"),
+        ("nope.jsonl", r"nope\.jsonl: no such file or folder; check the path"),
         ("s3://none/nope.jsonl", "s3://none/nope.jsonl: "),
         ("diagnos log.jsonl", r"diagnos: no such command, file or folder; did you mean diagnose\?"),
         ("nonsense", "nonsense: no such command, file or folder; see stabdiag --help"),
         (r"C:\runs\log", r"C:\\runs\\log: no such file"),
+        ("log.jsonl scan", "scan: a command goes before the log: stabdiag scan log.jsonl"),
+        ("formats log.jsonl", "unexpected argument: log.jsonl"),
         ("help nonsense", "nonsense: no such command; `stabdiag help` lists the commands"),
         ("help scam", r"scam: no such command; did you mean scan\?"),
         ("runs/*.jsonl", r"runs/\*\.jsonl: no file or folder matches this pattern"),
@@ -150,6 +152,47 @@ def test_patterns_in_quotes_are_expanded(stabdiag, log, tmp_path):
     assert stabdiag("a[1].jsonl", "-q").out == f"{VERDICT}\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["log.jsonl log.jsonl"], "2 paths in one argument; leave out the quotes"),
+        (["diagnose", ""], "a path is empty; is a shell variable not set?"),
+        ([""], "the first argument is empty; is a shell variable not set?"),
+        (["compare", "log.jsonl", r"D:\a"], "this is a path of Windows"),
+        (["preflight", "folder"], "folder: a folder; name the manifest in it"),
+        (["log.jsonl", "--config", "folder"], "folder: a folder; name a file in it"),
+    ],
+)
+def test_common_mistakes_in_paths_are_named(stabdiag, log, tmp_path, words, expected):
+    (tmp_path / "folder").mkdir()
+    result = stabdiag(*words)
+    assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
+    assert expected in result.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["diagnose", "nope"],
+        ["check", "nope"],
+        ["scan", "nope"],
+        ["compare", "nope", "log.jsonl"],
+        ["baseline", "nope", "-o", "x"],
+        ["convert", "nope", "-o", "x"],
+        ["postmortem", "nope"],
+        ["checklist", "nope"],
+        ["watch", "nope", "--until-idle", "0"],
+        ["preflight", "nope"],
+        ["diagnose", "log.jsonl", "--manifest", "nope"],
+        ["diagnose", "log.jsonl", "--config", "nope"],
+    ],
+)
+def test_a_missing_file_has_one_wording(stabdiag, log, words):
+    result = stabdiag(*words)
+    assert result.code == 2
+    assert re.search(r"nope(: | \()no such file or folder; check the path", result.err)
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_quiet_and_json(stabdiag, command):
     output = stabdiag(command, "--help").out
@@ -213,7 +256,7 @@ def test_a_check_without_runs_is_reported(stabdiag, tmp_path):
     assert (output.code, output.out) == (2, "0 runs: none\n")
     assert output.err.splitlines() == [
         "stabdiag: empty: no log of a run found; stabdiag formats lists what can be read",
-        "stabdiag: missing: no such file; check the path",
+        "stabdiag: missing: no such file or folder; check the path",
     ]
 
 

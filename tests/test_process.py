@@ -181,7 +181,7 @@ def test_the_traceback_is_there_for_those_who_ask():
 
 def test_a_file_may_be_called_as_the_option_is(tmp_path):
     done = shell("STABDIAG diagnose -- --debug", tmp_path)
-    assert done.stderr == "stabdiag: --debug: no such file; check the path\n"
+    assert done.stderr == "stabdiag: --debug: no such file or folder; check the path\n"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not keep to the limit")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from stabdiag.errors import StabdiagError
+from stabdiag.errors import StabdiagError, unreadable
 from stabdiag.model.checks import ChecklistItem, State
 from stabdiag.model.findings import Severity
 
@@ -28,7 +28,7 @@ def read_sanity(path: Path) -> tuple[ChecklistItem, ...]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise StabdiagError(f"{path}: {error.strerror or error}; check the path") from error
+        raise StabdiagError(unreadable(path, error)) from error
     except ValueError as error:
         raise StabdiagError(
             f"{path}: not JSON ({error}); stabdiag.torch.sanity writes it"

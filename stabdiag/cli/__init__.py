@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -32,6 +33,9 @@ _FUNCTIONS = {"help": "show_help"}
 
 # The commands whose --json takes a level of detail.
 _JSON_DETAIL = ("diagnose", "watch")
+
+# The message about arguments that a command does not have.
+_UNEXPECTED = r"unexpected argument: \2"
 
 # The program name in usage lines, and the variable a shell sets to request completions.
 _NAME = "stabdiag"
@@ -84,8 +88,18 @@ def _with_command(words: list[str]) -> list[str]:
     # Options may precede the log. Options of the program itself need no log.
     candidates = words if first.startswith("-") and first != "-" else words[:1]
     if not _COMMANDS.keys() & {*candidates} and any(map(_is_log_name, candidates)):
+        _check_order(words)
         words = ["diagnose", *words]
     return _with_json_detail(words) if words[:1] and words[0] in _JSON_DETAIL else words
+
+
+def _check_order(words: list[str]) -> None:
+    """Raise an error if a command follows the log: ``runs scan``."""
+    log, *others = words
+    if others and others[0] in _COMMANDS and not os.path.lexists(others[0]):
+        raise StabdiagError(
+            f"{others[0]}: a command goes before the log: {_NAME} {others[0]} {shlex.quote(log)}"
+        )
 
 
 def _is_log_name(word: str) -> bool:
@@ -115,9 +129,11 @@ def _check_command(words: list[str]) -> None:
     Raises:
         StabdiagError: it says what the word could have been.
     """
-    first = words[0] if words else ""
-    if not first or first.startswith("-") or first in _COMMANDS:
+    if not words or words[0].startswith("-") or words[0] in _COMMANDS:
         return
+    first = words[0]
+    if not first:
+        raise StabdiagError("the first argument is empty; is a shell variable not set?")
     hint = did_you_mean(first, _COMMANDS) or f"; see {_NAME} --help"
     raise StabdiagError(f"{first}: no such command, file or folder{hint}")
 
@@ -200,6 +216,7 @@ def _main(
 def _with_suggestion(message: str) -> str:
     """Return a message of the argument parser without its jargon, and with the nearest choice."""
     message = message.replace("Value error, ", "")  # of pydantic
+    message = re.sub(r"^Got unexpected extra arguments?(\(s\))? \((.*)\)$", _UNEXPECTED, message)
     choices = re.search(r"'([^']*)' is not one of (.*?)\.?$", message)
     if choices is None:
         return message

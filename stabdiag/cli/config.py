@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from stabdiag.errors import ConfigError, LimitError, StabdiagError, did_you_mean
+from stabdiag.errors import ConfigError, LimitError, StabdiagError, did_you_mean, unreadable
 from stabdiag.formats import names
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
@@ -101,7 +101,7 @@ def _read(path: Path) -> dict[str, Any] | None:
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror or error}; check the path") from None
+        raise ConfigError(unreadable(path, error)) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML ({error})") from None
     if path.name == "pyproject.toml" and "stabdiag" not in text:

@@ -6,9 +6,10 @@ from the values.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from glob import glob, has_magic
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from typing import Annotated, Any, Final
 
 import typer
@@ -38,18 +39,37 @@ def expand_patterns(paths: Sequence[str]) -> list[str]:
     Most shells do it first, unless the pattern is quoted. URLs are not expanded.
 
     Raises:
-        StabdiagError: if nothing matches a pattern.
+        StabdiagError: if nothing matches a pattern, or a path is not one for another reason than
+            a missing file.
     """
     expanded: list[str] = []
     for path in paths:
-        if not has_magic(path) or "://" in path or Path(path).exists():
+        if "://" in path or path == "-" or os.path.lexists(path):
             expanded.append(path)
-            continue
-        matches = sorted(glob(path, recursive=True))  # noqa: PTH207 - keeps the path as given
-        if not matches:
-            raise StabdiagError(f"{path}: no file or folder matches this pattern")
-        expanded += matches
+        elif has_magic(path):
+            matches = sorted(glob(path, recursive=True))  # noqa: PTH207 - keeps the path as given
+            if not matches:
+                raise StabdiagError(f"{path}: no file or folder matches this pattern")
+            expanded += matches
+        else:
+            _check_path(path)
+            expanded.append(path)
     return expanded
+
+
+def _check_path(path: str) -> None:
+    """Raise an error for common mistakes in the path of a missing file."""
+    if not path:
+        raise StabdiagError("a path is empty; is a shell variable not set?")
+    parts = path.split()
+    if len(parts) > 1 and all(map(os.path.lexists, parts)):
+        raise StabdiagError(
+            f"{path}: {len(parts)} paths in one argument; leave out the quotes around them"
+        )
+    if os.name != "nt" and PureWindowsPath(path).drive:
+        raise StabdiagError(
+            f"{path}: no such file or folder; this is a path of Windows, not of this system"
+        )
 
 
 def expand_pattern(path: Path | None) -> Path | None:

@@ -12,8 +12,8 @@ _MAX_FINDINGS: Final = 8
 _MAX_FULL_FINDINGS: Final = 3
 _MAX_ANSWERS: Final = 12
 _MAX_ITEMS: Final = 10
-_MAX_SERIES: Final = 15
-_MAX_TEXT: Final = 600
+_MAX_SERIES: Final = 10
+_MAX_TEXT: Final = 400
 
 
 def shorten(content: dict[str, Json], changed_limits: set[str]) -> dict[str, Json]:

@@ -14,7 +14,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
-from stabdiag.errors import LogError
+from stabdiag.errors import LogError, unreadable
 from stabdiag.files import temporary_space
 from stabdiag.model.history import EventCode, LeftOut
 from stabdiag.readers.columns import ColumnFilter, every_column
@@ -180,12 +180,8 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         raw = _raw(name)
         # A named pipe cannot be opened a second time, as the Parquet reader does with a file.
         return Stream(name, raw, path=path if path.is_file() else None)
-    except FileNotFoundError as error:
-        raise LogError(f"{name}: no such file; check the path") from error
-    except PermissionError as error:
-        raise LogError(f"{name}: may not be read by you; change its permissions") from error
     except (OSError, ValueError) as error:
-        raise LogError(f"{name}: cannot be opened ({_reason(error)}); check the path") from error
+        raise LogError(unreadable(name, error)) from error
 
 
 def _raw(name: str) -> Raw:

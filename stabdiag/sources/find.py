@@ -11,7 +11,7 @@ from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 from typing import Any, Final
 
-from stabdiag.errors import LogError
+from stabdiag.errors import LogError, unreadable
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
 from stabdiag.sources.folder import VIRTUAL_ENVIRONMENT, hides_logs, is_skipped, looks_like_log
@@ -49,7 +49,7 @@ def find(paths: Sequence[str], skipped: SkippedEntries) -> Iterator[Job]:
             for match in iglob(path, recursive=True):  # noqa: PTH207 - streams any path
                 yield from _local(match, skipped)
             if not match:
-                raise LogError(f"{path}: no match; check the path")
+                raise LogError(f"{path}: no file or folder matches this pattern")
         else:
             yield from _local(path, skipped)
 
@@ -70,8 +70,7 @@ def _status(path: str) -> os.stat_result:
     try:
         return Path(path).stat()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise LogError(f"{path}: cannot be opened ({reason}); check the path") from None
+        raise LogError(unreadable(path, error)) from None
 
 
 def jobs_below(root: str, lister: Lister, skipped: SkippedEntries) -> Iterator[Job]:

@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISREG
 from typing import Final
 
-from stabdiag.errors import LogError
+from stabdiag.errors import LogError, unreadable
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest
@@ -233,9 +233,7 @@ class Folder(Container):
                 )
         except OSError as error:
             if folder == self.name:
-                raise LogError(
-                    f"{self.name}: cannot be opened ({error.strerror}); check the path"
-                ) from error
+                raise LogError(unreadable(self.name, error)) from error
             self.notes.append(f"{folder} could not be opened ({error.strerror})")
             self.hidden.append(f"{folder} (cannot be opened)")
             return

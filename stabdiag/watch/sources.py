@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Final, TypeAlias
 
-from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.errors import LogError, NoUsableRecord, unreadable
 from stabdiag.model.history import Event, EventKind
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import detect_format, not_text
@@ -119,7 +119,7 @@ class File:
         if self._other is not None:
             return self._other.read(is_complete=is_complete)
         if not self._path.exists() and self._grown.is_empty:
-            raise NoUsableRecord(f"{self._path}: no such file; check the path")
+            raise NoUsableRecord(unreadable(self._path, FileNotFoundError()))
         columns = self._grown.columns(is_complete=is_complete)
         sidecars = self._find_sidecars()
         saved = sidecar_checkpoints(self._path, self._path.parent)  # new ones keep appearing

@@ -141,7 +141,7 @@ def test_a_log_that_cannot_be_read_is_one_line_and_no_output(runner, tmp_path):
     (runner / "stabdiag-result.json").write_text('{"left": "over"}', encoding="utf-8")
     done = step(DIAGNOSE, runner, tmp_path, log="nope.jsonl")
     assert done.code == 2
-    assert done.out == "stabdiag: nope.jsonl: no such file; check the path\n"
+    assert done.out == "stabdiag: nope.jsonl: no such file or folder; check the path\n"
     assert done.outputs == {}
 
 

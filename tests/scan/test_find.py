@@ -125,7 +125,7 @@ def test_a_folder_that_cannot_be_listed_is_reported(find_runs, tmp_path):
 
 def test_a_missing_path_is_reported_before_reading(tmp_path):
     (tmp_path / "a.jsonl").touch()
-    with pytest.raises(LogError, match=r"none: cannot be opened \(No such file"):
+    with pytest.raises(LogError, match=r"none: no such file"):
         next(find([str(tmp_path), str(tmp_path / "none")], SkippedEntries()))
 
 

@@ -76,11 +76,11 @@ def test_a_manifest_that_is_found_is_kept_and_the_report_printed(watch, runs, tm
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["missing.jsonl"], "missing.jsonl: no such file; check the path"),
+        (["missing.jsonl"], "missing.jsonl: no such file or folder; check the path"),
         (["https://example.org/run.jsonl"], "a URL cannot be watched"),
         (["-", "run.jsonl"], "standard input cannot be watched together with files"),
         (["run.jsonl", "--format", "jsno"], "; did you mean json?"),
-        (["run.jsonl", "--manifest", "missing.json"], "missing.json: No such file"),
+        (["run.jsonl", "--manifest", "missing.json"], "missing.json: no such file"),
         (["run.jsonl", "--set", "dtpye=fp16"], "unknown manifest field 'dtpye'"),
         (["run.jsonl", "--column", "los=ce"], "unknown role 'los'"),
         (["run.jsonl", "--limit", "spike.sigma=x"], "spike.sigma"),

@@ -13,7 +13,7 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
-from stabdiag.errors import ManifestError, did_you_mean
+from stabdiag.errors import ManifestError, did_you_mean, unreadable
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import (
     ARCHITECTURES,
@@ -216,7 +216,7 @@ def read_manifest(path: str | Path) -> Manifest:
     except IsADirectoryError as error:
         raise ManifestError(f"{path}: a folder; name the manifest in it") from error
     except OSError as error:
-        raise ManifestError(f"{path}: {error.strerror or error}; check the path") from error
+        raise ManifestError(unreadable(path, error)) from error
     return parse_manifest(mapping_of(str(path), data), str(path))
 
 
