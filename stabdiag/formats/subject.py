@@ -34,6 +34,21 @@ _COMPANIONS = {
     "throughput": ("tokens_per_second",),
 }
 
+# The series with the cause of an outcome of the tree, by the beginning of its slug.
+_CAUSES = {
+    "spike-lr-jump": "lr",
+    "divergence-lr": "lr",
+    "divergence-grad-norm": "grad_norm",
+    "divergence-weight-norm": "weight_norm",
+    "gradient-overflow": "grad_norm",
+    "loss-scale": "loss_scale",
+    "nan-fp16-overflow": "loss_scale",
+}
+
+# The charts of the loss and the scores show these.
+_LOSSES = ("loss", "eval_loss")
+_SCORES = ("accuracy", "eval_accuracy", "score")
+
 # The level that the loss was compared with, by its name in the evidence: a line in the plot.
 _LEVELS = {"spike": "base", "divergence": "best"}
 
@@ -172,6 +187,18 @@ def choose(report: Report) -> Plot | None:
         level=_level(series, report),
         band=_band(series.role, report),
     )
+
+
+def cause_role(report: Report) -> str | None:
+    """Return the role of the logged series with the cause of the diagnosis, except the loss."""
+    diagnosis, history = report.diagnosis, report.history
+    roles = [role for prefix, role in _CAUSES.items() if diagnosis.slug.startswith(prefix)]
+    if diagnosis.section == _BASELINE:
+        roles = [str(diagnosis.evidence.get("series", ""))]
+    roles += [role for role in diagnosis.roles if role not in ("epoch", "clock", "batch_id")]
+    causes = [role.partition("/")[0] for role in roles if role.partition("/")[0] not in _LOSSES]
+    logged = next((role for role in causes if history.has(role)), None)
+    return "score" if logged in _SCORES else logged
 
 
 def _band(role: str, report: Report) -> SeriesComparison | None:

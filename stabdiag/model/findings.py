@@ -257,6 +257,7 @@ class Finding:
     this checkpoint precedes, if it is not ``step``. ``back`` is the step of a late recovery.
     ``panels`` are the panels of Q2.3 for any spike. ``unit`` is the name of a step of the log. An
     ``ignored`` finding is a note at most. ``confidence`` is how likely the finding is to be right.
+    ``roles`` are the series that a symptom is about.
     """
 
     slug: str
@@ -276,6 +277,7 @@ class Finding:
     unit: str = "step"
     ignored: Ignored | None = None
     confidence: Confidence = Confidence.MEDIUM
+    roles: tuple[str, ...] = ()
 
     @property
     def first_action(self) -> str:

@@ -100,6 +100,12 @@ class Symptom:
         """Each need with its alternatives."""
         return [(need, need.split(" or ")) for need in self.needs]
 
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The series that the symptom needs, without fields of the manifest."""
+        needs = [need for _, alternatives in self._alternatives for need in alternatives]
+        return tuple(need for need in needs if "." not in need and need != "message")
+
     def failed_precondition(self, case: Case) -> str:
         """Return the reason why the log is too short for the check, or ""."""
         return _first(self.preconditions, case)
@@ -128,6 +134,7 @@ class Symptom:
             step=evidence.step,
             evidence=evidence.measured,
             unit=unit,
+            roles=self.roles,
         )
 
 

@@ -3,6 +3,7 @@
 import pytest
 
 import stabdiag
+from stabdiag.formats import render
 from tests.conftest import diagnosed
 from tests.formats.conftest import renamed
 from tests.html.conftest import expect, find_serious_violations, tab_order
@@ -115,7 +116,7 @@ def test_every_answer_is_printed_and_reached_by_keyboard(spike):
     assert not spike.locator("[id='Q2.2']").get_attribute("open")
     spike.emulate_media(media="screen")
 
-    assert {"plots", "#Q2.1"} <= {*tab_order(spike)}
+    assert {"plots", "#Q2.1", "smoothing"} <= {*tab_order(spike)}
     for link in spike.locator(".asked a").all():
         link.focus()
         spike.keyboard.press("Enter")
@@ -180,3 +181,113 @@ def test_odd_logs_open(opened, logged):
     shown.page.keyboard.press("End")
     assert shown.page.locator("#spoken").inner_text().startswith(f"Step {steps[-1]}: ")
     assert shown.complaints == []
+
+
+def curve_at(page, role, step):
+    """Return the smoothed, or raw, value of the first curve of a chart at a step."""
+    return page.evaluate(
+        """([role, step]) => {
+          const panel = panels.find((panel) => panel.role === role);
+          const drawn = panel.drawn.find((curve) => "name" in curve && curve.colour === "c0");
+          return drawn.values[panel.steps.indexOf(step)];
+        }""",
+        [role, step],
+    )
+
+
+def test_a_mark_does_not_hide_a_peak_of_one_step(opened):
+    page = opened(diagnosed("spike-lr-jump")).page
+    assert page.locator("#plots h3").first.inner_text() == "Learning rate (log)"
+    # The pixels of the curve in the column of the peak, from the schedule up to the peak.
+    rows = page.evaluate(
+        """() => {
+          const {plot} = panels[0];
+          const {ctx} = plot;
+          const x = Math.round(plot.valToPos(260, "x", true));
+          const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour("c0").slice(at, at + 2), 16));
+          let rows = 0;
+          for (let y = Math.round(plot.bbox.top); y < plot.bbox.top + plot.bbox.height; y += 1) {
+            const {data} = ctx.getImageData(x - 2, y, 5, 1);
+            for (let i = 0; i < data.length; i += 4) {
+              if (Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 90) {
+                rows += 1;
+                break;
+              }
+            }
+          }
+          return rows / plot.bbox.height;
+        }"""
+    )
+    assert rows > 0.4
+
+
+def test_smoothing_is_that_of_tensorboard(spike):
+    raw = [curve_at(spike, "loss", step) for step in range(3)]
+    spike.locator("#smoothing").fill("0.9")
+    last, expected = 0.0, []
+    for count, value in enumerate(raw, 1):
+        last = 0.9 * last + 0.1 * value
+        expected.append(last / (1 - 0.9**count))
+    assert [curve_at(spike, "loss", step) for step in range(3)] == pytest.approx(expected)
+    assert curve_at(spike, "lr", 10) == spike.evaluate(
+        "panels.find((panel) => panel.role === 'lr').raw[0][10]"
+    )
+    expect(spike.locator("#smoothing-value")).to_have_text("0.90")
+    spike.locator("#smoothing").fill("0")
+    assert [curve_at(spike, "loss", step) for step in range(3)] == raw
+
+
+def test_the_values_are_next_to_the_pointer(spike):
+    chart = spike.locator("#plots .plot .u-over").first
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    spike.mouse.move(box["x"] + box["width"] / 2, box["y"] + 40)
+    tip = chart.locator(".tip")
+    assert tip.is_visible()
+    step = spike.evaluate("panels[0].steps[panels[0].plot.cursor.idx]")
+    assert f"step {step}" in tip.inner_text()
+    assert spike.locator(".tip").evaluate_all("(all) => all.filter((one) => !one.hidden).length") == 1
+    tip_box = tip.bounding_box()
+    assert tip_box["x"] > box["x"] + box["width"] / 2
+    spike.mouse.move(box["x"] + box["width"] - 5, box["y"] + 40)
+    assert tip.bounding_box()["x"] + tip.bounding_box()["width"] < box["x"] + box["width"]
+
+
+def test_the_axis_can_be_time(opened):
+    steps = list(range(0, 1000, 10))
+    seconds = [1.7e9 + step + 3600 * (step >= 500) for step in steps]
+    loss = [3 - step / 1000 for step in steps]
+    page = opened(stabdiag.diagnose({"step": steps, "loss": loss, "timestamp": seconds})).page
+    axis = page.get_by_role("combobox", name="Horizontal axis")
+    axis.select_option("time")
+    assert page.locator("#range").inner_text() == "0s to 1h 16m"
+    # The pause of an hour is a gap on this axis.
+    x = page.evaluate("[490, 500].map((step) => panels[0].x[panels[0].steps.indexOf(step)])")
+    assert x == [490, 4100]
+    page.locator("#plots").focus()
+    page.keyboard.press("End")
+    assert page.locator("#spoken").inner_text().startswith("Step 990: ")
+    axis.select_option("step")
+    assert ranges(page)[0] == [0, 990]
+
+
+def test_the_band_reaches_down_on_a_logarithmic_axis(spike):
+    spike.get_by_role("button", name="Log scale").click()
+    lower = spike.evaluate("main.drawn[1].values.filter((value) => value === null).length")
+    assert lower == 0
+
+
+def test_the_answers_are_folded(spike):
+    assert spike.locator(".asked").is_visible()
+    assert not spike.locator("[id='Q2.1']").is_visible()
+    spike.get_by_text("All answers with their numbers and limits").click()
+    assert spike.locator("[id='Q2.1']").is_visible()
+
+
+def test_runs_of_a_comparison_are_named_by_what_differs(opened, runs):
+    comparison = stabdiag.compare([runs / "healthy-bf16", runs / "spike-lr-jump"])
+    page = opened(render(comparison, "html", "comparison")).page
+    names = page.locator("#plots .plot").first.locator(".series bdi").all_inner_texts()
+    assert [name.split()[:2] for name in names] == [["dtype", "bf16"], ["dtype", "fp32"]]
+    verdict = page.locator(".verdict").inner_text()
+    assert verdict.index("first difference") < verdict.index("FIRST ACTION")

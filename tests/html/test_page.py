@@ -124,3 +124,12 @@ def test_changed_settings_and_limits_are_marked(runs):
     assert "spike.sigma is 4 (default 3)" in page
     assert "mean" in page
     assert "spike.sigma is" not in render(stabdiag.diagnose(log), "html")
+
+
+def test_a_manifest_is_never_said_to_be_missing_above_its_values():
+    steps = list(range(300))
+    log = {"step": steps, "loss": [3 - step / 300 for step in steps]}
+    assert "No manifest found." in render(stabdiag.diagnose(log), "html")
+    page = render(stabdiag.diagnose(log, settings={"dtype": "bf16"}), "html")
+    assert "No manifest found." not in page
+    assert "No manifest file; values from flags." in page

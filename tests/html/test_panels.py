@@ -9,7 +9,10 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.formats.html.charts import MAX_POINTS, marks, panels, select_points, stretches
+from stabdiag.formats.html.charts import is_flattened, panels
+from stabdiag.formats.html.marks import marks
+from stabdiag.formats.html.payload import other_axes
+from stabdiag.formats.html.points import MAX_POINTS, select_points, stretches
 from tests.conftest import diagnosed
 
 
@@ -71,7 +74,7 @@ def test_packed_data_can_be_unpacked():
     report = diagnosed("nan-activations-fp16")
     page = render(report, "html")
     match = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
-    panel = json.loads(match[1])["panels"][0]
+    panel = next(panel for panel in json.loads(match[1])["panels"] if panel["role"] == "loss")
     steps, values = (
         np.frombuffer(base64.b64decode(text), dtype="<f8")
         for text in (panel["steps"], panel["lines"][0]["values"])
@@ -101,6 +104,71 @@ def test_series_with_different_steps_share_an_axis():
     loss, evaluated = (values for _, values in panel.lines)
     assert np.isfinite(loss).all()
     assert np.flatnonzero(~np.isnan(evaluated)).tolist() == [0, 50, 100, 150, 200, 250]
+
+
+@pytest.mark.parametrize(
+    ("name", "roles"),
+    [
+        ("spike-lr-jump", ["lr", "loss"]),
+        ("divergence-weight-norm-climbing", ["weight_norm", "loss"]),
+        ("symptom-throughput-drop", ["tokens_per_second", "loss"]),
+        ("symptom-overfitting", ["loss", "grad_norm"]),
+        ("nan-blow-up-bf16", ["loss", "grad_norm"]),
+        ("healthy-bf16", ["loss", "grad_norm"]),
+    ],
+)
+def test_the_series_with_the_cause_comes_first(name, roles):
+    charts = list(panels(diagnosed(name)))
+    assert [chart.role for chart in charts[:2]] == roles
+    assert [chart.role for chart in charts if chart.is_main] == ["loss"]
+
+
+def test_a_peak_of_the_learning_rate_needs_a_logarithmic_axis():
+    schedule = 1e-3 * np.cos(np.linspace(0, 1.57, 500))
+    assert not is_flattened(schedule)
+    assert not is_flattened(np.full(500, 1e-3))
+    assert not is_flattened(np.repeat([1e-3, 1e-4], 250))
+    peak = schedule.copy()
+    peak[200] = 0.1
+    assert is_flattened(peak)
+    # A logarithmic axis has no place for negative values.
+    assert not is_flattened(np.where(peak == 0.1, 0.1, -peak))
+
+
+def test_losses_that_explode_are_cut_off():
+    steps = np.arange(300)
+    loss = 3 - steps / 300.0
+    assert next(iter(panels(stabdiag.diagnose({"step": steps, "loss": loss})))).ceiling is None
+    loss[-2:] = 1e9, 1e16
+    panel = next(iter(panels(stabdiag.diagnose({"step": steps, "loss": loss}))))
+    assert panel.scale == "log"
+    assert 10 < panel.ceiling < 1000
+
+
+def test_scores_of_a_similar_size_share_a_chart():
+    steps = np.arange(100)
+    scores = {"val_acc": 0.5 + steps / 300, "val_f1": 0.4 + steps / 300, "val_ppl": 90.0 - steps / 2}
+    report = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 100, **scores})
+    drawn = [panel for panel in panels(report) if panel.role == "score"]
+    names = [{name for name, _ in panel.lines} for panel in drawn]
+    assert names == [{"val_acc", "val_f1"}, {"val_ppl"}]
+
+
+def test_the_horizontal_axis_can_be_epochs_or_time():
+    steps = np.arange(0, 1000, 10)
+    seconds = 1.7e9 + steps * 0.5
+    log = {"step": steps, "loss": 3 - steps / 1000, "epoch": steps // 250, "timestamp": seconds}
+    axes = {axis.name: axis for axis in other_axes(stabdiag.diagnose(log).history)}
+    assert set(axes) == {"epoch", "time"}
+    # Whole epochs become fractions.
+    at = np.interp([0, 125, 500], axes["epoch"].steps, axes["epoch"].values)
+    assert at.tolist() == [0.0, 0.5, 2.0]
+    assert axes["epoch"].values[-1] == pytest.approx(3.96)
+    assert np.interp(500, axes["time"].steps, axes["time"].values) == 250.0
+    plain = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 1000})
+    assert list(other_axes(plain.history)) == []
+    constant = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 1000, "epoch": 0 * steps})
+    assert list(other_axes(constant.history)) == []
 
 
 @pytest.mark.parametrize(

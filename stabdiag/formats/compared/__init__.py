@@ -17,13 +17,19 @@ from stabdiag.model.text import plural
 
 DIVERGENCES: Final = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
 LEVELS: Final = ("run", "final loss", "error", "noise of one")
+FIRST: Final = ("series", "run", "first difference", "beyond the noise", "largest")
 RUNS: Final = ("run", "log", "steps", "losses", "seed")
 
 # Settings without an effect; only their names are shown.
 IDLE: Final = {Relevance.CANNOT: "explains nothing", Relevance.EXPECTED: "expected"}
 
+# The settings that name a run, best first, and their number.
+_NAMING: Final = (Relevance.EXPLAINS, Relevance.MAY, Relevance.EXPECTED, Relevance.CANNOT)
+_MAX_NAMING: Final = 2
+
 _MAX_RUNS: Final = 16
 _MAX_ROLES: Final = 8
+_MAX_FIRST: Final = 3
 
 # Number of points drawn before and after the divergence, and number of curves.
 _BEFORE, _AFTER = 60, 140
@@ -136,17 +142,34 @@ def gap(series: Series, other: Series) -> Series | None:
     return replace(series, role="gap", steps=steps[is_different], values=size[is_different])
 
 
+def run_names(comparison: Comparison) -> dict[str, str]:
+    """Return a name for each run by the settings that differ: ``peak_lr 0.003 (run-a)``.
+
+    Settings that may explain a difference come first, and those that tell most runs apart. A run
+    keeps its label alone if no setting differs.
+    """
+    order = list(_NAMING)
+    candidates = sorted(
+        (d for d in comparison.differences if len(d.by_value) > 1 and not d.in_name),
+        key=lambda d: (order.index(d.bearing), -len(d.by_value)),
+    )
+    labels = [run.label for run in comparison.runs]
+    parts: dict[str, list[str]] = {label: [] for label in labels}
+    for difference in candidates[:_MAX_NAMING]:
+        if len({tuple(part) for part in parts.values()}) == len(labels):
+            break
+        for value, runs_with_value in difference.by_value:
+            for label in runs_with_value:
+                parts[label].append(f"{difference.key} {value}")
+    return {label: f"{', '.join(part)} ({label})" if part else label for label, part in parts.items()}
+
+
 def divergence_rows(comparison: Comparison) -> list[tuple[str, ...]]:
     """Return the first difference of each role and its run, the earliest on top.
 
     For groups, such as weight norms, the group that differs first is shown.
     """
-    first: dict[str, Divergence] = {}
-    for divergence in comparison.partings:
-        role = divergence.role.partition("/")[0]
-        if role not in first or _order(divergence) < _order(first[role]):
-            first[role] = divergence
-    rows = sorted(first.values(), key=_order)
+    rows = _first_divergences(comparison)
     return [
         (
             divergence.role,
@@ -159,6 +182,43 @@ def divergence_rows(comparison: Comparison) -> list[tuple[str, ...]]:
         )
         for divergence in rows[:_MAX_ROLES]
     ]
+
+
+def _first_divergences(comparison: Comparison) -> list[Divergence]:
+    """Return the first divergence of each role, the earliest on top."""
+    first: dict[str, Divergence] = {}
+    for divergence in comparison.partings:
+        role = divergence.role.partition("/")[0]
+        if role not in first or _order(divergence) < _order(first[role]):
+            first[role] = divergence
+    return sorted(first.values(), key=_order)
+
+
+def first_differences(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return where the runs diverge, and by how much, for the first few roles.
+
+    Each row has the role, the run that differs from the reference, the first difference, the first
+    lasting one beyond the noise, and the largest.
+    """
+    names = run_names(comparison)
+    return [
+        (
+            divergence.role,
+            names[divergence.runs[1]],
+            _by(divergence.step, divergence.values),
+            _by(divergence.lasting, divergence.lasting_values),
+            f"step {divergence.largest_step}, by {number(divergence.largest, 2)}"
+            if divergence.largest_step is not None
+            else "",
+        )
+        for divergence in _first_divergences(comparison)[:_MAX_FIRST]
+        if divergence.step is not None
+    ]
+
+
+def _by(step: int | None, values: tuple[float, float] | None) -> str:
+    """Return a step and the difference of two values there."""
+    return _step(step) if values is None else f"{_step(step)}, by {_apart(values)}"
 
 
 def _order(divergence: Divergence) -> tuple[bool, int]:

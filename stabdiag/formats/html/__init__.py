@@ -6,15 +6,22 @@ from markupsafe import Markup, escape
 
 from stabdiag.formats import compared as view
 from stabdiag.formats.canvas import svg_chart
-from stabdiag.formats.html.charts import marks, overlays, panels, payload
+from stabdiag.formats.html.charts import overlays, panels
+from stabdiag.formats.html.marks import marks
+from stabdiag.formats.html.payload import other_axes, payload
 from stabdiag.formats.html.shell import filled, page, source
 from stabdiag.formats.measured import changed_limits
 from stabdiag.formats.subject import Mark, choose, compared_with, decisive, whole_loss
 from stabdiag.model.comparison import Comparison
 from stabdiag.model.edges import NAMES, QUESTIONS
+from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import Report
+from stabdiag.model.text import listed
 
-_SCRIPTS = ("values.js", "charts.js", "marks.js", "page.js", "copy.js")
+_SCRIPTS = ("values.js", "axes.js", "charts.js", "marks.js", "page.js", "copy.js")
+# The smoothing of a comparison of many runs, whose curves otherwise hide each other.
+_SMOOTHING, _MANY_RUNS = 0.6, 3
+
 _STYLES = ("uplot/uPlot.min.css", "page.css")
 
 
@@ -40,6 +47,7 @@ def render(report: Report, *, command: str | None = None) -> str:
             focus=None if focus is None else (focus.first, focus.last),
             sigma=report.limits.spike.sigma,
             cadence=report.manifest.checkpoint_every,
+            axes=tuple(other_axes(report.history)),
         ),
         report=report,
         found=report.diagnosis,
@@ -60,9 +68,24 @@ def render(report: Report, *, command: str | None = None) -> str:
             *(("limit", clause) for clause in changed_limits(report.limits)),
             *events,
         ],
+        manifest_source=_manifest_source(report.manifest),
         literal=report.literal,
         otherwise=report.otherwise,
     )
+
+
+def _manifest_source(manifest: Manifest) -> str:
+    """Return the path of the manifest file, or where its values are from without a file."""
+    if manifest.path:
+        return manifest.path
+    names = {name for name in manifest.known if name not in manifest.overridden}
+    sources = {
+        "the log": names & set(manifest.logged),
+        "inference from the run": names & set(manifest.inferred),
+        "flags": set(manifest.known) - names,
+    }
+    known = [source for source, fields in sources.items() if fields]
+    return f"No manifest file; values from {listed(known)}." if known else "No manifest found."
 
 
 def compared(comparison: Comparison, *, command: str | None = None) -> str:
@@ -87,6 +110,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
             event,
             severity=diagnosis.severity.value,
             focus=None if window is None else (window.first, window.last),
+            smoothing=_SMOOTHING if len(comparison.runs) >= _MANY_RUNS else 0.0,
         ),
         report=comparison,
         found=diagnosis,
@@ -94,6 +118,9 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         charts=charts,
         thinned=[chart for chart in charts if chart.thinned],
         facts=view.facts(comparison),
+        divergences=view.first_differences(comparison),
+        first_head=view.FIRST,
+        reference=view.run_names(comparison)[comparison.reference],
         sketch=Markup(),
         literal=False,
         otherwise="",

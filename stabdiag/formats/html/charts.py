@@ -1,41 +1,54 @@
-"""The charts of a page: their series, points, marks and data.
+"""The charts of a page: which series they draw, on which scale, and in which order.
 
 The script of the page draws them.
 """
 
 from __future__ import annotations
 
-from base64 import b64encode
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from stabdiag.formats.canvas import Scale
-from stabdiag.formats.compared import gap
-from stabdiag.formats.measured import visible
-from stabdiag.formats.subject import Mark, movement
-from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
+from stabdiag.formats.compared import gap, run_names
+from stabdiag.formats.html.points import MAX_POINTS, select_points, values_at
+from stabdiag.formats.subject import cause_role, movement
+from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.baseline import BaselineComparison
 from stabdiag.model.comparison import Comparison
-from stabdiag.model.findings import AskedOf, RollingBaseline
+from stabdiag.model.findings import RollingBaseline
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import EventKind, Series
+from stabdiag.model.history import History, Series
 from stabdiag.model.report import Report
 
-MAX_POINTS = 8000
-"""A longer series is thinned to about this number of points: three per pixel."""
-
-_AROUND = 250
-_MAX_STRETCHES = 500
-
-_BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm")
+_BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm", "reward")
 _SCALES = {"grad_norm": "log", "loss_scale": "log2"}
+_SCORES = ("accuracy", "eval_accuracy", "score")
+
+# Roles that have no chart by themselves: counters, flags, and series of another chart.
+_NO_CHART = frozenset(
+    {"step", "epoch", "clock", "batch_id", "rank", "setting", "loss", "eval_loss", *_SCORES}
+)
 _MAX_GROUPS = 10
 _MAX_OUTLIERS = 20_000
 _MAX_FINDINGS = 8
 _MIN_POINTS = 500
 _MAX_BANDS = 3
+
+# A linear axis hides a series if three quarters of its values are within this fraction of its
+# range: a single peak of the learning rate makes the schedule a flat line.
+_FLATTENED = 0.1
+
+# Losses above the common ones times this factor are cut off, if they are higher still by the factor.
+_CUT_OFF = 30.0
+
+# Scores share a chart up to this ratio of their sizes: an accuracy and a perplexity do not.
+_SAME_SIZE = 20.0
+_MAX_SCORE_CHARTS = 3
+
+# A band edge on a logarithmic axis is at most this factor outside the values.
+_BAND_FACTOR = 10.0
 
 
 @frozen
@@ -52,6 +65,8 @@ class Panel:
     """One chart: curves over the same steps, by the names of their columns.
 
     A curve is NaN where nothing was logged, and infinite where the logged value is not finite.
+    ``is_main`` marks the large chart. A logarithmic axis cuts off values below ``floor`` and above
+    ``ceiling``.
     ``mean`` and ``deviation`` describe the ``window`` losses before each step; ``above`` has the
     positions of the outliers. ``bands`` come from earlier good runs. ``left_out`` counts the groups
     and ``thinned`` the points that are not drawn.
@@ -61,6 +76,9 @@ class Panel:
     scale: str
     steps: Ints
     lines: tuple[tuple[str, Floats], ...]
+    is_main: bool = False
+    floor: float | None = None
+    ceiling: float | None = None
     window: int = 0
     mean: Floats | None = None
     deviation: Floats | None = None
@@ -71,19 +89,64 @@ class Panel:
 
 
 def panels(report: Report) -> Iterator[Panel]:
-    """Yield the chart of the loss, and the charts of the series below it."""
+    """Yield the charts: the cause of the diagnosis first, then the loss, then the other series."""
     finding_steps = [finding.step for finding in report.findings if finding.step is not None]
     centers = finding_steps[:_MAX_FINDINGS]
-    loss = [report.history.get(role) for role in ("loss", "eval_loss")]
+    charts = list(_charts(report, centers))
+    cause = cause_role(report)
+    first = [chart for chart in charts if chart.role == cause and chart.role != "loss"]
+    others = [chart for chart in charts if chart not in first]
+    if others:
+        others[0] = replace(others[0], is_main=True)
+    elif first:
+        first[0] = replace(first[0], is_main=True)
+    yield from (*first, *others)
+
+
+def _charts(report: Report, centers: list[int]) -> Iterator[Panel]:
+    """Yield the charts: losses, scores, then the others."""
+    history = report.history
+    loss = [history.get(role) for role in ("loss", "eval_loss")]
     logged = [series for series in loss if series is not None and len(series)]
     if logged:
         panel = _loss(logged, report.rolling_baseline, centers)
         yield _with_bands(panel, [series.role for series in logged], report.baseline)
-    for role in _BELOW:
-        groups = [series for series in report.history.group(role).values() if len(series)]
-        if groups:
+    for scores in _scores(history):
+        yield _groups("score", scores, centers)
+    concerned = [role for finding in report.findings[:_MAX_FINDINGS] for role in finding.roles]
+    for role in dict.fromkeys((*_BELOW, *concerned)):
+        groups = [series for series in history.group(role).values() if _has_values(series)]
+        if groups and role not in _NO_CHART:
             panel = _groups(role, groups, centers)
             yield _with_bands(panel, [series.role for series in groups], report.baseline)
+
+
+def _has_values(series: Series) -> bool:
+    """Return True if a series has values to draw."""
+    return len(series) > 0 and not series.words
+
+
+def _scores(history: History) -> Iterator[list[Series]]:
+    """Yield the scores that share a chart, those of a similar size together."""
+    by_column = {
+        series.column: series
+        for role in _SCORES
+        for series in history.group(role).values()
+        if len(series.finite())
+    }
+    charts: list[list[Series]] = []
+    smallest = 0.0
+    for series in sorted(by_column.values(), key=_size):
+        if not charts or _size(series) > _SAME_SIZE * smallest:
+            charts.append([])
+            smallest = _size(series)
+        charts[-1].append(series)
+    yield from charts[:_MAX_SCORE_CHARTS]
+
+
+def _size(series: Series) -> float:
+    """Return the largest size of a value, at least a small number."""
+    return max(float(np.abs(series.finite().values).max()), 1e-3)
 
 
 def _with_bands(panel: Panel, roles: Sequence[str], comparison: BaselineComparison | None) -> Panel:
@@ -91,11 +154,18 @@ def _with_bands(panel: Panel, roles: Sequence[str], comparison: BaselineComparis
     if comparison is None:
         return panel
     values = np.concatenate([line[np.isfinite(line)] for _, line in panel.lines])
+    if panel.scale != "linear":
+        values = values[values > 0]
     if not len(values):
         return panel
     # An edge far outside would flatten the curve.
-    margin = float(np.ptp(values)) or abs(float(values[0]))
-    limits = (float(values.min()) - margin, float(values.max()) + margin)
+    low, high = float(values.min()), float(values.max())
+    if panel.scale == "linear":
+        margin = high - low or abs(float(values[0]))
+        limits = (low - margin, high + margin)
+    else:
+        factor = min(max(high / low, 2.0), _BAND_FACTOR)
+        limits = (low / factor, high * factor)
     bands = [
         Band(
             name=f"{series.column}: {comparison.runs}",
@@ -120,15 +190,17 @@ def _between(steps: Ints, known_steps: Ints, values: Floats, limits: tuple[float
 def overlays(comparison: Comparison) -> Iterator[Panel]:
     """Yield a chart for each common role, with a curve for each run."""
     step = comparison.diagnosis.step
-    for role in ("loss", "eval_loss", *_BELOW[:-1]):
-        logged = [(run.label, run.history.get(role)) for run in comparison.runs]
+    names = run_names(comparison)
+    for role in ("loss", "eval_loss", *_BELOW[:3]):
+        logged = [(names[run.label], run.history.get(role)) for run in comparison.runs]
         curves = [
-            replace(series, column=label)
-            for label, series in logged
+            replace(series, column=name)
+            for name, series in logged
             if series is not None and len(series)
         ]
         if len(curves) > 1:
-            yield _groups(role, curves, [] if step is None else [step])
+            panel = _groups(role, curves, [] if step is None else [step])
+            yield replace(panel, is_main=role == "loss")
         difference = gap(*curves) if role == "loss" and len(curves) == 2 else None
         if difference is not None:
             yield _panel("gap", [replace(difference, column="difference")], difference.steps)
@@ -144,8 +216,8 @@ def _loss(logged: list[Series], baseline: RollingBaseline | None, centers: list[
     return replace(
         panel,
         window=baseline.window,
-        mean=_at(panel.steps, baseline.steps, baseline.mean),
-        deviation=_at(panel.steps, baseline.steps, baseline.deviation),
+        mean=values_at(panel.steps, baseline.steps, baseline.mean),
+        deviation=values_at(panel.steps, baseline.steps, baseline.deviation),
         above=np.searchsorted(panel.steps, high),
     )
 
@@ -159,9 +231,12 @@ def _groups(role: str, groups: list[Series], centers: list[int]) -> Panel:
 
 
 def _panel(role: str, drawn: list[Series], steps: Ints) -> Panel:
+    scale = _scale(role, drawn)
     return Panel(
         role=role,
-        scale=_scale(role, drawn),
+        scale=scale,
+        floor=_floor(drawn) if role == "lr" and scale == "log" else None,
+        ceiling=_ceiling(drawn) if role == "loss" and scale == "log" else None,
         steps=steps,
         lines=tuple(_line(series, steps) for series in drawn),
         thinned=max(max(map(len, drawn)) - len(steps), 0),
@@ -172,10 +247,34 @@ def _scale(role: str, drawn: list[Series]) -> str:
     """Return the scale of a role, linear if its values do not fit a logarithmic one."""
     if role in _SCALES:
         return _SCALES[role] if any((series.values > 0).any() for series in drawn) else "linear"
-    if role == "lr":
-        return "linear"
     values = np.concatenate([series.finite().values for series in drawn])
+    if role == "lr":
+        return "log" if is_flattened(values) else "linear"
     return "log" if Scale.of(values).log else "linear"
+
+
+def is_flattened(values: Floats) -> bool:
+    """Return True if a few high values make the others a flat line on a linear axis."""
+    if not len(values) or values.min() < 0 or values.max() <= 0:
+        return False
+    low, typical, high = np.quantile(values, [0.0, 0.75, 1.0])
+    return bool(typical > 0 and typical - low < _FLATTENED * (high - low))
+
+
+def _floor(drawn: list[Series]) -> float:
+    """Return the lowest value that a logarithmic axis shows, so that a decay to 0 fits."""
+    values = np.concatenate([series.finite().values for series in drawn])
+    return float(np.quantile(values[values > 0], 0.05))
+
+
+def _ceiling(drawn: list[Series]) -> float | None:
+    """Return the highest value that the axis of the losses shows; None if all fit.
+
+    A loss that explodes to 1e16 before the run ends would leave no room for the loss before.
+    """
+    values = np.concatenate([series.finite().values for series in drawn])
+    ceiling = _CUT_OFF * float(np.quantile(values, 0.95))
+    return ceiling if 0 < ceiling * _CUT_OFF < values.max() else None
 
 
 def _steps(drawn: list[Series], centers: list[int], max_points: int) -> Ints:
@@ -193,169 +292,4 @@ def _steps(drawn: list[Series], centers: list[int], max_points: int) -> Ints:
 
 def _line(series: Series, steps: Ints) -> tuple[str, Floats]:
     values = np.where(np.isfinite(series.values), series.values, np.inf)
-    return series.column, _at(steps, series.steps, values)
-
-
-def _at(steps: Ints, logged: Ints, values: Floats) -> Floats:
-    """Return the values at some steps, NaN if there is none."""
-    if not len(logged):
-        return np.full(len(steps), np.nan)
-    indices = np.minimum(np.searchsorted(logged, steps), len(logged) - 1)
-    return np.where(logged[indices] == steps, values[indices], np.nan)
-
-
-def select_points(values: Floats, centers: Iterable[int], max_points: int = MAX_POINTS) -> Ints:
-    """Return the positions of the points to keep, in order.
-
-    A long series keeps the lowest and the highest point of each of ``max_points / 2`` stretches,
-    which saves single-step spikes; all points around the ``centers``; both ends; and the ends of
-    non-finite stretches.
-    """
-    n = len(values)
-    if n <= max_points:
-        return np.arange(n)
-    # The downsampler may skip the last point, which matters most in a failed run.
-    parts = [np.array([0, n - 1]), _extremes(values, max_points)]
-    parts += [ends[:_MAX_STRETCHES] for ends in stretches(~np.isfinite(values))]
-    parts += [np.arange(max(at - _AROUND, 0), min(at + _AROUND + 1, n)) for at in centers]
-    return np.unique(np.concatenate(parts))
-
-
-def stretches(mask: Mask) -> tuple[Ints, Ints]:
-    """Return the first and the last position of each stretch where the mask is True."""
-    edges = np.diff(mask.astype(np.int8), prepend=0, append=0)
-    return np.flatnonzero(edges == 1), np.flatnonzero(edges == -1) - 1
-
-
-def _extremes(values: Floats, max_points: int) -> Ints:
-    finite = np.flatnonzero(np.isfinite(values))
-    if len(finite) <= max_points:
-        return finite
-    from tsdownsample import MinMaxDownsampler
-
-    extremes = MinMaxDownsampler()  # type: ignore[no-untyped-call]
-    indices: Ints = extremes.downsample(
-        values[finite], n_out=max_points // 2 * 2
-    )  # two per stretch
-    return finite[indices]
-
-
-def marks(report: Report) -> Iterator[Mark]:
-    """Yield all marks, the most important last; the script adds regular checkpoints."""
-    yield from _bad(report)
-    yield from _recovery(report)
-    yield from _resumes(report)
-    yield from _left(report)
-    diagnosis = report.diagnosis
-    checkpoint = diagnosis.evidence.get("checkpoint")
-    if isinstance(checkpoint, int) and checkpoint > 0:
-        yield Mark(kind="reload", step=checkpoint, label="Last checkpoint before it")
-    for finding in (*report.also_found, diagnosis):
-        if finding.step is not None:
-            kind = "event" if finding is diagnosis else "finding"
-            yield Mark(kind=kind, step=finding.step, label=finding.title)
-
-
-def _left(report: Report) -> Iterator[Mark]:
-    """Yield the step where the first series left the band of earlier good runs."""
-    first = None if report.baseline is None else report.baseline.first_to_leave
-    if first is not None and first.step is not None:
-        label = f"The {first.name} leaves the band of the good runs"
-        yield Mark(kind="finding", step=first.step, label=label)
-
-
-def _bad(report: Report) -> Iterator[Mark]:
-    loss = report.history.get("loss")
-    if loss is None:
-        return
-    begins, ends = stretches(~np.isfinite(loss.values))
-    firsts, lasts = (loss.steps[at[:_MAX_STRETCHES]].tolist() for at in (begins, ends))
-    for first, last in zip(firsts, lasts, strict=True):
-        yield Mark(kind="bad", step=first, last=last, label="Loss not finite")
-
-
-def _recovery(report: Report) -> Iterator[Mark]:
-    """Yield the window for the recovery of the loss, and the level to reach."""
-    for answer in report.tree.answers:
-        # In a sparse log the window in the answer is longer than the limit.
-        limit, level = answer.limits.get("spike.recovery_steps"), answer.measured.get("bound")
-        steps = answer.measured.get("recovery_steps", limit)
-        if answer.steps and isinstance(steps, int | float) and isinstance(level, int | float):
-            first = answer.steps[0]
-            last = first + int(steps)
-            if answer.asked_of is AskedOf.LEAD_UP:
-                last = min(last, report.diagnosis.step or last)
-            yield Mark(
-                kind="recovery", step=first, last=last, label="Recovery window", level=float(level)
-            )
-
-
-def _resumes(report: Report) -> Iterator[Mark]:
-    for event in report.history.events:
-        if event.step is not None and event.kind in (EventKind.REWIND, EventKind.ATTEMPT):
-            yield Mark(kind=event.kind.value, step=event.step, label=event.message)
-    source, first = report.history.source, report.history.first_step
-    if source.attempts > 1 and first is not None:
-        label = f"Attempt {source.attempt} of {source.attempts} begins"
-        yield Mark(kind="attempt", step=first, label=label)
-
-
-def payload(
-    panels: Sequence[Panel],
-    marks: Sequence[Mark],
-    *,
-    severity: str,
-    focus: tuple[int, int] | None,
-    sigma: float = 0.0,
-    cadence: int | None = None,
-) -> dict[str, object]:
-    """Return the data of the charts for the script."""
-    return {
-        "panels": [_packed_panel(panel) for panel in panels],
-        "marks": [
-            {
-                "kind": mark.kind,
-                "first": mark.step,
-                "last": mark.step if mark.last is None else mark.last,
-                "label": visible(mark.label),
-                "level": mark.level,
-            }
-            for mark in marks
-        ],
-        "sigma": sigma,
-        "cadence": cadence,
-        "focus": focus,
-        "severity": severity,
-    }
-
-
-def _packed_panel(panel: Panel) -> dict[str, object]:
-    lines = [{"name": visible(name), "values": _packed(line)} for name, line in panel.lines]
-    return {
-        "role": panel.role,
-        "scale": panel.scale,
-        "steps": _packed(panel.steps),
-        "lines": lines,
-        "window": panel.window,
-        "mean": None if panel.mean is None else _packed(_shown(panel.mean)),
-        "deviation": None if panel.deviation is None else _packed(_shown(panel.deviation)),
-        "above": None if panel.above is None else _packed(panel.above),
-        **({"bands": [_packed_band(band) for band in panel.bands]} if panel.bands else {}),
-    }
-
-
-def _packed_band(band: Band) -> dict[str, str]:
-    low, high = _packed(_shown(band.low)), _packed(_shown(band.high))
-    return {"name": visible(band.name), "low": low, "high": high}
-
-
-def _shown(computed: Floats) -> Floats:
-    """Round computed values to seven digits; further digits differ between machines."""
-    with np.errstate(over="ignore"):
-        short = computed.astype(np.float32).astype(np.float64)
-    # A chart with an infinite mean has no scale.
-    return np.where(np.isinf(short), computed, short)
-
-
-def _packed(values: AnyArray) -> str:
-    return b64encode(np.asarray(values, dtype="<f8").tobytes()).decode("ascii")
+    return series.column, values_at(steps, series.steps, values)

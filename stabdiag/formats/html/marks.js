@@ -13,7 +13,7 @@ const MARKS = {
 };
 
 function across(u, step) {
-  return Math.round(u.valToPos(step, "x", true));
+  return Math.round(u.valToPos(toX(step), "x", true));
 }
 
 function shade(u, mark, fill) {
@@ -37,13 +37,28 @@ function behind(u, panel) {
   }
   if (data.cadence) checkpoints(u);
   if (panel.role !== "loss") infinite(u, panel);
-  for (const {mark, style, x} of visible(u)) {
-    ctx.strokeStyle = colour(style.name);
-    ctx.lineWidth = (mark.kind === "event" ? 2 : 1.2) * devicePixelRatio;
-    ctx.setLineDash(style.dash.map((length) => length * devicePixelRatio));
-    line(u, x, u.bbox.top, x, u.bbox.top + u.bbox.height);
-  }
+  for (const {mark, style, x} of visible(u)) stem(u, mark, style, x);
   ctx.restore();
+}
+
+const TICK = 9;
+
+// A mark must not hide a curve, not even a peak of one step: a faint dotted line behind the curves,
+// and solid ticks at both ends of the chart.
+function stem(u, mark, style, x) {
+  const {ctx} = u;
+  const {top, height} = u.bbox;
+  const tick = TICK * devicePixelRatio;
+  ctx.strokeStyle = colour(style.name);
+  ctx.lineWidth = devicePixelRatio;
+  ctx.globalAlpha = 0.45;
+  ctx.setLineDash([2, 4].map((length) => length * devicePixelRatio));
+  line(u, x, top, x, top + height);
+  ctx.globalAlpha = 1;
+  ctx.lineWidth = (mark.kind === "event" ? 2.5 : 1.5) * devicePixelRatio;
+  ctx.setLineDash([]);
+  line(u, x, top - tick / 2, x, top + tick / 2);
+  line(u, x, top + height - tick, x, top + height);
 }
 
 // Ticks at the top of a chart for values that are not finite.
@@ -75,23 +90,24 @@ function line(u, fromX, fromY, toX, toY) {
 // Ticks at the bottom of each chart; none if they would overlap.
 function checkpoints(u) {
   const {left, top, width, height} = u.bbox;
-  const apart = data.cadence / (shown[1] - shown[0]) * width;
-  if (apart < 3 * devicePixelRatio) return;
+  const cadence = data.cadence * (ends[1] - ends[0]) / Math.max(endSteps[1] - endSteps[0], 1);
+  if (cadence / (shown[1] - shown[0]) * width < 3 * devicePixelRatio) return;
   u.ctx.strokeStyle = colour("checkpoint");
   u.ctx.lineWidth = 1.5 * devicePixelRatio;
   const bottom = top + height;
-  for (let step = Math.max(Math.ceil(shown[0] / data.cadence), 1) * data.cadence; step <= shown[1]; step += data.cadence) {
+  for (let step = Math.max(Math.ceil(endSteps[0] / data.cadence), 1) * data.cadence; step <= endSteps[1]; step += data.cadence) {
     const x = across(u, step);
-    if (x >= left) line(u, x, bottom - 7 * devicePixelRatio, x, bottom);
+    if (x >= left && x <= left + width) line(u, x, bottom - 7 * devicePixelRatio, x, bottom);
   }
 }
 
+// The color of each kind of mark.
 const LINES = {
-  rewind: {name: "rewind", dash: [5, 4]},
-  attempt: {name: "attempt", dash: [2, 3]},
-  reload: {name: "checkpoint", dash: []},
-  finding: {name: "finding", dash: [4, 4]},
-  event: {name: "severity", dash: []},
+  rewind: {name: "rewind"},
+  attempt: {name: "attempt"},
+  reload: {name: "checkpoint"},
+  finding: {name: "finding"},
+  event: {name: "severity"},
 };
 
 function visible(u) {
@@ -102,7 +118,7 @@ function visible(u) {
 }
 
 function before(u, panel) {
-  if (!panel.main) return;
+  if (!panel.first) return;
   const rows = [];
   u.ctx.save();
   for (const {mark, style, x} of visible(u).reverse()) flag(u, mark, x, colour(style.name), rows);
@@ -110,9 +126,13 @@ function before(u, panel) {
 }
 
 const FLAGS = {rewind: "back to", attempt: "attempt", reload: "checkpoint", finding: "also", event: "▼"};
-const ROWS = 4;
+const ROWS = 3;
+const FLAG_HEIGHT = 17;
 
-// A label at the top of a line, in the first row with room; without room there is none.
+// The rows of labels above the first chart.
+const flagRows = () => Math.min(new Set(data.marks.filter((mark) => LINES[mark.kind]).map((mark) => mark.first)).size, ROWS);
+
+// A label above a line, in the lowest row with room; without room there is none.
 function flag(u, mark, x, fill, rows) {
   const {ctx} = u;
   const unit = devicePixelRatio;
@@ -121,10 +141,10 @@ function flag(u, mark, x, fill, rows) {
   const width = ctx.measureText(text).width + 8 * unit;
   const right = u.bbox.left + u.bbox.width;
   const from = x + width > right ? x - width : x;
-  const row = [...Array(ROWS).keys()].find((at) => !(rows[at] ?? []).some(([a, b]) => from < b && a < from + width));
+  const row = [...Array(flagRows()).keys()].find((at) => !(rows[at] ?? []).some(([a, b]) => from < b && a < from + width));
   if (row === undefined) return;
   (rows[row] ??= []).push([from, from + width]);
-  const y = u.bbox.top + row * 17 * unit;
+  const y = u.bbox.top - 5 * unit - (row + 1) * FLAG_HEIGHT * unit;
   ctx.fillStyle = fill;
   ctx.fillRect(from, y, width, 16 * unit);
   ctx.fillStyle = colour("surface");

@@ -11,7 +11,7 @@ function toggle(panel, one, at) {
   button.addEventListener("click", () => {
     const on = panel.off.has(at);
     button.setAttribute("aria-pressed", String(on));
-    for (const each of one.band ? [at - 2, at - 1, at] : [at]) {
+    for (let each = at - (one.parts ?? 1) + 1; each <= at; each += 1) {
       on ? panel.off.delete(each) : panel.off.add(each);
       panel.plot.setSeries(each + 1, {show: on});
     }
@@ -19,18 +19,16 @@ function toggle(panel, one, at) {
   return button;
 }
 
-const TITLES = {
-  loss: "Loss", gap: "How far apart", eval_loss: "Evaluation loss", grad_norm: "Gradient norm", lr: "Learning rate", loss_scale: "Loss scale", weight_norm: "Weight norms",
-};
 const SCALES = {log: " (log)", log2: " (log₂)", linear: ""};
 
 function head(panel) {
   const names = element("div", "names");
-  names.append(element("h3", "", TITLES[panel.role] + SCALES[panel.scale]));
+  names.append(element("h3", "", panel.title + SCALES[panel.scale]));
+  if (panel.ceiling && panel.scale === "log") names.append(element("span", "quiet", `higher than ${short(panel.ceiling, 2)} cut off`));
   panel.drawn.forEach((one, at) => {
     if ("name" in one) names.append(toggle(panel, one, at));
   });
-  if (panel.main) names.append((panel.cursor = element("span", "figure cursor")));
+  if (panel.first) names.append((panel.cursor = element("span", "figure cursor")));
   panel.names?.replaceWith(names);
   panel.names = names;
 }
@@ -63,16 +61,15 @@ function around() {
   const mark = event();
   if (!data.focus) return view(...ends);
   const [first, last] = data.focus;
-  if (!mark || last - first < ends[1] - ends[0]) return view(first, last);
-  const reach = Math.max((ends[1] - ends[0]) / 20, 4);
-  return view(mark.first - reach, mark.first + reach);
+  if (!mark || last - first < endSteps[1] - endSteps[0]) return view(toX(first), toX(last));
+  const reach = Math.max((endSteps[1] - endSteps[0]) / 20, 4);
+  return view(toX(mark.first - reach), toX(mark.first + reach));
 }
 
 function logarithmic(button) {
-  const [panel] = panels;
-  panel.scale = panel.scale === "log" ? "linear" : "log";
-  button.setAttribute("aria-pressed", String(panel.scale === "log"));
-  draw(panel);
+  main.scale = main.scale === "log" ? "linear" : "log";
+  button.setAttribute("aria-pressed", String(main.scale === "log"));
+  redraw(main);
 }
 
 const VIEWS = {
@@ -92,40 +89,77 @@ function tools() {
     button.addEventListener("click", () => VIEWS[button.dataset.view](button));
   }
   const log = bar.querySelector("[data-view=log]");
-  const positive = panels[0].drawn.some((one) => one.colour === "c0" && one.values.every((value) => value == null || value > 0));
-  log.hidden = panels[0].role !== "loss" || !positive;
-  log.setAttribute("aria-pressed", String(panels[0].scale === "log"));
+  const isPositive = main.raw.length > 0 && main.raw[0].every((value) => Number.isNaN(value) || value > 0);
+  log.hidden = main.role !== "loss" || !isPositive;
+  log.setAttribute("aria-pressed", String(main.scale === "log"));
   bar.querySelector("[data-view=event]").hidden = !event();
+  axisChoice();
+  smoothingSlider();
 }
 
-// Keys: the cursor goes from point to point of the first chart.
+function axisChoice() {
+  const select = document.getElementById("axis");
+  const titles = {step: "step", epoch: "epoch", time: "time"};
+  for (const name of ["step", ...Object.keys(axes)]) {
+    const option = element("option", "", titles[name]);
+    option.value = name;
+    select.append(option);
+  }
+  select.parentElement.hidden = select.options.length < 2;
+  select.addEventListener("change", () => {
+    setAxis(select.value);
+    panels.forEach(draw);
+    view(...ends);
+  });
+}
+
+function smoothingSlider() {
+  const slider = document.getElementById("smoothing");
+  slider.value = smoothing;
+  const label = () => document.getElementById("smoothing-value").textContent = Number(slider.value).toFixed(2);
+  label();
+  slider.addEventListener("input", () => {
+    smoothing = Number(slider.value);
+    label();
+    panels.forEach(redraw);
+  });
+}
+
+// Draw a chart again without a change of the view.
+function redraw(panel) {
+  draw(panel);
+  panel.plot.setScale("x", {min: shown[0], max: shown[1]});
+}
+
+// Keys: the cursor goes from point to point of the main chart.
 
 let cursor = null;
 
 function place(at) {
-  const {steps} = panels[0];
+  const {steps} = main;
   cursor = Math.min(Math.max(at, 0), steps.length - 1);
   const step = steps[cursor];
-  if (step < shown[0] || step > shown[1]) {
+  const x = toX(step);
+  if (x < shown[0] || x > shown[1]) {
     const half = (shown[1] - shown[0]) / 2;
-    view(step - half, step + half);
+    view(x - half, x + half);
   }
-  for (const panel of panels) panel.plot.setCursor({left: panel.plot.valToPos(step, "x"), top: 0});
+  for (const panel of panels) panel.plot.setCursor({left: panel.plot.valToPos(x, "x"), top: 0});
   const values = panels.flatMap((panel) => {
-    const index = panel.plot.valToIdx(step);
+    const index = panel.plot.valToIdx(x);
     return panel.drawn
-      .filter((curve, at) => "name" in curve && !panel.off.has(at) && curve.values[index] !== undefined)
-      .map((curve) => `${curve.name} ${curve.values[index] === null ? "not finite" : short(curve.values[index])}`);
+      .filter((curve, at) => "name" in curve && !panel.off.has(at) && valueText(curve, index) !== "")
+      .map((curve) => `${curve.name} ${valueText(curve, index)}`);
   });
   document.getElementById("spoken").textContent = `Step ${step}: ${values.join(", ")}`;
 }
 
 function key(pressed) {
   if (pressed.ctrlKey || pressed.metaKey || pressed.altKey) return;
-  const {steps} = panels[0];
+  const {steps} = main;
   const far = pressed.shiftKey ? 10 : 1;
-  const at = cursor ?? steps.findIndex((step) => step >= (event()?.first ?? shown[0]));
-  const step = steps[Math.max(at, 0)];
+  const at = cursor ?? Math.max(main.x.findIndex((x) => x >= (event() ? toX(event().first) : shown[0])), 0);
+  const x = toX(steps[Math.max(at, 0)]);
   const keys = {
     ArrowLeft: () => place(at - far),
     ArrowRight: () => place(cursor === null ? at : at + far),
@@ -133,9 +167,9 @@ function key(pressed) {
     End: () => place(steps.length - 1),
     PageUp: () => move(-0.5),
     PageDown: () => move(0.5),
-    "+": () => zoom(0.5, step),
-    "=": () => zoom(0.5, step),
-    "-": () => zoom(2, step),
+    "+": () => zoom(0.5, x),
+    "=": () => zoom(0.5, x),
+    "-": () => zoom(2, x),
     "0": () => view(...ends),
     e: around,
     E: around,
@@ -150,7 +184,7 @@ function start() {
   document.getElementById("keys").hidden = false;
   for (const panel of panels) {
     panel.off = new Set();
-    panel.section = element("section", panel.main ? "plot main" : "plot");
+    panel.section = element("section", panel.main ? "plot main" : panel.first ? "plot first" : "plot");
     panel.place = element("div", "canvas");
     plots.append(panel.section);
     panel.section.append(panel.place);
@@ -171,7 +205,7 @@ function start() {
 
 if (panels.length) {
   start();
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => panels.forEach(draw));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => panels.forEach(redraw));
 }
 
 // A question in the list opens its answer below.
@@ -179,6 +213,8 @@ if (panels.length) {
 function open() {
   const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
   if (!(target instanceof HTMLDetailsElement)) return;
+  const all = target.closest(".answers");
+  if (all) all.open = true;
   target.open = true;
   target.querySelector("summary").focus();
 }
@@ -196,10 +232,10 @@ let closed = [];
 
 function paper(on) {
   root.classList.toggle("paper", on);
-  if (on) closed = [...document.querySelectorAll(".answers details:not(.not-asked):not([open])")];
+  if (on) closed = [...document.querySelectorAll(".answers:not([open]), .answers details:not(.not-asked):not([open])")];
   for (const details of closed) details.open = on;
   for (const panel of panels) {
-    draw(panel);
+    redraw(panel);
     if (on) panel.plot.setSize({width: PAPER, height: panel.plot.height});
   }
 }

@@ -8,12 +8,14 @@ escaped for Markdown unless they are already Markdown.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Final
 
 import numpy as np
 from jinja2 import Environment
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
 from markupsafe import Markup
 
 from stabdiag._version import __version__
@@ -46,6 +48,9 @@ _WIDTH: Final = 78
 _AROUND: Final = 4
 _STRETCHES: Final = 10
 _MESSAGES: Final = 10
+
+# Tables of text with this many columns do not fit on a phone.
+_WIDE: Final = 4
 
 # The columns of the table, if logged.
 _ROLES: Final = ("loss", "grad_norm", "lr", "loss_scale", "skipped", "batch_id")
@@ -100,7 +105,9 @@ def _incident(incident: Incident) -> Json:
 def html(report: Report, *, detected: Detected | None = None) -> str:
     """Return the post-mortem as a page that needs no network and no scripts."""
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
-    body: str = reader.render(markdown(report, detected=detected))
+    tokens = reader.parse(markdown(report, detected=detected))
+    _label_cells(tokens)
+    body: str = reader.renderer.render(tokens, reader.options, {})
     body = body.replace(_BLANK, f'<li class="blank"><strong>{MARK}:')
     if has_incident(report) and (plot := choose(report)) is not None:
         marks = _marks(build_incident(report, detected))
@@ -115,6 +122,35 @@ def html(report: Report, *, detected: Detected | None = None) -> str:
         # HTML does not turn text into links, so the gaps are not needed.
         body=Markup(body.replace(GAP, "")),
     )
+
+
+def _label_cells(tokens: Sequence[Token]) -> None:
+    """Give the cells of wide tables of text the name of their column.
+
+    A phone has no room for four columns of sentences, so the style sheet shows each row as a block.
+    """
+    ends = [i for i, token in enumerate(tokens) if token.type == "table_close"]
+    begins = [i for i, token in enumerate(tokens) if token.type == "table_open"]
+    for begin, end in zip(begins, ends, strict=True):
+        table = tokens[begin:end]
+        # The token after the one that opens a cell has its text.
+        heads = [table[i + 1].content for i, token in enumerate(table) if token.type == "th_open"]
+        cells = [(token, table[i + 1]) for i, token in enumerate(table) if token.type == "td_open"]
+        numeric = sum(_is_number(text.content.strip("*")) for _, text in cells)
+        if len(heads) < _WIDE or 2 * numeric > len(cells):
+            continue
+        tokens[begin].attrSet("class", "stacked")
+        for i, (cell, _) in enumerate(cells):
+            cell.attrSet("data-label", heads[i % len(heads)])
+
+
+def _is_number(text: str) -> bool:
+    """Return True if a cell is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _title(report: Report) -> str:
