@@ -209,7 +209,8 @@ def test_a_mark_does_not_hide_a_peak_of_one_step(opened):
           for (let y = Math.round(plot.bbox.top); y < plot.bbox.top + plot.bbox.height; y += 1) {
             const {data} = ctx.getImageData(x - 2, y, 5, 1);
             for (let i = 0; i < data.length; i += 4) {
-              if (Math.abs(data[i] - r) + Math.abs(data[i + 1] - g) + Math.abs(data[i + 2] - b) < 90) {
+              const away = [r, g, b].map((value, at) => Math.abs(data[i + at] - value));
+              if (away[0] + away[1] + away[2] < 90) {
                 rows += 1;
                 break;
               }
@@ -246,7 +247,9 @@ def test_the_values_are_next_to_the_pointer(spike):
     assert tip.is_visible()
     step = spike.evaluate("panels[0].steps[panels[0].plot.cursor.idx]")
     assert f"step {step}" in tip.inner_text()
-    assert spike.locator(".tip").evaluate_all("(all) => all.filter((one) => !one.hidden).length") == 1
+    assert (
+        spike.locator(".tip").evaluate_all("(all) => all.filter((one) => !one.hidden).length") == 1
+    )
     tip_box = tip.bounding_box()
     assert tip_box["x"] > box["x"] + box["width"] / 2
     spike.mouse.move(box["x"] + box["width"] - 5, box["y"] + 40)

@@ -147,7 +147,11 @@ def test_losses_that_explode_are_cut_off():
 
 def test_scores_of_a_similar_size_share_a_chart():
     steps = np.arange(100)
-    scores = {"val_acc": 0.5 + steps / 300, "val_f1": 0.4 + steps / 300, "val_ppl": 90.0 - steps / 2}
+    scores = {
+        "val_acc": 0.5 + steps / 300,
+        "val_f1": 0.4 + steps / 300,
+        "val_ppl": 90.0 - steps / 2,
+    }
     report = stabdiag.diagnose({"step": steps, "loss": 3 - steps / 100, **scores})
     drawn = [panel for panel in panels(report) if panel.role == "score"]
     names = [{name for name, _ in panel.lines} for panel in drawn]

@@ -161,7 +161,9 @@ def run_names(comparison: Comparison) -> dict[str, str]:
         for value, runs_with_value in difference.by_value:
             for label in runs_with_value:
                 parts[label].append(f"{difference.key} {value}")
-    return {label: f"{', '.join(part)} ({label})" if part else label for label, part in parts.items()}
+    return {
+        label: f"{', '.join(part)} ({label})" if part else label for label, part in parts.items()
+    }
 
 
 def divergence_rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -195,7 +197,7 @@ def _first_divergences(comparison: Comparison) -> list[Divergence]:
 
 
 def first_differences(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return where the runs diverge, and by how much, for the first few roles.
+    """Return the divergences of the first few roles: where, and by how much.
 
     Each row has the role, the run that differs from the reference, the first difference, the first
     lasting one beyond the noise, and the largest.

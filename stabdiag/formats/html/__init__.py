@@ -84,8 +84,8 @@ def _manifest_source(manifest: Manifest) -> str:
         "inference from the run": names & set(manifest.inferred),
         "flags": set(manifest.known) - names,
     }
-    known = [source for source, fields in sources.items() if fields]
-    return f"No manifest file; values from {listed(known)}." if known else "No manifest found."
+    used = [source for source, fields in sources.items() if fields]
+    return f"No manifest file; values from {listed(used)}." if used else "No manifest found."
 
 
 def compared(comparison: Comparison, *, command: str | None = None) -> str:

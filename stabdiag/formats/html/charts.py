@@ -40,7 +40,7 @@ _MAX_BANDS = 3
 # range: a single peak of the learning rate makes the schedule a flat line.
 _FLATTENED = 0.1
 
-# Losses above the common ones times this factor are cut off, if they are higher still by the factor.
+# Losses above the common ones times this factor are cut off, if some are higher by it again.
 _CUT_OFF = 30.0
 
 # Scores share a chart up to this ratio of their sizes: an accuracy and a perplexity do not.
@@ -127,7 +127,7 @@ def _has_values(series: Series) -> bool:
 
 
 def _scores(history: History) -> Iterator[list[Series]]:
-    """Yield the scores that share a chart, those of a similar size together."""
+    """Yield the scores of each chart; scores of a similar size share one."""
     by_column = {
         series.column: series
         for role in _SCORES

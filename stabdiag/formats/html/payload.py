@@ -15,7 +15,6 @@ from stabdiag.model.arrays import AnyArray, Floats, Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History
 
-
 # Number of points of an axis; the script interpolates between them.
 _MAX_AXIS_POINTS = 1000
 
@@ -43,7 +42,7 @@ class Axis:
 
 
 def other_axes(history: History) -> Iterator[Axis]:
-    """Yield the axes that a log has besides its steps: epochs and time."""
+    """Yield the other axes of a log: epochs and time."""
     epoch = history.finite("epoch")
     if len(epoch) and history.unit == "step":
         axis = _rising("epoch", epoch.steps, epoch.values)
@@ -66,13 +65,13 @@ def _rising(name: str, steps: Ints, values: Floats) -> Axis | None:
     changes = np.flatnonzero(np.diff(highest, prepend=-np.inf) > 0)
     if len(changes) < 2:
         return None
-    known, levels = steps[changes].astype(np.float64), highest[changes]
-    if known[-1] < steps[-1]:
-        slope = (levels[-1] - levels[-2]) / (known[-1] - known[-2])
-        levels = np.append(levels, levels[-1] + slope * (steps[-1] - known[-1]))
-        known = np.append(known, float(steps[-1]))
-    keep = np.unique(np.linspace(0, len(known) - 1, _MAX_AXIS_POINTS).astype(np.int64))
-    return Axis(name=name, steps=known[keep].astype(np.int64), values=levels[keep])
+    knots, levels = steps[changes], highest[changes]
+    if knots[-1] < steps[-1]:
+        slope = (levels[-1] - levels[-2]) / (knots[-1] - knots[-2])
+        levels = np.append(levels, levels[-1] + slope * (steps[-1] - knots[-1]))
+        knots = np.append(knots, steps[-1])
+    keep = np.unique(np.linspace(0, len(knots) - 1, _MAX_AXIS_POINTS).astype(np.int64))
+    return Axis(name=name, steps=knots[keep], values=levels[keep])
 
 
 def payload(
