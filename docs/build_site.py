@@ -24,7 +24,7 @@ GROUPS = {
         "docs/names.md",
     ),
     "A run failed": ("docs/failure-modes.md", "docs/pages.md", "docs/postmortem.md"),
-    "In CI": ("docs/ci.md", "docs/json.md"),
+    "In CI": ("docs/ci.md", "docs/json.md", "docs/agents.md"),
     "Before and during a job": ("docs/preflight.md", "docs/watch.md"),
     "Many runs": (
         *("docs/scan.md", "docs/baselines.md", "docs/compare.md"),

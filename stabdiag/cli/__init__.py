@@ -24,6 +24,7 @@ from stabdiag.errors import StabdiagError, did_you_mean
 _COMMANDS = {
     **{name: name for name in ("diagnose", "watch", "check", "scan", "compare", "baseline")},
     **dict.fromkeys(("postmortem", "convert"), "documents"),
+    "apply": "apply",
     **dict.fromkeys(("preflight", "checklist"), "checks"),
     **dict.fromkeys(("formats", "thresholds", "explain", "config", "help"), "tables"),
 }

@@ -20,6 +20,7 @@ _OTHER_SECTIONS = {
     "test",
     "inference",
     "generation",
+    "profiler",
 }
 
 # Maximum nesting: deeper mappings stay one value, with their section in each spelling.
@@ -215,7 +216,12 @@ KEYS: tuple[Key, ...] = (
         "weight_decay wd optimizer_params_weight_decay optimizer_weight_decay",
     ),
     # Adam's epsilon comes first: in TRL, epsilon is the clip range of a policy.
-    _key("epsilon", "a number", number, "adam_epsilon adam_eps optimizer_params_eps epsilon eps"),
+    _key(
+        "epsilon",
+        "a number",
+        number,
+        "adam_epsilon adam_eps optimizer_params_eps opt_eps epsilon eps",
+    ),
     _key(
         "checkpoint_every",
         "a number of steps",

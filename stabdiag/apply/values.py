@@ -1,0 +1,156 @@
+"""The new values of settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from stabdiag.apply.documents import Document, Edit, KeyPath
+from stabdiag.apply.frameworks import Framework
+from stabdiag.model.findings import ActionKind
+from stabdiag.model.manifest.keys import KEYS, Key, dtype_of, number, plain
+from stabdiag.model.text import names_in
+
+# Values are written with as many digits as the report shows.
+_DIGITS: Final = 4
+
+_RATES: Final = ("peak_lr", "lr")
+_COUNTS: Final = frozenset(names_in("warmup_steps total_steps batch_size"))
+
+# The direction in which an action changes a setting.
+_LOWERS: Final = frozenset(
+    {ActionKind.LOWER_LR, ActionKind.CLIP_GRADIENTS, ActionKind.LOWER_WEIGHT_DECAY}
+)
+_RAISES: Final = frozenset(
+    {
+        ActionKind.RAISE_LR,
+        ActionKind.RAISE_CLIP,
+        ActionKind.RAISE_WEIGHT_DECAY,
+        ActionKind.ADD_WARMUP,
+    }
+)
+
+_DTYPE_NAMES: Final = next(key.names for key in KEYS if key.name == "dtype")
+
+
+KINDS: Final = {kind.value: kind for kind in ActionKind}
+
+
+class ByHand(Exception):
+    """An action that a person has to carry out, and why."""
+
+
+def is_close(value: float | None, other: float | None) -> bool:
+    """Return True if two numbers are equal within the rounding of a report."""
+    return value is not None and other is not None and math.isclose(value, other, rel_tol=1e-3)
+
+
+def new_value(action: Mapping[str, Any], path: KeyPath, old: object, key: Key) -> float | int:
+    """Return the new value of a number.
+
+    If a learning rate differs from the one in the report, as where a program scales it by the
+    number of devices, it changes by the same factor.
+
+    Raises:
+        ByHand: if the file does not belong to the report, or the value is set elsewhere.
+    """
+    name = ".".join(path)
+    before, now, to = number(action.get("from")), number(old), number(action["to"])
+    if to is None:
+        raise ByHand(f"the report gives no number for {key.name}")
+    if old is not None and now is None:
+        raise ByHand(f"{name} is {old!r} here: set it where that comes from")
+    is_rate = action["setting"] in _RATES
+    if action["setting"] == "lr" and before is None:
+        raise ByHand(f"{name} is a peak, and the report gives the rate at one step")
+    if now is not None and before is not None and not is_close(now, before):
+        if not is_rate or before == 0:
+            raise ByHand(f"{name} is {now:g} here and was {before:g} in the report")
+        to = now * to / before
+    _check_direction(action, name, now, to)
+    if key.name in _COUNTS:
+        return round(to)
+    return float(f"{to:.{_DIGITS}g}")
+
+
+def _check_direction(action: Mapping[str, Any], name: str, now: float | None, to: float) -> None:
+    """Check that a value changes in the direction of the action.
+
+    Raises:
+        ByHand: if it does not.
+    """
+    kind = KINDS[action["kind"]]
+    if not now:
+        return
+    if is_close(now, to):
+        raise ByHand(f"{name} is {now:g} already")
+    if (kind in _LOWERS and to > now) or (kind in _RAISES and to < now):
+        raise ByHand(f"{name} is {now:g} here, beyond the {to:g} of the report")
+
+
+def dtype_edits(
+    action: Mapping[str, Any], document: Document, framework: Framework
+) -> Iterator[Edit]:
+    """Yield the edits that switch from fp16 to bf16.
+
+    Raises:
+        ByHand: for other dtypes, or if the file does not train in fp16.
+    """
+    if action["to"] != "bf16":
+        raise ByHand("only a switch to bf16 is a change of one setting")
+    values = document.values()
+    named = [
+        (path, value)
+        for path, value in values.items()
+        if plain(path[-1]) in _DTYPE_NAMES and dtype_of(value) == "fp16"
+    ]
+    flags = {path: value for path, value in values.items() if _flag(path) == "fp16"}
+    on = [path for path, value in flags.items() if value is True]
+    if not named and not on:
+        raise ByHand(f"{document.name} does not set fp16")
+    for path, value in named:
+        new = _as_bf16(value)
+        if new is None:
+            raise ByHand(f"{'.'.join(path)} is {value!r}, which has no counterpart for bf16")
+        yield Edit(path=path, value=new, before=value)
+    for path in on:
+        yield Edit(path=path, value=False, before=True)
+    if on:
+        yield from _bf16_on(on[0], document, framework)
+
+
+def _flag(path: KeyPath) -> str | None:
+    """Return the dtype that a flag switches on: ``fp16``, ``use_fp16``, ``fp16.enabled``."""
+    name = plain(path[-1]).removeprefix("use_")
+    if name == "enabled" and len(path) > 1:
+        name = plain(path[-2])
+    return name if name in ("fp16", "bf16") else None
+
+
+def _bf16_on(fp16: KeyPath, document: Document, framework: Framework) -> Iterator[Edit]:
+    """Yield the edit that switches bf16 on next to an fp16 flag."""
+    values = document.values()
+    level = len(fp16) - 1 - (plain(fp16[-1]) == "enabled")
+    for path in values:
+        if _flag(path) == "bf16" and path[:level] == fp16[:level]:
+            yield Edit(path=path, value=True, before=values[path])
+            return
+    if plain(fp16[-1]) != "enabled":
+        name = fp16[-1].replace("fp16", "bf16")
+        yield Edit(path=(*fp16[:-1], name), value=True, after=fp16)
+    elif document.language == "JSON":
+        yield Edit(path=(*fp16[:-2], "bf16"), value={"enabled": True}, after=fp16[:-1])
+    else:
+        raise ByHand(f"{document.name} has no section for bf16 in {framework.name or 'this form'}")
+
+
+def _as_bf16(value: object) -> str | None:
+    """Return the name for bf16 in the style of a name for fp16."""
+    text = str(value)
+    if text == "half":
+        return "bfloat16"
+    for old, new in (("float16", "bfloat16"), ("fp16", "bf16")):
+        if old in text:
+            return text.replace(old, new)
+    return f"bf16{text.removeprefix('16')}" if text.startswith("16") else None
