@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from stabdiag.model.arrays import Floats
@@ -105,9 +107,15 @@ def find_gap(case: Case) -> Gap | None:
         least=least,
         most=most,
         # A sum has at least two terms.
-        is_factor=2 <= least <= most < limits.gap * least and nearby[-1] <= RUN_AWAY * nearby[0],
+        is_factor=2 <= least <= most < limits.gap * least and _fall_together(nearby, since.values),
         is_of_first_epoch=first <= _end_of_first_epoch(case),
     )
+
+
+def _fall_together(train: Floats, heldout: Floats) -> bool:
+    """Return True if both losses fall, in proportion: memorization lowers only the first."""
+    fall, heldout_fall = (math.log(x[0] / x[-1]) for x in (train, heldout))
+    return fall >= -math.log(FALLEN) and heldout_fall >= fall / 2
 
 
 def may_be_pretrained(case: Case) -> bool:

@@ -16,7 +16,7 @@ from stabdiag.stats.quantiles import MIN_SAMPLE, median, robust_sigma
 from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import TWENTIETHS
-from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import tenth_lr
 from stabdiag.tree.advice.shared import LEVEL, TO_BF16, clip_at, describe_batches
 from stabdiag.tree.case import Case
@@ -122,7 +122,7 @@ def growth_began(size: Series, level: float) -> int:
 def _longest(case: Case, *roles: str) -> list[Series]:
     """Return the finite series of roles that are long enough to show growth."""
     finite = [series.finite() for role in roles for series in case.history.group(role).values()]
-    return [series for series in finite if len(series) >= MANY]
+    return [series for series in finite if len(series) >= LEAST]
 
 
 def _restart(case: Case, began: int) -> Action:
@@ -137,7 +137,7 @@ def _restart(case: Case, began: int) -> Action:
     title="Exploding activations",
     needs=("activation_norm or amax",),
     explained_by=("nan",),
-    preconditions=(at_least(MANY, "activation_norm", "amax", groups=True),),
+    preconditions=(at_least(LEAST, "activation_norm", "amax", groups=True),),
     next_actions=(
         Action(Do.CHECK_MODEL, "Check the scale of the residual stream and the normalization."),
         Action(Do.LOG_MORE, "Log the largest activation of each layer to see where it begins."),
@@ -200,7 +200,7 @@ def _near_fp16_max(case: Case) -> Evidence | None:
     title="Attention logits keep growing",
     needs=("max_attention_logit",),
     explained_by=("nan",),
-    preconditions=(at_least(MANY, "max_attention_logit", groups=True),),
+    preconditions=(at_least(LEAST, "max_attention_logit", groups=True),),
     next_actions=(
         Action(Do.LOWER_LR, "Lower the learning rate, or decay the query and key weights."),
         Action(Do.LOG_MORE, "Log the attention entropy: it falls to 0 as the logits grow."),

@@ -192,8 +192,8 @@ ROLES: tuple[Role, ...] = (
         "largest logit of attention, one column per layer",
         "max_attention_logit max_attn_logit attn_logits_max max_logits max_attn_logits "
         "attn_max_logit attn_logit_max attention_logits_max max_qk_logit",
-        prefixes="max_attention_logit max_attn_logit attn_logits_max max_attn_logits "
-        "attn_max_logit attn_logit_max",
+        prefixes="max_attention_logit max_attn_logit attention_logits_max attn_logits_max "
+        "max_attn_logits attn_max_logit attn_logit_max",
     ),
     _role(
         "amax",
