@@ -271,7 +271,6 @@ def ends_mid_cycle(case: Case) -> Evidence | None:
             f"{case.unit}s: a run should end with a low rate.",
             setting="total_steps",
             to=length,
-            step=step,
         ),
     )
 
