@@ -9,6 +9,7 @@ declarations in the code, the failure modes and the README's picture from the fi
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,11 @@ from contextlib import chdir
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
 from build_compare import compare_page
 from build_coverage import coverage_page
 from build_explain import PAGES, explained
@@ -26,6 +29,7 @@ from build_formats import formats_page
 from build_lists import lists_page
 from build_man import man_page
 from build_pictures import pictures
+from pyarrow import parquet
 
 import stabdiag
 from stabdiag.formats import render
@@ -54,6 +58,10 @@ SNIPPETS = {
 
 # Healthy runs and some that failed, which have something in common.
 SCANNED = "fixtures/runs/[hl]*"
+
+# Runs of the cure benchmark: a constant, high learning rate, and healthy runs.
+WORSE_RUN = "never-decays/blobs/5/0"
+GOOD_RUNS = "healthy/blobs/"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +138,7 @@ def generated() -> Iterable[tuple[Path, str]]:
     yield ROOT / "data" / "share" / "man" / "man1" / "stabdiag.1", man_page()
     yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
     yield ROOT / "docs" / "scan.svg", overview()
+    yield ROOT / "docs" / "baseline.svg", baseline_picture()
     yield from pictures()
     logging = (ROOT / "docs" / "logging.md").read_text(encoding="utf-8")
     yield ROOT / "docs" / "logging.md", _put(logging, "snippets", snippets)
@@ -174,6 +183,26 @@ def manifest() -> str:
 def picture(run: str) -> str:
     """Return the report on a fixture as an SVG."""
     return render(_diagnose(run), "svg")
+
+
+def baseline_picture() -> str:
+    """Return the report on a run that is worse than good runs as an SVG."""
+    data = ROOT / "benchmarks" / "cure" / "data"
+    records = json.loads((data / "runs.json").read_text(encoding="utf-8"))
+    table = parquet.read_table(data / "logs.parquet")
+    with TemporaryDirectory() as name, chdir(name):
+        for record in records:
+            key = record["run"]
+            if key != WORSE_RUN and not key.startswith(GOOD_RUNS):
+                continue
+            rows = table.filter(pc.field("run") == key).drop_columns("run").to_pylist()
+            stem = "run" if key == WORSE_RUN else f"good_runs/{key.rpartition('/')[2]}"
+            Path(stem).parent.mkdir(exist_ok=True)
+            logged = [{k: v for k, v in row.items() if v is not None} for row in rows]
+            Path(f"{stem}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logged))
+            Path(f"{stem}.manifest.json").write_text(json.dumps(record["manifest"]))
+        report = stabdiag.diagnose("run.jsonl", baseline="good_runs")
+        return render(report, "svg", command="stabdiag diagnose run.jsonl --baseline good_runs/")
 
 
 def overview() -> str:

@@ -29,7 +29,10 @@ from stabdiag.model.history import History
 CURE: Final = Path(__file__).parents[1] / "cure" / "data"
 
 # The first part was trained with other seeds than the others.
-PARTS: Final = (".", "fresh", "second", "third")
+PARTS: Final = (".", "fresh", "second", "third", "fourth")
+
+# No rule or constant was chosen with a look at this part.
+FRESH: Final = "fourth"
 
 ALL_COLUMNS: Final = "all columns"
 ALERT_SEVERITIES: Final = ("error", "warning")
@@ -69,7 +72,7 @@ class Run:
     logs: dict[str, Log]
 
     def log(self, way: str) -> Log:
-        """Return the log of one way: all columns, or one of the forms that people have."""
+        """Return the log with all columns, or else the log in the form of this run."""
         return self.logs[way if way in self.logs else form_of(self.number)]
 
 
@@ -82,7 +85,7 @@ def form_of(number: int) -> str:
 
 
 def cure_runs(jobs: int = 2) -> list[Run]:
-    """Return the broken and the healthy runs of the cure benchmark in all their forms.
+    """Return the broken and the healthy runs of the cure benchmark in all forms of their logs.
 
     A broken run that ends within the spread of its healthy twins did no harm, and is left out.
     """
@@ -141,8 +144,17 @@ def _read(selected: tuple[str, dict[str, Any], list[dict[str, float]], bool], nu
     )
 
 
-def reruns(folder: Path) -> Iterator[tuple[list[RunProfile], list[bool]]]:
-    """Yield groups of AlgoPerf reruns with identical settings, and which of each failed.
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Reruns of a public log with identical settings, and whether each failed."""
+
+    workload: str
+    profiles: list[RunProfile]
+    failed: list[bool]
+
+
+def reruns(folder: Path) -> Iterator[Group]:
+    """Yield groups of AlgoPerf reruns.
 
     The files are called ``<submission>__study_<n>__<workload>__trial_<n>__measurements.csv``.
     """
@@ -156,7 +168,8 @@ def reruns(folder: Path) -> Iterator[tuple[list[RunProfile], list[bool]]]:
         for path in paths:
             history = stabdiag.read(path)
             profiles.append(profile_of(history, stabdiag.Manifest(), name=path.name))
-        yield profiles, (errors > FAILED * np.median(errors)).tolist()
+        failed = (errors > FAILED * np.median(errors)).tolist()
+        yield Group(workload=workload, profiles=profiles, failed=failed)
 
 
 def _error(path: Path, workload: str) -> float:

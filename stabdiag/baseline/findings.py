@@ -15,7 +15,7 @@ from stabdiag.model.baseline import (
     Unusable,
 )
 from stabdiag.model.findings import Action, ActionKind, Confidence, Finding, Scalar, Severity
-from stabdiag.model.text import and_more, listed, num, plural
+from stabdiag.model.text import and_more, listed, num
 
 # Outcomes of the tree that make a run worse beyond a warning.
 _DIVERGED: Final = ("nan-", "divergence-")
@@ -142,7 +142,7 @@ def _left(comparison: BaselineComparison) -> Iterator[str]:
     )
     yield (
         f"The {name} left the band of {comparison.runs} at {unit} {series.step}{back}. At most, "
-        f"it was {_away(series, comparison)} {_theirs(comparison)}."
+        f"it was {_away(series, comparison)}."
     )
     yield from _context(comparison)
 
@@ -214,16 +214,15 @@ def _context(comparison: BaselineComparison) -> Iterator[str]:
         name = "It first" if is_same else f"The {first.name}"
         yield f"{name} left {_their(comparison)} band at {comparison.unit} {first.step}."
     if _may_be_another_task(comparison):
-        yield "It may also be a run of something else: no manifest names its task, data or model."
+        yield "The run may also have another task: no manifest names its task, data or model."
     if comparison.settings:
-        # A sentence begins with the name of a setting, as it is written.
         named = [_setting(difference) for difference in comparison.settings[:_SHOWN]]
         more = len(comparison.settings) - _SHOWN
-        rest = f", and {plural(more, 'other setting')} differ" if more > 0 else ""
-        yield f"{listed(named)}{rest}: begin there."
+        rest = [f"{more} more"] if more > 0 else []
+        yield f"Settings that differ: {listed([*named, *rest])}. Begin there."
     elif comparison.learning_rate is not None:
         at = f"{comparison.unit} {comparison.learning_rate.step}"
-        yield f"The learning rate differs from {at}: begin there."
+        yield f"The learning rate differs from {at} on: begin there."
     yield comparison.left_out_text
     until = comparison.references_until
     if deciding is not None and comparison.last_step > _LONGER * until:
@@ -231,18 +230,16 @@ def _context(comparison: BaselineComparison) -> Iterator[str]:
 
 
 def _may_be_another_task(comparison: BaselineComparison) -> bool:
-    """Return True if the run may have another task: it is unknown, and differs from the start."""
+    """Return True if the run may have another task: it differs from the start without a cause."""
     first = comparison.first_to_leave
     is_verdict = comparison.status in (BaselineStatus.WORSE, BaselineStatus.BETTER)
     differs_from_start = first is not None and first.step == first.first_step
-    return is_verdict and differs_from_start and not comparison.task_known
+    is_explained = comparison.task_known or bool(comparison.settings)
+    return is_verdict and differs_from_start and not is_explained
 
 
 def _setting(difference: SettingDifference) -> str:
-    there = _value(difference.reference)
-    return (
-        f"{difference.key} is {_value(difference.value)} in this run and {there} in the references"
-    )
+    return f"{difference.key} {_value(difference.value)} (theirs {_value(difference.reference)})"
 
 
 def _value(value: Scalar) -> str:

@@ -33,7 +33,16 @@ PRIOR_WEIGHT: Final = 6.0
 _DIFFERENCE_TO_SIGMA: Final = float(np.sqrt(np.pi)) / 2
 
 # Bars of the statistic by the number of references: calibrated on reruns with other seeds.
-_BARS: Final = ((16, 3.0), (10, 3.2), (7, 3.5), (5, 3.8), (4, 4.3), (3, 4.7), (2, 9.0), (1, 20.0))
+BARS: Final[tuple[tuple[int, float], ...]] = (
+    (16, 3.0),
+    (10, 3.2),
+    (7, 3.5),
+    (5, 3.8),
+    (4, 4.3),
+    (3, 4.7),
+    (2, 9.0),
+    (1, 20.0),
+)
 
 
 @frozen
@@ -214,7 +223,7 @@ def bar_for(references: int) -> float:
     >>> bar_for(1), bar_for(6), bar_for(100)
     (20.0, 3.8, 3.0)
     """
-    return next(bar for minimum, bar in _BARS if references >= minimum)
+    return next(bar for minimum, bar in BARS if references >= minimum)
 
 
 def band_of(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> Band | None:

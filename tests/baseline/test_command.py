@@ -95,7 +95,7 @@ def test_settings_that_differ_are_the_first_action(folder, monkeypatch, capsys):
     )
     assert (action["kind"], action["from"], action["to"]) == ("lower-lr", 0.03, 0.003)
     assert (
-        "peak_lr is 0.03 in this run and 0.003 in the references: begin there."
+        "Settings that differ: peak_lr 0.03 (theirs 0.003). Begin there."
         in (report["diagnosis"]["summary"])
     )
 
@@ -109,7 +109,9 @@ def test_a_learning_rate_that_differs_is_named_without_manifests(folder, monkeyp
         write(folder / "good" / f"seed{seed}", with_rate(seed, 0.003))
     bad = write(folder / "bad", with_rate(50, 0.006, end=0.7))
     _, report = diagnosed(monkeypatch, capsys, bad, "--baseline", "good")
-    assert "The learning rate differs from step 1: begin there." in report["diagnosis"]["summary"]
+    assert (
+        "The learning rate differs from step 1 on: begin there." in report["diagnosis"]["summary"]
+    )
     assert report["diagnosis"]["actions"][0]["kind"] == "lower-lr"
 
 
@@ -398,7 +400,7 @@ def test_runs_that_differ_by_seed_remain_seeds(folder, monkeypatch, capsys):
     _, comparison = compared(monkeypatch, capsys, *names)
     assert comparison["kind"] == "baseline"
     assert (
-        "peak_lr is 0.3 in this run and 0.1 in the references"
+        "Settings that differ: peak_lr 0.3 (theirs 0.1). Begin there."
         in (comparison["diagnosis"]["summary"])
     )
 
@@ -459,7 +461,7 @@ def test_a_run_with_another_level_from_the_start_may_have_another_task():
     references = [run(seed) for seed in range(5)]
     other = run(50, end=0.7)
     other["grad_norm"] = 3 * other["grad_norm"]
-    sentence = "It may also be a run of something else: no manifest names its task, data or model."
+    sentence = "The run may also have another task: no manifest names its task, data or model."
     report = stabdiag.diagnose(other, baseline=references)
     assert report.diagnosis.slug == "worse-than-baseline"
     assert sentence in report.diagnosis.summary
