@@ -104,10 +104,12 @@ def profiles_of(table: pa.Table) -> Iterator[RunProfile]:
 
 def _lists(column: Any) -> Iterator[np.ndarray[Any, Any]]:
     """Yield the lists of a column as arrays."""
+    from stabdiag.readers.arrow import numbers_of
+
     for chunk in column.chunks:
-        values = chunk.values.to_numpy(zero_copy_only=False)
+        values = numbers_of(chunk.values)
         values = values.astype(np.int64 if values.dtype.kind == "i" else np.float64)
-        for begin, end in pairwise(chunk.offsets.to_numpy()):
+        for begin, end in pairwise(numbers_of(chunk.offsets)):
             yield values[begin:end]
 
 
@@ -151,7 +153,8 @@ def read_kept(path: Path) -> list[RunProfile]:
     from pyarrow import parquet
 
     try:
-        table = parquet.read_table(path)
+        with parquet.ParquetFile(path) as file:  # ``read_table`` imports pandas
+            table = file.read()
         about: Any = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
         if about.get("version") != VERSION:
             raise StabdiagError(

@@ -55,13 +55,19 @@ def describe_unused(references: Sequence[UnusedReference]) -> str:
     >>> describe_unused([UnusedReference(name=name, reason="no loss") for name in "abcd"])
     'a, b, c and 1 more (no loss)'
     """
-    names: dict[str, list[str]] = {}
+    groups: dict[str, list[UnusedReference]] = {}
     for reference in references:
-        since = "" if reference.step is None else f" from step {reference.step}"
-        names.setdefault(f"{reference.reason}{since}", []).append(reference.name)
-    groups = [f"{and_more(runs, _MAX_NAMES)} ({reason})" for reason, runs in names.items()]
-    hidden = sum(len(runs) for runs in [*names.values()][_MAX_REASONS:])
-    return "; ".join([*groups[:_MAX_REASONS], *([f"{hidden} more"] if hidden else [])])
+        groups.setdefault(reference.reason, []).append(reference)
+    texts = [_describe_group(reason, group) for reason, group in groups.items()]
+    hidden = sum(map(len, [*groups.values()][_MAX_REASONS:]))
+    return "; ".join([*texts[:_MAX_REASONS], *([f"{hidden} more"] if hidden else [])])
+
+
+def _describe_group(reason: str, references: Sequence[UnusedReference]) -> str:
+    names = and_more([reference.name for reference in references], _MAX_NAMES)
+    steps = {reference.step for reference in references} - {None}
+    since = f" from step {steps.pop()}" if len(steps) == 1 else ""
+    return f"{names} ({reason}{since})"
 
 
 @frozen(eq=True)
