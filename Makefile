@@ -11,6 +11,10 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --no-input
 CONSTRAINTS ?= constraints.txt
 INSTALL := $(PIP) install --quiet --constraint $(CONSTRAINTS)
 
+# The environment that is active, if there is one: the demo needs no second one.
+ACTIVE := $(or $(VIRTUAL_ENV),$(CONDA_PREFIX))
+DEMO := $(or $(ACTIVE),$(VENV))/bin/python
+
 # One stamp for each state of the virtual environment, remade when its dependencies change.
 MADE := $(VENV)/.made
 RUNTIME := $(VENV)/.runtime
@@ -26,8 +30,9 @@ unexport PYTHONDONTWRITEBYTECODE
 help:  ## list these targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
-demo: $(RUNTIME)  ## diagnose a run whose learning rate jumped; LOG=FILE for another
-	@$(BIN)/stabdiag diagnose $(LOG) --fail-on never
+demo: $(if $(ACTIVE),,$(RUNTIME))  ## diagnose a run whose learning rate jumped; LOG=FILE for another
+	@$(DEMO) -c 'import numpy, pyarrow, rich, typer' 2>/dev/null || $(DEMO) -m pip install --quiet .
+	@$(DEMO) -m stabdiag diagnose $(LOG) --fail-on never
 
 test: check tests  ## run every check, then the tests
 	@echo "The recorder has tests of its own, which install PyTorch: make test-torch" >&2
@@ -49,6 +54,7 @@ TORCH ?= torch==2.13.0
 # PyTorch, Lightning and Transformers warn about each other.
 test-torch:  ## run the tests of the recorder (installs PyTorch in .venvs/torch); TORCH=torch==2.6.0 for another
 	@$(MAKE) --no-print-directory $(abspath .venvs/torch)/.runtime VENV=$(abspath .venvs/torch)
+	.venvs/torch/bin/python -m pip install --quiet --upgrade pip
 	.venvs/torch/bin/python -m pip install --quiet --group torch $(TORCH)
 	.venvs/torch/bin/python -m pytest --numprocesses auto --dist loadfile \
 		-W ignore::DeprecationWarning -W ignore::FutureWarning -W ignore::UserWarning \
@@ -91,6 +97,7 @@ accuracy-peers: $(RUNTIME)  ## ask other tools about the same runs (installs the
 	$(BIN)/python benchmarks/accuracy/peers.py $(ACCURACY)
 
 accuracy-page: $(RUNTIME)  ## write docs/accuracy.md and its pictures again (installs matplotlib)
+	$(INSTALL) --upgrade pip
 	$(INSTALL) --group page
 	$(BIN)/python benchmarks/accuracy/page.py $(ACCURACY)
 
@@ -105,6 +112,7 @@ docs: $(RUNTIME)  ## regenerate pages, tables and images
 	$(BIN)/python docs/build.py
 
 site: $(RUNTIME)  ## build the documentation as a site, build/site/index.html; a dead link is an error
+	$(INSTALL) --upgrade pip
 	$(INSTALL) --group site
 	$(BIN)/python docs/build_site.py build/pages
 	$(BIN)/python -m sphinx --fail-on-warning --nitpicky --quiet --conf-dir docs/site build/pages build/site
@@ -117,6 +125,7 @@ dist: $(MADE)  ## build the sdist and the wheel into dist/
 
 snippets:  ## run the scripts of docs/logging.md (installs the frameworks in .venvs/snippets; gigabytes)
 	@$(MAKE) --no-print-directory $(abspath .venvs/snippets)/.runtime VENV=$(abspath .venvs/snippets) CONSTRAINTS=/dev/null
+	.venvs/snippets/bin/python -m pip install --quiet --upgrade pip
 	.venvs/snippets/bin/python -m pip install --quiet --group snippets
 	.venvs/snippets/bin/python -m pytest tests/docs/test_logging.py
 
@@ -132,14 +141,17 @@ $(MADE):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "stabdiag needs Python 3.11 or newer; PYTHON=/path/to/python make …")'
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(INSTALL) --upgrade pip flit_core
+	$(INSTALL) flit_core
 	@touch $@
 
+# Python compiles what it imports; to compile all of pandas takes longer than to install it.
 $(RUNTIME): $(MADE) pyproject.toml constraints.txt
-	$(INSTALL) --no-build-isolation --editable .
+	$(INSTALL) --no-compile --no-build-isolation --editable .
 	@touch $@
 
+# Older versions of pip do not know --group.
 $(TEST): $(RUNTIME)
+	$(INSTALL) --upgrade pip
 	$(INSTALL) --group test
 	@touch $@
 

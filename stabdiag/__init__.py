@@ -79,4 +79,4 @@ if not TYPE_CHECKING:  # a type checker would take any name for one of ours
         return globals().setdefault(name, value)  # scan is a package, which can be called
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        return sorted(__all__)

@@ -128,14 +128,15 @@ class Report(Diagnosed):
 
 
 def skipped(not_checked: tuple[NotChecked, ...]) -> str:
-    """Describe the number of skipped checks and the series most of them need."""
-    recorded = sum(check.needs_recorder for check in not_checked)
+    """Describe the number of skipped checks and the series most of them need.
+
+    Checks that need a recorded run count only if nothing else is missing.
+    """
     others = [check for check in not_checked if not check.needs_recorder]
+    if not others:
+        return f"{plural(len(not_checked), 'check')} skipped: stabdiag.torch not used"
     counts = Counter(need for check in others for need in check.missing)
     needs = sorted(counts, key=lambda need: (need.startswith("manifest."), -counts[need]))
     names = [need.removeprefix("manifest.").partition(" or ")[0] for need in needs]
     why = f"{and_more(names, _NAMED)} not logged" if names else "too little to go by"
-    if recorded:
-        need = f"{recorded} need stabdiag.torch"
-        why = f"{why}; {need}" if others else need
-    return f"{plural(len(not_checked), 'check')} skipped: {why}"
+    return f"{plural(len(others), 'check')} skipped: {why}"
