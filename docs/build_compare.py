@@ -90,8 +90,8 @@ import stabdiag
 folder = "fixtures/pairs/config-differs-lr"
 found = stabdiag.compare([f"{folder}/base.jsonl", f"{folder}/low.jsonl"])
 print(found.kind, found.diagnosis.slug, found.diagnosis.step)
-for parting in found.partings:
-    print(parting.role, parting.step, parting.unrounded, parting.lasting)
+for divergence in found.divergences:
+    print(divergence.role, divergence.step, divergence.unrounded, divergence.lasting)
 ```
 
 Runs may be paths, DataFrames, Arrow tables, mappings of arrays or histories; `manifests` has one

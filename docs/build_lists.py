@@ -53,10 +53,10 @@ with `--fail-on not-done` it is 1 if a line is not done."""
 AS_JSON = """\
 ## As JSON
 
-Both commands write one object: `schema` (1), `stabdiag` (the version), `sheet` (`preflight` or
+Both commands write one object: `schema` (1), `stabdiag` (the version), `kind` (`preflight` or
 `checklist`), `subject`, `summary` and `lists`. A list has a `title`, the slug of the line to
-`begin` with or null, and `items`. Each has a stable `slug`, a `title`, its `state` (`ticked`,
-`crossed` or `unknown`), the list's `word` for that state, a `severity` if it is crossed, the
+`begin` with or null, and `items`. Each has a stable `slug`, a `title`, its `state` (`passed`,
+`failed` or `unknown`), the list's `word` for that state, a `severity` if it failed, the
 sentence `because`, and `do`: what to do or run, in order."""
 
 

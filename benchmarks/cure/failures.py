@@ -272,14 +272,14 @@ FAILURES: Final = (
     # What the model generalises to.
     Failure(
         name="overfit",
-        family="generalisation",
+        family="generalization",
         broken=lambda run, size: replace(run, examples=int(size), width=4 * run.width),
         sizes=(64.0, 200.0),
-        fixed_by=("regularise", "stop-early"),
+        fixed_by=("regularize", "stop-early"),
     ),
     Failure(
         name="underfit",
-        family="generalisation",
+        family="generalization",
         broken=lambda run, size: replace(run, width=int(size)),
         sizes=(2.0, 4.0),
         fixed_by=("change-model",),

@@ -47,7 +47,7 @@ NAMED = {
     "labels": {"check-labels", "inspect-data"},
     "order": {"shuffle-data", "fix-loader"},
     "resume": {"restore-state", "fix-schedule"},
-    "generalisation": {"regularise", "stop-early", "change-model", "regularise-less"},
+    "generalization": {"regularize", "stop-early", "change-model", "regularize-less"},
     "evaluation": {"check-evaluation", "change-batch"},
 }
 

@@ -33,7 +33,7 @@ Action = dict[str, Any]
 _CLIP: Final = {"kind": "clip-gradients", "setting": "grad_clip", "to": 1.0}
 _LOOK: Final = {"kind": "inspect-data"}
 _CHECK: Final = {"kind": "check-model"}
-_REGULARISE: Final = {"kind": "regularise"}
+_REGULARISE: Final = {"kind": "regularize"}
 
 
 def lower(times: float) -> Action:

@@ -14,7 +14,7 @@ from stabdiag.model.findings import (
     Finding,
 )
 from stabdiag.model.history import EventCode
-from stabdiag.model.text import capitalised, listed, plural
+from stabdiag.model.text import capitalized, listed, plural
 
 if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
@@ -76,7 +76,7 @@ def _judged(history: History) -> str:
     if loss is None or not len(loss):
         return "No loss was judged"
     first, last = int(loss.steps[0]), int(loss.steps[-1])
-    return capitalised(
+    return capitalized(
         f"{plural(len(loss), 'loss was', 'losses were')} judged, up to {history.unit} {last}"
         if first != last
         else f"only the loss of {history.unit} {first} was judged"

@@ -18,7 +18,7 @@ from stabdiag.model.checks import (
 )
 from stabdiag.model.findings import ActionKind, Finding
 from stabdiag.model.report import Report
-from stabdiag.model.text import capitalised, kept_table, num, plural
+from stabdiag.model.text import capitalized, kept_table, num, plural
 
 _DONE: Final = {State.PASSED: "done", State.FAILED: "not done", State.UNKNOWN: "cannot tell"}
 _TRIED: Final = {State.PASSED: "tried", State.FAILED: "not tried", State.UNKNOWN: "cannot tell"}
@@ -199,7 +199,7 @@ def _learning_rate(facts: Facts) -> ChecklistItem:
         # A rate of 0 cannot be lowered.
         return failed(_named(finding), finding.first_action, *(() if peak == 0 else do))
     if warmup is not None:
-        return passed(f"{capitalised(warmup)}, and no finding points to it.")
+        return passed(f"{capitalized(warmup)}, and no finding points to it.")
     if peak is None:
         return unknown("The learning rate is neither logged nor in the manifest.", *do)
     if not facts.from_the_start:

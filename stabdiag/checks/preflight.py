@@ -318,7 +318,7 @@ def _checkpoints(launch: Launch) -> ChecklistItem:
 
 def _evaluations(launch: Launch) -> ChecklistItem:
     steps, total = launch.eval_every, launch.manifest.total_steps
-    min_count = launch.limits.generalisation.min_evaluations
+    min_count = launch.limits.generalization.min_evaluations
     if launch.eval_strategy.endswith("no"):
         because = "There are none: overfitting would go unnoticed."
         return risky(because, "Evaluate on held-out data at regular steps.")

@@ -48,8 +48,8 @@ def log_formats() -> tuple[LogFormat, ...]:
             state="missing" if item.missing else "installed" if item.extra else "built in",
             extra=item.extra,
             install=f"pip install 'stabdiag[{item.extra}]'" if item.missing else None,
-            recognised=item.detected_by,
-            loses=item.not_read,
+            detected_by=item.detected_by,
+            not_read=item.not_read,
             example=item.example,
         )
         for item in READERS

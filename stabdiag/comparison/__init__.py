@@ -31,7 +31,7 @@ _CHECKS: Final = {
     Kind.SEEDS: (seeds.seed_variance, config_differs),
     Kind.RERUNS: (nondeterminism, config_differs),
     Kind.RANKS: (rank_died, ranks_disagree, config_differs),
-    Kind.RESUME: (resume.resume_parts, config_differs),
+    Kind.RESUME: (resume.resume_diverges, config_differs),
     Kind.BASELINE: (),  # the first run is compared with the band of the others
 }
 _NEEDS_NO_COMMON_LOSS: Final = (rank_died, config_differs)
@@ -79,7 +79,7 @@ def _compare(runs: tuple[Run, ...], kind: Kind, why: str, limits: Limits) -> Com
         runs=runs,
         reference=reference.label,
         common=min(len(losses(reference.history, run.history)) for run in others),
-        partings=tuple(
+        divergences=tuple(
             p for run in others for p in find_divergences(reference, run, limits.compare)
         ),
         differences=differences(runs, kind),
@@ -171,9 +171,9 @@ def _agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
         return resume.agreement(comparison)
     common = comparison.common
     evidence: dict[str, Scalar] = {"common_points": common}
-    others = any(divergence.step is not None for divergence in comparison.partings)
-    if not comparison.divergences("loss") and not (comparison.kind is Kind.RANKS and others):
-        roles = len({divergence.role for divergence in comparison.partings})
+    others = any(divergence.step is not None for divergence in comparison.divergences)
+    if not comparison.find_divergences("loss") and not (comparison.kind is Kind.RANKS and others):
+        roles = len({divergence.role for divergence in comparison.divergences})
         ending = f", and so is everything else logged ({plural(roles - 1, 'role')})"
         detail = ending if roles > 1 and not others else ""
         return f"All {common} common losses are identical{detail}.", evidence
@@ -188,7 +188,7 @@ def _agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
 
 
 def _next(comparison: Comparison) -> Action:
-    if comparison.kind is Kind.SEEDS and not comparison.divergences("loss"):
+    if comparison.kind is Kind.SEEDS and not comparison.find_divergences("loss"):
         return Action(
             ActionKind.CHECK_SETTINGS,
             "Check that the seed is used: different seeds should not give identical losses.",

@@ -151,8 +151,8 @@ NONDETERMINISM: Final = Outcome(
     ),
 )
 
-RESUME_PARTS: Final = Outcome(
-    slug="resume-parts",
+RESUME_DIVERGES: Final = Outcome(
+    slug="resume-diverges",
     severity=Severity.WARNING,
     title="The resumed run does not continue where the first run was",
     kinds=(Kind.RESUME,),
@@ -226,7 +226,7 @@ OUTCOMES: tuple[Outcome, ...] = (
     RUN_FAILS,
     CONFIG_DIFFERS,
     NONDETERMINISM,
-    RESUME_PARTS,
+    RESUME_DIVERGES,
     SEED_VARIANCE,
     NOT_COMPARABLE,
     AGREE,

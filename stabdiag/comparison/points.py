@@ -15,7 +15,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
-from stabdiag.stats.parting import part
+from stabdiag.stats.divergence_points import find_divergence_points
 
 # Time and everything that depends on it differ between identical runs.
 _CLOCKS: Final = frozenset(
@@ -98,7 +98,7 @@ def _divergence(
 ) -> Divergence:
     shared, role = common(series, other), series.role
     is_exact = base_role(role) in _EXACT
-    result = part(
+    result = find_divergence_points(
         shared.left,
         shared.right,
         rounding=0.0 if is_exact else limits.rounding,

@@ -18,8 +18,8 @@ from stabdiag.model.comparison import Comparison, Divergence, Run
 from stabdiag.model.findings import Action, ActionKind, Finding
 from stabdiag.model.history import Event, EventCode
 from stabdiag.model.limits.checks import CompareLimits
-from stabdiag.model.text import capitalised, clipped, num, plural
-from stabdiag.stats.parting import lasting, local_noise, wander
+from stabdiag.model.text import capitalized, clipped, num, plural
+from stabdiag.stats.divergence_points import lasting, local_noise, wander
 
 # A quoted message is cut to this many characters.
 _MAX_MESSAGE: Final = 140
@@ -112,7 +112,7 @@ def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
     averaged = all(shared.begin_alike(limits, limits.min_points) for shared in pairs.values())
     divergences = [
         divergence
-        for divergence in comparison.partings
+        for divergence in comparison.divergences
         if base_role(divergence.role) in _GLOBAL and _is_disagreement(divergence, comparison)
     ]
     if averaged:
@@ -205,7 +205,7 @@ def _describe_reporters(reporters: list[Run]) -> str:
     )
     verb = "reports" if len(reporters) == 1 else "report"
     labels = join_words([run.label for run in reporters])
-    return f"{capitalised(labels)} {verb} a lost peer: {clipped(message, _MAX_MESSAGE)}"
+    return f"{capitalized(labels)} {verb} a lost peer: {clipped(message, _MAX_MESSAGE)}"
 
 
 def _seconds(dead: Run, comparison: Comparison) -> str:

@@ -22,7 +22,7 @@ def nondeterminism(comparison: Comparison) -> Iterator[Finding]:
     """Find losses that diverge although the configuration and the seed are the same."""
     if explaining(comparison.differences) or comparison.unrounded("lr"):
         return
-    divergences = comparison.divergences("loss")
+    divergences = comparison.find_divergences("loss")
     if not divergences:
         yield from _evaluation_differs(comparison)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stabdiag.comparison.kind import span, stride
-from stabdiag.comparison.outcomes import RESUME_PARTS
+from stabdiag.comparison.outcomes import RESUME_DIVERGES
 from stabdiag.comparison.points import describe_largest, divergence_evidence, format_values, losses
 from stabdiag.model.comparison import Comparison, Divergence, Run
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
@@ -13,7 +13,7 @@ from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import jump_up
 
 
-def resume_parts(comparison: Comparison) -> Iterator[Finding]:
+def resume_diverges(comparison: Comparison) -> Iterator[Finding]:
     """Find the first resume that does not continue the losses or the learning rate."""
     for run in comparison.others:
         first, second = sorted((comparison.against, run), key=span)
@@ -33,7 +33,7 @@ def resume_parts(comparison: Comparison) -> Iterator[Finding]:
 
 def _rate_differs(first: Run, second: Run, rate: Divergence) -> Finding:
     start = span(second)[0]
-    return RESUME_PARTS.finding(
+    return RESUME_DIVERGES.finding(
         f"{second.label} continues {first.label} at step {start}. At step {rate.unrounded} its "
         f"learning rate differs: {format_values(rate.unrounded_values)}.",
         Action(
@@ -58,7 +58,7 @@ def _rate_jumps(comparison: Comparison, first: Run, second: Run) -> Finding | No
     if 1 / limit <= after[0] / before[-1] <= limit:
         return None
     old, new = float(before[-1]), float(after[0])
-    return RESUME_PARTS.finding(
+    return RESUME_DIVERGES.finding(
         f"{first.label} ended at step {span(first)[1]} with a learning rate of {num(old)}. "
         f"{second.label} begins at step {start} with {num(new)}.",
         Action(ActionKind.FIX_SCHEDULE, "Save and load the schedule's state with the checkpoint."),
@@ -91,7 +91,7 @@ def _loss_differs(first: Run, second: Run, loss: Divergence, sigmas: float) -> F
             also=(ActionKind.INSPECT_DATA,),
             step=start,
         )
-    return RESUME_PARTS.finding(
+    return RESUME_DIVERGES.finding(
         f"{second.label} continues {first.label} at step {start}. The first of {loss.points} "
         f"common losses to differ is at step {loss.unrounded}: "
         f"{format_values(loss.unrounded_values)}. The difference ({describe_largest(loss)}) is "
@@ -115,7 +115,7 @@ def _loss_jumps(comparison: Comparison, first: Run, second: Run) -> Finding | No
     )
     if jump is None:
         return None
-    return RESUME_PARTS.finding(
+    return RESUME_DIVERGES.finding(
         f"{second.label} continues {first.label} at step {start}. The loss jumps from "
         f"{num(jump.old)} to {num(jump.new)}; elsewhere its level changes by {num(jump.noise)}.",
         Action(

@@ -86,12 +86,12 @@ def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
         values = {label: configuration.get(key) for label, configuration in configurations.items()}
         if len({same(value) for value in values.values()}) > 1:
             shown = {label: _shown(key, value) for label, value in values.items()}
-            result.append(Difference(key=key, values=shown, bearing=find_relevance(key, kind)))
+            result.append(Difference(key=key, values=shown, relevance=find_relevance(key, kind)))
     order = list(Relevance)
     return tuple(
         sorted(
             result,
-            key=lambda difference: (order.index(difference.bearing), -_magnitude(difference)),
+            key=lambda difference: (order.index(difference.relevance), -_magnitude(difference)),
         )
     )
 
@@ -109,7 +109,7 @@ def explaining(differences: Sequence[Difference]) -> tuple[Difference, ...]:
     return tuple(
         difference
         for difference in differences
-        if difference.bearing in (Relevance.EXPLAINS, Relevance.MAY)
+        if difference.relevance in (Relevance.EXPLAINS, Relevance.MAY)
     )
 
 
@@ -132,7 +132,7 @@ def config_differs(comparison: Comparison) -> Iterator[Finding]:
     rates = [] if comparison.kind is Kind.RESUME else comparison.unrounded("lr")
     if not causes and not rates:
         return
-    losses = comparison.divergences("loss")
+    losses = comparison.find_divergences("loss")
     parts = (_manifests(causes), _rates(rates), _effect(comparison, rates))
     evaluations = first_evaluation_difference(comparison)
     is_harmless = not losses and evaluations is None and comparison.kind is Kind.RERUNS
@@ -182,7 +182,7 @@ def _manifests(causes: tuple[Difference, ...]) -> str:
         return ""
     shown = "; ".join(map(_in_words, causes[:_SHOWN]))
     ending = f"; and {len(causes) - _SHOWN} more" if len(causes) > _SHOWN else ""
-    unsure = all(cause.bearing is Relevance.MAY for cause in causes)
+    unsure = all(cause.relevance is Relevance.MAY for cause in causes)
     tail = ". Their names do not show whether they matter" if unsure else ""
     return f"The manifests differ: {shown}{ending}{tail}."
 
@@ -202,7 +202,7 @@ def _rates(rates: list[Divergence]) -> str:
 
 
 def _effect(comparison: Comparison, rates: list[Divergence]) -> str:
-    losses = comparison.divergences("loss")
+    losses = comparison.find_divergences("loss")
     if not losses:
         evaluation = first_evaluation_difference(comparison)
         if evaluation is not None:
@@ -219,7 +219,8 @@ def _effect(comparison: Comparison, rates: list[Divergence]) -> str:
     if rate is not None and rate < (first.unrounded or 0):
         parts.append("The learning rate diverges before the loss does: it is the cause.")
     batches = min(
-        (divergence.step or 0 for divergence in comparison.divergences("batch_id")), default=None
+        (divergence.step or 0 for divergence in comparison.find_divergences("batch_id")),
+        default=None,
     )
     if batches is not None:
         parts.append(f"The batches differ from step {batches} on.")

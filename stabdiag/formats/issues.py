@@ -12,7 +12,7 @@ from stabdiag.model.findings import PARTLY_READ, Finding, Severity
 from stabdiag.model.history import Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.report import Report
-from stabdiag.model.text import capitalised
+from stabdiag.model.text import capitalized
 
 GITLAB = {Severity.ERROR: "critical", Severity.WARNING: "major", Severity.NOTE: "info"}
 
@@ -118,7 +118,7 @@ def annotation(level: str, *lines: str, **properties: str | int | None) -> str:
 def _annotations(report: Report) -> Iterator[str]:
     source = report.history.source
     for finding in report.findings:
-        lines = [f"{finding.summary} ({capitalised(finding.confidence.words)}.)"]
+        lines = [f"{finding.summary} ({capitalized(finding.confidence.words)}.)"]
         if finding.first_action and finding.severity is not Severity.OK:
             lines.append(f"First action: {finding.first_action}")
         is_incomplete = is_partly_read(finding)

@@ -24,7 +24,7 @@ Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | Non
 
 SCHEMA = 2
 
-_ANSWER = "question asks answer=verdict branch because measured limit=limits steps asked_of"
+_ANSWER = "question asks answer=verdict branch because measured limit=limits steps scope"
 _DIVERGENCE = (
     "role runs points first_difference=step values beyond_rounding_from=unrounded "
     "values_beyond_rounding=unrounded_values beyond_noise_from=lasting "
@@ -109,7 +109,7 @@ def finding(subject: Finding) -> Json:
     return {
         **keys("slug severity confidence section question title summary step", subject),
         "actions": [_action(action) for action in subject.actions],
-        **keys("evidence asked_of", subject),
+        **keys("evidence scope", subject),
         **({"ignored": ignored(subject.ignored)} if subject.ignored else {}),
     }
 
@@ -145,9 +145,9 @@ def comparison(subject: Comparison) -> str:
         **keys("reference common_points=common", subject),
         "diagnosis": finding(subject.diagnosis),
         "findings": [finding(item) for item in subject.findings],
-        "partings": [keys(_DIVERGENCE, item) for item in subject.partings],
+        "divergences": [keys(_DIVERGENCE, item) for item in subject.divergences],
         "levels": [keys("run loss=value error noise", level) for level in subject.levels],
-        "differences": [keys("key values bearing", item) for item in subject.differences],
+        "differences": [keys("key values relevance", item) for item in subject.differences],
         **keys("notes", subject),
         "limits": {
             info.name: info.value

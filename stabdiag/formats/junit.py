@@ -14,7 +14,7 @@ from stabdiag._version import __version__
 from stabdiag.formats.measured import changed_limits, pairs, visible
 from stabdiag.model.findings import (
     Answer,
-    AskedOf,
+    AnswerScope,
     Finding,
     Severity,
     Verdict,
@@ -22,7 +22,7 @@ from stabdiag.model.findings import (
     is_check_error,
 )
 from stabdiag.model.report import Report
-from stabdiag.model.text import capitalised
+from stabdiag.model.text import capitalized
 
 _GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
 
@@ -32,9 +32,7 @@ def render(report: Report, *, fail_on: str = "error") -> str:
     remaining = [finding for finding in report.findings if finding.severity is not Severity.OK]
     cases = []
     for answer in report.tree.answers:
-        own = [
-            f for f in remaining if (f.question, f.asked_of) == (answer.question, answer.asked_of)
-        ]
+        own = [f for f in remaining if (f.question, f.scope) == (answer.question, answer.scope)]
         remaining = [finding for finding in remaining if finding not in own]
         if own or answer.verdict is not Verdict.UNKNOWN:
             cases.append(_question(answer, own, fail_on))
@@ -94,7 +92,7 @@ def _case(group: str, name: str) -> ET.Element:
 
 
 def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Element:
-    suffix = " (before the NaN)" if answer.asked_of is AskedOf.LEAD_UP else ""
+    suffix = " (before the NaN)" if answer.scope is AnswerScope.LEAD_UP else ""
     case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{suffix}")
     output = [answer.because]
     if answer.measured:
@@ -121,7 +119,7 @@ def _with_findings(
         )
         is_error = is_check_error(finding.slug, fail_on)
         if is_error or fails(finding.severity, fail_on):
-            confidence = capitalised(finding.confidence.words)
+            confidence = capitalized(finding.confidence.words)
             text = f"{finding.summary} {confidence}.\n\nWhat to do:\n{actions}"
             tag = "error" if is_error else "failure"
             case.append(element(tag, {"type": finding.slug, "message": headline}, text))

@@ -78,7 +78,7 @@ def sheet_json(report: ChecklistReport) -> str:
     content: Json = {
         "schema": 1,
         "stabdiag": __version__,
-        **keys("sheet=name subject summary", report),
+        **keys("kind=name subject summary", report),
         "lists": [
             {
                 **keys("title begin", checklist),
@@ -113,8 +113,8 @@ class LogFormat(TypedDict):
     state: str
     extra: str | None
     install: str | None
-    recognised: str
-    loses: str
+    detected_by: str
+    not_read: str
     example: str
 
 
@@ -129,7 +129,7 @@ def logs_lines(formats: Sequence[LogFormat], page: Page) -> Iterator[Text]:
             (
                 log_format["name"],
                 log_format["state"],
-                f"{log_format['title']}: {log_format['recognised']}",
+                f"{log_format['title']}: {log_format['detected_by']}",
             ),
             widths,
             page,
@@ -149,7 +149,7 @@ def logs_markdown(formats: Sequence[LogFormat]) -> str:
             f"missing: `{log_format['install']}`" if log_format["install"] else log_format["state"]
         )
         rows.append(
-            (f"`{log_format['name']}`", log_format["title"], state, log_format["recognised"])
+            (f"`{log_format['name']}`", log_format["title"], state, log_format["detected_by"])
         )
     return own_table(("Name", "What it is", "State", "Detected by"), rows) + "\n"
 

@@ -16,7 +16,7 @@ from stabdiag.formats.measured import in_words, label, pairs, span
 from stabdiag.formats.subject import choose, decisive, notes, numbers, source_facts, unchecked
 from stabdiag.model.comparison import Comparison
 from stabdiag.model.edges import NAMES
-from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict
+from stabdiag.model.findings import Answer, AnswerScope, Finding, Severity, Verdict
 from stabdiag.model.history import Series
 from stabdiag.model.report import Report
 from stabdiag.model.text import clipped, plural
@@ -80,7 +80,7 @@ def head(finding: Finding, subject: str) -> Iterator[str]:
 
 
 def _named(finding: Finding) -> str:
-    when = " (before the NaN)" if finding.asked_of is AskedOf.LEAD_UP else ""
+    when = " (before the NaN)" if finding.scope is AnswerScope.LEAD_UP else ""
     return f"{escape(finding.headline)}{when}"
 
 
@@ -190,7 +190,7 @@ def _trail(report: Report) -> Iterator[str]:
 
 def _row(answer: Answer, *, strong: bool) -> list[str]:
     word, question = answer.word, escape(answer.asks)
-    if answer.asked_of is AskedOf.LEAD_UP:
+    if answer.scope is AnswerScope.LEAD_UP:
         question = f"Before the NaN: {question}"
     number = f"<sub>{answer.question}</sub>"
     return [question, number, f"**{word}**" if strong else word, escape(answer.because)]

@@ -26,7 +26,6 @@ _LABELS: Final[Mapping[str, str]] = {
     "best": "best level",
     "bound": "recovered below",
     "checkpoint": "checkpoint to reload",
-    "exceedances": "outliers",
     "family_limit": "noise reaches (σ)",
     "family_size": "losses in the noise estimate",
     "first_bad": "first non-finite step",

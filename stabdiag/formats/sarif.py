@@ -12,7 +12,7 @@ from stabdiag._version import __version__
 from stabdiag.formats.issues import finding_line, fingerprints, is_partly_read, log_path
 from stabdiag.formats.json import Json, dumps, escape, mapping
 from stabdiag.formats.measured import changed_limits, visible
-from stabdiag.model.findings import AskedOf, Finding, Severity, Verdict
+from stabdiag.model.findings import AnswerScope, Finding, Severity, Verdict
 from stabdiag.model.limits import Limits
 from stabdiag.model.report import Report
 from stabdiag.model.text import filled, kept_text
@@ -126,7 +126,7 @@ def _result(finding: Finding, fingerprint: str, rule: int, report: Report) -> Js
             "step": finding.step,
             "confidence": finding.confidence.value,
             "question": finding.question,
-            "before_nan": finding.asked_of is AskedOf.LEAD_UP,
+            "before_nan": finding.scope is AnswerScope.LEAD_UP,
             "first_action": escape(finding.first_action),
             "next_actions": [escape(action) for action in finding.next_actions],
             "evidence": mapping(finding.evidence),

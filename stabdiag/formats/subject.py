@@ -287,7 +287,7 @@ def decisive(report: Report) -> list[Answer]:
     return [
         answer
         for answer in report.tree.answers
-        if answer.asked_of is diagnosis.asked_of
+        if answer.scope is diagnosis.scope
         and answer.verdict is not Verdict.UNKNOWN
         and (
             answer.question == diagnosis.question or f"§{answer.question[1:2]}" == diagnosis.section

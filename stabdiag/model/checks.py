@@ -13,8 +13,8 @@ from stabdiag.model.frozen import frozen
 class State(StrEnum):
     """The state of a checklist item."""
 
-    PASSED = "ticked"
-    FAILED = "crossed"
+    PASSED = "passed"
+    FAILED = "failed"
     UNKNOWN = "unknown"
 
 

@@ -89,7 +89,7 @@ class Difference:
 
     key: str
     values: Mapping[str, Scalar]
-    bearing: Relevance = Relevance.MAY
+    relevance: Relevance = Relevance.MAY
     in_name: bool = False
 
     @property
@@ -129,8 +129,9 @@ class Comparison(Diagnosed):
 
     ``diagnosis`` is the first of ``findings``, the worst. ``why`` says why the runs count as this
     kind; ``common`` counts the losses of the first run and the one with which it
-    shares fewest. ``reference`` labels the run that the others are compared with. ``partings`` has
-    one entry for each role and each other run, ``levels`` one for each run whose end was compared.
+    shares fewest. ``reference`` labels the run that the others are compared with. ``divergences``
+    has one entry for each role and each other run, ``levels`` one for each run whose end was
+    compared.
     """
 
     kind: Kind
@@ -138,7 +139,7 @@ class Comparison(Diagnosed):
     runs: tuple[Run, ...]
     reference: str
     common: int
-    partings: tuple[Divergence, ...]
+    divergences: tuple[Divergence, ...]
     differences: tuple[Difference, ...]
     limits: Limits
     levels: tuple[Level, ...] = ()
@@ -160,20 +161,24 @@ class Comparison(Diagnosed):
 
     def of(self, label: str) -> dict[str, Divergence]:
         """Return the divergences of a run from the reference, by role."""
-        return {parting.role: parting for parting in self.partings if parting.runs[1] == label}
+        return {
+            divergence.role: divergence
+            for divergence in self.divergences
+            if divergence.runs[1] == label
+        }
 
-    def divergences(self, role: str) -> list[Divergence]:
+    def find_divergences(self, role: str) -> list[Divergence]:
         """Return the divergences of any size in a role."""
         return [
-            parting
-            for parting in self.partings
-            if parting.role == role and parting.step is not None
+            divergence
+            for divergence in self.divergences
+            if divergence.role == role and divergence.step is not None
         ]
 
     def unrounded(self, role: str) -> list[Divergence]:
         """Return the divergences beyond rounding in a role."""
         return [
-            parting
-            for parting in self.partings
-            if parting.role == role and parting.unrounded is not None
+            divergence
+            for divergence in self.divergences
+            if divergence.role == role and divergence.unrounded is not None
         ]

@@ -59,7 +59,7 @@ class Confidence(StrEnum):
         return f"{self.value} confidence"
 
 
-class AskedOf(StrEnum):
+class AnswerScope(StrEnum):
     """Which part of the history an answer is about."""
 
     RUN = "run"
@@ -102,8 +102,8 @@ class ActionKind(StrEnum):
     INSPECT_LAYERS = "inspect-layers", "find the layer or the operation where it begins"
     CHECK_MODEL = "check-model", "check the model: initialisation, wiring, what is trained"
     CHANGE_MODEL = "change-model", "change the model: its size, its layers, its activations"
-    REGULARISE = "regularise", "regularise more, or train on more data"
-    REGULARISE_LESS = "regularise-less", "regularise less"
+    REGULARIZE = "regularize", "regularize more, or train on more data"
+    REGULARIZE_LESS = "regularize-less", "regularize less"
     CHECK_LOSS_FUNCTION = (
         "check-loss-function",
         "check the loss or the reward: reduction, mask, sign",
@@ -204,7 +204,7 @@ class Answer:
     measured: Mapping[str, Scalar] = field(default_factory=dict)
     limits: Mapping[str, Scalar] = field(default_factory=dict)
     steps: tuple[int, ...] = ()
-    asked_of: AskedOf = AskedOf.RUN
+    scope: AnswerScope = AnswerScope.RUN
 
     @property
     def word(self) -> str:
@@ -269,7 +269,7 @@ class Finding:
     actions: tuple[Action, ...] = ()
     step: int | None = None
     evidence: Mapping[str, Scalar] = field(default_factory=dict)
-    asked_of: AskedOf = AskedOf.RUN
+    scope: AnswerScope = AnswerScope.RUN
     reload: str = ""
     began: int | None = None
     back: int | None = None

@@ -88,7 +88,7 @@ def sigmas(score: float) -> str:
 
 def sentence(words: str) -> str:
     """Return words as a sentence, with a capital letter and a full stop."""
-    return f"{capitalised(words)}."
+    return f"{capitalized(words)}."
 
 
 def whole_sentence(words: str) -> str:
@@ -96,7 +96,7 @@ def whole_sentence(words: str) -> str:
     return words if words.endswith((".", "!", "?", "…")) else f"{words}."
 
 
-def capitalised(words: str) -> str:
+def capitalized(words: str) -> str:
     """Return words with a capital first letter."""
     return words[0].upper() + words[1:]
 

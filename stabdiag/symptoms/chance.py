@@ -278,7 +278,7 @@ def _returns_to_level(x: Floats, level: float, band: float) -> bool:
 def _only_memorized(case: Case, chance: float, late: Floats) -> bool:
     """Return True if no evaluation beat chance, and the loss is only slightly better."""
     heldout = case.history.finite("eval_loss").values
-    if len(heldout) < case.limits.generalisation.min_evaluations or not has_ended(case):
+    if len(heldout) < case.limits.generalization.min_evaluations or not has_ended(case):
         return False
     limits = case.limits.learning
     at_chance = float(heldout.min()) >= chance * (1 - limits.chance_band)

@@ -72,7 +72,7 @@ def with_evaluations(case: Case, *, to_zero: bool = False) -> tuple[Series, Seri
     heldout = heldout.between(
         int(case.loss.steps[0]), int(case.loss.steps[-1]) + round(case.stride)
     )
-    least = case.limits.generalisation.min_evaluations
+    least = case.limits.generalization.min_evaluations
     if len(heldout) < least or len(case.loss) < least or heldout.values.min() <= 0:
         return None
     return case.loss, heldout
@@ -84,7 +84,7 @@ def find_gap(case: Case) -> Gap | None:
     # Logs with one record per epoch do not show the time before that.
     if pair is None or may_be_pretrained(case) or case.history.counts_epochs:
         return None
-    (train, heldout), limits = pair, case.limits.generalisation
+    (train, heldout), limits = pair, case.limits.generalization
     begin, end = int(train.steps[0]), int(train.steps[-1])
     # An untrained model has seen neither set, and in the first epoch nothing is memorized.
     soon = np.flatnonzero(
@@ -184,7 +184,7 @@ def find_turn(case: Case) -> TurningPoint | None:
     pair = with_evaluations(case, to_zero=True)
     if pair is None:
         return None
-    (train, heldout), limits = pair, case.limits.generalisation
+    (train, heldout), limits = pair, case.limits.generalization
     x = heldout.values
     at = int(np.argmin(x))
     after = x[at + 1 :][-MIN_CONSECUTIVE:]

@@ -45,7 +45,7 @@ _CANDIDATES: Final = 3
 
 
 @Symptom(
-    slug="loss-absurd",
+    slug="loss-implausible",
     severity=Severity.ERROR,
     confidence=Confidence.HIGH,
     family="learning",
@@ -61,7 +61,7 @@ _CANDIDATES: Final = 3
         ),
     ),
 )
-def loss_absurd(case: Case) -> Evidence | None:
+def loss_implausible(case: Case) -> Evidence | None:
     """Does the square of a finite loss overflow fp32, or is it ten orders above the others?"""
     sizes = np.abs(case.loss.values)
     usual = median(sizes)

@@ -73,7 +73,7 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
 
 
 @Symptom(
-    slug="other-loss-climbing",
+    slug="other-loss-rising",
     family="data",
     title="Another loss climbs",
     needs=(" or ".join(_LOSSES),),
@@ -84,7 +84,7 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
         Action(Do.LOG_MORE, "If it is the training loss, pass it with --column loss=NAME."),
     ),
 )
-def other_loss_climbing(case: Case) -> Evidence | None:
+def other_loss_rising(case: Case) -> Evidence | None:
     """Does another loss end far above the best level it had?"""
     if case.loss_kind is not None or case.history.group("loss_weight"):
         return None

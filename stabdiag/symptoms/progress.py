@@ -227,7 +227,7 @@ def _few_scores(case: Case) -> str:
 @Symptom(
     slug="score-collapsed",
     severity=Severity.ERROR,
-    family="generalisation",
+    family="generalization",
     title="A score collapsed",
     needs=("accuracy or eval_accuracy or score",),
     preconditions=(_few_scores,),
@@ -285,7 +285,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
 
 @Symptom(
     slug="score-constant",
-    family="generalisation",
+    family="generalization",
     title="No score changes",
     needs=("accuracy or eval_accuracy or score",),
     preconditions=(_few_scores,),

@@ -415,7 +415,7 @@ def evaluated_in_training_mode(case: Case) -> Evidence | None:
     is_fact=True,
     next_actions=(
         Action(
-            Do.REGULARISE,
+            Do.REGULARIZE,
             "If batch norm is frozen on purpose, leave the rest of the model in training mode.",
         ),
     ),

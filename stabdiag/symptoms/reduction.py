@@ -12,7 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.gap import RUN_AWAY, find_gap, train_near, with_evaluations
-from stabdiag.symptoms.generalisation import is_memorizing
+from stabdiag.symptoms.generalization import is_memorizing
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -23,8 +23,8 @@ _MIN_SUM: Final = 4.0
 _FAR_BELOW: Final = 4.0
 
 _FEW_EVALUATIONS: Final = (
-    at_least("generalisation.min_evaluations", "loss"),
-    at_least("generalisation.min_evaluations", "eval_loss"),
+    at_least("generalization.min_evaluations", "loss"),
+    at_least("generalization.min_evaluations", "eval_loss"),
 )
 _SAME_UNIT: Final = Action(
     Do.CHECK_LOSS_FUNCTION,
@@ -34,7 +34,7 @@ _SAME_UNIT: Final = Action(
 
 @Symptom(
     slug="eval-loss-scaled",
-    family="generalisation",
+    family="generalization",
     title="The evaluation loss is a multiple of the training loss",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
@@ -89,7 +89,7 @@ def _has_fallen(case: Case) -> bool:
 
 @Symptom(
     slug="train-loss-summed",
-    family="generalisation",
+    family="generalization",
     title="The training loss is a multiple of the evaluation loss",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
@@ -105,7 +105,7 @@ def train_loss_summed(case: Case) -> Evidence | None:
     if ratios is None or is_memorizing(case):
         return None
     least, most = float(ratios.min()), float(ratios.max())
-    is_constant = _MIN_SUM <= least <= most < case.limits.generalisation.gap * least
+    is_constant = _MIN_SUM <= least <= most < case.limits.generalization.gap * least
     if not is_constant or not _has_fallen(case):
         return None
     step = int(case.history.finite("eval_loss").steps[0])
@@ -126,7 +126,7 @@ def train_loss_summed(case: Case) -> Evidence | None:
 @Symptom(
     slug="eval-far-below-train",
     severity=Severity.NOTE,
-    family="generalisation",
+    family="generalization",
     title="The evaluation loss is far below the training loss",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),

@@ -28,8 +28,8 @@ _FAR: Final = 2.0
 
 _KINDS: Final = {
     "weight_decay": Do.LOWER_WEIGHT_DECAY,
-    "label_smoothing": Do.REGULARISE_LESS,
-    "dropout": Do.REGULARISE_LESS,
+    "label_smoothing": Do.REGULARIZE_LESS,
+    "dropout": Do.REGULARIZE_LESS,
 }
 
 

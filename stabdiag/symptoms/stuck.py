@@ -325,7 +325,7 @@ def rose_far(case: Case) -> bool:
     title="The evaluation loss does not change",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    preconditions=(at_least("generalisation.min_evaluations", "eval_loss"), few_trained),
+    preconditions=(at_least("generalization.min_evaluations", "eval_loss"), few_trained),
     next_actions=(
         Action(Do.CHECK_EVALUATION, "Check that an averaged copy of the weights is updated."),
         Action(Do.CHECK_EVALUATION, "Check that no result is cached and no checkpoint loaded."),

@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Event, EventCode, Series
 from stabdiag.model.roles.names import words_of
-from stabdiag.model.text import capitalised, num
+from stabdiag.model.text import capitalized, num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
 from stabdiag.symptoms.losses import TENTHS, rhythm
@@ -154,7 +154,7 @@ def throughput_drop(case: Case) -> Evidence | None:
     fast = np.flatnonzero(speed > (usual + last) / 2)
     since = int(steps[min(int(fast[-1]) + 1, len(steps) - 1)])
     before, after = (1 / usual, 1 / last) if is_time else (usual, last)
-    subject = "Steps" if case.unit == "step" else f"{capitalised(case.unit)}s"
+    subject = "Steps" if case.unit == "step" else f"{capitalized(case.unit)}s"
     change = f"The throughput fell by {1 - fraction:.0%}"
     if is_time:
         change = f"{subject} became {after / before - 1:.0%} slower"

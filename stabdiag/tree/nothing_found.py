@@ -19,7 +19,7 @@ from stabdiag.model.findings import (
 )
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
-from stabdiag.model.text import capitalised, listed, num, plural
+from stabdiag.model.text import capitalized, listed, num, plural
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, median, robust_sigma
 from stabdiag.stats.tails import CLEAR
@@ -141,12 +141,12 @@ def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:
 def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer]) -> str:
     if not len(case.loss):
         answered = (answer for answer in answers if answer.verdict is not Verdict.UNKNOWN)
-        first = next((f". {capitalised(answer.because)}" for answer in answered), "")
+        first = next((f". {capitalized(answer.because)}" for answer in answered), "")
         return f", so NaN, spikes and climbs cannot be tested{first}"
     absent = [none for question, none in _NONE.items() if question not in open_]
     untested = [f"{_MAIN[question]} ({answer.because})" for question, answer in open_.items()]
     overflows = "".join(
-        f". {capitalised(answer.because)}"
+        f". {capitalized(answer.because)}"
         for answer in answers
         if answer.question == "Q3.1" and answer.measured.get("overflows")
     )
@@ -174,7 +174,7 @@ def _course(case: Case) -> str:
         courses[-1] += (
             f"; the lowest evaluation loss was {num(x.min())}, at {case.unit} {best_step}"
         )
-    x, text = case.loss.values, f"{capitalised(listed(courses))}." if courses else ""
+    x, text = case.loss.values, f"{capitalized(listed(courses))}." if courses else ""
     top = int(x.argmax()) if len(x) else 0
     if 0 < top < len(x) - 1 and x[top] - median(x) > CLEAR * robust_sigma(x):
         text += f" The highest loss was {num(x[top])}, at {case.unit} {int(case.loss.steps[top])}."
@@ -264,7 +264,7 @@ def _not_comparable(case: Case) -> tuple[str, Action | None]:
         return detail, Action(ActionKind.CHECK_SETTINGS, text, setting=change.name)
     if case.ramp is not None:
         clauses = (describe_ramp(case, case.ramp), comparison_advice(case.ramp))
-        detail = " ".join(f"{capitalised(clause)}." for clause in clauses)
+        detail = " ".join(f"{capitalized(clause)}." for clause in clauses)
         text = f"Check that {case.ramp.name} was intended to change like this."
         return detail, Action(ActionKind.CHECK_SETTINGS, text, setting=case.ramp.name)
     return "", None

@@ -12,7 +12,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.model.text import capitalised, listed, num
+from stabdiag.model.text import capitalized, listed, num
 from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
 from stabdiag.stats.quantiles import (
     MIN_SAMPLE,
@@ -113,7 +113,7 @@ class Progress:
         """The figures as a sentence."""
         parts = [f"{change.name} went {change.text}" for change in self.changes[:1]]
         parts += [f"{change.name} {change.text}" for change in self.changes[1:]]
-        figures = f"{capitalised(listed(parts))}." if parts else ""
+        figures = f"{capitalized(listed(parts))}." if parts else ""
         return " ".join(filter(None, (figures, self._length)))
 
     @property

@@ -122,7 +122,7 @@ def untested(case: Case) -> Reply:
 def risen(case: Case, worst: Spike, counted: str, measured: dict[str, Scalar], why: str) -> Reply:
     """Answer that the loss spiked: the outlier count, the worst spike, and why it counts."""
     # The outlier rule does not test the first window, so the count may be 0.
-    before = f"{counted}; " if measured["exceedances"] else ""
+    before = f"{counted}; " if measured["outliers"] else ""
     return yes(
         f"{before}{_rose(case, worst)}{why}",
         *(case.at(spike.onset) for spike in case.spikes),
@@ -142,7 +142,7 @@ def count_outliers(case: Case) -> tuple[str, dict[str, Scalar]]:
             f"{count} of {tested} losses {'is' if count == 1 else 'are'} above μ+{num(sigma)}σ "
             f"({expected:.2g} expected by chance)"
         )
-    return text, {"exceedances": count, "expected_by_chance": expected, "tested": tested}
+    return text, {"outliers": count, "expected_by_chance": expected, "tested": tested}
 
 
 def _abrupt(case: Case, spike: Spike) -> Reply:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stabdiag.model.edges import BY_SLUG, EDGES, END, QUESTIONS, SECTIONS, Question, taken
-from stabdiag.model.findings import ActionKind, Answer, AskedOf, Finding, Severity
+from stabdiag.model.findings import ActionKind, Answer, AnswerScope, Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.shape import Spike
 from stabdiag.tree import divergence, nan, precision, spike
@@ -55,8 +55,8 @@ def _of_nan(case: Case, trail: list[Answer], findings: list[Finding]) -> Walk:
             earlier = errors[0][1]
             by_schedule = _is_schedule(case, earlier)
             findings = [after_earlier(findings[0], earlier, by_schedule=by_schedule)]
-        trail += [replace(answer, asked_of=AskedOf.LEAD_UP) for answer in lead_up.answers]
-        findings += [replace(finding, asked_of=AskedOf.LEAD_UP) for finding in lead_up.findings]
+        trail += [replace(answer, scope=AnswerScope.LEAD_UP) for answer in lead_up.answers]
+        findings += [replace(finding, scope=AnswerScope.LEAD_UP) for finding in lead_up.findings]
     return Walk(answers=tuple(trail), findings=with_deleted(case, _without_keep_going(findings)))
 
 

@@ -25,9 +25,9 @@ def test_checks_that_ran_have_their_state(tmp_path):
     lines = {
         item["slug"]: item for part in json.loads(done.stdout)["lists"] for item in part["items"]
     }
-    assert lines["overfit-one-batch"]["state"] == "ticked"
+    assert lines["overfit-one-batch"]["state"] == "passed"
     assert lines["overfit-one-batch"]["because"] == "from 1.4 to 0.01."
-    assert lines["optimizer-covers"]["state"] == "crossed"
+    assert lines["optimizer-covers"]["state"] == "failed"
     assert lines["lr-range"]["state"] == "unknown"
     assert lines["gradients-flow"]["state"] == "unknown"
     assert done.returncode == 1

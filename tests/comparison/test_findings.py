@@ -255,10 +255,10 @@ def test_a_resume_without_overlap():
     first, second = halves(300, 300, lr=np.full(600, 1e-3))
     assert slugs(first, second) == ["agree"]
     diagnosis = stabdiag.compare([first, shifted(second, 0, 1.0)]).diagnosis
-    assert (diagnosis.slug, diagnosis.step) == ("resume-parts", 300)
+    assert (diagnosis.slug, diagnosis.step) == ("resume-diverges", 300)
     assert diagnosis.evidence["after"] - diagnosis.evidence["before"] == pytest.approx(1.0, abs=0.1)
     diagnosis = stabdiag.compare([first, {**second, "lr": np.full(300, 3e-3)}]).diagnosis
-    assert diagnosis.slug == "resume-parts"
+    assert diagnosis.slug == "resume-diverges"
     assert diagnosis.evidence == {"role": "lr", "before": 1e-3, "after": 3e-3}
 
 
@@ -279,7 +279,7 @@ def test_a_resume_with_a_different_first_loss_is_reported():
     diagnosis = stabdiag.compare([first, shifted(second, 0, 1.0)]).diagnosis
     assert (diagnosis.step, diagnosis.actions[0].step, diagnosis.severity) == (300, 300, "warning")
     small = stabdiag.compare([first, shifted(second, 0, 0.01)]).diagnosis
-    assert (small.slug, small.severity) == ("resume-parts", "note")
+    assert (small.slug, small.severity) == ("resume-diverges", "note")
 
 
 # Settings in the log
@@ -289,10 +289,10 @@ def test_words_are_not_compared_and_settings_are_exact():
     steps = np.arange(N)
     ones, others = (np.where(steps < N // 2, *words) for words in (("a", "b"), ("b", "a")))
     report = stabdiag.compare([{**run(), "stage": ones}, {**run(), "stage": others}])
-    assert not any(divergence.role.startswith("setting") for divergence in report.partings)
+    assert not any(divergence.role.startswith("setting") for divergence in report.divergences)
     ones, others = (np.where(steps < change, 64.0, 8.0) for change in (N // 2, N // 2 + 10))
     report = stabdiag.compare([{**run(), "batch_size": ones}, {**run(), "batch_size": others}])
-    (divergence,) = (part for part in report.partings if part.role == "setting/batch_size")
+    (divergence,) = (part for part in report.divergences if part.role == "setting/batch_size")
     assert divergence.step == N // 2
 
 

@@ -75,7 +75,7 @@ def test_json_that_is_not_finite_is_a_string():
     second = {"step": steps, "loss": [1.0] * 25 + [float("nan")] * 5}
     content = json.loads(stabdiag.compare([first, second], kind="reruns").to_json())
     jsonschema.Draft202012Validator(json.loads(schema("comparison"))).validate(content)
-    (loss,) = [part for part in content["partings"] if part["role"] == "loss"]
+    (loss,) = [part for part in content["divergences"] if part["role"] == "loss"]
     assert loss["values"] == [1.0, "NaN"]
     assert loss["largest"] == "Infinity"
     assert content["diagnosis"]["evidence"]["first_difference"] == "NaN"

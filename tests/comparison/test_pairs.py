@@ -53,7 +53,7 @@ NEAR_MISSES = {
     "config-differs": ("agree-names", "agree-seeds", "nondeterminism-shuffle"),
     "rank-died": ("agree-ranks-local", "agree-ranks-averaged", "ranks-disagree"),
     "ranks-disagree": ("agree-ranks-local", "agree-ranks-averaged", "agree-ranks-shards"),
-    "resume-parts": ("agree-resumed", "agree-follows"),
+    "resume-diverges": ("agree-resumed", "agree-follows"),
     "not-comparable": ("agree-follows", "agree-seeds-smooth"),
     "agree": ("nondeterminism-stays", "not-comparable"),
 }
@@ -74,8 +74,8 @@ def test_near_misses_are_not_reported():
         ("rank-died", {"rank": 2, "ranks_that_lost_a_peer": 3}),
         ("run-fails-precision", {"failed": 1, "sound": 1, "dtype (half)": "fp16"}),
         ("nondeterminism-stays", {"beyond_rounding_from": None}),
-        ("resume-parts-optimizer", {"resumed_at": 200}),
-        ("resume-parts-schedule", {"role": "lr"}),
+        ("resume-diverges-optimizer", {"resumed_at": 200}),
+        ("resume-diverges-schedule", {"role": "lr"}),
     ],
 )
 def test_the_evidence_shows_the_cause(pair, evidence):
@@ -91,7 +91,7 @@ def test_the_evidence_shows_the_cause(pair, evidence):
         ("nondeterminism-grows", "rerun"),
         ("nondeterminism-stays", "do-nothing"),
         ("config-differs-unsaid", "fix-schedule"),
-        ("resume-parts-schedule", "fix-schedule"),
+        ("resume-diverges-schedule", "fix-schedule"),
         ("ranks-disagree-scale", "dynamic-loss-scale"),
     ],
 )

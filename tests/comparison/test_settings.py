@@ -39,7 +39,7 @@ CAUSES = [
 )
 def test_the_name_of_a_setting_decides_what_it_explains(key, relevance, slug):
     comparison = compare_settings({key: "1"}, {key: "2"})
-    assert [part.bearing for part in comparison.differences] == [relevance]
+    assert [part.relevance for part in comparison.differences] == [relevance]
     assert [part.slug for part in comparison.findings] == [slug]
 
 
@@ -53,7 +53,7 @@ def test_the_name_of_a_setting_decides_what_it_explains(key, relevance, slug):
     ],
 )
 def test_the_kind_of_comparison_decides_which_settings_may_differ(key, kind, relevance):
-    assert compare_settings({key: 1}, {key: 2}, kind=kind).differences[0].bearing is relevance
+    assert compare_settings({key: 1}, {key: 2}, kind=kind).differences[0].relevance is relevance
 
 
 @pytest.mark.parametrize("swap", [False, True])

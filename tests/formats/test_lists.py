@@ -60,13 +60,13 @@ def test_the_json_of_checklists_is_strict_and_has_everything():
     text = render(CHECKLISTS, "json", "sheet")
     assert "##[" not in text  # which a server that runs the command would obey
     content = json.loads(text)
-    assert (content["schema"], content["sheet"]) == (1, "preflight")
+    assert (content["schema"], content["kind"]) == (1, "preflight")
     assert content["subject"].startswith("##[error]run")
     items = content["lists"][0]["items"]
     assert [(item["state"], item["word"], item["severity"]) for item in items] == [
-        ("ticked", "fine", None),
-        ("crossed", "look", "note"),
-        ("crossed", "look", "error"),
+        ("passed", "fine", None),
+        ("failed", "look", "note"),
+        ("failed", "look", "error"),
         ("unknown", "unknown", None),
     ]
     assert content["lists"][0]["begin"] == "two"

@@ -63,7 +63,7 @@ def test_the_lines_are_read(log, wrap, lines, name):
     for role, expected in (("step", STEPS), ("loss", LOSSES)):
         column = columns.load(role)
         assert column.values[column.present].tolist() == expected
-    assert "in JSON, and are read from there" in columns.events[0].message
+    assert "the lines of the log are in the field" in columns.events[0].message
 
 
 def test_what_kaggle_lists(put):

@@ -27,8 +27,8 @@ CYCLES = 1e-3 * (0.5 + 0.5 * np.cos(2 * np.pi * 2.5 * PART))
 SAWTOOTH = 1e-3 * (1 - (3.2 * PART) % 1) * 0.95 + 2e-5
 
 CASES = [
-    ("loss-absurd", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
-    ("loss-absurd", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
+    ("loss-implausible", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
+    ("loss-implausible", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
     ("activation-exploding", {"step": STEPS, "act_max/3": NORM * LATE}, {}, "warning"),
     ("activation-exploding", log(**{"act_max/3": NORM * LATE, "act_max/4": NORM}), {}, "warning"),
     ("activation-exploding", log(**{"activation_max/h.3": 40000 + NOISE}), FP16, "warning"),
@@ -68,8 +68,8 @@ CASES = [
 ]
 
 NEAR_MISSES = [
-    ("loss-absurd", {"step": np.arange(7), "loss": [min(x, 1e6) for x in SEVEN]}, {}),
-    ("loss-absurd", log(loss=1e15 * LOSS), {}),
+    ("loss-implausible", {"step": np.arange(7), "loss": [min(x, 1e6) for x in SEVEN]}, {}),
+    ("loss-implausible", log(loss=1e15 * LOSS), {}),
     ("activation-exploding", {"step": STEPS, "act_max": NORM * np.where(STEPS < 60, 1, 1e3)}, {}),
     ("activation-exploding", log(**{"activation_max/h.3": 20000 + NOISE}), FP16),
     ("activation-exploding", log(**{"act_max/3": 1 + 900 * (1 - np.exp(-8 * PART))}), {}),

@@ -38,7 +38,7 @@ def test_a_second_loss_that_goes_nan_is_a_warning(name):
 @pytest.mark.parametrize("name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss"])
 def test_a_second_loss_that_climbs_is_a_warning(name):
     climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
-    finding = findings_by_slug(name, climb)["other-loss-climbing"]
+    finding = findings_by_slug(name, climb)["other-loss-rising"]
     assert finding.severity == "warning"
     assert finding.evidence["loss"] == name
     assert 200 < finding.step < 300
@@ -81,7 +81,7 @@ def sparse(every):
 )
 def test_near_misses_are_not_reported(values):
     assert (
-        not {"other-loss-nonfinite", "other-loss-climbing"}
+        not {"other-loss-nonfinite", "other-loss-rising"}
         & findings_by_slug("kl_loss", values).keys()
     )
 
@@ -89,7 +89,7 @@ def test_near_misses_are_not_reported(values):
 def test_a_weight_that_is_logged_explains_a_climb():
     climb = 0.3 * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
     weight = np.where(STEPS > 200, STEPS / 200, 1.0)
-    assert "other-loss-climbing" not in findings_by_slug("kl_loss", climb, kl_weight=weight)
+    assert "other-loss-rising" not in findings_by_slug("kl_loss", climb, kl_weight=weight)
 
 
 def test_a_nan_in_the_diagnosed_loss_covers_the_others():

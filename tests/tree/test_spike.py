@@ -70,7 +70,7 @@ def test_the_number_of_high_losses_is_reported(calm):
     early[50] += 20.0  # in the first window, which is not counted
     answer = answer_to(stabdiag.diagnose({"step": np.arange(300), "loss": early}), "Q2.1")
     assert answer.verdict is Verdict.YES
-    assert answer.measured["exceedances"] == 0
+    assert answer.measured["outliers"] == 0
     assert answer.because.startswith("from step 50 on the loss rose")
 
 

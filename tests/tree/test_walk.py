@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.model.findings import AskedOf, Severity
+from stabdiag.model.findings import AnswerScope, Severity
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.stats.rise import Rise
@@ -43,9 +43,12 @@ def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(calm):
     log["loss"][800:] = np.nan
     report = stabdiag.diagnose(log, manifest=FP32)
     assert slugs(report)[:2] == ["nan-fp32", "spike-persistent"]
-    assert [finding.asked_of for finding in report.findings[:2]] == [AskedOf.RUN, AskedOf.LEAD_UP]
+    assert [finding.scope for finding in report.findings[:2]] == [
+        AnswerScope.RUN,
+        AnswerScope.LEAD_UP,
+    ]
     assert questions(report)[:4] == ["Q1.1", "Q1.2", "Q1.3", "Q1.4"]
-    assert {answer.asked_of for answer in report.tree.answers[4:]} == {AskedOf.LEAD_UP}
+    assert {answer.scope for answer in report.tree.answers[4:]} == {AnswerScope.LEAD_UP}
 
 
 def test_what_comes_after_a_nan_is_not_asked(calm):

@@ -95,7 +95,7 @@ def _points(run: Run, role: str) -> int:
 def _chosen(comparison: Comparison) -> list[Run]:
     """Return the runs to draw: the reference with all seeds, or with the most different run."""
     largest = {
-        divergence.runs[1]: divergence.largest for divergence in comparison.divergences("loss")
+        divergence.runs[1]: divergence.largest for divergence in comparison.find_divergences("loss")
     }
     others = sorted(comparison.others, key=lambda run: -largest.get(run.label, -1.0))
     if comparison.diagnosis.slug == "rank-died":

@@ -107,15 +107,15 @@ def _settings(comparison: Comparison, page: Page) -> Iterator[Text]:
         return
     yield from page.heading("Settings that differ")
     for difference in comparison.differences:
-        if page.verbose or difference.bearing not in view.IDLE:
+        if page.verbose or difference.relevance not in view.IDLE:
             yield from page.wrap(
-                view.setting(difference), page.text(f"  {difference.bearing:<14}  ", "dim")
+                view.setting(difference), page.text(f"  {difference.relevance:<14}  ", "dim")
             )
     for relevance, name in () if page.verbose else view.IDLE.items():
         keys = [
             difference.key
             for difference in comparison.differences
-            if difference.bearing is relevance
+            if difference.relevance is relevance
         ]
         if keys:
             yield from page.wrap(page.text(f"{name}: {', '.join(keys)}", "dim"), "  ", "    ")

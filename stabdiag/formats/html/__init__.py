@@ -98,7 +98,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         else []
     )
     differences = [
-        (view.setting(difference), difference.bearing.value)
+        (view.setting(difference), difference.relevance.value)
         for difference in comparison.differences
     ]
     return page(
@@ -127,7 +127,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         tables=(
             ("Where they diverge", view.DIVERGENCES, view.divergence_rows(comparison)),
             ("Where they end", view.LEVELS, view.levels(comparison)),
-            ("Settings that differ", ("setting", "bearing"), differences),
+            ("Settings that differ", ("setting", "relevance"), differences),
             (f"Compared as {comparison.kind.value}", view.RUNS, view.runs(comparison)),
         ),
     )

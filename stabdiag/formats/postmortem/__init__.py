@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.formats.postmortem.cost import Clock, Cost, estimate_cost, read_clock
-from stabdiag.model.findings import Answer, AskedOf, Finding, Severity, Verdict
+from stabdiag.model.findings import Answer, AnswerScope, Finding, Severity, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import EventKind, History
 from stabdiag.model.report import Detected, Report
@@ -115,7 +115,7 @@ def build_incident(report: Report, detected: Detected | None = None) -> Incident
         (
             finding
             for finding in report.findings
-            if finding.asked_of is AskedOf.LEAD_UP
+            if finding.scope is AnswerScope.LEAD_UP
             and finding.severity is Severity.ERROR
             and finding.step is not None
         ),
@@ -146,9 +146,11 @@ def build_incident(report: Report, detected: Detected | None = None) -> Incident
     )
 
 
-def find_answer(report: Report, question: str, asked_of: AskedOf = AskedOf.RUN) -> Answer | None:
+def find_answer(
+    report: Report, question: str, scope: AnswerScope = AnswerScope.RUN
+) -> Answer | None:
     """Return the answer to a question, or None if it was not asked."""
-    answers = (a for a in report.tree.answers if a.question == question and a.asked_of is asked_of)
+    answers = (a for a in report.tree.answers if a.question == question and a.scope is scope)
     return next(answers, None)
 
 
@@ -295,7 +297,7 @@ def _others(incident: Incident) -> Iterator[Moment]:
     for finding in report.also_found:
         is_bad = finding.severity in (Severity.ERROR, Severity.WARNING)
         if is_bad and finding.step is not None and finding is not incident.lead_up:
-            name = "Before it" if finding.asked_of is AskedOf.LEAD_UP else "Also found"
+            name = "Before it" if finding.scope is AnswerScope.LEAD_UP else "Also found"
             yield Moment(finding.step, name, f"{finding.title} ({finding.slug})")
     events = [e for e in report.history.events if e.kind in _EVENTS and e.step is not None]
     for event in events[-_MAX_EVENTS:]:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.formats.postmortem import Incident, find_answer
-from stabdiag.model.findings import Answer, AskedOf, Panel, Verdict
+from stabdiag.model.findings import Answer, AnswerScope, Panel, Verdict
 
 
 class CauseEvidence(StrEnum):
@@ -109,7 +109,7 @@ def suspects(incident: Incident) -> Iterator[Answer]:
         if question == "Q2.3":
             yield from (_panel_answer(incident, panel) for panel in find_panels(incident))
         elif answer is not None:
-            prefix = "before the NaN: " if answer.asked_of is AskedOf.LEAD_UP else ""
+            prefix = "before the NaN: " if answer.scope is AnswerScope.LEAD_UP else ""
             yield replace(answer, asks=suspect, because=f"{prefix}{answer.because}")
         elif question in unasked:
             yield Answer(
@@ -120,7 +120,7 @@ def suspects(incident: Incident) -> Iterator[Answer]:
 
 def _answer(incident: Incident, question: str) -> Answer | None:
     return find_answer(incident.report, question) or find_answer(
-        incident.report, question, AskedOf.LEAD_UP
+        incident.report, question, AnswerScope.LEAD_UP
     )
 
 

@@ -11,7 +11,7 @@ from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.sections import ACCENT, ANSWERS, BADGE, answer_word
 from stabdiag.model.edges import NAMES
-from stabdiag.model.findings import AskedOf, Verdict
+from stabdiag.model.findings import AnswerScope, Verdict
 from stabdiag.model.history import History
 from stabdiag.model.report import Report
 from stabdiag.model.text import plural
@@ -84,7 +84,7 @@ def _verdict(report: Report, page: Page) -> Iterator[Text]:
 
 def _trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield each question about the run with its answer in one word."""
-    answers = [answer for answer in report.tree.answers if answer.asked_of is AskedOf.RUN]
+    answers = [answer for answer in report.tree.answers if answer.scope is AnswerScope.RUN]
     words = Text("  ").join(
         Text(f"{NAMES[answer.question]} {answer_word(answer)}", ANSWERS[answer.verdict])
         for answer in answers

@@ -14,7 +14,7 @@ from stabdiag.model.comparison import Comparison
 from stabdiag.model.edges import NAMES
 from stabdiag.model.findings import (
     Answer,
-    AskedOf,
+    AnswerScope,
     Finding,
     Scalar,
     Severity,
@@ -62,7 +62,7 @@ def head(report: Report | Comparison, page: Page) -> Iterator[Text]:
 
 
 def _named(finding: Finding, page: Page, style: str = "") -> Text:
-    when = " (before the NaN)" if page.verbose and finding.asked_of is AskedOf.LEAD_UP else ""
+    when = " (before the NaN)" if page.verbose and finding.scope is AnswerScope.LEAD_UP else ""
     return page.line(
         page.text(f"{finding.headline}{when}", style), page.text(f"  [{finding.slug}]", "dim")
     )
@@ -149,8 +149,8 @@ def also_found(report: Report | Comparison, page: Page) -> Iterator[Text]:
 
 def trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield the answers in one line with the reasons of open ones; with ``verbose``, in full."""
-    run = [a for a in report.tree.answers if a.asked_of is AskedOf.RUN]
-    lead = [a for a in report.tree.answers if a.asked_of is AskedOf.LEAD_UP]
+    run = [a for a in report.tree.answers if a.scope is AnswerScope.RUN]
+    lead = [a for a in report.tree.answers if a.scope is AnswerScope.LEAD_UP]
     if page.verbose:
         yield from _answers("Checked", run, report, page)
         yield from _answers("Before the NaN", lead, report, page)

@@ -19,7 +19,7 @@ from stabdiag.model.limits.checks import CompareLimits, PreflightLimits
 from stabdiag.model.limits.declare import About, reasons
 from stabdiag.model.limits.symptoms import (
     DataLimits,
-    GeneralisationLimits,
+    GeneralizationLimits,
     GradientLimits,
     LearningLimits,
     OverflowLimits,
@@ -48,7 +48,7 @@ class Limits:
     precision: PrecisionLimits = field(default_factory=PrecisionLimits)
     divergence: DivergenceLimits = field(default_factory=DivergenceLimits)
     learning: LearningLimits = field(default_factory=LearningLimits)
-    generalisation: GeneralisationLimits = field(default_factory=GeneralisationLimits)
+    generalization: GeneralizationLimits = field(default_factory=GeneralizationLimits)
     data: DataLimits = field(default_factory=DataLimits)
     gradients: GradientLimits = field(default_factory=GradientLimits)
     weights: WeightLimits = field(default_factory=WeightLimits)

@@ -56,7 +56,7 @@ class LearningLimits:
 
 
 @frozen(eq=True)
-class GeneralisationLimits:
+class GeneralizationLimits:
     """An evaluation loss that does not follow the training loss."""
 
     min_evaluations: int = limit(3, unit="evaluations", at_least=3)

@@ -80,7 +80,7 @@ VALIDATED: Final = "val "
 TESTED: Final = "test "
 EVALUATED: Final = (VALIDATED, TESTED)
 
-# Names of several capitalised words: Generator Loss, Avg. Train Loss, Learning Rate, Loss Scale,
+# Names of several capitalized words: Generator Loss, Avg. Train Loss, Learning Rate, Loss Scale,
 # Loss D, Gen Loss Total. The level of a logger is not part of the name.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"

@@ -18,7 +18,7 @@ from stabdiag.model.findings import (
     Panel,
     Verdict,
 )
-from stabdiag.model.text import capitalised, listed, num, sentence
+from stabdiag.model.text import capitalized, listed, num, sentence
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
 from stabdiag.tree.advice.probed import probed, repeat_clause
@@ -171,7 +171,7 @@ def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ..
     kind, *also = kinds
     by_kind = {ActionKind.LOWER_LR: rate.change, ActionKind.CLIP_GRADIENTS: threshold.change}
     change = by_kind.get(kind, Change(setting="warmup_steps", from_=None, to=None))
-    text = f"{capitalised(listed(clauses))}: most runs that go NaN are cured by smaller steps."
+    text = f"{capitalized(listed(clauses))}: most runs that go NaN are cured by smaller steps."
     return (Action(kind, text, also=tuple(also), **change),)
 
 
@@ -285,7 +285,7 @@ def _blown_up(case: Case, start: Origin) -> Advice:
     if case.error_steps:
         lead_up = f"The run was in trouble from {case.unit} {case.error_steps[-1]} on. "
     if start.surge is not None and start.surge.since is not None:
-        norm, ratio = capitalised(start.surge.name), num(start.surge.ratio)
+        norm, ratio = capitalized(start.surge.name), num(start.surge.ratio)
         lead_up = f"{norm} surged to {ratio} x its mean at {case.unit} {start.surge.step}. "
     summary = f"{lead_up}This is an optimization blow-up."
     if not start.blew_up:
@@ -414,9 +414,9 @@ def _how_it_began(case: Case, start: Origin) -> str:
     if case.error_steps:
         return f"{first}An earlier error began at {case.unit} {case.error_steps[0]}."
     if start.surge is None:
-        why = capitalised(why_lead_up_unknown(case, start.step))
+        why = capitalized(why_lead_up_unknown(case, start.step))
         return f"{first}{why}, so the lead-up is unknown."
-    calm = f"{capitalised(start.surge.name)} was calm before it"
+    calm = f"{capitalized(start.surge.name)} was calm before it"
     return f"{first}{calm}: suspect a bad sample or a layer's numerics."
 
 

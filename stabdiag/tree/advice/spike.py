@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from stabdiag.model.findings import Action, ActionKind, Answer, Severity
 from stabdiag.model.frozen import frozen
-from stabdiag.model.text import capitalised, num, plural, sentence, sigmas, typed
+from stabdiag.model.text import capitalized, num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
 from stabdiag.tree.advice.probed import saved_batch_suffix
@@ -259,7 +259,7 @@ def _wait(case: Case, spike: _Spike, until: int) -> Action:
     continue_run = f"run on to {case.unit} {until} if you still can, and diagnose again"
     saved = spike.last.step
     if saved == 0:
-        text = f"{capitalised(continue_run)}: no checkpoint precedes the spike."
+        text = f"{capitalized(continue_run)}: no checkpoint precedes the spike."
         return Action(ActionKind.SEE_FINDING, text, also=(ActionKind.KEEP_GOING,), step=until)
     checkpoint = "the last checkpoint from before the spike"
     if saved is not None:

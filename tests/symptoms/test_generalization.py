@@ -1,4 +1,4 @@
-"""The symptoms of generalisation."""
+"""The symptoms of generalization."""
 
 import numpy as np
 import pytest

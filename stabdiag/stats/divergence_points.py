@@ -44,7 +44,7 @@ class DivergencePoints:
     noise: float
 
 
-def part(
+def find_divergence_points(
     x: Floats, y: Floats, *, rounding: float, sigmas: float, points: int, coarse: bool = True
 ) -> DivergencePoints | None:
     """Return where two series of the same steps diverge; None if they are equal to the last bit.

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from stabdiag.stats.parting import lasting, local_noise, part, wander
+from stabdiag.stats.divergence_points import find_divergence_points, lasting, local_noise, wander
 
 
 def find_divergence(x, y, *, coarse=True, points=10):
-    return part(
+    return find_divergence_points(
         np.asarray(x, float),
         np.asarray(y, float),
         rounding=1e-5,

@@ -51,21 +51,21 @@ _CARRIES_NOTHING = Action(
 )
 
 _FEW_EVALUATIONS = (
-    at_least("generalisation.min_evaluations", "loss"),
-    at_least("generalisation.min_evaluations", "eval_loss"),
+    at_least("generalization.min_evaluations", "loss"),
+    at_least("generalization.min_evaluations", "eval_loss"),
 )
 
 
 @Symptom(
     slug="overfitting",
-    family="generalisation",
+    family="generalization",
     title="The model overfits: it memorizes the training data",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
     preconditions=_FEW_EVALUATIONS,
     next_actions=(
-        Action(Do.REGULARISE, "Add regularization: weight decay, dropout."),
-        Action(Do.REGULARISE, "Add augmentation or data; see each example fewer times."),
+        Action(Do.REGULARIZE, "Add regularization: weight decay, dropout."),
+        Action(Do.REGULARIZE, "Add augmentation or data; see each example fewer times."),
         Action(Do.CHANGE_MODEL, "Reduce the capacity of the model."),
     ),
 )
@@ -145,7 +145,7 @@ def _jump(case: Case, turning_point: TurningPoint) -> Action | None:
 
 @Symptom(
     slug="eval-rising",
-    family="generalisation",
+    family="generalization",
     title="The evaluation loss rises, but not from overfitting",
     needs=("loss", "eval_loss"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
@@ -188,14 +188,14 @@ def eval_rising(case: Case) -> Evidence | None:
 @Symptom(
     slug="overconfident",
     severity=Severity.NOTE,
-    family="generalisation",
+    family="generalization",
     title="The evaluation loss rises while a score improves",
     needs=("loss", "eval_loss", "eval_accuracy or score"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
     preconditions=_FEW_EVALUATIONS,
     next_actions=(
         Action(
-            Do.REGULARISE,
+            Do.REGULARIZE,
             "If you need the probabilities, calibrate them: temperature scaling on held-out data, "
             "or label smoothing.",
         ),
@@ -243,7 +243,7 @@ def _better_score(case: Case, turning_point: TurningPoint) -> tuple[Score, float
 
 @Symptom(
     slug="eval-gap-from-start",
-    family="generalisation",
+    family="generalization",
     title="The evaluation loss is far above the training loss from the start",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
@@ -287,7 +287,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
 
 @Symptom(
     slug="learning-not-transferring",
-    family="generalisation",
+    family="generalization",
     title="Learning does not carry over to any evaluation",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
@@ -337,14 +337,14 @@ def _turned_at_start(turning_point: TurningPoint) -> Evidence:
 @Symptom(
     slug="underfitting",
     severity=Severity.NOTE,
-    family="generalisation",
+    family="generalization",
     title="Both losses end near chance",
     needs=("loss", "eval_loss", "manifest.vocab_size"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
     preconditions=(few_trained, *_FEW_EVALUATIONS),
     next_actions=(
         Action(Do.CHANGE_MODEL, "Use a larger model."),
-        Action(Do.REGULARISE_LESS, "Reduce weight decay, dropout and label smoothing."),
+        Action(Do.REGULARIZE_LESS, "Reduce weight decay, dropout and label smoothing."),
     ),
 )
 def underfitting(case: Case) -> Evidence | None:
@@ -356,7 +356,7 @@ def underfitting(case: Case) -> Evidence | None:
     last = float(levels(after.values, TENTHS)[-1])
     heldout = median(pair[1].values[-MIN_CONSECUTIVE:])
     learned = last < chance * (1 - 5 * case.limits.learning.chance_band)
-    if not learned or last < case.limits.generalisation.underfit * chance or heldout < last:
+    if not learned or last < case.limits.generalization.underfit * chance or heldout < last:
         return None
     end = int(after.steps[-1])
     rate, also = "raise the learning rate carefully", (Do.RAISE_LR,)
@@ -378,7 +378,7 @@ def underfitting(case: Case) -> Evidence | None:
 @Symptom(
     slug="eval-nonfinite",
     confidence=Confidence.HIGH,
-    family="generalisation",
+    family="generalization",
     title="The evaluation loss is not finite",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
