@@ -1,7 +1,7 @@
 """The program as a process: ``stabdiag``, and ``python -m stabdiag``.
 
-Jobs are stopped on exit code 1, so only a verdict uses it. Exceptions, for which Python uses 1 as
-well, and C libraries that call ``exit(1)`` end with another code. Python itself has already loaded
+Jobs are stopped on exit code 1, so only a verdict uses it. Exceptions, which give 1 in Python, and
+C libraries that call ``exit(1)`` end with another code. Python itself has already loaded
 the imports at the top, so they cannot fail before the guard is set up.
 """
 

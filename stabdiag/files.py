@@ -58,7 +58,7 @@ def _obstacle(output: Path) -> str | None:
             return os.strerror(errno.EISDIR)
         place = output if _takes_bytes(output) else Path(os.path.realpath(output)).parent
         if not place.exists():
-            return f"there is no folder {place}; create it first"
+            return f"the folder {place} does not exist; create it first"
     except OSError as error:  # a name too long, a folder above that is locked
         return error.strerror
     return None if os.access(place, os.W_OK) else os.strerror(errno.EACCES)
@@ -85,7 +85,7 @@ def temporary_space() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        place = tempfile.tempdir or "temporary files"  # None if there is no usable folder
+        place = tempfile.tempdir or "temporary files"  # None without a usable folder
         raise StabdiagError(
             f"{place}: {error.strerror}; make room there, or set TMPDIR to another folder"
         ) from None
@@ -93,7 +93,7 @@ def temporary_space() -> Iterator[None]:
 
 @contextmanager
 def atomic_write(output: Path) -> Iterator[BinaryIO]:
-    """Open a file that replaces ``output`` if there is no error.
+    """Open a file that replaces ``output`` at the end, except after an error.
 
     Raises:
         StabdiagError: If the file cannot be written.

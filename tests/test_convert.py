@@ -38,7 +38,7 @@ def test_options_apply_to_the_columns_of_a_converted_log(tmp_path):
     chosen = read(tmp_path / "a.parquet", columns={"loss": "eval_loss"})
     assert set(chosen.series["loss"].values) == {3.0}
     assert chosen.series["loss"].column == "eval_loss"
-    with pytest.raises(LogError, match="there is no attempt 2"):
+    with pytest.raises(LogError, match="no attempt 2"):
         read(tmp_path / "a.parquet", attempt=2)
 
 

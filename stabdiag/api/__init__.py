@@ -136,7 +136,7 @@ def baseline(
         assume: manifest fields to assume if the manifest and the log do not state them.
 
     Raises:
-        StabdiagError: if there is no run, or a condition is invalid.
+        StabdiagError: if no run is found, or a condition is invalid.
 
     >>> good = baseline([{"loss": [3.0 * 0.99**step for step in range(100)]}])
     >>> len(good)

@@ -1,4 +1,4 @@
-"""Diagnose a history, and find the step at which the problem was first detectable."""
+"""Diagnose a history, and find the step where the problem was first detectable."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def report_until(report: reported.Report, last: int) -> Report:
 
 
 def first_detected(report: Report) -> Detected | None:
-    """Return the first step at which a diagnosis would have reported the problem.
+    """Return the first step where a diagnosis would have reported the problem.
 
     The log is cut at the onset and 1, 5, 21, … points later until the finding is as severe as the
     diagnosis. Bisection then refines the step to 1% of its distance from the onset. A finding that
@@ -121,13 +121,13 @@ def first_detected(report: Report) -> Detected | None:
     steps = longest.steps
     begin = min(int(np.searchsorted(steps, onset)), len(steps) - 1)
     quiet, cut, ahead = begin - 1, begin, 1
-    finding = _finding_at(report, onset, int(steps[cut]))
+    finding = _same_problem(report, onset, int(steps[cut]))
     while finding is None and cut < len(steps) - 1:
         quiet, cut, ahead = cut, min(cut + ahead, len(steps) - 1), 4 * ahead
-        finding = _finding_at(report, onset, int(steps[cut]))
+        finding = _same_problem(report, onset, int(steps[cut]))
     while finding is not None and cut - quiet > max((cut - begin) // 100, 1):
         middle = (quiet + cut) // 2
-        earlier = _finding_at(report, onset, int(steps[middle]))
+        earlier = _same_problem(report, onset, int(steps[middle]))
         if earlier is None:
             quiet = middle
         else:
@@ -135,7 +135,7 @@ def first_detected(report: Report) -> Detected | None:
     return None if finding is None else Detected(step=int(steps[cut]), slug=finding.slug)
 
 
-def _finding_at(report: Report, onset: int, last: int) -> Finding | None:
+def _same_problem(report: Report, onset: int, last: int) -> Finding | None:
     """Return the finding at a step that describes the same problem as the report, if any."""
     diagnosis = report.diagnosis
     sections = (diagnosis.section, *_LOSS_WENT_UP)

@@ -27,7 +27,7 @@ INCONCLUSIVE_OUTCOMES = frozenset({HEALTHY, INSUFFICIENT_DATA})
 _ACTIONS = {
     EventCode.CELLS_LEFT_OUT: (
         ActionKind.INSPECT_LOG,
-        "Look at the values that cannot be read: a loss that is no longer a number has most "
+        "Look at the values that cannot be read: a loss that is not a number any more has most "
         "likely failed.",
     ),
     EventCode.LINES_LEFT_OUT: (

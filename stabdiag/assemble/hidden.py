@@ -78,7 +78,7 @@ def find_hidden(
             results.append(_written_null(loss, others, absent, of_another_kind))
         for role, column in others.items():
             if goes_with(loss, column, absent):
-                results.append(_absent_next_to(loss, role, column, absent, absent_records, others))
+                results.append(_absent_despite(loss, role, column, absent, absent_records, others))
         results.append(
             _empty_records(loss, others, absent, absent_records, of_another_kind, with_values)
         )
@@ -86,7 +86,7 @@ def find_hidden(
 
 
 def _zero_for_nan(loss: Column, norm: Column | None, eval_loss: Column | None) -> Hidden | None:
-    """Losses of exactly 0.0 that stand for NaN.
+    """Losses of exactly 0.0 that mean NaN.
 
     They have a non-finite gradient norm. Without a norm, zeros at the end of the log count if no
     evaluation since is finite.
@@ -143,7 +143,7 @@ def _written_null(
     return Hidden(records=records, reason="the loss was written as null")
 
 
-def _absent_next_to(
+def _absent_despite(
     loss: Column,
     role: str,
     column: Column,

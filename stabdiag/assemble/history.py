@@ -46,7 +46,7 @@ from stabdiag.model.history import (
 )
 from stabdiag.model.roles.loss_kinds import loss_kind
 from stabdiag.model.roles.names import is_setting, names_split, split_of, words_of
-from stabdiag.model.roles.other_losses import other_losses_of
+from stabdiag.model.roles.other_losses import find_other_losses
 from stabdiag.model.roles.scores import scores_of
 from stabdiag.model.roles.settings import difficulty_direction, is_part, setting_of, settings_of
 from stabdiag.model.text import and_more, names_in, plural
@@ -91,9 +91,8 @@ def build_history(
         attempt: the number of the appended run to use, from 1; None for the last.
 
     Raises:
-        ColumnError: if there is no loss and no other usable series, or a chosen column does not
-            exist.
-        LogError: if there is no such attempt.
+        ColumnError: if the log lacks a loss and other usable series, or a chosen column.
+        LogError: if the attempt does not exist.
         NoUsableRecord: if no record has both a loss and a step, or each belongs to a separate run.
     """
     if columns.converted and not chosen and attempt in (None, 1):
@@ -116,12 +115,12 @@ def build_history(
     events += [*dropped, *moved, *restored]
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
     # 5. Order: resumes and consecutive runs.
-    known = losses.records & np.isfinite(losses.values)
+    usable_losses = losses.records & np.isfinite(losses.values)
     ranks = data.pop("rank", None)
-    is_selected = select_rank(clock.steps, clock.usable, losses.records, known, ranks)
+    is_selected = select_rank(clock.steps, clock.usable, losses.records, usable_losses, ranks)
     order = find_order(
         clock if is_selected.all() else replace(clock, usable=clock.usable & is_selected),
-        losses.values if known.all() else np.where(known, losses.values, np.nan),
+        losses.values if usable_losses.all() else np.where(usable_losses, losses.values, np.nan),
         losses.records,
         columns.load(names["epoch"]).values if names.get("epoch") else None,
         rates=data["lr"].values if "lr" in data else None,
@@ -137,7 +136,7 @@ def build_history(
     number = order.runs if attempt is None else attempt
     if not 1 <= number <= order.runs:
         raise LogError(
-            f"{columns.source}: there is no attempt {number}; the log contains "
+            f"{columns.source}: no attempt {number}; the log contains "
             f"{plural(order.runs, 'attempt')}"
         )
     built = _Built(
@@ -177,7 +176,7 @@ def _epoch_falls(
 
 @frozen
 class _Built:
-    """A log with ordered records, from which the histories of its runs are built."""
+    """A log with ordered records; it builds the histories of its runs."""
 
     columns: Columns
     names: Mapping[str, str]
@@ -454,7 +453,7 @@ def _other_losses(
 
     A value that is not a number counts as NaN: the loss was measured but is not finite.
     """
-    for role, name in other_losses_of(columns.names, taken).items():
+    for role, name in find_other_losses(columns.names, taken).items():
         column = columns.load(name)
         if column.is_text or column.is_time:
             continue

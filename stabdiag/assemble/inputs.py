@@ -39,7 +39,7 @@ class Options:
 
     Attributes:
         settings: manifest fields that override all others.
-        assume: manifest fields used if neither a manifest nor the log has them.
+        assume: manifest fields used if the manifest and the log lack them.
         limits: the thresholds.
         columns: names of columns by role.
         format: the format of the log, detected if None.

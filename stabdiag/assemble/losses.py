@@ -195,9 +195,11 @@ def read_losses(
         absent_records=absent_records,
         null_is_nan=columns.distinguishes_null,
     )
-    known = reduce(np.logical_or, (hidden.records for hidden in hidden_losses), loss.present)
+    present_or_hidden = reduce(
+        np.logical_or, (hidden.records for hidden in hidden_losses), loss.present
+    )
     stopped = find_stopped(
-        replace(loss, present=known),
+        replace(loss, present=present_or_hidden),
         others,
         steps,
         clock.usable,

@@ -68,8 +68,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
 
     Raises:
         NoUsableRecord: if each record is the result of a separate run.
-        ColumnError: if there is no loss and no other usable series, or a chosen column does not
-            exist.
+        ColumnError: if the log lacks a loss and other usable series, or a chosen column.
     """
     assignment = assign(columns.names, chosen, source=columns.source)
     named = _with_totals(columns, assignment)

@@ -117,7 +117,9 @@ def find_order(
         return Order(steps=steps, number=usable.view(np.int8))
     rows = np.flatnonzero(training)
     if _repeats_the_best(steps[rows], losses[rows]):
-        note = _event(EventKind.STEPS, f"the last record repeats that of step {steps[rows[-1]]}")
+        note = _event(
+            EventKind.STEPS, f"the last record repeats the record of step {steps[rows[-1]]}"
+        )
         before = replace(clock, usable=usable & (np.arange(len(steps)) != rows[-1]))
         order = find_order(before, losses, is_loss, epochs, epoch_length=epoch_length)
         return replace(order, events=(*order.events, note))
@@ -312,7 +314,7 @@ def _event(kind: EventKind, message: str) -> Event:
 
 class _Back(Enum):
     REWIND = "rewind"
-    TURN = "turn"
+    RESTART = "turn"
     NEW_RUN = "new run"
 
 
@@ -348,8 +350,8 @@ class _Walk:
         """Process the step back at a position; ``is_epoch`` if it comes with the next epoch."""
         part, to = slice(self.last, position), int(self.steps[position])
         offset = self.offsets[-1][1]
-        back = _Back.TURN if is_epoch else self._classify(position)
-        if back is _Back.TURN:
+        back = _Back.RESTART if is_epoch else self._classify(position)
+        if back is _Back.RESTART:
             new_offset = offset + self._turn(self.steps[part], to)
             self.offsets.append((position, new_offset))
             self.turns += 1
@@ -384,7 +386,7 @@ class _Walk:
         # If steps are epochs, a loss that rises by more than it ever did belongs to another run.
         rises = self.of_epochs and new[0] - old[-1] > np.fmax.reduce(np.diff(old), initial=0.0)
         starts_over = rises or _starts_over(old, new, turns=self.turns)
-        return _Back.NEW_RUN if starts_over else _Back.TURN
+        return _Back.NEW_RUN if starts_over else _Back.RESTART
 
 
 def _rewind(steps: Ints, losses: Floats, to: int) -> Event:

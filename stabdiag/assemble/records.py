@@ -110,7 +110,7 @@ def without_gaps(data: Mapping[str, Column]) -> tuple[dict[str, Column], list[Ev
         return dict(data), []
     lost = loss.present & np.isnan(loss.values)
     finite = loss.present & np.isfinite(loss.values)
-    others = {role for role, column in data.items() if _is_nan_with(column, finite)}
+    others = {role for role, column in data.items() if _is_nan_for(column, finite)}
     apart = np.zeros_like(lost)
     for role in others:
         apart |= lost & data[role].present & np.isfinite(data[role].values)
@@ -127,7 +127,7 @@ def without_gaps(data: Mapping[str, Column]) -> tuple[dict[str, Column], list[Ev
     return cleaned, [Event(kind=EventKind.PLACEHOLDER, message=message)]
 
 
-def _is_nan_with(column: Column, finite: Mask) -> bool:
+def _is_nan_for(column: Column, finite: Mask) -> bool:
     """Return True if a column is NaN with every finite loss."""
     is_nan = np.isnan(column.values) & column.present
     return int(finite.sum()) >= MIN_RECORDS and bool(is_nan[finite].all())
@@ -192,22 +192,24 @@ def by_writer(steps: Ints, rates: Floats, training: Mask) -> Ints | None:
         number[record] = writer + 1
     writers = [np.flatnonzero(training & (number == 1 + n)) for n in range(len(last))]
     for first, second in combinations(writers, 2):
-        _, here, there = np.intersect1d(steps[first], steps[second], return_indices=True)
+        _, first_rows, second_rows = np.intersect1d(
+            steps[first], steps[second], return_indices=True
+        )
         if (
-            len(here) < MIN_SERIES_LENGTH
-            or np.mean(rates[first[here]] != rates[second[there]]) < USUAL_FRACTION
+            len(first_rows) < MIN_SERIES_LENGTH
+            or np.mean(rates[first[first_rows]] != rates[second[second_rows]]) < USUAL_FRACTION
         ):
             return None
     return number
 
 
 def select_rank(
-    steps: Ints, usable: Mask, is_loss: Mask, known: Mask, ranks: Column | None
+    steps: Ints, usable: Mask, is_loss: Mask, has_value: Mask, ranks: Column | None
 ) -> Mask:
     """Return the records to use if several ranks wrote the log: one rank for each step.
 
-    It is the rank with the most ``known`` losses. The ranks of a run are numbered consecutively
-    from 0 or 1; LoRA ranks and ranking metrics are not.
+    It is the rank with the most losses in ``has_value``. The ranks of a run are numbered
+    consecutively from 0 or 1; LoRA ranks and ranking metrics are not.
     """
     numbers = np.unique(ranks.logged) if ranks is not None else np.empty(0)
     if (
@@ -218,5 +220,5 @@ def select_rank(
     ):
         return usable
     rank = np.where(ranks.present, ranks.values, NO_RANK).astype(np.int64)
-    known_steps = np.where(usable & (known | ~is_loss), steps, np.nan)
+    known_steps = np.where(usable & (has_value | ~is_loss), steps, np.nan)
     return of_one_rank(is_loss.astype(np.int64), known_steps, rank)

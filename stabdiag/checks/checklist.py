@@ -201,10 +201,10 @@ def _learning_rate(facts: Facts) -> ChecklistItem:
     if warmup is not None:
         return passed(f"{capitalized(warmup)}, and no finding points to it.")
     if peak is None:
-        return unknown("The learning rate is neither logged nor in the manifest.", *do)
+        return unknown("The log and the manifest lack the learning rate.", *do)
     if not facts.from_the_start:
         return unknown("The log begins after any warm-up.", *do)
-    return failed("There is no sign of a warm-up.", *do)
+    return failed("No sign of a warm-up.", *do)
 
 
 def _safety_nets(facts: Facts) -> ChecklistItem:

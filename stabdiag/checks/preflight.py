@@ -283,7 +283,7 @@ def _precision(launch: Launch) -> ChecklistItem:
             "Use bf16 where the hardware has it: wider range, and no loss scale.",
         )
     wider = "wider than" if dtype == "fp64" else "the same as"
-    return passed(f"{dtype}: its range is {wider} that of fp32.")
+    return passed(f"{dtype}: its range is {wider} the range of fp32.")
 
 
 def _loss_scaling(launch: Launch) -> ChecklistItem:

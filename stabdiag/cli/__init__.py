@@ -165,11 +165,11 @@ def app(commands: Sequence[str] = ()) -> typer.Typer:
     return app
 
 
-def show_help_of(command: str | None) -> None:
+def show_help(command: str | None) -> None:
     """Print the help of a command, or of the program.
 
     Raises:
-        StabdiagError: if there is no such command.
+        StabdiagError: if the command does not exist.
     """
     if command is not None and command not in _COMMANDS:
         hint = did_you_mean(command, _COMMANDS) or f"; `{_NAME} help` lists the commands"

@@ -160,15 +160,17 @@ def _paths(value: object, folder: Path) -> Iterator[str]:
         yield path if "://" in path else str(folder / path)
 
 
-def _refuse_unknown_keys(table: Mapping[str, Any], known: list[str], heading: str) -> None:
+def _refuse_unknown_keys(table: Mapping[str, Any], valid_keys: list[str], heading: str) -> None:
     """Raise an error for an unknown key, with the closest known one."""
     for key in table:
-        if key not in known:
+        if key not in valid_keys:
             from stabdiag.model.manifest.keys import KEYS
 
             fields = {item.name: f"manifest.{item.name}" for item in KEYS}
-            hint = f"; did you mean {fields[key]}?" if key in fields else did_you_mean(key, known)
-            hint = hint or f"; known keys: {', '.join(known[:6])}"
+            hint = (
+                f"; did you mean {fields[key]}?" if key in fields else did_you_mean(key, valid_keys)
+            )
+            hint = hint or f"; known keys: {', '.join(valid_keys[:6])}"
             raise ConfigError(f"unknown key {'.'.join(filter(None, (heading, key)))!r}{hint}")
 
 

@@ -13,7 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from stabdiag.cli.terminal import has_color
 
-# Widths: of the text, and of the column with the names of options.
+# Widths of the text and of the column with the names of options.
 _MAX_WIDTH: Final = 100
 _MIN_WIDTH: Final = 40
 _NAMES: Final = 25

@@ -72,10 +72,10 @@ class OutputOptions:
         if format_name in choices:
             return format_name
         if suffix:
-            known = " ".join(suffix for name in choices for suffix in suffixes(name))
+            valid_suffixes = " ".join(suffix for name in choices for suffix in suffixes(name))
             raise StabdiagError(
                 f"{self.output}: this command cannot write {suffix} files; end the name with one "
-                f"of {known}, or choose with --format ({', '.join(choices)})"
+                f"of {valid_suffixes}, or choose with --format ({', '.join(choices)})"
             )
         default = run_options.project.format
         return default if default in choices else choices[0]

@@ -29,15 +29,15 @@ def formats(
         formats=TextFormat, format=format, output=output, json=json, quiet=quiet, color=color
     )
     format_name = out.choose_format(RunOptions(), [])
-    known = log_formats()
+    log_format_rows = log_formats()
     out.write_report(
-        lambda: render(known, format_name, "logs", **out.screen),
-        "\n".join(log_format["name"] for log_format in known),
+        lambda: render(log_format_rows, format_name, "logs", **out.screen),
+        "\n".join(log_format["name"] for log_format in log_format_rows),
     )
 
 
 def log_formats() -> tuple[LogFormat, ...]:
-    """Return the log formats, in the order in which they are tried."""
+    """Return the log formats in the order of detection."""
     from stabdiag.formats.lists import LogFormat
     from stabdiag.readers.registry import READERS
 
@@ -129,9 +129,9 @@ def show_help(
     ] = None,
 ) -> None:
     """Show the help of the program or of a command."""
-    from stabdiag.cli import show_help_of
+    from stabdiag.cli import show_help
 
-    show_help_of(name)
+    show_help(name)
 
 
 class Setting(NamedTuple):

@@ -77,7 +77,7 @@ def watch(
         typer.Option(
             "--fail-on",
             metavar="SEVERITY",
-            help="error, warning, never or unknown: exit 1 as soon as such a finding is certain. "
+            help="error, warning, never or unknown: exit 1 as soon as this severity is certain. "
             "Default: error.",
         ),
     ] = None,
@@ -277,7 +277,7 @@ def display(logs: Sequence[str], color: bool | None) -> Iterator[Callable[[Seen]
 
 
 def _waiting_reason(seen: Seen) -> str:
-    """Return the reason why there is no verdict yet; empty if there is one."""
+    """Return the reason for a missing verdict, or an empty text."""
     if seen.trouble is not None:
         return f"waiting: {seen.trouble}"
     return "waiting for the first records" if seen.report is None else ""

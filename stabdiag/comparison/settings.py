@@ -155,7 +155,7 @@ def first_evaluation_difference(comparison: Comparison) -> Divergence | None:
 
 
 def find_relevance(key: str, kind: Kind) -> Relevance:
-    """Return whether a setting can explain different results, by its name."""
+    """Return the relevance of a setting for different results, by its name."""
     key_words, name = plain(key), plain(key.rpartition(".")[2])
     if name.endswith("seed"):
         return Relevance.EXPECTED if kind is Kind.SEEDS else Relevance.EXPLAINS

@@ -94,7 +94,7 @@ def suffixes(name: str) -> tuple[str, ...]:
 
 def by_suffix(suffix: str) -> str | None:
     """Return the name of the format with a file suffix, if there is one."""
-    return next((name for name, known in SUFFIXES.items() if suffix.lower() in known), None)
+    return next((name for name, suffixes in SUFFIXES.items() if suffix.lower() in suffixes), None)
 
 
 def load_writer(format: str, kind: Kind) -> Callable[..., Any]:

@@ -32,19 +32,19 @@ class Row:
     """One row of the quick reference: a symptom, its threshold and the first action.
 
     ``{spike.sigma}`` in a threshold is replaced by the value of that limit. ``node`` is the
-    question that uses it. ``more`` names other limits that it depends on.
+    question that uses it. ``other_limits`` names other limits that it depends on.
     """
 
     node: str
     symptom: str
     threshold: str
     first_action: str
-    more: str
+    other_limits: str
 
     @property
     def limits(self) -> tuple[str, ...]:
         """The names of the limits in the threshold."""
-        return (*limits_in(self.threshold), *names_in(self.more))
+        return (*limits_in(self.threshold), *names_in(self.other_limits))
 
 
 @cache

@@ -62,7 +62,7 @@ class Divergence:
 
     ``step`` is the first step with any difference, ``unrounded`` the first with a difference beyond
     rounding, and ``lasting`` the first of a lasting difference beyond the ``noise`` of a single
-    value; each with the values of both runs. They are None if there is no such difference.
+    value; each with the values of both runs. They are None without such a difference.
     """
 
     role: str
@@ -128,10 +128,10 @@ class Comparison(Diagnosed):
     """The result of a comparison of runs.
 
     ``diagnosis`` is the first of ``findings``, the worst. ``why`` says why the runs count as this
-    kind; ``common`` counts the losses of the first run and the one with which it
-    shares fewest. ``reference`` labels the run that the others are compared with. ``divergences``
-    has one entry for each role and each other run, ``levels`` one for each run whose end was
-    compared.
+    kind; ``common`` counts the losses of the first run and the run that
+    shares fewest losses with it. ``reference`` labels the run that the others
+    are compared with. ``divergences`` has one entry for each role and each other run, ``levels``
+    one for each run whose end was compared.
     """
 
     kind: Kind

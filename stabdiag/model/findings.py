@@ -84,7 +84,7 @@ class ActionKind(StrEnum):
     ADD_WARMUP = "add-warmup", "add a warm-up, or lengthen the one there is"
     FIX_SCHEDULE = "fix-schedule", "make the learning rate follow the schedule that was meant"
     CLIP_GRADIENTS = "clip-gradients", "clip the gradient, or at a lower threshold"
-    RAISE_CLIP = "raise-clip", "raise the clip threshold, or clip what is no longer scaled"
+    RAISE_CLIP = "raise-clip", "raise the clip threshold, or clip unscaled gradients"
     RAISE_WEIGHT_DECAY = "raise-weight-decay", "turn weight decay on, or up"
     LOWER_WEIGHT_DECAY = "lower-weight-decay", "lower the weight decay"
     FIX_WEIGHT_DECAY = "fix-weight-decay", "check the decay's sign, and which weights it reaches"
@@ -112,10 +112,10 @@ class ActionKind(StrEnum):
     INSPECT_DATA = "inspect-data", "look at the batches, or at where the data comes from"
     SKIP_BATCHES = "skip-batches", "leave batches out"
     SHUFFLE_DATA = "shuffle-data", "shuffle or mix the data"
-    FIX_LOADER = "fix-loader", "mend the order, the position or the shards of the data loader"
+    FIX_LOADER = "fix-loader", "fix the order, the position or the shards of the data loader"
     TRY_SMALL = "try-small", "train on a few examples alone: their loss has to fall"
     CHECK_EVALUATION = "check-evaluation", "check the evaluation, or look at what it tells"
-    # The run and where it goes on.
+    # The run and the position to continue from.
     RELOAD_CHECKPOINT = "reload-checkpoint", "go back to a checkpoint"
     KEEP_CHECKPOINT = "keep-checkpoint", "keep a checkpoint, or save them otherwise"
     RESTORE_STATE = "restore-state", "see that a resume brings back all that it has to"
@@ -132,7 +132,7 @@ class ActionKind(StrEnum):
     # The machines.
     CHECK_MACHINES = "check-machines", "check machines, network and disks"
     CHECK_RANKS = "check-ranks", "check that all ranks do the same"
-    SPEED_UP = "speed-up", "find or mend what takes time"
+    SPEED_UP = "speed-up", "find and fix the slow part"
     FREE_MEMORY = "free-memory", "use less memory, or find what holds it"
 
 

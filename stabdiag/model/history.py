@@ -233,7 +233,7 @@ class History:
 
     ``config`` is the configuration stated by the log itself.
     ``loss_kind`` is the kind of a loss that may rise while the run learns, such as a policy loss.
-    ``unit`` is the name of a step of the log: ``epoch``, ``episode`` or ``round`` if such a column
+    ``unit`` is the name of a step of the log: ``epoch``, ``episode`` or ``round`` if that column
     serves as the step.
     ``repeated_steps`` has the losses of each resume that repeated steps. ``earlier`` are the last
     few other runs in the log, unless the run was selected by its number.
@@ -349,7 +349,7 @@ class History:
 
     @property
     def resumes(self) -> list[int]:
-        """The steps at which the run resumed, to which the log went back."""
+        """The steps that the log went back to when the run resumed."""
         return [
             event.step
             for event in self.events
@@ -399,13 +399,13 @@ class History:
 
     @property
     def first_step(self) -> int | None:
-        """The smallest step at which anything was logged, or None."""
+        """The smallest logged step, or None."""
         begins = [int(series.steps[0]) for series in self.series.values() if len(series)]
         return min(begins, default=None)
 
     @property
     def last_step(self) -> int | None:
-        """The largest step at which anything was logged, or None."""
+        """The largest logged step, or None."""
         ends = [int(series.steps[-1]) for series in self.series.values() if len(series)]
         return max(ends, default=None)
 

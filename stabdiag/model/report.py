@@ -64,7 +64,7 @@ class NotChecked:
 
 @frozen(eq=True)
 class Detected:
-    """The first step at which the problem was detectable, and the finding there."""
+    """The first step where the problem was detectable, and the finding there."""
 
     step: int
     slug: str
@@ -87,7 +87,7 @@ class Report(Diagnosed):
     """A diagnosis with its evidence.
 
     ``findings`` come from the tree and the symptoms, worst first. Findings of equal severity are in
-    the order of the tree, symptoms last. ``healthy`` is a finding only if there is no other.
+    the order of the tree, symptoms last. ``healthy`` is a finding only if it is alone.
     ``not_checked`` names the symptoms that could not be checked, ``clear`` the absent ones.
     ``rolling_baseline`` is the baseline of Q2.1 for each loss. ``baseline`` is the comparison with
     earlier good runs, if any were given.

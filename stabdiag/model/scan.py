@@ -41,9 +41,9 @@ class Row:
     end of the log, which an error wasted. ``settings`` holds every other scalar of the manifest by
     its key, as text. ``modified`` is in seconds since 1970, ``etag`` what a store has instead of
     it. ``limits`` is the hash of the limits and options, which affect the diagnosis.
-    ``key`` is the file, folder or archive that was read, by which the next scan recognizes it. Only
-    the rows of a key with the latest ``scanned``, in seconds since 1970, count. ``scan`` identifies
-    the scan.
+    ``key`` is the file, folder or archive that was read; the next scan recognizes the run by it.
+    Only the rows of a key with the latest ``scanned``, in seconds since 1970, count. ``scan``
+    identifies the scan.
     """
 
     path: str
@@ -192,7 +192,7 @@ class Unread:
 class WorseThanPeers:
     """A run that is worse than the healthy runs with the same settings except the seed.
 
-    ``peers`` is the number of these runs, ``step`` the step at which it diverged from them.
+    ``peers`` is the number of these runs, ``step`` the step where it diverged from them.
     """
 
     path: str

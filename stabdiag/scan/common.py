@@ -159,9 +159,9 @@ def _outcomes(kinds: Mapping[tuple[str, str | None], int], ended: Ints) -> dict[
 
 def _hit(setting: Setting, outcome: str, has: Mask) -> _Hit:
     total, hits = int(setting.is_known.sum()), setting.count(has)
-    size, known = setting.count(setting.is_known), int((has & setting.is_known).sum())
-    sides = (hits, size), (known - hits, total - size)
-    tails = np.stack([upper_tail(inside, of, known, total) for inside, of in sides])
+    size, hits_known = setting.count(setting.is_known), int((has & setting.is_known).sum())
+    sides = (hits, size), (hits_known - hits, total - size)
+    tails = np.stack([upper_tail(inside, of, hits_known, total) for inside, of in sides])
     inverse, split = divmod(int(tails.argmin()), len(size))
     at, tail = list(setting.splits)[split], float(tails.min())
     return _Hit(setting=setting, outcome=outcome, has=has, at=at, inverse=bool(inverse), tail=tail)
@@ -173,10 +173,10 @@ def _statements(hits: list[_Hit]) -> list[Common]:
     tails = np.array([hit.tail for hit in clear])
     chances = np.zeros(len(clear))
     for hit in hits:
-        known, size = hit.setting.is_known, hit.setting.count(hit.setting.is_known)
-        total = int(known.sum())
+        is_known, size = hit.setting.is_known, hit.setting.count(hit.setting.is_known)
+        total = int(is_known.sum())
         both = np.concatenate([size, total - size])
-        chances += chance_of(tails, both, int((hit.has & known).sum()), total)
+        chances += chance_of(tails, both, int((hit.has & is_known).sum()), total)
     pairs = zip(clear, chances.tolist(), strict=True)
     significant = [
         (hit, chance) for hit, chance in pairs if chance <= CHANCE and _matters(hit.split)
@@ -311,25 +311,25 @@ def _values(rows: Rows, names: Mapping[str, bool]) -> dict[str, Floats | Ints]:
 def _setting(name: str, values: Floats | Ints, rows: Rows) -> Setting | None:
     """Return a setting; None if it does not vary or too few runs record it."""
     numeric = values.dtype == np.float64
-    known = ~np.isnan(values) if numeric else values != 0
-    if known.sum() < 2 * _MIN_RUNS:
+    is_known = ~np.isnan(values) if numeric else values != 0
+    if is_known.sum() < 2 * _MIN_RUNS:
         return None
     if numeric:
-        levels, count = np.unique(values[known], return_counts=True)
+        levels, count = np.unique(values[is_known], return_counts=True)
         if len(levels) > 2:
             return _ordered(name, values, levels, count)
         kept, shown = np.arange(len(levels)), levels.tolist()
     else:
-        levels, first, count = np.unique(values[known], return_index=True, return_counts=True)
+        levels, first, count = np.unique(values[is_known], return_index=True, return_counts=True)
         kept = np.lexsort((first, -count))[:_MAX_SPLITS]
         kept = kept if len(levels) == 2 else kept[count[kept] >= _MIN_RUNS]
-        shown = _texts(rows, name, np.flatnonzero(known)[first[kept]])
+        shown = _texts(rows, name, np.flatnonzero(is_known)[first[kept]])
     if len(levels) < 2 or not len(kept):
         return None
     order = sorted(range(len(kept)), key=shown.__getitem__)
     splits = {part: shown[place] for part, place in enumerate(order)}
     # The last bin holds rare values, for example a folder per run.
-    codes = np.where(known, len(kept), _MISSING).astype(np.uint8)
+    codes = np.where(is_known, len(kept), _MISSING).astype(np.uint8)
     for part, place in enumerate(order):
         codes[values == levels[kept[place]]] = part
     opposite = None
@@ -375,15 +375,15 @@ def _thresholds(count: Ints) -> Ints:
 
 def _key(setting: Setting) -> bytes:
     """Return a key that is equal for settings that split the runs in the same way."""
-    codes, known = setting.codes, setting.is_known
+    codes, is_known = setting.codes, setting.is_known
     if setting.ordered:
-        back = np.where(known, len(setting.splits) - codes, codes)
+        back = np.where(is_known, len(setting.splits) - codes, codes)
         key = b"ordered" + min(codes.tobytes(), back.tobytes())
     else:
         parts, at = np.unique(codes, return_index=True)
         number = np.zeros(_MISSING + 1, np.uint8)
         number[parts] = np.argsort(np.argsort(at))
-        key = known.tobytes() + number[codes].tobytes()
+        key = is_known.tobytes() + number[codes].tobytes()
     return sha256(key).digest()
 
 

@@ -31,7 +31,7 @@ _SECONDS_PER_BYTE: Final = 1e-7
 # Runs to list ahead of the workers; the largest are read first.
 _LOOKAHEAD: Final = 10_000
 
-# Polling intervals in seconds: of the listing, and of the workers.
+# Polling intervals of the listing and of the workers, in seconds.
 _LIST_INTERVAL: Final = 0.05
 _POLL_INTERVAL: Final = 0.5
 

@@ -108,8 +108,8 @@ class Store:
             raise StabdiagError(f"{folder}: cannot be written; check its permissions")
         self._last = max((int(part.name.split("-")[1]) for part in self._parts), default=0)
         below = tuple(f"{place.rstrip('/')}/" for place in places)
-        known = [self._index_part(number, below) for number in range(len(self._parts))]
-        self._known = np.concatenate([np.zeros(0, _ROW_DTYPE), *known])
+        indexes = [self._index_part(number, below) for number in range(len(self._parts))]
+        self._known = np.concatenate([np.zeros(0, _ROW_DTYPE), *indexes])
         self._known = self._known[np.argsort(self._known["key"], kind="stable")]
         self._keys = np.ascontiguousarray(self._known["key"])
         ended = np.array([scan in self._ended for scan in self._scan_of], np.bool_)
@@ -154,9 +154,9 @@ class Store:
         if rows["seen"].any():  # it is below two of the paths
             return False
         rows["seen"] = True
-        known = job.modified is not None or job.etag is not None
+        has_version = job.modified is not None or job.etag is not None
         deciding = hash((job.size, job.modified, job.etag, version, limits))
-        if known and rows["deciding"][-1] == deciding:
+        if has_version and rows["deciding"][-1] == deciding:
             rows["kept"] = True
             self.reused += 1
             return False
@@ -176,10 +176,10 @@ class Store:
         for (key, outcome), deciding in zip(
             columns_of(rows, "key", "outcome"), _deciding(rows), strict=True
         ):
-            known = self._rows_of_key(key)
-            same = outcome == UNREAD and len(known) and known["deciding"][-1] == hash(deciding)
+            stored = self._rows_of_key(key)
+            same = outcome == UNREAD and len(stored) and stored["deciding"][-1] == hash(deciding)
             if same:
-                known["kept"] = True
+                stored["kept"] = True
             yield not same
 
     def flush(self, *, ended: bool = False) -> None:
@@ -221,27 +221,27 @@ class Store:
 
     def rows(self) -> tuple[Rows, Rows | None]:
         """Return the current rows, and the rows of earlier scans of the same places."""
-        known = self._known
-        kept = self._rows(known[known["kept"] & _latest(known)])
+        stored = self._known
+        kept = self._rows(stored[stored["kept"] & _latest(stored)])
         own = [np.arange(rows) for _, rows in self._own_parts]
         parts = [*kept.parts, *(part for part, _ in self._own_parts)]
         now = Rows(parts=parts, which=[*kept.which, *own])
         if not self._ended:
             return now, None
-        old = known[known["ended"]]
+        old = stored[stored["ended"]]
         return now, self._rows(old[_latest(old) & (old["below"] | old["seen"])])
 
-    def _rows(self, known: KnownRows) -> Rows:
-        known = known[np.lexsort((known["row"], known["part"]))]
-        bounds = known["part"].searchsorted(np.arange(len(self._parts) + 1))
-        which = [known["row"][begin:end] for begin, end in pairwise(bounds)]
+    def _rows(self, stored: KnownRows) -> Rows:
+        stored = stored[np.lexsort((stored["row"], stored["part"]))]
+        bounds = stored["part"].searchsorted(np.arange(len(self._parts) + 1))
+        which = [stored["row"][begin:end] for begin, end in pairwise(bounds)]
         return Rows(parts=self._parts, which=which)
 
 
-def _latest(known: KnownRows) -> Mask:
+def _latest(stored: KnownRows) -> Mask:
     """Return a mask of the rows in the latest part of their key; an archive is one key."""
-    last = known["key"].searchsorted(known["key"], side="right") - 1
-    latest: Mask = known["part"] == known["part"][last]
+    last = stored["key"].searchsorted(stored["key"], side="right") - 1
+    latest: Mask = stored["part"] == stored["part"][last]
     return latest
 
 

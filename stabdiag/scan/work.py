@@ -44,7 +44,7 @@ from stabdiag.sources.best import ARCHIVES
 from stabdiag.sources.find import jobs_below
 from stabdiag.sources.folder import Container, Entry, ReadRequest
 from stabdiag.sources.group import File, Job, Lister, SkippedEntries, UnreadReason
-from stabdiag.sources.jobs import job_path, read_job, read_job_in
+from stabdiag.sources.jobs import job_path, read_job, read_job_files
 from stabdiag.sources.read import is_archive
 from stabdiag.sources.remote import Remote
 
@@ -212,7 +212,7 @@ class _JobReader:
         for run, members in _loaded_runs(archive, runs, entries):
             # The next scan checks the archive for changes.
             inside = replace(run, key=job.key, run=f"{job.run}/{run.run}", root=members.name)
-            for row in self.row(inside, partial(read_job_in, members)):
+            for row in self.row(inside, partial(read_job_files, members)):
                 rows += 1
                 yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
         if not rows:
@@ -232,7 +232,7 @@ def _sibling_job(job: Job, sibling: Entry) -> Job:
 
 
 def _stamped(job: Job, options: ScanOptions, row: Row) -> Row:
-    """Return a row with the values by which the next scan decides whether it is up to date."""
+    """Return a row with the values that tell the next scan whether it is up to date."""
     return replace(
         row,
         size=job.size,

@@ -63,8 +63,8 @@ def best_of(container: Container, entries: Sequence[Entry], request: ReadRequest
     if not logs:
         raise NoUsableRecord(_no_log_message(container, entries, request.format))
     log, others = choose(logs)
-    run = _run_of(log)
-    files = [log] if run is None else _files_of(run, log, logs, entries)
+    run = _run_folder(log)
+    files = [log] if run is None else _run_files(run, log, logs, entries)
     if run is None or reader(log.format).missing:
         columns = _read_entry(container, log, request)
     else:
@@ -159,7 +159,7 @@ def _read_entry(container: Container, entry: Entry, request: ReadRequest) -> Col
 
 
 def _name(log: Log) -> str:
-    return str(_run_of(log) or log.path)
+    return str(_run_folder(log) or log.path)
 
 
 def _count_other_runs(log: Log, others: Iterable[Log]) -> int:
@@ -204,7 +204,7 @@ def _no_log_message(container: Container, entries: Sequence[Entry], format: str 
     return "; ".join([*messages, "`stabdiag formats` lists what can be read"])
 
 
-def _run_of(log: Log) -> PurePosixPath | None:
+def _run_folder(log: Log) -> PurePosixPath | None:
     """Return the folder of a run with several files; None if the log is a single file."""
     folder = log.path.parent
     if log.format == _TENSORBOARD:
@@ -218,11 +218,11 @@ def _run_of(log: Log) -> PurePosixPath | None:
     return None
 
 
-def _files_of(
+def _run_files(
     run: PurePosixPath, log: Log, logs: Iterable[Log], entries: Iterable[Entry]
 ) -> Sequence[Entry]:
     if log.format == _TENSORBOARD:
-        return [part for part in logs if part.format == _TENSORBOARD and _run_of(part) == run]
+        return [part for part in logs if part.format == _TENSORBOARD and _run_folder(part) == run]
     inside = {run / "metrics", run / "params"}
     if log.format != _MLFLOW:
         inside = {run.joinpath(*_METRICS)}

@@ -43,7 +43,7 @@ class Entry:
         path: Its path in the container.
         size: Its size in bytes, None if unknown.
         written: The time of its last change in seconds, 0 if unknown.
-        key: The identifier by which the container opens it.
+        key: The identifier that the container opens.
     """
 
     path: PurePosixPath
@@ -79,7 +79,7 @@ class LoadedLog:
 
 @frozen
 class ReadRequest:
-    """How to read a log: which columns, and in which format (detected by default).
+    """How to read a log: its columns and its format (detected by default).
 
     If the log still ``grows``, an unfinished last line is not read.
     """

@@ -1,7 +1,7 @@
 """Group the files of a folder into runs by name, without opening them.
 
 1. A log with a generic name, such as ``metrics.csv`` or ``train.log``, belongs to the run of its
-   folder. All generic logs are views of that run, including logs in subfolders in which a run
+   folder. All generic logs are views of that run, including logs in subfolders where a run
    keeps its logs, such as ``checkpoint-500`` or ``tensorboard``.
 2. If two or more files of one format have specific names, each name is a run. Text files do not
    count if the folder has a structured log by rule 1: they are the output of its jobs.
@@ -23,7 +23,7 @@ from stabdiag.sources.best import ARCHIVES
 from stabdiag.sources.logs import RANK, may_be_log
 from stabdiag.sources.sidecars import is_manifest
 
-# Subfolders in which a run keeps some of its logs.
+# Subfolders for some of the logs of a run.
 INNER: Final = re.compile(
     r"logs?|tensorboard|tb|events|csv|metrics|stats|vis_data|runs|files|train|training|val|valid"
     r"|validation|eval|test|plots|params|(checkpoint|ckpt|epoch|step|global_step)[-_]?\d+.*"

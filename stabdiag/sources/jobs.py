@@ -27,10 +27,10 @@ def read_job(job: Job, request: ReadRequest) -> LoadedLog:
     if (len(paths) == 1 and not (job.root and is_url)) or job.attempts:
         return read_source(paths, request)
     container = Remote(job.root) if is_url else Folder(Path(job.root))
-    return read_job_in(container, job, request)
+    return read_job_files(container, job, request)
 
 
-def read_job_in(container: Container, job: Job, request: ReadRequest) -> LoadedLog:
+def read_job_files(container: Container, job: Job, request: ReadRequest) -> LoadedLog:
     """Read the log of a run among the files of a container."""
     base = str(container.path) if isinstance(container, Folder | Remote) else ""
     root = f"{base.rstrip('/')}/" if base else ""

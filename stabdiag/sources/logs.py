@@ -126,7 +126,7 @@ def _priority(entry: Entry) -> tuple[bool, int, float]:
 def _inspect(entry: Entry, stream: Stream, size: int) -> Log | None:
     """Read the head of a file, or all of it if its format needs that; return it if it is a log.
 
-    An unreadable log is returned too: if there is no other, its reader reports the error.
+    An unreadable log is returned too: if it is the only one, its reader reports the error.
     """
     name = None
     try:

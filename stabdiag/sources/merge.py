@@ -135,7 +135,7 @@ def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool =
 
 
 def _ordered(parts: list[_Part]) -> tuple[list[_Part], str]:
-    """Return the attempts in the order in which they ran, and the rule of that order."""
+    """Return the attempts in the order of execution, and the rule of that order."""
     parts = sorted(parts, key=lambda part: part.span[0])
     spans = [part.span for part in parts]
     are_disjoint = all(left[1] < right[0] for left, right in pairwise(spans))

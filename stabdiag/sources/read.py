@@ -32,7 +32,7 @@ def read_source(
     """Read a log from a source, or from several sources as one run.
 
     Raises:
-        LogError: if there is no log, or it cannot be read.
+        LogError: if no log is found, or it cannot be read.
     """
     if not sources:
         raise LogError("no log given; give a file, a folder or a URL")

@@ -324,7 +324,7 @@ def _client(name: str) -> dict[str, Any]:
 
 
 def depth(address: str) -> int:
-    """Return how internal an address is: 0 internet, 1 private network, 2 this machine.
+    """Return the privacy of an address: 0 internet, 1 private network, 2 this machine.
 
     It is 3 for a link-local address, which belongs to a service of the host.
     """

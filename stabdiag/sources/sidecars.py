@@ -56,7 +56,7 @@ _MODEL_FIELDS: Final = frozenset(
     {"vocab_size", "architectures", "problem_type", "id2label", "label2id", "num_labels"}
 )
 
-# Names of subfolders in which a run keeps its logs.
+# Names of subfolders for the logs of a run.
 _INNER: Final = re.compile(
     r"logs?|tensorboard|tb|tb_logs|events|csv|metrics|stats|vis_data|runs|train|files"
     r"|(checkpoint|version|epoch|step|run)[-_].*|rank[-_]?\d+|\d{8}_\d{6}",

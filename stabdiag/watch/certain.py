@@ -253,7 +253,7 @@ def _batches_repeat(step: int, report: Report) -> bool:
 
 
 def _section(finding: Finding) -> str:
-    """Return the key by which a finding is matched with earlier ones: its section or slug."""
+    """Return the key that matches a finding with earlier ones: its section or slug."""
     is_unresolved = finding.slug == "spike-unresolved"
     has_section = finding.section.startswith("§") and not is_unresolved
     return finding.section if has_section else finding.slug

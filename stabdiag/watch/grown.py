@@ -58,7 +58,7 @@ class Grown:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there are no bytes yet."""
+        """Whether the log is empty."""
         return self._growing is None and not self._size
 
     def add(self, data: bytes) -> None:

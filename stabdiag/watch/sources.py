@@ -62,7 +62,7 @@ def open_source(logs: Sequence[str], request: ReadRequest) -> Source:
 
 
 class File:
-    """A file to which lines are appended; a file of another format is read again in full.
+    """A file with appended lines; a file of another format is read again in full.
 
     The path may turn out to be a named pipe or a folder. ``runs`` is the number of runs so far: a
     link may be changed to point to another run.

@@ -142,7 +142,7 @@ def test_another_attempt_may_be_picked(build, attempt, points):
 @pytest.mark.parametrize("attempt", [0, 2, -1])
 def test_a_missing_attempt_is_an_error(build, attempt):
     with pytest.raises(
-        LogError, match=rf"run.jsonl: there is no attempt {attempt}; the log contains 1 attempt"
+        LogError, match=rf"run.jsonl: no attempt {attempt}; the log contains 1 attempt"
     ):
         build(falling(range(50)), attempt=attempt)
 

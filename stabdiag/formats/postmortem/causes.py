@@ -148,5 +148,5 @@ def _settings(incident: Incident) -> Iterator[Answer]:
             question="",
             asks="A setting that changed where it began",
             verdict=Verdict.NO,
-            because=f"none of these changed near it: {', '.join(settings)}",
+            because=f"none of the following changed near it: {', '.join(settings)}",
         )

@@ -150,7 +150,7 @@ def _fitting_end(plain: str, begin: int, room: int) -> int:
 def columns(
     cells: tuple[str, ...], widths: tuple[int, ...], page: Page, style: str = ""
 ) -> Iterator[Text]:
-    """Yield one row of a table; its height is that of the highest cell.
+    """Yield one row of a table; its height is the height of the highest cell.
 
     On a narrow page the other cells are below the first cell.
     """

@@ -58,7 +58,7 @@ def draw(plot: Plot, page: Page) -> Iterator[Text]:
 def _edges(plot: Plot, view: View) -> tuple[Floats, ...]:
     """Return the edges of the band of earlier good runs by column; NaN far outside of the values.
 
-    Such an edge would flatten the curve.
+    An edge like that would flatten the curve.
     """
     values = plot.series.finite().values
     if plot.band is None or not len(values) or not len(plot.band.band_steps):

@@ -39,7 +39,7 @@ class UsualRates:
 
 @frozen(eq=True)
 class PreflightLimits:
-    """What a configuration is checked against before a run exists."""
+    """Checks of a configuration before the run."""
 
     warmup_low: float = limit(0.001, unit="of the run", at_most=1.0, source="convention")
     """A warm-up shorter than this share of the run has no effect. Published recipes for large runs
@@ -79,8 +79,8 @@ class PreflightLimits:
     finetune_factor: float = limit(
         0.1, unit="x the usual rate", at_least=1e-4, at_most=1.0, source="convention"
     )
-    """The usual learning rates of a run that starts from a pretrained model are this times those of
-    training from scratch."""
+    """The usual learning rates of a run that starts from a pretrained model, as a fraction of the
+    rates for training from scratch."""
     checkpoint_fraction: float = limit(0.1, unit="of the run", at_most=1.0, source="convention")
     """With checkpoints farther apart than this, one failure loses more than a tenth of the run."""
     schedule_slack: float = limit(0.05, unit="of the run", at_most=1.0, source="convention")
@@ -135,12 +135,12 @@ class CompareLimits:
     """Seeds differ if the noise within a run explains the spread of their final losses with at most
     this probability."""
     seed_fraction: float = limit(0.15, unit="of the loss's descent", at_least=0.001, at_most=1.0)
-    """A seed stands out if its final loss differs from the others' by this fraction of the descent
-    or of the final level, the smaller of the two. With enough points any two seeds differ beyond
-    their noise."""
+    """A seed is an outlier if its final loss differs from the others' by this fraction of the
+    descent or of the final level, the smaller of the two. With enough points any two seeds differ
+    beyond their noise."""
     rank_gap: float = limit(5.0, unit="x usual distance of logged steps", at_least=1.0)
     """A rank whose log ends this much before the others' stopped early. Buffered logs end a few
     lines apart."""
     rank_sigma: float = limit(3.0, unit="deviations of the loss's noise", at_least=1.0)
-    """The smoothed losses of ranks with different batches may lie this far apart. Data split by
+    """The smoothed losses of ranks with different batches may differ by this much. Data split by
     file is not equally hard."""

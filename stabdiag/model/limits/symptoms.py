@@ -11,13 +11,13 @@ class LearningLimits:
     """A loss that does not fall, stops early, oscillates, or falls too well."""
 
     constant_points: int = limit(20, unit="logged points", at_least=5)
-    """A loss with the same digits at this many final points is not being trained. Fewer tell that
+    """A loss with the same digits at this many final points is not being trained. Fewer suffice
     if it has four digits or more and has not fallen."""
     min_points: int = limit(20, unit="logged points", at_least=10)
     """Fewer losses than this after the warm-up do not show whether a run learns."""
     min_steps: int = limit(500, unit="steps", at_least=1)
-    """A run may stand still for this long after its warm-up before it counts as stuck. In a log of
-    epochs, min_points serves."""
+    """A run may make no progress for this long after its warm-up before it counts as stuck. Logs
+    of epochs use min_points."""
     min_steps_ended: int = limit(100, unit="steps", at_least=1)
     """The same for a run that has ended: its learning rate has decayed to a tenth of its peak, or
     it has trained all the manifest's steps."""
@@ -99,7 +99,7 @@ class DataLimits:
 
 @frozen(eq=True)
 class GradientLimits:
-    """Gradient norms beside the tree."""
+    """Gradient norms outside the tree."""
 
     explode_ratio: float = limit(100.0, unit="x lowest level", at_least=2.0)
     """A gradient norm that ends this far above its lowest level, while the loss worsens or stalls,
@@ -162,7 +162,7 @@ class ScheduleLimits:
     at_floor: float = limit(0.15, unit="of the run", at_least=0.01, at_most=1.0)
     """This share of a run at the floor is wasted compute."""
     jump: float = limit(1.5, unit="x the peak before", at_least=1.01)
-    """A learning rate that jumps this factor above its highest value so far is no restart of its
+    """A learning rate that jumps this factor above its highest value so far is not a restart of its
     schedule."""
 
 
@@ -220,7 +220,7 @@ class ThroughputLimits:
 
 @frozen(eq=True)
 class RecordedLimits:
-    """What the recorder writes beside the usual columns."""
+    """Additional columns of the recorder."""
 
     multiple: float = limit(1.5, unit="x the logged loss", at_least=1.01)
     """A backward pass from the logged loss has a factor of 1. Without the division by the number of

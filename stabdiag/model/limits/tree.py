@@ -75,7 +75,7 @@ class DivergenceLimits:
     min_points: int = limit(20, unit="logged points", at_least=8)
     """On a sparse log the window widens to this many points: fewer show no trend."""
     significance: float = limit(0.001, unit="p-value", at_least=1e-12, at_most=0.5)
-    """The chance that a flat, autocorrelated loss shows such a trend."""
+    """The chance that a flat, autocorrelated loss shows a trend like this."""
     material: float = limit(0.05, unit="of the progress made", at_most=10.0)
     """A rise that loses less than this share of the progress is a plateau, not a divergence."""
     material_below_noise: float = limit(0.1, unit="of the progress made", at_most=10.0)

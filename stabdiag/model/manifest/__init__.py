@@ -123,7 +123,7 @@ class Manifest:
             ManifestError: for an unknown field or an invalid value.
         """
         new = self._gaps(Manifest().override(values))
-        why = dict.fromkeys(new, "assumed: neither a manifest nor the log tells it")
+        why = dict.fromkeys(new, "assumed: not in a manifest or the log")
         return replace(self, **new, inferred={**self.inferred, **why}) if new else self
 
     def fill_gaps(self, other: Manifest) -> Manifest:

@@ -311,7 +311,7 @@ AUTOCAST: Final = names_in(
     "mixed_precision mixed_precision_param amp_dtype autocast_dtype opt_level amp_opt_level"
 )
 
-# The HF library's: what a model is, what a classifier learns, and its labels, one key for each.
+# Keys of the HF library: the kind of model, the task of a classifier, and its labels.
 ARCHITECTURES: Final = "architectures"
 PROBLEM: Final = "problem_type"
 ONE_LABEL: Final = "single_label_classification"

@@ -191,7 +191,7 @@ class _Choice:
     def _by_last_word(self, role: Role) -> list[str]:
         """Return the only column whose name after the last slash is a name of the role.
 
-        If several sections have such a column, none is returned: they are components or belong to
+        If several sections have one, none is returned: they are components or belong to
         several networks. Ambiguous words do not count.
         """
         ends = (self._by_end.get(word, ()) for word in role.names if word not in _VAGUE)
@@ -269,7 +269,7 @@ def _describe_other_runs(taken: str, names: list[str]) -> list[str]:
     return [f"the table holds {len(others) + 1} runs; this is {run!r}, not {shown} ({pick})"]
 
 
-# The bounds of a learning rate are taken only if there is no other.
+# The bounds of a learning rate are used only without another column.
 _BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
 
 # Words that mean something else after a slash: optimizer/norm, timing_s/step, reward/value.

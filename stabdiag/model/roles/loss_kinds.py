@@ -57,7 +57,7 @@ def parts_of(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names if they are components of one loss, else nothing.
 
     Each component differs from the others in one word, as in ``train/box_loss`` and
-    ``train/cls_loss``, that is neither a number nor a way of averaging. Evaluation losses that
+    ``train/cls_loss``, which is not a number or a way of averaging. Evaluation losses that
     differ in a number belong to several data sets.
     """
     splits = [re.findall(r"[a-z0-9]+", name.lower()) for name in names]

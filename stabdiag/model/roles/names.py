@@ -79,7 +79,7 @@ _FACTOR = re.compile(r"\((1e-?\d{1,2})\)$")
 
 
 def factor_of(name: str) -> float:
-    """Return the factor in a column's name by which its values have to be multiplied."""
+    """Return the factor for the values of a column, according to its name."""
     match = _FACTOR.search(name)
     return float(match[1]) if match else 1.0
 

@@ -24,7 +24,7 @@ _NOT_A_LOSS: Final = frozenset(
 )
 
 
-def other_losses_of(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
+def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
     """Return the columns of other training losses by role, such as ``other_loss/aux_loss``."""
     losses = (name for name in names if name not in taken and is_other_loss(name))
     return {

@@ -75,7 +75,7 @@ PROPERTIES: Final = frozenset(
     )
 )
 
-# The names of scores that stand for themselves after any section, as in Set5/PSNR.
+# The names of scores that need no qualifier after a section, as in Set5/PSNR.
 _BY_LAST_WORD: Final = re.compile(
     r"f1(score)?|psnry?|ssimy?|lpips|niqe|bleu\d*|rouge[12l]|[wc]er|fid\d*k?|miou|mdice|auroc"
     r"|acc(uracy)?|top\d|acc\d"
@@ -166,6 +166,6 @@ def scores_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
 
 
 def _is_sectioned(name: str) -> bool:
-    """Return True if only the last part of a column's name is that of a score."""
+    """Return True if only the last part of a column's name is a score."""
     own = _DATA_LOADER.sub("", without_run(name))
     return "/" in own and _direction(words_of(own), is_heldout=is_evaluation(own)) is None

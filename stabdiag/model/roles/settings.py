@@ -54,7 +54,7 @@ _WHICH_DATA: Final = frozenset(
     )
 )
 
-# The direction in which a gradual change makes the loss harder. A growing epsilon belongs to an
+# The direction of a gradual change that makes the loss harder. A growing epsilon belongs to an
 # adversarial attack.
 _DIFFICULTY_DIRECTION: Final = (
     {name: 1 for name in (*OBJECTIVE_SETTINGS, "epsilon") if name not in _WHICH_DATA}
@@ -155,7 +155,7 @@ def is_part(name: str) -> bool:
 
 
 def difficulty_direction(name: str) -> int | None:
-    """Return the direction in which a setting makes the loss harder, judged by its name.
+    """Return the direction of a setting that makes the loss harder, judged by its name.
 
     1 means that growing values are harder, -1 falling values, 0 either. None if the setting does
     not affect the difficulty.
