@@ -179,7 +179,7 @@ def _reports_lost_peer(run: Run) -> bool:
 
 
 def _is_peer_failure(event: Event) -> bool:
-    message = event.said.lower()
+    message = event.quote.lower()
     return event.code is EventCode.COLLECTIVE_FAILED or any(
         word in message for word in _PEER_FAILURE_MESSAGES
     )

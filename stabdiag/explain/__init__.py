@@ -104,7 +104,7 @@ def titles(limits: Limits) -> dict[str, str]:
         **{symptom.slug: symptom.title for symptom in _symptoms().values()},
         **{outcome.slug: outcome.title for outcome in _comparisons().values()},
         **{outcome.slug: outcome.title for outcome in _baselines().values()},
-        **{question.id: question.asked(limits) for question in _QUESTIONS.values()},
+        **{question.id: question.text(limits) for question in _QUESTIONS.values()},
         **{info.name: info.why for info in limits.items()},
     }
 
@@ -120,7 +120,7 @@ def contents(limits: Limits) -> str:
         "Findings against a baseline": [
             (outcome.slug, outcome.title) for outcome in _baselines().values()
         ],
-        "Questions": [(question.id, question.asked(limits)) for question in _QUESTIONS.values()],
+        "Questions": [(question.id, question.text(limits)) for question in _QUESTIONS.values()],
     }
     parts = (
         f"## {heading}\n\n" + "".join(f"- `{name}`: {title}\n" for name, title in entries)
@@ -172,7 +172,7 @@ def _outcome(slug: str, limits: Limits) -> str:
 
 def _question(question: Question, limits: Limits) -> str:
     needs = f"Needs: {', '.join(question.needs)}." if question.needs else ""
-    page = _page("questions", question.id, question.asked(limits), needs, limits)
+    page = _page("questions", question.id, question.text(limits), needs, limits)
     return _with_limits(page, question.limits, limits, before="Answers")
 
 

@@ -124,7 +124,7 @@ class BaselineComparison:
     """A run compared with a baseline.
 
     ``deciding`` is the series that determines the verdict. ``series`` are all compared series; the
-    first to leave the band comes first. ``step`` is the step at which the run left the band
+    first to leave the band comes first. ``step`` is the step where the run left the band
     permanently, or its loss stopped being finite. ``compared_until`` is the last common step,
     ``last_step`` the last step of the run and ``references_until`` the last step of the longest
     reference. ``references`` are the names of the runs used, and ``reference_noun`` is the word for

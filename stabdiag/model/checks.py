@@ -42,7 +42,7 @@ class ChecklistItem:
             return self
         return replace(
             self,
-            because=f"{rule.told} {self.because}",
+            because=f"{rule.note} {self.because}",
             severity=Severity.NOTE,
             ignored=replace(rule, severity=self.severity),
         )

@@ -31,7 +31,7 @@ class Question:
     needs: tuple[str, ...] = ()
     limits: tuple[str, ...] = ()
 
-    def asked(self, limits: Limits) -> str:
+    def text(self, limits: Limits) -> str:
         """Return the question with the limits in force."""
         return filled(self.asks, limits)
 

@@ -242,7 +242,7 @@ class Ignored:
     severity: Severity | None = None
 
     @property
-    def told(self) -> str:
+    def note(self) -> str:
         """The date and the reason, as a sentence."""
         return f"Ignored until {self.until}: {self.reason.rstrip('.')}."
 
@@ -301,7 +301,7 @@ class Finding:
         return replace(
             self,
             severity=severity,
-            summary=f"{rule.told} {self.summary}",
+            summary=f"{rule.note} {self.summary}",
             ignored=replace(rule, severity=self.severity),
         )
 

@@ -29,7 +29,7 @@ LARGEST_READ: Final = 1e100
 # The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
 _EVALUATED = 0.9
 
-# The key in ``DataFrame.attrs`` for the steps at which the value of a role is NaN, by role.
+# The key in ``DataFrame.attrs`` for the steps where the value of a role is NaN, by role.
 NAN_STEPS: Final = "stabdiag.nan_steps"
 
 
@@ -136,7 +136,7 @@ class Event:
     """Something that happened to the log: a rewind, a new attempt, a message among its lines.
 
     ``message`` is for people; ``code`` and the rest are for the program. ``role`` and ``value``
-    describe a placeholder, ``said`` is the text of a message in the log. ``line`` is the line
+    describe a placeholder, ``quote`` is the text of a message in the log. ``line`` is the line
     number of the event, from 1; ``path`` is its file if the run has several.
     """
 
@@ -146,7 +146,7 @@ class Event:
     step: int | None = None
     role: str | None = None
     value: float | None = None
-    said: str = ""
+    quote: str = ""
     line: int | None = None
     path: str | None = None
 

@@ -26,7 +26,7 @@ _EVENT: Final[Mapping[str, Callable[[Any], Any]]] = {
     "code": EventCode,
     "role": str,
     "value": float,
-    "said": str,
+    "quote": str,
     "step": int,
     "line": int,
 }

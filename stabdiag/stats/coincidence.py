@@ -31,7 +31,7 @@ class NearestChange:
 
 @frozen
 class Onset:
-    """The range of positions at which something may have begun, in a log of ``points`` points.
+    """The range of positions where something may have begun, in a log of ``points`` points.
 
     Its cause is inside the range or up to ``late`` points before it.
     """
@@ -49,7 +49,7 @@ def nearest(low: Ints, high: Ints, onset: Onset) -> NearestChange | None:
     by the sum over the changes (Boole's inequality).
 
     Args:
-        low: shape (n,), the first point at which each change may have happened.
+        low: shape (n,), the first point where each change may have happened.
         high: shape (n,), the last point, in rising order.
         onset: the onset of a possible consequence.
     """

@@ -30,7 +30,7 @@ _LOW_BITS = np.uint32(0xFFFF)
 
 @frozen
 class DivergencePoints:
-    """The positions at which two series diverge, or None.
+    """The positions where two series diverge, or None.
 
     ``first`` is the first difference of any size, ``unrounded`` the first one that rounding does
     not explain, ``lasting`` the first lasting difference beyond the noise, ``largest`` the largest.

@@ -309,7 +309,7 @@ def median_residuals(x: Floats, base: Baseline, width: int, points: Residuals) -
 
 
 def _burn_in_end(level: Floats, first: int) -> int:
-    """Return the position at which the level has completed 3/4 of its descent to the usual value.
+    """Return the position where the level has completed 3/4 of its descent to the usual value.
 
     It may be before ``first``: in a short log, the first points are many of those that show the
     noise.

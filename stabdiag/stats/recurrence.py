@@ -36,7 +36,7 @@ _MAX_FREQUENT_RATE = 0.1
 class PeakGroup:
     """The peaks that a gap separates from the noise: shape (k,) each, in the order of the log.
 
-    ``starts`` are the positions at which the excursions first reach half of their score, ``ends``
+    ``starts`` are the positions where the excursions first reach half of their score, ``ends``
     the positions after their last points, and ``peaks`` their highest points. ``heights`` are in
     units of the loss above the level before them and ``scores`` in deviations. ``noise`` is the
     highest score of the other peaks. Peaks that are not ``is_rare`` are too many to be single

@@ -235,7 +235,7 @@ def _last_near(up: Floats, height: float) -> int:
 
 
 def climb_onset(x: Floats, rise: Rise, size: int) -> int:
-    """Return the position at which a climb reached a tenth of its height.
+    """Return the position where a climb reached a tenth of its height.
 
     Args:
         x: shape (n,), finite.

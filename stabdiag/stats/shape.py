@@ -136,7 +136,7 @@ def _smoothing(reach: int) -> int:
 
 
 def late_recovery(x: Floats, spike: Spike, sigmas: float) -> int | None:
-    """Return the position at which a loss recovered after the recovery window, or None.
+    """Return the position where a loss recovered after the recovery window, or None.
 
     Args:
         x: shape (n,), finite.
@@ -182,7 +182,7 @@ def rise_points(x: Floats, at: int, reach: SearchWindows) -> int:
 
     Args:
         x: shape (n,), finite.
-        at: the position at which the rise was detected.
+        at: the position where the rise was detected.
         reach: the windows in which to search for the start of the rise and its peak.
 
     The height is measured from the lowest level before ``at`` to the peak after it. A spike rises

@@ -20,7 +20,7 @@ _STRAIGHT = 0.9
 
 
 def turning_point(at: Floats, x: Floats, span: float, first: float = -np.inf) -> float | None:
-    """Return the position at which a series turned to its largest rise.
+    """Return the position where a series turned to its largest rise.
 
     Args:
         at: shape (n,), the positions of the points, rising.

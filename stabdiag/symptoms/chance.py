@@ -15,7 +15,7 @@ from stabdiag.model.text import num
 from stabdiag.stats.levels import MIN_CONSECUTIVE, beginning, levels
 from stabdiag.stats.quantiles import MIN_SAMPLE, median
 from stabdiag.symptoms.losses import (
-    HARDLY,
+    NEGLIGIBLE_CHANGE,
     TENTHS,
     TWENTIETHS,
     USUAL_CLASSES,
@@ -182,7 +182,7 @@ def _by_accuracy(case: Case) -> Guess | None:
         fractions = fractions / 100 if fractions.max() > 1 else fractions
         # If the accuracy never changes, the loss only has to be near the cost of the guess.
         moves = bool(np.ptp(fractions))
-        band = case.limits.learning.chance_band if moves else HARDLY
+        band = case.limits.learning.chance_band if moves else NEGLIGIBLE_CHANGE
         fractions = fractions[since:]
         match = _guess(case, late, fractions, band)
         if match is None and not moves and len(steps) >= MIN_SAMPLE:
@@ -214,7 +214,7 @@ def _learned(case: Case, cost: float, late: Floats, band: float) -> bool:
     training = median(case.loss.values[len(case.loss) // 2 :])
     generalizes = best_evaluation(case) < cost * (1 - 2 * band)
     falls = bool((np.diff(late) < 0).all()) and not _jumped(case, cost)
-    return falls or generalizes or training < cost * (1 - HARDLY)
+    return falls or generalizes or training < cost * (1 - NEGLIGIBLE_CHANGE)
 
 
 def _jumped(case: Case, cost: float) -> bool:
@@ -253,7 +253,7 @@ def _one_class(case: Case, late: Floats, right: float) -> tuple[int, float, str]
     apart = float(np.abs(np.append(late, median(x[len(x) // 2 :])) - level).max())
     begun = beginning(x) if case.history.counts_epochs else float(levels(x, TENTHS)[0])
     costs = 0 < right < 1 and float(late.min()) >= _entropy(right)
-    if not costs or apart > HARDLY * level or level > (1 - HARDLY) * begun:
+    if not costs or apart > NEGLIGIBLE_CHANGE * level or level > (1 - NEGLIGIBLE_CHANGE) * begun:
         return None
     return case.manifest.vocab_size or 0, level, "always predicting the same class"
 
@@ -282,5 +282,5 @@ def _only_memorized(case: Case, chance: float, late: Floats) -> bool:
         return False
     limits = case.limits.learning
     at_chance = float(heldout.min()) >= chance * (1 - limits.chance_band)
-    ends_at_chance = float(heldout[-1]) <= chance * (1 + HARDLY)
+    ends_at_chance = float(heldout[-1]) <= chance * (1 + NEGLIGIBLE_CHANGE)
     return at_chance and ends_at_chance and bool(late.min() >= chance * limits.memorized_fraction)

@@ -15,7 +15,7 @@ from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.smooth import count_waves
 from stabdiag.symptoms.losses import (
     FALLEN,
-    HARDLY,
+    NEGLIGIBLE_CHANGE,
     RANGE_TEST,
     TENTHS,
     TWENTIETHS,
@@ -143,7 +143,7 @@ def plateau_early(case: Case) -> Evidence | None:
     level = levels(after.values, TWENTIETHS)
     last = float(level[-1])
     fallen = float(after.values[0]) - last
-    flat = float(level[TENTHS]) - last <= HARDLY * fallen
+    flat = float(level[TENTHS]) - last <= NEGLIGIBLE_CHANGE * fallen
     if target is None or last <= case.limits.learning.above_target * target:
         return None
     if not flat or fallen <= 0:

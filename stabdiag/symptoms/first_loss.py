@@ -11,7 +11,7 @@ from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.losses import HARDLY, TENTHS, USUAL_CLASSES, no_course
+from stabdiag.symptoms.losses import NEGLIGIBLE_CHANGE, TENTHS, USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, has_chance_level
@@ -166,7 +166,7 @@ def _by_accuracy(case: Case) -> Evidence | None:
             continue
         fraction = float(levels(right, TENTHS)[-1]) / (100.0 if right.max() > 1 else 1.0)
         *_, before, last = levels(losses, TENTHS // 2).tolist()
-        if fraction < _MOSTLY_RIGHT or before - last > HARDLY * last:
+        if fraction < _MOSTLY_RIGHT or before - last > NEGLIGIBLE_CHANGE * last:
             continue
         for classes in (configured,) if configured else USUAL_CLASSES:
             floor = _floor(classes)
@@ -202,7 +202,7 @@ def _by_floor(case: Case) -> Evidence | None:
     floor, (*_, before, last) = _floor(classes), levels(x, TENTHS // 2).tolist()
     is_at_floor = (1 - _ROUNDING) * floor <= float(x.min()) and last <= (1 + _NEAR_FLOOR) * floor
     has_fallen = last < (1 - _NEAR_FLOOR) * float(x[0])
-    if not is_at_floor or not has_fallen or before - last > HARDLY * last:
+    if not is_at_floor or not has_fallen or before - last > NEGLIGIBLE_CHANGE * last:
         return None
     return _evidence(
         f"The loss ends at {num(last)} and is never below {num(floor)}: with {classes} classes, "

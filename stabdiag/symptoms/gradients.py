@@ -22,7 +22,7 @@ from stabdiag.stats.quantiles import (
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import FALLEN, TWENTIETHS
 from stabdiag.symptoms.magnitude import growth, growth_began
-from stabdiag.symptoms.symptom import LEAST, MANY, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import LEAST, MIN_LONG_LOG, Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.advice.precision import NOTHING_UPDATED, nothing_updated
 from stabdiag.tree.advice.rates import tenth_lr
@@ -101,7 +101,7 @@ def grad_nonfinite(case: Case) -> Evidence | None:
         return _nothing_updated(case, norm, skipped)
     bad = ~np.isfinite(norm.values)
     # A few points may be epoch means that include overflows, unless the last ones are bad.
-    if dtype is None and len(norm) < MANY and not bad[-2:].all():
+    if dtype is None and len(norm) < MIN_LONG_LOG and not bad[-2:].all():
         return None
     # Before the first update there is no gradient to measure.
     if len(bad) > 1:
@@ -184,7 +184,7 @@ def _few_losses(case: Case) -> str:
     title="Exploding gradients",
     needs=("grad_norm",),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    preconditions=(at_least(MANY, "grad_norm", groups=True), _few_losses),
+    preconditions=(at_least(MIN_LONG_LOG, "grad_norm", groups=True), _few_losses),
     next_actions=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
@@ -199,7 +199,7 @@ def grad_exploding(case: Case) -> Evidence | None:
     """
     loss, worse = case.history.get("loss"), _got_worse(case)
     norms = [case.history.logged("grad_norm")] if loss else case.history.group("grad_norm").values()
-    candidates = [finite for series in norms if len(finite := series.finite()) >= MANY]
+    candidates = [finite for series in norms if len(finite := series.finite()) >= MIN_LONG_LOG]
     if not candidates:
         return None
     norm = max(candidates, key=lambda series: growth(series, from_lowest=True)[0])
@@ -253,7 +253,7 @@ def _got_worse(case: Case) -> bool:
     title="Vanishing gradients",
     needs=("grad_norm", "loss"),
     explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
-    preconditions=(at_least(MANY, "grad_norm"), at_least(MANY, "loss")),
+    preconditions=(at_least(MIN_LONG_LOG, "grad_norm"), at_least(MIN_LONG_LOG, "loss")),
     next_actions=(
         Action(Do.CHECK_MODEL, "Check the residual connections and normalization layers."),
         Action(Do.CHANGE_MODEL, "Replace ReLU with GELU or leaky ReLU: dead units pass nothing."),
@@ -297,7 +297,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
     family="gradients",
     title="Gradients are clipped at nearly every step",
     needs=("grad_norm or clip_count",),
-    preconditions=(at_least(MANY, "grad_norm", "clip_count"),),
+    preconditions=(at_least(MIN_LONG_LOG, "grad_norm", "clip_count"),),
     next_actions=(
         Action(Do.LOWER_LR, "If the loss then spikes, lower the learning rate instead."),
         Action(Do.DO_NOTHING, "Do nothing if you want normalized gradients."),
@@ -309,7 +309,7 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
     threshold = case.manifest.grad_clip or 0.0
     if stuck := _stuck_at_threshold(case, norm) or _clipped_counts(case):
         return stuck
-    if threshold <= 0 or len(norm) < MANY:
+    if threshold <= 0 or len(norm) < MIN_LONG_LOG:
         return None
     x = norm.values[len(norm) // 10 :]
     fraction, usual = float(np.mean(x > threshold)), median(x)
@@ -349,7 +349,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
 
     If the manifest has no threshold, the highest norm is taken for it.
     """
-    if len(norm) < MANY:
+    if len(norm) < MIN_LONG_LOG:
         return None
     x, threshold = norm.values[len(norm) // 10 :], case.manifest.grad_clip
     highest = float(x.max())
@@ -380,7 +380,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
 def _clipped_counts(case: Case) -> Evidence | None:
     """Report that nearly all updates were clipped, from a logged count of clipped updates."""
     counts = case.history.finite("clip_count")
-    if len(counts) < MANY or "clip_count" not in case.history.series:
+    if len(counts) < MIN_LONG_LOG or "clip_count" not in case.history.series:
         return None
     values, gaps = counts.values, np.diff(counts.steps)
     # A flag refers to the record's own step; a running total never falls.

@@ -12,7 +12,7 @@ from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.symptoms.chance import plateau_at_chance
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
-    HARDLY,
+    NEGLIGIBLE_CHANGE,
     ONE_BATCH,
     RANGE_TEST,
     TENTHS,
@@ -172,5 +172,5 @@ def _evaluations_never_fell(case: Case) -> bool:
         return False
     begun, tenths = float(heldout.values[0]), levels(x, TENTHS)
     gained = begun - float(heldout.values.min())
-    is_flat = float(tenths[-1]) >= (1 - HARDLY) * float(tenths[0])
+    is_flat = float(tenths[-1]) >= (1 - NEGLIGIBLE_CHANGE) * float(tenths[0])
     return is_flat and gained <= learning.min_fall * begun

@@ -38,7 +38,7 @@ TWENTIETHS = 2 * TENTHS
 # A loss that stays above this fraction of its first level has not fallen. A change below a
 # twentieth is negligible: a network reaches that by memorizing its batches.
 FALLEN = 0.8
-HARDLY = 0.05
+NEGLIGIBLE_CHANGE = 0.05
 
 # A change by three standard deviations happens by chance once in 700 runs.
 BEYOND_CHANCE = 3.0

@@ -15,7 +15,7 @@ from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
-    HARDLY,
+    NEGLIGIBLE_CHANGE,
     RANGE_TEST,
     TENTHS,
     TWENTIETHS,
@@ -272,7 +272,9 @@ def still_rises(lr: Series) -> bool:
     """Return True if the rate rises linearly from nearly 0 to the last record."""
     x, steps = lr.values, lr.steps
     line = x[0] + (x[-1] - x[0]) * (steps - steps[0]) / (steps[-1] - steps[0])
-    return bool(x[0] < HARDLY * x[-1] and np.abs(x - line).max() < HARDLY * x[-1])
+    return bool(
+        x[0] < NEGLIGIBLE_CHANGE * x[-1] and np.abs(x - line).max() < NEGLIGIBLE_CHANGE * x[-1]
+    )
 
 
 def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
@@ -281,9 +283,9 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     parts = levels(x, TWENTIETHS)
     first, last = float(parts[0]), float(parts[-1])
     fell = median(parts[:2]) - median(parts[-2:])
-    if fell > (limits.small_fall if is_low(case) else HARDLY) * first or _falls_immediately(
-        x, first, fell
-    ):
+    if fell > (
+        limits.small_fall if is_low(case) else NEGLIGIBLE_CHANGE
+    ) * first or _falls_immediately(x, first, fell):
         return None
     size = len(x) // len(parts)
     middle = series.steps[len(x) - len(parts) * size :][size // 2 :: size][: len(parts)]

@@ -55,7 +55,7 @@ _HIGH_RATE: Final = 0.5
 
 
 def _first_true_step(case: Case, role: str) -> int | None:
-    """Return the first step at which a fact was true, if it is true in the last record."""
+    """Return the first step where a fact was true, if it is true in the last record."""
     series = case.history.finite(role)
     if not len(series) or not series.values[-1]:
         return None

@@ -12,7 +12,7 @@ from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import not_comparable
-from stabdiag.symptoms.symptom import MANY, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import MIN_LONG_LOG, Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.drivers import lr_over
 
@@ -35,7 +35,7 @@ _PROGRESS: Final = 0.2
     needs=("loss",),
     explained_by=("nan", "divergence", "spike", "loss-scale"),
     yields_to=("loss-oscillating", "epoch-boundary-jump", "no-progress", "lr-too-high"),
-    preconditions=(at_least(MANY, "loss"), not_comparable),
+    preconditions=(at_least(MIN_LONG_LOG, "loss"), not_comparable),
     next_actions=(
         Action(Do.INSPECT_DATA, "Compare the data of these steps with the data before them."),
         Action(Do.LOG_MORE, "Log the gradient norm and the batch id at every step."),

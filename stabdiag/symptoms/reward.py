@@ -10,9 +10,9 @@ from stabdiag.model.text import num
 from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.symptoms.losses import BEYOND_CHANCE, HARDLY, TENTHS
+from stabdiag.symptoms.losses import BEYOND_CHANCE, NEGLIGIBLE_CHANGE, TENTHS
 from stabdiag.symptoms.stuck import without_learning
-from stabdiag.symptoms.symptom import MANY, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import MIN_LONG_LOG, Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -26,7 +26,7 @@ from stabdiag.tree.reward import Reward, find_collapsed_reward
     title="The reward does not rise",
     needs=("reward",),
     explained_by=("nan", "divergence-unexplained"),
-    inconclusive_if=(at_least(MANY, "reward"),),
+    inconclusive_if=(at_least(MIN_LONG_LOG, "reward"),),
     next_actions=(
         Action(
             Do.CHECK_LOSS_FUNCTION,
@@ -45,7 +45,7 @@ def reward_not_rising(case: Case) -> Evidence | None:
         # A policy that keeps learning may occasionally lose less than that.
         has_lost_most = collapse.best - collapse.last >= collapse.last - collapse.first
         return _fallen(case, collapse) if has_lost_most else None
-    if len(reward) < MANY or reward.steps[0] > max(TENTHS, 2 * usual_gap(reward.steps)):
+    if len(reward) < MIN_LONG_LOG or reward.steps[0] > max(TENTHS, 2 * usual_gap(reward.steps)):
         return None
     return _flat(case)
 
@@ -62,7 +62,9 @@ def _fallen(case: Case, collapse: Reward) -> Evidence:
         f"{collapse.best_step} to {num(collapse.last)} ({mean_of(collapse.points)}); it began at "
         f"{num(collapse.first)}.",
         title="The reward fell and stayed down",
-        severity=Severity.ERROR if collapse.last <= collapse.first + HARDLY * gained else None,
+        severity=Severity.ERROR
+        if collapse.last <= collapse.first + NEGLIGIBLE_CHANGE * gained
+        else None,
         step=collapse.best_step,
         measured={"first": collapse.first, "best": collapse.best, "last": collapse.last},
         first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),

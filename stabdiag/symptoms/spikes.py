@@ -229,7 +229,7 @@ def _rhythmic(case: Case) -> Evidence | None:
 
 
 def _starts(high: Ints) -> Ints:
-    """Return the positions at which short runs of high points begin."""
+    """Return the positions where short runs of high points begin."""
     if not len(high):
         return high
     first = np.append(0, np.flatnonzero(np.diff(high) > MAX_GAP + 1) + 1)

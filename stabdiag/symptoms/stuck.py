@@ -17,7 +17,7 @@ from stabdiag.stats.quantiles import MIN_SAMPLE, diff_sigma, median
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
     FALLEN,
-    HARDLY,
+    NEGLIGIBLE_CHANGE,
     ONE_BATCH,
     TENTHS,
     USUAL_CLASSES,
@@ -67,7 +67,7 @@ def _min_identical(case: Case) -> int:
     """
     x, points = case.loss.values, case.limits.learning.constant_points
     is_epochs = case.history.counts_epochs
-    fell = not len(x) or x[-1] < (1 - HARDLY) * x[0]
+    fell = not len(x) or x[-1] < (1 - NEGLIGIBLE_CHANGE) * x[0]
     if fell or (x[-1] and digits(_written(float(x[-1]))) < _DIGITS):
         return min(points, MIN_SAMPLE) if is_epochs else points
     return min(points, FEW + 1 if is_epochs else MIN_SAMPLE)
@@ -103,7 +103,7 @@ def loss_constant(case: Case) -> Evidence | None:
         return None
     which_points = f"the last {count}" if start else f"all {count}"
     # A loss that changed before was trained. If it did not improve, units may have died.
-    died = start > 0 and x[-1] > (1 - HARDLY) * x[0]
+    died = start > 0 and x[-1] > (1 - NEGLIGIBLE_CHANGE) * x[0]
     remark = "; it had changed before" if died else _chance_remark(case, float(x[-1]))
     evidence = without_learning(
         case,
@@ -287,7 +287,7 @@ def loss_changes(case: Case, since: int) -> bool:
     halves = np.array_split(x, 2)
     error = diff_sigma(x) * float(np.sqrt(4 / len(x)))
     change = abs(float(halves[0].mean() - halves[1].mean()))
-    return change > max(HARDLY * abs(float(x[0])), BEYOND_CHANCE * float(error))
+    return change > max(NEGLIGIBLE_CHANGE * abs(float(x[0])), BEYOND_CHANCE * float(error))
 
 
 def unchanged_norm(case: Case) -> float | None:

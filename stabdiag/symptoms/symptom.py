@@ -18,7 +18,7 @@ MESSAGE = "message"
 LEAST = 30
 
 # With this many points, a trend can be distinguished from noise.
-MANY = 100
+MIN_LONG_LOG = 100
 
 # Events that happen more often than this are a normal part of the run or of its logging.
 FEW = 3

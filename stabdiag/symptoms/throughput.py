@@ -371,7 +371,7 @@ def _stopped_early(case: Case) -> Evidence | None:
     where = f"the checkpoint of {case.unit} {saved}" if saved else "the last checkpoint"
     unknown = (Do.READ_LOGS, "Find out why the run ended")
     kind, fix = _FATAL.get(event.code, unknown) if event.code else unknown
-    if _HOST.search(event.said):
+    if _HOST.search(event.quote):
         kind, fix = _HOST_MEMORY
     of = f" of {total}" if total is not None else ""
     return Evidence(

@@ -45,7 +45,7 @@ class Group:
     levels: Floats
 
     def step(self, tenth: int) -> int:
-        """Return the step at which a tenth begins, counted from 0."""
+        """Return the step where a tenth begins, counted from 0."""
         return int(self.points.steps[tenth * len(self.points) // TENTHS])
 
 

@@ -57,9 +57,9 @@ def saved_failure(history: History) -> SavedFailure | None:
         step=step,
         file=file,
         has_weights=bool(len(weights)) and bool(weights.values[0]),
-        phase=_name_at(history, "phase", step),
-        module=_name_at(history, "module", step) or "",
-        operation=_name_at(history, "operation", step) or "",
+        phase=_logged_name(history, "phase", step),
+        module=_logged_name(history, "module", step) or "",
+        operation=_logged_name(history, "operation", step) or "",
     )
 
 
@@ -74,7 +74,7 @@ def saved_surge_file(history: History, step: int) -> str | None:
     return file if is_last and isinstance(file, str) else None
 
 
-def _name_at(history: History, kind: str, step: int) -> str | None:
+def _logged_name(history: History, kind: str, step: int) -> str | None:
     """Return the name that the recorder gave at a step, as the last part of a column's name."""
     prefix = _FAILED.format(kind)
     for role, series in history.series.items():

@@ -116,7 +116,7 @@ def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
     """Walk one section. §2 is walked for each spike, and the trail is of the worst one."""
     first = SECTIONS[section]
     if section != "§2" or not case.spikes:
-        return _walk_from(case, first)
+        return _walk_edges(case, first)
     # A log may contain thousands of literal spikes. Each is followed to its leaf, and the worst of
     # each kind is reported.
     after = follow(first, _ask(case, _BY_ID[first]))
@@ -125,7 +125,7 @@ def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
     reported: dict[str, Spike] = {leaves[order[0]]: case.spikes[order[0]]}
     for leaf, candidate in zip(leaves, case.spikes, strict=True):
         reported.setdefault(leaf, candidate)
-    walks = [_walk_from(case.about(spike), first) for spike in reported.values()]
+    walks = [_walk_edges(case.about(spike), first) for spike in reported.values()]
     return walks[0][0], [finding for _, findings in walks for finding in findings]
 
 
@@ -141,7 +141,7 @@ def _leaf(case: Case, node: str) -> str:
     return node
 
 
-def _walk_from(case: Case, start: str) -> tuple[list[Answer], list[Finding]]:
+def _walk_edges(case: Case, start: str) -> tuple[list[Answer], list[Finding]]:
     """Answer questions from ``start`` on until a leaf, another section or the end."""
     answers: dict[str, Answer] = {}
     node = start
@@ -171,7 +171,7 @@ def _ask(case: Case, question: Question) -> Reply:
 def _answer(case: Case, question: Question, reply: Reply) -> Answer:
     return Answer(
         question=question.id,
-        asks=question.asked(case.limits),
+        asks=question.text(case.limits),
         verdict=reply.verdict,
         because=reply.because,
         branch=reply.branch,

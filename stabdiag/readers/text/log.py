@@ -217,7 +217,7 @@ def _failure_patterns(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:
 
 
 def _line_begins(data: bytes, parts: Iterable[Part]) -> set[int]:
-    """Return the positions at which the lines of some parts begin."""
+    """Return the positions where the lines of some parts begin."""
     return {data.rfind(b"\n", 0, start) + 1 for part in parts for start in part.starts}
 
 

@@ -196,7 +196,7 @@ class Messages:
                     kind=EventKind.MESSAGE,
                     code=code,
                     message=f"{_TITLES[code]}: {message.text}",
-                    said=message.text,
+                    quote=message.text,
                     step=step_at(message.place),
                     line=message.line,
                 )

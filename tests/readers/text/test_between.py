@@ -55,7 +55,7 @@ def test_messages_have_a_line_and_a_step(columns, log):
         (EventCode.OUT_OF_MEMORY, 16, 90),
     ]
     traceback = columns.events[1]
-    assert traceback.said.startswith("torch.OutOfMemoryError")
+    assert traceback.quote.startswith("torch.OutOfMemoryError")
 
 
 def test_losses_and_scales_make_records(columns):

@@ -112,7 +112,7 @@ def test_a_report_of_a_value_that_is_not_finite_makes_the_loss_nan(history, form
 def test_a_line_about_the_end_of_the_process_is_a_message_at_the_last_step(history, form, line):
     read = history(form, line)
     messages = [event for event in read.events if event.kind is EventKind.MESSAGE]
-    assert [event.said for event in messages] == [line]
+    assert [event.quote for event in messages] == [line]
     assert messages[0].step >= read.series["loss"].steps[-1] - 1
     assert np.isfinite(read.series["loss"].values).all()
 
@@ -142,7 +142,7 @@ def test_a_logged_fall_of_the_loss_scale_explains_that_it_is_at_its_minimum(tmp_
 def test_the_line_that_reports_a_loss_is_an_event(history):
     read = history("text", "WARNING:root:Current loss value is nan")
     messages = [event for event in read.events if event.kind is EventKind.MESSAGE]
-    assert [event.said for event in messages] == ["WARNING:root:Current loss value is nan"]
+    assert [event.quote for event in messages] == ["WARNING:root:Current loss value is nan"]
     assert messages[0].line == 41
 
 
