@@ -90,7 +90,7 @@ bench: $(DEV)  ## measure the speed against Arrow and pandas; BENCH="--rows 1000
 fuzz: $(DEV)  ## give every reader damaged logs (half an hour); FUZZ="--target csv --minutes 10" for one
 	$(BIN)/python benchmarks/fuzz.py $(FUZZ)
 
-accuracy: $(RUNTIME)  ## score the diagnoses of labelled runs; SPLIT=held, test, fresh, fifth, sixth or tenth
+accuracy: $(RUNTIME)  ## score the diagnoses of labeled runs; SPLIT=held, test, fresh, fifth, sixth or tenth
 	$(BIN)/python benchmarks/accuracy/score.py --split $(or $(SPLIT),dev) $(ACCURACY)
 
 accuracy-peers: $(RUNTIME)  ## ask other tools about the same runs (installs them apart; ten minutes)

@@ -4,8 +4,8 @@ python benchmarks/fuzz.py --target megatron --minutes 10    one format
 python benchmarks/fuzz.py --target all --minutes 10         all of them, one after the other
 python benchmarks/fuzz.py --list                            what there is
 
-A target is the name of a format; ``recognise``, every recogniser on every input;
-``recognise-NAME``, the recogniser of one format, sometimes on a head of 4 MB; ``packed``,
+A target is the name of a format; ``recognize``, every recognizer on every input;
+``recognize-NAME``, the recognizer of one format, sometimes on a head of 4 MB; ``packed``,
 compressed files; ``wrapped``, lines within JSON; ``archive``, archives of logs. The samples of the
 tests are cut, flipped, spliced, repeated, and filled with texts that readers react to.
 

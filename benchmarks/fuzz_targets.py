@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 SAMPLES: Final = Path(__file__).parents[1] / "tests" / "readers" / "samples"
 DATABASE: Final = SAMPLES.parent / "stores" / "trackio.db.gz"
 
-# The longest head that a recogniser is given at first, and how often it is given one.
+# The longest head that a recognizer is given at first, and how often it is given one.
 LONGEST_HEAD: Final = 1 << 22
 _STRETCHED: Final = 0.02
 
@@ -65,9 +65,9 @@ class Target:
 def targets() -> dict[str, Callable[[], Target]]:
     """Return all targets by name; a target reads its samples when it is built."""
     return {
-        "recognise": lambda: Target(samples=_samples("*"), attempt=_recognised),
+        "recognize": lambda: Target(samples=_samples("*"), attempt=_recognized),
         **{entry.name: lambda name=entry.name: _format(name) for entry in READERS},  # type: ignore[misc]
-        **{f"recognise-{entry.name}": lambda entry=entry: _recogniser(entry) for entry in READERS},  # type: ignore[misc]
+        **{f"recognize-{entry.name}": lambda entry=entry: _recognizer(entry) for entry in READERS},  # type: ignore[misc]
         "packed": lambda: Target(samples=_packed(), attempt=_read_packed),
         "wrapped": lambda: Target(samples=_wrapped(), attempt=_read_packed),
         "archive": lambda: Target(samples=_archives(), attempt=_read_archive),
@@ -101,8 +101,8 @@ def _format(name: str) -> Target:
     return Target(samples=samples, attempt=attempt_lines if reader(name).text else attempt)
 
 
-def _recogniser(entry: Reader) -> Target:
-    """Test one recogniser on the samples of all formats, occasionally on long inputs."""
+def _recognizer(entry: Reader) -> Target:
+    """Test one recognizer on the samples of all formats, occasionally on long inputs."""
     others = _samples("*")
     own = _own_samples(entry.name)
 
@@ -173,7 +173,7 @@ def _stream(data: bytes) -> Stream:
     return Stream("loss", io.BytesIO(data))
 
 
-def _recognised(data: bytes, chance: random.Random) -> None:
+def _recognized(data: bytes, chance: random.Random) -> None:
     is_complete = chance.random() < 0.5
     for entry in READERS:
         is_match = entry.sniff(data, is_complete=is_complete)

@@ -1,4 +1,4 @@
-"""Put the rules that judge on trial: measure the worth of each on labelled runs.
+"""Put the rules that judge on trial: measure the worth of each on labeled runs.
 
 python benchmarks/rules.py                 write docs/rules.md
 python benchmarks/rules.py --check         end with 1 if a rule of docs/rules.md is missing or new
@@ -226,7 +226,7 @@ def _page(runs: Sequence[TrialRun], before: Sequence[Before]) -> str:
     lines = [
         "# The rules that judge",
         "",
-        "Written by `python benchmarks/rules.py`. Each rule was switched off, and the labelled",
+        "Written by `python benchmarks/rules.py`. Each rule was switched off, and the labeled",
         f"corpus (all but its last part: {total:,} runs, {healthy:,} of them healthy) and the",
         f"fixtures were diagnosed again. With all rules {score.right:,} runs have the right leaf,",
         f"{score.errors} healthy ones have an error and {score.alarms} an error or a warning. The",

@@ -47,7 +47,7 @@ NAMED = {
     "CHANGELOG.md": "changes.md",
     "fixtures/README.md": "fixtures.md",
     "benchmarks/README.md": "benchmarks.md",
-    "benchmarks/accuracy/README.md": "labelled-runs.md",
+    "benchmarks/accuracy/README.md": "labeled-runs.md",
     "benchmarks/cure/README.md": "first-actions.md",
     "benchmarks/baseline/README.md": "baseline-figures.md",
 }

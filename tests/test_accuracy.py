@@ -1,4 +1,4 @@
-"""The diagnoses of labelled training runs, as a whole: what a change must not make worse."""
+"""The diagnoses of labeled training runs, as a whole: what a change must not make worse."""
 
 import math
 import re
@@ -89,7 +89,7 @@ def test_intervals_of_shares_and_of_rates():
     assert 0 <= low < 6 / 800 < high
 
 
-def test_what_other_tools_say_is_read_in_their_favour():
+def test_what_other_tools_say_is_read_in_their_favor():
     from peer_tools import ToolFinding
     from peer_worker import summarize_findings
 

@@ -29,7 +29,7 @@ INTRODUCTION = """# How the limits of our own were set
 <!-- Written by `make calibrate`. -->
 
 Some limits of the tree's questions are the tree's own or a paper's; the rest are ours, and were
-set on [labelled training runs](../benchmarks/accuracy/README.md). This is what the diagnoses become
+set on [labeled training runs](../benchmarks/accuracy/README.md). This is what the diagnoses become
 at half of each, at the limit itself (in bold), and at twice it: shares of the {runs} runs to
 develop on that are diagnosed right, and of the healthy ones that are not left in peace. A limit
 that makes no difference here has not been put to the test by these runs.

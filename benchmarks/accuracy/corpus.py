@@ -22,7 +22,7 @@ EXACT = {"batch_id": pa.int32()}
 
 @dataclass(frozen=True)
 class Run:
-    """One labelled log."""
+    """One labeled log."""
 
     run_id: str
     split: str

@@ -56,7 +56,7 @@ def report(runs: list[corpus.Run], dropped: Counter[str]) -> None:
 
 def main() -> None:
     """Train, label and pack."""
-    parser = argparse.ArgumentParser(description="Train the labelled corpus.")
+    parser = argparse.ArgumentParser(description="Train the labeled corpus.")
     parser.add_argument("--first", type=int, default=0, help="number of the first family")
     parser.add_argument("--last", type=int, default=475, help="number after the last family")
     parser.add_argument("--seed", type=int, default=2026, help="seed of the design")

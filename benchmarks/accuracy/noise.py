@@ -17,7 +17,7 @@ def trailing(values: Floats, width: int) -> Floats:
     return out
 
 
-def centred(values: Floats, half: int) -> Floats:
+def centered(values: Floats, half: int) -> Floats:
     """The mean over `half` values on either side."""
     total = np.concatenate([[0.0], np.cumsum(values)])
     at = np.arange(len(values))
@@ -47,13 +47,13 @@ def excess(values: Floats, width: int, least: int = 20, smooth: int = 1) -> Floa
 
 def residual_deviation(twin: Floats, around: slice, smooth: int) -> float:
     """The deviation of the twin's own noise, smoothed over `smooth` points, in a stretch."""
-    residual = twin - centred(twin, 15)
+    residual = twin - centered(twin, 15)
     return float(np.std(trailing(residual, smooth)[around]))
 
 
 def level_deviation(twin: Floats, width: int) -> float:
     """The deviation of a mean over `width` points, estimated from means over quarters of it."""
-    residual = twin - centred(twin, width)
+    residual = twin - centered(twin, width)
     quarter = max(1, width // 4)
     count = len(residual) // quarter
     means = residual[: count * quarter].reshape(count, quarter).mean(-1)

@@ -78,8 +78,8 @@ def confusion(scored: Sequence[Scored], theme: Theme) -> Figure:
     for (truth, slug), count in pairs.items():
         x, y = reported.index(slug), expected.index(truth)
         share = count / totals[truth]
-        colour = theme.right if truth == slug else theme.wrong
-        axes.add_patch(Rectangle((x, y), 1, 1, color=colour, alpha=0.15 + 0.6 * share, lw=0))
+        color = theme.right if truth == slug else theme.wrong
+        axes.add_patch(Rectangle((x, y), 1, 1, color=color, alpha=0.15 + 0.6 * share, lw=0))
         axes.text(x + 0.5, y + 0.52, str(count), ha="center", va="center")
     axes.set(xlim=(0, len(reported)), ylim=(len(expected), 0), xlabel="said", ylabel="true")
     axes.set_xticks(np.arange(len(reported)) + 0.5, reported, rotation=90)
@@ -123,7 +123,7 @@ def run_marks(size: Floats, which: npt.NDArray[np.bool_], height: float) -> tupl
 
 
 def smoothed(size: Floats, detected: npt.NDArray[np.bool_], at: Floats) -> Floats:
-    """The share found around each size: neighbours count less the further they are off."""
+    """The share found around each size: neighbors count less the further they are off."""
     weight = np.exp(-0.5 * ((at[:, None] - size) / 0.25) ** 2)
     share: Floats = (weight * detected).sum(-1) / weight.sum(-1)
     return share
@@ -142,8 +142,8 @@ def onset(scored: Sequence[Scored], theme: Theme) -> Figure:
         reach = np.append(error, error[-1] * 1.5 + 1)
         share = np.append(np.arange(1, len(error) + 1), len(error)) / len(error)
         label = f"{SECTIONS[section]} ({len(error)})"
-        colour = theme.wrong if section == "§4" else theme.right
-        axes.plot(reach, share, styles[section], drawstyle="steps-post", color=colour, label=label)
+        color = theme.wrong if section == "§4" else theme.right
+        axes.plot(reach, share, styles[section], drawstyle="steps-post", color=color, label=label)
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks((0, 1, 10, 100, 1000), ("0", "1", "10", "100", "1,000"))
     axes.minorticks_off()
@@ -154,7 +154,7 @@ def onset(scored: Sequence[Scored], theme: Theme) -> Figure:
 
 
 def failure(result: Scored, theme: Theme) -> Figure:
-    """A run: the whole loss, and the neighbourhood of the event."""
+    """A run: the whole loss, and the neighborhood of the event."""
     figure, (whole_axes, event_axes) = plt.subplots(1, 2, figsize=(8.4, 2.1), width_ratios=(1.6, 1))
     series = result.report.history.series
     truth, reported = result.run.onset, result.report.tree.outcome.step
@@ -185,10 +185,10 @@ def around(steps: npt.NDArray[np.int64], events: Sequence[int]) -> slice:
     return slice(max(0, int(first) - EVENT_MARGIN), int(last) + EVENT_MARGIN)
 
 
-def mark(axes: Axes, step: int | None, label: str, colour: str, style: str) -> None:
+def mark(axes: Axes, step: int | None, label: str, color: str, style: str) -> None:
     """A line across at a step."""
     if step is not None:
-        axes.axvline(step, color=colour, ls=style, lw=1.3, label=label)
+        axes.axvline(step, color=color, ls=style, lw=1.3, label=label)
 
 
 def thinned(steps: npt.NDArray[np.int64], values: Floats) -> tuple[Floats, Floats]:

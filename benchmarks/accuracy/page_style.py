@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 @dataclass(frozen=True, kw_only=True)
 class Theme:
-    """The colours on one kind of page."""
+    """The colors on one kind of page."""
 
     name: str
     ink: str

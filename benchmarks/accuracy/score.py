@@ -17,7 +17,7 @@ from scoring import Scored, Share, done, leaf_shares, score, setting, shares
 
 def main() -> None:
     """Run the command line."""
-    parser = argparse.ArgumentParser(description="Score stabdiag on the labelled corpus.")
+    parser = argparse.ArgumentParser(description="Score stabdiag on the labeled corpus.")
     parser.add_argument("--split", default="dev", help="a split of the labels, or all")
     parser.add_argument("--literal", action="store_true", help="the decision tree to the letter")
     parser.add_argument("--failures", action="store_true", help="list what went wrong")

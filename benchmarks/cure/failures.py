@@ -269,7 +269,7 @@ FAILURES: Final = (
     # Resuming.
     fault("resume-no-optimizer", "resume", at=0.6, fixed_by=RESUME),
     fault("resume-no-schedule", "resume", at=0.6, fixed_by=(*RESUME, "fix-schedule")),
-    # What the model generalises to.
+    # What the model generalizes to.
     Failure(
         name="overfit",
         family="generalization",

@@ -79,7 +79,7 @@ ADVICE: Final[Mapping[str, Action]] = {
     "Use gradient scaling": {"kind": "dynamic-loss-scale"},
     "Check for dead ReLU": {"kind": "inspect-layers"},
     "Use residual connections": {"kind": "change-model"},
-    "Try different initialization": {**_CHECK, "also": ["check-initialisation"]},
+    "Try different initialization": {**_CHECK, "also": ["check-initialization"]},
 }
 
 

@@ -49,7 +49,7 @@ class Trainer:
         self.shift = 0
 
     def prepare(self) -> None:
-        """Initialise the weights, and cast and freeze what the settings say."""
+        """Initialize the weights, and cast and freeze what the settings say."""
         settings = self.settings
         with torch.no_grad():
             for parameter in self.model.parameters():

@@ -100,7 +100,7 @@ class ActionKind(StrEnum):
     SAFE_OPERATIONS = "safe-operations", "compute in a safer way: in fp32, with an epsilon"
     # Model, loss and data.
     INSPECT_LAYERS = "inspect-layers", "find the layer or the operation where it begins"
-    CHECK_MODEL = "check-model", "check the model: initialisation, wiring, what is trained"
+    CHECK_MODEL = "check-model", "check the model: initialization, wiring, what is trained"
     CHANGE_MODEL = "change-model", "change the model: its size, its layers, its activations"
     REGULARIZE = "regularize", "regularize more, or train on more data"
     REGULARIZE_LESS = "regularize-less", "regularize less"

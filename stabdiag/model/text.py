@@ -101,7 +101,7 @@ def capitalized(words: str) -> str:
     return words[0].upper() + words[1:]
 
 
-def uncapitalised(words: str) -> str:
+def uncapitalized(words: str) -> str:
     """Return words with a lower-case first letter, for use within a sentence."""
     return words[0].lower() + words[1:]
 

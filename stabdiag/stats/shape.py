@@ -194,7 +194,7 @@ def rise_points(x: Floats, at: int, reach: SearchWindows) -> int:
     part = x[first:last]
     if part.min() > 0 and part.max() > BLOWUP_RATIO * median(part[: at - first + 1]):
         x, first, last, at = np.log(part), 0, last - first, at - first
-    smooth = _centred_median(x[first:last], 5)
+    smooth = _centered_median(x[first:last], 5)
     before, after = smooth[: at - first + 1], smooth[at - first :]
     low = min(median(part) for part in np.array_split(before, max(len(before) // 10, 1)))
     peak = at - first + int(np.argmax(after))
@@ -207,6 +207,6 @@ def rise_points(x: Floats, at: int, reach: SearchWindows) -> int:
     return max(upper - foot, 1)
 
 
-def _centred_median(x: Floats, width: int) -> Floats:
+def _centered_median(x: Floats, width: int) -> Floats:
     padded = np.pad(x, width // 2, mode="edge")
     return medians(np.lib.stride_tricks.sliding_window_view(padded, width))

@@ -142,8 +142,8 @@ def _by_classes(case: Case) -> Guess | None:
         return None
     # A loss that falls throughout, however slowly, is not stuck, unless the model only memorizes.
     evaluated = np.diff(case.history.finite("eval_loss").values)
-    generalises = len(evaluated) > 0 and bool((evaluated < 0).all())
-    memorized = _only_memorized(case, chance, late) and not generalises
+    generalizes = len(evaluated) > 0 and bool((evaluated < 0).all())
+    memorized = _only_memorized(case, chance, late) and not generalizes
     if not memorized and learning_slow.evidence(case):
         return None
     first, last = int(after.steps[0]), int(after.steps[-1])

@@ -21,7 +21,7 @@ from stabdiag.tree.drivers import lr_over
 _SHARES: Final = (0.04, 0.1)
 
 # A rise is worth a note from this many standard deviations of a level, and from this fraction of
-# the progress before it. It is reported for 1 in 20 healthy labelled runs; the data of most of
+# the progress before it. It is reported for 1 in 20 healthy labeled runs; the data of most of
 # these change in blocks.
 _LEVEL_SIGMAS: Final = 10.0
 _PROGRESS: Final = 0.2

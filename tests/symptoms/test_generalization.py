@@ -93,7 +93,7 @@ def every(points):
             {},
             "with their labels, as the model gets them",
         ),
-        # Seen once, nothing is memorised.
+        # Seen once, nothing is memorized.
         (
             "eval-gap-from-start",
             run(TRAIN, TURNED) | {"epoch": AT / 300},

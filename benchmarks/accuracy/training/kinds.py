@@ -26,7 +26,7 @@ class Text(TextTask):
         modules = ("statistics", "fractions", "textwrap", "difflib")
         super().__init__(seed, shape, spec.rows, modules)
         if spec.flavour == "wave":
-            # In the order of the files, so that neighbours are alike.
+            # In the order of the files, so that neighbors are alike.
             data = torch.from_numpy(text(modules).copy())
             size = shape.context + 1
             windows = data[: len(data) // size * size].view(-1, size)

@@ -34,7 +34,7 @@ from stabdiag.formats.terminal.plot import draw
 from stabdiag.model.findings import Scalar, Severity
 from stabdiag.model.history import Series
 from stabdiag.model.report import Detected, Report
-from stabdiag.model.text import uncapitalised, whole_sentence
+from stabdiag.model.text import uncapitalized, whole_sentence
 
 MARK: Final = "To be filled in"
 """The start of every blank, to search for."""
@@ -159,7 +159,7 @@ def _title(report: Report) -> str:
         return f"Post-mortem: {diagnosis.headline}"
     if diagnosis.severity is Severity.WARNING:
         return f"Short post-mortem: {diagnosis.title}"
-    return f"No post-mortem to write: {uncapitalised(diagnosis.title)}"
+    return f"No post-mortem to write: {uncapitalized(diagnosis.title)}"
 
 
 def _marks(incident: Incident) -> list[Mark]:

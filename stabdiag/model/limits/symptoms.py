@@ -23,7 +23,7 @@ class LearningLimits:
     it has trained all the manifest's steps."""
     memorized_fraction: float = limit(0.9, unit="of log K", at_least=0.5, at_most=1.0)
     """A run whose evaluations are all at chance, and whose loss ends above this share of it, has
-    only memorised."""
+    only memorized."""
     chance_band: float = limit(0.01, unit="of log K", at_most=0.2)
     """A loss within this share of the logarithm of the number of classes is at chance."""
     min_fall: float = limit(0.01, unit="of the loss", at_most=0.5)
@@ -70,7 +70,7 @@ class GeneralizationLimits:
     measured differently."""
     early: float = limit(0.1, unit="of the run", at_most=0.5)
     """The gap must be there by the end of this first part of the run, before a model can have
-    memorised much, and stay."""
+    memorized much, and stay."""
     underfit: float = limit(0.7, unit="of log K", at_least=0.1, at_most=1.0)
     """A training loss that ends above this share of chance has learned little."""
 
@@ -108,7 +108,7 @@ class GradientLimits:
     """A gradient norm that falls below this share of its early level while most of the loss is left
     has vanished."""
     clip_rate: float = limit(0.95, unit="of the points", at_least=0.5, at_most=1.0)
-    """A gradient clipped at this share of the logged points is in effect normalised: the threshold
+    """A gradient clipped at this share of the logged points is in effect normalized: the threshold
     sets the step size."""
     clip_depth: float = limit(10.0, unit="x the clip threshold", at_least=1.0)
     """A gradient usually this many times the threshold is cut to a tenth or less. Pascanu et al.
@@ -192,7 +192,7 @@ class ResumeLimits:
     """A learning rate that differs by this factor across a resume does not continue its
     schedule."""
     gap_ratio: float = limit(10.0, unit="x usual distance", at_least=2.0)
-    """Logged steps this much farther apart than their neighbours have a gap between them."""
+    """Logged steps this much farther apart than their neighbors have a gap between them."""
 
 
 @frozen(eq=True)

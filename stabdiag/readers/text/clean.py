@@ -1,4 +1,4 @@
-"""Clean blocks of a text log: of colours, and of the carriage returns of progress bars."""
+"""Clean blocks of a text log: of colors, and of the carriage returns of progress bars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from stabdiag.model.roles.names import has_foreign_loss_name, in_english
 from stabdiag.model.text import clipped
 from stabdiag.readers.text.values import plain_values
 
-# Colours and the movements of the cursor (ECMA-48), and the titles that shells set.
+# Colors and the movements of the cursor (ECMA-48), and the titles that shells set.
 _ANSI: Final = re.compile(
     rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}\x07|[=>])"
 )

@@ -99,7 +99,7 @@ def test_a_line_of_another_rank_does_not_count_again(path):
         "tacotron2-ranks": 13,
     }
     assert columns.rows == allowed.get(path.stem, allowed.get(format, 12))
-    # Darknet prints its losses at the start of a line, so that a labelled one is none.
+    # Darknet prints its losses at the start of a line, so that a labeled one is none.
     assert path.stem == "darknet-ranks" or any("lines of 2 ranks" in note for note in columns.notes)
 
 
