@@ -1,4 +1,4 @@
-"""What guides look for is held against what is checked."""
+"""The page on coverage names existing checks, and lists all of them."""
 
 import sys
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Baselines: whether a run is worse than earlier good runs of the same task, and from which step.
+"""Baselines: whether a run is worse than earlier good runs of the same task, and since when.
 
-``profile`` reduces a run to its level on a grid of steps, ``judge`` compares it with those of the
-references, ``findings`` puts the result in words, ``kept`` stores profiles.
+``profile`` reduces a run to its level on a grid of steps, ``judge`` compares it with the profiles
+of the references, ``findings`` writes the result, ``kept`` stores profiles.
 
 The package can be called: ``stabdiag.baseline("good_runs")`` is ``stabdiag.api.baseline(…)``.
 """

@@ -1,4 +1,4 @@
-"""Whether runs may be compared at all, and the settings in which they differ."""
+"""Whether runs may be compared at all, and their different settings."""
 
 from __future__ import annotations
 

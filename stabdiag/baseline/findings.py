@@ -58,7 +58,7 @@ _OTHER: Final = (ActionKind.CHECK_SETTINGS, ActionKind.CHECK_SETTINGS)
 
 
 def finding_of(comparison: BaselineComparison, findings: Sequence[Finding] = ()) -> Finding | None:
-    """Return the finding of a comparison, or None if the run lies within the band.
+    """Return the finding of a comparison, or None if the run is within the band.
 
     ``findings`` are the findings of the run alone: the ones near the step are named.
     """
@@ -70,7 +70,7 @@ def finding_of(comparison: BaselineComparison, findings: Sequence[Finding] = ())
         for finding in findings
     )
     is_error = comparison.non_finite or (outcome in (WORSE, UNLIKE) and diverged)
-    near = [finding for finding in findings if _is_near(finding, comparison)]
+    nearby = [finding for finding in findings if _is_near(finding, comparison)]
     summary = {
         BaselineStatus.WORSE: _worse,
         BaselineStatus.UNLIKE: _unlike,
@@ -84,8 +84,8 @@ def finding_of(comparison: BaselineComparison, findings: Sequence[Finding] = ())
         section="baseline",
         question="",
         title=outcome.title,
-        summary=" ".join(filter(None, [*summary(comparison), *_around(near)])),
-        actions=tuple(_actions(comparison, near)),
+        summary=" ".join(filter(None, [*summary(comparison), *_around(nearby)])),
+        actions=tuple(_actions(comparison, nearby)),
         step=comparison.step,
         evidence=dict(_measured(comparison)),
         unit=comparison.unit,
@@ -169,7 +169,7 @@ def _unusable(comparison: BaselineComparison) -> Iterator[str]:
     yield comparison.left_out_text
 
 
-def _theirs(comparison: BaselineComparison) -> str:
+def _reference_pronoun(comparison: BaselineComparison) -> str:
     return "that of the good run" if len(comparison.references) == 1 else "theirs"
 
 
@@ -178,25 +178,27 @@ def _their(comparison: BaselineComparison) -> str:
 
 
 def _ends(comparison: BaselineComparison) -> str:
-    """Return how the deciding series ends: ``its evaluation loss ends 37% above theirs, …``."""
+    """Describe the end of the deciding series: ``its evaluation loss ends 37% above theirs, …``."""
     series = comparison.deciding
     if series is None:
         return ""
     close = ""
     if len(comparison.references) > 1:
-        near = _percent(series.closeness) if series.ratio is not None else num(series.closeness, 2)
-        close = f", which lie within {near} of one another"
+        spread = (
+            _percent(series.closeness) if series.ratio is not None else num(series.closeness, 2)
+        )
+        close = f", which differ by at most {spread}"
     return f"its {series.name} ends {_away(series, comparison)}{close}"
 
 
 def _away(series: SeriesComparison, comparison: BaselineComparison) -> str:
-    """Return how far a series lies from the references: ``37% above theirs``."""
-    theirs, where = _theirs(comparison), "above" if series.higher else "below"
+    """Describe the distance of a series from the references: ``37% above theirs``."""
+    references, where = _reference_pronoun(comparison), "above" if series.higher else "below"
     if series.ratio is None or not 1 / _FACTOR <= series.ratio <= _FACTOR:
-        return f"at {num(series.level, 3)}, far {where} {theirs} at {num(series.reference, 3)}"
+        return f"at {num(series.level, 3)}, far {where} {references} at {num(series.reference, 3)}"
     if series.ratio >= _TIMES:
-        return f"at {num(series.ratio, 2)} times {theirs}"
-    return f"{_percent(abs(series.ratio - 1))} {where} {theirs}"
+        return f"at {num(series.ratio, 2)} times {references}"
+    return f"{_percent(abs(series.ratio - 1))} {where} {references}"
 
 
 def _percent(fraction: float) -> str:
@@ -253,9 +255,9 @@ def _is_near(finding: Finding, comparison: BaselineComparison) -> bool:
     return high <= _NEAR * low
 
 
-def _around(near: Sequence[Finding]) -> Iterator[str]:
-    if near:
-        named = [f"{finding.headline} ({finding.slug})" for finding in near]
+def _around(nearby: Sequence[Finding]) -> Iterator[str]:
+    if nearby:
+        named = [f"{finding.headline} ({finding.slug})" for finding in nearby]
         yield f"Around that step: {and_more(named, _SHOWN)}."
 
 
@@ -266,7 +268,7 @@ _SAME_TASK: Final = Action(
 )
 
 
-def _actions(comparison: BaselineComparison, near: Sequence[Finding]) -> Iterator[Action]:
+def _actions(comparison: BaselineComparison, nearby: Sequence[Finding]) -> Iterator[Action]:
     """Yield what to do: the settings that differ first, then what was found around the step."""
     outcome = BY_STATUS[comparison.status]
     if outcome not in (WORSE, UNLIKE):
@@ -287,7 +289,7 @@ def _actions(comparison: BaselineComparison, near: Sequence[Finding]) -> Iterato
             to=rate.reference,
             step=rate.step,
         )
-    for finding in near[:1]:
+    for finding in nearby[:1]:
         yield Action(
             ActionKind.SEE_FINDING,
             f"Look at {finding.slug} first: {finding.first_action}".rstrip(": "),
@@ -296,14 +298,16 @@ def _actions(comparison: BaselineComparison, near: Sequence[Finding]) -> Iterato
     if outcome is UNLIKE:
         yield _SAME_TASK
     elif not comparison.settings and rate is None:
-        known = "settings are the same" if comparison.settings_known else "settings are not known"
+        settings_text = (
+            "settings are the same" if comparison.settings_known else "settings are not known"
+        )
         first = comparison.first_to_leave
         role = "loss" if first is None else first.name
         at = comparison.step if first is None else first.step
         yield Action(
             ActionKind.CHECK_SETTINGS,
             f"Compare this run with {comparison.references[0]} at {comparison.unit} {at}, where "
-            f"the {role} leaves first: the {known}.",
+            f"the {role} leaves first: the {settings_text}.",
             step=at,
         )
     if outcome is WORSE and not comparison.task_known:

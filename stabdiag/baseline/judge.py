@@ -1,4 +1,4 @@
-"""The verdict: whether a run lies outside the band of its references, in what, and since when."""
+"""The verdict: whether a run is outside the band of its references, in what, and since when."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def _verdict(
 def _reaches_end(series: SeriesComparison, result: BaselineComparison) -> bool:
     """Return True if a series was logged for most of the run.
 
-    Some frameworks log only the first steps in detail: their end is not that of the run.
+    Some frameworks log only the first steps in detail: their end is not the end of the run.
     """
     return 2 * series.last_step >= (result.compared_until or 0)
 
@@ -195,7 +195,7 @@ def _series(run: RunProfile, guarded: Guarded) -> Iterator[tuple[SeriesCompariso
 def _compared(
     role: str, run: RunProfile, deviation: Deviation, band: Band, bar: float
 ) -> SeriesComparison:
-    """Return how a series compares with the band of the references."""
+    """Compare a series with the band of the references."""
     column = run.columns.get(role, role)
     outside = deviation.outside(bar)
     steps = [max(bin_start(int(number)), run.first_step) for number in deviation.bins]
@@ -250,7 +250,7 @@ def _status(role: str, deviation: Deviation, outside: Mask) -> tuple[BaselineSta
 
 
 def _onset(outside: Mask) -> int:
-    """Return the position from which on a series lies outside, small gaps aside."""
+    """Return the position where a series leaves the band, ignoring small gaps."""
     at = inside = len(outside) - 1
     gap = 0
     while inside >= 0 and gap <= _MAX_GAP:

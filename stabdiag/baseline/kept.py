@@ -66,8 +66,8 @@ def table_of(profiles: Iterable[RunProfile]) -> pa.Table:
 def _schema() -> pa.Schema:
     import pyarrow as pa
 
-    text, whole = pa.string(), pa.int64()
-    types = {"first_step": whole, "last_step": whole, "non_finite": whole}
+    text, integer = pa.string(), pa.int64()
+    types = {"first_step": integer, "last_step": integer, "non_finite": integer}
     return pa.schema(
         [
             ("run", text),

@@ -136,8 +136,8 @@ def run_name(source: str, *, parents: int | None = None) -> str:
 
 def _settings(history: History, manifest: Manifest) -> Iterator[tuple[str, str | float]]:
     """Yield the scalars of the configuration, without what was inferred from the log."""
-    known = {k: v for k, v in manifest.known.items() if k not in manifest.inferred}
-    stated = {**history.config, **manifest.unknown, **manifest.also, **known}
+    stated_fields = {k: v for k, v in manifest.known.items() if k not in manifest.inferred}
+    stated = {**history.config, **manifest.unknown, **manifest.also, **stated_fields}
     kept = [
         (str(key), value)
         for key, value in stated.items()

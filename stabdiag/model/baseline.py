@@ -172,7 +172,7 @@ class BaselineComparison:
     def inside(self) -> str:
         """One sentence on a run within the band of its references."""
         until = f"{self.unit} {self.compared_until}"
-        inside = f"{self.subject} lies within the band of {self.runs} up to {until}."
+        inside = f"{self.subject} is within the band of {self.runs} up to {until}."
         return " ".join(filter(None, (inside, self.left_out_text)))
 
     @property

@@ -56,14 +56,18 @@ class HeldBatch:
         inner = unwrap(model)
         with torch.no_grad():
             pairs = [
-                (mine, theirs.detach())
-                for mine, theirs in zip(self._average.parameters(), inner.parameters(), strict=True)
-                if theirs.is_floating_point()
+                (averaged, current.detach())
+                for averaged, current in zip(
+                    self._average.parameters(), inner.parameters(), strict=True
+                )
+                if current.is_floating_point()
             ]
-            torch._foreach_lerp_([mine for mine, _ in pairs], [new for _, new in pairs], weight)
+            torch._foreach_lerp_(
+                [averaged for averaged, _ in pairs], [new for _, new in pairs], weight
+            )
             buffers = zip(self._average.buffers(), inner.buffers(), strict=True)
-            for mine, theirs in buffers:
-                mine.copy_(theirs)
+            for averaged, current in buffers:
+                averaged.copy_(current)
 
     def measure(self, model: nn.Module, trained: Any) -> dict[str, float]:
         """Return the columns; ``trained`` is the last batch that was trained on, or None."""
@@ -81,10 +85,10 @@ class HeldBatch:
                 columns["recorder/average_gain"] = float(gains.mean())
                 columns["recorder/average_gain_error"] = _standard_error(gains)
             if trained is not None:
-                theirs = self._losses(inner, trained)
-                error = math.hypot(_standard_error(theirs), _standard_error(now))
+                losses = self._losses(inner, trained)
+                error = math.hypot(_standard_error(losses), _standard_error(now))
                 if error > 0:
-                    excess = float(theirs.mean() - now.mean()) / error
+                    excess = float(losses.mean() - now.mean()) / error
                     columns["recorder/training_excess"] = excess
         return columns
 

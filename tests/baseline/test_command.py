@@ -42,7 +42,7 @@ def test_a_worse_run_is_the_diagnosis(folder, monkeypatch, capsys):
     assert (diagnosis["slug"], diagnosis["severity"]) == ("worse-than-baseline", "warning")
     assert re.match(
         r"The run is worse than your 5 good runs from step \d+ on: its evaluation loss ends "
-        r"3\d% above theirs, which lie within \d+(\.\d+)?% of one another\.",
+        r"3\d% above theirs, which differ by at most \d+(\.\d+)?%\.",
         diagnosis["summary"],
     )
     assert report["baseline"]["references"] == [f"seed{seed}" for seed in range(5)]
@@ -359,7 +359,7 @@ def test_compare_as_a_baseline(folder, monkeypatch, capsys):
     _, out, _ = called(monkeypatch, capsys, "compare", "fine", *others, *options)
     output = json.loads(out)["diagnosis"]
     assert (output["slug"], output["severity"]) == ("agree", "ok")
-    assert output["summary"].startswith("fine lies within the band of your 3 good runs")
+    assert output["summary"].startswith("fine is within the band of your 3 good runs")
 
 
 def compared(monkeypatch, capsys, *runs):

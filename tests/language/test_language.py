@@ -1,0 +1,104 @@
+"""The project is in plain English: no identifier and no phrase of the list in ``banned.toml``."""
+
+import ast
+import io
+import re
+import subprocess
+import tokenize
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+BANNED = tomllib.loads(Path(__file__).with_name("banned.toml").read_text(encoding="utf-8"))
+PHRASES = {re.compile(phrase, re.IGNORECASE): term for phrase, term in BANNED["phrases"].items()}
+# Names of columns that other programs write, benchmarks of rules, and vendored or recorded files.
+EXCEPT = re.compile(
+    r"/(golden|samples|data|uplot)/|roles/names\.py|CHANGELOG|rules_on_trial|docs/rules\.md|html/.*js|tests/html/"
+)
+MIN_WORDS = 4  # shorter strings are names and keys
+
+
+def tracked(suffix):
+    done = subprocess.run(
+        ["git", "ls-files", f"*{suffix}"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        pytest.skip("not a checkout of git")
+    return [ROOT / name for name in done.stdout.splitlines() if not EXCEPT.search(f"/{name}")]
+
+
+def identifiers(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id, node.lineno
+
+
+def prose(source, tree):
+    for node in ast.walk(tree):
+        text = node.value if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and len(text.split()) >= MIN_WORDS:
+            yield text, node.lineno
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string, token.start[0]
+
+
+def banned_terms(name):
+    words = [word.lower() for word in re.split(r"_+|(?<=[a-z0-9])(?=[A-Z])", name)]
+    terms = [BANNED["parts"][word] for word in words if word in BANNED["parts"]]
+    return [*terms, *filter(None, [BANNED["names"].get(name.lower())])]
+
+
+def banned_phrases(text):
+    return {m[0]: term for phrase, term in PHRASES.items() if (m := phrase.search(text))}
+
+
+def test_identifiers_use_the_usual_terms():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {name}: use {term}"
+        for path in tracked(".py")
+        for name, line in identifiers(ast.parse(path.read_text(encoding="utf-8")))
+        for term in banned_terms(name)
+    ]
+    assert wrong == []
+
+
+def test_python_texts_use_plain_english():
+    wrong = []
+    for path in tracked(".py"):
+        text = path.read_text(encoding="utf-8")
+        for sentence, line in prose(text, ast.parse(text)):
+            for phrase, term in banned_phrases(sentence).items():
+                wrong.append(f"{path.relative_to(ROOT)}:{line}: {phrase!r}: use {term}")
+    assert wrong == []
+
+
+def test_pages_use_plain_english():
+    wrong = [
+        f"{path.relative_to(ROOT)}:{line}: {phrase!r}: use {term}"
+        for path in tracked(".md")
+        for line, sentence in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        for phrase, term in banned_phrases(sentence).items()
+    ]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", ["told", "is_told_by", "WhatIsTold", "ticked"])
+def test_banned_names_are_found(name):
+    assert banned_terms(name)
+
+
+@pytest.mark.parametrize("name", ["toldo", "asked_of_all", "golden", "holders"])
+def test_other_names_are_allowed(name):
+    assert not banned_terms(name)
+
+
+@pytest.mark.parametrize("text", ["It stands beside the log.", "The loss is told at once.", "anew"])
+def test_banned_phrases_are_found(text):
+    assert banned_phrases(text)
