@@ -40,7 +40,7 @@ def test_every_page_fits_and_leads_with_the_finding(pair):
         lines = render(comparison, "terminal", width=width).splitlines()
         assert max(map(cell_len, lines)) <= width
         assert all(line == line.rstrip() for line in lines)
-        assert f"[{comparison.diagnosis.slug}]" in " ".join(lines[:3])
+        assert f"[{comparison.diagnosis.slug}]" in " ".join(lines[:4])
     assert render(comparison, "terminal", encoding="ascii").isascii()
     assert "\x1b" not in render(comparison, "terminal")
     assert "\x1b[" in render(comparison, "terminal", color=True)
