@@ -108,7 +108,7 @@ class Columns:
         bad_count: the number of unreadable records.
         events: messages found in the log.
         config: the configuration in the log, in the form of a manifest.
-        tells_null: the format distinguishes a written null from a missing value.
+        distinguishes_null: the format distinguishes a written null from a missing value.
         converted: the metadata of a converted log, whose columns are named by their roles and whose
             steps rise.
         unnamed: the log does not name its columns, so that their names were assumed.

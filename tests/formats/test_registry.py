@@ -49,7 +49,7 @@ def test_only_terminal_formats_import_rich():
 def test_unknown_names_get_a_suggestion(healthy):
     with pytest.raises(StabdiagError, match=r"'jsn'; did you mean json\?"):
         render(healthy, "jsn")
-    with pytest.raises(StabdiagError, match=rX color\?"):
+    with pytest.raises(StabdiagError, match=r"'colour'; did you mean color\?"):
         render(healthy, "json", colour=True)
     assert render(healthy, "json", width=40, color=True) == render(healthy, "json")
 

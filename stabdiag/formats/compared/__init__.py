@@ -151,7 +151,7 @@ def run_names(comparison: Comparison) -> dict[str, str]:
     order = list(_NAMING)
     candidates = sorted(
         (d for d in comparison.differences if len(d.by_value) > 1 and not d.in_name),
-        key=lambda d: (order.index(d.bearing), -len(d.by_value)),
+        key=lambda d: (order.index(d.relevance), -len(d.by_value)),
     )
     labels = [run.label for run in comparison.runs]
     parts: dict[str, list[str]] = {label: [] for label in labels}
@@ -189,7 +189,7 @@ def divergence_rows(comparison: Comparison) -> list[tuple[str, ...]]:
 def _first_divergences(comparison: Comparison) -> list[Divergence]:
     """Return the first divergence of each role, the earliest on top."""
     first: dict[str, Divergence] = {}
-    for divergence in comparison.partings:
+    for divergence in comparison.divergences:
         role = divergence.role.partition("/")[0]
         if role not in first or _order(divergence) < _order(first[role]):
             first[role] = divergence

@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.formats.html.points import MAX_STRETCHES, stretches
 from stabdiag.formats.subject import Mark
-from stabdiag.model.findings import AskedOf
+from stabdiag.model.findings import AnswerScope
 from stabdiag.model.history import EventKind
 from stabdiag.model.report import Report
 
@@ -56,7 +56,7 @@ def _recovery(report: Report) -> Iterator[Mark]:
         if answer.steps and isinstance(steps, int | float) and isinstance(level, int | float):
             first = answer.steps[0]
             last = first + int(steps)
-            if answer.asked_of is AskedOf.LEAD_UP:
+            if answer.scope is AnswerScope.LEAD_UP:
                 last = min(last, report.diagnosis.step or last)
             yield Mark(
                 kind="recovery", step=first, last=last, label="Recovery window", level=float(level)
