@@ -11,7 +11,7 @@ import stabdiag
 from stabdiag import postmortem
 from stabdiag.errors import StabdiagError
 from stabdiag.formats.postmortem import build_incident
-from stabdiag.formats.postmortem.causes import CauseEvidence, find_cause, suspects
+from stabdiag.formats.postmortem.causes import find_causes, suspects
 from stabdiag.formats.postmortem.document import MARK
 from stabdiag.model.findings import Verdict
 from stabdiag.model.history import Event, EventKind
@@ -143,23 +143,26 @@ def test_every_answer_is_found_or_ruled_out_or_open():
 
 
 @pytest.mark.parametrize(
-    ("run", "evidence"),
+    ("run", "causes"),
     [
-        ("spike-lr-jump", CauseEvidence.SHOWN),
-        ("loss-scale-static", CauseEvidence.SHOWN),
-        ("nan-blow-up-fp32", CauseEvidence.POINTS),
-        ("nan-activations-fp16", CauseEvidence.POINTS),
-        ("gradient-overflow-bf16", CauseEvidence.POINTS),
-        ("spike-persistent-lr-stays", CauseEvidence.POINTS),
-        ("spike-persistent-lost-layer", CauseEvidence.HIDDEN),
-        ("divergence-unexplained-data", CauseEvidence.HIDDEN),
-        ("symptom-plateau-at-chance", CauseEvidence.HIDDEN),
+        ("spike-lr-jump", ["Q2.3"]),
+        ("loss-scale-static", ["Q3.2"]),
+        ("nan-activations-fp16", ["Q3.3"]),
+        ("spike-persistent-lr-stays", ["Q2.3"]),
+        ("divergence-weight-norm-climbing", ["Q4.3"]),
+        ("spike-recovered-labels", []),
+        ("spike-persistent-lost-layer", []),
+        ("divergence-unexplained-data", []),
+        ("symptom-plateau-at-chance", []),
     ],
 )
-def test_the_evidence_for_the_cause_is_rated(run, evidence):
+def test_the_causes_are_those_of_the_tree(run, causes):
     report = diagnosed(run)
-    assert find_cause(build_incident(report))[0] is evidence
-    assert f"**{evidence}**" in postmortem(report)
+    named = find_causes(build_incident(report))
+    assert [cause.question for cause in named] == causes
+    root_cause = section(postmortem(report), "Root cause according to the log")
+    assert ("The log does not show the cause." in root_cause) is (not causes)
+    assert all(f"**{cause.asks}** ({cause.question}): " in root_cause for cause in named)
 
 
 def test_the_cause_of_a_spike_that_stayed_is_part_of_the_first_action():
@@ -193,7 +196,8 @@ def test_a_setting_that_changed_is_a_cause_or_ruled_out(report, changed, ruled_o
     assert [m.step for m in incident.timeline if m.name == "Setting changed"] == [changed][
         : changed is not None
     ]
-    assert (find_cause(incident)[0] is CauseEvidence.POINTS) is (changed is not None)
+    causes = [cause.asks for cause in find_causes(incident)]
+    assert ("A changed setting" in causes) is (changed is not None)
     assert any("setting" in suspect.asks for suspect in suspects(incident)) is ruled_out
 
 

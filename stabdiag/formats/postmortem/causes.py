@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from enum import StrEnum
 from typing import Final
 
 import numpy as np
@@ -12,22 +11,18 @@ import numpy as np
 from stabdiag.formats.postmortem import Incident, find_answer
 from stabdiag.model.findings import Answer, AnswerScope, Panel, Verdict
 
-
-class CauseEvidence(StrEnum):
-    """How strongly a log supports a cause, as a sentence."""
-
-    SHOWN = "The log shows the cause."
-    POINTS = "The log points to a cause but does not prove it."
-    HIDDEN = "The log does not show the cause."
-
-
-# The log shows the cause of the first and not of the second; for others it points to one.
-_SHOWN: Final = ("spike-lr-jump", "spike-duplicate-batch", "loss-scale-static")
-_HIDDEN: Final = ("spike-recovered", "divergence-unexplained", "plateau")
+# The questions that name a cause, by the section of the diagnosis; Q2.3 has its panels.
+_NAMING: Final = {
+    "§1": ("Q1.3", "Q2.3", "Q3.3"),
+    "§2": ("Q2.3",),
+    "§3": ("Q3.2",),
+    "§4": ("Q4.2", "Q4.3", "Q4.4"),
+}
 
 # A "no" to these questions rules out a cause; a "no" to others (has the loss recovered?) does not.
 _ASKED: Final = {
     "Q1.1": "A NaN or infinite loss",
+    "Q1.3": "Where the NaN began",
     "Q2.1": "A loss spike",
     "Q2.3": "",  # replaced by its three panels
     "Q3.1": "Gradient overflow in fp16 or bf16",
@@ -57,38 +52,23 @@ def find_panels(incident: Incident) -> tuple[Panel, ...]:
     return (incident.lead_up or incident.report.diagnosis).panels
 
 
-def find_cause(incident: Incident) -> tuple[CauseEvidence, list[str]]:
-    """Return the strength of the evidence for a cause, and the reasons.
-
-    If a setting changed where the trouble began, the log points to it.
-    """
-    evidence, reasons = _tree_causes(incident)
-    if incident.changed is not None:
-        reasons = [f"{incident.changed[1]}, near where the trouble began", *reasons]
-        evidence = CauseEvidence.POINTS if evidence is CauseEvidence.HIDDEN else evidence
-    return evidence, reasons
-
-
-def _tree_causes(incident: Incident) -> tuple[CauseEvidence, list[str]]:
-    diagnosis = incident.report.diagnosis
-    evidence = CauseEvidence.POINTS
-    if diagnosis.slug in _SHOWN:
-        evidence = CauseEvidence.SHOWN
-    elif diagnosis.slug in _HIDDEN or diagnosis.section == "symptom":
-        evidence = CauseEvidence.HIDDEN  # a symptom does not explain itself
-    if diagnosis.section == "§2":
-        guilty = [f"{_PANELS[p.branch][0]}: {p.because}" for p in diagnosis.panels if p.holds]
-        if guilty:
-            return evidence, guilty
-        return CauseEvidence.HIDDEN, [panel.because for panel in diagnosis.panels]
-    questions = ("Q1.3", diagnosis.question) if diagnosis.section == "§1" else (diagnosis.question,)
-    answers = [answer for q in questions if (answer := find_answer(incident.report, q)) is not None]
-    # An unknown answer points to no cause. Without the signature of an overflow, an fp16 NaN may
-    # have any cause.
-    verdict = answers[0].verdict if answers else Verdict.UNKNOWN
-    if verdict is Verdict.UNKNOWN or (diagnosis.question == "Q3.3" and verdict is Verdict.NO):
-        evidence = CauseEvidence.HIDDEN
-    return evidence, [answer.because for answer in answers]
+def find_causes(incident: Incident) -> list[Answer]:
+    """Return the causes that the tree names, and the setting that changed where it began."""
+    questions = _NAMING.get(incident.report.diagnosis.section, ())
+    causes = [
+        answer
+        for answer in suspects(incident)
+        if answer.verdict is Verdict.YES and answer.question in questions
+    ]
+    if incident.changed is None:
+        return causes
+    changed = Answer(
+        question="",
+        asks="A changed setting",
+        verdict=Verdict.YES,
+        because=f"{incident.changed[1]}, near where the trouble began",
+    )
+    return [changed, *causes]
 
 
 def suspects(incident: Incident) -> Iterator[Answer]:

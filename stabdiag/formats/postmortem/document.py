@@ -21,11 +21,11 @@ from markupsafe import Markup
 from stabdiag._version import __version__
 from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.shell import page, templates
-from stabdiag.formats.json import Json, dumps, finding, keys, plain
+from stabdiag.formats.json import Json, dumps, finding, keys
 from stabdiag.formats.markdown_text import GAP, block, escape
 from stabdiag.formats.measured import number
 from stabdiag.formats.postmortem import Incident, build_incident, has_incident
-from stabdiag.formats.postmortem.causes import find_cause, find_panels, suspects
+from stabdiag.formats.postmortem.causes import find_causes, find_panels, suspects
 from stabdiag.formats.postmortem.cost import duration, large
 from stabdiag.formats.sarif import rule_text
 from stabdiag.formats.subject import Mark, Plot, choose, decisive, notes
@@ -52,6 +52,9 @@ _MESSAGES: Final = 10
 # Tables of text with this many columns do not fit on a phone.
 _WIDE: Final = 4
 
+# The keys of a cause in JSON.
+_SUSPECT: Final = "question suspect=asks verdict because"
+
 # The columns of the table, if logged.
 _ROLES: Final = ("loss", "grad_norm", "lr", "loss_scale", "skipped", "batch_id")
 
@@ -66,7 +69,7 @@ def markdown(report: Report, *, detected: Detected | None = None) -> str:
         title=_title(report),
         report=report,
         incident=incident,
-        cause=find_cause(incident),
+        causes=find_causes(incident),
         suspects=list(suspects(incident)),
         guilty=[panel.branch for panel in find_panels(incident) if panel.holds],
         meaning=rule_text(report.diagnosis, report.limits)[0],
@@ -91,14 +94,11 @@ def as_json(report: Report, *, detected: Detected | None = None) -> str:
 
 
 def _incident(incident: Incident) -> Json:
-    evidence, reasons = find_cause(incident)
     return {
         **keys("onset first_bad not_finite last_good worst recovered checkpoint", incident),
         "timeline": [keys("step name event", moment) for moment in incident.timeline],
-        "cause": {"evidence": evidence.name.lower(), "because": plain(tuple(reasons))},
-        "suspects": [
-            keys("question suspect=asks verdict because", answer) for answer in suspects(incident)
-        ],
+        "causes": [keys(_SUSPECT, answer) for answer in find_causes(incident)],
+        "suspects": [keys(_SUSPECT, answer) for answer in suspects(incident)],
     }
 
 
