@@ -289,8 +289,40 @@ def test_the_answers_are_folded(spike):
 
 def test_runs_of_a_comparison_are_named_by_what_differs(opened, runs):
     comparison = stabdiag.compare([runs / "healthy-bf16", runs / "spike-lr-jump"])
-    page = opened(render(comparison, "html", "comparison")).page
+    page = opened(render(comparison, "html", "comparison"), bypass_csp=True).page
     names = page.locator("#plots .plot").first.locator(".series bdi").all_inner_texts()
     assert [name.split()[:2] for name in names] == [["dtype", "bf16"], ["dtype", "fp32"]]
+    assert find_serious_violations(page) == []
     verdict = page.locator(".verdict").inner_text()
     assert verdict.index("first difference") < verdict.index("FIRST ACTION")
+
+
+def test_a_run_has_the_same_color_in_all_charts(opened, runs):
+    names = ("spike-lr-jump", "healthy-loss-only", "healthy-bf16")
+    logs = [next((runs / name).glob("log.*")) for name in names]
+    page = opened(render(stabdiag.compare(logs), "html", "comparison")).page
+    colors = page.evaluate(
+        """panels.map((panel) => Object.fromEntries(panel.drawn
+          .filter((curve) => "name" in curve)
+          .map((curve) => [curve.name, curve.colour])))"""
+    )
+    loss, norm = colors[0], colors[1]
+    assert len(set(loss.values())) == 3
+    assert 2 <= len(norm) < 3
+    assert norm.items() <= loss.items()
+    rows = page.locator(".verdict tbody tr")
+    assert rows.count() == 2
+    page.set_viewport_size({"width": 400, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+
+
+@pytest.mark.parametrize("width", [400, 1280])
+def test_a_post_mortem_fits_the_screen(opened, width):
+    document = stabdiag.postmortem(diagnosed("spike-persistent-fp16"), "html")
+    page = opened(document, bypass_csp=True).page
+    page.set_viewport_size({"width": width, "height": 844})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    stacked = page.locator(".stacked").first
+    assert stacked.evaluate("(table) => table.scrollWidth <= table.clientWidth")
+    assert stacked.locator("thead").is_visible() == (width > 800)
+    assert find_serious_violations(page) == []

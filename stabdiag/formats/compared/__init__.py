@@ -27,6 +27,9 @@ IDLE: Final = {Relevance.CANNOT: "explains nothing", Relevance.EXPECTED: "expect
 _NAMING: Final = (Relevance.EXPLAINS, Relevance.MAY, Relevance.EXPECTED, Relevance.CANNOT)
 _MAX_NAMING: Final = 2
 
+# The length of a run does not say what it is.
+_LENGTHS: Final = ("total_steps", "max_steps", "epochs")
+
 _MAX_RUNS: Final = 16
 _MAX_ROLES: Final = 8
 _MAX_FIRST: Final = 3
@@ -145,22 +148,28 @@ def gap(series: Series, other: Series) -> Series | None:
 def run_names(comparison: Comparison) -> dict[str, str]:
     """Return a name for each run by the settings that differ: ``peak_lr 0.003 (run-a)``.
 
-    Settings that may explain a difference come first, and those that tell most runs apart. A run
-    keeps its label alone if no setting differs.
+    Settings that may explain a difference come first; a setting that tells no more runs apart is
+    left out. A run keeps its label alone if no setting differs.
     """
     order = list(_NAMING)
-    candidates = sorted(
-        (d for d in comparison.differences if len(d.by_value) > 1 and not d.in_name),
-        key=lambda d: (order.index(d.relevance), -len(d.by_value)),
-    )
-    labels = [run.label for run in comparison.runs]
-    parts: dict[str, list[str]] = {label: [] for label in labels}
-    for difference in candidates[:_MAX_NAMING]:
-        if len({tuple(part) for part in parts.values()}) == len(labels):
+    candidates = [
+        difference
+        for difference in comparison.differences
+        if len(difference.by_value) > 1
+        and not difference.in_name
+        and difference.key not in _LENGTHS
+    ]
+    parts: dict[str, tuple[str, ...]] = {run.label: () for run in comparison.runs}
+    for difference in sorted(candidates, key=lambda item: order.index(item.relevance)):
+        value_of = {label: value for value, labels in difference.by_value for label in labels}
+        longer = {
+            label: (*part, f"{difference.key} {value_of.get(label, 'not recorded')}")
+            for label, part in parts.items()
+        }
+        if len(set(longer.values())) > len(set(parts.values())):
+            parts = longer
+        if max(map(len, parts.values())) == _MAX_NAMING:
             break
-        for value, runs_with_value in difference.by_value:
-            for label in runs_with_value:
-                parts[label].append(f"{difference.key} {value}")
     return {
         label: f"{', '.join(part)} ({label})" if part else label for label, part in parts.items()
     }
@@ -197,12 +206,17 @@ def _first_divergences(comparison: Comparison) -> list[Divergence]:
 
 
 def first_differences(comparison: Comparison) -> list[tuple[str, ...]]:
-    """Return the divergences of the first few roles: where, and by how much.
+    """Return the first divergences: where, and by how much.
 
-    Each row has the role, the run that differs from the reference, the first difference, the first
-    lasting one beyond the noise, and the largest.
+    Two runs have a row for each of the first roles; more runs have one for the loss of each. A row
+    has the role, the run that differs from the reference, the first difference, the first lasting
+    one beyond the noise, and the largest.
     """
     names = run_names(comparison)
+    if len(comparison.others) > 1 and comparison.divergences("loss"):
+        divergences = sorted(comparison.divergences("loss"), key=_order)[:_MAX_ROLES]
+    else:
+        divergences = _first_divergences(comparison)[:_MAX_FIRST]
     return [
         (
             divergence.role,
@@ -213,7 +227,7 @@ def first_differences(comparison: Comparison) -> list[tuple[str, ...]]:
             if divergence.largest_step is not None
             else "",
         )
-        for divergence in _first_divergences(comparison)[:_MAX_FIRST]
+        for divergence in divergences
         if divergence.step is not None
     ]
 

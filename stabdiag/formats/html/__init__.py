@@ -110,6 +110,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
             event,
             severity=diagnosis.severity.value,
             focus=None if window is None else (window.first, window.last),
+            is_comparison=True,
             smoothing=_SMOOTHING if len(comparison.runs) >= _MANY_RUNS else 0.0,
         ),
         report=comparison,

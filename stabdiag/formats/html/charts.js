@@ -17,6 +17,10 @@ for (const panel of panels) {
 const main = panels.find((panel) => panel.main) ?? panels[0];
 let smoothing = data.smoothing ?? 0;
 
+// In a comparison, a run has the same color in all charts.
+const colours = new Map((data.comparison ? main?.lines ?? [] : []).map((line, i) => [line.name, i]));
+const colourOf = (name, i) => (colours.get(name) ?? i) % COLOURS;
+
 // Learning rates and loss scales are set by the program: they have no noise to smooth.
 const isSmoothed = (panel) => smoothing > 0 && !["lr", "loss_scale"].includes(panel.role);
 
@@ -67,7 +71,7 @@ function curves(panel) {
   panel.lines.forEach((line, i) => {
     const values = curve(line.values, positive);
     const width = panel.main && i === 0 ? 1.4 : 1.2;
-    const drawn = {colour: `c${i % COLOURS}`, raw: panel.raw[i]};
+    const drawn = {colour: `c${colourOf(line.name, i)}`, raw: panel.raw[i]};
     if (isSmoothed(panel)) {
       found.push({...drawn, values, options: {width: 1, alpha: 0.3, points: {show: false}}});
       found.push({...drawn, name: line.name, values: smoothed(values, smoothing), options: {width: width + 0.4}, parts: 2});
@@ -157,7 +161,7 @@ function options(panel, drawn, width) {
   return {
     width,
     height: panel.main ? HEIGHTS.main : panel.first ? HEIGHTS.first : HEIGHTS.other,
-    padding: [panel.first ? flagRows() * FLAG_HEIGHT + 6 : 10, 14, 0, 0],
+    padding: [panel.first ? flagRows(width - AXIS) * FLAG_HEIGHT + 6 : 10, 14, 0, 0],
     legend: {show: false},
     scales: {x: {time: false, range: () => shown}, y: {...log, range: (u, least, most) => extent(u, panel, least, most)}},
     axes: axisOptions(panel, width),

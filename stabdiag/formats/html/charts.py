@@ -1,4 +1,4 @@
-"""The charts of a page: which series they draw, on which scale, and in which order.
+"""The charts of a page: their series, scales and order.
 
 The script of the page draws them.
 """

@@ -120,8 +120,9 @@ function visible(u) {
 function before(u, panel) {
   if (!panel.first) return;
   const rows = [];
+  const count = flagRows(u.bbox.width / devicePixelRatio);
   u.ctx.save();
-  for (const {mark, style, x} of visible(u).reverse()) flag(u, mark, x, colour(style.name), rows);
+  for (const {mark, style, x} of visible(u).reverse()) flag(u, mark, x, colour(style.name), rows, count);
   u.ctx.restore();
 }
 
@@ -129,19 +130,30 @@ const FLAGS = {rewind: "back to", attempt: "attempt", reload: "checkpoint", find
 const ROWS = 3;
 const FLAG_HEIGHT = 17;
 
-// The rows of labels above the first chart.
-const flagRows = () => Math.min(new Set(data.marks.filter((mark) => LINES[mark.kind]).map((mark) => mark.first)).size, ROWS);
+const flagText = (mark) => `${FLAGS[mark.kind]} ${mark.first.toLocaleString("en")}`;
+
+// The rows of labels that the first chart needs, if it shows the whole run.
+function flagRows(width) {
+  const rows = [];
+  for (const mark of data.marks.filter((mark) => LINES[mark.kind])) {
+    const from = (toX(mark.first) - ends[0]) / (ends[1] - ends[0]) * width;
+    const to = from + 7 * flagText(mark).length + 8;
+    const row = rows.find((taken) => !taken.some(([a, b]) => from < b && a < to));
+    row ? row.push([from, to]) : rows.push([[from, to]]);
+  }
+  return Math.min(rows.length, ROWS);
+}
 
 // A label above a line, in the lowest row with room; without room there is none.
-function flag(u, mark, x, fill, rows) {
+function flag(u, mark, x, fill, rows, count) {
   const {ctx} = u;
   const unit = devicePixelRatio;
-  const text = `${FLAGS[mark.kind]} ${mark.first.toLocaleString("en")}`;
+  const text = flagText(mark);
   ctx.font = `${mark.kind === "event" ? 600 : 400} ${11 * unit}px ${getComputedStyle(document.body).fontFamily}`;
   const width = ctx.measureText(text).width + 8 * unit;
   const right = u.bbox.left + u.bbox.width;
   const from = x + width > right ? x - width : x;
-  const row = [...Array(flagRows()).keys()].find((at) => !(rows[at] ?? []).some(([a, b]) => from < b && a < from + width));
+  const row = [...Array(count).keys()].find((at) => !(rows[at] ?? []).some(([a, b]) => from < b && a < from + width));
   if (row === undefined) return;
   (rows[row] ??= []).push([from, from + width]);
   const y = u.bbox.top - 5 * unit - (row + 1) * FLAG_HEIGHT * unit;

@@ -24,7 +24,7 @@ const SCALES = {log: " (log)", log2: " (log₂)", linear: ""};
 function head(panel) {
   const names = element("div", "names");
   names.append(element("h3", "", panel.title + SCALES[panel.scale]));
-  if (panel.ceiling && panel.scale === "log") names.append(element("span", "quiet", `higher than ${short(panel.ceiling, 2)} cut off`));
+  if (panel.ceiling && panel.scale === "log") names.append(element("span", "quiet", "the highest losses are cut off"));
   panel.drawn.forEach((one, at) => {
     if ("name" in one) names.append(toggle(panel, one, at));
   });
@@ -180,6 +180,7 @@ function key(pressed) {
 }
 
 function start() {
+  plots.classList.toggle("shared", data.comparison === true);
   plots.hidden = false;
   document.getElementById("keys").hidden = false;
   for (const panel of panels) {

@@ -84,6 +84,7 @@ def payload(
     cadence: int | None = None,
     axes: Sequence[Axis] = (),
     smoothing: float = 0.0,
+    is_comparison: bool = False,
 ) -> dict[str, object]:
     """Return the data of the charts for the script."""
     return {
@@ -103,6 +104,7 @@ def payload(
             for mark in marks
         ],
         "smoothing": smoothing,
+        "comparison": is_comparison,
         "sigma": sigma,
         "cadence": cadence,
         "focus": focus,

@@ -125,9 +125,10 @@ def html(report: Report, *, detected: Detected | None = None) -> str:
 
 
 def _label_cells(tokens: Sequence[Token]) -> None:
-    """Give the cells of wide tables of text the name of their column.
+    """Prepare wide tables for a phone.
 
-    A phone has no room for four columns of sentences, so the style sheet shows each row as a block.
+    A phone has no room for four columns of sentences. The style sheet shows each row of a table of
+    text as a block, where each cell has the name of its column. Other tables scroll if needed.
     """
     ends = [i for i, token in enumerate(tokens) if token.type == "table_close"]
     begins = [i for i, token in enumerate(tokens) if token.type == "table_open"]
@@ -138,6 +139,7 @@ def _label_cells(tokens: Sequence[Token]) -> None:
         cells = [(token, table[i + 1]) for i, token in enumerate(table) if token.type == "td_open"]
         numeric = sum(_is_number(text.content.strip("*")) for _, text in cells)
         if len(heads) < _WIDE or 2 * numeric > len(cells):
+            tokens[begin].attrSet("tabindex", "0")  # the keyboard can scroll it, too
             continue
         tokens[begin].attrSet("class", "stacked")
         for i, (cell, _) in enumerate(cells):
