@@ -213,8 +213,8 @@ def first_differences(comparison: Comparison) -> list[tuple[str, ...]]:
     one beyond the noise, and the largest.
     """
     names = run_names(comparison)
-    if len(comparison.others) > 1 and comparison.divergences("loss"):
-        divergences = sorted(comparison.divergences("loss"), key=_order)[:_MAX_ROLES]
+    if len(comparison.others) > 1 and comparison.find_divergences("loss"):
+        divergences = sorted(comparison.find_divergences("loss"), key=_order)[:_MAX_ROLES]
     else:
         divergences = _first_divergences(comparison)[:_MAX_FIRST]
     return [
