@@ -17,7 +17,12 @@ import sys
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 
 # Use the program in this repository, not an installed one.
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -35,6 +40,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 ROOT = HERE.parent
 CORPUS = HERE / "accuracy" / "data"
+FORMATS = ("", ".jsonl", ".csv", ".parquet")
 
 
 def main() -> None:
@@ -128,10 +134,38 @@ def _diagnose_part(folder: Path) -> list[dict[str, Any]]:
     import corpus
 
     records = []
-    for run, table in corpus.load(folder):
-        report = stabdiag.diagnose(table, manifest=parse_manifest(run.manifest))
-        records.append(_record(f"corpus/{folder.name}/{run.run_id}", report))
+    with TemporaryDirectory() as temporary:
+        for number, (run, table) in enumerate(corpus.load(folder)):
+            # The answer does not depend on the format, so each run goes through one of them.
+            source = _source(table, Path(temporary) / "log", FORMATS[number % len(FORMATS)])
+            report = stabdiag.diagnose(source, manifest=parse_manifest(run.manifest))
+            records.append(_record(f"corpus/{folder.name}/{run.run_id}", report))
     return records
+
+
+def _source(table: pa.Table, stem: Path, suffix: str) -> pa.Table | Path:
+    """Write a log in a format and return its path; "" returns the table itself."""
+    if not suffix:
+        return table
+    path = stem.with_suffix(suffix)
+    exact = pa.table(
+        {
+            # The decimal digits of a float32 would be read as another float64.
+            name: table[name].cast(pa.float64()) if table[name].type == "float" else table[name]
+            for name in table.column_names
+        }
+    )
+    if suffix == ".csv":
+        pacsv.write_csv(exact, path)
+    elif suffix == ".parquet":
+        pq.write_table(exact, path)
+    else:
+        rows = (
+            {name: value for name, value in row.items() if value is not None}
+            for row in exact.to_pylist()
+        )
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+    return path
 
 
 def _record(name: str, report: Report) -> dict[str, Any]:

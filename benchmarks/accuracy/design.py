@@ -42,6 +42,11 @@ MILD_FROM = 400  # from here on milder ones, in fp32: jumps of the learning rate
 # Runs with recurring spikes: kinds and numbers of the faults, and the minimum distance in steps.
 RECURRING = ("outlier", "outlier", "labels", "jump", "noise")
 COUNTS = (2, 4, 6, 10)
+RECURRING_KINDS = {
+    "mixture": ("", "teacher"),
+    "images": ("", "stripes"),
+    "regression": ("gaussian", "t5"),
+}
 MIN_DISTANCE = 30
 
 
@@ -156,25 +161,30 @@ def draw_recurring(index: int, seed: int) -> Family:
     """
     family = draw_family(index, seed)
     random = np.random.default_rng((seed, index, 1))
-    kinds = [kind for kind in KINDS if kind != "text"]  # text is slow
-    kind = kinds[int(random.integers(len(kinds)))]
+    kind = pick(random, tuple(RECURRING_KINDS))
+    optimizer = pick(random, ("adamw", "sgd"))
     family = replace(
         family,
         kind=kind,
-        variant=pick(random, VARIANTS[kind]),
+        variant=pick(random, RECURRING_KINDS[kind]),
         flavour=pick(random, ("plain", "sparse", "sparse")),
+        rows=int(2 ** random.integers(3, 6)),
         dtype="fp32",
+        bare=False,
         squared=False,
-        steps=int(random.integers(400, 1500)),
-        warmup=min(family.warmup, 100),
-        lr=float(f"{RATES[family.optimizer] * 2 ** random.uniform(-1, 0):.2g}"),
+        steps=int(random.integers(400, 900)),
+        warmup=30,
+        optimizer=optimizer,
+        schedule=pick(random, ("cosine", "linear", "constant")),
+        lr=float(f"{RATES[optimizer] * 2 ** random.uniform(-1.5, -0.5):.2g}"),
+        clip=float(random.choice([0.5, 1.0, 5.0])),
     )
     plans = [Plan()]
     for count in random.choice(COUNTS, 2, replace=False).tolist():
         slots = np.arange(family.steps // 5, family.steps - 60, 2 * MIN_DISTANCE)
         slots = np.sort(random.permutation(slots)[:count])
         steps = slots + random.integers(0, MIN_DISTANCE, size=len(slots))
-        name, hard = pick(random, RECURRING), float(random.uniform(0.4, 1.0))
+        name, hard = pick(random, RECURRING), float(random.uniform(0.6, 1.3))
         faults = tuple((name, step, hard, float(random.random())) for step in steps.tolist())
         plans.append(Plan(faults=faults))
     return replace(family, plans=tuple(plans))
