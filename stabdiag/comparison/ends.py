@@ -12,11 +12,8 @@ from stabdiag.model.comparison import Run
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import TWENTIETHS, levels
 from stabdiag.stats.quantiles import diff_sigma, median
-
-# A run is summarized by the medians of this many equal parts.
-_PARTS: Final = 20
 
 # The start of a run is the mean of this many losses: a fast run leaves it soon.
 _START: Final = 3
@@ -74,7 +71,7 @@ def find_end(run: Run, limits: CompareLimits) -> End:
     """Return the end of a run; with too few losses it is unknown unless non-finite."""
     loss = run.history.logged("loss")
     is_bad = ~np.isfinite(loss.values)
-    tail = max(len(loss) // _PARTS, 1)
+    tail = max(len(loss) // TWENTIETHS, 1)
     if len(loss) and (is_bad[-1] or is_bad[-tail:].mean() >= _LOST):
         finite_positions = np.flatnonzero(~is_bad)
         # The non-finite losses at the end count, not a skipped step long before.
@@ -85,10 +82,10 @@ def find_end(run: Run, limits: CompareLimits) -> End:
         )
         return End(run=run, state=State.NOT_FINITE, step=int(loss.steps[first]))
     finite = loss.finite()
-    if len(finite) < max(limits.min_points, _PARTS):
+    if len(finite) < max(limits.min_points, TWENTIETHS):
         return End(run=run, state=State.UNKNOWN)
     values = finite.values
-    parts = levels(values, _PARTS)
+    parts = levels(values, TWENTIETHS)
     best_part = int(np.argmin(parts))
     start, best, last = float(values[:_START].mean()), float(parts[best_part]), float(parts[-1])
     decrease = start - best
@@ -100,8 +97,8 @@ def find_end(run: Run, limits: CompareLimits) -> End:
         state = State.FLAT
     elif start - last >= _KEPT * decrease:
         state = State.SOUND
-    size = len(values) // _PARTS
-    middle = len(values) - (_PARTS - best_part) * size + size // 2
+    size = len(values) // TWENTIETHS
+    middle = len(values) - (TWENTIETHS - best_part) * size + size // 2
     step = int(finite.steps[middle])
     return End(run=run, state=state, start=start, best=best, last=last, step=step)
 

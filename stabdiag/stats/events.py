@@ -24,15 +24,13 @@ _CAUSE_FACTOR = 5
 class Event:
     """A position that is too high, its onset, and the residuals in which it was found.
 
-    ``limit`` is the limit of the noise in these residuals, in standard deviations. An event that
-    ``is_short`` belongs to a group of peaks and is below the limit.
+    ``limit`` is the limit of the noise in these residuals, in standard deviations.
     """
 
     at: int
     onset: int
     residuals: Residuals
     limit: float
-    is_short: bool = False
 
     @property
     def is_single(self) -> bool:
@@ -62,13 +60,9 @@ def find_events(
     high[:first] = False
     # A rise without comparable excursions is an event regardless of the tail.
     alone = [at for at in points.excursions.alone(single.reach.window) if at >= first]
-    singles = {*np.flatnonzero(high).tolist(), *alone}
+    peaks = [] if group is None else group.starts.tolist()
+    singles = {*np.flatnonzero(high).tolist(), *alone, *peaks}
     events = [Event(at=at, onset=at, residuals=points, limit=limit) for at in singles]
-    if group is not None:
-        starts = {*group.starts.tolist()} - singles
-        events += [
-            Event(at=at, onset=at, residuals=points, limit=limit, is_short=True) for at in starts
-        ]
     medians = median_residuals(x, lasting.base, MIN_SAMPLE, lasting.points)
     if medians is not None:
         sample = medians.scores[first :: -(-len(x) // SUBSAMPLE_SIZE)]

@@ -25,10 +25,12 @@ _MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
 _MOST_DIGITS = 6
 _PRINTED = 1e-12
 
-# The changes of the level are measured over this many points before a jump, and the range of the
-# levels over this many parts of the whole series.
+# A run is summarized by the medians of this many equal parts.
+TENTHS = 10
+TWENTIETHS = 2 * TENTHS
+
+# The changes of the level are measured over this many points before a jump.
 _RECENT_POINTS = 400
-_STRETCHES = 20
 
 
 def beginning(x: Floats) -> float:
@@ -191,5 +193,5 @@ def jump_up(
     jump = level_jump(old[-_RECENT_POINTS:], new[:width], width)
     if jump is None:
         return None
-    floor = min_range_share * float(np.ptp(levels(old, _STRETCHES)))
+    floor = min_range_share * float(np.ptp(levels(old, TWENTIETHS)))
     return jump if jump.exceeds(sigmas, floor) else None

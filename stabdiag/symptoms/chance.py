@@ -12,12 +12,10 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, beginning, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, TWENTIETHS, beginning, levels
 from stabdiag.stats.quantiles import MIN_SAMPLE, median
 from stabdiag.symptoms.losses import (
     NEGLIGIBLE_CHANGE,
-    TENTHS,
-    TWENTIETHS,
     USUAL_CLASSES,
     after_warmup,
     best_evaluation,

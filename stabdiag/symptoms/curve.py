@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, typed
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import TENTHS, TWENTIETHS, levels
 from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.smooth import count_waves
@@ -17,8 +17,6 @@ from stabdiag.symptoms.losses import (
     FALLEN,
     NEGLIGIBLE_CHANGE,
     RANGE_TEST,
-    TENTHS,
-    TWENTIETHS,
     after_warmup,
     few_trained,
     from_the_start,

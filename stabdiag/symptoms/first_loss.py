@@ -9,9 +9,9 @@ from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.text import num
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import TENTHS, levels
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.losses import NEGLIGIBLE_CHANGE, TENTHS, USUAL_CLASSES, no_course
+from stabdiag.symptoms.losses import NEGLIGIBLE_CHANGE, USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, has_chance_level

@@ -10,10 +10,10 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num
-from stabdiag.stats.levels import CONTEXT_POINTS, MIN_CONSECUTIVE, levels
+from stabdiag.stats.levels import CONTEXT_POINTS, MIN_CONSECUTIVE, TENTHS, levels
 from stabdiag.stats.quantiles import MIN_SAMPLE, diff_sigma, median, usual_gap
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.symptoms.losses import FALLEN, TENTHS, from_the_start, is_distance
+from stabdiag.symptoms.losses import FALLEN, from_the_start, is_distance
 from stabdiag.symptoms.symptom import LEAST
 from stabdiag.tree.case import Case
 

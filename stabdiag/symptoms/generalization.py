@@ -7,7 +7,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, beginning, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, beginning, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.gap import (
@@ -18,7 +18,7 @@ from stabdiag.symptoms.gap import (
     may_be_pretrained,
     with_evaluations,
 )
-from stabdiag.symptoms.losses import TENTHS, after_warmup, few_trained
+from stabdiag.symptoms.losses import after_warmup, few_trained
 from stabdiag.symptoms.stuck import evaluations_are_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case

@@ -9,7 +9,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_per_record
 from stabdiag.model.text import num, plural
-from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, TWENTIETHS, levels
 from stabdiag.stats.quantiles import (
     MIN_SAMPLE,
     RELATIVE_TOLERANCE,
@@ -20,7 +20,7 @@ from stabdiag.stats.quantiles import (
     robust_sigma,
 )
 from stabdiag.stats.tails import CLEAR
-from stabdiag.symptoms.losses import FALLEN, TWENTIETHS
+from stabdiag.symptoms.losses import FALLEN
 from stabdiag.symptoms.magnitude import growth, growth_began
 from stabdiag.symptoms.symptom import LEAST, MIN_LONG_LOG, Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking

@@ -7,7 +7,7 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import CONTEXT_POINTS, block_levels, levels
+from stabdiag.stats.levels import CONTEXT_POINTS, TENTHS, block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.symptoms.chance import plateau_at_chance
 from stabdiag.symptoms.losses import (
@@ -15,7 +15,6 @@ from stabdiag.symptoms.losses import (
     NEGLIGIBLE_CHANGE,
     ONE_BATCH,
     RANGE_TEST,
-    TENTHS,
     after_warmup,
     best_evaluation,
     few_trained,

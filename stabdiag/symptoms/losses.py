@@ -31,10 +31,6 @@ _GAMES = frozenset(
 # Two classes are left out: preference and discriminator losses settle at log 2.
 USUAL_CLASSES = (10, 100, 1000)
 
-# Runs are divided into this many equal parts.
-TENTHS = 10
-TWENTIETHS = 2 * TENTHS
-
 # A loss that stays above this fraction of its first level has not fallen. A change below a
 # twentieth is negligible: a network reaches that by memorizing its batches.
 FALLEN = 0.8

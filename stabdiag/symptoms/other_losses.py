@@ -12,6 +12,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import is_adversarial_loss
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.text import listed, num, plural
+from stabdiag.stats.levels import TWENTIETHS
 from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -27,8 +28,7 @@ _MOSTLY = 0.5
 
 # The run is divided into twentieths. A loss climbs if its end is far above the best level of its
 # middle and above all of its first quarter. Terms that grow from zero to a plateau do not.
-_PARTS = 20
-_QUARTER = _PARTS // 4
+_QUARTER = TWENTIETHS // 4
 _MIN_CLIMB = 5.0
 _MIN_RISE = 2.0
 
@@ -133,7 +133,7 @@ def _failure_step(series: Series) -> int | None:
 
 def _levels(values: np.ndarray) -> tuple[float, float, float]:
     """Return the highest level of the first quarter, the best of the middle, and the last."""
-    medians = [float(np.median(part)) for part in np.array_split(values, _PARTS)]
+    medians = [float(np.median(part)) for part in np.array_split(values, TWENTIETHS)]
     middle = medians[_QUARTER:-_QUARTER]
     return max(medians[:_QUARTER]), min(middle), min(medians[-2:])
 

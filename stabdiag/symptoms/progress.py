@@ -13,11 +13,10 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, levels
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, diff_sigma, median
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
-    TENTHS,
     few_trained,
     from_the_start,
     has_ended,

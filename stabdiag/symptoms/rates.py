@@ -10,15 +10,13 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, typed
-from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, TWENTIETHS, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
     NEGLIGIBLE_CHANGE,
     RANGE_TEST,
-    TENTHS,
-    TWENTIETHS,
     few_trained,
     has_ended,
     not_comparable,

@@ -7,10 +7,11 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
+from stabdiag.stats.levels import TENTHS
 from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.symptoms.losses import BEYOND_CHANCE, NEGLIGIBLE_CHANGE, TENTHS
+from stabdiag.symptoms.losses import BEYOND_CHANCE, NEGLIGIBLE_CHANGE
 from stabdiag.symptoms.stuck import without_learning
 from stabdiag.symptoms.symptom import MIN_LONG_LOG, Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import half_lr

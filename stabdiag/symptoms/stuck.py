@@ -12,14 +12,13 @@ from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import digits, num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, levels
 from stabdiag.stats.quantiles import MIN_SAMPLE, diff_sigma, median
 from stabdiag.symptoms.losses import (
     BEYOND_CHANCE,
     FALLEN,
     NEGLIGIBLE_CHANGE,
     ONE_BATCH,
-    TENTHS,
     USUAL_CLASSES,
     few_trained,
     rate_is_zero,

@@ -12,9 +12,9 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Event, EventCode, Series
 from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import capitalized, num
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import TENTHS, levels
 from stabdiag.stats.quantiles import median, typical
-from stabdiag.symptoms.losses import TENTHS, rhythm
+from stabdiag.symptoms.losses import rhythm
 from stabdiag.symptoms.symptom import COMPLETE, FEW, LEAST, Evidence, Symptom, at_least, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before

@@ -11,8 +11,8 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import OVERFIT_BATCHES
 from stabdiag.model.text import num, plural, typed
-from stabdiag.stats.levels import levels
-from stabdiag.symptoms.losses import NEGLIGIBLE_CHANGE, TWENTIETHS
+from stabdiag.stats.levels import TWENTIETHS, levels
+from stabdiag.symptoms.losses import NEGLIGIBLE_CHANGE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 

@@ -108,12 +108,6 @@ EVENT_RULES: Final[tuple[Rule[EventContext], ...]] = (
         verdict=Verdict.NOISE,
     ),
     Rule(
-        name="low and lasting",
-        purpose="a peak of the separated group below the limit is a spike only if it recovers",
-        applies=lambda c: c.event.is_short and not c.spike.recovered,
-        verdict=Verdict.NOISE,
-    ),
-    Rule(
         name="logged cause",
         purpose="just after a jump of the learning rate or a repeated batch, less is enough",
         applies=lambda c: c.has_cause,

@@ -20,7 +20,7 @@ from stabdiag.model.findings import (
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import capitalized, listed, num, plural
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import TENTHS, levels
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, median, robust_sigma
 from stabdiag.stats.tails import CLEAR
 from stabdiag.tree.case import Case
@@ -158,7 +158,7 @@ def _course(case: Case) -> str:
     logged = [(name, case.history.finite(role).values) for role, name in _COURSES.items()]
     # Single rewards vary far more than losses.
     if len(logged[0][1]) >= case.min_losses_for_spikes:
-        logged[0] = ("the reward (medians of tenths)", levels(logged[0][1], 10))
+        logged[0] = ("the reward (medians of tenths)", levels(logged[0][1], TENTHS))
     logged += () if len(case.loss) else _largest_growth(case)
     courses: list[str] = []
     verb = ""

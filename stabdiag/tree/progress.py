@@ -13,7 +13,7 @@ from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import capitalized, listed, num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, levels
+from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, TWENTIETHS, levels
 from stabdiag.stats.quantiles import (
     MIN_SAMPLE,
     MIN_TREND_POINTS,
@@ -29,12 +29,9 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss
 from stabdiag.tree.scores import scores
 
-_TENTHS: Final = 10
-
 # The first of 20 levels are compared with the last 10. A t of 4.3 with nine degrees of freedom and
 # a trend of 3.1 standard deviations each have a chance of 1 in 1,000. The first three of 40 levels
 # exceed each of the last 20 with a chance of 1 in 1,771.
-_TWENTIETHS: Final = 20
 _EARLY_LEVELS: Final = 2
 _T_LEVELS: Final = 4.3
 _TREND_SIGMAS: Final = 3.1
@@ -188,7 +185,7 @@ def _loss_change(case: Case) -> Change:
         role="loss",
         name="the loss",
         first=median(x[:MIN_CONSECUTIVE]),
-        last=float(levels(x, _TENTHS)[-1]),
+        last=float(levels(x, TENTHS)[-1]),
         better=_loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None,
     )
 
@@ -205,8 +202,8 @@ def _loss_falls(case: Case) -> bool | None:
     )
     if not cuts and case.ramp is None:
         return falls(x)
-    lowest = levels(x, _TENTHS).argmin()
-    parts = [*np.split(x, cuts), x[: (int(lowest) + 1) * len(x) // _TENTHS]]
+    lowest = levels(x, TENTHS).argmin()
+    parts = [*np.split(x, cuts), x[: (int(lowest) + 1) * len(x) // TENTHS]]
     testable = [part for part in parts if len(part) >= MIN_TREND_POINTS]
     if any(map(falls, testable)):
         return True
@@ -222,7 +219,7 @@ def falls(x: Floats) -> bool:
     Its first values or levels are far above its second half, or it has a falling trend.
     """
     every = max(len(x) // SUBSAMPLE_SIZE, 1)
-    late, last = x[len(x) // 2 :: every], float(levels(x, _TENTHS)[-1])
+    late, last = x[len(x) // 2 :: every], float(levels(x, TENTHS)[-1])
     sigma = max(robust_sigma(late), diff_sigma(x))
     high = float(quantiles(late, (_HIGHEST,))[0])
     start = float(x[:MIN_CONSECUTIVE].min())
@@ -231,8 +228,8 @@ def falls(x: Floats) -> bool:
     highest = late.max()
     if x[0] > highest and x[0] - last > _ONE_FAR * sigma:
         return True
-    parts = levels(x, _TWENTIETHS)
-    fine = levels(x, 2 * _TWENTIETHS) if len(x) >= 4 * _TWENTIETHS else parts[:0]
+    parts = levels(x, TWENTIETHS)
+    fine = levels(x, 2 * TWENTIETHS) if len(x) >= 4 * TWENTIETHS else parts[:0]
     if _levels_fall(parts, fine) or mann_kendall(-x) < _TREND_BY_CHANCE:
         return True
     # The noise of a positive loss is often proportional to its level.
@@ -287,7 +284,7 @@ def _eval_change(series: Series) -> Change:
 def _reward_change(series: Series) -> Change:
     """Return the change of the reward; a reward at its maximum does not have to rise."""
     x = series.values
-    first, *_, last = levels(x, _TENTHS).tolist()
+    first, *_, last = levels(x, TENTHS).tolist()
     is_highest = x.max() > 0 and median(x) >= x.max()
     return Change(
         role="reward",
