@@ -94,11 +94,6 @@ class EventContext:
         sigmas = 2 * self.sigmas if self.event.is_single else CLEAR
         return bool(self.spike.recovered) and self.spike.height <= sigmas * self.spike.sigma
 
-    @property
-    def is_lasting_jump(self) -> bool:
-        """Whether a single point begins a jump that did not recover."""
-        return self.event.is_single and self.spike.recovered is False
-
 
 EVENT_RULES: Final[tuple[Rule[EventContext], ...]] = (
     Rule(
@@ -132,14 +127,8 @@ EVENT_RULES: Final[tuple[Rule[EventContext], ...]] = (
         verdict=Verdict.USUAL,
     ),
     Rule(
-        name="lasting jump",
-        purpose="an unrecovered jump has more evidence than the point at which it begins",
-        applies=lambda c: c.is_lasting_jump,
-        verdict=Verdict.SPIKE,
-    ),
-    Rule(
         name="gap in the tail",
-        purpose="a single recovered loss is a spike only if a gap separates it from the others",
+        purpose="a single loss is a spike only if a gap separates it from the others",
         applies=lambda c: c.event.is_single and not c.surroundings.is_separated,
         verdict=Verdict.USUAL,
     ),
