@@ -148,13 +148,12 @@ def _source(table: pa.Table, stem: Path, suffix: str) -> pa.Table | Path:
     if not suffix:
         return table
     path = stem.with_suffix(suffix)
-    exact = pa.table(
-        {
-            # The decimal digits of a float32 would be read as another float64.
-            name: table[name].cast(pa.float64()) if table[name].type == "float" else table[name]
-            for name in table.column_names
-        }
-    )
+    # The decimal digits of a float32 would be read as another float64.
+    fields = [
+        field.with_type(pa.float64()) if pa.types.is_float32(field.type) else field
+        for field in table.schema
+    ]
+    exact = table.cast(pa.schema(fields))
     if suffix == ".csv":
         pacsv.write_csv(exact, path)
     elif suffix == ".parquet":
