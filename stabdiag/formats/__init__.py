@@ -27,7 +27,7 @@ FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
         "logs": "lists:logs_lines",
     },
     "json": {
-        "report": "json:render",
+        "report": "json_report:render",
         "postmortem": "postmortem.document:as_json",
         "comparison": "json:comparison",
         "overview": "scans.overview_data:to_json",

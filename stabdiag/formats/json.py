@@ -36,19 +36,6 @@ _BASELINE_SERIES = (
 )
 
 
-def render(report: Report, *, indent: int | None = 2, verbose: bool = True) -> str:
-    """Return the report as one JSON object, in ASCII, without a final newline.
-
-    Without ``verbose`` it is at most 20 kB long: the long parts are cut.
-    """
-    content = as_json(report)
-    if not verbose:
-        from stabdiag.formats.json_brief import shorten
-
-        content = shorten(content, {info.name for info in report.limits.changed})
-    return dumps(content, indent=indent)
-
-
 def schema(kind: str = "report") -> str:
     """Return the JSON Schema of a report, a ``comparison`` or a ``scan``."""
     from importlib.resources import files

@@ -1,10 +1,13 @@
-"""The brief JSON of a report: the keys of the full one, with less in them."""
+"""A report as JSON: in full, or brief, with the same keys and less in them."""
 
 from __future__ import annotations
 
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from stabdiag.formats.json import Json, dumps
+from stabdiag.formats.json import Json, as_json, dumps
+
+if TYPE_CHECKING:
+    from stabdiag.model.report import Report
 
 # The size of a report in characters, and of its parts.
 _MAX_SIZE: Final = 20_000
@@ -16,7 +19,18 @@ _MAX_SERIES: Final = 10
 _MAX_TEXT: Final = 400
 
 
-def shorten(content: dict[str, Json], changed_limits: set[str]) -> dict[str, Json]:
+def render(report: Report, *, indent: int | None = 2, verbose: bool = True) -> str:
+    """Return the report as one JSON object, in ASCII, without a final newline.
+
+    Without ``verbose`` it is at most 20 kB long: the long parts are cut.
+    """
+    content = as_json(report)
+    if not verbose:
+        content = _shortened(content, {info.name for info in report.limits.changed})
+    return dumps(content, indent=indent)
+
+
+def _shortened(content: dict[str, Json], changed_limits: set[str]) -> dict[str, Json]:
     """Return a report with the long parts cut; ``omitted`` counts the missing items by key.
 
     Findings keep their actions, and the first ones their evidence. Checks that were not made,
