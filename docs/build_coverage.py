@@ -64,7 +64,7 @@ def _lines() -> Iterator[str]:
     """Yield the lines of the lists, those that only fp16 has included."""
     run = stabdiag.diagnose({"step": np.arange(9), "loss": np.ones(9)}, manifest={"dtype": "fp16"})
     for checklist_report in (preflight(Manifest(), Limits()), checklist(run)):
-        yield from (f"{checklist_report.name}:{item.slug}" for item in checklist_report.items)
+        yield from (f"{checklist_report.name}:{item.slug}" for item in checklist_report.checks)
 
 
 def _row(row: dict[str, Any]) -> str:

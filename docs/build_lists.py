@@ -15,7 +15,7 @@ from stabdiag.model.manifest import Manifest, read_manifest
 from stabdiag.model.text import kept_table
 
 if TYPE_CHECKING:
-    from stabdiag.model.checks import ChecklistReport
+    from stabdiag.model.checks import CheckReport
 
 ROOT = Path(__file__).resolve().parent.parent
 BROKEN = "fixtures/runs/spike-lr-jump"
@@ -29,35 +29,33 @@ Two commands write checklists. Both take `--format terminal`, `markdown` or `jso
 
 ## `stabdiag preflight MANIFEST`
 
-Compares a configuration with what is usual before there is a log. Each line is `fine`, `look`
-or `not recorded`, which never counts as fine. The manifest is a JSON, TOML or YAML file in any
-framework's terms; `--set FIELD=VALUE` and `--dtype` override it. Exit code 1 means a line at or
+Compares a configuration with what is usual before there is a log. Each check is `passed`,
+`failed` or `unknown`, which never counts as passed. The manifest is a JSON, TOML or YAML file in
+any framework's terms; `--set FIELD=VALUE` and `--dtype` override it. Exit code 1 means a line at or
 above `--fail-on` (`error` by default). The thresholds are the limits of the section `preflight`
 and a few of the symptoms' (`stabdiag thresholds`)."""
 
 BY_HAND = """\
-Tick the second list by hand. It contains checks before a long run that no manifest shows.
+The checks of the second list are `manual`: no manifest shows whether they were done.
 It gives the expected first loss if the manifest records the number of classes."""
 
 CHECKLIST = """\
 ## `stabdiag checklist LOG`
 
-Diagnoses the log and fills in four lists from log and manifest. Each line is done, not done or
-unknown, with the reason and, if it is open, what to do or run. Items that no log can show, such
-as unit tests of the data, are never ticked. The list of interventions starts at the first one that
-this run has not tried.
+Diagnoses the log and fills in four lists from log and manifest. Each check is passed, failed,
+unknown or manual, with the reason and what to do or run. What no log can show, such as unit tests
+of the data, is manual. If the run failed, the interventions start with the one of the diagnosis.
 
 The options are the same as for `stabdiag diagnose`. The exit code is 0 once the lists are written;
-with `--fail-on not-done` it is 1 if a line is not done."""
+with `--fail-on failed` it is 1 if a check failed."""
 
 AS_JSON = """\
 ## As JSON
 
-Both commands write one object: `schema` (1), `stabdiag` (the version), `kind` (`preflight` or
-`checklist`), `subject`, `summary` and `lists`. A list has a `title`, the slug of the line to
-`begin` with or null, and `items`. Each has a stable `slug`, a `title`, its `state` (`passed`,
-`failed` or `unknown`), the list's `word` for that state, a `severity` if it failed, the
-sentence `because`, and `do`: what to do or run, in order."""
+Both commands write one object: `schema` (2), `stabdiag` (the version), `kind` (`preflight` or
+`checklist`), `subject`, `summary`, the slug of the check to `begin` with or null, and `findings`.
+Each has a stable `slug`, its `state` (`passed`, `failed`, `unknown` or `manual`), a `severity`, the
+`section` it belongs to, a `title`, a `summary`, and [`actions`](json.md#actions), in order."""
 
 
 def lists_page() -> str:
@@ -70,16 +68,16 @@ def lists_page() -> str:
         PREFLIGHT,
         _table("configuration"),
         BY_HAND,
-        "\n".join(f"- {item.title}." for item in empty.lists[1].items),
+        "\n".join(f"- {check.title}." for check in list(empty.sections.values())[1]),
         _example(f"stabdiag preflight {FP16}/manifest.json", before),
         CHECKLIST,
         *(
-            f"**{checklist.title}**\n\n{_table(table)}"
-            for checklist, table in zip(after.lists, ("steps", "interventions"), strict=False)
+            f"**{title}**\n\n{_table(table)}"
+            for title, table in zip(after.sections, ("steps", "interventions"), strict=False)
         ),
         *(
-            f"**{checklist.title}**\n\n" + "\n".join(f"- {item.title}" for item in checklist.items)
-            for checklist in after.lists[2:]
+            f"**{title}**\n\n" + "\n".join(f"- {check.title}" for check in checks)
+            for title, checks in list(after.sections.items())[2:]
         ),
         _example(f"stabdiag checklist {BROKEN}/log.jsonl", after),
         AS_JSON,
@@ -92,6 +90,6 @@ def _table(name: str) -> str:
     return "\n".join(["| line | title | question |", "|---|---|---|", *rows])
 
 
-def _example(command: str, report: ChecklistReport) -> str:
+def _example(command: str, report: CheckReport) -> str:
     """Return a command, and what it prints, in two blocks."""
-    return f"```console\n$ {command}\n```\n\n```text\n{render(report, 'terminal', 'sheet')}```"
+    return f"```console\n$ {command}\n```\n\n```text\n{render(report, 'terminal', 'checks')}```"

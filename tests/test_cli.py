@@ -360,7 +360,7 @@ def test_a_command_that_is_shown_keeps_secrets():
         ("preflight broken.json", 2, "broken.json: not valid JSON"),
         ("preflight no.json", 2, "no.json: "),
         ("checklist log.jsonl", 0, ""),
-        ("checklist log.jsonl --fail-on not-done", 1, ""),
+        ("checklist log.jsonl --fail-on failed", 1, ""),
         ("checklist log.jsonl --format jsno", 2, "did you mean json?"),
     ],
 )

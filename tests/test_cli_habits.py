@@ -129,7 +129,7 @@ def test_help_is_short_and_has_examples(stabdiag, command):
         ("scan", "overview"),
         ("compare", "comparison"),
         ("postmortem", "postmortem"),
-        ("checklist", "sheet"),
+        ("checklist", "checks"),
         ("thresholds", "limits"),
         ("formats", "logs"),
     ],

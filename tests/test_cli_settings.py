@@ -115,7 +115,7 @@ def test_preflight_does_not_count_what_is_ignored(stabdiag, tmp_path):
     code, out, _ = stabdiag(*words)
     settings_in_force = json.loads(out)
     assert (code, settings_in_force["summary"].partition(" settings")[0]) == (0, "None of 13")
-    assert settings_in_force["lists"][0]["items"][0]["ignored"]["severity"] == "warning"
+    assert settings_in_force["findings"][0]["ignored"]["severity"] == "warning"
 
 
 def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path):

@@ -1,25 +1,29 @@
-"""Checklists: for a manifest before a launch, and for a report after a failure.
+"""Checks of a manifest before a launch, and of a report after a failure.
 
-The items of each list are in a text file, one a line: slug, title and question.
+The checks of each list are in a text file, one a line: slug, title and question.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import TypeVar
 
-from stabdiag.model.checks import ChecklistItem
+from stabdiag.model.checks import Check, titled
+from stabdiag.model.findings import ActionKind
 from stabdiag.model.text import kept_table
 
 Subject = TypeVar("Subject")
 
 
 def judged(
-    name: str, judges: Mapping[str, Callable[[Subject], ChecklistItem]], subject: Subject
-) -> tuple[ChecklistItem, ...]:
-    """Return the items of a list, each judged for the subject."""
+    table: str,
+    section: str,
+    judges: Mapping[str, Callable[[Subject], Check]],
+    subject: Subject,
+    kinds: Mapping[str, ActionKind] | None = None,
+) -> tuple[Check, ...]:
+    """Return the checks of a list, each judged for the subject."""
     return tuple(
-        replace(judges[slug](subject), slug=slug, title=title)
-        for slug, title, _ in kept_table(name)
+        titled(judges[slug](subject), section, slug, title, (kinds or {}).get(slug))
+        for slug, title, _ in kept_table(table)
     )

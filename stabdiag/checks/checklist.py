@@ -8,21 +8,24 @@ from typing import Final
 from stabdiag.checks import judged
 from stabdiag.checks.facts import Facts, FixKind, fix_kinds
 from stabdiag.model.checks import (
-    Checklist,
-    ChecklistItem,
-    ChecklistReport,
+    Check,
+    CheckReport,
     State,
     failed,
+    manual,
     passed,
+    titled,
     unknown,
 )
 from stabdiag.model.findings import ActionKind, Finding
 from stabdiag.model.report import Report
 from stabdiag.model.text import capitalized, kept_table, num, plural
 
-_DONE: Final = {State.PASSED: "done", State.FAILED: "not done", State.UNKNOWN: "cannot tell"}
-_TRIED: Final = {State.PASSED: "tried", State.FAILED: "not tried", State.UNKNOWN: "cannot tell"}
-_LOGGED: Final = {State.PASSED: "logged", State.FAILED: "not logged", State.UNKNOWN: "cannot tell"}
+# The headings of the lists.
+_TEN_STEPS: Final = "Ten steps, in order"
+_TRY: Final = "What to try, fast to invasive"
+_HEALTH: Final = "Health signals"
+_LAST: Final = "Before you move on"
 
 # Outcomes that advise a look at the data only because nothing else points to a cause.
 _HIDDEN: Final = ("spike-recovered", "divergence-unexplained")
@@ -47,67 +50,75 @@ _PER_LAYER: Final = {
 _SAFE_OPERATIONS: Final = "Use the framework's safe versions: log_softmax, clamp, epsilons."
 
 
-def checklist(report: Report) -> ChecklistReport:
+def checklist(report: Report) -> CheckReport:
     """Fill in the checklists from the report of one run."""
     facts, diagnosis = Facts(report=report), report.diagnosis
-    steps = judged("steps", _STEPS, facts)
-    interventions = judged("interventions", _INTERVENTIONS, facts)
-    begin = next((item.slug for item in interventions if item.state is not State.PASSED), None)
-    done = sum(item.state is State.PASSED for item in steps)
-    return ChecklistReport(
+    steps = judged("steps", _TEN_STEPS, _STEPS, facts, _KINDS)
+    interventions = judged("interventions", _TRY, _INTERVENTIONS, facts, _KINDS)
+    done = sum(check.state is State.PASSED for check in steps)
+    return CheckReport(
         name="checklist",
         subject=report.history.source.name,
         summary=f"{diagnosis.title} ({diagnosis.slug}). The log shows {done} of "
         f"{plural(len(steps), 'step')} done.",
-        lists=(
-            Checklist(title="Ten steps, in order", words=_DONE, items=steps),
-            Checklist(
-                title="What to try, fast to invasive",
-                words=_TRIED,
-                items=interventions,
-                begin=begin,
-            ),
-            Checklist(title="Health signals", words=_LOGGED, items=_signals(facts)),
-            Checklist(title="Before you move on", words=_DONE, items=_closing(steps)),
-        ),
+        checks=(*steps, *interventions, *_signals(facts), *_closing(steps)),
+        begin=_first_intervention(facts, interventions),
     )
 
 
-def _signals(facts: Facts) -> tuple[ChecklistItem, ...]:
+def _first_intervention(facts: Facts, interventions: tuple[Check, ...]) -> str | None:
+    """Return the intervention to start with: the one of the diagnosis, else the first to try.
+
+    A run without a failure needs none.
+    """
+    if not facts.has_failure:
+        return None
+    first = facts.report.diagnosis.actions[:1]
+    for checks in (
+        [check for check in interventions if check.actions[:1] == first],
+        [check for check in interventions if check.state is State.FAILED],
+        [check for check in interventions if check.state is not State.PASSED],
+    ):
+        if checks:
+            return checks[0].slug
+    return None
+
+
+def _signals(facts: Facts) -> tuple[Check, ...]:
     """Check that each signal is logged; the loss scale only in fp16 runs, which have one."""
-    items = []
+    checks = []
     for slug, title, why, role_names in kept_table("signals"):
         if slug == "loss-scale" and facts.manifest.dtype != "fp16":
             continue
         roles = role_names.split()
         count = sum(map(facts.logged, roles))
-        item = failed(f"Not logged; {why}.", f"Log it as `{roles[0]}`.")
+        check = failed(f"Not logged; {why}.", f"Log it as `{roles[0]}`.")
         if count:
-            item = passed(f"{plural(count, 'point')}.")
-        items.append(replace(item, slug=slug, title=title))
-    return tuple(items)
+            check = passed(f"{plural(count, 'point')}.")
+        checks.append(titled(check, _HEALTH, slug, title, ActionKind.LOG_MORE))
+    return tuple(checks)
 
 
-def _closing(steps: tuple[ChecklistItem, ...]) -> tuple[ChecklistItem, ...]:
+def _closing(steps: tuple[Check, ...]) -> tuple[Check, ...]:
     """Answer the closing questions from the steps that they repeat."""
-    by_slug = {item.slug: item for item in steps}
-    order = (State.FAILED, State.UNKNOWN, State.PASSED)
-    items = []
+    by_slug = {check.slug: check for check in steps}
+    order = (State.FAILED, State.UNKNOWN, State.MANUAL, State.PASSED)
+    checks = []
     for slug, title, step_slugs in kept_table("closing"):
         answers = [by_slug[step] for step in step_slugs.split()]
-        worst = min(answers, key=lambda item: order.index(item.state))
-        items.append(replace(worst, slug=slug, title=title, do=()))
-    return tuple(items)
+        worst = min(answers, key=lambda check: order.index(check.state))
+        checks.append(titled(replace(worst, actions=()), _LAST, slug, title, None))
+    return tuple(checks)
 
 
 def _named(finding: Finding) -> str:
     return f"{finding.title} ({finding.slug})."
 
 
-def _reproduce(facts: Facts) -> ChecklistItem:
+def _reproduce(facts: Facts) -> Check:
     seed = facts.manifest.seed
     recorded = f"The seed is {seed}, but one log does not show whether a second run fails alike."
-    return unknown(
+    return manual(
         "Seed not recorded." if seed is None else recorded,
         f"{facts.reload}, fix all seeds, and run twice with one process and one loader worker. "
         "`stabdiag compare FIRST SECOND` shows where the runs diverge.",
@@ -115,24 +126,24 @@ def _reproduce(facts: Facts) -> ChecklistItem:
     )
 
 
-def _data(facts: Facts) -> ChecklistItem:
+def _data(facts: Facts) -> Check:
     finding = facts.finding_with_fix(FixKind.DATA)
     do = (
         "Unit-test a batch: index range, labels that match inputs, lengths, masks.",
         "Feed a tiny synthetic batch through to check shapes and types.",
     )
     if finding is not None:
-        return failed(_named(finding), finding.first_action, *do)
+        return failed(_named(finding), finding.actions[0], *do)
     ids = "; no batch repeats" if facts.logged("batch_id") else ""
-    return unknown(f"Nothing in the log points to the data{ids}; no log shows a batch.", *do)
+    return manual(f"Nothing in the log points to the data{ids}; no log shows a batch.", *do)
 
 
-def _pipeline(facts: Facts) -> ChecklistItem:
-    item, seed = _data(facts), facts.manifest.seed
-    return item if seed is None else replace(item, because=f"{item.because} The seed is {seed}.")
+def _pipeline(facts: Facts) -> Check:
+    check, seed = _data(facts), facts.manifest.seed
+    return check if seed is None else replace(check, summary=f"{check.summary} The seed is {seed}.")
 
 
-def _instrument(facts: Facts) -> ChecklistItem:
+def _instrument(facts: Facts) -> Check:
     groups = {role: facts.groups(role) for role in _PER_LAYER}
     missing = [role for role, count in groups.items() if not count]
     if not missing:
@@ -146,7 +157,7 @@ def _instrument(facts: Facts) -> ChecklistItem:
     )
 
 
-def _narrow(facts: Facts) -> ChecklistItem:
+def _narrow(facts: Facts) -> Check:
     for finding in facts.report.findings if facts.has_failure else ():
         axes = [_AXES[fix] for fix in fix_kinds(finding) if fix in _AXES]
         if axes and finding.slug not in _HIDDEN:
@@ -159,7 +170,7 @@ def _narrow(facts: Facts) -> ChecklistItem:
     )
 
 
-def _precision(facts: Facts) -> ChecklistItem:
+def _precision(facts: Facts) -> Check:
     do = (
         f"{facts.reload}, and run the same batches in fp32: if that works, precision is the cause.",
         "Scale the loss dynamically, or switch to bf16.",
@@ -170,25 +181,26 @@ def _precision(facts: Facts) -> ChecklistItem:
     return _by_dtype(facts, diagnosis, do)
 
 
-def _loss_scale(facts: Facts) -> ChecklistItem:
+def _loss_scale(facts: Facts) -> Check:
     do = "Run in fp32 or bf16. If it must be fp16, scale the loss dynamically."
     finding = facts.finding_with_fix(FixKind.PRECISION) if facts.manifest.dtype else None
     return _by_dtype(facts, finding, (do,))
 
 
-def _by_dtype(facts: Facts, finding: Finding | None, do: tuple[str, ...]) -> ChecklistItem:
+def _by_dtype(facts: Facts, finding: Finding | None, do: tuple[str, ...]) -> Check:
     """Pass full precision, and mixed precision that no finding points to."""
     dtype = facts.manifest.dtype
     if dtype in ("fp32", "fp64"):
         return passed(f"The run is in {dtype}, so mixed precision is not the cause.")
     if finding is not None:
-        return failed(_named(finding), *do)
+        advice = (finding.actions[0],) if FixKind.PRECISION in fix_kinds(finding) else do
+        return failed(_named(finding), *advice)
     if dtype is None:
         return unknown("The dtype is unknown.", *do)
     return passed(f"The run is in {dtype}, and no finding points to it.")
 
 
-def _learning_rate(facts: Facts) -> ChecklistItem:
+def _learning_rate(facts: Facts) -> Check:
     finding, peak, warmup = facts.finding_with_fix(FixKind.RATE), facts.peak_rate, facts.warmup
     now = f" (now {num(peak)})" if peak else ""
     do = (
@@ -196,22 +208,24 @@ def _learning_rate(facts: Facts) -> ChecklistItem:
         "Add or lengthen the warm-up, or use a gentler schedule.",
     )
     if finding is not None:
-        # A rate of 0 cannot be lowered.
-        return failed(_named(finding), finding.first_action, *(() if peak == 0 else do))
+        # The finding has the number: other numbers would contradict it.
+        return failed(_named(finding), finding.actions[0])
     if warmup is not None:
         return passed(f"{capitalized(warmup)}, and no finding points to it.")
     if peak is None:
         return unknown("The log and the manifest lack the learning rate.", *do)
     if not facts.from_the_start:
         return unknown("The log begins after any warm-up.", *do)
+    if not facts.has_failure:
+        return passed("No sign of a warm-up, and no finding points to one.")
     return failed("No sign of a warm-up.", *do)
 
 
-def _safety_nets(facts: Facts) -> ChecklistItem:
+def _safety_nets(facts: Facts) -> Check:
     threshold = facts.manifest.grad_clip
     finding = facts.finding_with_fix(FixKind.DECAY) or facts.finding_with_fix(FixKind.CLIP)
     if finding is not None:
-        return failed(_named(finding), finding.first_action)
+        return failed(_named(finding), finding.actions[0])
     do = (
         "Clip the global gradient norm at 1.0.",
         "Check weight decay and Adam's epsilon; try smaller batches for steadier updates.",
@@ -223,9 +237,9 @@ def _safety_nets(facts: Facts) -> ChecklistItem:
     return passed(f"Gradients are clipped at {num(threshold)}.")
 
 
-def _clip(facts: Facts) -> ChecklistItem:
+def _clip(facts: Facts) -> Check:
     threshold, finding = facts.manifest.grad_clip, facts.finding_with_fix(FixKind.CLIP)
-    do = "Clip it at 1.0." if finding is None else finding.first_action
+    do = "Clip it at 1.0." if finding is None else finding.actions[0]
     if threshold is None:
         return unknown("The manifest does not say.", do)
     if threshold <= 0:
@@ -234,37 +248,37 @@ def _clip(facts: Facts) -> ChecklistItem:
     return passed(now) if finding is None else failed(f"{now} {_named(finding)}", do)
 
 
-def _architecture(facts: Facts) -> ChecklistItem:
+def _architecture(facts: Facts) -> Check:
     finding, layers = facts.finding_with_fix(FixKind.MODEL), facts.groups("grad_norm")
     do = "Check normalization, attention masks and position encodings; replace suspects in turn."
     if finding is not None:
-        return failed(_named(finding), finding.first_action, do)
+        return failed(_named(finding), finding.actions[0], do)
     norms = plural(layers, "gradient norm")
     searched = f"No unusual layer among {norms}; no log shows masks and encodings."
     return unknown(searched if layers else "Nothing is logged by layer.", do)
 
 
-def _operations(facts: Facts) -> ChecklistItem:
+def _operations(facts: Facts) -> Check:
     finding, diagnosis = facts.finding_with_fix(FixKind.OPERATIONS), facts.report.diagnosis
     kinds = {kind for action in diagnosis.actions for kind in action.kinds}
     if finding is None and diagnosis.section == "§1" and ActionKind.INSPECT_LAYERS in kinds:
         finding = diagnosis
     if finding is not None:
-        return failed(_named(finding), finding.first_action, _SAFE_OPERATIONS)
-    return unknown("No log shows which operations the model uses.", _SAFE_OPERATIONS)
+        return failed(_named(finding), finding.actions[0], _SAFE_OPERATIONS)
+    return manual("No log shows which operations the model uses.", _SAFE_OPERATIONS)
 
 
-def _batch_size(facts: Facts) -> ChecklistItem:
+def _batch_size(facts: Facts) -> Check:
     size = facts.manifest.batch_size
-    return unknown(
+    return manual(
         "Batch size not recorded." if size is None else f"The batch size is {size}.",
         "Halve the batch and the learning rate. Check that accumulated losses are divided by the "
         "number of micro-batches.",
     )
 
 
-def _distributed(facts: Facts) -> ChecklistItem:
-    return unknown(
+def _distributed(facts: Facts) -> Check:
+    return manual(
         "The log of one process does not show what the others do.",
         "Check that gradients are averaged, and that loss scale and overflow settings agree on "
         "all ranks.",
@@ -276,14 +290,34 @@ def _distributed(facts: Facts) -> ChecklistItem:
     )
 
 
-def _minimal(facts: Facts) -> ChecklistItem:
-    return unknown(
+def _minimal(facts: Facts) -> Check:
+    return manual(
         "No log shows it.",
         "Reduce the run to the smallest script that fails, and report it with the log: "
         "`stabdiag diagnose LOG --format json`.",
     )
 
 
+# The kind of the actions of each check, unless they are those of a finding.
+_KINDS: Final = {
+    "reproduce": ActionKind.RERUN,
+    "data": ActionKind.INSPECT_DATA,
+    "instrument": ActionKind.LOG_MORE,
+    "narrow": ActionKind.TRY_SMALL,
+    "precision": ActionKind.CHECK_PRECISION,
+    "learning-rate": ActionKind.LOWER_LR,
+    "safety-nets": ActionKind.CLIP_GRADIENTS,
+    "architecture": ActionKind.CHECK_MODEL,
+    "distributed": ActionKind.CHECK_RANKS,
+    "minimal": ActionKind.TRY_SMALL,
+    "try-rate": ActionKind.LOWER_LR,
+    "try-precision": ActionKind.CHANGE_DTYPE,
+    "try-clip": ActionKind.CLIP_GRADIENTS,
+    "try-data": ActionKind.INSPECT_DATA,
+    "try-operations": ActionKind.SAFE_OPERATIONS,
+    "try-batch": ActionKind.CHANGE_BATCH,
+    "try-bisect": ActionKind.TRY_SMALL,
+}
 _STEPS: Final = {
     "reproduce": _reproduce,
     "data": _data,

@@ -10,12 +10,14 @@ from typing import Final
 
 from stabdiag.checks import judged
 from stabdiag.model.checks import (
-    Checklist,
-    ChecklistItem,
-    ChecklistReport,
+    Check,
+    CheckReport,
     State,
+    count_states,
     failed,
+    manual,
     passed,
+    titled,
     unknown,
 )
 from stabdiag.model.findings import Ignored, Severity
@@ -27,8 +29,8 @@ from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_numbe
 from stabdiag.model.ranges import Setting, settings_with_ranges
 from stabdiag.model.text import every, kept_table, num, plural
 
-_SETTING: Final = {State.PASSED: "fine", State.FAILED: "look", State.UNKNOWN: "not recorded"}
-_BY_HAND: Final = {State.PASSED: "done", State.FAILED: "not done", State.UNKNOWN: "tick by hand"}
+_SETTINGS: Final = "Configuration"
+_TRIALS: Final = "To try before a long run"
 
 _NOT_RECORDED: Final = "The manifest does not say."
 _RANGE_TEST: Final = "Run a learning-rate range test: too low crawls, too high bounces."
@@ -82,20 +84,18 @@ def preflight(
     manifest: Manifest,
     limits: Limits,
     ignored: Iterable[Ignored] = (),
-    sanity: Iterable[ChecklistItem] = (),
-) -> ChecklistReport:
+    sanity: Iterable[Check] = (),
+) -> CheckReport:
     """Compare a manifest with usual values, and list the checks to run before the launch."""
     launch, rules = read_launch(manifest, limits), {rule.slug: rule for rule in ignored}
-    items = tuple(item.ignoring(rules) for item in judged("configuration", CHECKS, launch))
-    settings = Checklist(title="Configuration", words=_SETTING, items=items)
-    trials = Checklist(
-        title="To try before a long run", words=_BY_HAND, items=_trials(manifest, sanity)
+    settings = tuple(
+        check.ignoring_by(rules) for check in judged("configuration", _SETTINGS, CHECKS, launch)
     )
-    return ChecklistReport(
+    return CheckReport(
         name="preflight",
         subject=manifest.path or "the manifest",
         summary=_summary(settings),
-        lists=(settings, trials),
+        checks=(*settings, *_trials(manifest, sanity)),
     )
 
 
@@ -111,18 +111,18 @@ def read_launch(manifest: Manifest, limits: Limits) -> Launch:
     return Launch(manifest=manifest, limits=limits, eval_strategy=strategy, **numbers)
 
 
-def _summary(settings: Checklist) -> str:
-    ignored = sum(item.ignored is not None for item in settings.items)
-    need_look, unchecked = settings.count(State.FAILED) - ignored, settings.count(State.UNKNOWN)
-    count = plural(len(settings.items), "setting")
-    if unchecked == len(settings.items):
+def _summary(settings: tuple[Check, ...]) -> str:
+    states = count_states(check for check in settings if check.ignored is None)
+    need_look, unchecked = states.get(State.FAILED, 0), states.get(State.UNKNOWN, 0)
+    count = plural(len(settings), "setting")
+    if unchecked == len(settings):
         return f"None of {count} could be checked: the manifest records too little."
     needs = "needs" if need_look <= 1 else "need"
     ending = f"; {unchecked} could not be checked." if unchecked else "."
     return f"{need_look or 'None'} of {count} {needs} a look before the launch{ending}"
 
 
-def _peak_rate(launch: Launch) -> ChecklistItem:
+def _peak_rate(launch: Launch) -> Check:
     peak, name = launch.manifest.peak_lr, launch.manifest.optimizer
     if peak is None:
         return unknown(_NOT_RECORDED, _RANGE_TEST)
@@ -147,7 +147,7 @@ def _peak_rate(launch: Launch) -> ChecklistItem:
     return risky(because, first, _RANGE_TEST)
 
 
-def _warmup(launch: Launch) -> ChecklistItem:
+def _warmup(launch: Launch) -> Check:
     steps, total, limits = launch.warmup, launch.manifest.total_steps, launch.limits.preflight
     if steps is None:
         if launch.warmup_share is None:
@@ -169,7 +169,7 @@ def _warmup(launch: Launch) -> ChecklistItem:
     return passed(f"{because}.")
 
 
-def _schedule_length(launch: Launch) -> ChecklistItem:
+def _schedule_length(launch: Launch) -> Check:
     total, schedule, length = (
         launch.manifest.total_steps,
         launch.manifest.schedule,
@@ -208,7 +208,7 @@ def _schedule_length(launch: Launch) -> ChecklistItem:
     )
 
 
-def _clip(launch: Launch) -> ChecklistItem:
+def _clip(launch: Launch) -> Check:
     threshold, limits = launch.manifest.grad_clip, launch.limits.preflight
     if threshold is None:
         return unknown(_NOT_RECORDED, _CLIP)
@@ -224,7 +224,7 @@ def _clip(launch: Launch) -> ChecklistItem:
     return passed(f"{because}.")
 
 
-def _weight_decay(launch: Launch) -> ChecklistItem:
+def _weight_decay(launch: Launch) -> Check:
     decay = launch.manifest.weight_decay
     if decay is None:
         return unknown(_NOT_RECORDED)
@@ -239,15 +239,15 @@ def _weight_decay(launch: Launch) -> ChecklistItem:
     return passed(f"{because}.")
 
 
-def _label_smoothing(launch: Launch) -> ChecklistItem:
+def _label_smoothing(launch: Launch) -> Check:
     return _regularization(launch, "label_smoothing", "0.1")
 
 
-def _dropout(launch: Launch) -> ChecklistItem:
+def _dropout(launch: Launch) -> Check:
     return _regularization(launch, "dropout", "0.1, or 0.5 in a small network")
 
 
-def _regularization(launch: Launch, name: str, usual: str) -> ChecklistItem:
+def _regularization(launch: Launch, name: str, usual: str) -> Check:
     setting = launch.settings.get(name)
     if setting is None:
         return unknown(_NOT_RECORDED)
@@ -257,7 +257,7 @@ def _regularization(launch: Launch, name: str, usual: str) -> ChecklistItem:
     return risky(because, f"Use {usual}: too much of it keeps a model from learning.")
 
 
-def _epsilon(launch: Launch) -> ChecklistItem:
+def _epsilon(launch: Launch) -> Check:
     manifest, value = launch.manifest, launch.manifest.epsilon
     if manifest.optimizer is not None and launch.family != "adam":
         return passed(f"{manifest.optimizer} is not an Adam variant.")
@@ -273,7 +273,7 @@ def _epsilon(launch: Launch) -> ChecklistItem:
     return passed(f"{because}.")
 
 
-def _precision(launch: Launch) -> ChecklistItem:
+def _precision(launch: Launch) -> Check:
     dtype = launch.manifest.dtype
     if dtype is None:
         return unknown(_NOT_RECORDED, "Add `dtype` to it.")
@@ -286,7 +286,7 @@ def _precision(launch: Launch) -> ChecklistItem:
     return passed(f"{dtype}: its range is {wider} the range of fp32.")
 
 
-def _loss_scaling(launch: Launch) -> ChecklistItem:
+def _loss_scaling(launch: Launch) -> Check:
     manifest, window = launch.manifest, launch.manifest.loss_scale_window
     if manifest.dtype is None:
         return unknown("The dtype is not recorded; fp16 needs loss scaling.")
@@ -300,7 +300,7 @@ def _loss_scaling(launch: Launch) -> ChecklistItem:
     return passed(f"The loss scale is dynamic{grows}.")
 
 
-def _checkpoints(launch: Launch) -> ChecklistItem:
+def _checkpoints(launch: Launch) -> Check:
     steps, total = launch.manifest.checkpoint_every, launch.manifest.total_steps
     if steps is None:
         do = "Save one as often as you can afford to lose the steps between two."
@@ -316,7 +316,7 @@ def _checkpoints(launch: Launch) -> ChecklistItem:
     return passed(f"{often}; a failure costs at most {steps / total:.1%}.")
 
 
-def _evaluations(launch: Launch) -> ChecklistItem:
+def _evaluations(launch: Launch) -> Check:
     steps, total = launch.eval_every, launch.manifest.total_steps
     min_count = launch.limits.generalization.min_evaluations
     if launch.eval_strategy.endswith("no"):
@@ -335,7 +335,7 @@ def _evaluations(launch: Launch) -> ChecklistItem:
     return passed(f"{often}, {count} in the run.")
 
 
-def _seed(launch: Launch) -> ChecklistItem:
+def _seed(launch: Launch) -> Check:
     if launch.manifest.seed is not None:
         return passed(f"It is {launch.manifest.seed}.")
     do = "Fix the seeds of Python, NumPy, the framework and the loader, and record them."
@@ -359,7 +359,7 @@ CHECKS: Final = {
 }
 
 
-def _trials(manifest: Manifest, sanity: Iterable[ChecklistItem]) -> tuple[ChecklistItem, ...]:
+def _trials(manifest: Manifest, sanity: Iterable[Check]) -> tuple[Check, ...]:
     """Return the checks to run by hand, with this run's numbers if the manifest has them.
 
     A text file lists what to try, why and how. A manifest does not show whether it was done;
@@ -372,8 +372,8 @@ def _trials(manifest: Manifest, sanity: Iterable[ChecklistItem]) -> tuple[Checkl
         cost = f"log {classes} = {num(math.log(classes))}"
         chance = f"Guessing among {classes} classes costs {cost}."
     by_hand = tuple(
-        replace(unknown(because.format(chance=chance), do), slug=slug, title=title)
+        titled(manual(because.format(chance=chance), do), _TRIALS, slug, title, None)
         for slug, title, because, do in kept_table("trials")
     )
-    merged = tuple(done.pop(item.slug, item) for item in by_hand)
-    return (*merged, *done.values())
+    merged = tuple(done.pop(check.slug, check) for check in by_hand)
+    return tuple(replace(check, section=_TRIALS) for check in (*merged, *done.values()))

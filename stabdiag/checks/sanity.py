@@ -1,14 +1,15 @@
-"""The result of ``stabdiag.torch.sanity`` as checklist items."""
+"""The result of ``stabdiag.torch.sanity`` as checks."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 from stabdiag.errors import StabdiagError, unreadable
-from stabdiag.model.checks import ChecklistItem, State
+from stabdiag.model.checks import Check, State, failed, passed, unknown
 from stabdiag.model.findings import Severity
 
 _VERSION: Final = 1
@@ -19,7 +20,7 @@ _STATES: Final = {
 }
 
 
-def read_sanity(path: Path) -> tuple[ChecklistItem, ...]:
+def read_sanity(path: Path) -> tuple[Check, ...]:
     """Read the checks in a file.
 
     Raises:
@@ -38,15 +39,18 @@ def read_sanity(path: Path) -> tuple[ChecklistItem, ...]:
     return tuple(_items(content, path))
 
 
-def _items(content: Mapping[str, Any], path: Path) -> Iterator[ChecklistItem]:
+def _items(content: Mapping[str, Any], path: Path) -> Iterator[Check]:
     for check in content.get("checks", []):
         try:
             state = _STATES[check["state"]]
             slug, title, detail = (str(check[name]) for name in ("slug", "title", "detail"))
         except (KeyError, TypeError) as error:
             raise StabdiagError(f"{path}: a check lacks its {error}") from error
-        do = ("Run stabdiag.torch.sanity again once it is fixed.",) if state is State.FAILED else ()
-        severity = Severity.ERROR if state is State.FAILED else Severity.NOTE
-        yield ChecklistItem(
-            slug=slug, title=title, state=state, because=f"{detail}.", do=do, severity=severity
-        )
+        because = f"{detail}."
+        result = passed(because)
+        if state is State.UNKNOWN:
+            result = unknown(because)
+        elif state is State.FAILED:
+            again = "Run stabdiag.torch.sanity again once it is fixed."
+            result = failed(because, again, severity=Severity.ERROR)
+        yield replace(result, slug=slug, title=title)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from stabdiag.cli import options
-from stabdiag.cli.choices import FailOnItem, TextFormat
+from stabdiag.cli.choices import FailOnCheck, TextFormat
 from stabdiag.cli.commands import exit_code
 from stabdiag.cli.output_options import OutputOptions
 from stabdiag.cli.rendering import render_report
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
 
 _QuietOption = Annotated[
-    bool, typer.Option("--quiet", "-q", help="Print only the number of items to fix.")
+    bool, typer.Option("--quiet", "-q", help="Print only the number of failed checks.")
 ]
 
 
@@ -56,7 +56,6 @@ def preflight(
     """Check a configuration before launch and list what to fix first."""
     from stabdiag.checks.preflight import preflight as run_checks
     from stabdiag.checks.sanity import read_sanity
-    from stabdiag.model.checks import State
 
     run_options = RunOptions(limit=limit, config=config, dtype=dtype, settings=settings)
     out = OutputOptions(
@@ -72,12 +71,11 @@ def preflight(
         run_options.project.ignored,
         () if sanity is None else read_sanity(sanity),
     )
-    failed = [item for item in checks.items if item.state is State.FAILED and item.ignored is None]
-    line = f"{len(failed)} to fix of {len([*checks.items])}"
+    line = f"{len(checks.failures)} to fix of {len(checks.checks)}"
     out.write_report(
-        lambda: render_report(checks, format_name, "sheet", verdict=line, **out.screen), line
+        lambda: render_report(checks, format_name, "checks", verdict=line, **out.screen), line
     )
-    return exit_code(failed, run_options.exit_severity(fail_on))
+    return exit_code(checks.failures, run_options.exit_severity(fail_on))
 
 
 def _read(path: Path) -> Manifest:
@@ -107,13 +105,13 @@ def checklist(
     json: options.JsonOption = False,
     quiet: _QuietOption = False,
     fail_on: Annotated[
-        FailOnItem,
+        FailOnCheck,
         typer.Option(
             "--fail-on",
             metavar="WHEN",
-            help="Exit 1 if an item is not done: not-done or never.",
+            help="failed or never: exit 1 if a check failed. Default: never.",
         ),
-    ] = FailOnItem.NEVER,
+    ] = FailOnCheck.NEVER,
     manifest: options.ManifestOption = None,
     dtype: options.DtypeOption = None,
     settings: options.SetOption = None,
@@ -141,15 +139,13 @@ def checklist(
     format_name = out.choose_format(run_options, [*logs, manifest])
     from stabdiag.api import diagnose
     from stabdiag.checks.checklist import checklist as fill_in
-    from stabdiag.model.checks import State
 
     with progress(logs):
         report = diagnose(logs, **run_options.log_arguments).ignoring(run_options.project.ignored)
     protect_inputs([output], report.history.source.files)
     checks = fill_in(report)
-    failed = [item for item in checks.items if item.state is State.FAILED]
-    line = f"{len(failed)} not done of {len([*checks.items])}"
+    line = f"{len(checks.failures)} failed of {len(checks.checks)}"
     out.write_report(
-        lambda: render_report(checks, format_name, "sheet", verdict=line, **out.screen), line
+        lambda: render_report(checks, format_name, "checks", verdict=line, **out.screen), line
     )
-    return Exit(bool(failed) and fail_on is FailOnItem.NOT_DONE)
+    return Exit(bool(checks.failures) and fail_on is FailOnCheck.FAILED)

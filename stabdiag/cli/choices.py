@@ -17,10 +17,10 @@ class FailOn(StrEnum):
     UNKNOWN = "unknown"
 
 
-class FailOnItem(StrEnum):
-    """The items of a checklist that cause exit code 1."""
+class FailOnCheck(StrEnum):
+    """The checks that cause exit code 1."""
 
-    NOT_DONE = "not-done"
+    FAILED = "failed"
     NEVER = "never"
 
 

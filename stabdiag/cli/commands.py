@@ -13,7 +13,6 @@ from stabdiag.cli.terminal import Exit
 from stabdiag.model.text import shown
 
 if TYPE_CHECKING:
-    from stabdiag.model.checks import ChecklistItem
     from stabdiag.model.findings import Finding
     from stabdiag.model.report import Report
 
@@ -24,7 +23,7 @@ _CONTENT_PARAMETERS = (
 )
 
 
-def exit_code(findings: Iterable[Finding | ChecklistItem], fail_on: FailOn) -> Exit:
+def exit_code(findings: Iterable[Finding], fail_on: FailOn) -> Exit:
     """Return 1 if any finding is at least as severe as ``fail_on``."""
     from stabdiag.model.findings import fails
 

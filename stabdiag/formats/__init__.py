@@ -11,9 +11,9 @@ from typing import Any, Final, Literal, TypeAlias
 from stabdiag.errors import StabdiagError, did_you_mean, refuse_unknown
 
 Kind: TypeAlias = Literal[
-    "report", "postmortem", "comparison", "overview", "sheet", "limits", "rules", "logs"
+    "report", "postmortem", "comparison", "overview", "checks", "limits", "rules", "logs"
 ]
-"""The kinds of output; a sheet is a checklist, logs are the formats that can be read."""
+"""The kinds of output; logs are the formats that can be read."""
 
 
 FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
@@ -21,7 +21,7 @@ FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
         "report": "terminal:lines",
         "comparison": "compared.text:lines",
         "overview": "scans.overview_text:lines",
-        "sheet": "lists:sheet_lines",
+        "checks": "lists:check_lines",
         "limits": "limits:lines",
         "rules": "limits:literal_lines",
         "logs": "lists:logs_lines",
@@ -31,7 +31,7 @@ FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
         "postmortem": "postmortem.document:as_json",
         "comparison": "json:comparison",
         "overview": "scans.overview_data:to_json",
-        "sheet": "lists:sheet_json",
+        "checks": "lists:check_json",
         "limits": "limits:as_json",
         "rules": "limits:literal_json",
         "logs": "lists:logs_json",
@@ -42,7 +42,7 @@ FORMATS: Final[Mapping[str, Mapping[Kind, str]]] = {
         "report": "markdown:render",
         "postmortem": "postmortem.document:markdown",
         "overview": "scans.overview_text:to_markdown",
-        "sheet": "lists:sheet_markdown",
+        "checks": "lists:check_markdown",
         "limits": "limits:markdown",
         "rules": "limits:literal_markdown",
         "logs": "lists:logs_markdown",

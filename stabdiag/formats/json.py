@@ -15,6 +15,7 @@ from stabdiag.formats.measured import ORDERS
 
 if TYPE_CHECKING:
     from stabdiag.model.baseline import BaselineComparison
+    from stabdiag.model.checks import Check
     from stabdiag.model.comparison import Comparison, Run
     from stabdiag.model.findings import Action, Finding, Ignored
     from stabdiag.model.history import Series
@@ -97,6 +98,15 @@ def finding(subject: Finding) -> Json:
         **keys("slug severity confidence section question title summary step", subject),
         "actions": [_action(action) for action in subject.actions],
         **keys("evidence scope", subject),
+        **({"ignored": ignored(subject.ignored)} if subject.ignored else {}),
+    }
+
+
+def check(subject: Check) -> Json:
+    """Return a check for JSON: its state, and what a finding has."""
+    return {
+        **keys("slug state severity section title summary", subject),
+        "actions": [_action(action) for action in subject.actions],
         **({"ignored": ignored(subject.ignored)} if subject.ignored else {}),
     }
 

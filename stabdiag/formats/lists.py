@@ -1,4 +1,4 @@
-"""Checklists, and the list of readable log formats: for a terminal, as Markdown, as JSON."""
+"""Checks, and the list of readable log formats: for a terminal, as Markdown, as JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
 from stabdiag._version import __version__
-from stabdiag.formats.json import Json, dumps, ignored, keys, mapping
+from stabdiag.formats.json import Json, dumps, keys, mapping
+from stabdiag.formats.json import check as check_as_json
 from stabdiag.formats.markdown_text import escape as in_markdown
 from stabdiag.formats.markdown_text import own_table
-from stabdiag.model.checks import Checklist, ChecklistItem, ChecklistReport, State
+from stabdiag.model.checks import Check, CheckReport, State, count_states
 from stabdiag.model.findings import Severity
 
 if TYPE_CHECKING:
@@ -18,87 +19,75 @@ if TYPE_CHECKING:
     from stabdiag.formats.terminal.page import Page
 
 
-_MARKS = {State.PASSED: "✓", State.FAILED: "✗", State.UNKNOWN: "?"}
-_ASCII_MARKS = {State.PASSED: "+", State.FAILED: "x", State.UNKNOWN: "?"}
-_STYLES = {State.PASSED: "green", State.FAILED: "yellow", State.UNKNOWN: "dim"}
+_MARKS = {State.PASSED: "✓", State.FAILED: "✗", State.UNKNOWN: "?", State.MANUAL: "□"}
+_ASCII_MARKS = {State.PASSED: "+", State.FAILED: "x", State.UNKNOWN: "?", State.MANUAL: "-"}
+_STYLES = {
+    State.PASSED: "green",
+    State.FAILED: "yellow",
+    State.UNKNOWN: "dim",
+    State.MANUAL: "cyan",
+}
 _INDENT = "    "
 
 # The first columns of the list of log formats.
 _NAME, _STATE = 18, 9
 
 
-def sheet_lines(report: ChecklistReport, page: Page) -> Iterator[Text]:
-    """Yield checklists for a terminal."""
+def check_lines(report: CheckReport, page: Page) -> Iterator[Text]:
+    """Yield checks for a terminal."""
     yield from page.wrap(
         page.line(page.text(report.name.upper(), "bold"), page.text(f"  {report.subject}", "dim"))
     )
     yield from page.wrap(report.summary)
-    for checklist in report.lists:
-        counts = [(checklist.count(state), checklist.words[state]) for state in State]
-        summary = ", ".join(f"{count} {word}" for count, word in counts if count)
-        yield from page.heading(checklist.title, summary)
-        for item in checklist.items:
-            yield from _item(item, checklist, page)
+    for title, checks in report.sections.items():
+        counts = count_states(checks)
+        summary = ", ".join(f"{count} {state.value}" for state, count in counts.items())
+        yield from page.heading(title, summary)
+        for check in checks:
+            yield from _check(check, page, is_first=check.slug == report.begin)
 
 
-def _item(item: ChecklistItem, checklist: Checklist, page: Page) -> Iterator[Text]:
-    is_failed = item.state is State.FAILED
-    is_serious = is_failed and item.severity.rank < Severity.NOTE.rank
-    is_error = is_failed and item.severity is Severity.ERROR
-    style = "bold red" if is_error else _STYLES[item.state]
-    mark = (_ASCII_MARKS if page.ascii else _MARKS)[item.state]
+def _check(check: Check, page: Page, *, is_first: bool) -> Iterator[Text]:
+    is_failed = check.state is State.FAILED
+    is_serious = is_failed and check.severity.rank < Severity.NOTE.rank
+    is_error = is_failed and check.severity is Severity.ERROR
+    style = "bold red" if is_error else _STYLES[check.state]
+    mark = (_ASCII_MARKS if page.ascii else _MARKS)[check.state]
     head = page.line(page.text(f"  {mark} ", style))
     head.pad_right(len(_INDENT) - head.cell_len)
-    title = page.text(item.title, "bold" if is_failed else "")
-    level = page.text(f"  {item.severity.value}" if is_serious else "", style)
-    start = page.text("  start here" if item.slug == checklist.begin else "", "bold cyan")
+    title = page.text(check.title, "bold" if is_failed else "")
+    level = page.text(f"  {check.severity.value}" if is_serious else "", style)
+    start = page.text("  start here" if is_first else "", "bold cyan")
     yield from page.wrap(page.line(title, level, start), head, _INDENT)
-    yield from page.wrap(page.text(item.because, "dim"), _INDENT)
-    for action in item.do:
-        yield from page.wrap(action, f"{_INDENT}▸ ", f"{_INDENT}  ")
+    yield from page.wrap(page.text(check.summary, "dim"), _INDENT)
+    for action in check.actions:
+        yield from page.wrap(action.text, f"{_INDENT}▸ ", f"{_INDENT}  ")
 
 
-def sheet_markdown(report: ChecklistReport) -> str:
-    """Return checklists as Markdown task lists."""
+def check_markdown(report: CheckReport) -> str:
+    """Return checks as Markdown task lists."""
     title = f"{report.name.capitalize()}: {in_markdown(report.subject)}"
     lines = [f"# {title}", "", in_markdown(report.summary)]
-    for checklist in report.lists:
-        lines += ["", f"## {checklist.title}", ""]
-        for item in checklist.items:
-            box = "x" if item.state is State.PASSED else " "
-            start = " **Start here.**" if item.slug == checklist.begin else ""
-            text = f"({checklist.words[item.state]}).{start} {in_markdown(item.because)}"
-            lines.append(f"- [{box}] **{item.title}** {text}")
-            lines += [f"  - {in_markdown(action)}" for action in item.do]
+    for section, checks in report.sections.items():
+        lines += ["", f"## {section}", ""]
+        for check in checks:
+            box = "x" if check.state is State.PASSED else " "
+            start = " **Start here.**" if check.slug == report.begin else ""
+            text = f"({check.state.value}).{start} {in_markdown(check.summary)}"
+            lines.append(f"- [{box}] **{check.title}** {text}")
+            lines += [f"  - {in_markdown(action.text)}" for action in check.actions]
     return "\n".join(lines) + "\n"
 
 
-def sheet_json(report: ChecklistReport) -> str:
-    """Return checklists as strict JSON."""
+def check_json(report: CheckReport) -> str:
+    """Return checks as strict JSON: the findings of a report, each with a state."""
     content: Json = {
-        "schema": 1,
+        "schema": 2,
         "stabdiag": __version__,
-        **keys("kind=name subject summary", report),
-        "lists": [
-            {
-                **keys("title begin", checklist),
-                "items": [_entry(item, checklist) for item in checklist.items],
-            }
-            for checklist in report.lists
-        ],
+        **keys("kind=name subject summary begin", report),
+        "findings": [check_as_json(check) for check in report.checks],
     }
     return dumps(content)
-
-
-def _entry(item: ChecklistItem, checklist: Checklist) -> Json:
-    return {
-        **keys("slug title state", item),
-        "word": checklist.words[item.state],
-        "severity": item.severity.value if item.state is State.FAILED else None,
-        **keys("because", item),
-        **({"ignored": ignored(item.ignored)} if item.ignored else {}),
-        **keys("do", item),
-    }
 
 
 class LogFormat(TypedDict):

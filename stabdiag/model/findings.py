@@ -295,7 +295,7 @@ class Finding:
         at = "" if self.step is None else f", {self.unit} {self.step}"
         return f"{self.title}{at}{f', ignored until {self.ignored.until}' if self.ignored else ''}"
 
-    def ignoring(self, rule: Ignored) -> Finding:
+    def ignoring(self, rule: Ignored) -> Self:
         """Return the finding as ignored."""
         severity = max(self.severity, Severity.NOTE, key=lambda severity: severity.rank)
         return replace(

@@ -30,7 +30,7 @@ GOOD = {
 
 def items_by_slug(raw, limits=None):
     report = preflight(parse_manifest(raw), limits or Limits())
-    return {item.slug: item for item in report.items}
+    return {item.slug: item for item in report.checks}
 
 
 def get_item(slug, limits=None, **changes):
@@ -44,11 +44,13 @@ def get_item(slug, limits=None, **changes):
 )
 def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begins):
     report = preflight(parse_manifest(raw), Limits())
-    assert {item.state for item in report.lists[0].items} == {state}
+    settings, trials = report.sections.values()
+    assert {item.state for item in settings} == {state}
+    assert {item.state for item in trials} == {State.MANUAL}
     assert report.summary.startswith(begins)
-    slugs = [item.slug for item in report.items]
+    slugs = [item.slug for item in report.checks]
     assert len(set(slugs)) == len(slugs)
-    assert len(report.lists[0].items) == len(CHECKS)
+    assert len(settings) == len(CHECKS)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +92,10 @@ def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begin
 def test_unusual_settings_fail(slug, changes, severity):
     item = get_item(slug, **changes)
     assert (item.state, item.severity) == (State.FAILED, severity)
-    assert all(text.endswith(".") for text in (item.because, *item.do))
-    assert item.do
+    assert all(
+        text.endswith(".") for text in (item.summary, *(action.text for action in item.actions))
+    )
+    assert item.actions
 
 
 @pytest.mark.parametrize(
@@ -129,7 +133,7 @@ def test_near_misses_are_fine_or_unknown(slug, changes, state):
 def test_nested_keys_of_frameworks_are_found():
     raw = {"trainer": {"max_steps": 1000, "val_check_interval": 500}, "optim": {"warmup_ratio": 1}}
     items = items_by_slug(raw)
-    assert "2 in the run" in items["evaluations"].because
+    assert "2 in the run" in items["evaluations"].summary
     assert items["warmup"].severity is Severity.ERROR
 
 
@@ -139,8 +143,8 @@ def test_limits_can_be_overridden():
 
 
 def test_the_first_loss_names_the_loss_of_guessing():
-    assert "log 50257 = 10.82" in get_item("initial-loss").because
-    assert "log K" in get_item("initial-loss", vocab_size=None).because
+    assert "log 50257 = 10.82" in get_item("initial-loss").summary
+    assert "log K" in get_item("initial-loss", vocab_size=None).summary
 
 
 def test_a_null_means_that_gradients_are_not_clipped():
@@ -148,10 +152,10 @@ def test_a_null_means_that_gradients_are_not_clipped():
 
 
 def test_a_single_step_is_in_the_singular():
-    assert get_item("checkpoints", checkpoint_every=1).because.startswith("One every step;")
-    assert "1 steps" not in get_item("warmup", warmup_steps=1).because
+    assert get_item("checkpoints", checkpoint_every=1).summary.startswith("One every step;")
+    assert "1 steps" not in get_item("warmup", warmup_steps=1).summary
 
 
 @pytest.mark.parametrize(("peak", "to"), [(30, "to 0.01 "), (0.05, "to 0.005 ")])
 def test_the_suggested_learning_rate_is_not_too_high_either(peak, to):
-    assert to in get_item("peak-lr", peak_lr=peak).do[0]
+    assert to in get_item("peak-lr", peak_lr=peak).first_action

@@ -22,14 +22,12 @@ def run(tmp_path, content, *options):
 def test_checks_that_ran_have_their_state(tmp_path):
     content = json.dumps({"sanity": 1, "checks": CHECKS})
     done = run(tmp_path, content, "--format", "json", "--fail-on", "error")
-    lines = {
-        item["slug"]: item for part in json.loads(done.stdout)["lists"] for item in part["items"]
-    }
+    lines = {item["slug"]: item for item in json.loads(done.stdout)["findings"]}
     assert lines["overfit-one-batch"]["state"] == "passed"
-    assert lines["overfit-one-batch"]["because"] == "from 1.4 to 0.01."
+    assert lines["overfit-one-batch"]["summary"] == "from 1.4 to 0.01."
     assert lines["optimizer-covers"]["state"] == "failed"
     assert lines["lr-range"]["state"] == "unknown"
-    assert lines["gradients-flow"]["state"] == "unknown"
+    assert lines["gradients-flow"]["state"] == "manual"
     assert done.returncode == 1
 
 

@@ -10,90 +10,70 @@ from rich.cells import cell_len
 from stabdiag.cli.tables import log_formats
 from stabdiag.errors import LogError
 from stabdiag.formats import render
-from stabdiag.model.checks import Checklist, ChecklistItem, ChecklistReport, State
+from stabdiag.model.checks import CheckReport, failed, manual, passed, titled, unknown
 from stabdiag.model.findings import Severity
 from stabdiag.readers.registry import READERS
 from tests.readers.conftest import read_columns
 
 EVIL = "##[error]run\x1b[31m\n| <img src=x> [a](b) `c` *d* \ud800 ✗"
-CHECKLISTS = ChecklistReport(
+CHECKLISTS = CheckReport(
     name="preflight",
     subject=EVIL,
     summary="One of three wants a look.",
-    lists=(
-        Checklist(
-            title="Configuration",
-            words={State.PASSED: "fine", State.FAILED: "look", State.UNKNOWN: "unknown"},
-            items=(
-                ChecklistItem(
-                    slug="one", title="First", state=State.PASSED, because="All is well."
-                ),
-                ChecklistItem(
-                    slug="two",
-                    title="Second",
-                    state=State.FAILED,
-                    because=f"The name is {EVIL}.",
-                    do=("Change it.", "Or leave it."),
-                ),
-                ChecklistItem(
-                    slug="three",
-                    title="Third",
-                    state=State.FAILED,
-                    because="It is wrong.",
-                    severity=Severity.ERROR,
-                ),
-                ChecklistItem(
-                    slug="four",
-                    title="Fourth",
-                    state=State.UNKNOWN,
-                    because="Nothing is known.",
-                    do=("Write it down.",),
-                ),
-            ),
-            begin="two",
-        ),
+    checks=tuple(
+        titled(check, "Configuration", slug, title, None)
+        for slug, title, check in (
+            ("one", "First", passed("All is well.")),
+            ("two", "Second", failed(f"The name is {EVIL}.", "Change it.", "Or leave it.")),
+            ("three", "Third", failed("It is wrong.", severity=Severity.ERROR)),
+            ("four", "Fourth", unknown("Nothing is known.", "Write it down.")),
+            ("five", "Fifth", manual("No log shows it.", "Do it.")),
+        )
     ),
+    begin="two",
 )
 
 
 def test_the_json_of_checklists_is_strict_and_has_everything():
-    text = render(CHECKLISTS, "json", "sheet")
+    text = render(CHECKLISTS, "json", "checks")
     assert "##[" not in text  # which a server that runs the command would obey
     content = json.loads(text)
-    assert (content["schema"], content["kind"]) == (1, "preflight")
+    assert (content["schema"], content["kind"]) == (2, "preflight")
     assert content["subject"].startswith("##[error]run")
-    items = content["lists"][0]["items"]
-    assert [(item["state"], item["word"], item["severity"]) for item in items] == [
-        ("passed", "fine", None),
-        ("failed", "look", "note"),
-        ("failed", "look", "error"),
-        ("unknown", "unknown", None),
+    checks = content["findings"]
+    assert [(check["state"], check["severity"]) for check in checks] == [
+        ("passed", "ok"),
+        ("failed", "note"),
+        ("failed", "error"),
+        ("unknown", "note"),
+        ("manual", "note"),
     ]
-    assert content["lists"][0]["begin"] == "two"
-    assert items[1]["do"] == ["Change it.", "Or leave it."]
+    assert content["begin"] == "two"
+    assert [action["text"] for action in checks[1]["actions"]] == ["Change it.", "Or leave it."]
+    assert {check["section"] for check in checks} == {"Configuration"}
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
 def test_the_page_of_checklists_fits_and_is_inert(width, encoding):
-    page = render(CHECKLISTS, "terminal", "sheet", width=width, encoding=encoding)
+    page = render(CHECKLISTS, "terminal", "checks", width=width, encoding=encoding)
     assert max(map(cell_len, page.splitlines())) <= min(width, 100)
     assert "\x1b" not in page
     assert page.isascii() == (encoding == "ascii")
     assert ("x Second" if encoding == "ascii" else "✗ Second") in page
-    assert "1 fine, 2 look, 1 unknown" in " ".join(page.split())
+    assert "1 passed, 2 failed, 1 unknown, 1 manual" in " ".join(page.split())
     assert "Third  error" in page
     assert page.count("start here") == 1
-    assert "\x1b[" in render(CHECKLISTS, "terminal", "sheet", color=True)
+    assert "\x1b[" in render(CHECKLISTS, "terminal", "checks", color=True)
 
 
 def test_the_markdown_of_checklists_escapes_names():
-    text = render(CHECKLISTS, "markdown", "sheet")
-    assert (text.count("- [x]"), text.count("- [ ]")) == (1, 3)
+    text = render(CHECKLISTS, "markdown", "checks")
+    assert (text.count("- [x]"), text.count("- [ ]")) == (1, 4)
     assert "<img" not in text.replace("\\<img", "")
     assert "[a](b)" not in text
     assert "\x1b" not in text
-    assert len(text.splitlines()) == 3 + 3 + 4 + 3
+    assert len(text.splitlines()) == 3 + 3 + 5 + 4
 
 
 def test_every_log_format_is_listed_in_order():

@@ -27,7 +27,7 @@ def test_a_writer_accepts_a_subject_and_options(name, kind):
 def test_every_kind_has_its_formats():
     assert {kind for _, kind in EVERY} == {*get_args(Kind)}
     assert names("postmortem") == ("json", "markdown", "html")
-    assert names("sheet") == names("logs") == ("terminal", "json", "markdown")
+    assert names("checks") == names("logs") == ("terminal", "json", "markdown")
     formats = {suffix: by_suffix(suffix) for suffix in (".HTM", ".xml", ".toml", ".txt", "")}
     assert formats == {
         ".HTM": "html",

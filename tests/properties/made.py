@@ -144,8 +144,8 @@ def write_every_document(report):
     check_text(render(report, "markdown", verbose=True, command="stabdiag x"), "markdown")
     for name in names("postmortem"):
         check_text(postmortem(report, name), name)
-    write_all(checklist(report), "sheet")
-    write_all(preflight(report.manifest, report.limits), "sheet")
+    write_all(checklist(report), "checks")
+    write_all(preflight(report.manifest, report.limits), "checks")
     write_all(overview_of([row_of(report, "run", "run")] * 2, places=("runs",)), "overview")
 
 

@@ -51,7 +51,7 @@ def test_each_field_alone_however_it_is_set(field):
         for options in ({"settings": {field: value}}, {"manifest": {field: value}}):
             report = stabdiag.diagnose(log, **options)
             write_all(report)
-            write_all(preflight(report.manifest, report.limits), "sheet")
+            write_all(preflight(report.manifest, report.limits), "checks")
 
 
 @pytest.mark.parametrize("left_out", range(0, len(COLUMNS), 9))
