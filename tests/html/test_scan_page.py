@@ -136,6 +136,32 @@ def test_a_bin_ends_where_the_runs_start_to_fail(scanned):
     assert (sum(hits[:3]), sum(hits[3:])) == (2, 10)
 
 
+def test_any_setting_can_be_a_column(page):
+    heads = page.locator(".runs thead th")
+    shown = heads.all_inner_texts()
+    assert "peak_lr" in shown
+    assert "output_dir" not in shown
+    page.get_by_text("Settings as columns").click()
+    page.get_by_role("checkbox", name="output_dir").check()
+    page.get_by_role("checkbox", name="peak_lr").uncheck()
+    assert "output_dir" in heads.all_inner_texts()
+    assert "peak_lr" not in heads.all_inner_texts()
+    assert "/data/lr-0.03/seed0" in page.locator(".runs tbody tr").first.inner_text()
+    # A column that is not shown still sorts.
+    page.get_by_role("combobox", name="Sort by").select_option("peak_lr")
+    assert listed(page)[0] == "lr-0.0001/seed2"
+    assert page.locator("th[aria-sort]").count() == 0
+
+
+def test_the_page_of_ten_thousand_runs_is_small(scanned):
+    rows = sweep(417)
+    assert len(rows) > 10_000
+    text = render(overview_of(rows), "html", "overview")
+    assert len(text.encode()) < 5_000_000
+    page = scanned(rows).page
+    expect(page.locator("#range")).to_have_text(f"Runs 1 to 10 of {len(rows)}")
+
+
 def test_runs_are_cards_on_a_phone(page):
     page.set_viewport_size({"width": 400, "height": 844})
     row = page.locator(".runs tbody tr").first

@@ -20,7 +20,7 @@ const WORDS = {error: "failed", warning: "warning", note: "note", ok: "healthy",
 
 const settingNames = Object.keys(data.settings);
 const isNumeric = (name) => typeof data.settings[name].values[0] === "number";
-const columns = [
+const FIXED = [
   {name: "Severity", value: (row) => WORDS[severity(row)], key: (row) => RANK[severity(row)], cell: "level"},
   {name: "Run", value: (row) => data.run[row]},
   {name: "Loss", cell: "loss"},
@@ -30,11 +30,12 @@ const columns = [
   {name: "Step", value: (row) => data.step[row], isNumber: true, isExtra: true},
   {name: "Best loss", value: (row) => data.loss_best[row], isNumber: true, isExtra: true},
   {name: "Last loss", value: (row) => data.loss_last[row], isNumber: true, isExtra: true},
-  ...settingNames.slice(0, SETTINGS_SHOWN).map((name) => ({
-    name, value: (row) => setting(name, row), isNumber: isNumeric(name), isExtra: true, isSetting: true,
-  })),
 ];
-const sortable = columns.filter((column) => column.value);
+const SETTINGS = settingNames.map((name) => ({
+  name, value: (row) => setting(name, row), isNumber: isNumeric(name), isExtra: true, isSetting: true,
+}));
+let columns = [...FIXED, ...SETTINGS.slice(0, SETTINGS_SHOWN)];
+const sortable = [...FIXED, ...SETTINGS].filter((column) => column.value);
 
 // Sorting: unknown values come last in both directions.
 
@@ -57,9 +58,13 @@ function sortBy(column, descending) {
   state.descending = descending;
   get("sort").value = column === null ? "" : sortable.indexOf(column);
   get("reverse").setAttribute("aria-pressed", String(descending));
-  for (const cell of document.querySelectorAll(".runs thead th")) cell.removeAttribute("aria-sort");
-  column?.head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+  markSorted();
   filter();
+}
+
+function markSorted() {
+  for (const cell of document.querySelectorAll(".runs thead th")) cell.removeAttribute("aria-sort");
+  if (columns.includes(state.sort)) state.sort.head.setAttribute("aria-sort", state.descending ? "descending" : "ascending");
 }
 
 // Filtering: each word is searched in the texts of a run.
@@ -233,7 +238,28 @@ function head() {
     }
     made.append(cell);
   }
-  document.querySelector(".runs thead").append(made);
+  document.querySelector(".runs thead").replaceChildren(made);
+  markSorted();
+}
+
+// Any setting can be a column.
+function columnChoice() {
+  const list = document.querySelector(".choice ul");
+  document.querySelector(".choice").hidden = !SETTINGS.length;
+  for (const column of SETTINGS) {
+    const item = element("li"), label = element("label"), box = element("input");
+    box.type = "checkbox";
+    box.checked = columns.includes(column);
+    box.addEventListener("change", () => {
+      const chosen = SETTINGS.filter((other) => other === column ? box.checked : columns.includes(other));
+      columns = [...FIXED, ...chosen];
+      head();
+      show();
+    });
+    label.append(box, element("bdi", "", column.name));
+    item.append(label);
+    list.append(item);
+  }
 }
 
 function option(value, label) {
@@ -290,6 +316,7 @@ if (count) {
   });
   for (const button of document.querySelectorAll(".pages button")) button.addEventListener("click", () => turn(button.dataset.page));
   legendButtons();
+  columnChoice();
   head();
   filter();
   kindButtons();
