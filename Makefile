@@ -96,9 +96,7 @@ accuracy: $(RUNTIME)  ## score the diagnoses of labeled runs; SPLIT=held, test, 
 accuracy-peers: $(RUNTIME)  ## ask other tools about the same runs (installs them apart; ten minutes)
 	$(BIN)/python benchmarks/accuracy/peers.py $(ACCURACY)
 
-accuracy-page: $(RUNTIME)  ## write docs/accuracy.md and its pictures again (installs matplotlib)
-	$(INSTALL) --upgrade pip
-	$(INSTALL) --group page
+accuracy-page: $(RUNTIME)  ## write the tables of docs/accuracy.md again
 	$(BIN)/python benchmarks/accuracy/page.py $(ACCURACY)
 
 cure: $(TEST)  ## score the advice on common failures; CURE=--cure retrains with the advised actions (installs torch)

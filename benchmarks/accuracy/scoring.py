@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -188,24 +188,3 @@ def leaves(scored: Sequence[Scored]) -> tuple[list[str], list[str]]:
     order = [outcome.slug for outcome in OUTCOMES]
     order += sorted(reported - set(order))  # symptoms
     return [slug for slug in order if slug in true], [slug for slug in order if slug in reported]
-
-
-def by_fault(scored: Sequence[Scored], least: int = 5) -> list[tuple[str, list[Scored]]]:
-    """Return runs with one fault that left a trace, by section and then by fault.
-
-    A fault can lead to several sections with different scales of size. Each fault is listed in its
-    most frequent section, if it has enough runs there.
-    """
-    sections: dict[str, dict[str, list[Scored]]] = {"§2": {}, "§3": {}, "§4": {}}
-    for result in scored:
-        if len(result.run.faults) == 1 and result.run.section in sections and result.run.size > 0:
-            sections[result.run.section].setdefault(result.run.faults[0]["name"], []).append(result)
-    max_runs: Counter[str] = Counter()
-    for faults in sections.values():
-        max_runs |= Counter({name: len(runs) for name, runs in faults.items()})
-    groups = []
-    for section, faults in sections.items():
-        section_runs = [result for _, runs in sorted(faults.items()) for result in runs]
-        own = [(f, runs) for f, runs in sorted(faults.items()) if len(runs) == max_runs[f] >= least]
-        groups += [(f"any {SECTIONS[section]}", section_runs), *own] if section_runs else []
-    return groups
