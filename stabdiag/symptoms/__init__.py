@@ -9,6 +9,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms import (
     chance,
+    clipping,
     curve,
     data,
     first_loss,
@@ -30,6 +31,7 @@ from stabdiag.symptoms import (
     schedule,
     settings,
     spikes,
+    stalls,
     stuck,
     throughput,
     trials,
@@ -101,7 +103,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     magnitude.activation_exploding,
     magnitude.attention_logits_growing,
     gradients.grad_vanishing,
-    gradients.grad_clip_saturated,
+    clipping.grad_clip_saturated,
     gradients.grad_layer_outlier,
     layers.grad_vanishing_by_depth,
     layers.group_frozen,
@@ -130,7 +132,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     throughput.throughput_sawtooth,
     throughput.data_loading_slow,
     throughput.mfu_low,
-    throughput.stall,
+    stalls.stall,
     throughput.memory_growth,
     # Findings from the settings alone come last.
     settings.setting_unusual,
