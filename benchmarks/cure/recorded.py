@@ -1,35 +1,46 @@
 """The third way of logging: the runs of the cure benchmark, written by the recorder.
 
-python benchmarks/cure/recorded.py --seeds 60         train, diagnose and score; needs PyTorch
+python benchmarks/cure/recorded.py train --seeds 71 --out FILE    train, diagnose and cure (PyTorch)
+python benchmarks/cure/recorded.py score FILE                     print the row of the table
 
-A run counts as flagged and named as in ``first_actions.py``. Its first action counts if it leads to
-the fault.
+A run counts as flagged and named as in ``first_actions.py``. It is cured if the evaluation loss
+ends within the spread of the twins once the first action is carried out. ``train`` adds a line for
+each run to FILE, healthy runs first, and skips those that it has.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import math
+import random
+import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+# Measure the program in this repository, not an installed one.
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import torch
-from cures import changed_by
-from failures import cases
-from first_actions import NAMED
-from seen import shows
+from cures import apply
+from failures import Case, cases
+from first_actions import NAMED, good_end
+from retraining import end_of
+from seen import SERIES, shows
 from settings import HEALTHY, Settings
 from tasks import per_example
 from torch import Tensor, nn
-from trainer import Trainer
+from trainer import Result, Trainer
+from traps import TRAPS
 
 import stabdiag
 from stabdiag.torch import Recorder
 
 ALARMS = ("error", "warning")
-TWINS = 6
+TWINS = 6  # healthy runs of each task
+TRAP_SEEDS = 2
 
 
 class RecordedTrainer(Trainer):
@@ -90,75 +101,170 @@ class RecordedTrainer(Trainer):
         return loss
 
 
-def train(settings: Settings, path: Path) -> list[dict[str, float]]:
-    """Train a run with a recorder; return the rows of the usual log."""
-    torch.set_num_threads(1)
+def train(settings: Settings, path: Path) -> Result:
+    """Train a run with a recorder."""
     torch.manual_seed(settings.seed)
     trainer = RecordedTrainer(settings, path)
-    trainer.run(None)
+    result = trainer.run(None)
     trainer.recorder.close()
-    return trainer.rows
+    return result
 
 
-def diagnosed(job: tuple[str, Settings]) -> dict[str, object]:
-    """Train a run, and return its diagnosis."""
-    key, settings = job
-    case = next((case for case in cases((settings.seed,)) if case.key == key), None)
+def diagnose(path: Path) -> stabdiag.Report:
+    """Return the report on a log without its times, which other work on the machine decides."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    kept = [{name: row[name] for name in row if not name.endswith("_time")} for row in rows]
+    path.write_text("".join(json.dumps(row) + "\n" for row in kept))
+    return stabdiag.diagnose(str(path))
+
+
+def healthy_run(task: str, seed: int) -> dict[str, Any]:
+    """Return the diagnosis of a healthy twin."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "run.jsonl")
-        rows = train(settings, path)
-        report = stabdiag.diagnose(str(path))
-    flagged = report.diagnosis.severity in ALARMS
+        result = train(replace(HEALTHY[task], seed=seed), path)
+        report = diagnose(path)
+    return {"task": task, **record_of(result, report)}
+
+
+def trap_run(kind: str, seed: int) -> dict[str, Any]:
+    """Return the diagnosis of a run that is healthy by design."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.jsonl")
+        recorders = []
+
+        def start(model: nn.Module, optimizers: list[torch.optim.Optimizer]) -> Recorder:
+            recorders.append(Recorder(model, optimizers, path, budget=1e9))
+            return recorders[0]
+
+        TRAPS[kind](seed, start)
+        recorders[0].close()
+        report = diagnose(path)
+    return {"task": kind, **findings_of(report)}
+
+
+def broken_run(case: Case) -> dict[str, Any]:
+    """Return the diagnosis of a broken run, and the end of the run by its first action."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.jsonl")
+        result = train(case.settings, path)
+        report = diagnose(path)
+    record = {"task": case.task, **record_of(result, report)}
     actions = report.to_dict()["findings"][0]["actions"]
-    kinds = {kind for action in actions[:3] for kind in (action["kind"], *action.get("also", ()))}
-    named = first = False
-    if case is not None and flagged:
-        named = bool(kinds & set(NAMED[case.failure.family]))
-        first = changed_by(actions[0], case, case.settings) == case.twin
+    if record["flagged"]:
+        kinds = {
+            kind for action in actions[:3] for kind in (action["kind"], *action.get("also", ()))
+        }
+        record["named"] = bool(kinds & NAMED[case.failure.family])
+        plan = apply(actions[0], case)
+        record["end"] = None if plan is None else end_of(plan)
+    return record
+
+
+def record_of(result: Result, report: stabdiag.Report) -> dict[str, Any]:
+    """Return what scoring needs of a run."""
+    rows = [{name: row[name] for name in SERIES if name in row} for row in result.rows]
+    return {"eval_loss": result.eval_loss, **findings_of(report), "rows": rows}
+
+
+def findings_of(report: stabdiag.Report) -> dict[str, Any]:
+    """Return whether a run is flagged, and its findings."""
     slugs = [f"{finding.slug}:{finding.severity.value}" for finding in report.findings]
-    return {"run": key, "task": settings.task, "rows": rows, "slugs": slugs,
-            "flagged": flagged, "named": named, "first": first}  # fmt: skip
+    return {"flagged": report.diagnosis.severity in ALARMS, "slugs": slugs}
+
+
+def jobs_of(seeds: list[int], sizes: int, twins: int) -> dict[str, Any]:
+    """Return a function for each run, by its key: healthy runs first, broken ones shuffled."""
+    first = min(seeds)
+    jobs: dict[str, Any] = {
+        f"healthy/{task}/{seed}": lambda task=task, seed=seed: healthy_run(task, seed)
+        for seed in range(first, first + twins)
+        for task in HEALTHY
+    }
+    jobs |= {
+        f"trap/{kind}/{seed}": lambda kind=kind, seed=seed: trap_run(kind, seed)
+        for kind in TRAPS
+        for seed in range(first, first + TRAP_SEEDS)
+    }
+    broken = [case for case in cases(tuple(seeds)) if case.size in case.failure.sizes[:sizes]]
+    random.Random(first).shuffle(broken)
+    return jobs | {case.key: lambda case=case: broken_run(case) for case in broken}
+
+
+def train_all(options: argparse.Namespace) -> None:
+    """Train the runs that the file does not have."""
+    torch.set_num_threads(1)
+    done = {record["run"] for record in records_in(options.out)}
+    jobs = jobs_of(options.seeds, options.sizes, options.twins)
+    for key, job in jobs.items():
+        if key not in done:
+            record = {"run": key, **job()}
+            with options.out.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+            print(key, record["flagged"], *record["slugs"][:3], flush=True)
+
+
+def records_in(path: Path) -> list[dict[str, Any]]:
+    """Return the records of a file, none if there is no file."""
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [json.loads(line) for line in lines]
+
+
+def score(options: argparse.Namespace) -> None:
+    """Print the row of the table, and what is not as it should be."""
+    records = records_in(options.file)
+    groups: dict[str, list[dict[str, Any]]] = {"healthy": [], "trap": [], "broken": []}
+    for record in records:
+        group = record["run"].partition("/")[0]
+        groups[group if group in groups else "broken"].append(record)
+    twins: dict[str, list[dict[str, Any]]] = {task: [] for task in HEALTHY}
+    for record in groups["healthy"]:
+        twins[record["task"]].append(record)
+    limits = {
+        task: good_end((min(ends), max(ends)))
+        for task, runs in twins.items()
+        if (ends := [run["eval_loss"] for run in runs])
+    }
+    harmed = [run for run in groups["broken"] if not run["eval_loss"] <= limits[run["task"]]]
+    seen = [
+        run for run in harmed if shows(run["rows"], [twin["rows"] for twin in twins[run["task"]]])
+    ]
+    for run in seen:
+        end = run.get("end")
+        run["cured"] = end is not None and not math.isnan(end) and end <= limits[run["task"]]
+        run.setdefault("named", False)
+        if options.runs:
+            marks = " ".join(name for name in ("flagged", "named", "cured") if run[name])
+            print(f"{run['run']:40} {marks:22} {' '.join(run['slugs'][:3])}")
+    for name in ("healthy", "trap"):
+        alarms = [run for run in groups[name] if run["flagged"]]
+        print(f"{name}: {len(alarms)} of {len(groups[name])} with an alarm")
+        for run in alarms:
+            print(" ", run["run"], *run["slugs"][:3])
+    shares = [
+        f"{sum(run[name] for run in seen) / max(len(seen), 1):.0%}".replace("%", " %")
+        for name in ("flagged", "named", "cured")
+    ]
+    print(f"{len(groups['broken'])} broken runs, {len(harmed)} harmed, {len(seen)} show it")
+    print(f"| {len(seen)} runs of the recorded part | {' | '.join(shares)} | | |")
 
 
 def main() -> None:
-    """Train, diagnose and score."""
+    """Train or score."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=int, nargs="+", required=True)
-    parser.add_argument("--sizes", type=int, default=9, help="of each kind of failure, at most")
-    parser.add_argument("--twins", type=int, default=TWINS, help="healthy runs of each task")
-    parser.add_argument("--jobs", type=int, default=2)
+    commands = parser.add_subparsers(required=True)
+    command = commands.add_parser("train", help="train, diagnose, and train again by the advice")
+    command.add_argument("--seeds", type=int, nargs="+", required=True)
+    command.add_argument("--sizes", type=int, default=9, help="of each kind of failure, at most")
+    command.add_argument("--twins", type=int, default=TWINS, help="healthy runs of each task")
+    command.add_argument("--out", type=Path, required=True)
+    command.set_defaults(run=train_all)
+    command = commands.add_parser("score", help="print the row of the table")
+    command.add_argument("file", type=Path)
+    command.add_argument("--runs", action="store_true", help="print a line for each run")
+    command.set_defaults(run=score)
     options = parser.parse_args()
-    first = min(options.seeds)
-    healthy = [
-        (f"healthy/{task}/{seed}", replace(settings, seed=seed))
-        for task, settings in HEALTHY.items()
-        for seed in range(first, first + options.twins)
-    ]
-    broken = [
-        (case.key, case.settings)
-        for case in cases(tuple(options.seeds))
-        if case.size in case.failure.sizes[: options.sizes]
-    ]
-    with ProcessPoolExecutor(options.jobs) as pool:
-        results = []
-        for result in pool.map(diagnosed, healthy + broken):
-            results.append(result)
-            print(result["run"], result["flagged"], *result["slugs"][:3], flush=True)
-    report(results[: len(healthy)], results[len(healthy) :])
-
-
-def report(healthy: Sequence[dict], broken: Sequence[dict]) -> None:
-    """Print the shares of the runs that show their failure."""
-    twins = {task: [run["rows"] for run in healthy if run["task"] == task] for task in HEALTHY}
-    seen = [run for run in broken if shows(run["rows"], twins[run["task"]])]
-    alarms = sum(run["flagged"] for run in healthy)
-    print(f"healthy: {alarms} of {len(healthy)} with an alarm")
-    for name, runs in (("all broken runs", broken), ("runs that show it", seen)):
-        shares = " ".join(
-            f"{measure} {sum(run[measure] for run in runs) / max(len(runs), 1):.0%}"
-            for measure in ("flagged", "named", "first")
-        )
-        print(f"{len(runs)} {name}: {shares}")
+    options.run(options)
 
 
 if __name__ == "__main__":
