@@ -1,21 +1,23 @@
 """What the recorder costs: training with and without it in turn, on one CPU core.
 
 python benchmarks/recorder_cost.py              a transformer, a small CNN, a small MLP
-python benchmarks/recorder_cost.py --pairs 3    fewer repeats
+python benchmarks/recorder_cost.py --pairs 8    fewer repeats
 
-Each pair trains two copies of a model on the same batches, a block of steps each in turn. Times are
-CPU times: other work on the machine does not count. The figure is the median of the
-ratios of neighboring blocks.
+Two processes train the same model on the same batches, a block of steps each in turn, one of them
+with a recorder. Times are CPU times, so that other work on the machine counts as little as it can.
+The figure is the median of the ratios of neighboring blocks, with its standard error.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
+import math
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import torch
@@ -24,7 +26,12 @@ from torch.nn import functional
 
 from stabdiag.torch import Recorder
 
-Loss = Callable[[nn.Module, torch.Tensor, torch.Tensor], torch.Tensor]
+# Blocks until the cadence has settled.
+WARM_UP = 3
+
+# The standard deviation of normal noise by its median deviation, and the error of a median by that
+# of a mean.
+NORMAL, MEDIAN_ERROR = 1.4826, 1.2533
 
 
 class Transformer(nn.Module):
@@ -82,42 +89,66 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], int]] = {
 }
 
 
-def run_block(model: nn.Module, optimizer: torch.optim.Optimizer, task: str, steps: int,
-              recorder: Recorder | None) -> float:  # fmt: skip
-    """Train a block of steps; return the seconds."""
-    batches = [batch_of(task) for _ in range(steps)]
-    start = time.process_time()
-    for x, y in recorder.batches(batches) if recorder else batches:
-        loss = loss_of(model, x, y)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if recorder:
-            recorder.step(loss)
-    return time.process_time() - start
-
-
-def measure(task: str, pairs: int) -> tuple[float, float, float, int, int]:
-    """Return a step in seconds, the overhead, the recorder's own figure, and its cadences."""
-    make, steps = MODELS[task]
+def train_blocks(task: str, pipe: Connection, *, records: bool) -> None:
+    """Train a block of steps whenever the pipe asks for it; send the seconds of each."""
+    torch.set_num_threads(1)
     torch.manual_seed(0)
-    plain = make()
-    recorded = copy.deepcopy(plain)
-    optimizers = [torch.optim.AdamW(model.parameters(), 1e-4) for model in (plain, recorded)]
+    make, steps = MODELS[task]
+    model = make()
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-4)
     with tempfile.TemporaryDirectory() as folder:
-        recorder = Recorder(recorded, optimizers[1], Path(folder, "run.jsonl"))
-        for _ in range(3):  # until the cadence has settled
-            run_block(plain, optimizers[0], task, steps, None)
-            run_block(recorded, optimizers[1], task, steps, recorder)
-        ratios, seconds = [], []
-        for _ in range(pairs):
-            without = run_block(plain, optimizers[0], task, steps, None)
-            with_it = run_block(recorded, optimizers[1], task, steps, recorder)
-            ratios.append(with_it / without)
-            seconds.append(without / steps)
-        own, cost = recorder.cost, recorder.cadence
-        recorder.close()
-    return statistics.median(seconds), statistics.median(ratios) - 1, own, *cost
+        path = Path(folder, "run.jsonl")
+        recorder = Recorder(model, optimizer, path) if records else None
+        while pipe.recv():
+            batches = [batch_of(task) for _ in range(steps)]
+            start = time.thread_time()
+            for x, y in recorder.batches(batches) if recorder else batches:
+                loss = loss_of(model, x, y)
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                if recorder:
+                    recorder.step(loss)
+            pipe.send(time.thread_time() - start)
+        if recorder:
+            pipe.send((recorder.cost, *recorder.cadence))
+            recorder.close()
+
+
+def measure(task: str, pairs: int) -> str:
+    """Return a row of the table."""
+    steps = MODELS[task][1]
+    context = get_context("spawn")
+    ends, processes = [], []
+    for records in (False, True):
+        end, other = context.Pipe()
+        process = context.Process(
+            target=train_blocks, args=(task, other), kwargs={"records": records}
+        )
+        process.start()
+        ends.append(end)
+        processes.append(process)
+    seconds = []
+    for pair in range(pairs + WARM_UP):
+        times = [0.0, 0.0]
+        for which in (0, 1) if pair % 2 else (1, 0):
+            ends[which].send(True)
+            times[which] = ends[which].recv()
+        if pair >= WARM_UP:
+            seconds.append(times)
+    for end in ends:
+        end.send(False)
+    own, row, layers = ends[1].recv()
+    for process in processes:
+        process.join()
+    ratios = sorted(recorded / plain - 1 for plain, recorded in seconds)
+    overhead = statistics.median(ratios)
+    spread = statistics.median(abs(ratio - overhead) for ratio in ratios)
+    error = NORMAL * MEDIAN_ERROR * spread / math.sqrt(len(ratios))
+    step = 1e3 * statistics.median(plain for plain, _ in seconds) / steps
+    return (
+        f"| {task} | {step:.2f} ms | {overhead:.1%} ± {error:.1%} | {own:.1%} | {row} | {layers} |"
+    )
 
 
 def main() -> None:
@@ -126,15 +157,10 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=15, help="pairs of blocks")
     parser.add_argument("--tasks", nargs="*", default=[*MODELS], choices=[*MODELS])
     options = parser.parse_args()
-    torch.set_num_threads(1)
     print("| task | step | overhead | by its own count | a row every | layers every |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     for task in options.tasks:
-        step, overhead, own, row, layers = measure(task, options.pairs)
-        print(
-            f"| {task} | {1e3 * step:.2f} ms | {overhead:.1%} | {own:.1%} | {row} | {layers} |",
-            flush=True,
-        )
+        print(measure(task, options.pairs), flush=True)
 
 
 if __name__ == "__main__":

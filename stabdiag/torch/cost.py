@@ -16,6 +16,9 @@ _WINDOW = 15
 # Parts of the budget for what is done at each row, at each cadence, and at each probe.
 _SHARES = {"row": 0.4, "layers": 0.4, "probe": 0.2}
 
+# At least this part of the budget is left for measuring, if the hooks alone take more than all.
+_MIN_ALLOWED = 0.2
+
 # The first steps compile, allocate and load: they say nothing about the rest.
 _WARM_UP = 3
 
@@ -35,8 +38,10 @@ class Cost:
         self._current = 0.0
         self._total = self._elapsed = 0.0
         self._step_seconds = deque[float](maxlen=_WINDOW)
+        self._floor_seconds = deque[float](maxlen=_WINDOW)
         self._last: float | None = None
-        self._steps = 0
+        self._steps, self._next_review = 0, _REVIEW_EVERY
+        self._skipped, self._between_rows = 0, 0.0
 
     @property
     def row_every(self) -> int:
@@ -58,34 +63,50 @@ class Cost:
         """The fraction of the run's time that the recorder took so far."""
         return self._total / self._elapsed if self._elapsed > 0 else 0.0
 
+    @property
+    def step_time(self) -> float | None:
+        """The mean time of the steps since the last row, None in the first one."""
+        if self._last is None:
+            return None
+        return (perf_counter() - self._last) / (self._skipped + 1)
+
     def add(self, seconds: float) -> None:
         """Count time that the recorder took in this step."""
         self._current += seconds
 
-    def end_step(self, part: str | None) -> float | None:
-        """End a step in which ``part`` was done, None for a step without a row; its seconds.
+    def skip_step(self) -> None:
+        """End a step without a row."""
+        self._skipped += 1
+        self._between_rows += self._current
+        self._current = 0.0
 
-        The time of the step includes the recorder's own.
-        """
+    def end_step(self, part: str) -> None:
+        """End a step in which ``part`` was done."""
         now, before = perf_counter(), self._last
         self._last = now
-        own, self._current = self._current, 0.0
+        own, between_rows, steps = self._current, self._between_rows, self._skipped + 1
+        self._current = self._between_rows = 0.0
+        self._skipped = 0
         if before is None:
-            return None
-        self._steps += 1
-        seconds = now - before
-        if self._steps > _WARM_UP:
-            self._total += own
-            self._elapsed += seconds
-            self._step_seconds.append(max(seconds - own, 0.0))
-            if part is not None:
-                self._seconds[part].append(own)
-            if self._steps % _REVIEW_EVERY == 0:
-                self._review()
-        return seconds
+            return
+        self._steps += steps
+        if self._steps <= _WARM_UP:
+            return
+        self._total += own + between_rows
+        self._elapsed += now - before
+        self._step_seconds.append(max(now - before - own - between_rows, 0.0) / steps)
+        if steps > 1:
+            self._floor_seconds.append(between_rows / (steps - 1))
+        self._seconds[part].append(own)
+        if self._steps >= self._next_review:
+            self._next_review = self._steps + _REVIEW_EVERY
+            self._review()
 
     def _review(self) -> None:
-        allowed = self.budget * median(self._step_seconds)
+        budget = self.budget * median(self._step_seconds)
+        # The hooks take some time in each step, which no cadence can lower.
+        floor = median(self._floor_seconds) if self._floor_seconds else 0.0
+        allowed = max(budget - floor, _MIN_ALLOWED * budget)
         costs = {part: median(seconds) for part, seconds in self._seconds.items()}
         for part, share in _SHARES.items():
             own = costs.get(part, 0.0) - (costs.get("row", 0.0) if part != "row" else 0.0)

@@ -28,6 +28,7 @@ class Modes:
         modules = [*model.modules()]
         self._norms = [m for m in modules if isinstance(m, _BATCH_NORM) and m.track_running_stats]
         self._dropouts = [m for m in modules if isinstance(m, _DROPOUT) and m.p > 0]
+        self._watched = [*self._norms, *self._dropouts]
         self._versions = self._norm_versions()
         self._evaluated_by_switch = False
         self._backwards = 0
@@ -55,13 +56,15 @@ class Modes:
 
     def on_step(self) -> dict[str, float]:
         """Return whether the step was made in evaluation mode, if the model has such layers."""
-        self._versions = self._norm_versions()
         self._backwards = 0
-        watched = [*self._norms, *self._dropouts]
-        root = self._root()
-        if not watched or root is None:
+        if not self._watched:
             return {}
-        in_training = root.training or any(module.training for module in watched)
+        if self._norms:
+            self._versions = self._norm_versions()
+        root = self._root()
+        if root is None:
+            return {}
+        in_training = root.training or any(module.training for module in self._watched)
         self._steps_in_evaluation_mode = 0 if in_training else self._steps_in_evaluation_mode + 1
         self._was_trained = self._was_trained or in_training
         left = self._steps_in_evaluation_mode >= _MIN_STEPS
@@ -75,8 +78,8 @@ class Modes:
             for now, then in zip(self._norm_versions(), self._versions, strict=True)
         )
         switched, self._evaluated_by_switch = self._evaluated_by_switch, False
-        in_training = sum(module.training for module in (*self._norms, *self._dropouts))
-        if not (self._norms or self._dropouts):
+        in_training = sum(module.training for module in self._watched)
+        if not self._watched:
             return {}
         if updated:
             return {"recorder/evaluated_in_training_mode": float(updated)}

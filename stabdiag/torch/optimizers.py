@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -26,6 +27,8 @@ class Optimizers:
         self.given = [unwrap(one) for one in several]
         self.main = self.given[0]
         self._seen = list(self.given)
+        # Optimizers that are known not to be the main one.
+        self._others: weakref.WeakSet[Any] = weakref.WeakSet()
 
     @property
     def ids(self) -> set[int]:
@@ -45,12 +48,15 @@ class Optimizers:
         """Return True if a step of this optimizer is a step of the run."""
         if optimizer is self.main:
             return True
+        if optimizer in self._others:
+            return False
         ids = _ids(optimizer)
         if optimizer not in self._seen and ids & parameters:
             self._seen.append(optimizer)
             if ids & self.ids and len(self.given) == 1:
                 self.main = optimizer
                 return True
+        self._others.add(optimizer)
         return False
 
     def hook(self, before: Callable[..., None], after: Callable[..., None]) -> list[Any]:

@@ -138,8 +138,6 @@ class Recorder:
         self._batches = Batches()
         self._reset_step()
         self._last_event = ""
-        self._pending_columns: dict[str, float] = {}
-        self._pending_values: list[tuple[str, torch.Tensor]] = []
         self._stale = StaleGradients(
             p for p in self._parameters.named.values() if id(p) in self._optimizers.ids
         )
@@ -148,13 +146,20 @@ class Recorder:
         self._finalizer = weakref.finalize(self, _finish, self._file, self._handles)
 
     def _reset_step(self) -> None:
-        """Forget what is known of the step that ends."""
+        """Forget the measurements of the step that ends."""
         self._vector = Vector()
         self._losses = StepLosses()
         self._row: dict[str, Any] = {}
         self._measurement: StepMeasurement | None = None
         self._used_scale: torch.Tensor | None = None
+        self._pending_columns: dict[str, float] = {}
+        self._pending_values: list[tuple[str, torch.Tensor]] = []
+        self._begin_step()
+
+    def _begin_step(self) -> None:
         self._stepped = False
+        self._data_time = 0.0
+        self._is_due_next = (self._step + 2) % self._cost.row_every == 0
         self._is_due = (self._step + 1) % self._cost.row_every == 0 or self._step < _FIRST_STEPS
 
     # What the training loop calls.
@@ -190,7 +195,14 @@ class Recorder:
     @guarded
     def see_batch(self, batch: Any, seconds: float = 0.0) -> None:
         """Measure a batch that does not come from ``batches()``, before it is trained on."""
-        self._measure_batch(batch, seconds)
+        self._data_time += seconds
+        # Between rows a failure is not noticed, so only the batches just before a row are kept.
+        if self._is_due or self._is_due_next:
+            self._failures.see_batch(self._step + 1, batch)
+        if self._is_due:
+            known, pending = self._batches.measure(batch)
+            self._pending_columns.update(known)
+            self._pending_values += pending
 
     @guarded
     def see_gradients(self, optimizer: Any) -> None:
@@ -274,7 +286,7 @@ class Recorder:
         self._scaler = scaler
         if not done:
             self._row["skipped"] = 1
-            scale = getattr(scaler, "_scale", None)
+            scale = getattr(scaler, "_scale", None) if self._is_due else None
             if scale is not None:
                 self._used_scale = scale.detach().clone()
                 self._vector.add(["loss_scale"], as_vector(self._used_scale))
@@ -286,9 +298,9 @@ class Recorder:
     def _before_step(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
             return
-        self._row["skipped"] = 0
         if not self._is_due:
             return
+        self._row["skipped"] = 0
         self._row["lr"] = self._optimizers.lr
         self._row["recorder/optimizer_steps"] = self._optimizers.steps_done
         # A closure computes the gradients after this.
@@ -321,7 +333,7 @@ class Recorder:
             with torch.no_grad():
                 self._measurement.after(self._vector)
         stale = None if self._stale is None else self._stale.on_step()
-        if stale is not None:
+        if stale is not None and self._is_due:
             self._row["recorder/stale_gradients"] = stale
         self._end_step()
 
@@ -332,16 +344,6 @@ class Recorder:
         self._stepped = True
         if self._last_event == "loss" and len(self._losses):
             self._finish_row()
-
-    def _measure_batch(self, batch: Any, seconds: float) -> None:
-        self._failures.see_batch(self._step + 1, batch)
-        self._pending_columns["recorder/data_time"] = (
-            self._pending_columns.get("recorder/data_time", 0.0) + seconds
-        )
-        if self._is_due:
-            known, pending = self._batches.measure(batch)
-            self._pending_columns.update(known)
-            self._pending_values += pending
 
     def _take_loss(self, loss: Any) -> None:
         if not self._is_due:
@@ -355,26 +357,37 @@ class Recorder:
 
     def _finish_row(self) -> None:
         """End a step: send its numbers, and write the row before it."""
+        if not self._is_due:
+            self._finish_without_row()
+            return
         self._step += 1
         by_layer = self._measurement is not None and self._measurement.by_layer
-        modes = self._modes.on_step()
-        part = None
-        if self._is_due:
-            part = "layers" if by_layer else "row"
-            if self._held is not None and self._measure_held(by_layer, self._row):
-                part = "probe"
-            self._add_row(modes, by_layer=by_layer)
-        self._pending_columns, self._pending_values = {}, []
+        part = "layers" if by_layer else "row"
+        if self._held is not None and self._measure_held(by_layer, self._row):
+            part = "probe"
+        self._add_row(self._modes.on_step(), by_layer=by_layer)
         self._rows.write_waiting(wait=False)
         self.should_stop = self._stops_at_failure and self._failures.has_failed
         self._reset_step()
-        seconds = self._cost.end_step(part)
-        if seconds is not None:
-            self._pending_columns["step_time"] = seconds
+        self._cost.end_step(part)
+
+    def _finish_without_row(self) -> None:
+        """End a step that has no row; this is most steps if they are very short."""
+        self._step += 1
+        self._modes.on_step()
+        if self._rows.has_waiting:
+            self._rows.write_waiting(wait=False)
+        if len(self._losses) > 1 or self._row:
+            self._losses = StepLosses()
+            self._row = {}
+        self._begin_step()
+        self._cost.skip_step()
 
     def _add_row(self, modes: dict[str, float], *, by_layer: bool) -> None:
         losses, vector = self._losses, self._vector
         row = {"step": self._step, **self._row, **losses.facts, **modes, **self._pending_columns}
+        row["step_time"] = self._cost.step_time
+        row["recorder/data_time"] = self._data_time
         row["recorder/micro_steps"] = len(losses)
         losses.add_mean(row, vector)
         for name, value in self._pending_values:

@@ -57,6 +57,11 @@ class RowWriter:
         vector.send()
         self._waiting.append((row, vector))
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether a row waits for its numbers."""
+        return bool(self._waiting)
+
     def write_waiting(self, *, wait: bool) -> None:
         """Write the rows whose numbers have arrived, in order."""
         while self._waiting and (
