@@ -20,6 +20,7 @@ from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import archive_of
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
 from stabdiag.sources.logs import Log, choose, logs_in
+from stabdiag.sources.ranks import first_rank_name, has_ranks, merge_ranks, rank_files
 from stabdiag.sources.sidecars import file_sidecars, member_sidecars
 
 ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
@@ -63,9 +64,15 @@ def best_of(container: Container, entries: Sequence[Entry], request: ReadRequest
     if not logs:
         raise NoUsableRecord(_no_log_message(container, entries, request.format))
     log, others = choose(logs)
+    ranks = _ranks_of(container, log, logs, request)
+    if ranks is not None:
+        log, columns, read = ranks
+        others = [other for other in others if other.key not in read]
     run = _run_folder(log)
     files = [log] if run is None else _run_files(run, log, logs, entries)
-    if run is None or reader(log.format).missing:
+    if ranks is not None:
+        pass
+    elif run is None or reader(log.format).missing:
         columns = _read_entry(container, log, request)
     else:
         name = container.name if run == PurePosixPath() else f"{container.name}/{run}"
@@ -156,6 +163,25 @@ def _read_entry(container: Container, entry: Entry, request: ReadRequest) -> Col
         for _, stream in streams:
             return request.read(stream)
     raise NoUsableRecord("; ".join([f"{container.name}: cannot be read", *container.notes]))
+
+
+def _ranks_of(
+    container: Container, log: Log, logs: Sequence[Log], request: ReadRequest
+) -> tuple[Log, Columns, frozenset[str]] | None:
+    """Read the recorder's logs of all ranks of a job, if the log is one of them.
+
+    Returns the log of the first rank, the joined columns, and the keys of all logs.
+    """
+    folder = {other.path.name: other for other in logs if other.path.parent == log.path.parent}
+    first = folder.get(first_rank_name(log.path.name) or log.path.name)
+    others = [] if first is None else rank_files(first.path.name, folder)
+    if first is None or not others:
+        return None
+    columns = _read_entry(container, first, request)
+    if not has_ranks(columns):
+        return None
+    joined = merge_ranks(columns, [_read_entry(container, other, request) for other in others])
+    return first, joined, frozenset(entry.key for entry in (first, *others, log))
 
 
 def _name(log: Log) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import and_more
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 from stabdiag.sources.folder import Container, Folder, LoadedLog, ReadRequest, note
@@ -82,7 +83,23 @@ def _read(source: str, request: ReadRequest) -> LoadedLog:
         columns = request.read(stream)
     if stream.name == STANDARD_INPUT:
         return LoadedLog(columns=columns)
+    if isinstance(columns.config.get("config"), Mapping):
+        columns = _with_ranks(Path(source), columns, request)
     return file_sidecars(Path(source), Path(source).parent, [source]).attach(columns)
+
+
+def _with_ranks(path: Path, columns: Columns, request: ReadRequest) -> Columns:
+    """Return the columns joined with the recorder's logs of other ranks in the folder."""
+    from stabdiag.sources.ranks import has_ranks, merge_ranks, rank_files
+
+    if not has_ranks(columns):
+        return columns
+    paths = {other.name: other for other in path.parent.glob(f"*.rank*{path.suffix}")}
+    others = []
+    for other in rank_files(path.name, paths):
+        with open_stream(str(other)) as stream:
+            others.append(request.read(stream))
+    return merge_ranks(columns, others) if others else columns
 
 
 def _remote(url: str, request: ReadRequest) -> LoadedLog:

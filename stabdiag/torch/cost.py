@@ -112,7 +112,10 @@ class Cost:
             own = costs.get(part, 0.0) - (costs.get("row", 0.0) if part != "row" else 0.0)
             if own <= 0 or allowed <= 0:
                 continue
-            wanted = math.ceil(own / (share * allowed))
-            self._every[part] = max(self._asked[part], wanted)
+            wanted = own / (share * allowed) / self._asked[part]
+            # Doubled cadences share steps, among the processes of a job and with each other.
+            self._every[part] = self._asked[part] * 2 ** max(math.ceil(math.log2(wanted)), 0)
         # What is not due with a row is never due.
-        self._every["layers"] = max(self._every["layers"], self._every["row"])
+        rows = self._every["row"]
+        for part in ("layers", "probe"):
+            self._every[part] = math.lcm(self._every[part], rows)

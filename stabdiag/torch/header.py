@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -12,6 +11,7 @@ from torch import nn
 
 from stabdiag.torch.optimizers import Optimizers
 from stabdiag.torch.parameters import Parameters
+from stabdiag.torch.processes import world_size
 
 # The version of the format: rows under these names, with this meaning.
 VERSION = 1
@@ -48,7 +48,7 @@ def header_of(
             "segment": segment,
             "torch": torch.__version__,
             "process": rank,
-            "world_size": int(os.environ.get("WORLD_SIZE", "1")),
+            "world_size": world_size(),
             "stored_as": stored,
             "values": parameters.count,
             "trainable_values": parameters.trainable_count,

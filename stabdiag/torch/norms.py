@@ -13,7 +13,10 @@ from stabdiag.torch.vector import Vector
 
 
 def stacked_norms(tensors: Sequence[torch.Tensor]) -> list[tuple[list[int], torch.Tensor]]:
-    """Return the norms of tensors in float32, by device and dtype, with their positions."""
+    """Return the norms of tensors, by device and dtype, with their positions.
+
+    Each norm is a sum of squares in float32; norms are added up in float64 by the reader.
+    """
     groups: dict[tuple[Any, Any], list[int]] = {}
     for position, tensor in enumerate(tensors):
         groups.setdefault((tensor.device, tensor.dtype), []).append(position)
@@ -23,6 +26,10 @@ def stacked_norms(tensors: Sequence[torch.Tensor]) -> list[tuple[list[int], torc
         norms = torch._foreach_norm(picked, 2, dtype=torch.float32)
         result.append((positions, torch.stack(norms)))
     return result
+
+
+# Multiples of the golden ratio, modulo 1, differ from each other.
+_GOLDEN = 0.6180339887498949
 
 
 class StepMeasurement:
@@ -51,6 +58,8 @@ class StepMeasurement:
                 vector.add([("weight", self._names[position]) for position in positions], norms)
             self._before = self._samples()
             device = self._before.device
+            if self._parameters.has_replicas:
+                vector.add(["recorder/checksum"], _checksum(self._before))
             self._has_gradient = torch.cat(
                 [(sample(p.grad) != 0).to(device) for p in self._weights if p.grad is not None]
             )
@@ -79,6 +88,13 @@ class StepMeasurement:
         vector.add([("size", name) for name in self._names], torch.tensor(sizes))
         names, differs = self._parameters.changes()
         vector.add([("differs", name) for name in names], differs)
+
+
+def _checksum(values: torch.Tensor) -> torch.Tensor:
+    """Return a number of shape (1,) that is the same for the same values in the same order."""
+    weights = torch.arange(1, len(values) + 1, device=values.device, dtype=torch.float64)
+    weights = (weights * _GOLDEN).frac() + 0.5
+    return (values.double().abs() * weights).sum().reshape(1)
 
 
 def columns_of(numbers: dict[Any, float], parameters: Parameters) -> dict[str, float]:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from stabdiag.torch.layers import fold_names, plain_name
+from stabdiag.torch.processes import world_size
 
 # This many values of a parameter stand for all, at equal distances.
 SAMPLE_SIZE = 4096
@@ -42,6 +43,8 @@ class Parameters:
         self.layers = [*dict.fromkeys(layers[name] for name in self.named)]
         self.ids = {id(p) for p in model.parameters()}
         self.is_sharded = any(hasattr(p, "to_local") for p in named.values())
+        # Other processes have the same weights.
+        self.has_replicas = not self.is_sharded and world_size() > 1
         embeddings = {
             id(p)
             for module in model.modules()

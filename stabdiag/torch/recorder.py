@@ -24,7 +24,8 @@ from stabdiag.torch.modes import Modes
 from stabdiag.torch.norms import StepMeasurement
 from stabdiag.torch.optimizers import Optimizers
 from stabdiag.torch.parameters import Parameters
-from stabdiag.torch.rows import RowWriter, process_rank
+from stabdiag.torch.processes import process_rank
+from stabdiag.torch.rows import RowWriter
 from stabdiag.torch.skipping import StepSkipper
 from stabdiag.torch.stale import StaleGradients
 from stabdiag.torch.vector import Vector, as_number, as_vector

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import weakref
 from typing import Any
 
-import torch
 from torch import nn
 
 from stabdiag.torch.failures import Failures
@@ -16,6 +14,7 @@ from stabdiag.torch.losses import gradient_multiple
 from stabdiag.torch.norms import columns_of
 from stabdiag.torch.optimizers import Optimizers
 from stabdiag.torch.parameters import Parameters
+from stabdiag.torch.processes import process_rank
 from stabdiag.torch.vector import Vector
 
 # Numbers of more steps than this are waited for.
@@ -112,11 +111,3 @@ class RowWriter:
             )
             row = {**header, **row}
         self._file.write(row)
-
-
-def process_rank() -> int:
-    """Return the rank of this process, 0 if there is only one."""
-    distributed = torch.distributed
-    if distributed.is_available() and distributed.is_initialized():
-        return int(distributed.get_rank())
-    return int(os.environ.get("RANK", "0"))
