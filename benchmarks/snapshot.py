@@ -62,7 +62,7 @@ def main() -> None:
 
 def write(output: Path, folders: list[Path], *, with_corpus: bool) -> None:
     """Diagnose all runs and write one line per run, sorted by name."""
-    logs = [*sorted(ROOT.glob("fixtures/runs/*/log.*")), *_files(folders)]
+    logs = [*sorted(ROOT.glob("fixtures/runs/*/log.[!r]*")), *_files(folders)]
     parts = [path.parent for path in sorted(CORPUS.rglob("labels.json"))] if with_corpus else []
     with ProcessPoolExecutor() as pool:
         records = [*pool.map(_diagnose_log, logs, chunksize=4)]

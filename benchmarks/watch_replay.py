@@ -131,7 +131,7 @@ def truncate(columns: Columns, rows: int) -> Columns:
 def fixtures() -> Iterator[Replay]:
     """Replay the fixtures."""
     for folder in sorted(RUNS.iterdir()):
-        (log,) = folder.glob("log.*")
+        (log,) = folder.glob("log.[!r]*")
         yield replay_run(folder.name, read_source([log]), 4)
 
 

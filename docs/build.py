@@ -258,7 +258,7 @@ def _diagnose(run: str) -> stabdiag.Report:
 
 def _log(run: str) -> str:
     folder = ROOT / "fixtures" / "runs" / run
-    return str(next(folder.glob("log.*")).relative_to(ROOT))
+    return str(next(folder.glob("log.[!r]*")).relative_to(ROOT))
 
 
 def _names(names: Iterable[str]) -> str:

@@ -30,7 +30,8 @@ NAMES = sorted(folder.name for folder in RUNS.iterdir())
 
 def log_of(run):
     """Return the path of the log of a real run."""
-    (log,) = RUNS.joinpath(run).glob("log.*")
+    # log.rank1.jsonl belongs to log.jsonl.
+    (log,) = RUNS.joinpath(run).glob("log.[!r]*")
     return log
 
 

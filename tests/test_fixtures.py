@@ -101,6 +101,8 @@ NEAR_MISSES = {
     "optimizer-replaced": ("healthy-recorded-cnn", "healthy-recorded-fine-tuning"),
     "initial-weights-off": ("healthy-recorded-bf16", "healthy-recorded-regression"),
     "labels-in-order": ("healthy-recorded-cnn", "healthy-recorded-accumulation"),
+    "ranks-differ": ("healthy-recorded-ranks", "recorded-ranks-share-batches"),
+    "ranks-share-batches": ("healthy-recorded-ranks", "recorded-ranks-differ"),
     "inputs-nonfinite": ("healthy-recorded-cnn", "healthy-recorded-accumulation"),
     "updates-lost": ("healthy-recorded-bf16", "healthy-recorded-cnn"),
     "log-of-softmax": ("healthy-recorded-cnn", "healthy-recorded-accumulation"),

@@ -77,7 +77,7 @@ def merge_ranks(first: Columns, others: Sequence[Columns]) -> Columns:
     rows = [_rows_of(first, other) for other in others]
     is_sharded = _header(first).get("sharded") is True
     comparisons = {RANKS: lambda: _number_of_ranks(first, rows)}
-    if all(_BATCH in log.names for log in logs):
+    if not is_sharded and all(_BATCH in log.names for log in logs):
         comparisons[SAME_BATCH] = lambda: _compared(first, others, rows, _BATCH, _are_equal)
     if not is_sharded and all(_CHECKSUM in log.names for log in logs):
         comparisons[WEIGHTS_DIFFER] = lambda: _compared(first, others, rows, _CHECKSUM, _differ)

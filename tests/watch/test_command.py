@@ -29,7 +29,7 @@ def watch(stabdiag):
     ],
 )
 def test_a_log_that_is_finished_has_the_exit_code_of_its_diagnosis(watch, runs, run, fail_on, code):
-    (log,) = runs.joinpath(run).glob("log.*")
+    (log,) = runs.joinpath(run).glob("log.[!r]*")
     assert watch(log, "--fail-on", fail_on).code == code
 
 
@@ -64,7 +64,7 @@ def test_a_manifest_that_is_found_is_kept_and_the_report_printed(watch, runs, tm
     run = runs / "spike-persistent-lost-layer"
     for file in run.iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    (log,) = tmp_path.glob("log.*")
+    (log,) = tmp_path.glob("log.[!r]*")
     result = watch(log, "-f", "json", "-o", "manifest.json")
     assert result.code == 1
     assert json.loads(result.out)["diagnosis"]["severity"] == "error"

@@ -20,7 +20,7 @@ from tests.conftest import RUNS
 SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
 LOGS = sorted(
     path
-    for path in [*SAMPLES.glob("*/*"), *sorted(RUNS.glob("*/log.*"))[::6]]
+    for path in [*SAMPLES.glob("*/*"), *sorted(RUNS.glob("*/log.[!r]*"))[::6]]
     if path.is_file() and path.suffix not in (".json", ".parquet", ".gz", ".md")
 )
 BY_LINES = [reader.name for reader in READERS if reader.text or reader.name == "jsonl"]
