@@ -208,4 +208,4 @@ def _differ(stack: Floats) -> Floats:
     """Return the relative distance of the largest and the smallest value, 0 if they are equal."""
     low, high = stack.min(axis=0), stack.max(axis=0)
     spread = (high - low) / np.maximum(np.abs(high), np.finfo(np.float64).tiny)
-    return np.where(spread > _TOLERANCE, spread, 0.0)
+    return np.asarray(np.where(spread > _TOLERANCE, spread, 0.0))

@@ -55,7 +55,9 @@ def labels_in_order(case: Case) -> Evidence | None:
     title="Batches contain NaN or infinite inputs",
     needs=(_NONFINITE,),
     is_fact=True,
-    next_actions=(Action(Do.SKIP_BATCHES, "Skip and count these batches until the data is clean."),),
+    next_actions=(
+        Action(Do.SKIP_BATCHES, "Skip and count these batches until the data is clean."),
+    ),
 )
 def inputs_nonfinite(case: Case) -> Evidence | None:
     """Does a batch contain inputs that are not finite?"""
