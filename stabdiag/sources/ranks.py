@@ -201,7 +201,7 @@ def _mean(stack: Floats) -> Floats:
 def _are_equal(stack: Floats) -> Floats:
     """Return 1 where two ranks have the same value."""
     ordered = np.sort(stack, axis=0)
-    return np.any(np.diff(ordered, axis=0) == 0, axis=0).astype(np.float64)
+    return np.asarray(np.any(np.diff(ordered, axis=0) == 0, axis=0), dtype=np.float64)
 
 
 def _differ(stack: Floats) -> Floats:
