@@ -69,10 +69,10 @@ def _worst(overview: Overview) -> str | None:
 
 def _bar(overview: Overview, page: Page) -> Iterator[Text]:
     """Yield a bar with the fraction of runs of each severity, and its legend."""
-    if overview.runs < 2:
+    counts = {severity: overview.of(severity) for severity in _FILLS}
+    if sum(count > 0 for count in counts.values()) < 2:
         return
     width = min(page.width, _BAR)
-    counts = {severity: overview.of(severity) for severity in _FILLS}
     edges = np.rint(np.cumsum([0, *counts.values()]) / overview.runs * width).astype(int).tolist()
     # A single failed run among thousands is visible, too.
     for i, count in enumerate(counts.values(), 1):
