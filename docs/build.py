@@ -3,50 +3,70 @@
     python docs/build.py            write them
     python docs/build.py --check    exit 1 and name those that are not current
 
-Everything here is computed: pages from the texts of ``stabdiag explain``, tables from the
-declarations in the code, the failure modes and the README's picture from the fixtures.
+``BLOCKS`` lists the parts of pages that are otherwise written by hand, and ``files`` the files that
+are generated as a whole. Everything is computed from the texts of ``stabdiag explain``, the
+declarations in the code, and the fixtures.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import tomllib
 from contextlib import chdir
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-import pyarrow.compute as pc
-from build_compare import compare_page
-from build_coverage import coverage_page
-from build_explain import PAGES, explained
-from build_formats import formats_page
-from build_lists import lists_page
 from build_man import man_page
-from build_pictures import pictures
-from pyarrow import parquet
+from build_pictures import ROOT, RUNS, diagnosed, has_run, log_of, pictures
 
 import stabdiag
+from stabdiag.api import read
+from stabdiag.checks.checklist import checklist
+from stabdiag.checks.preflight import preflight
+from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
+from stabdiag.explain import explain, names
 from stabdiag.formats import render
-from stabdiag.formats.scans.overview_text import lines
-from stabdiag.formats.terminal import picture as drawn
+from stabdiag.model.edges import BY_SLUG as OUTCOMES
+from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import ActionKind
+from stabdiag.model.limits import Limits
+from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.roles.table import ROLES
+from stabdiag.model.text import kept_table
+from stabdiag.readers.registry import READERS
+from stabdiag.stats.means import chi_squared_above
+from stabdiag.symptoms import BY_SLUG as SYMPTOMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-ROOT = Path(__file__).resolve().parent.parent
-SHOWN_NAMES = 6
+    from stabdiag.model.checks import CheckReport
+    from stabdiag.readers.reader import Reader
 
-# The scripts that the page on logging shows, by what they train with.
-SNIPPETS = {
+DOCS: Final = ROOT / "docs"
+SAMPLES: Final = ROOT / "tests" / "readers" / "samples"
+MAN: Final = ROOT / "data" / "share" / "man" / "man1" / "stabdiag.1"
+
+# Spellings listed for a role or a field.
+MAX_NAMES: Final = 6
+
+# The pages of ``stabdiag explain``, and the line below their title.
+EXPLAINED: Final = {
+    "outcomes": "The findings of the tree, worst first within each section.",
+    "symptoms": "The checks outside the tree, by family.",
+    "comparisons": "What `stabdiag compare` finds, worst first; [the guide](compare.md) shows how "
+    "to use it.",
+    "questions": "The questions of the tree, in order.",
+    "limits": "Every threshold, with its default and its reason.",
+}
+
+# The scripts of the page on logging, by framework.
+SNIPPETS: Final = {
     "Plain PyTorch": "pytorch_loop",
     "Hugging Face Trainer": "hf_trainer",
     "Lightning": "lightning_module",
@@ -56,59 +76,37 @@ SNIPPETS = {
     "Keras": "keras_callback",
 }
 
-# Healthy runs and some that failed, which have something in common.
-SCANNED = "fixtures/runs/[hl]*"
+# The comparisons shown as examples, by pair of fixtures.
+COMPARISONS: Final = {
+    "config-differs-lr": "A different learning rate",
+    "rank-died": "A rank that was killed",
+    "nondeterminism-grows": "Sums in no fixed order",
+}
 
-# Runs of the cure benchmark: a constant, high learning rate, and healthy runs.
-WORSE_RUN = "never-decays/blobs/5/0"
-GOOD_RUNS = "healthy/blobs/"
+# The runs of the examples on the page of preflight and checklist.
+BROKEN: Final = "fixtures/runs/spike-lr-jump"
+FP16: Final = "fixtures/runs/loss-scale-static"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mode:
-    """A classic failure: the fixture that shows it, and how to recognize it."""
+class Excerpt:
+    """The part of a log that shows a failure: columns, and records around the event."""
 
-    title: str
-    run: str
     columns: tuple[str, ...]
     before: int
     after: int
-    signature: str
 
 
-MODES = (
-    Mode(
-        title="NaN",
-        run="nan-empty-mask-fp32",
-        columns=("loss", "grad_norm", "lr"),
-        before=6,
-        after=2,
-        signature="The loss is finite until one step, and no other series fails first. The "
-        "gradient norm stays normal up to the last good step: nothing blew up, but one operation "
-        "is undefined. Every later loss is NaN because the update wrote NaN into the weights.",
+# The runs of the page on classic failures.
+EXCERPTS: Final = {
+    "nan-empty-mask-fp32": Excerpt(columns=("loss", "grad_norm", "lr"), before=6, after=2),
+    "spike-long-tail-garbage": Excerpt(
+        columns=("loss", "grad_norm", "lr", "batch_id"), before=4, after=8
     ),
-    Mode(
-        title="Spike",
-        run="spike-long-tail-garbage",
-        columns=("loss", "grad_norm", "lr", "batch_id"),
-        before=4,
-        after=8,
-        signature="The loss rises far above its noise within one step, and the gradient norm "
-        "before clipping jumps far above its rolling mean. Learning rate and batch ids are "
-        "normal. The loss recovers within a few steps: the weights moved only a little.",
+    "nan-activations-fp16": Excerpt(
+        columns=("loss", "grad_norm", "loss_scale", "lr"), before=12, after=2
     ),
-    Mode(
-        title="fp16 overflow",
-        run="nan-activations-fp16",
-        columns=("loss", "grad_norm", "loss_scale", "lr"),
-        before=12,
-        after=2,
-        signature="The gradient norm becomes infinite while the loss is still finite, and the loss "
-        "scale halves with every overflow: the scaler skips the step and tries a smaller scale. "
-        "That helps if gradients are too large for fp16. It cannot help once activations pass "
-        "65504 in the forward pass: then the loss becomes NaN.",
-    ),
-)
+}
 
 
 def main(arguments: list[str]) -> int:
@@ -126,50 +124,59 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def generated() -> Iterable[tuple[Path, str]]:
-    """Yield every generated file with what should be in it."""
-    for name in PAGES:
-        yield ROOT / "docs" / f"{name}.md", explained(name)
-    yield ROOT / "docs" / "failure-modes.md", failure_modes()
-    yield ROOT / "docs" / "formats.md", formats_page()
-    yield ROOT / "docs" / "preflight.md", lists_page()
-    yield ROOT / "docs" / "compare.md", compare_page()
-    yield ROOT / "docs" / "coverage.md", coverage_page()
-    yield ROOT / "data" / "share" / "man" / "man1" / "stabdiag.1", man_page()
-    yield ROOT / "docs" / "report.svg", picture("spike-lr-jump")
-    yield ROOT / "docs" / "scan.svg", overview()
-    yield ROOT / "docs" / "baseline.svg", baseline_picture()
+def generated() -> Iterator[tuple[Path, str]]:
+    """Yield each file with a generated part, and its text."""
+    for name in EXPLAINED:
+        yield DOCS / f"{name}.md", explained(name)
+    for name, blocks in BLOCKS.items():
+        text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
+        for block, content in blocks.items():
+            text = _put(text, block, content())
+        yield DOCS / f"{name}.md", text
+    yield MAN, man_page()
     yield from pictures()
-    logging = (ROOT / "docs" / "logging.md").read_text(encoding="utf-8")
-    yield ROOT / "docs" / "logging.md", _put(logging, "snippets", snippets)
-    names = (ROOT / "docs" / "names.md").read_text(encoding="utf-8")
-    for name, table in (("roles", roles), ("manifest", manifest)):
-        names = _put(names, name, table)
-    yield ROOT / "docs" / "names.md", names
-    on_json = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
-    yield ROOT / "docs" / "json.md", _put(on_json, "kinds", kinds)
+
+
+def explained(kind: str) -> str:
+    """Return one of the pages of ``stabdiag explain``, with the defaults filled in."""
+    limits = Limits()
+    note = "<!-- Made by docs/build.py; edit the texts in stabdiag/explain, not this page. -->"
+    head = f"# {kind.capitalize()}\n\n{EXPLAINED[kind]}\n\n{note}\n\n"
+    if kind == "limits":
+        return head + render(limits, "markdown", "limits")
+    kinds = {"outcomes": set(OUTCOMES), "symptoms": set(SYMPTOMS), "comparisons": set(COMPARED)}
+    members = kinds.get(kind) or {name for name in names(limits) if name[0] == "Q"}
+    entries = []
+    for name in names(limits):
+        if name in members:
+            entry = _with_lower_headings(explain(name, limits))
+            if kind == "symptoms" and has_run(SYMPTOMS[name]):
+                title, facts, body = entry.split("\n\n", 2)
+                picture = f"![What a run logged](symptoms/{name}.svg)"
+                entry = f"{title}\n\n{facts}\n\n{picture}\n\n{body}"
+            entries.append(entry)
+    return head + "\n".join(entries)
+
+
+def _with_lower_headings(content: str) -> str:
+    return "".join(
+        f"#{line}" if line.startswith("#") else line for line in content.splitlines(keepends=True)
+    )
 
 
 def snippets() -> str:
     """Return the scripts that log, each under its heading."""
-    folder = ROOT / "docs" / "logging"
-    texts = ((folder / f"{name}.py").read_text(encoding="utf-8") for name in SNIPPETS.values())
-    shown = zip(SNIPPETS, SNIPPETS.values(), texts, strict=True)
-    return "\n\n".join(
-        f"## {title}\n\n[{name}.py](logging/{name}.py)\n\n```python\n{text}```"
-        for title, name, text in shown
-    )
+    parts = []
+    for title, name in SNIPPETS.items():
+        script = (DOCS / "logging" / f"{name}.py").read_text(encoding="utf-8")
+        parts.append(f"## {title}\n\n[{name}.py](logging/{name}.py)\n\n```python\n{script}```")
+    return "\n\n".join(parts)
 
 
 def roles() -> str:
     """Return the table of roles."""
     rows = [(f"`{role.shown}`", role.meaning, _names(role.names)) for role in ROLES]
     return _table(("role", "what it is", "found by, among others"), rows)
-
-
-def kinds() -> str:
-    """Return the table of the kinds of actions."""
-    return _table(("kind", "what to do"), [(f"`{kind.value}`", kind.about) for kind in ActionKind])
 
 
 def manifest() -> str:
@@ -180,105 +187,237 @@ def manifest() -> str:
     return _table(("field", "wants", "also known as"), rows)
 
 
-def picture(run: str) -> str:
-    """Return the report on a fixture as an SVG."""
-    return render(_diagnose(run), "svg")
+def kinds() -> str:
+    """Return the table of the kinds of actions."""
+    return _table(("kind", "what to do"), [(f"`{kind.value}`", kind.about) for kind in ActionKind])
 
 
-def baseline_picture() -> str:
-    """Return the report on a run that is worse than good runs as an SVG."""
-    data = ROOT / "benchmarks" / "cure" / "data"
-    records = json.loads((data / "runs.json").read_text(encoding="utf-8"))
-    table = parquet.read_table(data / "logs.parquet")
-    with TemporaryDirectory() as name, chdir(name):
-        for record in records:
-            key = record["run"]
-            if key != WORSE_RUN and not key.startswith(GOOD_RUNS):
-                continue
-            rows = table.filter(pc.field("run") == key).drop_columns("run").to_pylist()
-            stem = "run" if key == WORSE_RUN else f"good_runs/{key.rpartition('/')[2]}"
-            Path(stem).parent.mkdir(exist_ok=True)
-            logged = [{k: v for k, v in row.items() if v is not None} for row in rows]
-            Path(f"{stem}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logged))
-            Path(f"{stem}.manifest.json").write_text(json.dumps(record["manifest"]))
-        report = stabdiag.diagnose("run.jsonl", baseline="good_runs")
-        return render(report, "svg", command="stabdiag diagnose run.jsonl --baseline good_runs/")
-
-
-def overview() -> str:
-    """Return the overview of a scan of some fixtures as an SVG."""
-    with chdir(ROOT):
-        scan = stabdiag.scan(SCANNED, executor=ThreadPoolExecutor, jobs=1, top=5)
-    return drawn(partial(lines, replace(scan, seconds=None)), f"stabdiag scan '{SCANNED}'")
-
-
-def failure_modes() -> str:
-    """Return the page on the three classic failures, with the numbers of real runs."""
-    parts = [
-        "# Three classic failures and how to recognize them",
-        "Each run is a small transformer trained on text on the CPU, with a real fault "
-        "([recipes](../fixtures/README.md)). The numbers come from its log. "
-        "(This page is generated by `docs/build.py`.)",
-    ]
-    for mode in MODES:
-        report = _diagnose(mode.run)
-        about = (ROOT / "fixtures" / "runs" / mode.run / "about.json").read_text(encoding="utf-8")
-        fault = re.search(r'"what": "(.*?)",\n', about)
-        parts += [
-            f"## {mode.title}",
-            f"**Fault:** {fault.group(1) if fault else ''}",
-            f"**Signature:** {mode.signature}",
-            _excerpt(report, mode),
-            f"**Diagnosis** ([`{report.diagnosis.slug}`](outcomes.md)): {report.diagnosis.summary}",
-            f"**First action:** {report.diagnosis.first_action}",
-            f"```console\n$ stabdiag diagnose {_log(mode.run)}\n```",
-        ]
-    return "\n\n".join(parts) + "\n"
-
-
-def _excerpt(report: stabdiag.Report, mode: Mode) -> str:
-    """Return the steps around the event as a table; the step of the event is bold."""
+def failure(run: str) -> str:
+    """Return the fault of a run, an excerpt of its log, and the diagnosis."""
+    report, excerpt = diagnosed(run), EXCERPTS[run]
+    about = json.loads((RUNS / run / "about.json").read_text(encoding="utf-8"))
     history, event = report.history, report.diagnosis.step or 0
-    loss = history.series["loss"]
-    at = int(np.searchsorted(loss.steps, event))
+    steps = history.series["loss"].steps
+    at = int(np.searchsorted(steps, event))
     rows = []
-    for step in loss.steps[max(at - mode.before, 0) : at + mode.after + 1].tolist():
+    for step in steps[max(at - excerpt.before, 0) : at + excerpt.after + 1].tolist():
         cells = [f"**{step}**" if step == event else str(step)]
-        for role in mode.columns:
+        for role in excerpt.columns:
             points = history.series[role].between(step, step)
             cells.append(f"{points.values[0]:.4g}" if len(points) else "")
         rows.append(cells)
-    return _table(("step", *mode.columns), rows)
+    diagnosis = report.diagnosis
+    return "\n\n".join(
+        (
+            f"**Fault:** {about['what']}",
+            _table(("step", *excerpt.columns), rows),
+            f"**Diagnosis** ([`{diagnosis.slug}`](outcomes.md)): {diagnosis.summary}",
+            f"**First action:** {diagnosis.first_action}",
+            f"```console\n$ stabdiag diagnose {log_of(run)}\n```",
+        )
+    )
 
 
-def _diagnose(run: str) -> stabdiag.Report:
-    with chdir(ROOT):  # the report shows the path as given
-        return stabdiag.diagnose(_log(run))
+def comparison_findings() -> str:
+    """Return the table of the findings of comparisons."""
+    rows = [
+        (
+            f"[`{outcome.slug}`](comparisons.md)",
+            outcome.severity.value,
+            outcome.title,
+            ", ".join(outcome.kinds),
+        )
+        for outcome in COMPARED.values()
+    ]
+    return _table(("finding", "at worst", "", "of"), rows)
 
 
-def _log(run: str) -> str:
-    folder = ROOT / "fixtures" / "runs" / run
-    return str(next(folder.glob("log.[!r]*")).relative_to(ROOT))
+def seed_intervals() -> str:
+    """Return the interval of the standard deviation between seeds, by their number."""
+    rows = []
+    for seeds in (2, 3, 5, 10, 20):
+        tails = (chi_squared_above(share, seeds - 1) for share in (0.025, 0.975))
+        low, high = (((seeds - 1) / tail) ** 0.5 for tail in tails)
+        rows.append((str(seeds), f"{low:.2f}", f"{high:.1f}"))
+    return _table(("seeds", "from", "to"), rows)
 
 
-def _names(names: Iterable[str]) -> str:
-    all_names = list(names)
-    shown = ", ".join(f"`{name}`" for name in all_names[:SHOWN_NAMES])
-    return f"{shown}, …" if len(all_names) > SHOWN_NAMES else shown
+def comparisons() -> str:
+    """Return examples of comparisons: the runs, the command and its output."""
+    parts = []
+    for pair, title in COMPARISONS.items():
+        folder = Path("fixtures/pairs") / pair
+        about = json.loads((ROOT / folder / "about.json").read_text(encoding="utf-8"))
+        with chdir(ROOT):  # the report names the logs as given on the command line
+            logs = sorted(folder.glob("*.jsonl")) if about["kind"] != "ranks" else [folder]
+            text = render(stabdiag.compare([str(log) for log in logs]), "terminal", "comparison")
+        command = f"stabdiag compare {' '.join(map(str, logs))}"
+        parts += [f"## {title}", about["what"], _example(command, text)]
+    return "\n\n".join(parts)
+
+
+def log_formats() -> str:
+    """Return a section for each log format, with the roles that its samples give."""
+    parts = []
+    for reader in READERS:
+        needs = f"`pip install 'stabdiag[{reader.extra}]'`" if reader.extra else "only stabdiag"
+        facts = [f"**Detected by:** {reader.detected_by}.", f"**Needs:** {needs}."]
+        if reader.not_read:
+            facts.append(f"**Not used:** {reader.not_read}.")
+        becomes = "; ".join(_roles_of_samples(reader)) or "every column or tag by its name."
+        facts.append(f"**Becomes:** {becomes}")
+        parts += [f"## `{reader.name}`: {reader.title}", "\n".join(f"- {fact}" for fact in facts)]
+        parts += [f"```text\n{reader.example}\n```"] * bool(reader.example)
+    return "\n\n".join(parts)
+
+
+def _roles_of_samples(reader: Reader) -> Iterator[str]:
+    """Yield the columns of each role in the samples of a format, and the settings in them."""
+    columns_by_role: dict[str, list[str]] = {}
+    settings: set[str] = set()
+    # The page does not depend on which packages are installed.
+    for path in () if reader.extra else sorted((SAMPLES / reader.name).glob("*")):
+        history = read(path)
+        for role, series in history.series.items():
+            columns_by_role.setdefault(role.partition("/")[0], []).append(series.column)
+        settings |= parse_manifest(history.config).known.keys()
+    for role in ROLES:
+        if role.name in columns_by_role:
+            columns = ", ".join(f"`{name}`" for name in dict.fromkeys(columns_by_role[role.name]))
+            yield f"{columns} → `{role.name}`"
+    if settings:
+        fields = ", ".join(f"`{key.name}`" for key in KEYS if key.name in settings)
+        yield f"settings → {fields} of the manifest"
+
+
+def coverage() -> str:
+    """Return the tables of what guides to training look for, and what covers it."""
+    parts = []
+    for guide in guides():
+        parts.append(f"## {guide['title']}")
+        for topic in guide["list"]:
+            rows = []
+            for row in topic["rows"]:
+                by = ", ".join(f"`{name.replace(':', ' ')}`" for name in row["by"])
+                rows.append((row["row"], by, row.get("but", "")))
+            table = _table(("looked for", "covered by", "what a log cannot show"), rows)
+            parts += [f"### {topic['title']}", table]
+    return "\n\n".join(parts)
+
+
+def guides() -> list[dict[str, Any]]:
+    """Return the guides with their lists and rows."""
+    text = (DOCS / "coverage.toml").read_text(encoding="utf-8")
+    loaded: list[dict[str, Any]] = tomllib.loads(text)["guide"]
+    return loaded
+
+
+def covering() -> set[str]:
+    """Return every name that a row of the coverage may contain."""
+    # The dtype adds the checks that only fp16 has.
+    log = {"step": np.arange(9), "loss": np.ones(9)}
+    reports = (
+        preflight(Manifest(), Limits()),
+        checklist(stabdiag.diagnose(log, manifest={"dtype": "fp16"})),
+    )
+    checks = {f"{report.name}:{check.slug}" for report in reports for check in report.checks}
+    questions = {question.id for question in QUESTIONS}
+    return {*questions, *OUTCOMES, *SYMPTOMS, *(f"compare:{slug}" for slug in COMPARED), *checks}
+
+
+def checks_of(name: str) -> str:
+    """Return the table of a list of checks."""
+    rows = [(f"`{slug}`", title, asks) for slug, title, asks in kept_table(name)]
+    return _table(("line", "title", "question"), rows)
+
+
+def trials() -> str:
+    """Return the checks that only a person can do before a launch."""
+    checks = list(preflight(Manifest(), Limits()).sections.values())[1]
+    return "\n".join(f"- {check.title}." for check in checks)
+
+
+def lists() -> str:
+    """Return the lists of ``stabdiag checklist``."""
+    steps, interventions, *others = _checklist().sections.items()
+    parts = [f"**{steps[0]}**", checks_of("steps")]
+    parts += [f"**{interventions[0]}**", checks_of("interventions")]
+    for title, checks in others:
+        parts += [f"**{title}**", "\n".join(f"- {check.title}" for check in checks)]
+    return "\n\n".join(parts)
+
+
+def preflight_example() -> str:
+    """Return an example of ``stabdiag preflight``."""
+    with chdir(ROOT):
+        report = preflight(read_manifest(f"{FP16}/manifest.json"), Limits())
+    return _example(
+        f"stabdiag preflight {FP16}/manifest.json", render(report, "terminal", "checks")
+    )
+
+
+def checklist_example() -> str:
+    """Return an example of ``stabdiag checklist``."""
+    text = render(_checklist(), "terminal", "checks")
+    return _example(f"stabdiag checklist {BROKEN}/log.jsonl", text)
+
+
+def _checklist() -> CheckReport:
+    with chdir(ROOT):  # the list names the file as given on the command line
+        return checklist(stabdiag.diagnose(f"{BROKEN}/log.jsonl"))
+
+
+def _example(command: str, output: str) -> str:
+    """Return a command and its output in two blocks."""
+    return f"```console\n$ {command}\n```\n\n```text\n{output}```"
+
+
+def _names(spellings: Iterable[str]) -> str:
+    all_names = list(spellings)
+    shown = ", ".join(f"`{name}`" for name in all_names[:MAX_NAMES])
+    return f"{shown}, …" if len(all_names) > MAX_NAMES else shown
 
 
 def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    names = list(head)
-    lines = [names, ["---"] * len(names), *rows]
+    titles = list(head)
+    lines = [titles, ["---"] * len(titles), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 
 
-def _put(text: str, name: str, table: Callable[[], str]) -> str:
-    """Return the text with the part between two marks replaced."""
+def _put(text: str, name: str, content: str) -> str:
+    """Return the text with the part between two marks replaced.
+
+    Raises:
+        SystemExit: if the page has no such part.
+    """
     begin, end = f"<!-- {name}: written by docs/build.py -->", "<!-- end -->"
-    before, _, tail = text.partition(begin)
-    after = tail.partition(end)[2]
-    return f"{before}{begin}\n\n{table()}\n\n{end}{after}"
+    before, mark, tail = text.partition(begin)
+    if not mark:
+        sys.exit(f"no page has the mark {begin}")
+    return f"{before}{begin}\n\n{content}\n\n{end}{tail.partition(end)[2]}"
+
+
+BLOCKS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
+    "failure-modes": {run: partial(failure, run) for run in EXCERPTS},
+    "formats": {"formats": log_formats},
+    "preflight": {
+        "configuration": partial(checks_of, "configuration"),
+        "trials": trials,
+        "preflight": preflight_example,
+        "lists": lists,
+        "checklist": checklist_example,
+    },
+    "compare": {
+        "findings": comparison_findings,
+        "intervals": seed_intervals,
+        "examples": comparisons,
+    },
+    "coverage": {"coverage": coverage},
+    "logging": {"snippets": snippets},
+    "names": {"roles": roles, "manifest": manifest},
+    "json": {"kinds": kinds},
+}
+"""The generated parts of each page in ``docs``, by the name in their marks."""
 
 
 if __name__ == "__main__":

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir
+from dataclasses import replace
+from functools import partial
 from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import numpy as np
+import pyarrow.compute as pc
+from pyarrow import parquet
 
 import stabdiag
+from stabdiag.formats import render
+from stabdiag.formats.scans.overview_text import lines
+from stabdiag.formats.terminal import picture as drawn
 from stabdiag.symptoms import BY_SLUG, SYMPTOMS
 
 if TYPE_CHECKING:
@@ -25,6 +35,12 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNS = ROOT / "fixtures" / "runs"
+
+# Healthy runs and some that failed, which have something in common.
+SCANNED = "fixtures/runs/[hl]*"
+# Runs of the cure benchmark: a constant, high learning rate, and healthy runs.
+WORSE_RUN = "never-decays/blobs/5/0"
+GOOD_RUNS = "healthy/blobs/"
 
 # Where the run that shows a symptom is named otherwise, and where other series show it better.
 RUN = {"lr-decays-early": "symptom-plateau-early"}
@@ -58,7 +74,10 @@ STYLE = (
 
 
 def pictures() -> Iterator[tuple[Path, str]]:
-    """Yield the file of each picture with what should be in it."""
+    """Yield the file of each picture, and its content."""
+    yield ROOT / "docs" / "report.svg", render(diagnosed("spike-lr-jump"), "svg")
+    yield ROOT / "docs" / "scan.svg", overview()
+    yield ROOT / "docs" / "baseline.svg", baseline_picture()
     for symptom in filter(has_run, SYMPTOMS):
         report = diagnosed(run_of(symptom))
         yield ROOT / "docs" / "symptoms" / f"{symptom.slug}.svg", drawing(report, symptom.slug)
@@ -77,7 +96,39 @@ def has_run(symptom: Symptom) -> bool:
 def diagnosed(run: str) -> stabdiag.Report:
     """Return the report on a fixture, which names its log as one asks for it here."""
     with chdir(ROOT):
-        return stabdiag.diagnose(next((RUNS / run).glob("log.[!r]*")).relative_to(ROOT))
+        return stabdiag.diagnose(log_of(run))
+
+
+def log_of(run: str) -> str:
+    """Return the path of the log of a fixture, as seen from the top of the repository."""
+    return str(next((RUNS / run).glob("log.[!r]*")).relative_to(ROOT))
+
+
+def baseline_picture() -> str:
+    """Return the report on a run that is worse than good runs as an SVG."""
+    data = ROOT / "benchmarks" / "cure" / "data"
+    records = json.loads((data / "runs.json").read_text(encoding="utf-8"))
+    table = parquet.read_table(data / "logs.parquet")
+    with TemporaryDirectory() as name, chdir(name):
+        for record in records:
+            key = record["run"]
+            if key != WORSE_RUN and not key.startswith(GOOD_RUNS):
+                continue
+            rows = table.filter(pc.field("run") == key).drop_columns("run").to_pylist()
+            stem = "run" if key == WORSE_RUN else f"good_runs/{key.rpartition('/')[2]}"
+            Path(stem).parent.mkdir(exist_ok=True)
+            logged = [{k: v for k, v in row.items() if v is not None} for row in rows]
+            Path(f"{stem}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in logged))
+            Path(f"{stem}.manifest.json").write_text(json.dumps(record["manifest"]))
+        report = stabdiag.diagnose("run.jsonl", baseline="good_runs")
+        return render(report, "svg", command="stabdiag diagnose run.jsonl --baseline good_runs/")
+
+
+def overview() -> str:
+    """Return the overview of a scan of some fixtures as an SVG."""
+    with chdir(ROOT):
+        scan = stabdiag.scan(SCANNED, executor=ThreadPoolExecutor, jobs=1, top=5)
+    return drawn(partial(lines, replace(scan, seconds=None)), f"stabdiag scan '{SCANNED}'")
 
 
 def drawing(report: stabdiag.Report, slug: str) -> str:
@@ -106,7 +157,8 @@ def _series(finding: Finding, history: History) -> list[Series]:
     """Return the series to draw: at most two of those that show the finding."""
     panels = []
     symptom = BY_SLUG.get(finding.slug)
-    for need in SHOWN.get(finding.slug, symptom.needs if symptom else ("loss", "grad_norm")):
+    needs = symptom.needs if symptom else ()  # a symptom of the manifest needs no series
+    for need in SHOWN.get(finding.slug, needs or ("loss", "grad_norm")):
         logged = (history.group(role) for role in need.split(" or "))
         groups = next((group for group in logged if group), {})
         named = groups.get(str(finding.evidence.get("group"))) or groups.get("all")
