@@ -1,0 +1,168 @@
+"""Series without a role of their own: settings that change, further scores and losses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACTION
+from stabdiag.model.history import Series
+from stabdiag.model.roles.names import split_of
+from stabdiag.model.roles.other_losses import find_other_losses
+from stabdiag.model.roles.scores import scores_of
+from stabdiag.model.roles.settings import difficulty_direction, is_part, setting_of, settings_of
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping
+
+    from stabdiag.model.arrays import Floats, Ints, Mask
+    from stabdiag.readers.columns import Column, Columns
+
+# In a log, an epsilon usually belongs to an exploration or an attack, not to the optimizer.
+_AMBIGUOUS_SETTINGS = frozenset({"epsilon", "eps"})
+
+
+def in_order(steps: Ints, values: Floats, *, rising: bool) -> tuple[Ints, Floats]:
+    """Sort by step and keep the last record of each step.
+
+    If the steps are already ``rising``, nothing is copied.
+    """
+    if rising or len(steps) < 2:
+        return steps, values
+    order = np.argsort(steps, kind="stable")
+    last = np.append(steps[order][1:] != steps[order][:-1], True)
+    return steps[order][last], values[order][last]
+
+
+def changing_settings(
+    columns: Columns, chosen: Mapping[str, str], taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the settings that changed during a run, each with its own role.
+
+    Args:
+        columns: the columns of the log.
+        chosen: columns that the user named, by role.
+        taken: columns with another role.
+        steps: the step of each record.
+        run: the records of the run.
+    """
+    detected = settings_of(columns.names, {*taken, *chosen.values()})
+    for role, name in {**detected, **chosen}.items():
+        column = columns.load(name)
+        # Times are not settings, and neither are the words for training and evaluation.
+        if column.is_time or any(split_of(word) is not None for word in column.words):
+            continue
+        series = _changing(role, name, column, steps, run)
+        if series is not None and _is_setting(series, int(run.sum())):
+            yield series
+
+
+def fixed_settings(columns: Columns, taken: Collection[str], run: Mask) -> Mapping[str, object]:
+    """Return the settings that are constant in all records of a run, by plain name.
+
+    If parameter groups differ in a setting, it is left out.
+    """
+    values_by_name: dict[str, set[object]] = {}
+    for name in settings_of(columns.names, taken).values():
+        column, plain = columns.load(name), str(setting_of(name))
+        values = column.values[run & column.present]
+        if plain in _AMBIGUOUS_SETTINGS or column.is_time or not len(values):
+            continue
+        words = dict(enumerate(column.words))
+        first = float(values[0])
+        value = None if (values != first).any() else words.get(int(first)) if words else first
+        values_by_name.setdefault(plain, set()).add(value)
+    return {
+        plain: value
+        for plain, group_values in values_by_name.items()
+        for value in group_values
+        if len(group_values) == 1 and value is not None
+    }
+
+
+def _is_setting(series: Series, records: int) -> bool:
+    """Return True if a column changes rarely, or often but may make the task harder."""
+    before, after = series.values[:-1], series.values[1:]
+    if np.count_nonzero(after != before) <= max(RARE_FRACTION * records, MIN_RECORDS):
+        return True
+    is_monotonic = (after >= before).all() or (after <= before).all()
+    names = (series.column, series.role.partition("/")[2])
+    is_kept = bool(is_monotonic) or _has_outlier(series, records)
+    return is_kept and any(difficulty_direction(name) is not None for name in names)
+
+
+def _has_outlier(series: Series, records: int) -> bool:
+    """Return True if a number is at least twice its usual value at only a few records."""
+    values = series.values
+    highest, usual = float(values.max()), float(np.sort(values)[len(values) // 2])
+    high_count = int(np.count_nonzero(values > highest / 2))
+    is_rare = high_count <= max(RARE_FRACTION * records, MIN_RECORDS)
+    return not series.words and 0 < 2 * usual <= highest and is_rare
+
+
+def late_loss_parts(
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the loss terms that are 0 at first and never again, as settings that go from off to on.
+
+    YOLOX adds an L1 loss for its last epochs, and a GAN loss may start later.
+    """
+    for name in columns.names:
+        if name in taken or not is_part(name):
+            continue
+        column = columns.load(name)
+        part = None if column.is_text else _changing(f"setting/{name}", name, column, steps, run)
+        if part is None:
+            continue
+        on = part.values != 0
+        if not on[:MIN_SERIES_LENGTH].any() and np.count_nonzero(on[1:] != on[:-1]) == 1:
+            yield replace(part, values=on.astype(np.float64), words=("off", "on"))
+
+
+def score_series(
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the scores of a run without another role, each under its own name."""
+    for role, name in scores_of(columns.names, taken).items():
+        column = columns.load(name)
+        which = run & column.present & np.isfinite(column.values)
+        if column.is_text or column.is_time or not which.any():
+            continue
+        at, values = steps[which], column.values[which]
+        at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
+        yield Series(role=role, column=name, steps=at, values=values)
+
+
+def other_loss_series(
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the other losses of a run, each under its own name.
+
+    A value that is not a number counts as NaN: the loss was measured but is not finite.
+    """
+    for role, name in find_other_losses(columns.names, taken).items():
+        column = columns.load(name)
+        if column.is_text or column.is_time:
+            continue
+        which = column.present.copy()
+        which[column.stray_rows] = True
+        which &= run
+        if which.any():
+            at, values = steps[which], column.values[which]
+            at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
+            yield Series(role=role, column=name, steps=at, values=values)
+
+
+def _changing(role: str, name: str, column: Column, steps: Ints, run: Mask) -> Series | None:
+    """Return the finite values of a run as a series, or None if they are all the same."""
+    which = run & column.present & np.isfinite(column.values)
+    if column.is_text:
+        which &= column.values < len(column.words)
+    at, values = steps[which], column.values[which]
+    if len(at) < 2 or not (values != values[0]).any():
+        return None
+    at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
+    words = column.words if column.is_text else ()
+    return Series(role=role, column=name, steps=at, values=values, words=words)
