@@ -19,6 +19,7 @@ from stabdiag.model.limits.checks import PreflightLimits
 from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.model.manifest.keys import other_number, saves_by_epoch
 from stabdiag.model.roles.choice import assign, may_serve
+from stabdiag.model.roles.names import run_of
 from stabdiag.model.text import plural
 from stabdiag.readers import from_object
 from stabdiag.readers.registry import reader
@@ -71,10 +72,16 @@ class Options:
 
     @property
     def of_a_log(self) -> ReadRequest:
-        """The columns to read: those named here, and any with a role."""
+        """The columns to read: those named here, and any with a role.
+
+        The columns of a table with several runs name the run: ``oak-1 - train/loss``.
+        """
         named = set(self.columns.values())
+        runs = {run_of(name) for name in named} - {""}
         return ReadRequest(
-            format=self.format, is_required=lambda name: name in named or may_serve(name)
+            format=self.format,
+            is_required=lambda name: name in named or may_serve(name),
+            run_id=runs.pop() if len(runs) == 1 else None,
         )
 
 

@@ -9,6 +9,7 @@ from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.registry import reader
+from stabdiag.readers.run_columns import with_runs
 from stabdiag.readers.sniff import refuse_empty, refuse_pointer, sniff
 from stabdiag.readers.source import Stream
 from stabdiag.readers.wrapped import unwrapped
@@ -22,11 +23,13 @@ def read_stream(
     format: str | None = None,
     is_required: ColumnFilter = every_column,
     grows: bool = False,
+    run_id: str | None = None,
 ) -> Columns:
     """Read a log from a stream, packed or not.
 
     ``is_required`` selects the columns that must load fast: CSV takes a third of the time
     if few are selected. If the log still ``grows``, an unfinished last line is left out.
+    ``run_id`` selects a run of a database that holds several; the newest by default.
 
     Raises:
         LogError: If the log cannot be read, in one line that says what to do about it.
@@ -34,12 +37,13 @@ def read_stream(
     chosen = None if format is None else reader(format)
     plain = bare(stream) if chosen is None else decoded(unpacked(stream))
     plain.is_required = is_required
+    plain.run_id = run_id
     refuse_empty(plain)
     refuse_pointer(plain)
     under, chosen = plain.under, chosen or sniff(plain)
     if grows and chosen.by_lines:
         plain = plain.rewritten(ended_lines(plain))
-    columns = chosen.read(plain)
+    columns = with_runs(chosen.read(plain), run_id)
     if plain.left_out:
         columns = replace(columns, left_out=(*columns.left_out, *plain.left_out))
     if not under:

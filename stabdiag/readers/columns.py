@@ -98,6 +98,14 @@ class BadLine:
         return replace(self, line=lines + self.line)
 
 
+@frozen(eq=True)
+class StoredRun:
+    """One of several runs in a database: its id there, and its name."""
+
+    id: str
+    name: str
+
+
 @frozen
 class Columns:
     """The columns of one log by name, in order of first appearance.
@@ -117,6 +125,7 @@ class Columns:
         ends: the rows before which a training ended.
         epoch_length: the length of an epoch, if the step counter restarts and the log shows it.
         other_runs: the number of other runs in the folder.
+        stored: the runs of a database that holds several, the one that was read first.
         left_out: content that was not read but may have a loss. Only content after the last loss
             counts, which ``assemble`` decides.
     """
@@ -139,6 +148,7 @@ class Columns:
     ends: tuple[int, ...] = ()
     epoch_length: int | None = None
     other_runs: int = 0
+    stored: tuple[StoredRun, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
 

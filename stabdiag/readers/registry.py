@@ -187,11 +187,22 @@ READERS: Final = (
     ),
     Reader(
         name="sqlite",
-        title="a database of MLflow or Trackio",
+        title="a database of MLflow, Trackio or Optuna",
         module="stabdiag.readers.sqlite",
         detected_by="begins with the bytes SQLite format 3; its tables identify the program",
-        not_read="all runs except the newest; tags, traces, system metrics of Trackio",
+        not_read="all runs except the newest (scan reads all); tags, traces, Trackio's system "
+        "metrics",
         binary=True,
+    ),
+    Reader(
+        name="optuna-journal",
+        title="the journal of an Optuna study",
+        module="stabdiag.readers.optuna",
+        detected_by="a first JSON line with op_code and worker_id",
+        not_read="all trials except the newest (scan reads all); final values, attributes",
+        example='{"op_code": 7, "worker_id": "1-2", "trial_id": 0, "step": 3, '
+        '"intermediate_value": 0.41}',
+        document=True,
     ),
     Reader(
         name="trainer-state",

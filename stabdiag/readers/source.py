@@ -42,6 +42,7 @@ class Stream:
     """Bytes that can be looked at before they are read.
 
     If the lines of the log are a field of JSON records, ``under`` is the key of the field.
+    ``run_id`` is the run to read if there are several; None means the newest.
     """
 
     def __init__(self, name: str, raw: Raw, *, path: Path | None = None) -> None:
@@ -52,6 +53,7 @@ class Stream:
         self.left_out: list[LeftOut] = []
         self.is_required: ColumnFilter = every_column
         self.under = ""
+        self.run_id: str | None = None
         self._raw = raw
         self._ahead = b""
 

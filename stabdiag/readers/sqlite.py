@@ -1,4 +1,4 @@
-"""Read a SQLite database of MLflow or Trackio, with a limit on the work for its size."""
+"""Read a SQLite database of MLflow, Trackio or Optuna, with a limit on the work for its size."""
 
 from __future__ import annotations
 
@@ -14,12 +14,14 @@ from typing import Any, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.readers.columns import Columns, rows_of
+from stabdiag.readers import optuna
+from stabdiag.readers.columns import Columns, StoredRun, rows_of
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.mlflow import settings, value_of
 from stabdiag.readers.nested import flattened, record_in
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
+from stabdiag.readers.stored import stored_runs
 
 # Reading a damaged database raises one of these; MemoryError if a length in it is damaged.
 DAMAGE: Final = (sqlite3.Error, MemoryError)
@@ -124,16 +126,18 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
 
 
 def read(stream: Stream) -> Columns:
-    """Read the newest run of a database."""
+    """Read the newest run of a database, or the one that the stream selects."""
     with stream.on_disk() as path:
         notes = [*stream.notes, *cut_off(path, stream.name)]
         try:
             with opened(path, stream.name) as database:
                 tables = {str(name) for (name,) in database.execute(_TABLES)}
                 if tables >= _OF_MLFLOW:
-                    return _read_mlflow(database, stream.name, notes)
+                    return _read_mlflow(database, stream.name, notes, stream.run_id)
                 if tables >= _OF_TRACKIO:
-                    return _read_trackio(database, stream.name, notes)
+                    return _read_trackio(database, stream.name, notes, stream.run_id)
+                if tables >= optuna.TABLES:
+                    return optuna.read_database(database, stream.name, notes, stream.run_id)
         except DAMAGE as error:
             if is_locked(error):
                 raise LogError(
@@ -146,7 +150,7 @@ def read(stream: Stream) -> Columns:
             ) from error
     shown = ", ".join(map(repr, sorted(tables)[:5])) or "no tables"
     raise LogError(
-        f"{stream.name}: a SQLite database, but not from MLflow or Trackio (it has {shown})"
+        f"{stream.name}: a SQLite database, but not from MLflow, Trackio or Optuna (it has {shown})"
     )
 
 
@@ -164,15 +168,22 @@ _METRICS: Final = (
 _PARAMETERS: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid = ?"
 
 
-def _read_mlflow(database: sqlite3.Connection, source: str, notes: list[str]) -> Columns:
-    """Read the newest run with a metric."""
+def _read_mlflow(
+    database: sqlite3.Connection, source: str, notes: list[str], run_id: str | None
+) -> Columns:
+    """Read a run, by default the newest with a metric."""
     runs = database.execute(_RUNS).fetchall()
+    if run_id is not None:
+        runs = [run for run in runs if run[0] == run_id]
     logged = {run for run, _ in runs}
-    with suppress(*DAMAGE):  # otherwise any run may have a metric
-        logged = {run for (run,) in database.execute(_LOGGED)}
+    if run_id is None:
+        with suppress(*DAMAGE):  # otherwise any run may have a metric
+            logged = {run for (run,) in database.execute(_LOGGED)}
+    # To read many runs one by one, the index is needed.
+    metrics = _METRICS if run_id is None else _METRICS.replace(" NOT INDEXED", "")
     for run, name in runs:
         points, run_notes = Points(by_time=True), list(notes)
-        rows = _rows(database, _METRICS, run, run_notes) if run in logged else ()
+        rows = _rows(database, metrics, run, run_notes) if run in logged else ()
         for metric, step, value, is_nan, time in rows:
             # In a damaged page, a column may have values of any type.
             if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
@@ -182,13 +193,15 @@ def _read_mlflow(database: sqlite3.Connection, source: str, notes: list[str]) ->
             continue
         parameters = database.execute(_PARAMETERS, [run])
         label = f"latest with metrics, {name or 'unnamed'} ({run}); mlflow://ID reads another"
-        return points.columns(
+        columns = points.columns(
             source=source,
             format="sqlite",
             notes=tuple(run_notes),
-            events=_latest("database", len(runs), label),
+            events=_latest("database", len(runs), label) if run_id is None else (),
             config=settings({key: value for key, value in parameters if isinstance(key, str)}),
         )
+        others = [other for other in runs if other[0] in logged and other[0] != run]
+        return replace(columns, stored=stored_runs([(run, name), *others]))
     raise NoUsableRecord(f"{source}: no record could be read; no run in it logged a metric")
 
 
@@ -213,6 +226,7 @@ _OF_TRACKIO: Final = frozenset({"metrics", "configs"})
 # Without an index, which may be damaged even if the table is not.
 _LAST: Final = "SELECT {}, run_name FROM metrics NOT INDEXED ORDER BY id DESC LIMIT 1"
 _COUNT: Final = "SELECT COUNT(DISTINCT {}) FROM metrics NOT INDEXED"
+_NAMES: Final = "SELECT {}, MAX(run_name) FROM metrics NOT INDEXED GROUP BY 1 ORDER BY MAX(id) DESC"
 _RECORDS: Final = "SELECT step, metrics FROM metrics NOT INDEXED WHERE {} = ? ORDER BY id"
 _CONFIGURATION: Final = "SELECT config FROM configs WHERE {} = ?"
 
@@ -224,11 +238,14 @@ _STEP: Final = "_step"
 _BATCH: Final = 4096
 
 
-def _read_trackio(database: sqlite3.Connection, source: str, notes: list[str]) -> Columns:
+def _read_trackio(
+    database: sqlite3.Connection, source: str, notes: list[str], run_id: str | None
+) -> Columns:
     columns = {row[1] for row in database.execute("PRAGMA table_info(metrics)")}
     # Earlier versions identified a run by its name.
     key = "run_id" if "run_id" in columns else "run_name"
     run, name = database.execute(_LAST.format(key)).fetchone() or ("", "")
+    run = run if run_id is None else run_id
     damage: list[str] = []
     rows = _rows(database, _RECORDS.format(key), run, damage)
     records = ({_STEP: step, **record_in(metrics)} for step, metrics in rows)
@@ -240,9 +257,15 @@ def _read_trackio(database: sqlite3.Connection, source: str, notes: list[str]) -
     (count,) = database.execute(_COUNT.format(key)).fetchone()
     return replace(
         columns_from_chunks(chunks, source=source, format="sqlite", notes=(*notes, *damage)),
-        events=_latest("project", count, f"latest, {name}"),
+        events=_latest("project", count, f"latest, {name}") if run_id is None else (),
         config=_config(database, key, run),
+        stored=_stored_in_trackio(database, key, run) if run_id is None else (),
     )
+
+
+def _stored_in_trackio(database: sqlite3.Connection, key: str, run: str) -> tuple[StoredRun, ...]:
+    names = dict(database.execute(_NAMES.format(key)).fetchall())
+    return stored_runs([(run, names.pop(run, run)), *names.items()])
 
 
 def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:

@@ -34,6 +34,7 @@ from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.report import Report
 from stabdiag.model.scan import UNREAD, Row
 from stabdiag.model.text import shown
+from stabdiag.readers.columns import StoredRun
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.scan.common import TYPED
 from stabdiag.scan.rows import table_of
@@ -156,17 +157,34 @@ class _JobReader:
     show: Show
     keep: Callable[[RunProfile], None] | None = None
 
-    def row(self, job: Job, read: Callable[[Job, ReadRequest], LoadedLog]) -> Iterator[Row]:
-        """Yield the row of a run, and of each sibling log that was not read with it.
+    def row(
+        self,
+        job: Job,
+        read: Callable[[Job, ReadRequest], LoadedLog],
+        stored: StoredRun | None = None,
+    ) -> Iterator[Row]:
+        """Yield the row of a run, and of each run next to it that was not read with it.
 
-        A file that is not a log of a run is skipped.
+        These are sibling logs, and the other runs of a database; ``stored`` is one of these. A file
+        that is not a log of a run is skipped.
         """
         options, start = self.options, time.monotonic()
         siblings: list[Entry] = []
+        others: list[StoredRun] = []
+        original = job
+        request = options.of_a_log
+        if stored is not None:
+            request = replace(request, run_id=stored.id)
 
         def diagnose_job() -> Row:
-            log = read(job, options.of_a_log)
+            nonlocal job
+            log = read(job, request)
             siblings.extend(sibling.entry for sibling in log.siblings)
+            if log.columns.stored:
+                first, *rest = log.columns.stored
+                others.extend(rest)
+                job = _stored_job(job, first)
+                log = read(job, replace(request, run_id=first.id))
             report = options.report(log)
             self.show(report)
             if self.keep is not None:
@@ -176,6 +194,7 @@ class _JobReader:
                 self.keep(replace(profile, outcome=outcome, severity=severity))
             return row_of(report, shown(report.history.source.name), job.run)
 
+        row: Row | None
         try:
             row = _stamped(job, options, call_within(options.timeout, diagnose_job))
         except TimedOut:
@@ -184,17 +203,21 @@ class _JobReader:
             no_loss = isinstance(error, NoUsableRecord) and not job.is_certain
             if job.root and (no_loss or isinstance(error, ColumnError)):
                 self.skipped.skip("no training loss in it", job.key)
-                return
-            row = unread(job, options, str(error))
+                row = None
+            else:
+                row = unread(job, options, str(error))
         except MemoryError:
             row = unread(job, options, "not enough memory")
         except Exception as error:  # noqa: BLE001 - one log must not cost the rows of all others
             row = unread(job, options, f"internal error: {type(error).__name__}: {error}")
-        yield replace(row, seconds=round(time.monotonic() - start, 4))
+        if row is not None:
+            yield replace(row, seconds=round(time.monotonic() - start, 4))
+        for other in others:
+            yield from self.row(_stored_job(original, other), read, other)
         for sibling in siblings:
-            for row in self.row(_sibling_job(job, sibling), read):
+            for sibling_row in self.row(_sibling_job(job, sibling), read):
                 # The next scan checks the whole job for changes.
-                yield replace(row, size=job.size, modified=job.modified, etag=job.etag)
+                yield replace(sibling_row, size=job.size, modified=job.modified, etag=job.etag)
 
     def archive_rows(self, job: Job) -> Iterator[Row]:
         """Yield the rows of all runs in an archive, which is read once."""
@@ -221,6 +244,11 @@ class _JobReader:
             )
         if archive.hidden:
             self.skipped.skip(UnreadReason.CUT_ARCHIVE, archive.name)
+
+
+def _stored_job(job: Job, stored: StoredRun) -> Job:
+    """Return the job of a run in a database."""
+    return replace(job, run=stored.name if job.run == "." else f"{job.run}/{stored.name}")
 
 
 def _sibling_job(job: Job, sibling: Entry) -> Job:

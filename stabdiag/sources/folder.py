@@ -81,17 +81,23 @@ class LoadedLog:
 class ReadRequest:
     """How to read a log: its columns and its format (detected by default).
 
-    If the log still ``grows``, an unfinished last line is not read.
+    If the log still ``grows``, an unfinished last line is not read. ``run_id`` selects a run of a
+    database that holds several.
     """
 
     format: str | None = None
     is_required: ColumnFilter = every_column
     grows: bool = False
+    run_id: str | None = None
 
     def read(self, stream: Stream) -> Columns:
         """Read a log with these options."""
         return read_stream(
-            stream, format=self.format, is_required=self.is_required, grows=self.grows
+            stream,
+            format=self.format,
+            is_required=self.is_required,
+            grows=self.grows,
+            run_id=self.run_id,
         )
 
 

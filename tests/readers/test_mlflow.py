@@ -262,7 +262,7 @@ def change(path, *statements):
 )
 def test_computed_views_are_not_read(sample, statements):
     change(sample, "ALTER TABLE metrics RENAME TO old", statements)
-    with pytest.raises(LogError, match="a SQLite database, but not from MLflow or Trackio"):
+    with pytest.raises(LogError, match="a SQLite database, but not from MLflow, Trackio or Optuna"):
         read_columns(sample)
 
 

@@ -29,6 +29,10 @@ _PATIENCE: Final = 4
 _LINES: Final = 20
 
 
+# Keys of each line in the journal of an Optuna study, which has its own reader.
+_OPERATION: Final = (b'"op_code":', b'"worker_id":')
+
+
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if one of the first lines is a JSON object, and the file is not one document.
 
@@ -36,6 +40,8 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     """
     text = head.removeprefix(b"\xef\xbb\xbf")
     lines = text.split(b"\n")
+    if all(key in lines[0] for key in _OPERATION):
+        return False
     if not is_complete and len(lines) > 1:
         lines.pop()
     lines = list(filter(None, map(bytes.strip, lines)))
