@@ -41,6 +41,17 @@ function bins(name, cut = null) {
   return made;
 }
 
+// The runs of each part, by their codes; the parts have no code in common.
+function runsByPart(parts, codes, runs = all) {
+  const partOf = new Map(parts.flatMap((part, at) => [...part.codes].map((code) => [code, at])));
+  const made = parts.map(() => []);
+  for (const row of runs) {
+    const at = partOf.get(codes[row]);
+    if (at !== undefined) made[at].push(row);
+  }
+  return made;
+}
+
 const percent = (hits, rows) => `${Math.round(100 * hits.length / rows.length)}%`;
 
 // A bar for each bin: the fraction of its runs that have the outcome. The highest bar fills its chart.
@@ -49,10 +60,8 @@ function bars(common) {
   const hasOutcome = (row) => common.outcome === "error" ? severity(row) === "error" : coded(data.outcome, row) === common.outcome;
   const ending = common.outcome === "error" ? "failed" : common.title;
   const made = element("ul", "bars");
-  const parts = bins(common.setting, common.cut).map((bin) => {
-    const rows = all.filter((row) => bin.codes.has(codes[row]));
-    return {bin, rows, hits: rows.filter(hasOutcome)};
-  });
+  const ranges = bins(common.setting, common.cut);
+  const parts = runsByPart(ranges, codes).map((rows, at) => ({bin: ranges[at], rows, hits: rows.filter(hasOutcome)}));
   const highest = Math.max(...parts.map(({rows, hits}) => hits.length / rows.length));
   for (const {bin, rows, hits} of parts) {
     const label = `${common.setting} ${bin.name}, ${ending}`;
@@ -108,15 +117,17 @@ function matrix() {
     cell.append(element("bdi", "", label));
     top.append(cell);
   }
-  const inside = made.map((bin) => all.filter((row) => bin.codes.has(codes[row])));
-  const body = outcomeRows().map((outcome) => {
+  const outcomes = outcomeRows();
+  const inside = runsByPart(made, codes);
+  const hitsInside = inside.map((rows) => runsByPart(outcomes, data.outcome.codes, rows));
+  const body = outcomes.map((outcome, line) => {
     const row = element("tr", outcome.severity);
     const head = element("th", "level", outcome.name);
     head.scope = "row";
     row.append(head);
     inside.forEach((rows, at) => {
       const cell = element("td");
-      const hits = rows.filter((run) => outcome.codes.has(data.outcome.codes[run]));
+      const hits = hitsInside[at][line];
       if (hits.length) {
         const button = element("button", `tint-${Math.ceil(4 * hits.length / rows.length)}`, `${hits.length} · ${percent(hits, rows)}`);
         button.type = "button";
