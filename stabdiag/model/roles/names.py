@@ -219,6 +219,10 @@ _FOREIGN_LOSSES: Final = tuple(
     word.encode() for word in ("损失", "損失", "손실", "érdida", "erda", "erte", "отери", "отеря")
 )
 
+# Texts in these languages have other bytes than ASCII and the blocks of progress bars. Those that
+# remain are few, or the text is in one of these languages.
+_USUAL_BYTES: Final = bytes(range(128)) + "█▏▎▍▌▋▊▉━╸╺─│…".encode()
+
 # The patterns match bytes, and a letter has several: do not put one in brackets or before a
 # quantifier.
 _ALL: Final = "(?:平均|总|總)?"
@@ -259,9 +263,11 @@ _IN_ENGLISH: Final = tuple(
 
 def has_foreign_loss_name(text: bytes) -> bool:
     """Return True if a text may name a loss in another language; in plain ASCII only German."""
-    return b"erlust" in text or (
-        not text.isascii() and any(word in text for word in _FOREIGN_LOSSES)
-    )
+    if b"erlust" in text:
+        return True
+    if text.isascii() or not text.translate(None, _USUAL_BYTES):
+        return False
+    return any(word in text for word in _FOREIGN_LOSSES)
 
 
 def in_english(text: bytes) -> bytes:

@@ -28,9 +28,8 @@ _WIDE: Final = {
 }
 _WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
 
-# Julia's 32-bit numbers: 2.31f0, 1.5f-5, NaN32.
+# Julia's 32-bit numbers: 2.31f0, 1.5f-5.
 _FLOAT32: Final = re.compile(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
-_NAN32: Final = re.compile(rb"(?<![\w.])NaN32(?!\w)")
 
 # A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
 # stand among the arguments of a program.
@@ -45,7 +44,8 @@ _SPREAD: Final = re.compile(
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
     % (_ENTRY, _ENTRY)
 )
-_SPREAD_ENDS: Final = (b",\n ", b"{\n ", b":\n", b": \n", b"=\n")
+# The characters at the end of a line that may continue below it.
+_SPREAD_ENDS: Final = np.isin(np.arange(256), [*b",{:= "])
 
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
@@ -74,12 +74,12 @@ class Text:
         if b"\xef" in block or b"\xe2\x80" in block:
             block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
         block = plain_values(block)
-        if b"f0" in block or b"NaN32" in block:
-            block = _NAN32.sub(b"NaN  ", _FLOAT32.sub(rb"\1e\2", block))
+        if b"f0" in block:
+            block = _FLOAT32.sub(rb"\1e\2", block)
         if has_foreign_loss_name(block):
             block = in_english(block)
         self._joined = _NO_BREAKS
-        if any(end in block for end in _SPREAD_ENDS):
+        if _may_spread(block):
             joined = _SPREAD.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
             arrays = (np.frombuffer(version, dtype=np.uint8) for version in (block, joined))
             self._joined = np.flatnonzero(np.not_equal(*arrays))
@@ -95,6 +95,13 @@ class Text:
         at = np.array(places, dtype=np.int64) - 1
         count = np.searchsorted
         return self._first + count(ends, at) + count(self._joined, at) - count(self._breaks, at)
+
+
+def _may_spread(block: bytes) -> bool:
+    """Return True if a line ends on a character after which a dict or a value may continue."""
+    text = np.frombuffer(block, dtype=np.uint8)
+    ends = np.flatnonzero(text[1:] == ord("\n"))
+    return bool(_SPREAD_ENDS[text[ends]].any())
 
 
 @lru_cache(maxsize=1)

@@ -123,6 +123,11 @@ _FINITE_LOSS: Final = re.compile(rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4
 _NUMBERS: Final = re.compile(rb"\d+")
 
 
+def may_report(data: bytes) -> bool:
+    """Return True if a text may report a failure; cheap."""
+    return any(anchor in data for anchor in _ANCHORS)
+
+
 def is_exception(line: bytes) -> bool:
     """Return True if a line is the message of an exception."""
     return _EXCEPTION.search(line) is not None

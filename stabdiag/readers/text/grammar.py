@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.text.shapes import Cells, Look, by_names, found_by, whole
+from stabdiag.readers.text.shapes import Cells, KnownShapes, Look, by_names, found_by, whole
 
 # A number as programs print it, including NaN and infinity. A pattern has to say what may follow
 # it: another rank's line may cut a number short.
@@ -133,6 +133,10 @@ class Line(Kind):
     signature: bytes | None = None
 
     @cached_property
+    def _known(self) -> KnownShapes:
+        return KnownShapes()
+
+    @cached_property
     def _whole(self) -> re.Pattern[bytes]:
         return whole(self.pattern)
 
@@ -162,7 +166,7 @@ class Line(Kind):
             return Look((*names,), values, fixed)
 
         parts = []
-        for written, rows, cells in by_names(tails, look):
+        for written, rows, cells in by_names(tails, look, self._known):
             taken = [[column[row] for row in rows] for column in own]
             at = [starts[row] for row in rows]
             parts.append(self._part([*self.names, *map(self.named, written)], at, [*taken, *cells]))

@@ -21,9 +21,15 @@ from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import BadLine, Column, Columns, Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, line_end
-from stabdiag.readers.text.failures import REPORTED_LOSS, REPORTED_OVERFLOW, Failures, is_exception
+from stabdiag.readers.text.failures import (
+    REPORTED_LOSS,
+    REPORTED_OVERFLOW,
+    Failures,
+    is_exception,
+    may_report,
+)
 from stabdiag.readers.text.grammar import Grammar, Kind, Line, Part, StatusLine
-from stabdiag.readers.text.messages import Messages
+from stabdiag.readers.text.messages import Messages, may_be_message
 from stabdiag.readers.text.normalization import normalize
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.steps import announced_number
@@ -54,6 +60,8 @@ class TextLog:
 
     def __init__(self, name: str, grammar: Grammar) -> None:
         """Read the named format with its grammar."""
+        # What a kind of line knows of its shapes belongs to this log.
+        grammar = replace(grammar, kinds=tuple(replace(kind) for kind in grammar.kinds))
         self._name = name
         self._grammar = grammar
         self._table = Table(grammar)
@@ -79,7 +87,10 @@ class TextLog:
         if grammar.ended is not None:
             ends = re.finditer(grammar.ended, text.data)
             self._ends += [self._offset + end.start() for end in ends]
-        only_records = _are_all_found(text.data, [part for _, part in parts_by_kind])
+        unmatched = _other_lines(text.data, [part for _, part in parts_by_kind])
+        only_records = unmatched is not None and not (
+            may_report(unmatched) or may_be_message(unmatched)
+        )
         reports = (
             self._failures.find_exceptions(text.data)
             if only_records
@@ -221,15 +232,24 @@ def _line_begins(data: bytes, parts: Iterable[Part]) -> set[int]:
     return {data.rfind(b"\n", 0, start) + 1 for part in parts for start in part.starts}
 
 
-def _are_all_found(data: bytes, parts: Sequence[Part]) -> bool:
-    """Return True if each line that is not blank belongs to a part."""
+def _other_lines(data: bytes, parts: Sequence[Part]) -> bytes | None:
+    """Return the lines that belong to no part, or None if these are most lines."""
     count = sum(len(part.starts) for part in parts)
-    lines = data.count(b"\n") - data.endswith(b"\n")
-    if count < lines or not count:
-        return False
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
+    if 2 * count < len(ends):
+        return None
     starts = np.concatenate([np.asarray(part.starts, dtype=np.int64) for part in parts])
-    return len(np.unique(np.searchsorted(ends, starts))) >= lines
+    is_other = np.ones(len(ends) + 1, dtype=bool)
+    is_other[np.searchsorted(ends, starts)] = False
+    # The text begins with a newline, and usually ends on one.
+    is_other[0] = False
+    is_other[-1] &= not data.endswith(b"\n")
+    if not is_other.any():
+        return b""
+    others = np.flatnonzero(is_other)
+    begins, until = np.append(0, ends + 1)[others], np.append(ends, len(data))[others]
+    spans = zip(begins.tolist(), until.tolist(), strict=True)
+    return b"\n".join(data[begin:end] for begin, end in spans)
 
 
 def _separate(

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import compress
 from typing import Final, TypeAlias
 
@@ -15,6 +15,7 @@ from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import (
+    EPOCH,
     FIRST,
     POSITION,
     STEP,
@@ -32,7 +33,7 @@ from stabdiag.readers.text.grammar import (
     trains,
 )
 from stabdiag.readers.text.prefix import LONGEST_LABEL
-from stabdiag.readers.text.shapes import Cells, Look, by_names
+from stabdiag.readers.text.shapes import Cells, KnownShapes, Look, by_names
 from stabdiag.readers.text.tokens import (
     LONGEST,
     LOSS,
@@ -41,6 +42,7 @@ from stabdiag.readers.text.tokens import (
     evaluation_prefix,
     evaluation_prefixes,
     fields_of,
+    has_number,
     lines_with_a_loss,
     makes_a_record,
     renamed,
@@ -150,9 +152,13 @@ class Measured(Kind):
     word: bytes = LOSS
     counter_alias: bytes | None = None
 
+    @cached_property
+    def _known(self) -> KnownShapes:
+        return KnownShapes()
+
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind; those with the same names make one part."""
-        written = [*self._lines(data)]
+        written = [(at, line) for at, line in self._lines(data) if self._may_measure(line)]
         lines = [
             line if self.counter or self.word not in line else under_its_heading(data, at, line)
             for at, line in written
@@ -160,7 +166,7 @@ class Measured(Kind):
         starts = [at if self.counter == FIRST else _start(at, line) for at, line in written]
         parts = [
             self._part(names, [starts[row] for row in rows], cells)
-            for names, rows, cells in by_names(lines, self._look)
+            for names, rows, cells in by_names(lines, self._look, self._known)
         ]
         records = [part for part in parts if not part.supplementary]
         usual = max(records, key=lambda part: len(part.starts), default=None)
@@ -168,6 +174,16 @@ class Measured(Kind):
             part if usual is None or part.supplementary else _as_evaluation(usual, part)
             for part in parts
         ]
+
+    def _may_measure(self, line: bytes) -> bool:
+        """Return True if a line may have the counter and a value; cheap."""
+        words = [word for word in (self.counter, self.counter_alias) if word]
+        # The word for an epoch has several forms.
+        if words and EPOCH not in words and all(map(is_word, words)):
+            lower = line.lower()
+            if not any(word in lower for word in words):
+                return False
+        return has_number(line)
 
     def _lines(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield lines with a loss, and lines in between that may have values of the same step.
@@ -303,6 +319,8 @@ class Evaluation(Kind):
         for begin, line in _lines_with_a_word(data):
             if len(line) > LONGEST:
                 continue
+            if self.word in line and not has_number(line):
+                continue
             if self.word not in line:
                 yield from self._below(data, begin, line)
             elif not self._has_counter(line):
@@ -348,7 +366,9 @@ def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
     # Words that do not occur are left out of the pattern.
     words = [word for word in _WORDS if word in plain]
     after = 0
-    for match in re.finditer(b"|".join(words), plain) if words else ():
+    # A value and an interval are not evaluations.
+    pattern = b"|".join(words).replace(b"val", rb"(?<!inter)val(?!ue)")
+    for match in re.finditer(pattern, plain) if words else ():
         if match.start() >= after:
             begin = data.rfind(b"\n", 0, match.start()) + 1
             after = line_end(data, match.end(), len(data))

@@ -131,6 +131,11 @@ class _Message:
     place: int
 
 
+def may_be_message(data: bytes) -> bool:
+    """Return True if a text may hold a message; cheap."""
+    return any(anchor in data for anchor in _ANCHORS)
+
+
 class Messages:
     """Collects messages block by block."""
 

@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER, Normalization
+from stabdiag.readers.text.values import plain_values
 
 # Markers are searched for in this many bytes at the head, and at the end of the known data.
 _ENDS: Final = 1 << 18
@@ -175,4 +176,5 @@ def normalize(data: bytes, normalizations: Sequence[Normalization]) -> bytes:
     """Return a text with standard names. The number of lines stays the same."""
     for row in normalizations:
         data = re.sub(row.pattern, row.replacement, data)
-    return data
+    # A value may be written oddly after a name that has become the name of a loss.
+    return plain_values(data) if normalizations else data

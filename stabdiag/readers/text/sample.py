@@ -40,7 +40,7 @@ _TAIL_BYTES: Final = 1 << 12
 # The epoch of a loss is searched for in this many bytes above it.
 _EPOCH_BYTES: Final = 1 << 14
 
-# A counter goes on under another name on at least this many lines.
+# A counter continues under another name on at least this many lines.
 _MIN_RENAMED: Final = 2
 
 # A line with this many values is not prose.
@@ -221,7 +221,7 @@ def find_planned_steps(evidence: Evidence, sample: Sample) -> int | None:
 
 
 def find_new_counter(evidence: Evidence, sample: Sample, tail: Sample) -> bytes | None:
-    """Return the name by which a counter goes on if it is renamed: step 400, then iter 410.
+    """Return the name of a counter after it is renamed: step 400, then iter 410.
 
     The ``tail`` is a sample of the last lines.
     """

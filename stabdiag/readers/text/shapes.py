@@ -61,10 +61,30 @@ def found_by(pattern: re.Pattern[bytes], data: bytes) -> tuple[list[int], Column
     return list(islice(ends, 0, None, 2)), [pieces[at::every] for at in range(2, every)]
 
 
+class KnownShapes:
+    """The patterns of the shapes of a log, with the names of their values, latest first."""
+
+    def __init__(self) -> None:
+        """Create an empty collection."""
+        self._shapes: list[tuple[tuple[str, ...], re.Pattern[bytes]]] = []
+
+    def find(self, line: bytes) -> tuple[tuple[str, ...], re.Pattern[bytes]] | None:
+        """Return the names and the pattern of a line of a known shape."""
+        shapes = (shape for shape in self._shapes if shape[1].fullmatch(line) is not None)
+        return next(shapes, None)
+
+    def add(self, names: tuple[str, ...], pattern: re.Pattern[bytes]) -> None:
+        """Add a shape, and forget the oldest of many."""
+        self._shapes = [(names, pattern), *self._shapes[: _PATTERNS - 1]]
+
+
 def by_names(
-    lines: Sequence[bytes], look: Callable[[bytes], Look]
+    lines: Sequence[bytes], look: Callable[[bytes], Look], shapes: KnownShapes
 ) -> list[tuple[tuple[str, ...], Rows, Columns]]:
-    """Group lines by their names; return the names, the line numbers, and the values by column."""
+    """Group lines by their names; return the names, the line numbers, and the values by column.
+
+    The shapes of these lines are added to the known ``shapes`` of other lines of the log.
+    """
     parts_by_names: dict[tuple[str, ...], list[tuple[Rows, Columns]]] = defaultdict(list)
     remaining: Rows = range(len(lines))
     for _ in range(_PATTERNS):
@@ -72,12 +92,17 @@ def by_names(
         line = lines[remaining[len(remaining) // 2]] if len(remaining) >= _MIN_LINES else None
         if line is None or len(line) > _LONGEST:
             break
-        shape = look(line)
-        pattern = pattern_of(line, shape)
-        if pattern is None:
-            break
+        names_and_pattern = shapes.find(line)
+        if names_and_pattern is None:
+            shape = look(line)
+            pattern = pattern_of(line, shape)
+            if pattern is None:
+                break
+            names_and_pattern = shape.names, pattern
+            shapes.add(*names_and_pattern)
+        names, pattern = names_and_pattern
         alike, columns, remaining = _alike(lines, remaining, pattern)
-        parts_by_names[shape.names].append((alike, columns))
+        parts_by_names[names].append((alike, columns))
     for row in remaining:
         shape = look(lines[row])
         if shape.names:

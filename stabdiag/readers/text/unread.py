@@ -16,6 +16,7 @@ from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.left_out import is_row, may_hold_loss, unreadable
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.grammar import Part, is_a_loss
+from stabdiag.readers.text.tokens import has_number
 
 # The text before the value of a loss: up to its name, and the separator.
 _BEFORE_VALUE: Final = re.compile(
@@ -28,6 +29,7 @@ _SPACE: Final = re.compile(rb"\s+")
 
 # This many record lines of a block show the forms of its lines: a logger has few.
 _SAMPLE: Final = 20
+_SAMPLE_STRIDE: Final = 4
 _MAX_SAMPLES: Final = 200
 
 # Summaries after a training are a few lines that name a loss; more than this many are records.
@@ -37,7 +39,9 @@ _LONGEST: Final = 2000
 
 # At most this many lines of a block are compared with the form of a record without its loss.
 _MAX_EXAMINED: Final = 200
+_MAX_BETWEEN: Final = 1 << 14
 _MIN_WORDS: Final = 2
+_LOSS: Final = re.compile(rb"loss", re.IGNORECASE)
 _DIGIT: Final = re.compile(rb"\d")
 _WORD: Final = re.compile(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
 _LOSS_VALUE: Final = re.compile(
@@ -58,10 +62,10 @@ class UnreadLines:
         self._shapes: frozenset[bytes] = frozenset()
         # Record lines whose shapes are found once a line is compared with them.
         self._samples: tuple[bytes, ...] = ()
-        # The words of record lines without their loss, and whether lines with only these words
-        # occur between the losses.
+        # The words of record lines without their loss, and the lines of the last records, from
+        # which they are found once a line is compared with them.
         self._words: frozenset[_Words] = frozenset()
-        self._is_loss_occasional = False
+        self._between = b""
         self._alike = 0
         self._others = 0
         self._line: int | None = None
@@ -86,11 +90,12 @@ class UnreadLines:
         begin = 0
         if losses:
             losses.sort()
-            lines = (_line_around(data, start) for start in losses[-_SAMPLE:])
+            lines = (_line_around(data, start) for start in losses[-_SAMPLE::_SAMPLE_STRIDE])
             self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
             self._alike, self._others, self._line = 0, 0, None
-            self._look_between(data, losses[-_SAMPLE:])
             begin = line_end(data, losses[-1], len(data))
+            first = data.rfind(b"\n", 0, losses[-_SAMPLE:][0] + 1) + 1
+            self._between = data[max(first, begin - _MAX_BETWEEN) : begin]
         if len(data) - begin < 2:
             return
         used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
@@ -99,43 +104,43 @@ class UnreadLines:
         examined = 0
         for line in data[begin + 1 :].split(b"\n"):
             names_loss = b"oss" in line.lower()
-            is_unread = begin not in used
-            if is_unread and (names_loss or _DELIMITED.search(line)):
+            is_unread = begin not in used and has_number(line[:_LONGEST])
+            if is_unread and (names_loss or _DELIMITED.search(line[:_LONGEST])):
                 is_unread = not self._take(line[:_LONGEST], number)
             is_candidate = is_unread and not names_loss and begin not in read
-            if is_candidate and examined < _MAX_EXAMINED and _DIGIT.search(line):
+            if is_candidate and examined < _MAX_EXAMINED:
                 examined += 1
                 self._take_without_loss(line[:_LONGEST], number)
             begin += len(line) + 1
             number += 1
 
-    def _look_between(self, data: bytes, losses: Sequence[int]) -> None:
-        """Find out whether record lines without a loss occur between the last losses."""
-        lines = {_line_around(data, start) for start in losses}
-        self._words |= {*map(_other_words, lines)} - {()}
-        if len(losses) > 1 and not self._is_loss_occasional:
-            between = data[losses[0] : losses[-1]].split(b"\n")[1:-1]
-            others = [line for line in between if line not in lines and _DIGIT.search(line)]
-            self._is_loss_occasional = any(
-                _other_words(line[:_LONGEST]) in self._words for line in others[:_MAX_EXAMINED]
-            )
-
     def _take_without_loss(self, line: bytes, number: int) -> None:
         """Count a line that has all words of a record but the loss."""
-        if self._is_loss_occasional or _other_words(line) not in self._words:
-            return
-        self._alike += 1
-        self._line = number if self._line is None else self._line
+        if self._between:
+            self._compare_words()
+        if _other_words(line) in self._words:
+            self._alike += 1
+            self._line = number if self._line is None else self._line
+
+    def _compare_words(self) -> None:
+        """Find the words of records, unless lines with only these words occur between them."""
+        lines = self._between.split(b"\n")
+        self._between = b""
+        named = {_other_words(line) for line in lines if _LOSS.search(line)} - {()}
+        others = (line for line in lines if not _LOSS.search(line) and _DIGIT.search(line))
+        is_loss_occasional = any(_other_words(line) in named for line in others)
+        self._words = frozenset() if is_loss_occasional else frozenset(named)
 
     def _take(self, line: bytes, number: int) -> bool:
         """Count a line that looks like a record; return False if it does not."""
         if self._samples:
             self._shapes |= {*map(_shape, self._samples)} - {b""}
             self._samples = ()
-        alike = _shape(line) in self._shapes
+        names_loss = b"oss" in line.lower()
+        alike = names_loss and _shape(line) in self._shapes
         if not alike:
             text = line.decode("utf-8", "replace")
-            names_loss = "oss" in text.lower() and any(map(str.isdigit, text))
+            names_loss = names_loss and _DIGIT.search(line) is not None
             if not (names_loss and may_hold_loss(text)) and not is_row(text):
                 return False
         self._alike += alike

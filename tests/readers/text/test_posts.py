@@ -272,3 +272,25 @@ def test_the_first_row_of_spacy_has_scores_only(diagnosed):
     series = diagnosed(SPACY).history.series
     assert series["score/ENTS_F"].values.tolist() == [2, 4, 5, 6]
     assert series["loss"].values.tolist() == [2410.11, 1890.75, 1510.02]
+
+
+def test_an_odd_value_after_a_name_of_a_framework(diagnosed):
+    lines = [
+        f"Ep. 1 : Up. {n} : Sen. 260,147 : Cost {'(nan)' if n > 9 else 4 - n / 8} : L.r. 3e-4"
+        for n in range(1, 13)
+    ]
+    report = diagnosed("\n".join(lines))
+    assert report.diagnosis.slug.startswith("nan-")
+    np.testing.assert_array_equal(losses_in(report)[9:], [np.nan] * 3)
+
+
+def test_a_message_in_a_block_of_records_is_found(diagnosed):
+    lines = [f"step {n} loss {falling(n, 900):.3f} lr 0.1" for n in range(3000)]
+    lines[2990] = "WARNING: the loss is nan, skipping this batch"
+    report = diagnosed("\n".join(lines))
+    assert np.isnan(losses_in(report)).sum() == 1
+
+
+def test_an_interval_and_a_value_are_not_evaluations(diagnosed):
+    lines = [f"step {n} loss {3 - n / 32}\nthe loss has a value of loss 7.5" for n in range(30)]
+    assert "eval_loss" not in diagnosed("\n".join(lines)).history.series
