@@ -312,6 +312,9 @@ def test_a_run_has_the_same_color_in_all_charts(opened, runs):
     assert norm.items() <= loss.items()
     rows = page.locator(".verdict tbody tr")
     assert rows.count() == 2
+    # The tables name the runs as the charts do.
+    ends = page.locator("section").filter(has_text="Where they end").locator("tbody td:first-child")
+    assert set(ends.all_inner_texts()) == set(loss)
     page.set_viewport_size({"width": 400, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
 

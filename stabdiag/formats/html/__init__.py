@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from markupsafe import Markup, escape
 
 from stabdiag.formats import compared as view
@@ -101,6 +103,13 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         (view.setting(difference), difference.relevance.value)
         for difference in comparison.differences
     ]
+    names = view.run_names(comparison)
+    tables = (
+        ("Where they diverge", view.DIVERGENCES, view.divergence_rows(comparison)),
+        ("Where they end", view.LEVELS, view.levels(comparison)),
+        ("Settings that differ", ("setting", "relevance"), differences),
+        (f"Compared as {comparison.kind.value}", view.RUNS, view.runs(comparison)),
+    )
     return page(
         "comparison.html",
         styles=_STYLES,
@@ -121,17 +130,25 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         facts=view.facts(comparison),
         divergences=view.first_differences(comparison),
         first_head=view.FIRST,
-        reference=view.run_names(comparison)[comparison.reference],
+        reference=names[comparison.reference],
         sketch=Markup(),
         literal=False,
         otherwise="",
-        tables=(
-            ("Where they diverge", view.DIVERGENCES, view.divergence_rows(comparison)),
-            ("Where they end", view.LEVELS, view.levels(comparison)),
-            ("Settings that differ", ("setting", "relevance"), differences),
-            (f"Compared as {comparison.kind.value}", view.RUNS, view.runs(comparison)),
-        ),
+        tables=[(title, head, _with_names(head, rows, names)) for title, head, rows in tables],
     )
+
+
+def _with_names(
+    head: Sequence[str], rows: Sequence[tuple[str, ...]], names: Mapping[str, str]
+) -> list[tuple[str, ...]]:
+    """Return the rows of a table with the names of the runs instead of their labels."""
+    return [
+        tuple(
+            names.get(cell, cell) if column == "run" else cell
+            for column, cell in zip(head, row, strict=True)
+        )
+        for row in rows
+    ]
 
 
 def notebook(report: Report) -> str:
