@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from stabdiag.torch.attention import AttentionLogits
 from stabdiag.torch.isolated import isolated, map_tensors, named_tensors, unwrap
 from stabdiag.torch.layers import MAX_LAYERS
 
@@ -75,9 +76,11 @@ class HeldBatch:
         with isolated(model) as inner, torch.no_grad():
             inner.eval()
             activations = _Activations()
-            with activations.of(inner):
+            attention = AttentionLogits(lambda: activations.module)
+            with activations.of(inner), attention:
                 now = self._losses(inner, self._batch)
             columns.update(activations.columns())
+            columns.update(attention.columns())
             columns["recorder/held_loss"] = float(now.mean())
             if self._updates >= _MIN_UPDATES:
                 before = float(now.mean())
@@ -182,6 +185,11 @@ class _Activations(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
                 known = self._alive.get(place)
                 self._alive[place] = alive if known is None else known | alive
         return result
+
+    @property
+    def module(self) -> str:
+        """The name of the module that runs."""
+        return (self._stack[-1] if self._stack else "") or "all"
 
     def _place(self, name: str) -> str:
         """Return the name of an activation: its module's, and a number where that has several."""

@@ -44,6 +44,10 @@ class Optimizers:
         """Return True if an optimizer, or what it wraps, is the main one."""
         return unwrap(optimizer) is self.main
 
+    def has_parameters_of(self, optimizer: Any) -> bool:
+        """Return True if an optimizer steps parameters of the main one."""
+        return optimizer is self.main or bool(_ids(optimizer) & self.ids)
+
     def is_main(self, optimizer: Any, parameters: set[int]) -> bool:
         """Return True if a step of this optimizer is a step of the run."""
         if optimizer is self.main:

@@ -21,6 +21,9 @@ class Listener(Protocol):
     def on_backward(self, roots: object) -> None:
         """Before a backward pass begins."""
 
+    def after_backward(self) -> None:
+        """After a backward pass."""
+
     def on_mode(self, module: Any, training: bool) -> None:
         """After a module was switched to training or evaluation mode."""
 
@@ -79,7 +82,11 @@ def _backward(original: Any) -> Any:
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         for listener in _listeners:
             listener.on_backward(tensors)
-        return original(tensors, *args, **kwargs)
+        try:
+            return original(tensors, *args, **kwargs)
+        finally:
+            for listener in _listeners:
+                listener.after_backward()
 
     return backward
 

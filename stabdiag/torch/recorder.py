@@ -28,6 +28,7 @@ from stabdiag.torch.processes import process_rank
 from stabdiag.torch.rows import RowWriter
 from stabdiag.torch.skipping import StepSkipper
 from stabdiag.torch.stale import StaleGradients
+from stabdiag.torch.unsupported import IN_BACKWARD, UnsupportedTrainingError, check_supported
 from stabdiag.torch.vector import Vector, as_number, as_vector
 
 # The graph of the loss is inspected in the first steps, and at each probe.
@@ -109,6 +110,8 @@ class Recorder:
         loss: Any,
         prefix: str,
     ) -> None:
+        self._file = LogFile(self._path, process_rank())
+        check_supported(model, optimizer)
         if accelerator is not None:
             model = accelerator.unwrap_model(model)
             scaler = scaler or getattr(accelerator, "scaler", None)
@@ -122,7 +125,6 @@ class Recorder:
         self._held = None
         if held is not None and loss is not None and not self._parameters.is_sharded:
             self._held = HeldBatch(model, held, loss)
-        self._file = LogFile(self._path, process_rank())
         self._failures = Failures(
             model, self._parameters, self._file.path, mode=on_nonfinite, loss=loss
         )
@@ -139,6 +141,7 @@ class Recorder:
         self._batches = Batches()
         self._reset_step()
         self._last_event = ""
+        self._is_in_backward = False
         self._stale = StaleGradients(
             p for p in self._parameters.named.values() if id(p) in self._optimizers.ids
         )
@@ -261,9 +264,14 @@ class Recorder:
     def on_backward(self, roots: Any) -> None:
         """Keep the root of a backward pass until the loss is reported."""
         self._last_event = "backward"
+        self._is_in_backward = True
         self._modes.on_backward()
         if self._is_due:
             self._losses.add_roots(roots)
+
+    def after_backward(self) -> None:
+        """Note the end of a backward pass."""
+        self._is_in_backward = False
 
     @guarded
     def on_mode(self, module: Any, training: bool) -> None:
@@ -297,6 +305,8 @@ class Recorder:
 
     @guarded
     def _before_step(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
+        if self._is_in_backward and self._optimizers.has_parameters_of(optimizer):
+            raise UnsupportedTrainingError(IN_BACKWARD)
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
             return
         if not self._is_due:
@@ -431,7 +441,9 @@ class Recorder:
     def _switch_off(self, error: Exception) -> None:
         """Stop recording: an error must not reach the training, nor repeat itself."""
         self._off = True
-        message = f"{type(error).__name__}: {error}"
+        message = str(error)
+        if not isinstance(error, UnsupportedTrainingError):
+            message = f"{type(error).__name__}: {message}"
         try:
             self._remove_hooks()
             if self._file is not None:

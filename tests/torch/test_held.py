@@ -1,5 +1,7 @@
 """The held batch: activations, the average of the weights, trained examples that are harder."""
 
+import math
+
 import pytest
 import torch
 from torch import nn
@@ -82,3 +84,57 @@ def test_the_average_of_bouncing_weights_is_better(tmp_path):
     gain = column(rows, "recorder/average_gain")
     assert len(gain) == len(column(rows, "recorder/average_gain_error"))
     assert max(gain[-4:]) > 0.1
+
+
+class Attends(nn.Module):
+    """Four tokens that attend to each other; ``gain`` is a factor on the queries."""
+
+    def __init__(self, *, gain=1.0, causal=False, masked=False, encoder=False):
+        super().__init__()
+        torch.manual_seed(0)
+        self.gain, self.causal, self.masked = gain, causal, masked
+        self.project, self.head = nn.Linear(4, 12), nn.Linear(4, 4)
+        self.encoder = None
+        if encoder:
+            self.encoder = nn.TransformerEncoderLayer(4, 1, 8, batch_first=True)
+
+    def forward(self, x):
+        x = x.unflatten(-1, (4, 4))
+        if self.encoder is not None:
+            return self.head(self.encoder(x)).mean(1)
+        query, key, value = self.project(x)[:, None].chunk(3, -1)
+        mask = torch.ones(4, 4, dtype=torch.bool).tril() if self.masked else None
+        out = functional.scaled_dot_product_attention(
+            query * self.gain, key, value, attn_mask=mask, is_causal=self.causal
+        )
+        return self.head(out[:, 0]).mean(1)
+
+
+def attention(path, **options):
+    """Return the first largest logit and entropy."""
+    _, rows = train(Attends(**options), path, steps=2, lr=0.0)
+    place = "encoder.self_attn" if options.get("encoder") else "all"
+    return (
+        column(rows, f"max_attention_logit/{place}")[0],
+        column(rows, f"attention_entropy/{place}")[0],
+    )
+
+
+def test_attention_logits_and_entropy(tmp_path):
+    highest, entropy = attention(tmp_path / "a.jsonl")
+    assert 0 < highest < 20
+    assert 0.7 < entropy <= math.log(4)
+    larger, collapsed = attention(tmp_path / "b.jsonl", gain=1000.0)
+    assert larger == pytest.approx(1000 * highest, rel=1e-3)
+    assert collapsed < 0.05
+
+
+def test_masks_count_in_the_entropy(tmp_path):
+    causal = attention(tmp_path / "a.jsonl", causal=True)
+    assert attention(tmp_path / "b.jsonl", masked=True) == pytest.approx(causal, rel=1e-6)
+    # The first token sees itself alone.
+    assert causal[1] < sum(math.log(count) for count in (1, 2, 3, 4)) / 4
+
+
+def test_the_attention_of_an_encoder_layer_is_measured(tmp_path):
+    assert attention(tmp_path / "a.jsonl", encoder=True)[1] > 0

@@ -84,6 +84,7 @@ def test_hugging_face(compiled, tmp_path):
     assert (config["vocab_size"], config["checkpoint_every"], config["grad_clip"]) == (50, 12, 1.0)
     assert len(column(rows, "eval_loss")) == 2
     assert {*column(rows, "recorder/evaluated_in_training_mode")} == {0}
+    assert len({*column(rows, "batch_id")}) > 20
     logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert not logged or column(rows, "loss")[0] == pytest.approx(3.9, abs=0.3)
     assert not patches._listeners

@@ -299,3 +299,53 @@ def test_the_cadence_stays_where_steps_are_long(tmp_path):
     rec.close()
     _, rows = read(path)
     assert len(rows) == 60
+
+
+def test_an_optimizer_in_the_backward_pass_is_refused(tmp_path, capsys):
+    model, path = mlp(), tmp_path / "run.jsonl"
+    optimizers = {p: torch.optim.SGD([p], 0.1) for p in model.parameters()}
+
+    def step(p):
+        optimizers[p].step()
+        optimizers[p].zero_grad()
+
+    for p in model.parameters():
+        p.register_post_accumulate_grad_hook(step)
+    before = model[0].weight.detach().clone()
+    rec = recorder(model, [*optimizers.values()], path)
+    for x, y in rec.batches(batches(3)):
+        loss = functional.cross_entropy(model(x), y)
+        loss.backward()
+        rec.step(loss)
+    rec.close()
+    assert not torch.equal(model[0].weight, before)
+    (line,) = path.read_text().splitlines()
+    assert "inside the backward pass" in json.loads(line)["recorder_error"]
+    assert "training goes on" in capsys.readouterr().err
+
+
+def test_the_optimizer_of_deepspeed_is_refused(tmp_path, capsys):
+    kind = type("DeepSpeedZeroOptimizer", (torch.optim.SGD,), {"__module__": "deepspeed.runtime"})
+    model, path = mlp(), tmp_path / "run.jsonl"
+    rec = recorder(model, kind(model.parameters(), 0.1), path)
+    rec.step(torch.tensor(1.0))
+    rec.close()
+    assert "DeepSpeed" in json.loads(path.read_text())["recorder_error"]
+    assert "DeepSpeed" in capsys.readouterr().err
+
+
+def test_a_closure_may_run_the_backward_pass_in_the_step(tmp_path):
+    model, path = mlp(dropout=0.0), tmp_path / "run.jsonl"
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with recorder(model, optimizer, path) as rec:
+        for x, y in batches(5):
+
+            def closure(x=x, y=y):
+                optimizer.zero_grad()
+                loss = functional.cross_entropy(model(x), y)
+                loss.backward()
+                return loss
+
+            rec.step(optimizer.step(closure))
+    _, rows = read(path)
+    assert [row["step"] for row in rows] == [1, 2, 3, 4, 5]
