@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 
 # Queries of this many positions stand for all: the logits of each take a row of the keys.
 _MAX_QUERIES = 64
 
 
-class AttentionLogits(TorchFunctionMode):  # type: ignore[misc, unused-ignore]
-    """Measures each call of ``scaled_dot_product_attention``.
+class AttentionLogits:
+    """Measures each call of ``scaled_dot_product_attention``, which it replaces for the time.
 
     ``place`` returns the name of the module that runs.
     """
 
     def __init__(self, place: Callable[[], str]) -> None:
-        super().__init__()
         self._place = place
         self._highest: dict[str, float] = {}
         self._entropy: dict[str, tuple[float, int]] = {}
 
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func is functional.scaled_dot_product_attention:
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Measure the calls of a forward pass."""
+        original = functional.scaled_dot_product_attention
+        # The fast path of nn.MultiheadAttention is a single operation.
+        has_fast_path = torch.backends.mha.get_fastpath_enabled()
+
+        def measured(*args: Any, **kwargs: Any) -> Any:
             self._measure(*args, **kwargs)
-        return func(*args, **kwargs)
+            return original(*args, **kwargs)
+
+        try:
+            functional.scaled_dot_product_attention = measured
+            torch.backends.mha.set_fastpath_enabled(False)
+            yield
+        finally:
+            functional.scaled_dot_product_attention = original
+            torch.backends.mha.set_fastpath_enabled(has_fast_path)
 
     def _measure(
         self,

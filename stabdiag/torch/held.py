@@ -77,7 +77,7 @@ class HeldBatch:
             inner.eval()
             activations = _Activations()
             attention = AttentionLogits(lambda: activations.module)
-            with activations.of(inner), attention:
+            with activations.of(inner), attention.watch():
                 now = self._losses(inner, self._batch)
             columns.update(activations.columns())
             columns.update(attention.columns())
