@@ -184,6 +184,7 @@ NO_SCORES = {
         *("time_per_acc", "f1_time", "precision_bits", "acceptance_rate", "accumulated_steps"),
         *("bleu_time", "reward_model_lr_mult", "acc_steps", "iou_threshold", "fidelity"),
         *("val_acc_std", "accuracy_std", "bucket_map", "mapping", "er", "top", "val_batches"),
+        *("mask_rcnn/accuracy", "fast_rcnn/cls_accuracy", "decoder/acc"),
         *("recall_time", "ap_power", "num_rewards", "auc_bins", "words_per_second"),
     ),
 }

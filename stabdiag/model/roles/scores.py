@@ -78,7 +78,6 @@ PROPERTIES: Final = frozenset(
 # The names of scores that need no qualifier after a section, as in Set5/PSNR.
 _BY_LAST_WORD: Final = re.compile(
     r"f1(score)?|psnry?|ssimy?|lpips|niqe|bleu\d*|rouge[12l]|[wc]er|fid\d*k?|miou|mdice|auroc"
-    r"|acc(uracy)?|top\d|acc\d"
 )
 
 # A score of each of more sections than this is one of each class, not of each data set.
