@@ -131,7 +131,7 @@ def _edits(action: Mapping[str, Any], document: Document, framework: Framework) 
         yield from dtype_edits(action, document, framework)
         return
     key = _FIELDS[_LR if setting == "lr" else setting]
-    path = _path_of(key, document)
+    path = _find_path(key, document)
     if path is None:
         _refuse_fraction(key, document)
         yield _new_key(key, action, document, framework)
@@ -159,7 +159,7 @@ def _refuse_fraction(key: Key, document: Document) -> None:
             raise ByHand(f"{'.'.join(path)} sets the warm-up as a fraction of the run here")
 
 
-def _path_of(key: Key, document: Document) -> KeyPath | None:
+def _find_path(key: Key, document: Document) -> KeyPath | None:
     """Return the entry that sets a field, or the first one that mentions it, or None."""
     paths = list(_paths(document, key.names))
     values = {path: document.entries[path].value for path in paths}

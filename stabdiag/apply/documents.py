@@ -18,7 +18,7 @@ from stabdiag.model.manifest.text import parsed
 KeyPath: TypeAlias = tuple[str, ...]
 
 # From here on, a number is written without an exponent.
-_PLAIN_FROM: Final = 0.01
+_MIN_PLAIN: Final = 0.01
 
 _LANGUAGES: Final = {".json": "JSON", ".yaml": "YAML", ".yml": "YAML", ".toml": "TOML"}
 _CODE: Final = frozenset({".py", ".ipynb", ".sh", ".bash", ".slurm", ".sbatch", ".cfg", ".gin"})
@@ -91,7 +91,7 @@ def read_document(name: str, data: bytes) -> Document:
         raise ConfigError(f"{name}: {error}") from None
     if not isinstance(value, dict):
         raise ConfigError(f"{name}: not a configuration: expected one mapping of settings")
-    known = {path: entry for path, entry in entries.items() if _has(value, path)}
+    with_value = {path: entry for path, entry in entries.items() if _has(value, path)}
     entries = {
         path: Entry(
             value=_get(value, path),
@@ -100,7 +100,7 @@ def read_document(name: str, data: bytes) -> Document:
             end=entry.end,
             is_inline=entry.is_inline,
         )
-        for path, entry in known.items()
+        for path, entry in with_value.items()
     }
     return Document(name=name, language=language, text=text, entries=entries)
 
@@ -176,7 +176,7 @@ def _number(value: float, old: str) -> str:
     A number without the dot stays in its form, because the program that reads it converts it.
     """
     scientific = re.fullmatch(r"\d+(\.\d+)?[eE]([+-]?)(\d+)", old)
-    if 1e-4 <= abs(value) < 1e6 and (scientific is None or abs(value) >= _PLAIN_FROM):
+    if 1e-4 <= abs(value) < 1e6 and (scientific is None or abs(value) >= _MIN_PLAIN):
         return str(value)
     mantissa, _, exponent = f"{value:.12e}".partition("e")
     mantissa = mantissa.rstrip("0")

@@ -117,7 +117,7 @@ def dtype_edits(
     for path in on:
         yield Edit(path=path, value=False, before=True)
     if on:
-        yield from _bf16_on(on[0], document, framework)
+        yield from _switch_to_bf16(on[0], document, framework)
 
 
 def _flag(path: KeyPath) -> str | None:
@@ -128,7 +128,7 @@ def _flag(path: KeyPath) -> str | None:
     return name if name in ("fp16", "bf16") else None
 
 
-def _bf16_on(fp16: KeyPath, document: Document, framework: Framework) -> Iterator[Edit]:
+def _switch_to_bf16(fp16: KeyPath, document: Document, framework: Framework) -> Iterator[Edit]:
     """Yield the edit that switches bf16 on next to an fp16 flag."""
     values = document.values()
     level = len(fp16) - 1 - (plain(fp16[-1]) == "enabled")

@@ -163,14 +163,14 @@ def read(stream: Stream) -> Columns:
 
 def _operations(stream: Stream) -> Iterator[dict[str, Any] | None]:
     """Yield the operations of a journal, None for a line that is not one."""
-    rest = b""
+    unfinished = b""
     for block in blocks(stream):
-        *lines, rest = (rest + block).split(b"\n")
+        *lines, unfinished = (unfinished + block).split(b"\n")
         for line in lines:
             if line.strip():
                 yield _operation(line)
-    if rest.strip():
-        yield _operation(rest)
+    if unfinished.strip():
+        yield _operation(unfinished)
 
 
 def _operation(line: bytes) -> dict[str, Any] | None:
@@ -202,19 +202,14 @@ def _replayed(operations: Iterator[dict[str, Any] | None]) -> tuple[list[_Trial]
             counts.append(0)
         elif code == _CREATE_TRIAL:
             study = operation.get("study_id")
-            known = isinstance(study, int) and 0 <= study < len(studies)
-            position = study if known and isinstance(study, int) else -1
-            name, minimizes = studies[position] if known else ("study", True)
+            if not isinstance(study, int) or not 0 <= study < len(studies):
+                unreadable += 1
+                continue
+            name, minimizes = studies[study]
             trials.append(
-                _Trial(
-                    id=str(len(trials)),
-                    study=name,
-                    number=counts[position] if known else len(trials),
-                    minimizes=minimizes,
-                )
+                _Trial(id=str(len(trials)), study=name, number=counts[study], minimizes=minimizes)
             )
-            if known:
-                counts[position] += 1
+            counts[study] += 1
         elif trial is not None and code == _SET_PARAM:
             value, distribution = (
                 operation.get("param_value_internal"),

@@ -397,8 +397,8 @@ def run(capsys, monkeypatch, *words):
 def report(tmp_path):
     """The report of a real run, as the command line writes it."""
     path = tmp_path / "report.json"
-    found = stabdiag.diagnose(ROOT / "fixtures" / "runs" / "spike-persistent-fp16")
-    path.write_text(found.to_json(), encoding="utf-8")
+    diagnosed = stabdiag.diagnose(ROOT / "fixtures" / "runs" / "spike-persistent-fp16")
+    path.write_text(diagnosed.to_json(), encoding="utf-8")
     return path
 
 

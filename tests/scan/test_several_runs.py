@@ -67,20 +67,20 @@ OF_MLFLOW = {"first": "healthy", "second": "nan-bf16", **TWINS}
 
 
 def test_every_run_of_an_mlflow_database(mlflow_database):
-    found = outcomes(mlflow_database)
-    assert found == {
+    rows = outcomes(mlflow_database)
+    assert rows == {
         f"{mlflow_database}/{name}": outcome
         for name, outcome in {**OF_MLFLOW, "scores": "unread"}.items()
     }
 
 
 def test_a_database_in_a_folder(mlflow_database, tmp_path):
-    found = outcomes(tmp_path, store=tmp_path.parent / "rows")
-    assert found == {f"mlflow.db/{name}": outcome for name, outcome in OF_MLFLOW.items()}
+    rows = outcomes(tmp_path, store=tmp_path.parent / "rows")
+    assert rows == {f"mlflow.db/{name}": outcome for name, outcome in OF_MLFLOW.items()}
     # The next scan reads only what has changed.
-    again = stabdiag.scan(tmp_path, jobs=1, store=tmp_path.parent / "rows")
-    assert {row.run for row in again.rows} == found.keys()
-    assert again.reused > 0
+    second = stabdiag.scan(tmp_path, jobs=1, store=tmp_path.parent / "rows")
+    assert {row.run for row in second.rows} == rows.keys()
+    assert second.reused > 0
 
 
 def test_a_database_has_the_settings_of_each_run(mlflow_database):
