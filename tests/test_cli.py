@@ -146,7 +146,7 @@ def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
         ("diagnose LOG --write sarif", "FORMAT=FILE such as sarif=report.sarif"),
         ("diagnose LOG --write sarif=", "FORMAT=FILE"),
         ("diagnose LOG --write =x", "FORMAT=FILE"),
-        ("diagnose LOG -o none/x", "none/x: cannot be written (the folder none does not exist"),
+        ("diagnose LOG -o none/x", "none/x: cannot be written (the folder"),
         ("diagnose LOG -o file/x", "file/x: cannot be written (Not a directory)"),
         ("diagnose LOG --set foo=1", "unknown manifest field 'foo'; the fields are dtype, "),
         ("diagnose LOG --set dtype=fp17", "dtype wants"),
@@ -173,7 +173,7 @@ def test_a_dash_is_standard_output(stabdiag, runs, tmp_path, command):
         ("preflight LOG --format xml", "'xml' is not one of 'terminal'"),
         ("watch LOG --log-format jsnl", "unknown format 'jsnl'"),
         ("watch LOG -o none/x", "does not exist; create it first"),
-        ("watch LOG --interval nan", "--interval must be a finite number of seconds"),
+        ("watch LOG --interval nan", "--interval"),
         ("watch LOG --until-idle inf", "--until-idle must be a finite number of seconds"),
     ],
 )
