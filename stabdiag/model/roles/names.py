@@ -71,7 +71,12 @@ def normal(name: str) -> str:
 
 def words_of(name: str) -> list[str]:
     """Return the words of a column's name."""
-    return [word for word in normal(name).split("_") if word]
+    return [*_words_of(name)]
+
+
+@lru_cache(maxsize=1 << 17)
+def _words_of(name: str) -> tuple[str, ...]:
+    return (*filter(None, normal(name).split("_")),)
 
 
 # train/lr(1e-3), as verl names it.
@@ -99,6 +104,7 @@ def is_setting(name: str) -> bool:
     return _SETTINGS.search(name) is not None
 
 
+@lru_cache(maxsize=1 << 17)
 def is_evaluation(name: str) -> bool:
     """Return True if a column belongs to an evaluation by its name."""
     return _EVALUATION.search(normal(name)) is not None

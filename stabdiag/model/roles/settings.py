@@ -97,12 +97,20 @@ _MEASURED: Final = re.compile(
 _LONGEST: Final = 200
 
 
-@lru_cache(maxsize=1 << 17)
+# The number of a layer or a group does not matter. A wide log has thousands of them.
+_INDEX: Final = re.compile(r"(?<=[/._])\d+(?=[/._])")
+
+
 def setting_of(name: str) -> str | None:
     """Return the setting that a column may hold, in its plain form, or None.
 
     The values decide whether it is a setting: a setting does not change frequently.
     """
+    return _setting_of(_INDEX.sub("0", name))
+
+
+@lru_cache(maxsize=1 << 17)
+def _setting_of(name: str) -> str | None:
     own = without_run(name)
     if len(own) > _LONGEST or is_evaluation(name):
         return None
