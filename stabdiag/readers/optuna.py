@@ -84,12 +84,12 @@ def read_database(
 
 
 def _chosen(trials: list[_Trial], run_id: str | None, source: str) -> _Trial:
-    """Return the trial with an id, by default the first.
+    """Return the trial with an id, by default the first one with values to minimize.
 
     Raises:
         NoUsableRecord: If there is none.
     """
-    for trial in trials:
+    for trial in sorted(trials, key=lambda trial: not trial.minimizes):
         if run_id in (None, trial.id):
             return trial
     raise NoUsableRecord(

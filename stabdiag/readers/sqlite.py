@@ -161,7 +161,9 @@ _RUNS: Final = """
     SELECT run_uuid, name FROM runs NOT INDEXED
     WHERE lifecycle_stage = 'active' ORDER BY start_time DESC, rowid DESC
 """
-_LOGGED: Final = "SELECT DISTINCT run_uuid FROM metrics NOT INDEXED"
+_LOGGED: Final = (
+    "SELECT run_uuid, MAX(key LIKE '%loss%') FROM metrics NOT INDEXED GROUP BY run_uuid"
+)
 _METRICS: Final = (
     "SELECT key, step, value, is_nan, timestamp FROM metrics NOT INDEXED WHERE run_uuid = ?"
 )
@@ -171,14 +173,15 @@ _PARAMETERS: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid =
 def _read_mlflow(
     database: sqlite3.Connection, source: str, notes: list[str], run_id: str | None
 ) -> Columns:
-    """Read a run, by default the newest with a metric."""
+    """Read a run, by default the newest with a loss, or else the newest with a metric."""
     runs = database.execute(_RUNS).fetchall()
     if run_id is not None:
         runs = [run for run in runs if run[0] == run_id]
-    logged = {run for run, _ in runs}
+    logged = {run: True for run, _ in runs}
     if run_id is None:
         with suppress(*DAMAGE):  # otherwise any run may have a metric
-            logged = {run for (run,) in database.execute(_LOGGED)}
+            logged = {run: bool(has_loss) for run, has_loss in database.execute(_LOGGED)}
+        runs.sort(key=lambda run: not logged.get(run[0], False))
     # To read many runs one by one, the index is needed.
     metrics = _METRICS if run_id is None else _METRICS.replace(" NOT INDEXED", "")
     for run, name in runs:

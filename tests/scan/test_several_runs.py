@@ -148,7 +148,17 @@ def test_every_trial_of_an_optuna_database(optuna_database):
     assert rows["tune/trial-1"].peak_lr == 0.001
 
 
+def test_a_run_with_a_loss_is_read_first(mlflow_database, optuna_database):
+    history = stabdiag.read(mlflow_database)
+    assert history.last_step == 119
+    assert "5 runs; this is the latest with metrics, twin" in history.events[0].message
+    assert stabdiag.read(optuna_database).last_step == 119
+
+
 def test_values_to_maximize_need_a_role(optuna_database):
+    with closing(sqlite3.connect(optuna_database)) as database:
+        database.execute("DELETE FROM trial_intermediate_values WHERE trial_id < 8")
+        database.commit()
     with pytest.raises(LogError, match="objective"):
         stabdiag.read(optuna_database)
     history = stabdiag.read(optuna_database, columns={"reward": "objective"})
