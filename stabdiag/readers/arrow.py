@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
@@ -99,9 +99,9 @@ _MAX_PYTHON_TEXTS: Final = 20_000
 _FLOATS: Final = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
-def leaves(schema: pa.Schema) -> dict[str, Path]:
+def leaves(schema: pa.Schema) -> Mapping[str, Path]:
     """Return the path to each column; a member of a struct is named ``outer/inner``."""
-    return {name: path for name, path, _ in every_leaf(schema)}
+    return layout_of(schema).paths
 
 
 def every_leaf(schema: pa.Schema) -> Iterator[tuple[str, Path, pa.DataType]]:
@@ -116,6 +116,53 @@ def _below(fields: Iterable[Any], prefix: str, above: Path) -> Iterator[tuple[st
             yield name, path, kind
         elif len(path) < DEEPEST:
             yield from _below(map(kind.field, range(kind.num_fields)), f"{name}/", path)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Layout:
+    """The columns of a schema: the path to each by name, and what their types may require.
+
+    ``floats`` has the positions of the floating-point columns outside structs. ``lists`` is the
+    number of lists. ``is_ambiguous`` means that two columns have the same name. ``has_times`` is
+    True for times outside structs and lists, ``has_inner_times`` for times in them.
+    """
+
+    schema: pa.Schema
+    paths: Mapping[str, Path]
+    floats: Mapping[str, int]
+    lists: int
+    is_nested: bool
+    is_ambiguous: bool
+    has_times: bool
+    has_inner_times: bool
+
+
+# The blocks of a log have the same schema, and each new layout of a wide one takes milliseconds.
+_recent_layouts: deque[Layout] = deque(maxlen=2)
+
+
+def layout_of(schema: pa.Schema) -> Layout:
+    """Return the layout of a schema."""
+    for layout in list(_recent_layouts):
+        if layout.schema.equals(schema):
+            return layout
+    columns = list(every_leaf(schema))
+    paths = {name: path for name, path, _ in columns}
+    outer = [(name, path[0], kind) for name, path, kind in columns if len(path) == 1]
+    lists = [kind.value_type for _, _, kind in columns if types.is_list(kind)]
+    inner = [*lists, *(kind for _, path, kind in columns if len(path) > 1)]
+    layout = Layout(
+        schema=schema,
+        paths=paths,
+        floats={name: place for name, place, kind in outer if types.is_float64(kind)},
+        lists=len(lists),
+        is_nested=len(outer) < len(schema),
+        is_ambiguous=len(paths) < len(columns),
+        has_times=any(types.is_temporal(kind) for _, _, kind in outer),
+        has_inner_times=any(map(types.is_temporal, inner)),
+    )
+    _recent_layouts.append(layout)
+    return layout
 
 
 def leaf(array: Array, path: tuple[int, ...]) -> Array:
@@ -247,15 +294,15 @@ class Table:
 
     def __init__(self, table: pa.Table, names: Sequence[str] = ()) -> None:
         """Wrap a table. ``names`` are the names of all columns of the log, if there are more."""
-        paths, columns = leaves(table.schema), table.columns
-        self._columns = {name: (columns[path[0]], path[1:]) for name, path in paths.items()}
-        self._moved: dict[str, Floats] = {}
+        layout = layout_of(table.schema)
+        self._moved = _as_matrix(table, layout)
+        self._columns = {
+            name: (table.column(path[0]), path[1:])
+            for name, path in layout.paths.items()
+            if name not in self._moved  # frees it
+        }
         self.rows = int(table.num_rows)
-        self.names = names or list(paths)
-        if len(columns) > MANY_COLUMNS:
-            self._moved = _as_matrix(table)
-        if self._moved:
-            self._columns.clear()  # frees them
+        self.names = names or list(layout.paths)
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column; a blank cell is null."""
@@ -289,19 +336,28 @@ class Table:
                 del self._columns[name]
 
 
-def _as_matrix(table: pa.Table) -> dict[str, Floats]:
-    """Return all columns of a table from one array, or none if they are not only numbers.
+def _as_matrix(table: pa.Table, layout: Layout) -> dict[str, Floats]:
+    """Return the columns with only floats, as parts of one array, if there are many.
 
     An example is the norms of all layers of a network.
     """
-    columns = table.columns
-    if any(column.null_count or not types.is_float64(column.type) for column in columns):
+    floats = layout.floats
+    if len(floats) <= MANY_COLUMNS or layout.is_ambiguous:
         return {}
-    batches: Any = table.combine_chunks().to_batches()
+    batches: Any = table.select(list(floats.values())).combine_chunks().to_batches()
     if len(batches) != 1:
         return {}
-    matrix = batches[0].to_tensor(row_major=False).to_numpy()
-    return dict(zip(table.column_names, matrix.T, strict=True))
+    (batch,) = batches
+    names = list(floats)
+    try:
+        tensor = batch.to_tensor(row_major=False)
+    except pa.ArrowException:  # some columns have nulls
+        whole = [place for place, column in enumerate(batch.columns) if not column.null_count]
+        names = [names[place] for place in whole]
+        if len(names) <= MANY_COLUMNS:
+            return {}
+        tensor = batch.select(whole).to_tensor(row_major=False)
+    return dict(zip(names, tensor.to_numpy().T, strict=True))
 
 
 @dataclass(kw_only=True, eq=False)

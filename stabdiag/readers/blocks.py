@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 import numpy as np
 
+from stabdiag.model.arrays import Positions
 from stabdiag.readers.source import Stream
 
 Result = TypeVar("Result")
@@ -30,6 +31,9 @@ _START: Final = 80
 NOT_ENDED: Final = "the last line is incomplete and is left out"
 
 _THREADS: Final = 8
+
+# Lines of this length are found faster one by one.
+_LONG_LINE: Final = 1 << 11
 
 
 def blocks(
@@ -89,6 +93,23 @@ def line_count(block: bytes) -> int:
     """
     ends = np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
     return int(ends) + (not block.endswith(b"\n"))
+
+
+def line_starts(block: bytes) -> Positions:
+    r"""Return the position of the first byte of each line.
+
+    >>> line_starts(b"a\nbc\n").tolist()
+    [0, 2]
+    """
+    if not block:
+        return np.zeros(0, np.intp)
+    if block.find(b"\n", 0, _LONG_LINE) < 0:  # a search for each line is faster than a comparison
+        starts = [0]
+        while end := block.find(b"\n", starts[-1], len(block) - 1) + 1:
+            starts.append(end)
+        return np.array(starts, np.intp)
+    text = np.frombuffer(block, dtype=np.uint8)
+    return np.append(0, np.flatnonzero(text[:-1] == ord("\n")) + 1)
 
 
 def in_order(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import lru_cache
 from typing import Final, Protocol, TypeAlias
 
 import numpy as np
@@ -349,10 +350,13 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
 
 def all_numbers(values: Floats) -> Column:
     """Return a column with only numbers. Its masks take no memory."""
-    rows = len(values)
-    return Column(
-        values=values, present=np.broadcast_to(True, rows), null=np.broadcast_to(False, rows)
-    )
+    present, null = _constant_masks(len(values))
+    return Column(values=values, present=present, null=null)
+
+
+@lru_cache(maxsize=8)
+def _constant_masks(rows: int) -> tuple[Mask, Mask]:
+    return np.broadcast_to(True, rows), np.broadcast_to(False, rows)
 
 
 def _from_words(numbers: Floats, states: Bytes, *, is_time: bool) -> Column:

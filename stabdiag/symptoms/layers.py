@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import EventCode
@@ -26,24 +28,31 @@ _VANISHED: Final = 1e-3
 _EXCEPTIONS: Final = 0.25
 
 
+def _groups(case: Case) -> Iterator[tuple[int, str, Floats]]:
+    """Yield the gradient norms of each group with one number in its name: number, name, values."""
+    for name, series in case.history.group("grad_norm").items():
+        numbers = re.findall(r"\d+", name)
+        if len(numbers) == 1:
+            values = series.finite().values
+            if len(values) >= LEAST:
+                yield int(numbers[0]), name, values
+
+
 def _depths(case: Case) -> list[tuple[int, str, float]]:
     """Return the numbered layers by depth: number, name, and the usual gradient norm at the end.
 
     If a layer has several groups, the middle one is used.
     """
     layers: dict[int, list[tuple[float, str]]] = {}
-    for name, series in case.history.group("grad_norm").items():
-        values = series.finite().values
-        numbers = re.findall(r"\d+", name)
-        if len(numbers) == 1 and len(values) >= LEAST:
-            usual = median(values[-(len(values) // 4) :])
-            layers.setdefault(int(numbers[0]), []).append((usual, name))
+    for number, name, values in _groups(case):
+        usual = median(values[-(len(values) // 4) :])
+        layers.setdefault(number, []).append((usual, name))
     middles = {number: sorted(groups)[len(groups) // 2] for number, groups in layers.items()}
     return [(number, name, usual) for number, (usual, name) in sorted(middles.items())]
 
 
 def _few_layers(case: Case) -> str:
-    count = len(_depths(case))
+    count = len({number for number, *_ in _groups(case)})
     if count >= _MIN_LAYERS:
         return ""
     return f"needs {LEAST} points for each of {_MIN_LAYERS} numbered layers; logged for {count}"

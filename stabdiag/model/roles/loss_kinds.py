@@ -162,7 +162,7 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
     return LossKind.POLICY_SUM if summed else None
 
 
-def _is_adversary(words: list[str]) -> bool:
+def _is_adversary(words: Sequence[str]) -> bool:
     """Return True if the name alone shows that a loss belongs to one of two adversaries.
 
     A single letter means a network only if it is the only other word, as in ``train/G`` and

@@ -18,8 +18,8 @@ from pyarrow import types
 
 from stabdiag.model.arrays import Positions
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.arrow import Table, every_leaf, leaves, piece_of_array
-from stabdiag.readers.blocks import line_count
+from stabdiag.readers.arrow import Table, layout_of, piece_of_array
+from stabdiag.readers.blocks import line_starts
 from stabdiag.readers.columns import Chunk, Piece, Rows
 from stabdiag.readers.json.tolerant import read_lines
 from stabdiag.readers.words import ABSENT
@@ -43,7 +43,7 @@ class _Records(Table):
     def __init__(self, table: pa.Table, block: bytes) -> None:
         """Keep the block if it has times: the table does not show how they were written."""
         super().__init__(table)
-        self._block = block if any(map(types.is_temporal, table.schema.types)) else b""
+        self._block = block if layout_of(table.schema).has_times else b""
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column."""
@@ -58,12 +58,13 @@ class _Records(Table):
 
 def read_block(block: bytes) -> _Records | None:
     """Read a block with Arrow, or return None if the tolerant reader has to read it."""
-    wide = block.count(b":", 0, block.find(b"\n") + 1 or None) > _MAX_KEYS
-    if wide or not _objects(block) or _deep(block) or _sparse(block):
+    is_wide = block.count(b":", 0, block.find(b"\n") + 1 or None) > _MAX_KEYS
+    starts = line_starts(block)
+    if is_wide or not _objects(block, starts) or _deep(block, starts) or _sparse(block):
         return None
     try:
         table = _parse(block)
-        return _Records(table, block) if _certain(table, block) else None
+        return _Records(table, block) if _certain(table, block, len(starts)) else None
     except (pa.ArrowException, UnicodeDecodeError):
         return None
 
@@ -84,40 +85,39 @@ def _parse(block: bytes, *, schema: pa.Schema | None = None) -> pa.Table:
     )
 
 
-def _certain(table: pa.Table, block: bytes) -> bool:
-    schema = table.schema
-    if not len(schema) or table.num_rows != line_count(block):
+def _certain(table: pa.Table, block: bytes, lines: int) -> bool:
+    layout = layout_of(table.schema)
+    if not layout.paths or table.num_rows != lines:
         return False
-    columns = list(every_leaf(schema))
-    lists = [kind for _, _, kind in columns if types.is_list(kind)]
-    nested = any(map(types.is_struct, schema.types))
-    gaps = nested or lists or any(column.null_count for column in table.columns)
+    gaps = layout.is_nested or layout.lists or any(column.null_count for column in table.columns)
     if gaps and b"null" in block:
         return False
     # Epochs with the records or the losses of their steps.
-    if lists and assign(leaves(schema)).has("epoch"):
+    if layout.lists and assign(layout.paths).has("epoch"):
         return False
-    inner = [*(kind.value_type for kind in lists), *(k for _, path, k in columns if path[1:])]
-    if any(map(types.is_temporal, inner)):
+    if layout.has_inner_times:
         return False
     # Outer and inner names may collide: {"a/b": 1, "a": {"b": 2}}.
-    return not nested or len(leaves(schema)) == len(columns)
+    return not layout.is_nested or not layout.is_ambiguous
 
 
-def _objects(block: bytes) -> bool:
+def _objects(block: bytes, starts: Positions) -> bool:
     """Return True if each line begins like an object.
 
     A blank or continued line would compensate for a line with two records.
     """
     text = np.frombuffer(block, dtype=np.uint8)
-    begins = np.append(0, np.flatnonzero(text[:-1] == ord("\n")) + 1)
-    return bool(len(text)) and bool((text[begins] == ord("{")).all())
+    return bool(len(starts)) and bool((text[starts] == ord("{")).all())
 
 
-def _deep(block: bytes) -> bool:
+def _deep(block: bytes, starts: Positions) -> bool:
     """Return True if a line may be nested too deeply for Arrow's recursion."""
-    windows = range(0, len(block), _SHORT_LINE)
-    if all(block.find(b"\n", at, at + _SHORT_LINE) >= 0 for at in windows[:-1]):
+    if np.diff(starts, append=len(block)).max(initial=0) < 2 * _SHORT_LINE:
+        return False
+    # Each line has one brace of its own. This is faster than a count for each line.
+    text = np.frombuffer(block, dtype=np.uint8)
+    braces = np.count_nonzero(text == ord("{")) - len(starts)
+    if braces < _DEEPEST and b"[" not in block:
         return False
     return any(
         line.count(b"{") + line.count(b"[") > _DEEPEST and _depth(line) > _DEEPEST
