@@ -108,6 +108,7 @@ def write(folder: Path, rows: int) -> None:
         log.writelines(json_lines(wide.slice(0, WIDE_ROWS // 4)))
     with (folder / "small.jsonl").open("w", encoding="utf-8") as small:
         small.writelines(json_lines(table(SMALL_ROWS)))
+    csv.write_csv(table(SMALL_ROWS), folder / "small.csv")
     with (folder / "megatron.log").open("w", encoding="utf-8") as log:
         log.writelines(megatron_lines(data))
     with (folder / "warnings.log").open("w", encoding="utf-8") as log:

@@ -63,7 +63,8 @@ def main() -> None:
         scored = [run for run in runs if run.part in names]
         broken = sum(run.is_broken for run in scored)
         print(f"\n{title}: {broken} broken, {len(scored) - broken} healthy")
-        print("| | " + " | ".join(map(str, NUMBERS)) + " |\n|---" * (len(NUMBERS) + 1) + "|")
+        print("| | " + " | ".join(map(str, NUMBERS)) + " |")
+        print("| --- " * (len(NUMBERS) + 1) + "|")
         for way, forms in WAYS.items():
             _print_rows(way, _score(scored, runs, forms, {}))
             calibrated = _score(scored, runs, forms, factors)

@@ -207,7 +207,8 @@ def read_lines(
 ) -> Parsed:
     """Read the records of a block under a header, with decimal commas or points."""
     text = block.decode("utf-8", "replace")
-    plain = None if commas else _plain(text, names, delimiter)
+    # Python's csv module ends lines with "\r\n".
+    plain = None if commas else _plain(text.replace("\r\n", "\n"), names, delimiter)
     if plain is not None:
         return Parsed(chunk=plain, under=names, names=names, lines=plain.rows)
     lines = text.split("\n")
