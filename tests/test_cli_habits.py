@@ -93,7 +93,7 @@ def test_the_verdict_alone(stabdiag, log, tmp_path):
     assert both == (0, f"{VERDICT}\n", f"stabdiag: wrote report.json; {VERDICT}\n")
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert stabdiag("compare", log, log, "-q").out == "ok: The runs agree [agree]\n"
-    assert stabdiag("watch", log, "-q", "--until-idle", "0").out == f"{VERDICT}\n"
+    assert stabdiag("watch", log, "-q", "--until-idle", "0") == (0, f"{VERDICT}\n", "")
     assert stabdiag("check", log, "-q").out == "1 run: 1 with a warning\n"
     assert stabdiag("check", log, "-q", "-o", "x.json").out == "1 run: 1 with a warning\n"
 

@@ -332,8 +332,8 @@ run()
         ("html", "comparison", "compare LOG LOG -o out.html", "OK"),
         ("json", "checks", "checklist LOG --json", "CHECKLIST"),
         ("json", "checks", "preflight MANIFEST --json", "PREFLIGHT"),
-        ("html", "overview", "scan LOG --write html=out.html", "Outcomes"),
-        ("markdown", "overview", "check LOG -o out.md", "Outcomes"),
+        ("html", "overview", "scan LOG --write html=out.html", "Worst runs"),
+        ("markdown", "overview", "check LOG -o out.md", "Worst runs"),
     ],
 )
 def test_failed_format_falls_back_to_the_terminal_report(

@@ -161,7 +161,7 @@ def watch(
     known_manifest = None if manifest is None else read_manifest(manifest)
 
     source = open_source(logs, scan_options.of_a_log)
-    with closing(source), catch_stop_signals() as caught, display(logs, color) as show:
+    with closing(source), catch_stop_signals() as caught, display(logs, color, quiet=quiet) as show:
         until = Until(
             fail_on=threshold(exit_severity),
             quiet=until_idle,
@@ -247,11 +247,16 @@ def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:
 
 
 @contextmanager
-def display(logs: Sequence[str], color: bool | None) -> Iterator[Callable[[Seen], None]]:
+def display(
+    logs: Sequence[str], color: bool | None, *, quiet: bool = False
+) -> Iterator[Callable[[Seen], None]]:
     """Yield a function that shows the state: in a panel on a terminal, else in lines.
 
-    Both go to standard error, and only when something changed.
+    Both go to standard error, and only when something changed; with ``quiet``, nothing does.
     """
+    if quiet:
+        yield lambda seen: None
+        return
     from stabdiag.formats.terminal.page import Printable
     from stabdiag.formats.terminal.panel import lines
 
