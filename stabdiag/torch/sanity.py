@@ -19,8 +19,16 @@ from torch import nn
 from stabdiag.torch.batches import inputs_and_targets
 from stabdiag.torch.graph import inspect_loss
 from stabdiag.torch.isolated import is_finite, isolated, map_tensors
+from stabdiag.torch.lr_range import draw_range_test, steepest_rate
 from stabdiag.torch.optimizers import Optimizers, optimized_ids
 from stabdiag.torch.parameters import describe_missing
+from stabdiag.torch.sanity_tools import (
+    batch_size,
+    disable_dropout,
+    entropy_of_classes,
+    name_some,
+    output_tensors,
+)
 
 LossFunction = Callable[[nn.Module, Any], torch.Tensor]
 
@@ -91,7 +99,7 @@ class SanityResult:
         lines = [
             f"{check.state.value:8} {check.title:{width}}  {check.detail}" for check in self.checks
         ]
-        return "\n".join([*lines, *_picture(self.rates, self.losses)])
+        return "\n".join([*lines, *draw_range_test(self.rates, self.losses)])
 
 
 def sanity(
@@ -152,7 +160,7 @@ class _Trial:
         losses: list[float] = []
         with isolated(self.model) as inner, torch.enable_grad():
             twin = copy.deepcopy(inner).train()
-            _without_dropout(twin)
+            disable_dropout(twin)
             parameters = [p for p in twin.parameters() if p.requires_grad]
             optimizer = torch.optim.Adam(parameters)
             for step, rate in enumerate(rates):
@@ -177,7 +185,7 @@ def _covers(trial: _Trial) -> tuple[State, str]:
     optimizers = Optimizers(trial.optimizer)
     missing = describe_missing(trial.model, optimized_ids(optimizers.given))
     if missing:
-        return State.FAILED, f"{len(missing)} are in no optimizer: {_some(missing)}"
+        return State.FAILED, f"{len(missing)} are in no optimizer: {name_some(missing)}"
     count = sum(p.requires_grad for p in trial.model.parameters())
     return State.PASSED, f"all {count} trainable parameters"
 
@@ -196,7 +204,7 @@ def _gradients(trial: _Trial) -> tuple[State, str]:
                 if gradient is not None and bool((gradient != 0).any())
             }
     if without:
-        return State.FAILED, f"none, or zero, for {len(without)}: {_some(sorted(without))}"
+        return State.FAILED, f"none, or zero, for {len(without)}: {name_some(sorted(without))}"
     return State.PASSED, f"all {len(named)}, in {len(_SEEDS)} seeds"
 
 
@@ -219,9 +227,9 @@ def _moves(trial: _Trial) -> tuple[State, str]:
     still = [name for name, p in named.items() if torch.equal(p.detach(), before[name])]
     broken = [name for name, p in named.items() if not is_finite(p)]
     if broken:
-        return State.FAILED, f"the step makes {_some(broken)} NaN or infinite"
+        return State.FAILED, f"the step makes {name_some(broken)} NaN or infinite"
     if still:
-        return State.FAILED, f"{len(still)} of {len(named)} stay as they were: {_some(still)}"
+        return State.FAILED, f"{len(still)} of {len(named)} stay as they were: {name_some(still)}"
     return State.PASSED, f"all {len(named)}"
 
 
@@ -264,7 +272,7 @@ def _modes(trial: _Trial) -> tuple[State, str]:
         twin = copy.deepcopy(inner)
         evaluated = float(trial.loss(twin.eval()))
         twin.train()
-        _without_dropout(twin)
+        disable_dropout(twin)
         for module in twin.modules():
             if isinstance(module, nn.modules.batchnorm._BatchNorm):
                 module.eval()
@@ -279,7 +287,7 @@ def _modes(trial: _Trial) -> tuple[State, str]:
 
 def _independent(trial: _Trial) -> tuple[State, str]:
     """The output of an example does not depend on the others."""
-    size = _batch_size(trial.batch)
+    size = batch_size(trial.batch)
     if size is None or size < 2:
         return State.UNKNOWN, "the batch has no first dimension of two or more"
     half = map_tensors(trial.batch, lambda t: t[: size // 2] if t.ndim and len(t) == size else t)
@@ -290,7 +298,7 @@ def _independent(trial: _Trial) -> tuple[State, str]:
         trial.loss(twin)
         trial.loss(twin, half)
         handle.remove()
-    tensors = [tensor for output in outputs for tensor in [*_tensors(output)][:1]]
+    tensors = [tensor for output in outputs for tensor in [*output_tensors(output)][:1]]
     if len(tensors) != 2:
         return State.UNKNOWN, "the model was not called once for a batch"
     whole, part = tensors
@@ -322,7 +330,7 @@ def _memorizes(trial: _Trial) -> tuple[State, str]:
 def _sees_targets(trial: _Trial) -> tuple[State, str]:
     """Freshly shuffled targets cannot be learned."""
     _, targets = inputs_and_targets(trial.batch)
-    size = _batch_size(trial.batch)
+    size = batch_size(trial.batch)
     if targets is None or size is None or size < 8 or not targets.ndim or len(targets) != size:
         return State.UNKNOWN, "the batch has no targets that could be shuffled"
     random = torch.Generator().manual_seed(0)
@@ -334,7 +342,7 @@ def _sees_targets(trial: _Trial) -> tuple[State, str]:
         return map_tensors(trial.batch, lambda t: t[order] if t is targets else t)
 
     _, losses = trial.train(iter([1e-2] * _SHUFFLED_STEPS), shuffled)
-    chance = _guess(targets)
+    chance = entropy_of_classes(targets)
     if chance is None:
         return State.UNKNOWN, "the targets are not classes"
     last = sum(losses[-10:]) / len(losses[-10:])
@@ -342,21 +350,12 @@ def _sees_targets(trial: _Trial) -> tuple[State, str]:
     return state, f"the loss ends at {last:.4g}; guessing costs {chance:.4g}"
 
 
-def _guess(targets: torch.Tensor) -> float | None:
-    """Return the entropy of the classes of a batch."""
-    if targets.ndim != 1 or targets.is_floating_point():
-        return None
-    counts = torch.unique(targets, return_counts=True)[1].double()
-    fractions = counts / counts.sum()
-    return float(-(fractions * fractions.log()).sum())
-
-
 def _range(trial: _Trial) -> tuple[State, str]:
     """The learning rate is of the order that a range test shows."""
     factor = (_HIGHEST_RATE / _LOWEST_RATE) ** (1 / (_RANGE_STEPS - 1))
     rates, losses = trial.train(_LOWEST_RATE * factor**step for step in range(_RANGE_STEPS))
     trial.rates, trial.losses = tuple(rates), tuple(losses)
-    order = _steepest(rates, losses)
+    order = steepest_rate(rates, losses)
     if order is None:
         return State.UNKNOWN, "the loss falls at no rate"
     configured = Optimizers(trial.optimizer).settings().get("peak_lr")
@@ -367,59 +366,6 @@ def _range(trial: _Trial) -> tuple[State, str]:
     away = abs(math.log10(configured / order))
     state = State.PASSED if away <= 2 else State.FAILED
     return state, f"{text}; {configured:.2g} is configured"
-
-
-def _steepest(rates: list[float], losses: list[float]) -> float | None:
-    """Return the rate at which the loss falls fastest per step (Smith 2017), smoothed."""
-    width = 5
-    finite = [loss for loss in losses if math.isfinite(loss)]
-    falls = [finite[at] - finite[at + width] for at in range(len(finite) - width)]
-    if not falls or max(falls) <= 0:
-        return None
-    return rates[falls.index(max(falls)) + width // 2]
-
-
-def _without_dropout(model: nn.Module) -> None:
-    for module in model.modules():
-        if isinstance(module, nn.modules.dropout._DropoutNd):
-            module.p = 0.0
-        if isinstance(getattr(module, "dropout", None), float):
-            # Recurrent layers and attention drop by a number of their own.
-            module.dropout = 0.0
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    from torch.utils._pytree import tree_leaves
-
-    leaves = tree_leaves(value)
-    named = [value[key] for key in ("logits",) if isinstance(value, dict) and key in value]
-    return (leaf for leaf in (*named, *leaves) if isinstance(leaf, torch.Tensor))
-
-
-def _batch_size(batch: Any) -> int | None:
-    sizes = [len(tensor) for tensor in _tensors(batch) if tensor.ndim]
-    return max({*sizes}, key=sizes.count) if sizes else None
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-def _picture(rates: tuple[float, ...], losses: tuple[float, ...], height: int = 8) -> list[str]:
-    """Return the range test as a plot of characters, from the lowest rate to the highest."""
-    finite = [loss for loss in losses if math.isfinite(loss)]
-    if len(finite) < 2:
-        return []
-    low = min(finite)
-    high = min(max(finite), low + 2 * max(finite[0] - low, 1e-9))
-    rows = [[" "] * len(rates) for _ in range(height)]
-    for place, loss in enumerate(losses):
-        if math.isfinite(loss):
-            level = min((loss - low) / (high - low or 1.0), 1.0)
-            rows[height - 1 - round(level * (height - 1))][place] = "*"
-    body = ["  |" + "".join(row).rstrip() for row in rows]
-    ends = f"   {rates[0]:.0e}{'':{max(len(rates) - 12, 1)}}{rates[-1]:.0e}"
-    return ["", "loss by learning rate", *body, "  +" + "-" * len(rates), ends]
 
 
 def _check(
