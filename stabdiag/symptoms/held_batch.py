@@ -158,7 +158,8 @@ def training_labels_wrong(case: Case) -> Evidence | None:
         return None
     return Evidence(
         because="In evaluation mode, batches that the model has just trained on have a higher loss "
-        f"than the held-out batch, by {num(score)} standard errors ({len(values)} measurements).",
+        f"than the held-out batch, by {num(score, 2)} standard errors ({len(values)} "
+        "measurements).",
         step=int(excess.steps[0]),
         measured={"standard_errors": score, "readings": len(values)},
         first=Action(

@@ -198,9 +198,12 @@ def gradient_of_a_multiple(case: Case) -> Evidence | None:
     multiple = float(np.median(series.values))
     if multiple <= case.limits.recorded.multiple:
         return None
+    effect = "the effective learning rate is higher by that factor"
+    if "adam" in (case.manifest.optimizer or "").lower():
+        effect = "gradient norms and clipping are off by that factor, though Adam's steps are not"
     return Evidence(
         because=f"The backward pass starts from {num(multiple)} times the logged loss (median of "
-        f"{len(series)} steps): the effective learning rate is higher by that factor.",
+        f"{len(series)} steps): {effect}.",
         step=int(series.steps[0]),
         measured={"multiple": multiple},
         first=Action(

@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.text import plural, times
+from stabdiag.model.text import num, plural, times
 from stabdiag.symptoms.facts import PREFIX, first_true_step, layers_with, quoted
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -124,11 +124,10 @@ def no_gradient(case: Case) -> Evidence | None:
     fraction = _fraction_of_weights(case, count)
     # Models often have a small part that a task does not use.
     is_small = fraction is not None and fraction < case.limits.recorded.idle_fraction
-    part = "" if fraction is None else f", {fraction:.2g} of all"
+    part = "" if fraction is None else f" ({num(100 * fraction, 2)}% of all)"
     return Evidence(
-        because=f"{plural(f'{count:,}', 'weight')} of {quoted(layers)}{part}, received no "
-        f"gradient in "
-        "any step.",
+        because=f"{plural(f'{count:,}', 'weight')}{part} of {quoted(layers)} received no "
+        "gradient in any step.",
         step=step,
         measured={"weights": count, "layers": len(layers)},
         severity=Severity.NOTE if is_small else None,

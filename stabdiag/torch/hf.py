@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from time import perf_counter
+from contextlib import suppress
 from typing import Any
 
 from transformers import TrainerCallback
 
+from stabdiag.torch.loader import WatchedLoader
 from stabdiag.torch.recorder import Recorder
 
 
@@ -21,7 +21,7 @@ class HFCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:
         self._path, self._options = path, options
-        self._loader: Any = None
+        self._loader: WatchedLoader | None = None
         self.recorder: Recorder | None = None
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **given: Any) -> None:
@@ -31,7 +31,8 @@ class HFCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             return
         self.recorder = Recorder(model, optimizer, self._path, **self._options)
         if given.get("train_dataloader") is not None:
-            self._watch_batches(given["train_dataloader"], self.recorder)
+            with suppress(TypeError, AttributeError):  # a loader without a class of its own
+                self._loader = WatchedLoader(given["train_dataloader"], self.recorder)
         saves = getattr(args.save_strategy, "value", args.save_strategy)
         self.recorder.configure(
             peak_lr=args.learning_rate,
@@ -43,20 +44,6 @@ class HFCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
             batch_size=args.train_batch_size * args.gradient_accumulation_steps * args.world_size,
             seed=args.seed,
         )
-
-    def _watch_batches(self, loader: Any, recorder: Recorder) -> None:
-        """Report the batches of a loader, which keeps its class under a derived one."""
-        kind = type(loader)
-
-        def iterate(loader: Any) -> Iterator[Any]:
-            iterator, start = kind.__iter__(loader), perf_counter()
-            for batch in iterator:
-                recorder.see_batch(batch, perf_counter() - start)
-                yield batch
-                start = perf_counter()
-
-        loader.__class__ = type(kind.__name__, (kind,), {"__iter__": iterate})
-        self._loader = loader
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write the row of an optimizer step."""
@@ -75,7 +62,7 @@ class HFCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     def on_train_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Write what is left."""
         if self._loader is not None:
-            self._loader.__class__ = type(self._loader).__base__
+            self._loader.close()
             self._loader = None
         if self.recorder is not None:
             self.recorder.close()

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from torch.nn import functional
 
 import stabdiag.torch as sd
 from stabdiag.torch import patches
+from stabdiag.torch.loader import WatchedLoader
 from tests.torch.runs import batches, column, mlp, read, recorder, train
 
 HAS_ANALYSIS = importlib.util.find_spec("numpy") and importlib.util.find_spec("tsdownsample")
@@ -88,6 +90,22 @@ def test_hugging_face(compiled, tmp_path):
     logged = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
     assert not logged or column(rows, "loss")[0] == pytest.approx(3.9, abs=0.3)
     assert not patches._listeners
+
+
+@pytest.mark.parametrize("kind", [torch.utils.data.DataLoader, type("Own", (list,), {})])
+def test_a_watched_loader_reports_its_batches_alone(kind):
+    seen = []
+    observer = SimpleNamespace(see_batch=lambda batch, seconds: seen.append(batch))
+    loader, other = kind([1, 2, 3]), kind([4])
+    before = kind.__iter__
+    watched = WatchedLoader(loader, observer)
+    assert [*map(int, loader)] == [1, 2, 3]
+    assert [*map(int, other)] == [4]
+    assert [*map(int, seen)] == [1, 2, 3]
+    watched.close()
+    assert kind.__iter__ is before
+    assert [*map(int, loader)] == [1, 2, 3]
+    assert len(seen) == 3
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
