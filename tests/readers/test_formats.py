@@ -88,6 +88,7 @@ LOGS = sorted(
 LOST = {
     "loss-scale-collapsed-targets": ("loss-scale-collapsed", 1),
     "symptom-eval-nonfinite": ("healthy", None),
+    "symptom-other-loss-nonfinite": ("healthy", None),
 }
 
 
