@@ -205,7 +205,7 @@ def _new_key(key: Key, action: Mapping[str, Any], document: Document, framework:
 
 
 def _note(action: Mapping[str, Any], edits: Sequence[Edit]) -> str:
-    """Return how a learning rate follows from another one in the report."""
+    """Describe how a learning rate follows from another one in the report."""
     before, to = number(action.get("from")), number(action.get("to"))
     now = number(edits[0].before) if edits else None
     if not before or to is None or now is None or is_close(now, before):

@@ -110,7 +110,7 @@ def without_gaps(data: Mapping[str, Column]) -> tuple[dict[str, Column], list[Ev
         return dict(data), []
     lost = loss.present & np.isnan(loss.values)
     finite = loss.present & np.isfinite(loss.values)
-    others = {role for role, column in data.items() if _is_nan_for(column, finite)}
+    others = {role for role, column in data.items() if _is_nan_everywhere(column, finite)}
     apart = np.zeros_like(lost)
     for role in others:
         apart |= lost & data[role].present & np.isfinite(data[role].values)
@@ -127,7 +127,7 @@ def without_gaps(data: Mapping[str, Column]) -> tuple[dict[str, Column], list[Ev
     return cleaned, [Event(kind=EventKind.PLACEHOLDER, message=message)]
 
 
-def _is_nan_for(column: Column, finite: Mask) -> bool:
+def _is_nan_everywhere(column: Column, finite: Mask) -> bool:
     """Return True if a column is NaN with every finite loss."""
     is_nan = np.isnan(column.values) & column.present
     return int(finite.sum()) >= MIN_RECORDS and bool(is_nan[finite].all())

@@ -94,7 +94,7 @@ def finding_of(comparison: BaselineComparison, findings: Sequence[Finding] = ())
 
 
 def _confidence(comparison: BaselineComparison) -> Confidence:
-    """Return how sure the finding is: high if several references agree on a large deviation."""
+    """Return the confidence: high if several references agree on a large deviation."""
     series = comparison.deciding
     if comparison.non_finite or series is None:
         return Confidence.HIGH

@@ -99,7 +99,7 @@ def _check_order(words: list[str]) -> None:
     log, *others = words
     if others and others[0] in _COMMANDS and not os.path.lexists(others[0]):
         raise StabdiagError(
-            f"{others[0]}: a command goes before the log: {_NAME} {others[0]} {shlex.quote(log)}"
+            f"{others[0]}: write the command before the log: {_NAME} {others[0]} {shlex.quote(log)}"
         )
 
 

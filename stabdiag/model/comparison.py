@@ -62,7 +62,7 @@ class Divergence:
 
     ``step`` is the first step with any difference, ``unrounded`` the first with a difference beyond
     rounding, and ``lasting`` the first of a lasting difference beyond the ``noise`` of a single
-    value; each with the values of both runs. They are None without such a difference.
+    value; each with the values of both runs. They are None without a difference.
     """
 
     role: str

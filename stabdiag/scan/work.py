@@ -260,7 +260,7 @@ def _sibling_job(job: Job, sibling: Entry) -> Job:
 
 
 def _stamped(job: Job, options: ScanOptions, row: Row) -> Row:
-    """Return a row with the values that tell the next scan whether it is up to date."""
+    """Return a row with the values for deciding in the next scan if it is up to date."""
     return replace(
         row,
         size=job.size,

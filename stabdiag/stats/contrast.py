@@ -21,7 +21,7 @@ def upper_tail(hits: Ints, size: Ints, total_hits: int, total: int) -> Floats:
     """Return the probability of at least ``hits`` hits inside each split by chance.
 
     This is the upper tail of the hypergeometric distribution, the one-sided exact test of Fisher
-    (1935); 1 if there are no more hits than expected.
+    (1935); 1 for at most the expected number of hits.
 
     Args:
         hits: any shape, the number of hits inside.

@@ -47,7 +47,7 @@ class DivergencePoints:
 def find_divergence_points(
     x: Floats, y: Floats, *, rounding: float, sigmas: float, points: int, coarse: bool = True
 ) -> DivergencePoints | None:
-    """Return where two series of the same steps diverge; None if they are equal to the last bit.
+    """Return the positions where two series of the same steps diverge; None if they are identical.
 
     Args:
         x: shape (n,); NaN equals NaN and differs infinitely from any other value.

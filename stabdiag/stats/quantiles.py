@@ -19,7 +19,7 @@ MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)
 # This many values are enough to estimate a median or a deviation.
 SUBSAMPLE_SIZE = 20_000
 
-# Fewer values than this determine neither a level nor its noise.
+# Fewer values than this do not determine a level or its noise.
 MIN_SAMPLE = 8
 
 # Fewer consecutive points than this show no trend: no order of them is unlikely, and a level

@@ -61,7 +61,7 @@ class Rise:
     run's own noise and earlier rises explain, ``progress`` is the distance from the first level to
     the best. Levels, ``bar`` and ``progress`` are in units of the loss. A level is a mean of
     ``points`` losses; ``deviation`` is the deviation of a single loss. ``p_value`` is the p-value
-    of a rising trend during the rise or over the last window, whichever is smaller;
+    of a rising trend during the rise or over the last window, the smaller of the two;
     ``recent_p_value`` is the one over the last window.
     """
 

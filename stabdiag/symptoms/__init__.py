@@ -215,7 +215,7 @@ class Checked:
 def worst_first(tree: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return all findings, worst first. If equally severe, facts come first, then the tree's.
 
-    The outcome that nothing was found is kept only if there is no other finding. In a run that
+    The outcome that nothing was found is kept only without other findings. In a run that
     failed, a fact that is a warning by itself is the likely cause, and counts as an error.
     """
     findings = [finding for finding in (*tree, *symptoms) if finding.severity is not Severity.OK]

@@ -96,7 +96,7 @@ def find_gap(case: Case) -> Gap | None:
     at = np.searchsorted(train.steps, since.steps)
     nearby = np.array([median(train.values[max(i - LEAST, 0) : i + 1]) for i in at.tolist()])
     ratios, first = since.values / nearby, int(since.steps[0])
-    least, most = float(ratios.min()), float(ratios.max())
+    least, highest = float(ratios.min()), float(ratios.max())
     if least < limits.gap:
         return None
     return Gap(
@@ -105,9 +105,10 @@ def find_gap(case: Case) -> Gap | None:
         trained=float(nearby[0]),
         evaluated=float(since.values[0]),
         least=least,
-        most=most,
+        most=highest,
         # A sum has at least two terms.
-        is_factor=2 <= least <= most < limits.gap * least and _fall_together(nearby, since.values),
+        is_factor=2 <= least <= highest < limits.gap * least
+        and _fall_together(nearby, since.values),
         is_of_first_epoch=first <= _end_of_first_epoch(case),
     )
 

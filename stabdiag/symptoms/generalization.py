@@ -115,7 +115,7 @@ def is_memorizing(case: Case) -> bool:
 
 
 def _carries_nothing(case: Case, turning_point: TurningPoint) -> bool:
-    """Return True if the best evaluation is no better than an untrained model, without a jump."""
+    """Return True if the best evaluation does not beat an untrained model, and did not jump."""
     return _jump(case, turning_point) is None and turning_point.best > _NOTHING * beginning(
         case.loss.values
     )
@@ -359,9 +359,9 @@ def underfitting(case: Case) -> Evidence | None:
     if not learned or last < case.limits.generalization.underfit * chance or heldout < last:
         return None
     end = int(after.steps[-1])
-    rate, also = "raise the learning rate carefully", (Do.RAISE_LR,)
+    rate, kinds = "raise the learning rate carefully", (Do.RAISE_LR,)
     if starts_pretrained(case):
-        rate, also = "use a larger model", (Do.CHANGE_MODEL,)
+        rate, kinds = "use a larger model", (Do.CHANGE_MODEL,)
     return Evidence(
         because=f"After {end} {case.unit}s the training loss is {num(last)} and the evaluation "
         f"loss {num(heldout)}; random guessing among {classes} classes gives {num(chance)}.",
@@ -369,7 +369,7 @@ def underfitting(case: Case) -> Evidence | None:
         first=Action(
             Do.KEEP_GOING,
             f"Train longer than {end} {case.unit}s if the loss still falls; otherwise {rate}.",
-            also=also,
+            also=kinds,
             step=end,
         ),
     )

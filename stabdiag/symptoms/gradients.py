@@ -93,7 +93,7 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     # A few points may be epoch means that include overflows, unless the last ones are bad.
     if dtype is None and len(norm) < MIN_LONG_LOG and not bad[-2:].all():
         return None
-    # Before the first update there is no gradient to measure.
+    # The gradient cannot be measured before the first update.
     if len(bad) > 1:
         bad[0] &= bad[1]
     steps = norm.steps[bad]

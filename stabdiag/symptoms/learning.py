@@ -164,7 +164,7 @@ def _never_fell(case: Case) -> bool:
 
 
 def _evaluations_never_fell(case: Case) -> bool:
-    """Return True if a run ended and neither evaluations nor losses improved."""
+    """Return True if a run ended without improved evaluations or losses."""
     heldout, x, learning = case.history.finite("eval_loss"), case.loss.values, case.limits.learning
     least = case.limits.generalization.min_evaluations
     if len(heldout) < least or few_trained(case) or not has_ended(case):

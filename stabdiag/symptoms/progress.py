@@ -30,7 +30,7 @@ from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import Progress, find_progress, learns_clearly
 from stabdiag.tree.scores import Score, scores
 
-# A loss that ends within this fraction of log K, or above it, is no better than a guess.
+# A loss that ends within this fraction of log K, or above it, does not beat a guess.
 _NEAR_CHANCE: Final = 0.05
 
 # An accuracy below this, after this many epochs, is low. The loss shows whether it is too low.
@@ -117,7 +117,7 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
     small, far = _first_action(case, level), far_settings(case)
     words += [setting.text for setting in far]
     if lacks_warmup(case):
-        words.append("There is no warm-up.")
+        words.append("The schedule has no warm-up.")
     is_warning = chance is not None and not few_trained(case)
     return Evidence(
         because=" ".join(filter(None, words)),

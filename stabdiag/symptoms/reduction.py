@@ -104,16 +104,16 @@ def train_loss_summed(case: Case) -> Evidence | None:
     ratios = _ratios(case)
     if ratios is None or is_memorizing(case):
         return None
-    least, most = float(ratios.min()), float(ratios.max())
-    is_constant = _MIN_SUM <= least <= most < case.limits.generalization.gap * least
+    least, highest = float(ratios.min()), float(ratios.max())
+    is_constant = _MIN_SUM <= least <= highest < case.limits.generalization.gap * least
     if not is_constant or not _has_fallen(case):
         return None
     step = int(case.history.finite("eval_loss").steps[0])
     return Evidence(
-        because=f"The training loss is {num(least)} to {num(most)} x the evaluation loss, before "
-        "both fell and since: a constant factor.",
+        because=f"The training loss is {num(least)} to {num(highest)} x the evaluation loss, "
+        "before both fell and since: a constant factor.",
         step=step,
-        measured={"least_ratio": least, "most_ratio": most},
+        measured={"least_ratio": least, "most_ratio": highest},
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that the training loss is divided by the number of micro-batches of a step "

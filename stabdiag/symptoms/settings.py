@@ -62,7 +62,7 @@ def setting_unusual(case: Case) -> Evidence | None:
         return None
     words = [setting.text for setting in unusual]
     if not learns and lacks_warmup(case):
-        words.append("There is no warm-up.")
+        words.append("The schedule has no warm-up.")
     if progress.better:
         words.append("The run improves anyway." if learns else "The run learns little.")
     else:

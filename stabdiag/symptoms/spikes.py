@@ -174,7 +174,7 @@ def _hard_batches(case: Case) -> Evidence | None:
     return Evidence(
         because=f"{len(peaks)} losses ({fraction:.1%}) are {low} to {high} above the steps before "
         f"them (up to {sigmas(float(peaks.scores.max()))}); all others stay within "
-        f"{sigmas(peaks.noise)}. Hard batches are the usual reason for so many.",
+        f"{sigmas(peaks.noise)}. Hard batches are the usual reason for many spikes.",
         step=step,
         measured={
             "spikes": len(peaks),

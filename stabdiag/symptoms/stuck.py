@@ -180,7 +180,7 @@ def _zero(case: Case, start: int) -> Evidence | None:
             Action(Do.CHECK_LABELS, "Count the labels of a batch that are not masked (-100)."),
             Action(
                 Do.CHECK_LOSS_FUNCTION,
-                "Look at the gradient norm: NaN if 0 stands for NaN, 0 if all labels are masked.",
+                "Look at the gradient norm: NaN if 0 means NaN, 0 if all labels are masked.",
             ),
             Action(Do.LOG_MORE, "Log the loss with more digits if it may be very small."),
         ),
@@ -213,7 +213,7 @@ def without_learning(
         )
     if cause is None:
         return Evidence(because=f"{because}.", step=step, measured=measured, first=first)
-    # A learning rate of 0 can be neither too high nor too low.
+    # A learning rate of 0 cannot be too high or too low.
     settings = (Do.LOWER_LR, Do.TEST_LR) if rate_is_zero(case, step) else ()
     return Evidence(
         because=f"{because}; {cause.words} throughout.",

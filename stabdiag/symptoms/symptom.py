@@ -51,7 +51,7 @@ class Symptom:
 
     Attributes:
         needs: roles, manifest fields (``manifest.total_steps``) or alternatives (``mfu or
-            step_time``); ``message`` stands for any message in the log.
+            step_time``); ``message`` means any message in the log.
         preconditions: functions that return the reason why the log is too short for the check, or
             "". If one returns a reason, the symptom is not checked.
         inconclusive_if: functions that return the reason why the symptom is not ruled out even

@@ -7,7 +7,7 @@
         ...
         recorder.step(loss)
 
-Then ``stabdiag diagnose run.jsonl``. This package needs PyTorch and nothing else of stabdiag.
+Then ``stabdiag diagnose run.jsonl``. This package needs PyTorch, and no other part of stabdiag.
 """
 
 from stabdiag.torch.probe import ProbeResult, probe
@@ -35,7 +35,7 @@ _CALLBACKS = {"HFCallback": "stabdiag.torch.hf", "LightningCallback": "stabdiag.
 
 
 def __getattr__(name: str) -> object:
-    """Import a callback's framework when the callback is asked for."""
+    """Import a callback's framework on first access."""
     if name not in _CALLBACKS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module

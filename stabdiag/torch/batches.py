@@ -59,12 +59,12 @@ class Batches:
     def measure(self, batch: Any) -> tuple[dict[str, float], list[tuple[str, torch.Tensor]]]:
         """Return numbers of a batch that are on the host, and others that may be on a GPU."""
         inputs, targets = inputs_and_targets(batch)
-        known: dict[str, float] = {}
+        columns: dict[str, float] = {}
         pending: list[tuple[str, torch.Tensor]] = []
         if inputs is not None and inputs.numel():
             part = _part(inputs)
             if inputs.device.type == "cpu":
-                known["batch_id"] = float(_digest(part))
+                columns["batch_id"] = float(_digest(part))
             if inputs.is_floating_point():
                 part = part.float()
                 pending += [
@@ -74,13 +74,13 @@ class Batches:
         if targets is not None and targets.numel() and targets.device.type == "cpu":
             if targets.ndim == 1 and not targets.is_floating_point():
                 if (change := self._label_correlation(targets)) is not None:
-                    known["recorder/label_correlation"] = change
+                    columns["recorder/label_correlation"] = change
             elif targets.is_floating_point():
-                known["recorder/target_mean"] = float(targets.detach().float().mean())
-        return known, pending
+                columns["recorder/target_mean"] = float(targets.detach().float().mean())
+        return columns, pending
 
     def _label_correlation(self, labels: torch.Tensor) -> float | None:
-        """Return how alike this batch's classes are to the last one's, as a correlation.
+        """Return the correlation of the classes of this batch and the last one.
 
         Each histogram is compared with the mean of all so far: in shuffled data its differences
         from the mean have nothing to do with those of the batch before.
@@ -96,9 +96,9 @@ class Batches:
         if last is None or self._count < 3:
             return None
         mean = self._sum / self._count
-        one, other = _padded(last, size) - mean, _padded(histogram, size) - mean
-        norm = float(one.norm() * other.norm())
-        return float(one @ other) / norm if norm > 0 else None
+        first, second = _padded(last, size) - mean, _padded(histogram, size) - mean
+        norm = float(first.norm() * second.norm())
+        return float(first @ second) / norm if norm > 0 else None
 
 
 def _padded(values: torch.Tensor, size: int) -> torch.Tensor:
@@ -112,13 +112,13 @@ def _part(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _digest(values: torch.Tensor) -> int:
-    """Return a number that stands for the values of a batch and their order."""
+    """Return a number that identifies the values of a batch and their order."""
     if values.is_complex():
         values = torch.view_as_real(values)
-    whole = values.reshape(-1).double()
-    total = float(whole @ _weights(len(whole)))
+    flat = values.reshape(-1).double()
+    total = float(flat @ _weights(len(flat)))
     if not math.isfinite(total):
-        total = float(whole.nan_to_num(0.5, 0.25, -0.25) @ _weights(len(whole)))
+        total = float(flat.nan_to_num(0.5, 0.25, -0.25) @ _weights(len(flat)))
     # Nearby sums differ in many bits after the multiplication.
     (bits,) = struct.unpack("<q", struct.pack("<d", total))
     return int(bits * 0x9E3779B97F4A7C15 % 2**64 % _MODULUS)

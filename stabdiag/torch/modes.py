@@ -71,7 +71,7 @@ class Modes:
         return {"recorder/trained_in_evaluation_mode": float(left)}
 
     def on_evaluation(self) -> dict[str, float]:
-        """Return how many layers were in training mode in an evaluation, where that is known."""
+        """Return the number of layers in training mode during an evaluation, if known."""
         # An evaluation may be reported before the step that it follows: its batches count as well.
         updated = sum(
             now - then > self._backwards
@@ -87,7 +87,7 @@ class Modes:
             return {"recorder/evaluated_in_training_mode": 0.0}
         if self._other_model_evaluates:
             return {}
-        # Batch norms whose buffers did not change took no part, so nor did this model.
+        # Batch norms whose buffers did not change took no part, so this model did not either.
         if self._norms:
             return {}
         return {"recorder/evaluated_in_training_mode": float(in_training)}

@@ -12,7 +12,7 @@ from torch import nn
 from stabdiag.torch.layers import fold_names, plain_name
 from stabdiag.torch.processes import world_size
 
-# This many values of a parameter stand for all, at equal distances.
+# This many values of a parameter represent all, at equal distances.
 SAMPLE_SIZE = 4096
 
 # Smaller matrices do not show whether their rows were drawn at random.
@@ -105,7 +105,7 @@ class Parameters:
         return names, torch.stack([f.to(device) for f in flags]) if flags else torch.zeros(0)
 
     def facts(self, optimized: set[int], numbers: Mapping[Any, float]) -> dict[str, float]:
-        """Return how many values are not trained, in all and by layer, for each reason.
+        """Return the number of untrained values, in total and by layer, for each reason.
 
         Args:
             optimized: the ids of the parameters that an optimizer has.

@@ -2,7 +2,7 @@
 
 A backward pass, a switch between training and evaluation mode, a clipped gradient and a step of a
 loss scaler leave no trace that an optimizer hook could read. The wrappers call the original and
-change neither arguments nor results. They are in place only while a recorder is open.
+do not change arguments or results. They are in place only while a recorder is open.
 """
 
 from __future__ import annotations

@@ -299,7 +299,7 @@ def _uses_16_bits(model: nn.Module, result: ProbeResult) -> bool:
 
 
 def _is_finite_in_fp32(model: nn.Module, batch: Any, loss_fn: Any) -> bool | None:
-    """Return whether the step is finite in full precision, without autocast."""
+    """Return True if the step is finite in full precision, without autocast."""
     try:
         with isolated(model) as inner, _without_autocast():
             twin = copy.deepcopy(inner).float()

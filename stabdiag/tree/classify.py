@@ -29,7 +29,7 @@ from stabdiag.tree.run import Run
 
 
 class Verdict(Enum):
-    """What an event is.
+    """The classes of events.
 
     ``USUAL`` is noise that the run has elsewhere as well: events that overlap it are skipped.
     """
@@ -331,7 +331,7 @@ JUMP_RULES: Final[tuple[Rule[SpikeContext], ...]] = (
     ),
     Rule(
         name="climbs on",
-        purpose="a jump after which the loss goes on to twice as high begins a climb",
+        purpose="a jump after which the loss continues to twice as high begins a climb",
         applies=lambda c: not c.has_cause and c.starts_climb,
         verdict=Verdict.CLIMB,
     ),

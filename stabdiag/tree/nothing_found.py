@@ -154,7 +154,7 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
 
 
 def _course(case: Case) -> str:
-    """Describe the first and last value of each series, and the highest loss if it stands out."""
+    """Describe the first and last value of each series, and the highest loss if it is unusual."""
     logged = [(name, case.history.finite(role).values) for role, name in _COURSES.items()]
     # Single rewards vary far more than losses.
     if len(logged[0][1]) >= case.min_losses_for_spikes:

@@ -51,7 +51,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
         return unknown(because, measured={"overflows": count} if count else {})
     if dtype not in ("fp16", "bf16"):
         return no(f"the run is in {dtype}: this section covers fp16 and bf16")
-    # In bf16 there is no loss scale, and some optimizers skip steps for other reasons.
+    # bf16 needs no loss scale, and some optimizers skip steps for other reasons.
     roles = ("grad_norm", *(("loss_scale", "skipped") if dtype == "fp16" else ()))
     logged = [_FINE[role] for role in roles if role in case.history.series]
     if not logged:

@@ -2,7 +2,7 @@
 
 sources   the inputs: a file, a pipe, or a container that is read again in full
 tail      the bytes appended to a file, across rotation and truncation
-grown     the text so far as columns; old text is read only once
+grown     the current text as columns; old text is read only once
 certain   the findings that later records will not change
 loop      poll, read and diagnose; and the process that writes the log
 """

@@ -212,4 +212,4 @@ def test_a_missing_warm_up_is_named_if_nothing_improves(manifest, is_named):
     # 30 losses are too few for the findings that would replace this one.
     loss = 3.3 + 0.1 * np.random.default_rng(4).standard_normal(30)
     finding = findings_by_slug(log(loss), manifest)["no-progress"]
-    assert ("There is no warm-up." in finding.summary) == is_named
+    assert ("The schedule has no warm-up." in finding.summary) == is_named

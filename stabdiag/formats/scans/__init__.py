@@ -46,7 +46,7 @@ def sections(overview: Overview) -> Iterator[Section]:
     if has_common(overview):
         named = titles(overview)
         yield Section(
-            title="What the failed runs have in common",
+            title="Common settings of failed runs",
             items=tuple((statement(item, named), along(item)) for item in overview.common),
             note=NO_CAUSE if overview.common else "",
             end=compared(overview),

@@ -132,7 +132,7 @@ def _payload(overview: Overview) -> dict[str, Any]:
 
 
 def _common(common: Common, titles: Mapping[str, str]) -> dict[str, Any]:
-    """Return what the chart of a property in common needs."""
+    """Return the data for the chart of a common property."""
     split = common.split
     is_ordered = split.relation in ("≥", "<") and not isinstance(split.value, str)
     return {

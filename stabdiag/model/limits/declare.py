@@ -19,7 +19,7 @@ CALIBRATED = "own calibration"
 
 @frozen(eq=True)
 class About:
-    """What a limit is: its unit, its bounds (inclusive), and where its default comes from."""
+    """The definition of a limit: unit, bounds (inclusive), and the source of its default."""
 
     unit: str
     at_least: float

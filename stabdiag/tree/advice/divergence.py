@@ -222,12 +222,14 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         detail, next_actions = _FROZEN, ()
     elif _exploded(case):
         detail = "Nothing logged explains it, but a loss this large is an optimization blow-up."
-        cut, also = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
+        cut, other_kinds = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
         rate = tenth_lr(case, climb.first)
         reload = (
             _START_OVER if require_rise(case).best_level > FP32_SQUARE_OVERFLOW else climb.reload
         )
-        first = reload.and_then(ActionKind.LOWER_LR, str(rate), cut, also=also, **rate.change)
+        first = reload.and_then(
+            ActionKind.LOWER_LR, str(rate), cut, also=other_kinds, **rate.change
+        )
         next_actions = (climb.check(), *decay_unknown(case))
     elif answers["Q4.4"].verdict is Verdict.UNKNOWN:
         # Without a gradient norm, the learning rate may be the cause.

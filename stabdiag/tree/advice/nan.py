@@ -168,11 +168,11 @@ def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ..
         kinds.append(ActionKind.CLIP_GRADIENTS)
     if not clauses:
         return ()
-    kind, *also = kinds
+    kind, *other_kinds = kinds
     by_kind = {ActionKind.LOWER_LR: rate.change, ActionKind.CLIP_GRADIENTS: threshold.change}
     change = by_kind.get(kind, Change(setting="warmup_steps", from_=None, to=None))
     text = f"{capitalized(listed(clauses))}: most runs that go NaN are cured by smaller steps."
-    return (Action(kind, text, also=tuple(also), **change),)
+    return (Action(kind, text, also=tuple(other_kinds), **change),)
 
 
 def after_earlier(finding: Finding, earlier: Finding, *, by_schedule: bool) -> Finding:
@@ -243,7 +243,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             next_actions=(_check_data(case, start),),
         )
     layers = "run one forward pass with isnan checks after every layer, from the embedding to the "
-    layers, also = f"{layers}loss", tuple[ActionKind, ...]()
+    layers, other_kinds = f"{layers}loss", tuple[ActionKind, ...]()
     kind, _, layer = start.role.partition("/")
     if kind in FORWARD and layer:
         layers = (
@@ -254,10 +254,10 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         layers = repeat_clause(saved, case.unit)
     if case.manifest.dtype is None:
         layers = f"{layers} (in fp16, switch to bf16 or scale the loss dynamically instead)"
-        also = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
+        other_kinds = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
     return Advice(
         summary=_how_it_began(case, start),
-        first=_reload(case, start).and_then(ActionKind.INSPECT_LAYERS, layers, also=also),
+        first=_reload(case, start).and_then(ActionKind.INSPECT_LAYERS, layers, also=other_kinds),
         next_actions=(
             Action(
                 ActionKind.SAFE_OPERATIONS,
@@ -331,8 +331,8 @@ def _of_fp16(case: Case, answer: Answer, start: Origin) -> tuple[Action, tuple[A
         return reload.and_then(ActionKind.DYNAMIC_LOSS_SCALE, enable), (later,)
     if signals["scale_halving"] == "yes":
         either = f"{rate} or switch from fp16 to bf16 (a smaller loss scale did not help)"
-        also = (ActionKind.CHANGE_DTYPE,)
-        return reload.and_then(ActionKind.LOWER_LR, either, also=also, **rate.change), ()
+        other_kinds = (ActionKind.CHANGE_DTYPE,)
+        return reload.and_then(ActionKind.LOWER_LR, either, also=other_kinds, **rate.change), ()
     is_scaled = signals["scaling_off"] == "no"
     other = str(rate) if is_scaled else "check that the loss scaler is enabled"
     switch = reload.and_then(

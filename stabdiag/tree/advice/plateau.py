@@ -72,8 +72,8 @@ def _then(case: Case, evaluation: _Evaluation | None) -> tuple[Action, ...]:
     now = "" if last is None else f" (now {num(last)})"
     decay = f"consider decaying the learning rate{now}"
     if evaluation is None:
-        text, also = f"If it still falls, keep going, and {decay}.", (ActionKind.LOWER_LR,)
-        return (Action(ActionKind.KEEP_GOING, text, also=also, setting="lr", from_=last),)
+        text, other_kinds = f"If it still falls, keep going, and {decay}.", (ActionKind.LOWER_LR,)
+        return (Action(ActionKind.KEEP_GOING, text, also=other_kinds, setting="lr", from_=last),)
     return (Action(ActionKind.LOWER_LR, sentence(decay), setting="lr", from_=last),)
 
 

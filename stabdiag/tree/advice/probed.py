@@ -40,11 +40,11 @@ def probed(saved: SavedFailure, reload: Reload, unit: str, check_data: Action) -
             cause = f"{operation} is the first operation with a non-finite gradient"
         case _:
             cause = f"{operation} is the first operation with a non-finite result"
-    also = (ActionKind.SAFE_OPERATIONS,) if kind is ActionKind.INSPECT_LAYERS else ()
+    other_kinds = (ActionKind.SAFE_OPERATIONS,) if kind is ActionKind.INSPECT_LAYERS else ()
     repeat = f"Run `{saved.command}` to see each module ({_FACTORY})."
     return Advice(
         summary=f"The probe repeated the step: {cause}.",
-        first=reload.and_then(kind, fix, also=also, step=saved.step),
+        first=reload.and_then(kind, fix, also=other_kinds, step=saved.step),
         next_actions=(Action(ActionKind.INSPECT_LAYERS, repeat), check_data),
     )
 

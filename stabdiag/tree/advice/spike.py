@@ -244,7 +244,7 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
         # Waiting does not help while the loss still climbs.
         end = f"The log ends at {case.unit} {last}, with the loss at its highest."
     else:
-        end = f"The log ends at {case.unit} {last}, too early to tell whether it recovers."
+        end = f"The log ends at {case.unit} {last}, too early to see a recovery."
         if planned is None or planned > wait_until:
             wait = (_wait(case, spike, wait_until),)
     batches = describe_batches(case, spike.onset, and_before=True)
@@ -319,23 +319,25 @@ def _restart(case: Case, spike: _Spike, condition: str = "") -> Action:
     ``condition`` is a clause that limits the action.
     """
     threshold, reload = clip(case), spike.reload
-    clipping, also = f"the clip threshold at {threshold}", (ActionKind.CLIP_GRADIENTS,)
+    clipping, other_kinds = f"the clip threshold at {threshold}", (ActionKind.CLIP_GRADIENTS,)
     if spike.rising is not None:
         half = lowered(case, spike.rising.end, 2)
         half_text = ", half of what it had risen to" if half == typed(spike.rising.end / 2) else ""
         rate = f"a peak learning rate of {num(half)}{half_text}"
         manner = f"with {rate}, and {clipping}{condition}"
-        return reload.restart(ActionKind.LOWER_LR, manner, also=also, setting="peak_lr", to=half)
+        return reload.restart(
+            ActionKind.LOWER_LR, manner, also=other_kinds, setting="peak_lr", to=half
+        )
     if spike.jumped:
         manner = f"without the jump, with {clipping}{condition}"
-        return reload.restart(ActionKind.FIX_SCHEDULE, manner, also=also, **threshold.change)
+        return reload.restart(ActionKind.FIX_SCHEDULE, manner, also=other_kinds, **threshold.change)
     if spike.resumed is not None or case.history.counts_epochs:
         manner = f"with {clipping}{condition}"
         return reload.restart(ActionKind.CLIP_GRADIENTS, manner, **threshold.change)
     since = first_covered_step(case, spike.onset)
     manner = f"with {clipping}, after a look at the batches from {case.unit} {since} on{condition}"
-    also = (ActionKind.INSPECT_DATA,)
-    return reload.restart(ActionKind.CLIP_GRADIENTS, manner, also=also, **threshold.change)
+    other_kinds = (ActionKind.INSPECT_DATA,)
+    return reload.restart(ActionKind.CLIP_GRADIENTS, manner, also=other_kinds, **threshold.change)
 
 
 def _resumed(case: Case, onset: int) -> int | None:
