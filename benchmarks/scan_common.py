@@ -16,7 +16,7 @@ import numpy as np
 
 from stabdiag.model.scan import Row
 from stabdiag.scan.common import find_common
-from stabdiag.scan.rows import Rows
+from stabdiag.scan.rows import StoredRows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,14 +105,14 @@ def planted(rng: np.random.Generator, case: Planted) -> tuple[Common, ...]:
         order = np.sort(values)
         low = case.setting == "warmup"
         inside = values <= order[case.inside - 1] if low else values >= order[-case.inside]
-    return find_common(Rows.of(rows(rng, settings, np.where(inside, *case.fail))))[0]
+    return find_common(StoredRows.of(rows(rng, settings, np.where(inside, *case.fail))))[0]
 
 
 def nothing(rng: np.random.Generator) -> tuple[Common, ...]:
     """Return the statements on a sweep without a decisive setting."""
     runs = int(rng.choice([12, 30, 60, 100, 300]))
     chance = np.full(runs, rng.choice([0.1, 0.25, 0.5, 0.8]))
-    return find_common(Rows.of(rows(rng, sweep(rng, runs), chance)))[0]
+    return find_common(StoredRows.of(rows(rng, sweep(rng, runs), chance)))[0]
 
 
 def main() -> None:

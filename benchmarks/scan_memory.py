@@ -22,7 +22,7 @@ from stabdiag.cli.terminal import write_text
 from stabdiag.formats import pieces
 from stabdiag.model.scan import Row
 from stabdiag.scan.overview import overview_of
-from stabdiag.scan.rows import METADATA, VERSION, Rows, give_back_memory, table_of, write_rows
+from stabdiag.scan.rows import METADATA, VERSION, StoredRows, give_back_memory, table_of, write_rows
 from stabdiag.scan.worker import import_arrow_without_pandas
 
 PART = 5_000  # rows in a part of the store
@@ -54,7 +54,7 @@ def main() -> None:
         maker.join()
         parts = sorted(Path(folder).glob("*.parquet"))
         which = [np.arange(parquet.read_metadata(part).num_rows) for part in parts]
-        overview = overview_of(Rows(parts=parts, which=which), places=("/runs",))
+        overview = overview_of(StoredRows(parts=parts, which=which), places=("/runs",))
         if options.format == "parquet":
             write_rows(overview.rows, Path(folder, "out.parquet"))
         else:

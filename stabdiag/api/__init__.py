@@ -12,7 +12,7 @@ from stabdiag.api.shown import Comparison, Report
 from stabdiag.assemble import build_history
 from stabdiag.assemble.inputs import Options, limits_from, loaded_run, manifest_from, raw_columns
 from stabdiag.errors import StabdiagError, refuse_unknown
-from stabdiag.model.comparison import Kind
+from stabdiag.model.comparison import ComparisonKind
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
@@ -287,7 +287,7 @@ def compare(
     comparison = compare_runs(histories, known_manifests, options.limits, kind=kind)
     from stabdiag.api.baselines import compared_with_others, with_worse_run_first
 
-    if comparison.kind is Kind.BASELINE:
+    if comparison.kind is ComparisonKind.BASELINE:
         comparison = compared_with_others(comparison)
     elif kind is None:
         comparison = with_worse_run_first(comparison)

@@ -17,7 +17,7 @@ from stabdiag.baseline.references import References, read_references
 from stabdiag.comparison import compare_with_baseline, differ_by_seed, ends_differ
 from stabdiag.comparison.outcomes import AGREE, RUN_FAILS
 from stabdiag.errors import StabdiagError
-from stabdiag.model.comparison import Comparison, Kind
+from stabdiag.model.comparison import Comparison, ComparisonKind
 from stabdiag.model.findings import Action, ActionKind, Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
@@ -116,7 +116,9 @@ def with_worse_run_first(comparison: Comparison) -> Comparison:
     where the worse run leaves the others.
     """
     has_failed_run = any(finding.slug == RUN_FAILS.slug for finding in comparison.findings)
-    is_candidate = comparison.kind in (Kind.SEEDS, Kind.RERUNS) and not has_failed_run
+    is_candidate = (
+        comparison.kind in (ComparisonKind.SEEDS, ComparisonKind.RERUNS) and not has_failed_run
+    )
     if not is_candidate or not ends_differ(comparison):
         return comparison
     profiles = _profiles(comparison)

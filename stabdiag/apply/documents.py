@@ -25,7 +25,7 @@ _CODE: Final = frozenset({".py", ".ipynb", ".sh", ".bash", ".slurm", ".sbatch", 
 
 
 @frozen
-class Entry:
+class DocumentEntry:
     """One key of a file: its value, where key and value are, and the column of the key.
 
     ``is_inline`` marks an entry of a mapping on one line, such as ``{lr: 0.1, eps: 1e-8}``.
@@ -45,7 +45,7 @@ class Document:
     name: str
     language: str
     text: str
-    entries: Mapping[KeyPath, Entry]
+    entries: Mapping[KeyPath, DocumentEntry]
 
     def values(self) -> dict[KeyPath, Any]:
         """Return the values that are not mappings, by path."""
@@ -93,7 +93,7 @@ def read_document(name: str, data: bytes) -> Document:
         raise ConfigError(f"{name}: not a configuration: expected one mapping of settings")
     with_value = {path: entry for path, entry in entries.items() if _has(value, path)}
     entries = {
-        path: Entry(
+        path: DocumentEntry(
             value=_get(value, path),
             key_start=entry.key_start,
             start=entry.start,
@@ -193,7 +193,7 @@ _SPACE: Final = re.compile(r"\s*")
 _JSON: Final = json.JSONDecoder()
 
 
-def _json_positions(text: str) -> Iterator[tuple[KeyPath, Entry]]:
+def _json_positions(text: str) -> Iterator[tuple[KeyPath, DocumentEntry]]:
     yield from _json_object(text, _skip(text, 0), ())[1]
 
 
@@ -202,20 +202,24 @@ def _skip(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _json_object(text: str, at: int, path: KeyPath) -> tuple[int, list[tuple[KeyPath, Entry]]]:
+def _json_object(
+    text: str, at: int, path: KeyPath
+) -> tuple[int, list[tuple[KeyPath, DocumentEntry]]]:
     """Return the end of an object, and its entries."""
-    entries: list[tuple[KeyPath, Entry]] = []
+    entries: list[tuple[KeyPath, DocumentEntry]] = []
     at = _skip(text, at + 1)
     while text[at] != "}":
         key_start = at
         key, at = _JSON.raw_decode(text, at)
         start = _skip(text, _skip(text, at) + 1)
-        inner: list[tuple[KeyPath, Entry]] = []
+        inner: list[tuple[KeyPath, DocumentEntry]] = []
         if text[start] == "{":
             end, inner = _json_object(text, start, (*path, key))
         else:
             end = _JSON.raw_decode(text, start)[1]
-        entries += [((*path, key), Entry(value=None, key_start=key_start, start=start, end=end))]
+        entries += [
+            ((*path, key), DocumentEntry(value=None, key_start=key_start, start=start, end=end))
+        ]
         entries += inner
         at = _skip(text, end)
         if text[at] == ",":
@@ -223,7 +227,7 @@ def _json_object(text: str, at: int, path: KeyPath) -> tuple[int, list[tuple[Key
     return at + 1, entries
 
 
-def _yaml_positions(text: str) -> Iterator[tuple[KeyPath, Entry]]:
+def _yaml_positions(text: str) -> Iterator[tuple[KeyPath, DocumentEntry]]:
     import yaml
 
     try:
@@ -239,7 +243,7 @@ def _yaml_positions(text: str) -> Iterator[tuple[KeyPath, Entry]]:
             name = (*path, str(key.value))
             yield (
                 name,
-                Entry(
+                DocumentEntry(
                     value=None,
                     key_start=key.start_mark.index,
                     start=value.start_mark.index,
@@ -258,7 +262,7 @@ _ASSIGNMENT: Final = re.compile(
 )
 
 
-def _toml_positions(text: str) -> Iterator[tuple[KeyPath, Entry]]:
+def _toml_positions(text: str) -> Iterator[tuple[KeyPath, DocumentEntry]]:
     """Yield the keys with a simple value on one line; others cannot be edited."""
     table: KeyPath = ()
     at = 0
@@ -268,7 +272,7 @@ def _toml_positions(text: str) -> Iterator[tuple[KeyPath, Entry]]:
             table = tuple(part.strip().strip("\"'") for part in header[1].split("."))
         assignment = _ASSIGNMENT.match(line)
         if assignment:
-            entry = Entry(
+            entry = DocumentEntry(
                 value=None,
                 key_start=at + assignment.start(2),
                 start=at + assignment.start(3),

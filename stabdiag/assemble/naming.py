@@ -21,7 +21,7 @@ from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, fallback_columns
 from stabdiag.model.roles.names import (
-    Split,
+    NameParts,
     flagged_split,
     is_auxiliary,
     is_evaluation,
@@ -267,8 +267,8 @@ class _Splits:
     """The records of each split, and the word for each split that has losses."""
 
     column: str
-    masks: Mapping[Split, Mask]
-    words: Mapping[Split, str]
+    masks: Mapping[NameParts, Mask]
+    words: Mapping[NameParts, str]
 
 
 def _with_splits(named: Named) -> Named:
@@ -285,14 +285,16 @@ def _with_splits(named: Named) -> Named:
     splits = next(filter(None, candidates), None)
     if splits is None:
         return named
-    evaluated = {split: word for split, word in splits.words.items() if split is not Split.TRAINING}
+    evaluated = {
+        split: word for split, word in splits.words.items() if split is not NameParts.TRAINING
+    }
     apart = {
         f"{word if split_of(word) else split.value[0]}/{names['loss']}": _only(
             loss, splits.masks[split]
         )
         for split, word in evaluated.items()
     }
-    training = ~(splits.masks[Split.VALIDATION] | splits.masks[Split.TEST])
+    training = ~(splits.masks[NameParts.VALIDATION] | splits.masks[NameParts.TEST])
     named = named.adding({**apart, names["loss"]: _only(loss, training)})
     if not apart:
         note = f"evaluation records, identified by {splits.column!r}, contain no training loss"
@@ -305,25 +307,29 @@ def _with_splits(named: Named) -> Named:
 
 def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
     """Return the splits in a column, or None if it does not separate training from evaluation."""
-    masks = {split: np.zeros(columns.rows, bool) for split in Split}
-    words: dict[Split, Counter[str]] = {split: Counter() for split in Split}
+    masks = {split: np.zeros(columns.rows, bool) for split in NameParts}
+    words: dict[NameParts, Counter[str]] = {split: Counter() for split in NameParts}
     for split, word, here in _records_by_split(columns.load(name), flagged_split(name)):
         masks[split] |= here
         words[split][word] += int((here & loss.present).sum())
     # The order of the splits is the order of preference for the evaluation.
-    named = {split: words[split].most_common(1)[0][0] for split in Split if words[split].total()}
-    evaluated = masks[Split.VALIDATION] | masks[Split.TEST]
+    named = {
+        split: words[split].most_common(1)[0][0] for split in NameParts if words[split].total()
+    }
+    evaluated = masks[NameParts.VALIDATION] | masks[NameParts.TEST]
     # Training records may be unmarked if evaluation records are marked.
     others = loss.present & ~columns.load(name).present
-    if named and Split.TRAINING not in named and int(others.sum()) >= MIN_RECORDS:
+    if named and NameParts.TRAINING not in named and int(others.sum()) >= MIN_RECORDS:
         return _Splits(column=name, masks=masks, words=named)
     # An evaluation without a loss may contain a null, which is not a NaN of the training loss.
-    if Split.TRAINING not in named or (len(named) == 1 and not (evaluated & loss.null).any()):
+    if NameParts.TRAINING not in named or (len(named) == 1 and not (evaluated & loss.null).any()):
         return None
     return _Splits(column=name, masks=masks, words=named)
 
 
-def _records_by_split(column: Column, flagged: Split | None) -> Iterator[tuple[Split, str, Mask]]:
+def _records_by_split(
+    column: Column, flagged: NameParts | None
+) -> Iterator[tuple[NameParts, str, Mask]]:
     """Yield each split in a column, its word, and its records.
 
     A boolean column marks the records of the ``flagged`` split, such as ``is_train``.
@@ -335,7 +341,7 @@ def _records_by_split(column: Column, flagged: Split | None) -> Iterator[tuple[S
             if split is not None:
                 yield split, word, column.present & (column.values == code)
     elif flagged is not None and ((values == 0) | (values == 1)).all():
-        other = Split.VALIDATION if flagged is Split.TRAINING else Split.TRAINING
+        other = NameParts.VALIDATION if flagged is NameParts.TRAINING else NameParts.TRAINING
         yield flagged, "true", column.present & (column.values == 1)
         yield other, "false", column.present & (column.values == 0)
 

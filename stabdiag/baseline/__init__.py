@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 
-class _Package(ModuleType):
+class _BaselinePackage(ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> object:
         """Read references: see ``stabdiag.api.baseline``."""
         from importlib import import_module
@@ -21,4 +21,4 @@ class _Package(ModuleType):
         return import_module("stabdiag.api").baseline(*args, **kwargs)
 
 
-sys.modules[__name__].__class__ = _Package
+sys.modules[__name__].__class__ = _BaselinePackage

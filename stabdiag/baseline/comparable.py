@@ -9,7 +9,7 @@ from stabdiag.baseline.profile import RunProfile
 from stabdiag.comparison.settings import find_relevance
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import SettingDifference, UnusedReference
-from stabdiag.model.comparison import Kind, Relevance
+from stabdiag.model.comparison import ComparisonKind, Relevance
 from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import num
 
@@ -111,7 +111,7 @@ def differing_settings(
         is_shared = bool(others) and all(_same(others[0], other) for other in others[1:])
         if not is_shared or _same(value, others[0]) or plain(key).endswith("seed"):
             continue
-        relevance = find_relevance(key, Kind.SEEDS)
+        relevance = find_relevance(key, ComparisonKind.SEEDS)
         if relevance in (Relevance.EXPLAINS, Relevance.MAY):
             differences.append((relevance is Relevance.MAY, key, value, others[0]))
     for _, key, value, reference in sorted(differences, key=lambda item: item[:2]):

@@ -26,7 +26,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import family_of
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
-from stabdiag.model.ranges import Setting, settings_with_ranges
+from stabdiag.model.ranges import SettingRange, settings_with_ranges
 from stabdiag.model.text import every, kept_table, num, plural
 
 _SETTINGS: Final = "Configuration"
@@ -70,7 +70,7 @@ class Launch:
         return steps
 
     @property
-    def settings(self) -> dict[str, Setting]:
+    def settings(self) -> dict[str, SettingRange]:
         """The settings that have a usual range, by name."""
         return settings_with_ranges(self.manifest, self.limits)
 

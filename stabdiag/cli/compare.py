@@ -15,7 +15,7 @@ from stabdiag.cli.rendering import render_report
 from stabdiag.cli.run_options import RunOptions
 from stabdiag.cli.terminal import Exit, progress
 from stabdiag.files import protect_inputs
-from stabdiag.model.comparison import Kind
+from stabdiag.model.comparison import ComparisonKind
 
 
 def compare(
@@ -30,7 +30,7 @@ def compare(
         ),
     ],
     kind: Annotated[
-        Kind | None,
+        ComparisonKind | None,
         typer.Option(
             "--as",
             metavar="RELATION",

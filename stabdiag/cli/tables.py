@@ -134,7 +134,7 @@ def show_help(
     show_help(name)
 
 
-class Setting(NamedTuple):
+class SettingRow(NamedTuple):
     """A setting in force, with the table or option that sets it."""
 
     name: str
@@ -187,7 +187,7 @@ def config(
     out.write_report(lambda: "\n".join(lines), heading)
 
 
-def _settings(run_options: RunOptions, fail_on: FailOn | None) -> Iterator[Setting]:
+def _settings(run_options: RunOptions, fail_on: FailOn | None) -> Iterator[SettingRow]:
     """Yield the settings in force. Limits with their default values are omitted."""
     project = run_options.project
     file: Mapping[str, object]
@@ -198,19 +198,19 @@ def _settings(run_options: RunOptions, fail_on: FailOn | None) -> Iterator[Setti
         ("format", ((project.format, project.table()), ("depends on the command", "default"))),
     ):
         value, source = next(pair for pair in candidates if pair[0] is not None)
-        yield Setting(key, str(value), source)
+        yield SettingRow(key, str(value), source)
     for table, file, flags, option in (
         ("columns", project.columns, run_options.columns_by_role, "--column"),
         ("manifest", project.manifest, run_options.manifest_fields, "--set"),
     ):
         for key, setting in {**file, **flags}.items():
             is_from_file = key in file and file[key] == setting
-            yield Setting(
+            yield SettingRow(
                 f"{table}.{key}", str(setting), project.table(table) if is_from_file else option
             )
     for info in run_options.limits.changed:
         source = info.set_by if info.set_by == "--limit" else project.table("limits")
-        yield Setting(f"limits.{info.name}", f"{info.value:g}", source)
+        yield SettingRow(f"limits.{info.name}", f"{info.value:g}", source)
     for rule in project.rules:
         until = f"{'until' if rule in project.ignored else 'expired'} {rule.until}"
-        yield Setting(f"ignore.{rule.slug}", until, project.table("ignore"), rule.reason)
+        yield SettingRow(f"ignore.{rule.slug}", until, project.table("ignore"), rule.reason)

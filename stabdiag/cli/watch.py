@@ -33,7 +33,7 @@ from stabdiag.files import protect_inputs
 from stabdiag.model.text import and_more
 
 if TYPE_CHECKING:
-    from stabdiag.watch import Job, Seen
+    from stabdiag.watch import Seen, WatchedJob
 
 # Seconds after SIGTERM until a job that still runs is reported.
 _TERM_WAIT: Final = 10.0
@@ -142,7 +142,7 @@ def watch(
     from stabdiag.formats import writer
     from stabdiag.model.findings import threshold
     from stabdiag.model.manifest import read_manifest
-    from stabdiag.watch import End, Until, open_source
+    from stabdiag.watch import EndReason, Until, open_source
     from stabdiag.watch import watch as watch_source
 
     format_name = out.choose_format(run_options, [*logs, manifest])
@@ -184,7 +184,7 @@ def watch(
                 show(seen)
     report = seen.report
     if report is None:
-        if seen.end is not End.STOPPED and seen.trouble is not None:
+        if seen.end is not EndReason.STOPPED and seen.trouble is not None:
             raise seen.trouble
         notify(f"stopped before anything was read ({seen.trouble})")
         return signal_exit_code(caught)  # not exit code 2: the input may be fine
@@ -199,12 +199,12 @@ def watch(
     _write_report(text, out, one_line, report.history.source.files)
     if certain is not None:
         return Exit.FOUND
-    if seen.end is End.STOPPED:
+    if seen.end is EndReason.STOPPED:
         return signal_exit_code(caught)
     return report_exit_code(report, exit_severity)
 
 
-def _end_job(job: Job, grace: float | None, stopped: Callable[[], bool]) -> bool:
+def _end_job(job: WatchedJob, grace: float | None, stopped: Callable[[], bool]) -> bool:
     """End the job, report each action, and return True if the job ended."""
     notify(job.terminate())
     wait = _TERM_WAIT if grace is None else grace
@@ -230,7 +230,7 @@ def _write_report(text: str, out: OutputOptions, verdict: str, read: Sequence[st
         write_text(text, None)
 
 
-def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:
+def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> WatchedJob | None:
     """Return the process that writes the log; with ``kill``, check that we may end it."""
     if kill and (pid is None or fail_on is FailOn.NEVER):
         raise StabdiagError("--kill needs --pid and a --fail-on other than never")
@@ -238,9 +238,8 @@ def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> Job | None:
         return None
     if os.name == "nt":  # signal 0, which only tests a process elsewhere, ends it there
         raise StabdiagError("--pid does not work on Windows; use --until-idle")
-    from stabdiag.watch import Job
 
-    job = Job(pid)
+    job = WatchedJob(pid)
     if kill:
         job.check_may_kill()
     return job

@@ -16,7 +16,7 @@ from stabdiag.comparison.ranks import rank_died, ranks_disagree
 from stabdiag.comparison.reruns import nondeterminism
 from stabdiag.comparison.settings import config_differs, differences, explaining, settings
 from stabdiag.errors import StabdiagError
-from stabdiag.model.comparison import Comparison, Kind, Run
+from stabdiag.model.comparison import ComparedRun, Comparison, ComparisonKind
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
 from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
@@ -28,11 +28,11 @@ _MAX_PAIRS: Final = 12
 
 # The checks of each kind of comparison, and the checks that need no common losses.
 _CHECKS: Final = {
-    Kind.SEEDS: (seeds.seed_variance, config_differs),
-    Kind.RERUNS: (nondeterminism, config_differs),
-    Kind.RANKS: (rank_died, ranks_disagree, config_differs),
-    Kind.RESUME: (resume.resume_diverges, config_differs),
-    Kind.BASELINE: (),  # the first run is compared with the band of the others
+    ComparisonKind.SEEDS: (seeds.seed_variance, config_differs),
+    ComparisonKind.RERUNS: (nondeterminism, config_differs),
+    ComparisonKind.RANKS: (rank_died, ranks_disagree, config_differs),
+    ComparisonKind.RESUME: (resume.resume_diverges, config_differs),
+    ComparisonKind.BASELINE: (),  # the first run is compared with the band of the others
 }
 _NEEDS_NO_COMMON_LOSS: Final = (rank_died, config_differs)
 
@@ -54,10 +54,10 @@ def compare_runs(
     return _compare(runs, chosen, why, limits)
 
 
-def compare_with_baseline(comparison: Comparison, run: Run, why: str) -> Comparison:
+def compare_with_baseline(comparison: Comparison, run: ComparedRun, why: str) -> Comparison:
     """Return the comparison of one run with the others as its baseline."""
     runs = (run, *(other for other in comparison.runs if other is not run))
-    return _compare(runs, Kind.BASELINE, why, comparison.limits)
+    return _compare(runs, ComparisonKind.BASELINE, why, comparison.limits)
 
 
 def ends_differ(comparison: Comparison) -> bool:
@@ -70,7 +70,9 @@ def differ_by_seed(comparison: Comparison) -> bool:
     return have_distinct_seeds(comparison.runs) and not explaining(comparison.differences)
 
 
-def _compare(runs: tuple[Run, ...], kind: Kind, why: str, limits: Limits) -> Comparison:
+def _compare(
+    runs: tuple[ComparedRun, ...], kind: ComparisonKind, why: str, limits: Limits
+) -> Comparison:
     reference = _reference(runs, kind)
     others = [run for run in runs if run is not reference]
     comparison = Comparison(
@@ -86,7 +88,11 @@ def _compare(runs: tuple[Run, ...], kind: Kind, why: str, limits: Limits) -> Com
         limits=limits,
     )
     comparable = is_comparable(comparison)
-    levels = seeds.ends(runs, limits.compare).levels if kind is Kind.SEEDS and comparable else ()
+    levels = (
+        seeds.ends(runs, limits.compare).levels
+        if kind is ComparisonKind.SEEDS and comparable
+        else ()
+    )
     return replace(
         comparison,
         findings=_findings(comparison, is_comparable=comparable),
@@ -95,7 +101,7 @@ def _compare(runs: tuple[Run, ...], kind: Kind, why: str, limits: Limits) -> Com
     )
 
 
-def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[Run, ...]:
+def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[ComparedRun, ...]:
     if len(histories) < 2:
         raise StabdiagError(
             f"{histories[0].source.name if histories else 'no log'}: a comparison needs two or "
@@ -105,21 +111,21 @@ def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[
     ranks = [find_rank(history.source.name, manifest) for history, manifest in pairs]
     labels = make_labels([history.source.name for history in histories], ranks)
     return tuple(
-        Run(label=label, history=history, manifest=manifest, rank=rank)
+        ComparedRun(label=label, history=history, manifest=manifest, rank=rank)
         for label, rank, (history, manifest) in zip(labels, ranks, pairs, strict=True)
     )
 
 
-def _reference(runs: Sequence[Run], kind: Kind) -> Run:
+def _reference(runs: Sequence[ComparedRun], kind: ComparisonKind) -> ComparedRun:
     """Return the run that agrees with the others for the most losses, else the first run."""
-    if kind is Kind.RESUME:
+    if kind is ComparisonKind.RESUME:
         return min(runs, key=span)
-    if len(runs) == 2 or len(runs) > _MAX_PAIRS or kind is Kind.BASELINE:
+    if len(runs) == 2 or len(runs) > _MAX_PAIRS or kind is ComparisonKind.BASELINE:
         return runs[0]
     return max(runs, key=lambda run: sum(_common_prefix(run, other) for other in runs))
 
 
-def _common_prefix(run: Run, other: Run) -> int:
+def _common_prefix(run: ComparedRun, other: ComparedRun) -> int:
     """Return the number of losses before two runs diverge."""
     shared = losses(run.history, other.history)
     differs = shared.left != shared.right
@@ -129,15 +135,15 @@ def _common_prefix(run: Run, other: Run) -> int:
 def is_comparable(comparison: Comparison) -> bool:
     """Return True if the runs have enough common losses; a resume needs no common step."""
     min_points = comparison.limits.compare.min_points
-    if comparison.kind is Kind.RESUME:
+    if comparison.kind is ComparisonKind.RESUME:
         return all(len(run.history.logged("loss")) >= min_points for run in comparison.runs)
     return comparison.common >= min_points
 
 
 def _findings(comparison: Comparison, *, is_comparable: bool) -> tuple[Finding, ...]:
-    findings = [] if comparison.kind is Kind.BASELINE else [*run_fails(comparison)]
+    findings = [] if comparison.kind is ComparisonKind.BASELINE else [*run_fails(comparison)]
     if findings:  # the finding already covers different settings and ends
-        findings += nondeterminism(comparison) if comparison.kind is Kind.RERUNS else ()
+        findings += nondeterminism(comparison) if comparison.kind is ComparisonKind.RERUNS else ()
         return tuple(findings)
     checks = [
         check
@@ -167,17 +173,19 @@ def _not_comparable(comparison: Comparison) -> Finding:
 
 def _agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
     """Return the summary of runs without a finding, and its evidence."""
-    if comparison.kind is Kind.RESUME:
+    if comparison.kind is ComparisonKind.RESUME:
         return resume.agreement(comparison)
     common = comparison.common
     evidence: dict[str, Scalar] = {"common_points": common}
     others = any(divergence.step is not None for divergence in comparison.divergences)
-    if not comparison.find_divergences("loss") and not (comparison.kind is Kind.RANKS and others):
+    if not comparison.find_divergences("loss") and not (
+        comparison.kind is ComparisonKind.RANKS and others
+    ):
         roles = len({divergence.role for divergence in comparison.divergences})
         ending = f", and so is everything else logged ({plural(roles - 1, 'role')})"
         detail = ending if roles > 1 and not others else ""
         return f"All {common} common losses are identical{detail}.", evidence
-    if comparison.kind is Kind.SEEDS:
+    if comparison.kind is ComparisonKind.SEEDS:
         summary, extra = seeds.agreement(comparison)
         return summary, evidence | extra
     return (
@@ -188,7 +196,7 @@ def _agreement(comparison: Comparison) -> tuple[str, dict[str, Scalar]]:
 
 
 def _next(comparison: Comparison) -> Action:
-    if comparison.kind is Kind.SEEDS and not comparison.find_divergences("loss"):
+    if comparison.kind is ComparisonKind.SEEDS and not comparison.find_divergences("loss"):
         return Action(
             ActionKind.CHECK_SETTINGS,
             "Check that the seed is used: different seeds should not give identical losses.",
@@ -209,9 +217,9 @@ def _notes(comparison: Comparison) -> tuple[str, ...]:
         for run in comparison.runs
         if run.history.source.attempts > 1
     ]
-    if comparison.kind is Kind.RESUME:
+    if comparison.kind is ComparisonKind.RESUME:
         notes += resume.gap_note(comparison)
-    if comparison.kind is Kind.SEEDS:
+    if comparison.kind is ComparisonKind.SEEDS:
         last_steps = sorted(span(run)[1] for run in comparison.runs)
         if 2 * last_steps[0] < last_steps[-1]:
             notes.append(

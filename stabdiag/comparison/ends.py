@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.comparison import Run
+from stabdiag.model.comparison import ComparedRun
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
@@ -29,7 +29,7 @@ _SIGMAS: Final = 3.0
 _NO_PROGRESS: Final = 0.1
 
 
-class State(Enum):
+class EndState(Enum):
     """The state of a run at its end."""
 
     SOUND = auto()
@@ -40,15 +40,15 @@ class State(Enum):
 
 
 @frozen
-class End:
+class FinalLevel:
     """The state of a run at its end, and the losses that show it.
 
     ``step`` is the first step with a non-finite loss, or the step of the best level of a run that
     diverged.
     """
 
-    run: Run
-    state: State
+    run: ComparedRun
+    state: EndState
     start: float = float("nan")
     best: float = float("nan")
     last: float = float("nan")
@@ -57,17 +57,17 @@ class End:
     def described(self) -> str:
         """Describe the end of the run."""
         name = self.run.label
-        if self.state is State.NOT_FINITE:
+        if self.state is EndState.NOT_FINITE:
             return f"{name} has a non-finite loss from step {self.step} on"
-        if self.state is State.DIVERGED:
+        if self.state is EndState.DIVERGED:
             best = f"its best level {num(self.best)} (step {self.step})"
             return f"{name} diverges from {best} to {num(self.last)}"
-        if self.state is State.FLAT:
+        if self.state is EndState.FLAT:
             return f"{name} makes no progress ({num(self.start)} to {num(self.last)})"
         return f"{name} decreases from {num(self.start)} to {num(self.last)}"
 
 
-def find_end(run: Run, limits: CompareLimits) -> End:
+def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
     """Return the end of a run; with too few losses it is unknown unless non-finite."""
     loss = run.history.logged("loss")
     is_bad = ~np.isfinite(loss.values)
@@ -80,7 +80,7 @@ def find_end(run: Run, limits: CompareLimits) -> End:
             if is_bad[-1] and len(finite_positions)
             else int(np.argmax(is_bad))
         )
-        return End(run=run, state=State.NOT_FINITE, step=int(loss.steps[first]))
+        return FinalLevel(run=run, state=EndState.NOT_FINITE, step=int(loss.steps[first]))
     finite = loss.finite()
     if len(finite) < max(limits.min_points, TWENTIETHS):
         return End(run=run, state=State.UNKNOWN)
@@ -90,33 +90,35 @@ def find_end(run: Run, limits: CompareLimits) -> End:
     start, best, last = float(values[:_START].mean()), float(parts[best_part]), float(parts[-1])
     decrease = start - best
     noise_floor = _SIGMAS * diff_sigma(values[len(values) // 2 :])
-    state = State.UNKNOWN
+    state = EndState.UNKNOWN
     if last - best > max(_LOST * decrease, noise_floor):
-        state = State.DIVERGED
+        state = EndState.DIVERGED
     elif decrease <= noise_floor:
-        state = State.FLAT
+        state = EndState.FLAT
     elif start - last >= _KEPT * decrease:
         state = State.SOUND
     size = len(values) // TWENTIETHS
     middle = len(values) - (TWENTIETHS - best_part) * size + size // 2
     step = int(finite.steps[middle])
-    return End(run=run, state=state, start=start, best=best, last=last, step=step)
+    return FinalLevel(run=run, state=state, start=start, best=best, last=last, step=step)
 
 
-def split_by_end(runs: Sequence[Run], limits: CompareLimits) -> tuple[list[End], list[End]]:
+def split_by_end(
+    runs: Sequence[ComparedRun], limits: CompareLimits
+) -> tuple[list[FinalLevel], list[FinalLevel]]:
     """Return the runs that fail and the runs that are sound.
 
     A flat loss is a failure only next to a run that decreases far more: a finetune may be flat.
     """
     ends = [find_end(run, limits) for run in runs]
-    sound = [end for end in ends if end.state is State.SOUND]
+    sound = [end for end in ends if end.state is EndState.SOUND]
     if not sound:
         return [], []
     usual = median(np.array([end.start - end.last for end in sound]))
     failed = [
         end
         for end in ends
-        if end.state in (State.NOT_FINITE, State.DIVERGED)
-        or (end.state is State.FLAT and end.start - end.last < _NO_PROGRESS * usual)
+        if end.state in (EndState.NOT_FINITE, EndState.DIVERGED)
+        or (end.state is EndState.FLAT and end.start - end.last < _NO_PROGRESS * usual)
     ]
     return failed, sound

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final
 
-from stabdiag.comparison.ends import End, split_by_end
+from stabdiag.comparison.ends import FinalLevel, split_by_end
 from stabdiag.comparison.outcomes import RUN_FAILS
 from stabdiag.comparison.settings import explaining, join_words
-from stabdiag.model.comparison import Comparison, Difference, Kind, Run, same
+from stabdiag.model.comparison import ComparedRun, Comparison, ComparisonKind, Difference, same
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
 from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import clipped, num
@@ -73,7 +73,7 @@ def settings_in_label(label: str) -> dict[str, str]:
 
 def run_fails(comparison: Comparison) -> Iterator[Finding]:
     """Find runs that fail next to good ones, with the settings that differ as suspects."""
-    if comparison.kind not in (Kind.SEEDS, Kind.RERUNS):
+    if comparison.kind not in (ComparisonKind.SEEDS, ComparisonKind.RERUNS):
         return
     failed, sound = split_by_end(comparison.runs, comparison.limits.compare)
     if not failed:
@@ -95,7 +95,7 @@ def run_fails(comparison: Comparison) -> Iterator[Finding]:
 
 
 def find_suspects(
-    comparison: Comparison, failed: Sequence[End], sound: Sequence[End]
+    comparison: Comparison, failed: Sequence[FinalLevel], sound: Sequence[FinalLevel]
 ) -> tuple[Difference, ...]:
     """Return the settings whose values separate failed runs from good ones, if any.
 
@@ -122,7 +122,9 @@ def find_suspects(
     return tuple(difference for difference in candidates if _separates(difference, failed, sound))
 
 
-def _separates(difference: Difference, failed: Sequence[End], sound: Sequence[End]) -> bool:
+def _separates(
+    difference: Difference, failed: Sequence[FinalLevel], sound: Sequence[FinalLevel]
+) -> bool:
     """Return True if no failed run shares its value with a sound run."""
     values = difference.values
     bad = {same(values[end.run.label]) for end in failed if end.run.label in values}
@@ -142,7 +144,7 @@ def leading_family(suspects: Sequence[Difference]) -> Family | None:
     return families.pop() if len(families) == 1 else None
 
 
-def _ends(failed: Sequence[End], sound: Sequence[End]) -> str:
+def _ends(failed: Sequence[FinalLevel], sound: Sequence[FinalLevel]) -> str:
     parts = [end.described() for end in failed[:3]]
     if len(failed) > 3:
         parts.append(f"and {len(failed) - 3} more runs fail")
@@ -206,8 +208,8 @@ def _conclusion(suspects: Sequence[Difference]) -> str:
 def _first_action(
     comparison: Comparison,
     suspects: Sequence[Difference],
-    failed: Sequence[End],
-    sound: Sequence[End],
+    failed: Sequence[FinalLevel],
+    sound: Sequence[FinalLevel],
 ) -> Action:
     bad, good = failed[0].run, sound[0].run
     family = leading_family(suspects) if suspects else Family.SEED
@@ -253,7 +255,9 @@ def _find_key(suspects: Sequence[Difference], family: Family | None) -> str | No
     return next((suspect.key for suspect in suspects if find_family(suspect.key) is family), None)
 
 
-def _change_precision(suspects: Sequence[Difference], bad: Run, good: Run) -> Action:
+def _change_precision(
+    suspects: Sequence[Difference], bad: ComparedRun, good: ComparedRun
+) -> Action:
     dtypes = next((suspect.values for suspect in suspects if suspect.key == "dtype"), {})
     bad_dtype, good_dtype = dtypes.get(bad.label), dtypes.get(good.label)
     if bad_dtype in ("fp16", "float16"):
@@ -277,7 +281,9 @@ def _change_precision(suspects: Sequence[Difference], bad: Run, good: Run) -> Ac
     )
 
 
-def _use_sound_value(suspect: Difference, bad: Run, good: Run, family: Family | None) -> Action:
+def _use_sound_value(
+    suspect: Difference, bad: ComparedRun, good: ComparedRun, family: Family | None
+) -> Action:
     values = suspect.values
     old, new = values[bad.label], values[good.label]
     old_number, new_number = number(old), number(new)
@@ -292,7 +298,7 @@ def _use_sound_value(suspect: Difference, bad: Run, good: Run, family: Family | 
 
 
 def _next_actions(
-    suspects: Sequence[Difference], failed: Sequence[End], sound: Sequence[End]
+    suspects: Sequence[Difference], failed: Sequence[FinalLevel], sound: Sequence[FinalLevel]
 ) -> tuple[Action, ...]:
     bad, good = failed[0].run, sound[0].run
     diagnose = Action(

@@ -9,7 +9,7 @@ from typing import Final
 
 from stabdiag.comparison.points import losses
 from stabdiag.errors import StabdiagError, did_you_mean
-from stabdiag.model.comparison import Kind, Run
+from stabdiag.model.comparison import ComparedRun, ComparisonKind
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import NUMBERS, plain
@@ -29,12 +29,12 @@ _SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECAS
 _MAX_SEEDS: Final = 6
 
 
-def stride(run: Run) -> float:
+def stride(run: ComparedRun) -> float:
     """Return the typical number of steps between two logged losses of a run."""
     return usual_gap(run.history.logged("loss").steps)
 
 
-def span(run: Run) -> tuple[int, int]:
+def span(run: ComparedRun) -> tuple[int, int]:
     """Return the first and the last step with a loss."""
     steps = run.history.logged("loss").steps
     return (int(steps[0]), int(steps[-1])) if len(steps) else (0, -1)
@@ -49,47 +49,48 @@ def find_rank(name: str, manifest: Manifest) -> int | None:
 
 
 def infer_kind(
-    runs: Sequence[Run], requested: str | None, limits: CompareLimits
-) -> tuple[Kind, str]:
+    runs: Sequence[ComparedRun], requested: str | None, limits: CompareLimits
+) -> tuple[ComparisonKind, str]:
     """Return the kind of comparison and the reason; the strongest evidence decides.
 
     Raises:
         StabdiagError: if the requested kind is unknown.
     """
-    if requested is not None and requested not in list(Kind):
+    if requested is not None and requested not in list(ComparisonKind):
+        hint = did_you_mean(requested, list(ComparisonKind))
         raise StabdiagError(
-            f"runs cannot be compared as {requested!r}{did_you_mean(requested, list(Kind))} "
-            f"(there are: {', '.join(Kind)})"
+            f"runs cannot be compared as {requested!r}{hint} "
+            f"(there are: {', '.join(ComparisonKind)})"
         )
     if requested is not None:
-        return Kind(requested), "as requested"
+        return ComparisonKind(requested), "as requested"
     if are_ranks_of_one_job([run.rank for run in runs]):
-        return Kind.RANKS, "each run has its own rank in its name or manifest"
+        return ComparisonKind.RANKS, "each run has its own rank in its name or manifest"
     seeds = [seed for run in runs if (seed := _find_seed(run)) is not None]
     resume = _resumes(runs) if len(set(seeds)) < 2 else None
     if resume is not None:
-        return Kind.RESUME, resume
+        return ComparisonKind.RESUME, resume
     if len(seeds) == len(runs) and len(set(seeds)) > 1:
-        return Kind.SEEDS, f"their seeds differ ({and_more(seeds, _MAX_SEEDS)})"
+        return ComparisonKind.SEEDS, f"their seeds differ ({and_more(seeds, _MAX_SEEDS)})"
     if len(seeds) == len(runs):
-        return Kind.RERUNS, f"all runs have seed {seeds[0]}"
+        return ComparisonKind.RERUNS, f"all runs have seed {seeds[0]}"
     pairs = [losses(runs[0].history, other.history) for other in runs[1:]]
     if all(shared.begin_alike(limits, _MIN_EQUAL) for shared in pairs):
-        return Kind.RERUNS, "not every seed is recorded, and the first losses are equal"
+        return ComparisonKind.RERUNS, "not every seed is recorded, and the first losses are equal"
     return (
-        Kind.SEEDS,
+        ComparisonKind.SEEDS,
         "not every seed is recorded, and the losses differ from the start; pass --as reruns if "
         "the seeds are equal",
     )
 
 
-def have_distinct_seeds(runs: Sequence[Run]) -> bool:
+def have_distinct_seeds(runs: Sequence[ComparedRun]) -> bool:
     """Return True if each run records another seed."""
     seeds = {_find_seed(run) for run in runs}
     return None not in seeds and len(seeds) == len(runs)
 
 
-def _find_seed(run: Run) -> int | None:
+def _find_seed(run: ComparedRun) -> int | None:
     """Return the seed in the manifest, else the one in the name: ``seed7.csv``."""
     if run.manifest.seed is not None:
         return run.manifest.seed
@@ -97,7 +98,7 @@ def _find_seed(run: Run) -> int | None:
     return int(matches[-1]) if matches else None
 
 
-def _resumes(runs: Sequence[Run]) -> str | None:
+def _resumes(runs: Sequence[ComparedRun]) -> str | None:
     """Return a description of how the runs continue each other, or None if they do not."""
     ordered = sorted(runs, key=span)
     for earlier, later in pairwise(ordered):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from stabdiag.model.comparison import Kind
+from stabdiag.model.comparison import ComparisonKind
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.frozen import frozen
 
 
 @frozen
-class Outcome:
+class ComparisonOutcome:
     """A possible finding.
 
     ``severity`` is the default severity, ``kinds`` the comparisons that can find it, ``limits`` the
@@ -21,7 +21,7 @@ class Outcome:
     slug: str
     severity: Severity
     title: str
-    kinds: tuple[Kind, ...] = tuple(Kind)
+    kinds: tuple[ComparisonKind, ...] = tuple(ComparisonKind)
     limits: tuple[str, ...] = ()
     next_actions: tuple[Action, ...] = ()
 
@@ -52,11 +52,11 @@ class Outcome:
 
 _DIVERGENCE_LIMITS: Final = ("compare.rounding", "compare.noise_sigma", "compare.sustained_points")
 
-RANK_DIED: Final = Outcome(
+RANK_DIED: Final = ComparisonOutcome(
     slug="rank-died",
     severity=Severity.ERROR,
     title="A rank died",
-    kinds=(Kind.RANKS,),
+    kinds=(ComparisonKind.RANKS,),
     limits=("compare.rank_gap",),
     next_actions=(
         Action(
@@ -78,11 +78,11 @@ RANK_DIED: Final = Outcome(
     ),
 )
 
-RANKS_DISAGREE: Final = Outcome(
+RANKS_DISAGREE: Final = ComparisonOutcome(
     slug="ranks-disagree",
     severity=Severity.ERROR,
     title="The ranks train different networks",
-    kinds=(Kind.RANKS,),
+    kinds=(ComparisonKind.RANKS,),
     limits=(*_DIVERGENCE_LIMITS, "compare.rank_sigma", "compare.min_points"),
     next_actions=(
         Action(
@@ -103,15 +103,15 @@ RANKS_DISAGREE: Final = Outcome(
     ),
 )
 
-RUN_FAILS: Final = Outcome(
+RUN_FAILS: Final = ComparisonOutcome(
     slug="run-fails",
     severity=Severity.ERROR,
     title="A run fails where another does not",
-    kinds=(Kind.SEEDS, Kind.RERUNS),
+    kinds=(ComparisonKind.SEEDS, ComparisonKind.RERUNS),
     limits=("compare.min_points",),
 )
 
-CONFIG_DIFFERS: Final = Outcome(
+CONFIG_DIFFERS: Final = ComparisonOutcome(
     slug="config-differs",
     severity=Severity.WARNING,
     title="The configurations differ",
@@ -128,11 +128,11 @@ CONFIG_DIFFERS: Final = Outcome(
     ),
 )
 
-NONDETERMINISM: Final = Outcome(
+NONDETERMINISM: Final = ComparisonOutcome(
     slug="nondeterminism",
     severity=Severity.WARNING,
     title="Same configuration and seed, different losses",
-    kinds=(Kind.RERUNS,),
+    kinds=(ComparisonKind.RERUNS,),
     limits=(*_DIVERGENCE_LIMITS, "compare.min_points"),
     next_actions=(
         Action(
@@ -151,11 +151,11 @@ NONDETERMINISM: Final = Outcome(
     ),
 )
 
-RESUME_DIVERGES: Final = Outcome(
+RESUME_DIVERGES: Final = ComparisonOutcome(
     slug="resume-diverges",
     severity=Severity.WARNING,
     title="The resumed run does not continue where the first run was",
-    kinds=(Kind.RESUME,),
+    kinds=(ComparisonKind.RESUME,),
     limits=(
         *_DIVERGENCE_LIMITS,
         *("resume.points", "resume.jump_sigma", "resume.lr_ratio", "resume.gap_ratio"),
@@ -177,11 +177,11 @@ RESUME_DIVERGES: Final = Outcome(
     ),
 )
 
-SEED_VARIANCE: Final = Outcome(
+SEED_VARIANCE: Final = ComparisonOutcome(
     slug="seed-variance",
     severity=Severity.WARNING,
     title="The runs end at different losses",
-    kinds=(Kind.SEEDS,),
+    kinds=(ComparisonKind.SEEDS,),
     limits=("compare.final_fraction", "compare.seed_significance", "compare.seed_fraction"),
     next_actions=(
         Action(
@@ -206,7 +206,7 @@ SEED_VARIANCE: Final = Outcome(
     ),
 )
 
-NOT_COMPARABLE: Final = Outcome(
+NOT_COMPARABLE: Final = ComparisonOutcome(
     slug="not-comparable",
     severity=Severity.NOTE,
     title="Too few common steps to compare",
@@ -218,9 +218,9 @@ NOT_COMPARABLE: Final = Outcome(
     ),
 )
 
-AGREE: Final = Outcome(slug="agree", severity=Severity.OK, title="The runs agree")
+AGREE: Final = ComparisonOutcome(slug="agree", severity=Severity.OK, title="The runs agree")
 
-OUTCOMES: tuple[Outcome, ...] = (
+OUTCOMES: tuple[ComparisonOutcome, ...] = (
     RANK_DIED,
     RANKS_DISAGREE,
     RUN_FAILS,

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints
-from stabdiag.model.comparison import Divergence, Run
+from stabdiag.model.comparison import ComparedRun, Divergence
 from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
@@ -38,7 +38,7 @@ def base_role(role: str) -> str:
 
 
 @frozen
-class Common:
+class CommonPoints:
     """The values of two series at their common steps."""
 
     steps: Ints
@@ -62,22 +62,24 @@ class Common:
         return bool(np.allclose(left, right, rtol=limits.rounding, atol=0.0, equal_nan=True))
 
 
-def common(series: Series, other: Series) -> Common:
+def common(series: Series, other: Series) -> CommonPoints:
     """Return the values of two series at their common steps."""
     if np.array_equal(series.steps, other.steps):
-        return Common(steps=series.steps, left=series.values, right=other.values)
+        return CommonPoints(steps=series.steps, left=series.values, right=other.values)
     steps, left, right = np.intersect1d(
         series.steps, other.steps, assume_unique=True, return_indices=True
     )
-    return Common(steps=steps, left=series.values[left], right=other.values[right])
+    return CommonPoints(steps=steps, left=series.values[left], right=other.values[right])
 
 
-def losses(history: History, other: History) -> Common:
+def losses(history: History, other: History) -> CommonPoints:
     """Return the common losses of two runs."""
     return common(history.logged("loss"), other.logged("loss"))
 
 
-def find_divergences(reference: Run, other: Run, limits: CompareLimits) -> list[Divergence]:
+def find_divergences(
+    reference: ComparedRun, other: ComparedRun, limits: CompareLimits
+) -> list[Divergence]:
     """Return the divergence of each role that both runs logged, the earliest first.
 
     Series of words are left out: each log numbers its words separately.

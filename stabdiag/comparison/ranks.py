@@ -8,13 +8,19 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.comparison.ends import State, find_end
+from stabdiag.comparison.ends import EndState, find_end
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RANK_DIED, RANKS_DISAGREE
-from stabdiag.comparison.points import Common, base_role, divergence_evidence, format_values, losses
+from stabdiag.comparison.points import (
+    CommonPoints,
+    base_role,
+    divergence_evidence,
+    format_values,
+    losses,
+)
 from stabdiag.comparison.settings import join_words
 from stabdiag.model.arrays import Floats
-from stabdiag.model.comparison import Comparison, Divergence, Run
+from stabdiag.model.comparison import ComparedRun, Comparison, Divergence
 from stabdiag.model.findings import Action, ActionKind, Finding
 from stabdiag.model.history import Event, EventCode
 from stabdiag.model.limits.checks import CompareLimits
@@ -135,7 +141,7 @@ def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
 def _not_finite_alone(comparison: Comparison) -> Finding | None:
     """Find ranks whose loss stays non-finite while another rank stays finite."""
     ends = [find_end(run, comparison.limits.compare) for run in comparison.runs]
-    non_finite = [end for end in ends if end.state is State.NOT_FINITE and end.step is not None]
+    non_finite = [end for end in ends if end.state is EndState.NOT_FINITE and end.step is not None]
     if not non_finite:
         return None
     first = min(non_finite, key=lambda end: end.step or 0)
@@ -163,7 +169,7 @@ def _not_finite_alone(comparison: Comparison) -> Finding | None:
     )
 
 
-def _is_early(comparison: Comparison, run: Run, end: int) -> bool:
+def _is_early(comparison: Comparison, run: ComparedRun, end: int) -> bool:
     """Return True if a rank's log ends early; one step is enough if others report a lost peer."""
     others = [other for other in comparison.runs if other is not run]
     is_missed = not _reports_lost_peer(run) and any(map(_reports_lost_peer, others))
@@ -173,7 +179,7 @@ def _is_early(comparison: Comparison, run: Run, end: int) -> bool:
     return end - span(run)[1] > gap
 
 
-def _reports_lost_peer(run: Run) -> bool:
+def _reports_lost_peer(run: ComparedRun) -> bool:
     """Return True if a rank reports a lost peer."""
     return any(map(_is_peer_failure, run.history.messages))
 
@@ -185,7 +191,7 @@ def _is_peer_failure(event: Event) -> bool:
     )
 
 
-def _describe_last_message(dead: Run, silent: list[Run]) -> str:
+def _describe_last_message(dead: ComparedRun, silent: list[ComparedRun]) -> str:
     """Describe the last message of the dead rank, or name other ranks without a message."""
     messages = dead.history.messages
     if messages:
@@ -197,7 +203,7 @@ def _describe_last_message(dead: Run, silent: list[Run]) -> str:
     return "It logs no reason: a killed process cannot."
 
 
-def _describe_reporters(reporters: list[Run]) -> str:
+def _describe_reporters(reporters: list[ComparedRun]) -> str:
     if not reporters:
         return ""
     message = next(
@@ -208,7 +214,7 @@ def _describe_reporters(reporters: list[Run]) -> str:
     return f"{capitalized(labels)} {verb} a lost peer: {clipped(message, _MAX_MESSAGE)}"
 
 
-def _seconds(dead: Run, comparison: Comparison) -> str:
+def _seconds(dead: ComparedRun, comparison: Comparison) -> str:
     """Return the seconds between the end of a rank and the end of the others, if logged."""
     clocks = {run.label: run.history.finite("clock").values for run in comparison.runs}
     ends = {label: float(clock[-1]) for label, clock in clocks.items() if len(clock)}
@@ -276,7 +282,9 @@ def _fix(divergence: Divergence) -> Action:
     )
 
 
-def _distant_losses(reference: str, other: str, shared: Common, index: int, width: int) -> Finding:
+def _distant_losses(
+    reference: str, other: str, shared: CommonPoints, index: int, width: int
+) -> Finding:
     step = int(shared.steps[index])
     x, y = _mean(shared.left[index : index + width]), _mean(shared.right[index : index + width])
     return RANKS_DISAGREE.finding(
@@ -294,7 +302,7 @@ def _distant_losses(reference: str, other: str, shared: Common, index: int, widt
     )
 
 
-def _find_separation(shared: Common, limits: CompareLimits) -> int | None:
+def _find_separation(shared: CommonPoints, limits: CompareLimits) -> int | None:
     """Return the index where the smoothed losses start to differ by more than their noise.
 
     They have to stay separated: noise that was smoothed before logging returns.

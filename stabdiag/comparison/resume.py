@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from stabdiag.comparison.kind import span, stride
 from stabdiag.comparison.outcomes import RESUME_DIVERGES
 from stabdiag.comparison.points import describe_largest, divergence_evidence, format_values, losses
-from stabdiag.model.comparison import Comparison, Divergence, Run
+from stabdiag.model.comparison import ComparedRun, Comparison, Divergence
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import jump_up
@@ -31,7 +31,7 @@ def resume_diverges(comparison: Comparison) -> Iterator[Finding]:
             return
 
 
-def _rate_differs(first: Run, second: Run, rate: Divergence) -> Finding:
+def _rate_differs(first: ComparedRun, second: ComparedRun, rate: Divergence) -> Finding:
     start = span(second)[0]
     return RESUME_DIVERGES.finding(
         f"{second.label} continues {first.label} at step {start}. At step {rate.unrounded} its "
@@ -46,7 +46,7 @@ def _rate_differs(first: Run, second: Run, rate: Divergence) -> Finding:
     )
 
 
-def _rate_jumps(comparison: Comparison, first: Run, second: Run) -> Finding | None:
+def _rate_jumps(comparison: Comparison, first: ComparedRun, second: ComparedRun) -> Finding | None:
     """Find a large change of the learning rate between runs without a common step."""
     if len(losses(first.history, second.history)):
         return None
@@ -67,7 +67,9 @@ def _rate_jumps(comparison: Comparison, first: Run, second: Run) -> Finding | No
     )
 
 
-def _loss_differs(first: Run, second: Run, loss: Divergence, sigmas: float) -> Finding:
+def _loss_differs(
+    first: ComparedRun, second: ComparedRun, loss: Divergence, sigmas: float
+) -> Finding:
     start, noise = span(second)[0], loss.noise or 0.0
     # Equal batches and weights give equal losses, so one loss outside the noise is enough.
     is_within_noise = loss.largest <= sigmas * noise
@@ -103,7 +105,7 @@ def _loss_differs(first: Run, second: Run, loss: Divergence, sigmas: float) -> F
     )
 
 
-def _loss_jumps(comparison: Comparison, first: Run, second: Run) -> Finding | None:
+def _loss_jumps(comparison: Comparison, first: ComparedRun, second: ComparedRun) -> Finding | None:
     """Find a jump of the loss level from the first run to the second."""
     limits, start = comparison.limits.resume, span(second)[0]
     jump = jump_up(

@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.comparison.kind import span
 from stabdiag.comparison.outcomes import SEED_VARIANCE
 from stabdiag.comparison.settings import explaining, join_words
-from stabdiag.model.comparison import Comparison, Level, Run
+from stabdiag.model.comparison import ComparedRun, Comparison, Level
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits
@@ -101,7 +101,7 @@ def tolerance(values: Sequence[float], descent: float, fraction: float) -> float
     return max(fraction * min(level, descent), min(level, fraction**2 * descent))
 
 
-def ends(runs: Sequence[Run], limits: CompareLimits) -> Ends:
+def ends(runs: Sequence[ComparedRun], limits: CompareLimits) -> Ends:
     """Return the final levels of runs, over the last part of their common steps.
 
     A run with non-finite losses there has no level; it is listed as lost.

@@ -14,7 +14,15 @@ from stabdiag.comparison.points import (
     first_unrounded,
     format_values,
 )
-from stabdiag.model.comparison import Comparison, Difference, Divergence, Kind, Relevance, Run, same
+from stabdiag.model.comparison import (
+    ComparedRun,
+    Comparison,
+    ComparisonKind,
+    Difference,
+    Divergence,
+    Relevance,
+    same,
+)
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import listed
@@ -67,13 +75,13 @@ EVALUATIONS: Final = ("eval_loss", "eval_accuracy")
 _SHOWN: Final = 5
 
 
-def settings(run: Run) -> dict[str, object]:
+def settings(run: ComparedRun) -> dict[str, object]:
     """Return the configuration of a run by field name or key."""
     others = {**run.manifest.also, **run.manifest.unknown}
     return run.manifest.known | {str(key): value for key, value in others.items()}
 
 
-def differences(runs: Sequence[Run], kind: Kind) -> tuple[Difference, ...]:
+def differences(runs: Sequence[ComparedRun], kind: ComparisonKind) -> tuple[Difference, ...]:
     """Return the settings that differ, explanatory ones first.
 
     Runs without a known configuration are ignored.
@@ -129,13 +137,13 @@ def config_differs(comparison: Comparison) -> Iterator[Finding]:
     """Find settings, or logged learning rates, that differ although they should not."""
     causes = explaining(comparison.differences)
     # After a resume the learning rate has a finding of its own.
-    rates = [] if comparison.kind is Kind.RESUME else comparison.unrounded("lr")
+    rates = [] if comparison.kind is ComparisonKind.RESUME else comparison.unrounded("lr")
     if not causes and not rates:
         return
     losses = comparison.find_divergences("loss")
     parts = (_manifests(causes), _rates(rates), _effect(comparison, rates))
     evaluations = first_evaluation_difference(comparison)
-    is_harmless = not losses and evaluations is None and comparison.kind is Kind.RERUNS
+    is_harmless = not losses and evaluations is None and comparison.kind is ComparisonKind.RERUNS
     step = first_unrounded(rates)
     if step is None:
         step = min((divergence.step or 0 for divergence in losses), default=None)
@@ -154,14 +162,14 @@ def first_evaluation_difference(comparison: Comparison) -> Divergence | None:
     return min(different, key=lambda part: part.unrounded or 0, default=None)
 
 
-def find_relevance(key: str, kind: Kind) -> Relevance:
+def find_relevance(key: str, kind: ComparisonKind) -> Relevance:
     """Return the relevance of a setting for different results, by its name."""
     key_words, name = plain(key), plain(key.rpartition(".")[2])
     if name.endswith("seed"):
-        return Relevance.EXPECTED if kind is Kind.SEEDS else Relevance.EXPLAINS
+        return Relevance.EXPECTED if kind is ComparisonKind.SEEDS else Relevance.EXPLAINS
     if _BEGINS.search(name):
-        return Relevance.EXPECTED if kind is Kind.RESUME else Relevance.EXPLAINS
-    if kind is Kind.RANKS and _RANK_KEYS.search(name):
+        return Relevance.EXPECTED if kind is ComparisonKind.RESUME else Relevance.EXPLAINS
+    if kind is ComparisonKind.RANKS and _RANK_KEYS.search(name):
         return Relevance.EXPECTED
     causes = _CAUSES.search(key_words) is not None
     if _IDLE.search(key_words) or _IDLE.search(name) or (_LABEL.search(key_words) and not causes):
@@ -211,7 +219,7 @@ def _effect(comparison: Comparison, rates: list[Divergence]) -> str:
                 f"{evaluation.unrounded} on: {format_values(evaluation.unrounded_values)}."
             )
         return "The losses are identical: the difference had no effect."
-    if comparison.kind is not Kind.RERUNS:
+    if comparison.kind is not ComparisonKind.RERUNS:
         return ""
     first = min(losses, key=lambda divergence: divergence.step or 0)
     parts = [describe_first(first)]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from stabdiag.baseline.outcomes import BaselineOutcome
-    from stabdiag.comparison.outcomes import Outcome as ComparisonOutcome
+    from stabdiag.comparison.outcomes import ComparisonOutcome
     from stabdiag.model.limits import LimitInfo, Limits
     from stabdiag.symptoms import Symptom
 

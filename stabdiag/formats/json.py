@@ -155,7 +155,7 @@ def comparison(subject: Comparison) -> str:
     return dumps(content)
 
 
-def _run(run: Run) -> Json:
+def _run(run: ComparedRun) -> Json:
     loss = run.history.get("loss")
     steps = [] if loss is None else loss.steps.tolist()
     return {

@@ -28,7 +28,7 @@ _LEGEND = "FROM: tree = the decision tree, ours = calibrated here. All limits fo
 
 
 @dataclass(frozen=True, eq=False)
-class Row:
+class ThresholdRow:
     """One row of the quick reference: a symptom, its threshold and the first action.
 
     ``{spike.sigma}`` in a threshold is replaced by the value of that limit. ``node`` is the
@@ -48,15 +48,15 @@ class Row:
 
 
 @cache
-def rows() -> tuple[Row, ...]:
+def rows() -> tuple[ThresholdRow, ...]:
     """Return the quick reference: the six rows of the tree, and the other findings."""
-    return tuple(Row(*cells) for cells in kept_table("thresholds"))
+    return tuple(ThresholdRow(*cells) for cells in kept_table("thresholds"))
 
 
 @cache
-def literal_rows() -> tuple[Row, ...]:
+def literal_rows() -> tuple[ThresholdRow, ...]:
     """Return the six rows of the quick reference in the original tree."""
-    return tuple(Row(*cells) for cells in kept_table("thresholds-literal"))
+    return tuple(ThresholdRow(*cells) for cells in kept_table("thresholds-literal"))
 
 
 def literal_lines(limits: Limits, page: Page) -> Iterator[Text]:
@@ -90,7 +90,7 @@ def literal_json(limits: Limits) -> str:
     return dumps({"schema": 1, "rows": reference})
 
 
-def source(row: Row, limits: Limits) -> str:
+def source(row: ThresholdRow, limits: Limits) -> str:
     """Return the source of a row's threshold."""
     about = [info.about.source for info in limits.items() if info.name in row.limits]
     return "; ".join(dict.fromkeys(about)) or f"decision tree {row.node}"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from stabdiag.model.manifest import Manifest
 
 
-class Kind(StrEnum):
+class ComparisonKind(StrEnum):
     """The relation of the runs, which determines the expected differences."""
 
     SEEDS = "seeds"
@@ -39,7 +39,7 @@ class Relevance(StrEnum):
 
 
 @frozen
-class Run:
+class ComparedRun:
     """One of the runs: its label in sentences (its file or folder name), its log, its manifest.
 
     ``rank`` is its number among the ranks of a job, by its name or its manifest.
@@ -134,9 +134,9 @@ class Comparison(Diagnosed):
     one for each run whose end was compared.
     """
 
-    kind: Kind
+    kind: ComparisonKind
     why: str
-    runs: tuple[Run, ...]
+    runs: tuple[ComparedRun, ...]
     reference: str
     common: int
     divergences: tuple[Divergence, ...]
@@ -146,16 +146,16 @@ class Comparison(Diagnosed):
     notes: tuple[str, ...] = ()
 
     @property
-    def against(self) -> Run:
+    def against(self) -> ComparedRun:
         """The run that the others are compared with."""
         return self.run(self.reference)
 
     @property
-    def others(self) -> tuple[Run, ...]:
+    def others(self) -> tuple[ComparedRun, ...]:
         """All runs except the reference."""
         return tuple(run for run in self.runs if run.label != self.reference)
 
-    def run(self, label: str) -> Run:
+    def run(self, label: str) -> ComparedRun:
         """Return the run with a label."""
         return next(run for run in self.runs if run.label == label)
 

@@ -33,7 +33,7 @@ class UsualRange:
 
 
 @frozen(eq=True)
-class Setting:
+class SettingRange:
     """A setting of a run with its usual range."""
 
     name: str
@@ -62,7 +62,7 @@ def settings_with_ranges(
     *,
     peak_lr: float | None = None,
     pretrained: bool | None = None,
-) -> dict[str, Setting]:
+) -> dict[str, SettingRange]:
     """Return the known settings that have a usual range, by name.
 
     Args:
@@ -81,7 +81,7 @@ def settings_with_ranges(
     }
     ranges = _ranges(manifest, limits, pretrained=bool(pretrained))
     return {
-        name: Setting(name=name, value=value, usual=ranges[name])
+        name: SettingRange(name=name, value=value, usual=ranges[name])
         for name, value in values.items()
         if value is not None and name in ranges
     }

@@ -159,7 +159,7 @@ class Compared:
 
 
 @frozen(eq=True)
-class Change:
+class ScanChange:
     """A run with another outcome than in the last scan."""
 
     path: str
@@ -174,9 +174,9 @@ class Changes:
 
     new: int = 0
     gone: int = 0
-    worse: tuple[Change, ...] = ()
-    better: tuple[Change, ...] = ()
-    other: tuple[Change, ...] = ()
+    worse: tuple[ScanChange, ...] = ()
+    better: tuple[ScanChange, ...] = ()
+    other: tuple[ScanChange, ...] = ()
 
 
 @frozen(eq=True)

@@ -289,7 +289,7 @@ _SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 MANY_COLUMNS: Final = 200
 
 
-class Table:
+class ArrowTable:
     """A chunk that Arrow has read. A member of a struct is a column of its own."""
 
     def __init__(self, table: pa.Table, names: Sequence[str] = ()) -> None:
@@ -376,7 +376,7 @@ class Slab(LogBuilder):
 
     def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
         """Add a block, and move its numbers if there is room."""
-        if isinstance(chunk, Table) and self._rows + chunk.rows <= self.room:
+        if isinstance(chunk, ArrowTable) and self._rows + chunk.rows <= self.room:
             chunk.move(self._put)
         self._rows += chunk.rows
         super().take(chunk, lines, bad)
@@ -387,7 +387,7 @@ class Slab(LogBuilder):
             return all_numbers(self._arrays[name][: self._rows])
         parts: list[Floats] = []
         for chunk in self.chunks:
-            numbers = chunk.numbers(name) if isinstance(chunk, Table) else None
+            numbers = chunk.numbers(name) if isinstance(chunk, ArrowTable) else None
             if numbers is None:
                 return super().column(name)
             parts += numbers

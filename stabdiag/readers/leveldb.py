@@ -21,7 +21,7 @@ _WHOLE, _FIRST, _MIDDLE, _LAST = range(1, 5)
 _SUMS: Final = {kind: zlib.crc32(bytes([kind])) for kind in (_WHOLE, _FIRST, _MIDDLE, _LAST)}
 
 
-class Records:
+class LevelDbRecords:
     """The records of a stream, and what was found to be wrong with them.
 
     ``header`` bytes at the start of the file are the caller's; they count in the first block.

@@ -194,13 +194,13 @@ def _joined(name: object) -> str:
 def _of_arrow(table: Any) -> dict[str, Piece]:
     import pyarrow as pa
 
-    from stabdiag.readers.arrow import Table, counted_index
+    from stabdiag.readers.arrow import ArrowTable, counted_index
 
     try:
         arrow_table = table if isinstance(table, pa.Table) else pa.table(table)
     except pa.ArrowInvalid as error:  # a single column, such as a Series
         raise LogError(f"cannot read a {type(table).__name__}; {_EXPECTED}") from error
-    read = Table(arrow_table)
+    read = ArrowTable(arrow_table)
     pieces = {name: piece for name in read.names if (piece := read.piece(name)) is not None}
     return counted_index(arrow_table.schema.metadata, len(arrow_table), pieces) | pieces
 

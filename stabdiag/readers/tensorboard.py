@@ -250,7 +250,7 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
 
 
 @dataclass(kw_only=True, eq=False)
-class _Part:
+class _EventFile:
     """What one event file holds; ``begun`` is when its first event was written."""
 
     points: Points = field(default_factory=Points)
@@ -277,11 +277,11 @@ class _Part:
                 self.points.add(value.tag, event.step, number, clock=event.wall_time)
 
 
-def _read(stream: Stream) -> _Part:
+def _read(stream: Stream) -> _EventFile:
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.event_pb2 import Event
 
-    part = _Part()
+    part = _EventFile()
     frames = Frames(stream)
     foreign = 0
     for content in frames:

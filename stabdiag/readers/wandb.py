@@ -152,9 +152,9 @@ def read(stream: Stream) -> Columns:
     """Read a ``.wandb`` file."""
     from google.protobuf.message import DecodeError
 
-    from stabdiag.readers.leveldb import Records, record_class
+    from stabdiag.readers.leveldb import LevelDbRecords, record_class
 
-    records = Records(stream, header=_HEADER)
+    records = LevelDbRecords(stream, header=_HEADER)
     parsed = record_class().FromString
     run = _Run()
     foreign = 0

@@ -12,7 +12,7 @@ from typing import Any
 from stabdiag.scan.shown import Overview
 
 
-class _Package(ModuleType):
+class _ScanPackage(ModuleType):
     def __call__(self, *args: Any, **kwargs: Any) -> Overview:
         """Scan many runs: see ``stabdiag.scan.scan.scan``."""
         from stabdiag.scan.scan import scan
@@ -20,4 +20,4 @@ class _Package(ModuleType):
         return scan(*args, **kwargs)
 
 
-sys.modules[__name__].__class__ = _Package
+sys.modules[__name__].__class__ = _ScanPackage

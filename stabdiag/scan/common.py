@@ -19,7 +19,7 @@ import pyarrow as pa
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import ANY_ERROR, Common, Compared, Split
-from stabdiag.scan.rows import Rows, columns_of
+from stabdiag.scan.rows import StoredRows, columns_of
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
 Codes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
@@ -50,7 +50,7 @@ _MAX_VALUES: Final = 2_000_000
 
 
 @frozen
-class Setting:
+class SweepSetting:
     """A setting of all runs: ``codes``, shape (runs,), is the bin of each run's value.
 
     The bins of an ordered setting increase, and a split is a boundary between two bins. Otherwise a
@@ -64,7 +64,7 @@ class Setting:
     ordered: bool
     splits: dict[int, str | float]
     opposite: str | float | None = None
-    twins: list[Setting] = field(default_factory=list)
+    twins: list[SweepSetting] = field(default_factory=list)
 
     @property
     def is_known(self) -> Mask:
@@ -86,7 +86,7 @@ class Setting:
 class _Hit:
     """The clearest split of a setting by an outcome that is more frequent inside the split."""
 
-    setting: Setting
+    setting: SweepSetting
     outcome: str
     has: Mask
     at: int
@@ -114,7 +114,7 @@ class _Hit:
         )
 
 
-def find_common(rows: Rows) -> tuple[tuple[Common, ...], Compared]:
+def find_common(rows: StoredRows) -> tuple[tuple[Common, ...], Compared]:
     """Find what the runs with each outcome have in common, the clearest first."""
     kinds: dict[tuple[str, str | None], int] = {}
     ended = np.fromiter(
@@ -157,7 +157,7 @@ def _outcomes(kinds: Mapping[tuple[str, str | None], int], ended: Ints) -> dict[
     return {name: has for name, has in each.items() if has.sum() >= _MIN_RUNS}
 
 
-def _hit(setting: Setting, outcome: str, has: Mask) -> _Hit:
+def _hit(setting: SweepSetting, outcome: str, has: Mask) -> _Hit:
     total, hits = int(setting.is_known.sum()), setting.count(has)
     size, hits_known = setting.count(setting.is_known), int((has & setting.is_known).sum())
     sides = (hits, size), (hits_known - hits, total - size)
@@ -231,13 +231,13 @@ def _moved_together(hit: _Hit, other: _Hit) -> bool:
     return bool((x * y).mean() - x.mean() * y.mean() >= _MIN_CORRELATION * spread > 0)
 
 
-def settings_of(rows: Rows) -> list[Setting]:
+def settings_of(rows: StoredRows) -> list[SweepSetting]:
     """Return the settings that vary; settings with the same split are twins of the first.
 
     Settings with their own column come first, then the most frequent ones. The values of a few
     settings are in memory at a time; the result keeps one byte for each setting of a run.
     """
-    first: dict[bytes, Setting] = {}
+    first: dict[bytes, SweepSetting] = {}
     numeric = _names(rows)
     names = list(numeric)
     size = max(_MAX_VALUES // max(len(rows), 1), 1)
@@ -254,7 +254,7 @@ def settings_of(rows: Rows) -> list[Setting]:
     return list(first.values())
 
 
-def _columns(rows: Rows) -> Iterator[tuple[str, Ints, pa.DictionaryArray[Any, Any]]]:
+def _columns(rows: StoredRows) -> Iterator[tuple[str, Ints, pa.DictionaryArray[Any, Any]]]:
     """Yield the values of all settings, part by part: row numbers and texts.
 
     A setting with its own column is not searched for in the map of the other settings.
@@ -276,7 +276,7 @@ def _columns(rows: Rows) -> Iterator[tuple[str, Ints, pa.DictionaryArray[Any, An
         begin += table.num_rows
 
 
-def _names(rows: Rows) -> dict[str, bool]:
+def _names(rows: StoredRows) -> dict[str, bool]:
     """Return the settings in order, with True if all values are numbers."""
     runs: Counter[str] = Counter()
     texts = set()
@@ -289,7 +289,7 @@ def _names(rows: Rows) -> dict[str, bool]:
     return {name: name not in texts for name in order if runs[name]}
 
 
-def _values(rows: Rows, names: Mapping[str, bool]) -> dict[str, Floats | Ints]:
+def _values(rows: StoredRows, names: Mapping[str, bool]) -> dict[str, Floats | Ints]:
     """Return the values of some settings for all runs.
 
     Numbers are NaN if missing; texts are hashes, 0 if missing. ``names`` maps each setting to True
@@ -308,7 +308,7 @@ def _values(rows: Rows, names: Mapping[str, bool]) -> dict[str, Floats | Ints]:
     return result
 
 
-def _setting(name: str, values: Floats | Ints, rows: Rows) -> Setting | None:
+def _setting(name: str, values: Floats | Ints, rows: StoredRows) -> SweepSetting | None:
     """Return a setting; None if it does not vary or too few runs record it."""
     numeric = values.dtype == np.float64
     is_known = ~np.isnan(values) if numeric else values != 0
@@ -335,18 +335,18 @@ def _setting(name: str, values: Floats | Ints, rows: Rows) -> Setting | None:
     opposite = None
     if len(levels) == 2:  # the other value is the inverse
         opposite = splits.pop(1 - int(count[kept[order]].argmin()))
-    return Setting(name=name, codes=codes, ordered=False, splits=splits, opposite=opposite)
+    return SweepSetting(name=name, codes=codes, ordered=False, splits=splits, opposite=opposite)
 
 
-def _ordered(name: str, values: Floats | Ints, levels: Floats, count: Ints) -> Setting:
+def _ordered(name: str, values: Floats | Ints, levels: Floats, count: Ints) -> SweepSetting:
     at = _thresholds(count)
     codes = np.searchsorted(levels[at], values, side="right").astype(np.uint8)
     codes[np.isnan(values)] = _MISSING
     bounds = (_between(float(levels[i - 1]), float(levels[i])) for i in at.tolist())
-    return Setting(name=name, codes=codes, ordered=True, splits=dict(enumerate(bounds, 1)))
+    return SweepSetting(name=name, codes=codes, ordered=True, splits=dict(enumerate(bounds, 1)))
 
 
-def _texts(rows: Rows, name: str, at: Ints) -> list[str]:
+def _texts(rows: StoredRows, name: str, at: Ints) -> list[str]:
     """Return the texts of a setting in some of the runs."""
     if name in TYPED:
         return [str(value) for (value,) in columns_of(rows.take(at, name), name)]
@@ -373,7 +373,7 @@ def _thresholds(count: Ints) -> Ints:
     return indices[indices < len(count)]
 
 
-def _key(setting: Setting) -> bytes:
+def _key(setting: SweepSetting) -> bytes:
     """Return a key that is equal for settings that split the runs in the same way."""
     codes, is_known = setting.codes, setting.is_known
     if setting.ordered:

@@ -23,9 +23,9 @@ import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.arrays import Ints
-from stabdiag.model.scan import Change, Changes, Count, Group, Overview, Row, Unread
+from stabdiag.model.scan import Changes, Count, Group, Overview, Row, ScanChange, Unread
 from stabdiag.scan.common import find_common
-from stabdiag.scan.rows import SCHEMA, SEVERITIES, Rows, columns_of, rows_of
+from stabdiag.scan.rows import SCHEMA, SEVERITIES, StoredRows, columns_of, rows_of
 
 RankedRun: TypeAlias = tuple[int, int, str, int]
 
@@ -55,10 +55,10 @@ _COLUMNS: Final = tuple(name for name in SCHEMA.names if name not in ("settings"
 
 
 def overview_of(
-    rows: Rows | pa.Table | Iterable[Row],
+    rows: StoredRows | pa.Table | Iterable[Row],
     *,
     places: Sequence[str] = (),
-    before: Rows | pa.Table | None = None,
+    before: StoredRows | pa.Table | None = None,
     top: int = 10,
     seconds: float | None = None,
     reused: int = 0,
@@ -73,7 +73,7 @@ def overview_of(
         seconds: how long the scan took.
         reused: how many rows come from earlier scans.
     """
-    rows = Rows.of(rows)
+    rows = StoredRows.of(rows)
     tally = _Tally(top)
     for table in rows.batches(*_TALLIED):
         tally.add(table)
@@ -88,7 +88,7 @@ def overview_of(
         unread=tuple(tally.unread()),
         rows=rows,
         root=tally.root(),
-        changes=None if before is None else _changes(rows, Rows.of(before)),
+        changes=None if before is None else _changes(rows, StoredRows.of(before)),
         seconds=seconds,
         reused=reused,
     )
@@ -176,7 +176,7 @@ class _Tally:
                 title=self._titles.get(name, ""),
             )
 
-    def groups(self, rows: Rows) -> list[Group]:
+    def groups(self, rows: StoredRows) -> list[Group]:
         """Return the groups of equal failures, worst first, then those that lost most."""
         groups_of_runs = list(self._alike.values())
         numbers = np.array([group.worst[-1] for group in groups_of_runs], np.int64)
@@ -216,7 +216,7 @@ def _near(steps: Ints, last: Ints, runs: int) -> tuple[int, int, int] | None:
     return int(steps[largest]), int(steps[within[largest] - 1]), int(count[largest])
 
 
-def _changes(rows: Rows, before: Rows) -> Changes:
+def _changes(rows: StoredRows, before: StoredRows) -> Changes:
     """Compare the outcomes with the previous scan."""
     ends: dict[tuple[int, str], int] = {}
     (runs, now), (old, was) = _ended(rows, ends), _ended(before, ends)
@@ -237,7 +237,7 @@ def _changes(rows: Rows, before: Rows) -> Changes:
     )
 
 
-def _ended(rows: Rows, ends: dict[tuple[int, str], int]) -> tuple[Ints, Ints]:
+def _ended(rows: StoredRows, ends: dict[tuple[int, str], int]) -> tuple[Ints, Ints]:
     """Return a number that identifies each run, and the number of its outcome in ``ends``."""
     # A file may hold several runs. Hashes take less memory than the texts of all runs.
     runs, ended = array("q"), array("q")
@@ -248,17 +248,17 @@ def _ended(rows: Rows, ends: dict[tuple[int, str], int]) -> tuple[Ints, Ints]:
     return np.array(runs), np.array(ended)
 
 
-def _named(rows: Rows, before: Rows, pairs: Ints) -> tuple[Change, ...]:
+def _named(rows: StoredRows, before: StoredRows, pairs: Ints) -> tuple[ScanChange, ...]:
     now, previous = pairs[:, :_MAX_CHANGES]
     ends = columns_of(rows.take(now, "path", "run", "outcome"), "path", "run", "outcome")
     earlier: Any = before.take(previous, "outcome")["outcome"].to_pylist()
     return tuple(
-        Change(path=path, run=run, before=was, after=outcome)
+        ScanChange(path=path, run=run, before=was, after=outcome)
         for (path, run, outcome), was in zip(ends, earlier, strict=True)
     )
 
 
-def where(rows: Rows, condition: str) -> Rows:
+def where(rows: StoredRows, condition: str) -> StoredRows:
     """Return the rows that meet a condition on a field or a setting, such as ``peak_lr>=0.003``.
 
     Numbers compare as numbers. In text, ``*`` matches anything and ``?`` one character. A missing
@@ -296,7 +296,7 @@ def where(rows: Rows, condition: str) -> Rows:
     return rows.filter(np.frombuffer(meets, np.bool_))
 
 
-def _values(rows: Rows, name: str, names: set[str]) -> Iterator[object]:
+def _values(rows: StoredRows, name: str, names: set[str]) -> Iterator[object]:
     """Yield the value of each row, None if missing; collect the names of settings."""
     is_column = name in _COLUMNS
     for table in rows.batches(name if is_column else "settings"):

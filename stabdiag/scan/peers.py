@@ -15,10 +15,10 @@ from stabdiag.baseline.profile import RunProfile, identity
 from stabdiag.comparison.settings import find_relevance
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import BaselineStatus
-from stabdiag.model.comparison import Kind, Relevance
+from stabdiag.model.comparison import ComparisonKind, Relevance
 from stabdiag.model.manifest.keys import plain
 from stabdiag.model.scan import Peers, WorseThanPeers
-from stabdiag.scan.rows import Rows
+from stabdiag.scan.rows import StoredRows
 
 Settings: TypeAlias = tuple[tuple[str, str | float], ...]
 
@@ -31,7 +31,7 @@ _MAX_PEERS: Final = 100
 _HEALTHY: Final = ("ok", "note")
 
 
-def compare_peers(store: Path, rows: Rows) -> Peers:
+def compare_peers(store: Path, rows: StoredRows) -> Peers:
     """Return the runs in a scan store that are worse than their peers, among those in some rows."""
     keys = {
         identity(path)
@@ -64,7 +64,7 @@ def _shared_settings(profile: RunProfile) -> Settings:
             (key, value)
             for key, value in profile.settings.items()
             if not plain(key).endswith("seed")
-            and find_relevance(key, Kind.SEEDS) in (Relevance.EXPLAINS, Relevance.MAY)
+            and find_relevance(key, ComparisonKind.SEEDS) in (Relevance.EXPLAINS, Relevance.MAY)
         )
     )
 

@@ -88,7 +88,7 @@ def columns_of(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
 
 
 @frozen
-class Rows:
+class StoredRows:
     """Rows in Parquet files or tables; ``which`` has the row numbers selected from each.
 
     Iteration yields the worst rows first, and reads the files each time.
@@ -98,9 +98,9 @@ class Rows:
     which: Sequence[Ints]
 
     @classmethod
-    def of(cls, rows: Rows | pa.Table | Iterable[Row]) -> Rows:
+    def of(cls, rows: StoredRows | pa.Table | Iterable[Row]) -> StoredRows:
         """Return rows, a table or objects as rows."""
-        if isinstance(rows, Rows):
+        if isinstance(rows, StoredRows):
             return rows
         table = rows if isinstance(rows, pa.Table) else table_of(rows)
         return cls(parts=(table,), which=(np.arange(table.num_rows),))
@@ -116,11 +116,11 @@ class Rows:
             for begin in range(0, len(which), _TABLE):
                 yield table.take(which[begin : begin + _TABLE])
 
-    def filter(self, mask: Mask) -> Rows:
+    def filter(self, mask: Mask) -> StoredRows:
         """Return the rows selected by a mask."""
         masks = np.split(mask, np.cumsum([len(rows) for rows in self.which])[:-1])
         which = [rows[part] for rows, part in zip(self.which, masks, strict=True)]
-        return Rows(parts=self.parts, which=which)
+        return StoredRows(parts=self.parts, which=which)
 
     def take(self, at: Ints, *names: str) -> pa.Table:
         """Return rows by their numbers, in that order; read only the parts that contain them."""
@@ -159,7 +159,7 @@ def write_rows(rows: Iterable[Row], output: Path) -> None:
     """
     from pyarrow import parquet
 
-    tables = rows.tables() if isinstance(rows, Rows) else [table_of(rows)]
+    tables = rows.tables() if isinstance(rows, StoredRows) else [table_of(rows)]
     with (
         atomic_write(output) as file,
         parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer,

@@ -28,7 +28,7 @@ from stabdiag.scan.rows import (
     METADATA,
     SCHEMA,
     VERSION,
-    Rows,
+    StoredRows,
     columns_of,
     read_part,
     storable_text,
@@ -219,23 +219,23 @@ class Store:
             ) from None
         self._own_parts.append((part, rows.num_rows))
 
-    def rows(self) -> tuple[Rows, Rows | None]:
+    def rows(self) -> tuple[StoredRows, StoredRows | None]:
         """Return the current rows, and the rows of earlier scans of the same places."""
         stored = self._known
         kept = self._rows(stored[stored["kept"] & _latest(stored)])
         own = [np.arange(rows) for _, rows in self._own_parts]
         parts = [*kept.parts, *(part for part, _ in self._own_parts)]
-        now = Rows(parts=parts, which=[*kept.which, *own])
+        now = StoredRows(parts=parts, which=[*kept.which, *own])
         if not self._ended:
             return now, None
         old = stored[stored["ended"]]
         return now, self._rows(old[_latest(old) & (old["below"] | old["seen"])])
 
-    def _rows(self, stored: KnownRows) -> Rows:
+    def _rows(self, stored: KnownRows) -> StoredRows:
         stored = stored[np.lexsort((stored["row"], stored["part"]))]
         bounds = stored["part"].searchsorted(np.arange(len(self._parts) + 1))
         which = [stored["row"][begin:end] for begin, end in pairwise(bounds)]
-        return Rows(parts=self._parts, which=which)
+        return StoredRows(parts=self._parts, which=which)
 
 
 def _latest(stored: KnownRows) -> Mask:

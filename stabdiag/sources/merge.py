@@ -25,7 +25,7 @@ from stabdiag.sources.logs import natural
 
 
 @frozen
-class _Part:
+class _LogPart:
     """One file of a run.
 
     Attributes:
@@ -84,7 +84,7 @@ def merge_logs(files: Sequence[Columns], name: str) -> Columns:
     )
 
 
-def _split(files: Sequence[Columns]) -> tuple[list[_Part], list[_Part]]:
+def _split(files: Sequence[Columns]) -> tuple[list[_LogPart], list[_LogPart]]:
     """Return the attempts at the run, and the other files."""
     named = list(zip(files, _short_names([columns.source for columns in files]), strict=True))
     evaluations = [pair for pair in named if is_evaluation(pair[0].source.rpartition("/")[2])]
@@ -99,7 +99,7 @@ def _split(files: Sequence[Columns]) -> tuple[list[_Part], list[_Part]]:
     return attempts, others
 
 
-def _left_out(last: _Part, rows: Positions) -> Iterator[LeftOut]:
+def _left_out(last: _LogPart, rows: Positions) -> Iterator[LeftOut]:
     """Yield what the reader of the last attempt left out, with its row in the merged log."""
     for left_out in last.columns.left_out:
         above = left_out.above
@@ -116,7 +116,7 @@ def _short_names(paths: Sequence[str]) -> list[str]:
     return [next((end for end in each if counts[end] == 1), each[-1]) for each in ends]
 
 
-def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool = False) -> _Part:
+def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool = False) -> _LogPart:
     columns_by_role = dict(assign(columns.names).columns)
     names: dict[str, str] = {}
     for role, name in columns_by_role.items():
@@ -129,12 +129,12 @@ def _part(columns: Columns, file: str, roles: dict[str, str], *, is_eval: bool =
     counter = columns_by_role.get("step") or columns_by_role.get("epoch")
     if counter is not None and not (column := columns.load(counter)).is_text:
         steps[column.present] = column.logged
-    return _Part(
+    return _LogPart(
         columns=columns, file=file, names=names, has_loss="loss" in columns_by_role, steps=steps
     )
 
 
-def _ordered(parts: list[_Part]) -> tuple[list[_Part], str]:
+def _ordered(parts: list[_LogPart]) -> tuple[list[_LogPart], str]:
     """Return the attempts in the order of execution, and the rule of that order."""
     parts = sorted(parts, key=lambda part: part.span[0])
     spans = [part.span for part in parts]
@@ -154,7 +154,7 @@ def _are_numbered(names: list[str]) -> bool:
     return True
 
 
-def _description(training: list[_Part], others: list[_Part], rule: str) -> str:
+def _description(training: list[_LogPart], others: list[_LogPart], rule: str) -> str:
     text = f"read as one run: {', '.join(part.file for part in training)}"
     if len(training) > 1:
         text += f", in the order {rule}"
@@ -163,7 +163,7 @@ def _description(training: list[_Part], others: list[_Part], rule: str) -> str:
     return text
 
 
-def _merged_rows(training: list[_Part], others: list[_Part]) -> list[Positions]:
+def _merged_rows(training: list[_LogPart], others: list[_LogPart]) -> list[Positions]:
     """Return the row in the merged log of each row of each part.
 
     Rows of other files join the row with their step, or become new rows. New rows are sorted by
@@ -188,7 +188,7 @@ def _merged_rows(training: list[_Part], others: list[_Part]) -> list[Positions]:
 
 
 def _merged_column(
-    parts: Sequence[_Part], rows: Sequence[Positions], total: int, name: str
+    parts: Sequence[_LogPart], rows: Sequence[Positions], total: int, name: str
 ) -> Column:
     """Return a column of the merged log; it is text only if no file has numbers."""
     pieces = [

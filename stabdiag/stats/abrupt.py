@@ -11,7 +11,7 @@ from stabdiag.stats.levels import CONTEXT_POINTS, MIN_CONSECUTIVE
 from stabdiag.stats.peaks import HALF
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_EPS
 from stabdiag.stats.rise import MIN_RANGE_MULTIPLE
-from stabdiag.stats.rolling import Baseline, rounding
+from stabdiag.stats.rolling import TrailingBaseline, rounding
 from stabdiag.stats.shape import SearchWindows, Spike, describe
 from stabdiag.stats.trend import without_line
 
@@ -40,7 +40,7 @@ def abrupt_spikes(
     context = context_size(len(x))
     before, same = x[at - context : at], np.ones(len(x))
     sigma = max(float(before.std(ddof=1)), rounding(x), RELATIVE_EPS * float(np.ptp(x[: at + 1])))
-    base = Baseline(level=before.mean() * same, sigma=sigma * same)
+    base = TrailingBaseline(level=before.mean() * same, sigma=sigma * same)
     spike = describe(x, base, at, replace(reach, window=context, least=context), atypical)
     return (spike,) if spike.score > sigmas else ()
 

@@ -12,7 +12,7 @@ from stabdiag.stats.peaks import Residuals, median_residuals
 from stabdiag.stats.profile import Profile, chance_per_point
 from stabdiag.stats.quantiles import MIN_SAMPLE, SUBSAMPLE_SIZE, median
 from stabdiag.stats.recurrence import PeakGroup
-from stabdiag.stats.rolling import Baseline
+from stabdiag.stats.rolling import TrailingBaseline
 from stabdiag.stats.tails import UpperTail, medians_tail
 
 # A spike is more likely after a logged cause, so the probability of a false alarm may be larger by
@@ -21,7 +21,7 @@ _CAUSE_FACTOR = 5
 
 
 @frozen
-class Event:
+class LevelEvent:
     """A position that is too high, its onset, and the residuals in which it was found.
 
     ``limit`` is the limit of the noise in these residuals, in standard deviations.
@@ -40,7 +40,7 @@ class Event:
 
 def find_events(
     x: Floats, single: Profile, lasting: Profile, after_logged_cause: Mask, group: PeakGroup | None
-) -> list[Event]:
+) -> list[LevelEvent]:
     """Return the points and stretches that are too high, in order.
 
     Args:
@@ -72,7 +72,7 @@ def find_events(
             likely = _stretches(medians, lasting.points, tail, caused)[1]
             positions = sorted({*positions, *(at for at in likely if after_logged_cause[at])})
         events += [
-            Event(
+            LevelEvent(
                 at=at,
                 onset=change_point(x, lasting.base, at, MIN_SAMPLE),
                 residuals=medians,
@@ -121,7 +121,7 @@ def _chances(medians: Floats, points: Floats, width: int) -> Floats:
     return chances
 
 
-def change_point(x: Floats, base: Baseline, at: int, lasting: int) -> int:
+def change_point(x: Floats, base: TrailingBaseline, at: int, lasting: int) -> int:
     """Return the position at which a shift begins that was detected at ``at``.
 
     Args:

@@ -11,7 +11,7 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import MIN_SAMPLE, SUBSAMPLE_SIZE, median, medians, typical
-from stabdiag.stats.rolling import Baseline, median_before
+from stabdiag.stats.rolling import TrailingBaseline, median_before
 from stabdiag.stats.shape import SearchWindows, Spike
 from stabdiag.stats.tails import CLEAR, FAR_OUT, FEW_EVENTS, PRIOR_WEIGHT
 
@@ -268,7 +268,7 @@ class Surroundings:
         return self.spike.end + after + MAX_GAP
 
 
-def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:
+def point_residuals(x: Floats, base: TrailingBaseline, first: int) -> Residuals:
     """Return the distances of single points of ``x``, shape (n,) and finite, from the baseline.
 
     Spikes are searched from the position ``first``.
@@ -285,7 +285,9 @@ def point_residuals(x: Floats, base: Baseline, first: int) -> Residuals:
     )
 
 
-def median_residuals(x: Floats, base: Baseline, width: int, points: Residuals) -> Residuals | None:
+def median_residuals(
+    x: Floats, base: TrailingBaseline, width: int, points: Residuals
+) -> Residuals | None:
     """Return the distances of medians of ``width`` points from the baseline.
 
     None if the log is too short for these windows.

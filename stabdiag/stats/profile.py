@@ -8,7 +8,7 @@ from functools import cached_property
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.peaks import Residuals, point_residuals
-from stabdiag.stats.rolling import Baseline, baseline
+from stabdiag.stats.rolling import TrailingBaseline, baseline
 from stabdiag.stats.shape import SearchWindows
 from stabdiag.stats.tails import UpperTail, declustered, noise_tail
 
@@ -27,7 +27,7 @@ class Profile:
     """
 
     reach: SearchWindows
-    base: Baseline
+    base: TrailingBaseline
     points: Residuals
     tail: UpperTail
     false_alarm: float

@@ -112,7 +112,7 @@ def trailing_median(x: Floats, window: int, hop: int = 1) -> Floats:
 
 
 @frozen
-class Baseline:
+class TrailingBaseline:
     """The expected level and deviation of each point: shape (n,) each, in units of the loss.
 
     ``level`` is a local median corrected for the trend, ``sigma`` a robust deviation from it.
@@ -122,7 +122,7 @@ class Baseline:
     sigma: Floats
 
 
-def baseline(x: Floats, window: int) -> Baseline:
+def baseline(x: Floats, window: int) -> TrailingBaseline:
     """Return the level and deviation of the points before each point.
 
     Args:
@@ -151,7 +151,7 @@ def baseline(x: Floats, window: int) -> Baseline:
     sigma_floor[constant] = np.abs(x[constant] - level[constant])
     sigma_floor *= RELATIVE_EPS
     np.maximum(sigma_floor, floor, out=sigma_floor)
-    return Baseline(level=level, sigma=np.fmax(sigma, sigma_floor, out=sigma))
+    return TrailingBaseline(level=level, sigma=np.fmax(sigma, sigma_floor, out=sigma))
 
 
 def rounding(x: Floats) -> float:

@@ -8,7 +8,7 @@ from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import median, medians
-from stabdiag.stats.rolling import Baseline
+from stabdiag.stats.rolling import TrailingBaseline
 from stabdiag.stats.tails import CLEAR
 
 # A loss that grows by this factor has blown up.
@@ -62,7 +62,7 @@ class Spike:
 
 
 def describe(
-    x: Floats, base: Baseline, at: int, reach: SearchWindows, atypical: Mask | None
+    x: Floats, base: TrailingBaseline, at: int, reach: SearchWindows, atypical: Mask | None
 ) -> Spike:
     """Measure the spike that begins at a position.
 
@@ -95,7 +95,7 @@ def describe(
 
 
 def _frozen(
-    x: Floats, base: Baseline, at: int, reach: SearchWindows, atypical: Mask | None
+    x: Floats, base: TrailingBaseline, at: int, reach: SearchWindows, atypical: Mask | None
 ) -> tuple[float, float]:
     """Return the mean and deviation of the window before the onset without earlier outliers."""
     before = x[:at] if atypical is None else x[:at][~atypical[:at]]

@@ -7,7 +7,7 @@ from typing import Final
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.limits.checks import family_of
-from stabdiag.model.ranges import SETTINGS, Setting, settings_with_ranges
+from stabdiag.model.ranges import SETTINGS, SettingRange, settings_with_ranges
 from stabdiag.model.text import num, typed
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.rates import peak_rate
@@ -85,7 +85,7 @@ def _misses_beginning(case: Case) -> bool:
     return len(case.loss) > 0 and int(case.loss.steps[0]) > _FIRST_STEPS
 
 
-def _settings(case: Case) -> dict[str, Setting]:
+def _settings(case: Case) -> dict[str, SettingRange]:
     return settings_with_ranges(
         case.manifest,
         case.limits,
@@ -100,12 +100,12 @@ def lacks_warmup(case: Case) -> bool:
     return case.manifest.warmup_steps == 0 and family_of(case.manifest.optimizer) in _WARMED_UP
 
 
-def far_settings(case: Case) -> list[Setting]:
+def far_settings(case: Case) -> list[SettingRange]:
     """Return the settings that are far outside their usual range."""
     return [setting for setting in _settings(case).values() if _is_far(setting)]
 
 
-def _is_far(setting: Setting) -> bool:
+def _is_far(setting: SettingRange) -> bool:
     """Return True if a setting is far outside its range, not just outside it."""
     if setting.name != "peak_lr":
         return not setting.is_usual
@@ -113,7 +113,7 @@ def _is_far(setting: Setting) -> bool:
     return not low <= setting.value <= high
 
 
-def change_of(setting: Setting) -> Action:
+def change_of(setting: SettingRange) -> Action:
     """Return the action that replaces a setting."""
     name, value, words = setting.name, setting.value, SETTINGS[setting.name]
     if name == "peak_lr":
@@ -129,6 +129,6 @@ def change_of(setting: Setting) -> Action:
     return Action(kind, text, setting=name, from_=value, to=new, checkpoint=0)
 
 
-def _check(setting: Setting) -> Action:
+def _check(setting: SettingRange) -> Action:
     text = f"Check that a {SETTINGS[setting.name]} of {num(setting.value)} is intended."
     return Action(Do.CHECK_SETTINGS, text, setting=setting.name, from_=setting.value)

@@ -36,7 +36,7 @@ _HALF = TENTHS // 2
 
 
 @frozen
-class Group:
+class NormGroup:
     """One group of a role: its finite points, and the median of each tenth of them."""
 
     name: str
@@ -48,11 +48,11 @@ class Group:
         return int(self.points.steps[tenth * len(self.points) // TENTHS])
 
 
-def _groups(case: Case, role: str) -> list[Group]:
+def _groups(case: Case, role: str) -> list[NormGroup]:
     """Return the groups of a role that have enough finite points."""
     finite = {name: series.finite() for name, series in case.history.group(role).items()}
     return [
-        Group(name=name, points=points, levels=levels(points.values, TENTHS))
+        NormGroup(name=name, points=points, levels=levels(points.values, TENTHS))
         for name, points in finite.items()
         if len(points) >= LEAST
     ]
@@ -143,7 +143,7 @@ def _pulled_down(case: Case) -> Evidence | None:
     )
 
 
-def _farthest(case: Case, *, growing: bool) -> Group | None:
+def _farthest(case: Case, *, growing: bool) -> NormGroup | None:
     """Return the group whose norm changed most since the run's first tenth and still changes.
 
     In the first tenth, norms move away from their initialization.
@@ -167,11 +167,11 @@ def _keeps_changing(norm: Floats, *, growing: bool) -> bool:
     )
 
 
-def _ratio(group: Group, since: int = 1) -> float:
+def _ratio(group: NormGroup, since: int = 1) -> float:
     return float(group.levels[-1] / group.levels[since])
 
 
-def _evidence(case: Case, group: Group, trend: str, first: Action) -> Evidence:
+def _evidence(case: Case, group: NormGroup, trend: str, first: Action) -> Evidence:
     """Return the evidence for a norm that is still growing or shrinking at the end."""
     norms = np.maximum(group.levels[1:], 1e-300)
     done = np.log(norms / norms[0]) / np.log(_ratio(group))

@@ -33,7 +33,7 @@ _SURGE_WINDOW, _MIN_NORMS = 100, 20
 _HIGHER, _MAX_SURGES = 2.0, 5
 
 
-class Failures:
+class SavedFailures:
     """Keeps the last batches, and saves them if a step is not finite or its gradient surges.
 
     ``run.nan.pt`` has the batches, the random state before each, and the weights if they are still

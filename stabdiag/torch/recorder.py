@@ -15,7 +15,7 @@ from torch import nn
 from stabdiag.torch import patches
 from stabdiag.torch.batches import Batches
 from stabdiag.torch.cost import Cost
-from stabdiag.torch.failures import Failures
+from stabdiag.torch.failures import SavedFailures
 from stabdiag.torch.guard import guarded
 from stabdiag.torch.held import HeldBatch
 from stabdiag.torch.logfile import LogFile

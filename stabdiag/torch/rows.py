@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import nn
 
-from stabdiag.torch.failures import Failures
+from stabdiag.torch.failures import SavedFailures
 from stabdiag.torch.header import header_of
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.losses import gradient_multiple
@@ -36,7 +36,7 @@ class RowWriter:
         model: nn.Module,
         optimizers: Optimizers,
         parameters: Parameters,
-        failures: Failures,
+        failures: SavedFailures,
         file: LogFile,
         *,
         prefix: str,

@@ -37,7 +37,7 @@ MAX_NAMED = 4
 
 
 @frozen
-class Change:
+class NearbyChange:
     """A permanent change of a setting near an event.
 
     ``step`` is the first step logged with the new value. The change may have happened from
@@ -66,7 +66,7 @@ class Change:
 
 def changes_near(
     run: Run, first: int, last: int, *, within: int | None = None
-) -> tuple[Change, ...]:
+) -> tuple[NearbyChange, ...]:
     """Return the settings that changed near an event, the nearest change first.
 
     Args:
@@ -102,7 +102,7 @@ def changes_near(
     return tuple(sorted(changes, key=lambda change: (change.off, -change.step)))
 
 
-def near_spike(run: Run, spike: Spike, *, within: int | None = None) -> tuple[Change, ...]:
+def near_spike(run: Run, spike: Spike, *, within: int | None = None) -> tuple[NearbyChange, ...]:
     """Return the settings that changed where a spike began.
 
     Noise may have raised the loss a little earlier, so the spike began no later than the first loss
@@ -157,7 +157,7 @@ def find_setting_outlier(run: Run, spike: Spike) -> SettingOutlier | None:
     )
 
 
-def describe_changes(changes: Sequence[Change]) -> str:
+def describe_changes(changes: Sequence[NearbyChange]) -> str:
     """Describe changes, grouped by step: ``a went from 1 to 2 at step 5``."""
     clauses: list[str] = []
     for place, together in groupby(changes[:MAX_NAMED], key=lambda change: change.place):
@@ -172,7 +172,7 @@ def describe_changes(changes: Sequence[Change]) -> str:
     return "; ".join(clauses) + others
 
 
-def _change(run: Run, moves: Moves, number: int, off: int) -> Change:
+def _change(run: Run, moves: Moves, number: int, off: int) -> NearbyChange:
     steps = run.history.series["loss"].steps
     setting, position = moves.setting, int(moves.at[number])
     before, after = (float(value) for value in setting.values[position - 1 : position + 1])
@@ -182,7 +182,7 @@ def _change(run: Run, moves: Moves, number: int, off: int) -> Change:
     elif texts[0] == texts[1]:
         texts = (f"{before:.9g}", f"{after:.9g}")
     low, step = int(moves.low[number]), int(setting.steps[position])
-    return Change(
+    return NearbyChange(
         name=quoted_name(setting.column),
         since=int(steps[low]) if low < moves.high[number] else step,
         step=step,

@@ -13,7 +13,7 @@ from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.stats.abrupt import abrupt_spikes
-from stabdiag.stats.events import Event, find_events
+from stabdiag.stats.events import LevelEvent, find_events
 from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.peaks import MAX_GAP, Surroundings
 from stabdiag.stats.profile import measure_profile, profile_of_stretches
@@ -28,7 +28,7 @@ from stabdiag.tree.rises import is_end_of_climb, is_start_of_climb
 from stabdiag.tree.run import Run
 
 
-class Verdict(Enum):
+class EventVerdict(Enum):
     """The classes of events.
 
     ``USUAL`` is noise that the run has elsewhere as well: events that overlap it are skipped.
@@ -51,12 +51,12 @@ class Rule(Generic[Context]):
     name: str
     purpose: str
     applies: Callable[[Context], bool]
-    verdict: Verdict
+    verdict: EventVerdict
 
 
-def classify(rules: Sequence[Rule[Context]], context: Context) -> Verdict:
+def classify(rules: Sequence[Rule[Context]], context: Context) -> EventVerdict:
     """Return the verdict of the first rule that applies; a spike if none does."""
-    return next((rule.verdict for rule in rules if rule.applies(context)), Verdict.SPIKE)
+    return next((rule.verdict for rule in rules if rule.applies(context)), EventVerdict.SPIKE)
 
 
 @frozen
@@ -66,7 +66,7 @@ class EventContext:
     ``min_height`` is in units of the loss, ``sigmas`` the minimum height in standard deviations.
     """
 
-    event: Event
+    event: LevelEvent
     spike: Spike
     reach: SearchWindows
     sigmas: float
@@ -100,43 +100,43 @@ EVENT_RULES: Final[tuple[Rule[EventContext], ...]] = (
         name="too low",
         purpose="a spike exceeds spike.sigma deviations and spike.min_rise of the range so far",
         applies=lambda c: c.spike.height <= max(c.sigmas * c.spike.sigma, c.min_height),
-        verdict=Verdict.NOISE,
+        verdict=EventVerdict.NOISE,
     ),
     Rule(
         name="logged cause",
         purpose="just after a jump of the learning rate or a repeated batch, less is enough",
         applies=lambda c: c.has_cause,
-        verdict=Verdict.SPIKE,
+        verdict=EventVerdict.SPIKE,
     ),
     Rule(
         name="separated group",
         purpose="peaks separated from the noise by a gap are spikes, however many they are",
         applies=lambda c: c.is_in_group,
-        verdict=Verdict.SPIKE,
+        verdict=EventVerdict.SPIKE,
     ),
     Rule(
         name="stands out",
         purpose="a recovered stretch reached five deviations, a single loss twice spike.sigma",
         applies=lambda c: c.is_insignificant,
-        verdict=Verdict.NOISE,
+        verdict=EventVerdict.NOISE,
     ),
     Rule(
         name="recurring",
         purpose="a peak is not a spike if others of the run come near",
         applies=lambda c: c.surroundings.is_recurring,
-        verdict=Verdict.USUAL,
+        verdict=EventVerdict.USUAL,
     ),
     Rule(
         name="gap in the tail",
         purpose="a single loss is a spike only if a gap separates it from the others",
         applies=lambda c: c.event.is_single and not c.surroundings.is_separated,
-        verdict=Verdict.USUAL,
+        verdict=EventVerdict.USUAL,
     ),
     Rule(
         name="as high elsewhere",
         purpose="a peak is not a spike if the noise of the run reaches as high elsewhere",
         applies=lambda c: c.surroundings.has_noise_as_high(c.event.limit),
-        verdict=Verdict.USUAL,
+        verdict=EventVerdict.USUAL,
     ),
 )
 
@@ -202,9 +202,9 @@ def find_spikes(
             group=group,
         )
         verdict = classify(EVENT_RULES, context)
-        if verdict is Verdict.USUAL:
+        if verdict is EventVerdict.USUAL:
             usual_until[width] = event.at + width
-        if verdict is Verdict.SPIKE:
+        if verdict is EventVerdict.SPIKE:
             spikes.append(from_its_rise(x, context.spike))
             resume = next_start(context.spike, reach)
     largest = int(np.argmax(single.points.scores[first:])) + first
@@ -293,31 +293,31 @@ SPIKE_RULES: Final[tuple[Rule[SpikeContext], ...]] = (
         name="before a collapse",
         purpose="the loss of a policy may jump while its reward rises",
         applies=lambda c: c.is_before_collapse,
-        verdict=Verdict.EXPECTED,
+        verdict=EventVerdict.EXPECTED,
     ),
     Rule(
         name="recovered or caused",
         purpose="a recovered spike, and one after a logged cause, is not a climb",
         applies=lambda c: bool(c.spike.recovered) or c.has_cause,
-        verdict=Verdict.SPIKE,
+        verdict=EventVerdict.SPIKE,
     ),
     Rule(
         name="changed objective",
         purpose="a lasting jump where the data or the objective changed is not a fault",
         applies=lambda c: c.is_expected,
-        verdict=Verdict.EXPECTED,
+        verdict=EventVerdict.EXPECTED,
     ),
     Rule(
         name="adversarial loss",
         purpose="the level of an adversarial loss shifts as both sides learn",
         applies=lambda c: c.is_adversarial,
-        verdict=Verdict.EXPECTED,
+        verdict=EventVerdict.EXPECTED,
     ),
     Rule(
         name="slow rise",
         purpose="a loss that takes long to rise and stays up climbs",
         applies=lambda c: c.is_slow,
-        verdict=Verdict.CLIMB,
+        verdict=EventVerdict.CLIMB,
     ),
 )
 
@@ -327,13 +327,13 @@ JUMP_RULES: Final[tuple[Rule[SpikeContext], ...]] = (
         name="climbs before",
         purpose="a jump of a loss that was climbing already ends the climb",
         applies=lambda c: c.ends_climb,
-        verdict=Verdict.CLIMB,
+        verdict=EventVerdict.CLIMB,
     ),
     Rule(
         name="climbs on",
         purpose="a jump after which the loss continues to twice as high begins a climb",
         applies=lambda c: not c.has_cause and c.starts_climb,
-        verdict=Verdict.CLIMB,
+        verdict=EventVerdict.CLIMB,
     ),
 )
 
@@ -356,10 +356,12 @@ def spikes_of_section_2(
         )
 
     spikes = [
-        spike for spike in candidates if classify(SPIKE_RULES, context_of(spike)) is Verdict.SPIKE
+        spike
+        for spike in candidates
+        if classify(SPIKE_RULES, context_of(spike)) is EventVerdict.SPIKE
     ]
     recovered = [spike for spike in spikes if spike.recovered]
     jump = next((spike for spike in spikes if not spike.recovered), None)
-    if jump is not None and classify(JUMP_RULES, context_of(jump, recovered)) is Verdict.CLIMB:
+    if jump is not None and classify(JUMP_RULES, context_of(jump, recovered)) is EventVerdict.CLIMB:
         return tuple(recovered)
     return tuple(spikes)

@@ -22,7 +22,7 @@ from stabdiag.stats.levels import CONTEXT_POINTS, beginning
 from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_TOLERANCE, median
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.tree.changes import Change, near_spike, quoted_name
+from stabdiag.tree.changes import NearbyChange, near_spike, quoted_name
 from stabdiag.tree.rises import is_clear, rise_of
 from stabdiag.tree.run import Run
 
@@ -40,7 +40,7 @@ class ObjectiveChange:
 
     spike: Spike
     level: float
-    changes: tuple[Change, ...]
+    changes: tuple[NearbyChange, ...]
 
 
 @frozen

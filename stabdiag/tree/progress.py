@@ -60,7 +60,7 @@ _COMPLETE: Final = 0.95
 
 
 @frozen
-class Change:
+class ProgressChange:
     """A quantity at the start and the end of a log.
 
     ``better`` is True if it improved beyond its noise, and None if too little was logged.
@@ -85,7 +85,7 @@ class Progress:
     ``done`` is the number of steps at the end of the log, ``planned`` the number in the manifest.
     """
 
-    changes: tuple[Change, ...]
+    changes: tuple[ProgressChange, ...]
     done: int
     planned: int | None
     unit: str
@@ -96,7 +96,7 @@ class Progress:
         answers = {change.better for change in self.changes}
         return True if True in answers else False if False in answers else None
 
-    def change_of(self, role: str) -> Change | None:
+    def change_of(self, role: str) -> ProgressChange | None:
         """Return the change of a role, if it was logged."""
         return next((change for change in self.changes if change.role == role), None)
 
@@ -156,7 +156,7 @@ def learns_clearly(case: Case, progress: Progress) -> bool:
     return start - loss.last >= case.limits.learning.small_fall * start
 
 
-def _changes(case: Case) -> Iterator[Change]:
+def _changes(case: Case) -> Iterator[ProgressChange]:
     if len(case.loss):
         yield _loss_change(case)
     eval_loss = case.history.finite("eval_loss")
@@ -165,7 +165,7 @@ def _changes(case: Case) -> Iterator[Change]:
     for score in scores(case)[:_SHOWN_SCORES]:
         values = score.series.values
         gain = score.gain(score.goodness[:1], score.goodness[1:][-MIN_CONSECUTIVE:])
-        yield Change(
+        yield ProgressChange(
             role=score.series.role,
             name=repr(score.name),
             first=float(values[0]),
@@ -177,11 +177,11 @@ def _changes(case: Case) -> Iterator[Change]:
         yield _reward_change(reward)
 
 
-def _loss_change(case: Case) -> Change:
+def _loss_change(case: Case) -> ProgressChange:
     """Return the change of the loss."""
     x = case.loss.values
     is_comparable = case.loss_kind is None and "reward" not in case.history.series
-    return Change(
+    return ProgressChange(
         role="loss",
         name="the loss",
         first=median(x[:MIN_CONSECUTIVE]),
@@ -267,12 +267,12 @@ def _kendall_sigmas(x: Floats) -> float:
     return score / math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
 
 
-def _eval_change(series: Series) -> Change:
+def _eval_change(series: Series) -> ProgressChange:
     x = series.values
     last = median(x[1:][-MIN_CONSECUTIVE:])
     least = _CLEAR_CHANGE * abs(float(x[0]))
     clear = max(3 * diff_sigma(x), RELATIVE_EPS * least) if len(x) >= MIN_SAMPLE else least
-    return Change(
+    return ProgressChange(
         role="eval_loss",
         name="the evaluation loss",
         first=float(x[0]),
@@ -281,12 +281,12 @@ def _eval_change(series: Series) -> Change:
     )
 
 
-def _reward_change(series: Series) -> Change:
+def _reward_change(series: Series) -> ProgressChange:
     """Return the change of the reward; a reward at its maximum does not have to rise."""
     x = series.values
     first, *_, last = levels(x, TENTHS).tolist()
     is_highest = x.max() > 0 and median(x) >= x.max()
-    return Change(
+    return ProgressChange(
         role="reward",
         name=repr(series.column),
         first=first,

@@ -7,7 +7,7 @@ certain   the findings that later records will not change
 loop      poll, read and diagnose; and the process that writes the log
 """
 
-from stabdiag.watch.loop import End, Job, Seen, Until, watch
+from stabdiag.watch.loop import EndReason, Seen, Until, WatchedJob, watch
 from stabdiag.watch.sources import Source, open_source
 
-__all__ = ["End", "Job", "Seen", "Source", "Until", "open_source", "watch"]
+__all__ = ["EndReason", "Seen", "Source", "Until", "WatchedJob", "open_source", "watch"]

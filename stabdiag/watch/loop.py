@@ -35,7 +35,7 @@ _DRAIN_SECONDS: Final = 1.0
 _PROC: Final = Path("/proc")
 
 
-class End(StrEnum):
+class EndReason(StrEnum):
     """Why a watch ended."""
 
     FOUND = "a finding is certain"
@@ -55,7 +55,7 @@ class Until:
 
     fail_on: Severity | None = None
     quiet: float | None = None
-    process: Job | None = None
+    process: WatchedJob | None = None
     stopped: Callable[[], bool] = field(default=lambda: False)
 
 
@@ -70,7 +70,7 @@ class Seen:
     report: Report | None = None
     trouble: LogError | None = None
     certain: Finding | None = None
-    end: End | None = None
+    end: EndReason | None = None
     quiet_for: float = 0.0
 
 
@@ -93,15 +93,18 @@ def watch(
     is_behind = True
     while True:
         end = _end(source, until, quiet_for=time.monotonic() - grew_at)
-        if end is End.PROCESS:
+        if end is EndReason.PROCESS:
             _sleep(_DRAIN_SECONDS, until.stopped)
         if source.look():
             is_behind, grew_at = True, time.monotonic()
-            end = None if end is End.QUIET else end
+            end = None if end is EndReason.QUIET else end
         if end is not None or (is_behind and pace.is_due):
             with pace.work():
                 try:
-                    report, trouble = diagnose(source.read(is_complete=end is End.INPUT)), None
+                    report, trouble = (
+                        diagnose(source.read(is_complete=end is EndReason.INPUT)),
+                        None,
+                    )
                 except LogError as error:
                     trouble = error
                 else:
@@ -112,7 +115,7 @@ def watch(
                         sure = certain(report, until.fail_on, initial)
             is_behind = False
             runs = runs or source.runs
-        end = End.FOUND if sure is not None and end is None else end
+        end = EndReason.FOUND if sure is not None and end is None else end
         yield Seen(
             report=report,
             trouble=trouble,
@@ -125,16 +128,16 @@ def watch(
         _sleep(interval, until.stopped)
 
 
-def _end(source: Source, until: Until, *, quiet_for: float) -> End | None:
+def _end(source: Source, until: Until, *, quiet_for: float) -> EndReason | None:
     """Return the reason to end after the next poll, which still reads everything written so far."""
     if until.stopped():
-        return End.STOPPED
+        return EndReason.STOPPED
     if source.ended:
-        return End.INPUT
+        return EndReason.INPUT
     if until.process is not None and not until.process.runs:
-        return End.PROCESS
+        return EndReason.PROCESS
     if until.quiet is not None and quiet_for >= until.quiet:
-        return End.QUIET
+        return EndReason.QUIET
     return None
 
 
@@ -144,7 +147,7 @@ def _sleep(seconds: float, stopped: Callable[[], bool]) -> None:
         time.sleep(min(left, _POLL_INTERVAL))
 
 
-class Job:
+class WatchedJob:
     """A process, identified by its number and start time, since numbers are reused."""
 
     def __init__(self, number: int) -> None:

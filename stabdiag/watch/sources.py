@@ -53,15 +53,17 @@ def open_source(logs: Sequence[str], request: ReadRequest) -> Source:
             raise LogError(
                 "standard input cannot be watched together with files; give one or the other"
             )
-        return Container(logs, request)
+        return WatchedContainer(logs, request)
     (log,) = logs
     if log == "-":
         pipe = sys.stdin.fileno()
         return Pipe(lambda: pipe, Grown(STANDARD_INPUT, request))
-    return Container(logs, request) if Path(log).is_dir() else File(Path(log), request)
+    return (
+        WatchedContainer(logs, request) if Path(log).is_dir() else WatchedFile(Path(log), request)
+    )
 
 
-class File:
+class WatchedFile:
     """A file with appended lines; a file of another format is read again in full.
 
     The path may turn out to be a named pipe or a folder. ``runs`` is the number of runs so far: a
@@ -73,7 +75,7 @@ class File:
         self._path = path
         self._tail = Tail(path)
         self._grown = Grown(str(path), request)
-        self._other: Container | Pipe | None = None
+        self._other: WatchedContainer | Pipe | None = None
         self._is_known = False
         self._events: list[Event] = []
         self._sidecars = Sidecars(files=[str(path)])
@@ -145,7 +147,7 @@ class File:
         if self._path.is_fifo():
             self._other = Pipe(lambda: os.open(self._path, os.O_RDONLY), self._grown)
         elif self._path.is_dir():  # it did not exist when the watch began
-            self._other = Container([str(self._path)], self._request)
+            self._other = WatchedContainer([str(self._path)], self._request)
         self._is_known = self._other is not None
         if self._is_known or not self._path.is_file():
             return
@@ -161,7 +163,7 @@ class File:
             return
         self._is_known = True
         if name is None or not reader(name).by_lines:
-            self._other = Container([str(self._path)], self._request)
+            self._other = WatchedContainer([str(self._path)], self._request)
 
     def _follow(self, begin: Begin) -> None:
         if begin in (Begin.RESTARTED, Begin.OTHER):
@@ -219,7 +221,7 @@ class Pipe:
         self._grown.close()
 
 
-class Container:
+class WatchedContainer:
     """Any other source of a log, read again in full when one of its files has changed."""
 
     ended = False
@@ -253,7 +255,7 @@ class Container:
         """Do nothing: no file is open."""
 
 
-Source: TypeAlias = File | Pipe | Container
+Source: TypeAlias = WatchedFile | Pipe | WatchedContainer
 """A log that may grow."""
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError, ManifestError, StabdiagError
-from stabdiag.model.comparison import Kind
+from stabdiag.model.comparison import ComparisonKind
 
 
 def losses(n=60, first=0, seed=0):
@@ -54,17 +54,17 @@ def test_names_and_manifests_decide_the_kind(tmp_path, names, manifests, kind):
     else:
         assert comparison.runs[0].rank in (None, 8)
     if kind == "ranks" and "rank" in names[0]:
-        assert stabdiag.compare([tmp_path]).kind is Kind.RANKS
+        assert stabdiag.compare([tmp_path]).kind is ComparisonKind.RANKS
 
 
 def test_consecutive_steps_are_a_resume_unless_the_seeds_differ(tmp_path):
     first = write(tmp_path / "a.jsonl", losses(60), seed=1)
     second = write(tmp_path / "b.jsonl", losses(60, first=50), seed=1)
     comparison = stabdiag.compare([first, second])
-    assert (comparison.kind, comparison.common) == (Kind.RESUME, 10)
+    assert (comparison.kind, comparison.common) == (ComparisonKind.RESUME, 10)
     assert "b begins at step 50" in comparison.why
     other = write(tmp_path / "c.jsonl", losses(60, first=20, seed=3), seed=2)
-    assert stabdiag.compare([first, other]).kind is Kind.SEEDS
+    assert stabdiag.compare([first, other]).kind is ComparisonKind.SEEDS
 
 
 def test_missing_steps_and_several_runs_are_noted(tmp_path):
@@ -78,9 +78,9 @@ def test_missing_steps_and_several_runs_are_noted(tmp_path):
 
 def test_without_manifests_the_first_losses_decide():
     same, other = losses(), losses(seed=1)
-    assert stabdiag.compare([same, same]).kind is Kind.RERUNS
+    assert stabdiag.compare([same, same]).kind is ComparisonKind.RERUNS
     comparison = stabdiag.compare([same, other])
-    assert comparison.kind is Kind.SEEDS
+    assert comparison.kind is ComparisonKind.SEEDS
     assert "--as reruns" in comparison.why
 
 
@@ -91,7 +91,7 @@ def test_losses_that_have_not_moved_do_not_decide():
         {"step": np.arange(60), "loss": flat - d * np.arange(60)} for d in (1e-2, 2e-2)
     )
     first["loss"][:5] = second["loss"][:5] = np.log(1000.0)
-    assert stabdiag.compare([first, second]).kind is Kind.SEEDS
+    assert stabdiag.compare([first, second]).kind is ComparisonKind.SEEDS
 
 
 def test_invalid_comparisons_are_refused(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import stabdiag
 from stabdiag.comparison.outcomes import BY_SLUG
 from stabdiag.formats.json import schema
-from stabdiag.model.comparison import Kind
+from stabdiag.model.comparison import ComparisonKind
 from stabdiag.model.findings import Severity
 from tests.comparison.conftest import NAMES, PAIRS, about, compared, logs
 
@@ -31,13 +31,13 @@ def test_each_pair_has_its_expected_finding(pair):
 def test_the_order_of_the_runs_does_not_matter(pair):
     comparison, other = compared(pair), stabdiag.compare(logs(pair)[::-1])
     assert other.kind is comparison.kind  # a folder of ranks is compared by its logs
-    if comparison.kind is Kind.RESUME:
+    if comparison.kind is ComparisonKind.RESUME:
         return
     assert [finding.slug for finding in other.findings] == [
         finding.slug for finding in comparison.findings
     ]
     assert other.diagnosis.severity is comparison.diagnosis.severity
-    if comparison.kind is not Kind.RANKS:
+    if comparison.kind is not ComparisonKind.RANKS:
         assert other.diagnosis.step == comparison.diagnosis.step
 
 

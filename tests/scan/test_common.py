@@ -9,13 +9,13 @@ import pytest
 
 from stabdiag.model.scan import Row
 from stabdiag.scan.common import find_common
-from stabdiag.scan.rows import Rows, table_of
+from stabdiag.scan.rows import StoredRows, table_of
 from tests.conftest import ROOT
 from tests.scan.made import sweep
 
 
 def contrasts_in(rows):
-    return find_common(Rows.of(rows))[0]
+    return find_common(StoredRows.of(rows))[0]
 
 
 def runs(failed, **settings):
@@ -127,7 +127,7 @@ def test_runs_that_do_not_tell_a_setting_are_not_counted():
     ],
 )
 def test_why_nothing_was_compared(rows, why):
-    common, compared = find_common(Rows.of(rows))
+    common, compared = find_common(StoredRows.of(rows))
     assert common == ()
     assert compared.why == why
 
@@ -141,7 +141,7 @@ def test_settings_that_most_runs_report_are_compared(monkeypatch):
     with_setting = [
         replace(row, settings={**row.settings, "fused": str(i % 2)}) for i, row in enumerate(rows)
     ]
-    common, compared = find_common(Rows.of([*[rare] * 3, *with_setting]))
+    common, compared = find_common(StoredRows.of([*[rare] * 3, *with_setting]))
     assert compared.settings == 2
     assert [contrast.split.setting for contrast in common] == ["fused"]
 
@@ -155,7 +155,7 @@ def test_the_order_of_the_rows_is_nothing():
 
 def test_rows_of_a_part_of_a_table_keep_their_settings():
     table = table_of([*runs([False] * 30, rate=[0] * 30), *sweep()])
-    assert find_common(Rows.of(table.slice(30)))[0] == contrasts_in(sweep())
+    assert find_common(StoredRows.of(table.slice(30)))[0] == contrasts_in(sweep())
 
 
 @pytest.fixture(scope="module")

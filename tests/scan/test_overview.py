@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import parquet
 
-from stabdiag.model.scan import Change
+from stabdiag.model.scan import ScanChange
 from stabdiag.scan.overview import overview_of
 from stabdiag.scan.rows import rows_of, table_of
 from tests.scan.made import sweep
@@ -55,7 +55,7 @@ def test_what_changed_since_the_last_scan():
     overview = overview_of(rows, before=table_of(before)).changes
     assert (overview.new, overview.gone) == (1, 1)
     path, run = rows[0].path, rows[0].run
-    assert overview.worse == (Change(path=path, run=run, before="healthy", after="nan-bf16"),)
+    assert overview.worse == (ScanChange(path=path, run=run, before="healthy", after="nan-bf16"),)
     assert [change.before for change in overview.better] == ["spike-recovered"]
     assert [(change.before, change.after) for change in overview.other] == [("unread", "healthy")]
     assert overview_of(before).changes is None

@@ -4,7 +4,7 @@ import pytest
 
 from stabdiag.errors import StabdiagError
 from stabdiag.scan.overview import where
-from stabdiag.scan.rows import Rows
+from stabdiag.scan.rows import StoredRows
 from tests.scan.made import sweep
 
 
@@ -30,7 +30,7 @@ from tests.scan.made import sweep
     ],
 )
 def test_the_rows_for_which_it_holds(condition, count):
-    assert len(where(Rows.of(sweep()), condition)) == count
+    assert len(where(StoredRows.of(sweep()), condition)) == count
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,6 @@ def test_the_rows_for_which_it_holds(condition, count):
 )
 def test_an_invalid_condition_is_reported_in_one_line(condition, expected):
     with pytest.raises(StabdiagError, match="--where") as error:
-        where(Rows.of(sweep()), condition)
+        where(StoredRows.of(sweep()), condition)
     assert expected in str(error.value)
     assert "\n" not in str(error.value)

@@ -12,7 +12,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.model.findings import Severity
 from stabdiag.readers.columns import every_column
 from stabdiag.sources import ReadRequest
-from stabdiag.watch import Job, Until, open_source, watch
+from stabdiag.watch import Until, WatchedJob, open_source, watch
 from tests.watch.conftest import diagnose_found
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not support --pid")
@@ -31,13 +31,13 @@ def system(request, monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("system")
 def test_a_job_runs_until_it_is_terminated(sleeper):
-    job = Job(sleeper.pid)
+    job = WatchedJob(sleeper.pid)
     assert job.runs
     job.check_may_kill()
     assert job.terminate() == f"process {sleeper.pid} was sent SIGTERM"
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert not job.runs  # a zombie has ended
-    assert not Job(sleeper.pid).runs
+    assert not WatchedJob(sleeper.pid).runs
     assert sleeper.wait() == -signal.SIGTERM
     assert job.terminate() == f"process {sleeper.pid} had already ended"
 
@@ -46,7 +46,7 @@ def test_a_job_runs_until_it_is_terminated(sleeper):
 def test_a_watch_does_not_end_itself_nor_what_started_it():
     for number in (os.getpid(), os.getppid()):
         with pytest.raises(StabdiagError, match="is the watch itself or one of its parents"):
-            Job(number).check_may_kill()
+            WatchedJob(number).check_may_kill()
 
 
 def write_process(folder, number, began):
@@ -60,7 +60,7 @@ def write_process(folder, number, began):
 def test_another_process_of_the_same_number_is_not_ended(sleeper, monkeypatch, tmp_path):
     monkeypatch.setattr(PROC, tmp_path)
     write_process(tmp_path, sleeper.pid, began=100)
-    job = Job(sleeper.pid)
+    job = WatchedJob(sleeper.pid)
     assert job.runs
     write_process(tmp_path, sleeper.pid, began=200)
     assert not job.runs
@@ -71,7 +71,7 @@ def test_another_process_of_the_same_number_is_not_ended(sleeper, monkeypatch, t
 def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
     monkeypatch.setattr(PROC, tmp_path)
     write_process(tmp_path, os.getpid(), began=100)
-    job = Job(sleeper.pid)
+    job = WatchedJob(sleeper.pid)
 
     def refused(_number, _signal):
         raise PermissionError(1, "Operation not permitted")

@@ -11,7 +11,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.readers.columns import every_column
 from stabdiag.sources import ReadRequest
 from stabdiag.watch import open_source
-from stabdiag.watch.sources import File
+from stabdiag.watch.sources import WatchedFile
 
 
 @contextmanager
@@ -58,7 +58,7 @@ def test_sidecars_are_found_when_they_appear(tmp_path):
 def test_a_folder_that_comes_later_is_a_place(tmp_path):
     folder = tmp_path / "logs"
     with opened(folder) as source:
-        assert isinstance(source, File)
+        assert isinstance(source, WatchedFile)
         source.look()
         folder.mkdir()
         lines = "".join(f'{{"step": {n}, "loss": 2.5}}\n' for n in range(9))
@@ -94,7 +94,7 @@ def test_a_log_that_is_lost_for_a_moment_is_read_again(tmp_path, lines):
     log.write_text("".join(lines(30)), encoding="utf-8")
     with opened(log) as source:
         source.look()
-        assert isinstance(source, File)
+        assert isinstance(source, WatchedFile)
         os.close(source._tail._file.fileno())
         assert not source.look()
         assert source.look()

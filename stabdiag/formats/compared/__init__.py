@@ -9,7 +9,14 @@ from typing import Final
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.model.comparison import Comparison, Difference, Divergence, Kind, Relevance, Run
+from stabdiag.model.comparison import (
+    ComparedRun,
+    Comparison,
+    ComparisonKind,
+    Difference,
+    Divergence,
+    Relevance,
+)
 from stabdiag.model.findings import Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
@@ -90,12 +97,12 @@ def overlay(comparison: Comparison) -> Overlay | None:
     )
 
 
-def _points(run: Run, role: str) -> int:
+def _points(run: ComparedRun, role: str) -> int:
     series = run.history.get(role)
     return 0 if series is None else len(series.finite())
 
 
-def _chosen(comparison: Comparison) -> list[Run]:
+def _chosen(comparison: Comparison) -> list[ComparedRun]:
     """Return the runs to draw: the reference with all seeds, or with the most different run."""
     largest = {
         divergence.runs[1]: divergence.largest for divergence in comparison.find_divergences("loss")
@@ -106,16 +113,18 @@ def _chosen(comparison: Comparison) -> list[Run]:
         stopped = next((run for run in comparison.runs if run.rank == dead), others[0])
         living = next(run for run in comparison.runs if run is not stopped)
         return [living, stopped]
-    max_count = _MAX_CURVES if comparison.kind is Kind.SEEDS else 2
+    max_count = _MAX_CURVES if comparison.kind is ComparisonKind.SEEDS else 2
     return [comparison.against, *others][:max_count]
 
 
-def _between(comparison: Comparison, drawn: list[Run], role: str) -> tuple[int, int]:
+def _between(comparison: Comparison, drawn: list[ComparedRun], role: str) -> tuple[int, int]:
     """Return the first and last step to draw: around the step of the finding, or all steps."""
     logged = [run.history.series[role].steps for run in drawn]
     first, last = min(int(s[0]) for s in logged), max(int(s[-1]) for s in logged)
     event = comparison.diagnosis.step
-    is_whole_run = comparison.kind is Kind.SEEDS or comparison.diagnosis.slug == "run-fails"
+    is_whole_run = (
+        comparison.kind is ComparisonKind.SEEDS or comparison.diagnosis.slug == "run-fails"
+    )
     if event is None or is_whole_run:
         return first, last
     positions = [(steps, int(np.searchsorted(steps, event))) for steps in logged]

@@ -52,7 +52,7 @@ _BAND_FACTOR = 10.0
 
 
 @frozen
-class Band:
+class ChartBand:
     """The band of earlier good runs behind a curve, at the steps of its chart; NaN outside."""
 
     name: str
@@ -61,7 +61,7 @@ class Band:
 
 
 @frozen
-class Panel:
+class ChartPanel:
     """One chart: curves over the same steps, by the names of their columns.
 
     A curve is NaN where nothing was logged, and infinite where the logged value is not finite.
@@ -85,10 +85,10 @@ class Panel:
     above: Ints | None = None
     left_out: int = 0
     thinned: int = 0
-    bands: tuple[Band, ...] = ()
+    bands: tuple[ChartBand, ...] = ()
 
 
-def panels(report: Report) -> Iterator[Panel]:
+def panels(report: Report) -> Iterator[ChartPanel]:
     """Yield the charts: the cause of the diagnosis first, then the loss, then the other series."""
     finding_steps = [finding.step for finding in report.findings if finding.step is not None]
     centers = finding_steps[:_MAX_FINDINGS]
@@ -103,7 +103,7 @@ def panels(report: Report) -> Iterator[Panel]:
     yield from (*first, *others)
 
 
-def _charts(report: Report, centers: list[int]) -> Iterator[Panel]:
+def _charts(report: Report, centers: list[int]) -> Iterator[ChartPanel]:
     """Yield the charts: losses, scores, then the others."""
     history = report.history
     loss = [history.get(role) for role in ("loss", "eval_loss")]
@@ -149,7 +149,9 @@ def _size(series: Series) -> float:
     return max(float(np.abs(series.finite().values).max()), 1e-3)
 
 
-def _with_bands(panel: Panel, roles: Sequence[str], comparison: BaselineComparison | None) -> Panel:
+def _with_bands(
+    panel: ChartPanel, roles: Sequence[str], comparison: BaselineComparison | None
+) -> ChartPanel:
     """Add the bands of earlier good runs to a chart."""
     if comparison is None:
         return panel
@@ -167,7 +169,7 @@ def _with_bands(panel: Panel, roles: Sequence[str], comparison: BaselineComparis
         factor = min(max(high / low, 2.0), _BAND_FACTOR)
         limits = (low / factor, high * factor)
     bands = [
-        Band(
+        ChartBand(
             name=f"{series.column}: {comparison.runs}",
             low=_between(panel.steps, series.band_steps, series.band_low, limits),
             high=_between(panel.steps, series.band_steps, series.band_high, limits),
@@ -187,7 +189,7 @@ def _between(steps: Ints, known_steps: Ints, values: Floats, limits: tuple[float
     return np.clip(interpolated, *limits)
 
 
-def overlays(comparison: Comparison) -> Iterator[Panel]:
+def overlays(comparison: Comparison) -> Iterator[ChartPanel]:
     """Yield a chart for each common role, with a curve for each run."""
     step = comparison.diagnosis.step
     names = run_names(comparison)
@@ -206,7 +208,7 @@ def overlays(comparison: Comparison) -> Iterator[Panel]:
             yield _panel("gap", [replace(difference, column="difference")], difference.steps)
 
 
-def _loss(logged: list[Series], baseline: RollingBaseline | None, centers: list[int]) -> Panel:
+def _loss(logged: list[Series], baseline: RollingBaseline | None, centers: list[int]) -> ChartPanel:
     high = np.empty(0, dtype=np.int64)
     if baseline is not None:
         high = baseline.steps[baseline.above][-_MAX_OUTLIERS:]
@@ -222,7 +224,7 @@ def _loss(logged: list[Series], baseline: RollingBaseline | None, centers: list[
     )
 
 
-def _groups(role: str, groups: list[Series], centers: list[int]) -> Panel:
+def _groups(role: str, groups: list[Series], centers: list[int]) -> ChartPanel:
     shown = sorted(groups, key=movement, reverse=True)[:_MAX_GROUPS]
     drawn = [series for series in groups if series in shown]
     max_points = max(MAX_POINTS // len(drawn), _MIN_POINTS)
@@ -230,9 +232,9 @@ def _groups(role: str, groups: list[Series], centers: list[int]) -> Panel:
     return replace(panel, left_out=len(groups) - len(drawn))
 
 
-def _panel(role: str, drawn: list[Series], steps: Ints) -> Panel:
+def _panel(role: str, drawn: list[Series], steps: Ints) -> ChartPanel:
     scale = _scale(role, drawn)
-    return Panel(
+    return ChartPanel(
         role=role,
         scale=scale,
         floor=_floor(drawn) if role == "lr" and scale == "log" else None,

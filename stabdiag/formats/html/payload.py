@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from stabdiag.formats.html.charts import Band, Panel
+from stabdiag.formats.html.charts import ChartBand, ChartPanel
 from stabdiag.formats.measured import visible
 from stabdiag.formats.postmortem.cost import read_clock
 from stabdiag.formats.subject import Mark
@@ -75,7 +75,7 @@ def _rising(name: str, steps: Ints, values: Floats) -> Axis | None:
 
 
 def payload(
-    panels: Sequence[Panel],
+    panels: Sequence[ChartPanel],
     marks: Sequence[Mark],
     *,
     severity: str,
@@ -112,7 +112,7 @@ def payload(
     }
 
 
-def _packed_panel(panel: Panel) -> dict[str, object]:
+def _packed_panel(panel: ChartPanel) -> dict[str, object]:
     lines = [{"name": visible(name), "values": _packed(line)} for name, line in panel.lines]
     return {
         "role": panel.role,
@@ -131,7 +131,7 @@ def _packed_panel(panel: Panel) -> dict[str, object]:
     }
 
 
-def _packed_band(band: Band) -> dict[str, str]:
+def _packed_band(band: ChartBand) -> dict[str, str]:
     low, high = _packed(_shown(band.low)), _packed(_shown(band.high))
     return {"name": visible(band.name), "low": low, "high": high}
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.formats.postmortem.cost import Clock, Cost, estimate_cost, read_clock
+from stabdiag.formats.postmortem.cost import Clock, IncidentCost, estimate_cost, read_clock
 from stabdiag.model.findings import Answer, AnswerScope, Finding, Severity, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import EventKind, History
@@ -33,7 +33,7 @@ class Lost:
     """
 
     description: str
-    cost: Cost | None = None
+    cost: IncidentCost | None = None
     at_least: bool = False
 
 

@@ -84,7 +84,7 @@ class Amount:
 
 
 @frozen
-class Cost:
+class IncidentCost:
     """The compute after ``first`` up to and including ``last``: hours, and ``work`` in ``unit``."""
 
     first: int
@@ -99,7 +99,7 @@ class Cost:
         return self.last - self.first
 
 
-def estimate_cost(report: Report, clock: Clock | None, first: int, last: int) -> Cost:
+def estimate_cost(report: Report, clock: Clock | None, first: int, last: int) -> IncidentCost:
     """Return the compute after ``first`` up to and including ``last``."""
     steps = plural(last - first, "step")
     rate, unit = _rate(report.history.finite("tokens_per_second"), first, last)
@@ -113,7 +113,7 @@ def estimate_cost(report: Report, clock: Clock | None, first: int, last: int) ->
     elif rate is not None and hours.value is not None:
         basis = f"{large(rate)} {unit}/s (median logged) x the time"
         work = Amount(value=rate * hours.value * 3600, basis=basis)
-    return Cost(first=first, last=last, hours=hours, work=work, unit=unit)
+    return IncidentCost(first=first, last=last, hours=hours, work=work, unit=unit)
 
 
 def _hours(report: Report, clock: Clock | None, first: int, last: int) -> Amount:

@@ -9,7 +9,6 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import (
     ANY_ERROR,
     UNREAD,
-    Change,
     Changes,
     Common,
     Count,
@@ -17,6 +16,7 @@ from stabdiag.model.scan import (
     Overview,
     Peers,
     Row,
+    ScanChange,
     Split,
     Unread,
     WorseThanPeers,
@@ -105,7 +105,7 @@ def summary(overview: Overview) -> str:
     return f"{text}; {plural(unread, 'log')} could not be read" if unread else text
 
 
-def name(run: Row | Change | WorseThanPeers, overview: Overview | None = None) -> str:
+def name(run: Row | ScanChange | WorseThanPeers, overview: Overview | None = None) -> str:
     """Return the name of a run: relative to the scanned folder, or its path."""
     has_several_places = overview is not None and len(overview.places) > 1
     if not has_several_places and run.run not in ("", "."):

@@ -44,7 +44,7 @@ _RESULTS = frozenset(
 )
 
 
-class Split(Enum):
+class NameParts(Enum):
     """The data split of a record, in the order of preference."""
 
     TRAINING = ("train", "training", "train_inner", "tr", "trn", "fit")
@@ -139,15 +139,15 @@ def names_split(name: str) -> bool:
     return normal(name) in _SPLITS or flagged_split(name) is not None
 
 
-def flagged_split(name: str) -> Split | None:
+def flagged_split(name: str) -> NameParts | None:
     """Return the split of a boolean column such as ``is_train``, or None."""
     return split_of(normal(name).removeprefix("is_")) if normal(name).startswith("is_") else None
 
 
-def split_of(word: str) -> Split | None:
+def split_of(word: str) -> NameParts | None:
     """Return the split that a word names, or None."""
     key = normal(word)
-    return next((split for split in Split if key in split.value), None)
+    return next((split for split in NameParts if key in split.value), None)
 
 
 _NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weight)(_|$)|grad")

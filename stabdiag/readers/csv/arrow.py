@@ -13,7 +13,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
 
-from stabdiag.readers.arrow import Table
+from stabdiag.readers.arrow import ArrowTable
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.columns import ColumnFilter
 from stabdiag.readers.csv.cells import unnamed
@@ -31,7 +31,7 @@ _PASSES: Final = 4
 
 def read_block(
     block: bytes, names: tuple[str, ...], delimiter: str, texts: set[str], is_required: ColumnFilter
-) -> Table | None:
+) -> ArrowTable | None:
     """Return the block as Arrow reads it, or None if the tolerant reader has to read it.
 
     ``texts`` collects the columns that hold texts; columns that are not required are left out.
@@ -53,7 +53,7 @@ def read_block(
             # Unusual bytes never parse as numbers, so only texts or skipped columns can hide them.
             plain = not text_names and len(used) == len(names)
             certain = (plain or not _is_odd(block)) and _certain(table, block)
-            return Table(table, names) if certain else None
+            return ArrowTable(table, names) if certain else None
     return None
 
 

@@ -256,7 +256,7 @@ _LONGEST_CELL: Final = 60
 
 
 @frozen
-class Table:
+class TableShape:
     """The rows at the head of a file of numbers, after ``above`` other lines."""
 
     delimiter: str
@@ -277,7 +277,7 @@ class Table:
         return counted and len(losses) >= FEWEST and may_be_losses(losses)
 
 
-def table_of(head: bytes) -> Table | None:
+def table_of(head: bytes) -> TableShape | None:
     """Return the table at the head of a CSV file without a header."""
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     places = _content(lines, LINES)
@@ -295,9 +295,9 @@ def table_of(head: bytes) -> Table | None:
     return table if len(set(map(len, table.rows))) == 1 and table.is_series else None
 
 
-def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> Table:
+def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableShape:
     rows, commas = pointed(first_rows(content, delimiter), delimiter)
-    return Table(delimiter=delimiter, commas=commas, rows=rows, above=above)
+    return TableShape(delimiter=delimiter, commas=commas, rows=rows, above=above)
 
 
 def _content(lines: Sequence[str], limit: int) -> list[int]:
@@ -305,7 +305,7 @@ def _content(lines: Sequence[str], limit: int) -> list[int]:
     return list(islice((n for n, line in enumerate(lines) if is_content(line)), limit))
 
 
-def assumed(table: Table, head: bytes, source: str) -> Dialect | None:
+def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
     """Return the dialect of unnamed losses, with or without steps, else None."""
     if not table.is_series:
         return None

@@ -37,7 +37,7 @@ _SPARSE: Final = 8
 _HEAD: Final = 1 << 13
 
 
-class _Records(Table):
+class _Records(ArrowTable):
     """A chunk of records. A key that a record lacks is absent there."""
 
     def __init__(self, table: pa.Table, block: bytes) -> None:
@@ -169,7 +169,7 @@ def read_uniform(block: bytes) -> Chunk | None:
         return None
     if not all(_is_always(cells.column(2 * at), key) for at, key in enumerate(keys)):
         return None
-    table = Table(numbers)
+    table = ArrowTable(numbers)
     lines = [block[ends[at - 1] + 1 : ends[at] + 1] for at in others if at < len(ends)]
     # Arrow accepts other line ends and skips blank lines: then its line numbers differ from ours.
     if [_colons(line).rstrip(b"\r\n").decode() for line in lines] != list(others.values()):
@@ -189,7 +189,7 @@ def _names(keys: list[bytes]) -> list[bytes]:
     return names if different and opens == [True, *[False] * (len(keys) - 1)] else []
 
 
-def _with_others(table: Table, lines: list[bytes], at: Positions) -> Rows | None:
+def _with_others(table: ArrowTable, lines: list[bytes], at: Positions) -> Rows | None:
     """Merge a table and the records of other lines, which are at these positions among all."""
     # Nested values may be the records of an epoch, which a few lines cannot show.
     if any(line.count(b"{") != 1 or b"[" in line for line in lines):

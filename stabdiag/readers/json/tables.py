@@ -15,7 +15,7 @@ import numpy as np
 from stabdiag.model.arrays import AnyArray, Ints
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import Split, is_setting, split_of
+from stabdiag.model.roles.names import NameParts, is_setting, split_of
 from stabdiag.model.text import clipped
 from stabdiag.readers.columns import (
     EXACT,
@@ -335,7 +335,7 @@ def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
     """Name the losses of the training data and of the held-out data."""
     paths = [*tables.columns, *tables.indexed]
     by_split = {split_of(path[-1]): path for path in reversed(paths) if path}
-    train = by_split.get(Split.TRAINING)
+    train = by_split.get(NameParts.TRAINING)
     halves = [path for path in paths if path and split_of(path[-1])]
     companions = [path for path in paths if path and path[-1] in _COMPANIONS]
     if (
@@ -348,7 +348,7 @@ def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
         return ()
     _call_loss(tables, train)
     note = f"{train[0]!r} is taken as the loss"
-    heldout = by_split.get(Split.VALIDATION, by_split.get(Split.TEST))
+    heldout = by_split.get(NameParts.VALIDATION, by_split.get(NameParts.TEST))
     # A list of another length will be left out.
     if heldout is not None and _length(tables, heldout) == _length(tables, train):
         _call_loss(tables, heldout)

@@ -8,19 +8,27 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.findings import RATE, Action, ActionKind, Change, Finding, Scalar, Severity
+from stabdiag.model.findings import (
+    RATE,
+    Action,
+    ActionKind,
+    Change,
+    Finding,
+    Scalar,
+    Severity,
+)
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import listed, num, plural, whole
 from stabdiag.tree.case import Case
 from stabdiag.tree.causes import stride_of
 from stabdiag.tree.changes import (
     MAX_NAMED,
+    NearbyChange,
     changes_near,
     describe_changes,
     find_setting_outlier,
     near_spike,
 )
-from stabdiag.tree.changes import Change as Changed
 
 _SERIES = {
     "grad_norm": "gradient norm",
@@ -337,7 +345,7 @@ def with_nearby_changes(
     return reason, (_check_change(case, changes), *actions), _evidence(changes)
 
 
-def near_climb(case: Case, began: int, first: int) -> tuple[Changed, ...]:
+def near_climb(case: Case, began: int, first: int) -> tuple[NearbyChange, ...]:
     """Return the settings that changed where a climb began.
 
     The climb began between ``began``, where the loss left its best level or its cause began, and
@@ -347,7 +355,7 @@ def near_climb(case: Case, began: int, first: int) -> tuple[Changed, ...]:
     return changes_near(case, min(began, first) - slack, max(began, first) + slack)
 
 
-def _find_changes(case: Case, finding: Finding) -> tuple[tuple[Changed, ...], int]:
+def _find_changes(case: Case, finding: Finding) -> tuple[tuple[NearbyChange, ...], int]:
     """Return the settings that changed where a finding began, and that step.
 
     A NaN began at the first non-finite loss, or with its lead-up.
@@ -365,7 +373,7 @@ def _find_changes(case: Case, finding: Finding) -> tuple[tuple[Changed, ...], in
     return (changes, finding.step) if changes else (changes_near(case, began, began), began)
 
 
-def _describe(case: Case, changes: Sequence[Changed], step: int) -> str:
+def _describe(case: Case, changes: Sequence[NearbyChange], step: int) -> str:
     """Describe changes, and their distance to the start of the event."""
     change = changes[0]
     where = "right at the onset"
@@ -376,11 +384,11 @@ def _describe(case: Case, changes: Sequence[Changed], step: int) -> str:
     return f"{describe_changes(changes)}, {where}."
 
 
-def _evidence(changes: Sequence[Changed]) -> dict[str, Scalar]:
+def _evidence(changes: Sequence[NearbyChange]) -> dict[str, Scalar]:
     return {"changed": describe_changes(changes), "changed_step": changes[0].step}
 
 
-def _check_change(case: Case, changes: Sequence[Changed]) -> Action:
+def _check_change(case: Case, changes: Sequence[NearbyChange]) -> Action:
     names, step = listed([change.name for change in changes[:MAX_NAMED]]), changes[0].step
     text = f"Check first whether the change of {names} at {case.unit} {step} is to blame."
     return Action(ActionKind.CHECK_SETTINGS, text, step=step)
