@@ -79,12 +79,12 @@ def main() -> None:
 @contextmanager
 def scaled_bars(factor: float) -> Iterator[None]:
     """Multiply the bars of the program by a factor."""
-    original = bands.BARS
-    bands.BARS = tuple((number, factor * bar) for number, bar in original)  # type: ignore[misc]
+    original = bands.BAND_BARS
+    bands.BAND_BARS = tuple((number, factor * bar) for number, bar in original)  # type: ignore[misc]
     try:
         yield
     finally:
-        bands.BARS = original  # type: ignore[misc]
+        bands.BAND_BARS = original  # type: ignore[misc]
 
 
 def _halves(tasks: Iterable[str]) -> dict[str, int]:

@@ -251,11 +251,11 @@ def _yaml_positions(text: str) -> Iterator[tuple[KeyPath, DocumentEntry]]:
                     is_inline=bool(node.flow_style),
                 ),
             )
-            if isinstance(value, yaml.MappingNode) and len(name) < _DEEPEST:
+            if isinstance(value, yaml.MappingNode) and len(name) < _MAX_DEPTH:
                 waiting.append((name, value))
 
 
-_DEEPEST: Final = 20
+_MAX_DEPTH: Final = 20
 _TABLE: Final = re.compile(r"^\s*\[([^\[\]]+)\]\s*(#.*)?$")
 _ASSIGNMENT: Final = re.compile(
     r"""^(\s*)([\w-]+|"[^"]*")\s*=\s*("[^"]*"|'[^']*'|[^\s#\[{"']+)\s*(#.*)?$"""

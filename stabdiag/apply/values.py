@@ -13,7 +13,7 @@ from stabdiag.model.manifest.keys import KEYS, Key, dtype_of, number, plain
 from stabdiag.model.text import names_in
 
 # Values are written with as many digits as the report shows.
-_DIGITS: Final = 4
+_WRITTEN_DIGITS: Final = 4
 
 _RATES: Final = ("peak_lr", "lr")
 _COUNTS: Final = frozenset(names_in("warmup_steps total_steps batch_size"))
@@ -71,7 +71,7 @@ def new_value(action: Mapping[str, Any], path: KeyPath, old: object, key: Key) -
     _check_direction(action, name, now, to)
     if key.name in _COUNTS:
         return round(to)
-    return float(f"{to:.{_DIGITS}g}")
+    return float(f"{to:.{_WRITTEN_DIGITS}g}")
 
 
 def _check_direction(action: Mapping[str, Any], name: str, now: float | None, to: float) -> None:

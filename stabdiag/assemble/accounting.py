@@ -28,7 +28,7 @@ _MIN_TAIL = 20
 _TAIL_FRACTION = 0.2
 
 # The number of possible loss columns that are checked: each costs time in logs with thousands.
-_MAX_COLUMNS = 8
+_MAX_LOSS_COLUMNS = 8
 
 
 def unused_after_loss(
@@ -126,7 +126,7 @@ def _other_losses(
     """
     checked = 0
     for name in columns.names:
-        if checked == _MAX_COLUMNS:
+        if checked == _MAX_LOSS_COLUMNS:
             return
         if name in taken or not is_a_loss(name):
             continue

@@ -34,7 +34,7 @@ _CLEAR: Final = 2.0
 _SEVERAL: Final = 3
 
 # Settings, references left out and findings that a sentence names.
-_SHOWN: Final = 3
+_MAX_NAMED_ITEMS: Final = 3
 
 # A run may go on for this much longer than its references before the report says so.
 _LONGER: Final = 1.1
@@ -218,8 +218,8 @@ def _context(comparison: BaselineComparison) -> Iterator[str]:
     if _may_be_another_task(comparison):
         yield "The run may also have another task: no manifest names its task, data or model."
     if comparison.settings:
-        named = [_setting(difference) for difference in comparison.settings[:_SHOWN]]
-        more = len(comparison.settings) - _SHOWN
+        named = [_setting(difference) for difference in comparison.settings[:_MAX_NAMED_ITEMS]]
+        more = len(comparison.settings) - _MAX_NAMED_ITEMS
         rest = [f"{more} more"] if more > 0 else []
         yield f"Settings that differ: {listed([*named, *rest])}. Begin there."
     elif comparison.learning_rate is not None:
@@ -258,7 +258,7 @@ def _is_near(finding: Finding, comparison: BaselineComparison) -> bool:
 def _around(nearby: Sequence[Finding]) -> Iterator[str]:
     if nearby:
         named = [f"{finding.headline} ({finding.slug})" for finding in nearby]
-        yield f"Around that step: {and_more(named, _SHOWN)}."
+        yield f"Around that step: {and_more(named, _MAX_NAMED_ITEMS)}."
 
 
 _SAME_TASK: Final = Action(
@@ -275,7 +275,7 @@ def _actions(comparison: BaselineComparison, nearby: Sequence[Finding]) -> Itera
         yield from _quiet_actions(comparison)
         return
     rate = comparison.learning_rate
-    for difference in comparison.settings[:_SHOWN]:
+    for difference in comparison.settings[:_MAX_NAMED_ITEMS]:
         yield _reset(difference)
     if not comparison.settings and rate is not None:
         high, low = _KINDS["lr"]

@@ -21,11 +21,11 @@ from stabdiag.stats.bands import Levels, levels_of
 _LOSS: Final = "loss"
 
 # Settings kept, and characters of each: a profile stays small regardless of the manifest.
-_MAX_SETTINGS: Final = 200
+_MAX_PROFILE_SETTINGS: Final = 200
 _MAX_TEXT: Final = 200
 
 # Groups of a role, such as layers: a few dozen show where to look.
-_MAX_GROUPS: Final = 50
+_MAX_PROFILE_GROUPS: Final = 50
 
 
 @frozen
@@ -93,7 +93,7 @@ def _compared(history: History) -> Iterator[tuple[str, Series]]:
     for role, series in history.series.items():
         first, _, group = role.partition("/")
         groups[first] += bool(group)
-        if len(series) and is_compared(role) and groups[first] <= _MAX_GROUPS:
+        if len(series) and is_compared(role) and groups[first] <= _MAX_PROFILE_GROUPS:
             yield role, series
 
 
@@ -143,6 +143,6 @@ def _settings(history: History, manifest: Manifest) -> Iterator[tuple[str, str |
         for key, value in stated.items()
         if isinstance(value, str | int | float) and not is_secret(str(key))
     ]
-    for key, value in kept[:_MAX_SETTINGS]:
+    for key, value in kept[:_MAX_PROFILE_SETTINGS]:
         number = isinstance(value, int | float) and not isinstance(value, bool)
         yield key[:_MAX_TEXT], float(value) if number else str(value)[:_MAX_TEXT]

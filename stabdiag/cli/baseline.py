@@ -16,7 +16,7 @@ from stabdiag.model.baseline import describe_unused
 from stabdiag.model.text import and_more, plural
 
 # Number of run names in the last line.
-_SHOWN = 5
+_MAX_NAMED_RUNS = 5
 
 
 def baseline(
@@ -81,6 +81,6 @@ def baseline(
         write_text(dumps(content), None)
     elif not quiet:
         size = output.stat().st_size / 1000
-        names = and_more(references.names, _SHOWN)
+        names = and_more(references.names, _MAX_NAMED_RUNS)
         notify(f"wrote {output}, {size:.0f} kB: {plural(len(references), 'run')} ({names})")
     return Exit.OK

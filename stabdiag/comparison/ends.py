@@ -16,14 +16,14 @@ from stabdiag.stats.levels import TWENTIETHS, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 
 # The start of a run is the mean of this many losses: a fast run leaves it soon.
-_START: Final = 3
+_START_LOSSES: Final = 3
 
 # A run has diverged if it lost half of its decrease, and is sound if it kept three quarters.
-_LOST: Final = 0.5
-_KEPT: Final = 0.75
+_DIVERGED_FRACTION: Final = 0.5
+_SOUND_FRACTION: Final = 0.75
 
 # A rise or a decrease counts from this many standard deviations of a single loss.
-_SIGMAS: Final = 3.0
+_LEVEL_CHANGE_SIGMAS: Final = 3.0
 
 # A run makes no progress if it decreases by less than this fraction of a sound run's decrease.
 _NO_PROGRESS: Final = 0.1
@@ -87,11 +87,15 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
     values = finite.values
     parts = levels(values, TWENTIETHS)
     best_part = int(np.argmin(parts))
-    start, best, last = float(values[:_START].mean()), float(parts[best_part]), float(parts[-1])
+    start, best, last = (
+        float(values[:_START_LOSSES].mean()),
+        float(parts[best_part]),
+        float(parts[-1]),
+    )
     decrease = start - best
-    noise_floor = _SIGMAS * diff_sigma(values[len(values) // 2 :])
+    noise_floor = _LEVEL_CHANGE_SIGMAS * diff_sigma(values[len(values) // 2 :])
     state = EndState.UNKNOWN
-    if last - best > max(_LOST * decrease, noise_floor):
+    if last - best > max(_DIVERGED_FRACTION * decrease, noise_floor):
         state = EndState.DIVERGED
     elif decrease <= noise_floor:
         state = EndState.FLAT

@@ -11,7 +11,7 @@ from typing import Final
 _MAX_LENGTH: Final = 24
 
 # Number of characters kept at both ends of a label that is cut.
-_KEPT: Final = 4
+_KEPT_CHARS: Final = 4
 
 _SUFFIXES: Final = re.compile(
     r"(\.(jsonl|ndjson|json|csv|tsv|txt|log|out|parquet|db|wandb|gz|zst|bz2|xz|zip|tar))+$",
@@ -65,12 +65,12 @@ def _shortened(labels: list[str]) -> list[str]:
     for label, text in zip(labels, endings, strict=True):
         head = (
             label[:first]
-            if first <= 2 * _KEPT
-            else f"{label[:_KEPT]}…{label[first - _KEPT : first]}"
+            if first <= 2 * _KEPT_CHARS
+            else f"{label[:_KEPT_CHARS]}…{label[first - _KEPT_CHARS : first]}"
         )
         middle, tail = text[: len(text) - last], text[len(text) - last :]
-        if len(tail) > 2 * _KEPT:
-            tail = f"{tail[:_KEPT]}…{tail[-_KEPT:]}"
+        if len(tail) > 2 * _KEPT_CHARS:
+            tail = f"{tail[:_KEPT_CHARS]}…{tail[-_KEPT_CHARS:]}"
         cut.append(_clipped(f"{head}{middle}{tail}"))
     return cut
 

@@ -72,7 +72,7 @@ _SECRET: Final = re.compile(
 EVALUATIONS: Final = ("eval_loss", "eval_accuracy")
 
 # A sentence names at most this many settings.
-_SHOWN: Final = 5
+_MAX_NAMED_SETTINGS: Final = 5
 
 
 def settings(run: ComparedRun) -> dict[str, object]:
@@ -128,8 +128,10 @@ def is_secret(key: str) -> bool:
 
 def join_words(words: Sequence[str]) -> str:
     """Join words as in ``A, B and C``; long lists are cut."""
-    if len(words) > _SHOWN + 1:
-        return f"{', '.join(words[:_SHOWN])} and {len(words) - _SHOWN} more"
+    if len(words) > _MAX_NAMED_SETTINGS + 1:
+        return (
+            f"{', '.join(words[:_MAX_NAMED_SETTINGS])} and {len(words) - _MAX_NAMED_SETTINGS} more"
+        )
     return listed(words)
 
 
@@ -188,8 +190,12 @@ def _shown(key: str, value: object) -> Scalar:
 def _manifests(causes: tuple[Difference, ...]) -> str:
     if not causes:
         return ""
-    shown = "; ".join(map(_in_words, causes[:_SHOWN]))
-    ending = f"; and {len(causes) - _SHOWN} more" if len(causes) > _SHOWN else ""
+    shown = "; ".join(map(_in_words, causes[:_MAX_NAMED_SETTINGS]))
+    ending = (
+        f"; and {len(causes) - _MAX_NAMED_SETTINGS} more"
+        if len(causes) > _MAX_NAMED_SETTINGS
+        else ""
+    )
     unsure = all(cause.relevance is Relevance.MAY for cause in causes)
     tail = ". Their names do not show whether they matter" if unsure else ""
     return f"The manifests differ: {shown}{ending}{tail}."
@@ -237,7 +243,7 @@ def _effect(comparison: Comparison, rates: list[Divergence]) -> str:
 
 def _first_action(causes: tuple[Difference, ...], rates: list[Divergence]) -> Action:
     if causes:
-        keys = ", ".join(cause.key for cause in causes[:_SHOWN])
+        keys = ", ".join(cause.key for cause in causes[:_MAX_NAMED_SETTINGS])
         return Action(ActionKind.RERUN, f"Give the runs the same {keys}, and compare again.")
     step = first_unrounded(rates)
     return Action(
@@ -251,6 +257,6 @@ def _first_action(causes: tuple[Difference, ...], rates: list[Divergence]) -> Ac
 def _values(causes: tuple[Difference, ...]) -> dict[str, Scalar]:
     return {
         f"{cause.key} ({label})": value
-        for cause in causes[:_SHOWN]
-        for label, value in list(cause.values.items())[:_SHOWN]
+        for cause in causes[:_MAX_NAMED_SETTINGS]
+        for label, value in list(cause.values.items())[:_MAX_NAMED_SETTINGS]
     }

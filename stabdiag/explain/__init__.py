@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stabdiag.model.limits import LimitInfo, Limits
     from stabdiag.symptoms import Symptom
 
-_WIDTH = 100
+_TEXT_WIDTH = 100
 
 _QUESTIONS = {question.id: question for question in QUESTIONS}
 
@@ -190,7 +190,8 @@ def _with_actions(page: str, actions: list[str]) -> str:
     body, heading, citations = page.partition("\n## References\n")
     first = len(re.findall(r"^\d+\. ", body, re.MULTILINE)) + 1
     items = "".join(
-        fill(f"{number}. {text}", _WIDTH, subsequent_indent="   ", break_on_hyphens=False) + "\n"
+        fill(f"{number}. {text}", _TEXT_WIDTH, subsequent_indent="   ", break_on_hyphens=False)
+        + "\n"
         for number, text in enumerate(actions, first)
     )
     return f"{body}{items}{heading}{citations}"

@@ -61,9 +61,9 @@ def literal_rows() -> tuple[ThresholdRow, ...]:
 
 def literal_lines(limits: Limits, page: Page) -> Iterator[Text]:
     """Yield the quick reference of the original tree for a terminal."""
-    from stabdiag.formats.terminal.page import GAP, columns
+    from stabdiag.formats.terminal.page import COLUMN_GAP, columns
 
-    third = (page.width - _NARROW - 3 * GAP) // 3
+    third = (page.width - _NARROW - 3 * COLUMN_GAP) // 3
     widths = (_NARROW, third, third, third)
     yield from columns(("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION"), widths, page, "bold")
     for row in literal_rows():
@@ -111,9 +111,9 @@ def lines(limits: Limits, page: Page) -> Iterator[Text]:
 
 def _reference(limits: Limits, page: Page) -> Iterator[Text]:
     """Yield the quick reference as a table; FROM is the source of the threshold."""
-    from stabdiag.formats.terminal.page import GAP, columns
+    from stabdiag.formats.terminal.page import COLUMN_GAP, columns
 
-    third = (page.width - 2 * _NARROW - 4 * GAP) // 3
+    third = (page.width - 2 * _NARROW - 4 * COLUMN_GAP) // 3
     widths = (_NARROW, third, third, third, _NARROW)
     head = ("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION", "FROM")
     yield from columns(head, widths, page, "bold")

@@ -41,7 +41,7 @@ _MAX_NUMBERS = 6
 _MESSAGES = 5
 _MAX_NOTES = 30
 _COLUMNS = 60
-_LABEL = 20
+_MAX_LABEL = 20
 
 
 def render(report: Report, *, command: str | None = None) -> str:
@@ -135,7 +135,7 @@ def _evidence(report: Report) -> Iterator[str]:
         yield "**Evidence**"
     if plot is not None:
         series = (plot.series, *plot.companions)
-        rows = [(clipped(s.role, _LABEL), s, span(s.finite().values)) for s in series]
+        rows = [(clipped(s.role, _MAX_LABEL), s, span(s.finite().values)) for s in series]
         yield chart(rows, plot.first, plot.last, plot.event)
     if values:
         cells = [[escape(label(name)), escape(in_words(name, value))] for name, value in values]

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from stabdiag.formats.measured import visible
 
-GAP = "\u200b"
+ZERO_WIDTH_SPACE = "\u200b"
 """A zero-width space, which separates a sign from the text that follows."""
 
 # Text that either site replaces: @user, #1, !1, $1, %1, &1, ~label, ^alert, [issue:1],
@@ -28,7 +28,7 @@ _TABLE = str.maketrans(
         "<": "&lt;",
         ">": "&gt;",
         "$": "&#36;",  # starts a formula, even after a backslash
-        GAP: "&#8203;",
+        ZERO_WIDTH_SPACE: "&#8203;",
     }
 )
 # Between letters an underscore is not emphasis; names stay readable without a backslash.
@@ -40,7 +40,7 @@ _PLAIN = re.compile(r"[^`|]*[^`| ]")
 
 def escape(text: str) -> str:
     """Escape log text for a paragraph, a list or a table cell."""
-    separated = _SIGNS.sub(lambda sign: sign.group() + GAP, visible(text).strip())
+    separated = _SIGNS.sub(lambda sign: sign.group() + ZERO_WIDTH_SPACE, visible(text).strip())
     quoted = _UNDERLINE.sub(r"\\_", separated.translate(_TABLE))
     return _START.sub(r"\g<0>\\", quoted)
 

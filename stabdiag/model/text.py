@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from stabdiag.model.limits import Limits
 
 # Constant logs use a minimum deviation; larger scores show that it was reached.
-_FAR_BEYOND = 1e4
+_MAX_SHOWN_SCORE = 1e4
 
 # Larger numbers are easier to read as a power of ten.
 _PLAIN_BELOW = 1e7
@@ -81,9 +81,9 @@ def whole(value: float) -> str:
 
 def sigmas(score: float) -> str:
     """Return a number of standard deviations as text."""
-    if score >= _FAR_BEYOND:
+    if score >= _MAX_SHOWN_SCORE:
         return "far beyond all noise"
-    return f"{num(score if abs(score) > 1 / _FAR_BEYOND else 0.0)}σ"
+    return f"{num(score if abs(score) > 1 / _MAX_SHOWN_SCORE else 0.0)}σ"
 
 
 def sentence(words: str) -> str:

@@ -24,7 +24,7 @@ from stabdiag.readers.columns import (
     piece_of_numbers,
 )
 from stabdiag.readers.log_builder import LogBuilder
-from stabdiag.readers.nested import DEEPEST
+from stabdiag.readers.nested import MAX_RECORD_DEPTH
 from stabdiag.readers.source import Stream
 from stabdiag.readers.words import NULL, WORD, meaning, meaning_of
 
@@ -114,7 +114,7 @@ def _below(fields: Iterable[Any], prefix: str, above: Path) -> Iterator[tuple[st
         name, path, kind = prefix + entry.name, (*above, place), entry.type
         if not types.is_struct(kind):
             yield name, path, kind
-        elif len(path) < DEEPEST:
+        elif len(path) < MAX_RECORD_DEPTH:
             yield from _below(map(kind.field, range(kind.num_fields)), f"{name}/", path)
 
 

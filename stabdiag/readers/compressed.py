@@ -107,10 +107,10 @@ def _without_nul_bytes(stream: Stream) -> Stream:
     return stream.rewritten(stream.pieces())
 
 
-SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
+COMPRESSED_SUFFIXES: Final = (".gz", ".bz2", ".xz", ".zst")
 
 # Bytes read at a time, and bytes unpacked at a time: bzip2 can make a gigabyte from 64 kB.
-_READ_SIZE: Final = 1 << 16
+_PACKED_READ_SIZE: Final = 1 << 16
 _UNPACK_SIZE: Final = 1 << 20
 
 # xz -9 needs 65 MB; a header can ask for 4 GB.
@@ -175,7 +175,7 @@ def _members(stream: Stream, packing: str, make: Callable[[], Any]) -> Iterator[
         ):  # the last input has more output; zlib returns the unused part
             packed = getattr(member, "unconsumed_tail", b"")
         else:
-            packed, waiting = waiting or gauge.took(stream.read(_READ_SIZE)), b""
+            packed, waiting = waiting or gauge.took(stream.read(_PACKED_READ_SIZE)), b""
             if not packed:
                 stream.break_off(f"the {packing} stream breaks off", read_part=_BEFORE_THE_CUT)
                 return
@@ -189,7 +189,7 @@ def _members(stream: Stream, packing: str, make: Callable[[], Any]) -> Iterator[
             return
         yield gauge.gave(unpacked)
         if member.eof:
-            waiting = member.unused_data.lstrip(b"\0") or gauge.took(stream.read(_READ_SIZE))
+            waiting = member.unused_data.lstrip(b"\0") or gauge.took(stream.read(_PACKED_READ_SIZE))
             member, unpacked = (make() if waiting else None), b""
 
 
@@ -209,7 +209,7 @@ def _zstandard(stream: Stream) -> Iterator[bytes]:
     while count:
         # Arrow writes into this buffer even when it then fails at a cut: nonzero bytes
         # are from before the cut, and a log does not end in zeros.
-        buffer = bytearray(_READ_SIZE)
+        buffer = bytearray(_PACKED_READ_SIZE)
         try:
             count = packed.readinto(buffer)
         except (OSError, ValueError):

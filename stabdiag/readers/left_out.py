@@ -34,12 +34,12 @@ _CELL: Final = re.compile(
 _MIN_CELLS: Final = 2
 
 # The first characters decide whether a line may be a record.
-_LONGEST: Final = 4000
+_MAX_CHECKED_CHARS: Final = 4000
 
 
 def may_hold_loss(line: str) -> bool:
     """Return True if a line that is not a record looks as if it held a training loss."""
-    line = line[:_LONGEST]
+    line = line[:_MAX_CHECKED_CHARS]
     if _RECORD.match(line):
         return True
     if _NAMED.search(line) and not _EVALUATION.search(line):
@@ -50,7 +50,7 @@ def may_hold_loss(line: str) -> bool:
 
 def is_row(line: str) -> bool:
     """Return True if a line is a row of a table that holds only numbers."""
-    cells, numbers = _cells(line[:_LONGEST])
+    cells, numbers = _cells(line[:_MAX_CHECKED_CHARS])
     return cells >= _MIN_CELLS and numbers == cells
 
 

@@ -15,8 +15,8 @@ from google.protobuf.message_factory import GetMessageClass
 from stabdiag.model.text import plural
 from stabdiag.readers.source import Stream
 
-_BLOCK: Final = 1 << 15
-_HEAD: Final = struct.Struct("<IHB")
+_BLOCK_SIZE: Final = 1 << 15
+_FRAGMENT_HEADER: Final = struct.Struct("<IHB")
 _WHOLE, _FIRST, _MIDDLE, _LAST = range(1, 5)
 _SUMS: Final = {kind: zlib.crc32(bytes([kind])) for kind in (_WHOLE, _FIRST, _MIDDLE, _LAST)}
 
@@ -37,9 +37,9 @@ class LevelDbRecords:
     def __iter__(self) -> Iterator[bytes]:
         """Return the sound records, in their order."""
         at = self._header
-        block = self._stream.read(_BLOCK)
+        block = self._stream.read(_BLOCK_SIZE)
         while block:
-            following = self._stream.read(_BLOCK) if len(block) == _BLOCK else b""
+            following = self._stream.read(_BLOCK_SIZE) if len(block) == _BLOCK_SIZE else b""
             yield from self._of_block(block, at, last=not following)
             block, at = following, 0
         self._cut = self._cut or bool(self._parts)
@@ -57,7 +57,7 @@ class LevelDbRecords:
 
     def _of_block(self, block: bytes, at: int, *, last: bool) -> Iterator[bytes]:
         # The end of a block that is too short for a head is padding.
-        while at < len(block) and at + _HEAD.size <= _BLOCK:
+        while at < len(block) and at + _FRAGMENT_HEADER.size <= _BLOCK_SIZE:
             fragment = _fragment(block, at)
             if fragment is None:
                 self._parts = []
@@ -71,7 +71,7 @@ class LevelDbRecords:
                     return
                 continue
             kind, content = fragment
-            at += _HEAD.size + len(content)
+            at += _FRAGMENT_HEADER.size + len(content)
             if kind == _WHOLE:
                 self._parts = []
                 yield content
@@ -86,10 +86,10 @@ class LevelDbRecords:
 
 def _fragment(block: bytes, at: int) -> tuple[int, bytes] | None:
     """Return kind and content of a sound fragment, or None where there is none."""
-    if at + _HEAD.size > len(block):
+    if at + _FRAGMENT_HEADER.size > len(block):
         return None
-    checksum, _, kind = _HEAD.unpack_from(block, at)
-    content = block[at + _HEAD.size : _end(block, at)]
+    checksum, _, kind = _FRAGMENT_HEADER.unpack_from(block, at)
+    content = block[at + _FRAGMENT_HEADER.size : _end(block, at)]
     if kind not in _SUMS or zlib.crc32(content, _SUMS[kind]) != checksum:
         return None
     return kind, content
@@ -97,14 +97,14 @@ def _fragment(block: bytes, at: int) -> tuple[int, bytes] | None:
 
 def _end(block: bytes, at: int) -> int:
     """Return the end of a fragment by its length, or the end of the block if its head is cut."""
-    if at + _HEAD.size > len(block):
-        return _BLOCK
-    return at + _HEAD.size + int(_HEAD.unpack_from(block, at)[1])
+    if at + _FRAGMENT_HEADER.size > len(block):
+        return _BLOCK_SIZE
+    return at + _FRAGMENT_HEADER.size + int(_FRAGMENT_HEADER.unpack_from(block, at)[1])
 
 
 def _is_cut(block: bytes, at: int) -> bool:
     """Return True if a fragment is cut by the end of the file, or was never written."""
-    return len(block) < _end(block, at) <= _BLOCK or not any(block[at:])
+    return len(block) < _end(block, at) <= _BLOCK_SIZE or not any(block[at:])
 
 
 _PACKAGE: Final = "stabdiag_wandb"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 # No logger nests deeper: deeper levels are left out.
-DEEPEST: Final = 50
+MAX_RECORD_DEPTH: Final = 50
 
 Record = dict[str, object]
 
@@ -40,7 +40,7 @@ def flattened(records: list[Record]) -> tuple[list[Record], list[str]]:
 def _members(
     record: Record, prefix: str, tree: Tree, depth: int = 0
 ) -> Iterator[tuple[str, object]]:
-    if depth == DEEPEST:
+    if depth == MAX_RECORD_DEPTH:
         return
     for key, value in record.items():
         below = tree.setdefault(key, {})

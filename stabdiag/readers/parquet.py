@@ -14,7 +14,7 @@ from stabdiag.readers.compressed import refuse_bomb
 from stabdiag.readers.source import Stream
 
 # The size of a number in memory, in bytes.
-_WIDTH: Final = 8
+_NUMBER_SIZE: Final = 8
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
@@ -127,13 +127,13 @@ def _unpacked(metadata: Any, is_required: ColumnFilter) -> int:
     """
     groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
     pages: int = sum(group.total_byte_size for group in groups)
-    numbers: int = metadata.num_rows * _WIDTH
+    numbers: int = metadata.num_rows * _NUMBER_SIZE
     for place, leaf in enumerate(_leaves(metadata.schema)):
         if leaf.max_repetition_level:
             values = sum(group.column(place).num_values for group in groups)
         else:
             values = metadata.num_rows if is_required(leaf.path.replace(".", "/")) else 0
-        numbers += values * max(leaf.length, _WIDTH)
+        numbers += values * max(leaf.length, _NUMBER_SIZE)
     return max(numbers, pages)
 
 

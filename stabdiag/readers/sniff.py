@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.readers.compressed import SUFFIXES
+from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
@@ -68,9 +68,9 @@ _MIN_TEXT: Final = 0.95
 # Values are searched for in this many bytes, on lines up to this length. A message names the first
 # few values that recur at least this often.
 _VALUE_BYTES: Final = 1 << 20
-_LONGEST: Final = 2000
+_MAX_SNIFFED_LINE: Final = 2000
 _MIN_REPEATS: Final = 3
-_SHOWN: Final = 3
+_MAX_SHOWN_LINES: Final = 3
 
 _JSON_IN_TEXT: Final = rb'(?m)^[^{\n]+\{"(?=.*loss").*\}[^\S\n]*$'
 _PYTHON_DICT: Final = rb"(?m)^[^\S\n]*\{'(?!train_runtime)[^\n]*\}[^\S\n]*$"
@@ -148,7 +148,9 @@ def _describe_values(data: bytes) -> str:
     from stabdiag.readers.text.sample import losses_of
 
     lines = Text(data).data.split(b"\n")
-    counts = Counter(name for line in lines if len(line) <= _LONGEST for name in spans_of(line))
+    counts = Counter(
+        name for line in lines if len(line) <= _MAX_SNIFFED_LINE for name in spans_of(line)
+    )
     loss = next(iter(losses_of(counts)), None)
     if loss is not None and counts[loss] == 1:
         return (
@@ -162,10 +164,8 @@ def _describe_values(data: bytes) -> str:
         )
     repeated = [repr(name) for name, count in counts.most_common() if count >= _MIN_REPEATS]
     if repeated:
-        return (
-            f"a text log of no known framework; it repeats {', '.join(repeated[:_SHOWN])}, but no"
-            f" loss; print one, or {_EXPORT}"
-        )
+        shown = ", ".join(repeated[:_MAX_SHOWN_LINES])
+        return f"a text log of no known framework; it repeats {shown}, but no loss; print one, or {_EXPORT}"
     return _WITHOUT_A_LOSS
 
 
@@ -259,7 +259,7 @@ def _by_suffix(name: str, head: bytes, *, is_complete: bool) -> Reader | None:
     if is_complete and not head.strip():
         return None
     stem = name.lower()
-    for packed in SUFFIXES:
+    for packed in COMPRESSED_SUFFIXES:
         stem = stem.removesuffix(packed)
     for candidate in _BY_SUFFIX:
         if stem.endswith(candidate.suffixes):

@@ -32,7 +32,7 @@ DAMAGE: Final = (sqlite3.Error, MemoryError)
 _MAX_WORK: Final = 4
 _AT_LEAST: Final = 1 << 22
 _EVERY: Final = 1 << 16
-_LONGEST: Final = 1 << 26  # bytes in one value
+_MAX_VALUE_BYTES: Final = 1 << 26  # bytes in one value
 
 # The timeout for the lock of another program, in seconds.
 _LOCK_TIMEOUT: Final = 5.0
@@ -97,7 +97,7 @@ def opened(path: Path, name: str) -> Iterator[sqlite3.Connection]:
 
     try:
         database.text_factory = partial(str, encoding="utf-8", errors="replace")
-        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST)
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
         database.set_progress_handler(stop, _EVERY)
         # Without this, SQLite refuses a truncated database.
         database.execute("PRAGMA writable_schema = ON")

@@ -25,9 +25,9 @@ from stabdiag.readers.nested import record_in
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
 
-_BLOCK: Final = 1 << 22
-_HEAD: Final = struct.Struct("<QI")
-_TAIL: Final = 4
+_FRAME_BYTES: Final = 1 << 22
+_FRAME_HEADER: Final = struct.Struct("<QI")
+_FRAME_CHECKSUM_SIZE: Final = 4
 
 # A scalar takes some fifty bytes. A picture or a graph is not checked: nothing is read from it.
 _LARGEST_CHECKED: Final = 1 << 12
@@ -66,7 +66,7 @@ class Frames:
     def __iter__(self) -> Iterator[bytes]:
         """Return the sound contents, in their order."""
         data = b""
-        while block := self._stream.read(_BLOCK):
+        while block := self._stream.read(_FRAME_BYTES):
             data += block
             spans, end = self._chain(data)
             sound = self._are_sound(data, spans).tolist()
@@ -91,34 +91,37 @@ class Frames:
         """Return the spans of complete contents and the start of the next frame."""
         spans: list[tuple[int, int]] = []
         at = 0
-        while at + _HEAD.size <= len(data):
-            head = data[at : at + _HEAD.size]
+        while at + _FRAME_HEADER.size <= len(data):
+            head = data[at : at + _FRAME_HEADER.size]
             if head not in self._heads and not self._is_head(head):
                 next_head = _next_head(data, at + 1)
                 self._lost += next_head - at
                 at = next_head
                 continue
-            begin = at + _HEAD.size
-            stop = begin + _HEAD.unpack(head)[0]
-            if stop + _TAIL > len(data):
+            begin = at + _FRAME_HEADER.size
+            stop = begin + _FRAME_HEADER.unpack(head)[0]
+            if stop + _FRAME_CHECKSUM_SIZE > len(data):
                 if stop - begin > _MAX_RECORD_SIZE:
-                    self._cut = not self._pass_over(stop + _TAIL - len(data))
+                    self._cut = not self._pass_over(stop + _FRAME_CHECKSUM_SIZE - len(data))
                     at = len(data)
                 break
             spans.append((begin, stop))
-            at = stop + _TAIL
+            at = stop + _FRAME_CHECKSUM_SIZE
         return spans, at
 
     def _is_head(self, head: bytes) -> bool:
         """Check a head against its checksum, and remember it: there are few different lengths."""
         start, length = np.array([0]), np.array([8])
-        if _HEAD.unpack(head)[1] != _checksums(np.frombuffer(head, np.uint8), start, length)[0]:
+        if (
+            _FRAME_HEADER.unpack(head)[1]
+            != _checksums(np.frombuffer(head, np.uint8), start, length)[0]
+        ):
             return False
         self._heads.add(head)
         return True
 
     def _pass_over(self, count: int) -> bool:
-        while count > 0 and (skipped := self._stream.read(min(count, _BLOCK))):
+        while count > 0 and (skipped := self._stream.read(min(count, _FRAME_BYTES))):
             count -= len(skipped)
         return count == 0
 
@@ -136,7 +139,7 @@ class Frames:
 def _next_head(data: bytes, start: int) -> int:
     """Return the position of the next head, or of a possible head that the data cuts off."""
     block = np.frombuffer(data, dtype=np.uint8)
-    last = len(data) - _HEAD.size + 1
+    last = len(data) - _FRAME_HEADER.size + 1
     stretch = _STRETCH
     while start < last:
         places = np.arange(start, min(start + stretch, last))

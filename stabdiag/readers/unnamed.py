@@ -11,7 +11,7 @@ from typing import Final
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation, normal
-from stabdiag.readers.compressed import SUFFIXES
+from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.source import STANDARD_INPUT
 
 # The fewest numbers that make a series.
@@ -36,7 +36,7 @@ def name_of_values(source: str) -> str:
     if source == STANDARD_INPUT:
         return "loss"
     path = PurePath(source)
-    stem = PurePath(path.stem).stem if path.suffix in SUFFIXES else path.stem
+    stem = PurePath(path.stem).stem if path.suffix in COMPRESSED_SUFFIXES else path.stem
     if assign([stem]).columns or re.search(_MEASURE, normal(stem)):
         return stem
     if is_evaluation(stem):

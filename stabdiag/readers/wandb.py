@@ -19,7 +19,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages
 
-_BLOCK: Final = 1 << 20
+_WANDB_BYTES: Final = 1 << 20
 
 
 class _Console:
@@ -36,7 +36,7 @@ class _Console:
     def printed(self, text: str) -> None:
         """Add what was printed next."""
         self._text += text.encode("utf-8", "replace")
-        if len(self._text) >= _BLOCK and text.endswith("\n"):
+        if len(self._text) >= _WANDB_BYTES and text.endswith("\n"):
             self._look()
 
     def logged(self, step: int) -> None:

@@ -22,7 +22,7 @@ _KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line
 # have the key.
 _SAMPLE_SIZES: Final = (1 << 12, 1 << 20)
 _FEWEST: Final = 3
-_MIN_FRACTION: Final = 0.9
+_MIN_WRAPPED_FRACTION: Final = 0.9
 
 # Records with these columns need no text: they are the log themselves.
 _TRAINING_ROLES: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "reward")
@@ -64,7 +64,7 @@ def _under(key: str, stream: Stream, pieces: Iterable[bytes]) -> Stream:
 
 def _log_key(records: list[Record]) -> str:
     """Return the key of the lines, if nothing else in the records is about a training."""
-    min_count = max(1, _MIN_FRACTION * len(records))
+    min_count = max(1, _MIN_WRAPPED_FRACTION * len(records))
     keys = (key for key in _KEYS if sum(isinstance(r.get(key), str) for r in records) >= min_count)
     min_distinct = min(len(records), _FEWEST) - 1
     key = next((key for key in keys if len({str(r.get(key)) for r in records}) > min_distinct), "")

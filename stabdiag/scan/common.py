@@ -44,9 +44,9 @@ _MIN_CORRELATION: Final = 0.5
 _MAX_SPLITS: Final = 128
 _MISSING: Final = 255
 
-# The settings to keep: the most frequent ones. At most `_MAX_VALUES` values are in memory at once.
+# The settings to keep: the most frequent ones. This many values are in memory at once.
 _MAX_SETTINGS: Final = 200
-_MAX_VALUES: Final = 2_000_000
+_MAX_VALUES_IN_MEMORY: Final = 2_000_000
 
 
 @frozen
@@ -240,7 +240,7 @@ def settings_of(rows: StoredRows) -> list[SweepSetting]:
     first: dict[bytes, SweepSetting] = {}
     numeric = _names(rows)
     names = list(numeric)
-    size = max(_MAX_VALUES // max(len(rows), 1), 1)
+    size = max(_MAX_VALUES_IN_MEMORY // max(len(rows), 1), 1)
     count = 0
     for begin in range(0, len(names), size):
         values = _values(rows, {name: numeric[name] for name in names[begin : begin + size]})

@@ -33,7 +33,7 @@ _LOOKAHEAD: Final = 10_000
 
 # Polling intervals of the listing and of the workers, in seconds.
 _LIST_INTERVAL: Final = 0.05
-_POLL_INTERVAL: Final = 0.5
+_WORKER_POLL_INTERVAL: Final = 0.5
 
 # Seconds beyond the time limit of the logs until a batch is given up.
 _GRACE: Final = 60.0
@@ -43,7 +43,7 @@ _ENDED: Final = (
     *("BrokenExecutor", "BrokenProcessPool", "KilledWorker", "WorkerLostError"),
     *("TerminatedWorkerError", "ShutdownExecutorError"),
 )
-_LOST: Final = "kills the worker that reads it, or needs too much memory"
+_CRASH_REASON: Final = "kills the worker that reads it, or needs too much memory"
 _LATE: Final = "no worker returned it in time"
 
 
@@ -137,7 +137,7 @@ class BatchReader:
                     return
                 busy = len(self.out) >= 2 * self.pool.width or self.queue.done
                 done, _ = wait(
-                    self.out, _POLL_INTERVAL if busy else _LIST_INTERVAL, FIRST_COMPLETED
+                    self.out, _WORKER_POLL_INTERVAL if busy else _LIST_INTERVAL, FIRST_COMPLETED
                 )
                 for future in done:
                     yield from self._taken(future)
@@ -195,7 +195,7 @@ class BatchReader:
             batch = future.result()
         except (Exception, CancelledError) as error:  # noqa: BLE001 - the worker's, of any kind
             is_lost = type(error).__name__ in _ENDED
-            reason = _LOST if is_lost else f"the worker failed: {_line(error)}"
+            reason = _CRASH_REASON if is_lost else f"the worker failed: {_line(error)}"
             yield from self._failed(jobs, tries, reason)
             return
         took = pc.sum(batch.rows["seconds"]).as_py()

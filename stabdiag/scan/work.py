@@ -55,7 +55,7 @@ _HEAD: Final = 1 << 16
 
 # Limits that keep a row small: points of the curve, settings, and characters of a setting.
 _MAX_POINTS: Final = 32
-_MAX_SETTINGS: Final = 500
+_MAX_ROW_SETTINGS: Final = 500
 _MAX_LENGTH: Final = 200
 
 
@@ -412,6 +412,6 @@ def _settings(report: Report) -> Iterator[tuple[str, str]]:
         for name, value in settings.items()
         if isinstance(value, str | int | float) and not is_secret(name)
     ]
-    for name in names[:_MAX_SETTINGS]:
+    for name in names[:_MAX_ROW_SETTINGS]:
         value = str(settings[name])
         yield name[:_MAX_LENGTH], shown(value)[:_MAX_LENGTH]

@@ -35,7 +35,7 @@ _ENCRYPTED: Final = "encrypted"
 _UNSUPPORTED: Final = "unsupported compression"
 
 # Bytes of a member read at a time.
-_CHUNK: Final = 1 << 16
+_MEMBER_CHUNK: Final = 1 << 16
 
 
 @contextmanager
@@ -151,7 +151,7 @@ class Zip(Container):
         end = at + member.compress_size
         while at < end:
             file.seek(at)
-            data = file.read(min(_CHUNK, end - at))
+            data = file.read(min(_MEMBER_CHUNK, end - at))
             if not data:
                 return
             at += len(data)
@@ -270,7 +270,7 @@ def _contents(file: _Forward, size: int, break_off: Callable[[], None]) -> Itera
 
     The file object of tarfile returns no bytes if the last ones are missing.
     """
-    while size and (data := file.take(min(size, _CHUNK))):
+    while size and (data := file.take(min(size, _MEMBER_CHUNK))):
         size -= len(data)
         yield data
     if size:

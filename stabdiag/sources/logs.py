@@ -34,7 +34,7 @@ from stabdiag.sources.sidecars import is_manifest
 # Maximum number of files inspected, bytes read of each, and maximum size of a file that is read in
 # full if its format needs that.
 _MAX_FILES: Final = 300
-_HEAD: Final = 1 << 18
+_LOG_HEAD_SIZE: Final = 1 << 18
 _MAX_FULL_READ: Final = 1 << 26
 
 # If none of them is a log, this many are read further, up to this many bytes: a job may print its
@@ -95,7 +95,7 @@ def logs_in(container: Container, entries: Sequence[Entry]) -> list[Log]:
     if len(candidates) > _MAX_FILES:
         container.notes.append(f"inspected {_MAX_FILES} of {len(candidates)} files")
     logs: list[Log] = []
-    for limit, size in ((_MAX_FILES, _HEAD), (_MAX_DEEP_READS, _DEEP_HEAD)):
+    for limit, size in ((_MAX_FILES, _LOG_HEAD_SIZE), (_MAX_DEEP_READS, _DEEP_HEAD)):
         if not logs:
             results = (
                 _inspect(entry, stream, size)

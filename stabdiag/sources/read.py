@@ -21,7 +21,7 @@ from stabdiag.sources.sidecars import Sidecars, file_sidecars, url_sidecars
 _HEAD: Final = 1 << 16
 
 # The size of a tar header, and the position of the format name in it.
-_BLOCK: Final = 512
+_TAR_HEADER_SIZE: Final = 512
 _USTAR: Final = slice(257, 262)
 
 _DEFAULT_REQUEST: Final = ReadRequest()
@@ -64,7 +64,7 @@ def is_archive(stream: Stream) -> bool:
     head = stream.peek(_HEAD)
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return True
-    return unpacked(Stream("", io.BytesIO(head))).peek(_BLOCK)[_USTAR] == b"ustar"
+    return unpacked(Stream("", io.BytesIO(head))).peek(_TAR_HEADER_SIZE)[_USTAR] == b"ustar"
 
 
 def _read(source: str, request: ReadRequest) -> LoadedLog:

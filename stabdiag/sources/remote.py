@@ -37,7 +37,7 @@ _MAX_LISTINGS: Final = 100
 _MAX_TIMEOUTS: Final = 3
 
 # Bytes read at a time.
-_CHUNK: Final = 1 << 18
+_DOWNLOAD_CHUNK: Final = 1 << 18
 
 # The HTTP status of a partial response.
 _PARTIAL: Final = 206
@@ -157,7 +157,7 @@ class Remote(Container):
     def _read(self, name: str, file: Any) -> Iterator[bytes]:
         """Yield the bytes of a file; any exception becomes an error of one line."""
         try:
-            while data := bytes(file.read(_CHUNK)):
+            while data := bytes(file.read(_DOWNLOAD_CHUNK)):
                 yield data
         except Exception as error:  # noqa: BLE001 - file systems raise any exception
             self._fail(name, error)
@@ -171,7 +171,7 @@ class Remote(Container):
 
 
 # The number of last bytes checked for text, and the endings of complete text.
-_TAIL: Final = 64
+_TEXT_TAIL: Final = 64
 _COMPLETE_ENDINGS: Final = (b"\n", b"\r", b"}", b"]")
 
 
@@ -194,7 +194,7 @@ def _checked_for_end(stream: Stream, response: Any) -> Stream:
     def pieces() -> Iterator[bytes]:
         tail = b""
         for piece in stream.pieces():
-            tail = piece[-_TAIL:]
+            tail = piece[-_TEXT_TAIL:]
             yield piece
         is_text = tail.isascii() and not any(byte < 9 for byte in tail)
         if tail and is_text and not tail.endswith(_COMPLETE_ENDINGS):

@@ -26,14 +26,14 @@ MIN_COMMON_BINS: Final = 6
 MAX_SPREAD_FACTOR: Final = 12.0
 """References whose variance exceeds the prior by more than this are not comparable."""
 
-PRIOR_WEIGHT: Final = 6.0
+BAND_PRIOR_WEIGHT: Final = 6.0
 """The number of reference runs that the prior variance is worth."""
 
 # The mean |difference| of two normal values is 2σ/√π.
 _DIFFERENCE_TO_SIGMA: Final = float(np.sqrt(np.pi)) / 2
 
 # Bars of the statistic by the number of references: calibrated on reruns with other seeds.
-BARS: Final[tuple[tuple[int, float], ...]] = (
+BAND_BARS: Final[tuple[tuple[int, float], ...]] = (
     (16, 3.0),
     (10, 3.2),
     (7, 3.5),
@@ -223,7 +223,7 @@ def bar_for(references: int) -> float:
     >>> bar_for(1), bar_for(6), bar_for(100)
     (20.0, 3.8, 3.0)
     """
-    return next(bar for minimum, bar in BARS if references >= minimum)
+    return next(bar for minimum, bar in BAND_BARS if references >= minimum)
 
 
 def band_of(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> Band | None:
@@ -260,12 +260,12 @@ def band_of(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> 
         ratio = float(np.mean(squares[several] / (expected + noise)[several]))
     max_number = int(number.max())
     degrees = 4.0 * (max_number - 1)
-    factor = (PRIOR_WEIGHT + degrees * ratio) / (PRIOR_WEIGHT + degrees)
+    factor = (BAND_PRIOR_WEIGHT + degrees * ratio) / (BAND_PRIOR_WEIGHT + degrees)
     variance = factor * expected
     if max_number >= 3:
         weight = np.maximum(number - 1, 0)
         observed = np.maximum(squares - noise, 0.0)
-        variance = (PRIOR_WEIGHT * variance + weight * observed) / (PRIOR_WEIGHT + weight)
+        variance = (BAND_PRIOR_WEIGHT * variance + weight * observed) / (BAND_PRIOR_WEIGHT + weight)
     return Band(
         bins=bins,
         center=center,

@@ -15,13 +15,13 @@ from stabdiag.stats.quantiles import (
 )
 
 # Noise is measured over blocks of this many points, since it falls with the loss.
-_BLOCK = 100
+_NOISE_BLOCK = 100
 
 # Fewer distinct values than this do not show how they were rounded.
 _DISTINCT = 20
 
 # Rounding logs keep at most this many digits; two values may differ by slightly more than the last.
-_DIGITS = 7
+_MAX_LOG_DIGITS = 7
 
 # bfloat16 has 8 significant bits: the last 16 of a float32 are zero.
 _BF16 = 2.0**-8
@@ -114,7 +114,7 @@ def local_noise(x: Floats) -> Floats:
         return np.zeros(len(x))
     z = x[good]
     bend = np.abs(z[1:-1] - (z[:-2] / 2 + z[2:] / 2))
-    blocks = max(len(bend) // _BLOCK, 1)
+    blocks = max(len(bend) // _NOISE_BLOCK, 1)
     size = len(bend) // blocks
     grid = bend[: blocks * size].reshape(blocks, size)
     middle = medians(grid)
@@ -164,11 +164,11 @@ def _unit(x: Floats, scale: Floats) -> Floats:
     single = sample.astype(np.float32)
     if np.all(single == sample) and not np.any(single.view(np.uint32) & _LOW_BITS):
         return _BF16 * scale
-    for decimals in range(_DIGITS):
+    for decimals in range(_MAX_LOG_DIGITS):
         if _are_round(sample * 10.0**decimals):
             return np.full(len(scale), (1 + RELATIVE_TOLERANCE) * 10.0**-decimals)
     first = _first_digit(sample)
-    for digits in range(_DIGITS):
+    for digits in range(_MAX_LOG_DIGITS):
         if _are_round(sample * 10.0 ** (digits - first)):
             return np.asarray((1 + RELATIVE_TOLERANCE) * 10.0 ** (_first_digit(scale) - digits))
     return np.zeros(len(scale))

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import RELATIVE_EPS
-from stabdiag.stats.trend import MAX_POINTS, block_means, without_line
+from stabdiag.stats.trend import MAX_TREND_POINTS, block_means, without_line
 
 # Errors below this fraction of the largest are raised to it.
 _EXACT = 1e-6
@@ -51,7 +51,7 @@ def mean_and_error(x: Floats) -> Mean:
     positive sequence of pairs (Geyer 1992, doi:10.1214/ss/1177011137, section 3.3) and
     is never narrowed.
     """
-    thin = block_means(x, MAX_POINTS)
+    thin = block_means(x, MAX_TREND_POINTS)
     n = len(thin)
     residual = without_line(thin)
     power = float(residual @ residual)

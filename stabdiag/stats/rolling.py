@@ -19,7 +19,7 @@ from stabdiag.stats.quantiles import (
 )
 
 # Long logs are processed in chunks of this many points, so that results stay in the cache.
-_CACHED = 1 << 14
+_CACHED_POINTS = 1 << 14
 
 # On long logs or over wide windows, each median is reused for several points, so that at most this
 # many values are sorted.
@@ -42,7 +42,7 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     points for all positions, and then the runs whose lengths add up to the window.
     """
     mean, deviation = np.full((2, len(x)), np.nan)
-    stretch = max(_CACHED, window)
+    stretch = max(_CACHED_POINTS, window)
     for start in range(window, len(x), stretch):
         end = min(start + stretch, len(x))
         mean[start:end], m2 = _moments(x[start - window : end - 1], window)

@@ -9,7 +9,7 @@ from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import MIN_SAMPLE
 
 # Slopes are taken over consecutive points; in a dense series, over this fraction of the span.
-_SHARE = 1 / 8
+_SLOPE_FRACTION = 1 / 8
 
 # Below this fraction of the highest slope, a series is still slow.
 _SLOW = 0.5
@@ -36,7 +36,7 @@ def turning_point(at: Floats, x: Floats, span: float, first: float = -np.inf) ->
     before = np.searchsorted(at, np.maximum(at - span, first))
     before = np.minimum(before, np.arange(len(at)))
     top = int(np.argmax(x - x[before]))
-    width = max(round(_SHARE * (top - int(before[top]))), MIN_CONSECUTIVE)
+    width = max(round(_SLOPE_FRACTION * (top - int(before[top]))), MIN_CONSECUTIVE)
     slopes = (x[width:] - x[:-width]) / (at[width:] - at[:-width])
     begin, end = int(before[top]), min(top, len(slopes))
     if begin >= end:

@@ -11,7 +11,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import median
 
 # All pairs are compared, so longer series are first averaged down to this many points.
-MAX_POINTS = 400
+MAX_TREND_POINTS = 400
 
 
 def mann_kendall(x: Floats) -> float:
@@ -25,7 +25,7 @@ def mann_kendall(x: Floats) -> float:
     series stretches the variance. Two differences: only positive autocorrelations up to the first
     insignificant lag count, and the correction never narrows the variance.
     """
-    x = block_means(x, MAX_POINTS)
+    x = block_means(x, MAX_TREND_POINTS)
     n = len(x)
     if n < 4 or np.ptp(x) == 0:
         return 1.0

@@ -25,7 +25,7 @@ from stabdiag.tree.case import Case
 
 # If the loss ends at a hundredth of the evaluation loss, the model has memorized its only batch. A
 # run that simply has little data ends low on both.
-_MEMORIZED = 0.01
+_MEMORIZED_RATIO = 0.01
 
 # Ids that rise at nine of ten records are read in order, so none repeats by chance.
 _IN_ORDER = 0.9
@@ -151,7 +151,9 @@ def _is_memorized(case: Case) -> bool:
     """Return True if the loss is close to zero compared with the final evaluation loss."""
     x, heldout = case.loss.values, case.history.finite("eval_loss").values
     return (
-        len(x) > LEAST and len(heldout) > 0 and median(x[-LEAST:]) < _MEMORIZED * float(heldout[-1])
+        len(x) > LEAST
+        and len(heldout) > 0
+        and median(x[-LEAST:]) < _MEMORIZED_RATIO * float(heldout[-1])
     )
 
 

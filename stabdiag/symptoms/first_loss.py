@@ -34,7 +34,7 @@ _MOSTLY_RIGHT: Final = 0.8
 # floor of two classes, 0.31, is excluded because many healthy runs end there.
 _NEAR_FLOOR: Final = 0.05
 _MIN_CLASSES: Final = 3
-_ROUNDING: Final = 1e-3
+_LOSS_ROUNDING: Final = 1e-3
 
 _SCALE_DOWN: Final = (
     "Print the standard deviation of each layer's output before training, and scale down the "
@@ -200,7 +200,9 @@ def _by_floor(case: Case) -> Evidence | None:
     ):
         return None
     floor, (*_, before, last) = _floor(classes), levels(x, TENTHS // 2).tolist()
-    is_at_floor = (1 - _ROUNDING) * floor <= float(x.min()) and last <= (1 + _NEAR_FLOOR) * floor
+    is_at_floor = (1 - _LOSS_ROUNDING) * floor <= float(x.min()) and last <= (
+        1 + _NEAR_FLOOR
+    ) * floor
     has_fallen = last < (1 - _NEAR_FLOOR) * float(x[0])
     if not is_at_floor or not has_fallen or before - last > NEGLIGIBLE_CHANGE * last:
         return None

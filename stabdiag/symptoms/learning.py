@@ -38,7 +38,7 @@ from stabdiag.tree.progress import find_progress
 
 # The probability that the first k losses are all among the lowest fraction p by chance is p ** k.
 _FIRST = (2, 3, 5, 10)
-_BY_CHANCE = 0.001
+_MAX_TREND_CHANCE = 0.001
 
 # With this many losses, the levels of tenths show whether the loss fell.
 _MIN_LOSSES = CONTEXT_POINTS * TENTHS
@@ -147,7 +147,9 @@ def _rose_immediately(case: Case) -> bool:
     """Return True if the first losses are lower than nearly all that follow, not by chance."""
     x = case.loss.values
     return not few_trained(case) and any(
-        float((x[k:] <= x[:k].max()).mean()) ** k < _BY_CHANCE for k in _FIRST if len(x) > 2 * k
+        float((x[k:] <= x[:k].max()).mean()) ** k < _MAX_TREND_CHANCE
+        for k in _FIRST
+        if len(x) > 2 * k
     )
 
 

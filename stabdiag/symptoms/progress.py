@@ -39,7 +39,7 @@ _MANY_EPOCHS: Final = 10
 
 # A score has collapsed if it ends below this fraction of its best value and has lost this fraction
 # of its gain. In healthy runs, scores vary by a tenth.
-_COLLAPSED: Final = 0.4
+_COLLAPSED_SCORE: Final = 0.4
 _LOST_GAIN: Final = 0.5
 
 # The loss must be at least this fraction of the range of the score (0 to 1, or 0 to 100): a score
@@ -258,7 +258,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     best, last = float(level[at]), float(level[-1])
     lost, gained = best - last, best - float(good[0])
     noise = 3 * diff_sigma(good)
-    is_far = last < _COLLAPSED * best if best > 0 else last < best / _COLLAPSED
+    is_far = last < _COLLAPSED_SCORE * best if best > 0 else last < best / _COLLAPSED_SCORE
     least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * _scale(good))
     if not is_far or lost <= least or at + MIN_CONSECUTIVE >= len(good):
         return None

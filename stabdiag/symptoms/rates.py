@@ -30,7 +30,7 @@ from stabdiag.tree.pretraining import starts_pretrained
 
 # Runs are divided into twentieths; a climb spans at least three of them.
 _LONG = 3
-_LEAST = 3 * TWENTIETHS
+_MIN_RATE_POINTS = 3 * TWENTIETHS
 _SOON = 1
 
 # A rate this many times the highest usual one is clearly wrong.
@@ -57,7 +57,7 @@ class Climb:
     needs=("loss",),
     explained_by=("nan",),
     is_root_cause=True,
-    preconditions=(at_least(_LEAST, "loss"), not_comparable),
+    preconditions=(at_least(_MIN_RATE_POINTS, "loss"), not_comparable),
     next_actions=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
         RANGE_TEST,
@@ -244,7 +244,7 @@ def rate_near_low(case: Case) -> tuple[str, Action] | None:
     needs=("loss", "lr"),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
     preconditions=(
-        at_least(_LEAST, "loss"),
+        at_least(_MIN_RATE_POINTS, "loss"),
         at_least(TWENTIETHS, "lr"),
         not_comparable,
         few_trained,

@@ -23,7 +23,7 @@ _SHARES: Final = (0.04, 0.1)
 # A rise is worth a note from this many standard deviations of a level, and from this fraction of
 # the progress before it. It is reported for 1 in 20 healthy labeled runs; the data of most of
 # these change in blocks.
-_LEVEL_SIGMAS: Final = 10.0
+_RECOVERED_SIGMAS: Final = 10.0
 _PROGRESS: Final = 0.2
 
 
@@ -48,7 +48,7 @@ def rise_recovered(case: Case) -> Evidence | None:
         return None
     x = case.loss.values
     progress = max(beginning(x) - rise.low, 0.0)
-    bar = max(_LEVEL_SIGMAS * rise.noise, CLEAR * diff_sigma(x), _PROGRESS * progress)
+    bar = max(_RECOVERED_SIGMAS * rise.noise, CLEAR * diff_sigma(x), _PROGRESS * progress)
     first, crest, end = (case.at(position) for position in (rise.foot, rise.crest, rise.end))
     if rise.height <= bar or _lr_rises(case, first, crest):
         return None

@@ -18,7 +18,7 @@ from stabdiag.tree.progress import find_progress, learns_clearly
 _DEFAULTS: Final = {"weight_decay": 0.01, "label_smoothing": 0.1, "dropout": 0.1}
 
 # A log that starts after this step may miss the steep fall at the beginning.
-_FIRST_STEPS: Final = 10
+_MAX_FIRST_STEP: Final = 10
 
 # Optimizer families that need a warm-up.
 _WARMED_UP: Final = ("adam", "lion")
@@ -82,7 +82,7 @@ def setting_unusual(case: Case) -> Evidence | None:
 
 def _misses_beginning(case: Case) -> bool:
     """Return True if the log starts after the first steps, where most is learned."""
-    return len(case.loss) > 0 and int(case.loss.steps[0]) > _FIRST_STEPS
+    return len(case.loss) > 0 and int(case.loss.steps[0]) > _MAX_FIRST_STEP
 
 
 def _settings(case: Case) -> dict[str, SettingRange]:

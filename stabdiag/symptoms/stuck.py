@@ -28,7 +28,7 @@ from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 # A value with fewer digits may have been rounded.
-_DIGITS = 4
+_MIN_EXACT_DIGITS = 4
 
 _SAME_LOGITS = Action(
     Do.INSPECT_LAYERS,
@@ -67,7 +67,7 @@ def _min_identical(case: Case) -> int:
     x, points = case.loss.values, case.limits.learning.constant_points
     is_epochs = case.history.counts_epochs
     fell = not len(x) or x[-1] < (1 - NEGLIGIBLE_CHANGE) * x[0]
-    if fell or (x[-1] and digits(_written(float(x[-1]))) < _DIGITS):
+    if fell or (x[-1] and digits(_written(float(x[-1]))) < _MIN_EXACT_DIGITS):
         return min(points, MIN_SAMPLE) if is_epochs else points
     return min(points, FEW + 1 if is_epochs else MIN_SAMPLE)
 
@@ -98,7 +98,7 @@ def loss_constant(case: Case) -> Evidence | None:
     # A policy's loss may be 0, but not without a gradient.
     if x[-1] == 0 and not ("reward" in case.history.series and case.history.without_gradient):
         return _zero(case, start)
-    if start and digits(_written(float(x[-1]))) < _DIGITS:
+    if start and digits(_written(float(x[-1]))) < _MIN_EXACT_DIGITS:
         return None
     which_points = f"the last {count}" if start else f"all {count}"
     # A loss that changed before was trained. If it did not improve, units may have died.
@@ -139,7 +139,10 @@ def _chance_remark(case: Case, value: float) -> str:
     """Return a clause if a loss is at chance level to its written digits, or ""."""
     if "reward" in case.history.series:
         return ""
-    configured, places = case.manifest.vocab_size, min(digits(_written(value)), _DIGITS + 1)
+    configured, places = (
+        case.manifest.vocab_size,
+        min(digits(_written(value)), _MIN_EXACT_DIGITS + 1),
+    )
     for classes in (configured,) if configured else USUAL_CLASSES:
         if f"{value:.{places}g}" == f"{math.log(classes):.{places}g}":
             return f"; that is log {classes}, the loss of random guessing among {classes} classes"
@@ -292,7 +295,9 @@ def loss_changes(case: Case, since: int) -> bool:
 def unchanged_norm(case: Case) -> float | None:
     """Return the largest weight norm, if every logged one is the same in every record."""
     norms = [series.finite().values for series in case.history.group("weight_norm").values()]
-    is_constant = [len(x) > FEW and not np.ptp(x) and digits(float(x[0])) >= _DIGITS for x in norms]
+    is_constant = [
+        len(x) > FEW and not np.ptp(x) and digits(float(x[0])) >= _MIN_EXACT_DIGITS for x in norms
+    ]
     return max(float(x[0]) for x in norms) if norms and all(is_constant) else None
 
 
@@ -301,7 +306,7 @@ def evaluations_are_constant(case: Case) -> bool:
     heldout = case.history.finite("eval_loss").values
     if len(heldout) < MIN_CONSECUTIVE:
         return False
-    return not np.ptp(heldout) and digits(float(heldout[0])) >= _DIGITS
+    return not np.ptp(heldout) and digits(float(heldout[0])) >= _MIN_EXACT_DIGITS
 
 
 def rose_far(case: Case) -> bool:

@@ -25,7 +25,7 @@ _BELOW_LOWEST: Final = 10.0
 
 # A memorized batch keeps this fraction of its first loss. Trials are short.
 _MEMORIZED: Final = 0.02
-_LONGEST: Final = 5000
+_MAX_TRIAL_STEPS: Final = 5000
 _MOST_BATCHES: Final = 10
 
 _EXPECTED: Final = (
@@ -76,7 +76,7 @@ def _is_sweep(case: Case) -> bool:
     """Return True if the rate grows exponentially, or the schedule is named a range test."""
     lr = case.history.finite("lr")
     x = lr.values
-    if x.min() <= 0 or len(case.loss) > _LONGEST or x[-1] < x.max():
+    if x.min() <= 0 or len(case.loss) > _MAX_TRIAL_STEPS or x[-1] < x.max():
         return False
     is_named = _RANGE_TEST.search(case.manifest.schedule or "") is not None
     if is_named and x[-1] > x[0] and bool((np.diff(x) >= 0).all()):
@@ -119,7 +119,7 @@ def _batches(case: Case) -> int | None:
 def one_batch_test(case: Case) -> Evidence | None:
     """Did the run train on one or a few batches until the loss was nearly zero?"""
     count = _batches(case)
-    if count is None or count > _MOST_BATCHES or len(case.loss) > _LONGEST:
+    if count is None or count > _MOST_BATCHES or len(case.loss) > _MAX_TRIAL_STEPS:
         return None
     first, last = float(case.loss.values[0]), float(levels(case.loss.values, TWENTIETHS)[-1])
     if not 0 <= last <= _MEMORIZED * first:

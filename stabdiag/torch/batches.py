@@ -14,7 +14,7 @@ import torch
 _TARGETS = ("labels", "label", "targets", "target", "y")
 
 # No more values of an input than this are read.
-_MAX_VALUES = 1024
+_MAX_INPUT_VALUES = 1024
 
 # Labels are compared by a histogram of at most this many classes.
 _MAX_CLASSES = 1024
@@ -108,7 +108,7 @@ def _padded(values: torch.Tensor, size: int) -> torch.Tensor:
 def _part(tensor: torch.Tensor) -> torch.Tensor:
     """Return a view of at most 1,024 values of a tensor, at equal distances."""
     flat = tensor.detach().reshape(-1)
-    return flat[:: max(-(-flat.numel() // _MAX_VALUES), 1)]
+    return flat[:: max(-(-flat.numel() // _MAX_INPUT_VALUES), 1)]
 
 
 def _digest(values: torch.Tensor) -> int:

@@ -18,7 +18,7 @@ from stabdiag.torch.isolated import isolated, map_tensors, named_tensors, unwrap
 from stabdiag.torch.layers import MAX_LAYERS
 
 # The batch is measured in this many parts, whose differences give a standard error.
-_PARTS = 8
+_BATCH_PARTS = 8
 
 # The average of the weights remembers about this many of its updates.
 _MEMORY = 20
@@ -97,7 +97,7 @@ class HeldBatch:
 
     def _losses(self, model: nn.Module, batch: Any) -> torch.Tensor:
         """Return the losses of the examples of a batch, or of its parts."""
-        parts = [self._loss(model, part).detach().float() for part in split(batch, _PARTS)]
+        parts = [self._loss(model, part).detach().float() for part in split(batch, _BATCH_PARTS)]
         return torch.cat([part.reshape(-1) for part in parts]).double().cpu()
 
 

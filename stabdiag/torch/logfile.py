@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 # A float32 has no more significant digits than this.
-_DIGITS = 9
+_FLOAT32_DIGITS = 9
 
 # How a file shows its headers; a line of records begins otherwise.
 _HEADER = b'{"config"'
@@ -54,7 +54,7 @@ def _dumps(record: Mapping[str, Any]) -> str:
 def _short(value: Any) -> Any:
     """Return a number without the digits that a float32 does not have; JSON Lines keep NaN."""
     if isinstance(value, float) and math.isfinite(value):
-        return float(f"{value:.{_DIGITS}g}")
+        return float(f"{value:.{_FLOAT32_DIGITS}g}")
     return value
 
 

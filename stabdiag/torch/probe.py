@@ -24,7 +24,7 @@ LossFunction = Callable[[nn.Module, Any], torch.Tensor]
 _FP16_MAX = 65504.0
 
 # How many modules before the failure are shown with their largest activation.
-_SHOWN = 10
+_MAX_SHOWN_MODULES = 10
 
 # A failure that depends on random numbers does not come each time.
 _REPEATS = 3
@@ -69,7 +69,9 @@ class _Watch:
     first_nan: tuple[str, str] | None = None
     first_inf: tuple[str, str] | None = None
     last: tuple[str, str] = ("", "")
-    sizes: deque[tuple[str, float]] = field(default_factory=lambda: deque(maxlen=_SHOWN))
+    sizes: deque[tuple[str, float]] = field(
+        default_factory=lambda: deque(maxlen=_MAX_SHOWN_MODULES)
+    )
     owners: dict[Any, str] = field(default_factory=dict)
 
     @property

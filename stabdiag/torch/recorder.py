@@ -32,7 +32,7 @@ from stabdiag.torch.unsupported import IN_BACKWARD, UnsupportedTrainingError, ch
 from stabdiag.torch.vector import Vector, as_number, as_vector
 
 # The graph of the loss is inspected in the first steps, and at each probe.
-_FIRST_STEPS = 3
+_INSPECTED_STEPS = 3
 
 
 class Recorder:
@@ -321,7 +321,7 @@ class Recorder:
     def _measure_step(self, optimizer: Any) -> None:
         """Measure gradients and weights just before the step."""
         self._parameters.note_gradients()
-        due = self._step < _FIRST_STEPS or (self._step + 1) % self._cost.every == 0
+        due = self._step < _INSPECTED_STEPS or (self._step + 1) % self._cost.every == 0
         self._measurement = StepMeasurement(self._parameters, by_layer=due)
         scale = getattr(optimizer, "grad_scale", None)
         with torch.no_grad():
@@ -360,7 +360,7 @@ class Recorder:
         if not self._is_due:
             self._losses.skip()
             return
-        due = self._step < _FIRST_STEPS or (self._step + 1) % self._cost.probe_every == 0
+        due = self._step < _INSPECTED_STEPS or (self._step + 1) % self._cost.probe_every == 0
         if loss is None:
             self._losses.add_sum_of_roots(self._used_scale, inspects_graph=due)
         else:

@@ -19,7 +19,7 @@ from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_TOLERANCE, usual
 MAX_OCCASIONAL = 2
 
 # Relative tolerance: a value logged with fewer digits has not changed.
-_ROUNDING = 1e-6
+_UNCHANGED_TOLERANCE = 1e-6
 
 
 @frozen
@@ -264,7 +264,7 @@ def stepped_settings(history: History) -> list[Series]:
 def _moves(setting: Series, steps: Ints) -> Moves:
     """Return the changes of a setting; each one is after the last record with the old value."""
     values = setting.values
-    at = np.flatnonzero(np.abs(np.diff(values)) > _ROUNDING * np.abs(values[1:])) + 1
+    at = np.flatnonzero(np.abs(np.diff(values)) > _UNCHANGED_TOLERANCE * np.abs(values[1:])) + 1
     high = np.searchsorted(steps, setting.steps[at])
     low = np.minimum(np.searchsorted(steps, setting.steps[at - 1], side="right"), high)
     if len(at) == len(setting) - 1:  # it is logged only when it changes

@@ -31,7 +31,7 @@ _MAX_DELAY = 2
 
 # A rise follows a change if, halfway through the change, at least this fraction of the rise is done
 # and at least this fraction remains.
-_MIN_FRACTION = 0.25
+_MIN_REMAINING_FRACTION = 0.25
 
 
 @frozen
@@ -224,7 +224,9 @@ def _rises_along(run: Run, course: Floats, first: int, last: int, *, is_weighted
         middle = first + int(np.searchsorted(axis[first:last], half))
         rise = median(x[middle - width : middle + width]) - low
         fraction = rise / (high - low) if high > low else 0.0
-        if fraction >= _MIN_FRACTION and (is_weighted or fraction <= 1 - _MIN_FRACTION):
+        if fraction >= _MIN_REMAINING_FRACTION and (
+            is_weighted or fraction <= 1 - _MIN_REMAINING_FRACTION
+        ):
             return True
     return False
 

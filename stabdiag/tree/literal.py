@@ -21,7 +21,7 @@ from stabdiag.tree.run import Run
 from stabdiag.tree.spike import count_outliers, did_it_recover, focus, highest, risen, width
 
 # A standard deviation needs this many losses.
-_MIN_POINTS: Final = 2
+_MIN_SIGMA_POINTS: Final = 2
 
 
 def _is_there_an_outlier(case: Case) -> Reply:
@@ -47,8 +47,10 @@ def _untested(case: Case) -> Reply:
         case.limits.spike.window,
         plural(len(case.loss), "finite loss", "finite losses"),
     )
-    if round(window / case.stride) < _MIN_POINTS:
-        why = f"a standard deviation requires {_MIN_POINTS} losses within {window} {case.unit}s"
+    if round(window / case.stride) < _MIN_SIGMA_POINTS:
+        why = (
+            f"a standard deviation requires {_MIN_SIGMA_POINTS} losses within {window} {case.unit}s"
+        )
     else:
         why = f"the rule tests {case.unit}s after the first {window}"
     return unknown(f"{losses}; {why}", measured={"logged": len(case.loss)})
@@ -149,7 +151,7 @@ class LiteralCase(Case):
     def spike_window(self) -> int:
         """The number of losses in the window of §2; more than the log has if it is too sparse."""
         points = round(self.limits.spike.window / self.stride)
-        return points if points >= _MIN_POINTS else len(self.loss) + _MIN_POINTS
+        return points if points >= _MIN_SIGMA_POINTS else len(self.loss) + _MIN_SIGMA_POINTS
 
     @property
     def baseline_window(self) -> int:

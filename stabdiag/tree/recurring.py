@@ -20,7 +20,7 @@ from stabdiag.tree.run import Run
 GRADIENT_NORM = "gradient norm"
 
 # Maximum p-value of a period, batch or coincidence.
-_BY_CHANCE = 0.01
+_MAX_PERIOD_CHANCE = 0.01
 
 # Minimum period in logged points; nearly any distance is a multiple of a shorter one.
 _MIN_PERIOD = 5
@@ -169,7 +169,7 @@ def _find_period(steps: Ints, stride: float, epoch: float | None) -> float | Non
         # One distance was used to estimate the period.
         free = len(gaps) - (distance not in fixed)
         chance = min((2 * slack + stride) / period, 1.0) ** free
-        if chance * len(candidates) <= _BY_CHANCE:
+        if chance * len(candidates) <= _MAX_PERIOD_CHANCE:
             return period
     return None
 
@@ -187,7 +187,9 @@ def _fractiond_batch(run: Run, steps: Ints) -> float | None:
     # An id of most records is not informative.
     fraction = float(np.mean(batches.values == ids[mode]))
     return (
-        float(ids[mode]) if fraction ** int(counts[mode]) <= _BY_CHANCE and fraction < 0.5 else None
+        float(ids[mode])
+        if fraction ** int(counts[mode]) <= _MAX_PERIOD_CHANCE and fraction < 0.5
+        else None
     )
 
 
@@ -229,7 +231,7 @@ def _coincidence(run: Run, name: str, series: Series, steps: Ints) -> Coincidenc
     low = float(highest[hits - 1])
     hits = int((highest >= low).sum())
     fraction = float(np.mean(values >= low))
-    if fraction > 0.5 or fraction**hits * math.comb(len(highest), hits) > _BY_CHANCE:
+    if fraction > 0.5 or fraction**hits * math.comb(len(highest), hits) > _MAX_PERIOD_CHANCE:
         return None
     usual = median(values)
     return Coincidence(

@@ -18,7 +18,7 @@ from stabdiag.tree.run import Run
 
 # A reward has collapsed if this fraction of it, or of its gain, is lost. Rewards regularly vary by
 # a tenth.
-_COLLAPSED = 0.25
+_COLLAPSED_REWARD = 0.25
 
 # A value is the sum of future rewards, usually discounted by 0.99: at most a hundred times the
 # largest reward. A squared error is at most the square of that.
@@ -100,5 +100,5 @@ def _ending(reward: Series, fall: Rise) -> Reward:
 def _is_collapsed(run: Run, fall: Rise) -> bool:
     is_significant = fall.p_value < run.limits.divergence.significance
     is_clear = is_significant or fall.amount > DRAWUP_FACTOR * fall.bar
-    least = _COLLAPSED * max(fall.progress, abs(fall.best_level))
+    least = _COLLAPSED_REWARD * max(fall.progress, abs(fall.best_level))
     return is_clear and fall.amount > max(least, fall.bar)

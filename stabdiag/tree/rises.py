@@ -17,7 +17,7 @@ from stabdiag.tree.drivers import lr_over
 from stabdiag.tree.run import Run
 
 # A rise of one printed digit may be rounding.
-_DIGITS = 1.5
+_ROUNDING_DIGITS = 1.5
 
 
 def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
@@ -66,7 +66,7 @@ def material_bar(run: Run, rise: Rise) -> float:
     """
     limits = run.limits.divergence
     # A change of the last printed digit is rounding.
-    least = max(limits.material * rise.progress, _DIGITS * last_digit(run.loss.values))
+    least = max(limits.material * rise.progress, _ROUNDING_DIGITS * last_digit(run.loss.values))
     if has_rising_lr(run, rise):
         return max(least, rise.bar)
     below_noise = max(least, limits.material_below_noise * rise.progress)

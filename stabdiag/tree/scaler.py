@@ -28,7 +28,7 @@ _KNOWN_FLOORS = (1.0, 1e-4)
 _PROBE = 2.0
 
 # Relative tolerance of powers of two in a scale that is logged with few digits, as 0.002 for 2^-9.
-_ROUNDED = 0.05
+_SCALE_TOLERANCE = 0.05
 
 
 # Frameworks whose scaler tolerates overflows before it lowers the scale (hysteresis, delayed
@@ -369,5 +369,5 @@ def is_averaged(scale: Series) -> bool:
     if not len(values):
         return False
     nearest = np.exp2(np.round(np.log2(values)))
-    powers: Mask = np.abs(values / nearest - 1) < _ROUNDED
+    powers: Mask = np.abs(values / nearest - 1) < _SCALE_TOLERANCE
     return float(np.mean(powers)) < 0.5 and distinct(values) > 2

@@ -40,7 +40,7 @@ from stabdiag.stats.quantiles import usual_gap
 _LOOKBACK_WINDOWS = (1.0, 0.5)
 
 # If the loss is logged rarely, a window contains at least this many points.
-_MIN_POINTS = 10
+_MIN_WINDOW_POINTS = 10
 
 # The format is certain after _MIN_POINTS losses, or this many after the finding.
 _MORE_LOSSES = 2
@@ -147,15 +147,15 @@ def _persists(finding: Finding, report: Report, initial: InitialLosses) -> bool:
     if finding.section == "§1":
         return not np.isfinite(values[-1])
     finite, before = values[np.isfinite(values)], loss.finite().until(first - 1).values
-    if len(finite) < _MIN_POINTS or len(before) < _MIN_POINTS:
+    if len(finite) < _MIN_WINDOW_POINTS or len(before) < _MIN_WINDOW_POINTS:
         return False
     # Above the midpoint between the best level and the level at the start of the watch.
-    best, last = min(_levels(before)), float(np.median(before[-_MIN_POINTS:]))
+    best, last = min(_levels(before)), float(np.median(before[-_MIN_WINDOW_POINTS:]))
     return float(np.median(finite)) > (best + last) / 2
 
 
 def _levels(values: Floats) -> list[float]:
-    parts = np.array_split(values, max(len(values) // _MIN_POINTS, 1))
+    parts = np.array_split(values, max(len(values) // _MIN_WINDOW_POINTS, 1))
     return [float(np.median(part)) for part in parts]
 
 
@@ -174,7 +174,7 @@ def _is_lasting_nan(finding: Finding, report: Report) -> bool:
     if at < _NEAR_START or _is_near_epoch_start(report.history, finding.step):
         return consecutive >= _MIN_NONFINITE_AT_START
     since = int((loss.steps > finding.step).sum())
-    if len(loss) < _MIN_POINTS and since < _MORE_LOSSES:
+    if len(loss) < _MIN_WINDOW_POINTS and since < _MORE_LOSSES:
         return False
     return consecutive >= _MIN_NONFINITE
 
@@ -186,7 +186,7 @@ def _is_near_epoch_start(history: History, step: int) -> bool:
         return False
     at = int(np.searchsorted(epoch.steps, step))
     recent = np.floor(epoch.values[max(at - _NEAR_START, 0) : at + 1])
-    length = np.floor(epoch.values[max(at - 2 * _MIN_POINTS, 0) : at + 1])
+    length = np.floor(epoch.values[max(at - 2 * _MIN_WINDOW_POINTS, 0) : at + 1])
     turns = int((np.diff(length) > 0).sum())
     return bool(len(recent) and recent[0] != recent[-1]) and turns <= 1
 
@@ -221,9 +221,9 @@ def _has_harder_objective(finding: Finding, report: Report) -> bool:
 def _epoch_changes(epoch: Series, step: int) -> bool:
     """Return True if the epoch number changes at about a step."""
     at = int(np.searchsorted(epoch.steps, step))
-    turns = np.diff(np.floor(epoch.values[max(at - _MIN_POINTS, 0) : at + 1]))
+    turns = np.diff(np.floor(epoch.values[max(at - _MIN_WINDOW_POINTS, 0) : at + 1]))
     # The record that completes an epoch may have the number of the next epoch.
-    return len(turns) == _MIN_POINTS and turns[-2:].sum() == 1 and not turns[:-2].any()
+    return len(turns) == _MIN_WINDOW_POINTS and turns[-2:].sum() == 1 and not turns[:-2].any()
 
 
 def _starts_configured_epoch(step: int, report: Report) -> bool:
@@ -236,7 +236,7 @@ def _starts_configured_epoch(step: int, report: Report) -> bool:
     if not length and epochs and report.manifest.total_steps:
         length = report.manifest.total_steps / epochs
     stride = usual_gap(report.history.logged("loss").steps)
-    if not length or length < _MIN_POINTS * stride:
+    if not length or length < _MIN_WINDOW_POINTS * stride:
         return False
     # The first step of an epoch is a multiple of its length, or one more if steps count from 1.
     return step > stride and step % length <= stride
@@ -249,7 +249,7 @@ def _batches_repeat(step: int, report: Report) -> bool:
         return False
     at, first = int(np.searchsorted(batches.steps, step)), batches.values[:_SAME_BATCHES]
     current = batches.values[at : at + _SAME_BATCHES]
-    return at >= _MIN_POINTS and np.array_equal(first, current) and bool(np.ptp(first))
+    return at >= _MIN_WINDOW_POINTS and np.array_equal(first, current) and bool(np.ptp(first))
 
 
 def _section(finding: Finding) -> str:
@@ -261,4 +261,4 @@ def _section(finding: Finding) -> str:
 
 def _span(report: Report, steps: float) -> float:
     """Return a number of steps, or more if the loss is logged rarely."""
-    return max(steps, _MIN_POINTS * usual_gap(report.history.logged("loss").steps))
+    return max(steps, _MIN_WINDOW_POINTS * usual_gap(report.history.logged("loss").steps))

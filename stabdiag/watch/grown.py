@@ -23,7 +23,7 @@ from stabdiag.sources import ReadRequest
 _SETTLED: Final = 1 << 22
 
 # Then blocks of this size are read once, and only the bytes after the last block each time.
-_BLOCK: Final = 1 << 18
+_GROWN_BLOCK: Final = 1 << 18
 
 # A log that is read again each time is kept in memory up to this size, and on disk beyond it.
 _IN_MEMORY: Final = 1 << 26
@@ -123,8 +123,8 @@ class Grown:
     def _feed(self, growing: Growing, data: bytes) -> None:
         data = self._pending + data
         at = 0
-        while len(data) - at >= _BLOCK:
-            end = data.rfind(b"\n", at, at + _BLOCK) + 1 or data.find(b"\n", at) + 1
+        while len(data) - at >= _GROWN_BLOCK:
+            end = data.rfind(b"\n", at, at + _GROWN_BLOCK) + 1 or data.find(b"\n", at) + 1
             if not end:
                 break
             growing.add(data[at:end])

@@ -24,7 +24,7 @@ from stabdiag.watch.sources import Pace, Source
 
 # Diagnosing a growing log uses at most this fraction of one processor. In the worst case, a
 # decision waits for three diagnoses: the current one, the pause after it, and its own.
-_SHARE: Final = 1 / 2
+_BUSY_FRACTION: Final = 1 / 2
 
 # The poll interval in seconds, which bounds the time to respond to a signal.
 _POLL_INTERVAL: Final = 0.25
@@ -83,7 +83,7 @@ def watch(
     end of the input. Losses that are already in the log at the first poll may belong to an earlier
     attempt: a problem in them counts only if later losses show it, too.
     """
-    pace = Pace(share=_SHARE)
+    pace = Pace(share=_BUSY_FRACTION)
     grew_at = time.monotonic()
     report: Report | None = None
     trouble: LogError | None = None

@@ -11,7 +11,7 @@ from typing import BinaryIO, Final
 
 from stabdiag.model.frozen import frozen
 
-_READ_SIZE: Final = 1 << 22
+_TAIL_READ_SIZE: Final = 1 << 22
 
 # This many of the last bytes read are compared again to detect overwriting.
 _FINGERPRINT: Final = 256
@@ -102,7 +102,7 @@ class Tail:
     def _appended(self, file: BinaryIO) -> Iterator[TailEvent]:
         while True:
             file.seek(self._at - len(self._fingerprint))
-            data = file.read(len(self._fingerprint) + _READ_SIZE)
+            data = file.read(len(self._fingerprint) + _TAIL_READ_SIZE)
             if not data.startswith(self._fingerprint):
                 begin = self._classify(file)
                 if begin is None:

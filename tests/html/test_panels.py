@@ -12,11 +12,11 @@ from stabdiag.formats import render
 from stabdiag.formats.html.charts import is_flattened, panels
 from stabdiag.formats.html.marks import marks
 from stabdiag.formats.html.payload import other_axes
-from stabdiag.formats.html.points import MAX_POINTS, select_points, stretches
+from stabdiag.formats.html.points import MAX_CHART_POINTS, select_points, stretches
 from tests.conftest import diagnosed
 
 
-@pytest.mark.parametrize("n", [MAX_POINTS + 1, 31_225, 42_772, 100_000])
+@pytest.mark.parametrize("n", [MAX_CHART_POINTS + 1, 31_225, 42_772, 100_000])
 @pytest.mark.parametrize("sign", [1, -1])
 def test_a_single_spike_is_kept_at_any_position(n, sign):
     noise = np.random.default_rng(n).normal(size=n)
@@ -25,7 +25,7 @@ def test_a_single_spike_is_kept_at_any_position(n, sign):
         values[at] = sign * 50
         positions = select_points(values, ())
         assert at in positions
-        assert len(positions) <= MAX_POINTS + 2
+        assert len(positions) <= MAX_CHART_POINTS + 2
         assert np.all(np.diff(positions) > 0)
 
 
@@ -36,7 +36,7 @@ def test_points_around_findings_and_gaps_are_kept():
         max_points - 2 <= len(select_points(noise, (), max_points)) <= max_points + 2
         for max_points in (1333, 1600)
     )
-    assert len(select_points(noise[:MAX_POINTS], ())) == MAX_POINTS
+    assert len(select_points(noise[:MAX_CHART_POINTS], ())) == MAX_CHART_POINTS
     noise[[7, 20_000]] = np.nan
     noise[30_000:30_100] = np.inf
     assert {7, 20_000, 30_000, 30_099} <= set(select_points(noise, ()).tolist())

@@ -12,7 +12,7 @@ from stabdiag import postmortem
 from stabdiag.errors import StabdiagError
 from stabdiag.formats.postmortem import build_incident
 from stabdiag.formats.postmortem.causes import find_causes, suspects
-from stabdiag.formats.postmortem.document import MARK
+from stabdiag.formats.postmortem.document import BLANK_FIELD
 from stabdiag.model.findings import Verdict
 from stabdiag.model.history import Event, EventKind
 from tests.conftest import compare_golden, diagnosed
@@ -227,7 +227,7 @@ def test_actions_begin_with_the_first_and_end_with_what_was_also_found():
 def test_blanks_ask_what_no_log_shows(run, asks):
     questions = section(postmortem(diagnosed(run)), "What only a person can answer")
     assert asks in questions
-    assert questions.count(f"- [ ] **{MARK}:** ") == questions.count("- ") >= 6
+    assert questions.count(f"- [ ] **{BLANK_FIELD}:** ") == questions.count("- ") >= 6
 
 
 @pytest.mark.parametrize("run", ["healthy-fp32", "insufficient-data", "symptom-eval-rising"])
@@ -237,6 +237,6 @@ def test_a_run_without_an_incident_gets_a_short_page(run):
     begins = "Short post-mortem: " if run == "symptom-eval-rising" else "No post-mortem to write: "
     assert text.startswith(f"# {begins}")
     assert len(text.splitlines()) < 50
-    assert MARK not in text
+    assert BLANK_FIELD not in text
     assert all(finding.first_action in text for finding in report.findings)
     assert all(f"| {answer.question} |" in text for answer in report.tree.answers)

@@ -8,7 +8,7 @@ import pytest
 import stabdiag
 from stabdiag import postmortem
 from stabdiag.formats.canvas import svg_chart
-from stabdiag.formats.postmortem.document import MARK
+from stabdiag.formats.postmortem.document import BLANK_FIELD
 from stabdiag.formats.subject import Mark, choose
 from tests.conftest import diagnosed
 from tests.postmortem.conftest import broken
@@ -42,7 +42,7 @@ def test_the_plot_is_a_picture_and_the_tables_are_tables(page):
 
 
 def test_blanks_are_boxes(page):
-    assert page.count('<li class="blank">') == page.count(f"<strong>{MARK}:</strong>") > 5
+    assert page.count('<li class="blank">') == page.count(f"<strong>{BLANK_FIELD}:</strong>") > 5
     assert "[ ]" not in page
 
 

@@ -76,7 +76,7 @@ def parts(columns, name):
 
 @pytest.mark.parametrize("path", LOGS, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_a_log_in_pieces_is_the_same_log(grow, path, monkeypatch):
-    monkeypatch.setattr("stabdiag.watch.grown._BLOCK", 2000)
+    monkeypatch.setattr("stabdiag.watch.grown._GROWN_BLOCK", 2000)
     expected = read(path)
     grown = grow(str(path), settled=3000)
     for piece in pieces(path.read_bytes(), 1777):

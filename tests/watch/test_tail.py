@@ -114,7 +114,7 @@ def test_a_log_that_is_written_over_by_a_longer_one_is_noticed(tail, log):
 
 
 def test_existing_content_is_read_in_several_chunks(tail, log, monkeypatch):
-    monkeypatch.setattr("stabdiag.watch.tail._READ_SIZE", 10)
+    monkeypatch.setattr("stabdiag.watch.tail._TAIL_READ_SIZE", 10)
     log.write_bytes(OLD)
     assert b"".join(part for part in poll(tail) if isinstance(part, bytes)) == OLD
 

@@ -23,8 +23,8 @@ from stabdiag.model.history import Series
 from stabdiag.model.text import plural
 
 DIVERGENCES: Final = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
-LEVELS: Final = ("run", "final loss", "error", "noise of one")
-FIRST: Final = ("series", "run", "first difference", "beyond the noise", "largest")
+LEVEL_HEADINGS: Final = ("run", "final loss", "error", "noise of one")
+FIRST_HEADINGS: Final = ("series", "run", "first difference", "beyond the noise", "largest")
 RUNS: Final = ("run", "log", "steps", "losses", "seed")
 
 # Settings without an effect; only their names are shown.

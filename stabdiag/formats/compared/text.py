@@ -32,7 +32,7 @@ def lines(comparison: Comparison, page: Page) -> Iterator[Text]:
     yield from _where(comparison, page)
     if comparison.levels:
         yield from page.heading("Where they end")
-        yield from fitted(view.LEVELS, view.levels(comparison), page)
+        yield from fitted(view.LEVEL_HEADINGS, view.levels(comparison), page)
     yield from sections.also_found(comparison, page)
     yield from _settings(comparison, page)
     yield from page.heading(f"Compared as {comparison.kind.value}", comparison.why)

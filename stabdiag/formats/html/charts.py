@@ -12,7 +12,7 @@ import numpy as np
 
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.compared import gap, run_names
-from stabdiag.formats.html.points import MAX_POINTS, select_points, values_at
+from stabdiag.formats.html.points import MAX_CHART_POINTS, select_points, values_at
 from stabdiag.formats.subject import cause_role, movement
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.baseline import BaselineComparison
@@ -30,10 +30,10 @@ _SCORES = ("accuracy", "eval_accuracy", "score")
 _NO_CHART = frozenset(
     {"step", "epoch", "clock", "batch_id", "rank", "setting", "loss", "eval_loss", *_SCORES}
 )
-_MAX_GROUPS = 10
+_MAX_CHART_GROUPS = 10
 _MAX_OUTLIERS = 20_000
 _MAX_FINDINGS = 8
-_MIN_POINTS = 500
+_MIN_CHART_POINTS = 500
 _MAX_BANDS = 3
 
 # A linear axis hides a series if three quarters of its values are within this fraction of its
@@ -212,7 +212,7 @@ def _loss(logged: list[Series], baseline: RollingBaseline | None, centers: list[
     high = np.empty(0, dtype=np.int64)
     if baseline is not None:
         high = baseline.steps[baseline.above][-_MAX_OUTLIERS:]
-    panel = _panel("loss", logged, np.union1d(_steps(logged, centers, MAX_POINTS), high))
+    panel = _panel("loss", logged, np.union1d(_steps(logged, centers, MAX_CHART_POINTS), high))
     if baseline is None:
         return panel
     return replace(
@@ -225,9 +225,9 @@ def _loss(logged: list[Series], baseline: RollingBaseline | None, centers: list[
 
 
 def _groups(role: str, groups: list[Series], centers: list[int]) -> ChartPanel:
-    shown = sorted(groups, key=movement, reverse=True)[:_MAX_GROUPS]
+    shown = sorted(groups, key=movement, reverse=True)[:_MAX_CHART_GROUPS]
     drawn = [series for series in groups if series in shown]
-    max_points = max(MAX_POINTS // len(drawn), _MIN_POINTS)
+    max_points = max(MAX_CHART_POINTS // len(drawn), _MIN_CHART_POINTS)
     panel = _panel(role, drawn, _steps(drawn, centers, max_points))
     return replace(panel, left_out=len(groups) - len(drawn))
 

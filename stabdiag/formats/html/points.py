@@ -8,10 +8,10 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 
-MAX_POINTS = 8000
+MAX_CHART_POINTS = 8000
 """A longer series is thinned to about this number of points: three per pixel."""
 
-_AROUND = 250
+_CONTEXT_POINTS = 250
 
 MAX_STRETCHES = 500
 """The maximum number of non-finite stretches whose ends are kept."""
@@ -25,7 +25,9 @@ def values_at(steps: Ints, logged: Ints, values: Floats) -> Floats:
     return np.where(logged[indices] == steps, values[indices], np.nan)
 
 
-def select_points(values: Floats, centers: Iterable[int], max_points: int = MAX_POINTS) -> Ints:
+def select_points(
+    values: Floats, centers: Iterable[int], max_points: int = MAX_CHART_POINTS
+) -> Ints:
     """Return the positions of the points to keep, in order.
 
     A long series keeps the lowest and the highest point of each of ``max_points / 2`` stretches,
@@ -38,7 +40,9 @@ def select_points(values: Floats, centers: Iterable[int], max_points: int = MAX_
     # The downsampler may skip the last point, which matters most in a failed run.
     parts = [np.array([0, n - 1]), _extremes(values, max_points)]
     parts += [ends[:MAX_STRETCHES] for ends in stretches(~np.isfinite(values))]
-    parts += [np.arange(max(at - _AROUND, 0), min(at + _AROUND + 1, n)) for at in centers]
+    parts += [
+        np.arange(max(at - _CONTEXT_POINTS, 0), min(at + _CONTEXT_POINTS + 1, n)) for at in centers
+    ]
     return np.unique(np.concatenate(parts))
 
 

@@ -22,7 +22,7 @@ from stabdiag._version import __version__
 from stabdiag.formats.canvas import svg_chart
 from stabdiag.formats.html.shell import page, templates
 from stabdiag.formats.json import Json, dumps, finding, keys
-from stabdiag.formats.markdown_text import GAP, block, escape
+from stabdiag.formats.markdown_text import ZERO_WIDTH_SPACE, block, escape
 from stabdiag.formats.measured import number
 from stabdiag.formats.postmortem import Incident, build_incident, has_incident
 from stabdiag.formats.postmortem.causes import find_causes, find_panels, suspects
@@ -36,16 +36,16 @@ from stabdiag.model.history import Series
 from stabdiag.model.report import Detected, Report
 from stabdiag.model.text import uncapitalized, whole_sentence
 
-MARK: Final = "To be filled in"
+BLANK_FIELD: Final = "To be filled in"
 """The start of every blank, to search for."""
 
 # Only the templates write bold text: log text is escaped.
-_BLANK: Final = f"<li>[ ] <strong>{MARK}:"
+_BLANK: Final = f"<li>[ ] <strong>{BLANK_FIELD}:"
 
 # The width of the plot in characters, the points before and after an event, the number of parts of
 # a whole run, and the messages quoted from a log.
 _WIDTH: Final = 78
-_AROUND: Final = 4
+_CONTEXT_RECORDS: Final = 4
 _STRETCHES: Final = 10
 _MESSAGES: Final = 10
 
@@ -108,7 +108,7 @@ def html(report: Report, *, detected: Detected | None = None) -> str:
     tokens = reader.parse(markdown(report, detected=detected))
     _label_cells(tokens)
     body: str = reader.renderer.render(tokens, reader.options, {})
-    body = body.replace(_BLANK, f'<li class="blank"><strong>{MARK}:')
+    body = body.replace(_BLANK, f'<li class="blank"><strong>{BLANK_FIELD}:')
     if has_incident(report) and (plot := choose(report)) is not None:
         marks = _marks(build_incident(report, detected))
         picture = f"<figure>\n{svg_chart(plot, marks)}</figure>"
@@ -120,7 +120,7 @@ def html(report: Report, *, detected: Detected | None = None) -> str:
         styles=("page.css", "postmortem.css"),
         title=_title(report),
         # HTML does not turn text into links, so the gaps are not needed.
-        body=Markup(body.replace(GAP, "")),
+        body=Markup(body.replace(ZERO_WIDTH_SPACE, "")),
     )
 
 
@@ -189,7 +189,7 @@ def _logged(incident: Incident, plot: Plot) -> list[list[object]]:
     if incident.first_bad is None:
         return _means_by_stretch(plot, history.unit)
     at = int(np.searchsorted(plot.series.steps, incident.first_bad))
-    steps = plot.series.steps[max(at - _AROUND, 0) : at + _AROUND + 1].tolist()
+    steps = plot.series.steps[max(at - _CONTEXT_RECORDS, 0) : at + _CONTEXT_RECORDS + 1].tolist()
     logged = (history.get(role) for role in _ROLES)
     series = [s for s in logged if s is not None and len(s.between(steps[0], steps[-1]))]
     rows: list[list[object]] = [[history.unit.capitalize(), *(column.role for column in series)]]

@@ -24,7 +24,7 @@ _SCRIPTS = ("values.js", "scan.js", "scan_charts.js", "copy.js")
 
 # Numbers of runs, and of settings per run, that a browser can show.
 _MAX_ROWS = 20_000
-_MAX_SETTINGS = 40
+_MAX_SHOWN_SETTINGS = 40
 
 _TYPED = ("peak_lr", "batch_size", "optimizer", "dtype", "seed")
 _NUMBERS = ("step", "last_step", "lost_steps", "loss_first", "loss_best", "loss_last", "eval_loss")
@@ -123,7 +123,7 @@ def _payload(overview: Overview) -> dict[str, Any]:
         "curve": curves,
         "settings": {
             visible(name): coded.to_dict(len(runs))
-            for name, coded in islice(varying, _MAX_SETTINGS)
+            for name, coded in islice(varying, _MAX_SHOWN_SETTINGS)
         },
         "common": [_common(common, titles) for common in overview.common],
         **numbers,

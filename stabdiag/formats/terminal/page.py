@@ -22,7 +22,7 @@ from stabdiag.model.frozen import frozen
 MAX_WIDTH = 100
 """Wider lines are hard to read, even if the terminal is wider."""
 
-GAP = 2
+COLUMN_GAP = 2
 """Blanks between the columns of a table."""
 
 _LEAST_ROOM = 12
@@ -167,7 +167,7 @@ def columns(
         parts = []
         for lines, width in zip(wrapped, widths, strict=True):
             part = lines[i] if i < len(lines) else Text("")
-            part.pad_right(width + GAP - part.cell_len)
+            part.pad_right(width + COLUMN_GAP - part.cell_len)
             parts.append(part)
         yield page.line(*parts)
 
@@ -180,7 +180,7 @@ def fitted(
         min(max(page.text(row[i]).cell_len for row in [head, *rows]), _WIDEST)
         for i in range(len(head))
     ]
-    spare = page.width - 2 - sum(widths) - GAP * (len(widths) - 1)
+    spare = page.width - 2 - sum(widths) - COLUMN_GAP * (len(widths) - 1)
     if spare < 0:
         widest = widths.index(max(widths))
         widths[widest] = max(widths[widest] + spare, 4)
@@ -189,7 +189,7 @@ def fitted(
             page.cell(_path_end(cell, width), width)
             for cell, width in zip(row, widths, strict=True)
         ]
-        line = (" " * GAP).join(cells).rstrip()
+        line = (" " * COLUMN_GAP).join(cells).rstrip()
         yield page.line("  ", page.text(page.clip(line, page.width - 2), style))
 
 

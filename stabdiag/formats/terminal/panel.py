@@ -20,7 +20,7 @@ from stabdiag.model.text import plural
 _FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_second", "step_time")
 _MOST_VALUES = 6
 _MOST_FINDINGS = 4
-_LABEL = 8
+_LABEL_WIDTH = 8
 
 
 def lines(report: Report | None, page: Page, *, name: str, status: str) -> Iterator[Text]:
@@ -59,7 +59,7 @@ def _values(history: History, page: Page) -> Iterator[Text]:
 
 def _curve(history: History, page: Page) -> Iterator[Text]:
     loss = history.get("loss")
-    columns = page.width - _LABEL
+    columns = page.width - _LABEL_WIDTH
     if loss is None or len(loss.finite()) < 2 or columns < 1:
         return
     view = View(first=int(loss.steps[0]), last=int(loss.steps[-1]), columns=columns)
@@ -74,7 +74,7 @@ def _verdict(report: Report, page: Page) -> Iterator[Text]:
         badge = page.text(
             finding.severity.value.upper(), (BADGE if is_first else ACCENT)[finding.severity]
         )
-        room = page.width - _LABEL - badge.cell_len - 2
+        room = page.width - _LABEL_WIDTH - badge.cell_len - 2
         headline = page.clip(f"{finding.headline}  [{finding.slug}]", room)
         yield page.line(_label("so far" if is_first else "", page), badge, "  ", headline)
     hidden = len(findings) - _MOST_FINDINGS
@@ -96,4 +96,4 @@ def _trail(report: Report, page: Page) -> Iterator[Text]:
 
 
 def _label(name: str, page: Page) -> Text:
-    return page.text(f"{name:<{_LABEL}}", "dim")
+    return page.text(f"{name:<{_LABEL_WIDTH}}", "dim")

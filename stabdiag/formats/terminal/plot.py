@@ -26,9 +26,9 @@ from stabdiag.formats.terminal.page import Page
 from stabdiag.model.arrays import Floats, Mask
 
 _GUTTER = 13
-_LABEL = _GUTTER - 3
+_AXIS_LABEL_WIDTH = _GUTTER - 3
 _MIN_COLUMNS = 24
-_MAX_COLUMNS = 78
+_MAX_PLOT_WIDTH = 78
 ROWS = 6
 _MAX_LABELS = 5
 
@@ -51,7 +51,7 @@ def draw(plot: Plot, page: Page) -> Iterator[Text]:
     for companion in plot.companions:
         bars = strip(companion, view, ascii=page.ascii)
         role = companion.role
-        label = role if len(role) <= _LABEL else group(role)
+        label = role if len(role) <= _AXIS_LABEL_WIDTH else group(role)
         yield row(label, " ", page.text(bars, "magenta"), page)
 
 
@@ -147,13 +147,13 @@ def _marked(drawn: str, marks: dict[int, tuple[str, str]], page: Page) -> Text:
 
 def room(page: Page) -> int | None:
     """Return the number of columns for a plot, or None if the page is too narrow."""
-    columns = min(page.width, _MAX_COLUMNS) - _GUTTER - 1
+    columns = min(page.width, _MAX_PLOT_WIDTH) - _GUTTER - 1
     return columns if columns >= _MIN_COLUMNS else None
 
 
 def row(label: str, edge: str, drawn: Text, page: Page) -> Text:
     """Return one row of a plot with its label and the edge of the frame."""
-    name = page.clip(label, _LABEL)
+    name = page.clip(label, _AXIS_LABEL_WIDTH)
     return page.line(" " * (_GUTTER - 1 - len(name)), name, " ", page.text(edge, "dim"), drawn)
 
 

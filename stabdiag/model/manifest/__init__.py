@@ -18,11 +18,11 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import (
     ARCHITECTURES,
     AUTOCAST,
-    DEEPEST,
     DIVISIBLE,
     KEYS,
     LABEL,
     LOSS_SCALE,
+    MAX_SETTING_DEPTH,
     ONE_LABEL,
     PROBLEM,
     SAVE_STRATEGY,
@@ -178,7 +178,7 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
 def _flatten(raw: Mapping[str, Any], prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     for name, value in raw.items():
         full = f"{prefix}{name}"
-        if isinstance(value, dict) and depth < DEEPEST:
+        if isinstance(value, dict) and depth < MAX_SETTING_DEPTH:
             yield from _flatten(value, f"{full}.", depth + 1)
         else:
             yield full, value
@@ -200,7 +200,7 @@ def _enabled(settings: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in settings.items()
         # The sections of the key, the outermost first.
         if name in switches
-        or off.isdisjoint(accumulate(name.split(".", DEEPEST)[:-1], "{}.{}".format))
+        or off.isdisjoint(accumulate(name.split(".", MAX_SETTING_DEPTH)[:-1], "{}.{}".format))
     }
 
 

@@ -24,7 +24,7 @@ _OTHER_SECTIONS = {
 }
 
 # Maximum nesting: deeper mappings stay one value, with their section in each spelling.
-DEEPEST = 20
+MAX_SETTING_DEPTH = 20
 
 
 def plain(name: str) -> str:
@@ -36,7 +36,7 @@ def spellings(flat: Mapping[str, Any]) -> dict[str, str]:
     """Return the full name of each key by its plain spellings, with and without its sections."""
     names: dict[str, str] = {}
     split = {name: name.split(".") for name in flat}
-    for depth in range(min(max(map(len, split.values()), default=0), DEEPEST + 1)):
+    for depth in range(min(max(map(len, split.values()), default=0), MAX_SETTING_DEPTH + 1)):
         for name, parts in split.items():
             if depth < len(parts) and not _has_other_meaning(parts[:depth], parts[depth]):
                 names.setdefault(plain(".".join(parts[depth:])), name)

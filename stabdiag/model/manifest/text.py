@@ -14,7 +14,7 @@ _EXPECTED: Final = 'a manifest is one JSON object such as {"dtype": "fp16"}'
 # Bounds of a configuration: keys and values with references expanded, nesting depth, digits of a
 # number. Larger files are not configurations and may exhaust a parser.
 _MAX_NODES: Final = 100_000
-_DEEPEST: Final = 100
+_MAX_TEXT_DEPTH: Final = 100
 _LONGEST_NUMBER: Final = 1000  # characters
 _LARGEST_NUMBER: Final = 10**_LONGEST_NUMBER
 
@@ -69,8 +69,8 @@ def _refuse_odd(value: object) -> None:
     waiting = [(value, 0)]
     while waiting:
         item, depth = waiting.pop()
-        if depth > _DEEPEST:
-            raise ValueError(f"nested more than {_DEEPEST} levels deep")
+        if depth > _MAX_TEXT_DEPTH:
+            raise ValueError(f"nested more than {_MAX_TEXT_DEPTH} levels deep")
         if isinstance(item, int) and abs(item) >= _LARGEST_NUMBER:
             raise ValueError(f"a number of more than {_LONGEST_NUMBER} digits")
         if isinstance(item, dict | list | tuple | set):

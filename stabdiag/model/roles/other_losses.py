@@ -13,7 +13,7 @@ from typing import Final
 from stabdiag.model.roles.names import is_a_loss, is_evaluation, is_setting, words_of
 
 # Each column takes time, and a log may have thousands.
-_MAX_COLUMNS: Final = 16
+_MAX_OTHER_LOSSES: Final = 16
 
 # Measures that are minimized under names without the word loss.
 _MEASURES: Final = frozenset(
@@ -29,7 +29,7 @@ def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str,
     losses = (name for name in names if name not in taken and is_other_loss(name))
     return {
         name if name.startswith("other_loss/") else f"other_loss/{name}": name
-        for name in islice(losses, _MAX_COLUMNS)
+        for name in islice(losses, _MAX_OTHER_LOSSES)
     }
 
 

@@ -98,7 +98,7 @@ _ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
 _TRAINING: Final = frozenset({"train", "training", "trn"})
 
 # No score has a longer name.
-_LONGEST: Final = 80
+_MAX_SCORE_NAME: Final = 80
 
 
 @lru_cache(maxsize=1 << 17)
@@ -106,7 +106,7 @@ def direction_of(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
     own = _DATA_LOADER.sub("", without_run(name))
     words = words_of(own)
-    if len(own) > _LONGEST or is_setting(own) or "loss" in words or "best" in words:
+    if len(own) > _MAX_SCORE_NAME or is_setting(own) or "loss" in words or "best" in words:
         return None
     direction = _direction(words, is_heldout=is_evaluation(own))
     if direction is None and "/" in own and PROPERTIES.isdisjoint(words):
@@ -134,7 +134,7 @@ def accuracy_role(name: str) -> str | None:
     the accuracy of one of several heads or classes is a score.
     """
     own = _DATA_LOADER.sub("", without_run(name))
-    if len(own) > _LONGEST or is_setting(own):
+    if len(own) > _MAX_SCORE_NAME or is_setting(own):
         return None
     words = words_of(own)
     key = "".join(word for word in words if word not in _ACCURACY_QUALIFIERS)

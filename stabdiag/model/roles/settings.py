@@ -94,7 +94,7 @@ _MEASURED: Final = re.compile(
 
 
 # No setting has a longer name, including its prefixes.
-_LONGEST: Final = 200
+_MAX_SETTING_NAME: Final = 200
 
 
 # The number of a layer or a group does not matter. A wide log has thousands of them.
@@ -112,7 +112,7 @@ def setting_of(name: str) -> str | None:
 @lru_cache(maxsize=1 << 17)
 def _setting_of(name: str) -> str | None:
     own = without_run(name)
-    if len(own) > _LONGEST or is_evaluation(name):
+    if len(own) > _MAX_SETTING_NAME or is_evaluation(name):
         return None
     *sections, leaf = re.split(r"[/.]", own)
     full, leaf = normal(own), normal(leaf)

@@ -362,7 +362,7 @@ _RANK = re.compile(r"(?:^|_)((?:rank|gpu|node|host|worker|device)_?\d+)(?=_|$)")
 
 
 # No model has this many layers, and each column takes time.
-_MAX_GROUPS = 10_000
+_MAX_ROLE_GROUPS = 10_000
 
 
 def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
@@ -372,7 +372,7 @@ def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     """
     columns: dict[str, str] = {}
     for name in names:
-        if len(columns) == _MAX_GROUPS:
+        if len(columns) == _MAX_ROLE_GROUPS:
             break
         group = None if name in taken else group_of(name)
         if group is not None:

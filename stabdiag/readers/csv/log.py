@@ -29,7 +29,7 @@ from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
 
 # Up to this size the tolerant reader (20 MB/s) finishes before Arrow is imported (40 ms).
-SMALL: Final = 1 << 19
+MAX_TOLERANT_CSV: Final = 1 << 19
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
@@ -62,7 +62,7 @@ class _Work:
         return read_lines(block, names, self.delimiter, commas=self.commas)
 
 
-def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
+def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) -> Columns:
     """Read a stream of CSV, without Arrow up to ``small`` bytes.
 
     Columns that are not requested are not parsed, as parsing takes most of the time.

@@ -26,7 +26,7 @@ from stabdiag.readers.words import ABSENT
 
 # A line of twice this length may be nested too deeply for Arrow's recursion.
 _SHORT_LINE: Final = 1 << 11
-_DEEPEST: Final = 256
+_MAX_ARROW_DEPTH: Final = 256
 
 # With more keys than this, Arrow is slower than the tolerant reader.
 _MAX_KEYS: Final = 1 << 12
@@ -34,7 +34,7 @@ _MAX_KEYS: Final = 1 << 12
 # If the head of a block has this many times more columns than a record has members, a table of all
 # rows and all columns would be mostly empty, and large.
 _SPARSE: Final = 8
-_HEAD: Final = 1 << 13
+_SNIFFED_BYTES: Final = 1 << 13
 
 
 class _Records(ArrowTable):
@@ -120,7 +120,7 @@ def _deep(block: bytes, starts: Positions) -> bool:
     if braces < _DEEPEST and b"[" not in block:
         return False
     return any(
-        line.count(b"{") + line.count(b"[") > _DEEPEST and _depth(line) > _DEEPEST
+        line.count(b"{") + line.count(b"[") > _MAX_ARROW_DEPTH and _depth(line) > _MAX_ARROW_DEPTH
         for line in block.split(b"\n")
     )
 
@@ -134,7 +134,7 @@ def _depth(line: bytes) -> int:
 
 def _sparse(block: bytes) -> bool:
     """Return True if the records at the head of the block have mostly different keys."""
-    head = block[:_HEAD]
+    head = block[:_SNIFFED_BYTES]
     rows = read_lines(head[: head.rfind(b"\n") + 1])[0]
     filled = sum(len(piece.values) for parts in rows.parts.values() for _, piece in parts)
     return rows.rows * len(rows.parts) > _SPARSE * max(filled, 1)
@@ -144,7 +144,7 @@ _KEY: Final = re.compile(rb'\s*(?:\{\s*)?"([^"\\]+)"\s*')
 _NULLS: Final = ("null", " null")
 
 # Arrow is fastest if a piece fits into the cache. It refuses lines that are longer than a piece.
-_CACHED: Final = 1 << 20
+_CACHED_BYTES: Final = 1 << 20
 
 # With more keys, the setup of a table for each block takes longer than it saves. So does reading
 # more than one in ten lines separately.
@@ -230,7 +230,9 @@ def _parse_cells(
     return arrow_csv.read_csv(
         source,
         read_options=arrow_csv.ReadOptions(
-            use_threads=False, block_size=min(len(block) + 1, _CACHED), column_names=list(columns)
+            use_threads=False,
+            block_size=min(len(block) + 1, _CACHED_BYTES),
+            column_names=list(columns),
         ),
         parse_options=arrow_csv.ParseOptions(
             delimiter=":",

@@ -18,7 +18,7 @@ _HOLDER: Final = re.compile(
 _MAY_HOLD: Final = re.compile(rb'(?i:config|configuration|cfg|hparams|parameters|args)"')
 
 # A run logs its configuration before its first records.
-_LINES: Final = 20
+_CONFIG_LINES: Final = 20
 
 # The fields of a manifest that are words.
 _WORDS: Final = frozenset(

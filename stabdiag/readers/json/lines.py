@@ -20,13 +20,13 @@ _Result: TypeAlias = tuple[Chunk, int, list[BadLine]]
 
 # Up to this size the tolerant reader is done before Arrow is imported and done: it reads some
 # 50 MB/s, Arrow 150 to 400 MB/s after 40 ms or more for the import (measured on two cores).
-SMALL: Final = 1 << 21
+MAX_TOLERANT_JSON: Final = 1 << 21
 
 # A fast path that refuses this many blocks without reading any is not tried again.
 _PATIENCE: Final = 4
 
 # How many lines are looked at: the first one may break off.
-_LINES: Final = 20
+_SNIFFED_LINES: Final = 20
 
 
 # Keys of each line in the journal of an Optuna study, which has its own reader.
@@ -46,7 +46,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
         lines.pop()
     lines = list(filter(None, map(bytes.strip, lines)))
     objects = [line for line in lines if line.startswith(b"{")]
-    lines = (objects if 2 * len(objects) > len(lines) else lines)[:_LINES]
+    lines = (objects if 2 * len(objects) > len(lines) else lines)[:_SNIFFED_LINES]
     if not any(b"{" in line for line in lines) or is_document(text, is_complete=is_complete):
         return False
     decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines)
@@ -113,7 +113,7 @@ def growing() -> JsonLines:
     return JsonLines(work=_Fast())
 
 
-def read(stream: Stream, *, small: int = SMALL, size: int = BLOCK) -> Columns:
+def read(stream: Stream, *, small: int = MAX_TOLERANT_JSON, size: int = BLOCK) -> Columns:
     """Read a stream of JSON lines; a log of up to ``small`` bytes without Arrow."""
     head, _ = stream.head()
     lines = JsonLines(work=_tolerant, config=head_config(head))

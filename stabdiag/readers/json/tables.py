@@ -36,7 +36,7 @@ from stabdiag.readers.json.keyed import (
     steps_of,
     take_keyed,
 )
-from stabdiag.readers.json.tolerant import DEEPEST, Documents
+from stabdiag.readers.json.tolerant import MAX_DOCUMENT_DEPTH, Documents
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.source import Stream
 from stabdiag.readers.unnamed import (
@@ -106,7 +106,7 @@ def _hold_a_loss(records: list[Record]) -> bool:
 
 def _walk(value: object, path: Path, tables: Tables, single: dict[Path, object]) -> None:
     """Collect the tables in a value."""
-    if isinstance(value, dict) and len(path) < DEEPEST:
+    if isinstance(value, dict) and len(path) < MAX_DOCUMENT_DEPTH:
         for key, member in value.items():
             if _INDEX.fullmatch(key) and not isinstance(member, dict | list):
                 keys, values = tables.indexed.setdefault(path, ([], []))
@@ -114,7 +114,7 @@ def _walk(value: object, path: Path, tables: Tables, single: dict[Path, object])
                 keys.append(int(key))
             else:
                 _walk(member, (*path, key), tables, single)
-    elif not isinstance(value, list) or len(path) == DEEPEST:
+    elif not isinstance(value, list) or len(path) == MAX_DOCUMENT_DEPTH:
         single[path] = value
     elif value and isinstance(value[0], dict):
         _take_records(value, path, tables)
@@ -186,7 +186,7 @@ def chunk_of(records: list[Record]) -> Rows:
 _SIMILAR_LENGTH: Final = 0.5
 
 # The name of a list is clipped to this length.
-_SHOWN: Final = 60
+_MAX_LIST_NAME: Final = 60
 
 # The names of lists of steps, and of the lists with their values.
 _STEPS_AND_VALUES: Final = (("steps", "values"), ("x", "y"))
@@ -194,7 +194,7 @@ _STEPS_AND_VALUES: Final = (("steps", "values"), ("x", "y"))
 
 def shown(path: Path) -> str:
     """Return the quoted, clipped name of a list."""
-    return repr(clipped("/".join(path), _SHOWN))
+    return repr(clipped("/".join(path), _MAX_LIST_NAME))
 
 
 def side_by_side(tables: Tables, notes: list[str]) -> Rows:

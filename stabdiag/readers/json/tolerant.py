@@ -163,14 +163,14 @@ def _as_json(match: re.Match[str]) -> str:
 
 
 # No log is nested deeper than this in a document.
-DEEPEST: Final = 20
+MAX_DOCUMENT_DEPTH: Final = 20
 
 # The end of a broken record before another one, and the token that the end of the text may cut.
 _BEFORE_NEXT: Final = re.compile(r"\}(?=\s*,\s*\{)")
 _CUT: Final = re.compile(r'(?:"[^"]*|[^\s,:\]}"]{0,16}\s*)\Z')
 
 # An error message shows this many characters. At most this many records may be left out.
-_SHOWN: Final = 20
+_MAX_SHOWN_CHARS: Final = 20
 _MAX_FAULTS: Final = 1000
 
 
@@ -226,7 +226,7 @@ class Documents:
             put(value)
         elif opening not in ("{", "["):
             raise self._expected("a value")
-        elif depth == DEEPEST:
+        elif depth == MAX_DOCUMENT_DEPTH:
             raise _Broken("nested too deeply")
         elif opening == "{":
             members: dict[str, object] = {}
@@ -300,5 +300,5 @@ class Documents:
     def _expected(self, expected: str) -> _Broken:
         if _CUT.match(self._text, self._at):
             return _Broken("breaks off")
-        shown = self._text[self._at : self._at + _SHOWN].partition("\n")[0].rstrip()
+        shown = self._text[self._at : self._at + _MAX_SHOWN_CHARS].partition("\n")[0].rstrip()
         return _Broken(f"not JSON, expecting {expected} at {shown!r}")
