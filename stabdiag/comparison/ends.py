@@ -72,7 +72,7 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
     loss = run.history.logged("loss")
     is_bad = ~np.isfinite(loss.values)
     tail = max(len(loss) // TWENTIETHS, 1)
-    if len(loss) and (is_bad[-1] or is_bad[-tail:].mean() >= _LOST):
+    if len(loss) and (is_bad[-1] or is_bad[-tail:].mean() >= _DIVERGED_FRACTION):
         finite_positions = np.flatnonzero(~is_bad)
         # The non-finite losses at the end count, not a skipped step long before.
         first = (
@@ -83,7 +83,7 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
         return FinalLevel(run=run, state=EndState.NOT_FINITE, step=int(loss.steps[first]))
     finite = loss.finite()
     if len(finite) < max(limits.min_points, TWENTIETHS):
-        return End(run=run, state=State.UNKNOWN)
+        return FinalLevel(run=run, state=EndState.UNKNOWN)
     values = finite.values
     parts = levels(values, TWENTIETHS)
     best_part = int(np.argmin(parts))
@@ -99,8 +99,8 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
         state = EndState.DIVERGED
     elif decrease <= noise_floor:
         state = EndState.FLAT
-    elif start - last >= _KEPT * decrease:
-        state = State.SOUND
+    elif start - last >= _SOUND_FRACTION * decrease:
+        state = EndState.SOUND
     size = len(values) // TWENTIETHS
     middle = len(values) - (TWENTIETHS - best_part) * size + size // 2
     step = int(finite.steps[middle])

@@ -16,7 +16,7 @@ from stabdiag.formats.measured import ORDERS
 if TYPE_CHECKING:
     from stabdiag.model.baseline import BaselineComparison
     from stabdiag.model.checks import Check
-    from stabdiag.model.comparison import Comparison, Run
+    from stabdiag.model.comparison import ComparedRun, Comparison
     from stabdiag.model.findings import Action, Finding, Ignored
     from stabdiag.model.history import Series
     from stabdiag.model.report import Report

@@ -165,7 +165,10 @@ def _describe_values(data: bytes) -> str:
     repeated = [repr(name) for name, count in counts.most_common() if count >= _MIN_REPEATS]
     if repeated:
         shown = ", ".join(repeated[:_MAX_SHOWN_LINES])
-        return f"a text log of no known framework; it repeats {shown}, but no loss; print one, or {_EXPORT}"
+        return (
+            f"a text log of no known framework; it repeats {shown}, but no loss;"
+            f" print one, or {_EXPORT}"
+        )
     return _WITHOUT_A_LOSS
 
 

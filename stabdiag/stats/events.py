@@ -62,7 +62,7 @@ def find_events(
     alone = [at for at in points.excursions.alone(single.reach.window) if at >= first]
     peaks = [] if group is None else group.starts.tolist()
     singles = {*np.flatnonzero(high).tolist(), *alone, *peaks}
-    events = [Event(at=at, onset=at, residuals=points, limit=limit) for at in singles]
+    events = [LevelEvent(at=at, onset=at, residuals=points, limit=limit) for at in singles]
     medians = median_residuals(x, lasting.base, MIN_SAMPLE, lasting.points)
     if medians is not None:
         sample = medians.scores[first :: -(-len(x) // SUBSAMPLE_SIZE)]

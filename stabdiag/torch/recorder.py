@@ -164,7 +164,7 @@ class Recorder:
         self._stepped = False
         self._data_time = 0.0
         self._is_due_next = (self._step + 2) % self._cost.row_every == 0
-        self._is_due = (self._step + 1) % self._cost.row_every == 0 or self._step < _FIRST_STEPS
+        self._is_due = (self._step + 1) % self._cost.row_every == 0 or self._step < _INSPECTED_STEPS
 
     # What the training loop calls.
 
