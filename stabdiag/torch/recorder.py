@@ -125,7 +125,7 @@ class Recorder:
         self._held = None
         if held is not None and loss is not None and not self._parameters.is_sharded:
             self._held = HeldBatch(model, held, loss)
-        self._failures = Failures(
+        self._failures = SavedFailures(
             model, self._parameters, self._file.path, mode=on_nonfinite, loss=loss
         )
         self._rows = RowWriter(

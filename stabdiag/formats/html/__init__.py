@@ -106,7 +106,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
     names = view.run_names(comparison)
     tables = (
         ("Where they diverge", view.DIVERGENCES, view.divergence_rows(comparison)),
-        ("Where they end", view.LEVELS, view.levels(comparison)),
+        ("Where they end", view.LEVEL_HEADINGS, view.levels(comparison)),
         ("Settings that differ", ("setting", "relevance"), differences),
         (f"Compared as {comparison.kind.value}", view.RUNS, view.runs(comparison)),
     )
@@ -129,7 +129,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         thinned=[chart for chart in charts if chart.thinned],
         facts=view.facts(comparison),
         divergences=view.first_differences(comparison),
-        first_head=view.FIRST,
+        first_head=view.FIRST_HEADINGS,
         reference=names[comparison.reference],
         sketch=Markup(),
         literal=False,

@@ -115,7 +115,7 @@ def _note_others(tables: Tables, taken: Path, notes: list[str]) -> None:
 _DEFAULT_SAVE_STEPS: Final = 500
 
 
-class ParserState:
+class TrainerState:
     """``trainer_state.json`` of the HF Trainer, with its records in ``log_history``."""
 
     @staticmethod
