@@ -18,7 +18,7 @@ from pyarrow import types
 
 from stabdiag.model.arrays import Positions
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.arrow import Table, layout_of, piece_of_array
+from stabdiag.readers.arrow import ArrowTable, layout_of, piece_of_array
 from stabdiag.readers.blocks import line_starts
 from stabdiag.readers.columns import Chunk, Piece, Rows
 from stabdiag.readers.json.tolerant import read_lines
@@ -117,7 +117,7 @@ def _deep(block: bytes, starts: Positions) -> bool:
     # Each line has one brace of its own. This is faster than a count for each line.
     text = np.frombuffer(block, dtype=np.uint8)
     braces = np.count_nonzero(text == ord("{")) - len(starts)
-    if braces < _DEEPEST and b"[" not in block:
+    if braces < _MAX_ARROW_DEPTH and b"[" not in block:
         return False
     return any(
         line.count(b"{") + line.count(b"[") > _MAX_ARROW_DEPTH and _depth(line) > _MAX_ARROW_DEPTH

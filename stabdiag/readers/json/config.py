@@ -29,7 +29,7 @@ _WORDS: Final = frozenset(
 def head_config(head: bytes) -> dict[str, object]:
     """Return the configurations in the first lines."""
     configs: dict[str, object] = {}
-    for line in islice(head.split(b"\n", _LINES), _LINES):
+    for line in islice(head.split(b"\n", _CONFIG_LINES), _CONFIG_LINES):
         # Without a brace inside, which is found fast, a record holds no configuration.
         if line.find(b"{", line.find(b"{") + 1) >= 0 and _MAY_HOLD.search(line):
             for record in decode_line(line.decode("utf-8", "replace"))[0]:
