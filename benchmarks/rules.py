@@ -203,8 +203,7 @@ def _score(runs: Sequence[TrialRun], results: Sequence[Result]) -> Score:
 
 
 def _is_right(run: TrialRun, result: Result) -> bool:
-    expects_symptom = run.right[0] not in LEAVES
-    return result.leaf in run.right or (expects_symptom and result.slug in run.right)
+    return result.leaf in run.right or result.slug in {*run.right} - LEAVES
 
 
 def _try(rules: list[Rule], runs: Sequence[TrialRun], before: Sequence[Before]) -> None:

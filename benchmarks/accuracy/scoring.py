@@ -58,9 +58,8 @@ class Scored:
     @property
     def right(self) -> bool:
         """Whether the leaf is right, or the diagnosis if a symptom is expected."""
-        names = (self.run.expect, *self.run.also_ok)
-        expects_symptom = self.run.expect not in LEAVES
-        return self.slug in names or (expects_symptom and self.report.diagnosis.slug in names)
+        names = {self.run.expect, *self.run.also_ok}
+        return self.slug in names or self.report.diagnosis.slug in names - LEAVES
 
     @property
     def right_section(self) -> bool:
