@@ -66,18 +66,26 @@ def guard(references: Sequence[RunProfile]) -> Guarded:
     while len(kept) >= _MIN_TO_LEAVE_OUT - 1:
         peaks = _peaks(kept)
         worst = [max(own.values(), key=lambda peak: peak.size, default=_Peak()) for own in peaks]
-        at = max(range(len(kept)), key=lambda position: worst[position].size)
-        if worst[at].size <= _LEAVE_OUT_FACTOR * bar_for(len(kept) - 1):
+        # One at a time, since a bad reference widens the band; of many, several do not.
+        order = sorted(range(len(kept)), key=lambda position: -worst[position].size)
+        limit = _LEAVE_OUT_FACTOR * bar_for(len(kept) - 1)
+        odd = [at for at in order[: max(len(kept) // _MANY, 1)] if worst[at].size > limit]
+        if not odd:
             break
-        odd_one = UnusedReference(
-            name=kept[at].name, reason="differs from the others", step=worst[at].step
-        )
-        if len(kept) < _MIN_TO_LEAVE_OUT and not left_out and worst[at].lasts:
-            return Guarded(references=kept, left_out=(), peaks={}, odd_one=odd_one)
-        if len(left_out) >= max_left_out:
+        odd_runs = [
+            UnusedReference(
+                name=kept[at].name, reason="differs from the others", step=worst[at].step
+            )
+            for at in odd
+        ]
+        if len(kept) < _MIN_TO_LEAVE_OUT and not left_out and worst[odd[0]].lasts:
+            return Guarded(references=kept, left_out=(), peaks={}, odd_one=odd_runs[0])
+        allowed = max_left_out - len(left_out)
+        if allowed <= 0:
             break
-        left_out.append(odd_one)
-        del kept[at]
+        left_out += odd_runs[:allowed]
+        dropped = set(odd[:allowed])
+        kept = [run for at, run in enumerate(kept) if at not in dropped]
     roles = {role for own in peaks for role in own} if len(kept) >= _MIN_TO_LEAVE_OUT else set()
     largest = {role: max(own[role].size for own in peaks if role in own) for role in roles}
     return Guarded(references=kept, left_out=left_out, peaks=largest)

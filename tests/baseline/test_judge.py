@@ -147,6 +147,15 @@ def test_one_bad_reference_of_five_is_left_out():
     assert worse.status is BaselineStatus.WORSE
 
 
+def test_several_bad_references_of_many_are_left_out():
+    bad = [profile(run(seed, worse=1.6, since=100), f"bad{seed}") for seed in range(60, 65)]
+    result = verdict(run(50), [*good(40), *bad])
+    names = {reference.name for reference in result.left_out}
+    assert names >= {f"bad{seed}" for seed in range(60, 65)}
+    assert len(names) <= 45 // 4
+    assert result.status is BaselineStatus.INSIDE
+
+
 def test_no_more_than_a_quarter_are_left_out():
     bad = [profile(run(seed, worse=1.6, since=100), f"bad{seed}") for seed in (7, 8, 9)]
     assert len(verdict(run(50), [*good(3), *bad]).left_out) <= 1
