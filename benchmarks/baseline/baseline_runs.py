@@ -14,7 +14,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-# The program next to these files is measured, and not an installed one.
+# Measure the program next to these files, not an installed one.
 sys.path.insert(0, str(Path(__file__).parents[1] / "cure"))
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
@@ -31,7 +31,7 @@ CURE: Final = Path(__file__).parents[1] / "cure" / "data"
 # The first part was trained with other seeds than the others.
 PARTS: Final = (".", "fresh", "second", "third", "fourth")
 
-# No rule or constant was chosen with a look at this part.
+# No rule or constant was chosen on this part.
 FRESH: Final = "fourth"
 
 ALL_COLUMNS: Final = "all columns"
@@ -53,7 +53,7 @@ _METRICS: Final[dict[str, tuple[str, Callable[[float], float]]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Log:
-    """A run as one form of log shows it; ``alarm`` is whether it is flagged without a baseline."""
+    """A run in one form of log; ``alarm`` is set if it is flagged without a baseline."""
 
     profile: RunProfile
     history: History
@@ -111,7 +111,7 @@ def _rows_by_run(path: Path) -> dict[str, list[dict[str, float]]]:
 
 
 def _good_ends(about: list[dict[str, Any]]) -> dict[str, float]:
-    """Return the evaluation loss that a healthy run of each task ends with at most."""
+    """Return the highest final evaluation loss of a healthy run of each task."""
     ends: dict[str, list[float]] = defaultdict(list)
     for run in about:
         if run["run"].startswith("healthy/"):

@@ -189,7 +189,7 @@ def spread(runs: Iterable[dict[str, Any]]) -> Twins:
 
 
 def good_end(twins: tuple[float, float]) -> float:
-    """Return the evaluation loss that a healthy run ends with at most."""
+    """Return the highest final evaluation loss of a healthy run."""
     best, worst = twins
     return worst + 0.5 * (worst - best)
 

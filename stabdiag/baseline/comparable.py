@@ -15,7 +15,7 @@ from stabdiag.model.text import num
 
 Settings: TypeAlias = Mapping[str, str | float]
 
-# Names of what is trained, on what: the last word of a key, by kind.
+# Keys that name the task, the data or the model: the last word of a key, by kind.
 _TASK: Final = {
     "task": ("task", "task_name"),
     "dataset": ("dataset", "dataset_name"),
@@ -76,7 +76,7 @@ def have_known_task(run: RunProfile, references: Sequence[RunProfile]) -> bool:
 
 
 def _identity(settings: Settings) -> dict[str, str]:
-    """Return the task of a run by kind, where its settings contain it."""
+    """Return the task of a run by kind, if its settings contain it."""
     keys = {plain(key.rpartition(".")[2]): key for key in settings}
     identity: dict[str, str] = {}
     for kind, names in {**_TASK, **_LOSS, **_NUMBERS}.items():

@@ -39,8 +39,7 @@ _MAX_NAMED_ITEMS: Final = 3
 # A run may go on for this much longer than its references before the report says so.
 _LONGER: Final = 1.1
 
-# What an action changes, by the setting that differs: if the value is above that of the references,
-# and if it is below.
+# The kinds of action by the setting that differs: for a value above the references, and below.
 _KINDS: Final = {
     "peak_lr": (ActionKind.LOWER_LR, ActionKind.RAISE_LR),
     "lr": (ActionKind.LOWER_LR, ActionKind.RAISE_LR),

@@ -26,7 +26,7 @@ WORSE: Final = BaselineOutcome(
     next_actions=(
         Action(
             ActionKind.INSPECT_DATA,
-            "Compare code, data and package versions of this run with those of a reference.",
+            "Compare code, data and package versions between this run and a reference.",
         ),
         Action(
             ActionKind.RERUN,

@@ -56,7 +56,7 @@ def prior_of(role: str) -> Prior:
 def worse_direction(role: str) -> int | None:
     """Return 1 if higher values are worse, -1 if lower ones are, None if neither decides.
 
-    The direction of a score is that of its name: F1 and BLEU up, WER and perplexity down.
+    The direction of a score follows from its name: F1 and BLEU up, WER and perplexity down.
     """
     first, _, name = role.partition("/")
     if first == "score":

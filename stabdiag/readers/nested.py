@@ -30,7 +30,7 @@ def record_in(text: str | bytes) -> Record:
 def flattened(records: list[Record]) -> tuple[list[Record], list[str]]:
     """Return flat records and their columns, the members of one object next to each other.
 
-    Where a record has a name twice, as in ``{"a/b": 1, "a": {"b": 2}}``, the last one holds.
+    If a record has a name twice, as in ``{"a/b": 1, "a": {"b": 2}}``, the last value counts.
     """
     tree: Tree = {}
     flat = [dict(_members(record, "", tree)) for record in records]

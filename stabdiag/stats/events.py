@@ -22,7 +22,7 @@ _CAUSE_FACTOR = 5
 
 @frozen
 class LevelEvent:
-    """A position that is too high, its onset, and the residuals in which it was found.
+    """A position that is too high, its onset, and the residuals that show it.
 
     ``limit`` is the limit of the noise in these residuals, in standard deviations.
     """
@@ -122,7 +122,7 @@ def _chances(medians: Floats, points: Floats, width: int) -> Floats:
 
 
 def change_point(x: Floats, base: TrailingBaseline, at: int, lasting: int) -> int:
-    """Return the position at which a shift begins that was detected at ``at``.
+    """Return the start of a shift that was detected at ``at``.
 
     Args:
         x: shape (n,), finite.

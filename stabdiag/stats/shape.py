@@ -108,7 +108,7 @@ def _frozen(
 
 
 def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int | None:
-    """Return the position after ``at`` at which the loss recovers, or None.
+    """Return the position after ``at`` where the loss recovers, or None.
 
     One lucky point is not a recovery: the median over a fifth of the recovery window has to be
     within bounds. The recovery is dated by the raw loss: the first point within bounds after the
@@ -178,7 +178,7 @@ def blowup_start(x: Floats, at: int) -> int:
 
 
 def rise_points(x: Floats, at: int, reach: SearchWindows) -> int:
-    """Return the number of points in which the loss rose from 20% to 60% of its peak height.
+    """Return the number of points that the loss took to rise from 20% to 60% of its peak height.
 
     Args:
         x: shape (n,), finite.

@@ -47,7 +47,7 @@ def from_its_rise(x: Floats, spike: Spike) -> Spike:
 
 
 def next_start(spike: Spike, reach: SearchWindows) -> int:
-    """Return the first position at which another spike may begin.
+    """Return the first position where another spike may begin.
 
     After a shift that does not recover, the baseline needs a window to adapt to the new level.
     """

@@ -23,8 +23,8 @@ RUN_AWAY = 0.5
 # A rise is clear beyond four standard deviations between evaluations.
 _RISE_SIGMAS = 4.0
 
-# The standard deviation of a difference of two medians of three is 0.95 of that of single values,
-# and the best was chosen among many.
+# The difference of two medians of three has 0.95 of the standard deviation of single values, and
+# the best was chosen among many.
 _RISE_SIGMAS = 2.5
 
 # Evaluations rise after the best one if their trend has this probability by chance.

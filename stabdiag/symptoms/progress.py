@@ -134,7 +134,7 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
 
 
 def _learned_little(case: Case, progress: Progress) -> Evidence | None:
-    """Report an accuracy that is low after many epochs in which the loss fell little.
+    """Report an accuracy that is low after many epochs with little progress of the loss.
 
     That is normal for a task with thousands of answers, or for a pretrained model. A loss that fell
     by less than a third from log K means that there is much left to learn.

@@ -34,7 +34,7 @@ def _number_of_ranks(case: Case) -> int:
     next_actions=(
         Action(
             Do.CHECK_MODEL,
-            "If the processes average their weights only now and then, put this finding on the "
+            "If the processes average their weights only occasionally, put this finding on the "
             "ignore list.",
         ),
     ),

@@ -36,7 +36,7 @@ _SOON = 1
 # A rate this many times the highest usual one is clearly wrong.
 _FAR = 10.0
 
-# The standard deviation of a median is 1.25 times that of the mean.
+# The standard deviation of a median is 1.25 times the deviation of the mean.
 _OF_MEDIAN = 1.25
 
 

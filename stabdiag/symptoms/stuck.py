@@ -42,7 +42,7 @@ _ADVANTAGES = Action(
     Do.CHECK_LOSS_FUNCTION,
     "Print the advantages of one batch and the entropy of the policy: if the advantages are all "
     "the "
-    "same, there is no gradient.",
+    "same, the gradient is zero.",
 )
 
 # A loss that falls to 0 in a single step was above this fraction of its first value just before.

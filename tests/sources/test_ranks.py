@@ -110,7 +110,7 @@ CHECKSUMS = {
     "different": lambda step: 501.0,
     "different later": lambda step: 501.0 if step > 1 else 500.0,
     "different at first": lambda step: 501.0 if step == 1 else 500.0,
-    "averaged now and then": lambda step: 501.0 if step % 10 else 500.0,
+    "averaged occasionally": lambda step: 501.0 if step % 10 else 500.0,
 }
 
 

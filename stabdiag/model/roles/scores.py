@@ -80,7 +80,7 @@ _BY_LAST_WORD: Final = re.compile(
     r"f1(score)?|psnry?|ssimy?|lpips|niqe|bleu\d*|rouge[12l]|[wc]er|fid\d*k?|miou|mdice|auroc"
 )
 
-# A score of each of more sections than this is one of each class, not of each data set.
+# A score in more sections than this is a score per class, not per data set.
 _MAX_SECTIONS: Final = 6
 
 # Trainers of preferences log these for the training data without saying so.
@@ -128,7 +128,7 @@ def _direction(words: Sequence[str], *, is_heldout: bool) -> Direction | None:
 
 @lru_cache(maxsize=1 << 17)
 def accuracy_role(name: str) -> str | None:
-    """Return ``accuracy`` or ``eval_accuracy`` if a name says both what and where, or None.
+    """Return ``accuracy`` or ``eval_accuracy`` if a name contains the score and the split, or None.
 
     ``Accuracy/val``, ``acc_train`` and ``val_acc_epoch`` do. ``accuracy/top1`` names no split, and
     the accuracy of one of several heads or classes is a score.

@@ -32,7 +32,7 @@ _WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
 _FLOAT32: Final = re.compile(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
 
 # A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
-# stand among the arguments of a program.
+# are among the arguments of a program.
 _ENTRY: Final = (
     rb"[\"'][^\"'\n]{1,80}[\"']: [\"']?[-+]?"
     rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()[^\n{}]{0,60}"

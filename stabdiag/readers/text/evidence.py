@@ -336,7 +336,7 @@ def _above(
     values: Mapping[str, list[bytes]],
     fewest: int = _MIN_VALUES,
 ) -> Evidence | None:
-    """Return the evidence for a counter on lines of its own, above those of a loss."""
+    """Return the evidence for a counter on separate lines, above the lines of a loss."""
     if not values:
         return None
     loss, lines = _most_frequent_loss(values)
@@ -349,7 +349,7 @@ def _above(
             above=True,
         )
         for word, counts in sorted(headings.items(), key=lambda item: item[0] in COARSE)
-        # Several losses below each heading, or below those of one epoch, would share one step.
+        # Several losses below each heading, or below all headings of an epoch, would share a step.
         if len(set(counts)) >= fewest
         and lines <= _LINES_BELOW * (_moves(counts) + 1 if word in COARSE else len(counts))
     )
@@ -366,7 +366,7 @@ def _excerpt(
     fewest = 1 if reports_failure else fewest
     for names, lines in shapes.items():
         named = [word for word in lines[0] if is_word(word)]
-        # A position counts only if the only word on the line is that of its epoch.
+        # A position counts only if the only word on the line names its epoch.
         finest = reports_failure or (named and all(word in COARSE for word in named))
         words = [
             word for word in (lines[0] if finest else named) if all(word in line for line in lines)
@@ -462,7 +462,7 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
 
 
 def _rising(counts: list[int]) -> float:
-    """Return the fraction of its moves in which a counter rises."""
+    """Return the fraction of the moves of a counter that are rises."""
     return sum(b > a for a, b in pairwise(counts)) / max(_moves(counts), 1)
 
 

@@ -1,4 +1,4 @@
-"""Lines in which a program reports that a loss, a gradient or another value is not finite.
+"""Lines of a program that report a non-finite loss, gradient or other value.
 
 ``FloatingPointError: Loss is NaN at step 400, stopping``, ``RuntimeError: Function
 'LogSoftmaxBackward0' returned nan values in its 0th output.``, ``WARNING: Current loss value is

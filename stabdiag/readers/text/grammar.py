@@ -12,7 +12,7 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.text.shapes import Cells, KnownShapes, Look, by_names, found_by, whole
+from stabdiag.readers.text.shapes import Cells, KnownShapes, Look, by_names, find_matches, whole
 
 # A number as programs print it, including NaN and infinity. A pattern has to say what may follow
 # it: another rank's line may cut a number short.
@@ -146,7 +146,7 @@ class Line(Kind):
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
-        starts, columns = found_by(self._whole, data)
+        starts, columns = find_matches(self._whole, data)
         if not starts:
             return []
         if self.pairs is not None:

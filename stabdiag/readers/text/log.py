@@ -111,7 +111,7 @@ class TextLog:
         return text, [part for _, part in parts_by_kind], spans
 
     def copy(self) -> Self:
-        """Return a copy to which more can be added on trial."""
+        """Return a copy for trial additions."""
         other = copy(self)
         other._table = self._table.copy()
         other._messages = self._messages.copy()
@@ -148,7 +148,7 @@ class TextLog:
         )
 
     def _hidden_nans(self, rows: Rows) -> Iterator[Event]:
-        """Yield an event with the number of NaN losses, most of which the framework hides."""
+        """Yield an event with the number of NaN losses; the framework hides most of them."""
         if self._grammar.left_out not in rows.names:
             return
         count = int(np.isnan(join([rows], self._grammar.left_out).logged).sum())
@@ -178,7 +178,7 @@ class InterleavedMessages(TextLog):
         self.positions: list[tuple[int, int]] = []
 
     def copy(self) -> Self:
-        """Return a copy to which more can be added on trial."""
+        """Return a copy for trial additions."""
         other = super().copy()
         other.positions = [*self.positions]
         return other
@@ -218,7 +218,7 @@ class InterleavedMessages(TextLog):
 
 
 def _failure_patterns(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:
-    """Return the patterns with which a grammar itself finds reports of failures."""
+    """Return the patterns of a grammar that find reports of failures."""
     return tuple(
         re.compile(kind.pattern)
         for kind in grammar.kinds

@@ -142,7 +142,7 @@ def _companion_lines(data: bytes, end: int, until: int) -> Iterator[tuple[int, b
 
 @frozen
 class Measured(Kind):
-    """Lines with a loss and the counter, or with a loss alone where there is no counter.
+    """Lines with a loss and the counter, or with a loss alone without a counter.
 
     Lines near them may have other values of the same step, such as the learning rate. ``word`` is
     part of the name of the loss.

@@ -175,7 +175,7 @@ class Messages:
         self._add(text, offset, place, EventCode.NOT_FINITE, line)
 
     def copy(self) -> Messages:
-        """Return a copy to which messages can be added."""
+        """Return a copy for trial additions."""
         other = Messages()
         other._messages = {code: [*messages] for code, messages in self._messages.items()}
         other._counts = dict(self._counts)

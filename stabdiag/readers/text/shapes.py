@@ -45,19 +45,19 @@ class Look(NamedTuple):
 
 
 def whole(pattern: bytes) -> re.Pattern[bytes]:
-    """Return a pattern with one more group around it, the first, as ``found_by`` needs it."""
+    """Return a pattern with one more group around it, the first, as ``find_matches`` needs it."""
     return re.compile(b"(%b)" % pattern)
 
 
-def found_by(pattern: re.Pattern[bytes], data: bytes) -> tuple[list[int], Columns]:
+def find_matches(pattern: re.Pattern[bytes], data: bytes) -> tuple[list[int], Columns]:
     """Return the positions of the matches of a pattern (see ``whole``), and its groups as columns.
 
     Splitting creates no match objects, and takes half the time of ``finditer``.
     """
     pieces = pattern.split(data)
     every = pattern.groups + 1
-    between, found = pieces[:-1:every], pieces[1::every]
-    ends = accumulate(map(len, chain.from_iterable(zip(between, found, strict=True))))
+    between, matches = pieces[:-1:every], pieces[1::every]
+    ends = accumulate(map(len, chain.from_iterable(zip(between, matches, strict=True))))
     return list(islice(ends, 0, None, 2)), [pieces[at::every] for at in range(2, every)]
 
 
@@ -126,7 +126,7 @@ def _alike(
 ) -> tuple[Rows, Columns, Rows]:
     """Return the lines that a pattern matches fully, its groups as columns, and the other lines."""
     alone = re.compile(rb"^(%b)$" % pattern.pattern, re.MULTILINE)
-    starts, columns = found_by(alone, b"\n".join(lines[row] for row in rows))
+    starts, columns = find_matches(alone, b"\n".join(lines[row] for row in rows))
     if len(starts) == len(rows):
         return rows, columns, []
     begins = [0, *accumulate(len(lines[row]) + 1 for row in rows)]

@@ -96,7 +96,7 @@ def _lost(patterns: Sequence[bytes], loss: str) -> Iterator[Line]:
 
 
 def found_by_megatron(loss: str) -> Line:
-    """Return the line in which a rank of Megatron reports that its loss was not finite."""
+    """Return the line of a rank of Megatron that reports a non-finite loss."""
     # AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3, node: n1
     pattern = rb"found (NaN|Inf) in local forward loss calculation"
     return StatusLine(pattern=pattern, names=(loss,))
@@ -132,7 +132,7 @@ def failure_lines(loss: str, step: str) -> tuple[Line, ...]:
 
 
 def handwritten_failure_lines(loss: str) -> tuple[Line, ...]:
-    """Return the lines in which hand-written loops report a loss that is not finite."""
+    """Return the lines of hand-written loops that report a non-finite loss."""
     return tuple(_lost(_HANDWRITTEN, loss))
 
 

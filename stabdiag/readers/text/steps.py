@@ -63,13 +63,13 @@ def neighbors(selected: Mask) -> tuple[Ints, Ints]:
     return last, np.minimum.accumulate(np.where(selected, number, len(selected))[::-1])[::-1]
 
 
-def _start(known: Floats) -> float:
+def _start(steps: Floats) -> float:
     """Return the step before the first named step: a log may begin with an evaluation."""
-    if not len(known):
+    if not len(steps):
         return np.nan
-    later = known[known > known[0]]
-    stride = later[0] - known[0] if len(later) else 1.0
-    return max(float(known[0] - stride), 0.0)
+    later = steps[steps > steps[0]]
+    stride = later[0] - steps[0] if len(later) else 1.0
+    return max(float(steps[0] - stride), 0.0)
 
 
 def extrapolate_rounded(steps: Floats, unit: Floats) -> Floats:

@@ -131,7 +131,7 @@ class Table:
         )
 
     def copy(self) -> Table:
-        """Return a copy to which lines can be added."""
+        """Return a copy for trial additions."""
         other = Table(self._grammar)
         other._stored = [*self._stored]
         return other
@@ -208,9 +208,11 @@ class Table:
     def _rows(self, stored: list[_Stored], row: Ints, count: int, steps: Floats) -> Rows:
         """Spread the pieces over ``count`` rows. ``row`` is the row of each line, -1 for none."""
         rows = Rows(rows=count)
-        known = ~np.isnan(steps)
-        if known.any():
-            rows.parts[self._grammar.step] = [(None, piece_of_numbers(steps, ~known, gap=ABSENT))]
+        has_step = ~np.isnan(steps)
+        if has_step.any():
+            rows.parts[self._grammar.step] = [
+                (None, piece_of_numbers(steps, ~has_step, gap=ABSENT))
+            ]
         ends = np.cumsum([len(part.at) for part in stored])
         # A reported loss counts more than a printed one: 0.0 may be printed in the place of NaN.
         for last, part in sorted(
@@ -228,7 +230,7 @@ class Table:
 
 
 def _without_other_bars(stored: list[_Stored], announced: float | None) -> list[_Stored]:
-    """Remove the steps of bars whose total differs from that of the training bars."""
+    """Remove the steps of bars whose total differs from the total of the training bars."""
     bars = [part for part in stored if not part.kind.is_record and TOTAL in part.pieces]
     if not bars:
         return stored

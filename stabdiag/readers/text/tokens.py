@@ -191,7 +191,7 @@ def has_number(line: bytes) -> bool:
 def makes_a_record(name: str, word: bytes) -> bool:
     """Return True if a line with this name is a record of a log whose loss is found by ``word``.
 
-    The name is that of a loss, or of another measure if ``word`` is part of one.
+    It is the name of a loss, or of another measure if ``word`` is part of one.
     """
     if word not in OTHER_MEASURES:
         return is_a_loss(name)

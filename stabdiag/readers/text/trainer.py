@@ -155,7 +155,7 @@ def _counted(columns: Columns) -> Columns:
         "logging_steps gives the real ones)"
     )
     event = Event(kind=EventKind.STEPS, code=EventCode.COUNTED, message=message)
-    # The epochs of the last run do not continue those of the run before.
+    # The epochs of the last run do not continue the epochs of the run before.
     ends = rows[run_starts].tolist()
     is_last_run = np.arange(len(epoch.values)) >= max(ends, default=0)
     epoch = replace(epoch, values=np.where(is_last_run, epoch.values, np.nan))

@@ -71,7 +71,7 @@ class UnreadLines:
         self._line: int | None = None
 
     def copy(self) -> Self:
-        """Return a copy to which more can be added on trial."""
+        """Return a copy for trial additions."""
         return copy(self)
 
     def look(self, data: bytes, parts: Iterable[Part], first_line: int) -> None:
