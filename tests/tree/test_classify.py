@@ -8,8 +8,8 @@ from stabdiag.tree.classify import (
     EVENT_RULES,
     JUMP_RULES,
     SPIKE_RULES,
+    EventVerdict,
     Rule,
-    Verdict,
     classify,
     find_spikes,
 )
@@ -24,15 +24,15 @@ def rule(name, verdict, *, applies):
 
 def test_the_first_rule_that_applies_decides():
     rules = (
-        rule("never", Verdict.CLIMB, applies=False),
-        rule("first", Verdict.NOISE, applies=True),
-        rule("second", Verdict.EXPECTED, applies=True),
+        rule("never", EventVerdict.CLIMB, applies=False),
+        rule("first", EventVerdict.NOISE, applies=True),
+        rule("second", EventVerdict.EXPECTED, applies=True),
     )
-    assert classify(rules, None) is Verdict.NOISE
+    assert classify(rules, None) is EventVerdict.NOISE
 
 
 def test_an_event_that_no_rule_explains_is_a_spike():
-    assert classify((rule("never", Verdict.CLIMB, applies=False),), None) is Verdict.SPIKE
+    assert classify((rule("never", EventVerdict.CLIMB, applies=False),), None) is EventVerdict.SPIKE
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
