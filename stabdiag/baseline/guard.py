@@ -112,7 +112,7 @@ def _peaks(references: Sequence[RunProfile]) -> list[dict[str, _Peak]]:
     for role in shared_roles(references):
         if worse_direction(role) is None:
             continue
-        common_band = band_for(role, references) if len(references) > _MANY else None
+        common_band = _core_band(role, references) if len(references) > _MANY else None
         for reference, own in zip(references, peaks, strict=True):
             levels = reference.series.get(role)
             others = [other for other in references if other is not reference]
@@ -126,6 +126,19 @@ def _peaks(references: Sequence[RunProfile]) -> list[dict[str, _Peak]]:
             step = bin_start(int(deviation.bins[int(np.argmax(outside))]))
             own[role] = _Peak(size=deviation.peak, step=step, lasts=bool(outside[-1]))
     return peaks
+
+
+def _core_band(role: str, references: Sequence[RunProfile]) -> Band | None:
+    """Return the band of the references that deviate least: several bad ones widen the band of all.
+
+    As many are set aside as may be left out.
+    """
+    band = band_for(role, references)
+    if band is None:
+        return None
+    logged = [reference for reference in references if role in reference.series]
+    logged.sort(key=lambda reference: deviation_of(reference.series[role], band).peak)
+    return band_for(role, logged[: len(logged) - len(logged) // _MIN_PER_LEFT_OUT])
 
 
 def shared_roles(profiles: Sequence[RunProfile]) -> list[str]:
