@@ -218,9 +218,9 @@ def _context(comparison: BaselineComparison) -> Iterator[str]:
         yield "The run may also have another task: no manifest names its task, data or model."
     if comparison.settings:
         named = [_setting(difference) for difference in comparison.settings[:_MAX_NAMED_ITEMS]]
-        more = len(comparison.settings) - _MAX_NAMED_ITEMS
-        rest = [f"{more} more"] if more > 0 else []
-        yield f"Settings that differ: {listed([*named, *rest])}. Begin there."
+        omitted = len(comparison.settings) - _MAX_NAMED_ITEMS
+        suffix = [f"{omitted} more"] if omitted > 0 else []
+        yield f"Settings that differ: {listed([*named, *suffix])}. Begin there."
     elif comparison.learning_rate is not None:
         at = f"{comparison.unit} {comparison.learning_rate.step}"
         yield f"The learning rate differs from {at} on: begin there."

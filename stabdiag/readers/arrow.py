@@ -352,11 +352,11 @@ def _as_matrix(table: pa.Table, layout: Layout) -> dict[str, Floats]:
     try:
         tensor = batch.to_tensor(row_major=False)
     except pa.ArrowException:  # some columns have nulls
-        whole = [place for place, column in enumerate(batch.columns) if not column.null_count]
-        names = [names[place] for place in whole]
+        complete = [place for place, column in enumerate(batch.columns) if not column.null_count]
+        names = [names[place] for place in complete]
         if len(names) <= MANY_COLUMNS:
             return {}
-        tensor = batch.select(whole).to_tensor(row_major=False)
+        tensor = batch.select(complete).to_tensor(row_major=False)
     return dict(zip(names, tensor.to_numpy().T, strict=True))
 
 

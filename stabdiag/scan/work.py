@@ -181,8 +181,8 @@ class _JobReader:
             log = read(job, request)
             siblings.extend(sibling.entry for sibling in log.siblings)
             if log.columns.stored:
-                first, *rest = log.columns.stored
-                others.extend(rest)
+                first, *later = log.columns.stored
+                others.extend(later)
                 job = _stored_job(job, first)
                 log = read(job, replace(request, run_id=first.id))
             report = options.report(log)

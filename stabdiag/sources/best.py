@@ -64,7 +64,7 @@ def best_of(container: Container, entries: Sequence[Entry], request: ReadRequest
     if not logs:
         raise NoUsableRecord(_no_log_message(container, entries, request.format))
     log, others = choose(logs)
-    ranks = _ranks_of(container, log, logs, request)
+    ranks = _find_ranks(container, log, logs, request)
     if ranks is not None:
         log, columns, read = ranks
         others = [other for other in others if other.key not in read]
@@ -165,7 +165,7 @@ def _read_entry(container: Container, entry: Entry, request: ReadRequest) -> Col
     raise NoUsableRecord("; ".join([f"{container.name}: cannot be read", *container.notes]))
 
 
-def _ranks_of(
+def _find_ranks(
     container: Container, log: Log, logs: Sequence[Log], request: ReadRequest
 ) -> tuple[Log, Columns, frozenset[str]] | None:
     """Read the recorder's logs of all ranks of a job, if the log is one of them.

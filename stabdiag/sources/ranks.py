@@ -74,7 +74,7 @@ def merge_ranks(first: Columns, others: Sequence[Columns]) -> Columns:
     of shards, which are left out.
     """
     logs = [first, *others]
-    rows = [_rows_of(first, other) for other in others]
+    rows = [_rank_rows(first, other) for other in others]
     is_sharded = _header(first).get("sharded") is True
     comparisons = {RANKS: lambda: _number_of_ranks(first, rows)}
     if not is_sharded and all(_BATCH in log.names for log in logs):
@@ -117,11 +117,11 @@ def _steps(columns: Columns) -> Floats:
     return np.where(loss.present, steps, np.nan)
 
 
-def _rows_of(first: Columns, other: Columns) -> Positions:
+def _rank_rows(first: Columns, other: Columns) -> Positions:
     """Return for each row of the first log the row of the other with its step, -1 if none."""
-    wanted, steps = _steps(first), _steps(other)
+    selected, steps = _steps(first), _steps(other)
     rows = {step: row for row, step in enumerate(steps.tolist()) if step == step}
-    return np.array([rows.get(step, -1) for step in wanted.tolist()], dtype=np.intp)
+    return np.array([rows.get(step, -1) for step in selected.tolist()], dtype=np.intp)
 
 
 def _values(columns: Columns, name: str) -> Floats:

@@ -112,9 +112,9 @@ class Cost:
             own = costs.get(part, 0.0) - (costs.get("row", 0.0) if part != "row" else 0.0)
             if own <= 0 or allowed <= 0:
                 continue
-            wanted = own / (share * allowed) / self._asked[part]
+            ratio = own / (share * allowed) / self._asked[part]
             # Doubled cadences share steps, among the processes of a job and with each other.
-            self._every[part] = self._asked[part] * 2 ** max(math.ceil(math.log2(wanted)), 0)
+            self._every[part] = self._asked[part] * 2 ** max(math.ceil(math.log2(ratio)), 0)
         # What is not due with a row is never due.
         rows = self._every["row"]
         for part in ("layers", "probe"):

@@ -74,8 +74,8 @@ class Modes:
         """Return the number of layers in training mode during an evaluation, if known."""
         # An evaluation may be reported before the step that it follows: its batches count as well.
         updated = sum(
-            now - then > self._backwards
-            for now, then in zip(self._norm_versions(), self._versions, strict=True)
+            now - before > self._backwards
+            for now, before in zip(self._norm_versions(), self._versions, strict=True)
         )
         switched, self._evaluated_by_switch = self._evaluated_by_switch, False
         in_training = sum(module.training for module in self._watched)

@@ -24,7 +24,7 @@ class Optimizers:
 
     def __init__(self, optimizer: Any) -> None:
         several = optimizer if isinstance(optimizer, Sequence) else [optimizer]
-        self.given = [unwrap(one) for one in several]
+        self.given = [unwrap(optimizer) for optimizer in several]
         self.main = self.given[0]
         self._seen = list(self.given)
         # Optimizers that are known not to be the main one.

@@ -301,10 +301,10 @@ def _independent(trial: _Trial) -> tuple[State, str]:
     tensors = [tensor for output in outputs for tensor in [*output_tensors(output)][:1]]
     if len(tensors) != 2:
         return State.UNKNOWN, "the model was not called once for a batch"
-    whole, part = tensors
-    if not whole.ndim or len(whole) != size or len(part) != size // 2:
+    full, part = tensors
+    if not full.ndim or len(full) != size or len(part) != size // 2:
         return State.UNKNOWN, "the output has no row for each example"
-    difference = float((whole[: size // 2] - part).abs().max())
+    difference = float((full[: size // 2] - part).abs().max())
     scale = max(float(part.abs().max()), 1.0)
     state = State.PASSED if difference <= 10 * _TOLERANCE * scale else State.FAILED
     return state, f"half of the batch alone differs by {difference:.2g}"

@@ -71,11 +71,11 @@ def normal(name: str) -> str:
 
 def words_of(name: str) -> list[str]:
     """Return the words of a column's name."""
-    return [*_words_of(name)]
+    return [*_name_words(name)]
 
 
 @lru_cache(maxsize=1 << 17)
-def _words_of(name: str) -> tuple[str, ...]:
+def _name_words(name: str) -> tuple[str, ...]:
     return (*filter(None, normal(name).split("_")),)
 
 

@@ -106,11 +106,11 @@ def setting_of(name: str) -> str | None:
 
     The values decide whether it is a setting: a setting does not change frequently.
     """
-    return _setting_of(_INDEX.sub("0", name))
+    return _match_setting(_INDEX.sub("0", name))
 
 
 @lru_cache(maxsize=1 << 17)
-def _setting_of(name: str) -> str | None:
+def _match_setting(name: str) -> str | None:
     own = without_run(name)
     if len(own) > _MAX_SETTING_NAME or is_evaluation(name):
         return None

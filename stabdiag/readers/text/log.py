@@ -102,8 +102,8 @@ class TextLog:
         for kind, part in parts_by_kind:
             self._table.add(kind, part, text.data, self._offset)
         spans = self._messages.look(text, self._offset, quick=only_records)
-        known = {begin for begin, _ in spans} | {end for _, end in spans}
-        for begin in sorted(_line_begins(text.data, reports) - known):
+        boundaries = {begin for begin, _ in spans} | {end for _, end in spans}
+        for begin in sorted(_line_begins(text.data, reports) - boundaries):
             self._messages.add_report(text, self._offset, begin)
         self._unread.look(text.data, [part for _, part in parts_by_kind], self._line)
         self._offset += len(text.data)
