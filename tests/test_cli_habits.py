@@ -37,7 +37,7 @@ def test_a_log_alone_is_diagnosed(stabdiag, log):
         ("diagnos log.jsonl", r"diagnos: no such command, file or folder; did you mean diagnose\?"),
         ("nonsense", "nonsense: no such command, file or folder; see stabdiag --help"),
         (r"C:\runs\log", r"C:\\runs\\log: no such file"),
-        ("log.jsonl scan", "scan: a command goes before the log: stabdiag scan log.jsonl"),
+        ("log.jsonl scan", "scan: write the command before the log: stabdiag scan log.jsonl"),
         ("formats log.jsonl", "unexpected argument: log.jsonl"),
         ("help nonsense", "nonsense: no such command; `stabdiag help` lists the commands"),
         ("help scam", r"scam: no such command; did you mean scan\?"),

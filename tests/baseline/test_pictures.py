@@ -7,7 +7,8 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.formats.html.charts import marks, panels
+from stabdiag.formats.html.charts import panels
+from stabdiag.formats.html.marks import marks
 from tests.baseline.made import run
 
 

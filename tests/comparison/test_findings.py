@@ -76,7 +76,7 @@ def test_strange_numbers_can_be_compared(seed):
         runs.append({**log, **{role: numbers(rng, n) for role in roles}})
     for kind in (None, *KINDS):
         comparison = stabdiag.compare(runs, kind=kind)
-        for name in ("terminal", "json", "markdown"):
+        for name in ("terminal", "json", "html"):
             assert comparison.diagnosis.slug in formats.render(comparison, name, "comparison")
 
 
