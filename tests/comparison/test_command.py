@@ -40,11 +40,6 @@ def test_json_is_written_to_a_file(compare, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["found.json"]
 
 
-def test_markdown_names_the_command(compare):
-    result = compare(*LR, "--as", "reruns", "--limit", "compare.rounding=1e-4", "-f", "markdown")
-    assert "low.jsonl --as reruns --limit compare.rounding=1e-4\n" in result.out
-
-
 def test_manifests_belong_to_the_runs_in_order(compare, tmp_path):
     for name, rate in (("a.json", 1), ("b.json", 2)):
         (tmp_path / name).write_text(json.dumps({"seed": 1, "peak_lr": rate}), encoding="utf-8")
@@ -73,7 +68,7 @@ def test_a_comparison_is_written_as_a_page(compare, tmp_path):
     [
         ([], ["RUN"]),
         ([*LR, "--as", "twins"], ["seeds", "reruns", "ranks", "resume"]),
-        ([*LR, "--format", "xml"], ["there are: terminal, json, markdown, html"]),
+        ([*LR, "--format", "xml"], ["terminal", "json", "html"]),
         ([*LR, "-o", "no/such/file.json"], ["cannot be written"]),
         ([PAIRS], ["several jobs", "name the folder of one"]),
         ([SAME[0], "bad.jsonl"], ["bad.jsonl"]),
