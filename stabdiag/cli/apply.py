@@ -104,7 +104,7 @@ def _in_words(result: Result, before: str, name: str) -> str:
     elif result.reason:
         lines += [f"Left to you: {result.reason}."]
     elif result.by_hand:
-        lines += ["Left to you: this is not the change of a setting."]
+        lines += ["Left to you: the action does not change a setting."]
     return "\n".join(lines)
 
 

@@ -433,7 +433,7 @@ def test_another_action_and_standard_input(report, tmp_path, capsys, monkeypatch
     monkeypatch.setattr(sys, "stdin", io.StringIO(report.read_text(encoding="utf-8")))
     code, out, _ = run(capsys, monkeypatch, "-", config, "--action", 2)
     assert code == 0
-    assert "this is not the change of a setting" in out
+    assert "the action does not change a setting" in out
     assert config.read_text(encoding="utf-8") == "grad_clip: 1.0\n"
     assert run(capsys, monkeypatch, report, config, "--quiet")[:2] == (0, "")
     assert run(capsys, monkeypatch, report, config, "--action", 9)[0] == 2
