@@ -108,14 +108,9 @@ def test_an_event_file_by_its_name(tmp_path):
 @pytest.mark.parametrize(
     ("text", "name", "losses"),
     [
-        (
-            b"loading\n{'cost': 2.5, 'turn': 0.3}\n{'cost': nan, 'turn': 0.3}\n",
-            "cost",
-            [2.5, np.nan],
-        ),
         (b'2021 INFO {"epoch": 1, "loss": "4.2"}\n2021 INFO done\n', "loss", [4.2]),
     ],
-    ids=["dicts of Python", "JSON in a text"],
+    ids=["JSON in a text"],
 )
 def test_the_advice_about_records_in_a_text_works(tmp_path, shell, text, name, losses):
     shell(refusal(tmp_path, text).partition("with: ")[2], tmp_path)

@@ -273,7 +273,7 @@ def test_a_loss_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be(calm):
 def test_a_loss_that_is_higher_by_turns_has_no_spike(calm):
     log = calm(3000)
     log["loss"] += np.where((log["step"] // 300) % 2 == 1, 1.0, 0.0)
-    assert slugs(stabdiag.diagnose(log)) == ["healthy"]
+    assert not any(slug.startswith("spike") for slug in slugs(stabdiag.diagnose(log)))
 
 
 def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(calm):

@@ -60,7 +60,11 @@ def expects(start):
     return [run for run in NAMES if about(run)["expect"].startswith(start)]
 
 
-@pytest.mark.parametrize("run", sorted({*ONE_EACH, *expects("healthy")}))
+# In the middle of its climb, this run is as broken as one that never recovers.
+RECOVERS_LATE = "symptom-rise-recovered"
+
+
+@pytest.mark.parametrize("run", sorted({*ONE_EACH, *expects("healthy")} - {RECOVERS_LATE}))
 def test_no_certain_error_is_taken_back(run):
     log, final = source_of(run), diagnosed(run)
     errors = {

@@ -94,8 +94,10 @@ def test_most_formats_of_lines_are_not_read_twice():
         "alarms",
         "baselines",
         "coqui",
+        "dowel",
         "hf-trainer-stdout",
         "printed-table",
+        "rllib",
         "text",
         "yolo",
     }

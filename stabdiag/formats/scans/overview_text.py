@@ -34,7 +34,7 @@ _FILLS: Final[Mapping[str | None, tuple[str, str]]] = {
     None: (" ", " "),
 }
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://")
+_URL = re.compile(r"[a-z][a-z0-9+.-]{0,20}://")
 
 
 def lines(overview: Overview, page: Page) -> Iterator[Text]:
