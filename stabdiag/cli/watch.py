@@ -238,6 +238,7 @@ def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> WatchedJob | None:
         return None
     if os.name == "nt":  # signal 0, which only tests a process elsewhere, ends it there
         raise StabdiagError("--pid does not work on Windows; use --until-idle")
+    from stabdiag.watch import WatchedJob
 
     job = WatchedJob(pid)
     if kill:

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import stabdiag
-from stabdiag.readers.arrow import MANY_COLUMNS, Table, layout_of
+from stabdiag.readers.arrow import MANY_COLUMNS, ArrowTable, layout_of
 from stabdiag.readers.blocks import line_starts
 from stabdiag.readers.json import arrow
 from stabdiag.readers.words import NULL
@@ -34,7 +34,7 @@ def test_line_starts_of_short_and_long_lines(length, ending):
 
 def test_floats_of_a_wide_table_are_one_array():
     rows = list(records(5))
-    table = Table(pa.Table.from_pylist(rows))
+    table = ArrowTable(pa.Table.from_pylist(rows))
     first, last = (table.numbers(f"grad_norm/layers.{at}")[0] for at in (0, LAYERS - 1))
     assert first.base is last.base is not None
     assert first.tolist() == [row["grad_norm/layers.0"] for row in rows]
@@ -46,7 +46,7 @@ def test_floats_of_a_wide_table_are_one_array():
 def test_a_column_with_a_null_is_not_part_of_the_array():
     rows = list(records(5))
     rows[2]["grad_norm/layers.7"] = None
-    table = Table(pa.Table.from_pylist(rows))
+    table = ArrowTable(pa.Table.from_pylist(rows))
     assert table.numbers("grad_norm/layers.7") is None
     assert (table.piece("grad_norm/layers.7").states == NULL).tolist() == [0, 0, 1, 0, 0]
     assert table.numbers("grad_norm/layers.8")[0].tolist() == [

@@ -10,7 +10,7 @@ from stabdiag.cli.watch import _status
 from stabdiag.errors import LogError
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.panel import lines as panel
-from stabdiag.watch import End, Seen
+from stabdiag.watch import EndReason, Seen
 from tests.conftest import diagnosed
 
 
@@ -49,7 +49,7 @@ def test_the_panel_fits_its_page_for_any_log_name(spike):
     [
         (Seen(), "waiting for the first records"),
         (Seen(trouble=LogError("no such file")), "waiting: no such file"),
-        (Seen(end=End.QUIET), "the watch is over: the log has been quiet"),
+        (Seen(end=EndReason.QUIET), "the watch is over: the log has been quiet"),
     ],
 )
 def test_the_status_says_what_the_watch_does(seen, expected):
