@@ -67,7 +67,7 @@ _OF_A_LOSS: Final = re.compile(
 def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     # A search takes time even in the logs that lack all of these, so that there are few.
-    if (b"r(" in data or b"y(" in data or b"float" in data) and any(wrapper in data for wrapper in _WRAPPERS):
+    if any(wrapper in data for wrapper in _WRAPPERS):
         data = _WRAPPED.sub(rb"\1", data)
     if b"#" in data and b"1.#" in data:
         data = _MICROSOFT.sub(_spelled, data)
