@@ -56,6 +56,16 @@ _FEW_EVALUATIONS = (
 )
 
 
+# Both losses must measure the same thing before they are compared.
+_SAME_MEASURE = (
+    Action(
+        Do.CHECK_LOSS_FUNCTION,
+        "Check that both losses are means over the same unit, with the same mask.",
+    ),
+    Action(Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."),
+)
+
+
 @Symptom(
     slug="overfitting",
     family="generalization",
@@ -248,15 +258,7 @@ def _better_score(case: Case, turning_point: TurningPoint) -> tuple[Score, float
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
     preconditions=_FEW_EVALUATIONS,
-    next_actions=(
-        Action(
-            Do.CHECK_LOSS_FUNCTION,
-            "Check that both losses are means over the same unit, with the same mask.",
-        ),
-        Action(
-            Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."
-        ),
-    ),
+    next_actions=_SAME_MEASURE,
 )
 def eval_gap_from_start(case: Case) -> Evidence | None:
     """Is the evaluation loss far above the training loss from the first evaluation on?"""
@@ -292,15 +294,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
     preconditions=_FEW_EVALUATIONS,
-    next_actions=(
-        Action(
-            Do.CHECK_LOSS_FUNCTION,
-            "Check that both losses are means over the same unit, with the same mask.",
-        ),
-        Action(
-            Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."
-        ),
-    ),
+    next_actions=_SAME_MEASURE,
 )
 def learning_not_transferring(case: Case) -> Evidence | None:
     """Did training lower the loss while no evaluation was better than at the start?"""
