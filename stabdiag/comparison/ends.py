@@ -12,8 +12,9 @@ from stabdiag.model.comparison import ComparedRun
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
-from stabdiag.stats.levels import TWENTIETHS, levels
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.standards import TWENTIETHS
 
 # The start of a run is the mean of this many losses: a fast run leaves it soon.
 _START_LOSSES: Final = 3

@@ -7,12 +7,16 @@ from dataclasses import replace
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask
-from stabdiag.stats.levels import CONTEXT_POINTS, MIN_CONSECUTIVE
-from stabdiag.stats.peaks import HALF
-from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_EPS
 from stabdiag.stats.rise import MIN_RANGE_MULTIPLE
 from stabdiag.stats.rolling import TrailingBaseline, rounding
 from stabdiag.stats.shape import SearchWindows, Spike, describe
+from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    HALF,
+    MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
+    RELATIVE_EPS,
+)
 from stabdiag.stats.trend import without_line
 
 # The search of the whole log misses obvious rises in a log shorter than two windows. There a rise

@@ -6,8 +6,8 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import distinct
+from stabdiag.stats.standards import MIN_CONSECUTIVE
 
 # Changes in more than this fraction of the records are frequent. Frequent batch ids come from the
 # loader's numbering, and a setting that changes this often does not change in steps.

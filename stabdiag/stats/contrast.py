@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
-from stabdiag.stats.quantiles import RELATIVE_EPS
+from stabdiag.stats.standards import RELATIVE_EPS
 
 # With more outcomes, a test is almost continuous and the remainder of a small tail is negligible.
 _OUTCOMES = 1000

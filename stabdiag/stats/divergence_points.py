@@ -6,13 +6,8 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import (
-    MAD_TO_SIGMA,
-    RELATIVE_TOLERANCE,
-    SUBSAMPLE_SIZE,
-    median,
-    medians,
-)
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
+from stabdiag.stats.standards import RELATIVE_TOLERANCE, SUBSAMPLE_SIZE
 
 # Noise is measured over blocks of this many points, since it falls with the loss.
 _NOISE_BLOCK = 100

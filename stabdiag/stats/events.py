@@ -10,9 +10,10 @@ from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.peaks import Residuals, median_residuals
 from stabdiag.stats.profile import Profile, chance_per_point
-from stabdiag.stats.quantiles import MIN_SAMPLE, SUBSAMPLE_SIZE, median
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.recurrence import PeakGroup
 from stabdiag.stats.rolling import TrailingBaseline
+from stabdiag.stats.standards import MIN_SAMPLE, SUBSAMPLE_SIZE
 from stabdiag.stats.tails import UpperTail, medians_tail
 
 # A spike is more likely after a logged cause, so the probability of a false alarm may be larger by

@@ -6,13 +6,8 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, SUBSAMPLE_SIZE, median, medians, robust_sigma
-
-# The level next to an event is the median of this many points, which tolerates two outliers.
-CONTEXT_POINTS = 5
-
-# This many consecutive points are not a single outlier; the median of fewer tolerates none.
-MIN_CONSECUTIVE = 3
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, robust_sigma
+from stabdiag.stats.standards import CONTEXT_POINTS, SUBSAMPLE_SIZE, TWENTIETHS
 
 # A block is trimmed by a tenth at either end if it has at least this many points.
 _TENTH = 10
@@ -24,10 +19,6 @@ _MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
 # from it only by the rounding of binary fractions.
 _MOST_DIGITS = 6
 _PRINTED = 1e-12
-
-# A run is summarized by the medians of this many equal parts.
-TENTHS = 10
-TWENTIETHS = 2 * TENTHS
 
 # The changes of the level are measured over this many points before a jump.
 _RECENT_POINTS = 400

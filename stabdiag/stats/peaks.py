@@ -9,11 +9,20 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.levels import MIN_CONSECUTIVE
-from stabdiag.stats.quantiles import MIN_SAMPLE, SUBSAMPLE_SIZE, median, medians, typical
+from stabdiag.stats.quantiles import median, medians, typical
 from stabdiag.stats.rolling import TrailingBaseline, median_before
 from stabdiag.stats.shape import SearchWindows, Spike
-from stabdiag.stats.tails import CLEAR, FAR_OUT, FEW_EVENTS, PRIOR_WEIGHT
+from stabdiag.stats.standards import (
+    CLEAR,
+    FEW_EVENTS,
+    FIFTH,
+    HALF,
+    MAX_CHANCE,
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    SUBSAMPLE_SIZE,
+)
+from stabdiag.stats.tails import FAR_OUT, PRIOR_WEIGHT
 
 # Outlying points with at most this many other points between them belong to one excursion.
 MAX_GAP = 2
@@ -23,14 +32,11 @@ MAX_GAP = 2
 # the noise are spikes, so a single point needs FEW_EVENTS others (one less in a short log) unless
 # other peaks are comparable. A comparable peak reaches a fifth of the height and of the score. A
 # spike has left its level when it reaches a fifth of its height.
-HALF = 0.5
-COMPARABLE = 0.2
+COMPARABLE = FIFTH
 _POINTS = 750
 
-# The probability that the tail of the noise leaves a gap this wide is at most BY_CHANCE. The index
-# of the tail is estimated from BELOW scores below the gap. The prior for its inverse, the weight of
-# the tail, is worth _PRIOR scores.
-BY_CHANCE = 0.05
+# The index of the tail of the noise is estimated from this many scores below a gap. The prior for
+# its inverse, the weight of the tail, is worth _PRIOR scores.
 BELOW = (10, 30)
 _PRIOR = 5
 
@@ -98,7 +104,7 @@ class Excursions:
 
     def is_separated_by_gap(self, score: float, first: int, last: int, highest: float) -> bool:
         """Return True if a gap too wide for noise separates a score from most others."""
-        return self.chance_of_separation(score, first, last, highest) <= BY_CHANCE
+        return self.chance_of_separation(score, first, last, highest) <= MAX_CHANCE
 
     def chance_of_separation(
         self, score: float, first: int, last: int, highest: float = np.inf

@@ -12,25 +12,10 @@ from statistics import NormalDist
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints
+from stabdiag.stats.standards import SUBSAMPLE_SIZE
 
 # The standard deviation of a normal distribution over its median absolute deviation.
 MAD_TO_SIGMA = 1 / NormalDist().inv_cdf(0.75)
-
-# This many values are enough to estimate a median or a deviation.
-SUBSAMPLE_SIZE = 20_000
-
-# Fewer values than this do not determine a level or its noise.
-MIN_SAMPLE = 8
-
-# Fewer consecutive points than this show no trend: no order of them is unlikely, and a level
-# estimated from them is noisier than the points.
-MIN_TREND_POINTS = 10
-
-# Values that differ by less than this fraction may be equal but printed with fewer digits.
-RELATIVE_TOLERANCE = 0.01
-
-# A difference below this fraction of a value is rounding in a sum.
-RELATIVE_EPS = 1e-9
 
 
 def distinct(values: Floats | Ints) -> int:

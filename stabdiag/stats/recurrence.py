@@ -8,7 +8,8 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.peaks import BELOW, HALF, MAX_GAP, Residuals, chance_of_gap
+from stabdiag.stats.peaks import BELOW, MAX_GAP, Residuals, chance_of_gap
+from stabdiag.stats.standards import HALF
 from stabdiag.stats.tails import FAR_OUT
 
 # The maximum probability that the tail of the noise leaves a gap this wide below a few highest

@@ -10,14 +10,14 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import (
-    CONTEXT_POINTS,
     block_levels,
     level_noise,
     moving_means,
     noise_of_means,
     pair_means,
 )
-from stabdiag.stats.quantiles import MIN_SAMPLE, MIN_TREND_POINTS, diff_sigma, median
+from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_SAMPLE, MIN_TREND_POINTS
 from stabdiag.stats.trend import mann_kendall
 
 # Levels are means over these fractions of the window: short for fast climbs, long for slow ones.

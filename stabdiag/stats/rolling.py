@@ -9,14 +9,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import (
-    MAD_TO_SIGMA,
-    MIN_TREND_POINTS,
-    RELATIVE_EPS,
-    SUBSAMPLE_SIZE,
-    medians,
-    typical,
-)
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, medians, typical
+from stabdiag.stats.standards import MIN_TREND_POINTS, RELATIVE_EPS, SUBSAMPLE_SIZE
 
 # Long logs are processed in chunks of this many points, so that results stay in the cache.
 _CACHED_POINTS = 1 << 14

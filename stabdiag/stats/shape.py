@@ -6,10 +6,9 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rolling import TrailingBaseline
-from stabdiag.stats.tails import CLEAR
+from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE
 
 # A loss that grows by this factor has blown up.
 BLOWUP_RATIO = 20.0

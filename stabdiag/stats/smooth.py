@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stabdiag.model.arrays import Floats
-from stabdiag.stats.levels import MIN_CONSECUTIVE
-from stabdiag.stats.quantiles import MIN_SAMPLE
+from stabdiag.stats.standards import MIN_CONSECUTIVE, MIN_SAMPLE
 
 # Slopes are taken over consecutive points; in a dense series, over this fraction of the span.
 _SLOPE_FRACTION = 1 / 8

@@ -9,19 +9,13 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import MIN_SAMPLE, quantiles, quantiles_in_order
+from stabdiag.stats.quantiles import quantiles, quantiles_in_order
+from stabdiag.stats.standards import FEW_EVENTS, MIN_SAMPLE
 
 _NORMAL = NormalDist()
 
 # Scores above this many standard deviations belong to an excursion.
 FAR_OUT = 2.5
-
-# A score above this is clear by itself: normal noise reaches it once in 3.5 million points.
-CLEAR = 5.0
-
-# Up to this many excursions may be something other than noise: the longest count as one point each
-# when the tail is fitted, and the highest may be separated from the others by a gap.
-FEW_EVENTS = 3
 
 # The prior tail weight, and the number of points that it is worth: short logs do not show how heavy
 # their noise is. The prior is slightly heavier than a normal distribution at three deviations.

@@ -12,10 +12,10 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, TWENTIETHS, beginning, levels
-from stabdiag.stats.quantiles import MIN_SAMPLE, median
+from stabdiag.stats.levels import beginning, levels
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import MIN_CONSECUTIVE, MIN_SAMPLE, NEGLIGIBLE, TENTHS, TWENTIETHS
 from stabdiag.symptoms.losses import (
-    NEGLIGIBLE_CHANGE,
     USUAL_CLASSES,
     after_warmup,
     best_evaluation,
@@ -180,7 +180,7 @@ def _by_accuracy(case: Case) -> Guess | None:
         fractions = fractions / 100 if fractions.max() > 1 else fractions
         # If the accuracy never changes, the loss only has to be near the cost of the guess.
         moves = bool(np.ptp(fractions))
-        band = case.limits.learning.chance_band if moves else NEGLIGIBLE_CHANGE
+        band = case.limits.learning.chance_band if moves else NEGLIGIBLE
         fractions = fractions[since:]
         match = _guess(case, late, fractions, band)
         if match is None and not moves and len(steps) >= MIN_SAMPLE:
@@ -212,7 +212,7 @@ def _learned(case: Case, cost: float, late: Floats, band: float) -> bool:
     training = median(case.loss.values[len(case.loss) // 2 :])
     generalizes = best_evaluation(case) < cost * (1 - 2 * band)
     falls = bool((np.diff(late) < 0).all()) and not _jumped(case, cost)
-    return falls or generalizes or training < cost * (1 - NEGLIGIBLE_CHANGE)
+    return falls or generalizes or training < cost * (1 - NEGLIGIBLE)
 
 
 def _jumped(case: Case, cost: float) -> bool:
@@ -251,7 +251,7 @@ def _one_class(case: Case, late: Floats, right: float) -> tuple[int, float, str]
     apart = float(np.abs(np.append(late, median(x[len(x) // 2 :])) - level).max())
     begun = beginning(x) if case.history.counts_epochs else float(levels(x, TENTHS)[0])
     costs = 0 < right < 1 and float(late.min()) >= _entropy(right)
-    if not costs or apart > NEGLIGIBLE_CHANGE * level or level > (1 - NEGLIGIBLE_CHANGE) * begun:
+    if not costs or apart > NEGLIGIBLE * level or level > (1 - NEGLIGIBLE) * begun:
         return None
     return case.manifest.vocab_size or 0, level, "always predicting the same class"
 
@@ -280,5 +280,5 @@ def _only_memorized(case: Case, chance: float, late: Floats) -> bool:
         return False
     limits = case.limits.learning
     at_chance = float(heldout.min()) >= chance * (1 - limits.chance_band)
-    ends_at_chance = float(heldout[-1]) <= chance * (1 + NEGLIGIBLE_CHANGE)
+    ends_at_chance = float(heldout[-1]) <= chance * (1 + NEGLIGIBLE)
     return at_chance and ends_at_chance and bool(late.min() >= chance * limits.memorized_fraction)

@@ -9,13 +9,9 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_per_record
 from stabdiag.model.text import num
-from stabdiag.stats.quantiles import (
-    RELATIVE_TOLERANCE,
-    distinct,
-    median,
-    quantiles,
-)
-from stabdiag.symptoms.symptom import MIN_LONG_LOG, Evidence, Symptom, at_least
+from stabdiag.stats.quantiles import distinct, median, quantiles
+from stabdiag.stats.standards import MIN_LONG_LOG, RELATIVE_TOLERANCE
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 # A gradient that is usually this many times the clip threshold has another unit, or comes from

@@ -9,13 +9,12 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, typed
-from stabdiag.stats.levels import TENTHS, TWENTIETHS, levels
-from stabdiag.stats.peaks import BY_CHANCE
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.smooth import count_waves
+from stabdiag.stats.standards import MAX_CHANCE, NEGLIGIBLE, TENTHS, TWENTIETHS
 from stabdiag.symptoms.losses import (
     FALLEN,
-    NEGLIGIBLE_CHANGE,
     RANGE_TEST,
     after_warmup,
     few_trained,
@@ -72,7 +71,7 @@ def _above_start(case: Case) -> Evidence | None:
     began, level = float(x[0]), typical(late)
     low, high = quantiles(late, (0.1, 0.9)).tolist()
     # If later losses are occasionally as low as the first, the first may be low by chance.
-    by_chance = np.mean(late <= began) >= BY_CHANCE
+    by_chance = np.mean(late <= began) >= MAX_CHANCE
     if level < limits.above_start * began or high < limits.swing * low or by_chance:
         return None
     has_fallen = level < FALLEN * typical(x[: len(x) // TENTHS])
@@ -141,7 +140,7 @@ def plateau_early(case: Case) -> Evidence | None:
     level = levels(after.values, TWENTIETHS)
     last = float(level[-1])
     fallen = float(after.values[0]) - last
-    flat = float(level[TENTHS]) - last <= NEGLIGIBLE_CHANGE * fallen
+    flat = float(level[TENTHS]) - last <= NEGLIGIBLE * fallen
     if target is None or last <= case.limits.learning.above_target * target:
         return None
     if not flat or fallen <= 0:

@@ -11,16 +11,9 @@ from stabdiag.model.findings import Action, Confidence
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE
-from stabdiag.stats.levels import CONTEXT_POINTS
-from stabdiag.stats.quantiles import (
-    SUBSAMPLE_SIZE,
-    distinct,
-    median,
-    medians,
-    robust_sigma,
-    usual_gap,
-)
-from stabdiag.symptoms.symptom import FEW, LEAST, Evidence, Symptom, at_least
+from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
+from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, LEAST, SUBSAMPLE_SIZE
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 # If the loss ends at a hundredth of the evaluation loss, the model has memorized its only batch. A
@@ -33,9 +26,9 @@ _IN_ORDER = 0.9
 
 def _few_epochs(case: Case) -> str:
     count = len(_boundaries(case))
-    if count >= FEW:
+    if count >= FEW_EVENTS:
         return ""
-    return f"needs the beginnings of {FEW} epochs, logged: {count}"
+    return f"needs the beginnings of {FEW_EVENTS} epochs, logged: {count}"
 
 
 @Symptom(
@@ -44,7 +37,7 @@ def _few_epochs(case: Case) -> str:
     title="The loss jumps when an epoch begins",
     needs=("loss", "epoch"),
     explained_by=("nan",),
-    preconditions=(at_least(FEW * LEAST, "loss"), _few_epochs),
+    preconditions=(at_least(FEW_EVENTS * LEAST, "loss"), _few_epochs),
     next_actions=(
         Action(Do.INSPECT_DATA, "Look for an order by length, class or source in the batches."),
         Action(Do.CHECK_MODEL, "Check what is reset: hidden states, averages, augmentation."),

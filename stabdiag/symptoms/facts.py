@@ -15,9 +15,6 @@ from stabdiag.tree.case import Case
 
 PREFIX: Final = "recorder"
 
-# Gradients are stale, and evaluations in training mode, in all cases or in none.
-MOST: Final = 0.5
-
 
 def first_true_step(case: Case, role: str) -> int | None:
     """Return the first step where a fact was true, if it is true in the last record."""

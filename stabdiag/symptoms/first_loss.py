@@ -9,9 +9,10 @@ from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.text import num
-from stabdiag.stats.levels import TENTHS, levels
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.losses import NEGLIGIBLE_CHANGE, USUAL_CLASSES, no_course
+from stabdiag.stats.standards import NEGLIGIBLE, TENTHS
+from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, has_chance_level
@@ -166,7 +167,7 @@ def _by_accuracy(case: Case) -> Evidence | None:
             continue
         fraction = float(levels(right, TENTHS)[-1]) / (100.0 if right.max() > 1 else 1.0)
         *_, before, last = levels(losses, TENTHS // 2).tolist()
-        if fraction < _MOSTLY_RIGHT or before - last > NEGLIGIBLE_CHANGE * last:
+        if fraction < _MOSTLY_RIGHT or before - last > NEGLIGIBLE * last:
             continue
         for classes in (configured,) if configured else USUAL_CLASSES:
             floor = _floor(classes)
@@ -204,7 +205,7 @@ def _by_floor(case: Case) -> Evidence | None:
         1 + _NEAR_FLOOR
     ) * floor
     has_fallen = last < (1 - _NEAR_FLOOR) * float(x[0])
-    if not is_at_floor or not has_fallen or before - last > NEGLIGIBLE_CHANGE * last:
+    if not is_at_floor or not has_fallen or before - last > NEGLIGIBLE * last:
         return None
     return _evidence(
         f"The loss ends at {num(last)} and is never below {num(floor)}: with {classes} classes, "

@@ -10,11 +10,11 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num
-from stabdiag.stats.levels import CONTEXT_POINTS, MIN_CONSECUTIVE, TENTHS, levels
-from stabdiag.stats.quantiles import MIN_SAMPLE, diff_sigma, median, usual_gap
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
+from stabdiag.stats.standards import CONTEXT_POINTS, LEAST, MIN_CONSECUTIVE, MIN_SAMPLE, TENTHS
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.losses import FALLEN, from_the_start, is_distance
-from stabdiag.symptoms.symptom import LEAST
 from stabdiag.tree.case import Case
 
 # The training loss has clearly separated from the evaluations, or both fell far, if it has halved.

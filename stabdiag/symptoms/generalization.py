@@ -7,9 +7,9 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, beginning, levels
+from stabdiag.stats.levels import beginning, levels
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.tails import CLEAR
+from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE, TENTHS
 from stabdiag.symptoms.gap import (
     RUN_AWAY,
     TurningPoint,

@@ -8,17 +8,19 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
-from stabdiag.stats.levels import MIN_CONSECUTIVE, TWENTIETHS, levels
-from stabdiag.stats.quantiles import (
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
+from stabdiag.stats.standards import (
+    CLEAR,
+    LEAST,
+    MIN_CONSECUTIVE,
+    MIN_LONG_LOG,
     MIN_SAMPLE,
-    diff_sigma,
-    median,
-    robust_sigma,
+    TWENTIETHS,
 )
-from stabdiag.stats.tails import CLEAR
 from stabdiag.symptoms.losses import FALLEN
 from stabdiag.symptoms.magnitude import growth, growth_began
-from stabdiag.symptoms.symptom import LEAST, MIN_LONG_LOG, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.advice.precision import NOTHING_UPDATED, nothing_updated
 from stabdiag.tree.advice.rates import tenth_lr

@@ -14,7 +14,8 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import EventCode
 from stabdiag.model.text import and_more, num, plural
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom
+from stabdiag.stats.standards import LEAST
+from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
 
 # Fewer numbered layers do not show a trend over depth.

@@ -7,12 +7,11 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import CONTEXT_POINTS, TENTHS, block_levels, levels
+from stabdiag.stats.levels import block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.standards import BEYOND_CHANCE, CONTEXT_POINTS, FEW_EVENTS, NEGLIGIBLE, TENTHS
 from stabdiag.symptoms.chance import plateau_at_chance
 from stabdiag.symptoms.losses import (
-    BEYOND_CHANCE,
-    NEGLIGIBLE_CHANGE,
     ONE_BATCH,
     RANGE_TEST,
     after_warmup,
@@ -31,7 +30,7 @@ from stabdiag.symptoms.stuck import (
     unchanged_norm,
     without_learning,
 )
-from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, too_few
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import starts_pretrained
 from stabdiag.tree.progress import find_progress
@@ -128,7 +127,7 @@ def _is_static(case: Case) -> bool:
     A logged rate of 0 may have been rounded, so a loss that falls is not static.
     """
     x = case.loss.values
-    if len(x) <= FEW or rose_far(case):
+    if len(x) <= FEW_EVENTS or rose_far(case):
         return False
     if (
         not rate_is_zero(case, int(case.loss.steps[0]))
@@ -173,5 +172,5 @@ def _evaluations_never_fell(case: Case) -> bool:
         return False
     begun, tenths = float(heldout.values[0]), levels(x, TENTHS)
     gained = begun - float(heldout.values.min())
-    is_flat = float(tenths[-1]) >= (1 - NEGLIGIBLE_CHANGE) * float(tenths[0])
+    is_flat = float(tenths[-1]) >= (1 - NEGLIGIBLE) * float(tenths[0])
     return is_flat and gained <= learning.min_fall * begun

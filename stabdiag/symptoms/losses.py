@@ -14,7 +14,8 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.symptom import COMPLETE, too_few
+from stabdiag.stats.standards import COMPLETE, MOST, TENTH
+from stabdiag.symptoms.symptom import too_few
 from stabdiag.tree.case import Case
 
 RANGE_TEST = Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces.")
@@ -31,19 +32,14 @@ _GAMES = frozenset(
 # Two classes are left out: preference and discriminator losses settle at log 2.
 USUAL_CLASSES = (10, 100, 1000)
 
-# A loss that stays above this fraction of its first level has not fallen. A change below a
-# twentieth is negligible: a network reaches that by memorizing its batches.
-FALLEN = 0.8
-NEGLIGIBLE_CHANGE = 0.05
-
-# A change by three standard deviations happens by chance once in 700 runs.
-BEYOND_CHANCE = 3.0
+# A loss that stays above this fraction of its first level has not fallen.
+FALLEN = MOST
 
 # A learning rate this far below its peak has decayed.
-DECAYED = 0.1
+DECAYED = TENTH
 
 # The intervals of a periodic event differ by less than a tenth.
-_REGULAR = 0.1
+_REGULAR = TENTH
 
 
 def is_distance(case: Case, *, to_zero: bool = False) -> bool:

@@ -11,11 +11,18 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import LARGEST_READ, Series
 from stabdiag.model.text import num, plural, sentence, times
-from stabdiag.stats.levels import CONTEXT_POINTS, MIN_CONSECUTIVE, TWENTIETHS, levels
-from stabdiag.stats.quantiles import MIN_SAMPLE, median, robust_sigma
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
-from stabdiag.stats.tails import CLEAR
-from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
+from stabdiag.stats.standards import (
+    CLEAR,
+    CONTEXT_POINTS,
+    LEAST,
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    TWENTIETHS,
+)
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import tenth_lr
 from stabdiag.tree.advice.shared import LEVEL, TO_BF16, clip_at, describe_batches
 from stabdiag.tree.case import Case

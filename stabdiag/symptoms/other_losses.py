@@ -12,8 +12,8 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import is_adversarial_loss
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.text import listed, num, plural
-from stabdiag.stats.levels import TWENTIETHS
-from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
+from stabdiag.stats.standards import LEAST, TWENTIETHS
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 # Roles that are losses, or terms of one, under names of their own.

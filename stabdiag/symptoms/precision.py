@@ -7,7 +7,8 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
-from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
+from stabdiag.stats.standards import FEW_EVENTS
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import TO_BF16
 from stabdiag.tree.case import Case
 from stabdiag.tree.scaler import PAUSE, skips
@@ -35,7 +36,7 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     count = int(counts[late].sum())
     fraction = count / steps if steps > 0 else 0.0
     # A count of more skips than steps means something else.
-    if count <= FEW or not case.limits.overflow.skipped_fraction < fraction <= 1:
+    if count <= FEW_EVENTS or not case.limits.overflow.skipped_fraction < fraction <= 1:
         return None
     first = int(skipped.steps[late][np.argmax(counts[late] > 0)])
     return Evidence(

@@ -13,8 +13,9 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, levels
-from stabdiag.stats.quantiles import MIN_TREND_POINTS, diff_sigma, median
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.standards import MIN_CONSECUTIVE, MIN_TREND_POINTS, TENTHS
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
     few_trained,

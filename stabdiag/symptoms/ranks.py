@@ -6,7 +6,8 @@ from typing import Final
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.symptoms.facts import MOST, PREFIX
+from stabdiag.stats.standards import HALF
+from stabdiag.symptoms.facts import PREFIX
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -77,7 +78,7 @@ def ranks_share_batches(case: Case) -> Evidence | None:
     """Do two processes have the same batch in most steps?"""
     same = case.history.finite(_BATCHES)
     fraction = float(same.values.mean())
-    if fraction <= MOST:
+    if fraction <= HALF:
         return None
     ranks = _number_of_ranks(case)
     return Evidence(

@@ -10,18 +10,17 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, typed
-from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, TWENTIETHS, levels
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.tails import CLEAR
-from stabdiag.symptoms.losses import (
+from stabdiag.stats.standards import (
     BEYOND_CHANCE,
-    NEGLIGIBLE_CHANGE,
-    RANGE_TEST,
-    few_trained,
-    has_ended,
-    not_comparable,
-    small_test,
+    CLEAR,
+    MIN_CONSECUTIVE,
+    NEGLIGIBLE,
+    TENTHS,
+    TWENTIETHS,
 )
+from stabdiag.symptoms.losses import RANGE_TEST, few_trained, has_ended, not_comparable, small_test
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import for_any, is_high, is_low, peak_rate, usual
 from stabdiag.tree.advice.shared import less_decay, usual_decay
@@ -270,9 +269,7 @@ def still_rises(lr: Series) -> bool:
     """Return True if the rate rises linearly from nearly 0 to the last record."""
     x, steps = lr.values, lr.steps
     line = x[0] + (x[-1] - x[0]) * (steps - steps[0]) / (steps[-1] - steps[0])
-    return bool(
-        x[0] < NEGLIGIBLE_CHANGE * x[-1] and np.abs(x - line).max() < NEGLIGIBLE_CHANGE * x[-1]
-    )
+    return bool(x[0] < NEGLIGIBLE * x[-1] and np.abs(x - line).max() < NEGLIGIBLE * x[-1])
 
 
 def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
@@ -281,9 +278,9 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     parts = levels(x, TWENTIETHS)
     first, last = float(parts[0]), float(parts[-1])
     fell = median(parts[:2]) - median(parts[-2:])
-    if fell > (
-        limits.small_fall if is_low(case) else NEGLIGIBLE_CHANGE
-    ) * first or _falls_immediately(x, first, fell):
+    if fell > (limits.small_fall if is_low(case) else NEGLIGIBLE) * first or _falls_immediately(
+        x, first, fell
+    ):
         return None
     size = len(x) // len(parts)
     middle = series.steps[len(x) - len(parts) * size :][size // 2 :: size][: len(parts)]

@@ -10,7 +10,8 @@ import numpy as np
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.symptoms.facts import MOST, PREFIX, first_true_step
+from stabdiag.stats.standards import HALF
+from stabdiag.symptoms.facts import PREFIX, first_true_step
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -162,7 +163,7 @@ def gradients_not_zeroed(case: Case) -> Evidence | None:
     """Do most steps start with stale gradients of the previous step?"""
     stale = case.history.finite(_STALE)
     fraction = float(stale.values[1:].mean())
-    if fraction <= MOST:
+    if fraction <= HALF:
         return None
     return Evidence(
         because=f"In {fraction:.0%} of {len(stale) - 1} steps, gradients were added to those of "

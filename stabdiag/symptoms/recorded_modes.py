@@ -10,7 +10,8 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import plural
-from stabdiag.symptoms.facts import MOST, PREFIX, first_true_step
+from stabdiag.stats.standards import HALF
+from stabdiag.symptoms.facts import PREFIX, first_true_step
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
 
@@ -37,7 +38,7 @@ def evaluated_in_training_mode(case: Case) -> Evidence | None:
     """Were dropout or batch norm layers in training mode in most evaluations?"""
     series = case.history.finite(_EVALUATED)
     wrong = np.flatnonzero(series.values)
-    if len(wrong) <= MOST * len(series):
+    if len(wrong) <= HALF * len(series):
         return None
     count = int(series.values[wrong[0]])
     return Evidence(

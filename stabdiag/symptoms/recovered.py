@@ -10,9 +10,9 @@ from stabdiag.model.text import num, plural
 from stabdiag.stats.drawup import RecoveredRise, recovered_rise
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import diff_sigma
-from stabdiag.stats.tails import CLEAR
+from stabdiag.stats.standards import CLEAR, MIN_LONG_LOG
 from stabdiag.symptoms.losses import not_comparable
-from stabdiag.symptoms.symptom import MIN_LONG_LOG, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.drivers import lr_over
 

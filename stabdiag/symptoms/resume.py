@@ -11,9 +11,10 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import RepeatedSteps
 from stabdiag.model.text import every, num, whole
-from stabdiag.stats.levels import MIN_CONSECUTIVE, jump_up
+from stabdiag.stats.levels import jump_up
 from stabdiag.stats.quantiles import distinct
-from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, around_resumes, at_least
+from stabdiag.stats.standards import FEW_EVENTS, MIN_CONSECUTIVE
+from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes, at_least
 from stabdiag.tree.case import Case
 
 
@@ -254,7 +255,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
     family="resume",
     title="Steps are missing",
     needs=("loss",),
-    preconditions=(at_least(4 * FEW + 1, "loss"),),
+    preconditions=(at_least(4 * FEW_EVENTS + 1, "loss"),),
     next_actions=(
         Action(Do.RESTORE_STATE, "Check that data and schedule continued from the same step."),
     ),
@@ -268,7 +269,7 @@ def resume_step_gap(case: Case) -> Evidence | None:
     steps = case.history.series["loss"].steps
     gaps = np.diff(steps).astype(np.float64)
     wide = np.flatnonzero(gaps > case.limits.resume.gap_ratio * case.stride)
-    if len(gaps) < 4 * FEW or len(wide) > FEW:
+    if len(gaps) < 4 * FEW_EVENTS or len(wide) > FEW_EVENTS:
         return None
     for at in wide.tolist():
         left, right = gaps[max(at - 10, 0) : at], gaps[at + 1 : at + 11]

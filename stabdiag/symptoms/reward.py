@@ -7,13 +7,11 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import TENTHS
-from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median, usual_gap
+from stabdiag.stats.standards import BEYOND_CHANCE, MAX_CHANCE, MIN_LONG_LOG, NEGLIGIBLE, TENTHS
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.symptoms.losses import BEYOND_CHANCE, NEGLIGIBLE_CHANGE
 from stabdiag.symptoms.stuck import without_learning
-from stabdiag.symptoms.symptom import MIN_LONG_LOG, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -63,9 +61,7 @@ def _fallen(case: Case, collapse: Reward) -> Evidence:
         f"{collapse.best_step} to {num(collapse.last)} ({mean_of(collapse.points)}); it began at "
         f"{num(collapse.first)}.",
         title="The reward fell and stayed down",
-        severity=Severity.ERROR
-        if collapse.last <= collapse.first + NEGLIGIBLE_CHANGE * gained
-        else None,
+        severity=Severity.ERROR if collapse.last <= collapse.first + NEGLIGIBLE * gained else None,
         step=collapse.best_step,
         measured={"first": collapse.first, "best": collapse.best, "last": collapse.last},
         first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),
@@ -82,7 +78,7 @@ def _flat(case: Case) -> Evidence | None:
     x, steps, size = reward.values, reward.steps, len(reward) // TENTHS
     parts = x[-TENTHS * size :].reshape(TENTHS, size)
     means, error = parts.mean(axis=1), float(np.sqrt(2 * parts.var(axis=1).mean() / size))
-    rose = means.max() - means[0] > BEYOND_CHANCE * error or mann_kendall(x) < BY_CHANCE
+    rose = means.max() - means[0] > BEYOND_CHANCE * error or mann_kendall(x) < MAX_CHANCE
     if rose or (x.max() > 0 and median(x) >= x.max()):
         return None
     begun, ends = float(means[0]), float(means[-1])

@@ -10,12 +10,11 @@ from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
-from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
-from stabdiag.stats.tails import CLEAR
-from stabdiag.symptoms.losses import BEYOND_CHANCE, DECAYED, no_course
+from stabdiag.stats.standards import BEYOND_CHANCE, CLEAR, COMPLETE, LEAST, MIN_CONSECUTIVE
+from stabdiag.symptoms.losses import DECAYED, no_course
 from stabdiag.symptoms.rates import lr_out_of_range, still_rises
-from stabdiag.symptoms.symptom import COMPLETE, LEAST, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import is_high, lowered
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case

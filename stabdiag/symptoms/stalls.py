@@ -11,7 +11,8 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Event, EventCode
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.symptom import COMPLETE, FEW, LEAST, Evidence, Symptom, too_few
+from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
 
@@ -139,7 +140,7 @@ def _paused(case: Case) -> Evidence | None:
     long[0] = False
     long &= ~np.isin(clock.steps[1:], np.array(case.history.jobs_began, dtype=np.int64))
     stalls = np.flatnonzero(long)
-    if not 0 < len(stalls) <= FEW:
+    if not 0 < len(stalls) <= FEW_EVENTS:
         return None
     at = int(stalls[np.argmax(waits[stalls])])
     first, last, wait = int(clock.steps[at]), int(clock.steps[at + 1]), float(waits[at])

@@ -12,19 +12,19 @@ from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import digits, num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, levels
-from stabdiag.stats.quantiles import MIN_SAMPLE, diff_sigma, median
-from stabdiag.symptoms.losses import (
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.standards import (
     BEYOND_CHANCE,
-    FALLEN,
-    NEGLIGIBLE_CHANGE,
-    ONE_BATCH,
-    USUAL_CLASSES,
-    few_trained,
-    rate_is_zero,
+    FEW_EVENTS,
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    NEGLIGIBLE,
+    TENTHS,
 )
+from stabdiag.symptoms.losses import FALLEN, ONE_BATCH, USUAL_CLASSES, few_trained, rate_is_zero
 from stabdiag.symptoms.rates import lower_rate, rate_near_low, setting_out_of_range
-from stabdiag.symptoms.symptom import FEW, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 # A value with fewer digits may have been rounded.
@@ -66,10 +66,10 @@ def _min_identical(case: Case) -> int:
     """
     x, points = case.loss.values, case.limits.learning.constant_points
     is_epochs = case.history.counts_epochs
-    fell = not len(x) or x[-1] < (1 - NEGLIGIBLE_CHANGE) * x[0]
+    fell = not len(x) or x[-1] < (1 - NEGLIGIBLE) * x[0]
     if fell or (x[-1] and digits(_written(float(x[-1]))) < _MIN_EXACT_DIGITS):
         return min(points, MIN_SAMPLE) if is_epochs else points
-    return min(points, FEW + 1 if is_epochs else MIN_SAMPLE)
+    return min(points, FEW_EVENTS + 1 if is_epochs else MIN_SAMPLE)
 
 
 @Symptom(
@@ -102,7 +102,7 @@ def loss_constant(case: Case) -> Evidence | None:
         return None
     which_points = f"the last {count}" if start else f"all {count}"
     # A loss that changed before was trained. If it did not improve, units may have died.
-    died = start > 0 and x[-1] > (1 - NEGLIGIBLE_CHANGE) * x[0]
+    died = start > 0 and x[-1] > (1 - NEGLIGIBLE) * x[0]
     remark = "; it had changed before" if died else _chance_remark(case, float(x[-1]))
     evidence = without_learning(
         case,
@@ -284,19 +284,20 @@ def _cause(case: Case, since: int) -> Cause | None:
 def loss_changes(case: Case, since: int) -> bool:
     """Return True if the loss changes after a step by more than its noise and a twentieth."""
     x = case.loss.values[case.loss.steps >= since]
-    if len(x) <= FEW:
+    if len(x) <= FEW_EVENTS:
         return False
     halves = np.array_split(x, 2)
     error = diff_sigma(x) * float(np.sqrt(4 / len(x)))
     change = abs(float(halves[0].mean() - halves[1].mean()))
-    return change > max(NEGLIGIBLE_CHANGE * abs(float(x[0])), BEYOND_CHANCE * float(error))
+    return change > max(NEGLIGIBLE * abs(float(x[0])), BEYOND_CHANCE * float(error))
 
 
 def unchanged_norm(case: Case) -> float | None:
     """Return the largest weight norm, if every logged one is the same in every record."""
     norms = [series.finite().values for series in case.history.group("weight_norm").values()]
     is_constant = [
-        len(x) > FEW and not np.ptp(x) and digits(float(x[0])) >= _MIN_EXACT_DIGITS for x in norms
+        len(x) > FEW_EVENTS and not np.ptp(x) and digits(float(x[0])) >= _MIN_EXACT_DIGITS
+        for x in norms
     ]
     return max(float(x[0]) for x in norms) if norms and all(is_constant) else None
 

@@ -14,18 +14,6 @@ from stabdiag.tree.case import Case
 _MANIFEST = "manifest."
 MESSAGE = "message"
 
-# Fewer points do not show how a run develops: this is three in each tenth of it.
-LEAST = 30
-
-# With this many points, a trend can be distinguished from noise.
-MIN_LONG_LOG = 100
-
-# Events that happen more often than this are a normal part of the run or of its logging.
-FEW = 3
-
-# A run this far into its planned steps is complete.
-COMPLETE = 0.95
-
 
 @frozen
 class Evidence:

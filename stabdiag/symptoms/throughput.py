@@ -12,10 +12,11 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import capitalized, num
-from stabdiag.stats.levels import TENTHS, levels
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
+from stabdiag.stats.standards import LEAST, TENTHS
 from stabdiag.symptoms.losses import rhythm
-from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 _SPEED = ("tokens_per_second or step_time",)

@@ -11,8 +11,8 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import OVERFIT_BATCHES
 from stabdiag.model.text import num, plural, typed
-from stabdiag.stats.levels import TWENTIETHS, levels
-from stabdiag.symptoms.losses import NEGLIGIBLE_CHANGE
+from stabdiag.stats.levels import levels
+from stabdiag.stats.standards import NEGLIGIBLE, TWENTIETHS
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -83,7 +83,7 @@ def _is_sweep(case: Case) -> bool:
         return True
     logs = np.log(x)
     line = logs[0] + (logs[-1] - logs[0]) * (lr.steps - lr.steps[0]) / np.ptp(lr.steps)
-    is_straight = bool(np.abs(logs - line).max() <= NEGLIGIBLE_CHANGE * (logs[-1] - logs[0]))
+    is_straight = bool(np.abs(logs - line).max() <= NEGLIGIBLE * (logs[-1] - logs[0]))
     return x[-1] >= _MIN_SWEEP * x[0] and is_straight
 
 

@@ -12,11 +12,12 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural, sentence, times
-from stabdiag.stats.levels import CONTEXT_POINTS, TENTHS, levels
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rise import ONSET_FRACTION
+from stabdiag.stats.standards import CONTEXT_POINTS, LEAST, TENTHS
 from stabdiag.symptoms.stuck import loss_changes
-from stabdiag.symptoms.symptom import LEAST, Evidence, Symptom, at_least
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
 from stabdiag.tree.case import Case
 

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import sigmas
-from stabdiag.stats.quantiles import MIN_SAMPLE, median
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
+from stabdiag.stats.standards import MIN_SAMPLE
 from stabdiag.tree.comparable import CurriculumRamp, ObjectiveChange
 from stabdiag.tree.measure import Measures, measure
 from stabdiag.tree.recurring import RecurringSpikes

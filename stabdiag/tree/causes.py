@@ -11,8 +11,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits.tree import SpikeLimits
 from stabdiag.stats.coincidence import FREQUENT_RATE, changes_frequently, steps_since_seen
-from stabdiag.stats.levels import CONTEXT_POINTS
-from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_TOLERANCE, usual_gap
+from stabdiag.stats.quantiles import usual_gap
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, RELATIVE_TOLERANCE
 
 # More jumps of the learning rate than this are its schedule. The scalers of Megatron and DeepSpeed
 # tolerate this many overflows before they lower the scale.

@@ -18,9 +18,9 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import changes_objective, is_part
 from stabdiag.model.text import clipped, listed, num, plural
 from stabdiag.stats.coincidence import FREQUENT_RATE, Onset, nearest
-from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
+from stabdiag.stats.standards import MAX_CHANCE
 from stabdiag.tree.causes import Moves
 from stabdiag.tree.run import Run
 
@@ -97,7 +97,7 @@ def changes_near(
     changes = (
         _change(run, moves, change.number, change.off)
         for moves, change in candidates
-        if change.chance * kinds < BY_CHANCE
+        if change.chance * kinds < MAX_CHANCE
     )
     return tuple(sorted(changes, key=lambda change: (change.off, -change.step)))
 

@@ -8,7 +8,8 @@ from typing import TypedDict, Unpack
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import every, listed, plural
-from stabdiag.stats.quantiles import MIN_TREND_POINTS, usual_gap
+from stabdiag.stats.quantiles import usual_gap
+from stabdiag.stats.standards import MIN_TREND_POINTS
 from stabdiag.tree.run import Run
 
 

@@ -14,14 +14,12 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.events import LevelEvent, find_events
-from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.peaks import MAX_GAP, Surroundings
 from stabdiag.stats.profile import measure_profile, profile_of_stretches
-from stabdiag.stats.quantiles import MIN_SAMPLE
 from stabdiag.stats.recurrence import PeakGroup, find_peak_group
 from stabdiag.stats.shape import SearchWindows, Spike, describe, rise_points
 from stabdiag.stats.spikes import SpikeScan, from_its_rise, level_spans, merged, next_start
-from stabdiag.stats.tails import CLEAR
+from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE, MIN_SAMPLE
 from stabdiag.tree.comparable import CurriculumRamp, ObjectiveChange
 from stabdiag.tree.reward import find_collapsed_reward
 from stabdiag.tree.rises import is_end_of_climb, is_start_of_climb

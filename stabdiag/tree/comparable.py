@@ -18,9 +18,10 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import difficulty_direction, is_loss_weight
 from stabdiag.model.text import num
 from stabdiag.stats.coincidence import FEW_CHANGES
-from stabdiag.stats.levels import CONTEXT_POINTS, beginning
-from stabdiag.stats.quantiles import MIN_TREND_POINTS, RELATIVE_TOLERANCE, median
+from stabdiag.stats.levels import beginning
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, RELATIVE_TOLERANCE
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import NearbyChange, near_spike, quoted_name
 from stabdiag.tree.rises import is_clear, rise_of

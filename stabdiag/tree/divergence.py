@@ -10,9 +10,9 @@ from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural, times
 from stabdiag.stats.levels import is_trimmed
-from stabdiag.stats.peaks import BY_CHANCE
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import Rise
+from stabdiag.stats.standards import MAX_CHANCE
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
@@ -317,7 +317,7 @@ def grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Rep
         "p_value": chance,
     }
     higher = ratio > case.limits.divergence.grad_norm_rise
-    if higher and chance < BY_CHANCE:
+    if higher and chance < MAX_CHANCE:
         return yes(because, first, last, measured=measured)
     if higher:
         because += f", but not steadily: a flat one does so with chance {num(chance)}"

@@ -7,9 +7,8 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.stats.levels import CONTEXT_POINTS
-from stabdiag.stats.quantiles import RELATIVE_TOLERANCE
 from stabdiag.stats.smooth import turning_point
+from stabdiag.stats.standards import CONTEXT_POINTS, RELATIVE_TOLERANCE
 from stabdiag.tree.run import Run
 
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
+from stabdiag.stats.standards import MIN_CONSECUTIVE
 from stabdiag.tree.classify import find_spikes, spikes_of_section_2
 from stabdiag.tree.comparable import (
     CurriculumRamp,

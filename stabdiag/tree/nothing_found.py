@@ -20,9 +20,9 @@ from stabdiag.model.findings import (
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import capitalized, listed, num, plural
-from stabdiag.stats.levels import TENTHS, levels
-from stabdiag.stats.quantiles import MIN_TREND_POINTS, median, robust_sigma
-from stabdiag.stats.tails import CLEAR
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median, robust_sigma
+from stabdiag.stats.standards import CLEAR, MIN_TREND_POINTS, TENTHS
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp

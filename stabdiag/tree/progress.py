@@ -13,16 +13,16 @@ from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import capitalized, listed, num
-from stabdiag.stats.levels import MIN_CONSECUTIVE, TENTHS, TWENTIETHS, levels
-from stabdiag.stats.quantiles import (
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import diff_sigma, median, quantiles, robust_sigma
+from stabdiag.stats.standards import (
+    MIN_CONSECUTIVE,
     MIN_SAMPLE,
     MIN_TREND_POINTS,
     RELATIVE_EPS,
     SUBSAMPLE_SIZE,
-    diff_sigma,
-    median,
-    quantiles,
-    robust_sigma,
+    TENTHS,
+    TWENTIETHS,
 )
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.case import Case

@@ -13,7 +13,7 @@ from stabdiag.model.history import Series
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.recurrence import PeakGroup
 from stabdiag.stats.shape import Spike
-from stabdiag.stats.tails import FEW_EVENTS
+from stabdiag.stats.standards import FEW_EVENTS
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.run import Run
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from stabdiag.stats.abrupt import MIN_LEVEL_RATIO, multiplies
 from stabdiag.stats.levels import last_digit
-from stabdiag.stats.quantiles import MIN_TREND_POINTS, medians
+from stabdiag.stats.quantiles import medians
 from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import Spike
-from stabdiag.stats.tails import CLEAR
+from stabdiag.stats.standards import CLEAR, MIN_TREND_POINTS
 from stabdiag.tree.drivers import lr_over
 from stabdiag.tree.run import Run
 

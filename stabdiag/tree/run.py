@@ -15,10 +15,10 @@ from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import is_pretrained
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import num
-from stabdiag.stats.levels import CONTEXT_POINTS
-from stabdiag.stats.quantiles import MIN_TREND_POINTS, usual_gap
+from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import SearchWindows
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS
 from stabdiag.stats.trend import is_running_sum
 from stabdiag.tree.causes import Causes
 

@@ -10,7 +10,8 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_per_record
-from stabdiag.stats.quantiles import SUBSAMPLE_SIZE, distinct, median, usual_gap
+from stabdiag.stats.quantiles import distinct, median, usual_gap
+from stabdiag.stats.standards import SUBSAMPLE_SIZE
 from stabdiag.tree.case import Case
 
 # Overflows this many steps apart belong to different declines of the scale. The calibration ends

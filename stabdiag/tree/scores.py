@@ -9,8 +9,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import Direction, direction_of, is_training_score
-from stabdiag.stats.levels import MIN_CONSECUTIVE
 from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.standards import MIN_CONSECUTIVE
 from stabdiag.tree.run import Run
 
 # A score changed if its level moved by more than this many standard deviations of single values.
