@@ -118,14 +118,15 @@ def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:
 
 
 def _share_steps(columns: Columns, losses: Mask) -> bool:
-    """Return True if losses of different epochs share a step, as the bar was rarely drawn."""
-    if "epoch" not in columns.names:
-        return False
-    step, epoch = columns.load(GRAMMAR.step).values, columns.load("epoch").values
-    rows = np.flatnonzero(losses & np.isfinite(epoch))
-    return int(((np.diff(step[rows]) == 0) & (np.diff(epoch[rows]) > 0)).sum()) > _MAX_SHARED * len(
-        rows
-    )
+    """Return True if different losses share a step, as the bar was rarely drawn or cut.
+
+    Two lines with the same epoch, or without one and with the same loss, are the same record.
+    """
+    clock = "epoch" if "epoch" in columns.names else "loss"
+    step, values = columns.load(GRAMMAR.step).values, columns.load(clock).values
+    rows = np.flatnonzero(losses if clock == "loss" else losses & np.isfinite(values))
+    changes = np.diff(values[rows]) > 0 if clock == "epoch" else np.diff(values[rows]) != 0
+    return int(((np.diff(step[rows]) == 0) & changes).sum()) > _MAX_SHARED * len(rows)
 
 
 def _counted(columns: Columns) -> Columns:

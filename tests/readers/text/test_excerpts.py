@@ -163,6 +163,19 @@ def test_a_dict_behind_a_bar_loses_nothing(series):
     np.testing.assert_array_equal(series(text)["loss"].values, [0.5, np.nan, 0.25, 0.125])
 
 
+def test_dicts_that_share_the_step_of_a_cut_bar_are_separate_records(series):
+    text = (
+        "{'loss': 0.329, 'reward': -2.0, 'learning_rate': 5e-05}\n"
+        "  0%|   | 1/13000 [00:10<36:34:36, 10.13s/it]"
+        "{'loss': nan, 'reward': 5.7, 'learning_rate': 5e-05}\n"
+        "  0%|   | 2/13000 [00:28<54:33:11, 15.11s/it"
+        "{'loss': 0.2527, 'reward': 1.2, 'learning_rate': 5e-05}\n"
+        "  0%|   | 3/13000 [00:39<47:01:51, 13.03s/it]"
+        "{'loss': 0.1512, 'reward': 10.7, 'learning_rate': 5e-05}\n"
+    )
+    np.testing.assert_array_equal(series(text)["loss"].values, [0.329, np.nan, 0.2527, 0.1512])
+
+
 def test_the_loss_in_a_bar_above_its_epoch_is_that_of_the_training(series):
     text = "".join(
         f"100%|####| 420/420 [00:11<00:00, 38.1it/s, accuracy=1, loss={1 / n}, lr=0.1]\n"
