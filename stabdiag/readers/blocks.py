@@ -20,13 +20,13 @@ BLOCK: Final = 1 << 21
 
 # Each column has a fixed cost per block, so that wide logs get larger blocks, up to about this many
 # lines.
-_LINES: Final = 256
-_WIDEST: Final = 1 << 25
+_MIN_BLOCK_LINES: Final = 256
+_MAX_BLOCK_SIZE: Final = 1 << 25
 
 # No logger writes a longer line. A file without line ends must not fill the memory: only this many
 # bytes of a longer line are kept, which are not a record.
 LONGEST_LINE: Final = 1 << 26
-_START: Final = 80
+_KEPT_BYTES: Final = 80
 
 NOT_ENDED: Final = "the last line is incomplete and is left out"
 
@@ -47,12 +47,16 @@ def blocks(
     pending_bytes = 0
     while data := stream.read(size):
         first = data.find(b"\n")
-        if BLOCK <= size < _WIDEST and first >= 0 and pending_bytes + first >= size // _LINES:
+        if (
+            BLOCK <= size < _MAX_BLOCK_SIZE
+            and first >= 0
+            and pending_bytes + first >= size // _MIN_BLOCK_LINES
+        ):
             size *= 2
         cut = data.rfind(b"\n") + 1
         cut = len(data) if joined and cut and len(data) < size else cut
         if cut == 0 and pending_bytes + len(data) > longest:
-            yield (waiting[0] if waiting else data)[:_START] + b"\n"
+            yield (waiting[0] if waiting else data)[:_KEPT_BYTES] + b"\n"
             waiting, pending_bytes = [], 0
             while data and b"\n" not in data:
                 data = stream.read(size)

@@ -32,7 +32,7 @@ from stabdiag.readers.words import (
 ColumnFilter: TypeAlias = Callable[[str], bool]
 
 # This many unreadable records of a log are kept for --verbose.
-SHOWN: Final = 20
+MAX_BAD_RECORDS: Final = 20
 
 # The name in pandas of the row numbers, which it writes without a name.
 INDEX: Final = "index"
@@ -153,7 +153,7 @@ class Columns:
     left_out: tuple[LeftOut, ...] = ()
 
 
-_PLAIN = frozenset({float, int, bool})
+_SCALAR_TYPES = frozenset({float, int, bool})
 
 
 @frozen
@@ -179,7 +179,7 @@ def piece_of_numbers(numbers: Floats, gaps: Mask | None = None, *, gap: int = NU
 
 def piece_of(values: Sequence[object]) -> Piece:
     """Return a piece of Python values."""
-    if _PLAIN.issuperset(map(type, values)):
+    if _SCALAR_TYPES.issuperset(map(type, values)):
         try:
             return piece_of_numbers(np.array(values, dtype=np.float64))
         except OverflowError:

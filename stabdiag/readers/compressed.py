@@ -66,12 +66,12 @@ def _description(ratio: int) -> str:
     return f"unpacks to more than {ratio} times its size, as no log does"
 
 
-_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 
 
 def decoded(stream: Stream) -> Stream:
     """Return the stream in UTF-8 if it begins with a byte order mark of UTF-16, else itself."""
-    encoding = _MARKS.get(stream.peek(2))
+    encoding = _BYTE_ORDER_MARKS.get(stream.peek(2))
     if encoding is None:
         return _without_nul_bytes(stream) if stream.peek(1) == b"\0" else stream
     stream.read(2)

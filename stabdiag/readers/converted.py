@@ -17,7 +17,7 @@ from stabdiag.model.history import Event, EventCode, EventKind, RepeatedSteps
 from stabdiag.model.roles.loss_kinds import LossKind
 
 KEY: Final = b"stabdiag"
-SCHEMA: Final = 1
+CONVERTED_SCHEMA: Final = 1
 
 # The fields of an event that are written, and how they are read.
 _EVENT: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -52,7 +52,7 @@ class ConversionMetadata:
 def as_metadata(conversion: ConversionMetadata, source: str) -> bytes:
     """Encode the metadata of a log that is converted from ``source``."""
     content = {
-        "schema": SCHEMA,
+        "schema": CONVERTED_SCHEMA,
         "source": source,
         "manifest": dict(conversion.config),
         "events": [{name: getattr(event, name) for name in _EVENT} for event in conversion.events],
@@ -72,7 +72,7 @@ def from_metadata(metadata: Mapping[bytes, bytes]) -> ConversionMetadata | None:
     try:
         content = json.loads(metadata[KEY])
         config, source, events = content["manifest"], content["source"], content["events"]
-        if content["schema"] != SCHEMA or not isinstance(config, dict):
+        if content["schema"] != CONVERTED_SCHEMA or not isinstance(config, dict):
             return None
         log_events = [Event(kind=EventKind.PLACE, message=f"converted from {source}")]
         log_events += map(_event, events)

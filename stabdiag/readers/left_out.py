@@ -18,17 +18,17 @@ from stabdiag.readers.columns import BadLine
 _RECORD: Final = re.compile(r"\s*[\[(]?\{\s*[\"'\w]")
 
 # A name of a loss before a value of any spelling. What is measured on held-out data is not it.
-_NAMED: Final = re.compile(
+_LOSS_BEFORE_VALUE: Final = re.compile(
     r"(?<![a-z])loss(?:es)?[\"']?(?:\s{0,8}[:=|]\s{0,8}|\s{1,8}(?=[-+.\d]|nan|inf))\S",
     re.IGNORECASE,
 )
-_EVALUATION: Final = re.compile(
+_EVALUATION_NAME: Final = re.compile(
     r"(?<![a-z])(?:val|valid|validation|eval|test|dev)(?![a-z])", re.IGNORECASE
 )
 
 # Cells of a table: numbers between delimiters. Prose has words between its commas.
 _DELIMITER: Final = re.compile(r"[,;\t|]")
-_CELL: Final = re.compile(
+_NUMBER_CELL: Final = re.compile(
     r"\s*[\"']?(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf))[\"']?\s*", re.IGNORECASE
 )
 _MIN_CELLS: Final = 2
@@ -42,7 +42,7 @@ def may_hold_loss(line: str) -> bool:
     line = line[:_MAX_CHECKED_CHARS]
     if _RECORD.match(line):
         return True
-    if _NAMED.search(line) and not _EVALUATION.search(line):
+    if _LOSS_BEFORE_VALUE.search(line) and not _EVALUATION_NAME.search(line):
         return True
     cells, numbers = _cells(line)
     return cells >= _MIN_CELLS and 2 * numbers >= cells
@@ -57,7 +57,7 @@ def is_row(line: str) -> bool:
 def _cells(line: str) -> tuple[int, int]:
     """Return the number of cells of a line and the number of numeric cells."""
     cells = [cell for cell in _DELIMITER.split(line.strip(" []()\r")) if cell.strip()]
-    return len(cells), sum(_CELL.fullmatch(cell) is not None for cell in cells)
+    return len(cells), sum(_NUMBER_CELL.fullmatch(cell) is not None for cell in cells)
 
 
 def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[LeftOut]:

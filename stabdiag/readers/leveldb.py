@@ -107,7 +107,7 @@ def _is_cut(block: bytes, at: int) -> bool:
     return len(block) < _end(block, at) <= _BLOCK_SIZE or not any(block[at:])
 
 
-_PACKAGE: Final = "stabdiag_wandb"
+_PROTO_PACKAGE: Final = "stabdiag_wandb"
 
 _TEXT: Final = FieldDescriptorProto.TYPE_STRING
 _INT64: Final = FieldDescriptorProto.TYPE_INT64
@@ -137,7 +137,7 @@ MESSAGES: Final = {
 @cache
 def record_class() -> Any:
     """Return the class of a record."""
-    file = FileDescriptorProto(name="stabdiag/wandb.proto", package=_PACKAGE, syntax="proto3")
+    file = FileDescriptorProto(name="stabdiag/wandb.proto", package=_PROTO_PACKAGE, syntax="proto3")
     for name, fields in MESSAGES.items():
         message = file.message_type.add(name=name)
         for field, number, kind in fields:
@@ -150,8 +150,8 @@ def record_class() -> Any:
                 if repeated
                 else FieldDescriptorProto.LABEL_OPTIONAL,
                 type=FieldDescriptorProto.TYPE_MESSAGE if isinstance(of, str) else of,
-                type_name=f".{_PACKAGE}.{of}" if isinstance(of, str) else None,
+                type_name=f".{_PROTO_PACKAGE}.{of}" if isinstance(of, str) else None,
             )
     pool = DescriptorPool()
     pool.Add(file)
-    return GetMessageClass(pool.FindMessageTypeByName(f"{_PACKAGE}.Record"))
+    return GetMessageClass(pool.FindMessageTypeByName(f"{_PROTO_PACKAGE}.Record"))

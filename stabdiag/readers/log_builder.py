@@ -11,7 +11,7 @@ import numpy as np
 from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import (
-    SHOWN,
+    MAX_BAD_RECORDS,
     BadLine,
     Chunk,
     Column,
@@ -61,7 +61,7 @@ class LogBuilder:
             bad = [line for line in bad if line.reason and line.line not in understood]
             self.left_out += lines_left_out(bad, lines=self.lines, records=rows_in(self.chunks))
         self.bad_count += len(bad)
-        self.bad += [line.moved(self.lines) for line in bad[: SHOWN - len(self.bad)]]
+        self.bad += [line.moved(self.lines) for line in bad[: MAX_BAD_RECORDS - len(self.bad)]]
         self.lines += lines
         if chunk.rows:
             self.chunks.append(chunk)

@@ -26,7 +26,7 @@ from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.nested import flattened
 from stabdiag.readers.words import ABSENT, NULL, NUMBER
 
-_EXPECTED = (
+_EXPECTED_DATA = (
     'expected a path, a DataFrame, an Arrow table, a mapping of arrays such as {"loss": [2.3]}, '
     "or a list of records"
 )
@@ -46,7 +46,7 @@ def columns_of(table: object) -> Columns:
         return _of_pieces(_of_pandas(table), kind)
     if hasattr(table, "__arrow_c_stream__"):
         return _of_pieces(_of_arrow(table), kind)
-    raise LogError(f"cannot read a {kind}; {_EXPECTED}")
+    raise LogError(f"cannot read a {kind}; {_EXPECTED_DATA}")
 
 
 def _of_pieces(pieces: dict[str, Piece], kind: str) -> Columns:
@@ -86,7 +86,7 @@ def _piece(values: Any) -> Piece:
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise LogError(f"not an array but a {type(values).__name__}; {_EXPECTED}") from error
+        raise LogError(f"not an array but a {type(values).__name__}; {_EXPECTED_DATA}") from error
     if array.ndim != 1:
         raise LogError(f"an array of {array.ndim} dimensions; give one value a record")
     if array.dtype.kind in "fiub":
@@ -199,7 +199,7 @@ def _of_arrow(table: Any) -> dict[str, Piece]:
     try:
         arrow_table = table if isinstance(table, pa.Table) else pa.table(table)
     except pa.ArrowInvalid as error:  # a single column, such as a Series
-        raise LogError(f"cannot read a {type(table).__name__}; {_EXPECTED}") from error
+        raise LogError(f"cannot read a {type(table).__name__}; {_EXPECTED_DATA}") from error
     read = ArrowTable(arrow_table)
     pieces = {name: piece for name in read.names if (piece := read.piece(name)) is not None}
     return counted_index(arrow_table.schema.metadata, len(arrow_table), pieces) | pieces

@@ -82,13 +82,13 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
     return notes
 
 
-_ALONE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", re.ASCII)
+_METRIC_LINE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", re.ASCII)
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if each line is a time in milliseconds, a value and a step."""
     lines = head.rstrip(b"\n").split(b"\n") if is_complete else head.split(b"\n")[:-1]
-    fitting = sum(_ALONE.fullmatch(line) is not None for line in lines)
+    fitting = sum(_METRIC_LINE.fullmatch(line) is not None for line in lines)
     # A line may break off where the writer was killed.
     return fitting > 0 and len(lines) - fitting <= 1
 

@@ -26,9 +26,9 @@ from stabdiag.readers.stored import stored_runs
 TABLES: Final = frozenset(names_in("studies study_directions trials trial_intermediate_values"))
 
 # The columns of the values, by whether the study minimizes them.
-_COLUMNS: Final = {True: "objective_loss", False: "objective"}
+_VALUE_COLUMNS: Final = {True: "objective_loss", False: "objective"}
 
-_TRIALS: Final = """
+_TRIALS_QUERY: Final = """
     SELECT trials.trial_id, trials.number, studies.study_name, directions.direction
     FROM trials NOT INDEXED
     JOIN studies ON studies.study_id = trials.study_id
@@ -41,7 +41,7 @@ _VALUES: Final = (
     "SELECT step, intermediate_value, intermediate_value_type FROM trial_intermediate_values"
     " WHERE trial_id = ? ORDER BY step"
 )
-_PARAMETERS: Final = (
+_TRIAL_PARAMETERS_QUERY: Final = (
     "SELECT param_name, param_value, distribution_json FROM trial_params WHERE trial_id = ?"
 )
 _SPECIAL: Final = {"NAN": math.nan, "INF_POS": math.inf, "INF_NEG": -math.inf}
@@ -70,7 +70,7 @@ def read_database(
     """Read a trial of a database, by default the newest with intermediate values."""
     trials = [
         _Trial(id=str(trial), study=str(study), number=number, minimizes=direction != "MAXIMIZE")
-        for trial, number, study, direction in database.execute(_TRIALS)
+        for trial, number, study, direction in database.execute(_TRIALS_QUERY)
         if isinstance(number, int)
     ]
     chosen = _chosen(trials, run_id, source)
@@ -78,7 +78,7 @@ def read_database(
         number = _SPECIAL.get(kind, value)
         if isinstance(step, int) and isinstance(number, int | float):
             chosen.values[step] = float(number)
-    for name, value, distribution in database.execute(_PARAMETERS, [int(chosen.id)]):
+    for name, value, distribution in database.execute(_TRIAL_PARAMETERS_QUERY, [int(chosen.id)]):
         chosen.parameters[str(name)] = _parameter(value, distribution)
     return _columns(chosen, trials, source, "sqlite", tuple(notes), run_id)
 
@@ -118,7 +118,7 @@ def _columns(
 ) -> Columns:
     points = Points()
     for step, value in sorted(trial.values.items()):
-        points.add(_COLUMNS[trial.minimizes], step, value)
+        points.add(_VALUE_COLUMNS[trial.minimizes], step, value)
     direction = "minimized" if trial.minimizes else "maximized"
     message = f"the values are the intermediate values of {trial.name}, which are {direction}"
     events = [Event(kind=EventKind.COLUMN, message=message)]
@@ -140,14 +140,14 @@ def _columns(
 # The codes of operations in a journal: optuna.storages.journal.JournalOperation.
 _CREATE_STUDY, _CREATE_TRIAL, _SET_PARAM, _SET_VALUE = 0, 4, 5, 7
 _MAXIMIZE: Final = 2
-_KEYS: Final = (b'"op_code":', b'"worker_id":')
+_JOURNAL_KEYS: Final = (b'"op_code":', b'"worker_id":')
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if the first line is an operation of a journal."""
     first = head.partition(b"\n")[0]
     is_whole = is_complete or b"\n" in head
-    return first.startswith(b"{") and is_whole and all(key in first for key in _KEYS)
+    return first.startswith(b"{") and is_whole and all(key in first for key in _JOURNAL_KEYS)
 
 
 def read(stream: Stream) -> Columns:

@@ -19,8 +19,8 @@ from stabdiag.readers.columns import Columns, Rows, piece_of_numbers
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.words import ABSENT
 
-_STEP = "step"
-_CLOCK = "wall_time"
+_STEP_COLUMN = "step"
+_TIME_COLUMN = "wall_time"
 
 
 class Points:
@@ -87,7 +87,7 @@ class Points:
         rows = Rows(rows=len(at))
         if counted:
             step = piece_of_numbers(at.astype(np.float64))
-            rows.parts[_STEP] = [(None, step)]
+            rows.parts[_STEP_COLUMN] = [(None, step)]
         for name, number in self._numbers.items():
             own_points = by_tag[ends[number - 1] if number else 0 : ends[number]]
             if name not in rows.parts:
@@ -99,7 +99,7 @@ class Points:
         written[row_of_point] = clock[order]
         if (written > 0).any():
             times = piece_of_numbers(written, written <= 0, gap=ABSENT)
-            rows.parts.setdefault(_CLOCK, [(None, times)])
+            rows.parts.setdefault(_TIME_COLUMN, [(None, times)])
         columns = columns_from_chunks([rows], source=source, format=format, notes=notes)
         return replace(columns, events=events, config=config or {})
 

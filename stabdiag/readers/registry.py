@@ -27,14 +27,14 @@ from stabdiag.readers.reader import Reader, SniffPriority, TextReader
 from stabdiag.readers.text.frameworks import FRAMEWORKS
 from stabdiag.readers.text.status_lines import ALONE
 
-_PACKAGE: Final = "stabdiag.readers.text"
+_TEXT_PACKAGE: Final = "stabdiag.readers.text"
 
 TEXT_READERS: Final = (
     *FRAMEWORKS,
     TextReader(
         name="hf-trainer-stdout",
         title="what the HF Trainer printed",
-        module=f"{_PACKAGE}.trainer",
+        module=f"{_TEXT_PACKAGE}.trainer",
         detected_by="a Python dict on a line, with a loss and an epoch or step",
         not_read="the summary at the end",
         grows=False,
@@ -43,7 +43,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="coqui",
         title="a log of Coqui's Trainer, of TTS",
-        module=f"{_PACKAGE}.records",
+        module=f"{_TEXT_PACKAGE}.records",
         part="COQUI",
         detected_by="a line of GLOBAL_STEP: N over lines such as | > loss: N (N)",
         not_read="means of an epoch so far, single steps of an evaluation",
@@ -53,7 +53,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="yolo",
         title="what YOLOv5, YOLOv7 or Ultralytics printed",
-        module=f"{_PACKAGE}.records",
+        module=f"{_TEXT_PACKAGE}.records",
         part="YOLO",
         detected_by="a heading of Epoch, GPU_mem, losses, instances and size",
         not_read="all states of a bar but the last of each epoch, validations",
@@ -63,7 +63,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="baselines",
         title="tables of Stable-Baselines or OpenAI's baselines",
-        module=f"{_PACKAGE}.records",
+        module=f"{_TEXT_PACKAGE}.records",
         part="BASELINES",
         detected_by="rows of a name and a value between lines of dashes, a loss or reward in them",
         not_read="lines between the tables",
@@ -74,7 +74,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="rllib",
         title="results that RLlib or Ray Tune printed as YAML",
-        module=f"{_PACKAGE}.results",
+        module=f"{_TEXT_PACKAGE}.results",
         part="RLLIB",
         detected_by="a line of training_iteration: N among indented names with values",
         not_read="lists, the settings of a trial, NaN for measures without a finished episode",
@@ -85,7 +85,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="dowel",
         title="tables of garage (dowel) or rlkit",
-        module=f"{_PACKAGE}.results",
+        module=f"{_TEXT_PACKAGE}.results",
         part="DOWEL",
         detected_by="two columns between rules of dashes, with a counter and a return or a loss",
         not_read="lines between the tables",
@@ -96,7 +96,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="mllog",
         title="a result of MLPerf",
-        module=f"{_PACKAGE}.records",
+        module=f"{_TEXT_PACKAGE}.records",
         part="MLLOG",
         detected_by="a line with :::MLLOG, if no framework's own lines are found",
         not_read="events without a step or epoch, except the settings",
@@ -107,7 +107,7 @@ TEXT_READERS: Final = (
         name="text",
         title="a text log with names and values, as nanoGPT, llm.c, OLMo, big_vision, LeRobot, "
         "Marian, Darknet, YOLACT, Tacotron 2, BasicSR, pix2pix, WeNet and most others print it",
-        module=f"{_PACKAGE}.general",
+        module=f"{_TEXT_PACKAGE}.general",
         detected_by="a loss (or norm, scale) on many lines, next to or below a rising counter",
         not_read="lines without a loss, if other lines have one",
         example="Step 100 | loss: 2.31 | lr: 0.0003",
@@ -116,7 +116,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="printed-table",
         title="a table printed for people: in Markdown, or as skorch, fastai or Rich print it",
-        module=f"{_PACKAGE}.printed",
+        module=f"{_TEXT_PACKAGE}.printed",
         detected_by="a heading with a loss and rows of as many cells, split by bars or two blanks",
         not_read="all tables except the largest",
         example="| Epoch | Train Loss | Val Loss |",

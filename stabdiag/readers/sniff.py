@@ -34,7 +34,7 @@ _PICKLE: Final = (
 
 _PICTURE: Final = "a picture or a page; pass the log with the numbers of its curves"
 
-_MAGIC: Final = (
+_FOREIGN_FORMATS: Final = (
     (b"PK\x03\x04", "a ZIP archive; unpack it and pass the log inside it"),
     (b"\x89HDF", f"an HDF5 file; {_EXPORT}"),
     (b"ARROW1", "an Arrow (Feather) file; save it as Parquet: pyarrow.parquet.write_table("
@@ -49,14 +49,14 @@ _MAGIC: Final = (
 # A file that git LFS did not fetch begins with this.
 _POINTER: Final = b"version https://git-lfs.github.com/spec/"
 
-_EVENTS: Final = (
+_BROKEN_EVENT_FILE: Final = (
     "named like a TensorBoard event file, but it does not begin like one; is it complete?"
 )
 _BINARY: Final = (
     "a binary file, not a log that can be read; pass a file of JSON lines, CSV or Parquet"
 )
 
-_WITHOUT_A_LOSS: Final = (
+_TEXT_WITHOUT_A_LOSS: Final = (
     "a text log without a loss: no lines of a known framework, and no repeated loss next to"
     f" a rising step; {_EXPORT}"
 )
@@ -76,9 +76,9 @@ _JSON_IN_TEXT: Final = rb'(?m)^[^{\n]+\{"(?=.*loss").*\}[^\S\n]*$'
 _PYTHON_DICT: Final = rb"(?m)^[^\S\n]*\{'(?!train_runtime)[^\n]*\}[^\S\n]*$"
 
 # NumPy's text format without a header: three lines of numbers only, at least two in each.
-_NUMBER: Final = rb"[-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf)"
-_ROW: Final = rb"[ \t]*%b(?:[ \t]+%b)+[ \t]*\r?\n" % (_NUMBER, _NUMBER)
-_ROWS: Final = rb"(?:[ \t]*#[^\n]*\n)*(?:%b){3}" % _ROW
+_NUMPY_NUMBER: Final = rb"[-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf)"
+_NUMPY_ROW: Final = rb"[ \t]*%b(?:[ \t]+%b)+[ \t]*\r?\n" % (_NUMPY_NUMBER, _NUMPY_NUMBER)
+_NUMPY_ROWS: Final = rb"(?:[ \t]*#[^\n]*\n)*(?:%b){3}" % _NUMPY_ROW
 
 
 def refuse_pointer(stream: Stream) -> None:
@@ -96,7 +96,7 @@ def refuse_pointer(stream: Stream) -> None:
 
 def not_text(head: bytes) -> str | None:
     """Describe a file that is not text; None for text."""
-    for magic, description in _MAGIC:
+    for magic, description in _FOREIGN_FORMATS:
         if head.startswith(magic):
             return description
     # A crash may leave NUL bytes in a text. In the first line they mean that it is not text.
@@ -118,7 +118,7 @@ def archive_of(name: str, members: Collection[str]) -> str | None:
 
 
 def _describe(stream: Stream, head: bytes) -> str:
-    description = _EVENTS if "tfevents" in stream.name else not_text(head)
+    description = _BROKEN_EVENT_FILE if "tfevents" in stream.name else not_text(head)
     if description is not None:
         return description.replace("FILE", shlex.quote(stream.name))
     if not head.strip():
@@ -136,7 +136,7 @@ def _describe(stream: Stream, head: bytes) -> str:
             "a text log with JSON in its lines; extract it with:"
             f" grep -o '{{\".*}}' {redirect} > run.jsonl"
         )
-    if re.match(_ROWS, head):
+    if re.match(_NUMPY_ROWS, head):
         return "rows of numbers without names; add a first line of names, such as: step loss lr"
     return _describe_values(stream.peek(_VALUE_BYTES))
 
@@ -169,7 +169,7 @@ def _describe_values(data: bytes) -> str:
             f"a text log of no known framework; it repeats {shown}, but no loss;"
             f" print one, or {_EXPORT}"
         )
-    return _WITHOUT_A_LOSS
+    return _TEXT_WITHOUT_A_LOSS
 
 
 def _redirect(stream: Stream) -> str:

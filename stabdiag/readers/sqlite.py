@@ -39,7 +39,7 @@ _LOCK_TIMEOUT: Final = 5.0
 
 # The size of a page, the version of the format for writing (2: a write-ahead log), and the number
 # of pages.
-_HEADER: Final = struct.Struct(">16xHB9xI")
+_SQLITE_HEADER: Final = struct.Struct(">16xHB9xI")
 _BY_LOG: Final = 2
 
 
@@ -72,8 +72,8 @@ def cut_off(path: Path, name: str) -> tuple[str, ...]:
 
 def _header(path: Path) -> tuple[int, int, int]:
     with path.open("rb") as file:
-        head = file.read(_HEADER.size)
-    size, mode, pages = _HEADER.unpack(head.ljust(_HEADER.size, b"\0"))
+        head = file.read(_SQLITE_HEADER.size)
+    size, mode, pages = _SQLITE_HEADER.unpack(head.ljust(_SQLITE_HEADER.size, b"\0"))
     return (size if size > 1 else 1 << 16), mode, pages
 
 
@@ -114,15 +114,15 @@ def opened(path: Path, name: str) -> Iterator[sqlite3.Connection]:
         )
 
 
-_MAGIC: Final = b"SQLite format 3\0"
+_SQLITE_MAGIC: Final = b"SQLite format 3\0"
 
 # Stored tables only: a view or a virtual table could take any amount of work.
-_TABLES: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
+_TABLES_QUERY: Final = "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0"
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if a file starts like a SQLite database."""
-    return head.startswith(_MAGIC)
+    return head.startswith(_SQLITE_MAGIC)
 
 
 def read(stream: Stream) -> Columns:
@@ -131,7 +131,7 @@ def read(stream: Stream) -> Columns:
         notes = [*stream.notes, *cut_off(path, stream.name)]
         try:
             with opened(path, stream.name) as database:
-                tables = {str(name) for (name,) in database.execute(_TABLES)}
+                tables = {str(name) for (name,) in database.execute(_TABLES_QUERY)}
                 if tables >= _OF_MLFLOW:
                     return _read_mlflow(database, stream.name, notes, stream.run_id)
                 if tables >= _OF_TRACKIO:
@@ -157,24 +157,24 @@ def read(stream: Stream) -> Columns:
 _OF_MLFLOW: Final = frozenset({"experiments", "runs", "metrics", "params"})
 
 # Without an index, which may be damaged even if the table is not.
-_RUNS: Final = """
+_RUNS_QUERY: Final = """
     SELECT run_uuid, name FROM runs NOT INDEXED
     WHERE lifecycle_stage = 'active' ORDER BY start_time DESC, rowid DESC
 """
 _LOGGED: Final = (
     "SELECT run_uuid, MAX(key LIKE '%loss%') FROM metrics NOT INDEXED GROUP BY run_uuid"
 )
-_METRICS: Final = (
+_METRICS_QUERY: Final = (
     "SELECT key, step, value, is_nan, timestamp FROM metrics NOT INDEXED WHERE run_uuid = ?"
 )
-_PARAMETERS: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid = ?"
+_PARAMETERS_QUERY: Final = "SELECT key, value FROM params NOT INDEXED WHERE run_uuid = ?"
 
 
 def _read_mlflow(
     database: sqlite3.Connection, source: str, notes: list[str], run_id: str | None
 ) -> Columns:
     """Read a run, by default the newest with a loss, or else the newest with a metric."""
-    runs = database.execute(_RUNS).fetchall()
+    runs = database.execute(_RUNS_QUERY).fetchall()
     if run_id is not None:
         runs = [run for run in runs if run[0] == run_id]
     logged = {run: True for run, _ in runs}
@@ -183,7 +183,7 @@ def _read_mlflow(
             logged = {run: bool(has_loss) for run, has_loss in database.execute(_LOGGED)}
         runs.sort(key=lambda run: not logged.get(run[0], False))
     # To read many runs one by one, the index is needed.
-    metrics = _METRICS if run_id is None else _METRICS.replace(" NOT INDEXED", "")
+    metrics = _METRICS_QUERY if run_id is None else _METRICS_QUERY.replace(" NOT INDEXED", "")
     for run, name in runs:
         points, run_notes = Points(by_time=True), list(notes)
         rows = _rows(database, metrics, run, run_notes) if run in logged else ()
@@ -194,7 +194,7 @@ def _read_mlflow(
                 points.add(metric, step, value_of(value, is_nan=bool(is_nan)), clock=clock)
         if not points:
             continue
-        parameters = database.execute(_PARAMETERS, [run])
+        parameters = database.execute(_PARAMETERS_QUERY, [run])
         label = f"latest with metrics, {name or 'unnamed'} ({run}); mlflow://ID reads another"
         columns = points.columns(
             source=source,
@@ -227,18 +227,20 @@ def _latest(store: str, count: int, run: str) -> tuple[Event, ...]:
 _OF_TRACKIO: Final = frozenset({"metrics", "configs"})
 
 # Without an index, which may be damaged even if the table is not.
-_LAST: Final = "SELECT {}, run_name FROM metrics NOT INDEXED ORDER BY id DESC LIMIT 1"
-_COUNT: Final = "SELECT COUNT(DISTINCT {}) FROM metrics NOT INDEXED"
-_NAMES: Final = "SELECT {}, MAX(run_name) FROM metrics NOT INDEXED GROUP BY 1 ORDER BY MAX(id) DESC"
+_LAST_RUN_QUERY: Final = "SELECT {}, run_name FROM metrics NOT INDEXED ORDER BY id DESC LIMIT 1"
+_RUN_COUNT_QUERY: Final = "SELECT COUNT(DISTINCT {}) FROM metrics NOT INDEXED"
+_RUN_NAMES_QUERY: Final = (
+    "SELECT {}, MAX(run_name) FROM metrics NOT INDEXED GROUP BY 1 ORDER BY MAX(id) DESC"
+)
 _RECORDS: Final = "SELECT step, metrics FROM metrics NOT INDEXED WHERE {} = ? ORDER BY id"
-_CONFIGURATION: Final = "SELECT config FROM configs WHERE {} = ?"
+_CONFIGURATION_QUERY: Final = "SELECT config FROM configs WHERE {} = ?"
 
 # Without a step, Trackio counts the records. The HF Trainer does not pass a step, but logs its own,
 # which is preferred to a column of this name, as with W&B.
-_STEP: Final = "_step"
+_RECORD_COUNT: Final = "_step"
 
 # This many records are collected before they become columns.
-_BATCH: Final = 4096
+_RECORDS_PER_CHUNK: Final = 4096
 
 
 def _read_trackio(
@@ -247,17 +249,17 @@ def _read_trackio(
     columns = {row[1] for row in database.execute("PRAGMA table_info(metrics)")}
     # Earlier versions identified a run by its name.
     key = "run_id" if "run_id" in columns else "run_name"
-    run, name = database.execute(_LAST.format(key)).fetchone() or ("", "")
+    run, name = database.execute(_LAST_RUN_QUERY.format(key)).fetchone() or ("", "")
     run = run if run_id is None else run_id
     damage: list[str] = []
     rows = _rows(database, _RECORDS.format(key), run, damage)
-    records = ({_STEP: step, **record_in(metrics)} for step, metrics in rows)
-    batches = iter(lambda: list(islice(records, _BATCH)), [])
+    records = ({_RECORD_COUNT: step, **record_in(metrics)} for step, metrics in rows)
+    batches = iter(lambda: list(islice(records, _RECORDS_PER_CHUNK)), [])
     chunks = [rows_of(*flattened(batch)) for batch in batches]
     if not chunks:
         reason_text = damage[0] if damage else "no run in it logged anything"
         raise NoUsableRecord(f"{source}: no record could be read; {reason_text}")
-    (count,) = database.execute(_COUNT.format(key)).fetchone()
+    (count,) = database.execute(_RUN_COUNT_QUERY.format(key)).fetchone()
     return replace(
         columns_from_chunks(chunks, source=source, format="sqlite", notes=(*notes, *damage)),
         events=_latest("project", count, f"latest, {name}") if run_id is None else (),
@@ -267,11 +269,11 @@ def _read_trackio(
 
 
 def _stored_in_trackio(database: sqlite3.Connection, key: str, run: str) -> tuple[StoredRun, ...]:
-    names = dict(database.execute(_NAMES.format(key)).fetchall())
+    names = dict(database.execute(_RUN_NAMES_QUERY.format(key)).fetchall())
     return stored_runs([(run, names.pop(run, run)), *names.items()])
 
 
 def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:
-    row = database.execute(_CONFIGURATION.format(key), [run]).fetchone()
+    row = database.execute(_CONFIGURATION_QUERY.format(key), [run]).fetchone()
     config = record_in(row[0]) if row else {}
     return {name: value for name, value in config.items() if not name.startswith("_")}

@@ -50,7 +50,7 @@ def _table() -> AnyArray:
     return sums
 
 
-_TABLE: Final = _table()
+_CRC_TABLE: Final = _table()
 
 
 class Frames:
@@ -160,7 +160,7 @@ def _checksums(block: Bytes, starts: Ints, lengths: Ints) -> AnyArray:
     longer = np.searchsorted(-sizes, -np.arange(int(sizes.max(initial=0))), side="left")
     for place, count in enumerate(longer.tolist()):
         part = sums[:count]
-        part[:] = _TABLE[(part ^ block[begins[:count] + place]) & 0xFF] ^ (part >> 8)
+        part[:] = _CRC_TABLE[(part ^ block[begins[:count] + place]) & 0xFF] ^ (part >> 8)
     sums ^= np.uint32(0xFFFFFFFF)
     masked = np.empty_like(sums)
     masked[order] = ((sums >> 15) | (sums << 17)) + np.uint32(0xA282EAD8)
@@ -176,7 +176,7 @@ def _words(block: Bytes, starts: Ints) -> AnyArray:
 _LONGEST_VALUE: Final = 200
 
 _SUFFIX: Final = "/text_summary"
-_CODE: Final = re.compile(r"\A\s*```\w*\n(.*)\n\s*```\s*\Z", re.DOTALL)
+_CODE_BLOCK: Final = re.compile(r"\A\s*```\w*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 
 
 def _settings(value: Any) -> Mapping[str, object]:
@@ -207,7 +207,7 @@ def _hyper_parameters(content: bytes) -> Mapping[str, object]:
 
 def _of_text(name: str, text: str) -> Mapping[str, object]:
     """Read a JSON object of settings, or a text that is the value of one setting."""
-    code = _CODE.match(text)
+    code = _CODE_BLOCK.match(text)
     text = (code.group(1) if code else text).strip()
     if text.startswith("{"):
         return record_in(text)
@@ -215,19 +215,19 @@ def _of_text(name: str, text: str) -> Mapping[str, object]:
 
 
 # The first event of every file contains the version of the format.
-_VERSION: Final = b"brain.Event:"
+_VERSION_PREFIX: Final = b"brain.Event:"
 
-_FLOAT32: Final = 1
+_DT_FLOAT: Final = 1
 _SINGLE: Final = struct.Struct("<f")
 
 # The plugins whose tensors are scalars; some writers name none.
 _SCALARS: Final = frozenset({"", "scalars"})
-_CONFIGURATION: Final = frozenset({"text", "hparams"})
+_CONFIGURATION_PLUGINS: Final = frozenset({"text", "hparams"})
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if a file starts like an event file."""
-    return _VERSION in head[:64]
+    return _VERSION_PREFIX in head[:64]
 
 
 def read(stream: Stream) -> Columns:
@@ -272,7 +272,7 @@ class _EventFile:
                 # Only the first value of a tag has to say which plugin it belongs to.
                 named = value.metadata.plugin_data.plugin_name
                 plugin = self.plugins.setdefault(value.tag, named)
-                if plugin in _CONFIGURATION:
+                if plugin in _CONFIGURATION_PLUGINS:
                     self.config |= _settings(value)
                 elif plugin in _SCALARS:
                     number = _number(value.tensor)
@@ -302,7 +302,7 @@ def _read(stream: Stream) -> _EventFile:
 
 def _number(tensor: Any) -> float | None:
     """Return the number in a tensor of one element, or None for anything else."""
-    if tensor.dtype == _FLOAT32:  # nearly all; the library takes long to import
+    if tensor.dtype == _DT_FLOAT:  # nearly all; the library takes long to import
         if len(tensor.float_val) == 1:
             return float(tensor.float_val[0])
         if len(tensor.tensor_content) == _SINGLE.size:

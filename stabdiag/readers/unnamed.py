@@ -21,7 +21,9 @@ FEWEST: Final = 3
 A_TIME: Final = 1e9
 
 # Names of files with losses, or of logs with only losses. The content of other files is unknown.
-_LOSSES: Final = r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
+_LOSS_FILE_WORDS: Final = (
+    r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
+)
 
 # Names of files with other measures than losses.
 _MEASURE: Final = (
@@ -41,7 +43,7 @@ def name_of_values(source: str) -> str:
         return stem
     if is_evaluation(stem):
         return f"{stem}_loss"
-    return "loss" if re.search(_LOSSES, normal(stem)) else stem
+    return "loss" if re.search(_LOSS_FILE_WORDS, normal(stem)) else stem
 
 
 def is_of_losses(source: str) -> bool:

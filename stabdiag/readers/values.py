@@ -26,21 +26,21 @@ NULL_WORDS: Final = frozenset(
 _NAN: Final = r"\.?nan(?:\(\w{0,40}\))?|nan\d{2}|1\.\#(?:[qs]?nan|ind|j)\d{0,12}"
 _INFINITE: Final = r"\.?inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
 # A sum or a cell that has no result, and a number that is wider than its column.
-_FAILED: Final = r"\#(?:num|div/0|value|inf)!|overflow(?:ed)?|\*{2,60}"
-NOT_FINITE: Final = rf"[-+]?(?:{_NAN}|{_INFINITE})|{_FAILED}"
+_FAILED_CELL: Final = r"\#(?:num|div/0|value|inf)!|overflow(?:ed)?|\*{2,60}"
+NOT_FINITE: Final = rf"[-+]?(?:{_NAN}|{_INFINITE})|{_FAILED_CELL}"
 
 _OPENING: Final = r"[\"'(\[<]"
 _CLOSING: Final = r"[\"')\]>]"
-_CELL: Final = re.compile(
+_BAD_VALUE: Final = re.compile(
     rf"{_OPENING}{{0,2}}\s?(?P<sign>[-+]?)"
-    rf"(?:(?P<infinite>{_INFINITE})|{_NAN}|{_FAILED})\s?%?{_CLOSING}{{0,2}}",
+    rf"(?:(?P<infinite>{_INFINITE})|{_NAN}|{_FAILED_CELL})\s?%?{_CLOSING}{{0,2}}",
     re.IGNORECASE | re.ASCII,
 )
 
 
 def not_finite(text: str) -> float | None:
     """Return NaN or an infinity if a cell spells one, else None."""
-    cell = _CELL.fullmatch(text)
+    cell = _BAD_VALUE.fullmatch(text)
     if cell is None:
         return None
     if not cell["infinite"]:

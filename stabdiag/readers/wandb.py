@@ -64,7 +64,7 @@ class _Console:
 # How many records are gathered before they are put into columns.
 _BUNCH: Final = 4096
 
-_STEP: Final = "_step"
+_STEP_KEY: Final = "_step"
 
 # The key that marks an object as a histogram, a picture or a table.
 _MEDIA: Final = "_type"
@@ -82,9 +82,9 @@ class _History:
         """Add a record; in the oldest files its step is not one of its items."""
         for item in history.item:
             self._add(item.key or "/".join(item.nested_key), item.value_json)
-        steps = self._cells.get(_STEP)
+        steps = self._cells.get(_STEP_KEY)
         if steps is None or steps[0][-1] != self._rows:
-            self._add(_STEP, str(history.step.num))
+            self._add(_STEP_KEY, str(history.step.num))
         self._rows += 1
         if self._rows == _BUNCH:
             self.end_chunk()
@@ -132,12 +132,12 @@ def _piece(texts: list[str]) -> Piece:
         return piece_of(list(map(_decoded, texts)))
 
 
-_MAGIC: Final = b":W&B"
-_HEADER: Final = 7
+_WANDB_MAGIC: Final = b":W&B"
+_WANDB_HEADER_SIZE: Final = 7
 
 # A summary follows each record of the history, and repeats it. It begins with its tag (field 3), or
 # has the record's number (field 1) before that.
-_SUMMARY: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x1a")
+_SUMMARY_TAG: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x1a")
 
 # Settings of W&B itself in the configuration of a run.
 _OWN: Final = "_wandb"
@@ -145,7 +145,7 @@ _OWN: Final = "_wandb"
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if a file starts like a W&B run."""
-    return head.startswith(_MAGIC)
+    return head.startswith(_WANDB_MAGIC)
 
 
 def read(stream: Stream) -> Columns:
@@ -154,12 +154,12 @@ def read(stream: Stream) -> Columns:
 
     from stabdiag.readers.leveldb import LevelDbRecords, record_class
 
-    records = LevelDbRecords(stream, header=_HEADER)
+    records = LevelDbRecords(stream, header=_WANDB_HEADER_SIZE)
     parsed = record_class().FromString
     run = _Run()
     foreign = 0
     for content in records:
-        if _SUMMARY.match(content):
+        if _SUMMARY_TAG.match(content):
             continue
         try:
             run.take(parsed(content))

@@ -26,7 +26,7 @@ _TRUTH_VALUES: Final = {"true": 1.0, "false": 0.0}
 
 # What Python prints around one number: [2.31], np.float64(2.31), array([2.31], dtype=float32),
 # tensor(2.31, device='cuda:0', grad_fn=<MeanBackward0>), tf.Tensor(2.31, shape=(), dtype=float32)
-_PRINTED: Final = (
+_PRINTED_NUMBER_WRAPPER: Final = (
     r"(?ai)\[ ?([-+\w.]{1,60}) ?\]"
     r"|(?:[a-z]{1,10}\.){0,2}(?:tensor|array|b?float\d{2}|u?int\d{1,2})"
     r"\(\[{0,3} ?([-+\w.]{1,60}) ?\]{0,3}(?:, [^\[\]]{1,200})?\)"
@@ -43,7 +43,7 @@ def number_of(text: str) -> float | None:
             pass
     text = text.lower()
     if text.endswith((")", "]")):
-        printed = re.fullmatch(_PRINTED, text)
+        printed = re.fullmatch(_PRINTED_NUMBER_WRAPPER, text)
         if printed is not None:
             return number_of(printed[1] or printed[2])
     number = _TRUTH_VALUES.get(text)
@@ -108,7 +108,9 @@ _ZONE_NAME: Final = r"(?a) ?\b(?:UTC|GMT|[A-Z]{2,3}T)$"
 _DURATION: Final = r"(?a)(?:(\d{1,9}) days?,? )?(\d{1,9}):(\d\d):(\d\d(?:[.,]\d{1,20})?)"
 _POSITION: Final = r"(?a)(\d{1,12})/\d{1,12}"
 # 1h 2m 3s
-_UNITS: Final = r"(?a)(?:(\d{1,9})d ?)?(?:(\d{1,9})h ?)?(?:(\d{1,9})m ?)?(\d{1,12}(?:\.\d{1,20})?)s"
+_DURATION_UNITS: Final = (
+    r"(?a)(?:(\d{1,9})d ?)?(?:(\d{1,9})h ?)?(?:(\d{1,9})m ?)?(\d{1,12}(?:\.\d{1,20})?)s"
+)
 
 
 def seconds_of(words: Sequence[str]) -> Floats | None:
@@ -135,7 +137,7 @@ def _seconds(text: str) -> float | None:
     date = _since_1970(text)
     if date is not None:
         return date
-    duration = re.fullmatch(_DURATION, text) or re.fullmatch(_UNITS, text)
+    duration = re.fullmatch(_DURATION, text) or re.fullmatch(_DURATION_UNITS, text)
     if duration is not None:
         days, hours, minutes, seconds = duration.groups(default="0")
         full_minutes = (int(days) * 24 + int(hours)) * 3600 + int(minutes) * 60

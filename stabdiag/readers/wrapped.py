@@ -16,7 +16,17 @@ from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.source import Stream
 
 # The keys of the line, as Docker, loggers, journald, Google, Loki and Kaggle name it.
-_KEYS: Final = ("log", "message", "msg", "MESSAGE", "text", "textPayload", "line", "event", "data")
+_LINE_KEYS: Final = (
+    "log",
+    "message",
+    "msg",
+    "MESSAGE",
+    "text",
+    "textPayload",
+    "line",
+    "event",
+    "data",
+)
 
 # How far is looked, the fewest different lines (of as many), and the share of records that have to
 # have the key.
@@ -65,7 +75,9 @@ def _under(key: str, stream: Stream, pieces: Iterable[bytes]) -> Stream:
 def _log_key(records: list[Record]) -> str:
     """Return the key of the lines, if nothing else in the records is about a training."""
     min_count = max(1, _MIN_WRAPPED_FRACTION * len(records))
-    keys = (key for key in _KEYS if sum(isinstance(r.get(key), str) for r in records) >= min_count)
+    keys = (
+        key for key in _LINE_KEYS if sum(isinstance(r.get(key), str) for r in records) >= min_count
+    )
     min_distinct = min(len(records), _FEWEST) - 1
     key = next((key for key in keys if len({str(r.get(key)) for r in records}) > min_distinct), "")
     flat, _ = flattened(records)

@@ -19,7 +19,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.columns import SHOWN, Column, Columns
+from stabdiag.readers.columns import MAX_BAD_RECORDS, Column, Columns
 from stabdiag.sources.folder import note
 from stabdiag.sources.logs import natural
 
@@ -71,7 +71,7 @@ def merge_logs(files: Sequence[Columns], name: str) -> Columns:
         names=tuple(dict.fromkeys(name for part in parts for name in part.names)),
         rows=total,
         load=lambda column: _merged_column(parts, rows, total, column),
-        bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:SHOWN],
+        bad_lines=tuple(bad for part in parts for bad in part.columns.bad_lines)[:MAX_BAD_RECORDS],
         bad_count=sum(part.columns.bad_count for part in parts),
         notes=tuple(f"{part.file}: {message}" for part in parts for message in part.columns.notes),
         events=tuple(events),

@@ -246,4 +246,4 @@ def test_any_damage_leaves_the_rest(tmp_path_factory, data):
 
 
 def test_the_checksums_are_those_of_tensorboard():
-    assert tensorboard._TABLE.tolist() == list(CRC_TABLE)
+    assert tensorboard._CRC_TABLE.tolist() == list(CRC_TABLE)

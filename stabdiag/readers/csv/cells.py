@@ -16,14 +16,14 @@ from stabdiag.readers.words import NUMBER, WORD, meaning
 
 # Numbers with a decimal comma, and a point between the thousands.
 _COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)
-_THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
+_POINT_THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
 
 
 def with_points(cells: Sequence[str]) -> list[str]:
     """Replace the decimal commas of cells by points."""
     return [
         cell.replace(".", "").replace(",", ".")
-        if _COMMA.fullmatch(cell) or _THOUSANDS.fullmatch(cell)
+        if _COMMA.fullmatch(cell) or _POINT_THOUSANDS.fullmatch(cell)
         else cell
         for cell in cells
     ]
@@ -45,7 +45,7 @@ def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
     if delimiter == "," or not any(map(_COMMA.fullmatch, cells)):
         return False
     with_point = [cell for cell in cells if "." in cell and not _COMMA.fullmatch(cell)]
-    decimals = [cell for cell in with_point if not _THOUSANDS.fullmatch(cell)]
+    decimals = [cell for cell in with_point if not _POINT_THOUSANDS.fullmatch(cell)]
     if any(meaning(cell)[0] == NUMBER for cell in decimals):
         return False
     thousands = len(with_point) > len(decimals)
@@ -66,7 +66,7 @@ _LONGEST_NAME: Final = 200
 # Limits for any file: no logger has this many columns, and a few rows of this width are as good as
 # fifty.
 COLUMNS: Final = 1 << 17
-_CELLS: Final = 1 << 17
+_SAMPLE_CELLS: Final = 1 << 17
 
 # The characters of the line below a Markdown header, and of the frame of a table.
 _RULED: Final = "-=+|: "
@@ -139,7 +139,7 @@ def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
 def first_rows(lines: list[str], delimiter: str) -> list[list[str]]:
     """Return the cells of the first lines, up to a limit."""
     rows: list[list[str]] = []
-    remaining = _CELLS
+    remaining = _SAMPLE_CELLS
     for line in lines:
         width = line.count(delimiter) + 1
         if remaining <= 0 or width > COLUMNS:

@@ -32,7 +32,7 @@ from stabdiag.readers.csv.cells import (
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
 from stabdiag.readers.words import NUMBER, WORD, meaning, states_of
 
-_MIN_ROWS: Final = 3
+_MIN_NUMBER_ROWS: Final = 3
 
 # At most this many lines, such as a title or settings, are above a header. The first few lines that
 # name a loss are also tried, up to this line and this many columns.
@@ -138,7 +138,7 @@ def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
     rows = [cells_of(line, delimiter) for line in below if line.count(delimiter) == count]
     rows, _ = pointed(rows, delimiter)
     states = [meaning(cell)[0] for row in rows[:_PREAMBLE] for cell in row]
-    return len(rows) >= _MIN_ROWS and states.count(NUMBER) > states.count(WORD)
+    return len(rows) >= _MIN_NUMBER_ROWS and states.count(NUMBER) > states.count(WORD)
 
 
 def _divided(
@@ -216,14 +216,18 @@ def _is_table(header: list[str], rows: list[list[str]]) -> bool:
 
     The first line has only names, or only numbers if the names are in a comment above it.
     """
-    fewest = 1 if {*map(str.lower, header)} & _COUNTERS and _names_loss(header) else _MIN_ROWS
+    fewest = (
+        1
+        if {*map(str.lower, header)} & _FIRST_COLUMNS and _names_loss(header)
+        else _MIN_NUMBER_ROWS
+    )
     even = len(rows) >= fewest and all(len(row) == len(header) for row in rows)
     first = {meaning(cell)[0] for cell in header}
     return even and len(header) > 1 and first in ({WORD}, {NUMBER})
 
 
 # Names of the first column of a table of losses.
-_COUNTERS: Final = frozenset({"epoch", "step", "iter", "iteration"})
+_FIRST_COLUMNS: Final = frozenset({"epoch", "step", "iter", "iteration"})
 
 
 def _names_loss(header: Sequence[str]) -> bool:

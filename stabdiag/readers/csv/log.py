@@ -203,8 +203,8 @@ def _lines(lines: list[int]) -> str:
 
 # DVCLive keeps a table of steps and values for each metric: plots/metrics/train/loss.tsv has the
 # columns step and loss of the metric train/loss.
-_METRICS: Final = PurePosixPath("plots/metrics")
-_STEP: Final = "step"
+_DVCLIVE_FOLDER: Final = PurePosixPath("plots/metrics")
+_DVCLIVE_STEP: Final = "step"
 
 
 def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns:
@@ -214,7 +214,7 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
     points = Points()
     notes: list[str] = []
     for path, stream in files:
-        metric = str(path.relative_to(_METRICS).with_suffix(""))
+        metric = str(path.relative_to(_DVCLIVE_FOLDER).with_suffix(""))
         try:
             taken = _take(points, metric, read(stream))
         except LogError:
@@ -226,9 +226,9 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
 
 def _take(points: Points, metric: str, table: Columns) -> bool:
     """Add the points of a metric, and return False if the table is not one. Blank means NaN."""
-    if _STEP not in table.names or len(table.names) < 2:
+    if _DVCLIVE_STEP not in table.names or len(table.names) < 2:
         return False
-    steps, values = table.load(_STEP), table.load(table.names[-1])
+    steps, values = table.load(_DVCLIVE_STEP), table.load(table.names[-1])
     if steps.is_text or values.is_text:
         return False
     counts = steps.present & (np.abs(steps.values) < EXACT)

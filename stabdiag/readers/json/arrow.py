@@ -140,7 +140,7 @@ def _sparse(block: bytes) -> bool:
     return rows.rows * len(rows.parts) > _SPARSE * max(filled, 1)
 
 
-_KEY: Final = re.compile(rb'\s*(?:\{\s*)?"([^"\\]+)"\s*')
+_QUOTED_KEY: Final = re.compile(rb'\s*(?:\{\s*)?"([^"\\]+)"\s*')
 _NULLS: Final = ("null", " null")
 
 # Arrow is fastest if a piece fits into the cache. It refuses lines that are longer than a piece.
@@ -149,7 +149,7 @@ _CACHED_BYTES: Final = 1 << 20
 # With more keys, the setup of a table for each block takes longer than it saves. So does reading
 # more than one in ten lines separately.
 _MAX_CELLS: Final = 500
-_OTHERS: Final = 10
+_OTHER_LINE_RATE: Final = 10
 
 
 def read_uniform(block: bytes) -> Chunk | None:
@@ -162,7 +162,7 @@ def read_uniform(block: bytes) -> Chunk | None:
     ends = np.append(np.flatnonzero(text[:-1] == ord("\n")), len(block) - 1)
     others: dict[int, str] = {}
     try:
-        cells = _parse_cells(_colons(block), keys, others, max_others=len(ends) // _OTHERS)
+        cells = _parse_cells(_colons(block), keys, others, max_others=len(ends) // _OTHER_LINE_RATE)
         numbers = cells.select(range(1, 2 * len(keys), 2))
         numbers = numbers.rename_columns([name.decode() for name in names])
     except (pa.ArrowInvalid, UnicodeDecodeError):
@@ -184,7 +184,7 @@ def read_uniform(block: bytes) -> Chunk | None:
 def _names(keys: list[bytes]) -> list[bytes]:
     """Return the names in the key cells of a line, or none if it is not a record of them."""
     opens = [key.lstrip().startswith(b"{") for key in keys]
-    names = [match[1] for match in map(_KEY.fullmatch, keys) if match is not None]
+    names = [match[1] for match in map(_QUOTED_KEY.fullmatch, keys) if match is not None]
     different = len(keys) == len(names) == len(set(names)) <= _MAX_CELLS
     return names if different and opens == [True, *[False] * (len(keys) - 1)] else []
 

@@ -21,7 +21,7 @@ _MAY_HOLD: Final = re.compile(rb'(?i:config|configuration|cfg|hparams|parameters
 _CONFIG_LINES: Final = 20
 
 # The fields of a manifest that are words.
-_WORDS: Final = frozenset(
+_WORD_FIELDS: Final = frozenset(
     name for key in KEYS if key.name in ("dtype", "optimizer", "schedule") for name in key.names
 )
 
@@ -53,7 +53,7 @@ def with_config(columns: Columns) -> Columns:
     )
     words: dict[str, object] = {}
     for name in names:
-        if plain(name) in _WORDS:
+        if plain(name) in _WORD_FIELDS:
             column = columns.load(name)
             if column.is_text and len(column.words) == 1 and not column.logged.any():
                 words[name] = column.words[0]

@@ -28,7 +28,7 @@ from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
 
 # A message names this many lists that are empty or left out.
-_NAMED: Final = 3
+_MAX_NAMED_LISTS: Final = 3
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
@@ -91,7 +91,7 @@ def _columns(
 def _why_nothing(tables: Tables) -> str:
     empty = [path for path, pieces in tables.columns.items() if not pieces]
     if empty and not tables.bad:
-        names = ", ".join(shown(path) for path in empty[:_NAMED] if path)
+        names = ", ".join(shown(path) for path in empty[:_MAX_NAMED_LISTS] if path)
         return (
             f"no record could be read: nothing was logged yet, no value is in {names or 'its list'}"
         )
@@ -107,7 +107,7 @@ def _why_nothing(tables: Tables) -> str:
 def _note_others(tables: Tables, taken: Path, notes: list[str]) -> None:
     others = [shown(path) for path in tables.records if path != taken]
     if others:
-        notes.append(f"other lists of records are left out: {', '.join(others[:_NAMED])}")
+        notes.append(f"other lists of records are left out: {', '.join(others[:_MAX_NAMED_LISTS])}")
 
 
 # The default checkpoint interval. The state contains it even if checkpoints are saved by the epoch

@@ -120,18 +120,18 @@ Part = TypeVar("Part")
 # Numbers and their values, by the path of keys without the numbered one.
 Numbered: TypeAlias = dict[Path, tuple[list[int], list[object]]]
 
-_KEY: Final = re.compile(r"(\D{0,30}?)[\W_]*(\d{1,15})", re.ASCII)
+_NUMBERED_KEY: Final = re.compile(r"(\D{0,30}?)[\W_]*(\d{1,15})", re.ASCII)
 
 # Folds, clients and layers are numbered as well.
-_COUNTERS: Final = {
+_COUNTER_ROLES: Final = {
     name: role.name for role in ROLES if role.name in ("step", "epoch") for name in role.names
 } | {"": "step"}
 
 
 def number_of(key: str) -> tuple[str, int] | None:
     """Return the counter of a key, ``step`` or ``epoch``, and its number; else None."""
-    match = _KEY.fullmatch(key)
-    counter = _COUNTERS.get(normal(match[1])) if match else None
+    match = _NUMBERED_KEY.fullmatch(key)
+    counter = _COUNTER_ROLES.get(normal(match[1])) if match else None
     return (counter, int(match[2])) if match and counter else None
 
 
@@ -193,10 +193,10 @@ def _pop(values: dict[Path, object], at: Mapping[int, Path]) -> tuple[list[int],
 
 
 # No chart has more curves or runs than this.
-_MAX_CURVES: Final = 200
+_MAX_CHART_CURVES: Final = 200
 
 # The keys with the name of an object.
-_NAMES: Final = ("name", "label", "title", "id", "run")
+_NAME_KEYS: Final = ("name", "label", "title", "id", "run")
 
 
 def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
@@ -209,9 +209,11 @@ def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
         }
         for record in records
     ]
-    if len(records) > _MAX_CURVES or not all(lists):
+    if len(records) > _MAX_CHART_CURVES or not all(lists):
         return {}
-    names = [next((r[key] for key in _NAMES if isinstance(r.get(key), str)), "") for r in records]
+    names = [
+        next((r[key] for key in _NAME_KEYS if isinstance(r.get(key), str)), "") for r in records
+    ]
     labels = [str(number) for number in range(len(records))]
     if len(set(names)) == len(names):
         # The number keeps the losses of several runs from being taken as parts of one loss.

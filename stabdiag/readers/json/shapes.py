@@ -20,7 +20,7 @@ _HISTORY: Final = re.compile(rb'"log_history"\s*:\s*\[')
 
 # The first byte of an item in a list, as opposed to a record.
 _LIST_ITEM: Final = frozenset({b"[", b"-", *(str(digit).encode() for digit in range(10))})
-_LOOKAHEAD: Final = 200
+_LOOKAHEAD_BYTES: Final = 200
 
 # The longest item after the last comma of a truncated list.
 _LONGEST_LAST: Final = 60
@@ -40,9 +40,11 @@ def is_document(head: bytes, *, is_complete: bool) -> bool:
     if remainder:
         opened = first.endswith((b"[", b"{"))
         # An opening bracket may be on the next line, and a list may span several lines.
-        following = remainder[:_LOOKAHEAD].split(maxsplit=1)[:1]
+        following = remainder[:_LOOKAHEAD_BYTES].split(maxsplit=1)[:1]
         opened |= first.endswith(b":") and following in ([b"{"], [b"["])
-        opened |= first.endswith((b":", b",")) and remainder[:_LOOKAHEAD].lstrip()[:1] in _LIST_ITEM
+        opened |= (
+            first.endswith((b":", b",")) and remainder[:_LOOKAHEAD_BYTES].lstrip()[:1] in _LIST_ITEM
+        )
         return opened or (first.endswith(b",") and remainder.lstrip().startswith(b'"'))
     return _is_table(first) if is_complete else _TABLE_FIRST.match(text) is not None
 

@@ -53,7 +53,7 @@ from stabdiag.readers.words import NULL, NUMBER
 _POINT: Final = ("wall_time", "step", "value")
 _PAIR: Final = 2
 
-_INDEX: Final = re.compile(r"\d{1,15}", re.ASCII)
+_INDEX_KEY: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -108,7 +108,7 @@ def _walk(value: object, path: Path, tables: Tables, single: dict[Path, object])
     """Collect the tables in a value."""
     if isinstance(value, dict) and len(path) < MAX_DOCUMENT_DEPTH:
         for key, member in value.items():
-            if _INDEX.fullmatch(key) and not isinstance(member, dict | list):
+            if _INDEX_KEY.fullmatch(key) and not isinstance(member, dict | list):
                 keys, values = tables.indexed.setdefault(path, ([], []))
                 values.append(member)
                 keys.append(int(key))
@@ -305,7 +305,7 @@ def by_step(values: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
 
 
 # Names of lists that may accompany losses.
-_COMPANIONS: Final = frozenset(
+_COMPANION_LISTS: Final = frozenset(
     {
         *("step", "steps", "iter", "iters", "iteration", "iterations", "epoch", "epochs"),
         *("lr", "learning_rate", "time", "times"),
@@ -337,7 +337,7 @@ def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
     by_split = {split_of(path[-1]): path for path in reversed(paths) if path}
     train = by_split.get(NameParts.TRAINING)
     halves = [path for path in paths if path and split_of(path[-1])]
-    companions = [path for path in paths if path and path[-1] in _COMPANIONS]
+    companions = [path for path in paths if path and path[-1] in _COMPANION_LISTS]
     if (
         train is None
         or len(halves) + len(companions) < len(paths)

@@ -17,13 +17,13 @@ from stabdiag.readers.words import NULL, NUMBER, meaning
 DECODER: Final = json.JSONDecoder(strict=False, parse_int=float)
 
 # Decoding this many lines together takes half the time of decoding them one by one.
-_BATCH: Final = 500
+_LINES_PER_CALL: Final = 500
 
 # A string or a number of JSON, which are kept, or the start of another form of number: -nan, inf,
 # 007, .5, 1.#QNAN. ``meaning`` decides whether it is a number, as for any other word in the place
 # of a value: None, N/A, (nan), tensor(nan, device='cuda:0'). A string without an end extends to the
 # end of the text: otherwise each of its quotes would be tried as a start.
-_NUMBER: Final = re.compile(
+_JSON_TOKEN: Final = re.compile(
     r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)'
     r"|(?<![-+.\w])(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[-+]?\d+)?(?![-+.\w(])"
     r"|(?P<odd>[-+]?(?:[.\d]|nan|inf)[-+.#\w]*(?:\(\w*\))?%?))"
@@ -38,7 +38,7 @@ _TRAILING_COMMA: Final = re.compile(r",(?=\s*\}\s*\Z)")
 # The constants of JSON.
 _CONSTANTS: Final = frozenset({"true", "false", "null"})
 
-_SPACE: Final = re.compile(r"\s*")
+_JSON_SPACE: Final = re.compile(r"\s*")
 
 # This many opening braces of a broken line are tried as the start of a complete record.
 _RESCUES: Final = 8
@@ -51,8 +51,8 @@ def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
         lines.pop()
     records: list[Record] = []
     bad: list[BadLine] = []
-    for start in range(0, len(lines), _BATCH):
-        batch = [line.strip() for line in lines[start : start + _BATCH]]
+    for start in range(0, len(lines), _LINES_PER_CALL):
+        batch = [line.strip() for line in lines[start : start + _LINES_PER_CALL]]
         decoded = _decode_batch(batch)
         if decoded is not None:
             records += decoded
@@ -115,13 +115,13 @@ def _decode_objects(line: str) -> tuple[list[Record], int, str]:
         except json.JSONDecodeError as error:
             return records, end, _error_message(line, end, error)
         if not isinstance(value, dict):
-            return records, end, f"not an object but {_KINDS.get(type(value), 'a number')}"
+            return records, end, f"not an object but {_TYPE_NAMES.get(type(value), 'a number')}"
         records.append(value)
-        end = _SPACE.match(line, stop).end()  # type: ignore[union-attr]  # matches anywhere
+        end = _JSON_SPACE.match(line, stop).end()  # type: ignore[union-attr]  # matches anywhere
     return records, end, ""
 
 
-_KINDS: Final = {list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
+_TYPE_NAMES: Final = {list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
 
 
 def _error_message(line: str, start: int, error: json.JSONDecodeError) -> str:
@@ -151,7 +151,7 @@ def _after_a_cut(line: str, start: int) -> list[Record]:
 
 def repair(text: str) -> str:
     """Return JSON with its numbers in the form that Python's decoder accepts."""
-    return _TRAILING_COMMA.sub("", _NUMBER.sub(_as_json, text))
+    return _TRAILING_COMMA.sub("", _JSON_TOKEN.sub(_as_json, text))
 
 
 def _as_json(match: re.Match[str]) -> str:
@@ -284,7 +284,7 @@ class Documents:
 
     def _peek(self) -> str:
         """Return the next character that is not a blank; an empty string at the end."""
-        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
+        self._at = _JSON_SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
         return self._text[self._at : self._at + 1]
 
     def _continues(self, end: str) -> bool:

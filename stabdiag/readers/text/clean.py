@@ -21,19 +21,19 @@ _ANSI: Final = re.compile(
 
 # The full-width punctuation of Chinese and Japanese texts (Unicode, FF00 to FF5E), and the plain.
 # And the quotation marks that a forum makes of plain ones.
-_WIDE: Final = {
+_ASCII_SIGNS: Final = {
     **{chr(ord(sign) + 0xFEE0).encode(): sign.encode() for sign in ":,;()[]=%/-.|#"},
     **dict.fromkeys(("‘".encode(), "’".encode()), b"'"),
     **dict.fromkeys(("“".encode(), "”".encode()), b'"'),
 }
-_WIDE_SIGN: Final = re.compile(b"|".join(_WIDE))
+_WIDE_SIGN: Final = re.compile(b"|".join(_ASCII_SIGNS))
 
 # Julia's 32-bit numbers: 2.31f0, 1.5f-5.
-_FLOAT32: Final = re.compile(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
+_JULIA_FLOAT32: Final = re.compile(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
 
 # A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
 # are among the arguments of a program.
-_ENTRY: Final = (
+_DICT_ENTRY: Final = (
     rb"[\"'][^\"'\n]{1,80}[\"']: [\"']?[-+]?"
     rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()[^\n{}]{0,60}"
 )
@@ -42,7 +42,7 @@ _SPREAD: Final = re.compile(
     rb"\{(?:\n[ \t]{1,16})?%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}"
     rb"|(?:oss|OSS|[Nn]orm)[\"']? ?[:=] ?\n {0,4}"
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
-    % (_ENTRY, _ENTRY)
+    % (_DICT_ENTRY, _DICT_ENTRY)
 )
 # The characters at the end of a line that may continue below it.
 _SPREAD_ENDS: Final = np.isin(np.arange(256), [*b",{:= "])
@@ -72,10 +72,10 @@ class Text:
                 self._breaks = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\r"))
                 block = block.replace(b"\r", b"\n")
         if b"\xef" in block or b"\xe2\x80" in block:
-            block = _WIDE_SIGN.sub(lambda sign: _WIDE[sign[0]], block)
+            block = _WIDE_SIGN.sub(lambda sign: _ASCII_SIGNS[sign[0]], block)
         block = plain_values(block)
         if b"f0" in block:
-            block = _FLOAT32.sub(rb"\1e\2", block)
+            block = _JULIA_FLOAT32.sub(rb"\1e\2", block)
         if has_foreign_loss_name(block):
             block = in_english(block)
         self._joined = _NO_BREAKS

@@ -12,7 +12,7 @@ EPOCH: Final = b"epoch"
 NTH: Final = b"N/"
 FIRST: Final = b"N at the start"
 _WITHIN_EPOCH: Final = b"[epoch, N]"
-_ALONE: Final = b"[N]"
+_LONE_COUNT: Final = b"[N]"
 
 # Within each of these, other counters may restart; the coarsest last.
 COARSE: Final = (EPOCH, b"episode", b"round")
@@ -21,7 +21,7 @@ COARSE: Final = (EPOCH, b"episode", b"round")
 GAMES: Final = (b"episode", b"game", b"trial", b"generation")
 
 # 3000, 3,000, or 3K
-_COUNT: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}[KMB]|\d{1,12}"
+_COUNT_PATTERN: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}[KMB]|\d{1,12}"
 # An epoch in other languages, and a training step in Chinese tutorials.
 _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
@@ -34,11 +34,12 @@ _COUNTER: Final = re.compile(
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\))?[\"']?(?:[\s:=#\[(.]{1,12}[\"']?|\]:? {1,12})(%b)"
     rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"
-    % (_OF_EPOCHS, _OF_STEPS, _COUNT.lower()),
+    % (_OF_EPOCHS, _OF_STEPS, _COUNT_PATTERN.lower()),
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
 POSITION: Final = re.compile(
-    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/-]|:\d|\.[1-9])" % (_COUNT, _COUNT)
+    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/-]|:\d|\.[1-9])"
+    % (_COUNT_PATTERN, _COUNT_PATTERN)
 )
 
 # Counters that are identified by their punctuation, and the name of each group. If several patterns
@@ -70,7 +71,7 @@ _BY_PUNCTUATION: Final = tuple(
         (
             rb"(?:\] \[(\d{1,12})\] |^\[ {0,8}(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}))"
             rb"(?=[A-Za-z_])",
-            (_ALONE, _ALONE),
+            (_LONE_COUNT, _LONE_COUNT),
         ),
     )
 )

@@ -28,7 +28,7 @@ from stabdiag.readers.text.counters import (
     is_word,
 )
 from stabdiag.readers.text.failures import Failures
-from stabdiag.readers.text.grammar import NUMBER, trains
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, trains
 from stabdiag.readers.text.measured import spans_of
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
@@ -49,7 +49,7 @@ from stabdiag.readers.text.status_lines import failure_lines, handwritten_failur
 from stabdiag.readers.text.tokens import (
     BY_SPLIT,
     EVALUATED,
-    LOSS,
+    LOSS_STEM,
     OTHER_LOSSES,
     OTHER_MEASURES,
     REWARDS,
@@ -81,8 +81,8 @@ _MAX_PASTE: Final = 8
 _UNCOUNTED: Final = (20, 10)
 _ALIKE: Final = (4, 3)
 # Two of those lines are enough if they have several values and one loss is not finite.
-_LOST: Final = (2, 1)
-_VALUE: Final = re.compile(NUMBER)
+_MIN_NON_FINITE_LINES: Final = (2, 1)
+_NUMBER_TOKEN: Final = re.compile(NUMBER_PATTERN)
 
 # The fewest lines of a log without a loss.
 _EVIDENT: Final = 10
@@ -97,7 +97,7 @@ _DENSER: Final = 4
 _LARGEST_SCORE: Final = 100
 
 # What rsl_rl prints above the losses of an iteration:  Learning iteration 412/2000
-_ITERATION: Final = b"iteration"
+_ITERATION_WORD: Final = b"iteration"
 _ITERATION_ALONE: Final = re.compile(
     rb"\n[ \t]{0,80}Learning iteration \d{1,9}/\d{1,9}[ \t]{0,80}\n"
 )
@@ -141,7 +141,7 @@ def evidence(data: bytes) -> Evidence | None:
 
 def _find_evidence(data: bytes) -> Evidence | None:
     log = _Log(data=data)
-    named = _evidence_by_word(log, LOSS)
+    named = _evidence_by_word(log, LOSS_STEM)
     if named is not None:
         return named
     matches = [match[1] for match in (SUMMED.search(data), BY_SPLIT.search(data)) if match]
@@ -161,7 +161,7 @@ def _evidence_without_loss(log: _Log) -> Evidence | None:
 
     More lines are required than for a loss: these words also appear in prose and model sizes.
     """
-    if sample_of(log.data, LOSS).values:
+    if sample_of(log.data, LOSS_STEM).values:
         return None
     samples = [(word, sample_of(log.data, word)) for word in OTHER_MEASURES if word in log.data]
     results = [(word, _on_loss_lines(sample.counters)) for word, sample in samples]
@@ -392,7 +392,7 @@ def _with_few_epochs(
     if not by_iteration and not _EPOCH_ALONE.search(data, 0, sample.end):
         return None
     lost = any(is_lost(value) for values in sample.values.values() for value in values)
-    counter = _ITERATION if by_iteration else EPOCH
+    counter = _ITERATION_WORD if by_iteration else EPOCH
     return _above({counter: headings[counter]}, sample.values, fewest=1 if lost else 2)
 
 
@@ -440,7 +440,7 @@ def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: Sample) -
     if _are_alike(data, loss, sample):
         several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
         lost = several and any(map(is_lost, values.get(loss, ())))
-        fewest, different = _LOST if lost else _ALIKE
+        fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
     too_few = lines < fewest or len({*values.get(loss, ())}) < different
     if too_few or any(_rising(values) < 1 for values in counts.values()):
         return None
@@ -457,7 +457,7 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
         if loss in spans_of(line, word=word)
     ]
     between = head[lines[0][0] :].split(b"\n") if lines else ()
-    alike = len({b" ".join(_VALUE.sub(b"", line).split()) for _, line in lines}) == 1
+    alike = len({b" ".join(_NUMBER_TOKEN.sub(b"", line).split()) for _, line in lines}) == 1
     return alike and sum(map(bool, map(bytes.strip, between))) <= 2 * len(lines)
 
 

@@ -32,7 +32,7 @@ class Failure(Enum):
     MINIMUM_SCALE = auto()
 
 
-_CELLS: Final = {
+_FAILURE_CELLS: Final = {
     Failure.LOSS: {REPORTED_LOSS: b"nan"},
     Failure.GRADIENT: {"grad_norm": b"inf"},
     Failure.SKIPPED_STEP: {"grad_norm": b"inf", "skipped_step": b"1"},
@@ -41,9 +41,19 @@ _CELLS: Final = {
 
 # A text that each such line contains at least one of; a search for a fixed text is fast. The first
 # are those of exceptions.
-_RAISED: Final = (b"rror", b"xception", b"terminate called", b"Check failed")
-_ANCHORS: Final = (
-    *(*_RAISED, b"ERROR", b"WARN", b"Warn", b"warn", b"FATAL", b"RITICAL", b"bort", b"iverg"),
+_EXCEPTION_ANCHORS: Final = (b"rror", b"xception", b"terminate called", b"Check failed")
+_FAILURE_ANCHORS: Final = (
+    *(
+        *_EXCEPTION_ANCHORS,
+        b"ERROR",
+        b"WARN",
+        b"Warn",
+        b"warn",
+        b"FATAL",
+        b"RITICAL",
+        b"bort",
+        b"iverg",
+    ),
     *(
         b"NaN",
         b"is nan",
@@ -59,7 +69,7 @@ _ANCHORS: Final = (
     *(b": nan", b"=nan", b"= nan", b"nvalid loss", b"inimum loss scale", b"at minimum"),
 )
 
-_LONGEST: Final = 1000
+_MAX_FAILURE_LINE: Final = 1000
 
 # A value that is not finite, as a word of a sentence.
 _NOT_FINITE: Final = (
@@ -79,7 +89,7 @@ _MINIMUM: Final = re.compile(
 )
 
 # RuntimeError: …, torch.cuda.OutOfMemoryError: …, [rank3]: ValueError: …; and of C++ programs.
-_EXCEPTION: Final = re.compile(
+_EXCEPTION_NAME: Final = re.compile(
     rb"(?<![\w\"'])(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)(?:: |\()"
     rb"|terminate called after throwing|Check failed: "
 )
@@ -88,49 +98,49 @@ _SUBJECT: Final = re.compile(
     rb"|parameters?|activations?|logits|model|training|train)(?![a-z])",
     re.IGNORECASE,
 )
-_GRADIENT: Final = re.compile(rb"(?<![a-z])(?:grad|gnorm|global.norm)", re.IGNORECASE)
-_LOSS: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)", re.IGNORECASE)
+_GRADIENT_NAME: Final = re.compile(rb"(?<![a-z])(?:grad|gnorm|global.norm)", re.IGNORECASE)
+_LOSS_NAME: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)", re.IGNORECASE)
 _SKIPS: Final = re.compile(rb"skip|ignor", re.IGNORECASE)
-_FATAL: Final = re.compile(
+_FATAL_WORDS: Final = re.compile(
     rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat"
     rb"|giv(?:e|ing) up|diverg)",
     re.IGNORECASE,
 )
 
 # Source code, comments and settings.
-_CODE: Final = re.compile(
+_SOURCE_CODE: Final = re.compile(
     rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import "
     rb"|from \w|print\b|logg(?:er|ing)\.|warnings?\.|self\.)"
     rb"|^ {4}|raise \w|(?:torch|np|numpy|math|jnp|tf)\.\w{0,20}is_?(?:nan|inf|finite)"
     rb"|[=:] ?(?:True|False|true|false|yes|no)\b|(?:^|\s)--\w"
 )
 # Conditions, plans and denials: nothing happened.
-_CONDITION: Final = re.compile(
+_CONDITION_WORDS: Final = re.compile(
     rb"\b(?:if|when|whenever|whether|unless|in case|once|avoid|prevent|checks?(?! failed)|checked"
     rb"|checking|may|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b[^.;\n]{0,60}?(?:%b)"
     % _NOT_FINITE,
     re.IGNORECASE,
 )
-_EVALUATION: Final = re.compile(
+_EVALUATION_METRIC: Final = re.compile(
     rb"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|metrics?|map|ap|f1|accuracy|auc"
     rb"|score|psnr|fid|bleu)(?![a-z])",
     re.IGNORECASE,
 )
-_TRAINING: Final = re.compile(rb"(?<![a-z])train", re.IGNORECASE)
+_TRAINING_PREFIX: Final = re.compile(rb"(?<![a-z])train", re.IGNORECASE)
 # A record with a finite loss, and another value that is not finite.
 _FINITE_LOSS: Final = re.compile(rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[-+]?\d{1,9}\.\d")
 
-_NUMBERS: Final = re.compile(rb"\d+")
+_DIGIT_RUN: Final = re.compile(rb"\d+")
 
 
 def may_report(data: bytes) -> bool:
     """Return True if a text may report a failure; cheap."""
-    return any(anchor in data for anchor in _ANCHORS)
+    return any(anchor in data for anchor in _FAILURE_ANCHORS)
 
 
 def is_exception(line: bytes) -> bool:
     """Return True if a line is the message of an exception."""
-    return _EXCEPTION.search(line) is not None
+    return _EXCEPTION_NAME.search(line) is not None
 
 
 def failure_of(line: bytes) -> Failure | None:
@@ -139,7 +149,7 @@ def failure_of(line: bytes) -> Failure | None:
     is_implied = _IMPLIES_IT.search(line) is not None
     if not (is_minimum or is_implied or _NAMES_IT.search(line)):
         return None
-    if _CODE.search(line) or _FINITE_LOSS.search(line):
+    if _SOURCE_CODE.search(line) or _FINITE_LOSS.search(line):
         return None
     if is_minimum:
         return Failure.MINIMUM_SCALE
@@ -147,16 +157,16 @@ def failure_of(line: bytes) -> Failure | None:
         return Failure.LOSS
     raised = is_exception(line)
     if not raised:
-        if _CONDITION.search(line):
+        if _CONDITION_WORDS.search(line):
             return None
         if not _SUBJECT.search(line):
             return None
-        if _EVALUATION.search(line) and not _TRAINING.search(line):
+        if _EVALUATION_METRIC.search(line) and not _TRAINING_PREFIX.search(line):
             return None
-    if _GRADIENT.search(line) and not _LOSS.search(line):
+    if _GRADIENT_NAME.search(line) and not _LOSS_NAME.search(line):
         if _SKIPS.search(line):
             return Failure.SKIPPED_STEP
-        return Failure.LOSS if raised or _FATAL.search(line) else Failure.GRADIENT
+        return Failure.LOSS if raised or _FATAL_WORDS.search(line) else Failure.GRADIENT
     return Failure.LOSS
 
 
@@ -173,26 +183,26 @@ class Failures(StatusLine):
 
     def search(self, data: bytes) -> bool:
         """Return True if the data has a line of this kind."""
-        return next(self._failures(data, _ANCHORS), None) is not None
+        return next(self._failures(data, _FAILURE_ANCHORS), None) is not None
 
     def find(self, data: bytes) -> list[Part]:
         """Return all lines of this kind."""
-        return self.find_among(data, _ANCHORS)
+        return self.find_among(data, _FAILURE_ANCHORS)
 
     def find_exceptions(self, data: bytes) -> list[Part]:
         """Return the lines of this kind that name an error, as most exceptions do."""
-        return self.find_among(data, _RAISED[:1])
+        return self.find_among(data, _EXCEPTION_ANCHORS[:1])
 
     def find_raised(self, data: bytes) -> list[Part]:
         """Return the lines of this kind that are exceptions with any name."""
-        return self.find_among(data, _RAISED)
+        return self.find_among(data, _EXCEPTION_ANCHORS)
 
     def find_among(self, data: bytes, anchors: Sequence[bytes]) -> list[Part]:
         """Return the lines of this kind that contain one of some texts."""
         last: dict[bytes, int] = {}
         failures: list[tuple[int, bytes, Failure]] = []
         for begin, line, failure in self._failures(data, anchors):
-            text = _NUMBERS.sub(b"", line)
+            text = _DIGIT_RUN.sub(b"", line)
             before = last.get(text)
             repeats = before is not None and (
                 is_exception(line) or _is_adjacent(data, failures[before], begin)
@@ -204,7 +214,7 @@ class Failures(StatusLine):
                 failures.append((begin, line, failure))
         failures.sort(key=lambda failure: failure[0])
         return parts_of(
-            (begin + min(LONGEST_LABEL, len(line) - 1), _CELLS[failure])
+            (begin + min(LONGEST_LABEL, len(line) - 1), _FAILURE_CELLS[failure])
             for begin, line, failure in failures
         )
 
@@ -220,8 +230,8 @@ class Failures(StatusLine):
             }
         )
         for begin in places:
-            end = data.find(b"\n", begin, begin + _LONGEST)
-            line = data[begin : end if end >= 0 else begin + _LONGEST]
+            end = data.find(b"\n", begin, begin + _MAX_FAILURE_LINE)
+            line = data[begin : end if end >= 0 else begin + _MAX_FAILURE_LINE]
             failure = failure_of(line)
             if failure is not None and not any(pattern.search(line) for pattern in self.ignored):
                 yield begin, line, failure

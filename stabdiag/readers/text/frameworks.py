@@ -9,7 +9,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.readers.reader import SniffPriority, TextReader
 from stabdiag.readers.text.grammar import (
     BARS,
-    NUMBER,
+    NUMBER_PATTERN,
     PAIR,
     VALUE,
     Grammar,
@@ -112,12 +112,12 @@ FRAMEWORKS: Final = (
                 ),
                 # Pasting replaces the tab by blanks.
                 Line(
-                    pattern=rb" Train (?<=\s Train )([^\n:]{1,300}: %b)(?=\s)" % NUMBER,
+                    pattern=rb" Train (?<=\s Train )([^\n:]{1,300}: %b)(?=\s)" % NUMBER_PATTERN,
                     pairs=PAIR,
-                    signature=rb"\t Train [^\n:]{1,300}: %b\s" % NUMBER,
+                    signature=rb"\t Train [^\n:]{1,300}: %b\s" % NUMBER_PATTERN,
                 ),
                 Line(
-                    pattern=rb" (?<=\s )(Eval [^\n:]{1,300}: %b)(?=\s)" % NUMBER,
+                    pattern=rb" (?<=\s )(Eval [^\n:]{1,300}: %b)(?=\s)" % NUMBER_PATTERN,
                     pairs=PAIR,
                     identifies_format=False,
                 ),
@@ -137,7 +137,8 @@ FRAMEWORKS: Final = (
             kinds=(
                 # [Rank 0] step=510, skipped=8, lr=[9.6e-06, 9.6e-06], mom=[(0.9, 0.95)]
                 Line(
-                    pattern=rb"step=(\d{1,12}), skipped=(\d{1,12}), lr=\[(%b)[,\]]" % NUMBER,
+                    pattern=rb"step=(\d{1,12}), skipped=(\d{1,12}), lr=\[(%b)[,\]]"
+                    % NUMBER_PATTERN,
                     names=("step", "skipped", "lr"),
                 ),
                 # steps: 10 loss: 4.2313 iter time (s): 0.512 samples/sec: 62.500
@@ -182,13 +183,15 @@ FRAMEWORKS: Final = (
                 # Iteration 100 (5.2 iter/s, 3.8s/20 iters), loss = 6.9
                 Line(
                     pattern=rb"Iteration (\d{1,12})(?: \([^)\n]{1,80}\))?, "
-                    rb"(?:loss = (%b)(?!\S)|lr = (%b)(?!\S)|Testing net)" % (NUMBER, NUMBER),
+                    rb"(?:loss = (%b)(?!\S)|lr = (%b)(?!\S)|Testing net)"
+                    % (NUMBER_PATTERN, NUMBER_PATTERN),
                     names=("Iteration", "loss", "lr"),
                     signature=rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
                     rb"(?: \([^)\n]{1,80}\))?, (?:loss|lr) = ",
                 ),
                 Line(
-                    pattern=rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)" % NUMBER,
+                    pattern=rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)"
+                    % NUMBER_PATTERN,
                     pairs=PAIR,
                     named=lambda name: f"test {name}",
                     identifies_format=False,

@@ -24,7 +24,7 @@ from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measured import Evaluation, Measured
 from stabdiag.readers.text.normalization import normalize
 from stabdiag.readers.text.sample import Evidence
-from stabdiag.readers.text.tokens import LOSS, OBJECTIVES
+from stabdiag.readers.text.tokens import LOSS_STEM, OBJECTIVES
 
 # Evidence, and evaluations above their epochs, are searched for in this many bytes at the head.
 _EVIDENCE_BYTES: Final = 1 << 24
@@ -106,6 +106,6 @@ def _describe(result: Evidence) -> str:
         where = "below" if result.above else "next to"
         counter = result.counter.decode()
         counted = f"{lines}, {where} {counter!r}, which rises {result.rising:.0%} of the time"
-    usual = result.word in (LOSS, b"LOSS") or result.is_without_loss
+    usual = result.word in (LOSS_STEM, b"LOSS") or result.is_without_loss
     name = "" if usual else f"; {result.word.decode()!r} is taken as the loss"
     return f"{measure} is on {counted}{name}"

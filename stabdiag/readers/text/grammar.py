@@ -16,7 +16,7 @@ from stabdiag.readers.text.shapes import Cells, KnownShapes, Look, by_names, fin
 
 # A number as programs print it, including NaN and infinity. A pattern has to say what may follow
 # it: another rank's line may cut a number short.
-NUMBER: Final = (
+NUMBER_PATTERN: Final = (
     rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 )
 
@@ -25,11 +25,11 @@ VALUE: Final = rb"[-+.\w]{1,40}(?!\S)"
 
 # How frameworks separate names from values: | lm loss: 7.07E-01 |, and "lr": "1e-4".
 # A field between bars needs the bar after it: another rank may have cut it short.
-BARS: Final = rb"(?<![^|])([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}[|\n]" % NUMBER
-QUOTED: Final = rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}]" % NUMBER
+BARS: Final = rb"(?<![^|])([^:|\n]{1,80})(?:: {0,20}| )(%b) {0,4}[|\n]" % NUMBER_PATTERN
+QUOTED: Final = rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}]" % NUMBER_PATTERN
 
 # A text that is only a name and its value.
-PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER
+PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER_PATTERN
 
 
 def is_a_loss(name: str) -> bool:

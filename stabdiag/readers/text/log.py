@@ -162,7 +162,7 @@ class TextLog:
 
 
 # Lines that any program may print between the records of a log of another format.
-_MESSAGES: Final = Grammar(
+_MESSAGE_LINES: Final = Grammar(
     step="step",
     kinds=(*failure_lines("loss", "step"), *handwritten_failure_lines("loss"), *OVERFLOWS),
 )
@@ -173,7 +173,7 @@ class InterleavedMessages(TextLog):
 
     def __init__(self) -> None:
         """Begin with nothing."""
-        super().__init__("", _MESSAGES)
+        super().__init__("", _MESSAGE_LINES)
         # The position of each message in the text, and the number of records above it.
         self.positions: list[tuple[int, int]] = []
 

@@ -25,7 +25,7 @@ from stabdiag.readers.text.counters import (
     word_of,
 )
 from stabdiag.readers.text.grammar import (
-    NUMBER,
+    NUMBER_PATTERN,
     Kind,
     Part,
     is_a_loss,
@@ -36,7 +36,7 @@ from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.shapes import Cells, KnownShapes, Look, by_names
 from stabdiag.readers.text.tokens import (
     LONGEST,
-    LOSS,
+    LOSS_STEM,
     VALIDATED,
     Spans,
     evaluation_prefix,
@@ -67,19 +67,19 @@ _PROSE: Final = re.compile(
 _MEAN_OF_EPOCH: Final = re.compile(rb"\| train \| epoch \d{1,6} \|")
 
 # The loss of an evaluation is searched for in this many lines below its heading.
-_BELOW: Final = 3
+_MAX_LINES_BELOW: Final = 3
 
 # Loss: 2.31 (2.25), as timm and others print each batch: the mean of all so far.
-_MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER)
+_MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 
 # Every word for an evaluation contains one of these.
-_WORDS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
+_EVALUATION_STEMS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
 
 
 def spans_of(
     line: bytes,
     counter: bytes | None = None,
-    word: bytes = LOSS,
+    word: bytes = LOSS_STEM,
     counter_alias: bytes | None = None,
 ) -> Spans:
     """Return the spans of the values of a line by name. The first value of each name counts.
@@ -95,7 +95,7 @@ def spans_of(
     for item, prefix in zip(fields, evaluation_prefixes(line, fields), strict=True):
         name = item.name if trains(item.name) else f"{prefix or epoch_prefix}{item.name}"
         pairs.setdefault(name, item.value)
-    if word != LOSS:
+    if word != LOSS_STEM:
         pairs = renamed(pairs, word)
     if counter is None:
         return pairs
@@ -149,7 +149,7 @@ class Measured(Kind):
     """
 
     counter: bytes | None
-    word: bytes = LOSS
+    word: bytes = LOSS_STEM
     counter_alias: bytes | None = None
 
     @cached_property
@@ -279,7 +279,7 @@ class Evaluation(Kind):
     """
 
     counter: bytes
-    word: bytes = LOSS
+    word: bytes = LOSS_STEM
     counter_alias: bytes | None = None
 
     def find(self, data: bytes) -> list[Part]:
@@ -333,7 +333,7 @@ class Evaluation(Kind):
         if not (prefix := evaluation_prefix(heading, len(heading))):
             return
         end = begin + len(heading)
-        for _ in range(_BELOW):
+        for _ in range(_MAX_LINES_BELOW):
             begin, end = end + 1, line_end(data, end + 1, LONGEST)
             line = data[begin:end]
             if self.word.lower() in line.lower():
@@ -364,7 +364,7 @@ def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield each line that may belong to an evaluation, and where it begins."""
     plain = data.lower()
     # Words that do not occur are left out of the pattern.
-    words = [word for word in _WORDS if word in plain]
+    words = [word for word in _EVALUATION_STEMS if word in plain]
     after = 0
     # A value and an interval are not evaluations.
     pattern = b"|".join(words).replace(b"val", rb"(?<!inter)val(?!ue)")

@@ -87,7 +87,7 @@ SORTS: Final = (
 )
 
 # An exception without its traceback: the last line of a log that was cut, or of a C++ program.
-_EXCEPTION: Final = Sort(
+_LONE_EXCEPTION: Final = Sort(
     code=EventCode.TRACEBACK,
     title="traceback",
     anchors=(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
@@ -101,22 +101,24 @@ _EXCEPTION: Final = Sort(
 # The anchors of messages that may be on the line of a record.
 _APPENDED: Final = (b"rror", b"ut of memory", b"atchdog", b"NCCL t", b"SIG", b"Killed", b"NaN in ")
 
-_ANCHORS: Final = tuple(
-    dict.fromkeys(anchor for sort in (*SORTS, _EXCEPTION) for anchor in sort.anchors)
+_MESSAGE_ANCHORS: Final = tuple(
+    dict.fromkeys(anchor for sort in (*SORTS, _LONE_EXCEPTION) for anchor in sort.anchors)
 )
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
-_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {EventCode.TRACEBACK: "traceback"}
+_MESSAGE_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {
+    EventCode.TRACEBACK: "traceback"
+}
 
 # The most lines of a traceback before the line with the exception.
 _FRAMES: Final = 400
 
-_LONGEST: Final = 200
-_BEFORE: Final = 200
-_AFTER: Final = 2000
+_MAX_MESSAGE_LENGTH: Final = 200
+_BYTES_BEFORE: Final = 200
+_BYTES_AFTER: Final = 2000
 
 # This many messages of one kind are kept; the others are only counted.
-_MAX_MESSAGES: Final = 5
+_MAX_MESSAGES_OF_KIND: Final = 5
 
 # At most this many tracebacks of a block are read to their end: each rank of a crash writes one.
 _FOLLOWED: Final = 1000
@@ -133,7 +135,7 @@ class _Message:
 
 def may_be_message(data: bytes) -> bool:
     """Return True if a text may hold a message; cheap."""
-    return any(anchor in data for anchor in _ANCHORS)
+    return any(anchor in data for anchor in _MESSAGE_ANCHORS)
 
 
 class Messages:
@@ -156,7 +158,7 @@ class Messages:
             for place in islice(places_of(text.data, _TRACEBACK), _FOLLOWED)
         ]
         ends = {end for _, _, end in followed}
-        messages = [*_find_messages(text.data, _APPENDED if quick else _ANCHORS)]
+        messages = [*_find_messages(text.data, _APPENDED if quick else _MESSAGE_ANCHORS)]
         # An exception that another kind describes, or that ends a traceback, is one message.
         ends |= {place for place, code, _ in messages if code is not EventCode.TRACEBACK}
         for place, code, line in messages:
@@ -171,7 +173,7 @@ class Messages:
 
     def add_report(self, text: Text, offset: int, place: int) -> None:
         """Add the line at a position, which reports a value that is not finite."""
-        line = text.data[place : line_end(text.data, place, _AFTER)]
+        line = text.data[place : line_end(text.data, place, _BYTES_AFTER)]
         self._add(text, offset, place, EventCode.NOT_FINITE, line)
 
     def copy(self) -> Messages:
@@ -184,9 +186,9 @@ class Messages:
     def _add(self, text: Text, offset: int, place: int, code: EventCode, line: bytes) -> None:
         self._counts[code] = self._counts.get(code, 0) + 1
         messages = self._messages.setdefault(code, [])
-        if len(messages) >= _MAX_MESSAGES:
+        if len(messages) >= _MAX_MESSAGES_OF_KIND:
             return
-        message = inert(line, _LONGEST)
+        message = inert(line, _MAX_MESSAGE_LENGTH)
         if all(other.text != message for other in messages):
             messages.append(
                 _Message(text=message, line=int(text.lines_at([place])[0]), place=offset + place)
@@ -200,7 +202,7 @@ class Messages:
                 Event(
                     kind=EventKind.MESSAGE,
                     code=code,
-                    message=f"{_TITLES[code]}: {message.text}",
+                    message=f"{_MESSAGE_TITLES[code]}: {message.text}",
                     quote=message.text,
                     step=step_at(message.place),
                     line=message.line,
@@ -218,13 +220,13 @@ class Messages:
 def _find_messages(data: bytes, anchors: Sequence[bytes]) -> Iterator[tuple[int, EventCode, bytes]]:
     """Yield the position, the code and the line of each message."""
     for anchor in anchors:
-        sorts = [sort for sort in (*SORTS, _EXCEPTION) if anchor in sort.anchors]
+        sorts = [sort for sort in (*SORTS, _LONE_EXCEPTION) if anchor in sort.anchors]
         seen = 0
         for place in places_of(data, anchor):
             if place < seen:
                 continue
             begin = max(_begin(data, place), seen)
-            seen = line_end(data, place, _AFTER)
+            seen = line_end(data, place, _BYTES_AFTER)
             line = data[begin:seen]
             for sort in sorts:
                 if sort.line.search(line) and _first_anchor(sort, line) == anchor:
@@ -240,19 +242,19 @@ def _exception(data: bytes, place: int) -> tuple[bytes, int]:
     """
     prefix = data[_begin(data, place) : place]
     for _ in range(_FRAMES):
-        start = data.find(b"\n", place, place + _AFTER) + 1
+        start = data.find(b"\n", place, place + _BYTES_AFTER) + 1
         if start in (0, len(data)):
             break
         place = start + len(prefix)
         if data.startswith(prefix, start) and data[place : place + 1] not in (b" ", b"\t", b"\n"):
-            return data[place : line_end(data, place, _AFTER)], place
+            return data[place : line_end(data, place, _BYTES_AFTER)], place
         place = start
     return _TRACEBACK, place
 
 
 def _begin(data: bytes, place: int) -> int:
     """Return the start of a line, or a position shortly before ``place`` in a long line."""
-    earliest = max(place - _BEFORE, 0)
+    earliest = max(place - _BYTES_BEFORE, 0)
     return max(data.rfind(b"\n", earliest, place) + 1, earliest)
 
 

@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
-from stabdiag.readers.text.grammar import NUMBER, Normalization
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.values import plain_values
 
 # Markers are searched for in this many bytes at the head, and at the end of the known data.
-_ENDS: Final = 1 << 18
+_MARKER_BYTES: Final = 1 << 18
 
 # The losses of VITS, of so-vits-svc, and of MB-iSTFT-VITS, in the order of their lists.
 _VITS: Final = (
@@ -31,12 +31,12 @@ def _list_of_losses(names: Sequence[bytes]) -> Iterator[Normalization]:
     INFO:name:[2.4, 3.1, 5.2, 21.3, 1.8, 1.6, 4200, 9.99e-05] ends on the step and the rate; others
     print them after the list: Losses: [2.4, 3.1, 5.2, 21.3, 1.6], step: 4200, lr: 0.0001.
     """
-    values = b", ".join([rb"(%b)" % NUMBER] * len(names))
+    values = b", ".join([rb"(%b)" % NUMBER_PATTERN] * len(names))
     named = b", ".join(rb"loss_%b: \%d" % (name, n) for n, name in enumerate(names, start=1))
     counter = rb"step: \%d, lr: \%d, " % (len(names) + 1, len(names) + 2)
     yield Normalization(
         (b"Epoch: ", b"INFO"),
-        rb"(?<=[\t:])\[%b, (\d{1,9}), (%b)\](?=\n|$)" % (values, NUMBER),
+        rb"(?<=[\t:])\[%b, (\d{1,9}), (%b)\](?=\n|$)" % (values, NUMBER_PATTERN),
         counter + named,
     )
     yield Normalization(
@@ -61,20 +61,21 @@ _NORMALIZATIONS: Final = (
     # NVIDIA's Tacotron 2: Train loss 100 0.520000 Grad Norm 0.800000 1.20s/it
     Normalization(
         (b"Grad Norm ", b"s/it"),
-        rb"Train loss (\d{1,12}) (%b Grad Norm %b) (%b)s/it" % (NUMBER, NUMBER, NUMBER),
+        rb"Train loss (\d{1,12}) (%b Grad Norm %b) (%b)s/it"
+        % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
         rb"iteration \1 train loss \2 step_time: \3",
     ),
     # Validation loss 1000:  0.312500
     Normalization(
         (b"Validation loss ",),
-        rb"Validation loss (\d{1,12}): {1,8}(?=%b[ \t\r]{0,8}\n)" % NUMBER,
+        rb"Validation loss (\d{1,12}): {1,8}(?=%b[ \t\r]{0,8}\n)" % NUMBER_PATTERN,
         rb"iteration \1 validation loss: ",
     ),
     # Darknet: 1: 1123.449341, 1123.449341 avg, 0.000000 rate, 0.190143 seconds, 1 images
     Normalization(
         (b" rate, ", b" seconds, "),
         rb"\n {0,2}(\d{1,12})(?:, \d{1,9}\.\d{1,6})?: (%b), (%b) avg(?: loss)?, (%b) rate, "
-        % (NUMBER, NUMBER, NUMBER),
+        % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
         rb"\niteration \1: loss \2, avg: \3, learning_rate: \4, ",
     ),
     # YOLACT: [  0]     10 || B: 7.1 | C: 22.5 | M: 6.2 | S: 61.3 | T: 97.2 || ETA: 1 day, …
@@ -83,12 +84,14 @@ _NORMALIZATIONS: Final = (
         rb"\[ {0,4}(\d{1,4})\] {1,12}(\d{1,12}) \|\| ",
         rb"epoch \1 iteration \2 || ",
     ),
-    Normalization((b" || ETA: ",), rb"\| T: (%b) \|\| ETA: [^|\n]{1,60}" % NUMBER, rb"| loss: \1 "),
-    Normalization((b" || ETA: ",), rb"\| ([BCMS]): (?=%b \|)" % NUMBER, rb"| loss_\1: "),
+    Normalization(
+        (b" || ETA: ",), rb"\| T: (%b) \|\| ETA: [^|\n]{1,60}" % NUMBER_PATTERN, rb"| loss: \1 "
+    ),
+    Normalization((b" || ETA: ",), rb"\| ([BCMS]): (?=%b \|)" % NUMBER_PATTERN, rb"| loss_\1: "),
     # pix2pix, CycleGAN: (epoch: 1, iters: 100, time: 0.092, data: 0.154) D_A: 0.508 G_A: 0.182 …
     Normalization(
         (b"(epoch: ", b", iters: "),
-        rb"(?<=[)\d,n] )(?!iters|time|data)([A-Za-z]\w{0,40}: )(?=%b)" % NUMBER,
+        rb"(?<=[)\d,n] )(?!iters|time|data)([A-Za-z]\w{0,40}: )(?=%b)" % NUMBER_PATTERN,
         rb"loss_\1",
     ),
     # VITS and what was made of it: INFO:name:[4200, 9.99e-05], a step and its rate
@@ -107,12 +110,14 @@ _NORMALIZATIONS: Final = (
         (b"TRAIN Batch ",), rb"(TRAIN|CV) Batch (\d{1,9})/(\d{1,12})\b", rb"\1 epoch \2 batch \3"
     ),
     # YOLOv3 in PyTorch: [Losses: x 0.272, y 0.254, total 15.143, recall: 0.1]
-    Normalization((b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER, rb"\1 loss "),
+    Normalization(
+        (b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER_PATTERN, rb"\1 loss "
+    ),
     # Kaldi: Average objective function for 'output' for minibatches 10-19 is -4.0400 over 12800 …
     Normalization(
         (b"bjective function for '", b"minibatches "),
         rb"[Aa]verage(\s)objective function for '\w{1,40}' for minibatches (\d{1,9})-\d{1,9} is "
-        rb"(?=%b)" % NUMBER,
+        rb"(?=%b)" % NUMBER_PATTERN,
         rb"\1batch \2 objective: ",
     ),
     # EESEN: After 1000 sequences (1.2Hr): Obj(log[Pzx]) = -95.2   TokenAcc = 20.1 %
@@ -125,7 +130,7 @@ _NORMALIZATIONS: Final = (
     # train=90.7%, skip ratio=0%, …: iterations that learned, iterations, samples.
     Normalization(
         (b"ean rms=", b"skip ratio="),
-        rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b%%)" % NUMBER,
+        rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b%%)" % NUMBER_PATTERN,
         rb"At iteration \1, rms loss=",
     ),
     *(
@@ -149,8 +154,12 @@ _NORMALIZATIONS: Final = (
         b"reward: ",
     ),
     # spaCy 2: Losses {'ner': 1234.5, 'tagger': 2.3}
-    Normalization((b"Losses {'",), rb"Losses \{'(\w{1,40})': (?=%b)" % NUMBER, rb"loss_\1: "),
-    Normalization((b"Losses {'",), rb", '(\w{1,40})': (?=%b[,}])" % NUMBER, rb", loss_\1: "),
+    Normalization(
+        (b"Losses {'",), rb"Losses \{'(\w{1,40})': (?=%b)" % NUMBER_PATTERN, rb"loss_\1: "
+    ),
+    Normalization(
+        (b"Losses {'",), rb", '(\w{1,40})': (?=%b[,}])" % NUMBER_PATTERN, rb", loss_\1: "
+    ),
     # step 10, loss_train, 0.896: a comma between the name and the value
     *(
         Normalization(
@@ -166,7 +175,7 @@ _NORMALIZATIONS: Final = (
 
 def find_normalizations(data: bytes) -> tuple[Normalization, ...]:
     """Return the replacements whose markers are in a log."""
-    ends = data[:_ENDS] + data[max(len(data) - _ENDS, _ENDS) :]
+    ends = data[:_MARKER_BYTES] + data[max(len(data) - _MARKER_BYTES, _MARKER_BYTES) :]
     markers = {*chain.from_iterable(row.markers for row in _NORMALIZATIONS)}
     present = {marker for marker in markers if marker in ends}
     return tuple(row for row in _NORMALIZATIONS if present.issuperset(row.markers))

@@ -17,14 +17,14 @@ NO_RANK: Final = -1
 # torchrun, srun -l, mpirun --tag-output, SageMaker, pdsh-like launchers and loggers
 # with a rank field, optionally after a time. Rank 0, [GPU0], cuda:0, as people print it, and
 # (RayTrainWorker pid=4811, ip=10.1.2.3).
-_TIMED: Final = rb"(?:\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z? )?"
-_LABEL: Final = re.compile(
+_TIME_PREFIX: Final = rb"(?:\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z? )?"
+_RANK_LABEL: Final = re.compile(
     rb"\s{0,4}(?:[\w:. +-]{0,33}\[1,(?:mpirank:)?(\d{1,6})(?:,[\w-]{1,20})?\]<std(?:out|err)>:"
     rb"|%b\[(?:default|trainer|worker|rank|Rank|RANK)[ _:]?(\d{1,6})(?:\|\d{1,6})?\]:?"
     rb"|%b[\[(]?(?:[Dd]evice:? )?(?:[Rr]ank|RANK|[Gg]pu|GPU|cuda)(?:[ _#]|[:=] ?)?"
     rb"(\d{1,4})(?![\w.%%]| ?[KMG]i?B)"
     rb"|\(\w{1,40} (?:rank=\d{1,6} )?pid=(\d{1,8})[,)]"
-    rb"|(\d{1,6}): )" % (_TIMED, _TIMED)
+    rb"|(\d{1,6}): )" % (_TIME_PREFIX, _TIME_PREFIX)
 )
 
 # [100/2000] rank=0 loss …, INFO [Rank 1] step …
@@ -39,12 +39,12 @@ LONGEST_LABEL: Final = 80
 _LONGEST_PREFIX: Final = 400
 
 # If none of this many first lines names a rank, none does.
-_SAMPLE: Final = 32
+_RANK_SAMPLE_LINES: Final = 32
 
 
 def ranks_of(data: bytes, starts: Sequence[int]) -> Ints | None:
     """Return the rank that each line names before its position, or None if none does."""
-    if not any(_rank(data, start) >= 0 for start in starts[:_SAMPLE]):
+    if not any(_rank(data, start) >= 0 for start in starts[:_RANK_SAMPLE_LINES]):
         return None
     return np.array([_rank(data, start) for start in starts], dtype=np.int64)
 
@@ -53,7 +53,7 @@ def _rank(data: bytes, start: int) -> int:
     begin = data.rfind(b"\n", max(start - _LONGEST_PREFIX, 0), start + 1) + 1
     if begin == 0 or begin >= start:
         return NO_RANK
-    label = _LABEL.match(data, begin, start) or _INSIDE_LINE.search(data, begin, start)
+    label = _RANK_LABEL.match(data, begin, start) or _INSIDE_LINE.search(data, begin, start)
     return int(next(filter(None, label.groups()))) if label else NO_RANK
 
 
@@ -91,12 +91,12 @@ CLOCK: Final = "timestamp"
 
 # 2026-01-02 03:04:05. A time further inside a line is not its time stamp.
 _STAMP: Final = re.compile(rb"\d{4}([-/])\d\d\1\d\d[ T,]\d\d:\d\d:\d\d")
-_WIDTH: Final = 19
+_STAMP_WIDTH: Final = 19
 _STAMP_WITHIN: Final = 100
 _STAMPED: Final = 8
 
-_DIGITS: Final = np.array([0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18])
-_MARKS: Final = np.array([13, 16])
+_STAMP_DIGITS: Final = np.array([0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18])
+_STAMP_COLONS: Final = np.array([13, 16])
 
 
 def seconds_at(data: bytes, starts: Sequence[int]) -> Floats | None:
@@ -127,12 +127,12 @@ def _stamp(data: bytes, start: int) -> int:
 
 def _seconds(data: bytes, begins: Ints) -> Floats:
     """Return the seconds of the stamps at these positions, NaN without one."""
-    inside = (begins >= 0) & (begins + _WIDTH <= len(data))
+    inside = (begins >= 0) & (begins + _STAMP_WIDTH <= len(data))
     block = np.frombuffer(data, dtype=np.uint8)
-    text = block[np.where(inside, begins, 0)[:, np.newaxis] + np.arange(_WIDTH)]
-    digits = text[:, _DIGITS].astype(np.int64) - ord("0")
+    text = block[np.where(inside, begins, 0)[:, np.newaxis] + np.arange(_STAMP_WIDTH)]
+    digits = text[:, _STAMP_DIGITS].astype(np.int64) - ord("0")
     is_stamp = inside & ((digits >= 0) & (digits <= 9)).all(axis=1)
-    is_stamp &= (text[:, _MARKS] == ord(":")).all(axis=1)
+    is_stamp &= (text[:, _STAMP_COLONS] == ord(":")).all(axis=1)
     tens = np.where(is_stamp[:, np.newaxis], digits[:, 0::2] * 10 + digits[:, 1::2], 1)
     century, year, month, day, hour, minute, second = tens.T
     months = (century * 100 + year - 1970) * 12 + month - 1

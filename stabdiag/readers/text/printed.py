@@ -30,28 +30,30 @@ from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.table import piece_of
 
 # Limits: the bytes that are searched, the length of a line, and the fewest rows of a table.
-_LONGEST: Final = 1 << 24
+_MAX_PRINTED_BYTES: Final = 1 << 24
 _LONGEST_LINE: Final = 2000
-_MIN_ROWS: Final = 3
+_MIN_PRINTED_ROWS: Final = 3
 
 # Every name of a loss contains one of these: loss, Loss or LOSS.
-_LOSSES: Final = (b"oss", b"LOSS")
+_LOSS_STEMS: Final = (b"oss", b"LOSS")
 
-_BAR: Final = re.compile(rb"\||\xe2[\x94\x95][\x82\x83\x91]")
+_COLUMN_BAR: Final = re.compile(rb"\||\xe2[\x94\x95][\x82\x83\x91]")
 _BETWEEN_BARS: Final = re.compile(r"[^|│┃║]+")
 # Below the heading of a table in Markdown.
-_RULE: Final = re.compile(rb"[ \t|:]{0,8}-[ \t|:-]{2,2000}")
+_MARKDOWN_RULE: Final = re.compile(rb"[ \t|:]{0,8}-[ \t|:-]{2,2000}")
 
 # A name or a cell may have several words. A number that is wider than its column is only one blank
 # away from the next number.
-_WORD: Final = re.compile(r"\S+")
-_WORDS: Final = re.compile(r"\S+(?: \S+)*")
+_BLANK_FREE_TEXT: Final = re.compile(r"\S+")
+_CELL_TEXT: Final = re.compile(r"\S+(?: \S+)*")
 
-_NAME: Final = re.compile(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
-_COUNT: Final = re.compile(r"\d{1,12}(?:\.0)?")
+_COLUMN_NAME: Final = re.compile(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
+_INTEGER_CELL: Final = re.compile(r"\d{1,12}(?:\.0)?")
 # The start of a row, which most other lines of a log lack.
-_COUNTED: Final = re.compile(rb"[ \t]{0,200}\d")
-_NUMBER: Final = re.compile(r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE)
+_NUMBERED_ROW: Final = re.compile(rb"[ \t]{0,200}\d")
+_PRINTED_NUMBER: Final = re.compile(
+    r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE
+)
 
 # The first names of a table of spaCy, and columns that are not losses.
 _SPACY: Final = ("E", "#")
@@ -82,7 +84,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
 
 def read(stream: Stream) -> Columns:
     """Read the largest table that has a loss."""
-    table = _largest(stream.peek(_LONGEST))
+    table = _largest(stream.peek(_MAX_PRINTED_BYTES))
     if table is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected a heading such as epoch, train_loss"
@@ -102,7 +104,7 @@ def read(stream: Stream) -> Columns:
 
 
 def _largest(data: bytes) -> _Table | None:
-    tables = [table for table in _tables(cleaned(data)) if len(table.rows) >= _MIN_ROWS]
+    tables = [table for table in _tables(cleaned(data)) if len(table.rows) >= _MIN_PRINTED_ROWS]
     return max(tables, key=lambda table: len(table.rows), default=None)
 
 
@@ -110,15 +112,15 @@ def _tables(data: bytes) -> list[_Table]:
     """Return the tables with a loss. A table continues after a repeated heading."""
     tables: list[_Table] = []
     table, inside = None, False
-    lines = data.split(b"\n") if any(word in data for word in _LOSSES) else []
+    lines = data.split(b"\n") if any(word in data for word in _LOSS_STEMS) else []
     for number, line in enumerate(lines):
-        named = any(word in line for word in _LOSSES)
-        barred = (named or table is not None) and _BAR.search(line) is not None
-        is_read = table is not None and (barred if table.barred else _COUNTED.match(line))
+        named = any(word in line for word in _LOSS_STEMS)
+        barred = (named or table is not None) and _COLUMN_BAR.search(line) is not None
+        is_read = table is not None and (barred if table.barred else _NUMBERED_ROW.match(line))
         is_read = len(line) <= _LONGEST_LINE and (named or is_read)
         text = line.decode("utf-8", "replace") if is_read else ""
         text, reason = text.strip() if barred else text, ""
-        cells = [*(_BETWEEN_BARS if barred else _WORDS).finditer(text)]
+        cells = [*(_BETWEEN_BARS if barred else _CELL_TEXT).finditer(text)]
         names = tuple(map(_plain, cells)) if named else ()
         if not is_read:
             inside = False
@@ -127,7 +129,7 @@ def _tables(data: bytes) -> list[_Table]:
                 tables.append(_Table(names=names, heading=cells, barred=barred))
             table, inside = tables[-1], True
             continue
-        elif barred and not inside and _RULE.fullmatch(line):
+        elif barred and not inside and _MARKDOWN_RULE.fullmatch(line):
             # A rule below a heading without a loss: another table begins.
             table = None
         elif table is not None and (row := _row(table, cells, text)) is not None:
@@ -147,7 +149,7 @@ def _is_heading(names: Sequence[str], *, barred: bool) -> bool:
     """Return True if cells are different names, including the name of a loss."""
     return (
         len(set(names)) == len(names) > 1
-        and all(map(_NAME.fullmatch, names))
+        and all(map(_COLUMN_NAME.fullmatch, names))
         and any(map(is_a_loss, names if barred else names[1:]))
     )
 
@@ -156,8 +158,8 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
     """Return the cells of a row in the order of the names, or None if it is not a row."""
     row: list[str | None] = [*map(_plain, cells)]
     if not table.barred:
-        words = [*_WORD.finditer(line)]
-        if len(words) < 2 or not _COUNT.fullmatch(words[0][0]):
+        words = [*_BLANK_FREE_TEXT.finditer(line)]
+        if len(words) < 2 or not _INTEGER_CELL.fullmatch(words[0][0]):
             return None
         if len(words) == len(table.heading):
             row = [word[0] for word in words]
@@ -166,7 +168,7 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
     if len(row) != len(table.heading):
         return None
     losses = [cell for name, cell in zip(table.names, row, strict=True) if is_a_loss(name)]
-    if not any(cell is not None and _NUMBER.fullmatch(cell) for cell in losses):
+    if not any(cell is not None and _PRINTED_NUMBER.fullmatch(cell) for cell in losses):
         return None
     return [None if cell is None else cell.encode() for cell in row]
 

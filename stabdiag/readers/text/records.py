@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.clean import line_end, places_of
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Part, is_a_loss, parts_of
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar, Kind, Part, is_a_loss, parts_of
 
 Record: TypeAlias = tuple[int, Mapping[str, bytes]]
 
@@ -43,17 +43,17 @@ class Records(Kind):
 # |    ep_rew_mean     | 21.3     |
 # ---------------------------------
 _DASHES: Final = b"-" * 8
-_RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
-_ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
+_BOX_RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
+_BOX_ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
 
 # Names in a table of training values, as opposed to settings.
-_TRAINING: Final = re.compile(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
+_TRAINING_VALUES: Final = re.compile(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
 
 
 def _tables(data: bytes) -> Iterator[Record]:
     """Yield the position and cells of each table with a rule above or below it."""
     # Most logs have no rule, and the search for a fixed text is much faster.
-    rules = [match.span() for match in _RULE.finditer(data)] if _DASHES in data else []
+    rules = [match.span() for match in _BOX_RULE.finditer(data)] if _DASHES in data else []
     if not rules:
         return
     begins = [0, *(end for _, end in rules)]
@@ -61,7 +61,7 @@ def _tables(data: bytes) -> Iterator[Record]:
     for begin, end in zip(begins, ends, strict=True):
         table: dict[str, bytes] = {}
         section, place = "", begin
-        rows = [*_ROW.finditer(data, begin, end)]
+        rows = [*_BOX_ROW.finditer(data, begin, end)]
         names = [row[1].decode("utf-8", "replace") for row in rows]
         # Spinning Up aligns names on the right: they are not indented.
         at_right = len({*map(len, names)}) == 1 and not any(name.endswith("  ") for name in names)
@@ -79,7 +79,7 @@ def _tables(data: bytes) -> Iterator[Record]:
 
 def _has_training_table(data: bytes) -> bool:
     tables = (table for _, table in _tables(data))
-    return any(len(table) > 1 and any(map(_TRAINING.search, table)) for table in tables)
+    return any(len(table) > 1 and any(map(_TRAINING_VALUES.search, table)) for table in tables)
 
 
 # Coqui: --> STEP: 25/377 -- GLOBAL_STEP: 25 over lines such as | > loss: 2.5 (2.6). The
@@ -89,12 +89,12 @@ _GLOBAL_STEP: Final = "global_step"
 _ABOVE: Final = re.compile(rb"-- GLOBAL_STEP: (\d{1,12})(?=\s)|--> EVAL PERFORMANCE")
 
 # The most characters of a line that are searched, and the most lines of a record.
-_LONGEST: Final = 400
-_LINES: Final = 400
+_MAX_RECORD_LINE: Final = 400
+_MAX_RECORD_LINES: Final = 400
 
 # grad_norm: tensor(10.7261, device='cuda:0'); a collector of logs may have added a time before it.
-_VALUE: Final = re.compile(
-    rb"[^\n|]{0,80}\| > (?:([\w./ -]{1,80}): {0,4}(?:tensor\()?(%b)(?=[\s,()]|$))?" % NUMBER
+_COQUI_VALUE: Final = re.compile(
+    rb"[^\n|]{0,80}\| > (?:([\w./ -]{1,80}): {0,4}(?:tensor\()?(%b)(?=[\s,()]|$))?" % NUMBER_PATTERN
 )
 
 
@@ -113,9 +113,9 @@ def _steps(data: bytes) -> Iterator[Record]:
 def _below(data: bytes, place: int) -> dict[str, bytes]:
     """Return the names and values on the consecutive lines below a position."""
     values: dict[str, bytes] = {}
-    for _ in range(_LINES):
+    for _ in range(_MAX_RECORD_LINES):
         place = data.find(b"\n", place) + 1
-        pair = _VALUE.match(data, place, place + _LONGEST) if place else None
+        pair = _COQUI_VALUE.match(data, place, place + _MAX_RECORD_LINE) if place else None
         if pair is None:
             break
         if pair[1] is not None:
@@ -128,9 +128,11 @@ _MARK: Final = b":::MLLOG {"
 _LONGEST_EVENT: Final = 20_000
 
 # The names of the step or epoch in benchmarks, in the order of preference.
-_CLOCKS: Final = ("step", "step_num", "iteration", "samples_count", "epoch_num", "epoch_count")
+_STEP_KEYS: Final = ("step", "step_num", "iteration", "samples_count", "epoch_num", "epoch_count")
 
-_MEASURED: Final = re.compile("loss|eval|throughput|accuracy|error|tracked_stats|learning_rate")
+_MEASURED_KEYS: Final = re.compile(
+    "loss|eval|throughput|accuracy|error|tracked_stats|learning_rate"
+)
 
 
 def _events(data: bytes) -> Iterator[Record]:
@@ -147,9 +149,9 @@ def _event(line: bytes) -> dict[str, bytes] | None:
         key, value, metadata = event["key"], event["value"], event["metadata"]
     except (ValueError, RecursionError, KeyError, TypeError):
         return None
-    if not (isinstance(metadata, dict) and isinstance(key, str) and _MEASURED.search(key)):
+    if not (isinstance(metadata, dict) and isinstance(key, str) and _MEASURED_KEYS.search(key)):
         return None
-    clocks = map(metadata.get, _CLOCKS)
+    clocks = map(metadata.get, _STEP_KEYS)
     clock = next((value for value in clocks if type(value) in (int, float)), None)
     if clock is None:
         return None
@@ -169,11 +171,11 @@ _BAR_HEADING: Final = re.compile(
     rb"Epoch {1,20}(?:GPU|gpu)_mem {1,20}([\w ]{1,200}?) {1,20}(?:Instances|[Ll]abels|targets)"
     rb" {1,20}(?:Size|img_size)"
 )
-_BAR: Final = re.compile(
+_YOLO_BAR: Final = re.compile(
     rb"(?<![\d/])(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]? {1,20}((?:%b {1,20}){1,20})"
     rb"\d{1,9} {1,20}\d{1,6}:"
     # The message about a NaN loss. The bar still shows the means before it.
-    rb"|WARNING: non-finite loss, ending training" % NUMBER
+    rb"|WARNING: non-finite loss, ending training" % NUMBER_PATTERN
 )
 
 
@@ -186,7 +188,7 @@ def _bars(data: bytes) -> Iterator[Record]:
         words = heading[1].decode("ascii", "replace").split()
         names = [word if is_a_loss(word) else f"{word}_loss" for word in words]
         epoch = b"0"
-        for bar in _BAR.finditer(data, begin, end):
+        for bar in _YOLO_BAR.finditer(data, begin, end):
             epoch = bar[1] or b"%d" % (int(epoch) + 1)
             losses = bar[2].split() if bar[2] else [b"nan"] * len(names)
             if len(losses) == len(names):

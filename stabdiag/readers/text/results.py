@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
-from stabdiag.readers.text.grammar import NUMBER, Grammar
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar
 from stabdiag.readers.text.records import LARGE_BLOCK, Record, Records
 
 # RLlib: the entries of a result, in which some names recur at a deeper level.
@@ -23,15 +23,15 @@ from stabdiag.readers.text.records import LARGE_BLOCK, Record, Records
 #         learner_stats:
 #           total_loss: 227.45
 #   training_iteration: 1
-_ITERATION: Final = "training_iteration"
+_RLLIB_ITERATION: Final = "training_iteration"
 _RESULT: Final = rb"\nResult for [^\n]{1,200}:[ \t]{0,8}(?=\n)"
-_ENTRY: Final = re.compile(
+_RESULT_ENTRY: Final = re.compile(
     rb"%b|\n(?P<indent> {0,40})(?P<name>[A-Za-z_][\w./-]{0,80}): {1,4}(?P<value>%b)(?=\s|$)"
-    % (_RESULT, NUMBER)
+    % (_RESULT, NUMBER_PATTERN)
 )
 _SIGNATURE: Final = re.compile(rb"\n {0,8}training_iteration: \d{1,12}(?=\s|$)")
 # The settings of a trial are deeper entries below this one.
-_SETTINGS: Final = re.compile(
+_TRIAL_SETTINGS: Final = re.compile(
     rb"\n(?P<indent> {0,40})config:[ \t]{0,8}(?:\n(?P=indent) [^\n]{0,4000}){1,4000}"
 )
 # Without a finished episode, RLlib prints NaN for its measures.
@@ -42,7 +42,7 @@ def _results(data: bytes) -> Iterator[Record]:
     """Yield the position and the cells of each result of RLlib."""
     cells: dict[str, bytes] = {}
     begin = outermost = 0
-    for match in _ENTRY.finditer(_without_settings(data)):
+    for match in _RESULT_ENTRY.finditer(_without_settings(data)):
         indent = len(match["indent"] or b"")
         name = (match["name"] or b"").decode()
         is_repeated = name in cells and indent <= outermost
@@ -58,13 +58,13 @@ def _results(data: bytes) -> Iterator[Record]:
 
 
 def _with_iteration(begin: int, cells: Mapping[str, bytes]) -> Iterator[Record]:
-    if _ITERATION in cells and len(cells) > 1:
+    if _RLLIB_ITERATION in cells and len(cells) > 1:
         yield begin, cells
 
 
 def _without_settings(data: bytes) -> bytes:
     """Return the data with blanks in place of the settings of each trial."""
-    return _SETTINGS.sub(lambda settings: b" " * len(settings[0]), data)
+    return _TRIAL_SETTINGS.sub(lambda settings: b" " * len(settings[0]), data)
 
 
 # garage (dowel) and rlkit: two columns between two rules, after the time of the logger.
@@ -74,39 +74,44 @@ def _without_settings(data: bytes) -> bytes:
 # Iteration                  0
 # -----------------------  -------------
 _TWO_DASHES: Final = b"---  ---"
-_RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}\| )?-{3,120} {2}-{3,60}[ \t]{0,8}(?=\n|$)")
-_ROW: Final = re.compile(
-    rb"\n(?:[^\n|]{0,60}\| )?([A-Za-z][\w/. ()-]{0,100}?) {2,100}(%b)[ \t]{0,8}(?=\n|$)" % NUMBER
+_TWO_COLUMN_RULE: Final = re.compile(
+    rb"\n(?:[^\n|]{0,60}\| )?-{3,120} {2}-{3,60}[ \t]{0,8}(?=\n|$)"
 )
-_COUNTERS: Final = ("Iteration", "Itr", "itr", "Epoch", "epoch", "TotalEnvSteps", "Step")
-_STEP: Final = "Iteration"
-_MEASURED: Final = re.compile(rb"[Rr]eturn|[Rr]eward|[Ll]oss")
+_TWO_COLUMN_ROW: Final = re.compile(
+    rb"\n(?:[^\n|]{0,60}\| )?([A-Za-z][\w/. ()-]{0,100}?) {2,100}(%b)[ \t]{0,8}(?=\n|$)"
+    % NUMBER_PATTERN
+)
+_COUNTER_ROWS: Final = ("Iteration", "Itr", "itr", "Epoch", "epoch", "TotalEnvSteps", "Step")
+_STEP_ROW: Final = "Iteration"
+_MEASURED_ROWS: Final = re.compile(rb"[Rr]eturn|[Rr]eward|[Ll]oss")
 
 
 def _two_columns(data: bytes) -> Iterator[Record]:
     """Yield the position and the cells of each table between two rules."""
-    rules = [*_RULE.finditer(data)] if _TWO_DASHES in data else []
+    rules = [*_TWO_COLUMN_RULE.finditer(data)] if _TWO_DASHES in data else []
     for above, below in pairwise(rules):
-        rows = [*_ROW.finditer(data, above.end(), below.start() + 1)]
+        rows = [*_TWO_COLUMN_ROW.finditer(data, above.end(), below.start() + 1)]
         lines = data.count(b"\n", above.end(), below.start())
         cells = {row[1].decode().strip(): row[2] for row in reversed(rows)}
-        counter = next((name for name in _COUNTERS if name in cells), None)
+        counter = next((name for name in _COUNTER_ROWS if name in cells), None)
         if counter is None or len(rows) < 2 or 2 * len(rows) < lines:
             continue
-        yield rows[0].start(1), {_STEP: cells.pop(counter), **cells}
+        yield rows[0].start(1), {_STEP_ROW: cells.pop(counter), **cells}
 
 
 def _has_two_columns(data: bytes) -> bool:
-    return any(_MEASURED.search(name.encode()) for _, cells in _two_columns(data) for name in cells)
+    return any(
+        _MEASURED_ROWS.search(name.encode()) for _, cells in _two_columns(data) for name in cells
+    )
 
 
 RLLIB: Final = Grammar(
-    step=_ITERATION,
+    step=_RLLIB_ITERATION,
     block=LARGE_BLOCK,
     kinds=(Records(find_records=_results, signature=_SIGNATURE.search, begins=True),),
 )
 DOWEL: Final = Grammar(
-    step=_STEP,
+    step=_STEP_ROW,
     block=LARGE_BLOCK,
     kinds=(Records(find_records=_two_columns, signature=_has_two_columns, begins=True),),
 )

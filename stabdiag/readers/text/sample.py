@@ -19,11 +19,11 @@ from stabdiag.readers.text.counters import (
     headings_of,
     is_word,
 )
-from stabdiag.readers.text.grammar import NUMBER, Grammar, Kind, Normalization, Step
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar, Kind, Normalization, Step
 from stabdiag.readers.text.measured import Evaluation, Heading, Measured, spans_of
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
-    LOSS,
+    LOSS_STEM,
     OTHER_MEASURES,
     lines_with_a_loss,
     makes_a_record,
@@ -49,7 +49,7 @@ MANY_VALUES: Final = 4
 # nanoGPT, its descendants, and Darknet print their arguments in this form.
 _CONFIG: Final = (
     rb"(?:\nOverriding: (?=\w{1,80} = )|(?=Learning Rate: |Momentum: |Decay: ))"
-    rb"([\w ]{1,80})(?: = |: )((?<== )[^\n]{1,200}|%b)" % NUMBER
+    rb"([\w ]{1,80})(?: = |: )((?<== )[^\n]{1,200}|%b)" % NUMBER_PATTERN
 )
 
 # For each line with a counter and a loss: its epoch (or the epoch of a line above), and the count.
@@ -67,7 +67,7 @@ class Sample:
     line. ``word`` is part of the name of the loss.
     """
 
-    word: bytes = LOSS
+    word: bytes = LOSS_STEM
     counters: dict[tuple[bytes, str], Counts] = field(default_factory=lambda: defaultdict(list))
     values: dict[str, list[bytes]] = field(default_factory=lambda: defaultdict(list))
     shapes: Shapes = field(default_factory=lambda: defaultdict(list))
@@ -75,7 +75,7 @@ class Sample:
     end: int = 0
 
 
-def losses_of(names: Iterable[str], word: bytes = LOSS) -> list[str]:
+def losses_of(names: Iterable[str], word: bytes = LOSS_STEM) -> list[str]:
     """Return the names of losses, or of the other measure that ``word`` is part of."""
     return [name for name in names if makes_a_record(name, word)]
 
@@ -154,7 +154,7 @@ class Evidence:
     above: bool = False
     epochs: bool = False
     total: str | None = None
-    word: bytes = LOSS
+    word: bytes = LOSS_STEM
     counter_alias: bytes | None = None
     planned_steps: int | None = None
     evaluation_first: bool = False

@@ -23,14 +23,14 @@ Rows: TypeAlias = Sequence[int]
 _MIN_LINES: Final = 32
 _PATTERNS: Final = 6
 
-_LONGEST: Final = 1000
+_MAX_SHAPE_LINE: Final = 1000
 
 # A number that is not a value, such as a time or a percentage, and the blanks that align values.
-_LOOSE: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
+_VARIABLE_PART: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 
 # A value: any characters of numbers, including nan and inf, in half the time of a pattern for
 # numbers. It is validated when it is read.
-_VALUE: Final = rb"([-+.,\deEnNaAiIfFKMB]{1,40})"
+_VALUE_GROUP: Final = rb"([-+.,\deEnNaAiIfFKMB]{1,40})"
 
 
 class Look(NamedTuple):
@@ -90,7 +90,7 @@ def by_names(
     for _ in range(_PATTERNS):
         # The line in the middle is probably a usual line.
         line = lines[remaining[len(remaining) // 2]] if len(remaining) >= _MIN_LINES else None
-        if line is None or len(line) > _LONGEST:
+        if line is None or len(line) > _MAX_SHAPE_LINE:
             break
         names_and_pattern = shapes.find(line)
         if names_and_pattern is None:
@@ -145,7 +145,7 @@ def pattern_of(line: bytes, shape: Look) -> re.Pattern[bytes] | None:
     spans = [*((span, True) for span in shape.values), *((span, False) for span in shape.fixed)]
     for (begin, after), is_value in sorted(spans):
         source.append(_loose_pattern(line[end:begin]))
-        source.append(_VALUE if is_value else re.escape(line[max(begin, end) : after]))
+        source.append(_VALUE_GROUP if is_value else re.escape(line[max(begin, end) : after]))
         end = max(end, after)
     pattern = re.compile(b"".join([*source, _loose_pattern(line[end:])]))
     match = pattern.fullmatch(line)
@@ -157,7 +157,7 @@ def _loose_pattern(between: bytes) -> bytes:
     """Return a pattern for the text between values, with other numbers and blanks."""
     made = []
     end = 0
-    for match in _LOOSE.finditer(between):
+    for match in _VARIABLE_PART.finditer(between):
         made.append(re.escape(between[end : match.start()]))
         made.append(rb"\d[\d.,:]{0,40}" if match[1] else b" {1,40}")
         end = match.end()

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Final
 
 from stabdiag.readers.text.grammar import (
-    NUMBER,
+    NUMBER_PATTERN,
     Grammar,
     Line,
     StatusLine,
@@ -28,13 +28,13 @@ SKIPPED: Final = {"skipped_step": b"1"}
 # … Attempted loss scale: 65536, but hysteresis is 2. Reducing hysteresis to 1
 SCALE: Final = (
     Line(
-        pattern=rb"Attempted loss scale: (%b)," % NUMBER,
+        pattern=rb"Attempted loss scale: (%b)," % NUMBER_PATTERN,
         names=(_SCALE,),
         step=Step.LAST,
         identifies_format=False,
     ),
     StatusLine(
-        pattern=rb", reducing to (%b)\.?(?!\S)" % NUMBER,
+        pattern=rb", reducing to (%b)\.?(?!\S)" % NUMBER_PATTERN,
         names=(_SCALE,),
         fixed=SKIPPED,
     ),
@@ -51,7 +51,7 @@ SCALE: Final = (
 
 # Messages about a loss that is not finite. A pattern without a group means NaN. Several ranks or
 # loggers may repeat a message: the last line counts.
-_LOST: Final = (
+_NON_FINITE_LOSS: Final = (
     # ERROR:tensorflow:Model diverged with loss = NaN.
     rb"Model(?:(?<=ERROR:tensorflow:Model)|(?<=RuntimeError: Model)|(?<=\]Model)|(?<=\] Model))"
     rb" diverged with loss = NaN\.?[ \t]{0,8}(?=\n|$)(?!\n[^\n]{0,120}Model diverged)",
@@ -113,7 +113,7 @@ def failure_lines(loss: str, step: str) -> tuple[Line, ...]:
             fixed={loss: b"nan"},
             identifies_format=False,
         ),
-        *_lost(_LOST, loss),
+        *_lost(_NON_FINITE_LOSS, loss),
         # Non-finite grad norm, skipping step – in the words of many hand-written loops.
         StatusLine(
             pattern=(
@@ -142,7 +142,7 @@ _APEX = StatusLine(
     pattern=(
         rb"loss scaler 0 reducing loss scale to (?P<scale>%b)(?=[ \t\r]{0,8}(?:\n|$))"
         rb"(?:(?<=to 0\.0)|(?![ \t]{0,8}\n[^\n]{0,200}reducing loss scale to (?P=scale)(?!\S)))"
-        % NUMBER
+        % NUMBER_PATTERN
     ),
     names=("loss_scale",),
     fixed=SKIPPED,
@@ -150,7 +150,9 @@ _APEX = StatusLine(
 
 # NOTE: gradient overflow detected, ignoring gradient, setting loss scale to: 64.0 – fairseq
 _FAIRSEQ = StatusLine(
-    pattern=rb"setting loss scale to: (%b)(?!\S)" % NUMBER, names=("loss_scale",), fixed=SKIPPED
+    pattern=rb"setting loss scale to: (%b)(?!\S)" % NUMBER_PATTERN,
+    names=("loss_scale",),
+    fixed=SKIPPED,
 )
 
 # Messages about the loss scale that any program may print.
@@ -158,15 +160,15 @@ OVERFLOWS: Final = (*SCALE, _APEX, _FAIRSEQ)
 
 # OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 32, reducing to 16
 # [Rank 0] Overflow detected. Skipping step. Attempted loss scale: 32.0, reducing to 16.0
-_OVERFLOW = Line(
+_OVERFLOW_LINE = Line(
     pattern=rb"(?:(?:OVERFLOW|overflow)! Rank \d{1,6}|Overflow detected\.) Skipping step\."
-    rb"(?: Attempted loss scale: (%b),)?" % NUMBER,
+    rb"(?: Attempted loss scale: (%b),)?" % NUMBER_PATTERN,
     names=(_SCALE,),
     fixed=SKIPPED,
 )
 
 # ValueError: nan loss encountered; ERROR: Loss is NaN – the exception alone is the whole log.
-_RAISED = StatusLine(
+_RAISED_LINE = StatusLine(
     pattern=(
         rb"(?:rror|xception|RROR|FATAL): (?![^\n]{0,200}at iteration=)"
         rb"(?![^\n]{0,200}?\b(?:if|when|unless|whether|may|might|can|could|should|avoid)\b)"
@@ -183,8 +185,8 @@ ALONE: Final = Grammar(
     kinds=(
         *(
             replace(line, identifies_format=True)
-            for line in (*failure_lines("loss", "step"), _APEX, _RAISED)
+            for line in (*failure_lines("loss", "step"), _APEX, _RAISED_LINE)
         ),
-        _OVERFLOW,
+        _OVERFLOW_LINE,
     ),
 )

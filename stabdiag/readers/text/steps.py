@@ -14,17 +14,17 @@ from stabdiag.readers.text.grammar import Step
 TOTAL: Final = "total"
 
 # A run with a bar of another length has at least this many consecutive losses.
-_MIN_LOSSES: Final = 3
+_MIN_CONSECUTIVE_LOSSES: Final = 3
 
 # More runs than this, each with fewer records than this, are written at the same time.
-_RUNS: Final = 20
+_MAX_SHORT_RUNS: Final = 20
 
 # The training bar advances from one loss to the next in at least this fraction of the cases.
 _MIN_ADVANCES: Final = 0.75
 
 # The digits of an epoch after the point; the error of rounding, with a little for floats.
-_DIGITS: Final = 2
-_ROUNDED: Final = 0.5 * 10**-_DIGITS + 1e-9
+_EPOCH_DIGITS: Final = 2
+_EPOCH_ERROR: Final = 0.5 * 10**-_EPOCH_DIGITS + 1e-9
 
 
 def filled(steps: Floats, rules: Ints) -> Floats:
@@ -121,7 +121,7 @@ def find_training_totals(
     candidates, count = np.unique(votes, return_counts=True)
     first = np.array([np.argmax(votes == total) for total in candidates])
     last = len(votes) - 1 - np.array([np.argmax(votes[::-1] == total) for total in candidates])
-    mostly = (count >= _MIN_LOSSES) & (2 * count > last - first + 1)
+    mostly = (count >= _MIN_CONSECUTIVE_LOSSES) & (2 * count > last - first + 1)
     mostly[np.argmax(count)] = True
     kept: Floats = candidates[mostly]
     return kept
@@ -137,7 +137,10 @@ def _votes(places: Ints, counts: Floats, totals: Floats, losses: Ints) -> Floats
     votes = totals[after]
     for total in np.unique(votes):
         bars = after[votes == total]
-        if len(bars) >= _MIN_LOSSES and np.mean(np.diff(counts[bars]) > 0) < _MIN_ADVANCES:
+        if (
+            len(bars) >= _MIN_CONSECUTIVE_LOSSES
+            and np.mean(np.diff(counts[bars]) > 0) < _MIN_ADVANCES
+        ):
             votes[totals[after] == total] = totals[before[totals[after] == total]]
     return votes
 
@@ -149,7 +152,7 @@ def are_shared(epochs: Floats) -> bool:
 
 def are_rounded(epochs: Floats) -> bool:
     """Return True if epochs are rounded to a few digits."""
-    return bool((np.abs(epochs - np.round(epochs, _DIGITS)) < 1e-9).all())
+    return bool((np.abs(epochs - np.round(epochs, _EPOCH_DIGITS)) < 1e-9).all())
 
 
 def steps_of(epochs: Floats, an_epoch: float) -> Floats:
@@ -159,7 +162,7 @@ def steps_of(epochs: Floats, an_epoch: float) -> Floats:
     unless it falls so often that several runs write at the same time.
     """
     runs = np.split(epochs, np.flatnonzero(np.diff(epochs) < 0) + 1)
-    if len(runs) > max(_RUNS, len(epochs) / _RUNS):
+    if len(runs) > max(_MAX_SHORT_RUNS, len(epochs) / _MAX_SHORT_RUNS):
         return np.round(epochs * an_epoch)
     return np.concatenate([_of_one_run(run, an_epoch) for run in runs])
 
@@ -172,7 +175,7 @@ def _of_one_run(epochs: Floats, an_epoch: float) -> Floats:
     # The first step may be logged regardless of the stride, and a resume begins anywhere.
     for begin in (stride, 0.0, float(np.round(epochs[0] * an_epoch))):
         steps: Floats = np.maximum(begin + stride * (number - 1), 1.0)
-        if stride > 0 and (np.abs(steps / an_epoch - epochs) <= _ROUNDED).all():
+        if stride > 0 and (np.abs(steps / an_epoch - epochs) <= _EPOCH_ERROR).all():
             return steps
     return _between_changes(epochs, an_epoch) if are_shared(epochs) else np.round(epochs * an_epoch)
 
@@ -184,7 +187,11 @@ def _between_changes(epochs: Floats, an_epoch: float) -> Floats:
     """
     changes = np.flatnonzero(np.diff(epochs) > 0)
     ends = [-0.5, *(changes + 0.5), len(epochs) - 0.5]
-    half = min(_ROUNDED, float(np.diff(epochs[changes.min() :]).max()) / 2) if len(changes) else 0.0
+    half = (
+        min(_EPOCH_ERROR, float(np.diff(epochs[changes.min() :]).max()) / 2)
+        if len(changes)
+        else 0.0
+    )
     bounds = [
         max(epochs[0] - half, 0.0),
         *((epochs[changes] + epochs[changes + 1]) / 2),

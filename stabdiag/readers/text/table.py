@@ -34,19 +34,19 @@ from stabdiag.readers.text.values import NULL_CELL
 from stabdiag.readers.words import ABSENT, NULL, NUMBER, WORD, meaning
 
 # The name of the training loss in logs with progress bars.
-LOSS: Final = "loss"
+BAR_LOSS: Final = "loss"
 
 # The column with the row numbers of another table.
 ROW: Final = "row"
 _OTHER_TABLE: Final = Line(pattern=b"")
 
 # A rate that was rounded to zero. Python prints a true zero as 0.0.
-_ROUNDED: Final = re.compile(rb"0\.00{1,20}")
+_ROUNDED_TO_ZERO: Final = re.compile(rb"0\.00{1,20}")
 
 # 1K: LeRobot's form of steps from 1000 on.
 _IN_THOUSANDS: Final = re.compile(r"(\d{1,4})([KMB])")
 
-_THOUSANDS: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
+_THOUSANDS_COMMA: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
 
 
 @frozen
@@ -234,7 +234,7 @@ def _without_other_bars(stored: list[_Stored], announced: float | None) -> list[
     bars = [part for part in stored if not part.kind.is_record and TOTAL in part.pieces]
     if not bars:
         return stored
-    losses = [part.at for part in stored if part.kind.is_record and LOSS in part.pieces]
+    losses = [part.at for part in stored if part.kind.is_record and BAR_LOSS in part.pieces]
     training_totals = find_training_totals(
         np.concatenate([part.at for part in bars]),
         np.concatenate([part.steps for part in bars]),
@@ -330,7 +330,9 @@ def piece_of(cells: Cells) -> Piece:
 
 def _without_rounded_zeros(cells: Cells) -> Cells:
     """Return rates without those that were rounded to zero: 0.0000 may be 0.00005."""
-    return [None if cell is not None and _ROUNDED.fullmatch(cell) else cell for cell in cells]
+    return [
+        None if cell is not None and _ROUNDED_TO_ZERO.fullmatch(cell) else cell for cell in cells
+    ]
 
 
 def _meaning(cell: bytes | None) -> tuple[int, float, str]:
@@ -339,4 +341,6 @@ def _meaning(cell: bytes | None) -> tuple[int, float, str]:
         return ABSENT, np.nan, ""
     if cell == NULL_CELL:
         return NULL, np.nan, ""
-    return meaning((_THOUSANDS.sub(b"", cell) if b"," in cell else cell).decode("utf-8", "replace"))
+    return meaning(
+        (_THOUSANDS_COMMA.sub(b"", cell) if b"," in cell else cell).decode("utf-8", "replace")
+    )

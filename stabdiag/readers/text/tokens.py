@@ -16,14 +16,14 @@ from typing import Final, NamedTuple, TypeAlias
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_a_reward
 from stabdiag.readers.text.counters import counters_of
-from stabdiag.readers.text.grammar import NUMBER, is_a_loss
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
 
 Span: TypeAlias = tuple[int, int]
 # The span of the value of each name on a line.
 Spans: TypeAlias = dict[str, Span]
 
 # The part of loss, Loss, train_loss, … that every line with a loss contains.
-LOSS: Final = b"oss"
+LOSS_STEM: Final = b"oss"
 
 # Longer lines are read in pieces.
 LONGEST: Final = 2000
@@ -53,13 +53,13 @@ OBJECTIVES: Final = (
     *(b"loglik", b"log-prob", b"log_prob"),
 )
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero prints the parts and the total.
-SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER)
+SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER_PATTERN)
 # epoch 3 train 2.31 val 2.40: the loss of each split is named after the split; CatBoost prints
 # learn: 0.69 and, with an evaluation, test: 0.70, before the total of its times.
 BY_SPLIT: Final = re.compile(
     rb"(?<![\w/])([Tt]rain|TRAIN|learn)[ :=]{1,3}%b[ \t,;|/]{1,4}"
     rb"(?:total: |(?:%b)[ :=]{1,3}%b(?![\w%%/]))"
-    % (NUMBER, rb"[Vv]al|VAL|[Vv]alid|[Tt]est|TEST|[Dd]ev|[Ee]val", NUMBER)
+    % (NUMBER_PATTERN, rb"[Vv]al|VAL|[Vv]alid|[Tt]est|TEST|[Dd]ev|[Ee]val", NUMBER_PATTERN)
 )
 TRAINED: Final = (b"train", b"learn")
 _SPLIT: Final = re.compile("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
@@ -93,18 +93,20 @@ _TITLE: Final = (
 _AROUND: Final = rb"(?:[\[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
 
 # A number, without the full stop of a sentence. It may have thousands separators: tps: 7,012.
-_NUMBER: Final = NUMBER.replace(
+_GROUPED_NUMBER: Final = NUMBER_PATTERN.replace(
     rb"\d[\d.]{0,40}",
     rb"[1-9]\d{0,2}(?:,\d{3}){1,4}(?![,\d])(?:\.\d{1,9})?|\d{1,40}(?:\.\d{0,40})?",
 )
 
 # What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a
 # sentence, as in Loss: 2.31.. Accuracy: 0.5.. "loss is NaN or inf" has no value.
-_UNIT: Final = rb"(?:ms|us|s|[KMGT]i?B|nats?|bits?|bp[bcd]|dB)?"
-_AFTER: Final = rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b(?![\w/\[-]|\.\S|:\w|,\d| or )" % _UNIT
+_UNIT_SUFFIX: Final = rb"(?:ms|us|s|[KMGT]i?B|nats?|bits?|bp[bcd]|dB)?"
+_VALUE_END: Final = (
+    rb"(?:(?<=[nN])x{1,4}|\.{1,3}(?![\w.]))?%b(?![\w/\[-]|\.\S|:\w|,\d| or )" % _UNIT_SUFFIX
+)
 
 # val loss inf -> 2.31: an arrow leads from the old value to the new one.
-_CHANGED: Final = rb"(?:%b {0,2}(?:-{1,2}|=)> {0,2})?" % _NUMBER
+_CHANGED: Final = rb"(?:%b {0,2}(?:-{1,2}|=)> {0,2})?" % _GROUPED_NUMBER
 
 # A name does not begin with a placeholder of a number or with a unit: grad_norm: N/A loss: 2.31,
 # loss_ctc inf lr 1e-4, 40.12 GB grad_norm: 1.5, 0.9 Hz accuracy: 0.5
@@ -114,7 +116,7 @@ _NO_VALUE: Final = (
 
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31, Loss of the policy:
 # 2.31, Error was [2.31]; and without a sign, loss 2.31, for known names of measurements.
-PAIR: Final = re.compile(
+LOOSE_PAIR: Final = re.compile(
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
     rb"(%b|[Ll]oss of (?:the )?[a-z]\w{0,20}(?: [a-z]\w{0,20}){0,2}"
     rb"|[A-Za-z][\w./-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
@@ -125,16 +127,16 @@ PAIR: Final = re.compile(
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nce|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
     rb"\]?[ \t]{1,24}%b%b(%b)%b"
     % (
-        *(_NO_VALUE, _TITLE, _AROUND, _CHANGED, _NUMBER, _AFTER),
-        *(_NO_VALUE, _AROUND, _CHANGED, _NUMBER, _AFTER),
+        *(_NO_VALUE, _TITLE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END),
+        *(_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END),
     )
 )
 
 # Separators of the sections of a line, and the words and numbers that alternate in a section:
 # | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms
 _SEPARATOR: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})")
-_WORD: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
-_WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_NUMBER, _UNIT))
+_NAME_TOKEN: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
+_WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_GROUPED_NUMBER, _UNIT_SUFFIX))
 _TOKEN: Final = re.compile(rb"\S{1,80}")
 _MIN_ALTERNATING: Final = 3
 
@@ -149,7 +151,7 @@ REPORTED_AT_STEP: Final = re.compile(
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
     rb"\d{1,12}(?:/\d{1,12})?[)\]]?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b"
-    % (_AROUND, _NUMBER, _AFTER),
+    % (_AROUND, _GROUPED_NUMBER, _VALUE_END),
 )
 # One of these is between the name and the step.
 _BEFORE_STEP: Final = (b" at ", b" after ", b" in ", b" for ", b" on ", b" of ", b"(", b"[")
@@ -164,9 +166,9 @@ _EVALUATION_WORD: Final = (
     rb"(?<![A-Za-z])(?<!\w[-_])(?:val|vali|valid|validate|validation|eval|evaluation"
     rb"|test(?:ing)?|dev|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
-_EVALUATION: Final = re.compile(_EVALUATION_WORD, re.IGNORECASE)
+_EVALUATION_TOKEN: Final = re.compile(_EVALUATION_WORD, re.IGNORECASE)
 # A heading above the lines of its losses: Val:, --- Test results ---
-_HEADING: Final = re.compile(
+_EVALUATION_HEADING: Final = re.compile(
     rb"[\s=*#>\[-]{0,40}(%b)(?: (?:results?|set|metrics|stats))?[\s=*#>:\]-]{0,40}$"
     % _EVALUATION_WORD,
     re.IGNORECASE,
@@ -180,12 +182,12 @@ _OPENS: Final = re.compile(
 
 
 # A number that is not a part of a word.
-_ALONE: Final = re.compile(rb"(?<![\w.])[-+.]{0,2}(?:\d|nan|inf)", re.IGNORECASE)
+_NUMBER_START: Final = re.compile(rb"(?<![\w.])[-+.]{0,2}(?:\d|nan|inf)", re.IGNORECASE)
 
 
 def has_number(line: bytes) -> bool:
     """Return True if a line has a number that may be a value; much faster than ``fields_of``."""
-    return _ALONE.search(line) is not None
+    return _NUMBER_START.search(line) is not None
 
 
 def makes_a_record(name: str, word: bytes) -> bool:
@@ -198,7 +200,7 @@ def makes_a_record(name: str, word: bytes) -> bool:
     return can_judge_without_loss(assign([name]).columns)
 
 
-def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, bytes]]:
+def lines_with_a_loss(data: bytes, word: bytes = LOSS_STEM) -> Iterator[tuple[int, bytes]]:
     """Yield the start and the text of each line that may name a loss; long lines in pieces."""
     place = data.find(word)
     while place >= 0:
@@ -214,7 +216,9 @@ def lines_with_a_loss(data: bytes, word: bytes = LOSS) -> Iterator[tuple[int, by
 
 def under_its_heading(data: bytes, begin: int, line: bytes) -> bytes:
     """Prefix a line without a counter with the evaluation that the line above it names."""
-    above = _HEADING.match(data, data.rfind(b"\n", 0, max(begin - 1, 0)) + 1, max(begin - 1, 0))
+    above = _EVALUATION_HEADING.match(
+        data, data.rfind(b"\n", 0, max(begin - 1, 0)) + 1, max(begin - 1, 0)
+    )
     return line if above is None or counters_of(line) else b"%b %b" % (above[1], line)
 
 
@@ -241,7 +245,11 @@ class Field(NamedTuple):
 _BOTH: Final = re.compile(
     rb"(?:%b[ _]([A-Za-z]\w{0,20})|([A-Za-z]\w{0,20}?)(?: ?\(|_)%b\)?)"
     rb" {0,4}[:=]? {0,8}(%b) {0,4}/ {0,4}(%b)(?![\w/])"
-    % (*2 * (rb"(tr(?:ai)?n(?:ing)?) ?/ ?(val|valid|validation|eval|test|dev)",), _NUMBER, _NUMBER),
+    % (
+        *2 * (rb"(tr(?:ai)?n(?:ing)?) ?/ ?(val|valid|validation|eval|test|dev)",),
+        _GROUPED_NUMBER,
+        _GROUPED_NUMBER,
+    ),
     re.IGNORECASE,
 )
 
@@ -259,7 +267,7 @@ def fields_of(line: bytes) -> Sequence[Field]:
     """Return the fields of a line, the most certain of each name first. Cached."""
     both = [*_fields_of_two_splits(line)]
     fields = [*both]
-    for match in PAIR.finditer(line):
+    for match in LOOSE_PAIR.finditer(line):
         group = 1 if match[2] is not None else 3
         if all(match.start(group) >= item.at[1] or match.end() <= item.at[0] for item in both):
             fields.append(_field(line, match.span(group), match.span(group + 1)))
@@ -296,7 +304,7 @@ def _alternating(line: bytes) -> Iterator[Field]:
         pairs: list[Field] = []
         while len(tokens) > 1:
             number = _WHOLE_NUMBER.fullmatch(line, *tokens[-1])
-            if number is None or not _WORD.fullmatch(line, *tokens[-2]):
+            if number is None or not _NAME_TOKEN.fullmatch(line, *tokens[-2]):
                 break
             pairs.append(_field(line, tokens[-2], number.span(1)))
             del tokens[-2:]
@@ -316,7 +324,7 @@ def _reported_at_step(line: bytes) -> Iterator[Field]:
 
 def evaluation_prefix(line: bytes, first: int) -> str:
     """Return the prefix for names after a word for an evaluation or a test, or ""."""
-    match = _EVALUATION.search(line, 0, first)
+    match = _EVALUATION_TOKEN.search(line, 0, first)
     if match is None:
         return ""
     return TESTED if match[0].lower().startswith(b"test") else VALIDATED

@@ -21,7 +21,7 @@ from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.status_lines import SCALE
 from stabdiag.readers.text.steps import TOTAL, announced_number, are_rounded, are_shared, steps_of
 
-_LOSS = (
+_LOSS_ENTRY = (
     rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss(?:/[^'\n]{1,40})?': '?[-+.\w]{1,40}'?[,}]"
 )
 # train: {'epoch': 0, 'loss': 2.05} is one of several lines in other programs, one per split.
@@ -29,14 +29,16 @@ _WITHOUT_SPLIT = rb"(?<!train: \{)(?<!val: \{)(?<!test: \{)"
 # … - INFO - llmtuner.extras.callbacks - {'loss': 2.05, …} above the line of the Trainer itself.
 _NO_ECHO = rb"(?!(?<= - \{|>> \{)[^\n{}]{1,4000}\}[ \t\r]{0,400}\n\{'loss': )"
 _STEP_NAMES = ("step", "global_steps", "global_step/max_steps")
-_CLOCK = rb"'(?:epoch|step|global_steps?|learning_rate)': "
+_STEP_ENTRY = rb"'(?:epoch|step|global_steps?|learning_rate)': "
 
-_STEPS = "Total optimization steps"
-_EPOCHS = "Num Epochs"
+_TOTAL_STEPS_LINE = "Total optimization steps"
+_EPOCHS_LINE = "Num Epochs"
 _AN_EPOCH = "Num update steps per epoch"
-_EXAMPLES = "Num examples"
-_BATCH = "Total train batch size"
-_ANNOUNCED = "|".join((_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)).encode()
+_EXAMPLES_LINE = "Num examples"
+_BATCH_SIZE_LINE = "Total train batch size"
+_ANNOUNCED = "|".join(
+    (_TOTAL_STEPS_LINE, _EPOCHS_LINE, _AN_EPOCH, _EXAMPLES_LINE, _BATCH_SIZE_LINE)
+).encode()
 
 # Bars are used if at most this fraction of losses share a step: a bar may be cut in two.
 _MAX_SHARED = 0.1
@@ -44,19 +46,19 @@ _ESTIMATED = "no record has a step: steps are estimated from epochs, which recor
 # Steps are not counted for fewer records than this.
 _COUNTABLE = 3
 # Epochs are printed with two decimals.
-_ROUNDED = 0.01
+_EPOCH_ROUNDING = 0.01
 _TOO_FEW_BARS = "the progress bar is not drawn often enough to give all records a step"
 
 GRAMMAR = Grammar(
     step="global_step",
     kinds=(
         Line(
-            pattern=rb"\{%b(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % (_NO_ECHO, _LOSS),
+            pattern=rb"\{%b(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % (_NO_ECHO, _LOSS_ENTRY),
             pairs=QUOTED,
             named=lambda name: "global_step" if name in _STEP_NAMES else name,
             signature=(
                 rb"\{%b(?='[^\n{}]{0,2000}?)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)"
-                % (_WITHOUT_SPLIT, _LOSS, _CLOCK)
+                % (_WITHOUT_SPLIT, _LOSS_ENTRY, _STEP_ENTRY)
             ),
             step=Step.COMING,
         ),
@@ -69,7 +71,7 @@ GRAMMAR = Grammar(
         ),
         *SCALE,
     ),
-    total=_STEPS,
+    total=_TOTAL_STEPS_LINE,
     ended=rb"\{'train_runtime': '?\d",
     config=rb"(%b)(?: \([^)\n]{1,80}\))? = ([\d,]{1,20})" % _ANNOUNCED,
 )
@@ -107,7 +109,8 @@ def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:
     steps of an epoch; for others they follow from the examples and the size of a batch.
     """
     total, epochs, steps, examples, batch = (
-        announced_number(config, name) for name in (_STEPS, _EPOCHS, _AN_EPOCH, _EXAMPLES, _BATCH)
+        announced_number(config, name)
+        for name in (_TOTAL_STEPS_LINE, _EPOCHS_LINE, _AN_EPOCH, _EXAMPLES_LINE, _BATCH_SIZE_LINE)
     )
     if steps or not (total and epochs):
         return steps
@@ -141,7 +144,7 @@ def _counted(columns: Columns) -> Columns:
     epochs = epoch.values[rows]
     gaps = np.diff(epochs)
     # A record begins a run if its epoch is one stride from 0, and other records came before.
-    first = (gaps > 3 * _ROUNDED) & (np.abs(gaps - epochs[:-1]) < 1.6 * _ROUNDED)
+    first = (gaps > 3 * _EPOCH_ROUNDING) & (np.abs(gaps - epochs[:-1]) < 1.6 * _EPOCH_ROUNDING)
     run_starts = [place for place in np.flatnonzero(first).tolist() if place >= _COUNTABLE]
     begins = sorted({*run_starts, *(np.flatnonzero(gaps < 0) + 1).tolist()})
     last = epochs[begins[-1] :] if len(begins) else epochs

@@ -22,28 +22,28 @@ from stabdiag.readers.text.tokens import has_number
 _BEFORE_VALUE: Final = re.compile(
     rb"(?i)^.{0,400}?(?<![a-z])loss(?:es)?(?! ?_?scale)[\"']?[\s:=|(\[]{0,24}"
 )
-_NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
+_FORM_NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 # A number before a delimiter, as in a row of a table: 201,2.31,0.001
 _DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}[,;|\t]")
-_SPACE: Final = re.compile(rb"\s+")
+_FORM_SPACE: Final = re.compile(rb"\s+")
 
 # This many record lines of a block show the forms of its lines: a logger has few.
-_SAMPLE: Final = 20
+_SAMPLE_RECORDS: Final = 20
 _SAMPLE_STRIDE: Final = 4
 _MAX_SAMPLES: Final = 200
 
 # Summaries after a training are a few lines that name a loss; more than this many are records.
 _MAX_SUMMARY: Final = 5
 
-_LONGEST: Final = 2000
+_MAX_UNREAD_LINE: Final = 2000
 
 # At most this many lines of a block are compared with the form of a record without its loss.
 _MAX_EXAMINED: Final = 200
 _MAX_BETWEEN: Final = 1 << 14
 _MIN_WORDS: Final = 2
-_LOSS: Final = re.compile(rb"loss", re.IGNORECASE)
+_LOSS_WORD: Final = re.compile(rb"loss", re.IGNORECASE)
 _DIGIT: Final = re.compile(rb"\d")
-_WORD: Final = re.compile(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
+_UNREAD_WORD: Final = re.compile(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
 _LOSS_VALUE: Final = re.compile(
     rb"(?:(?:train(?:ing)?|avg|average|mean|total|batch|current)[ _/-])?[\w./-]{0,40}loss[\w]{0,20}"
     rb"[\"']?[ \t]{0,8}[:= ][ \t]{0,8}[-+]?(?:[\d.]{1,40}(?:e[-+]?\d{1,3})?|nan|inf)?",
@@ -90,11 +90,13 @@ class UnreadLines:
         begin = 0
         if losses:
             losses.sort()
-            lines = (_line_around(data, start) for start in losses[-_SAMPLE::_SAMPLE_STRIDE])
+            lines = (
+                _line_around(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE]
+            )
             self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
             self._alike, self._others, self._line = 0, 0, None
             begin = line_end(data, losses[-1], len(data))
-            first = data.rfind(b"\n", 0, losses[-_SAMPLE:][0] + 1) + 1
+            first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
             self._between = data[max(first, begin - _MAX_BETWEEN) : begin]
         if len(data) - begin < 2:
             return
@@ -104,13 +106,13 @@ class UnreadLines:
         examined = 0
         for line in data[begin + 1 :].split(b"\n"):
             names_loss = b"oss" in line.lower()
-            is_unread = begin not in used and has_number(line[:_LONGEST])
-            if is_unread and (names_loss or _DELIMITED.search(line[:_LONGEST])):
-                is_unread = not self._take(line[:_LONGEST], number)
+            is_unread = begin not in used and has_number(line[:_MAX_UNREAD_LINE])
+            if is_unread and (names_loss or _DELIMITED.search(line[:_MAX_UNREAD_LINE])):
+                is_unread = not self._take(line[:_MAX_UNREAD_LINE], number)
             is_candidate = is_unread and not names_loss and begin not in read
             if is_candidate and examined < _MAX_EXAMINED:
                 examined += 1
-                self._take_without_loss(line[:_LONGEST], number)
+                self._take_without_loss(line[:_MAX_UNREAD_LINE], number)
             begin += len(line) + 1
             number += 1
 
@@ -126,8 +128,8 @@ class UnreadLines:
         """Find the words of records, unless lines with only these words occur between them."""
         lines = self._between.split(b"\n")
         self._between = b""
-        named = {_other_words(line) for line in lines if _LOSS.search(line)} - {()}
-        others = (line for line in lines if not _LOSS.search(line) and _DIGIT.search(line))
+        named = {_other_words(line) for line in lines if _LOSS_WORD.search(line)} - {()}
+        others = (line for line in lines if not _LOSS_WORD.search(line) and _DIGIT.search(line))
         is_loss_occasional = any(_other_words(line) in named for line in others)
         self._words = frozenset() if is_loss_occasional else frozenset(named)
 
@@ -156,12 +158,12 @@ class UnreadLines:
 
 def _line_around(data: bytes, place: int) -> bytes:
     begin = data.rfind(b"\n", 0, place + 1) + 1
-    return data[begin : line_end(data, begin, _LONGEST)]
+    return data[begin : line_end(data, begin, _MAX_UNREAD_LINE)]
 
 
 def _other_words(line: bytes) -> _Words:
     """Return the words of a line without its loss, if there are several: the form of a record."""
-    words = _WORD.findall(_LOSS_VALUE.sub(b"", line))
+    words = _UNREAD_WORD.findall(_LOSS_VALUE.sub(b"", line))
     return (*words,) if len(words) >= _MIN_WORDS else ()
 
 
@@ -170,4 +172,4 @@ def _shape(line: bytes) -> bytes:
     head = _BEFORE_VALUE.match(line)
     if head is None:
         return b""
-    return _SPACE.sub(b" ", _NUMBER.sub(b"#", head[0].lower())).strip()
+    return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"#", head[0].lower())).strip()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from stabdiag.readers.text.grammar import NUMBER
+from stabdiag.readers.text.grammar import NUMBER_PATTERN
 from stabdiag.readers.values import NULL_WORDS, not_finite
 
 # A loss without a value. It has the form of a number, so that every pattern finds it, and no
@@ -18,10 +18,10 @@ from stabdiag.readers.values import NULL_WORDS, not_finite
 NULL_CELL: Final = b"nAN"
 
 # tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31])
-_WRAPPERS: Final = (b"ensor(", b"rray(", b"float")
+_VALUE_WRAPPERS: Final = (b"ensor(", b"rray(", b"float")
 _WRAPPED: Final = re.compile(
     rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\[{0,3} ?(%b) ?\]{0,3}"
-    rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER
+    rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER_PATTERN
 )
 
 # nan.0, as Lightning prints a value that it rounds to the width of others.
@@ -50,7 +50,7 @@ _ENCLOSED: Final = re.compile(
 
 # Placeholders after the name of a loss in the place of its value: loss: None, loss=N/A, loss (nan),
 # loss ***, "loss": #NUM!; a dash alone only where no number follows it.
-_WORDS: Final = (
+_NO_VALUE_WORDS: Final = (
     rb"None|none|null|NULL|nil|N/A|n/a|NA|n\.a\.|undefined|missing|-{1,3}|\*{2,40}"
     rb"|#(?:NUM|DIV/0|VALUE|INF)!|#N/A|OVERFLOW|overflow|\([-+]?(?:nan|NaN|inf|Inf)\)"
 )
@@ -60,14 +60,14 @@ _OF_A_LOSS: Final = re.compile(
     rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"
     rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}(?![-+]?\.?\d))"
-    % _WORDS
+    % _NO_VALUE_WORDS
 )
 
 
 def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     # A search takes time even in the logs that lack all of these, so that there are few.
-    if any(wrapper in data for wrapper in _WRAPPERS):
+    if any(wrapper in data for wrapper in _VALUE_WRAPPERS):
         data = _WRAPPED.sub(rb"\1", data)
     if b"#" in data and b"1.#" in data:
         data = _MICROSOFT.sub(_spelled, data)

@@ -10,15 +10,15 @@ import pytest
 from stabdiag.readers.registry import TEXT_READERS
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, inert
-from stabdiag.readers.text.grammar import NUMBER, VALUE, Grammar, Line, Step
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.prefix import NO_RANK, of_one_rank, ranks_of
 from stabdiag.readers.text.shapes import Look, pattern_of
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
-A = Line(pattern=rb"a(\d{1,9}):(%b)" % NUMBER, names=("step", "a"))
-B = Line(pattern=rb"b:(%b)" % NUMBER, names=("b",))
+A = Line(pattern=rb"a(\d{1,9}):(%b)" % NUMBER_PATTERN, names=("step", "a"))
+B = Line(pattern=rb"b:(%b)" % NUMBER_PATTERN, names=("b",))
 
 
 def table(text, *kinds, size=1 << 17, joined=False):
@@ -105,7 +105,9 @@ class TestRecords:
         assert values[5] is None
 
     def test_names_and_values_of_changing_lines(self):
-        line = Line(pattern=rb"r:([^\n]{1,80})", pairs=rb"(\w{1,9})=(%b)" % NUMBER, named=str.upper)
+        line = Line(
+            pattern=rb"r:([^\n]{1,80})", pairs=rb"(\w{1,9})=(%b)" % NUMBER_PATTERN, named=str.upper
+        )
         assert table("r:x=1 y=2\nr:\nr: \nr:y=3 x=4 x=5\n", line) == {
             "X": [1, 4],
             "Y": [2, 3],
@@ -186,7 +188,7 @@ class TestFastPaths:
 
     @staticmethod
     def pattern(line):
-        matches = [*re.finditer(rb"(\w+): {1,9}(%b)" % NUMBER, line)]
+        matches = [*re.finditer(rb"(\w+): {1,9}(%b)" % NUMBER_PATTERN, line)]
         return pattern_of(
             line,
             Look((), [match.span(2) for match in matches], [match.span(1) for match in matches]),
@@ -215,7 +217,7 @@ class TestFastPaths:
         line = Line(
             pattern=rb"n(\d{1,9}) ([^\n]{1,99})",
             names=("step",),
-            pairs=rb"(\w+): (%b)" % NUMBER,
+            pairs=rb"(\w+): (%b)" % NUMBER_PATTERN,
         )
         lines = [f"n{n} a: {n}.5 b: {n}\nn{n} a: {n}.25 b: 7\n" for n in range(40)]
         text = "".join(lines).replace("n9 a: 9.5 b: 9\n", "n9 a: 9.5 b: 9 \n")
