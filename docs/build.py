@@ -27,10 +27,10 @@ import stabdiag
 from stabdiag.api import read
 from stabdiag.checks.checklist import checklist
 from stabdiag.checks.preflight import preflight
-from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
+from stabdiag.comparison.outcomes import COMPARISON_OUTCOME_BY_SLUG as COMPARED
 from stabdiag.explain import explain, names
 from stabdiag.formats import render
-from stabdiag.model.edges import BY_SLUG as OUTCOMES
+from stabdiag.model.edges import OUTCOME_BY_SLUG as OUTCOMES
 from stabdiag.model.edges import QUESTIONS
 from stabdiag.model.findings import ActionKind
 from stabdiag.model.limits import Limits
@@ -40,7 +40,7 @@ from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import kept_table
 from stabdiag.readers.registry import READERS
 from stabdiag.stats.means import chi_squared_above
-from stabdiag.symptoms import BY_SLUG as SYMPTOMS
+from stabdiag.symptoms import SYMPTOM_BY_SLUG as SYMPTOMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

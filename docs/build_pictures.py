@@ -20,7 +20,7 @@ import stabdiag
 from stabdiag.formats import render
 from stabdiag.formats.scans.overview_text import lines
 from stabdiag.formats.terminal import picture as drawn
-from stabdiag.symptoms import BY_SLUG, SYMPTOMS
+from stabdiag.symptoms import SYMPTOM_BY_SLUG, SYMPTOMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,7 +156,7 @@ def drawing(report: stabdiag.Report, slug: str) -> str:
 def _series(finding: Finding, history: History) -> list[Series]:
     """Return the series to draw: at most two of those that show the finding."""
     panels = []
-    symptom = BY_SLUG.get(finding.slug)
+    symptom = SYMPTOM_BY_SLUG.get(finding.slug)
     needs = symptom.needs if symptom else ()  # a symptom of the manifest needs no series
     for need in SHOWN.get(finding.slug, needs or ("loss", "grad_norm")):
         logged = (history.group(role) for role in need.split(" or "))

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from build_pictures import ROOT, RUNS, diagnosed, drawing, has_run, run_of
 
 from stabdiag.formats import render
-from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import EARLIER_RUN_FAILED, PARTLY_READ
 from stabdiag.symptoms import SYMPTOMS
 
@@ -137,7 +137,7 @@ finding. The runs are small and were [trained for this](fixtures.md).
 def gallery(folder: Path) -> Iterator[tuple[str, str]]:
     """Write the pictures into a folder; yield the name and the text of each page."""
     folder.mkdir()
-    shown = {"outcomes": {slug: _run(slug) for slug in BY_SLUG if slug not in _OF_THE_LOG}}
+    shown = {"outcomes": {slug: _run(slug) for slug in OUTCOME_BY_SLUG if slug not in _OF_THE_LOG}}
     shown["symptoms"] = {symptom.slug: run_of(symptom) for symptom in filter(has_run, SYMPTOMS)}
     parts = [GALLERY]
     for kind, runs in shown.items():

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
 # The exit code of an internal error (EX_SOFTWARE in sysexits.h).
-_INTERNAL = 70
+_INTERNAL_ERROR = 70
 _EXIT_MESSAGE = b"stabdiag: internal error, and no verdict: a library has ended the program; errno"
 
 # Options of glibc's malloc (mallopt, malloc.h): M_TRIM_THRESHOLD and M_MMAP_THRESHOLD keep freed
@@ -33,7 +33,7 @@ def run() -> "NoReturn":
     Freeing takes a tenth of the time of a small log, and the system reclaims the memory anyway.
     mypy exits in the same way.
     """
-    code, debug = _INTERNAL, False
+    code, debug = _INTERNAL_ERROR, False
     try:
         debug = _debug()
         _prepare()
@@ -85,7 +85,7 @@ def _guard() -> None:
     libc = ctypes.CDLL(None)
     try:
         at_exit = libc["__cxa_atexit"]
-        at_exit(libc["_exit"], ctypes.c_void_p(_INTERNAL), None)
+        at_exit(libc["_exit"], ctypes.c_void_p(_INTERNAL_ERROR), None)
         at_exit(libc["perror"], ctypes.c_char_p(_EXIT_MESSAGE), None)
         for parameter, value in _MALLOC:
             libc["mallopt"](parameter, value)
@@ -138,7 +138,7 @@ def _exit_code(error: BaseException, *, debug: bool) -> int:
         sys.stderr.flush()
     except OSError:
         pass
-    return _INTERNAL
+    return _INTERNAL_ERROR
 
 
 if __name__ == "__main__":

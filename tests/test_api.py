@@ -348,7 +348,7 @@ def test_a_second_thread_changes_nothing(faulty, monkeypatch):
     monkeypatch.setattr(threading.Thread, "start", lambda self: (started.append(self), start(self)))
     assert stabdiag.diagnose(log).to_json() == alone
     assert not started
-    monkeypatch.setattr("stabdiag.api.diagnosis._LONG", len(log["loss"]) - 1)
+    monkeypatch.setattr("stabdiag.api.diagnosis._PARALLEL_LOSSES", len(log["loss"]) - 1)
     assert stabdiag.diagnose(log).to_json() == alone
     assert len(started) == 1
 
@@ -401,7 +401,7 @@ def test_an_uninformative_series_changes_nothing(role, value):
 @pytest.mark.parametrize("thread", [False, True])
 def test_extreme_numbers_cause_no_warnings(thread, monkeypatch):
     if thread:
-        monkeypatch.setattr("stabdiag.api.diagnosis._LONG", 0)
+        monkeypatch.setattr("stabdiag.api.diagnosis._PARALLEL_LOSSES", 0)
     ends = np.tile([5e-324, -1.7e308, 1.7e308], 100)
     for values in (np.geomspace(1e-300, 1e308, 300), ends):
         roles = {f"{role.name}/a" if role.prefixes else role.name: values for role in EVERY_ROLE}

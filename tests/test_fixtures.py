@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from stabdiag.formats.json import schema
-from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import EARLIER_RUN_FAILED, PARTLY_READ, Severity
-from stabdiag.symptoms import BY_SLUG as SYMPTOMS
+from stabdiag.symptoms import SYMPTOM_BY_SLUG as SYMPTOMS
 from tests.conftest import NAMES, ONE_EACH, about, diagnosed
 
 # A fault that is there from the first step on has no date.
@@ -45,7 +45,7 @@ def test_the_diagnosis_is_right(run):
 
 
 def test_every_outcome_is_reached_by_a_run():
-    assert {diagnosed(run).tree.outcome.slug for run in NAMES} == set(BY_SLUG) - {
+    assert {diagnosed(run).tree.outcome.slug for run in NAMES} == set(OUTCOME_BY_SLUG) - {
         EARLIER_RUN_FAILED,
         PARTLY_READ,
     }
@@ -235,7 +235,7 @@ def test_a_report_is_strict_json_and_says_what_to_do(run):
         SCHEMA.validate(slugs_found)
         assert slugs_found["diagnosis"]["slug"] == report.diagnosis.slug
     for finding in report.findings:
-        title = {**BY_SLUG, **SYMPTOMS}[finding.slug].title
+        title = {**OUTCOME_BY_SLUG, **SYMPTOMS}[finding.slug].title
         titles = {title, OTHER_TITLES.get(finding.slug, title)}
         assert finding.title in (titles if finding.back is None else {LATE})
         assert finding.summary

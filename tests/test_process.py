@@ -279,7 +279,7 @@ for place, (target, command) in places.items():
                 os.dup2(os.open(f"../{folder}.{name}", os.O_WRONLY | os.O_CREAT), number)
             plant(target, failure)
             if place == "a thread":
-                stabdiag.api.diagnosis._LONG = 0
+                stabdiag.api.diagnosis._PARALLEL_LOSSES = 0
             sys.argv = ["stabdiag", *command.split()]
             run()
         _, status = os.waitpid(child, 0)

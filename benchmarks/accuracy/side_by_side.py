@@ -12,7 +12,7 @@ from typing import Any
 
 from scoring import Scored
 
-from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.edges import OUTCOME_BY_SLUG
 
 LITERAL = "the tree to the letter"
 OWN_NAME = "stabdiag"
@@ -144,4 +144,4 @@ def count(tool: str, verdicts: Mapping[str, Verdict], scored: Sequence[Scored]) 
 def right_family(result: Scored, tool_verdict: Verdict) -> bool:
     """Whether a tool named a section that is right."""
     slugs = (result.run.expect, *result.run.also_ok)
-    return any(BY_SLUG[slug].section in tool_verdict.families for slug in slugs)
+    return any(OUTCOME_BY_SLUG[slug].section in tool_verdict.families for slug in slugs)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _LOSS_WENT_UP = ("§2", "§4")
 
 # From this many losses on, a second thread pays.
-_LONG = 50_000
+_PARALLEL_LOSSES = 50_000
 
 # Losses may be infinite or huge; results are then infinite or NaN, and reported as such.
 quiet = np.errstate(all="ignore")
@@ -56,7 +56,7 @@ def report_on(
         # The baseline comes last: while spikes are searched for, memory is short.
         return Checked() if literal else check_symptoms(case), case.baseline
 
-    if len(case.loss) > _LONG:
+    if len(case.loss) > _PARALLEL_LOSSES:
         result, (symptoms, baseline) = _both(partial(walk, case), check_rest)
     else:
         result, (symptoms, baseline) = walk(case), check_rest()

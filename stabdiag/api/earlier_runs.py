@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.assemble.inputs import in_its_steps, infer
-from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import EARLIER_RUN_FAILED, Action, ActionKind, Finding, Severity
 from stabdiag.model.text import plural
 from stabdiag.tree.case import Case
@@ -46,7 +46,7 @@ def _failed(
 
 
 def _note(history: History, earlier: History, worst: Finding) -> Finding:
-    leaf, number = BY_SLUG[EARLIER_RUN_FAILED], earlier.source.attempt
+    leaf, number = OUTCOME_BY_SLUG[EARLIER_RUN_FAILED], earlier.source.attempt
     where = "" if worst.step is None else f" at {earlier.unit} {worst.step}"
     runs = plural(history.source.attempts, "run")
     return Finding(

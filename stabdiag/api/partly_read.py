@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import (
     HEALTHY,
     INSUFFICIENT_DATA,
@@ -56,7 +56,7 @@ def partly_read(history: History) -> Finding | None:
         return None
     codes = {event.code for event in left_out}
     kind, action = next(pair for code, pair in _ACTIONS.items() if code in codes)
-    leaf = BY_SLUG[PARTLY_READ]
+    leaf = OUTCOME_BY_SLUG[PARTLY_READ]
     return Finding(
         slug=leaf.slug,
         severity=leaf.severity,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stabdiag.model.frames import DataFrame
 
 # The columns of a DataFrame of findings.
-_FIELDS: Final = (
+_FINDING_COLUMNS: Final = (
     *("slug", "severity", "confidence", "section", "question", "step", "title", "summary"),
     *("action_kind", "action"),
 )
@@ -86,7 +86,7 @@ class _WithFindings(Displayable):
         from stabdiag.model.frames import data_frame
 
         rows = [_finding_row(finding) for finding in self.findings]
-        columns = {name: [row[name] for row in rows] for name in _FIELDS}
+        columns = {name: [row[name] for row in rows] for name in _FINDING_COLUMNS}
         return data_frame(columns, counts=("step",))
 
 

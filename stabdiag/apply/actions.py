@@ -39,7 +39,7 @@ _CARRIED_OUT: Final[Mapping[str, frozenset[ActionKind]]] = {
 _OTHER_LR_NAMES: Final = ("scheduler_params_warmup_max_lr", "warmup_max_lr")
 
 _MIN_LR: Final = Key(name="min_lr", wants="a number", parse=number, names=("min_lr", "eta_min"))
-_FIELDS: Final[Mapping[str, Key]] = {
+_KEY_BY_SETTING: Final[Mapping[str, Key]] = {
     **{key.name: key for key in KEYS if key.name in _CARRIED_OUT},
     "min_lr": _MIN_LR,
 }
@@ -130,7 +130,7 @@ def _edits(action: Mapping[str, Any], document: Document, framework: Framework) 
     if setting == "dtype":
         yield from dtype_edits(action, document, framework)
         return
-    key = _FIELDS[_LR if setting == "lr" else setting]
+    key = _KEY_BY_SETTING[_LR if setting == "lr" else setting]
     path = _find_path(key, document)
     if path is None:
         _refuse_fraction(key, document)
@@ -197,7 +197,7 @@ def _new_key(key: Key, action: Mapping[str, Any], document: Document, framework:
         and "\n" not in document.text[entry.start : entry.end]
     ]
     # Next to the learning rate if it is there.
-    siblings.sort(key=lambda path: plain(path[-1]) not in _FIELDS[_LR].names)
+    siblings.sort(key=lambda path: plain(path[-1]) not in _KEY_BY_SETTING[_LR].names)
     if not siblings:
         raise ByHand(f"{document.name} has no {key.name}")
     value = new_value(action, (*section, name), None, key)

@@ -20,8 +20,10 @@ KeyPath: TypeAlias = tuple[str, ...]
 # From here on, a number is written without an exponent.
 _MIN_PLAIN: Final = 0.01
 
-_LANGUAGES: Final = {".json": "JSON", ".yaml": "YAML", ".yml": "YAML", ".toml": "TOML"}
-_CODE: Final = frozenset({".py", ".ipynb", ".sh", ".bash", ".slurm", ".sbatch", ".cfg", ".gin"})
+_LANGUAGE_BY_SUFFIX: Final = {".json": "JSON", ".yaml": "YAML", ".yml": "YAML", ".toml": "TOML"}
+_CODE_SUFFIXES: Final = frozenset(
+    {".py", ".ipynb", ".sh", ".bash", ".slurm", ".sbatch", ".cfg", ".gin"}
+)
 
 
 @frozen
@@ -76,8 +78,8 @@ def read_document(name: str, data: bytes) -> Document:
         ConfigError: if it is code, has another format, or is not one mapping.
     """
     suffix = f".{name.rpartition('.')[2].lower()}"
-    language = _LANGUAGES.get(suffix)
-    if suffix in _CODE:
+    language = _LANGUAGE_BY_SUFFIX.get(suffix)
+    if suffix in _CODE_SUFFIXES:
         raise ConfigError(f"{name}: this is code, which apply never changes; edit it by hand")
     if language is None:
         raise ConfigError(f"{name}: apply changes JSON, YAML and TOML files; edit others by hand")
@@ -189,7 +191,7 @@ def _number(value: float, old: str) -> str:
     return f"{mantissa}e{sign}{exponent.lstrip('+-').lstrip('0').rjust(width, '0')}"
 
 
-_SPACE: Final = re.compile(r"\s*")
+_TOML_SPACE: Final = re.compile(r"\s*")
 _JSON: Final = json.JSONDecoder()
 
 
@@ -198,7 +200,7 @@ def _json_positions(text: str) -> Iterator[tuple[KeyPath, DocumentEntry]]:
 
 
 def _skip(text: str, at: int) -> int:
-    match = _SPACE.match(text, at)
+    match = _TOML_SPACE.match(text, at)
     return match.end() if match else at
 
 
@@ -251,12 +253,12 @@ def _yaml_positions(text: str) -> Iterator[tuple[KeyPath, DocumentEntry]]:
                     is_inline=bool(node.flow_style),
                 ),
             )
-            if isinstance(value, yaml.MappingNode) and len(name) < _MAX_DEPTH:
+            if isinstance(value, yaml.MappingNode) and len(name) < _MAX_NESTING:
                 waiting.append((name, value))
 
 
-_MAX_DEPTH: Final = 20
-_TABLE: Final = re.compile(r"^\s*\[([^\[\]]+)\]\s*(#.*)?$")
+_MAX_NESTING: Final = 20
+_TABLE_HEADER: Final = re.compile(r"^\s*\[([^\[\]]+)\]\s*(#.*)?$")
 _ASSIGNMENT: Final = re.compile(
     r"""^(\s*)([\w-]+|"[^"]*")\s*=\s*("[^"]*"|'[^']*'|[^\s#\[{"']+)\s*(#.*)?$"""
 )
@@ -267,7 +269,7 @@ def _toml_positions(text: str) -> Iterator[tuple[KeyPath, DocumentEntry]]:
     table: KeyPath = ()
     at = 0
     for line in text.splitlines(keepends=True):
-        header = _TABLE.match(line)
+        header = _TABLE_HEADER.match(line)
         if header:
             table = tuple(part.strip().strip("\"'") for part in header[1].split("."))
         assignment = _ASSIGNMENT.match(line)

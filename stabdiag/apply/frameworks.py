@@ -37,7 +37,7 @@ _HF: Final = {
     "epsilon": "adam_epsilon",
 }
 
-FRAMEWORKS: Final = (
+CONFIG_FRAMEWORKS: Final = (
     Framework(
         name="DeepSpeed",
         marks=(names_in("train_micro_batch_size_per_gpu train_batch_size"), ("stage", "type")),
@@ -77,7 +77,7 @@ FRAMEWORKS: Final = (
 OTHER: Final = Framework(name="", names={})
 
 # The fields that are in configurations of trainings only.
-_TRAINING: Final = tuple(
+_TRAINING_FIELDS: Final = tuple(
     name
     for key in KEYS
     if key.name in names_in("peak_lr warmup_steps grad_clip weight_decay optimizer")
@@ -92,7 +92,7 @@ def framework_of(values: Mapping[KeyPath, Any]) -> Framework:
     return next(
         (
             framework
-            for framework in FRAMEWORKS
+            for framework in CONFIG_FRAMEWORKS
             if all(not keys.isdisjoint(mark) for mark in framework.marks)
         ),
         OTHER,
@@ -102,4 +102,6 @@ def framework_of(values: Mapping[KeyPath, Any]) -> Framework:
 def is_training_configuration(values: Mapping[KeyPath, Any]) -> bool:
     """Return True if a file has a setting of a training."""
     spelled = spellings({".".join(path): value for path, value in values.items()})
-    return not spelled.keys().isdisjoint((*_TRAINING, *_FLAGS)) or bool(framework_of(values).name)
+    return not spelled.keys().isdisjoint((*_TRAINING_FIELDS, *_FLAGS)) or bool(
+        framework_of(values).name
+    )

@@ -16,7 +16,7 @@ from stabdiag.model.text import names_in
 _WRITTEN_DIGITS: Final = 4
 
 _RATES: Final = ("peak_lr", "lr")
-_COUNTS: Final = frozenset(names_in("warmup_steps total_steps batch_size"))
+_COUNT_FIELDS: Final = frozenset(names_in("warmup_steps total_steps batch_size"))
 
 # The direction in which an action changes a setting.
 _LOWERS: Final = frozenset(
@@ -69,7 +69,7 @@ def new_value(action: Mapping[str, Any], path: KeyPath, old: object, key: Key) -
             raise ByHand(f"{name} is {now:g} here and was {before:g} in the report")
         to = now * to / before
     _check_direction(action, name, now, to)
-    if key.name in _COUNTS:
+    if key.name in _COUNT_FIELDS:
         return round(to)
     return float(f"{to:.{_WRITTEN_DIGITS}g}")
 

@@ -33,7 +33,7 @@ from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.columns import Column, Columns
 
-_COUNTERS: Final = ("step", "epoch")
+_COUNTER_COLUMNS: Final = ("step", "epoch")
 
 
 @frozen
@@ -341,7 +341,7 @@ def records_of_another_kind(columns: Columns, names: Mapping[str, str], loss: Co
     """
     records = np.zeros(columns.rows, bool)
     so_far = up_to_last(loss)
-    counters = {names.get(role) for role in _COUNTERS}
+    counters = {names.get(role) for role in _COUNTER_COLUMNS}
     for name in columns.names:
         if name not in counters:
             column = columns.load(name)
@@ -354,7 +354,7 @@ def records_of_another_kind(columns: Columns, names: Mapping[str, str], loss: Co
 def records_with_values(columns: Columns, names: Mapping[str, str]) -> Mask:
     """Return the records with a value in any column except the counters."""
     records = np.zeros(columns.rows, bool)
-    counters = {names.get(role) for role in _COUNTERS}
+    counters = {names.get(role) for role in _COUNTER_COLUMNS}
     for name in columns.names:
         if name not in counters:
             records |= columns.load(name).present

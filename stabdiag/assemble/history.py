@@ -32,8 +32,8 @@ from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.parquet import converted_history
 from stabdiag.assemble.records import (
+    MAX_SHOWN_COLUMNS,
     MIN_SERIES_LENGTH,
-    SHOWN,
     select_rank,
 )
 from stabdiag.assemble.steps import read_steps, with_clock
@@ -336,5 +336,6 @@ def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event
     if not unused:
         return []
     unused.sort(key=lambda name: _LISTED_FIRST.isdisjoint(words_of(name)))
-    message = f"ignored columns: {and_more(unused, SHOWN // 2)} (--column ROLE=NAME assigns a role)"
+    listed = and_more(unused, MAX_SHOWN_COLUMNS // 2)
+    message = f"ignored columns: {listed} (--column ROLE=NAME assigns a role)"
     return [Event(kind=EventKind.COLUMN, message=message)]

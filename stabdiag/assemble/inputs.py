@@ -27,7 +27,7 @@ from stabdiag.sources import LoadedLog, ReadRequest, read_source
 
 # Counts in a manifest, and the largest plausible ratio to the logged epochs if they count epochs: a
 # run may stop early.
-_COUNTS = {"warmup_steps": 1, "total_steps": 10, "checkpoint_every": 1}
+_MAX_COUNT_RATIO = {"warmup_steps": 1, "total_steps": 10, "checkpoint_every": 1}
 
 # Lightning names a learning rate after its optimizer: lr-AdamW, lr-SGD/pg1.
 _OPTIMIZER = re.compile(r"(?<![a-z])((?:fused|n|r)?adamw?|sgd|lion|rmsprop)(?![a-z])")
@@ -193,12 +193,12 @@ def in_its_steps(manifest: Manifest, history: History) -> tuple[Manifest, Histor
     by hand or inferred from the log are in the log's own unit.
     """
     kept = {*manifest.overridden, *manifest.inferred}
-    candidates = {name: getattr(manifest, name) for name in _COUNTS if name not in kept}
+    candidates = {name: getattr(manifest, name) for name in _MAX_COUNT_RATIO if name not in kept}
     counts = {name: count for name, count in candidates.items() if count is not None}
     logged = history.last_step
     if history.unit != "epoch" or logged is None:
         return manifest, history
-    if all(count <= _COUNTS[name] * (logged + 1) for name, count in counts.items()):
+    if all(count <= _MAX_COUNT_RATIO[name] * (logged + 1) for name, count in counts.items()):
         return manifest, history
     event = Event(
         kind=EventKind.STEPS,

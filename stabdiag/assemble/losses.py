@@ -40,7 +40,7 @@ from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, Columns
 
-_TRAINING = frozenset(role.name for role in ROLES if role.training)
+_ROLES_IN_TRAINING = frozenset(role.name for role in ROLES if role.training)
 
 # Values that some frameworks write on every line for "not measured"; in one or two records they may
 # be measurements.
@@ -230,7 +230,9 @@ def _restore_nan(
 
 def _training_columns(data: Mapping[str, Column]) -> dict[str, Column]:
     """Return the columns that are logged with the training loss, by role."""
-    roles = (role for role in data if role != "loss" and role.partition("/")[0] in _TRAINING)
+    roles = (
+        role for role in data if role != "loss" and role.partition("/")[0] in _ROLES_IN_TRAINING
+    )
     return {role: data[role] for role in roles}
 
 

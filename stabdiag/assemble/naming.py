@@ -14,7 +14,7 @@ from functools import reduce
 
 import numpy as np
 
-from stabdiag.assemble.records import MIN_RECORDS, SHOWN, shown_name
+from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS, shown_name
 from stabdiag.assemble.renamed import continued_columns
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.arrays import Floats, Mask
@@ -107,7 +107,7 @@ def _refuse_words(columns: Columns, parts: Sequence[str]) -> None:
     """Raise an error if some parts of the loss are numbers and others are not."""
     words = [name for name in parts if columns.load(name).is_text]
     if words and len(words) < len(parts):
-        shown = [*map(shown_name, parts[:SHOWN])]
+        shown = [*map(shown_name, parts[:MAX_SHOWN_COLUMNS])]
         raise ColumnError(
             f"{columns.source}: {shown_name(words[0])!r} contains words, not numbers: the sum of"
             f" {listed(shown)} cannot be used as the loss; name one with --column loss=NAME"
@@ -151,7 +151,7 @@ def _with_a_loss(named: Named) -> Named:
         return named
     if can_judge_without_loss(names):
         return named.take(names, "no loss was logged: only checks without a loss can run")
-    shown = and_more([*map(shown_name, columns.names)], SHOWN)
+    shown = and_more([*map(shown_name, columns.names)], MAX_SHOWN_COLUMNS)
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
         f"{shown}); name it with --column loss=NAME, in Python with "

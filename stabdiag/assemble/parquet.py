@@ -28,7 +28,7 @@ from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.converted import KEY, ConversionMetadata, as_metadata
 
-_ROLES = frozenset(role.name for role in ROLES)
+_ROLE_NAMES = frozenset(role.name for role in ROLES)
 
 
 def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
@@ -113,7 +113,7 @@ def converted_history(columns: Columns, metadata: ConversionMetadata) -> History
     clock = columns.load("step")
     roles = (name.partition("/")[0] for name in columns.names)
     rising = clock.present.all() and np.all(np.diff(clock.values) > 0)
-    if clock.is_text or not rising or not _ROLES.issuperset(roles):
+    if clock.is_text or not rising or not _ROLE_NAMES.issuperset(roles):
         return None
     steps = clock.values.astype(np.int64)
     series = {}

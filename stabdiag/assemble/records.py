@@ -25,7 +25,7 @@ USUAL_FRACTION = 0.8
 RARE_FRACTION = 0.05
 
 # Messages name at most this many columns and count the others.
-SHOWN = 8
+MAX_SHOWN_COLUMNS = 8
 
 
 def shown_name(name: str) -> str:

@@ -19,7 +19,7 @@ from stabdiag.model.roles.names import normal
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import EXACT, Column, Columns
 
-_EPOCHS = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
+_EPOCH_NAMES = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
 # Counters that are not epochs, by the beginning of their names.
 _CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
@@ -114,7 +114,7 @@ def _from_column(
 ) -> Steps:
     if role == "epoch":
         # Add a translation if the name is in another language.
-        source = f"{name!r} (the epoch)" if normal(name) in _EPOCHS else repr(name)
+        source = f"{name!r} (the epoch)" if normal(name) in _EPOCH_NAMES else repr(name)
         note = f"no step was logged: {source} is used as the step"
         events.append(_note(note, _CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
     missing = columns.rows - int(good.sum())

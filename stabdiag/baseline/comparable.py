@@ -21,7 +21,7 @@ _TASK: Final = {
     "dataset": ("dataset", "dataset_name"),
     "model": ("model", "model_name", "model_type", "architecture", "arch", "model_name_or_path"),
 }
-_LOSS: Final = {
+_LOSS_SETTINGS: Final = {
     "loss": ("loss", "loss_fn", "loss_function", "loss_type", "criterion"),
     "tokenizer": ("tokenizer", "tokenizer_name", "tokenizer_name_or_path", "tokenizer_type"),
 }
@@ -79,7 +79,7 @@ def _identity(settings: Settings) -> dict[str, str]:
     """Return the task of a run by kind, if its settings contain it."""
     keys = {plain(key.rpartition(".")[2]): key for key in settings}
     identity: dict[str, str] = {}
-    for kind, names in {**_TASK, **_LOSS, **_NUMBERS}.items():
+    for kind, names in {**_TASK, **_LOSS_SETTINGS, **_NUMBERS}.items():
         values = (settings[keys[name]] for name in names if name in keys)
         wanted_type = float if kind in _NUMBERS else str
         value = next((value for value in values if isinstance(value, wanted_type)), None)

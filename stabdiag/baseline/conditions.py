@@ -14,7 +14,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import number
 
 _CONDITION: Final = re.compile(r"\s*(.+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
-_COMPARE: Final[dict[str, Callable[[Any, Any], bool]]] = {
+_COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
     "<=": operator.le,
     ">": operator.gt,
@@ -60,7 +60,7 @@ class Condition:
         value: object = fields.get(self.name) or run.settings.get(self.name)
         limit, value_number = number(self.value), number(value)
         if limit is not None and value_number is not None:
-            return _COMPARE[self.sign](value_number, limit)
+            return _COMPARISONS[self.sign](value_number, limit)
         pattern = fnmatch.translate(self.value.replace("[", "[[]"))
         matches = value is not None and re.match(pattern, str(value)) is not None
         return matches == (self.sign == "=") if self.sign in ("=", "!=") else False

@@ -40,7 +40,7 @@ _MAX_NAMED_ITEMS: Final = 3
 _LONGER: Final = 1.1
 
 # The kinds of action by the setting that differs: for a value above the references, and below.
-_KINDS: Final = {
+_ACTIONS_BY_SETTING: Final = {
     "peak_lr": (ActionKind.LOWER_LR, ActionKind.RAISE_LR),
     "lr": (ActionKind.LOWER_LR, ActionKind.RAISE_LR),
     "warmup_steps": (ActionKind.FIX_SCHEDULE, ActionKind.ADD_WARMUP),
@@ -277,7 +277,7 @@ def _actions(comparison: BaselineComparison, nearby: Sequence[Finding]) -> Itera
     for difference in comparison.settings[:_MAX_NAMED_ITEMS]:
         yield _reset(difference)
     if not comparison.settings and rate is not None:
-        high, low = _KINDS["lr"]
+        high, low = _ACTIONS_BY_SETTING["lr"]
         yield Action(
             high if rate.higher else low,
             f"Find why the learning rate differs from {comparison.unit} {rate.step}: it is "
@@ -319,7 +319,7 @@ def _reset(difference: SettingDifference) -> Action:
     value, reference = difference.value, difference.reference
     numeric = isinstance(value, float) and isinstance(reference, float)
     higher = numeric and float(value or 0) > float(reference or 0)
-    kind = _KINDS.get(difference.key, _OTHER)[0 if higher else 1]
+    kind = _ACTIONS_BY_SETTING.get(difference.key, _OTHER)[0 if higher else 1]
     return Action(
         kind,
         f"Set {difference.key} to {_value(reference)} as in the references (now "

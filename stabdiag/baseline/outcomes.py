@@ -62,9 +62,9 @@ UNUSABLE: Final = BaselineOutcome(
     slug="baseline-unusable", severity=Severity.NOTE, title="No baseline to compare with"
 )
 
-OUTCOMES: Final = (WORSE, UNLIKE, BETTER, LEFT, UNUSABLE)
+BASELINE_OUTCOMES: Final = (WORSE, UNLIKE, BETTER, LEFT, UNUSABLE)
 
-BY_SLUG: Final = {outcome.slug: outcome for outcome in OUTCOMES}
+BASELINE_OUTCOME_BY_SLUG: Final = {outcome.slug: outcome for outcome in BASELINE_OUTCOMES}
 
 BY_STATUS: Final = {
     BaselineStatus.WORSE: WORSE,

@@ -18,7 +18,7 @@ from stabdiag.model.manifest import Manifest
 from stabdiag.stats.bands import Levels, levels_of
 
 # A loss that is not finite is a failure; an evaluation loss may overflow where the run is fine.
-_LOSS: Final = "loss"
+_LOSS_ROLE: Final = "loss"
 
 # Settings kept, and characters of each: a profile stays small regardless of the manifest.
 _MAX_PROFILE_SETTINGS: Final = 200
@@ -68,7 +68,7 @@ def profile_of(
     levels = {
         role: levels_of(series.steps, series.values, last) for role, series in compared.items()
     }
-    loss = history.logged(_LOSS)
+    loss = history.logged(_LOSS_ROLE)
     bad = np.flatnonzero(~np.isfinite(loss.values))
     source = history.source.name
     return RunProfile(

@@ -8,15 +8,15 @@ from stabdiag.model.roles.scores import direction_of, is_training_score
 from stabdiag.stats.bands import Prior
 
 # Spread of good runs that differ in their seed: 604 groups of reruns and 90 small healthy runs.
-_LOSS: Final = Prior(level=0.01, shift=0.06)
+_LOSS_PRIOR: Final = Prior(level=0.01, shift=0.06)
 _PRIORS: Final = {
-    "loss": _LOSS,
-    "eval_loss": _LOSS,
-    "accuracy": _LOSS,
-    "eval_accuracy": _LOSS,
+    "loss": _LOSS_PRIOR,
+    "eval_loss": _LOSS_PRIOR,
+    "accuracy": _LOSS_PRIOR,
+    "eval_accuracy": _LOSS_PRIOR,
     "reward": Prior(level=0.03, shift=0.10),
-    "score": _LOSS,
-    "other_loss": _LOSS,
+    "score": _LOSS_PRIOR,
+    "other_loss": _LOSS_PRIOR,
     "grad_norm": Prior(level=0.07, shift=0.09),
     "weight_norm": Prior(level=0.01, shift=0.02),
     "tokens_per_second": Prior(level=0.03, shift=0.10),
@@ -27,7 +27,7 @@ _PRIORS: Final = {
 # 1 if higher is worse, -1 if lower is.
 _WORSE: Final = {"loss": 1, "eval_loss": 1, "accuracy": -1, "eval_accuracy": -1, "reward": -1}
 
-_EVALUATED: Final = frozenset({"eval_loss", "eval_accuracy"})
+_EVALUATION_ROLES: Final = frozenset({"eval_loss", "eval_accuracy"})
 
 _NAMES: Final = {
     "loss": "training loss",
@@ -68,7 +68,7 @@ def worse_direction(role: str) -> int | None:
 def is_evaluated(role: str) -> bool:
     """Return True if a series that decides was measured on held-out data."""
     first, _, name = role.partition("/")
-    return first in _EVALUATED or (first == "score" and not is_training_score(name))
+    return first in _EVALUATION_ROLES or (first == "score" and not is_training_score(name))
 
 
 def series_name(role: str, column: str) -> str:

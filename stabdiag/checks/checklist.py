@@ -25,7 +25,7 @@ from stabdiag.model.text import capitalized, kept_table, num, plural
 _TEN_STEPS: Final = "Ten steps, in order"
 _TRY: Final = "What to try, fast to invasive"
 _HEALTH: Final = "Health signals"
-_LAST: Final = "Before you move on"
+_LAST_HEADING: Final = "Before you move on"
 
 # Outcomes that advise a look at the data only because nothing else points to a cause.
 _HIDDEN: Final = ("spike-recovered", "divergence-unexplained")
@@ -53,8 +53,8 @@ _SAFE_OPERATIONS: Final = "Use the framework's safe versions: log_softmax, clamp
 def checklist(report: Report) -> CheckReport:
     """Fill in the checklists from the report of one run."""
     facts, diagnosis = Facts(report=report), report.diagnosis
-    steps = judged("steps", _TEN_STEPS, _STEPS, facts, _KINDS)
-    interventions = judged("interventions", _TRY, _INTERVENTIONS, facts, _KINDS)
+    steps = judged("steps", _TEN_STEPS, _CHECK_FUNCTIONS, facts, _ACTION_KINDS)
+    interventions = judged("interventions", _TRY, _INTERVENTIONS, facts, _ACTION_KINDS)
     done = sum(check.state is State.PASSED for check in steps)
     return CheckReport(
         name="checklist",
@@ -107,7 +107,7 @@ def _closing(steps: tuple[Check, ...]) -> tuple[Check, ...]:
     for slug, title, step_slugs in kept_table("closing"):
         answers = [by_slug[step] for step in step_slugs.split()]
         worst = min(answers, key=lambda check: order.index(check.state))
-        checks.append(titled(replace(worst, actions=()), _LAST, slug, title, None))
+        checks.append(titled(replace(worst, actions=()), _LAST_HEADING, slug, title, None))
     return tuple(checks)
 
 
@@ -299,7 +299,7 @@ def _minimal(facts: Facts) -> Check:
 
 
 # The kind of the actions of each check, unless they are those of a finding.
-_KINDS: Final = {
+_ACTION_KINDS: Final = {
     "reproduce": ActionKind.RERUN,
     "data": ActionKind.INSPECT_DATA,
     "instrument": ActionKind.LOG_MORE,
@@ -318,7 +318,7 @@ _KINDS: Final = {
     "try-batch": ActionKind.CHANGE_BATCH,
     "try-bisect": ActionKind.TRY_SMALL,
 }
-_STEPS: Final = {
+_CHECK_FUNCTIONS: Final = {
     "reproduce": _reproduce,
     "data": _data,
     "instrument": _instrument,

@@ -29,14 +29,14 @@ from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_numbe
 from stabdiag.model.ranges import SettingRange, settings_with_ranges
 from stabdiag.model.text import every, kept_table, num, plural
 
-_SETTINGS: Final = "Configuration"
-_TRIALS: Final = "To try before a long run"
+_SETTINGS_HEADING: Final = "Configuration"
+_TRIALS_HEADING: Final = "To try before a long run"
 
 _NOT_RECORDED: Final = "The manifest does not say."
-_RANGE_TEST: Final = "Run a learning-rate range test: too low crawls, too high bounces."
-_UNIT: Final = "Check its unit: optimizer steps, micro-batches or samples."
-_WARM_UP: Final = "Warm up linearly over 1% to 5% of the run."
-_CLIP: Final = "Clip the global gradient norm at 1.0."
+_RANGE_TEST_ADVICE: Final = "Run a learning-rate range test: too low crawls, too high bounces."
+_UNIT_ADVICE: Final = "Check its unit: optimizer steps, micro-batches or samples."
+_WARM_UP_ADVICE: Final = "Warm up linearly over 1% to 5% of the run."
+_CLIP_ADVICE: Final = "Clip the global gradient norm at 1.0."
 _DYNAMIC: Final = "Scale dynamically: torch.amp.GradScaler, or loss_scale 0 for DeepSpeed."
 
 
@@ -89,7 +89,8 @@ def preflight(
     """Compare a manifest with usual values, and list the checks to run before the launch."""
     launch, rules = read_launch(manifest, limits), {rule.slug: rule for rule in ignored}
     settings = tuple(
-        check.ignoring_by(rules) for check in judged("configuration", _SETTINGS, CHECKS, launch)
+        check.ignoring_by(rules)
+        for check in judged("configuration", _SETTINGS_HEADING, CHECKS, launch)
     )
     return CheckReport(
         name="preflight",
@@ -125,7 +126,7 @@ def _summary(settings: tuple[Check, ...]) -> str:
 def _peak_rate(launch: Launch) -> Check:
     peak, name = launch.manifest.peak_lr, launch.manifest.optimizer
     if peak is None:
-        return unknown(_NOT_RECORDED, _RANGE_TEST)
+        return unknown(_NOT_RECORDED, _RANGE_TEST_ADVICE)
     if peak <= 0:
         because, do = f"It is {num(peak)}: nothing would train.", "Set a learning rate above 0."
         return wrong(because, do)
@@ -144,28 +145,28 @@ def _peak_rate(launch: Launch) -> Check:
         first = f"Lower it to {num(high)} first, or check its unit."
     elif peak > high:
         first = f"Lower it 3 to 10 times, to {num(peak / 10)} first."
-    return risky(because, first, _RANGE_TEST)
+    return risky(because, first, _RANGE_TEST_ADVICE)
 
 
 def _warmup(launch: Launch) -> Check:
     steps, total, limits = launch.warmup, launch.manifest.total_steps, launch.limits.preflight
     if steps is None:
         if launch.warmup_share is None:
-            return unknown(_NOT_RECORDED, _WARM_UP)
+            return unknown(_NOT_RECORDED, _WARM_UP_ADVICE)
         because = f"It is {launch.warmup_share:.1%} of the run, whose length is unknown."
-        return unknown(because, _WARM_UP)
+        return unknown(because, _WARM_UP_ADVICE)
     if steps == 0:
         because = "There is none: the first steps run at the peak learning rate."
-        return failed(because, _WARM_UP, severity=launch.unless_sgd)
+        return failed(because, _WARM_UP_ADVICE, severity=launch.unless_sgd)
     if total is None:
         return passed(f"{plural(num(steps), 'step')}.")
     share = steps / total
     because = f"{plural(num(steps), 'step')}, {share:.2g} of the run's {total}"
     if share >= 1:
-        return wrong(f"{because}: the run would end before its warm-up.", _UNIT)
+        return wrong(f"{because}: the run would end before its warm-up.", _UNIT_ADVICE)
     if not limits.warmup_low <= share <= limits.warmup_high:
         because += f"; {num(limits.warmup_low)} to {num(limits.warmup_high)} is usual."
-        return risky(because, _UNIT, _WARM_UP)
+        return risky(because, _UNIT_ADVICE, _WARM_UP_ADVICE)
     return passed(f"{because}.")
 
 
@@ -211,16 +212,16 @@ def _schedule_length(launch: Launch) -> Check:
 def _clip(launch: Launch) -> Check:
     threshold, limits = launch.manifest.grad_clip, launch.limits.preflight
     if threshold is None:
-        return unknown(_NOT_RECORDED, _CLIP)
+        return unknown(_NOT_RECORDED, _CLIP_ADVICE)
     if threshold <= 0:
         return failed(
-            "It is off: one bad batch can wreck the run.", _CLIP, severity=launch.unless_sgd
+            "It is off: one bad batch can wreck the run.", _CLIP_ADVICE, severity=launch.unless_sgd
         )
     because = f"The threshold is {num(threshold)}"
     if threshold < limits.clip_low:
-        return failed(f"{because}: it would cut nearly every step.", _CLIP)
+        return failed(f"{because}: it would cut nearly every step.", _CLIP_ADVICE)
     if threshold > limits.clip_high:
-        return failed(f"{because}: it would rarely cut anything.", _CLIP)
+        return failed(f"{because}: it would rarely cut anything.", _CLIP_ADVICE)
     return passed(f"{because}.")
 
 
@@ -372,8 +373,8 @@ def _trials(manifest: Manifest, sanity: Iterable[Check]) -> tuple[Check, ...]:
         cost = f"log {classes} = {num(math.log(classes))}"
         chance = f"Guessing among {classes} classes costs {cost}."
     by_hand = tuple(
-        titled(manual(because.format(chance=chance), do), _TRIALS, slug, title, None)
+        titled(manual(because.format(chance=chance), do), _TRIALS_HEADING, slug, title, None)
         for slug, title, because, do in kept_table("trials")
     )
     merged = tuple(done.pop(check.slug, check) for check in by_hand)
-    return tuple(replace(check, section=_TRIALS) for check in (*merged, *done.values()))
+    return tuple(replace(check, section=_TRIALS_HEADING) for check in (*merged, *done.values()))

@@ -39,8 +39,8 @@ _JSON_DETAIL = ("diagnose", "watch")
 _UNEXPECTED = r"unexpected argument: \2"
 
 # The program name in usage lines, and the variable a shell sets to request completions.
-_NAME = "stabdiag"
-_COMPLETE = "_STABDIAG_COMPLETE"
+_PROGRAM = "stabdiag"
+_COMPLETION_VARIABLE = "_STABDIAG_COMPLETE"
 
 
 def main() -> Exit:
@@ -49,11 +49,13 @@ def main() -> Exit:
         _check_folder()
         words = _with_command(sys.argv[1:])
         completion = (
-            complete.completing(_with_command) if _COMPLETE in os.environ else nullcontext()
+            complete.completing(_with_command)
+            if _COMPLETION_VARIABLE in os.environ
+            else nullcontext()
         )
         _check_command(words)
         with completion:
-            code = app(words[:1])(words, prog_name=_NAME, standalone_mode=False)
+            code = app(words[:1])(words, prog_name=_PROGRAM, standalone_mode=False)
     except StabdiagError as error:
         return report_error(str(error))
     except OSError as error:
@@ -99,7 +101,8 @@ def _check_order(words: list[str]) -> None:
     log, *others = words
     if others and others[0] in _COMMANDS and not os.path.lexists(others[0]):
         raise StabdiagError(
-            f"{others[0]}: write the command before the log: {_NAME} {others[0]} {shlex.quote(log)}"
+            f"{others[0]}: write the command before the log: "
+            f"{_PROGRAM} {others[0]} {shlex.quote(log)}"
         )
 
 
@@ -135,7 +138,7 @@ def _check_command(words: list[str]) -> None:
     first = words[0]
     if not first:
         raise StabdiagError("the first argument is empty; is a shell variable not set?")
-    hint = did_you_mean(first, _COMMANDS) or f"; see {_NAME} --help"
+    hint = did_you_mean(first, _COMMANDS) or f"; see {_PROGRAM} --help"
     raise StabdiagError(f"{first}: no such command, file or folder{hint}")
 
 
@@ -148,10 +151,10 @@ def app(commands: Sequence[str] = ()) -> typer.Typer:
 
     epilogs = _epilogs()
     app = typer.Typer(
-        name=_NAME,
+        name=_PROGRAM,
         cls=Program,
         no_args_is_help=True,
-        epilog=epilogs[_NAME],
+        epilog=epilogs[_PROGRAM],
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
@@ -172,10 +175,10 @@ def show_help(command: str | None) -> None:
         StabdiagError: if the command does not exist.
     """
     if command is not None and command not in _COMMANDS:
-        hint = did_you_mean(command, _COMMANDS) or f"; `{_NAME} help` lists the commands"
+        hint = did_you_mean(command, _COMMANDS) or f"; `{_PROGRAM} help` lists the commands"
         raise StabdiagError(f"{command}: no such command{hint}")
     words = [] if command is None else [command]
-    app(words)([*words, "--help"], prog_name=_NAME, standalone_mode=False)
+    app(words)([*words, "--help"], prog_name=_PROGRAM, standalone_mode=False)
 
 
 def _epilogs() -> dict[str, str]:
@@ -229,6 +232,6 @@ def _usage(error: Exception, words: Sequence[str]) -> Exit:
     if not hasattr(error, "format_message"):
         raise error
     message = _with_suggestion(error.format_message())
-    command = " ".join([_NAME, *(name for name in words[:1] if name in _COMMANDS)])
+    command = " ".join([_PROGRAM, *(name for name in words[:1] if name in _COMMANDS)])
     # Without a command, typer has already shown the help.
     return report_error(f"{message} (see {command} --help)") if message else Exit.REFUSED

@@ -17,8 +17,8 @@ from stabdiag.model.limits import Limits
 if TYPE_CHECKING:
     from stabdiag.model.findings import Ignored
 
-_NAMES = ("stabdiag.toml", "pyproject.toml")
-_TABLES = ("columns", "manifest", "limits")
+_CONFIG_FILES = ("stabdiag.toml", "pyproject.toml")
+_CONFIG_TABLES = ("columns", "manifest", "limits")
 _SECTIONS = tuple(section.name for section in fields(Limits) if section.name != "set_by")
 _SEVERITIES = ("error", "warning", "unknown", "never")
 
@@ -93,7 +93,7 @@ def config_files(folder: Path, config: Path | None = None) -> Iterator[Path]:
         return
     folder = folder.absolute()
     for parent in (folder, *folder.parents):
-        yield from (path for name in _NAMES if (path := parent / name).is_file())
+        yield from (path for name in _CONFIG_FILES if (path := parent / name).is_file())
 
 
 def _read(path: Path) -> dict[str, Any] | None:
@@ -128,9 +128,9 @@ def _project(raw: Mapping[str, Any], name: str, heading: str, folder: Path) -> P
     if not isinstance(table, dict):
         raise ConfigError(f"{heading} is not a table")
     _refuse_unknown_keys(
-        table, ["fail-on", "format", "ignore", "baseline", *_TABLES, *_SECTIONS], heading
+        table, ["fail-on", "format", "ignore", "baseline", *_CONFIG_TABLES, *_SECTIONS], heading
     )
-    for inner in _TABLES:
+    for inner in _CONFIG_TABLES:
         if not isinstance(table.get(inner, {}), dict):
             raise ConfigError(f"{'.'.join(filter(None, (heading, inner)))} is not a table")
     columns, manifest = table.get("columns", {}), table.get("manifest", {})
@@ -219,9 +219,15 @@ def _slugs() -> list[str]:
     from stabdiag.checks import preflight
     from stabdiag.comparison import outcomes
     from stabdiag.model import edges
-    from stabdiag.symptoms import BY_SLUG
+    from stabdiag.symptoms import SYMPTOM_BY_SLUG
 
-    return [*edges.BY_SLUG, *BY_SLUG, *outcomes.BY_SLUG, *against.BY_SLUG, *preflight.CHECKS]
+    return [
+        *edges.OUTCOME_BY_SLUG,
+        *SYMPTOM_BY_SLUG,
+        *outcomes.COMPARISON_OUTCOME_BY_SLUG,
+        *against.BASELINE_OUTCOME_BY_SLUG,
+        *preflight.CHECKS,
+    ]
 
 
 def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -16,7 +16,7 @@ from stabdiag.cli.terminal import has_color
 # Widths of the text and of the column with the names of options.
 _MAX_WIDTH: Final = 100
 _MIN_WIDTH: Final = 40
-_NAMES: Final = 25
+_NAME_WIDTH: Final = 25
 
 _BOLD: Final = "\x1b[1m{}\x1b[0m"
 
@@ -103,7 +103,7 @@ def _option(option: Any) -> Iterator[str]:
     yield from _entry(f"{names}{metavar}", option.help or "")
 
 
-def _entry(name: str, text: str, names_width: int = _NAMES) -> Iterator[str]:
+def _entry(name: str, text: str, names_width: int = _NAME_WIDTH) -> Iterator[str]:
     """Yield a name with its description next to it, or below it if the name is long."""
     lines = _wrapped(text, names_width)
     head = f"  {name}"

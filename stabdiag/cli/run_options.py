@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stabdiag.baseline.references import References
     from stabdiag.scan.work import ScanOptions
 
-_EXAMPLES: Final = {
+_OPTION_EXAMPLES: Final = {
     "--limit": "NAME=VALUE such as spike.sigma=4",
     "--column": "ROLE=NAME such as loss=train/ce",
     "--set": "FIELD=VALUE such as grad_clip=1",
@@ -139,5 +139,5 @@ def parse_pair(text: str, flag: str) -> tuple[str, str]:
     """
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or (flag == "--write" and not value):
-        raise StabdiagError(f"{flag} takes {_EXAMPLES[flag]}, not {text!r}")
+        raise StabdiagError(f"{flag} takes {_OPTION_EXAMPLES[flag]}, not {text!r}")
     return name.strip(), value

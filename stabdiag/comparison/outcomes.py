@@ -220,7 +220,7 @@ NOT_COMPARABLE: Final = ComparisonOutcome(
 
 AGREE: Final = ComparisonOutcome(slug="agree", severity=Severity.OK, title="The runs agree")
 
-OUTCOMES: tuple[ComparisonOutcome, ...] = (
+COMPARISON_OUTCOMES: tuple[ComparisonOutcome, ...] = (
     RANK_DIED,
     RANKS_DISAGREE,
     RUN_FAILS,
@@ -232,4 +232,4 @@ OUTCOMES: tuple[ComparisonOutcome, ...] = (
     AGREE,
 )
 
-BY_SLUG = {outcome.slug: outcome for outcome in OUTCOMES}
+COMPARISON_OUTCOME_BY_SLUG = {outcome.slug: outcome for outcome in COMPARISON_OUTCOMES}

@@ -23,13 +23,13 @@ _CLOCKS: Final = frozenset(
 )
 
 # Values that are set, not measured: any difference counts.
-_EXACT: Final = frozenset({"batch_id", "loss_scale", "setting"})
+_EXACT_ROLES: Final = frozenset({"batch_id", "loss_scale", "setting"})
 
 # A loss has moved once it changed by this fraction, enough to leave the level of guessing.
 _MOVED: Final = 0.01
 
 # Order of roles that diverge at the same step: by when they act in a training step.
-_ORDER: Final = ("batch_id", "loss", "loss_scale", "grad_norm", "lr")
+_ROLE_ORDER: Final = ("batch_id", "loss", "loss_scale", "grad_norm", "lr")
 
 
 def base_role(role: str) -> str:
@@ -99,7 +99,7 @@ def _divergence(
     series: Series, other: Series, runs: tuple[str, str], limits: CompareLimits
 ) -> Divergence:
     shared, role = common(series, other), series.role
-    is_exact = base_role(role) in _EXACT
+    is_exact = base_role(role) in _EXACT_ROLES
     result = find_divergence_points(
         shared.left,
         shared.right,
@@ -135,7 +135,9 @@ def _divergence(
 
 
 def _order(divergence: Divergence) -> tuple[bool, int, int]:
-    priority = _ORDER.index(divergence.role) if divergence.role in _ORDER else len(_ORDER)
+    priority = (
+        _ROLE_ORDER.index(divergence.role) if divergence.role in _ROLE_ORDER else len(_ROLE_ORDER)
+    )
     return divergence.step is None, divergence.step or 0, priority
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.formats.limits import bounds
-from stabdiag.model.edges import BY_SLUG, OUTCOMES, QUESTIONS, Question
+from stabdiag.model.edges import OUTCOME_BY_SLUG, OUTCOMES, QUESTIONS, Question
 from stabdiag.model.text import filled, kept_text, limits_in
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def explain(name: str, limits: Limits) -> str:
 
 def _full_entry(name: str, limits: Limits) -> str:
     symptoms, comparisons = _symptoms(), _comparisons()
-    if name in BY_SLUG:
+    if name in OUTCOME_BY_SLUG:
         return _outcome(name, limits)
     if name in symptoms:
         return _symptom(symptoms[name], limits)
@@ -136,21 +136,21 @@ def names(limits: Limits) -> tuple[str, ...]:
 
 
 def _symptoms() -> dict[str, Symptom]:
-    from stabdiag.symptoms import BY_SLUG
+    from stabdiag.symptoms import SYMPTOM_BY_SLUG
 
-    return BY_SLUG
+    return SYMPTOM_BY_SLUG
 
 
 def _comparisons() -> dict[str, ComparisonOutcome]:
-    from stabdiag.comparison.outcomes import BY_SLUG
+    from stabdiag.comparison.outcomes import COMPARISON_OUTCOME_BY_SLUG
 
-    return BY_SLUG
+    return COMPARISON_OUTCOME_BY_SLUG
 
 
 def _baselines() -> dict[str, BaselineOutcome]:
-    from stabdiag.baseline.outcomes import BY_SLUG
+    from stabdiag.baseline.outcomes import BASELINE_OUTCOME_BY_SLUG
 
-    return BY_SLUG
+    return BASELINE_OUTCOME_BY_SLUG
 
 
 @cache
@@ -164,7 +164,7 @@ def _users_of_limit(limit: str) -> tuple[str, ...]:
 
 
 def _outcome(slug: str, limits: Limits) -> str:
-    outcome = BY_SLUG[slug]
+    outcome = OUTCOME_BY_SLUG[slug]
     section = f", section {outcome.section.removeprefix('§')}" if outcome.section else ""
     facts = f"Severity: {outcome.severity.value}{section}."
     return _page("outcomes", slug, outcome.title, facts, limits)

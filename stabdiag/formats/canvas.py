@@ -30,12 +30,12 @@ _SMALLEST = 1e-300
 _BLOCKS = {False: " ▁▂▃▄▅▆▇█", True: " .:-=+*#@"}
 
 _WIDTH, _LEFT, _RIGHT = 760, 64, 14
-_INSIDE = _WIDTH - _LEFT - _RIGHT
+_PLOT_WIDTH = _WIDTH - _LEFT - _RIGHT
 _TOP, _MAIN, _SMALL, _GAP, _BOTTOM = 34, 220, 64, 24, 24
 _TICKS = 7
 
 # Heights are exact to half a unit of the picture, steps to a whole unit.
-_FINE = 2
+_Y_RESOLUTION = 2
 
 
 @frozen
@@ -222,7 +222,7 @@ def titled(series: Series, scale: Scale) -> str:
 
 def svg_chart(plot: Plot, marks: Sequence[Mark]) -> str:
     """Return the chart as one SVG element for an HTML page."""
-    view = View(first=plot.first, last=plot.last, columns=_INSIDE // DOTS_X)
+    view = View(first=plot.first, last=plot.last, columns=_PLOT_WIDTH // DOTS_X)
     top = _TOP
     panels: list[str] = []
     for series in (plot.series, *plot.companions):
@@ -240,20 +240,20 @@ def svg_chart(plot: Plot, marks: Sequence[Mark]) -> str:
 
 
 def _x(view: View, step: float) -> float:
-    return round(_LEFT + (step - view.first) / max(view.last - view.first, 1) * _INSIDE, 1)
+    return round(_LEFT + (step - view.first) / max(view.last - view.first, 1) * _PLOT_WIDTH, 1)
 
 
 def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
     """Yield one series: frame, axis, non-finite regions and line."""
     scale = Scale.of(series.values)
-    yield f'<rect class="frame" x="{_LEFT}" y="{top}" width="{_INSIDE}" height="{high}"/>'
+    yield f'<rect class="frame" x="{_LEFT}" y="{top}" width="{_PLOT_WIDTH}" height="{high}"/>'
     yield _text(_LEFT, top - 6, clipped(titled(series, scale), 75), "name")
     for value in _values(scale, ends_only=high < _MAIN):
         y = round(top + high * (1 - float(scale.share(np.array([value]))[0])), 1)
         yield f'<path class="grid" d="M{_LEFT} {y}H{_WIDTH - _RIGHT}"/>'
         yield _text(_LEFT - 6, y + 4, number(value, 3), "value")
-    x, y_up = thinned(series, view, scale, high * _FINE)
-    across = np.round(_LEFT + x * (_INSIDE / (view.columns * DOTS_X - 1)), 1)
+    x, y_up = thinned(series, view, scale, high * _Y_RESOLUTION)
+    across = np.round(_LEFT + x * (_PLOT_WIDTH / (view.columns * DOTS_X - 1)), 1)
     points = list(zip(across.tolist(), y_up.tolist(), strict=True))
     for bad, run in groupby(points, key=lambda point: point[1] < 0):
         stretch = list(run)
@@ -261,7 +261,7 @@ def _panel(series: Series, view: View, top: int, high: int) -> Iterator[str]:
         if bad:
             yield f'<rect class="bad" x="{left}" y="{top}" width="{extent}" height="{high}"/>'
         else:
-            line = " ".join(f"{a:g},{top + high - b / _FINE:g}" for a, b in stretch)
+            line = " ".join(f"{a:g},{top + high - b / _Y_RESOLUTION:g}" for a, b in stretch)
             yield f'<polyline class="line" points="{line}"/>'
 
 
@@ -285,7 +285,7 @@ def _marks(marks: Sequence[Mark], view: View, bottom: int) -> Iterator[str]:
     for row, mark in enumerate(sorted(marks, key=lambda mark: mark.step)):
         x = _x(view, mark.step)
         yield f'<path class="mark {mark.kind}" d="M{x} {_TOP}V{bottom}"/>'
-        right = x < _LEFT + _INSIDE * 0.7
+        right = x < _LEFT + _PLOT_WIDTH * 0.7
         side = "after" if right else "before"
         y = _TOP + 14 + 15 * row
         yield _text(x + (5 if right else -5), y, f"{mark.label} {mark.step}", f"label {side}")

@@ -24,7 +24,7 @@ GITHUB = {
 }
 
 # GitHub shows at most ten annotations of a level per step.
-_MAX_MESSAGES = 5
+_MAX_ANNOTATIONS = 5
 
 # Terminal codes: bold red, bold yellow, bold.
 _COLORS = {Severity.ERROR: "1;31", Severity.WARNING: "1;33", Severity.NOTE: "1"}
@@ -136,7 +136,7 @@ def _annotations(report: Report) -> Iterator[str]:
 
 def _messages(report: Report) -> Iterator[str]:
     source = report.history.source
-    for event in report.history.messages[-_MAX_MESSAGES:]:
+    for event in report.history.messages[-_MAX_ANNOTATIONS:]:
         path = _relative(event.path or source.path_at(event.step), source)
         yield annotation("notice", event.message, file=path, line=event.line, title="The log says")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = "str | int | float | bool | list[Json] | dict[str, Json] | None"
 
-SCHEMA = 2
+REPORT_SCHEMA = 2
 
 _ANSWER = "question asks answer=verdict branch because measured limit=limits steps scope"
 _DIVERGENCE = (
@@ -48,7 +48,7 @@ def as_json(report: Report) -> dict[str, Json]:
     """Return the report as lists, mappings and scalars for JSON."""
     history = report.history
     return {
-        "schema": SCHEMA,
+        "schema": REPORT_SCHEMA,
         "stabdiag": __version__,
         "source": keys("name format records unreadable attempts attempt", history.source),
         "literal": report.literal,
@@ -135,7 +135,7 @@ def _series(series: Series) -> Json:
 def comparison(subject: Comparison) -> str:
     """Return a comparison as one JSON object."""
     content: Json = {
-        "schema": SCHEMA,
+        "schema": REPORT_SCHEMA,
         "stabdiag": __version__,
         **keys("kind why", subject),
         "runs": [_run(run) for run in subject.runs],

@@ -10,13 +10,13 @@ if TYPE_CHECKING:
     from stabdiag.model.report import Report
 
 # The size of a report in characters, and of its parts.
-_MAX_SIZE: Final = 20_000
+_MAX_REPORT_LENGTH: Final = 20_000
 _MAX_FINDINGS: Final = 8
 _MAX_FULL_FINDINGS: Final = 3
 _MAX_ANSWERS: Final = 12
-_MAX_ITEMS: Final = 10
+_MAX_LIST_ITEMS: Final = 10
 _MAX_SERIES: Final = 10
-_MAX_TEXT: Final = 400
+_MAX_SENTENCE: Final = 400
 
 
 def render(report: Report, *, indent: int | None = 2, verbose: bool = True) -> str:
@@ -55,8 +55,8 @@ def _shortened(content: dict[str, Json], changed_limits: set[str]) -> dict[str, 
     outcome = cast("dict[str, Json]", tree["outcome"])  # one of the findings, in full there
     tree["outcome"] = {**outcome, "actions": [], "evidence": {}}
     cut(short, "not_checked", 0)
-    cut(short, "not_logged", _MAX_ITEMS)
-    cut(short, "events", _MAX_ITEMS)
+    cut(short, "not_logged", _MAX_LIST_ITEMS)
+    cut(short, "events", _MAX_LIST_ITEMS)
     # Totals come before the series of single layers.
     history = cast("dict[str, Json]", short["history"])
     short["history"] = dict(sorted(history.items(), key=lambda item: "/" in item[0]))
@@ -68,11 +68,11 @@ def _shortened(content: dict[str, Json], changed_limits: set[str]) -> dict[str, 
     if "baseline" in short:
         baseline = cast("dict[str, Json]", short["baseline"])
         for key in ("references", "left_out", "settings"):
-            cut(baseline, key, _MAX_ITEMS, f"baseline_{key}")
+            cut(baseline, key, _MAX_LIST_ITEMS, f"baseline_{key}")
         cut(baseline, "series", 3, "baseline_series")
     short["omitted"] = omitted
     findings = cast("list[Json]", short["findings"])
-    while len(findings) > 1 and len(dumps(short)) >= _MAX_SIZE:
+    while len(findings) > 1 and len(dumps(short)) >= _MAX_REPORT_LENGTH:
         findings.pop()
         omitted["findings"] = len(cast("list[Json]", content["findings"])) - len(findings)
     return short
@@ -81,7 +81,7 @@ def _shortened(content: dict[str, Json], changed_limits: set[str]) -> dict[str, 
 def _clipped(value: Json) -> Json:
     """Return a value with long texts cut."""
     if isinstance(value, str):
-        return value if len(value) <= _MAX_TEXT else f"{value[:_MAX_TEXT]}..."
+        return value if len(value) <= _MAX_SENTENCE else f"{value[:_MAX_SENTENCE]}..."
     if isinstance(value, list):
         return [_clipped(item) for item in value]
     if isinstance(value, dict):

@@ -24,7 +24,7 @@ from stabdiag.model.findings import (
 from stabdiag.model.report import Report
 from stabdiag.model.text import capitalized
 
-_GROUPS = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
+_SECTION_NAMES = {"1": "nan", "2": "spike", "3": "precision", "4": "divergence"}
 
 
 def render(report: Report, *, fail_on: str = "error") -> str:
@@ -93,7 +93,7 @@ def _case(group: str, name: str) -> ET.Element:
 
 def _question(answer: Answer, findings: list[Finding], fail_on: str) -> ET.Element:
     suffix = " (before the NaN)" if answer.scope is AnswerScope.LEAD_UP else ""
-    case = _case(_GROUPS[answer.question[1]], f"{answer.question} {answer.asks}{suffix}")
+    case = _case(_SECTION_NAMES[answer.question[1]], f"{answer.question} {answer.asks}{suffix}")
     output = [answer.because]
     if answer.measured:
         output.append(f"measured: {pairs(answer.measured)}")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 # Width of the terminal columns for a question and for the source of a threshold.
-_NARROW = 4
+_QUESTION_WIDTH = 4
 _LEGEND = "FROM: tree = the decision tree, ours = calibrated here. All limits follow."
 
 
@@ -63,8 +63,8 @@ def literal_lines(limits: Limits, page: Page) -> Iterator[Text]:
     """Yield the quick reference of the original tree for a terminal."""
     from stabdiag.formats.terminal.page import COLUMN_GAP, columns
 
-    third = (page.width - _NARROW - 3 * COLUMN_GAP) // 3
-    widths = (_NARROW, third, third, third)
+    third = (page.width - _QUESTION_WIDTH - 3 * COLUMN_GAP) // 3
+    widths = (_QUESTION_WIDTH, third, third, third)
     yield from columns(("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION"), widths, page, "bold")
     for row in literal_rows():
         cells = (row.node, row.symptom, filled(row.threshold, limits), row.first_action)
@@ -113,8 +113,8 @@ def _reference(limits: Limits, page: Page) -> Iterator[Text]:
     """Yield the quick reference as a table; FROM is the source of the threshold."""
     from stabdiag.formats.terminal.page import COLUMN_GAP, columns
 
-    third = (page.width - 2 * _NARROW - 4 * COLUMN_GAP) // 3
-    widths = (_NARROW, third, third, third, _NARROW)
+    third = (page.width - 2 * _QUESTION_WIDTH - 4 * COLUMN_GAP) // 3
+    widths = (_QUESTION_WIDTH, third, third, third, _QUESTION_WIDTH)
     head = ("NODE", "SYMPTOM", "THRESHOLD", "FIRST ACTION", "FROM")
     yield from columns(head, widths, page, "bold")
     for row in rows():

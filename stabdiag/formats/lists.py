@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from stabdiag.formats.terminal.page import Page
 
 
-_MARKS = {State.PASSED: "✓", State.FAILED: "✗", State.UNKNOWN: "?", State.MANUAL: "□"}
+_STATE_MARKS = {State.PASSED: "✓", State.FAILED: "✗", State.UNKNOWN: "?", State.MANUAL: "□"}
 _ASCII_MARKS = {State.PASSED: "+", State.FAILED: "x", State.UNKNOWN: "?", State.MANUAL: "-"}
-_STYLES = {
+_STATE_STYLES = {
     State.PASSED: "green",
     State.FAILED: "yellow",
     State.UNKNOWN: "dim",
     State.MANUAL: "cyan",
 }
-_INDENT = "    "
+_LIST_INDENT = "    "
 
 # The first columns of the list of log formats.
 _NAME, _STATE = 18, 9
@@ -51,17 +51,17 @@ def _check(check: Check, page: Page, *, is_first: bool) -> Iterator[Text]:
     is_failed = check.state is State.FAILED
     is_serious = is_failed and check.severity.rank < Severity.NOTE.rank
     is_error = is_failed and check.severity is Severity.ERROR
-    style = "bold red" if is_error else _STYLES[check.state]
-    mark = (_ASCII_MARKS if page.ascii else _MARKS)[check.state]
+    style = "bold red" if is_error else _STATE_STYLES[check.state]
+    mark = (_ASCII_MARKS if page.ascii else _STATE_MARKS)[check.state]
     head = page.line(page.text(f"  {mark} ", style))
-    head.pad_right(len(_INDENT) - head.cell_len)
+    head.pad_right(len(_LIST_INDENT) - head.cell_len)
     title = page.text(check.title, "bold" if is_failed else "")
     level = page.text(f"  {check.severity.value}" if is_serious else "", style)
     start = page.text("  start here" if is_first else "", "bold cyan")
-    yield from page.wrap(page.line(title, level, start), head, _INDENT)
-    yield from page.wrap(page.text(check.summary, "dim"), _INDENT)
+    yield from page.wrap(page.line(title, level, start), head, _LIST_INDENT)
+    yield from page.wrap(page.text(check.summary, "dim"), _LIST_INDENT)
     for action in check.actions:
-        yield from page.wrap(action.text, f"{_INDENT}▸ ", f"{_INDENT}  ")
+        yield from page.wrap(action.text, f"{_LIST_INDENT}▸ ", f"{_LIST_INDENT}  ")
 
 
 def check_markdown(report: CheckReport) -> str:

@@ -35,12 +35,12 @@ SIGNS = {
 }
 
 # The order of the counts.
-_WORDS = ("yes", "no", "found", "none", "unknown")
+_COUNT_ORDER = ("yes", "no", "found", "none", "unknown")
 
 _MAX_NUMBERS = 6
-_MESSAGES = 5
+_MARKDOWN_MESSAGES = 5
 _MAX_NOTES = 30
-_COLUMNS = 60
+_PLOT_COLUMNS = 60
 _MAX_LABEL = 20
 
 
@@ -121,7 +121,7 @@ def _messages(report: Report) -> Iterator[str]:
     yield "**The log says**"
     yield "\n".join(
         f"- {code(event.message)}" + ("" if event.line is None else f" (line {event.line})")
-        for event in messages[-_MESSAGES:]
+        for event in messages[-_MARKDOWN_MESSAGES:]
     )
 
 
@@ -148,7 +148,7 @@ def chart(rows: Sequence[tuple[str, Series, str]], first: int, last: int, event:
     A bar shows the highest point in its column; ``×`` marks NaN or infinite values. The row below
     marks the step of the finding.
     """
-    view = View(first=first, last=last, columns=_COLUMNS)
+    view = View(first=first, last=last, columns=_PLOT_COLUMNS)
     drawn = [(label, f"{_bars(series, view)}  {note}") for label, series, note in rows]
     drawn.append(("step", step_labels(view, event)[0]))
     width = max(len(label) for label, _ in drawn)
@@ -176,7 +176,7 @@ def _trail(report: Report) -> Iterator[str]:
     if not answers:
         return
     counts = Counter(answer.word for answer in answers)
-    summary = ", ".join(f"{counts[word]} {word}" for word in _WORDS if counts[word])
+    summary = ", ".join(f"{counts[word]} {word}" for word in _COUNT_ORDER if counts[word])
     deciding = decisive(report)
     rows = [_row(answer, strong=answer in deciding) for answer in answers]
     yield _folded(

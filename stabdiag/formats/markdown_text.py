@@ -17,11 +17,11 @@ ZERO_WIDTH_SPACE = "\u200b"
 
 # Text that either site replaces: @user, #1, !1, $1, %1, &1, ~label, ^alert, [issue:1],
 # http://, :emoji:, www.example.org and GH-1.
-_SIGNS = re.compile(
+_REFERENCE_SIGNS = re.compile(
     r"[@#!$%&~](?=[\w\"'])|\^(?=alert)|\[(?=\w+:)|:(?=//|[\w+-]+:)|www(?=\.)|\bGH(?=-\d)",
     re.IGNORECASE,
 )
-_TABLE = str.maketrans(
+_ESCAPES = str.maketrans(
     {
         **{char: f"\\{char}" for char in "\\`*[]|~"},
         "&": "&amp;",
@@ -34,15 +34,17 @@ _TABLE = str.maketrans(
 # Between letters an underscore is not emphasis; names stay readable without a backslash.
 _UNDERLINE = re.compile(r"(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
 # Signs that start a heading, list, rule or GitLab /command at the beginning of a line.
-_START = re.compile(r"^\d+(?=[.)](?:\s|$))|^(?=[#=/]|[-+](?:[-+\s]|$))")
-_PLAIN = re.compile(r"[^`|]*[^`| ]")
+_LINE_START = re.compile(r"^\d+(?=[.)](?:\s|$))|^(?=[#=/]|[-+](?:[-+\s]|$))")
+_CODE_CELL = re.compile(r"[^`|]*[^`| ]")
 
 
 def escape(text: str) -> str:
     """Escape log text for a paragraph, a list or a table cell."""
-    separated = _SIGNS.sub(lambda sign: sign.group() + ZERO_WIDTH_SPACE, visible(text).strip())
-    quoted = _UNDERLINE.sub(r"\\_", separated.translate(_TABLE))
-    return _START.sub(r"\g<0>\\", quoted)
+    separated = _REFERENCE_SIGNS.sub(
+        lambda sign: sign.group() + ZERO_WIDTH_SPACE, visible(text).strip()
+    )
+    quoted = _UNDERLINE.sub(r"\\_", separated.translate(_ESCAPES))
+    return _LINE_START.sub(r"\g<0>\\", quoted)
 
 
 def code(text: str) -> str:
@@ -50,7 +52,7 @@ def code(text: str) -> str:
     shown = visible(text).strip()
     if not shown:
         return ""
-    return f"`{shown}`" if _PLAIN.fullmatch(shown) else f"<code>{escape(shown)}</code>"
+    return f"`{shown}`" if _CODE_CELL.fullmatch(shown) else f"<code>{escape(shown)}</code>"
 
 
 def block(text: str, language: str = "") -> str:

@@ -18,7 +18,7 @@ from stabdiag.model.text import and_more, num
 # ``##[error]`` and ``##vso[…]`` anywhere in a line on Azure.
 ORDERS = re.compile(r"(?<!\S):(?=:[A-Za-z])|#(?=#\w*\[)")
 
-_LABELS: Final[Mapping[str, str]] = {
+_MEASURED_LABELS: Final[Mapping[str, str]] = {
     "after": "mean after",
     "bar": "rise threshold",
     "base": "level before",
@@ -53,7 +53,7 @@ _LABELS: Final[Mapping[str, str]] = {
 }
 
 # Number of values shown of a list, for example of checkpoint steps.
-_MAX_LISTED: Final = 8
+_MAX_LISTED_VALUES: Final = 8
 
 # Smaller probabilities are rounding noise.
 _NO_CHANCE: Final = 1e-12
@@ -96,13 +96,13 @@ def number(value: object, digits: int = 4) -> str:
     if isinstance(value, float):
         return num(value, digits)
     if isinstance(value, tuple | list):
-        return and_more([number(part, digits) for part in value], _MAX_LISTED) or "none"
+        return and_more([number(part, digits) for part in value], _MAX_LISTED_VALUES) or "none"
     return str(value)
 
 
 def label(name: str) -> str:
     """Return the label of a measured value."""
-    return _LABELS.get(name, name.replace("_", " "))
+    return _MEASURED_LABELS.get(name, name.replace("_", " "))
 
 
 def in_words(name: str, measured: Scalar) -> str:

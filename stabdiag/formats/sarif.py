@@ -17,11 +17,11 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.report import Report
 from stabdiag.model.text import filled, kept_text
 
-SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 LEVELS = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "note"}
 _GITHUB = {"error": "error", "warning": "warning", "note": "recommendation"}
-_SIGNS = re.compile(r"^#+ |\*\*|`", re.MULTILINE)
-_MEANS = re.compile(r"^## What it means\n\n(.+?)\n\n", re.DOTALL | re.MULTILINE)
+_MARKDOWN_SIGNS = re.compile(r"^#+ |\*\*|`", re.MULTILINE)
+_MEANING_SECTION = re.compile(r"^## What it means\n\n(.+?)\n\n", re.DOTALL | re.MULTILINE)
 
 
 def render(report: Report) -> str:
@@ -75,7 +75,7 @@ def render(report: Report) -> str:
         ],
         "columnKind": "unicodeCodePoints",
     }
-    return dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]})
+    return dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]})
 
 
 def _text(text: str) -> Json:
@@ -142,9 +142,9 @@ def rule_text(finding: Finding, limits: Limits) -> tuple[str, str]:
     """Return the meaning of a finding as a paragraph, and its whole explanation as Markdown."""
     kind = "symptoms" if finding.section == "symptom" else "outcomes"
     markdown = filled(kept_text(kind, finding.slug), limits)
-    meaning = _MEANS.search(markdown)
+    meaning = _MEANING_SECTION.search(markdown)
     return _plain(meaning[1]).replace("\n", " ") if meaning else finding.title, markdown
 
 
 def _plain(markdown: str) -> str:
-    return _SIGNS.sub("", markdown)
+    return _MARKDOWN_SIGNS.sub("", markdown)

@@ -18,7 +18,7 @@ from stabdiag.model.text import and_more, plural
 _POINTS_AROUND, _POINTS_AFTER_NAN = 200, 40
 
 # Series below the main curve, over the same steps: they show the cause or exclude it.
-_COMPANIONS = {
+_SERIES_BELOW = {
     "nan": ("grad_norm", "loss_scale"),
     "spike": ("grad_norm", "lr"),
     "gradient-overflow": ("grad_norm",),
@@ -35,7 +35,7 @@ _COMPANIONS = {
 }
 
 # The series with the cause of an outcome of the tree, by the beginning of its slug.
-_CAUSES = {
+_CAUSE_SERIES = {
     "spike-lr-jump": "lr",
     "divergence-lr": "lr",
     "divergence-grad-norm": "grad_norm",
@@ -46,14 +46,14 @@ _CAUSES = {
 }
 
 # The charts of the loss and the scores show these.
-_LOSSES = ("loss", "eval_loss")
-_SCORES = ("accuracy", "eval_accuracy", "score")
+_LOSS_SERIES = ("loss", "eval_loss")
+_SCORE_SERIES = ("accuracy", "eval_accuracy", "score")
 
 # The level that the loss was compared with, by its name in the evidence: a line in the plot.
-_LEVELS = {"spike": "base", "divergence": "best"}
+_REFERENCE_LEVELS = {"spike": "base", "divergence": "best"}
 
 # Number of references that a report names.
-_MAX_NAMED = 5
+_MAX_NAMED_REFERENCES = 5
 
 # The section of a finding against earlier good runs.
 _BASELINE = "baseline"
@@ -129,7 +129,7 @@ def compared_with(report: Report) -> Iterator[tuple[str, str]]:
     if comparison.status is BaselineStatus.INSIDE:
         yield "baseline", comparison.inside
     elif comparison.references:
-        names = and_more(comparison.references, _MAX_NAMED)
+        names = and_more(comparison.references, _MAX_NAMED_REFERENCES)
         text = f"compared with {names}. {comparison.left_out_text}"
         yield "baseline", text.rstrip()
 
@@ -192,13 +192,15 @@ def choose(report: Report) -> Plot | None:
 def cause_role(report: Report) -> str | None:
     """Return the role of the logged series with the cause of the diagnosis, except the loss."""
     diagnosis, history = report.diagnosis, report.history
-    roles = [role for prefix, role in _CAUSES.items() if diagnosis.slug.startswith(prefix)]
+    roles = [role for prefix, role in _CAUSE_SERIES.items() if diagnosis.slug.startswith(prefix)]
     if diagnosis.section == _BASELINE:
         roles = [str(diagnosis.evidence.get("series", ""))]
     roles += [role for role in diagnosis.roles if role not in ("epoch", "clock", "batch_id")]
-    causes = [role.partition("/")[0] for role in roles if role.partition("/")[0] not in _LOSSES]
+    causes = [
+        role.partition("/")[0] for role in roles if role.partition("/")[0] not in _LOSS_SERIES
+    ]
     logged = next((role for role in causes if history.has(role)), None)
-    return "score" if logged in _SCORES else logged
+    return "score" if logged in _SCORE_SERIES else logged
 
 
 def _band(role: str, report: Report) -> SeriesComparison | None:
@@ -211,7 +213,7 @@ def _band(role: str, report: Report) -> SeriesComparison | None:
 def _level(series: Series, report: Report) -> tuple[str, float] | None:
     if series.role == "loss_scale":
         return "floor", report.limits.precision.scale_floor
-    name = _LEVELS.get(report.diagnosis.slug.partition("-")[0], "")
+    name = _REFERENCE_LEVELS.get(report.diagnosis.slug.partition("-")[0], "")
     value = report.diagnosis.evidence.get(name)
     return (name, value) if isinstance(value, float) else None
 
@@ -247,8 +249,8 @@ def _companions(
 ) -> Iterator[Series]:
     # Of many weight norms, draw the one in the evidence, else the one that changes most.
     evidence = set(finding.evidence.values())
-    prefixes = [key for key in _COMPANIONS if finding.slug.startswith(key)]
-    for role in _COMPANIONS[max(prefixes, key=len)] if prefixes else ():
+    prefixes = [key for key in _SERIES_BELOW if finding.slug.startswith(key)]
+    for role in _SERIES_BELOW[max(prefixes, key=len)] if prefixes else ():
         parts = [series.between(first, last) for series in history.group(role).values()]
         drawn = [part for part in parts if part.role != main and len(part.finite()) > 1]
         if drawn:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import Scalar
 
 # Reasons, and unused references with the same reason, that a sentence names.
-_MAX_REASONS = 4
-_MAX_NAMES = 3
+_MAX_NAMED_REASONS = 4
+_MAX_REFERENCE_NAMES = 3
 
 
 class BaselineStatus(StrEnum):
@@ -59,12 +59,12 @@ def describe_unused(references: Sequence[UnusedReference]) -> str:
     for reference in references:
         groups.setdefault(reference.reason, []).append(reference)
     texts = [_describe_group(reason, group) for reason, group in groups.items()]
-    hidden = sum(map(len, [*groups.values()][_MAX_REASONS:]))
-    return "; ".join([*texts[:_MAX_REASONS], *([f"{hidden} more"] if hidden else [])])
+    hidden = sum(map(len, [*groups.values()][_MAX_NAMED_REASONS:]))
+    return "; ".join([*texts[:_MAX_NAMED_REASONS], *([f"{hidden} more"] if hidden else [])])
 
 
 def _describe_group(reason: str, references: Sequence[UnusedReference]) -> str:
-    names = and_more([reference.name for reference in references], _MAX_NAMES)
+    names = and_more([reference.name for reference in references], _MAX_REFERENCE_NAMES)
     steps = {reference.step for reference in references} - {None}
     since = f" from step {steps.pop()}" if len(steps) == 1 else ""
     return f"{names} ({reason}{since})"

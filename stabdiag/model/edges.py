@@ -219,4 +219,4 @@ _LEAVES = (
 
 OUTCOMES = tuple(map(Outcome._make, _LEAVES))
 
-BY_SLUG = {outcome.slug: outcome for outcome in OUTCOMES}
+OUTCOME_BY_SLUG = {outcome.slug: outcome for outcome in OUTCOMES}

@@ -181,7 +181,7 @@ RATE: Final = frozenset(
 )
 
 # Questions about NaN, spikes and climbs: a run is healthy only if all of them are answered.
-_MAIN = ("Q1.1", "Q2.1", "Q4.1")
+_HEALTH_QUESTIONS = ("Q1.1", "Q2.1", "Q4.1")
 
 # Questions that cannot be answered with yes or no.
 _OPEN = ("What", "Where", "Which")
@@ -335,7 +335,11 @@ class Diagnosed:
 
 def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:
     """Return the unknown answers about NaN, spikes and climbs, by question."""
-    return {a.question: a for a in answers if a.question in _MAIN and a.verdict is Verdict.UNKNOWN}
+    return {
+        a.question: a
+        for a in answers
+        if a.question in _HEALTH_QUESTIONS and a.verdict is Verdict.UNKNOWN
+    }
 
 
 # With ``--fail-on unknown`` an error fails, and a run that was not judged is an error of the check.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 LARGEST_READ: Final = 1e100
 
 # The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
-_EVALUATED = 0.9
+_EVALUATED_FRACTION = 0.9
 
 # The key in ``DataFrame.attrs`` for the steps where the value of a role is NaN, by role.
 NAN_STEPS: Final = "stabdiag.nan_steps"
@@ -392,10 +392,10 @@ class History:
         loss, eval_loss = self.series.get("loss"), self.series.get("eval_loss")
         if loss is None or eval_loss is None or len(loss) < 2:
             return False
-        if len(eval_loss) < _EVALUATED * len(loss):
+        if len(eval_loss) < _EVALUATED_FRACTION * len(loss):
             return False
         evaluated = np.isin(loss.steps, eval_loss.steps).mean()
-        return bool(evaluated >= _EVALUATED and np.median(np.diff(loss.steps)) == 1)
+        return bool(evaluated >= _EVALUATED_FRACTION and np.median(np.diff(loss.steps)) == 1)
 
     @property
     def first_step(self) -> int | None:

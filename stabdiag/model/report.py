@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 # The number of missing series named for skipped checks.
-_NAMED = 2
+_MAX_NAMED_SERIES = 2
 
 # Roles that only the recorder writes.
 _RECORDED = "recorder/"
@@ -138,5 +138,5 @@ def skipped(not_checked: tuple[NotChecked, ...]) -> str:
     counts = Counter(need for check in others for need in check.missing)
     needs = sorted(counts, key=lambda need: (need.startswith("manifest."), -counts[need]))
     names = [need.removeprefix("manifest.").partition(" or ")[0] for need in needs]
-    why = f"{and_more(names, _NAMED)} not logged" if names else "too little to go by"
+    why = f"{and_more(names, _MAX_NAMED_SERIES)} not logged" if names else "too little to go by"
     return f"{plural(len(others), 'check')} skipped: {why}"

@@ -13,7 +13,7 @@ ANY_ERROR: Final = "error"
 UNREAD: Final = "unread"
 
 
-_LABELS: Final = {
+_SEVERITY_LABELS: Final = {
     "error": "failed",
     "warning": "with a warning",
     "note": "with a note",
@@ -25,7 +25,9 @@ _LABELS: Final = {
 
 def totals(counts: Mapping[str, int]) -> str:
     """Describe the number of runs of each severity, and of unread logs."""
-    parts = [f"{counts[name]} {label}" for name, label in _LABELS.items() if counts.get(name)]
+    parts = [
+        f"{counts[name]} {label}" for name, label in _SEVERITY_LABELS.items() if counts.get(name)
+    ]
     return ", ".join(parts) or "none"
 
 

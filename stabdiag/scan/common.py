@@ -42,7 +42,7 @@ _MIN_CORRELATION: Final = 0.5
 
 # More thresholds or values of one setting add nothing, and codes fit into a byte.
 _MAX_SPLITS: Final = 128
-_MISSING: Final = 255
+_MISSING_CODE: Final = 255
 
 # The settings to keep: the most frequent ones. This many values are in memory at once.
 _MAX_SETTINGS: Final = 200
@@ -69,11 +69,11 @@ class SweepSetting:
     @property
     def is_known(self) -> Mask:
         """The runs that record the setting."""
-        return np.not_equal(self.codes, _MISSING)
+        return np.not_equal(self.codes, _MISSING_CODE)
 
     def count(self, which: Mask) -> Ints:
         """Count the runs of a mask inside each split."""
-        count = np.bincount(self.codes[which & self.is_known], minlength=_MISSING)
+        count = np.bincount(self.codes[which & self.is_known], minlength=_MISSING_CODE)
         return (count[::-1].cumsum()[::-1] if self.ordered else count)[list(self.splits)]
 
     def inside(self, at: int) -> Mask:
@@ -329,7 +329,7 @@ def _setting(name: str, values: Floats | Ints, rows: StoredRows) -> SweepSetting
     order = sorted(range(len(kept)), key=shown.__getitem__)
     splits = {part: shown[place] for part, place in enumerate(order)}
     # The last bin holds rare values, for example a folder per run.
-    codes = np.where(is_known, len(kept), _MISSING).astype(np.uint8)
+    codes = np.where(is_known, len(kept), _MISSING_CODE).astype(np.uint8)
     for part, place in enumerate(order):
         codes[values == levels[kept[place]]] = part
     opposite = None
@@ -341,7 +341,7 @@ def _setting(name: str, values: Floats | Ints, rows: StoredRows) -> SweepSetting
 def _ordered(name: str, values: Floats | Ints, levels: Floats, count: Ints) -> SweepSetting:
     at = _thresholds(count)
     codes = np.searchsorted(levels[at], values, side="right").astype(np.uint8)
-    codes[np.isnan(values)] = _MISSING
+    codes[np.isnan(values)] = _MISSING_CODE
     bounds = (_between(float(levels[i - 1]), float(levels[i])) for i in at.tolist())
     return SweepSetting(name=name, codes=codes, ordered=True, splits=dict(enumerate(bounds, 1)))
 
@@ -381,7 +381,7 @@ def _key(setting: SweepSetting) -> bytes:
         key = b"ordered" + min(codes.tobytes(), back.tobytes())
     else:
         parts, at = np.unique(codes, return_index=True)
-        number = np.zeros(_MISSING + 1, np.uint8)
+        number = np.zeros(_MISSING_CODE + 1, np.uint8)
         number[parts] = np.argsort(np.argsort(at))
         key = is_known.tobytes() + number[codes].tobytes()
     return sha256(key).digest()

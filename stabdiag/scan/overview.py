@@ -25,7 +25,7 @@ from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.arrays import Ints
 from stabdiag.model.scan import Changes, Count, Group, Overview, Row, ScanChange, Unread
 from stabdiag.scan.common import find_common
-from stabdiag.scan.rows import SCHEMA, SEVERITIES, StoredRows, columns_of, rows_of
+from stabdiag.scan.rows import ROW_SCHEMA, SEVERITIES, StoredRows, columns_of, rows_of
 
 RankedRun: TypeAlias = tuple[int, int, str, int]
 
@@ -34,8 +34,8 @@ _UNREAD: Final = SEVERITIES.index(None)
 
 # Changes and reasons to keep in memory.
 _MAX_CHANGES: Final = 1000
-_MAX_REASONS: Final = 1000
-_NUMBER: Final = re.compile(r"\d+")
+_MAX_COUNTED_REASONS: Final = 1000
+_DIGIT_GROUP: Final = re.compile(r"\d+")
 
 # Steps within this fraction of a run are close together. Fewer runs than this, or less than half
 # of a group, may be close by chance.
@@ -51,7 +51,7 @@ _SIGNS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "=": operator.eq,
     "!=": operator.ne,
 }
-_COLUMNS: Final = tuple(name for name in SCHEMA.names if name not in ("settings", "curve"))
+_READ_COLUMNS: Final = tuple(name for name in ROW_SCHEMA.names if name not in ("settings", "curve"))
 
 
 def overview_of(
@@ -145,8 +145,8 @@ class _Tally:
                 alike.last.extend([] if last is None else [last])
             elif severity is None:
                 # Drop names and numbers, which differ between logs.
-                bare = _NUMBER.sub("…", (reason or "").replace(path, "").lstrip(": "))
-                if bare not in self._reasons and len(self._reasons) >= _MAX_REASONS:
+                bare = _DIGIT_GROUP.sub("…", (reason or "").replace(path, "").lstrip(": "))
+                if bare not in self._reasons and len(self._reasons) >= _MAX_COUNTED_REASONS:
                     bare = "other reasons"
                 logs, example = self._reasons.get(bare, (0, path))
                 self._reasons[bare] = logs + 1, example
@@ -286,8 +286,8 @@ def where(rows: StoredRows, condition: str) -> StoredRows:
         recorded_number = _number(recorded)
         any_number = any_number or not math.isnan(recorded_number)
         meets.append(_SIGNS[sign](recorded_number, number))
-    if name not in {*_COLUMNS, *names}:
-        hint = did_you_mean(name, [*_COLUMNS, *sorted(names)])
+    if name not in {*_READ_COLUMNS, *names}:
+        hint = did_you_mean(name, [*_READ_COLUMNS, *sorted(names)])
         raise StabdiagError(f"--where {name}: no run has a field or setting of this name{hint}")
     if orders and not any_number:
         raise StabdiagError(
@@ -298,7 +298,7 @@ def where(rows: StoredRows, condition: str) -> StoredRows:
 
 def _values(rows: StoredRows, name: str, names: set[str]) -> Iterator[object]:
     """Yield the value of each row, None if missing; collect the names of settings."""
-    is_column = name in _COLUMNS
+    is_column = name in _READ_COLUMNS
     for table in rows.batches(name if is_column else "settings"):
         for (value,) in columns_of(table, *table.column_names):
             if is_column:

@@ -29,7 +29,7 @@ SEVERITIES: Final = ("error", "warning", "note", "ok", None)
 
 # Rows held at once: as objects, and as a table.
 _OBJECTS: Final = 1000
-_TABLE: Final = 10_000
+_ROWS_PER_TABLE: Final = 10_000
 
 # The largest whole number in a table.
 _LARGEST: Final = (1 << 63) - 1
@@ -41,7 +41,7 @@ _TYPES: dict[str, pa.DataType] = {
     "tuple[float, ...]": pa.list_(pa.float64()),
     "Mapping[str, str]": pa.map_(pa.string(), pa.string()),
 }
-SCHEMA = pa.schema(
+ROW_SCHEMA = pa.schema(
     [(field.name, _TYPES[str(field.type).partition(" |")[0]]) for field in fields(Row)]
 )
 
@@ -55,7 +55,7 @@ def give_back_memory() -> None:
 def table_of(rows: Iterable[Row]) -> pa.Table:
     """Return rows as a table with a column for each field."""
     values = [{name: _storable(value) for name, value in vars(row).items()} for row in rows]
-    return pa.Table.from_pylist(values, schema=SCHEMA)
+    return pa.Table.from_pylist(values, schema=ROW_SCHEMA)
 
 
 def _storable(value: Any) -> Any:
@@ -113,8 +113,8 @@ class StoredRows:
         """Yield some columns of all rows, a limited number of rows at a time."""
         for part, which in zip(self.parts, self.which, strict=True):
             table = read_part(part, names)
-            for begin in range(0, len(which), _TABLE):
-                yield table.take(which[begin : begin + _TABLE])
+            for begin in range(0, len(which), _ROWS_PER_TABLE):
+                yield table.take(which[begin : begin + _ROWS_PER_TABLE])
 
     def filter(self, mask: Mask) -> StoredRows:
         """Return the rows selected by a mask."""
@@ -127,11 +127,11 @@ class StoredRows:
         order = np.argsort(at, kind="stable")
         begins = np.cumsum([0, *map(len, self.which)])
         bounds = np.searchsorted(at[order], begins)
-        tables = [SCHEMA.empty_table().select(names or SCHEMA.names)]
+        tables = [ROW_SCHEMA.empty_table().select(names or ROW_SCHEMA.names)]
         for i, (part, which) in enumerate(zip(self.parts, self.which, strict=True)):
             positions = at[order[bounds[i] : bounds[i + 1]]] - begins[i]
             if len(positions):
-                table = read_part(part, names or SCHEMA.names)
+                table = read_part(part, names or ROW_SCHEMA.names)
                 tables.append(table.take(which[positions]))
         return pa.concat_tables(tables).take(np.argsort(order, kind="stable"))
 
@@ -142,13 +142,13 @@ class StoredRows:
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows by severity, steps lost and path, a limited number at a time."""
         by: Any = {"severity": "ascending", "lost_steps": "descending", "path": "ascending"}
-        none = SCHEMA.empty_table().select(list(by))
+        none = ROW_SCHEMA.empty_table().select(list(by))
         keyed: Any = pa.concat_tables([none, *self.batches(*by)])
         rank: Any = pc.index_in(keyed["severity"], pa.array(SEVERITIES, pa.string()))
         keys = pa.table([rank, keyed["lost_steps"].fill_null(0), keyed["path"]], list(by))
         order = np.asarray(pc.sort_indices(keys, [*by.items()]), np.int64)
-        for begin in range(0, len(order), _TABLE):
-            yield self.take(order[begin : begin + _TABLE])
+        for begin in range(0, len(order), _ROWS_PER_TABLE):
+            yield self.take(order[begin : begin + _ROWS_PER_TABLE])
 
 
 def write_rows(rows: Iterable[Row], output: Path) -> None:
@@ -162,7 +162,7 @@ def write_rows(rows: Iterable[Row], output: Path) -> None:
     tables = rows.tables() if isinstance(rows, StoredRows) else [table_of(rows)]
     with (
         atomic_write(output) as file,
-        parquet.ParquetWriter(file, SCHEMA, compression="zstd") as writer,
+        parquet.ParquetWriter(file, ROW_SCHEMA, compression="zstd") as writer,
     ):
         for table in tables:
             writer.write_table(table)
@@ -194,6 +194,6 @@ def read_part(part: Path | pa.Table, names: Sequence[str]) -> pa.Table:
             f"{part}: written by another version of stabdiag; use another folder, or update"
         )
     for name in set(names) - set(present):
-        field = SCHEMA.field(name)
+        field = ROW_SCHEMA.field(name)
         table = table.append_column(field, pa.nulls(table.num_rows, field.type))
     return table.select(names).replace_schema_metadata(schema.metadata)

@@ -29,7 +29,7 @@ _SECONDS_PER_LOG: Final = 0.01
 _SECONDS_PER_BYTE: Final = 1e-7
 
 # Runs to list ahead of the workers; the largest are read first.
-_LOOKAHEAD: Final = 10_000
+_LISTED_AHEAD: Final = 10_000
 
 # Polling intervals of the listing and of the workers, in seconds.
 _LIST_INTERVAL: Final = 0.05
@@ -73,7 +73,7 @@ class JobQueue:
 
     def look(self, seconds: float) -> None:
         """Fetch listed runs; wait up to ``seconds`` for the first one."""
-        while not self.done and len(self._heap) < _LOOKAHEAD:
+        while not self.done and len(self._heap) < _LISTED_AHEAD:
             try:
                 job = self._queue.get(timeout=seconds) if seconds else self._queue.get_nowait()
             except Empty:

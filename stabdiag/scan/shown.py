@@ -13,9 +13,13 @@ if TYPE_CHECKING:
     from stabdiag.model.frames import DataFrame
 
 # Fields of a row that identify a log for the next scan, and the curve for a sparkline.
-_INTERNAL: Final = frozenset({"curve", "etag", "key", "limits", "scan", "scanned", "settings"})
-_COUNTS: Final = ("step", "losses", "first_step", "last_step", "lost_steps", "seed")
-_FIELDS: Final = tuple(entry.name for entry in fields(scanned.Row) if entry.name not in _INTERNAL)
+_INTERNAL_FIELDS: Final = frozenset(
+    {"curve", "etag", "key", "limits", "scan", "scanned", "settings"}
+)
+_COUNT_COLUMNS: Final = ("step", "losses", "first_step", "last_step", "lost_steps", "seed")
+_ROW_COLUMNS: Final = tuple(
+    entry.name for entry in fields(scanned.Row) if entry.name not in _INTERNAL_FIELDS
+)
 
 
 class Overview(Displayable, scanned.Overview):
@@ -47,7 +51,7 @@ class Overview(Displayable, scanned.Overview):
         from stabdiag.model.frames import data_frame
 
         rows = list(self.rows)
-        columns = {name: [getattr(row, name) for row in rows] for name in _FIELDS}
+        columns = {name: [getattr(row, name) for row in rows] for name in _ROW_COLUMNS}
         for key in dict.fromkeys(key for row in rows for key in row.settings):
             texts = [row.settings.get(key) for row in rows]
             numbers = [None if text is None else number(text) for text in texts]
@@ -56,7 +60,7 @@ class Overview(Displayable, scanned.Overview):
                 for text, value in zip(texts, numbers, strict=True)
             )
             columns[f"setting/{key}"] = numbers if is_number else texts
-        return data_frame(columns, counts=_COUNTS)
+        return data_frame(columns, counts=_COUNT_COLUMNS)
 
     def _repr_html_(self) -> str:
         """Return the overview as a page for a notebook."""

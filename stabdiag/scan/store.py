@@ -26,7 +26,7 @@ from stabdiag.model.arrays import Mask
 from stabdiag.model.scan import UNREAD
 from stabdiag.scan.rows import (
     METADATA,
-    SCHEMA,
+    ROW_SCHEMA,
     VERSION,
     StoredRows,
     columns_of,
@@ -45,7 +45,7 @@ _FLUSH_SECONDS: Final = 5.0
 _DECIDING: Final = ("size", "modified", "etag", "version", "limits")
 
 # Numbers in a set before they are packed.
-_LOOSE: Final = 50_000
+_MAX_UNPACKED: Final = 50_000
 
 
 class _Numbers:
@@ -61,7 +61,7 @@ class _Numbers:
         if number in self._loose or (at < len(self._packed) and self._packed[at] == number):
             return False
         self._loose.add(number)
-        if len(self._loose) >= _LOOSE:
+        if len(self._loose) >= _MAX_UNPACKED:
             self._packed = np.union1d(self._packed, list(self._loose))
             self._loose.clear()
         return True
@@ -188,7 +188,7 @@ class Store:
         Raises:
             StabdiagError: if it cannot be written.
         """
-        rows = pa.concat_tables([SCHEMA.empty_table(), *self._waiting])
+        rows = pa.concat_tables([ROW_SCHEMA.empty_table(), *self._waiting])
         self._waiting, self._written = [], time.monotonic()
         # This scan continued interrupted scans, so their rows count from now on.
         broken = {scan for scan in self._scan_of if scan is not None} - self._ended
@@ -198,7 +198,7 @@ class Store:
         self._last = max(time.time_ns(), self._last + 1)
         for name, value in (("scanned", self._last / 1e9), ("scan", self._scan)):
             at = rows.schema.get_field_index(name)
-            rows = rows.set_column(at, SCHEMA.field(name), pa.repeat(value, rows.num_rows))
+            rows = rows.set_column(at, ROW_SCHEMA.field(name), pa.repeat(value, rows.num_rows))
         metadata = {"version": VERSION, "ended": sorted({self._scan, *broken}) if ended else []}
         rows = rows.replace_schema_metadata({METADATA: json.dumps(metadata)})
         part = self.folder / f"stabdiag-{self._last:020d}-{secrets.token_hex(4)}.parquet"

@@ -54,9 +54,9 @@ Show: TypeAlias = Callable[[Report], None]
 _HEAD: Final = 1 << 16
 
 # Limits that keep a row small: points of the curve, settings, and characters of a setting.
-_MAX_POINTS: Final = 32
+_MAX_CURVE_POINTS: Final = 32
 _MAX_ROW_SETTINGS: Final = 500
-_MAX_LENGTH: Final = 200
+_MAX_SETTING_LENGTH: Final = 200
 
 
 @frozen
@@ -384,9 +384,9 @@ def _lost_steps(report: Report) -> int | None:
 
 def _curve(loss: Series) -> tuple[float, ...]:
     """Return the loss curve: the means of equally long segments."""
-    if len(loss) <= _MAX_POINTS:
+    if len(loss) <= _MAX_CURVE_POINTS:
         return tuple(loss.values.tolist())
-    begins = np.linspace(0, len(loss), _MAX_POINTS, endpoint=False).astype(int)
+    begins = np.linspace(0, len(loss), _MAX_CURVE_POINTS, endpoint=False).astype(int)
     with np.errstate(over="ignore"):  # the loss of a run that blew up
         means = np.add.reduceat(loss.values, begins) / np.diff([*begins, len(loss)])
     return tuple(float(f"{mean:.6g}") for mean in means if np.isfinite(mean))
@@ -414,4 +414,4 @@ def _settings(report: Report) -> Iterator[tuple[str, str]]:
     ]
     for name in names[:_MAX_ROW_SETTINGS]:
         value = str(settings[name])
-        yield name[:_MAX_LENGTH], shown(value)[:_MAX_LENGTH]
+        yield name[:_MAX_SETTING_LENGTH], shown(value)[:_MAX_SETTING_LENGTH]

@@ -26,7 +26,7 @@ from stabdiag.sources.sidecars import file_sidecars, member_sidecars
 ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
 
 # Maximum number of unread logs that a note names.
-_MAX_NAMED: Final = 3
+_MAX_NAMED_LOGS: Final = 3
 
 # Parts of names that differ between files of one run: ranks, checkpoints, and rotated logs.
 _PART: Final = re.compile(
@@ -37,7 +37,7 @@ _PART: Final = re.compile(
 # Folders of checkpoints, each with a copy of the log up to that point.
 _SNAPSHOT: Final = re.compile(r"(?:checkpoint|ckpt|epoch|step)[-_.]?\d+", re.IGNORECASE)
 _PROCESS: Final = re.compile(r"(?:rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
-_NUMBERS: Final = re.compile(r"[-_. ]?\d+")
+_NUMBER_SUFFIX: Final = re.compile(r"[-_. ]?\d+")
 
 # A log with fewer losses is a summary.
 _MIN_LOSSES: Final = 2
@@ -46,12 +46,12 @@ _TENSORBOARD: Final = "tensorboard"
 _MLFLOW: Final = "mlflow-metric"
 
 # Where DVCLive keeps a table for each metric.
-_METRICS: Final = ("plots", "metrics")
-_TABLE: Final = ".tsv"
+_METRICS_FOLDER: Final = ("plots", "metrics")
+_TABLE_SUFFIX: Final = ".tsv"
 
 # Subfolders of a run: Keras has one each for training and evaluation, and PyTorch's add_hparams
 # one named by the time.
-_INNER: Final = re.compile(
+_RUN_SUBFOLDER: Final = re.compile(
     r"train|training|val|valid|validation|eval|test|\d{9,11}\.\d+", re.IGNORECASE
 )
 
@@ -91,7 +91,7 @@ def best_of(container: Container, entries: Sequence[Entry], request: ReadRequest
     notes = [*_archive_notes(entries), *dict.fromkeys(container.notes)]
     if other_names:
         chosen = "the run of this folder" if run == PurePosixPath() else _name(log)
-        unread = and_more(other_names, _MAX_NAMED)
+        unread = and_more(other_names, _MAX_NAMED_LOGS)
         notes = [f"chose {chosen} of {1 + len(other_names)} logs; not read: {unread}", *notes]
     columns = replace(columns, other_runs=_count_other_runs(log, others))
     if container.hidden:
@@ -111,7 +111,7 @@ def with_unread_siblings(log: LoadedLog) -> LoadedLog:
         return log
     entry = LeftOut(
         code=EventCode.LOGS_LEFT_OUT,
-        message=f"{plural(len(unread), 'other log')}: {and_more(unread, _MAX_NAMED)}",
+        message=f"{plural(len(unread), 'other log')}: {and_more(unread, _MAX_NAMED_LOGS)}",
         count=len(unread),
     )
     columns = replace(log.columns, left_out=(*log.columns.left_out, entry))
@@ -119,7 +119,7 @@ def with_unread_siblings(log: LoadedLog) -> LoadedLog:
 
 
 def _unread_paths(hidden: Sequence[str]) -> LeftOut:
-    names = and_more(hidden, _MAX_NAMED)
+    names = and_more(hidden, _MAX_NAMED_LOGS)
     return LeftOut(
         code=EventCode.LOGS_LEFT_OUT,
         message=f"{plural(len(hidden), 'path')} that may contain logs: {names}",
@@ -139,7 +139,7 @@ def _siblings(container: Container, log: Log, others: Iterable[Log]) -> Iterator
             continue
         if _name_without(other, _SNAPSHOT) == _name_without(log, _SNAPSHOT):
             continue
-        if is_text and _name_without(other, _NUMBERS) != _name_without(log, _NUMBERS):
+        if is_text and _name_without(other, _NUMBER_SUFFIX) != _name_without(log, _NUMBER_SUFFIX):
             continue
         is_near = container.is_archive or other.path.parent == log.path.parent
         is_rank = _name_without(other, _PROCESS) == _name_without(log, _PROCESS)
@@ -234,12 +234,12 @@ def _run_folder(log: Log) -> PurePosixPath | None:
     """Return the folder of a run with several files; None if the log is a single file."""
     folder = log.path.parent
     if log.format == _TENSORBOARD:
-        return folder.parent if _INNER.fullmatch(folder.name) else folder
+        return folder.parent if _RUN_SUBFOLDER.fullmatch(folder.name) else folder
     if log.format == _MLFLOW:
         above = [parent for parent in (folder, *folder.parents) if parent.name == "metrics"]
         return above[-1].parent if above else None
-    if log.path.suffix == _TABLE:
-        above = [parent for parent in log.path.parents if parent.parts[-2:] == _METRICS]
+    if log.path.suffix == _TABLE_SUFFIX:
+        above = [parent for parent in log.path.parents if parent.parts[-2:] == _METRICS_FOLDER]
         return above[0].parent.parent if above else None
     return None
 
@@ -251,5 +251,5 @@ def _run_files(
         return [part for part in logs if part.format == _TENSORBOARD and _run_folder(part) == run]
     inside = {run / "metrics", run / "params"}
     if log.format != _MLFLOW:
-        inside = {run.joinpath(*_METRICS)}
+        inside = {run.joinpath(*_METRICS_FOLDER)}
     return [entry for entry in entries if inside.intersection(entry.path.parents)]

@@ -29,7 +29,7 @@ from stabdiag.sources.group import (
 from stabdiag.sources.remote import Remote, fail, written
 
 # Deeper folders are skipped; a folder mounted in itself would never end.
-_MAX_DEPTH: Final = 64
+_MAX_FOLDER_DEPTH: Final = 64
 
 
 def find(paths: Sequence[str], skipped: SkippedEntries) -> Iterator[Job]:
@@ -112,7 +112,7 @@ class _FolderWalk:
                 if name.startswith(".") and "://" not in folder and hides_logs(Path(below)):
                     self.skipped.skip(UnreadReason.HIDDEN, below)
                 continue
-            if depth == _MAX_DEPTH:
+            if depth == _MAX_FOLDER_DEPTH:
                 self.skipped.skip(UnreadReason.TOO_DEEP, below)
                 continue
             files_below = yield from self.jobs(below, run_below, depth + 1)
@@ -134,7 +134,7 @@ class _FolderWalk:
     def _all(self, folder: str, inside: str, depth: int = 0) -> Iterator[File]:
         files, folders = self.lister(f"{folder}/{inside}", self.skipped)
         yield from (file.in_folder(inside) for file in files)
-        for name in folders if depth < _MAX_DEPTH else ():
+        for name in folders if depth < _MAX_FOLDER_DEPTH else ():
             yield from self._all(folder, f"{inside}/{name}", depth + 1)
 
 

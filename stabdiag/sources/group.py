@@ -36,7 +36,7 @@ STORE_PART: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.parquet")
 # The profiles next to the rows of the same name; readers of a folder of Parquet skip these names.
 PROFILES: Final = re.compile(r"_stabdiag-\d+-[0-9a-f]+\.profiles")
 
-_WORDS: Final = frozenset(
+_LOG_WORDS: Final = frozenset(
     """
     train training trainer eval evaluation val valid validation test log logs metric metrics scalar
     scalars history progress loss losses result results output out err stdout stderr debug internal
@@ -47,9 +47,9 @@ _STRUCTURED: Final = frozenset(
     {".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pq", ".wandb", ".tfevents"}
 )
 _PACKED: Final = re.compile(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
-_ROTATED: Final = re.compile(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
+_ROTATION_NUMBER: Final = re.compile(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
 _ATTEMPT: Final = re.compile(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)", re.IGNORECASE)
-_EVENTS: Final = "tfevents"
+_EVENT_FILE: Final = "tfevents"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,16 +240,18 @@ def _joined(run: str, name: str) -> str:
 
 def _named(file: File) -> _Named:
     folder, _, name = file.path.rpartition("/")
-    if name.startswith("events.out") or (_EVENTS in name and not name.endswith(f".{_EVENTS}")):
+    if name.startswith("events.out") or (
+        _EVENT_FILE in name and not name.endswith(f".{_EVENT_FILE}")
+    ):
         start = next((p for p in folder.split("/") if (m := INNER.match(p)) and m["start"]), "")
-        return _Named(file, start, _EVENTS, not start, not start, is_attempt=False)
-    base = _ROTATED.sub(r"\1", _PACKED.sub("", name))
+        return _Named(file, start, _EVENT_FILE, not start, not start, is_attempt=False)
+    base = _ROTATION_NUMBER.sub(r"\1", _PACKED.sub("", name))
     stem, dot, suffix = base.rpartition(".")
     stem, suffix = (stem, f".{suffix.lower()}") if dot and stem else (base, "")
     if suffix[1:].isdigit():  # lr0.001 is a name without a suffix
         stem, suffix = base, ""
     bare = _ATTEMPT.sub("", RANK.sub("", stem)).strip("-_. ")
-    is_generic = set(filter(None, re.split(r"[-_. ]+", bare.lower()))) <= _WORDS
+    is_generic = set(filter(None, re.split(r"[-_. ]+", bare.lower()))) <= _LOG_WORDS
     is_structured = suffix in _STRUCTURED or (is_generic and suffix == ".json")
     is_attempt = _ATTEMPT.search(stem) is not None
     return _Named(file, bare or stem, suffix, is_generic, is_structured, is_attempt)

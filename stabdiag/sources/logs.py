@@ -66,9 +66,9 @@ _PROMISING: Final = re.compile(
     r"|\.(jsonl|ndjson|csv|tsv|parquet|out|err|wandb|db)(\.|$)",
     re.IGNORECASE,
 )
-_SUMMARY: Final = re.compile(r"^(all|train|eval|test|predict)_results\.json$|summary\.json$")
+_SUMMARY_FILE: Final = re.compile(r"^(all|train|eval|test|predict)_results\.json$|summary\.json$")
 _PROCESS: Final = re.compile(r"(rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
-_ROTATED: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
+_ROTATED_FILE: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
 
 # The rank of a low-rank adapter is not the rank of a process.
 RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
@@ -112,7 +112,7 @@ def may_be_log(name: str) -> bool:
     return (
         not name.startswith(".")
         and suffix not in _OTHER_SUFFIXES
-        and _SUMMARY.search(name) is None
+        and _SUMMARY_FILE.search(name) is None
         and not is_manifest(name)
     )
 
@@ -190,7 +190,7 @@ def _newest(logs: Sequence[Log]) -> Log:
     names = {str(log.path) for log in fresh}
     # A file named like another plus a number is an older, rotated part of it.
     fresh = _preferred(
-        fresh, lambda log: _ROTATED.sub("", name := str(log.path)) not in names - {name}
+        fresh, lambda log: _ROTATED_FILE.sub("", name := str(log.path)) not in names - {name}
     )
     fresh.sort(key=lambda log: natural(str(log.path)))
     # Usually only rank 0 logs; if several ranks do, the log with the most losses is the main one.

@@ -21,13 +21,13 @@ from stabdiag.sources.folder import note
 _RANK_FILE: Final = re.compile(r"^(?P<stem>.+)\.rank(?P<rank>\d{1,6})(?P<suffix>\.[a-z]+(\.gz)?)$")
 
 # Norms of a sharded model: the squares of all shards add up.
-_NORMS: Final = ("grad_norm", "weight_norm")
+_SHARDED_NORMS: Final = ("grad_norm", "weight_norm")
 
 # Each rank has the value of its own batch or shard.
-_MEANS: Final = ("loss", "moved_fraction", "update_ratio", "recorder/unchanged")
+_MEAN_ROLES: Final = ("loss", "moved_fraction", "update_ratio", "recorder/unchanged")
 
 _CHECKSUM: Final = "recorder/checksum"
-_BATCH: Final = "batch_id"
+_BATCH_ROLE: Final = "batch_id"
 
 # Columns that compare the ranks.
 WEIGHTS_DIFFER: Final = "recorder/rank_weights_differ"
@@ -35,7 +35,7 @@ SAME_BATCH: Final = "recorder/rank_same_batch"
 RANKS: Final = "recorder/ranks"
 
 # Checksums of equal weights differ by the nine digits of the log, at most.
-_TOLERANCE: Final = 1e-7
+_CHECKSUM_TOLERANCE: Final = 1e-7
 
 _Name = TypeVar("_Name")
 
@@ -77,8 +77,8 @@ def merge_ranks(first: Columns, others: Sequence[Columns]) -> Columns:
     rows = [_rank_rows(first, other) for other in others]
     is_sharded = _header(first).get("sharded") is True
     comparisons = {RANKS: lambda: _number_of_ranks(first, rows)}
-    if not is_sharded and all(_BATCH in log.names for log in logs):
-        comparisons[SAME_BATCH] = lambda: _compared(first, others, rows, _BATCH, _are_equal)
+    if not is_sharded and all(_BATCH_ROLE in log.names for log in logs):
+        comparisons[SAME_BATCH] = lambda: _compared(first, others, rows, _BATCH_ROLE, _are_equal)
     if not is_sharded and all(_CHECKSUM in log.names for log in logs):
         comparisons[WEIGHTS_DIFFER] = lambda: _compared(first, others, rows, _CHECKSUM, _differ)
 
@@ -86,9 +86,9 @@ def merge_ranks(first: Columns, others: Sequence[Columns]) -> Columns:
         if name in comparisons:
             return comparisons[name]()
         role = name.partition("/")[0]
-        if is_sharded and role in _NORMS:
+        if is_sharded and role in _SHARDED_NORMS:
             return _joined(first, others, rows, name, _root_of_squares, needs_all=True)
-        if name.startswith(_MEANS):
+        if name.startswith(_MEAN_ROLES):
             return _joined(first, others, rows, name, _mean, needs_all=False)
         return first.load(name)
 
@@ -208,4 +208,4 @@ def _differ(stack: Floats) -> Floats:
     """Return the relative distance of the largest and the smallest value, 0 if they are equal."""
     low, high = stack.min(axis=0), stack.max(axis=0)
     spread = (high - low) / np.maximum(np.abs(high), np.finfo(np.float64).tiny)
-    return np.asarray(np.where(spread > _TOLERANCE, spread, 0.0))
+    return np.asarray(np.where(spread > _CHECKSUM_TOLERANCE, spread, 0.0))

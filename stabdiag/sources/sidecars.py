@@ -28,13 +28,13 @@ from stabdiag.readers.source import Stream
 from stabdiag.sources.folder import Container, Entry, LoadedLog, Sibling, note
 
 # Larger files are not configurations.
-_MAX_SIZE: Final = 1 << 20
+_MAX_CONFIG_SIZE: Final = 1 << 20
 
 # The file that a person wrote for stabdiag comes first …
-_MANIFEST: Final = "manifest.json"
+_MANIFEST_FILE: Final = "manifest.json"
 
 # … then the arguments of the run, then the configuration of its model.
-_NAMES: Final = names_in(
+_CONFIG_NAMES: Final = names_in(
     "training_args.json training_args.bin training_args.yaml train_args.json "
     "trainer_config.json args.json args.yaml opt.yaml arguments.json hparams.yaml hparams.yml "
     "hparams.json train_config.json train_config.yaml run_config.json run_config.yaml "
@@ -57,7 +57,7 @@ _MODEL_FIELDS: Final = frozenset(
 )
 
 # Names of subfolders for the logs of a run.
-_INNER: Final = re.compile(
+_LOG_SUBFOLDER: Final = re.compile(
     r"logs?|tensorboard|tb|tb_logs|events|csv|metrics|stats|vis_data|runs|train|files"
     r"|(checkpoint|version|epoch|step|run)[-_].*|rank[-_]?\d+|\d{8}_\d{6}",
     re.IGNORECASE,
@@ -99,7 +99,7 @@ class Sidecars:
 
 def is_manifest(name: str) -> bool:
     """Return True if a file of this name is a configuration."""
-    return name in (*_NAMES, _MANIFEST) or name.endswith(f".{_MANIFEST}")
+    return name in (*_CONFIG_NAMES, _MANIFEST_FILE) or name.endswith(f".{_MANIFEST_FILE}")
 
 
 def file_sidecars(log: Path, root: Path, read: Iterable[str]) -> Sidecars:
@@ -117,7 +117,7 @@ def file_sidecars(log: Path, root: Path, read: Iterable[str]) -> Sidecars:
 
     def texts(paths: Iterable[Path]) -> Iterator[_Text]:
         for file in paths:
-            if not file.is_file() or file.stat().st_size > _MAX_SIZE or file == log:
+            if not file.is_file() or file.stat().st_size > _MAX_CONFIG_SIZE or file == log:
                 continue
             try:
                 data = file.read_bytes()
@@ -170,19 +170,19 @@ def _candidates(
     ``may_exist`` is True if a folder may contain a file of a name.
     """
     # The JSON file replaces the pickle that it was saved from.
-    others = [[name] for name in _NAMES if name not in (_SAVED, _PICKLED)]
+    others = [[name] for name in _CONFIG_NAMES if name not in (_SAVED, _PICKLED)]
     manifests = _manifest_names(log)
     for folder in folders:
         for names in (manifests, [_SAVED, _PICKLED], *others):
             yield [folder / name for name in names if may_exist(folder, name)]
-        manifests = [_MANIFEST]
+        manifests = [_MANIFEST_FILE]
 
 
 def _manifest_names(log: str) -> list[str]:
     """Return the possible names of the manifest of a log; the first file that exists counts."""
     name = PurePosixPath(log).name
     stems = (PurePosixPath(name).stem, name.partition(".")[0])
-    return [*(f"{stem}.{_MANIFEST}" for stem in dict.fromkeys(stems) if stem), _MANIFEST]
+    return [*(f"{stem}.{_MANIFEST_FILE}" for stem in dict.fromkeys(stems) if stem), _MANIFEST_FILE]
 
 
 def _folders(log: _Path, root: _Path) -> list[_Path]:
@@ -193,13 +193,13 @@ def _folders(log: _Path, root: _Path) -> list[_Path]:
     """
     above = [log.parent, *log.parent.parents]
     folders = above[: above.index(root) + 1] if root in above else above
-    return [*folders, folders[-1].parent] if _INNER.fullmatch(folders[-1].name) else folders
+    return [*folders, folders[-1].parent] if _LOG_SUBFOLDER.fullmatch(folders[-1].name) else folders
 
 
 def _text(stream: Stream) -> list[_Text]:
     """Return the name and content of a file; empty if it is too large."""
-    data = stream.peek(_MAX_SIZE + 1)
-    return [(stream.name, data)] if len(data) <= _MAX_SIZE else []
+    data = stream.peek(_MAX_CONFIG_SIZE + 1)
+    return [(stream.name, data)] if len(data) <= _MAX_CONFIG_SIZE else []
 
 
 def _manifest(texts: Iterable[Iterable[_Text]]) -> tuple[Manifest, list[Event]]:
@@ -242,18 +242,18 @@ def _run_settings(raw: Mapping[str, Any]) -> Mapping[str, Any]:
 Listing = dict[str, bool]
 
 # A folder with more names is shared by many logs; listing it for each would be slow.
-_MAX_NAMES: Final = 1000
+_MAX_FOLDER_NAMES: Final = 1000
 
 # Names of subfolders for checkpoints.
 _SUBFOLDER: Final = r"(?i)(checkpoint|ckpt|weight|model)s?"
 
 # Suffixes of weight files: images may have a step in their name, too.
-_WEIGHTS: Final = re.compile(
+_WEIGHT_SUFFIX: Final = re.compile(
     r"\.(pt|pth|pth\.tar|ckpt|safetensors|bin|pkl|npz|h5|hdf5|keras|msgpack|tar)$", re.IGNORECASE
 )
 
 # ``step=120``, ``global_step120``, ``iter_0000120``, ``ba120``; and ``epoch=3``, ``ep3``.
-_COUNTED: Final = (
+_CHECKPOINT_COUNTER: Final = (
     r"(?i)(?<![a-z])(?:(?:(?:global_?)?steps?|iter(?:ation)?s?|updates?|ba)[-_=]?(?P<step>\d{1,12})"
     r"|ep(?:och)?s?[-_=]?(?P<epoch>\d{1,12}))(?![\d.]*\d)"
 )
@@ -265,7 +265,7 @@ _UNLABELED: Final = (
 )
 
 # Other words in the name of a folder that is a checkpoint.
-_WORDS: Final = r"(?i)checkpoint|ckpt|model|unsharded|[-_]"
+_CHECKPOINT_WORDS: Final = r"(?i)checkpoint|ckpt|model|unsharded|[-_]"
 
 
 def checkpoints_in(
@@ -291,19 +291,21 @@ def list_names(folder: PurePath) -> Listing:
     """Return the names in a folder, and whether each is a file; empty if there are too many."""
     try:
         with os.scandir(folder) as listed:
-            names = {item.name: item.is_file() for item in islice(listed, _MAX_NAMES + 1)}
+            names = {item.name: item.is_file() for item in islice(listed, _MAX_FOLDER_NAMES + 1)}
     except OSError:  # missing or not readable
         return {}
-    return names if len(names) <= _MAX_NAMES else {}
+    return names if len(names) <= _MAX_FOLDER_NAMES else {}
 
 
 def _stems(names: Iterable[tuple[str, bool]]) -> Iterator[str]:
     """Yield the names of possible checkpoints, without file suffixes."""
     for name, is_file in names:
         if not is_file:
-            if re.fullmatch(_UNLABELED, name) or not re.sub(_WORDS, "", re.sub(_COUNTED, "", name)):
+            if re.fullmatch(_UNLABELED, name) or not re.sub(
+                _CHECKPOINT_WORDS, "", re.sub(_CHECKPOINT_COUNTER, "", name)
+            ):
                 yield name
-        elif (suffix := _WEIGHTS.search(name)) is not None:
+        elif (suffix := _WEIGHT_SUFFIX.search(name)) is not None:
             yield name[: suffix.start()]
 
 
@@ -311,7 +313,7 @@ def _counts(stems: Iterable[str]) -> Checkpoints:
     counts: dict[str, set[int]] = {"step": set(), "epoch": set(), "either": set()}
     for stem in stems:
         match = re.fullmatch(_UNLABELED, stem)
-        for part in re.finditer(_COUNTED, stem) if match is None else [match]:
+        for part in re.finditer(_CHECKPOINT_COUNTER, stem) if match is None else [match]:
             for unit, count in part.groupdict().items():
                 counts[unit] |= {int(count)} if count else set()
     either = counts.pop("either")

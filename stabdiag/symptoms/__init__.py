@@ -149,11 +149,11 @@ SYMPTOMS: tuple[Symptom, ...] = (
     held_batch.ends_at_noise_floor,
 )
 
-BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
+SYMPTOM_BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
 
 _FACTS = frozenset(symptom.slug for symptom in SYMPTOMS if symptom.is_fact)
 
-__all__ = ["BY_SLUG", "SYMPTOMS", "Checked", "Symptom", "check_symptoms", "worst_first"]
+__all__ = ["SYMPTOMS", "SYMPTOM_BY_SLUG", "Checked", "Symptom", "check_symptoms", "worst_first"]
 
 
 @frozen

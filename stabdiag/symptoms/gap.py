@@ -21,7 +21,7 @@ from stabdiag.tree.case import Case
 RUN_AWAY = 0.5
 
 # A rise is clear beyond four standard deviations between evaluations.
-_RISE_SIGMAS = 4.0
+_CLEAR_RISE_SIGMAS = 4.0
 
 # The difference of two medians of three has 0.95 of the standard deviation of single values, and
 # the best was chosen among many.
@@ -196,7 +196,7 @@ def find_turn(case: Case) -> TurningPoint | None:
         train_near(train, heldout, at),
         train_near(train, heldout, len(x) - 1),
     )
-    step, is_clear = int(heldout.steps[at]), last - best > _RISE_SIGMAS * diff_sigma(x)
+    step, is_clear = int(heldout.steps[at]), last - best > _CLEAR_RISE_SIGMAS * diff_sigma(x)
     if train_at_best is None or train_now is None or _restarted(case, step):
         return None
     # If the best evaluation was poor, a small relative rise still counts once the training loss has

@@ -14,13 +14,13 @@ _REVIEW_EVERY = 25
 _WINDOW = 15
 
 # Parts of the budget for what is done at each row, at each cadence, and at each probe.
-_SHARES = {"row": 0.4, "layers": 0.4, "probe": 0.2}
+_BUDGET_SHARES = {"row": 0.4, "layers": 0.4, "probe": 0.2}
 
 # At least this part of the budget is left for measuring, if the hooks alone take more than all.
 _MIN_ALLOWED = 0.2
 
 # The first steps compile, allocate and load: they say nothing about the rest.
-_WARM_UP = 3
+_WARM_UP_STEPS = 3
 
 
 class Cost:
@@ -90,7 +90,7 @@ class Cost:
         if before is None:
             return
         self._steps += steps
-        if self._steps <= _WARM_UP:
+        if self._steps <= _WARM_UP_STEPS:
             return
         self._total += own + between_rows
         self._elapsed += now - before
@@ -108,7 +108,7 @@ class Cost:
         floor = median(self._floor_seconds) if self._floor_seconds else 0.0
         allowed = max(budget - floor, _MIN_ALLOWED * budget)
         costs = {part: median(seconds) for part, seconds in self._seconds.items()}
-        for part, share in _SHARES.items():
+        for part, share in _BUDGET_SHARES.items():
             own = costs.get(part, 0.0) - (costs.get("row", 0.0) if part != "row" else 0.0)
             if own <= 0 or allowed <= 0:
                 continue

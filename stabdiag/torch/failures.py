@@ -26,7 +26,7 @@ _KEPT_BATCHES = 3
 _MAX_WEIGHT_BYTES = 256 * 2**20
 
 # A gradient norm of this many times the median of the last norms is a surge.
-_SURGE = 10.0
+_SURGE_RATIO = 10.0
 _SURGE_WINDOW, _MIN_NORMS = 100, 20
 
 # A later surge is saved if it exceeds the saved one by this factor, and at most this often.
@@ -143,7 +143,7 @@ class SavedFailures:
         """Save the batch of a surge of the gradient norm."""
         usual = median(self._norms) if len(self._norms) >= _MIN_NORMS else math.inf
         self._norms.append(norm)
-        is_surge = norm > _SURGE * usual and norm > _HIGHER * self._highest_surge
+        is_surge = norm > _SURGE_RATIO * usual and norm > _HIGHER * self._highest_surge
         kept = self._batches_until(row["step"]) if is_surge else []
         if kept and self._surges < _MAX_SURGES:
             self._highest_surge, self._surges = norm, self._surges + 1

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 # More nodes than this are not visited: a graph over the whole history of a run is never complete.
-_MAX_NODES = 20_000
+_MAX_GRAPH_NODES = 20_000
 
 # Nodes that change the shape or the dtype of values, or pick some of them.
 _KEEPS_VALUES = frozenset(
@@ -26,13 +26,13 @@ _KEEPS_VALUES = frozenset(
         *("ToCopy", "Transpose", "UnsafeView", "Unsqueeze", "View"),
     )
 )
-_SOFTMAX = frozenset({"SoftmaxBackward0", "SafeSoftmaxBackward0"})
+_SOFTMAX_NODES = frozenset({"SoftmaxBackward0", "SafeSoftmaxBackward0"})
 _SIGMOID = frozenset({"SigmoidBackward0"})
-_LOG = frozenset({"LogBackward0", "Log2Backward0", "Log10Backward0"})
+_LOG_NODES = frozenset({"LogBackward0", "Log2Backward0", "Log10Backward0"})
 _NLL = frozenset({"NllLossBackward0", "NllLoss2DBackward0", "NllLossNdBackward0"})
 _BCE_WITH_LOGITS = frozenset({"BinaryCrossEntropyWithLogitsBackward0"})
 _POINTWISE = frozenset({"MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0"})
-_BATCH_NORM = frozenset(
+_BATCH_NORM_NODES = frozenset(
     {
         "NativeBatchNormBackward0",
         "CudnnBatchNormBackward0",
@@ -50,7 +50,7 @@ _PRODUCTS = frozenset(
         "LinearBackward0",
     }
 )
-_SCALES = frozenset({"MulBackward0", "DivBackward0"})
+_SCALE_NODES = frozenset({"MulBackward0", "DivBackward0"})
 
 # A constant factor, a loss scale and a number of accumulated batches are this many products.
 _MAX_SCALES = 4
@@ -74,22 +74,22 @@ def inspect_loss(root: Any) -> tuple[dict[str, float], dict[str, Any]]:
         opaque = opaque or name.startswith("Compiled")
         if name == "LogSoftmaxBackward0":
             before = _source(node)
-            note("softmax_twice", before in _SOFTMAX)
+            note("softmax_twice", before in _SOFTMAX_NODES)
             note("relu_logits", before == "ReluBackward0")
             shape = _shape(node)
             if shape and "vocab_size" not in settings:
                 settings["vocab_size"] = shape[_dim(node, len(shape))]
         elif name in _NLL:
-            note("softmax_twice", _source(node) in _SOFTMAX)
+            note("softmax_twice", _source(node) in _SOFTMAX_NODES)
         elif name in _BCE_WITH_LOGITS:
             before = _source(node)
-            note("softmax_twice", before in _SIGMOID | _SOFTMAX)
+            note("softmax_twice", before in _SIGMOID | _SOFTMAX_NODES)
             note("relu_logits", before == "ReluBackward0")
-        elif name in _LOG:
-            note("log_of_softmax", _source(node) in _SOFTMAX | _SIGMOID)
+        elif name in _LOG_NODES:
+            note("log_of_softmax", _source(node) in _SOFTMAX_NODES | _SIGMOID)
         elif name in _POINTWISE:
             note("broadcast_loss", _is_broadcast(node))
-        elif name in _BATCH_NORM and getattr(node, "_saved_training", True):
+        elif name in _BATCH_NORM_NODES and getattr(node, "_saved_training", True):
             shape = _shape(node)
             if len(shape) > 1:
                 fewest = min(fewest, math.prod(shape) / max(shape[1], 1))
@@ -108,7 +108,7 @@ def walk(root: Any) -> Iterator[Any]:
     """Yield each node of the graph below a node once, the node itself first."""
     stack: list[Any] = [root]
     seen: set[Any] = set()
-    while stack and len(seen) < _MAX_NODES:
+    while stack and len(seen) < _MAX_GRAPH_NODES:
         node = stack.pop()
         if node is None or node in seen:
             continue
@@ -122,7 +122,7 @@ def is_scaled(root: Any, node: Any) -> bool:
     for _ in range(_MAX_SCALES + 1):
         if root is node:
             return True
-        if root is None or root.name() not in _SCALES:
+        if root is None or root.name() not in _SCALE_NODES:
             return False
         root = next((following for following, _ in root.next_functions if following), None)
     return False
@@ -130,7 +130,7 @@ def is_scaled(root: Any, node: Any) -> bool:
 
 def ends_in_product(loss: torch.Tensor) -> bool:
     """Return True if the last operation of a loss is a product or a quotient."""
-    return loss.grad_fn is not None and loss.grad_fn.name() in _SCALES
+    return loss.grad_fn is not None and loss.grad_fn.name() in _SCALE_NODES
 
 
 def _source(node: Any) -> str:

@@ -16,7 +16,7 @@ from stabdiag.torch.processes import world_size
 # The version of the format: rows under these names, with this meaning.
 VERSION = 1
 
-_DTYPES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
+_DTYPE_SHORT_NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", "float64": "fp64"}
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 
 
@@ -40,7 +40,7 @@ def header_of(
     kinds = Counter(type(module).__name__ for module in model.modules())
     config = {
         **optimizers.settings(),
-        "dtype": _DTYPES.get(computed, computed),
+        "dtype": _DTYPE_SHORT_NAMES.get(computed, computed),
         **{name: value for name, value in settings.items() if name != "dtype"},
         "seed": settings.get("seed", torch.initial_seed() % 2**53),
         "recorder": {

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 MAX_LAYERS = 64
 
 # What wrappers put before the name of each parameter.
-_WRAPPERS = re.compile(r"(?:^|(?<=\.))(?:module|_orig_mod|_fsdp_wrapped_module)\.")
+_WRAPPER_PREFIX = re.compile(r"(?:^|(?<=\.))(?:module|_orig_mod|_fsdp_wrapped_module)\.")
 
 
 def plain_name(name: str) -> str:
@@ -18,7 +18,7 @@ def plain_name(name: str) -> str:
     >>> plain_name("_orig_mod.module.head.weight")
     'head.weight'
     """
-    return _WRAPPERS.sub("", name)
+    return _WRAPPER_PREFIX.sub("", name)
 
 
 def fold_names(names: Sequence[str], pattern: str | None = None) -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import Any
 _FLOAT32_DIGITS = 9
 
 # How a file shows its headers; a line of records begins otherwise.
-_HEADER = b'{"config"'
+_HEADER_START = b'{"config"'
 
 
 class LogFile:
@@ -65,7 +65,7 @@ def _read_end(path: Path) -> tuple[int, int | None, bool]:
     segments, last, line = 0, None, b"\n"
     with path.open("rb") as file:
         for line in file:
-            if line.startswith(_HEADER):
+            if line.startswith(_HEADER_START):
                 segments += 1
             if line.endswith(b"\n"):
                 last = line

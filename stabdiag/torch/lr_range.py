@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 # The loss must fall over this many steps.
-_WIDTH = 5
+_FALL_STEPS = 5
 
 _HEIGHT = 8
 
@@ -14,10 +14,10 @@ _HEIGHT = 8
 def steepest_rate(rates: Sequence[float], losses: Sequence[float]) -> float | None:
     """Return the rate at which the loss falls fastest per step (Smith 2017), smoothed."""
     finite = [loss for loss in losses if math.isfinite(loss)]
-    falls = [finite[at] - finite[at + _WIDTH] for at in range(len(finite) - _WIDTH)]
+    falls = [finite[at] - finite[at + _FALL_STEPS] for at in range(len(finite) - _FALL_STEPS)]
     if not falls or max(falls) <= 0:
         return None
-    return rates[falls.index(max(falls)) + _WIDTH // 2]
+    return rates[falls.index(max(falls)) + _FALL_STEPS // 2]
 
 
 def draw_range_test(rates: Sequence[float], losses: Sequence[float]) -> list[str]:

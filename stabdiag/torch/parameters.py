@@ -16,7 +16,7 @@ from stabdiag.torch.processes import world_size
 SAMPLE_SIZE = 4096
 
 # Smaller matrices do not show whether their rows were drawn at random.
-_MIN_ROWS = 16
+_MIN_MATRIX_ROWS = 16
 
 # The norms of random rows differ as chance says, give or take this factor; those of trained rows
 # differ several times as much.
@@ -71,7 +71,7 @@ class Parameters:
         worst: dict[str, float] = {}
         for name, p in self._matrices.items():
             std = float(p.detach().float().std())
-            if not math.isfinite(std) or std == 0 or p[0].numel() < _MIN_ROWS:
+            if not math.isfinite(std) or std == 0 or p[0].numel() < _MIN_MATRIX_ROWS:
                 continue
             value = std if id(p) in embeddings else std * math.sqrt(p[0].numel())
             layer = self.layer[name]
@@ -163,7 +163,11 @@ def looks_random(weight: torch.Tensor) -> bool:
     Trained matrices have rows and columns of unequal norms and heavy tails. Zeros, and matrices too
     small to tell, do not look random.
     """
-    if weight.numel() == 0 or weight.shape[0] < _MIN_ROWS or weight[0].numel() < _MIN_ROWS:
+    if (
+        weight.numel() == 0
+        or weight.shape[0] < _MIN_MATRIX_ROWS
+        or weight[0].numel() < _MIN_MATRIX_ROWS
+    ):
         return False
     values = weight.detach().float().reshape(weight.shape[0], -1)
     centered = values - values.mean()

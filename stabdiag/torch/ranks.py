@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 # Each process writes these of its own shards.
-_NORMS = ("grad_norm", "weight_norm")
+_SHARD_NORMS = ("grad_norm", "weight_norm")
 _FRACTIONS = ("moved_fraction", "update_ratio", "recorder/unchanged")
 
 
@@ -35,7 +35,7 @@ def _merged(rows: Sequence[dict[str, Any]]) -> dict[str, float]:
     merged: dict[str, float] = {}
     for name in rows[0]:
         values = [row[name] for row in rows if name in row]
-        if name.startswith(_NORMS):
+        if name.startswith(_SHARD_NORMS):
             merged[name] = math.sqrt(sum(value**2 for value in values))
         elif name.startswith(_FRACTIONS) or name == "loss":
             merged[name] = sum(values) / len(values)

@@ -42,7 +42,7 @@ _SEEDS = (0, 1, 2)
 _AT_CHANCE = (0.8, 1.25)
 
 # Losses and outputs that ought to be the same differ by rounding.
-_TOLERANCE = 1e-4
+_LOSS_TOLERANCE = 1e-4
 
 # A batch is memorized if its loss falls to this fraction in this many steps, at one of the rates.
 _MEMORIZED, _STEPS, _RATES = 0.1, 200, (1e-3, 1e-2, 1e-4)
@@ -123,11 +123,11 @@ def sanity(
     """
     trial = _Trial(model, loss_fn, batch, optimizer)
     checks = []
-    for check in _CHECKS:
+    for check in _SANITY_CHECKS:
         try:
             checks.append(check(trial))
         except Exception as error:  # noqa: BLE001 - one check that cannot be made leaves the others
-            slug, title = _TITLES[check]
+            slug, title = _RESULT_TITLES[check]
             detail = f"{type(error).__name__}: {error}"
             checks.append(Check(slug=slug, title=title, state=State.UNKNOWN, detail=detail))
     result = SanityResult(checks=tuple(checks), rates=trial.rates, losses=trial.losses)
@@ -278,7 +278,7 @@ def _modes(trial: _Trial) -> tuple[State, str]:
                 module.eval()
         torch.manual_seed(0)
         trained = float(trial.loss(twin))
-    if abs(trained - evaluated) <= _TOLERANCE * max(abs(evaluated), 1.0):
+    if abs(trained - evaluated) <= _LOSS_TOLERANCE * max(abs(evaluated), 1.0):
         return State.PASSED, f"the loss is {evaluated:.4g} in both"
     return State.FAILED, (
         f"{trained:.4g} in training, {evaluated:.4g} in evaluation, without dropout and batch norm"
@@ -306,7 +306,7 @@ def _independent(trial: _Trial) -> tuple[State, str]:
         return State.UNKNOWN, "the output has no row for each example"
     difference = float((full[: size // 2] - part).abs().max())
     scale = max(float(part.abs().max()), 1.0)
-    state = State.PASSED if difference <= 10 * _TOLERANCE * scale else State.FAILED
+    state = State.PASSED if difference <= 10 * _LOSS_TOLERANCE * scale else State.FAILED
     return state, f"half of the batch alone differs by {difference:.2g}"
 
 
@@ -375,12 +375,12 @@ def _check(
         state, detail = run(trial)
         return Check(slug=slug, title=title, state=state, detail=detail)
 
-    _TITLES[check] = (slug, title)
+    _RESULT_TITLES[check] = (slug, title)
     return check
 
 
-_TITLES: dict[Any, tuple[str, str]] = {}
-_CHECKS = tuple(
+_RESULT_TITLES: dict[Any, tuple[str, str]] = {}
+_SANITY_CHECKS = tuple(
     _check(slug, (run.__doc__ or "").rstrip("."), run)
     for slug, run in (
         ("optimizer-covers", _covers),

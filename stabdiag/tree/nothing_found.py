@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from stabdiag.model.arrays import Floats
-from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import (
     Action,
     ActionKind,
@@ -73,13 +73,13 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     title = ""
     evidence: dict[str, Scalar] = {}
     if open_:
-        leaf, summary = BY_SLUG["insufficient-data"], _too_little(case, answers, open_)
+        leaf, summary = OUTCOME_BY_SLUG["insufficient-data"], _too_little(case, answers, open_)
         count = max(len(case.loss), len(case.history.finite("reward")))
         title = _UNTESTABLE if count >= case.min_losses_for_spikes else ""
         first = check or _log_more(case)
         detail = detail or " ".join(filter(None, (_course(case), _activation_near_limit(case))))
     else:
-        leaf, summary = BY_SLUG["healthy"], _healthy(case, answers)
+        leaf, summary = OUTCOME_BY_SLUG["healthy"], _healthy(case, answers)
         first = check or _next_run(case)
         progress = find_progress(case)
         detail, evidence = f"{detail} {progress.sentence}".strip(), progress.measured

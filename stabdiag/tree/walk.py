@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stabdiag.model.edges import BY_SLUG, EDGES, END, QUESTIONS, SECTIONS, Question, taken
+from stabdiag.model.edges import EDGES, END, OUTCOME_BY_SLUG, QUESTIONS, SECTIONS, Question, taken
 from stabdiag.model.findings import ActionKind, Answer, AnswerScope, Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.shape import Spike
@@ -131,7 +131,7 @@ def _section(case: Case, section: str) -> tuple[list[Answer], list[Finding]]:
 
 def _badness(spike: Spike, leaf: str) -> tuple[int, bool, float]:
     """Return a sort key: the worst first, and among equals those with a logged cause."""
-    return BY_SLUG[leaf].severity.rank, leaf == "spike-recovered", -spike.score
+    return OUTCOME_BY_SLUG[leaf].severity.rank, leaf == "spike-recovered", -spike.score
 
 
 def _leaf(case: Case, node: str) -> str:
@@ -182,7 +182,7 @@ def _answer(case: Case, question: Question, reply: Reply) -> Answer:
 
 
 def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
-    outcome = BY_SLUG[slug]
+    outcome = OUTCOME_BY_SLUG[slug]
     advice = ADVICE[slug](case, answers)
     last = list(answers.values())[-1]
     return Finding(

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 import stabdiag
-from stabdiag.comparison.outcomes import BY_SLUG
+from stabdiag.comparison.outcomes import COMPARISON_OUTCOME_BY_SLUG
 from stabdiag.formats.json import schema
 from stabdiag.model.comparison import ComparisonKind
 from stabdiag.model.findings import Severity
@@ -42,7 +42,7 @@ def test_the_order_of_the_runs_does_not_matter(pair):
 
 
 def test_every_finding_has_a_trained_pair():
-    assert {about(pair)["expect"] for pair in NAMES} == set(BY_SLUG)
+    assert {about(pair)["expect"] for pair in NAMES} == set(COMPARISON_OUTCOME_BY_SLUG)
 
 
 # Pairs that are close to a finding but do not have it.
@@ -60,10 +60,10 @@ NEAR_MISSES = {
 
 
 def test_near_misses_are_not_reported():
-    assert set(NEAR_MISSES) == set(BY_SLUG)
+    assert set(NEAR_MISSES) == set(COMPARISON_OUTCOME_BY_SLUG)
     for slug, pairs in NEAR_MISSES.items():
         for pair in pairs:
-            assert compared(pair).kind in BY_SLUG[slug].kinds, pair
+            assert compared(pair).kind in COMPARISON_OUTCOME_BY_SLUG[slug].kinds, pair
             assert slug not in {finding.slug for finding in compared(pair).findings}, pair
 
 
@@ -118,7 +118,7 @@ def test_json_is_strict_and_every_finding_has_an_action(pair):
     jsonschema.Draft202012Validator(json.loads(schema("comparison"))).validate(content)
     assert content["diagnosis"]["slug"] == about(pair)["expect"]
     for finding in compared(pair).findings:
-        outcome = BY_SLUG[finding.slug]
+        outcome = COMPARISON_OUTCOME_BY_SLUG[finding.slug]
         assert finding.title == outcome.title
         assert finding.severity.rank >= outcome.severity.rank
         assert finding.severity is Severity.OK or finding.evidence

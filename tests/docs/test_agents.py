@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from stabdiag.apply.actions import _CARRIED_OUT
-from stabdiag.apply.frameworks import FRAMEWORKS
+from stabdiag.apply.frameworks import CONFIG_FRAMEWORKS
 from tests.conftest import ROOT
 
 PAGE = ROOT / "docs" / "agents.md"
@@ -68,7 +68,7 @@ def test_the_table_names_all_that_can_be_applied():
     for setting, kinds in _CARRIED_OUT.items():
         assert f"`{setting}`" in text
         assert all(f"`{kind.value}`" in text for kind in kinds)
-    for framework in FRAMEWORKS:
+    for framework in CONFIG_FRAMEWORKS:
         assert framework.name in text
         for name in framework.names.values():
             assert f"{name}` +" in text

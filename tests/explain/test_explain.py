@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 import stabdiag.explain as package
-from stabdiag.comparison.outcomes import BY_SLUG as COMPARED
+from stabdiag.comparison.outcomes import COMPARISON_OUTCOME_BY_SLUG as COMPARED
 from stabdiag.errors import StabdiagError
 from stabdiag.explain import contents, explain, names
 from stabdiag.formats.terminal.page import markdown_page
-from stabdiag.model.edges import BY_SLUG, QUESTIONS
+from stabdiag.model.edges import OUTCOME_BY_SLUG, QUESTIONS
 from stabdiag.model.limits import Limits
 from stabdiag.model.text import kept_text
-from stabdiag.symptoms import BY_SLUG as SYMPTOMS
+from stabdiag.symptoms import SYMPTOM_BY_SLUG as SYMPTOMS
 
 MEANING, DETECTION, DO = "What it means", "How it is detected", "What to do"
 LIMITS = Limits()
@@ -27,7 +27,7 @@ HEADINGS = {
     "questions": ("Why it matters", "How it is measured", "Answers"),
 }
 NAMES = {
-    "outcomes": set(BY_SLUG),
+    "outcomes": set(OUTCOME_BY_SLUG),
     "symptoms": set(SYMPTOMS),
     "comparisons": set(COMPARED),
     "questions": {question.id for question in QUESTIONS},
@@ -58,7 +58,7 @@ def test_texts_have_the_required_headings_and_valid_names(kind):
         assert all(len(line) <= 105 and line == line.rstrip() for line in lines), name
         assert set(re.findall(r"\{([^}]*)\}", content)) <= limits, name
         assert set(re.findall(r"Q\d\.\d", content)) <= question_ids, name
-        assert set(slugs.findall(content)) <= {*BY_SLUG, *SYMPTOMS}, name
+        assert set(slugs.findall(content)) <= {*OUTCOME_BY_SLUG, *SYMPTOMS}, name
         works = citations.strip().removesuffix(".").split("; ") if citations else ()
         assert {work.partition(", section")[0] for work in works} <= set(listed), name
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.model.edges import BY_SLUG
+from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import (
     EARLIER_RUN_FAILED,
     PARTLY_READ,
@@ -25,7 +25,7 @@ LEAVES = {
         (run for run in NAMES if about(run)["expect"] == slug),
         key=lambda run: log_of(run).stat().st_size,
     )
-    for slug in BY_SLUG
+    for slug in OUTCOME_BY_SLUG
     if slug not in (EARLIER_RUN_FAILED, PARTLY_READ)
 }
 
@@ -64,7 +64,7 @@ def persistent():
         severity=Severity.WARNING,
         section="§3",
         question="Q3.2",
-        title=BY_SLUG["gradient-overflow"].title,
+        title=OUTCOME_BY_SLUG["gradient-overflow"].title,
         summary="The loss scale was halved 14 times where its probe rate explains 3.",
         actions=actions,
         step=212,

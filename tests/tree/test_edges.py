@@ -4,7 +4,7 @@ from graphlib import TopologicalSorter
 
 import pytest
 
-from stabdiag.model.edges import BY_SLUG, EDGES, END, QUESTIONS, SECTIONS
+from stabdiag.model.edges import EDGES, END, OUTCOME_BY_SLUG, QUESTIONS, SECTIONS
 from stabdiag.model.findings import Verdict
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.case import Reply
@@ -46,8 +46,8 @@ def test_every_question_is_reached_from_the_first():
 
 
 def test_every_leaf_is_reached_and_has_advice():
-    leaves = {target for _, _, target in EVERY_EDGE if target in BY_SLUG}
-    assert leaves == set(BY_SLUG) - NO_LEAVES
+    leaves = {target for _, _, target in EVERY_EDGE if target in OUTCOME_BY_SLUG}
+    assert leaves == set(OUTCOME_BY_SLUG) - NO_LEAVES
     assert set(ADVICE) == leaves
 
 
@@ -56,9 +56,9 @@ def test_every_edge_is_taken_and_leads_somewhere(question, texts, target):
     verdict, _, branch = texts.partition(":")
     reply = Reply(verdict=Verdict(verdict), because="", branch=branch or None)
     assert follow(question, reply) == target
-    assert resolved(target) in {*IDS, *BY_SLUG, END}
-    if target in BY_SLUG and question != "Q3.3":  # §1 uses the fp16 fingerprint
-        assert BY_SLUG[target].section == f"§{question[1]}"
+    assert resolved(target) in {*IDS, *OUTCOME_BY_SLUG, END}
+    if target in OUTCOME_BY_SLUG and question != "Q3.3":  # §1 uses the fp16 fingerprint
+        assert OUTCOME_BY_SLUG[target].section == f"§{question[1]}"
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ RUNS: Final = ("run", "log", "steps", "losses", "seed")
 IDLE: Final = {Relevance.CANNOT: "explains nothing", Relevance.EXPECTED: "expected"}
 
 # The settings that name a run, best first, and their number.
-_NAMING: Final = (Relevance.EXPLAINS, Relevance.MAY, Relevance.EXPECTED, Relevance.CANNOT)
+_NAMING_RELEVANCE: Final = (Relevance.EXPLAINS, Relevance.MAY, Relevance.EXPECTED, Relevance.CANNOT)
 _MAX_NAMING: Final = 2
 
 # The length of a run does not say what it is.
@@ -43,10 +43,10 @@ _MAX_FIRST: Final = 3
 
 # Number of points drawn before and after the divergence, and number of curves.
 _BEFORE, _AFTER = 60, 140
-_MAX_CURVES: Final = 5
+_MAX_OVERLAID_CURVES: Final = 5
 
 # Curves with more points are averaged; otherwise they hide each other.
-_MAX_POINTS: Final = 130
+_MAX_OVERLAID_POINTS: Final = 130
 
 
 @frozen
@@ -83,7 +83,7 @@ def overlay(comparison: Comparison) -> Overlay | None:
     kept = [(run, curve) for run, curve in zip(drawn, curves, strict=True) if len(curve)]
     if len(kept) < 2:
         return None
-    size = max(1, -(-max(len(curve) for _, curve in kept) // _MAX_POINTS))
+    size = max(1, -(-max(len(curve) for _, curve in kept) // _MAX_OVERLAID_POINTS))
     return Overlay(
         role=role,
         curves=tuple((run.label, _averaged(curve, size)) for run, curve in kept),
@@ -113,7 +113,7 @@ def _chosen(comparison: Comparison) -> list[ComparedRun]:
         stopped = next((run for run in comparison.runs if run.rank == dead), others[0])
         living = next(run for run in comparison.runs if run is not stopped)
         return [living, stopped]
-    max_count = _MAX_CURVES if comparison.kind is ComparisonKind.SEEDS else 2
+    max_count = _MAX_OVERLAID_CURVES if comparison.kind is ComparisonKind.SEEDS else 2
     return [comparison.against, *others][:max_count]
 
 
@@ -160,7 +160,7 @@ def run_names(comparison: Comparison) -> dict[str, str]:
     Settings that may explain a difference come first; a setting that tells no more runs apart is
     left out. A run keeps its label alone if no setting differs.
     """
-    order = list(_NAMING)
+    order = list(_NAMING_RELEVANCE)
     candidates = [
         difference
         for difference in comparison.differences

@@ -20,9 +20,9 @@ from stabdiag.formats.terminal.page import Page, fitted
 from stabdiag.formats.terminal.plot import room, row, step_axis, styled
 from stabdiag.model.comparison import Comparison
 
-_ROWS: Final = 9
-_STYLES: Final = ("yellow", "magenta", "green", "blue")
-_MARKS: Final = ("x", "o", "+", "*")
+_PLOT_ROWS: Final = 9
+_CURVE_STYLES: Final = ("yellow", "magenta", "green", "blue")
+_CURVE_MARKS: Final = ("x", "o", "+", "*")
 
 
 def lines(comparison: Comparison, page: Page) -> Iterator[Text]:
@@ -61,9 +61,11 @@ def _drawn(overlay: view.Overlay, page: Page) -> Iterator[Text]:
     window = View(first=overlay.first, last=overlay.last, columns=columns)
     scale = Scale.of(np.concatenate([series.values for _, series in overlay.curves]))
     yield from _legend(overlay, scale, page)
-    labels = {0: number(scale.high, 3), _ROWS - 1: number(scale.low, 3)}
+    labels = {0: number(scale.high, 3), _PLOT_ROWS - 1: number(scale.low, 3)}
     event = None if overlay.event is None else window.column(overlay.event)
-    curves = (curve(series, window, scale, _ROWS, ascii=page.ascii) for _, series in overlay.curves)
+    curves = (
+        curve(series, window, scale, _PLOT_ROWS, ascii=page.ascii) for _, series in overlay.curves
+    )
     for i, lines in enumerate(zip(*curves, strict=True)):
         chars = [
             _char(overlay, column, is_event=index == event)
@@ -79,7 +81,7 @@ def _drawn(overlay: view.Overlay, page: Page) -> Iterator[Text]:
 def _legend(overlay: view.Overlay, scale: Scale, page: Page) -> Iterator[Text]:
     first, *others = (label for label, _ in overlay.curves)
     log = ", log scale" if scale.log else ""
-    marks = ", ".join(f"{mark} {label}" for mark, label in zip(_MARKS, others, strict=False))
+    marks = ", ".join(f"{mark} {label}" for mark, label in zip(_CURVE_MARKS, others, strict=False))
     where = " where it leaves the line" if len(others) == 1 else ""
     parts = [f"{overlay.role}{log}: {first} is the line, {marks}{where}"]
     if overlay.averaged > 1:
@@ -97,7 +99,7 @@ def _char(overlay: view.Overlay, column: tuple[str, ...], *, is_event: bool) -> 
         return line, "cyan"
     for i, other in enumerate(others):
         if other not in (BLANK, " "):
-            return _MARKS[i % len(_MARKS)], _STYLES[i % len(_STYLES)]
+            return _CURVE_MARKS[i % len(_CURVE_MARKS)], _CURVE_STYLES[i % len(_CURVE_STYLES)]
     return ("┊", "dim") if is_event else (" ", "")
 
 

@@ -20,16 +20,16 @@ from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import Report
 from stabdiag.model.text import listed
 
-_SCRIPTS = ("values.js", "axes.js", "charts.js", "marks.js", "page.js", "copy.js")
+_REPORT_SCRIPTS = ("values.js", "axes.js", "charts.js", "marks.js", "page.js", "copy.js")
 # The smoothing of a comparison of many runs, whose curves otherwise hide each other.
 _SMOOTHING, _MANY_RUNS = 0.6, 3
 
-_STYLES = ("uplot/uPlot.min.css", "page.css")
+_STYLE_SHEETS = ("uplot/uPlot.min.css", "page.css")
 
 
 def _scripts() -> tuple[str, str]:
     library = f"/*\n{source('uplot/LICENSE')}*/\n{source('uplot/uPlot.iife.min.js')}"
-    return library, "\n".join(map(source, _SCRIPTS))
+    return library, "\n".join(map(source, _REPORT_SCRIPTS))
 
 
 def render(report: Report, *, command: str | None = None) -> str:
@@ -40,7 +40,7 @@ def render(report: Report, *, command: str | None = None) -> str:
     events = [(event.kind.value, event.message) for event in report.history.notes]
     return page(
         "report.html",
-        styles=_STYLES,
+        styles=_STYLE_SHEETS,
         scripts=_scripts(),
         data=payload(
             charts,
@@ -112,7 +112,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
     )
     return page(
         "comparison.html",
-        styles=_STYLES,
+        styles=_STYLE_SHEETS,
         scripts=_scripts(),
         data=payload(
             charts,

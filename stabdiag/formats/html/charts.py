@@ -22,13 +22,13 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.report import Report
 
-_BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm", "reward")
-_SCALES = {"grad_norm": "log", "loss_scale": "log2"}
-_SCORES = ("accuracy", "eval_accuracy", "score")
+_CHARTS_BELOW = ("grad_norm", "lr", "loss_scale", "weight_norm", "reward")
+_AXIS_SCALES = {"grad_norm": "log", "loss_scale": "log2"}
+_CHART_SCORES = ("accuracy", "eval_accuracy", "score")
 
 # Roles that have no chart by themselves: counters, flags, and series of another chart.
 _NO_CHART = frozenset(
-    {"step", "epoch", "clock", "batch_id", "rank", "setting", "loss", "eval_loss", *_SCORES}
+    {"step", "epoch", "clock", "batch_id", "rank", "setting", "loss", "eval_loss", *_CHART_SCORES}
 )
 _MAX_CHART_GROUPS = 10
 _MAX_OUTLIERS = 20_000
@@ -114,7 +114,7 @@ def _charts(report: Report, centers: list[int]) -> Iterator[ChartPanel]:
     for scores in _scores(history):
         yield _groups("score", scores, centers)
     concerned = [role for finding in report.findings[:_MAX_FINDINGS] for role in finding.roles]
-    for role in dict.fromkeys((*_BELOW, *concerned)):
+    for role in dict.fromkeys((*_CHARTS_BELOW, *concerned)):
         groups = [series for series in history.group(role).values() if _has_values(series)]
         if groups and role not in _NO_CHART:
             panel = _groups(role, groups, centers)
@@ -130,7 +130,7 @@ def _scores(history: History) -> Iterator[list[Series]]:
     """Yield the scores of each chart; scores of a similar size share one."""
     by_column = {
         series.column: series
-        for role in _SCORES
+        for role in _CHART_SCORES
         for series in history.group(role).values()
         if len(series.finite())
     }
@@ -193,7 +193,7 @@ def overlays(comparison: Comparison) -> Iterator[ChartPanel]:
     """Yield a chart for each common role, with a curve for each run."""
     step = comparison.diagnosis.step
     names = run_names(comparison)
-    for role in ("loss", "eval_loss", *_BELOW[:3]):
+    for role in ("loss", "eval_loss", *_CHARTS_BELOW[:3]):
         logged = [(names[run.label], run.history.get(role)) for run in comparison.runs]
         curves = [
             replace(series, column=name)
@@ -247,8 +247,10 @@ def _panel(role: str, drawn: list[Series], steps: Ints) -> ChartPanel:
 
 def _scale(role: str, drawn: list[Series]) -> str:
     """Return the scale of a role, linear if its values do not fit a logarithmic one."""
-    if role in _SCALES:
-        return _SCALES[role] if any((series.values > 0).any() for series in drawn) else "linear"
+    if role in _AXIS_SCALES:
+        return (
+            _AXIS_SCALES[role] if any((series.values > 0).any() for series in drawn) else "linear"
+        )
     values = np.concatenate([series.finite().values for series in drawn])
     if role == "lr":
         return "log" if is_flattened(values) else "linear"

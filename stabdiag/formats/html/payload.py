@@ -18,7 +18,7 @@ from stabdiag.model.history import History
 # Number of points of an axis; the script interpolates between them.
 _MAX_AXIS_POINTS = 1000
 
-_TITLES = {
+_CHART_TITLES = {
     "loss": "Loss",
     "gap": "Difference of the losses",
     "eval_loss": "Evaluation loss",
@@ -116,7 +116,7 @@ def _packed_panel(panel: ChartPanel) -> dict[str, object]:
     lines = [{"name": visible(name), "values": _packed(line)} for name, line in panel.lines]
     return {
         "role": panel.role,
-        "title": _TITLES.get(panel.role, panel.role.replace("_", " ").capitalize()),
+        "title": _CHART_TITLES.get(panel.role, panel.role.replace("_", " ").capitalize()),
         "main": panel.is_main,
         "scale": panel.scale,
         "floor": panel.floor,

@@ -17,12 +17,12 @@ from stabdiag.model.report import Detected, Report
 from stabdiag.model.text import num, plural
 
 # Series that may become non-finite before the loss.
-_NORMS: Final = ("grad_norm", "activation_norm", "weight_norm")
+_NORM_ROLES: Final = ("grad_norm", "activation_norm", "weight_norm")
 
 # A log may have many resumes and messages; the timeline shows the last ones.
 _MAX_EVENTS: Final = 12
 
-_EVENTS: Final = {EventKind.REWIND: "Resume", EventKind.MESSAGE: "Message"}
+_EVENT_NAMES: Final = {EventKind.REWIND: "Resume", EventKind.MESSAGE: "Message"}
 
 
 @frozen
@@ -162,7 +162,7 @@ def _not_finite(history: History, diagnosis: Finding) -> int | None:
     if diagnosis.section != "§1" or diagnosis.step is None:
         return None
     starts = [diagnosis.step]
-    for role in _NORMS:
+    for role in _NORM_ROLES:
         for series in history.group(role).values():
             before = series.until(diagnosis.step - 1)
             finite = np.flatnonzero(np.isfinite(before.values))
@@ -299,10 +299,10 @@ def _others(incident: Incident) -> Iterator[Moment]:
         if is_bad and finding.step is not None and finding is not incident.lead_up:
             name = "Before it" if finding.scope is AnswerScope.LEAD_UP else "Also found"
             yield Moment(finding.step, name, f"{finding.title} ({finding.slug})")
-    events = [e for e in report.history.events if e.kind in _EVENTS and e.step is not None]
+    events = [e for e in report.history.events if e.kind in _EVENT_NAMES and e.step is not None]
     for event in events[-_MAX_EVENTS:]:
         line = "" if event.line is None else f" (line {event.line})"
-        yield Moment(event.step or 0, _EVENTS[event.kind], f"{event.message}{line}")
+        yield Moment(event.step or 0, _EVENT_NAMES[event.kind], f"{event.message}{line}")
 
 
 def _loss(report: Report, *, at: int) -> str:

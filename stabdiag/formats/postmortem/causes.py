@@ -12,7 +12,7 @@ from stabdiag.formats.postmortem import Incident, find_answer
 from stabdiag.model.findings import Answer, AnswerScope, Panel, Verdict
 
 # The questions that name a cause, by the section of the diagnosis; Q2.3 has its panels.
-_NAMING: Final = {
+_CAUSE_QUESTIONS: Final = {
     "§1": ("Q1.3", "Q2.3", "Q3.3"),
     "§2": ("Q2.3",),
     "§3": ("Q3.2",),
@@ -54,7 +54,7 @@ def find_panels(incident: Incident) -> tuple[Panel, ...]:
 
 def find_causes(incident: Incident) -> list[Answer]:
     """Return the causes that the tree names, and the setting that changed where it began."""
-    questions = _NAMING.get(incident.report.diagnosis.section, ())
+    questions = _CAUSE_QUESTIONS.get(incident.report.diagnosis.section, ())
     causes = [
         answer
         for answer in suspects(incident)

@@ -17,7 +17,7 @@ from stabdiag.model.text import num, plural
 
 # Time stamps above these are in nanoseconds, microseconds and milliseconds: in a larger unit they
 # would be after the year 5000.
-_UNITS: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
+_TIME_UNITS: Final = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 
 # Seconds since 1970 of the years 2001 to 2100. Other values do not count from 1970.
 _CALENDAR: Final = (1e9, 4.1e9)
@@ -66,7 +66,7 @@ def read_clock(history: History) -> Clock | None:
     if len(logged) < 2:
         return None
     largest = float(logged.values.max())
-    seconds = logged.values / next((unit for least, unit in _UNITS if largest > least), 1.0)
+    seconds = logged.values / next((unit for least, unit in _TIME_UNITS if largest > least), 1.0)
     calendar = bool(_CALENDAR[0] <= seconds.min() and seconds.max() <= _CALENDAR[1])
     # A clock that goes back belongs to a new process; its times are added to the previous ones.
     gains = np.maximum(np.diff(seconds), 0.0)

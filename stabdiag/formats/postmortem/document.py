@@ -44,19 +44,19 @@ _BLANK: Final = f"<li>[ ] <strong>{BLANK_FIELD}:"
 
 # The width of the plot in characters, the points before and after an event, the number of parts of
 # a whole run, and the messages quoted from a log.
-_WIDTH: Final = 78
+_TEXT_PLOT_WIDTH: Final = 78
 _CONTEXT_RECORDS: Final = 4
 _STRETCHES: Final = 10
-_MESSAGES: Final = 10
+_QUOTED_MESSAGES: Final = 10
 
 # Tables of text with this many columns do not fit on a phone.
-_WIDE: Final = 4
+_WIDE_TABLE_COLUMNS: Final = 4
 
 # The keys of a cause in JSON.
 _SUSPECT: Final = "question suspect=asks verdict because"
 
 # The columns of the table, if logged.
-_ROLES: Final = ("loss", "grad_norm", "lr", "loss_scale", "skipped", "batch_id")
+_TABLE_ROLES: Final = ("loss", "grad_norm", "lr", "loss_scale", "skipped", "batch_id")
 
 
 def markdown(report: Report, *, detected: Detected | None = None) -> str:
@@ -74,7 +74,7 @@ def markdown(report: Report, *, detected: Detected | None = None) -> str:
         guilty=[panel.branch for panel in find_panels(incident) if panel.holds],
         meaning=rule_text(report.diagnosis, report.limits)[0],
         decisive=decisive(report),
-        messages=report.history.messages[-_MESSAGES:],
+        messages=report.history.messages[-_QUOTED_MESSAGES:],
         plot=Markup("" if plot is None else _drawn(plot)),
         logged=[] if plot is None else _logged(incident, plot),
     )
@@ -138,7 +138,7 @@ def _label_cells(tokens: Sequence[Token]) -> None:
         heads = [table[i + 1].content for i, token in enumerate(table) if token.type == "th_open"]
         cells = [(token, table[i + 1]) for i, token in enumerate(table) if token.type == "td_open"]
         numeric = sum(_is_number(text.content.strip("*")) for _, text in cells)
-        if len(heads) < _WIDE or 2 * numeric > len(cells):
+        if len(heads) < _WIDE_TABLE_COLUMNS or 2 * numeric > len(cells):
             tokens[begin].attrSet("tabindex", "0")  # the keyboard can scroll it, too
             continue
         tokens[begin].attrSet("class", "stacked")
@@ -179,7 +179,7 @@ def _marks(incident: Incident) -> list[Mark]:
 
 def _drawn(plot: Plot) -> str:
     """Return the plot in ASCII, which looks the same in every font."""
-    lines = draw(plot, Page(width=_WIDTH, ascii=True))
+    lines = draw(plot, Page(width=_TEXT_PLOT_WIDTH, ascii=True))
     return block("\n".join(line.plain for line in lines), "text")
 
 
@@ -190,7 +190,7 @@ def _logged(incident: Incident, plot: Plot) -> list[list[object]]:
         return _means_by_stretch(plot, history.unit)
     at = int(np.searchsorted(plot.series.steps, incident.first_bad))
     steps = plot.series.steps[max(at - _CONTEXT_RECORDS, 0) : at + _CONTEXT_RECORDS + 1].tolist()
-    logged = (history.get(role) for role in _ROLES)
+    logged = (history.get(role) for role in _TABLE_ROLES)
     series = [s for s in logged if s is not None and len(s.between(steps[0], steps[-1]))]
     rows: list[list[object]] = [[history.unit.capitalize(), *(column.role for column in series)]]
     for step in steps:

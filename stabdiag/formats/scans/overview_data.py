@@ -13,7 +13,7 @@ from stabdiag.formats import scans as words
 from stabdiag.formats.json import Json, dumps, keys, plain
 from stabdiag.model.scan import Changes, Group, Overview, Peers, Row, Split
 
-SCHEMA = 1
+OVERVIEW_SCHEMA = 1
 
 SCALARS = tuple(field.name for field in fields(Row) if field.name not in ("curve", "settings"))
 """The scalar fields of a row; the curve is only for pictures."""
@@ -32,7 +32,7 @@ def to_json(overview: Overview) -> Iterator[str]:
 
 def _content(overview: Overview) -> dict[str, Json]:
     return {
-        "schema": SCHEMA,
+        "schema": OVERVIEW_SCHEMA,
         "stabdiag": __version__,
         **keys("places", overview),
         "summary": words.summary(overview),

@@ -20,14 +20,22 @@ from stabdiag.formats.html.shell import page, source
 from stabdiag.formats.measured import visible
 from stabdiag.model.scan import Common, Overview, totals
 
-_SCRIPTS = ("values.js", "scan.js", "scan_charts.js", "copy.js")
+_OVERVIEW_SCRIPTS = ("values.js", "scan.js", "scan_charts.js", "copy.js")
 
 # Numbers of runs, and of settings per run, that a browser can show.
 _MAX_ROWS = 20_000
 _MAX_SHOWN_SETTINGS = 40
 
 _TYPED = ("peak_lr", "batch_size", "optimizer", "dtype", "seed")
-_NUMBERS = ("step", "last_step", "lost_steps", "loss_first", "loss_best", "loss_last", "eval_loss")
+_NUMBER_COLUMNS = (
+    "step",
+    "last_step",
+    "lost_steps",
+    "loss_first",
+    "loss_best",
+    "loss_last",
+    "eval_loss",
+)
 _TEXTS = ("outcome", "severity", "format", "headline", "action_kind", "action", "reason")
 
 # A curve is written as letters, the lowest loss as A.
@@ -40,7 +48,7 @@ def to_html(overview: Overview, *, command: str | None = None) -> str:
     return page(
         "scan.html",
         styles=("page.css", "scan.css"),
-        scripts=("\n".join(map(source, _SCRIPTS)),),
+        scripts=("\n".join(map(source, _OVERVIEW_SCRIPTS)),),
         data=_payload(overview),
         overview=overview,
         words=words,
@@ -94,7 +102,7 @@ class _Coded:
 
 def _payload(overview: Overview) -> dict[str, Any]:
     """Return the rows by column, without the parts that the page does not need."""
-    numbers: dict[str, list[float | None]] = {name: [] for name in _NUMBERS}
+    numbers: dict[str, list[float | None]] = {name: [] for name in _NUMBER_COLUMNS}
     texts = {name: _Coded() for name in _TEXTS}
     setting_names = [
         split.setting for common in overview.common for split in (common.split, *common.along)

@@ -22,8 +22,8 @@ from stabdiag.model.scan import UNREAD, Overview, Row, totals
 from stabdiag.model.text import sentence
 
 _CURVE = 12
-_MAX_ITEMS = 8
-_BAR = 60
+_MAX_OVERVIEW_ITEMS = 8
+_BAR_CHART_WIDTH = 60
 
 # The parts of the bar: the character in Unicode and in ASCII.
 _FILLS: Final[Mapping[str | None, tuple[str, str]]] = {
@@ -48,11 +48,11 @@ def lines(overview: Overview, page: Page) -> Iterator[Text]:
     yield from _worst_runs(overview, page)
     for section in words.sections(overview):
         yield from page.heading(section.title, section.note)
-        for item, detail in section.items[:_MAX_ITEMS]:
+        for item, detail in section.items[:_MAX_OVERVIEW_ITEMS]:
             yield from page.wrap(item, "  • ")
             if detail:
                 yield from page.wrap(page.text(detail, "dim"), "    ")
-        hidden = len(section.items) - _MAX_ITEMS
+        hidden = len(section.items) - _MAX_OVERVIEW_ITEMS
         if hidden > 0:
             yield page.text(f"  and {hidden} more", "dim")
         if section.end:
@@ -72,7 +72,7 @@ def _bar(overview: Overview, page: Page) -> Iterator[Text]:
     counts = {severity: overview.of(severity) for severity in _FILLS}
     if sum(count > 0 for count in counts.values()) < 2:
         return
-    width = min(page.width, _BAR)
+    width = min(page.width, _BAR_CHART_WIDTH)
     edges = np.rint(np.cumsum([0, *counts.values()]) / overview.runs * width).astype(int).tolist()
     # A single failed run among thousands is visible, too.
     for i, count in enumerate(counts.values(), 1):
@@ -150,11 +150,11 @@ def _blocks(overview: Overview, command: str | None) -> Iterator[str]:
     for section in words.sections(overview):
         yield f"**{section.title}**{section.note and f': {escape(section.note)}'}"
         items = []
-        for item, detail in section.items[:_MAX_ITEMS]:
+        for item, detail in section.items[:_MAX_OVERVIEW_ITEMS]:
             items.append(f"- {escape(item)}")
             items += [f"  {escape(detail)}"] * bool(detail)
-        if len(section.items) > _MAX_ITEMS:
-            items.append(f"- and {len(section.items) - _MAX_ITEMS} more")
+        if len(section.items) > _MAX_OVERVIEW_ITEMS:
+            items.append(f"- and {len(section.items) - _MAX_OVERVIEW_ITEMS} more")
         if items:
             yield "\n".join(items)
         if section.end:

@@ -28,10 +28,10 @@ COLUMN_GAP = 2
 _LEAST_ROOM = 12
 
 # On a narrower page, table cells are too narrow for a word.
-_NARROW = 60
+_MIN_TABLE_WIDTH = 60
 
-_WIDEST = 34
-_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_MAX_CELL_WIDTH = 34
+_MARKDOWN_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 _ASCII = {
     "σ": "sigma", "μ": "mu", "µ": "mu", "ε": "eps", "§": "sec. ", "×": "x", "≥": ">=", "≤": "<=",
     "≈": "~", "±": "+/-", "∞": "inf", "→": "->", "–": "-", "—": "-", "−": "-", "…": "...",
@@ -154,7 +154,7 @@ def columns(
 
     On a narrow page the other cells are below the first cell.
     """
-    if page.width < _NARROW:
+    if page.width < _MIN_TABLE_WIDTH:
         first, *others = cells
         yield from page.wrap(page.text(first, style or "bold"))
         yield from page.wrap(page.text("; ".join(others), style), "  ")
@@ -177,7 +177,7 @@ def fitted(
 ) -> Iterator[Text]:
     """Yield rows in columns as wide as their content; the widest column is cut to fit."""
     widths = [
-        min(max(page.text(row[i]).cell_len for row in [head, *rows]), _WIDEST)
+        min(max(page.text(row[i]).cell_len for row in [head, *rows]), _MAX_CELL_WIDTH)
         for i in range(len(head))
     ]
     spare = page.width - 2 - sum(widths) - COLUMN_GAP * (len(widths) - 1)
@@ -263,7 +263,7 @@ def markdown_page(
     from rich.markdown import Markdown
 
     console = console_for(min(width, MAX_WIDTH), color=color, encoding=encoding)
-    content = _HEADING.sub(r"**\1**", content)
+    content = _MARKDOWN_HEADING.sub(r"**\1**", content)
     if console.options.ascii_only:
         content = "\n".join(escape(line, ascii=True) for line in content.splitlines())
     console.print(Markdown(content, code_theme="bw", hyperlinks=False))

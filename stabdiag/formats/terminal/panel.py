@@ -9,7 +9,7 @@ from rich.text import Text
 from stabdiag.formats.canvas import View, strip
 from stabdiag.formats.measured import number
 from stabdiag.formats.terminal.page import Page
-from stabdiag.formats.terminal.sections import ACCENT, ANSWERS, BADGE, answer_word
+from stabdiag.formats.terminal.sections import ACCENT, ANSWER_STYLES, BADGE, answer_word
 from stabdiag.model.edges import NAMES
 from stabdiag.model.findings import AnswerScope, Verdict
 from stabdiag.model.history import History
@@ -17,7 +17,15 @@ from stabdiag.model.report import Report
 from stabdiag.model.text import plural
 
 # The series to show first.
-_FIRST = ("loss", "eval_loss", "grad_norm", "lr", "loss_scale", "tokens_per_second", "step_time")
+_FIRST_SERIES = (
+    "loss",
+    "eval_loss",
+    "grad_norm",
+    "lr",
+    "loss_scale",
+    "tokens_per_second",
+    "step_time",
+)
 _MOST_VALUES = 6
 _MOST_FINDINGS = 4
 _LABEL_WIDTH = 8
@@ -49,7 +57,10 @@ def _title(name: str, report: Report | None, page: Page) -> Text:
 def _values(history: History, page: Page) -> Iterator[Text]:
     """Yield the last value of each series; groups are left out because there are too many."""
     plain = [role for role in history.series if "/" not in role and role != "batch_id"]
-    roles = sorted(plain, key=lambda role: _FIRST.index(role) if role in _FIRST else len(_FIRST))
+    roles = sorted(
+        plain,
+        key=lambda role: _FIRST_SERIES.index(role) if role in _FIRST_SERIES else len(_FIRST_SERIES),
+    )
     logged = [history.series[role] for role in roles[:_MOST_VALUES]]
     values = [
         f"{series.role} {number(float(series.values[-1]))}" for series in logged if len(series)
@@ -86,7 +97,7 @@ def _trail(report: Report, page: Page) -> Iterator[Text]:
     """Yield each question about the run with its answer in one word."""
     answers = [answer for answer in report.tree.answers if answer.scope is AnswerScope.RUN]
     words = Text("  ").join(
-        Text(f"{NAMES[answer.question]} {answer_word(answer)}", ANSWERS[answer.verdict])
+        Text(f"{NAMES[answer.question]} {answer_word(answer)}", ANSWER_STYLES[answer.verdict])
         for answer in answers
     )
     yield from page.wrap(words, _label("trail", page))

@@ -38,14 +38,14 @@ ACCENT = {
 }
 
 # Styles of the answers. They have no ticks or crosses: "no" is good news for most questions.
-ANSWERS = {Verdict.YES: "bold", Verdict.NO: "", Verdict.UNKNOWN: "dim"}
+ANSWER_STYLES = {Verdict.YES: "bold", Verdict.NO: "", Verdict.UNKNOWN: "dim"}
 
-_WORD = 7
-_INDENT = 8 + _WORD
+_ANSWER_WIDTH = 7
+_ANSWER_INDENT = 8 + _ANSWER_WIDTH
 _NAME_WIDTH, _VALUE_WIDTH = 26, 24
 
 # The last messages of a log show how it ended.
-_MAX_MESSAGES = 3
+_MAX_LAST_MESSAGES = 3
 
 # Number of other findings, and of notes on how the log was read, that are shown.
 _MAX_ALSO, _MAX_NOTES = 3, 4
@@ -95,7 +95,7 @@ def messages(report: Report, page: Page) -> Iterator[Text]:
     events = report.history.messages
     if not events:
         return
-    shown = events if page.verbose else events[-_MAX_MESSAGES:]
+    shown = events if page.verbose else events[-_MAX_LAST_MESSAGES:]
     detail = f"the last {len(shown)} of {len(events)}" if len(shown) < len(events) else ""
     yield from page.heading("The log says", detail)
     for event in shown:
@@ -165,7 +165,7 @@ def trail(report: Report, page: Page) -> Iterator[Text]:
 
 
 def _brief_answer(answer: Answer, page: Page, *, why: bool) -> Text:
-    word = page.text(answer.word, ANSWERS[answer.verdict])
+    word = page.text(answer.word, ANSWER_STYLES[answer.verdict])
     because = f" ({answer.because})" if why and answer.verdict is Verdict.UNKNOWN else ""
     return (
         page.text(f"{NAMES[answer.question]}: ")
@@ -185,7 +185,7 @@ def _answers(title: str, answers: list[Answer], report: Report, page: Page) -> I
     deciding = decisive(report)
     for answer in answers:
         mark = page.text("▸ " if answer in deciding else "  ", ACCENT[report.diagnosis.severity])
-        word = page.text(f"{answer_word(answer):<{_WORD}}", ANSWERS[answer.verdict])
+        word = page.text(f"{answer_word(answer):<{_ANSWER_WIDTH}}", ANSWER_STYLES[answer.verdict])
         prefix = page.text("").join([mark, page.text(f"{answer.question:<6}"), word])
         yield from page.wrap(answer.because, prefix)
         yield from _details(answer, page)
@@ -201,7 +201,7 @@ def _details(answer: Answer, page: Page) -> Iterator[Text]:
     }
     for name, content in details.items():
         if content:
-            prefix = page.text(f"{'':{_INDENT}}{name:<10}", "dim")
+            prefix = page.text(f"{'':{_ANSWER_INDENT}}{name:<10}", "dim")
             yield from page.wrap(page.text(content, "dim"), prefix)
 
 

@@ -62,7 +62,7 @@ def _has_other_meaning(sections: list[str], name: str) -> bool:
     return (key in ("eps", "epsilon") and "norm" in section) or (key == "rank" and "lora" in words)
 
 
-_DTYPES: Mapping[str, tuple[str, ...]] = {
+_DTYPE_SPELLINGS: Mapping[str, tuple[str, ...]] = {
     # O1 to O3 are levels of NVIDIA's apex, mixed_float16 a policy of Keras.
     "fp16": names_in(
         "fp16 float16 half 16 f16 16_mixed 16_true fp16_mixed mixed_fp16 mixed_float16 amp_fp16 "
@@ -81,11 +81,11 @@ _DTYPES: Mapping[str, tuple[str, ...]] = {
 def dtype_of(value: object) -> str | None:
     """Return our name of a dtype, or None if it is not one."""
     name = plain(str(value).rpartition("torch.")[2].rpartition("jnp.")[2])
-    return next((dtype for dtype, names in _DTYPES.items() if name in names), None)
+    return next((dtype for dtype, names in _DTYPE_SPELLINGS.items() if name in names), None)
 
 
 _SCALED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kKmM])")
-_SCALES = {"k": 1e3, "m": 1e6}
+_COUNT_SUFFIXES = {"k": 1e3, "m": 1e6}
 
 
 def number(value: object) -> float | None:
@@ -106,7 +106,7 @@ def count(value: object) -> int | None:
     read = number(value.removesuffix("ba") if isinstance(value, str) else value)
     scaled = _SCALED.fullmatch(value.strip()) if isinstance(value, str) else None
     if scaled is not None:
-        read = round(float(scaled[1]) * _SCALES[scaled[2].lower()], 6)
+        read = round(float(scaled[1]) * _COUNT_SUFFIXES[scaled[2].lower()], 6)
     return int(read) if read is not None and read >= 0 and read == int(read) else None
 
 
@@ -316,7 +316,7 @@ ARCHITECTURES: Final = "architectures"
 PROBLEM: Final = "problem_type"
 ONE_LABEL: Final = "single_label_classification"
 LABEL: Final = r"id2label_\d{1,6}"
-_LABELS: Final = ("id2label_", "label2id_")
+_LABEL_PREFIXES: Final = ("id2label_", "label2id_")
 
 
 # What a model starts from. A path or a name means a pretrained model.
@@ -364,7 +364,7 @@ def others(settings: Mapping[str, Any]) -> Iterator[str]:
     ):
         if name in settings:
             yield name
-    yield from (name for name in settings if name.startswith(_LABELS))
+    yield from (name for name in settings if name.startswith(_LABEL_PREFIXES))
     for name in LOSS_SCALE:
         if name in settings and (settings[name] is None or is_static(settings[name]) is not None):
             yield name

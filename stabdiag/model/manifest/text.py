@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from stabdiag.errors import ManifestError
 
-_EXPECTED: Final = 'a manifest is one JSON object such as {"dtype": "fp16"}'
+_EXPECTED_MANIFEST: Final = 'a manifest is one JSON object such as {"dtype": "fp16"}'
 
 # Bounds of a configuration: keys and values with references expanded, nesting depth, digits of a
 # number. Larger files are not configurations and may exhaust a parser.
-_MAX_NODES: Final = 100_000
+_MAX_CONFIG_NODES: Final = 100_000
 _MAX_TEXT_DEPTH: Final = 100
 _LONGEST_NUMBER: Final = 1000  # characters
 _LARGEST_NUMBER: Final = 10**_LONGEST_NUMBER
@@ -32,13 +32,13 @@ def mapping_of(name: str, data: bytes) -> Mapping[str, Any]:
     Raises:
         ManifestError: if it is not one object.
     """
-    language = _LANGUAGES.get(name.rpartition(".")[2].lower(), "JSON")
+    language = _LANGUAGE_NAMES.get(name.rpartition(".")[2].lower(), "JSON")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ManifestError(f"{name}: not a text file; {_EXPECTED}") from None
+        raise ManifestError(f"{name}: not a text file; {_EXPECTED_MANIFEST}") from None
     if not text.strip() and language != "TOML":
-        raise ManifestError(f"{name}: empty; {_EXPECTED}")
+        raise ManifestError(f"{name}: empty; {_EXPECTED_MANIFEST}")
     try:
         raw = parsed(text, language)
     except ValueError as error:
@@ -46,7 +46,7 @@ def mapping_of(name: str, data: bytes) -> Mapping[str, Any]:
     if not isinstance(raw, dict):
         kinds = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
         kind = kinds.get(type(raw), "a number")
-        raise ManifestError(f"{name}: {_EXPECTED}, not {kind}")
+        raise ManifestError(f"{name}: {_EXPECTED_MANIFEST}, not {kind}")
     return _without_notes({str(key): value for key, value in raw.items()})
 
 
@@ -96,8 +96,8 @@ def _yaml(text: str) -> object:
             if not is_reference:
                 self.sizes[node] = self._size(node)
             # A node without a size yet refers to itself.
-            size = self.sizes.get(node, _MAX_NODES + 1)
-            if max(size, len(self.sizes)) > _MAX_NODES:
+            size = self.sizes.get(node, _MAX_CONFIG_NODES + 1)
+            if max(size, len(self.sizes)) > _MAX_CONFIG_NODES:
                 raise ValueError("more values than a configuration has")
             return node
 
@@ -147,7 +147,7 @@ def _without_notes(raw: dict[str, Any]) -> dict[str, Any]:
     return raw
 
 
-_LANGUAGES: Final = {"toml": "TOML", "yaml": "YAML", "yml": "YAML"}  # by suffix
+_LANGUAGE_NAMES: Final = {"toml": "TOML", "yaml": "YAML", "yml": "YAML"}  # by suffix
 _PARSERS: Final[Mapping[str, Callable[[str], object]]] = {
     "JSON": json.loads,
     "TOML": _toml,

@@ -40,15 +40,15 @@ from stabdiag.model.roles.settings import setting_of
 from stabdiag.model.roles.table import ROLES, Role, group_of, groups_of
 from stabdiag.model.text import and_more, listed, names_in
 
-_NAMES = frozenset(name for role in ROLES if not role.several for name in role.names)
+_ROLE_SPELLINGS = frozenset(name for role in ROLES if not role.several for name in role.names)
 
 # A column of this name next to the components of a loss is their sum.
 _SUM = "total"
 
-_LOSSES = frozenset({"loss", "eval_loss"})
+_LOSS_ROLES = frozenset({"loss", "eval_loss"})
 
 # Roles that allow a partial diagnosis if no loss was logged.
-_WITHOUT_A_LOSS = frozenset(
+_PARTIAL_ROLES = frozenset(
     names_in("grad_norm loss_scale weight_norm activation_norm max_attention_logit amax reward")
 )
 
@@ -83,9 +83,9 @@ def may_serve(name: str) -> bool:
     """
     key = normal(name)
     return (
-        key in _NAMES
-        or normal(without_run(name)) in _NAMES
-        or last_word(name) in _NAMES
+        key in _ROLE_SPELLINGS
+        or normal(without_run(name)) in _ROLE_SPELLINGS
+        or last_word(name) in _ROLE_SPELLINGS
         or "loss" in key
         or group_of(name) is not None
         or is_an_lr(name)
@@ -106,7 +106,7 @@ def may_serve(name: str) -> bool:
 
 def can_judge_without_loss(roles: Iterable[str]) -> bool:
     """Return True if one of these roles allows a diagnosis without a loss."""
-    return any(role.partition("/")[0] in _WITHOUT_A_LOSS for role in roles)
+    return any(role.partition("/")[0] in _PARTIAL_ROLES for role in roles)
 
 
 def assign(
@@ -186,7 +186,7 @@ class _Choice:
         """Return the columns with a known name of a role, or except for losses its last word."""
         candidates = (self._by_name[name] for name in role.names if name in self._by_name)
         columns = [name for name in candidates if name not in self.taken]
-        return columns if columns or role.name in _LOSSES else self._by_last_word(role)
+        return columns if columns or role.name in _LOSS_ROLES else self._by_last_word(role)
 
     def _by_last_word(self, role: Role) -> list[str]:
         """Return the only column whose name after the last slash is a name of the role.
@@ -205,7 +205,7 @@ class _Choice:
     def _matching(self, role: Role) -> list[str]:
         of_episodes = normal(self.columns.get("epoch", "")) in ("episode", "episodes")
         columns = by_name_pattern(role, self._free(), of_episodes=of_episodes)
-        if role.name in _LOSSES:
+        if role.name in _LOSS_ROLES:
             discriminator_loss = find_discriminator_loss(columns)
             if discriminator_loss is not None:
                 self.notes.append(describe_discriminator_choice(discriminator_loss, role.name))
@@ -284,10 +284,10 @@ _VAGUE: Final = frozenset(
 # Quantities divided by the weights, as in char-rnn: grad/param norm.
 _DIVIDED: Final = frozenset({"grad", "grads", "gradient", "gradients", "update", "updates"})
 
-_TOTAL: Final = frozenset({"total", "overall", "combined"})
+_TOTAL_WORDS: Final = frozenset({"total", "overall", "combined"})
 
 # Maximum number of other losses, since each costs time in a log of thousands of columns.
-_OTHERS: Final = 8
+_MAX_LOSS_PARTS: Final = 8
 
 _TOTALS: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
 
@@ -303,7 +303,7 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
                 is_policy_loss(name),
                 # A sum depends on the size of the batch.
                 "sum" in words_of(name),
-                _TOTAL.isdisjoint(words_of(name)),
+                _TOTAL_WORDS.isdisjoint(words_of(name)),
                 last_word(name) not in role.names,
                 len(normal(name)),
             ),
@@ -336,18 +336,20 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
 def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the first few other columns of the run that look like a training loss."""
     matches = (name for name in names if is_a_loss(name) and run_of(name) == run_of(taken))
-    return tuple(islice(matches, _OTHERS))
+    return tuple(islice(matches, _MAX_LOSS_PARTS))
 
 
 # Measures that fall as a network learns, the best first. An ELBO rises, and an objective may rise.
-_MEASURES: Final = names_in(
+_LOSS_MEASURES: Final = names_in(
     "cross_entropy xent ce binary_cross_entropy bce nt_xent info_nce nll negative_log_likelihood "
     "mse mean_squared_error rmse root_mean_squared_error mae mean_absolute_error "
     "bpc bpb bpd bits_per_char bits_per_byte bits_per_dim perplexity ppl"
 )
 # These may mean something else in a log without steps or epochs.
-_COUNTED: Final = ("cost", "error")
-_TRAINING: Final = re.compile(r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$")
+_AMBIGUOUS_LOSSES: Final = ("cost", "error")
+_TRAINING_AFFIX: Final = re.compile(
+    r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$"
+)
 
 
 @frozen(eq=True)
@@ -372,7 +374,7 @@ def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[Fallbac
         yield FallbackColumn(loss=discriminator_loss, eval_loss=None, note=note)
     evaluations = {without_evaluation(name): name for name in names if is_evaluation(name)}
     measures = {_measure(name): name for name in reversed(names) if not is_evaluation(name)}
-    for measure in (*_MEASURES, *(_COUNTED if counted else ()), ""):
+    for measure in (*_LOSS_MEASURES, *(_AMBIGUOUS_LOSSES if counted else ()), ""):
         # A column named train is a loss if there is a column named val.
         if measure in measures and (measure or measure in evaluations):
             name = measures[measure]
@@ -385,5 +387,5 @@ def _measure(name: str) -> str | None:
     key = normal(without_run(name))
     if key in ("train", "training"):
         return ""
-    bare = _TRAINING.sub("", key, count=1)
-    return next((word for word in (key, bare) if word in _MEASURES + _COUNTED), None)
+    bare = _TRAINING_AFFIX.sub("", key, count=1)
+    return next((word for word in (key, bare) if word in _LOSS_MEASURES + _AMBIGUOUS_LOSSES), None)

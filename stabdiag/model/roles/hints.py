@@ -11,10 +11,10 @@ from stabdiag.model.roles.scores import PROPERTIES, accuracy_role, direction_of
 from stabdiag.model.roles.table import ROLES, group_of
 
 _ROLE_BY_NAME: Final = {name: role.name for role in ROLES for name in role.names}
-_GROUPED: Final = frozenset(role.name for role in ROLES if role.prefixes or role.several)
+_GROUPED_ROLES: Final = frozenset(role.name for role in ROLES if role.prefixes or role.several)
 
-_ACCURACY: Final = frozenset({"acc", "accuracy", "top1", "acc1"})
-_GRADIENT: Final = frozenset({"grad", "grads", "gradient", "gradients"})
+_ACCURACY_WORDS: Final = frozenset({"acc", "accuracy", "top1", "acc1"})
+_GRADIENT_WORDS: Final = frozenset({"grad", "grads", "gradient", "gradients"})
 _SIZE: Final = frozenset({"norm", "l2", "magnitude"})
 
 # If more columns may serve one role, each belongs to one class or head.
@@ -29,7 +29,7 @@ def check_chosen(names: Sequence[str], chosen: Mapping[str, str], source: str) -
     """
     roles = [role.name for role in ROLES]
     for role, name in chosen.items():
-        if role not in roles and role.partition("/")[0] not in _GROUPED:
+        if role not in roles and role.partition("/")[0] not in _GROUPED_ROLES:
             if role in names and (meant := named_role(name)):
                 raise ColumnError(f"unknown role {role!r}; the role comes first: {meant}={role}")
             meant = named_role(role)
@@ -73,9 +73,14 @@ def likely_role(name: str) -> str | None:
     words = set(words_of(name))
     if words & PROPERTIES - {"grad", "gradient", "norm"} or "best" in words:
         return None
-    if words & _ACCURACY and direction_of(name) is None:
+    if words & _ACCURACY_WORDS and direction_of(name) is None:
         return "eval_accuracy" if is_evaluation(name) else "accuracy"
-    if words & _GRADIENT and words & _SIZE and group_of(name) is None and not is_evaluation(name):
+    if (
+        words & _GRADIENT_WORDS
+        and words & _SIZE
+        and group_of(name) is None
+        and not is_evaluation(name)
+    ):
         return "grad_norm"
     return "lr" if {"learn", "rate"} <= words and not is_an_lr(name) else None
 

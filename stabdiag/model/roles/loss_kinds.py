@@ -106,10 +106,18 @@ class LossKind(StrEnum):
 
 
 _POLICY: Final = frozenset({"policy", "actor", "pg", "surrogate"})
-_VALUE: Final = frozenset({"value", "vf", "v", "critic", "baseline"})
-_LOSS: Final = frozenset({"loss", "losses"})
-_PLAIN: Final = _LOSS | {"train", "training"}
-_TOTAL: Final = _PLAIN | {"total", "sum", "overall", "combined", "mean", "avg", "average"}
+_VALUE_WORDS: Final = frozenset({"value", "vf", "v", "critic", "baseline"})
+_LOSS_WORDS: Final = frozenset({"loss", "losses"})
+_TRAINING_LOSS_WORDS: Final = _LOSS_WORDS | {"train", "training"}
+_TOTAL_LOSS_WORDS: Final = _TRAINING_LOSS_WORDS | {
+    "total",
+    "sum",
+    "overall",
+    "combined",
+    "mean",
+    "avg",
+    "average",
+}
 
 # If a column with one of these words exists, a column named just "loss" is the generator's.
 _CRITICS: Final = DISCRIMINATOR - {"dis", "critic"}
@@ -151,14 +159,14 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
     )
     if _is_adversary(words) or pair or _has_adversary(set(words), others):
         return LossKind.ADVERSARIAL
-    if set(words) <= _PLAIN and any(map(_is_discriminator_loss, others)):
+    if set(words) <= _TRAINING_LOSS_WORDS and any(map(_is_discriminator_loss, others)):
         return LossKind.ADVERSARIAL
-    parts = set().union(*(words for words in others if words & _LOSS))
+    parts = set().union(*(words for words in others if words & _LOSS_WORDS))
     if has_reward or not parts & _POLICY:
         return None
-    if _VALUE & set(words):
+    if _VALUE_WORDS & set(words):
         return LossKind.VALUE
-    summed = set(words) <= _TOTAL and parts & _VALUE
+    summed = set(words) <= _TOTAL_LOSS_WORDS and parts & _VALUE_WORDS
     return LossKind.POLICY_SUM if summed else None
 
 
@@ -169,14 +177,16 @@ def _is_adversary(words: Sequence[str]) -> bool:
     ``loss_D``, or precedes the loss, as in ``g_losses_chunk``.
     """
     adversaries = _ADVERSARIES & set(words)
-    alone = len(set(words) - _PLAIN) == 1
-    before = any(word in adversaries and after in _LOSS for word, after in pairwise(words))
+    alone = len(set(words) - _TRAINING_LOSS_WORDS) == 1
+    before = any(word in adversaries and after in _LOSS_WORDS for word, after in pairwise(words))
     return before or any(len(word) > 1 or alone for word in adversaries)
 
 
 def _is_discriminator_loss(words: set[str]) -> bool:
     """Return True if a name contains only the words of a discriminator loss."""
-    return bool(_CRITICS & words and _LOSS & words) and words <= _CRITICS | _PLAIN
+    return (
+        bool(_CRITICS & words and _LOSS_WORDS & words) and words <= _CRITICS | _TRAINING_LOSS_WORDS
+    )
 
 
 def _has_adversary(words: set[str], others: Sequence[set[str]]) -> bool:
@@ -185,7 +195,7 @@ def _has_adversary(words: set[str], others: Sequence[set[str]]) -> bool:
     The other column counts if its name has the word loss, or differs only in the network.
     """
     return any(
-        words & own and other & rival and (other & _LOSS or other - rival == words - own)
+        words & own and other & rival and (other & _LOSS_WORDS or other - rival == words - own)
         for own, rival in ((GENERATOR, DISCRIMINATOR), (DISCRIMINATOR, GENERATOR))
         for other in others
     )

@@ -9,7 +9,7 @@ from typing import Final
 
 from stabdiag.model.text import names_in
 
-_EVALUATION = re.compile(
+_EVALUATION_PART = re.compile(
     r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
     r"(_|$)"
 )
@@ -18,7 +18,7 @@ _EVALUATION = re.compile(
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
 # Columns under these sections are settings of the run.
-_SETTINGS = re.compile(
+_SETTINGS_SECTION = re.compile(
     r"(^|[/._])(config|args|hparams|hyperparameters|hyper_parameters)[/.]", re.IGNORECASE
 )
 
@@ -80,12 +80,12 @@ def _name_words(name: str) -> tuple[str, ...]:
 
 
 # train/lr(1e-3), as verl names it.
-_FACTOR = re.compile(r"\((1e-?\d{1,2})\)$")
+_FACTOR_SUFFIX = re.compile(r"\((1e-?\d{1,2})\)$")
 
 
 def factor_of(name: str) -> float:
     """Return the factor for the values of a column, according to its name."""
-    match = _FACTOR.search(name)
+    match = _FACTOR_SUFFIX.search(name)
     return float(match[1]) if match else 1.0
 
 
@@ -101,18 +101,18 @@ def without_run(name: str) -> str:
 
 def is_setting(name: str) -> bool:
     """Return True if the section of a column contains settings, as in ``config/lr``."""
-    return _SETTINGS.search(name) is not None
+    return _SETTINGS_SECTION.search(name) is not None
 
 
 @lru_cache(maxsize=1 << 17)
 def is_evaluation(name: str) -> bool:
     """Return True if a column belongs to an evaluation by its name."""
-    return _EVALUATION.search(normal(name)) is not None
+    return _EVALUATION_PART.search(normal(name)) is not None
 
 
 def without_evaluation(name: str) -> str:
     """Return a name in normal form without the word for an evaluation."""
-    return _EVALUATION.sub("_", normal(name), count=1).strip("_")
+    return _EVALUATION_PART.sub("_", normal(name), count=1).strip("_")
 
 
 def counts_per_record(name: str) -> bool:
@@ -150,10 +150,14 @@ def split_of(word: str) -> NameParts | None:
     return next((split for split in NameParts if key in split.value), None)
 
 
-_NOT_A_LOSS = re.compile(r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weight)(_|$)|grad")
+_NO_LOSS_NAME = re.compile(
+    r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weight)(_|$)|grad"
+)
 
 # Compute times of a loss: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss.
-_TIMED = re.compile(r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency|duration)(_|$)")
+_TIMING_NAME = re.compile(
+    r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency|duration)(_|$)"
+)
 
 _AN_LR = re.compile(r"(^|_)(lr|lrate|learning_rate)(_|$)|_lr\d*$")
 
@@ -167,11 +171,11 @@ _AUXILIARY: Final = frozenset(
         "balancing router penalty decay tv"
     )
 )
-_PLAIN: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
+_PLAIN_LOSS_WORDS: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
 
 # Words next to a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
 _REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
-_SCORES: Final = frozenset({"score", "scores"})
+_SCORE_WORDS: Final = frozenset({"score", "scores"})
 _OF_REWARDS: Final = frozenset(
     names_in(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
@@ -183,13 +187,13 @@ _OF_REWARDS: Final = frozenset(
 def is_a_loss(name: str) -> bool:
     """Return True if a column looks like a training loss."""
     key = normal(name)
-    other = is_evaluation(name) or _NOT_A_LOSS.search(key) or _TIMED.search(key)
+    other = is_evaluation(name) or _NO_LOSS_NAME.search(key) or _TIMING_NAME.search(key)
     return "loss" in key and not other
 
 
 def is_auxiliary(name: str) -> bool:
     """Return True if a loss is added to the task loss, such as a penalty or a regularizer."""
-    words = set(words_of(name)) - _PLAIN
+    words = set(words_of(name)) - _PLAIN_LOSS_WORDS
     return bool(words) and words <= _AUXILIARY
 
 
@@ -206,7 +210,7 @@ def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
     One word of its name means reward, and the others only describe how it was averaged. The reward
     of episodes may be the score of a game.
     """
-    rewards = _REWARDS | _SCORES if of_episodes else _REWARDS
+    rewards = _REWARDS | _SCORE_WORDS if of_episodes else _REWARDS
     others = [word for word in words_of(name) if word not in rewards]
     alone = len(words_of(name)) == len(others) + 1 and not is_evaluation(name)
     return alone and all(word in _OF_REWARDS or word.isdigit() for word in others)
@@ -232,7 +236,7 @@ _USUAL_BYTES: Final = bytes(range(128)) + "█▏▎▍▌▋▊▉━╸╺─�
 # The patterns match bytes, and a letter has several: do not put one in brackets or before a
 # quantifier.
 _ALL: Final = "(?:平均|总|總)?"
-_TRAINING: Final = f"{_ALL}(?:训练(?:集)?|訓練|学習|훈련|학습)[ _]?{_ALL}"
+_TRAINING_IN_EAST_ASIAN: Final = f"{_ALL}(?:训练(?:集)?|訓練|学習|훈련|학습)[ _]?{_ALL}"
 _EVAL: Final = (
     f"{_ALL}(?:验证(?:集)?|驗證(?:集)?|検証|검증|测试(?:集)?|測試(?:集)?|テスト|테스트)[ _]?{_ALL}"
 )
@@ -245,7 +249,7 @@ _OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
 _IN_ENGLISH: Final = tuple(
     (pattern.encode(), english)
     for pattern, english in (
-        (f"{_TRAINING}{_A_LOSS}", b" train loss"),
+        (f"{_TRAINING_IN_EAST_ASIAN}{_A_LOSS}", b" train loss"),
         (f"{_EVAL}{_A_LOSS}", b" val loss"),
         (f"{_ALL}{_A_LOSS}", b" loss"),
         (f"{_ROMANCE}{_OF}(?:entrenamiento|treino|treinamento|entraînement)", b"train loss"),

@@ -16,10 +16,10 @@ from stabdiag.model.roles.names import is_a_loss, is_evaluation, is_setting, wor
 _MAX_OTHER_LOSSES: Final = 16
 
 # Measures that are minimized under names without the word loss.
-_MEASURES: Final = frozenset(
+_MINIMIZED_MEASURES: Final = frozenset(
     {"kl", "kld", "ce", "bce", "nll", "mse", "rmse", "mae", "ctc", "xent", "cross"}
 )
-_NOT_A_LOSS: Final = frozenset(
+_NO_LOSS_WORDS: Final = frozenset(
     {"coef", "coeff", "weight", "beta", "target", "penalty", "scale", "time", "lr", "grad", "norm"}
 )
 
@@ -38,4 +38,4 @@ def is_other_loss(name: str) -> bool:
     if is_evaluation(name) or is_setting(name):
         return False
     words = set(words_of(name))
-    return is_a_loss(name) or (bool(words & _MEASURES) and not words & _NOT_A_LOSS)
+    return is_a_loss(name) or (bool(words & _MINIMIZED_MEASURES) and not words & _NO_LOSS_WORDS)

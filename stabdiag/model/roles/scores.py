@@ -89,13 +89,13 @@ _OF_TRAINING: Final = frozenset({"rewards_accuracies", "rewards_accuracy"})
 # Lightning names the data loader behind the name of each metric.
 _DATA_LOADER: Final = re.compile(r"/dataloader_idx_0$")
 
-_ACCURACY: Final = re.compile(
+_ACCURACY_NAME: Final = re.compile(
     r"(sparse)?(categorical)?(token)?acc(uracy)?1?|(acc(uracy)?)?top1(acc(uracy)?)?|prec1"
 )
 _ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
     names_in("epochs steps iter iters iteration iterations vs versus performance running global")
 ) - {"macro", "weighted", "all", "normalized", "unnormalized"}
-_TRAINING: Final = frozenset({"train", "training", "trn"})
+_TRAINING_WORDS: Final = frozenset({"train", "training", "trn"})
 
 # No score has a longer name.
 _MAX_SCORE_NAME: Final = 80
@@ -139,7 +139,7 @@ def accuracy_role(name: str) -> str | None:
     words = words_of(own)
     key = "".join(word for word in words if word not in _ACCURACY_QUALIFIERS)
     is_training, is_heldout = is_training_score(own), is_evaluation(own)
-    if is_training == is_heldout or not _ACCURACY.fullmatch(key):
+    if is_training == is_heldout or not _ACCURACY_NAME.fullmatch(key):
         return None
     return "accuracy" if is_training else "eval_accuracy"
 
@@ -147,7 +147,7 @@ def accuracy_role(name: str) -> str | None:
 def is_training_score(name: str) -> bool:
     """Return True if a score is measured on the training data, by its name."""
     own = without_run(name)
-    return not _TRAINING.isdisjoint(words_of(own)) or normal(own) in _OF_TRAINING
+    return not _TRAINING_WORDS.isdisjoint(words_of(own)) or normal(own) in _OF_TRAINING
 
 
 def scores_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:

@@ -45,7 +45,7 @@ OTHER_SETTINGS: Final = names_in(
 )
 
 _OBJECTIVE_SETTINGS: Final = frozenset(OBJECTIVE_SETTINGS)
-_NAMES: Final = _OBJECTIVE_SETTINGS.union(OTHER_SETTINGS)
+_SETTING_NAMES: Final = _OBJECTIVE_SETTINGS.union(OTHER_SETTINGS)
 
 # A change of the data does not make the loss harder or easier by itself.
 _WHICH_DATA: Final = frozenset(
@@ -64,12 +64,12 @@ _DIFFICULTY_DIRECTION: Final = (
 )
 
 # Words before and after the name of a setting that name its owner or its unit.
-_BEFORE: Final = re.compile(
+_OWNER_PREFIX: Final = re.compile(
     r"^(train|training|trainer|current|cur|curr|data|loader|dataloader|model|optim|optimizer|adam|"
     r"adamw|sgd|hparams?|hyperparameters|hp|config|cfg|args|params?|settings?|curriculum|schedule|"
     r"kd|distill|distillation|student|num|n|number_of|group_?\d*|pg_?\d*|param_groups?_?\d*|\d+)_"
 )
-_AFTER: Final = re.compile(
+_UNIT_SUFFIXES: Final = re.compile(
     r"_(id|idx|index|no|num|number|name|value|ratio|rate|prob|p|now|current|group_?\d*|"
     r"pg_?\d*|param_group_?\d*|\d+)$"
 )
@@ -82,11 +82,11 @@ _PARTS: Final = frozenset(
         "domain irm penalty bc ic pde z"
     )
 )
-_TIMES: Final = frozenset({"weight", "coef", "coeff", "coefficient", "lambda"})
+_WEIGHT_WORDS: Final = frozenset({"weight", "coef", "coeff", "coefficient", "lambda"})
 
 # Sections with measurements rather than settings: the temperature of a GPU, the norm of a stage's
 # weights, the loss on a data set, the length of generated text.
-_MEASURED: Final = re.compile(
+_MEASUREMENT_SECTION: Final = re.compile(
     r"(^|_)(system|sys|gpus?|cpus?|tpus?|npus?|hardware|hw|nvidia|nvml|rocm|host|power|timers?|"
     r"times?|timing|perf|throughput|memory|mem|disk|io|network|loss|losses|norms?|acc|accuracy|"
     r"completions?|responses?|generations?|generated|prompts?|rollouts?|episodes?)\d*(_|$)"
@@ -98,7 +98,7 @@ _MAX_SETTING_NAME: Final = 200
 
 
 # The number of a layer or a group does not matter. A wide log has thousands of them.
-_INDEX: Final = re.compile(r"(?<=[/._])\d+(?=[/._])")
+_GROUP_INDEX: Final = re.compile(r"(?<=[/._])\d+(?=[/._])")
 
 
 def setting_of(name: str) -> str | None:
@@ -106,7 +106,7 @@ def setting_of(name: str) -> str | None:
 
     The values decide whether it is a setting: a setting does not change frequently.
     """
-    return _match_setting(_INDEX.sub("0", name))
+    return _match_setting(_GROUP_INDEX.sub("0", name))
 
 
 @lru_cache(maxsize=1 << 17)
@@ -116,7 +116,7 @@ def _match_setting(name: str) -> str | None:
         return None
     *sections, leaf = re.split(r"[/.]", own)
     full, leaf = normal(own), normal(leaf)
-    if not _is_loss_weight(leaf) and _MEASURED.search(normal("/".join(sections))):
+    if not _is_loss_weight(leaf) and _MEASUREMENT_SECTION.search(normal("/".join(sections))):
         return None
     return next((key for key in map(_plain, (full, leaf)) if key is not None), None)
 
@@ -124,7 +124,7 @@ def _match_setting(name: str) -> str | None:
 def _is_loss_weight(key: str) -> bool:
     """Return True if a name in normal form is the weight of a loss component."""
     part, _, times = key.rpartition("_")
-    if times in _TIMES and (part in _PARTS or part.removesuffix("_loss") not in ("", part)):
+    if times in _WEIGHT_WORDS and (part in _PARTS or part.removesuffix("_loss") not in ("", part)):
         return True
     before, _, part = key.partition("_")
     return before in ("lambda", "w") and part in _PARTS
@@ -133,12 +133,12 @@ def _is_loss_weight(key: str) -> bool:
 def _plain(key: str) -> str | None:
     """Return the known setting that remains of a name without its owner, or None."""
     while key:
-        if key in _NAMES or _is_loss_weight(key):
+        if key in _SETTING_NAMES or _is_loss_weight(key):
             return key
-        bare = _AFTER.sub("", key)
-        if bare in _NAMES:
+        bare = _UNIT_SUFFIXES.sub("", key)
+        if bare in _SETTING_NAMES:
             return bare
-        shorter = _BEFORE.sub("", key)
+        shorter = _OWNER_PREFIX.sub("", key)
         if shorter == key:
             return None
         key = shorter

@@ -11,7 +11,7 @@ from stabdiag.model.roles.settings import OBJECTIVE_SETTINGS, OTHER_SETTINGS
 from stabdiag.model.text import names_in
 
 _ACCURACIES = "accuracy acc top1 acc1"
-_EVALUATIONS = ("eval", "val", "valid", "validation", "test", "dev")
+_EVALUATION_PREFIXES = ("eval", "val", "valid", "validation", "test", "dev")
 
 _BEST_KNOWN = ("seq_len", "stage", "dataset", "batch_size", "weight_decay", "dropout")
 
@@ -243,7 +243,9 @@ ROLES: tuple[Role, ...] = (
     _role(
         "eval_accuracy",
         "share of the held-out examples that are right",
-        " ".join(f"{split}_{name}" for name in names_in(_ACCURACIES) for split in _EVALUATIONS),
+        " ".join(
+            f"{split}_{name}" for name in names_in(_ACCURACIES) for split in _EVALUATION_PREFIXES
+        ),
         training=False,
     ),
     _role(
@@ -348,9 +350,9 @@ ROLES: tuple[Role, ...] = (
 )
 
 
-_GROUPED = {prefix: role.name for role in ROLES for prefix in role.prefixes}
-_BEGINNINGS = tuple(f"{prefix}_" for prefix in _GROUPED)
-_ENDS = tuple(f"_{prefix}" for prefix in _GROUPED)
+_ROLE_BY_PREFIX = {prefix: role.name for role in ROLES for prefix in role.prefixes}
+_BEGINNINGS = tuple(f"{prefix}_" for prefix in _ROLE_BY_PREFIX)
+_GROUP_SUFFIXES = tuple(f"_{prefix}" for prefix in _ROLE_BY_PREFIX)
 
 # Measures of the speed of a rank: the time of its step or of a part of it, or its throughput.
 _PACES = {
@@ -390,13 +392,15 @@ def group_of(name: str) -> str | None:
     for part in (name, name.partition("/")[2]):
         bare = normal(part).removeprefix("train_")
         if bare.startswith(_BEGINNINGS):
-            prefix = next(word for word in _GROUPED if bare.startswith(f"{word}_"))
-            return f"{_GROUPED[prefix]}/{_without(prefix, part, r'(?:train[^a-z0-9]*)?{}(.*)')}"
+            prefix = next(word for word in _ROLE_BY_PREFIX if bare.startswith(f"{word}_"))
+            return (
+                f"{_ROLE_BY_PREFIX[prefix]}/{_without(prefix, part, r'(?:train[^a-z0-9]*)?{}(.*)')}"
+            )
     bare = normal(name)
-    if bare.endswith(_ENDS):
-        prefix = next(word for word in _GROUPED if bare.endswith(f"_{word}"))
+    if bare.endswith(_GROUP_SUFFIXES):
+        prefix = next(word for word in _ROLE_BY_PREFIX if bare.endswith(f"_{word}"))
         if any(map(str.isdigit, bare.removesuffix(prefix))):
-            return f"{_GROUPED[prefix]}/{_without(prefix, name, '(.*){}')}"
+            return f"{_ROLE_BY_PREFIX[prefix]}/{_without(prefix, name, '(.*){}')}"
     rank = _RANK.search(bare)
     if rank is None or is_evaluation(name):
         return None
