@@ -19,7 +19,7 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import archive_of
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
-from stabdiag.sources.logs import Log, choose, logs_in
+from stabdiag.sources.logs import MIN_LOSSES, PROCESS, Log, choose, logs_in
 from stabdiag.sources.ranks import first_rank_name, has_ranks, merge_ranks, rank_files
 from stabdiag.sources.sidecars import file_sidecars, member_sidecars
 
@@ -36,11 +36,7 @@ _PART: Final = re.compile(
 
 # Folders of checkpoints, each with a copy of the log up to that point.
 _SNAPSHOT: Final = re.compile(r"(?:checkpoint|ckpt|epoch|step)[-_.]?\d+", re.IGNORECASE)
-_PROCESS: Final = re.compile(r"(?:rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
 _NUMBER_SUFFIX: Final = re.compile(r"[-_. ]?\d+")
-
-# A log with fewer losses is a summary.
-_MIN_LOSSES: Final = 2
 
 _TENSORBOARD: Final = "tensorboard"
 _MLFLOW: Final = "mlflow-metric"
@@ -135,14 +131,14 @@ def _siblings(container: Container, log: Log, others: Iterable[Log]) -> Iterator
     """
     is_text = reader(log.format).text
     for other in others:
-        if other.format != log.format or other.losses < _MIN_LOSSES or other.is_evaluation:
+        if other.format != log.format or other.losses < MIN_LOSSES or other.is_evaluation:
             continue
         if _name_without(other, _SNAPSHOT) == _name_without(log, _SNAPSHOT):
             continue
         if is_text and _name_without(other, _NUMBER_SUFFIX) != _name_without(log, _NUMBER_SUFFIX):
             continue
         is_near = container.is_archive or other.path.parent == log.path.parent
-        is_rank = _name_without(other, _PROCESS) == _name_without(log, _PROCESS)
+        is_rank = _name_without(other, PROCESS) == _name_without(log, PROCESS)
         yield Sibling(entry=other, is_near=is_near or is_rank)
 
 

@@ -43,7 +43,7 @@ _MAX_DEEP_READS: Final = 10
 _DEEP_HEAD: Final = 1 << 24
 
 # A log with fewer losses is a summary, if another has more.
-_MIN_LOSSES: Final = 2
+MIN_LOSSES: Final = 2
 
 # Two loss counts, estimated from the heads of files, count as equal above this ratio.
 _SIMILAR_COUNT: Final = 0.8
@@ -67,7 +67,7 @@ _PROMISING: Final = re.compile(
     re.IGNORECASE,
 )
 _SUMMARY_FILE: Final = re.compile(r"^(all|train|eval|test|predict)_results\.json$|summary\.json$")
-_PROCESS: Final = re.compile(r"(rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
+PROCESS: Final = re.compile(r"(?:rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
 _ROTATED_FILE: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
 
 # The rank of a low-rank adapter is not the rank of a process.
@@ -162,7 +162,7 @@ def choose(logs: Sequence[Log]) -> tuple[Log, list[Log]]:
     if not logs[0].losses:  # if a package is missing, let the reader say what to install
         logs = _preferred(logs, lambda log: bool(reader(log.format).missing))
     remaining = _preferred(logs, lambda log: not log.is_evaluation)
-    remaining = _preferred(remaining, lambda log: log.losses >= _MIN_LOSSES)
+    remaining = _preferred(remaining, lambda log: log.losses >= MIN_LOSSES)
     levels: dict[tuple[int, str], list[Log]] = {}
     for log in remaining:
         levels.setdefault((len(log.path.parts), log.format), []).append(log)
@@ -194,7 +194,7 @@ def _newest(logs: Sequence[Log]) -> Log:
     )
     fresh.sort(key=lambda log: natural(str(log.path)))
     # Usually only rank 0 logs; if several ranks do, the log with the most losses is the main one.
-    if all(_PROCESS.search(str(log.path)) for log in fresh):
+    if all(PROCESS.search(str(log.path)) for log in fresh):
         return max(fresh, key=lambda log: log.losses)
     return fresh[-1]
 
