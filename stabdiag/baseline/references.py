@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 from stabdiag.assemble.inputs import Options, loaded_run, run_found
-from stabdiag.baseline.conditions import Condition
 from stabdiag.baseline.kept import is_kept, is_store, read_kept, read_store
 from stabdiag.baseline.profile import RunProfile, profile_of, run_name
 from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.model.baseline import UnusedReference
+from stabdiag.model.conditions import Condition
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import Report
 from stabdiag.model.text import plural, shown
@@ -71,7 +71,11 @@ def read_references(
             left_out.append(
                 UnusedReference(name=_source_name(source), reason=_without_name(error, source))
             )
-    kept = [run for run in profiles if all(condition.is_met(run) for condition in conditions)]
+    kept = [
+        run
+        for run in profiles
+        if all(condition.is_met(_value(run, condition.name)) for condition in conditions)
+    ]
     if profiles and not kept:
         left_out.append(
             UnusedReference(
@@ -79,6 +83,12 @@ def read_references(
             )
         )
     return References(profiles=_unique(kept), left_out=tuple(left_out))
+
+
+def _value(run: RunProfile, name: str) -> object:
+    """Return the value of a field or a setting, or None."""
+    fields = {"run": run.name, "outcome": run.outcome, "severity": run.severity}
+    return fields.get(name) or run.settings.get(name)
 
 
 def _unique(profiles: Iterable[RunProfile]) -> tuple[RunProfile, ...]:

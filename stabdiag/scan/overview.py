@@ -5,14 +5,11 @@ Rows are read one table at a time; nothing is kept of healthy runs.
 
 from __future__ import annotations
 
-import fnmatch
 import heapq
-import math
-import operator
 import os
 import re
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Final, TypeAlias
@@ -23,6 +20,8 @@ import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.arrays import Ints
+from stabdiag.model.conditions import Condition
+from stabdiag.model.manifest.keys import number
 from stabdiag.model.scan import Changes, Count, Group, Overview, Row, ScanChange, Unread
 from stabdiag.scan.common import find_common
 from stabdiag.scan.rows import ROW_SCHEMA, SEVERITIES, StoredRows, columns_of, rows_of
@@ -42,15 +41,6 @@ _DIGIT_GROUP: Final = re.compile(r"\d+")
 _CLOSE: Final = 0.01
 _MIN_CLOSE: Final = 3
 
-_CONDITION: Final = re.compile(r"\s*(.+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
-_SIGNS: Final[dict[str, Callable[[Any, Any], bool]]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-    "=": operator.eq,
-    "!=": operator.ne,
-}
 _READ_COLUMNS: Final = tuple(name for name in ROW_SCHEMA.names if name not in ("settings", "curve"))
 
 
@@ -267,31 +257,22 @@ def where(rows: StoredRows, condition: str) -> StoredRows:
     Raises:
         StabdiagError: if the condition is malformed, or no run has the field or setting.
     """
-    match = _CONDITION.fullmatch(condition)
-    if match is None:
-        raise StabdiagError(
-            f"--where {condition!r}: write NAME=VALUE, such as severity=error or 'peak_lr>=0.003'"
-        )
-    name, sign, value = match.groups()
-    number, orders = _number(value), sign not in ("=", "!=")
-    matches = re.compile(fnmatch.translate(value.replace("[", "[[]"))).match
+    wanted = Condition.parse(condition)
     names: set[str] = set()
     meets = bytearray()
     any_number = False
-    for recorded in _values(rows, name, names):
-        if math.isnan(number):
-            is_equal = recorded is not None and matches(str(recorded)) is not None
-            meets.append(is_equal == (sign == "="))
-            continue
-        recorded_number = _number(recorded)
-        any_number = any_number or not math.isnan(recorded_number)
-        meets.append(_SIGNS[sign](recorded_number, number))
-    if name not in {*_READ_COLUMNS, *names}:
-        hint = did_you_mean(name, [*_READ_COLUMNS, *sorted(names)])
-        raise StabdiagError(f"--where {name}: no run has a field or setting of this name{hint}")
-    if orders and not any_number:
+    for recorded in _values(rows, wanted.name, names):
+        meets.append(wanted.is_met(recorded))
+        any_number = any_number or not wanted.needs_numbers or number(recorded) is not None
+    if wanted.name not in {*_READ_COLUMNS, *names}:
+        hint = did_you_mean(wanted.name, [*_READ_COLUMNS, *sorted(names)])
         raise StabdiagError(
-            f"--where {condition!r}: {sign} needs numbers, and {name} or {value!r} is not one"
+            f"--where {wanted.name}: no run has a field or setting of this name{hint}"
+        )
+    if wanted.needs_numbers and not any_number:
+        raise StabdiagError(
+            f"--where {condition!r}: {wanted.sign} needs numbers, and no run has a number as "
+            f"{wanted.name}"
         )
     return rows.filter(np.frombuffer(meets, np.bool_))
 
@@ -307,11 +288,3 @@ def _values(rows: StoredRows, name: str, names: set[str]) -> Iterator[object]:
                 settings = dict(value or ())
                 names.update(settings)
                 yield settings.get(name)
-
-
-def _number(value: object) -> float:
-    """Return a value as a number; NaN if it is not one."""
-    try:
-        return float(str(value))
-    except ValueError:
-        return math.nan

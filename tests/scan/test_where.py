@@ -36,13 +36,13 @@ def test_the_rows_for_which_it_holds(condition, count):
 @pytest.mark.parametrize(
     ("condition", "expected"),
     [
-        ("severity", "write NAME=VALUE"),
-        ("=3", "write NAME=VALUE"),
+        ("severity", "expected NAME=VALUE"),
+        ("=3", "expected NAME=VALUE"),
         ("peaklr=3", "did you mean peak_lr?"),
         ("curve=3", "no run has a field or setting of this name"),
-        ("schedule>cosine", "needs numbers"),
+        ("schedule>cosine", "needs a number"),
         ("schedule>3", "needs numbers"),
-        ("peak_lr>high", "needs numbers"),
+        ("peak_lr>high", "needs a number"),
     ],
 )
 def test_an_invalid_condition_is_reported_in_one_line(condition, expected):
