@@ -1,7 +1,7 @@
 """Optuna: the intermediate values of the trials in a database or a journal.
 
-Each trial is a run. If its study minimizes, its values are a loss; values to maximize have no role
-until ``--column`` gives them one.
+Each trial is a run. If its study minimizes, its values are a loss, else a reward: what a run
+maximizes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from stabdiag.readers.stored import stored_runs
 TABLES: Final = frozenset(names_in("studies study_directions trials trial_intermediate_values"))
 
 # The columns of the values, by whether the study minimizes them.
-_VALUE_COLUMNS: Final = {True: "objective_loss", False: "objective"}
+_VALUE_COLUMNS: Final = {True: "objective_loss", False: "reward"}
 
 _TRIALS_QUERY: Final = """
     SELECT trials.trial_id, trials.number, studies.study_name, directions.direction
@@ -119,8 +119,8 @@ def _columns(
     points = Points()
     for step, value in sorted(trial.values.items()):
         points.add(_VALUE_COLUMNS[trial.minimizes], step, value)
-    direction = "minimized" if trial.minimizes else "maximized"
-    message = f"the values are the intermediate values of {trial.name}, which are {direction}"
+    meaning = "minimized: a loss" if trial.minimizes else "maximized: a reward"
+    message = f"the values are the intermediate values of {trial.name}, which are {meaning}"
     events = [Event(kind=EventKind.COLUMN, message=message)]
     others = [other for other in trials if other is not trial]
     if others and run_id is None:

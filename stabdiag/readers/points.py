@@ -7,7 +7,7 @@ record. If the step of a tag falls, a new attempt begins.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -47,9 +47,9 @@ class Points:
         self._values.append(value)
         self._clock.append(clock)
 
-    def extend(self, later: Points, prefix: str = "") -> None:
-        """Add the points that were written after these, with a prefix to their tags."""
-        names = [prefix + tag for tag in later._numbers]
+    def extend(self, later: Points, rename: Callable[[str], str] = str) -> None:
+        """Add the points that were written after these, with other names for their tags."""
+        names = [rename(tag) for tag in later._numbers]
         numbers = [self._numbers.setdefault(name, len(self._numbers)) for name in names]
         self._tags.extend(numbers[number] for number in later._tags)
         self._steps.extend(later._steps)

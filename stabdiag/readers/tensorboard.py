@@ -12,6 +12,7 @@ import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import compress
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -239,17 +240,26 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
     """Read the event files of one run, each with its path in the run's folder, in any order.
 
     They are sorted by the times of their first events. Tags from a folder below, such as ``train``
-    and ``validation`` by Keras, get the name of that folder as a prefix.
+    and ``validation`` by Keras, get the name of that folder as a prefix. The tag ``loss`` in the
+    folder ``loss_train``, which ``add_scalars`` of PyTorch writes, becomes ``loss/train``.
     """
     parts = [(path.parent, _read(stream)) for path, stream in files]
     parts.sort(key=lambda part: part[1].begun)
     points = Points()
     config: dict[str, object] = {}
     for folder, part in parts:
-        points.extend(part.points, "" if folder == PurePosixPath() else f"{folder}/")
+        points.extend(part.points, partial(_tag_of_run, folder))
         config |= part.config
     notes = tuple(note for _, part in parts for note in part.notes)
     return points.columns(source=name, format="tensorboard", notes=notes, config=config)
+
+
+def _tag_of_run(folder: PurePosixPath, tag: str) -> str:
+    """Return the name in the run of a tag in one of its folders."""
+    if folder == PurePosixPath():
+        return tag
+    curve = folder.name.removeprefix(f"{tag.replace('/', '_')}_")
+    return f"{folder}/{tag}" if curve == folder.name else f"{tag}/{curve}"
 
 
 @dataclass(kw_only=True, eq=False)

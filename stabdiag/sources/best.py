@@ -230,7 +230,7 @@ def _run_folder(log: Log) -> PurePosixPath | None:
     """Return the folder of a run with several files; None if the log is a single file."""
     folder = log.path.parent
     if log.format == _TENSORBOARD:
-        return folder.parent if _RUN_SUBFOLDER.fullmatch(folder.name) else folder
+        return folder.parent if log.is_curve or _RUN_SUBFOLDER.fullmatch(folder.name) else folder
     if log.format == _MLFLOW:
         above = [parent for parent in (folder, *folder.parents) if parent.name == "metrics"]
         return above[-1].parent if above else None

@@ -14,6 +14,7 @@ from typing import Any, Final
 from stabdiag.errors import LogError, unreadable
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
+from stabdiag.sources.curves import is_curve_folder
 from stabdiag.sources.folder import VIRTUAL_ENVIRONMENT, hides_logs, is_skipped, looks_like_log
 from stabdiag.sources.group import (
     INNER,
@@ -116,7 +117,10 @@ class _FolderWalk:
                 self.skipped.skip(UnreadReason.TOO_DEEP, below)
                 continue
             files_below = yield from self.jobs(below, run_below, depth + 1)
-            if INNER.fullmatch(name):
+            is_curve = is_curve_folder(
+                name, [file.path for file in files_below], [file.path for file in files]
+            )
+            if is_curve or INNER.fullmatch(name):
                 files += [file.in_folder(name) for file in files_below]
             else:
                 yield from jobs_in(below, run_below, files_below)

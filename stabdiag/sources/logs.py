@@ -16,6 +16,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -28,6 +29,7 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import detect_format
 from stabdiag.readers.source import Stream
+from stabdiag.sources.curves import curve_folders
 from stabdiag.sources.folder import Container, Entry, Folder
 from stabdiag.sources.sidecars import is_manifest
 
@@ -76,10 +78,14 @@ RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.I
 
 @frozen
 class Log(Entry):
-    """A file that is a log, with its format and an estimate of its number of training losses."""
+    """A file that is a log, with its format and an estimate of its number of training losses.
+
+    ``is_curve`` is True if its folder has one curve of the run in the folder above.
+    """
 
     format: str
     losses: float
+    is_curve: bool = False
 
     @property
     def is_evaluation(self) -> bool:
@@ -102,7 +108,8 @@ def logs_in(container: Container, entries: Sequence[Entry]) -> list[Log]:
                 for entry, stream in container.streams(candidates[:limit])
             )
             logs = [log for log in results if log is not None]
-    return logs
+    curves = curve_folders(entry.path for entry in entries)
+    return [replace(log, is_curve=True) if log.path.parent in curves else log for log in logs]
 
 
 def may_be_log(name: str) -> bool:

@@ -222,8 +222,8 @@ def _log_more(case: Case) -> Action:
     needed = f"trends need {MIN_TREND_POINTS} losses, spikes {case.min_losses_for_spikes}"
     if not len(case.loss) and len(case.history.finite("reward")):
         text = (
-            "Log the losses of the policy and of the value function as well: NaN and spikes do"
-            f" not show in the reward ({needed})."
+            "Log the training loss as well, for a policy also that of the value function: NaN and"
+            f" spikes do not show in the reward ({needed})."
         )
         return Action(ActionKind.LOG_MORE, text, setting="loss")
     if not len(case.loss):

@@ -141,7 +141,7 @@ def test_every_trial_of_an_optuna_database(optuna_database):
         "tune/trial-0": "healthy",
         "tune/trial-1": "nan-dtype-unknown",
         "tune/trial-2": "healthy",
-        "score/trial-0": "unread",
+        "score/trial-0": "insufficient-data",
     }
     assert rows["tune/trial-1"].step == 100
     assert rows["tune/trial-1"].optimizer == "adamw"
@@ -155,14 +155,23 @@ def test_a_run_with_a_loss_is_read_first(mlflow_database, optuna_database):
     assert stabdiag.read(optuna_database).last_step == 119
 
 
-def test_values_to_maximize_need_a_role(optuna_database):
+def test_values_to_maximize_are_a_reward(optuna_database):
+    """Trial 8 rises and collapses, trial 9 only rises."""
+    rising = [0.9 - 0.8 * math.exp(-step / 10) + 0.01 * (step * 7 % 5) for step in range(60)]
     with closing(sqlite3.connect(optuna_database)) as database:
-        database.execute("DELETE FROM trial_intermediate_values WHERE trial_id < 8")
+        database.execute("DELETE FROM trial_intermediate_values")
+        for trial, values in ((8, [*rising[:40], *[0.1] * 20]), (9, rising)):
+            database.executemany(
+                "INSERT INTO trial_intermediate_values VALUES (?, ?, ?, 'FINITE')",
+                [(trial, step, value) for step, value in enumerate(values)],
+            )
         database.commit()
-    with pytest.raises(LogError, match="objective"):
-        stabdiag.read(optuna_database)
-    history = stabdiag.read(optuna_database, columns={"reward": "objective"})
-    assert history.series["reward"].values.tolist() == [0.5]
+    assert stabdiag.read(optuna_database).series["reward"].values.tolist() == rising
+    rows = stabdiag.scan(optuna_database, jobs=1).rows
+    assert {row.run.rpartition("/")[2]: row.outcome for row in rows} == {
+        "trial-0": "reward-not-rising",
+        "trial-1": "insufficient-data",
+    }
 
 
 def test_a_database_without_intermediate_values(optuna_database):
@@ -181,7 +190,7 @@ def test_every_trial_of_an_optuna_journal(tmp_path):
         "tune/trial-0": rows["tune/trial-0"].outcome,
         "tune/trial-1": "nan-dtype-unknown",
         "tune/trial-2": rows["tune/trial-2"].outcome,
-        "accuracy/trial-0": "unread",
+        "accuracy/trial-0": "insufficient-data",
     }
     assert rows["tune/trial-1"].step == 9
     assert rows["tune/trial-0"].losses == 12

@@ -62,6 +62,40 @@ def test_keras_keeps_training_and_evaluation_in_folders_of_their_own(tmp_path):
     assert result.columns.events == ()
 
 
+def with_curves(folder, *, process=12345):
+    """Write what add_scalars writes: an event file of the run, and a folder for each curve."""
+    for name, tag, add in (
+        ("", "lr", 0.0),
+        ("loss_train", "loss", 0.0),
+        ("loss_val", "loss", 1.0),
+        ("Score_epoch_val", "Score/epoch", 0.0),
+    ):
+        path = events(folder / name, 10, tag, falling(0, 50, add))
+        path.rename(path.with_name(f"events.out.tfevents.{NOW}.host.{process}.{len(name)}"))
+
+
+def test_folders_of_add_scalars_are_curves_of_one_run(tmp_path):
+    with_curves(tmp_path / "a")
+    with_curves(tmp_path / "b")
+    columns = read_source([tmp_path / "a"]).columns
+    assert columns.source == str(tmp_path / "a")
+    curves = {"lr", "loss/train", "loss/val", "Score/epoch/val"}
+    assert set(columns.names) == {"step", *curves, "wall_time"}
+    history = stabdiag.diagnose(tmp_path / "a").history
+    assert history.series["eval_loss"].values[0] == history.series["loss"].values[0] + 1
+    assert [row.run for row in stabdiag.scan([tmp_path]).rows] == ["a", "b"]
+
+
+def test_a_folder_that_another_process_wrote_is_a_run(tmp_path):
+    events(tmp_path, 10, "loss", falling(0, 50)).rename(
+        tmp_path / f"events.out.tfevents.{NOW}.host.7.0"
+    )
+    for name, process in (("loss_mse", 8), ("lr_0.1", 7)):
+        path = events(tmp_path / name, 10, "loss", falling(0, 50))
+        path.rename(path.with_name(f"events.out.tfevents.{NOW}.host.{process}.1"))
+    assert len(stabdiag.scan([tmp_path]).rows) == 3
+
+
 def test_the_newest_of_several_runs_of_tensorboard(tmp_path):
     events(tmp_path / "a", 500, "loss", falling(0, 50))
     events(tmp_path / "b", 10, "loss", falling(0, 90))
