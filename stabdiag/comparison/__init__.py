@@ -10,11 +10,12 @@ from stabdiag.comparison import resume, seeds
 from stabdiag.comparison.failures import run_fails
 from stabdiag.comparison.kind import find_rank, have_distinct_seeds, infer_kind, span
 from stabdiag.comparison.labels import make_labels
-from stabdiag.comparison.outcomes import AGREE, NOT_COMPARABLE
+from stabdiag.comparison.outcomes import AGREE, NOT_COMPARABLE, RUN_FAILS
 from stabdiag.comparison.points import find_divergences, losses
 from stabdiag.comparison.ranks import rank_died, ranks_disagree
 from stabdiag.comparison.reruns import nondeterminism
 from stabdiag.comparison.settings import config_differs, differences, explaining, settings
+from stabdiag.comparison.task import different_training
 from stabdiag.errors import StabdiagError
 from stabdiag.model.comparison import ComparedRun, Comparison, ComparisonKind
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
@@ -51,7 +52,12 @@ def compare_runs(
     """
     runs = _runs(histories, manifests)
     chosen, why = infer_kind(runs, kind, limits.compare)
-    return _compare(runs, chosen, why, limits)
+    comparison = _compare(runs, chosen, why, limits)
+    if kind is not None or comparison.diagnosis.slug == RUN_FAILS.slug:
+        return comparison
+    others = tuple(different_training(comparison))
+    # Where runs of different tasks diverge and end means nothing.
+    return replace(comparison, findings=others, divergences=(), levels=()) if others else comparison
 
 
 def compare_with_baseline(comparison: Comparison, run: ComparedRun, why: str) -> Comparison:

@@ -1,5 +1,6 @@
 """Findings on synthetic runs: cases that the trained pairs do not cover."""
 
+import json
 import math
 
 import numpy as np
@@ -41,6 +42,51 @@ def test_different_strides_are_compared_at_common_steps():
     coarse = {name: values[::10] for name, values in run().items()}
     comparison = stabdiag.compare([run(), coarse])
     assert (comparison.common, comparison.diagnosis.slug) == (30, "agree")
+
+
+def decay(start, end, seed=0):
+    steps = np.arange(N)
+    noise = np.random.default_rng(seed).normal(0, 0.02 * end, N)
+    return {"step": steps, "loss": end + (start - end) * np.exp(-steps / 60) + noise}
+
+
+def compared_with_manifests(tmp_path, *runs):
+    """Compare runs, each given as a log and its manifest."""
+    for i, (log, manifest) in enumerate(runs):
+        write = "\n".join(json.dumps({n: float(log[n][k]) for n in log}) for k in range(N))
+        (tmp_path / f"run{i}.jsonl").write_text(write)
+        (tmp_path / f"run{i}.manifest.json").write_text(json.dumps(manifest))
+    return stabdiag.compare(sorted(tmp_path.glob("*.jsonl")))
+
+
+def test_runs_of_different_tasks_are_named_by_what_differs(tmp_path):
+    comparison = compared_with_manifests(
+        tmp_path,
+        (decay(2.3, 0.5), {"dataset": "mnist", "num_classes": 10, "seed": 1}),
+        (decay(2.3, 0.9, 1), {"dataset": "cifar10", "num_classes": 10, "seed": 2}),
+    )
+    diagnosis = comparison.diagnosis
+    assert (diagnosis.slug, comparison.levels) == ("not-comparable", ())
+    assert "dataset is mnist (run0), cifar10 (run1)." in diagnosis.summary
+    assert "dataset" in diagnosis.first_action
+
+
+def test_other_settings_leave_runs_comparable(tmp_path):
+    """A task that only one manifest names is not a difference, and neither is a path to it."""
+    comparison = compared_with_manifests(
+        tmp_path,
+        (decay(2.3, 0.5), {"dataset": "data/mnist", "batch_size": 8, "seed": 1}),
+        (decay(2.3, 0.9, 1), {"dataset": "mnist", "task": "digits", "batch_size": 16, "seed": 2}),
+    )
+    assert comparison.diagnosis.slug in ("seed-variance", "config-differs")
+
+
+def test_losses_of_different_scales_are_not_the_same_training():
+    assert slugs(decay(10.8, 4.0), decay(2.3, 0.2, 1)) == ["not-comparable"]
+    assert slugs(decay(10.8, 4.0), decay(2.3, 0.2, 1), kind="seeds") == ["seed-variance"]
+    # The ranges overlap, or the starts are not far enough apart.
+    assert slugs(decay(10.8, 2.0), decay(2.3, 0.2, 1)) == ["seed-variance"]
+    assert slugs(decay(6.0, 3.0), decay(2.3, 0.2, 1)) == ["seed-variance"]
 
 
 def test_runs_that_agree_may_be_unhealthy():
