@@ -53,9 +53,8 @@ def identity(configuration: Mapping[str, object]) -> dict[str, str]:
     result: dict[str, str] = {}
     for kind, names in {**TASK, **_LOSS, **_NUMBERS}.items():
         values = (configuration[keys[name]] for name in names if name in keys)
-        text = next(
-            filter(None, (_name(value, is_number=kind in _NUMBERS) for value in values)), ""
-        )
+        texts = (_name(value, is_number=kind in _NUMBERS) for value in values)
+        text = next(filter(None, texts), "")
         if text:
             result[kind] = text.rstrip("/").rpartition("/")[2] or text
     return result
@@ -80,8 +79,11 @@ def same_value(value: object, other: object) -> bool:
 
 
 def different_training(comparison: Comparison) -> Iterator[Finding]:
-    """Find runs that train different things, by their settings or by the scale of their losses."""
-    if comparison.kind not in (ComparisonKind.SEEDS, ComparisonKind.RERUNS):
+    """Find runs that train different things, by their settings or by the scale of their losses.
+
+    Between runs with the same seed, ``config-differs`` names what differs.
+    """
+    if comparison.kind is not ComparisonKind.SEEDS:
         return
     identities = {run.label: identity(settings(run)) for run in comparison.runs}
     kinds = [kind for kind in (*TASK, *_LOSS, *_NUMBERS) if _differs(kind, identities)]
