@@ -20,11 +20,11 @@ TASK: Final = {
     "dataset": ("dataset", "dataset_name"),
     "model": ("model", "model_name", "model_type", "architecture", "arch", "model_name_or_path"),
 }
-_LOSS: Final = {
+_LOSS_SETTINGS: Final = {
     "loss": ("loss", "loss_fn", "loss_function", "loss_type", "criterion"),
     "tokenizer": ("tokenizer", "tokenizer_name", "tokenizer_name_or_path", "tokenizer_type"),
 }
-_NUMBERS: Final = {
+_COUNT_SETTINGS: Final = {
     "number of classes": (
         *("num_classes", "n_classes", "classes", "num_labels", "n_labels"),
         *("vocab_size", "vocabulary_size"),
@@ -51,9 +51,9 @@ def identity(configuration: Mapping[str, object]) -> dict[str, str]:
     """
     keys = {plain(key.rpartition(".")[2]): key for key in configuration}
     result: dict[str, str] = {}
-    for kind, names in {**TASK, **_LOSS, **_NUMBERS}.items():
+    for kind, names in {**TASK, **_LOSS_SETTINGS, **_COUNT_SETTINGS}.items():
         values = (configuration[keys[name]] for name in names if name in keys)
-        texts = (_name(value, is_number=kind in _NUMBERS) for value in values)
+        texts = (_name(value, is_number=kind in _COUNT_SETTINGS) for value in values)
         text = next(filter(None, texts), "")
         if text:
             result[kind] = text.rstrip("/").rpartition("/")[2] or text
@@ -86,7 +86,9 @@ def different_training(comparison: Comparison) -> Iterator[Finding]:
     if comparison.kind is not ComparisonKind.SEEDS:
         return
     identities = {run.label: identity(settings(run)) for run in comparison.runs}
-    kinds = [kind for kind in (*TASK, *_LOSS, *_NUMBERS) if _differs(kind, identities)]
+    kinds = [
+        kind for kind in (*TASK, *_LOSS_SETTINGS, *_COUNT_SETTINGS) if _differs(kind, identities)
+    ]
     if kinds:
         reasons = [f"{kind} is {_by_value(kind, identities)}" for kind in kinds]
         action = f"Compare runs that have the same {join_words(kinds)}."
