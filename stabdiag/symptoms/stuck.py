@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
@@ -16,10 +17,13 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
+    CONTEXT_POINTS,
     FEW_EVENTS,
+    HALF,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
     NEGLIGIBLE,
+    RELATIVE_TOLERANCE,
     TENTHS,
 )
 from stabdiag.symptoms.losses import FALLEN, ONE_BATCH, USUAL_CLASSES, few_trained, rate_is_zero
@@ -29,6 +33,8 @@ from stabdiag.tree.case import Case
 
 # A value with fewer digits may have been rounded.
 _MIN_EXACT_DIGITS = 4
+# Losses with more decimals than this were written in full.
+_MAX_FIXED_DECIMALS = 6
 
 _SAME_LOGITS = Action(
     Do.INSPECT_LAYERS,
@@ -307,7 +313,37 @@ def evaluations_are_constant(case: Case) -> bool:
     heldout = case.history.finite("eval_loss").values
     if len(heldout) < MIN_CONSECUTIVE:
         return False
-    return not np.ptp(heldout) and digits(float(heldout[0])) >= _MIN_EXACT_DIGITS
+    return not np.ptp(heldout) and _is_exact(float(heldout[0]), case.loss.values)
+
+
+def _is_exact(value: float, losses: Floats) -> bool:
+    """Return True if a value was not rounded to few digits.
+
+    A value such as 0.2 counts as exact if the losses next to it were written with a fixed number of
+    decimals that shows more digits.
+    """
+    if digits(value) >= _MIN_EXACT_DIGITS:
+        return True
+    is_fixed = _are_multiples(losses, 10.0**-_MAX_FIXED_DECIMALS).all()
+    is_coarse = _are_multiples(losses, 10.0 ** (1 - _MIN_EXACT_DIGITS)).mean() >= HALF
+    return bool(is_fixed and not is_coarse)
+
+
+def _are_multiples(x: Floats, unit: float) -> Mask:
+    """Return which values are multiples of a unit."""
+    return np.abs(x / unit - np.round(x / unit)) < RELATIVE_TOLERANCE
+
+
+def _clear_fall(x: Floats) -> tuple[float, float] | None:
+    """Return the levels of a loss at its start and end, or None if it did not clearly fall.
+
+    A short log counts if each loss is below the one before.
+    """
+    if len(x) < TENTHS:
+        falls = len(x) >= MIN_CONSECUTIVE and x[0] > 0 and bool((np.diff(x) < 0).all())
+        return (float(x[0]), float(x[-1])) if falls else None
+    first, *_, last = levels(x, TENTHS).tolist()
+    return (first, last) if first > 0 and last <= FALLEN * first else None
 
 
 def rose_far(case: Case) -> bool:
@@ -330,10 +366,15 @@ def rose_far(case: Case) -> bool:
     title="The evaluation loss does not change",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    preconditions=(at_least("generalization.min_evaluations", "eval_loss"), few_trained),
+    preconditions=(at_least(CONTEXT_POINTS, "eval_loss"),),
     next_actions=(
         Action(Do.CHECK_EVALUATION, "Check that an averaged copy of the weights is updated."),
         Action(Do.CHECK_EVALUATION, "Check that no result is cached and no checkpoint loaded."),
+        Action(
+            Do.INSPECT_LAYERS,
+            "If the value is the margin of a triplet or contrastive loss, all embeddings are the "
+            "same: print the distances between the embeddings of one batch.",
+        ),
     ),
 )
 def eval_constant(case: Case) -> Evidence | None:
@@ -343,11 +384,10 @@ def eval_constant(case: Case) -> Evidence | None:
         return None
     begin, end = int(heldout.steps[0]), int(heldout.steps[-1])
     during = case.loss.values[(case.loss.steps >= begin) & (case.loss.steps <= end)]
-    if len(during) < TENTHS:
+    fall = _clear_fall(during)
+    if fall is None:
         return None
-    first, *_, last = levels(during, TENTHS).tolist()
-    if first <= 0 or last > FALLEN * first:
-        return None
+    first, last = fall
     value = num(float(heldout.values[0]))
     return Evidence(
         because=f"The evaluation loss is {value} at all {len(heldout)} evaluations, from "

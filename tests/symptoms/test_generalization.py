@@ -31,6 +31,11 @@ def falling(begin, end, over=150):
     return end + (begin - end) * np.exp(-AT / over)
 
 
+def epochs(*losses):
+    """Return a log of epochs with a constant evaluation loss."""
+    return {"epoch": range(len(losses)), "loss": losses, "eval_loss": [0.2] * len(losses)}
+
+
 TRAIN = falling(5.0, 0.2)
 TURNED = np.where(AT < 300, falling(5.0, 1.0), falling(5.0, 1.0)[300] * (1 + (AT - 300) / 1000))
 JUMPED = TRAIN + np.where(AT > 420, 1.0 + AT / 1000, 0.0)
@@ -110,6 +115,8 @@ def every(points):
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),
         ("eval-nonfinite", run(TRAIN, np.where(AT < 200, TRAIN, np.nan)), {}, "batch by batch"),
         ("eval-constant", evaluated(TRAIN, 5.5432), {}, "compare a weight of both"),
+        # A log of a few epochs, with four decimals.
+        ("eval-constant", epochs(0.1902, 0.1872, 0.1844, 0.182, 0.1794), {}, "compare a weight"),
     ],
 )
 def test_symptom_is_reported(symptom, slug, log, manifest, first):
@@ -156,6 +163,10 @@ def test_symptom_is_reported(symptom, slug, log, manifest, first):
         # The training loss is constant too; too few digits.
         ("eval-constant", evaluated(np.full(N, 5.5), 5.5432), {}),
         ("eval-constant", evaluated(TRAIN, 5.5), {}),
+        # Both losses have few digits; the training loss does not fall; too few evaluations.
+        ("eval-constant", epochs(0.5, 0.4, 0.3, 0.25, 0.2), {}),
+        ("eval-constant", epochs(0.1902, 0.1872, 0.1899, 0.182, 0.1794), {}),
+        ("eval-constant", epochs(0.1902, 0.1872, 0.1844, 0.182), {}),
         # At chance.
         ("underfitting", run(falling(5.55, 5.54), falling(5.55, 5.55)), K),
     ],
