@@ -26,7 +26,7 @@ from stabdiag.stats.standards import (
     RELATIVE_TOLERANCE,
     TENTHS,
 )
-from stabdiag.symptoms.losses import FALLEN, ONE_BATCH, USUAL_CLASSES, few_trained, rate_is_zero
+from stabdiag.symptoms.losses import FALLEN, ONE_BATCH, USUAL_CLASSES, rate_is_zero
 from stabdiag.symptoms.rates import lower_rate, rate_near_low, setting_out_of_range
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
