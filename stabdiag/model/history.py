@@ -131,13 +131,21 @@ class EventCode(StrEnum):
     LOGS_LEFT_OUT = "logs-left-out"
 
 
+class Phase(StrEnum):
+    """The part of a run that a traceback ends in."""
+
+    EVALUATION = "evaluation"
+    UPDATE = "update"
+
+
 @frozen(eq=True)
 class Event:
     """Something that happened to the log: a rewind, a new attempt, a message among its lines.
 
     ``message`` is for people; ``code`` and the rest are for the program. ``role`` and ``value``
     describe a placeholder, ``quote`` is the text of a message in the log. ``line`` is the line
-    number of the event, from 1; ``path`` is its file if the run has several.
+    number of the event, from 1; ``path`` is its file if the run has several. ``phase`` is the part
+    of the run that raised an exception, if its traceback shows it.
     """
 
     kind: EventKind
@@ -149,6 +157,7 @@ class Event:
     quote: str = ""
     line: int | None = None
     path: str | None = None
+    phase: Phase | None = None
 
 
 @frozen(eq=True)

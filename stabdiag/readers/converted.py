@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventCode, EventKind, RepeatedSteps
+from stabdiag.model.history import Event, EventCode, EventKind, Phase, RepeatedSteps
 from stabdiag.model.roles.loss_kinds import LossKind
 
 KEY: Final = b"stabdiag"
@@ -29,6 +29,7 @@ _EVENT: Final[Mapping[str, Callable[[Any], Any]]] = {
     "quote": str,
     "step": int,
     "line": int,
+    "phase": Phase,
 }
 
 

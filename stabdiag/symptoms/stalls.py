@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
 from stabdiag.model.findings import Action, Confidence
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.history import Event, EventCode
+from stabdiag.model.history import Event
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST
+from stabdiag.symptoms.endings import FATAL, ending_of
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -20,40 +19,7 @@ from stabdiag.tree.checkpoint import checkpoint_before
 _MILLISECONDS = 1e11
 
 
-# Events that end a run, and the action before a resume.
-_FATAL = {
-    EventCode.KILLED: (
-        Do.READ_LOGS,
-        "Find out who killed the process: the scheduler's log (time limit, preemption), or dmesg "
-        "(exit code 137: the host ran out of memory)",
-    ),
-    EventCode.OUT_OF_MEMORY: (
-        Do.FREE_MEMORY,
-        "Use less memory: halve the batch and double the accumulation steps, shorten the "
-        "sequences, or checkpoint activations",
-    ),
-    EventCode.COLLECTIVE_FAILED: (
-        Do.READ_LOGS,
-        "Find the first error in the logs of every rank: the rank that times out was waiting for "
-        "another one",
-    ),
-    EventCode.CUDA_ERROR: (
-        Do.RERUN,
-        "Run the last steps again with CUDA_LAUNCH_BLOCKING=1: the traceback then names the "
-        "operation that failed",
-    ),
-    EventCode.TRACEBACK: (Do.READ_LOGS, "Fix the error in the traceback"),
-}
-
-
-# The kernel's OOM killer is about host memory, not accelerator memory.
-_HOST = re.compile("killed process|oom.kill", re.IGNORECASE)
-
-
-_HOST_MEMORY = (
-    Do.FREE_MEMORY,
-    "Use less memory on the host: fewer loader workers, less prefetching, a smaller cache",
-)
+_EACH_RANK = Action(Do.READ_LOGS, "Look for the first error in the log of each rank.")
 
 
 def _few_times(case: Case) -> str:
@@ -92,19 +58,19 @@ def _stopped_early(case: Case) -> Evidence | None:
         return None
     saved = checkpoint_before(case, last + 1).step
     where = f"the checkpoint of {case.unit} {saved}" if saved else "the last checkpoint"
-    unknown = (Do.READ_LOGS, "Find out why the run ended")
-    kind, fix = _FATAL.get(event.code, unknown) if event.code else unknown
-    if _HOST.search(event.quote):
-        kind, fix = _HOST_MEMORY
+    ending = ending_of(event)
     of = f" of {total}" if total is not None else ""
     return Evidence(
         title="The run stopped early",
         because=f"The log ends at {case.unit} {last}{of}, with: {event.message}",
         step=last,
         measured={"last_step": last, "total_steps": total},
-        first=Action(kind, f"{fix}; then resume from {where}.", checkpoint=saved or None),
+        first=Action(
+            ending.kind, f"{ending.clause}; then resume from {where}.", checkpoint=saved or None
+        ),
         next_actions=(
-            Action(Do.READ_LOGS, "Look for the first error in the log of each rank."),
+            *ending.next_actions,
+            *(() if ending.next_actions else (_EACH_RANK,)),
             Action(Do.KEEP_CHECKPOINT, "Save checkpoints more often, and test a resume."),
         ),
     )
@@ -122,7 +88,7 @@ def _final_message(case: Case, since: float) -> Event | None:
             for event in case.history.messages
             if event.step is not None
             and event.step >= since
-            and (is_length_known or event.code in _FATAL)
+            and (is_length_known or event.code in FATAL)
         ),
         None,
     )

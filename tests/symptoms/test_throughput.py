@@ -173,6 +173,15 @@ def test_a_monotonic_time_is_not_a_step_time(symptom, name):
 OOM = b"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
 
 
+def traceback(frame, last_line):
+    return (
+        b'Traceback (most recent call last):\n  File "train.py", line 80, '
+        + frame
+        + b"\n    out = model(batch)\n"
+        + last_line
+    )
+
+
 @pytest.fixture
 def ended(tmp_path):
     """Return a function that writes a log of a hundred steps and of what ended it."""
@@ -212,6 +221,15 @@ def test_an_end_with_a_reason_before_the_last_step(symptom, ended, end, total, i
         (b"Received SIGTERM\n", "Find out who killed the process"),
         (b"RuntimeError: CUDA error: an illegal memory access\n", "CUDA_LAUNCH_BLOCKING=1"),
         (b"found NaN in forward\n", "Find out why the run ended"),
+        (traceback(b"in train_step", OOM), "Use less memory: halve the batch"),
+        (traceback(b"in evaluate", OOM), "Evaluate under torch.no_grad()"),
+        (traceback(b"in _init_group", OOM), "Make room for the optimizer's states"),
+        (b"Watchdog caught collective operation timeout: ALLREDUCE\n", "Find the first error"),
+        (b"torch.distributed.DistStoreError: 7/8 clients joined.\n", "Check MASTER_ADDR"),
+        (b"Loss.cu:242: f: block: Assertion `t >= 0 && t < n_classes` failed.\n", "the labels"),
+        (b"IndexError: Target 12 is out of bounds.\n", "Check the labels"),
+        (b"IndexError: index out of range in self\n", "Check the token ids"),
+        (b"IndexError: list index out of range\n", "Fix the error in the traceback"),
     ],
 )
 def test_the_cause_of_an_early_end_comes_before_the_resume(symptom, ended, end, do):
@@ -219,6 +237,13 @@ def test_the_cause_of_an_early_end_comes_before_the_resume(symptom, ended, end, 
     assert stopped.title == "The run stopped early"
     assert do in stopped.first_action
     assert stopped.first_action.endswith("; then resume from the checkpoint of step 90.")
+
+
+def test_a_failed_collective_names_the_ways_to_find_its_cause(symptom, ended):
+    stopped = symptom("stall", ended(b"DistBackendError: NCCL error\n"), {"total_steps": 10_000})
+    texts = " ".join(action.text for action in stopped.actions)
+    for part in ("same collectives", "drop_last", "NCCL_DEBUG=INFO"):
+        assert part in texts
 
 
 def test_a_straggler_is_dated_where_it_began(symptom):

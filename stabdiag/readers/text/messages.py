@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.history import Event, EventCode, EventKind, Phase
 from stabdiag.model.text import plural
 from stabdiag.readers.text.clean import Text, inert, line_end, places_of
 
@@ -64,9 +64,9 @@ SORTS: Final = (
     Sort(
         code=EventCode.CUDA_ERROR,
         title="CUDA error",
-        anchors=(b"rror", b"_STATUS_"),
+        anchors=(b"rror", b"_STATUS_", b"Assertion `"),
         line=re.compile(
-            rb"CUDA error: (?!out of memory)|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
+            rb"\.cuh?:\d+:[^\n]{0,120}Assertion `|CUDA error: (?!out of memory)|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
             rb"|cudaError[A-Z]"
         ),
     ),
@@ -110,6 +110,13 @@ _MESSAGE_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {
     EventCode.TRACEBACK: "traceback"
 }
 
+# The frames of a traceback that show a phase; the first that matches counts.
+_PHASES: Final = (
+    (Phase.UPDATE, re.compile(rb" in (?:_init_group|_(?:single|multi)_tensor_\w+)\b")),
+    (Phase.UPDATE, re.compile(rb"optimizer\.step\(\)\s*$")),
+    (Phase.EVALUATION, re.compile(rb" in \w*(?:eval|valid|predict|test_step|test_epoch)\w*\b")),
+)
+
 # The most lines of a traceback before the line with the exception.
 _FRAMES: Final = 400
 
@@ -131,6 +138,7 @@ class _Message:
     text: str
     line: int
     place: int
+    phase: Phase | None = None
 
 
 def may_be_message(data: bytes) -> bool:
@@ -159,15 +167,19 @@ class Messages:
         ]
         ends = {end for _, _, end in followed}
         messages = [*_find_messages(text.data, _APPENDED if quick else _MESSAGE_ANCHORS)]
-        # An exception that another kind describes, or that ends a traceback, is one message.
-        ends |= {place for place, code, _ in messages if code is not EventCode.TRACEBACK}
+        # An exception that another kind describes is one message.
+        named = {place for place, code, _ in messages if code is not EventCode.TRACEBACK}
         for place, code, line in messages:
-            if code is EventCode.TRACEBACK and not ends.isdisjoint(range(place, place + len(line))):
+            span = range(place, place + len(line))
+            if not ends.isdisjoint(span):
+                continue  # the last line of a traceback
+            if code is EventCode.TRACEBACK and not named.isdisjoint(span):
                 continue
             self._add(text, offset, place, code, line)
             spans.append((place, place))
         for place, last_line, end in followed:
-            self._add(text, offset, place, EventCode.TRACEBACK, last_line)
+            phase = _phase(text.data[place:end])
+            self._add(text, offset, place, _code(last_line), last_line, phase)
             spans.append((place, end))
         return spans
 
@@ -183,16 +195,23 @@ class Messages:
         other._counts = dict(self._counts)
         return other
 
-    def _add(self, text: Text, offset: int, place: int, code: EventCode, line: bytes) -> None:
+    def _add(
+        self,
+        text: Text,
+        offset: int,
+        place: int,
+        code: EventCode,
+        line: bytes,
+        phase: Phase | None = None,
+    ) -> None:
         self._counts[code] = self._counts.get(code, 0) + 1
         messages = self._messages.setdefault(code, [])
         if len(messages) >= _MAX_MESSAGES_OF_KIND:
             return
         message = inert(line, _MAX_MESSAGE_LENGTH)
         if all(other.text != message for other in messages):
-            messages.append(
-                _Message(text=message, line=int(text.lines_at([place])[0]), place=offset + place)
-            )
+            number = int(text.lines_at([place])[0])
+            messages.append(_Message(text=message, line=number, place=offset + place, phase=phase))
 
     def events(self, step_at: Callable[[int], int | None]) -> tuple[Event, ...]:
         """Return the messages as events, in the order of the log."""
@@ -206,6 +225,7 @@ class Messages:
                     quote=message.text,
                     step=step_at(message.place),
                     line=message.line,
+                    phase=message.phase,
                 )
                 for message in messages
             ]
@@ -250,6 +270,18 @@ def _exception(data: bytes, place: int) -> tuple[bytes, int]:
             return data[place : line_end(data, place, _BYTES_AFTER)], place
         place = start
     return _TRACEBACK, place
+
+
+def _code(last_line: bytes) -> EventCode:
+    """Return the kind of an exception, by the last line of its traceback."""
+    codes = (sort.code for sort in SORTS if sort.line.search(last_line))
+    return next(codes, EventCode.TRACEBACK)
+
+
+def _phase(frames: bytes) -> Phase | None:
+    """Return the part of the run that a traceback ends in."""
+    frames = frames.rstrip()
+    return next((phase for phase, pattern in _PHASES if pattern.search(frames)), None)
 
 
 def _begin(data: bytes, place: int) -> int:

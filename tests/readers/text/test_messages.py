@@ -89,6 +89,18 @@ def test_a_traceback_is_named_by_its_exception(read):
     ]
 
 
+def test_a_traceback_is_one_message_of_the_kind_of_its_exception(read):
+    (event,) = read(
+        "megatron",
+        "iteration 1/ 9 | lm loss: 3.5 |\nTraceback (most recent call last):\n"
+        '  File "train.py", line 3, in validate\n    out = model(x)\n'
+        "torch.OutOfMemoryError: CUDA out of memory.\n",
+    ).events
+    assert event.code == "out-of-memory"
+    assert event.phase == "evaluation"
+    assert event.line == 2
+
+
 def test_a_traceback_that_breaks_off(read):
     (event,) = read(
         "megatron", "iteration 1/ 9 | lm loss: 3.5 |\nTraceback (most recent call last):\n  File"
