@@ -76,6 +76,7 @@ def _few_losses(case: Case) -> str:
     yields_to=_LEARNING,
     next_actions=(
         RANGE_TEST,
+        Action(Do.CHECK_LABELS, "Check for shuffled labels, shifted targets and a wrong mask."),
         Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
     ),
 )

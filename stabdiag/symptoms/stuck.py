@@ -89,7 +89,7 @@ def _min_identical(case: Case) -> int:
     preconditions=(lambda case: at_least(_min_identical(case), "loss")(case),),
     next_actions=(
         Action(Do.CHECK_MODEL, "Look for a detach(), no_grad() or .item() between model and loss."),
-        Action(Do.CHECK_MODEL, "Check that the optimizer steps."),
+        Action(Do.CHECK_MODEL, "Check that the optimizer steps, and that model.train() is called."),
         ONE_BATCH,
     ),
 )

@@ -7,6 +7,7 @@ from typing import TypedDict, Unpack
 
 from stabdiag.model.findings import Action, ActionKind
 from stabdiag.model.frozen import frozen
+from stabdiag.model.manifest.keys import saves_none
 from stabdiag.model.text import every, listed, plural
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.standards import MIN_TREND_POINTS
@@ -48,7 +49,7 @@ class Checkpoint:
 
     ``step`` is None if neither is known, and 0 if no checkpoint had been written. ``older`` is the
     fallback if the last one is so close to the damage that it may contain it, else 0. ``count`` is
-    the number of checkpoints next to the log.
+    the number of checkpoints next to the log. ``is_saving_off`` means that the run saves none.
     """
 
     step: int | None
@@ -56,6 +57,7 @@ class Checkpoint:
     older: int = 0
     unit: str = "step"
     count: int = 0
+    is_saving_off: bool = False
 
     @property
     def cadence(self) -> str:
@@ -70,6 +72,10 @@ class Checkpoint:
             return Reload(f"Reload the last checkpoint before {event}")
         if self.step == 0:
             none = "no checkpoint" if self.every else "nothing worth keeping"
+            if self.is_saving_off:
+                return Reload(
+                    "Train again from the start with checkpoints (the settings save none)", 0
+                )
             if self.count:
                 none = "none of the checkpoints next to the log"
             return Reload(f"Restart from the beginning ({none} precedes {event})", 0)
@@ -89,10 +95,13 @@ def checkpoint_before(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
     manifest, last = run.manifest, run.manifest.checkpoint_before(step)
     every, count = manifest.checkpoint_every, len(manifest.checkpoints or ())
     is_known = count > 0 or every is not None
-    if not is_known:
+    is_saving_off = not is_known and saves_none(manifest.others(run.history.config))
+    if is_saving_off:
+        last = 0
+    elif not is_known:
         last = 0 if _is_first_step(run, step) else None
     if not is_known or last is None:
-        return Checkpoint(step=last, every=None, unit=run.unit)
+        return Checkpoint(step=last, every=None, unit=run.unit, is_saving_off=is_saving_off)
     since = step - round(stride)
     is_close = last > min(since, step - 2)
     older = manifest.checkpoint_before(since) if is_close else 0

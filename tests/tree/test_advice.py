@@ -85,7 +85,7 @@ FIRST = [
             [expected],
         )
         for way, norm, decay, kind, expected in (
-            ("climbing", GROWS, 0.1, K.RAISE_WEIGHT_DECAY, "double the weight decay (now 0.1)"),
+            ("climbing", GROWS, 0.1, K.RAISE_WEIGHT_DECAY, "weight decay to 0.2 (now 0.1)"),
             ("climbing", GROWS, 0, K.RAISE_WEIGHT_DECAY, "turn on weight decay (now 0)"),
             ("collapsing", SHRINKS, None, K.LOWER_WEIGHT_DECAY, "halve the weight"),
             ("collapsing", SHRINKS, 0, K.CHECK_MODEL, "find what shrinks the weights"),
@@ -494,3 +494,58 @@ def test_no_error_says_first_to_keep_the_run_going(calm, shift_at, every):
         for finding in report.findings:
             if finding.severity == "error":
                 assert finding.actions[0].kind is not K.KEEP_GOING
+
+
+@pytest.mark.parametrize(("resumed", "is_named"), [(350, True), (100, False), (None, False)])
+def test_a_climb_after_a_resume_first_checks_the_resume(calm, resumed, is_named):
+    log = changed(calm(), climb(370))
+    if resumed is not None:
+        log["step"][resumed:] -= 20
+    finding = diagnosed(log, checkpoint_every=100)
+    assert finding.slug.startswith("divergence")
+    assert (finding.actions[0].kind is K.RESTORE_STATE) is is_named
+    assert ("after the run resumed, at step 330" in finding.summary) is is_named
+
+
+@pytest.mark.parametrize(
+    ("dtype", "optimizer", "is_named"),
+    [
+        ("fp16", "adamw", True),
+        ("bf16", "adamw", False),
+        ("fp16", "sgd", False),
+        (None, None, False),
+    ],
+)
+def test_a_climb_of_adam_in_fp16_is_run_in_bf16(calm, dtype, optimizer, is_named):
+    finding = diagnosed(changed(calm(), climb()), dtype=dtype, optimizer=optimizer)
+    assert finding.slug.startswith("divergence")
+    assert any("second moments" in action.text for action in finding.actions) is is_named
+
+
+@pytest.mark.parametrize(
+    "setting", [{"save_strategy": "no"}, {"enable_checkpointing": False, "checkpoint_every": 100}]
+)
+def test_a_run_that_saves_no_checkpoints_is_trained_again_with_them(calm, setting):
+    finding = diagnosed(changed(calm(), shift(500)), **setting)
+    assert finding.slug == "spike-persistent"
+    assert finding.actions[0].checkpoint == 0
+    assert "Train again from the start with checkpoints" in finding.first_action
+
+
+def test_a_layer_that_overflows_alone_is_named(calm):
+    layers = [series(f"grad_norm/{name}", lambda at: 1.0 + 0 * at) for name in ("a", "b")]
+    overflow = [put(name, slice(500, 520), np.inf) for name in ("grad_norm", "grad_norm/b")]
+    finding = diagnosed(changed(calm(), *layers, *overflow), dtype="bf16")
+    assert finding.slug == "gradient-overflow"
+    assert "overflows in 'b' at step 500" in finding.first_action
+    every = put("grad_norm/a", slice(500, 520), np.inf)
+    finding = diagnosed(changed(calm(), *layers, *overflow, every), dtype="bf16")
+    assert "overflows at step 500" in finding.first_action
+
+
+def test_a_gradient_that_went_first_is_searched_by_anomaly_detection(calm):
+    log = changed(calm(), NAN, put("grad_norm", slice(598, None), np.nan))
+    finding = diagnosed(log, dtype="fp32")
+    assert finding.actions[0].kind is K.INSPECT_LAYERS
+    assert "set_detect_anomaly(True)" in finding.first_action
+    assert "set_detect_anomaly" not in diagnosed(changed(calm(), NAN), dtype="fp32").first_action

@@ -395,6 +395,12 @@ def saves_by_epoch(settings: Mapping[str, Any]) -> bool:
     return strategy_of(settings.get(SAVE_STRATEGY, "")) == "epoch"
 
 
+def saves_none(settings: Mapping[str, Any]) -> bool:
+    """Return True if a run is configured to save no checkpoints."""
+    is_off = flag(settings.get(SAVING)) is False
+    return is_off or strategy_of(settings.get(SAVE_STRATEGY, "")) == "no"
+
+
 def strategy_of(setting: object) -> str:
     """Return a strategy of the HF Trainer: ``steps``, ``epoch``, ``no`` or ``best``."""
     return str(setting).lower().rpartition(".")[2]

@@ -66,7 +66,8 @@ SORTS: Final = (
         title="CUDA error",
         anchors=(b"rror", b"_STATUS_", b"Assertion `"),
         line=re.compile(
-            rb"\.cuh?:\d+:[^\n]{0,120}Assertion `|CUDA error: (?!out of memory)|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
+            rb"CUDA error: (?!out of memory)|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
+            rb"|\.cuh?:\d+:[^\n]{0,120}Assertion `"
             rb"|cudaError[A-Z]"
         ),
     ),

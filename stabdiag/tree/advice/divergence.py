@@ -9,12 +9,14 @@ import numpy as np
 
 from stabdiag.model.findings import Action, ActionKind, Answer, Verdict
 from stabdiag.model.frozen import frozen
+from stabdiag.model.limits.checks import family_of
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
 from stabdiag.tree.advice.rates import half_lr, lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
     LEVEL,
+    STATE,
     Advice,
     clip,
     decay_unknown,
@@ -51,6 +53,7 @@ class _Climb:
 
     ``first`` is the step where the loss began to climb, and ``began`` the step where its cause
     began. The checkpoint precedes ``damage_start``, where the loss may have left its best level.
+    ``resumed`` is the step of a resume just before that.
     """
 
     first: int
@@ -59,6 +62,7 @@ class _Climb:
     summary: str
     reload: Reload
     unit: str
+    resumed: int | None = None
 
     @property
     def check_data(self) -> str:
@@ -68,6 +72,20 @@ class _Climb:
     def check(self) -> Action:
         """Return the action to check the data."""
         return Action(ActionKind.INSPECT_DATA, sentence(self.check_data), step=self.first)
+
+    def after_resume(
+        self, actions: tuple[Action, ...], detail: str
+    ) -> tuple[tuple[Action, ...], str]:
+        """Return the actions and the detail; if a resume preceded the climb, it comes first."""
+        if self.resumed is None:
+            return actions, detail
+        check = Action(
+            ActionKind.RESTORE_STATE,
+            f"Resume at {self.unit} {self.resumed} again, and check that it restores {STATE}.",
+            step=self.resumed,
+        )
+        began = f"It began after the run resumed, at {self.unit} {self.resumed}."
+        return (check, *actions), f"{began} {detail}"
 
     def advice(self, detail: str, *, first: Action, next_actions: tuple[Action, ...]) -> Advice:
         """Return advice on the climb, with the checkpoint before it and its cause."""
@@ -172,7 +190,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     lower_again: tuple[Action, ...] = ()
     if decay.kind is ActionKind.LOWER_WEIGHT_DECAY and decay.now and decay.new:
         lower = replace(decay, new=decay.now / 10)
-        text = f"If the norm still falls, lower it from {num(decay.now)} to {num(decay.now / 10)}."
+        text = f"If the norm still falls, lower it to {num(decay.now / 10)}."
         lower_again = (Action(decay.kind, text, **lower.change),)
     return climb.advice(
         detail,
@@ -204,7 +222,9 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     check = (climb.check(), *decay_unknown(case))
     next_actions = (*check, Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
     first = climb.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
-    return climb.advice(detail, first=first, next_actions=(*next_actions, _check_drift(case)))
+    actions = (first, *next_actions, *_try_bf16(case), _check_drift(case))
+    (first, *others), detail = climb.after_resume(actions, detail)
+    return climb.advice(detail, first=first, next_actions=tuple(others))
 
 
 def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
@@ -237,7 +257,17 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         next_actions = (climb.check(), *decay_unknown(case))
         if require_rise(case).best <= 1 and climb.reload.checkpoint == 0:
             next_actions = (_SIGN, *next_actions)
-    return climb.advice(detail, first=first, next_actions=(*next_actions, *_further_checks(case)))
+    actions = (first, *next_actions, *_try_bf16(case), *_further_checks(case))
+    (first, *others), detail = climb.after_resume(actions, detail)
+    return climb.advice(detail, first=first, next_actions=tuple(others))
+
+
+def _try_bf16(case: Case) -> tuple[Action, ...]:
+    """Return the action for Adam in fp16, whose second moments may underflow."""
+    if case.manifest.dtype != "fp16" or family_of(case.manifest.optimizer) != "adam":
+        return ()
+    text = "Run it in bf16: in fp16, Adam's second moments may underflow to 0."
+    return (Action(ActionKind.CHECK_PRECISION, text, also=(ActionKind.CHANGE_DTYPE,)),)
 
 
 def _collapsed_reward(case: Case, climb: _Climb, reward: Reward) -> Advice:
@@ -314,7 +344,17 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
         summary=summary,
         reload=reload,
         unit=case.unit,
+        resumed=_resumed(case, min(damage_start, last_best), first),
     )
+
+
+def _resumed(case: Case, damage_start: int, first: int) -> int | None:
+    """Return the last resume between the best level and a climb, or None.
+
+    A climb that begins more than a window after it has another cause.
+    """
+    since = max(damage_start - 2 * LEVEL * case.stride, first - case.limits.divergence.window)
+    return max((step for step in case.history.resumes if since <= step <= first), default=None)
 
 
 def _last_best_step(case: Case) -> int:

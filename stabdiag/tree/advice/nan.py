@@ -66,6 +66,10 @@ _NAME_DTYPE = Action(
     also=(ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE),
     setting="dtype",
 )
+_STRUCTURAL = Action(
+    ActionKind.CHECK_MODEL,
+    "If it happens again, the fault is structural: check the model's architecture.",
+)
 _TRY_FP32 = Action(
     ActionKind.CHECK_PRECISION,
     "Run the step once in fp32 to compare: bf16 rounds at 1% and overflows near 1e38.",
@@ -250,6 +254,12 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             f"run one forward pass with isnan checks inside {layer!r} and on its input: it is the "
             "earliest layer with a non-finite value"
         )
+    if kind == "grad_norm":
+        of = f" of {layer!r}" if layer else ""
+        layers = (
+            f"run one step under torch.autograd.set_detect_anomaly(True): the gradient{of} went "
+            "first, and this names the operation"
+        )
     if saved is not None:
         layers = repeat_clause(saved, case.unit)
     if case.manifest.dtype is None:
@@ -261,11 +271,12 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         next_actions=(
             Action(
                 ActionKind.SAFE_OPERATIONS,
-                "Replace log(softmax(x)) by log_softmax, or add an epsilon, and check reductions "
-                "for 0/0, such as a batch with an all-zero mask.",
+                "Look for log(0), 0/0 and the square root of a negative number: replace "
+                "log(softmax(x)) by log_softmax, add epsilons, and check reductions, such as the "
+                "mean over a batch whose mask is all zero.",
             ),
             _check_data(case, start),
-            Action(ActionKind.CHECK_MODEL, "If it happens again, suspect a bug in the model."),
+            _STRUCTURAL,
         ),
     )
 
@@ -274,7 +285,7 @@ def _check_data(case: Case, start: Origin) -> Action:
     where = f"{covered_steps(case, start.step)}{batch_id_suffix(case, start.step)}"
     saved = saved_failure(case.history)
     file = "" if saved is None else f", saved in {saved.file},"
-    bad = "empty sequences, labels out of range and NaN inputs"
+    bad = "empty sequences, token ids or labels out of range, and NaN inputs"
     text = f"Check the data of {where}{file} for {bad}."
     return Action(ActionKind.INSPECT_DATA, text, step=start.step)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from stabdiag.model.findings import Action, ActionKind, Answer, Severity
 from stabdiag.model.text import sentence
 from stabdiag.tree.advice.rates import half_lr
@@ -22,6 +24,9 @@ from stabdiag.tree.scaler import skipped_throughout
 NOTHING_UPDATED = "No update was made: every gradient norm is NaN or infinite"
 
 _LOG_ACTIVATIONS = Action(ActionKind.LOG_MORE, "Log the largest activation of each layer.")
+_LOG_NEAR_MAX = Action(
+    ActionKind.LOG_MORE, "Log the largest activation of each layer: fp16 ends at 65504."
+)
 
 
 def nothing_updated(records: int) -> str:
@@ -40,18 +45,22 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         also=(ActionKind.LOWER_LR,),
         **TO_BF16,
     )
-    next_actions = logging_advice(case, ("loss_scale", "grad_norm"))
+    next_actions = (*logging_advice(case, ("loss_scale", "grad_norm")), _LOG_NEAR_MAX)
+    layer = _overflowing_layer(case, step)
+    inside = f" in {layer!r}" if layer else ""
     if case.manifest.dtype == "bf16":
         first = Action(
             ActionKind.INSPECT_LAYERS,
-            f"Find the operation that overflows at {case.unit} {step}: re-run it in fp32 on the "
-            "same batch.",
+            f"Find the operation that overflows{inside} at {case.unit} {step}: re-run it in fp32 "
+            "on the same batch.",
             also=(ActionKind.CHECK_PRECISION,),
             step=step,
         )
         next_actions = (_LOG_ACTIVATIONS,)
     skipped = skipped_throughout(case)
     summary = sentence(answer.because)
+    if layer:
+        summary = f"{summary} Of the logged layers, only the gradient of {layer!r} is not finite."
     if skipped is not None:
         step = int(case.history.series["grad_norm"].steps[0])
         summary = f"{nothing_updated(skipped)} {summary}"
@@ -63,6 +72,17 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         title="" if skipped is None else NOTHING_UPDATED,
         severity=None if skipped is None else Severity.ERROR,
     )
+
+
+def _overflowing_layer(case: Case, step: int) -> str:
+    """Return the only layer whose gradient norm is not finite at a step, or ""."""
+    layers = {
+        name: bool(np.isfinite(values).all())
+        for name, series in case.history.group("grad_norm").items()
+        if name != "all" and len(values := series.between(step, step).values)
+    }
+    bad = [name for name, is_finite in layers.items() if not is_finite]
+    return bad[0] if len(bad) == 1 < len(layers) else ""
 
 
 def static(case: Case, answers: Mapping[str, Answer]) -> Advice:

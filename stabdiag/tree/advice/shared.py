@@ -158,6 +158,8 @@ def more_decay(case: Case, group: str = "") -> Decay:
         return Decay(kind=ActionKind.FIX_WEIGHT_DECAY, words=words, now=decay)
     verb = "turn on weight decay" if decay == 0 else "double the weight decay"
     now = "" if decay is None else f" (now {num(decay)})"
+    if decay:
+        now = f" to {num(2 * decay)}{now}"
     reaches = f", or check that it applies to {group!r}" if group else ""
     new = None if not decay else 2 * decay
     kind = ActionKind.RAISE_WEIGHT_DECAY
@@ -190,7 +192,7 @@ def less_decay(case: Case) -> Decay:
         words = f"lower the weight decay from {num(decay)}, far above the usual {num(usual)}, to "
         words += f"AdamW's default, {num(_DECAY)}"
         return Decay(kind=kind, words=words, now=decay, new=_DECAY)
-    now = "" if decay is None else f" (now {num(decay)})"
+    now = "" if decay is None else f" to {num(decay / 2)} (now {num(decay)})"
     new = None if decay is None else decay / 2
     return Decay(kind=kind, words=f"halve the weight decay{now}", now=decay, new=new)
 

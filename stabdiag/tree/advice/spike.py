@@ -109,7 +109,7 @@ def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
         next_actions=(
             Action(
                 ActionKind.SHUFFLE_DATA,
-                "Shuffle or filter the data to keep batches of pure outliers out.",
+                "Stratify the batches, or filter the data, so that no batch is all outliers.",
             ),
             Action(
                 ActionKind.SEE_FINDING,
@@ -406,7 +406,9 @@ def _skip_batches(case: Case, spike: _Spike) -> tuple[Action, ...]:
         f"Skip the batches of {case.unit}s {first} to {last}: the data there may be bad.",
         step=first,
     )
-    mix = Action(ActionKind.SHUFFLE_DATA, "Reshuffle or rebalance the data first.")
+    mix = Action(
+        ActionKind.SHUFFLE_DATA, "Stratify the batches, or reshuffle the data, before the restart."
+    )
     return (mix,) if case.history.counts_epochs else (skip, mix)
 
 
