@@ -54,13 +54,7 @@ class Named:
         """Return a copy with derived columns, which replace columns of the same name."""
         if not made:
             return self
-        columns = self.columns
-
-        def load(name: str) -> Column:
-            return made[name] if name in made else columns.load(name)
-
-        every = tuple(dict.fromkeys((*columns.names, *made)))
-        return replace(self, columns=replace(columns, names=every, load=load))
+        return replace(self, columns=self.columns.with_columns(made))
 
 
 def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:

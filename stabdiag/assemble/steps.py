@@ -142,11 +142,9 @@ def in_steps(columns: Columns, manifest: Manifest) -> Columns:
         return columns
     interval, counter = int(every), assign(columns.names).columns.get("step")
 
-    def load(name: str) -> Column:
-        column = columns.load(name)
-        if name != counter:
-            return column
-        return replace(column, values=(column.values + 1) * interval)
+    def convert(name: str, column: Column) -> Column:
+        values = (column.values + 1) * interval
+        return replace(column, values=values) if name == counter else column
 
     message = (
         "no step was logged: records are counted, one every "
@@ -156,7 +154,7 @@ def in_steps(columns: Columns, manifest: Manifest) -> Columns:
         replace(event, message=message, code=None) if event.code is EventCode.COUNTED else event
         for event in columns.events
     )
-    return replace(columns, load=load, events=events)
+    return replace(columns.with_changed(convert), events=events)
 
 
 def with_clock(

@@ -152,6 +152,20 @@ class Columns:
     stored: tuple[StoredRun, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
 
+    def with_columns(self, columns: Mapping[str, Column]) -> Columns:
+        """Return a copy with derived columns, which replace columns of the same name."""
+        load = self.load
+        return replace(
+            self,
+            names=tuple(dict.fromkeys((*self.names, *columns))),
+            load=lambda name: columns[name] if name in columns else load(name),
+        )
+
+    def with_changed(self, change: Callable[[str, Column], Column]) -> Columns:
+        """Return a copy whose columns are changed when they are loaded."""
+        load = self.load
+        return replace(self, load=lambda name: change(name, load(name)))
+
 
 _SCALAR_TYPES = frozenset({float, int, bool})
 

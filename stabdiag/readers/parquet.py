@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import Column, ColumnFilter, Columns, every_column
+from stabdiag.readers.columns import Column, ColumnFilter, Columns, Piece, Rows, every_column, join
 from stabdiag.readers.compressed import refuse_bomb
 from stabdiag.readers.source import Stream
+from stabdiag.readers.words import NULL
 
 # The size of a number in memory, in bytes.
 _NUMBER_SIZE: Final = 8
@@ -28,10 +30,8 @@ def read(stream: Stream) -> Columns:
     from pyarrow import parquet
 
     # Imported here, because every binary file is tried as Parquet first.
-    from stabdiag.readers.arrow import counted_index, leaf, leaves, piece_of_array
-    from stabdiag.readers.columns import Rows, join
+    from stabdiag.readers.arrow import counted_index, leaves
     from stabdiag.readers.converted import from_metadata
-    from stabdiag.readers.words import NULL
 
     name = stream.name
     # A file is opened by its path. A pipe has to be kept in memory.
@@ -60,17 +60,65 @@ def read(stream: Stream) -> Columns:
     index = counted_index(schema.metadata, rows, places)
     requested = {path[0] for column, path in places.items() if stream.is_required(column)}
     reads_all = stream.is_required is every_column
-    read_field = _reader(file, set() if reads_all else {schema.field(at).name for at in requested})
+    fields = _Fields(
+        file=file,
+        source=name,
+        places=places,
+        index=index,
+        requested=set() if reads_all else {schema.field(at).name for at in requested},
+    )
+    kept = from_metadata(schema.metadata or {})
+    return Columns(
+        source=name,
+        format="parquet",
+        names=(*index, *places),
+        rows=rows,
+        load=fields.column,
+        notes=tuple(stream.notes),
+        events=kept.events if kept else (),
+        config=kept.config if kept else {},
+        converted=kept if places.get("step") == (0,) else None,
+    )
 
-    def load(column: str) -> Column:
-        if column in index:
-            return join([Rows.of(index)], column)
-        path = places[column]
-        label = f"{name}: column {' '.join(column.split())}"
+
+@dataclass(kw_only=True, eq=False)
+class _Fields:
+    """The fields of a file, read when a column is loaded. The first call reads all requested ones.
+
+    Arrow reads several fields on all cores, and a single field on one core.
+
+    Attributes:
+        places: the path of each column in the schema.
+        index: the columns of an index that pandas does not store.
+        requested: the names of fields that are not read yet.
+        waiting: the fields that were read, until a column is loaded from them.
+    """
+
+    file: Any
+    source: str
+    places: Mapping[str, tuple[int, ...]]
+    index: Mapping[str, Piece]
+    requested: set[str]
+    waiting: dict[str, Any] = field(default_factory=dict)
+
+    def column(self, name: str) -> Column:
+        """Load a column.
+
+        Raises:
+            ColumnError: if it is damaged.
+        """
+        import pyarrow as pa
+
+        from stabdiag.readers.arrow import leaf, piece_of_array
+
+        if name in self.index:
+            return join([Rows.of(self.index)], name)
+        path, rows = self.places[name], self.file.metadata.num_rows
+        label = f"{self.source}: column {' '.join(name.split())}"
         try:
-            cells = read_field(schema.field(path[0]).name)
+            cells = self._read(self.file.schema_arrow.field(path[0]).name)
             chunks = [
-                Rows.of({column: piece_of_array(leaf(part, path[1:]), missing=NULL)})
+                Rows.of({name: piece_of_array(leaf(part, path[1:]), missing=NULL)})
                 for part in cells.chunks
             ]
         except (pa.ArrowException, OSError) as error:
@@ -82,42 +130,20 @@ def read(stream: Stream) -> Columns:
                 f"{label} has {plural(len(cells), 'row')}, but the file should have {rows}; is the "
                 "file complete?"
             )
-        return join(chunks, column)
+        return join(chunks, name)
 
-    kept = from_metadata(schema.metadata or {})
-    return Columns(
-        source=name,
-        format="parquet",
-        names=(*index, *places),
-        rows=rows,
-        load=load,
-        notes=tuple(stream.notes),
-        events=kept.events if kept else (),
-        config=kept.config if kept else {},
-        converted=kept if places.get("step") == (0,) else None,
-    )
+    def _read(self, name: str) -> Any:
+        """Return the cells of a field, which is not kept."""
+        import pyarrow as pa
 
-
-def _reader(file: Any, requested: set[str]) -> Callable[[str], Any]:
-    """Return a function that reads a field of a file. The first call reads all requested fields.
-
-    Arrow reads several fields on all cores, and a single field on one core.
-    """
-    import pyarrow as pa
-
-    waiting: dict[str, Any] = {}
-
-    def read_field(name: str) -> Any:
-        if name in requested:
+        if name in self.requested:
             # Errors are raised when the damaged field is read.
             with suppress(pa.ArrowException, OSError):
-                table = file.read(columns=sorted(requested))
-                waiting.update(zip(table.column_names, table.columns, strict=True))
-            requested.clear()
-        column = waiting.pop(name, None)
-        return file.read(columns=[name]).column(0) if column is None else column
-
-    return read_field
+                table = self.file.read(columns=sorted(self.requested))
+                self.waiting.update(zip(table.column_names, table.columns, strict=True))
+            self.requested.clear()
+        cells = self.waiting.pop(name, None)
+        return self.file.read(columns=[name]).column(0) if cells is None else cells
 
 
 def _unpacked(metadata: Any, is_required: ColumnFilter) -> int:

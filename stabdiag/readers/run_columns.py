@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 
 import numpy as np
 
-from stabdiag.model.arrays import Mask
 from stabdiag.model.roles.names import is_a_loss, is_evaluation, run_of, without_run
 from stabdiag.readers.columns import Column, Columns, StoredRun
 
@@ -42,20 +40,13 @@ def _is_loss(name: str) -> bool:
 
 def _of_run(columns: Columns, names_by_run: Mapping[str, Sequence[str]], run: str) -> Columns:
     """Return columns without the rows in which a run logged nothing."""
-    original = columns.load
+    logged = np.zeros(columns.rows, dtype=np.bool_)
+    for name in names_by_run.get(run, ()):
+        logged |= columns.load(name).present
 
-    @cache
-    def is_logged() -> Mask:
-        logged = np.zeros(columns.rows, dtype=np.bool_)
-        for name in names_by_run.get(run, ()):
-            logged |= original(name).present
-        return logged
-
-    def load(name: str) -> Column:
-        column = original(name)
+    def keep_logged(name: str, column: Column) -> Column:
         if run_of(name) not in ("", run):
             return column
-        logged = is_logged()
         return replace(column, present=column.present & logged, null=column.null & logged)
 
-    return replace(columns, load=load)
+    return columns.with_changed(keep_logged)

@@ -14,7 +14,7 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.counters import EPOCH, STEP
@@ -89,11 +89,10 @@ def _as_a_loss(columns: Columns) -> tuple[Columns, str]:
     if not any(len(logged) and 2 * np.count_nonzero(logged < 0) > len(logged) for logged in values):
         return columns, ""
 
-    def load(name: str) -> Column:
-        column = columns.load(name)
-        return replace(column, values=-column.values) if name in bounds else column
-
-    return replace(columns, load=load), ", with its sign turned: a higher value is better"
+    negated = columns.with_changed(
+        lambda name, column: replace(column, values=-column.values) if name in bounds else column
+    )
+    return negated, ", with its sign turned: a higher value is better"
 
 
 def _describe(result: Evidence) -> str:

@@ -164,11 +164,10 @@ def _counted(columns: Columns) -> Columns:
     is_last_run = np.arange(len(epoch.values)) >= max(ends, default=0)
     epoch = replace(epoch, values=np.where(is_last_run, epoch.values, np.nan))
     return replace(
-        counted,
+        counted.with_columns({"epoch": epoch}),
         notes=columns.notes,
         events=(*counted.events, event),
         ends=(*columns.ends, *ends),
-        load=lambda name: epoch if name == "epoch" else counted.load(name),
     )
 
 
@@ -203,13 +202,9 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
         values = np.maximum(values - min(float(values[rows].min()), 1.0), 0.0)
     steps = Column(values=values, present=good, null=np.zeros_like(good))
 
-    def load(name: str) -> Column:
-        return steps if name == GRAMMAR.step else columns.load(name)
-
     return replace(
-        columns,
+        columns.with_columns({GRAMMAR.step: steps}),
         names=(GRAMMAR.step, *columns.names),
-        load=load,
         notes=notes,
         events=tuple(_at_its_step(event, steps) for event in columns.events),
     )
