@@ -53,7 +53,7 @@ from stabdiag.model.history import (
 from stabdiag.model.roles.loss_kinds import loss_kind
 from stabdiag.model.roles.names import is_setting, names_split, words_of
 from stabdiag.model.roles.settings import setting_of
-from stabdiag.model.text import and_more, names_in, plural
+from stabdiag.model.text import SHOWN_NAMES, and_more, names_in, plural
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -281,7 +281,7 @@ def _several(
     )
     others = [n for n in np.unique(lost).tolist() if n > 0 and n != number]
     if others:
-        message += f"; not all losses of number {and_more(others, 3)} are finite"
+        message += f"; not all losses of number {and_more(others, SHOWN_NAMES)} are finite"
     code = EventCode.SEVERAL_WRITERS if is_parallel else None
     return Event(kind=EventKind.ATTEMPT, code=code, message=message)
 

@@ -30,7 +30,7 @@ MAX_SHOWN_COLUMNS = 8
 
 def shown_name(name: str) -> str:
     """Return a column name for messages: damaged files have names that span many lines."""
-    return clipped(" ".join(name.split()), 60)
+    return clipped(" ".join(name.split()))
 
 
 def is_filled(others: Mapping[str, Column]) -> bool:

@@ -20,6 +20,17 @@ _MAX_SHOWN_SCORE = 1e4
 # Larger numbers are easier to read as a power of ten.
 _PLAIN_BELOW = 1e7
 
+# Sentences name this many layers, columns or runs and count the others.
+SHOWN_NAMES = 3
+
+# Longer names are cut.
+_MAX_LENGTH = 60
+
+# The significant figures of both ends of a range.
+_RANGE_FIGURES = 3
+
+_PERCENT = 100
+
 
 def names_in(text: str) -> tuple[str, ...]:
     """Return the words of a text, for tables written as one string."""
@@ -57,6 +68,17 @@ def num(value: float, figures: int = 4) -> str:
     if 10**figures <= abs(value) < _PLAIN_BELOW:
         return str(round(value))
     return f"{value:.{figures}g}"
+
+
+def number_range(low: float, high: float) -> str:
+    """Return a range as text: ``0.1 to 0.25``, or one number if both look the same."""
+    first, last = num(low, _RANGE_FIGURES), num(high, _RANGE_FIGURES)
+    return first if first == last else f"{first} to {last}"
+
+
+def percent(fraction: float, figures: int = 4) -> str:
+    """Return a fraction in percent, with some significant figures."""
+    return f"{num(_PERCENT * fraction, figures)}%"
 
 
 def typed(value: float) -> float:
@@ -119,7 +141,7 @@ def shown(location: str) -> str:
     return f"{parts.scheme}://{host}{parts.path}{query}"
 
 
-def clipped(words: str, max_length: int) -> str:
+def clipped(words: str, max_length: int = _MAX_LENGTH) -> str:
     """Return words cut to a number of characters, with an ellipsis."""
     return words if len(words) <= max_length else f"{words[: max_length - 1]}…"
 

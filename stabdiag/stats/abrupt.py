@@ -11,6 +11,7 @@ from stabdiag.stats.rise import MIN_RANGE_MULTIPLE
 from stabdiag.stats.rolling import TrailingBaseline, rounding
 from stabdiag.stats.shape import SearchWindows, Spike, describe
 from stabdiag.stats.standards import (
+    CLEAR_RATIO,
     CONTEXT_POINTS,
     HALF,
     MIN_CONSECUTIVE,
@@ -23,7 +24,7 @@ from stabdiag.stats.trend import without_line
 # is abrupt if it exceeds the points before it by MIN_RANGE_MULTIPLE times the detrended range of
 # recent windows, and their highest point by this factor. Unless losses are means over an epoch,
 # MIN_CONSECUTIVE points have to be as high: a single hard batch is not a rise.
-MIN_LEVEL_RATIO = 1.5
+MIN_LEVEL_RATIO = CLEAR_RATIO
 
 
 def abrupt_spikes(

@@ -7,14 +7,14 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import distinct
-from stabdiag.stats.standards import MIN_CONSECUTIVE
+from stabdiag.stats.standards import FEW_EVENTS, MIN_CONSECUTIVE, TENTH
 
 # Changes in more than this fraction of the records are frequent. Frequent batch ids come from the
 # loader's numbering, and a setting that changes this often does not change in steps.
-FREQUENT_RATE = 0.1
+FREQUENT_RATE = TENTH
 
 # This many changes are never frequent, even in a short log.
-FEW_CHANGES = 3
+FEW_CHANGES = FEW_EVENTS
 
 
 @frozen

@@ -7,7 +7,12 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
-from stabdiag.stats.standards import RELATIVE_TOLERANCE, SUBSAMPLE_SIZE
+from stabdiag.stats.standards import (
+    MIN_CONSECUTIVE,
+    RELATIVE_EPS,
+    RELATIVE_TOLERANCE,
+    SUBSAMPLE_SIZE,
+)
 
 # Noise is measured over blocks of this many points, since it falls with the loss.
 _NOISE_BLOCK = 100
@@ -85,7 +90,7 @@ def lasting(mask: Mask, points: int) -> int | None:
     count = np.concatenate(([0], np.cumsum(mask)))
     ends = np.minimum(np.arange(len(mask)) + points, len(mask))
     marked = count[ends] - count[:-1]
-    required = np.maximum((ends - np.arange(len(mask)) + 1) // 2, 3)
+    required = np.maximum((ends - np.arange(len(mask)) + 1) // 2, MIN_CONSECUTIVE)
     positions = np.flatnonzero(mask & (marked >= required))
     return int(positions[0]) if len(positions) else None
 
@@ -105,7 +110,7 @@ def local_noise(x: Floats) -> Floats:
     ignores spikes (Hampel 1974, doi:10.1080/01621459.1974.10482962).
     """
     good = np.flatnonzero(np.isfinite(x))
-    if len(good) < 3:
+    if len(good) < MIN_CONSECUTIVE:
         return np.zeros(len(x))
     z = x[good]
     bend = np.abs(z[1:-1] - (z[:-2] / 2 + z[2:] / 2))
@@ -134,7 +139,7 @@ def wander(x: Floats, size: int) -> float:
         It is a median, so a single jump hardly changes it.
     """
     count = len(x) // size
-    if count < 3:
+    if count < MIN_CONSECUTIVE:
         return 0.0
     means = x[: count * size].reshape(count, size).mean(axis=1)
     return MAD_TO_SIGMA * median(np.abs(np.diff(means))) / float(np.sqrt(2))
@@ -176,4 +181,4 @@ def _first_digit(x: Floats) -> Floats:
 
 
 def _are_round(x: Floats) -> bool:
-    return bool(np.all(np.abs(x - np.round(x)) <= 1e-9 * np.maximum(np.abs(x), 1.0)))
+    return bool(np.all(np.abs(x - np.round(x)) <= RELATIVE_EPS * np.maximum(np.abs(x), 1.0)))

@@ -7,12 +7,13 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import block_levels, level_noise
+from stabdiag.stats.standards import CONTEXT_POINTS, QUARTER
 
 # A rise has recovered where the level is within this fraction of its height of the best level.
-_RECOVERED = 0.25
+_RECOVERED = QUARTER
 
 # The noise of a level is measured over at least this many levels before the rise.
-_MIN_LEVELS = 5
+_MIN_LEVELS = CONTEXT_POINTS
 
 
 @frozen

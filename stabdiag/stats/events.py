@@ -13,7 +13,7 @@ from stabdiag.stats.profile import Profile, chance_per_point
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.recurrence import PeakGroup
 from stabdiag.stats.rolling import TrailingBaseline
-from stabdiag.stats.standards import MIN_SAMPLE, SUBSAMPLE_SIZE
+from stabdiag.stats.standards import MIN_SAMPLE, QUARTER, SUBSAMPLE_SIZE
 from stabdiag.stats.tails import UpperTail, medians_tail
 
 # A spike is more likely after a logged cause, so the probability of a false alarm may be larger by
@@ -89,7 +89,7 @@ def _stretches(
 ) -> tuple[float, list[int]]:
     """Return the limit of the noise, and the positions where the next points exceed it."""
     # Overlapping windows are not independent tests.
-    chance = min(medians.width * chance, 0.25)
+    chance = min(medians.width * chance, QUARTER)
     limit = tail.exceeded_with_chance(chance)
     high = medians.scores > limit
     high[: medians.first] = False

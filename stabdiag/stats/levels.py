@@ -7,10 +7,17 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, robust_sigma
-from stabdiag.stats.standards import CONTEXT_POINTS, SUBSAMPLE_SIZE, TWENTIETHS
+from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    MAX_TREND_POINTS,
+    QUARTERS,
+    SUBSAMPLE_SIZE,
+    TENTHS,
+    TWENTIETHS,
+)
 
 # A block is trimmed by a tenth at either end if it has at least this many points.
-_TENTH = 10
+_TENTH = TENTHS
 
 # The standard deviation of normal noise divided by its mean absolute deviation.
 _MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
@@ -19,9 +26,6 @@ _MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
 # from it only by the rounding of binary fractions.
 _MOST_DIGITS = 6
 _PRINTED = 1e-12
-
-# The changes of the level are measured over this many points before a jump.
-_RECENT_POINTS = 400
 
 
 def beginning(x: Floats) -> float:
@@ -158,7 +162,7 @@ def level_jump(before: Floats, after: Floats, width: int) -> Jump | None:
         after: at least ``width`` finite points, else None is returned.
         width: the number of points that define a level.
     """
-    if len(before) < 4 * width or len(after) < width:
+    if len(before) < QUARTERS * width or len(after) < width:
         return None
     steps = np.diff(levels(before, len(before) // width))
     return Jump(
@@ -181,7 +185,7 @@ def jump_up(
         sigmas: minimum jump, in standard deviations of the recent changes of the level.
         min_range_share: minimum jump, as a fraction of the range of the old levels.
     """
-    jump = level_jump(old[-_RECENT_POINTS:], new[:width], width)
+    jump = level_jump(old[-MAX_TREND_POINTS:], new[:width], width)
     if jump is None:
         return None
     floor = min_range_share * float(np.ptp(levels(old, TWENTIETHS)))

@@ -8,8 +8,8 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.standards import RELATIVE_EPS
-from stabdiag.stats.trend import MAX_TREND_POINTS, block_means, without_line
+from stabdiag.stats.standards import MAX_TREND_POINTS, RELATIVE_EPS
+from stabdiag.stats.trend import block_means, without_line
 
 # Errors below this fraction of the largest are raised to it.
 _EXACT = 1e-6

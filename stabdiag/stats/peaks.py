@@ -20,6 +20,8 @@ from stabdiag.stats.standards import (
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    QUARTER,
+    QUARTERS,
     SUBSAMPLE_SIZE,
 )
 from stabdiag.stats.tails import FAR_OUT, PRIOR_WEIGHT
@@ -270,7 +272,7 @@ class Surroundings:
 
     @property
     def _last(self) -> int:
-        after = self.reach.window // 4 if self.spike.recovered else self.reach.window
+        after = self.reach.window // QUARTERS if self.spike.recovered else self.reach.window
         return self.spike.end + after + MAX_GAP
 
 
@@ -324,4 +326,4 @@ def _burn_in_end(level: Floats, first: int) -> int:
     """
     usual = typical(level[first:])
     begin = min(MIN_SAMPLE, first)
-    return begin + int(np.argmax(level[begin:] <= usual + (level[begin] - usual) / 4))
+    return begin + int(np.argmax(level[begin:] <= usual + QUARTER * (level[begin] - usual)))

@@ -10,6 +10,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.stats.peaks import Residuals, point_residuals
 from stabdiag.stats.rolling import TrailingBaseline, baseline
 from stabdiag.stats.shape import SearchWindows
+from stabdiag.stats.standards import QUARTER
 from stabdiag.stats.tails import UpperTail, declustered, noise_tail
 
 # On a descent, the slope inflates the deviation of a window. In a log of fewer windows than this,
@@ -68,4 +69,4 @@ def profile_of_stretches(x: Floats, profile: Profile) -> Profile:
 
 def chance_per_point(false_alarm: float, points: int) -> float:
     """Return the probability of a false alarm at each of several points (Bonferroni)."""
-    return min(false_alarm / points, 0.25)
+    return min(false_alarm / points, QUARTER)

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.peaks import BELOW, MAX_GAP, Residuals, chance_of_gap
-from stabdiag.stats.standards import HALF
+from stabdiag.stats.standards import CLEAR_RATIO, FAR_RATIO, HALF, TENTH
 from stabdiag.stats.tails import FAR_OUT
 
 # The maximum probability that the tail of the noise leaves a gap this wide below a few highest
@@ -21,16 +21,16 @@ _MAX_CHANCE = 0.0003
 # larger at its start.
 _MIN_SCORE = 8.0
 _MIN_RATIO = 1.75
-_MIN_HEIGHT_RATIO = 1.5
+_MIN_HEIGHT_RATIO = CLEAR_RATIO
 
 # The maximum fraction of points in a rare group. If the ratio is at least _CLEAR_RATIO, the second
 # fraction applies, or the third to up to _MAX_FEW peaks, so that a short log may have as many.
 # Peaks with a clear ratio that are not rare, up to _MAX_FREQUENT_RATE, are frequent.
 _MAX_RATE = 0.01
-_CLEAR_RATIO = 5.0
+_CLEAR_RATIO = FAR_RATIO
 _MAX_CLEAR_RATE = 0.02
 _MAX_FEW_RATE, _MAX_FEW = 0.04, 10
-_MAX_FREQUENT_RATE = 0.1
+_MAX_FREQUENT_RATE = TENTH
 
 
 @frozen

@@ -17,35 +17,51 @@ from stabdiag.stats.levels import (
     pair_means,
 )
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_SAMPLE, MIN_TREND_POINTS
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CLEAR_RATIO,
+    CONTEXT_POINTS,
+    FIFTH,
+    HALF,
+    HUNDREDFOLD,
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    MIN_TREND_POINTS,
+    MOST,
+    QUARTERS,
+    TENFOLD,
+    TENTH,
+    TWENTIETHS,
+    TWICE,
+)
 from stabdiag.stats.trend import mann_kendall
 
 # Levels are means over these fractions of the window: short for fast climbs, long for slow ones.
-_SHARES = (0.1, 0.5)
+_SHARES = (TENTH, HALF)
 
 # In a series shorter than twice MIN_TREND_POINTS, a rise needs no trend if at least two points
 # exceed everything before them by this many times its range, and by a factor. The factor is smaller
 # after many points and larger after a single one. Chosen on pieces of 3 to 19 losses cut out of
 # healthy runs: 1 in 500 is called a rise.
 MIN_RANGE_MULTIPLE = 3.0
-_TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = 10.0, 2.0, 100.0
+_TIMES, _TIMES_OF_MANY, _TIMES_OF_ONE = TENFOLD, TWICE, HUNDREDFOLD
 
 # A rise also needs no trend if this many consecutive points increase, by at least this factor in
 # total. Fewer are enough after as many decreasing points. In the same pieces, 1 in 2,000 is called
 # a rise by either rule.
 _MIN_INCREASING = 6
 _MIN_AFTER_DECREASE = 4
-_MIN_TOTAL_RATIO = 1.5
+_MIN_TOTAL_RATIO = CLEAR_RATIO
 
 # A rise has to exceed this many standard deviations of such levels, and the largest earlier rise
 # that recovered by this factor. A rise of DRAWUP_FACTOR times both is obvious.
-_LEVEL_SIGMAS = 3.0
-DRAWUP_FACTOR = 2.0
+_LEVEL_SIGMAS = BEYOND_CHANCE
+DRAWUP_FACTOR = TWICE
 
 # The onset of a climb is the point where it reached this fraction of its height, measured by means
 # whose standard deviation is smaller by the factor _MIN_SIGNAL_RATIO.
-ONSET_FRACTION = 0.1
-_MIN_SIGNAL_RATIO = 2.0
+ONSET_FRACTION = TENTH
+_MIN_SIGNAL_RATIO = TWICE
 
 # The precision of a level is limited by its last digit, even if the level is constant.
 _EPSILON = float(np.finfo(np.float64).eps)
@@ -109,7 +125,11 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
         return None
     recent, deviation = mann_kendall(x[-window:]), diff_sigma(x)
     sizes = [max(round(window * share), 2) for share in _SHARES]
-    rises = [_at_scale(x, window, size, recent, deviation) for size in sizes if len(x) >= 5 * size]
+    rises = [
+        _at_scale(x, window, size, recent, deviation)
+        for size in sizes
+        if len(x) >= CONTEXT_POINTS * size
+    ]
     # A loss that ends at its best level has recovered, even if the mean of the last window is high.
     rises = [rise for rise in rises if x[-CONTEXT_POINTS:].max() > rise.best_level] or rises[:1]
     clearest = _clearest(rises, significance)
@@ -198,8 +218,8 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     best = int(np.argmin(low))
     up = low[best:] - low[best]
     high = float(up.max())
-    crest = best + int(np.argmax(up >= 0.8 * high))
-    foot = best + _last_near(up[: crest - best + 1], 0.2 * high)
+    crest = best + int(np.argmax(up >= MOST * high))
+    foot = best + _last_near(up[: crest - best + 1], FIFTH * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a diverging run grows with its loss, so it is measured before the rise.
     calm = slice(0, foot + 1 if foot >= MIN_SAMPLE else len(levels))
@@ -207,11 +227,11 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     down = int(np.argmax(levels <= low[-1]))
     if calm.stop - down >= MIN_SAMPLE:
         calm = slice(down, calm.stop)
-    progress = max(median(x[: max(window // 20, 3)]) - float(low[best]), 0.0)
+    progress = max(median(x[: max(window // TWENTIETHS, MIN_CONSECUTIVE)]) - float(low[best]), 0.0)
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
     bar = max(_LEVEL_SIGMAS * noise, DRAWUP_FACTOR * float(drawup.max(initial=0.0)))
     # A loss that grew a millionfold left its level long before a fifth of its final height.
-    onset = best + _last_near(up[: foot - best + 1], max(0.2 * progress, bar))
+    onset = best + _last_near(up[: foot - best + 1], max(FIFTH * progress, bar))
     begin, end = int(starts[onset]), int(starts[crest]) + 2 * size
     trends = (mann_kendall(x[begin:end]), mann_kendall(x[max(end - window, 0) : end]))
     return Rise(
@@ -253,7 +273,7 @@ def climb_onset(x: Floats, rise: Rise, size: int) -> int:
     # The noise of a diverging run grows with its loss.
     noise = level_noise(block_levels(x[: max(rise.onset, MIN_SAMPLE * size)], size)[0])
     wide = round(size * min(_MIN_SIGNAL_RATIO * noise / height, len(climbing)) ** 2)
-    levels = moving_means(climbing, max(min(wide, len(climbing) // 4), size))
+    levels = moving_means(climbing, max(min(wide, len(climbing) // QUARTERS), size))
     bar = levels.min() + height
     last = int(np.flatnonzero(levels <= bar)[-1])
     above = moving_means(climbing, size)[last:] > bar

@@ -10,7 +10,14 @@ from numpy.lib.stride_tricks import sliding_window_view
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, medians, typical
-from stabdiag.stats.standards import MIN_TREND_POINTS, RELATIVE_EPS, SUBSAMPLE_SIZE
+from stabdiag.stats.standards import (
+    MIN_TREND_POINTS,
+    QUARTERS,
+    RELATIVE_EPS,
+    SUBSAMPLE_SIZE,
+    TENTH,
+    TINY,
+)
 
 # Long logs are processed in chunks of this many points, so that results stay in the cache.
 _CACHED_POINTS = 1 << 14
@@ -127,7 +134,7 @@ def baseline(x: Floats, window: int) -> TrailingBaseline:
     doi:10.1080/01621459.1974.10482962). A trailing median lags behind a falling loss. Adding
     the median of its residuals corrects the lag for any steady slope.
     """
-    short = max(window // 4, MIN_TREND_POINTS)
+    short = max(window // QUARTERS, MIN_TREND_POINTS)
     level = median_before(x, short)
     level[0] = x[0]
     lag = median_before(x - level, 2 * short)
@@ -136,7 +143,7 @@ def baseline(x: Floats, window: int) -> TrailingBaseline:
     del lag  # an array of ten million points takes 80 MB
     sigma = median_before(np.abs(x - level), window)
     sigma *= MAD_TO_SIGMA
-    floor = max(0.1 * typical(sigma[1:]), rounding(x), 1e-300)
+    floor = max(TENTH * typical(sigma[1:]), rounding(x), TINY)
     # The deviation is at least a fraction of the level's range so far, or of the point's distance
     # from a constant level. Later points say nothing about earlier noise.
     sigma_floor = np.maximum.accumulate(level)

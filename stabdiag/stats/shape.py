@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rolling import TrailingBaseline
-from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE
+from stabdiag.stats.standards import (
+    CLEAR,
+    CONTEXT_POINTS,
+    FIFTH,
+    MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
+    MOST,
+    QUARTERS,
+)
 
 # A loss that grows by this factor has blown up.
 BLOWUP_RATIO = 20.0
 
 # The square of a value above this overflows in fp32; no healthy loss is as large.
-FP32_SQUARE_OVERFLOW = float(np.finfo(np.float32).max) ** 0.5
+FP32_SQUARE_OVERFLOW = math.sqrt(np.finfo(np.float32).max)
+
+# A loss within this many times the recovery threshold of its base is not an outlier. The recovery
+# is smoothed over this part of its window.
+_OUTSIDE = 4
+_SMOOTHINGS = 5
 
 # A loss recovered late if at least this fraction of its levels since then is low.
-_MIN_LOW_FRACTION = 0.8
+_MIN_LOW_FRACTION = MOST
 
 
 @frozen
@@ -117,12 +132,12 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
     majority = smooth // 2 + 1
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
         ahead = x[back : back + smooth]
-        if len(ahead) < min(majority, MIN_CONSECUTIVE) or x[back] > level + 4 * slack:
+        if len(ahead) < min(majority, MIN_CONSECUTIVE) or x[back] > level + _OUTSIDE * slack:
             continue
         # If only a few points are left at the end of the log, all of them have to be within bounds.
         height = median(ahead) if len(ahead) >= majority else float(ahead.max())
         if height <= level + slack:
-            outside = np.flatnonzero(x[at:back] > level + 4 * slack)
+            outside = np.flatnonzero(x[at:back] > level + _OUTSIDE * slack)
             first = at + 1 + (int(outside[-1]) if len(outside) else 0)
             recovery = first + int(np.argmax(x[first : back + smooth] <= level + slack))
             return recovery if recovery <= at + reach else None
@@ -131,7 +146,7 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
 
 def _smoothing(reach: int) -> int:
     """Return the width of the median filter for a recovery window of ``reach`` points."""
-    return min(max(reach // 5, 3), 10)
+    return min(max(reach // _SMOOTHINGS, MIN_CONSECUTIVE), MIN_TREND_POINTS)
 
 
 def late_recovery(x: Floats, spike: Spike, sigmas: float) -> int | None:
@@ -189,18 +204,20 @@ def rise_points(x: Floats, at: int, reach: SearchWindows) -> int:
     a spike of a few points. The logarithm is used for a loss that blows up: from 2 to 9,000 is a
     jump even if the loss then grows to a million.
     """
-    first, last = max(at - 2 * reach.window, 0), min(at + 4 * reach.recovery, len(x))
+    first, last = max(at - 2 * reach.window, 0), min(at + QUARTERS * reach.recovery, len(x))
     part = x[first:last]
     if part.min() > 0 and part.max() > BLOWUP_RATIO * median(part[: at - first + 1]):
         x, first, last, at = np.log(part), 0, last - first, at - first
-    smooth = _centered_median(x[first:last], 5)
+    smooth = _centered_median(x[first:last], CONTEXT_POINTS)
     before, after = smooth[: at - first + 1], smooth[at - first :]
-    low = min(median(part) for part in np.array_split(before, max(len(before) // 10, 1)))
+    low = min(
+        median(part) for part in np.array_split(before, max(len(before) // MIN_TREND_POINTS, 1))
+    )
     peak = at - first + int(np.argmax(after))
     height = float(smooth[peak]) - low
     if height < 0.5 * (float(x[at:last].max()) - low):
         return 1
-    below = np.flatnonzero(smooth[:peak] <= low + 0.2 * height)
+    below = np.flatnonzero(smooth[:peak] <= low + FIFTH * height)
     foot = int(below[-1]) if len(below) else 0
     upper = foot + int(np.argmax(smooth[foot : peak + 1] >= low + 0.6 * height))
     return max(upper - foot, 1)

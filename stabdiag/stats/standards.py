@@ -15,6 +15,9 @@ FEW_EVENTS = 3
 # The level next to an event is the median of this many points, which tolerates two outliers.
 CONTEXT_POINTS = 5
 
+# Fewer groups, layers or measurements than this cannot be compared with each other.
+MIN_COMPARED = 4
+
 # Fewer values than this do not determine a level or its noise.
 MIN_SAMPLE = 8
 
@@ -28,11 +31,15 @@ LEAST = 30
 # With this many points, a trend can be distinguished from noise.
 MIN_LONG_LOG = 100
 
+# A trend, or the usual changes of the level, are measured over this many points or means at most.
+MAX_TREND_POINTS = 400
+
 # This many values are enough to estimate a median or a deviation.
 SUBSAMPLE_SIZE = 20_000
 
 # A run is summarized by the medians of this many equal parts. Its beginning and its end are
-# quarters, tenths or twentieths of it.
+# thirds, quarters, tenths or twentieths of it.
+THIRDS = 3
 QUARTERS = 4
 TENTHS = 10
 TWENTIETHS = 2 * TENTHS
@@ -43,16 +50,17 @@ NEGLIGIBLE = 0.05
 TENTH = 0.1
 FIFTH = 0.2
 QUARTER = 0.25
-THIRD = 1 / 3
+THIRD = 1 / THIRDS
 HALF = 0.5
 MOST = 0.8
 
 # A run this far into its planned steps is complete.
 COMPLETE = 1 - NEGLIGIBLE
 
-# Ratios of two levels: clearly different, twice, and another order of magnitude.
+# Ratios of two levels: clearly different, twice, far apart, and other orders of magnitude.
 CLEAR_RATIO = 1.5
 TWICE = 2.0
+FAR_RATIO = 5.0
 TENFOLD = 10.0
 HUNDREDFOLD = 100.0
 
@@ -68,5 +76,11 @@ MAX_CHANCE_OF_MANY = 0.001
 # Values that differ by less than this fraction may be equal but printed with fewer digits.
 RELATIVE_TOLERANCE = 0.01
 
+# A change of one unit of the last printed digit may be rounding.
+ROUNDING_DIGITS = 1.5
+
 # A difference below this fraction of a value is rounding in a sum.
 RELATIVE_EPS = 1e-9
+
+# A divisor or an argument of a logarithm is at least this.
+TINY = 1e-300

@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import quantiles, quantiles_in_order
-from stabdiag.stats.standards import FEW_EVENTS, MIN_SAMPLE
+from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, MIN_SAMPLE
 
 _NORMAL = NormalDist()
 
@@ -113,7 +113,7 @@ def declustered(scores: Floats) -> Floats:
     far = np.flatnonzero(scores > FAR_OUT)
     if len(far) < 2:
         return scores
-    begins = np.append(0, np.flatnonzero(np.diff(far) > 5) + 1)
+    begins = np.append(0, np.flatnonzero(np.diff(far) > CONTEXT_POINTS) + 1)
     ends = np.append(begins[1:], len(far))
     kept = np.ones(len(scores), dtype=bool)
     for at in np.argsort(ends - begins, kind="stable")[-FEW_EVENTS:]:

@@ -9,9 +9,10 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import MAX_CHANCE, MAX_TREND_POINTS, MIN_COMPARED, RELATIVE_EPS
 
-# All pairs are compared, so longer series are first averaged down to this many points.
-MAX_TREND_POINTS = 400
+# An autocorrelation above this many standard deviations is not zero.
+_SIGNIFICANT = NormalDist().inv_cdf(1 - MAX_CHANCE)
 
 
 def mann_kendall(x: Floats) -> float:
@@ -27,20 +28,33 @@ def mann_kendall(x: Floats) -> float:
     """
     x = block_means(x, MAX_TREND_POINTS)
     n = len(x)
-    if n < 4 or np.ptp(x) == 0:
+    if n < MIN_COMPARED or np.ptp(x) == 0:
         return 1.0
-    score = float(np.tril(np.sign(np.subtract.outer(x, x))).sum())
-    _, ties = np.unique(x, return_counts=True)
-    variance = (n * (n - 1) * (2 * n + 5) - (ties * (ties - 1) * (2 * ties + 5)).sum()) / 18
+    score, variance = kendall_score(x)
     variance *= _variance_stretch(x)
     z = (score - math.copysign(1.0, score)) / math.sqrt(variance) if score else 0.0
     return NormalDist().cdf(-z)
 
 
+def kendall_score(x: Floats) -> tuple[float, float]:
+    """Return Kendall's score of a rising trend, and its variance by chance.
+
+    Args:
+        x: shape (n,), finite, n at least 2; the variance is 0 if all values are equal.
+
+    Mann 1945, doi:10.2307/1907187; the variance with ties is from Kendall 1975, Rank Correlation
+    Methods, eq. 4.4.
+    """
+    score = float(np.tril(np.sign(np.subtract.outer(x, x))).sum())
+    sizes = np.append(len(x), np.unique(x, return_counts=True)[1]).astype(np.float64)
+    total, *ties = (sizes * (sizes - 1) * (2 * sizes + 5)).tolist()
+    return score, (total - sum(ties)) / 18
+
+
 def _variance_stretch(x: Floats) -> float:
     n = len(x)
     residual = without_line(x)
-    if np.ptp(residual) <= 1e-9 * np.ptp(x):
+    if np.ptp(residual) <= RELATIVE_EPS * np.ptp(x):
         return 1.0  # the residuals of a straight line are periodic rounding errors
     ranks = np.argsort(np.argsort(residual)).astype(np.float64)
     ranks -= ranks.mean()
@@ -48,7 +62,7 @@ def _variance_stretch(x: Floats) -> float:
     stretch = 0.0
     for lag in range(1, n - 2):
         rho = float(ranks[lag:] @ ranks[:-lag]) / power
-        if rho < 1.645 / math.sqrt(n):
+        if rho < _SIGNIFICANT / math.sqrt(n):
             break
         stretch += (n - lag) * (n - lag - 1) * (n - lag - 2) * rho
     return 1.0 + 2.0 / (n * (n - 1) * (n - 2)) * stretch

@@ -11,10 +11,18 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.levels import beginning, levels
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import MIN_CONSECUTIVE, MIN_SAMPLE, NEGLIGIBLE, TENTHS, TWENTIETHS
+from stabdiag.stats.standards import (
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    NEGLIGIBLE,
+    QUARTER,
+    TENTHS,
+    TWENTIETHS,
+)
 from stabdiag.symptoms.losses import (
     USUAL_CLASSES,
     after_warmup,
@@ -39,7 +47,7 @@ _ABOVE_CHANCE = 3.0
 
 # A guess among K classes is right for 1/K of the examples, within a quarter of that for a few
 # hundred examples.
-_GUESSED = 0.25
+_GUESSED = QUARTER
 
 
 @frozen
@@ -177,7 +185,7 @@ def _by_accuracy(case: Case) -> Guess | None:
         count = max(MIN_CONSECUTIVE, len(parts) // 2)
         late, since = parts[-count:], len(steps) - count * (len(steps) // len(parts))
         fractions = accuracy.values[accuracy_indices]
-        fractions = fractions / 100 if fractions.max() > 1 else fractions
+        fractions = fractions / full_scale(fractions.max())
         # If the accuracy never changes, the loss only has to be near the cost of the guess.
         moves = bool(np.ptp(fractions))
         band = case.limits.learning.chance_band if moves else NEGLIGIBLE

@@ -10,7 +10,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_per_record
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import distinct, median, quantiles
-from stabdiag.stats.standards import MIN_LONG_LOG, RELATIVE_TOLERANCE
+from stabdiag.stats.standards import MIN_LONG_LOG, RELATIVE_TOLERANCE, TENTH, TENTHS
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -43,9 +43,9 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         return stuck
     if threshold <= 0 or len(norm) < MIN_LONG_LOG:
         return None
-    x = norm.values[len(norm) // 10 :]
+    x = norm.values[len(norm) // TENTHS :]
     fraction, usual = float(np.mean(x > threshold)), median(x)
-    high = float(quantiles(x, [0.9])[0])
+    high = float(quantiles(x, [1 - TENTH])[0])
     if fraction < limits.clip_rate or usual <= limits.clip_depth * threshold:
         return None
     far_off = usual > _FAR_OFF * threshold
@@ -69,7 +69,7 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         because=f"The gradient norm is above the clip threshold {num(threshold)} at "
         f"{fraction:.0%} of "
         f"{len(x)} logged steps; its median is {num(usual / threshold)} x the threshold.",
-        step=int(norm.steps[len(norm) // 10]),
+        step=int(norm.steps[len(norm) // TENTHS]),
         measured={"share": fraction, "threshold": threshold, "median": usual},
         severity=Severity.WARNING if far_off else None,
         first=first,
@@ -83,7 +83,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
     """
     if len(norm) < MIN_LONG_LOG:
         return None
-    x, threshold = norm.values[len(norm) // 10 :], case.manifest.grad_clip
+    x, threshold = norm.values[len(norm) // TENTHS :], case.manifest.grad_clip
     highest = float(x.max())
     fraction = float(np.mean(x >= highest * (1 - RELATIVE_TOLERANCE))) if highest > 0 else 0.0
     is_threshold = (
@@ -99,7 +99,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
         because=f"The gradient norm is {num(highest)} at {fraction:.0%} of {len(x)} logged steps: "
         "it was logged after clipping, and nearly every gradient is clipped to that size.",
         title="The gradient norm is stuck at the clip threshold",
-        step=int(norm.steps[len(norm) // 10]),
+        step=int(norm.steps[len(norm) // TENTHS]),
         measured={"share": fraction, "threshold": highest},
         first=Action(
             Do.LOG_MORE,

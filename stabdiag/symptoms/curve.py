@@ -12,7 +12,15 @@ from stabdiag.model.text import num, typed
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import quantiles, typical
 from stabdiag.stats.smooth import count_waves
-from stabdiag.stats.standards import MAX_CHANCE, NEGLIGIBLE, TENTHS, TWENTIETHS
+from stabdiag.stats.standards import (
+    MAX_CHANCE,
+    NEGLIGIBLE,
+    QUARTERS,
+    TENFOLD,
+    TENTH,
+    TENTHS,
+    TWENTIETHS,
+)
 from stabdiag.symptoms.losses import (
     FALLEN,
     RANGE_TEST,
@@ -69,14 +77,14 @@ def _above_start(case: Case) -> Evidence | None:
     limits, x = case.limits.learning, case.loss.values
     late = x[len(x) // 2 :]
     began, level = float(x[0]), typical(late)
-    low, high = quantiles(late, (0.1, 0.9)).tolist()
+    low, high = quantiles(late, (TENTH, 1 - TENTH)).tolist()
     # If later losses are occasionally as low as the first, the first may be low by chance.
     by_chance = np.mean(late <= began) >= MAX_CHANCE
     if level < limits.above_start * began or high < limits.swing * low or by_chance:
         return None
     has_fallen = level < FALLEN * typical(x[: len(x) // TENTHS])
     # A loss that keeps rising diverges, which the tree reports.
-    keeps_rising = level >= limits.swing * typical(x[len(x) // 4 : len(x) // 2])
+    keeps_rising = level >= limits.swing * typical(x[len(x) // QUARTERS : len(x) // 2])
     if has_fallen or keeps_rising:
         return None
     step = int(case.loss.steps[len(x) // 2])
@@ -186,7 +194,7 @@ def too_good(case: Case) -> Evidence | None:
         return None
     # A model that evaluates badly has memorized its data, which is another symptom.
     evaluated = case.history.finite("eval_loss").values
-    if len(evaluated) and evaluated[-1] > 10 * last:
+    if len(evaluated) and evaluated[-1] > TENFOLD * last:
         return None
     step = int(case.loss.steps[np.argmax(x < limits.suspicious_loss * chance)])
     return Evidence(

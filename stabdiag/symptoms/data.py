@@ -12,16 +12,24 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE
 from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
-from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, LEAST, SUBSAMPLE_SIZE
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CONTEXT_POINTS,
+    FEW_EVENTS,
+    HUNDREDFOLD,
+    LEAST,
+    SUBSAMPLE_SIZE,
+    TENTH,
+)
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 # If the loss ends at a hundredth of the evaluation loss, the model has memorized its only batch. A
 # run that simply has little data ends low on both.
-_MEMORIZED_RATIO = 0.01
+_MEMORIZED_RATIO = 1 / HUNDREDFOLD
 
 # Ids that rise at nine of ten records are read in order, so none repeats by chance.
-_IN_ORDER = 0.9
+_IN_ORDER = 1 - TENTH
 
 
 def _few_epochs(case: Case) -> str:
@@ -160,4 +168,4 @@ def _max_chance_repeats(ids: Floats, lookback: int) -> float:
     if ordered > _IN_ORDER:
         return 0.0
     expected = len(ids) * min(lookback, len(ids)) / (float(np.ptp(ids)) + 1)
-    return expected + 3 * math.sqrt(expected)
+    return expected + BEYOND_CHANCE * math.sqrt(expected)

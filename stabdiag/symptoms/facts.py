@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.text import and_more
+from stabdiag.model.text import SHOWN_NAMES, and_more
 from stabdiag.tree.case import Case
 
 PREFIX: Final = "recorder"
@@ -38,4 +38,4 @@ def layers_with(case: Case, fact: str) -> list[str]:
 
 def quoted(layers: list[str]) -> str:
     """Return the names of the first layers in quotes, and the number of the others."""
-    return and_more([f"{layer!r}" for layer in layers], 3)
+    return and_more([f"{layer!r}" for layer in layers], SHOWN_NAMES)

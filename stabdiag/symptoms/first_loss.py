@@ -8,10 +8,11 @@ from typing import Final
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import other_number
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import NEGLIGIBLE, TENTHS
+from stabdiag.stats.standards import CLEAR_RATIO, MIN_SAMPLE, MOST, NEGLIGIBLE, TENTHS
 from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -22,19 +23,18 @@ from stabdiag.tree.pretraining import chance_loss, has_chance_level
 _BEYOND_UNTRAINED: Final = 14.0
 
 # A sum over n examples starts within this factor of n times log K.
-_NEAR_SUM: Final = 1.5
+_NEAR_SUM: Final = CLEAR_RATIO
 
 # Without a known batch size, this close to a power of two is a sum over that many examples.
-_AT_POWER: Final = 0.05
-_MIN_POWER: Final = 8
+_AT_POWER: Final = NEGLIGIBLE
+_MIN_POWER: Final = MIN_SAMPLE
 
 # If at least this fraction of the examples is right, a cross-entropy above 1 is suspicious.
-_MOSTLY_RIGHT: Final = 0.8
+_MOSTLY_RIGHT: Final = MOST
 
 # Without an accuracy, the loss must end this close above the floor and never fall below it. The
 # floor of two classes, 0.31, is excluded because many healthy runs end there.
-_NEAR_FLOOR: Final = 0.05
-_MIN_CLASSES: Final = 3
+_NEAR_FLOOR: Final = NEGLIGIBLE
 _LOSS_ROUNDING: Final = 1e-3
 
 _SCALE_DOWN: Final = (
@@ -165,7 +165,7 @@ def _by_accuracy(case: Case) -> Evidence | None:
         losses, right = (case.history.finite(name).values for name in (role, score))
         if min(len(losses), len(right)) < TENTHS:
             continue
-        fraction = float(levels(right, TENTHS)[-1]) / (100.0 if right.max() > 1 else 1.0)
+        fraction = float(levels(right, TENTHS)[-1]) / full_scale(right.max())
         *_, before, last = levels(losses, TENTHS // 2).tolist()
         if fraction < _MOSTLY_RIGHT or before - last > NEGLIGIBLE * last:
             continue
@@ -186,7 +186,7 @@ def _final_accuracies(case: Case) -> list[float]:
     """Return the medians of the last tenths of the logged accuracies, as fractions."""
     logged = (case.history.finite(role).values for role in ("accuracy", "eval_accuracy"))
     return [
-        median(right[-max(1, len(right) // TENTHS) :]) / (100.0 if right.max() > 1 else 1.0)
+        median(right[-max(1, len(right) // TENTHS) :]) / full_scale(right.max())
         for right in logged
         if len(right)
     ]
@@ -196,9 +196,7 @@ def _by_floor(case: Case) -> Evidence | None:
     """Report a loss that ends just above the floor and never falls below it, if K is known."""
     classes, x = case.manifest.vocab_size or 0, case.loss.values
     # An accuracy that stays low explains a high loss by itself.
-    if classes < _MIN_CLASSES or any(
-        fraction < _MOSTLY_RIGHT for fraction in _final_accuracies(case)
-    ):
+    if classes <= 2 or any(fraction < _MOSTLY_RIGHT for fraction in _final_accuracies(case)):
         return None
     floor, (*_, before, last) = _floor(classes), levels(x, TENTHS // 2).tolist()
     is_at_floor = (1 - _LOSS_ROUNDING) * floor <= float(x.min()) and last <= (

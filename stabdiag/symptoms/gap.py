@@ -12,13 +12,21 @@ from stabdiag.model.history import Series
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
-from stabdiag.stats.standards import CONTEXT_POINTS, LEAST, MIN_CONSECUTIVE, MIN_SAMPLE, TENTHS
+from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    HALF,
+    LEAST,
+    MAX_CHANCE,
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    TENTHS,
+)
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.losses import FALLEN, from_the_start, is_distance
 from stabdiag.tree.case import Case
 
 # The training loss has clearly separated from the evaluations, or both fell far, if it has halved.
-RUN_AWAY = 0.5
+RUN_AWAY = HALF
 
 # A rise is clear beyond four standard deviations between evaluations.
 _CLEAR_RISE_SIGMAS = 4.0
@@ -28,7 +36,7 @@ _CLEAR_RISE_SIGMAS = 4.0
 _RISE_SIGMAS = 2.5
 
 # Evaluations rise after the best one if their trend has this probability by chance.
-_RISES_BY_CHANCE = 0.05
+_RISES_BY_CHANCE = MAX_CHANCE
 
 
 @frozen

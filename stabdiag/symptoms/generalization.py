@@ -9,7 +9,15 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.levels import beginning, levels
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE, TENTHS
+from stabdiag.stats.standards import (
+    CLEAR,
+    FIFTH,
+    MIN_COMPARED,
+    MIN_CONSECUTIVE,
+    NEGLIGIBLE,
+    TENTHS,
+    THIRD,
+)
 from stabdiag.symptoms.gap import (
     RUN_AWAY,
     TurningPoint,
@@ -27,11 +35,11 @@ from stabdiag.tree.scores import Score, heldout_scores
 
 # Memorization is gradual: two neighboring evaluations never account for a third of the rise by a
 # sudden jump far beyond earlier differences.
-_JUMP_FRACTION = 1 / 3
-_MIN_EVALUATIONS_BEFORE = 4
+_JUMP_FRACTION = THIRD
+_MIN_EVALUATIONS_BEFORE = MIN_COMPARED
 
 # Overfitting in the first fifth of a run may be a repeated batch or leaked labels.
-_EARLY = 0.2
+_EARLY = FIFTH
 _LOOK = Action(
     Do.INSPECT_DATA,
     "Print two training batches and an evaluation batch: a repeated batch, leaked labels or "
@@ -41,7 +49,7 @@ _LOOK = Action(
 
 # A model whose evaluations were never below this fraction of the first training loss has learned
 # nothing that carries over to other data.
-_NOTHING = 0.95
+_NOTHING = 1 - NEGLIGIBLE
 _CARRIES_NOTHING = Action(
     Do.CHECK_LABELS,
     "Print 20 training and 20 evaluation examples with their labels, as the model gets them: look "

@@ -13,10 +13,14 @@ from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.stats.standards import (
     CLEAR,
     LEAST,
+    MIN_COMPARED,
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
     MIN_SAMPLE,
+    QUARTERS,
+    TENTH,
     TWENTIETHS,
+    TWICE,
 )
 from stabdiag.symptoms.losses import FALLEN
 from stabdiag.symptoms.magnitude import growth, growth_began
@@ -30,14 +34,14 @@ from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.scaler import skipped_throughout
 
 # If the loss does not change, a norm has to grow by this many times as much.
-_FLAT_FACTOR = 2.0
+_FLAT_FACTOR = TWICE
 
 # A run with less than this fraction of its loss left has converged: gradients may grow then.
-_LITTLE_LEFT = 0.1
+_LITTLE_LEFT = TENTH
 
 
 # At least four groups are needed for a comparison.
-_GROUPS = 4
+_GROUPS = MIN_COMPARED
 
 # Quantities inside a network, which show its state if no loss was logged.
 _INSIDE = {
@@ -259,14 +263,14 @@ def grad_vanishing(case: Case) -> Evidence | None:
     if loss.min() <= 0:
         return None
     reached, left = levels(norm.values, TWENTIETHS), levels(loss, TWENTIETHS)
-    early, last = median(reached[: TWENTIETHS // 4]), float(reached[-1])
+    early, last = median(reached[: TWENTIETHS // QUARTERS]), float(reached[-1])
     fraction = last / early if early > 0 else 1.0
     if fraction >= case.limits.gradients.vanish_ratio or left[-1] < FALLEN * left[0]:
         return None
     # If the weights vanish, the gradient does too: that is another symptom.
     if weight_norm_shrinking.evidence(case):
         return None
-    large = np.flatnonzero(norm.values > 0.1 * early)
+    large = np.flatnonzero(norm.values > TENTH * early)
     began = int(norm.steps[min(int(large[-1]) + 1, len(norm) - 1)])
     return Evidence(
         because=f"The gradient norm fell from {num(early)} to {num(last)}, but the loss only from "
@@ -304,7 +308,7 @@ def _few_groups(case: Case) -> str:
 def grad_layer_outlier(case: Case) -> Evidence | None:
     """Is the gradient of one group far from the gradients of all others?"""
     usual = {
-        name: median(x[-(len(x) // 4) :])
+        name: median(x[-(len(x) // QUARTERS) :])
         for name, series in case.history.group("grad_norm").items()
         if name != "all" and len(x := series.finite().values) >= LEAST
     }

@@ -13,7 +13,8 @@ import numpy as np
 
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.text import and_more, num
+from stabdiag.model.text import SHOWN_NAMES, and_more, num
+from stabdiag.stats.standards import BEYOND_CHANCE, HALF, MIN_COMPARED, MIN_CONSECUTIVE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -23,20 +24,20 @@ _ERROR: Final = "recorder/average_gain_error"
 _EXCESS: Final = "recorder/training_excess"
 
 # The median of the last measurements is used, so that a single one does not decide.
-_LAST: Final = 3
+_LAST: Final = MIN_CONSECUTIVE
 
 # A gain counts beyond this many of its standard errors.
-_STANDARD_ERRORS: Final = 3.0
+_STANDARD_ERRORS: Final = BEYOND_CHANCE
 
 # A rate that ends above this fraction of its peak has not decayed.
-_HIGH_RATE: Final = 0.5
+_HIGH_RATE: Final = HALF
 
 # Each measurement of the excess has a standard deviation of about 1. Most of them must be above
 # this, in addition to a significant sum.
 _USUAL_EXCESS: Final = 1.5
 
 # Fewer measurements are not enough for a finding.
-_MIN_MEASUREMENTS: Final = 4
+_MIN_MEASUREMENTS: Final = MIN_COMPARED
 
 
 @Symptom(
@@ -95,7 +96,7 @@ def _from_start(case: Case, role: str, limit: float, noun: str, first: Action) -
     shown = repr(name)
     return Evidence(
         because=f"At step {step}, {high[name]:.0%} of the {noun.format(shown)} "
-        f"({and_more([repr(layer) for layer in sorted(high)], 3)} above {limit:.0%}).",
+        f"({and_more([repr(layer) for layer in sorted(high)], SHOWN_NAMES)} above {limit:.0%}).",
         step=step,
         measured={"layer": name, "fraction": high[name], "layers_off": len(high)},
         first=Action(first.kind, first.text.format(shown)),

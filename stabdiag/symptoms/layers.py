@@ -12,21 +12,22 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import EventCode
-from stabdiag.model.text import and_more, num, plural
+from stabdiag.model.text import num, plural
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import LEAST
+from stabdiag.stats.standards import LEAST, MIN_COMPARED, QUARTER, QUARTERS
+from stabdiag.symptoms.facts import quoted
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
 
 # Fewer numbered layers do not show a trend over depth.
-_MIN_LAYERS: Final = 4
+_MIN_LAYERS: Final = MIN_COMPARED
 
 # The gradient has vanished if it is this fraction of the last layer's in the first layer. In
 # healthy networks layers differ by a factor of about ten.
 _VANISHED: Final = 1e-3
 
 # The gradient falls from layer to layer, with at most this fraction of exceptions.
-_EXCEPTIONS: Final = 0.25
+_EXCEPTIONS: Final = QUARTER
 
 
 def _groups(case: Case) -> Iterator[tuple[int, str, Floats]]:
@@ -46,7 +47,7 @@ def _depths(case: Case) -> list[tuple[int, str, float]]:
     """
     layers: dict[int, list[tuple[float, str]]] = {}
     for number, name, values in _groups(case):
-        usual = median(values[-(len(values) // 4) :])
+        usual = median(values[-(len(values) // QUARTERS) :])
         layers.setdefault(number, []).append((usual, name))
     middles = {number: sorted(groups)[len(groups) // 2] for number, groups in layers.items()}
     return [(number, name, usual) for number, (usual, name) in sorted(middles.items())]
@@ -157,7 +158,7 @@ def group_frozen(case: Case) -> Evidence | None:
         noun = {"grad_norm": "gradient norm", "update_ratio": "update"}.get(role, "weight norm")
         verb = "does not change at all" if is_norm else "is 0 at every record"
         return Evidence(
-            because=f"The {noun} of {and_more([repr(name) for name in frozen], 3)} {verb} "
+            because=f"The {noun} of {quoted(frozen)} {verb} "
             f"({plural(len(frozen), 'group')} of {count}).",
             step=case.history.first_step,
             measured={"group": frozen[0], "groups_off": len(frozen), "groups": count},

@@ -9,7 +9,15 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.levels import block_levels, levels
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import BEYOND_CHANCE, CONTEXT_POINTS, FEW_EVENTS, NEGLIGIBLE, TENTHS
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CONTEXT_POINTS,
+    FEW_EVENTS,
+    MAX_CHANCE_OF_MANY,
+    MIN_CONSECUTIVE,
+    NEGLIGIBLE,
+    TENTHS,
+)
 from stabdiag.symptoms.chance import plateau_at_chance
 from stabdiag.symptoms.losses import (
     ONE_BATCH,
@@ -37,7 +45,7 @@ from stabdiag.tree.progress import find_progress
 
 # The probability that the first k losses are all among the lowest fraction p by chance is p ** k.
 _FIRST = (2, 3, 5, 10)
-_MAX_TREND_CHANCE = 0.001
+_MAX_TREND_CHANCE = MAX_CHANCE_OF_MANY
 
 # With this many losses, the levels of tenths show whether the loss fell.
 _MIN_LOSSES = CONTEXT_POINTS * TENTHS
@@ -160,7 +168,7 @@ def _never_fell(case: Case) -> bool:
     tenths, _ = block_levels(x, len(x) // TENTHS)
     noise = BEYOND_CHANCE * diff_sigma(x) / (len(x) // TENTHS) ** 0.5
     first = float(tenths[0])
-    began = max(first, median(x[:3]) - noise)
+    began = max(first, median(x[:MIN_CONSECUTIVE]) - noise)
     return bool(began - float(tenths.min()) <= min(noise, 2 * least * first))
 
 

@@ -14,7 +14,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import COMPLETE, MOST, TENTH
+from stabdiag.stats.standards import COMPLETE, MIN_TREND_POINTS, MOST, TENTH
 from stabdiag.symptoms.symptom import too_few
 from stabdiag.tree.case import Case
 
@@ -59,7 +59,7 @@ def is_distance(case: Case, *, to_zero: bool = False) -> bool:
 
 def from_the_start(case: Case) -> bool:
     """Return True if the log contains the beginning of the run and not only a resume."""
-    return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(10.0, 2 * case.stride)
+    return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(MIN_TREND_POINTS, 2 * case.stride)
 
 
 def no_distance(case: Case) -> str:

@@ -17,10 +17,15 @@ from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
 from stabdiag.stats.standards import (
     CLEAR,
     CONTEXT_POINTS,
+    FEW_EVENTS,
     LEAST,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    QUARTERS,
+    TENFOLD,
+    TENTHS,
     TWENTIETHS,
+    TWICE,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import tenth_lr
@@ -37,17 +42,17 @@ _ORDERS: Final = 1e10
 # A softmax over logits this large gives all weight to one token in bf16, and one that grew by this
 # factor to get there is still growing.
 _LARGE_LOGIT: Final = 100.0
-_LOGIT_GROWTH: Final = 10.0
+_LOGIT_GROWTH: Final = TENFOLD
 
 # An activation that multiplies by this over the last quarter of a run is still exploding.
-_QUARTER: Final = 2.0
+_QUARTER: Final = TWICE
 
 # If something broke, the level of a gradient norm changes by this factor in one step. In healthy
 # runs it changes by less from one record to the next.
-_GRADIENT_JUMP: Final = 10.0
+_GRADIENT_JUMP: Final = TENFOLD
 
 # The number of largest record-to-record changes of a norm that are examined.
-_CANDIDATES: Final = 3
+_CANDIDATES: Final = FEW_EVENTS
 
 
 @Symptom(
@@ -121,7 +126,7 @@ def growth(size: Series, least: float = 0.0, *, from_lowest: bool) -> tuple[floa
 
 def growth_began(size: Series, level: float) -> int:
     """Return the step after which a series stayed above ten times its level."""
-    small = np.flatnonzero(size.values <= 10 * level)
+    small = np.flatnonzero(size.values <= TENFOLD * level)
     return int(size.steps[min(int(small[-1]) + 1 if len(small) else 0, len(size) - 1)])
 
 
@@ -177,7 +182,7 @@ def _keeps_multiplying(size: Series) -> bool:
     Healthy activations grow at the beginning of a run and then settle.
     """
     reached = levels(size.values, TWENTIETHS)
-    quarter = reached[-TWENTIETHS // 4 - 1 :]
+    quarter = reached[-TWENTIETHS // QUARTERS - 1 :]
     is_rising = bool((np.diff(quarter) > 0).all())
     return is_rising and float(quarter[0]) > 0 and float(quarter[-1] / quarter[0]) > _QUARTER
 
@@ -311,11 +316,11 @@ def _find_jump(series: Series, factor: float, width: int) -> _Jump | None:
         width: the number of points for the levels before and after the change.
     """
     finite = series.finite()
-    if len(finite) < max(LEAST, 4 * width) or finite.values.min() <= 0:
+    if len(finite) < max(LEAST, QUARTERS * width) or finite.values.min() <= 0:
         return None
     logs = np.log(finite.values)
     changes = np.diff(logs)
-    first = max(len(logs) // 10, width)
+    first = max(len(logs) // TENTHS, width)
     at = np.arange(first, len(logs) - width)
     by_size = at[np.argsort(-np.abs(changes[at - 1]))][:_CANDIDATES]
     noise = robust_sigma(changes)

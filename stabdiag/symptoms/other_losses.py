@@ -11,8 +11,16 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import is_adversarial_loss
 from stabdiag.model.roles.other_losses import is_other_loss
-from stabdiag.model.text import listed, num, plural
-from stabdiag.stats.standards import LEAST, TWENTIETHS
+from stabdiag.model.text import SHOWN_NAMES, listed, num, plural
+from stabdiag.stats.standards import (
+    FAR_RATIO,
+    HALF,
+    LEAST,
+    MIN_CONSECUTIVE,
+    QUARTERS,
+    TWENTIETHS,
+    TWICE,
+)
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -22,17 +30,15 @@ _ROLES = (*_LOSSES, "policy_kl", "policy_entropy")
 
 # A loss that was finite for this many records, and is not for most that follow, has failed. In
 # tables with several kinds of records, NaN fills the gaps from the start, or is rare.
-_MIN_FINITE = 3
-_MIN_BAD = 3
-_MOSTLY = 0.5
+_MIN_FINITE = MIN_CONSECUTIVE
+_MIN_BAD = MIN_CONSECUTIVE
+_MOSTLY = HALF
 
 # The run is divided into twentieths. A loss climbs if its end is far above the best level of its
 # middle and above all of its first quarter. Terms that grow from zero to a plateau do not.
-_QUARTER = TWENTIETHS // 4
-_MIN_CLIMB = 5.0
-_MIN_RISE = 2.0
-
-_LONGEST_LIST = 3
+_QUARTER = TWENTIETHS // QUARTERS
+_MIN_CLIMB = FAR_RATIO
+_MIN_RISE = TWICE
 
 
 @Symptom(
@@ -57,7 +63,7 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
     step, series = min(failed, key=lambda failure: failure[0])
     bad = series.values[series.steps >= step]
     count = int(np.count_nonzero(~np.isfinite(bad)))
-    names = [f"{loss.column!r}" for _, loss in failed[:_LONGEST_LIST]]
+    names = [f"{loss.column!r}" for _, loss in failed[:SHOWN_NAMES]]
     return Evidence(
         because=f"{listed(names)} {'is' if len(names) == 1 else 'are'} not finite from {case.unit} "
         f"{step} on ({plural(count, 'value')} of {series.column!r}); the diagnosed loss "

@@ -7,7 +7,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
-from stabdiag.stats.standards import FEW_EVENTS
+from stabdiag.stats.standards import FEW_EVENTS, MIN_TREND_POINTS, TENTH
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import TO_BF16
 from stabdiag.tree.case import Case
@@ -21,7 +21,7 @@ from stabdiag.tree.scaler import PAUSE, skips
     title="Too many skipped steps",
     needs=("skipped",),
     explained_by=("nan", "gradient-overflow", "loss-scale"),
-    preconditions=(at_least(10, "skipped"),),
+    preconditions=(at_least(MIN_TREND_POINTS, "skipped"),),
     next_actions=(
         Action(Do.DYNAMIC_LOSS_SCALE, "Lengthen the scaler's growth interval (loss_scale_window)."),
         Action(Do.LOG_MORE, "Log the largest activations and see whether they grow."),
@@ -31,7 +31,7 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     """Are too many steps skipped once the scaler has found its scale?"""
     skipped = case.history.finite("skipped")
     counts, begin, end = skips(skipped), int(skipped.steps[0]), int(skipped.steps[-1])
-    after = begin + max(2 * PAUSE, 0.1 * (end - begin))
+    after = begin + max(2 * PAUSE, TENTH * (end - begin))
     late, steps = skipped.steps > after, end - after
     count = int(counts[late].sum())
     fraction = count / steps if steps > 0 else 0.0

@@ -12,10 +12,19 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import words_of
+from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import MIN_CONSECUTIVE, MIN_TREND_POINTS, TENTHS
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    FIFTH,
+    HALF,
+    MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
+    NEGLIGIBLE,
+    TENTHS,
+)
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
     few_trained,
@@ -32,20 +41,20 @@ from stabdiag.tree.progress import Progress, find_progress, learns_clearly
 from stabdiag.tree.scores import Score, scores
 
 # A loss that ends within this fraction of log K, or above it, does not beat a guess.
-_NEAR_CHANCE: Final = 0.05
+_NEAR_CHANCE: Final = NEGLIGIBLE
 
 # An accuracy below this, after this many epochs, is low. The loss shows whether it is too low.
-_LOW_ACCURACY: Final = 0.5
+_LOW_ACCURACY: Final = HALF
 _MANY_EPOCHS: Final = 10
 
 # A score has collapsed if it ends below this fraction of its best value and has lost this fraction
 # of its gain. In healthy runs, scores vary by a tenth.
 _COLLAPSED_SCORE: Final = 0.4
-_LOST_GAIN: Final = 0.5
+_LOST_GAIN: Final = HALF
 
 # The loss must be at least this fraction of the range of the score (0 to 1, or 0 to 100): a score
 # that was never good cannot collapse.
-_LEAST_LOSS: Final = 0.2
+_LEAST_LOSS: Final = FIFTH
 
 # Three values for the best level and three for the last one.
 _MIN_SCORES: Final = 2 * MIN_CONSECUTIVE
@@ -152,7 +161,7 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
     if loss is None or not accuracies or starts_pretrained(case) or no_course(case):
         return None
     values = accuracies[0].values
-    right = median(values[-MIN_CONSECUTIVE:]) / (100.0 if values.max() > 1 else 1.0)
+    right = median(values[-MIN_CONSECUTIVE:]) / full_scale(values.max())
     is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
     if not is_long or right >= _LOW_ACCURACY or learns_clearly(case, progress):
         return None
@@ -216,7 +225,7 @@ def _first_action(case: Case, level: float | None) -> Action:
 def _scale(good: Floats) -> float:
     """Return the range of a score: 1 or 100, judging by its values, or 0 if unknown."""
     highest = float(np.abs(good).max())
-    return 1.0 if highest <= 1 else 100.0 if highest <= 100 else 0.0
+    return full_scale(highest) if highest <= PERCENT else 0.0
 
 
 def _few_scores(case: Case) -> str:
@@ -259,7 +268,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     at = int(np.argmax(level))
     best, last = float(level[at]), float(level[-1])
     lost, gained = best - last, best - float(good[0])
-    noise = 3 * diff_sigma(good)
+    noise = BEYOND_CHANCE * diff_sigma(good)
     is_far = last < _COLLAPSED_SCORE * best if best > 0 else last < best / _COLLAPSED_SCORE
     least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * _scale(good))
     if not is_far or lost <= least or at + MIN_CONSECUTIVE >= len(good):
@@ -329,4 +338,4 @@ def score_constant(case: Case) -> Evidence | None:
 
 def _is_perfect(score: Score) -> bool:
     best = score.goodness[0]
-    return bool(best == 0 if score.direction < 0 else best in (1.0, 100.0))
+    return bool(best == 0 if score.direction < 0 else best in (1, PERCENT))

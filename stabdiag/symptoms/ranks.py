@@ -6,7 +6,7 @@ from typing import Final
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.stats.standards import HALF
+from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE
 from stabdiag.symptoms.facts import PREFIX
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -16,7 +16,7 @@ _WEIGHTS: Final = f"{PREFIX}/rank_weights_differ"
 _BATCHES: Final = f"{PREFIX}/rank_same_batch"
 
 # Fewer measurements show only the start of the run.
-_MIN_MEASUREMENTS: Final = 3
+_MIN_MEASUREMENTS: Final = MIN_CONSECUTIVE
 
 
 def _number_of_ranks(case: Case) -> int:

@@ -15,9 +15,12 @@ from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
+    HUNDREDFOLD,
     MIN_CONSECUTIVE,
     NEGLIGIBLE,
+    TENFOLD,
     TENTHS,
+    TINY,
     TWENTIETHS,
 )
 from stabdiag.symptoms.losses import RANGE_TEST, few_trained, has_ended, not_comparable, small_test
@@ -28,12 +31,11 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import starts_pretrained
 
 # Runs are divided into twentieths; a climb spans at least three of them.
-_LONG = 3
-_MIN_RATE_POINTS = 3 * TWENTIETHS
-_SOON = 1
+_LONG = MIN_CONSECUTIVE
+_MIN_RATE_POINTS = MIN_CONSECUTIVE * TWENTIETHS
 
 # A rate this many times the highest usual one is clearly wrong.
-_FAR = 10.0
+_FAR = TENFOLD
 
 # The standard deviation of a median is 1.25 times the deviation of the mean.
 _OF_MEDIAN = 1.25
@@ -88,13 +90,13 @@ def _above_start(case: Case) -> Climb | None:
     began, parts = float(x[0]), levels(x, TWENTIETHS)
     high = np.flatnonzero(parts > case.limits.learning.above_start * began)
     # A later rise has another cause, which the tree looks for.
-    if len(high) < _LONG or high[0] > _SOON:
+    if len(high) < _LONG or high[0] > 1:
         return None
     # The first loss may be low by chance.
     size = len(x) // TWENTIETHS
     pieces = x[len(x) - TWENTIETHS * size :].reshape(TWENTIETHS, size)
     noise = np.array([diff_sigma(piece) for piece in pieces])
-    if median((parts[high] - began) / np.maximum(noise[high], 1e-12)) < BEYOND_CHANCE:
+    if median((parts[high] - began) / np.maximum(noise[high], TINY)) < BEYOND_CHANCE:
         return None
     top = float(parts.max())
     at = int(high[0]) * len(x) // TWENTIETHS
@@ -175,7 +177,7 @@ def lower_rate(case: Case, *, is_second: bool = False) -> Action:
         part = "hundredth" if is_second else "tenth"
         text = f"{start} with a {part} of the learning rate, and a longer warm-up."
         return Action(Do.LOWER_LR, text, also=(Do.ADD_WARMUP,), checkpoint=0)
-    to = typed(min(peak / 10, for_any(case)) / (10 if is_second else 1))
+    to = typed(min(peak / TENFOLD, for_any(case)) / (TENFOLD if is_second else 1))
     text = f"{start} with a peak learning rate of {num(to)} instead of {num(peak)}."
     return Action(Do.LOWER_LR, text, setting="peak_lr", from_=peak, to=to, checkpoint=0)
 
@@ -204,7 +206,7 @@ def lr_out_of_range(case: Case) -> tuple[str, Action] | None:
     too_high = peak > high
     if not too_high and starts_pretrained(case):
         return None
-    to = typed(min(peak / 10, for_any(case)) if too_high else max(10 * peak, low))
+    to = typed(min(peak / TENFOLD, for_any(case)) if too_high else max(TENFOLD * peak, low))
     verb = "Lower" if too_high else "Raise"
     words = (
         f"The peak learning rate is {num(peak)}; {num(low)} to {num(high)} is usual for "
@@ -287,7 +289,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     spent = np.cumsum(lr.values * np.diff(lr.steps, prepend=lr.steps[:1]))
     along = np.interp(middle, lr.steps, spent)
     half = int(np.searchsorted(along, along[-1] / 2))
-    if half < 3 or len(parts) - half < 3 or parts.min() <= 0:
+    if min(half, len(parts) - half) < MIN_CONSECUTIVE or parts.min() <= 0:
         return None
     early, late = _slope(along[:half], parts[:half]), _slope(along[half:], parts[half:])
     # The fall of the line itself from point to point is not noise.
@@ -322,8 +324,8 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
     # A model learns most in the first tenth of its run. If the optimizer is unknown, the rate is
     # raised tenfold at a time.
     is_known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
-    target = min(10 * longer * peak, 1000 * peak, usual(case)[2])
-    to = typed(target if is_known else min(target, 10 * peak))
+    target = min(TENFOLD * longer * peak, TENFOLD * HUNDREDFOLD * peak, usual(case)[2])
+    to = typed(target if is_known else min(target, TENFOLD * peak))
     later = typed(min(target, for_any(case)))
     raise_lr, out_of_range = _raise(peak, to), setting_out_of_range(case)
     second = (_raise(peak, later, "If it is still slow"),) if low_rate and later > to else ()

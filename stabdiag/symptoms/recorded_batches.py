@@ -9,6 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import plural
+from stabdiag.stats.standards import MIN_TREND_POINTS
 from stabdiag.symptoms.facts import PREFIX
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -17,7 +18,7 @@ _ORDER: Final = f"{PREFIX}/label_correlation"
 _NONFINITE: Final = f"{PREFIX}/input_nonfinite"
 
 # Fewer batches do not show whether the labels are sorted.
-_MIN_BATCHES: Final = 10
+_MIN_BATCHES: Final = MIN_TREND_POINTS
 
 
 @Symptom(

@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.standards import HALF
+from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE
 from stabdiag.symptoms.facts import PREFIX, first_true_step
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -150,7 +150,7 @@ def loss_broadcast(case: Case) -> Evidence | None:
     family="loop",
     title="Gradients are not set to zero",
     needs=(_STALE,),
-    preconditions=(at_least(3, _STALE),),
+    preconditions=(at_least(MIN_CONSECUTIVE, _STALE),),
     is_fact=True,
     next_actions=(
         Action(
@@ -184,7 +184,7 @@ def gradients_not_zeroed(case: Case) -> Evidence | None:
     family="loop",
     title="The gradient is a multiple of the loss gradient",
     needs=(_MULTIPLE,),
-    preconditions=(at_least(3, _MULTIPLE),),
+    preconditions=(at_least(MIN_CONSECUTIVE, _MULTIPLE),),
     is_fact=True,
     next_actions=(
         Action(

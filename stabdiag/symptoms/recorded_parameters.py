@@ -10,7 +10,8 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.text import num, plural, times
+from stabdiag.model.text import percent, plural, times
+from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE
 from stabdiag.symptoms.facts import PREFIX, first_true_step, layers_with, quoted
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -26,11 +27,8 @@ _UNCHANGED: Final = f"{PREFIX}/unchanged"
 # If the optimizer is replaced, its step count drops by at least this much.
 _MIN_LOST_STEPS: Final = 10
 
-# The step count of a new optimizer at its first record.
-_FIRST_COUNT: Final = 1
-
 # Below this fraction of the peak rate, small updates are meant to be small.
-_HIGH_RATE: Final = 0.5
+_HIGH_RATE: Final = HALF
 
 
 @Symptom(
@@ -124,7 +122,7 @@ def no_gradient(case: Case) -> Evidence | None:
     fraction = _fraction_of_weights(case, count)
     # Models often have a small part that a task does not use.
     is_small = fraction is not None and fraction < case.limits.recorded.idle_fraction
-    part = "" if fraction is None else f" ({num(100 * fraction, 2)}% of all)"
+    part = "" if fraction is None else f" ({percent(fraction, 2)} of all)"
     return Evidence(
         because=f"{plural(f'{count:,}', 'weight')}{part} of {quoted(layers)} received no "
         "gradient in any step.",
@@ -202,7 +200,7 @@ def optimizer_replaced(case: Case) -> Evidence | None:
     """Does the optimizer's own step count restart while the run continues?"""
     series = case.history.finite(_STEPS)
     steps, counts = series.steps, series.values
-    lost = (counts[1:] <= _FIRST_COUNT) & (counts[:-1] >= _MIN_LOST_STEPS) & (np.diff(steps) > 0)
+    lost = (counts[1:] <= 1) & (counts[:-1] >= _MIN_LOST_STEPS) & (np.diff(steps) > 0)
     if not lost.any():
         return None
     at = int(np.flatnonzero(lost)[0]) + 1
@@ -225,7 +223,7 @@ def optimizer_replaced(case: Case) -> Evidence | None:
     family="precision",
     title="16-bit weights lose most updates to rounding",
     needs=(_UNCHANGED, "lr"),
-    preconditions=(at_least(3, _UNCHANGED),),
+    preconditions=(at_least(MIN_CONSECUTIVE, _UNCHANGED),),
     explained_by=("nan",),
     is_fact=True,
     next_actions=(
@@ -240,7 +238,7 @@ def updates_lost(case: Case) -> Evidence | None:
     """Do most weights with a gradient stay unchanged while the rate is high?"""
     unchanged = case.history.finite(_UNCHANGED)
     values = unchanged.values[_at_high_rate(case, unchanged)]
-    if len(values) < 3 or _stored_as(case) not in ("bfloat16", "float16"):
+    if len(values) < MIN_CONSECUTIVE or _stored_as(case) not in ("bfloat16", "float16"):
         return None
     fraction = float(np.median(values))
     if fraction <= case.limits.recorded.lost_updates:

@@ -10,7 +10,7 @@ from stabdiag.model.text import num, plural
 from stabdiag.stats.drawup import RecoveredRise, recovered_rise
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import diff_sigma
-from stabdiag.stats.standards import CLEAR, MIN_LONG_LOG
+from stabdiag.stats.standards import CLEAR, FIFTH, MIN_LONG_LOG
 from stabdiag.symptoms.losses import not_comparable
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -24,7 +24,7 @@ _SHARES: Final = (0.04, 0.1)
 # the progress before it. It is reported for 1 in 20 healthy labeled runs; the data of most of
 # these change in blocks.
 _RECOVERED_SIGMAS: Final = 10.0
-_PROGRESS: Final = 0.2
+_PROGRESS: Final = FIFTH
 
 
 @Symptom(

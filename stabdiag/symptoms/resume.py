@@ -10,12 +10,15 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import RepeatedSteps
-from stabdiag.model.text import every, num, whole
+from stabdiag.model.text import SHOWN_NAMES, every, num, whole
 from stabdiag.stats.levels import jump_up
 from stabdiag.stats.quantiles import distinct
-from stabdiag.stats.standards import FEW_EVENTS, MIN_CONSECUTIVE
+from stabdiag.stats.standards import FEW_EVENTS, MIN_CONSECUTIVE, MIN_TREND_POINTS, QUARTERS
 from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes, at_least
 from stabdiag.tree.case import Case
+
+# With fewer records, their usual distance is unknown.
+_MIN_GAPS = QUARTERS * FEW_EVENTS
 
 
 @frozen
@@ -167,7 +170,7 @@ def _changed(case: Case, step: int, sign: int, change: str, measured: dict[str, 
     family="resume",
     title="The learning rate was reset at a resume",
     needs=("lr",),
-    inconclusive_if=(around_resumes("lr", 2, 3),),
+    inconclusive_if=(around_resumes("lr", 2, MIN_CONSECUTIVE),),
     next_actions=(
         Action(Do.FIX_SCHEDULE, "Check that the schedule is given the last step."),
         Action(Do.DO_NOTHING, "If you meant to warm up again, there is nothing to do."),
@@ -232,7 +235,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
         epoch = next((n for n in rounds if np.array_equal(ids[n : n + width], opening)), None)
         if epoch is not None and at % epoch == 0:
             continue
-        first = ", ".join(whole(float(batch)) for batch in opening[:3])
+        first = ", ".join(whole(float(batch)) for batch in opening[:SHOWN_NAMES])
         return Evidence(
             because=f"The run resumed at {case.unit} {step} with the batches it began with at "
             f"{case.unit} {int(batches.steps[0])}: {first}, …",
@@ -255,7 +258,7 @@ def resume_data_replayed(case: Case) -> Evidence | None:
     family="resume",
     title="Steps are missing",
     needs=("loss",),
-    preconditions=(at_least(4 * FEW_EVENTS + 1, "loss"),),
+    preconditions=(at_least(_MIN_GAPS + 1, "loss"),),
     next_actions=(
         Action(Do.RESTORE_STATE, "Check that data and schedule continued from the same step."),
     ),
@@ -269,13 +272,13 @@ def resume_step_gap(case: Case) -> Evidence | None:
     steps = case.history.series["loss"].steps
     gaps = np.diff(steps).astype(np.float64)
     wide = np.flatnonzero(gaps > case.limits.resume.gap_ratio * case.stride)
-    if len(gaps) < 4 * FEW_EVENTS or len(wide) > FEW_EVENTS:
+    if len(gaps) < _MIN_GAPS or len(wide) > FEW_EVENTS:
         return None
     for at in wide.tolist():
-        left, right = gaps[max(at - 10, 0) : at], gaps[at + 1 : at + 11]
+        left, right = gaps[max(at - MIN_TREND_POINTS, 0) : at], gaps[at + 1 :][:MIN_TREND_POINTS]
         # A log that changes its interval or is irregular has no missing steps.
         around = np.append(left, right)
-        if min(len(left), len(right)) < 3 or np.ptp(around) > 0.5 * case.stride:
+        if min(len(left), len(right)) < MIN_CONSECUTIVE or np.ptp(around) > 0.5 * case.stride:
             continue
         first, last = int(steps[at]), int(steps[at + 1])
         return Evidence(

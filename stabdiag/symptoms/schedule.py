@@ -11,7 +11,17 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
 from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
-from stabdiag.stats.standards import BEYOND_CHANCE, CLEAR, COMPLETE, LEAST, MIN_CONSECUTIVE
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CLEAR,
+    COMPLETE,
+    LEAST,
+    MIN_CONSECUTIVE,
+    NEGLIGIBLE,
+    QUARTERS,
+    TENFOLD,
+    TENTH,
+)
 from stabdiag.symptoms.losses import DECAYED, no_course
 from stabdiag.symptoms.rates import lr_out_of_range, still_rises
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
@@ -25,9 +35,9 @@ _SLACK = 20
 # A learning rate below this fraction of its peak has decayed. Halfway in time to half of the peak,
 # a cosine has reached 0.29 of that level, and a straight line 0.5. A curve needs at least three
 # points.
-_LOW = 0.05
+_LOW = NEGLIGIBLE
 _COSINE = 0.4
-_RISE = 3
+_RISE = MIN_CONSECUTIVE
 
 _RESTARTS = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
 
@@ -145,7 +155,7 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
             return None
         end = f"is not over at {case.unit} {logged}"
     else:
-        slack = max(_SLACK, 3 * usual_gap(lr.steps))
+        slack = max(_SLACK, MIN_CONSECUTIVE * usual_gap(lr.steps))
         is_close = logged <= factor * configured and configured <= factor * logged
         if lr.values[at] < limits.at_peak * peak or abs(logged - configured) <= slack or is_close:
             return None
@@ -192,7 +202,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     start, begin, end = int(lr.steps[at]), int(lr.steps[0]), int(lr.steps[-1])
     fraction = (end - start) / (end - begin)
     # A cosine is below the floor for its last few steps; a schedule that ended is constant.
-    flat = np.ptp(lr.values[at + (len(lr) - at) // 4 :]) <= 0.1 * limits.floor * peak
+    flat = np.ptp(lr.values[at + (len(lr) - at) // QUARTERS :]) <= TENTH * limits.floor * peak
     if fraction < limits.at_floor or not flat:
         return None
     # A step decay repeats its rates, and does not go down to 0, where nothing is trained.
@@ -210,9 +220,9 @@ def lr_decays_early(case: Case) -> Evidence | None:
     )
     floor = Action(
         Do.FIX_SCHEDULE,
-        f"Give the schedule a floor of a tenth of the peak, {num(peak / 10)}.",
+        f"Give the schedule a floor of a tenth of the peak, {num(peak / TENFOLD)}.",
         setting="min_lr",
-        to=peak / 10,
+        to=peak / TENFOLD,
     )
     return Evidence(
         because=f"The learning rate is at most {limits.floor:.0%} of its peak, {num(peak)}, from "
@@ -387,7 +397,7 @@ def lr_discontinuity(case: Case) -> Evidence | None:
     for step in case.causes.lr_jumps.tolist():
         at = int(np.searchsorted(lr.steps, step))
         peak, low, high = float(lr.values[:at].max()), float(lr.values[at - 1]), lr.values[at]
-        ends_warmup = at < len(lr) - 1 and (at < 3 or step <= warm)
+        ends_warmup = at < len(lr) - 1 and (at < MIN_CONSECUTIVE or step <= warm)
         # A jump from a constant 0 has no level to compare with.
         if peak <= 0 or high < case.limits.schedule.jump * peak or ends_warmup:
             continue

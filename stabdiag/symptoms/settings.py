@@ -9,6 +9,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.limits.checks import family_of
 from stabdiag.model.ranges import SETTINGS, SettingRange, settings_with_ranges
 from stabdiag.model.text import num, typed
+from stabdiag.stats.standards import TENFOLD, TWICE
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.rates import peak_rate
 from stabdiag.tree.case import Case
@@ -24,7 +25,7 @@ _MAX_FIRST_STEP: Final = 10
 _WARMED_UP: Final = ("adam", "lion")
 
 # A learning rate this factor outside its range is unusual even if the run learns.
-_FAR: Final = 2.0
+_FAR: Final = TWICE
 
 _KINDS: Final = {
     "weight_decay": Do.LOWER_WEIGHT_DECAY,
@@ -117,7 +118,9 @@ def change_of(setting: SettingRange) -> Action:
     """Return the action that replaces a setting."""
     name, value, words = setting.name, setting.value, SETTINGS[setting.name]
     if name == "peak_lr":
-        new = typed(setting.usual.high / 10 if setting.is_high else setting.usual.low * 10)
+        new = typed(
+            setting.usual.high / TENFOLD if setting.is_high else setting.usual.low * TENFOLD
+        )
         kind = Do.LOWER_LR if setting.is_high else Do.CHECK_SETTINGS
     else:
         new, kind = _DEFAULTS[name], _KINDS[name]

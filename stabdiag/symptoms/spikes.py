@@ -9,9 +9,10 @@ import numpy as np
 from stabdiag.model.arrays import Ints
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.text import every, num, sigmas, typed, whole
+from stabdiag.model.text import every, num, number_range, sigmas, typed, whole
 from stabdiag.stats.peaks import MAX_GAP
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
+from stabdiag.stats.standards import QUARTERS, TENTH
 from stabdiag.symptoms.losses import rhythm
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.advice.rates import lowered
@@ -21,7 +22,7 @@ from stabdiag.tree.recurring import Coincidence, RecurringSpikes
 
 # The highest loss of a heavy tail is reported if noise leaves the gap below it with at most this
 # probability: more than for a spike, but rarely in healthy runs.
-_UNUSUAL_GAP: Final = 0.1
+_UNUSUAL_GAP: Final = TENTH
 
 
 def _few_losses(case: Case) -> str:
@@ -107,8 +108,7 @@ def _frequent(case: Case, spikes: RecurringSpikes) -> Evidence:
 
 def _describe(case: Case, spikes: RecurringSpikes) -> str:
     """Describe the number of spikes, their steps and their height."""
-    low, high = float(spikes.heights.min()), float(spikes.heights.max())
-    by = num(low, 3) if num(low, 3) == num(high, 3) else f"{num(low, 3)} to {num(high, 3)}"
+    by = number_range(float(spikes.heights.min()), float(spikes.heights.max()))
     return (
         f"The loss spiked {len(spikes)} times between {case.unit}s {int(spikes.steps[0])} and "
         f"{int(spikes.steps[-1])}, by {by} (up to {sigmas(float(spikes.scores.max()))})"
@@ -116,8 +116,7 @@ def _describe(case: Case, spikes: RecurringSpikes) -> str:
 
 
 def _coincides(coincidence: Coincidence, count: int) -> str:
-    low, high = num(coincidence.low, 3), num(coincidence.high, 3)
-    values = low if low == high else f"{low} to {high}"
+    values = number_range(coincidence.low, coincidence.high)
     return (
         f"At {coincidence.hits} of the {count}, the {coincidence.name} was {values}; "
         f"{coincidence.fraction:.2g} of all records are as high."
@@ -169,10 +168,10 @@ def _hard_batches(case: Case) -> Evidence | None:
     peaks = case.scan.frequent_peaks
     if peaks is None or case.scan.spikes or case.reward is not None or case.loss_kind is not None:
         return None
-    low, high = num(float(peaks.heights.min()), 3), num(float(peaks.heights.max()), 3)
+    heights = number_range(float(peaks.heights.min()), float(peaks.heights.max()))
     fraction, step = len(peaks) / case.scan.tested, case.at(int(peaks.peaks[0]))
     return Evidence(
-        because=f"{len(peaks)} losses ({fraction:.1%}) are {low} to {high} above the steps before "
+        because=f"{len(peaks)} losses ({fraction:.1%}) are {heights} above the steps before "
         f"them (up to {sigmas(float(peaks.scores.max()))}); all others stay within "
         f"{sigmas(peaks.noise)}. Hard batches are the usual reason for many spikes.",
         step=step,
@@ -205,7 +204,7 @@ def _rhythmic(case: Case) -> Evidence | None:
     bar = np.maximum(limits.spike_sigma * noise, limits.spike_fraction * np.abs(level))
     at = _starts(np.flatnonzero((x - level > bar).ravel()))
     # Spikes close together are one event.
-    if len(at) < limits.spike_count or at[-1] - at[0] < len(loss) // 4:
+    if len(at) < limits.spike_count or at[-1] - at[0] < len(loss) // QUARTERS:
         return None
     height, steps = median((x - level).ravel()[at]), loss.steps[left_out + at]
     gap = rhythm(steps)

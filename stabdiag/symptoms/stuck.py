@@ -24,6 +24,7 @@ from stabdiag.stats.standards import (
     MIN_SAMPLE,
     NEGLIGIBLE,
     RELATIVE_TOLERANCE,
+    TENTH,
     TENTHS,
 )
 from stabdiag.symptoms.losses import FALLEN, ONE_BATCH, USUAL_CLASSES, rate_is_zero
@@ -52,7 +53,7 @@ _ADVANTAGES = Action(
 )
 
 # A loss that falls to 0 in a single step was above this fraction of its first value just before.
-_DROP_FRACTION = 0.1
+_DROP_FRACTION = TENTH
 
 
 @frozen

@@ -11,10 +11,11 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import words_of
-from stabdiag.model.text import capitalized, num
+from stabdiag.model.roles.scores import PERCENT, full_scale
+from stabdiag.model.text import capitalized, num, percent
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
-from stabdiag.stats.standards import LEAST, TENTHS
+from stabdiag.stats.standards import CLEAR, LEAST, QUARTER, TENTHS, TINY
 from stabdiag.symptoms.losses import rhythm
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -28,7 +29,7 @@ _LEAST_SLOW = 5
 # A drop must be this many times the usual difference between two levels. Noise alone reaches that
 # in one log of a hundred (lognormal, σ 0.5 to 1, 30 to 500 points); a steady slowdown makes it
 # seven.
-_MIN_NOISE_RATIO = 5.0
+_MIN_NOISE_RATIO = CLEAR
 
 
 @Symptom(
@@ -145,7 +146,7 @@ def _is_clear_drop(level: Floats) -> bool:
     Medians of noisy step times differ by chance; differences of adjacent levels show how much. A
     single drop changes one of these differences, and a steady slowdown is larger than each.
     """
-    logs = np.log(np.maximum(level[1:], 1e-300))
+    logs = np.log(np.maximum(level[1:], TINY))
     before, after = logs[:-2], logs[-2:]
     noise = median(np.abs(np.diff(logs)))
     return bool(np.max(before) - np.max(after) > _MIN_NOISE_RATIO * noise)
@@ -283,11 +284,11 @@ def mfu_low(case: Case) -> Evidence | None:
     # Some logs use percent. The median ignores single records above the peak, which are
     # mismeasured.
     usual = median(x)
-    used = usual / 100.0 if usual > 1 or "percent" in mfu.column else usual
+    used = usual / (PERCENT if "percent" in mfu.column else full_scale(usual))
     if not 0 < used < case.limits.throughput.min_mfu:
         return None
     return Evidence(
-        because=f"The run uses {num(100 * used)}% of the accelerator's peak (MFU, median of "
+        because=f"The run uses {percent(used)} of the accelerator's peak (MFU, median of "
         f"{len(x)} records).",
         step=int(mfu.steps[0]),
         measured={"mfu": used},
@@ -319,7 +320,7 @@ def memory_growth(case: Case) -> Evidence | None:
     first, last = float(level[1]), float(level[-1])
     growth = last / first - 1 if first > 0 else 0.0
     # A logged peak rises by ever smaller steps if memory does not grow.
-    keeps_growing = last - level[-4] > (last - first) / 4
+    keeps_growing = last - level[-4] > QUARTER * (last - first)
     if growth <= case.limits.throughput.memory_growth or not keeps_growing:
         return None
     return Evidence(

@@ -12,16 +12,16 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import OVERFIT_BATCHES
 from stabdiag.model.text import num, plural, typed
 from stabdiag.stats.levels import levels
-from stabdiag.stats.standards import NEGLIGIBLE, TWENTIETHS
+from stabdiag.stats.standards import HUNDREDFOLD, NEGLIGIBLE, TENFOLD, TWENTIETHS
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 # No warm-up raises the rate by a constant factor from record to record, and by this much.
-_MIN_SWEEP: Final = 100.0
+_MIN_SWEEP: Final = HUNDREDFOLD
 _RANGE_TEST: Final = re.compile(r"range|find", re.IGNORECASE)
 
 # Smith 2017 (arXiv:1506.01186) and fastai take a rate a tenth of the one with the lowest loss.
-_BELOW_LOWEST: Final = 10.0
+_BELOW_LOWEST: Final = TENFOLD
 
 # A memorized batch keeps this fraction of its first loss. Trials are short.
 _MEMORIZED: Final = 0.02

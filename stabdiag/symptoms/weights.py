@@ -11,11 +11,20 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.rise import ONSET_FRACTION
-from stabdiag.stats.standards import CONTEXT_POINTS, LEAST, TENTHS
+from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    HALF,
+    LEAST,
+    MIN_CONSECUTIVE,
+    TENTHS,
+    THIRD,
+    TINY,
+)
 from stabdiag.symptoms.stuck import loss_changes
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
@@ -24,13 +33,13 @@ from stabdiag.tree.case import Case
 # With linear growth, the last three of nine tenths contribute a third of the change; a random walk
 # contributes less. The last tenth must contribute a third of what linear growth would, or else the
 # norm jumped and settled.
-_LINEAR_FRACTION = 1 / 3
+_LINEAR_FRACTION = THIRD
 
 # A healthy update is about a thousandth of the weights.
 _USUAL_UPDATE = 1e-3
 
 # A norm below half of its first value has done more than settle.
-_MIN_KEPT = 0.5
+_MIN_KEPT = HALF
 
 # Fractions and updates are evaluated over the second half of the run.
 _HALF = TENTHS // 2
@@ -160,7 +169,7 @@ def _farthest(case: Case, *, growing: bool) -> NormGroup | None:
 
 def _keeps_changing(norm: Floats, *, growing: bool) -> bool:
     # A decay by a constant fraction per step is linear in the logarithm.
-    scaled = norm if growing else -np.log(np.maximum(norm, 1e-300))
+    scaled = norm if growing else -np.log(np.maximum(norm, TINY))
     late, last = scaled[-1] - scaled[-4], scaled[-1] - scaled[-2]
     return bool(
         late >= max(_LINEAR_FRACTION * (scaled[-1] - scaled[1]), 0.0)
@@ -174,7 +183,7 @@ def _ratio(group: NormGroup, since: int = 1) -> float:
 
 def _evidence(case: Case, group: NormGroup, trend: str, first: Action) -> Evidence:
     """Return the evidence for a norm that is still growing or shrinking at the end."""
-    norms = np.maximum(group.levels[1:], 1e-300)
+    norms = np.maximum(group.levels[1:], TINY)
     done = np.log(norms / norms[0]) / np.log(_ratio(group))
     begun = int(np.flatnonzero(done <= ONSET_FRACTION)[-1]) + 1
     begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
@@ -293,7 +302,7 @@ def _fraction_too_high(
     """Report the group with the highest fraction at the end, if it is too high throughout."""
     groups = _groups(case, role)
     # Fractions may have been logged in percent.
-    scale = 100.0 if any(group.levels[_HALF:].max() > 1 for group in groups) else 1.0
+    scale = full_scale(max((group.levels[_HALF:].max() for group in groups), default=0.0))
     high = [group for group in groups if group.levels[_HALF:].min() / scale > limit]
     if not high:
         return None
@@ -329,7 +338,10 @@ def attention_entropy_collapse(case: Case) -> Evidence | None:
     groups = _groups(case, "attention_entropy")
     collapsed: list[tuple[float, str, float, float]] = []
     for group in groups:
-        early, last = float(group.levels[:3].max()), float(group.levels[-3:].max())
+        early, last = (
+            float(group.levels[:MIN_CONSECUTIVE].max()),
+            float(group.levels[-MIN_CONSECUTIVE:].max()),
+        )
         if early > 0 and last < case.limits.weights.entropy_fraction * early:
             collapsed.append((last / early, group.name, early, last))
     # Some heads should attend to one token, such as induction heads.

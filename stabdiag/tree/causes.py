@@ -12,7 +12,14 @@ from stabdiag.model.history import History, Series
 from stabdiag.model.limits.tree import SpikeLimits
 from stabdiag.stats.coincidence import FREQUENT_RATE, changes_frequently, steps_since_seen
 from stabdiag.stats.quantiles import usual_gap
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, RELATIVE_TOLERANCE
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CONTEXT_POINTS,
+    MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
+    RELATIVE_TOLERANCE,
+    ROUNDING_DIGITS,
+)
 
 # More jumps of the learning rate than this are its schedule. The scalers of Megatron and DeepSpeed
 # tolerate this many overflows before they lower the scale.
@@ -165,7 +172,7 @@ def steepest_fall(causes: Causes, first: int, last: int) -> RateDrop | None:
     )
     after = np.abs(_changes(values, inside[:, np.newaxis] + np.arange(MIN_TREND_POINTS)))
     usual = np.maximum(before.max(axis=1), after.max(axis=1))
-    sudden = inside[falls > np.maximum(3 * usual, 1.5 * causes.lr_unit)]
+    sudden = inside[falls > np.maximum(BEYOND_CHANCE * usual, ROUNDING_DIGITS * causes.lr_unit)]
     if not len(sudden):
         return None
     return RateDrop(at=int(sudden[np.argmax(values[sudden - 1] - values[sudden])]))
@@ -177,7 +184,7 @@ def jumps(lr: Series, factor: float) -> Ints:
     A jump is a rise by at least ``factor``.
     """
     nothing = np.empty(0, np.int64)
-    if len(lr) < 3:
+    if len(lr) < MIN_CONSECUTIVE:
         return nothing
     values = lr.values
     low, high = values[:-1], values[1:]
@@ -227,7 +234,7 @@ def unit_of(values: Floats) -> float:
     if not len(changes):
         return 0.0
     unit = float(changes.min())
-    if np.count_nonzero(changes < 1.5 * unit) < CONTEXT_POINTS:
+    if np.count_nonzero(changes < ROUNDING_DIGITS * unit) < CONTEXT_POINTS:
         return 0.0
     counts = values / unit
     return unit if (np.abs(counts - np.round(counts)) < RELATIVE_TOLERANCE).all() else 0.0
@@ -243,7 +250,9 @@ def _are_jumps(values: Floats, at: Ints, ratios: Floats, *, factor: float, unit:
     after = _changes(values, at[:, np.newaxis] + np.arange(MIN_TREND_POINTS))
     usual = np.maximum(before.max(axis=1), after.max(axis=1))
     rises: Floats = values[at] - values[at - 1]
-    are: Mask = (ratios >= factor) & (rises > np.maximum(3 * usual, 1.5 * unit))
+    are: Mask = (ratios >= factor) & (
+        rises > np.maximum(BEYOND_CHANCE * usual, ROUNDING_DIGITS * unit)
+    )
     return are
 
 

@@ -20,7 +20,7 @@ from stabdiag.model.text import clipped, listed, num, plural
 from stabdiag.stats.coincidence import FREQUENT_RATE, Onset, nearest
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
-from stabdiag.stats.standards import MAX_CHANCE
+from stabdiag.stats.standards import MAX_CHANCE, MIN_SAMPLE, MOST, TWICE
 from stabdiag.tree.causes import Moves
 from stabdiag.tree.run import Run
 
@@ -28,9 +28,9 @@ _LONGEST = 40
 
 # An outlier is this many times the usual value, with at least this many earlier values. Other
 # records count as equally high from this fraction of it.
-_TIMES_USUAL = 2.0
-_MIN_BEFORE = 8
-_AS_HIGH = 0.8
+_TIMES_USUAL = TWICE
+_MIN_BEFORE = MIN_SAMPLE
+_AS_HIGH = MOST
 
 # Texts name at most this many settings.
 MAX_NAMED = 4
@@ -203,6 +203,4 @@ def _word(setting: Series, code: float) -> str:
 
 def quoted_name(column: str) -> str:
     """Return the name of a column, quoted unless it reads as a name."""
-    return (
-        column if re.fullmatch(rf"[\w./-]{{1,{_LONGEST}}}", column) else repr(clipped(column, 60))
-    )
+    return column if re.fullmatch(rf"[\w./-]{{1,{_LONGEST}}}", column) else repr(clipped(column))

@@ -21,7 +21,7 @@ from stabdiag.stats.coincidence import FEW_CHANGES
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, RELATIVE_TOLERANCE
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, QUARTER, RELATIVE_TOLERANCE
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import NearbyChange, near_spike, quoted_name
 from stabdiag.tree.rises import is_clear, rise_of
@@ -32,7 +32,7 @@ _MAX_DELAY = 2
 
 # A rise follows a change if, halfway through the change, at least this fraction of the rise is done
 # and at least this fraction remains.
-_MIN_REMAINING_FRACTION = 0.25
+_MIN_REMAINING_FRACTION = QUARTER
 
 
 @frozen

@@ -6,10 +6,11 @@ from typing import Final
 
 from stabdiag.model.findings import Confidence, Severity, Verdict
 from stabdiag.model.history import EventKind
+from stabdiag.stats.standards import TWICE
 from stabdiag.tree.case import Case
 
 # A spike or a climb above this multiple of the noise limit has high confidence.
-_FAR_BEYOND: Final = 2.0
+_FAR_BEYOND: Final = TWICE
 
 # A trend below this p-value is significant even among many runs.
 _MAX_P_VALUE: Final = 1e-6

@@ -12,16 +12,13 @@ from stabdiag.model.text import num, plural, times
 from stabdiag.stats.levels import is_trimmed
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import Rise
-from stabdiag.stats.standards import MAX_CHANCE
+from stabdiag.stats.standards import MAX_CHANCE, MIN_CONSECUTIVE, RELATIVE_EPS, THIRDS
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.drivers import at_or_near, logarithms, lr_over, turned_to
 from stabdiag.tree.measure import unrecovered_jumps
 from stabdiag.tree.rises import is_clear, material_bar
-
-# Tolerance of ratios at a limit, because they are computed from logarithms.
-RELATIVE_EPS: Final = 1e-9
 
 
 def require_rise(case: Case) -> Rise:
@@ -299,8 +296,8 @@ def grad_norm(case: Case, first: int, last: int, *, back: int, kind: str) -> Rep
     ``kind`` is the branch if it does not.
     """
     span = case.history.finite("grad_norm").between(first - back, last)
-    third = len(span) // 3
-    if third < 3:
+    third = len(span) // THIRDS
+    if third < MIN_CONSECUTIVE:
         return unknown("too few gradient norms were logged over the climb", branch=kind)
     before, after = float(np.mean(span.values[:third])), float(np.mean(span.values[-third:]))
     ratio = after / before if before > 0 else float("inf")

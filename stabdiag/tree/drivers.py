@@ -8,7 +8,12 @@ from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.stats.smooth import turning_point
-from stabdiag.stats.standards import CONTEXT_POINTS, RELATIVE_TOLERANCE
+from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    MIN_CONSECUTIVE,
+    MIN_LONG_LOG,
+    RELATIVE_TOLERANCE,
+)
 from stabdiag.tree.run import Run
 
 
@@ -41,7 +46,7 @@ def lr_over(run: Run, first: int, last: int) -> LrOver | None:
     climbing = lr.between(first, last).values
     first = min(first, last - limits.window)
     over = lr.between(first, last)
-    if len(over) < 3 or not len(climbing):
+    if len(over) < MIN_CONSECUTIVE or not len(climbing):
         return None
     begin, middle, end = (float(over.values[i]) for i in (0, len(over) // 2, -1))
     before = lr.values[lr.steps < first]
@@ -137,7 +142,9 @@ def _largest(run: Run, norm: Series, step: int) -> Surge | None:
     if len(norm) < 2 * CONTEXT_POINTS:
         return None
     latest = norm.values[-CONTEXT_POINTS:]
-    usual = float(np.mean(norm.values[max(len(norm) - 100 - CONTEXT_POINTS, 0) : -CONTEXT_POINTS]))
+    usual = float(
+        np.mean(norm.values[max(len(norm) - MIN_LONG_LOG - CONTEXT_POINTS, 0) : -CONTEXT_POINTS])
+    )
     if usual <= 0:
         return None
     steps, at = norm.steps[-CONTEXT_POINTS:], int(np.argmax(latest))

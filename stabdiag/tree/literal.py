@@ -13,6 +13,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, plural
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.spikes import outliers
+from stabdiag.stats.standards import MIN_CONSECUTIVE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.divergence import climb_steps, describe_lr_change, grad_norm, weight_norms
 from stabdiag.tree.measure import Measures
@@ -89,7 +90,7 @@ def _is_the_lr_higher(case: Case) -> Reply:
     """Answer Q4.2: is the learning rate higher at the end of the window?"""
     first, last = climb_steps(case)
     over = case.history.finite("lr").between(first, last)
-    if len(over) < 3:
+    if len(over) < MIN_CONSECUTIVE:
         return unknown("too few learning rates were logged over the climb")
     begin, end = float(over.values[0]), float(over.values[-1])
     because, measured = describe_lr_change(case, begin, end, int(over.steps[0]), last)

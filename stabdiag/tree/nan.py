@@ -12,6 +12,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num, plural
+from stabdiag.stats.standards import MIN_CONSECUTIVE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.drivers import Surge, surge_before, why_lead_up_unknown
@@ -185,7 +186,7 @@ def infinite_embedding_gradient(case: Case) -> str | None:
         for layer, series in case.history.group("grad_norm").items()
         if _EMBEDDINGS.intersection(words_of(layer))
         and _start_of_last_stretch(series, bad) <= bad
-        and np.isinf(series.until(bad).values[-3:]).any()
+        and np.isinf(series.until(bad).values[-MIN_CONSECUTIVE:]).any()
     ]
     return min(columns, default=None)
 

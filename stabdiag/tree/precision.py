@@ -10,6 +10,7 @@ from stabdiag.model.arrays import Mask
 from stabdiag.model.findings import Scalar
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
+from stabdiag.stats.standards import MIN_TREND_POINTS
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.causes import MAX_OCCASIONAL
 from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max, require_bad_loss
@@ -269,7 +270,7 @@ def _reaches_end(series: Series) -> bool:
 
 def _lead_up(case: Case, bad: int) -> tuple[int, int]:
     """Return the first and last step of the lead-up to a NaN."""
-    return bad - max(case.limits.spike.window, round(10 * case.stride)), bad - 1
+    return bad - max(case.limits.spike.window, round(MIN_TREND_POINTS * case.stride)), bad - 1
 
 
 ANSWERS: Final = {

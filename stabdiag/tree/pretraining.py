@@ -7,12 +7,13 @@ from typing import Final
 
 from stabdiag.model.roles.names import words_of
 from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE
 from stabdiag.tree.run import Run
 
 # A model that starts below this fraction of log K is pretrained: random weights cost log K.
-_FAR_BELOW_CHANCE: Final = 0.5
+_FAR_BELOW_CHANCE: Final = HALF
 
-_FIRST_LOSSES: Final = 3
+_FIRST_LOSSES: Final = MIN_CONSECUTIVE
 
 # Losses that are not a cross-entropy in nats have no chance level of log K.
 _NOT_NATS: Final = frozenset(

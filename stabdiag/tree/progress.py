@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -16,47 +17,46 @@ from stabdiag.model.text import capitalized, listed, num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, quantiles, robust_sigma
 from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CLEAR,
+    COMPLETE,
+    MAX_CHANCE_OF_MANY,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
     MIN_TREND_POINTS,
+    NEGLIGIBLE,
+    QUARTERS,
     RELATIVE_EPS,
     SUBSAMPLE_SIZE,
     TENTHS,
     TWENTIETHS,
 )
-from stabdiag.stats.trend import mann_kendall
+from stabdiag.stats.trend import kendall_score, mann_kendall
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss
-from stabdiag.tree.scores import scores
+from stabdiag.tree.scores import CLEAR_CHANGE, scores
 
 # The first of 20 levels are compared with the last 10. A t of 4.3 with nine degrees of freedom and
 # a trend of 3.1 standard deviations each have a chance of 1 in 1,000. The first three of 40 levels
 # exceed each of the last 20 with a chance of 1 in 1,771.
 _EARLY_LEVELS: Final = 2
 _T_LEVELS: Final = 4.3
-_TREND_SIGMAS: Final = 3.1
+_TREND_SIGMAS: Final = -NormalDist().inv_cdf(MAX_CHANCE_OF_MANY)
 
 # A start is above the later losses if its first three values are in the highest twentieth of the
 # second half (chance 1 in 8,000). The distance in standard deviations guards against
 # autocorrelated noise.
-_HIGHEST: Final = 0.95
+_HIGHEST: Final = 1 - NEGLIGIBLE
 _FAR: Final = 3.5
 
 # A single first value has to exceed the whole second half, by more standard deviations.
-_ONE_FAR: Final = 5.0
-
-# Evaluations are few. If their noise is unknown, a change by this fraction counts.
-_CLEAR_CHANGE: Final = 0.02
+_ONE_FAR: Final = CLEAR
 
 # Maximum p-value of a trend.
-_TREND_BY_CHANCE: Final = 0.001
+_TREND_BY_CHANCE: Final = MAX_CHANCE_OF_MANY
 
 # Maximum number of scores with figures in a report.
 _SHOWN_SCORES: Final = 2
-
-
-# A run this far into its planned steps is complete.
-_COMPLETE: Final = 0.95
 
 
 @frozen
@@ -103,7 +103,7 @@ class Progress:
     @property
     def is_stopped_early(self) -> bool:
         """Whether the log ends clearly before the planned number of steps."""
-        return self.planned is not None and self.done < _COMPLETE * self.planned
+        return self.planned is not None and self.done < COMPLETE * self.planned
 
     @property
     def sentence(self) -> str:
@@ -229,7 +229,7 @@ def falls(x: Floats) -> bool:
     if x[0] > highest and x[0] - last > _ONE_FAR * sigma:
         return True
     parts = levels(x, TWENTIETHS)
-    fine = levels(x, 2 * TWENTIETHS) if len(x) >= 4 * TWENTIETHS else parts[:0]
+    fine = levels(x, 2 * TWENTIETHS) if len(x) >= QUARTERS * TWENTIETHS else parts[:0]
     if _levels_fall(parts, fine) or mann_kendall(-x) < _TREND_BY_CHANCE:
         return True
     # The noise of a positive loss is often proportional to its level.
@@ -250,28 +250,17 @@ def _levels_fall(parts: Floats, fine: Floats) -> bool:
         return True
     if len(fine) and fine[:MIN_CONSECUTIVE].min() > fine[len(fine) // 2 :].max():
         return True
-    return _kendall_sigmas(-parts) > _TREND_SIGMAS
-
-
-def _kendall_sigmas(x: Floats) -> float:
-    """Return Kendall's score of a rising trend, in standard deviations of chance.
-
-    Args:
-        x: shape (n,), finite, n at least 2; levels of long stretches, which are nearly
-            independent.
-
-    Mann 1945, doi:10.2307/1907187.
-    """
-    n = len(x)
-    score = float(np.tril(np.sign(np.subtract.outer(x, x))).sum())
-    return score / math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    score, variance = kendall_score(-parts)
+    return score > _TREND_SIGMAS * math.sqrt(variance)
 
 
 def _eval_change(series: Series) -> ProgressChange:
     x = series.values
     last = median(x[1:][-MIN_CONSECUTIVE:])
-    least = _CLEAR_CHANGE * abs(float(x[0]))
-    clear = max(3 * diff_sigma(x), RELATIVE_EPS * least) if len(x) >= MIN_SAMPLE else least
+    least = CLEAR_CHANGE * abs(float(x[0]))
+    clear = (
+        max(BEYOND_CHANCE * diff_sigma(x), RELATIVE_EPS * least) if len(x) >= MIN_SAMPLE else least
+    )
     return ProgressChange(
         role="eval_loss",
         name="the evaluation loss",

@@ -13,7 +13,7 @@ from stabdiag.model.history import Series
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.recurrence import PeakGroup
 from stabdiag.stats.shape import Spike
-from stabdiag.stats.standards import FEW_EVENTS
+from stabdiag.stats.standards import CLEAR_RATIO, FEW_EVENTS, MAX_CHANCE, MOST
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.run import Run
 
@@ -29,12 +29,12 @@ _MIN_PERIOD = 5
 _JITTER = 0.02
 
 # Spikes belong to one batch if at least this fraction of them is on it.
-_MIN_HIT_FRACTION = 0.8
+_MIN_HIT_FRACTION = MOST
 
 # Spikes grow if the later half of their heights is this many times the earlier half and the trend
 # is significant. The same rule, inverted, applies to their distances.
-_MIN_GROWTH = 1.5
-_TREND_CHANCE = 0.05
+_MIN_GROWTH = CLEAR_RATIO
+_TREND_CHANCE = MAX_CHANCE
 
 
 @frozen

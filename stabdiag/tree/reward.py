@@ -14,15 +14,16 @@ from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import BLOWUP_RATIO
+from stabdiag.stats.standards import HUNDREDFOLD, QUARTER, TENTHS
 from stabdiag.tree.run import Run
 
 # A reward has collapsed if this fraction of it, or of its gain, is lost. Rewards regularly vary by
 # a tenth.
-_COLLAPSED_REWARD = 0.25
+_COLLAPSED_REWARD = QUARTER
 
 # A value is the sum of future rewards, usually discounted by 0.99: at most a hundred times the
 # largest reward. A squared error is at most the square of that.
-_MAX_RETURN = 100.0
+_MAX_RETURN = HUNDREDFOLD
 
 
 @frozen
@@ -63,7 +64,7 @@ def _loss_blew_up(run: Run, reward: Series, fall: Rise) -> bool:
     above the largest possible value.
     """
     x = run.loss.values
-    ends = median(x[-max(len(x) // 10, 1) :])
+    ends = median(x[-max(len(x) // TENTHS, 1) :])
     if fall.progress <= fall.bar and ends > BLOWUP_RATIO * median(np.abs(x)):
         return True
     largest = (_MAX_RETURN * float(np.abs(reward.values).max())) ** 2

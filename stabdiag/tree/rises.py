@@ -12,12 +12,12 @@ from stabdiag.stats.levels import last_digit
 from stabdiag.stats.quantiles import medians
 from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import Spike
-from stabdiag.stats.standards import CLEAR, MIN_TREND_POINTS
+from stabdiag.stats.standards import CLEAR, MIN_TREND_POINTS, ROUNDING_DIGITS
 from stabdiag.tree.drivers import lr_over
 from stabdiag.tree.run import Run
 
 # A rise of one printed digit may be rounding.
-_ROUNDING_DIGITS = 1.5
+_ROUNDING_DIGITS = ROUNDING_DIGITS
 
 
 def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:

@@ -11,7 +11,13 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_per_record
 from stabdiag.stats.quantiles import distinct, median, usual_gap
-from stabdiag.stats.standards import SUBSAMPLE_SIZE
+from stabdiag.stats.standards import (
+    MIN_CONSECUTIVE,
+    NEGLIGIBLE,
+    SUBSAMPLE_SIZE,
+    TENTHS,
+    TWICE,
+)
 from stabdiag.tree.case import Case
 
 # Overflows this many steps apart belong to different declines of the scale. The calibration ends
@@ -26,10 +32,10 @@ _MOST_HALVINGS = 64
 _KNOWN_FLOORS = (1.0, 1e-4)
 
 # A scale is at its floor if it mostly stays within one probe of it and was at least two above it.
-_PROBE = 2.0
+_PROBE = TWICE
 
 # Relative tolerance of powers of two in a scale that is logged with few digits, as 0.002 for 2^-9.
-_SCALE_TOLERANCE = 0.05
+_SCALE_TOLERANCE = NEGLIGIBLE
 
 
 # Frameworks whose scaler tolerates overflows before it lowers the scale (hysteresis, delayed
@@ -38,13 +44,13 @@ _LENIENT_FORMATS = ("megatron", "deepspeed")
 _TOLERATED = 2
 
 # A scale is stuck if it does not grow for this many growth intervals without an overflow.
-_STUCK_INTERVALS = 2.0
+_STUCK_INTERVALS = TWICE
 
 # Minimum number of records to state that no update was made.
-_MIN_SKIPPED = 3
+_MIN_SKIPPED = MIN_CONSECUTIVE
 
 # Maximum relative fall of a loss without learning.
-_UNCHANGED = 0.05
+_UNCHANGED = NEGLIGIBLE
 
 
 @frozen
@@ -100,7 +106,7 @@ class Overflows:
         causes = self.at[self.at <= fall.since]
         if not len(causes):
             return fall.since
-        pauses = np.flatnonzero(np.diff(causes) > max(PAUSE, 3 * stride))
+        pauses = np.flatnonzero(np.diff(causes) > max(PAUSE, MIN_CONSECUTIVE * stride))
         first = int(causes[pauses[-1] + 1]) if len(pauses) else int(causes[0])
         lower = causes[causes > fall.usual_until]
         return min(first, int(lower[0])) if len(lower) else first
@@ -230,7 +236,7 @@ def _calibration(search: Ints, begin: int, end: int, stride: float, *, has_scale
     calibration. The calibration overflows at consecutive steps and pauses only near its end.
     Without a logged scale, overflows that mostly follow a pause do not belong to it.
     """
-    patience = max(min(2 * PAUSE, (end - begin) / 10), 3 * stride)
+    patience = max(min(2 * PAUSE, (end - begin) / TENTHS), MIN_CONSECUTIVE * stride)
     gaps = np.diff(search, prepend=begin)
     over = gaps > patience
     count = int(np.argmax(over)) if over.any() else len(search)
@@ -358,7 +364,7 @@ def fall_to_floor(case: Case, scale: Series, overflows: Overflows) -> Fall | Non
     if median(values[scale.steps >= fall.since]) > _PROBE * floor:
         return None
     # A scaler without overflows at its floor works.
-    has_settled = int(scale.steps[-1]) - fall.since >= max(PAUSE, 3 * case.stride)
+    has_settled = int(scale.steps[-1]) - fall.since >= max(PAUSE, MIN_CONSECUTIVE * case.stride)
     return None if has_settled and not overflows.after(fall.since) else fall
 
 

@@ -10,16 +10,16 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import Direction, direction_of, is_training_score
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import MIN_CONSECUTIVE
+from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE
 from stabdiag.tree.run import Run
 
 # A score changed if its level moved by more than this many standard deviations of single values.
 # The medians of three values from the same noise differ by 0.95 standard deviations.
-_CLEAR_SIGMAS = 3.0
+_CLEAR_SIGMAS = BEYOND_CHANCE
 
 # With fewer values the noise is unknown, and a change has to exceed this fraction of the value.
-_MIN_FOR_NOISE = 6
-_CLEAR_CHANGE = 0.02
+_MIN_FOR_NOISE = 2 * MIN_CONSECUTIVE
+CLEAR_CHANGE = 0.02
 
 
 @frozen
@@ -57,7 +57,7 @@ class Score:
         if len(values) >= _MIN_FOR_NOISE:
             least = _CLEAR_SIGMAS * diff_sigma(values) / min(len(before), len(after)) ** 0.5
         else:
-            least = _CLEAR_CHANGE * float(np.abs(values).max())
+            least = CLEAR_CHANGE * float(np.abs(values).max())
         return change if abs(change) > least else 0.0
 
     def gain_since(self, step: int) -> float | None:

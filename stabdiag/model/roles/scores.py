@@ -19,6 +19,9 @@ from stabdiag.model.roles.names import (
 )
 from stabdiag.model.text import names_in
 
+# Fractions are sometimes logged in percent.
+PERCENT: Final = 100.0
+
 
 class Direction(IntEnum):
     """The sign that makes higher values of a score better."""
@@ -162,6 +165,11 @@ def scores_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
         for name in free
         if not _is_sectioned(name) or sections[last_word(name)] <= _MAX_SECTIONS
     }
+
+
+def full_scale(highest: float) -> float:
+    """Return the largest possible value of a fraction: 1, or 100 if it was logged in percent."""
+    return PERCENT if highest > 1 else 1.0
 
 
 def _is_sectioned(name: str) -> bool:

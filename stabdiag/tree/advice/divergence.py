@@ -13,6 +13,7 @@ from stabdiag.model.limits.checks import family_of
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
+from stabdiag.stats.standards import TENFOLD
 from stabdiag.tree.advice.rates import half_lr, lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
     LEVEL,
@@ -189,8 +190,9 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     group = answer.measured.get("group")
     lower_again: tuple[Action, ...] = ()
     if decay.kind is ActionKind.LOWER_WEIGHT_DECAY and decay.now and decay.new:
-        lower = replace(decay, new=decay.now / 10)
-        text = f"If the norm still falls, lower it to {num(decay.now / 10)}."
+        new = decay.now / TENFOLD
+        lower = replace(decay, new=new)
+        text = f"If the norm still falls, lower it to {num(new)}."
         lower_again = (Action(decay.kind, text, **lower.change),)
     return climb.advice(
         detail,

@@ -9,12 +9,13 @@ import numpy as np
 from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, sentence
+from stabdiag.stats.standards import FIFTH
 from stabdiag.tree.advice.shared import Advice
 from stabdiag.tree.case import Case
 from stabdiag.tree.divergence import climb_steps
 
 # Schedules usually end at a tenth of the peak or at 0.
-_DECAYED = 0.2
+_DECAYED = FIFTH
 
 
 @frozen

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from stabdiag.model.text import num, typed
+from stabdiag.stats.standards import TENFOLD
 from stabdiag.tree.advice.shared import Setting
 from stabdiag.tree.case import Case
 
@@ -63,7 +64,7 @@ def half_lr(case: Case, step: int, *, as_noun: bool = False) -> Setting:
 
 def tenth_lr(case: Case, step: int, *, as_noun: bool = False) -> Setting:
     """Return a tenth of the learning rate at a step, for an explosion."""
-    return _reduced_lr(case, step, 10.0, as_noun=as_noun)
+    return _reduced_lr(case, step, TENFOLD, as_noun=as_noun)
 
 
 _WORDS = {

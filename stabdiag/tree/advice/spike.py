@@ -9,6 +9,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import capitalized, num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
+from stabdiag.stats.standards import FEW_EVENTS
 from stabdiag.tree.advice.probed import saved_batch_suffix
 from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import (
@@ -36,7 +37,7 @@ _LOWER_PEAK = Action(
     also=(ActionKind.LOWER_LR,),
 )
 # At this many spikes, a single bad batch is not the cause.
-_MIN_FREQUENT = 3
+_MIN_FREQUENT = FEW_EVENTS
 
 _FULL_COST = Action(
     ActionKind.RERUN, "If no checkpoint is older than the onset, train again from the start."
