@@ -85,7 +85,7 @@ def loss_of(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 MODELS: dict[str, tuple[Callable[[], nn.Module], int]] = {
     "transformer": (Transformer, 10),
     "cnn": (convolutional, 40),
-    "mlp": (dense, 400),
+    "mlp": (dense, 1500),
 }
 
 

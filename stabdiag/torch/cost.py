@@ -16,8 +16,14 @@ _WINDOW = 15
 # Parts of the budget for what is done at each row, at each cadence, and at each probe.
 _BUDGET_SHARES = {"row": 0.4, "layers": 0.4, "probe": 0.2}
 
-# At least this part of the budget is left for measuring, if the hooks alone take more than all.
+# At least this part of the budget is left for measuring, if counting the steps takes more than all.
 _MIN_ALLOWED = 0.2
+
+# The time of a timed call outside its own measurement.
+_CALL_SECONDS = 5e-7
+
+# The time of a step in which the recorder is idle: it counts the steps of the optimizer.
+_IDLE_SECONDS = 4e-6
 
 # The first steps compile, allocate and load: they say nothing about the rest.
 _WARM_UP_STEPS = 3
@@ -28,6 +34,10 @@ class Cost:
 
     ``every``, ``probe_every`` and ``row_every`` are in steps. They are never below what the user
     asked for, and come down to it again where steps get longer.
+
+    The recorder times its own calls. Where it is idle between rows, a row costs at least as much as
+    the steps around it are longer than idle ones: its hooks, and what it pushes out of the caches,
+    count as well.
     """
 
     def __init__(self, every: int, probe_every: int, budget: float) -> None:
@@ -35,13 +45,21 @@ class Cost:
         self._asked = {"row": 1, "layers": max(every, 1), "probe": max(probe_every, 1)}
         self._every = dict(self._asked)
         self._seconds: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_WINDOW))
-        self._current = 0.0
+        self._own = 0.0
         self._total = self._elapsed = 0.0
         self._step_seconds = deque[float](maxlen=_WINDOW)
-        self._floor_seconds = deque[float](maxlen=_WINDOW)
-        self._last: float | None = None
+        self._idle_step_seconds = deque[float](maxlen=_WINDOW)
+        self._entered: float | None = None
+        self._last_row: float | None = None
+        self._idle_until: float | None = None
         self._steps, self._next_review = 0, _REVIEW_EVERY
-        self._skipped, self._between_rows = 0, 0.0
+        # Steps since the last row; those of them that were idle.
+        self._skipped = self._idle_steps = 0
+
+    def ask(self, part: str, steps: int) -> None:
+        """Set the shortest cadence of a part."""
+        self._asked[part] = self._every[part] = steps
+        self._align()
 
     @property
     def row_every(self) -> int:
@@ -66,46 +84,67 @@ class Cost:
     @property
     def step_time(self) -> float | None:
         """The mean time of the steps since the last row, None in the first one."""
-        if self._last is None:
+        if self._last_row is None:
             return None
-        return (perf_counter() - self._last) / (self._skipped + 1)
+        return (perf_counter() - self._last_row) / (self._skipped + 1)
 
-    def add(self, seconds: float) -> None:
-        """Count time that the recorder took in this step."""
-        self._current += seconds
+    def enter(self) -> None:
+        """Begin to time a call of the recorder."""
+        self._entered = perf_counter()
+
+    def leave(self) -> None:
+        """Count the time of a call."""
+        if self._entered is not None:
+            self._own += perf_counter() - self._entered + _CALL_SECONDS
+            self._entered = None
 
     def skip_step(self) -> None:
         """End a step without a row."""
         self._skipped += 1
-        self._between_rows += self._current
-        self._current = 0.0
+
+    def set_idle(self, is_idle: bool) -> None:
+        """Note that the next steps are idle, from a row on, or that this has ended."""
+        if is_idle:
+            self._idle_until = None
+        elif self._last_row is not None and self._skipped:
+            self._idle_until, self._idle_steps = perf_counter(), self._skipped
+            seconds = self._idle_until - self._last_row
+            self._idle_step_seconds.append(seconds / self._idle_steps)
 
     def end_step(self, part: str) -> None:
         """End a step in which ``part`` was done."""
-        now, before = perf_counter(), self._last
-        self._last = now
-        own, between_rows, steps = self._current, self._between_rows, self._skipped + 1
-        self._current = self._between_rows = 0.0
-        self._skipped = 0
+        now, before = perf_counter(), self._last_row
+        if self._entered is not None:
+            self._own += now - self._entered
+            self._entered = now
+        own, idle_until = self._own, self._idle_until
+        steps, idle_steps = self._skipped + 1, self._idle_steps
+        self._last_row, self._idle_until = now, None
+        self._own, self._skipped, self._idle_steps = 0.0, 0, 0
         if before is None:
             return
         self._steps += steps
         if self._steps <= _WARM_UP_STEPS:
             return
-        self._total += own + between_rows
+        if idle_until is not None:
+            usual = median(self._idle_step_seconds) * (steps - idle_steps)
+            self._seconds[part].append(max(own, now - idle_until - usual))
+            self._total += median(self._seconds[part])
+        else:
+            self._seconds[part].append(own)
+            self._total += own
+        idle_seconds = idle_steps * _IDLE_SECONDS
+        self._total += idle_seconds
         self._elapsed += now - before
-        self._step_seconds.append(max(now - before - own - between_rows, 0.0) / steps)
-        if steps > 1:
-            self._floor_seconds.append(between_rows / (steps - 1))
-        self._seconds[part].append(own)
+        self._step_seconds.append(max(now - before - own - idle_seconds, 0.0) / steps)
         if self._steps >= self._next_review:
             self._next_review = self._steps + _REVIEW_EVERY
             self._review()
 
     def _review(self) -> None:
         budget = self.budget * median(self._step_seconds)
-        # The hooks take some time in each step, which no cadence can lower.
-        floor = median(self._floor_seconds) if self._floor_seconds else 0.0
+        # No cadence lowers the time of idle steps.
+        floor = _IDLE_SECONDS if self._idle_step_seconds else 0.0
         allowed = max(budget - floor, _MIN_ALLOWED * budget)
         costs = {part: median(seconds) for part, seconds in self._seconds.items()}
         for part, share in _BUDGET_SHARES.items():
@@ -115,7 +154,10 @@ class Cost:
             ratio = own / (share * allowed) / self._asked[part]
             # Doubled cadences share steps, among the processes of a job and with each other.
             self._every[part] = self._asked[part] * 2 ** max(math.ceil(math.log2(ratio)), 0)
-        # What is not due with a row is never due.
+        self._align()
+
+    def _align(self) -> None:
+        """Let everything be due at a row: what is not due with a row is never due."""
         rows = self._every["row"]
         for part in ("layers", "probe"):
             self._every[part] = math.lcm(self._every[part], rows)

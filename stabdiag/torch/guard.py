@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from time import perf_counter
 from typing import Any, TypeVar
-
-# The time of the wrapper itself, outside its own measurement.
-_CALL_SECONDS = 5e-7
 
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
@@ -20,13 +16,29 @@ def guarded(method: _Method) -> _Method:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if self._off:
             return None
-        start = perf_counter()
+        self._cost.enter()
         try:
             return method(self, *args, **kwargs)
         except Exception as error:  # noqa: BLE001 - training must go on, whatever went wrong here
             self._switch_off(error)
             return None
         finally:
-            self._cost.add(perf_counter() - start + _CALL_SECONDS)
+            self._cost.leave()
+
+    return call  # type: ignore[return-value]
+
+
+def untimed(method: _Method) -> _Method:
+    """Switch the recorder off if a method of it fails; for calls that are too short to time."""
+
+    @functools.wraps(method)
+    def call(self: Any, *args: Any) -> Any:
+        if self._off:
+            return None
+        try:
+            return method(self, *args)
+        except Exception as error:  # noqa: BLE001 - training must go on, whatever went wrong here
+            self._switch_off(error)
+            return None
 
     return call  # type: ignore[return-value]

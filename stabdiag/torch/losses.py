@@ -40,6 +40,12 @@ class StepLosses:
         """Count a loss in a step without a row."""
         self._values.append(None)
 
+    def clear(self) -> None:
+        """Forget the losses of a step that has no row."""
+        self._values.clear()
+        if self._roots or self.facts:
+            self._roots, self.facts, self.settings = [], {}, {}
+
     def add(self, loss: Any, vector: Vector, *, inspects_graph: bool) -> None:
         """Take a loss, and add to the vector what its backward pass began with."""
         if not isinstance(loss, torch.Tensor):

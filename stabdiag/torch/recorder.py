@@ -16,7 +16,7 @@ from stabdiag.torch import patches
 from stabdiag.torch.batches import Batches
 from stabdiag.torch.cost import Cost
 from stabdiag.torch.failures import SavedFailures
-from stabdiag.torch.guard import guarded
+from stabdiag.torch.guard import guarded, untimed
 from stabdiag.torch.held import HeldBatch
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.losses import StepLosses
@@ -81,6 +81,7 @@ class Recorder:
         self._cost = Cost(every, probe_every, budget)
         self._path = path
         self.should_stop = False
+        self._is_idle = False
         self._file: LogFile | None = None
         self._handles: list[Any] = []
         self._stale: StaleGradients | None = None
@@ -145,6 +146,7 @@ class Recorder:
         self._stale = StaleGradients(
             p for p in self._parameters.named.values() if id(p) in self._optimizers.ids
         )
+        self._stale.attach()
         self._handles = self._optimizers.hook(self._before_step, self._after_step)
         patches.listen(self)
         self._finalizer = weakref.finalize(self, _finish, self._file, self._handles)
@@ -165,10 +167,16 @@ class Recorder:
         self._data_time = 0.0
         self._is_due_next = (self._step + 2) % self._cost.row_every == 0
         self._is_due = (self._step + 1) % self._cost.row_every == 0 or self._step < _INSPECTED_STEPS
+        # Between rows almost nothing is done. The step before a row is followed like the row's own.
+        is_idle = not (self._is_due or self._is_due_next)
+        if is_idle is not self._is_idle:
+            self._is_idle = is_idle
+            self._cost.set_idle(is_idle)
+            if self._stale is not None:
+                self._stale.detach() if is_idle else self._stale.attach()
 
     # What the training loop calls.
 
-    @guarded
     def step(self, loss: Any = None, *, step: int | None = None) -> None:
         """Report the loss of a batch, after the optimizer's step; a tensor costs least.
 
@@ -176,6 +184,23 @@ class Recorder:
         it is the sum of what the backward passes of this step began with. ``step`` is the number
         of this step, where it is not counted from the optimizer's first.
         """
+        if self._is_idle:
+            self._count_step(step)
+        else:
+            self._report_step(loss, step)
+
+    @untimed
+    def _count_step(self, step: int | None) -> None:
+        """Count a step without a row, or one of its micro-batches."""
+        if step is not None:
+            self._step = step - 1
+        self._losses.skip()
+        if self._stepped:
+            self._finish_without_row()
+        self._last_event = "loss"
+
+    @guarded
+    def _report_step(self, loss: Any, step: int | None) -> None:
         if step is not None:
             self._step = step - 1
         self._take_loss(loss)
@@ -196,13 +221,16 @@ class Recorder:
         known = {name: value for name, value in settings.items() if value is not None}
         self._rows.settings.update(known)
 
-    @guarded
     def see_batch(self, batch: Any, seconds: float = 0.0) -> None:
         """Measure a batch that does not come from ``batches()``, before it is trained on."""
-        self._data_time += seconds
         # Between rows a failure is not noticed, so only the batches just before a row are kept.
-        if self._is_due or self._is_due_next:
-            self._failures.see_batch(self._step + 1, batch)
+        if not self._is_idle:
+            self._keep_batch(batch, seconds)
+
+    @guarded
+    def _keep_batch(self, batch: Any, seconds: float) -> None:
+        self._data_time += seconds
+        self._failures.see_batch(self._step + 1, batch)
         if self._is_due:
             known, pending = self._batches.measure(batch)
             self._pending_columns.update(known)
@@ -260,10 +288,16 @@ class Recorder:
 
     # What PyTorch calls.
 
-    @guarded
     def on_backward(self, roots: Any) -> None:
         """Keep the root of a backward pass until the loss is reported."""
         self._last_event = "backward"
+        if self._is_idle:
+            self._modes.on_backward()
+        else:
+            self._keep_roots(roots)
+
+    @guarded
+    def _keep_roots(self, roots: Any) -> None:
         self._is_in_backward = True
         self._modes.on_backward()
         if self._is_due:
@@ -303,8 +337,12 @@ class Recorder:
         elif self._row.get("skipped"):
             self._end_step()
 
-    @guarded
     def _before_step(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
+        if not self._is_idle:
+            self._measure_before(optimizer, arguments, keywords)
+
+    @guarded
+    def _measure_before(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if self._is_in_backward and self._optimizers.has_parameters_of(optimizer):
             raise UnsupportedTrainingError(IN_BACKWARD)
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
@@ -334,8 +372,18 @@ class Recorder:
         else:
             self._vector.add(["found_inf"], as_vector(found))
 
-    @guarded
     def _after_step(self, optimizer: Any, *_: object) -> None:
+        if self._is_idle and self._optimizers.main is optimizer and self._skipper is None:
+            self._count_optimizer_step()
+        else:
+            self._measure_after(optimizer)
+
+    @untimed
+    def _count_optimizer_step(self) -> None:
+        self._end_step()
+
+    @guarded
+    def _measure_after(self, optimizer: Any) -> None:
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
             return
         if self._skipper is not None:
@@ -379,20 +427,24 @@ class Recorder:
         self._add_row(self._modes.on_step(), by_layer=by_layer)
         self._rows.write_waiting(wait=False)
         self.should_stop = self._stops_at_failure and self._failures.has_failed
-        self._reset_step()
         self._cost.end_step(part)
+        self._reset_step()
 
     def _finish_without_row(self) -> None:
         """End a step that has no row; this is most steps if they are very short."""
         self._step += 1
         self._modes.on_step()
         if self._rows.has_waiting:
-            self._rows.write_waiting(wait=False)
-        if len(self._losses) > 1 or self._row:
-            self._losses = StepLosses()
+            self._write_waiting()
+        self._losses.clear()
+        if self._row:
             self._row = {}
-        self._begin_step()
         self._cost.skip_step()
+        self._begin_step()
+
+    @guarded
+    def _write_waiting(self) -> None:
+        self._rows.write_waiting(wait=False)
 
     def _add_row(self, modes: dict[str, float], *, by_layer: bool) -> None:
         losses, vector = self._losses, self._vector
@@ -436,7 +488,7 @@ class Recorder:
             handle.remove()
         self._handles = []
         if self._stale is not None:
-            self._stale.close()
+            self._stale.detach()
 
     def _switch_off(self, error: Exception) -> None:
         """Stop recording: an error must not reach the training, nor repeat itself."""

@@ -23,9 +23,11 @@ def column(rows, name):
     return [row[name] for row in rows if name in row]
 
 
-def recorder(model, optimizer, path, **options):
-    """Return a recorder that writes each step, at any cost."""
-    return sd.Recorder(model, optimizer, path, **{"every": 2, "budget": 1000.0, **options})
+def recorder(model, optimizer, path, *, rows=1, **options):
+    """Return a recorder that writes a row every so many steps, at any cost."""
+    rec = sd.Recorder(model, optimizer, path, **{"every": 2, "budget": 1000.0, **options})
+    rec._cost.ask("row", rows)
+    return rec
 
 
 def mlp(*, seed=0, width=32, dropout=0.1, norm=False):

@@ -159,6 +159,22 @@ def test_gradients_that_are_not_zeroed(options, stale, foreach, tmp_path):
     assert column(rows, "recorder/stale_gradients")[1:] == [stale] * 9
 
 
+@pytest.mark.parametrize("zeroes", [False, True])
+def test_stale_gradients_are_seen_in_few_rows(zeroes, tmp_path):
+    model, path = mlp(), tmp_path / "run.jsonl"
+    optimizer = torch.optim.SGD(model.parameters(), 1e-3)
+    with recorder(model, optimizer, path, rows=8) as rec:
+        for x, y in batches(40):
+            if zeroes:
+                optimizer.zero_grad()
+            loss = functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            rec.step(loss)
+    _, rows = read(path)
+    assert column(rows, "recorder/stale_gradients")[1:] == [float(not zeroes)] * 7
+
+
 def test_gradients_that_another_loss_left_are_zeroed_in_time(tmp_path):
     # As in DCGAN: the generator's loss reaches the discriminator, which zeroes before its own.
     torch.manual_seed(0)

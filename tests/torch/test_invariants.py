@@ -53,12 +53,12 @@ class Attention(nn.Module):
         return self.head(self.body(self.embed(x.unflatten(-1, (4, 4)))).mean(1))
 
 
-def classify(model, path, *, autocast=None, resume=False, heldout=False):
+def classify(model, path, *, autocast=None, resume=False, heldout=False, rows=1):
     """Train a classifier and return its state; with a path, with a recorder."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    options = {}
+    options = {"rows": rows}
     if heldout:
-        options = {
+        options |= {
             "held": next(batches(1, size=32, seed=5)),
             "loss": lambda model, batch: functional.cross_entropy(model(batch[0]), batch[1]),
             "probe_every": 4,
@@ -136,6 +136,8 @@ TASKS = {
     "resumed": (mlp, classify, {"resume": True}),
     "mlp-held": (lambda: mlp(norm=True), classify, {"heldout": True}),
     "cnn-held": (Conv, classify, {"heldout": True}),
+    "mlp-few-rows": (mlp, classify, {"rows": 8}),
+    "cnn-few-rows": (Conv, classify, {"rows": 8, "heldout": True}),
 }
 
 
@@ -149,7 +151,76 @@ def test_training_is_identical_to_the_last_bit(task, tmp_path):
     assert len(states[0]) == len(states[1])
     assert all(torch.equal(first, second) for first, second in zip(*states, strict=True))
     _, rows = read(tmp_path / "run.jsonl")
-    assert sum("loss" in row for row in rows) == STEPS
+    steps = [row["step"] for row in rows if "loss" in row]
+    every = options.get("rows", 1)
+    assert steps == [n for n in range(1, STEPS + 1) if n <= 3 or n % every == 0]
+
+
+@pytest.mark.parametrize("reports_first", [False, True])
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_few_rows_have_their_own_steps_and_losses(reports_first, micro_batches, tmp_path):
+    path, model = tmp_path / "run.jsonl", mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    losses = []
+    with recorder(model, optimizer, path, rows=8) as rec:
+        for number, (x, y) in enumerate(batches(40 * micro_batches), start=1):
+            loss = functional.cross_entropy(model(x), y) / micro_batches
+            loss.backward()
+            losses.append(loss.item())
+            is_last = number % micro_batches == 0
+            if reports_first:
+                rec.step(loss)
+            if is_last:
+                optimizer.step()
+                optimizer.zero_grad()
+            if not reports_first:
+                rec.step(loss)
+    _, rows = read(path)
+    assert [row["step"] for row in rows] == [1, 2, 3, 8, 16, 24, 32, 40]
+    for row in rows:
+        own = losses[(row["step"] - 1) * micro_batches : row["step"] * micro_batches]
+        assert row["loss"] == pytest.approx(sum(own) / micro_batches)
+        assert row["recorder/micro_steps"] == micro_batches
+
+
+def test_nothing_but_the_count_of_steps_is_hooked_between_rows(tmp_path):
+    path, model = tmp_path / "run.jsonl", mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    hooked = []
+    with recorder(model, optimizer, path, rows=8) as rec:
+        for x, y in batches(24):
+            hooked.append(any(p._backward_hooks for p in model.parameters()))
+            loss = functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            rec.step(loss)
+    assert [step for step, is_hooked in enumerate(hooked, start=1) if is_hooked] == [
+        1, 2, 3, 7, 8, 15, 16, 23, 24,
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("evaluates_in_training_mode", [False, True])
+def test_an_evaluation_between_rows_sees_the_modes(evaluates_in_training_mode, tmp_path):
+    path, model = tmp_path / "run.jsonl", mlp(norm=True)
+    optimizer = torch.optim.AdamW(model.parameters())
+    with recorder(model, optimizer, path, rows=16) as rec:
+        for step, (x, y) in enumerate(batches(40), start=1):
+            loss = functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            rec.step(loss)
+            if step % 10 == 0:
+                model.train(evaluates_in_training_mode)
+                with torch.no_grad():
+                    rec.evaluated(functional.cross_entropy(model(x), y))
+                model.train()
+    _, rows = read(path)
+    names = "recorder/evaluated_in_training_mode"
+    modes = [row[names] for row in rows if names in row]
+    assert len(modes) == 4
+    assert all(modes) if evaluates_in_training_mode else not any(modes)
 
 
 def test_pytorch_is_as_it_was_after_the_last_recorder(tmp_path):
