@@ -49,6 +49,9 @@ _SPREAD_ENDS: Final = np.isin(np.arange(256), [*b",{:= "])
 
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
+# With this table for ``bytes.translate``, lines that differ only in digits other than 0 are equal.
+SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")
+
 
 class Text:
     """A stretch of whole lines, cleaned.

@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from enum import Enum, auto
+from functools import lru_cache
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.readers.text.clean import SAME_DIGITS
 from stabdiag.readers.text.grammar import Part, StatusLine, parts_of
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 
@@ -88,6 +90,14 @@ _MINIMUM: Final = re.compile(
     re.IGNORECASE,
 )
 
+# A part of each of these three patterns, in lower case: a quick test of a whole text.
+_FAILURE_WORDS: Final = (
+    *(b"nan", b"finit", b"diverged", b"not a number"),
+    *(b"expects all elements", b"found invalid values", b"invalid loss"),
+    *(b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
+)
+_INFINITE: Final = re.compile(rb"infs?(?![\w/(-])")
+
 # RuntimeError: …, torch.cuda.OutOfMemoryError: …, [rank3]: ValueError: …; and of C++ programs.
 _EXCEPTION_NAME: Final = re.compile(
     rb"(?<![\w\"'])(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)(?:: |\()"
@@ -133,9 +143,15 @@ _FINITE_LOSS: Final = re.compile(rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4
 _DIGIT_RUN: Final = re.compile(rb"\d+")
 
 
+def _has_failure_word(data: bytes) -> bool:
+    """Return True if a text contains a word that each failure has; cheap."""
+    lowered = data.lower()
+    return any(word in lowered for word in _FAILURE_WORDS) or _INFINITE.search(lowered) is not None
+
+
 def may_report(data: bytes) -> bool:
     """Return True if a text may report a failure; cheap."""
-    return any(anchor in data for anchor in _FAILURE_ANCHORS)
+    return _has_failure_word(data) and any(anchor in data for anchor in _FAILURE_ANCHORS)
 
 
 def is_exception(line: bytes) -> bool:
@@ -145,6 +161,12 @@ def is_exception(line: bytes) -> bool:
 
 def failure_of(line: bytes) -> Failure | None:
     """Return the failure that a line reports, or None if all its values are finite."""
+    return _failure_of_form(line.translate(SAME_DIGITS))
+
+
+# A log repeats its lines with other numbers.
+@lru_cache(maxsize=4096)
+def _failure_of_form(line: bytes) -> Failure | None:
     is_minimum = _MINIMUM.search(line) is not None
     is_implied = _IMPLIES_IT.search(line) is not None
     if not (is_minimum or is_implied or _NAMES_IT.search(line)):
@@ -222,6 +244,8 @@ class Failures(StatusLine):
         self, data: bytes, anchors: Sequence[bytes]
     ) -> Iterator[tuple[int, bytes, Failure]]:
         """Yield the position, the line and the failure of each line, in order."""
+        if not _has_failure_word(data):
+            return
         places = sorted(
             {
                 data.rfind(b"\n", 0, match) + 1

@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from copy import copy
+from enum import Enum, auto
+from functools import lru_cache
 from typing import Final, Self, TypeAlias
 
 from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.left_out import is_row, may_hold_loss, unreadable
-from stabdiag.readers.text.clean import line_end
+from stabdiag.readers.text.clean import SAME_DIGITS, line_end
 from stabdiag.readers.text.grammar import Part, is_a_loss
 from stabdiag.readers.text.tokens import has_number
 
@@ -24,6 +26,7 @@ _BEFORE_VALUE: Final = re.compile(
 )
 _FORM_NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 # A number before a delimiter, as in a row of a table: 201,2.31,0.001
+_DELIMITERS: Final = (b",", b";", b"|", b"\t")
 _DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}[,;|\t]")
 _FORM_SPACE: Final = re.compile(rb"\s+")
 
@@ -49,6 +52,15 @@ _LOSS_VALUE: Final = re.compile(
     rb"[\"']?[ \t]{0,8}[:= ][ \t]{0,8}[-+]?(?:[\d.]{1,40}(?:e[-+]?\d{1,3})?|nan|inf)?",
     re.IGNORECASE,
 )
+
+
+class _Form(Enum):
+    """What a line may be."""
+
+    NO_NUMBER = auto()
+    OTHER = auto()
+    MAY_BE_RECORD = auto()
+
 
 # The words of a line.
 _Words: TypeAlias = tuple[bytes, ...]
@@ -104,12 +116,16 @@ class UnreadLines:
         read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
         number = first_line + data.count(b"\n", 0, begin)
         examined = 0
-        for line in data[begin + 1 :].split(b"\n"):
-            names_loss = b"oss" in line.lower()
-            is_unread = begin not in used and has_number(line[:_MAX_UNREAD_LINE])
-            if is_unread and (names_loss or _DELIMITED.search(line[:_MAX_UNREAD_LINE])):
+        rest = data[begin + 1 :]
+        may_have_records = b"oss" in rest.lower() or any(sign in rest for sign in _DELIMITERS)
+        for line in rest.split(b"\n"):
+            if examined >= _MAX_EXAMINED and not may_have_records:
+                break
+            form = _form_of(line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS))
+            is_unread = form is not _Form.NO_NUMBER and begin not in used
+            if is_unread and form is _Form.MAY_BE_RECORD:
                 is_unread = not self._take(line[:_MAX_UNREAD_LINE], number)
-            is_candidate = is_unread and not names_loss and begin not in read
+            is_candidate = is_unread and begin not in read and b"oss" not in line.lower()
             if is_candidate and examined < _MAX_EXAMINED:
                 examined += 1
                 self._take_without_loss(line[:_MAX_UNREAD_LINE], number)
@@ -161,8 +177,23 @@ def _line_around(data: bytes, place: int) -> bytes:
     return data[begin : line_end(data, begin, _MAX_UNREAD_LINE)]
 
 
+# A log repeats its lines with other numbers.
+@lru_cache(maxsize=4096)
+def _form_of(line: bytes) -> _Form:
+    """Return what a line may be, with its loss or as a row of a table."""
+    if not has_number(line):
+        return _Form.NO_NUMBER
+    is_row_or_loss = b"oss" in line.lower() or _DELIMITED.search(line) is not None
+    return _Form.MAY_BE_RECORD if is_row_or_loss else _Form.OTHER
+
+
 def _other_words(line: bytes) -> _Words:
     """Return the words of a line without its loss, if there are several: the form of a record."""
+    return _words_of_form(line.translate(SAME_DIGITS))
+
+
+@lru_cache(maxsize=4096)
+def _words_of_form(line: bytes) -> _Words:
     words = _UNREAD_WORD.findall(_LOSS_VALUE.sub(b"", line))
     return (*words,) if len(words) >= _MIN_WORDS else ()
 
