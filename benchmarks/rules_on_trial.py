@@ -46,6 +46,7 @@ NEEDED = {
     "separated group": "runs with four to ten spikes (`benchmarks/accuracy/recurring.py`)",
     "recurring": "a hard batch in every epoch: Caffe and AlgoPerf logs",
     "before a collapse": "runs of reinforcement learning",
+    "warm restart": "cosine schedules with restarts",
     "adversarial loss": "generators and discriminators",
     "climbs on": "label noise that grows: a public run of `dimitarpg13/semsimula-paper`",
 }

@@ -19,7 +19,13 @@ from stabdiag.assemble.renamed import continued_columns
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, fallback_columns
+from stabdiag.model.roles.choice import (
+    Assignment,
+    assign,
+    can_judge_without_loss,
+    fallback_columns,
+    training_measure,
+)
 from stabdiag.model.roles.names import (
     NameParts,
     flagged_split,
@@ -131,6 +137,9 @@ def _with_a_loss(named: Named) -> Named:
     if main is not None and not all(map(is_auxiliary, main.split(" + "))):
         return named
     if main is None and "eval_loss" in names:
+        training = training_measure(columns.names)
+        if training is not None and not columns.load(training.loss).is_text:
+            return named.take({**names, "loss": training.loss}, training.note)
         others = {role: name for role, name in names.items() if role != "eval_loss"}
         note = f"no training loss was logged: {names['eval_loss']!r} is used instead"
         return named.take({**others, "loss": names["eval_loss"]}, note)

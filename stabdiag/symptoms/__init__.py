@@ -8,6 +8,7 @@ from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms import (
+    adversarial,
     chance,
     clipping,
     curve,
@@ -74,6 +75,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     curve.loss_oscillating,
     learning.not_learning,
     reward.reward_not_rising,
+    reward.policy_entropy_collapsed,
+    reward.policy_drifts,
     rates.lr_too_high,
     rates.learning_slow,
     first_loss.initial_loss_off,
@@ -99,6 +102,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     generalization.eval_nonfinite,
     other_losses.other_loss_nonfinite,
     other_losses.other_loss_rising,
+    adversarial.discriminator_wins,
     data.epoch_boundary_jump,
     # A change at a resume comes before its consequences.
     resume.resume_loss_jump,
@@ -127,11 +131,13 @@ SYMPTOMS: tuple[Symptom, ...] = (
     schedule.lr_never_decays,
     schedule.lr_discontinuity,
     precision.overflow_rate_high,
+    precision.loss_scale_stuck,
     precision.adam_underflow_risk,
     resume.resume_lr_reset,
     resume.resume_data_replayed,
     resume.resume_step_gap,
     recovered.rise_recovered,
+    recovered.collapse_recovered,
     spikes.heavy_tailed_loss,
     throughput.straggler,
     throughput.throughput_drop,

@@ -115,9 +115,11 @@ def _clipped_counts(case: Case) -> Evidence | None:
     if len(counts) < MIN_LONG_LOG or "clip_count" not in case.history.series:
         return None
     values, gaps = counts.values, np.diff(counts.steps)
-    # A flag refers to the record's own step; a running total never falls.
+    # A flag refers to the record's own step. A running total never falls, and it rises: a constant
+    # count belongs to each record.
     is_flag = values.max() <= 1
-    is_total = not (is_flag or counts_per_record(counts.column)) and np.all(np.diff(values) >= 0)
+    rises = np.ptp(values) > 0 and np.all(np.diff(values) >= 0)
+    is_total = rises and not (is_flag or counts_per_record(counts.column))
     clipped = np.diff(values) if is_total else values[1:]
     per_record = np.ones(len(clipped)) if is_flag else gaps
     fraction = float(clipped.sum() / per_record.sum())

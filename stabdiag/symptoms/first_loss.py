@@ -16,7 +16,7 @@ from stabdiag.stats.standards import CLEAR_RATIO, MIN_SAMPLE, MOST, NEGLIGIBLE, 
 from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
-from stabdiag.tree.pretraining import chance_loss, has_chance_level
+from stabdiag.tree.pretraining import chance_loss, has_chance_level, may_sum_sequences
 
 # A mean cross-entropy of 14 gives the right class a probability of one in a million: no untrained
 # model is that confident.
@@ -57,7 +57,7 @@ _SCALE_DOWN: Final = (
 )
 def initial_loss_off(case: Case) -> Evidence | None:
     """Is the first loss far above the logarithm of the number of classes?"""
-    if not has_chance_level(case):
+    if not has_chance_level(case) or may_sum_sequences(case):
         return None
     first, cost = float(case.loss.values[0]), chance_loss(case)
     if cost is None:

@@ -36,6 +36,9 @@ from stabdiag.tree.scaler import skipped_throughout
 # If the loss does not change, a norm has to grow by this many times as much.
 _FLAT_FACTOR = TWICE
 
+# A norm that grows by this many times as much is a note in any case: it is several hundredfold.
+_HUGE_FACTOR = 5.0
+
 # A run with less than this fraction of its loss left has converged: gradients may grow then.
 _LITTLE_LEFT = TENTH
 
@@ -191,7 +194,7 @@ def grad_exploding(case: Case) -> Evidence | None:
     """Does the gradient norm end orders of magnitude above its level, and the loss worse?
 
     In a log without a loss, its growth alone counts. If the loss does not change, twice that growth
-    is a note.
+    is a note. Five times that growth is a note even if the loss falls.
     """
     loss, worse = case.history.get("loss"), _got_worse(case)
     norms = [case.history.logged("grad_norm")] if loss else case.history.group("grad_norm").values()
@@ -201,14 +204,17 @@ def grad_exploding(case: Case) -> Evidence | None:
     norm = max(candidates, key=lambda series: growth(series, from_lowest=True)[0])
     ratio, lowest, last = growth(norm, from_lowest=True)
     began = growth_began(norm, lowest)
+    explodes = case.limits.gradients.explode_ratio
     is_flat = loss is not None and not worse
-    if is_flat and (ratio <= _FLAT_FACTOR * case.limits.gradients.explode_ratio):
+    if ratio <= (_FLAT_FACTOR * explodes if is_flat else explodes):
         return None
-    if ratio <= case.limits.gradients.explode_ratio or (is_flat and not _stays_up(case, began)):
+    is_huge = ratio >= _HUGE_FACTOR * explodes and _has_loss_left(case)
+    is_still = is_flat and _stays_up(case, began)
+    if is_flat and not (is_still or is_huge):
         return None
     checkpoint = checkpoint_before(case, began, case.stride)
     rate = tenth_lr(case, began)
-    effect = ", and the loss got worse" if worse else ", while the loss stayed" if is_flat else ""
+    effect = ", and the loss got worse" if worse else ", while the loss stayed" if is_still else ""
     return Evidence(
         because=f"{norm.column!r} rose from {num(lowest)} to {num(last)}, {num(ratio)} x, from "
         f"{case.unit} {began} on{effect}.",
@@ -222,15 +228,20 @@ def grad_exploding(case: Case) -> Evidence | None:
 
 def _stays_up(case: Case, since: int) -> bool:
     """Return True if the loss is still high and has not fallen since a step."""
+    late = case.loss.between(since, int(case.loss.steps[-1])).values
+    if not _has_loss_left(case) or len(late) < 2 * MIN_SAMPLE:
+        return False
+    change = median(late[-MIN_SAMPLE:]) - median(late[:MIN_SAMPLE])
+    return bool(change > -CLEAR * diff_sigma(late) / MIN_SAMPLE**0.5)
+
+
+def _has_loss_left(case: Case) -> bool:
+    """Return True if a positive loss has not fallen to a small fraction of its start."""
     values = case.loss.values
     if not len(values) or values.min() <= 0:
         return False
     reached = levels(values, TWENTIETHS)
-    late = case.loss.between(since, int(case.loss.steps[-1])).values
-    if reached[-1] < _LITTLE_LEFT * reached[0] or len(late) < 2 * MIN_SAMPLE:
-        return False
-    change = median(late[-MIN_SAMPLE:]) - median(late[:MIN_SAMPLE])
-    return bool(change > -CLEAR * diff_sigma(late) / MIN_SAMPLE**0.5)
+    return float(reached[-1]) >= _LITTLE_LEFT * float(reached[0])
 
 
 def _got_worse(case: Case) -> bool:

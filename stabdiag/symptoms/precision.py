@@ -11,7 +11,7 @@ from stabdiag.stats.standards import FEW_EVENTS, MIN_TREND_POINTS, TENTH
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import TO_BF16
 from stabdiag.tree.case import Case
-from stabdiag.tree.scaler import PAUSE, skips
+from stabdiag.tree.scaler import PAUSE, find_overflows, is_averaged, skips, stuck_scale
 
 
 @Symptom(
@@ -93,5 +93,41 @@ def adam_underflow_risk(case: Case) -> Evidence | None:
             setting="epsilon",
             from_=epsilon,
             to=1e-4,
+        ),
+    )
+
+
+@Symptom(
+    slug="loss-scale-stuck",
+    severity=Severity.NOTE,
+    family="precision",
+    title="The loss scale never grows again",
+    needs=("loss_scale", "manifest.dtype"),
+    explained_by=("nan", "gradient-overflow", "loss-scale"),
+    preconditions=(at_least(10, "loss_scale"),),
+    next_actions=(
+        Action(Do.LOG_MORE, "Log skipped steps: a scaler that counts them restarts its interval."),
+    ),
+)
+def loss_scale_stuck(case: Case) -> Evidence | None:
+    """Does the loss scale of fp16 stay where it fell, for more than two growth intervals?"""
+    scale = case.history.finite("loss_scale")
+    if case.manifest.dtype != "fp16" or is_averaged(scale):
+        return None
+    overflows = find_overflows(case)
+    stuck = stuck_scale(scale, overflows) if overflows.count else None
+    if stuck is None:
+        return None
+    top, interval = float(scale.values.max()), num(overflows.interval)
+    return Evidence(
+        because=f"The loss scale fell from {num(top)} to {num(stuck.value)} at {case.unit} "
+        f"{stuck.since} and stays there for {plural(stuck.steps, case.unit)} without an overflow; "
+        f"a scaler doubles it after {interval} steps ({overflows.interval_from}).",
+        step=stuck.since,
+        measured={"highest": top, "scale": stuck.value, "waited": stuck.steps},
+        first=Action(
+            Do.DYNAMIC_LOSS_SCALE,
+            "Check that scaler.update() runs once per optimizer step, and lower the growth "
+            f"interval (now {interval}): small gradients underflow at a low scale.",
         ),
     )

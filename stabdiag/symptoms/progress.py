@@ -56,6 +56,9 @@ _LOST_GAIN: Final = HALF
 # that was never good cannot collapse.
 _LEAST_LOSS: Final = FIFTH
 
+# An error rate counts insertions, so it may exceed 1 as a fraction.
+_HIGHEST_FRACTION: Final = 2.0
+
 # Three values for the best level and three for the last one.
 _MIN_SCORES: Final = 2 * MIN_CONSECUTIVE
 
@@ -225,7 +228,9 @@ def _first_action(case: Case, level: float | None) -> Action:
 def _scale(good: Floats) -> float:
     """Return the range of a score: 1 or 100, judging by its values, or 0 if unknown."""
     highest = float(np.abs(good).max())
-    return full_scale(highest) if highest <= PERCENT else 0.0
+    if highest <= _HIGHEST_FRACTION:
+        return 1.0
+    return PERCENT if highest <= PERCENT else 0.0
 
 
 def _few_scores(case: Case) -> str:

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
-from stabdiag.stats.standards import BEYOND_CHANCE, MAX_CHANCE, MIN_LONG_LOG, NEGLIGIBLE, TENTHS
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CONTEXT_POINTS,
+    MAX_CHANCE,
+    MIN_LONG_LOG,
+    NEGLIGIBLE,
+    TENFOLD,
+    TENTHS,
+)
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.stuck import without_learning
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
@@ -17,6 +28,15 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
 from stabdiag.tree.divergence import mean_of
 from stabdiag.tree.reward import Reward, find_collapsed_reward
+
+# A policy with less than this fraction of its first entropy always takes the same action.
+_NO_ENTROPY_LEFT: Final = 0.01
+
+# Trained policies stay within about 10 nats of their reference. Beyond this, and far above its
+# early level, the reward model sees texts that it was not trained on (Gao et al. 2023,
+# arXiv:2210.10760).
+_FAR_FROM_REFERENCE: Final = 30.0
+_DRIFT: Final = TENFOLD
 
 
 @Symptom(
@@ -96,4 +116,78 @@ def _flat(case: Case) -> Evidence | None:
         f"beyond its noise: {num(begun)} in the first tenth and {num(ends)} in the last",
         measured={"first": begun, "best": float(means.max()), "last": ends},
         first=small,
+    )
+
+
+@Symptom(
+    slug="policy-entropy-collapsed",
+    severity=Severity.NOTE,
+    family="learning",
+    title="The policy no longer explores",
+    needs=("policy_entropy",),
+    explained_by=("nan",),
+    preconditions=(at_least(MIN_LONG_LOG, "policy_entropy"),),
+    next_actions=(
+        Action(Do.LOWER_LR, "Lower the learning rate, or clip the policy update more tightly."),
+    ),
+)
+def policy_entropy_collapsed(case: Case) -> Evidence | None:
+    """Has the entropy of a policy fallen to almost nothing?
+
+    The entropy of continuous actions may be negative, and has no such floor.
+    """
+    entropy = case.history.finite("policy_entropy")
+    begun, *_, last = levels(entropy.values, TENTHS).tolist()
+    begun = max(begun, median(entropy.values[:CONTEXT_POINTS]))
+    if entropy.values.min() < 0 or begun <= 0 or last > _NO_ENTROPY_LEFT * begun:
+        return None
+    gone = entropy.values <= _NO_ENTROPY_LEFT * begun
+    step = int(entropy.steps[int(gone.argmax())])
+    return Evidence(
+        because=f"The entropy {entropy.column!r} fell from {num(begun)} to {num(last)}, below "
+        f"{_NO_ENTROPY_LEFT:.0%} of its start from {case.unit} {step} on: the policy always takes "
+        "the same action.",
+        step=step,
+        measured={"first": begun, "last": last},
+        first=Action(
+            Do.CHANGE_MODEL,
+            "Raise the weight of the entropy bonus, and look at the actions of a few episodes: "
+            "a solved task needs no exploration, a low reward does.",
+        ),
+    )
+
+
+@Symptom(
+    slug="policy-drifts",
+    severity=Severity.NOTE,
+    family="learning",
+    title="The policy drifts far from its reference",
+    needs=("policy_kl", "reward"),
+    explained_by=("nan",),
+    preconditions=(at_least(MIN_LONG_LOG, "policy_kl"),),
+    next_actions=(
+        Action(Do.LOWER_LR, "Lower the learning rate, or make fewer updates per batch of samples."),
+    ),
+)
+def policy_drifts(case: Case) -> Evidence | None:
+    """Has the KL divergence of a policy grown far beyond that of trained policies?"""
+    kl = case.history.finite("policy_kl")
+    reached = levels(kl.values, TENTHS)
+    begun, last = float(reached[:2].min()), float(reached[-1])
+    if last < _FAR_FROM_REFERENCE or last < _DRIFT * begun:
+        return None
+    far = np.flatnonzero(kl.values >= _FAR_FROM_REFERENCE)
+    step = int(kl.steps[far[0]])
+    return Evidence(
+        because=f"The KL divergence {kl.column!r} went from {num(begun)} to {num(last)}, above "
+        f"{num(_FAR_FROM_REFERENCE)} from {case.unit} {step} on: a reward this far from the "
+        "reference may be exploited, not earned.",
+        step=step,
+        measured={"first": begun, "last": last},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Read 20 samples from before and after {case.unit} {step}, and raise the weight of "
+            "the KL penalty if they got worse while the reward rose.",
+            step=step,
+        ),
     )

@@ -60,6 +60,12 @@ class Causes:
         return jumps(self.history.finite("lr"), self.limits.lr_jump)
 
     @cached_property
+    def warm_restarts(self) -> Ints:
+        """The steps where a schedule with restarts raises the rate to at most its earlier peak."""
+        lr = self.history.finite("lr")
+        return np.setdiff1d(all_jumps(lr, self.limits.lr_jump), self.lr_jumps)
+
+    @cached_property
     def lr_unit(self) -> float:
         """The last digit of learning rates that are logged with few digits, or else 0."""
         return unit_of(self.history.finite("lr").values)
@@ -183,21 +189,26 @@ def jumps(lr: Series, factor: float) -> Ints:
 
     A jump is a rise by at least ``factor``.
     """
+    steps = all_jumps(lr, factor)
+    if len(steps) > MAX_OCCASIONAL:
+        # A schedule with restarts jumps regularly, but not above its earlier peak.
+        at, values = np.searchsorted(lr.steps, steps), lr.values
+        peak = np.maximum.accumulate(values)[at - 1] * factor
+        steps = steps[values[at] >= peak]
+    return steps if len(steps) <= MAX_OCCASIONAL else steps[:0]
+
+
+def all_jumps(lr: Series, factor: float) -> Ints:
+    """Return the steps where finite learning rates rise by a factor, beyond their slope."""
     nothing = np.empty(0, np.int64)
     if len(lr) < MIN_CONSECUTIVE:
         return nothing
     values = lr.values
-    low, high = values[:-1], values[1:]
-    at = np.flatnonzero(high >= factor * low) + 1
+    at = np.flatnonzero(values[1:] >= factor * values[:-1]) + 1
     if not len(at):
         return nothing
     ratios = _ratios(values, at, factor, running_max_from_end(values))
-    jumps = at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]
-    if len(jumps) > MAX_OCCASIONAL:
-        # A schedule with restarts jumps regularly, but not above its earlier peak.
-        peak = np.maximum.accumulate(low) * factor
-        jumps = jumps[high[jumps - 1] >= peak[jumps - 1]]
-    return lr.steps[jumps] if len(jumps) <= MAX_OCCASIONAL else nothing
+    return lr.steps[at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]]
 
 
 def running_max_from_end(values: Floats) -> Floats:

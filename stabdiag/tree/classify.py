@@ -260,6 +260,15 @@ class SpikeContext:
         return kind is LossKind.ADVERSARIAL and not self.spike.is_blowup
 
     @property
+    def is_warm_restart(self) -> bool:
+        """Whether the schedule restarted the rate just before, and the loss did not blow up."""
+        run = self.run
+        onset = run.at(self.spike.onset)
+        restarts = run.causes.warm_restarts
+        is_just_after = ((restarts <= onset) & (restarts >= onset - run.lookback)).any()
+        return bool(is_just_after) and not self.spike.is_blowup
+
+    @property
     def is_slow(self) -> bool:
         """Whether the loss rose over more than half of the recovery window."""
         run = self.run
@@ -291,6 +300,12 @@ SPIKE_RULES: Final[tuple[Rule[SpikeContext], ...]] = (
         name="before a collapse",
         purpose="the loss of a policy may jump while its reward rises",
         applies=lambda c: c.is_before_collapse,
+        verdict=EventVerdict.EXPECTED,
+    ),
+    Rule(
+        name="warm restart",
+        purpose="a schedule with restarts raises the loss with the rate at each of them",
+        applies=lambda c: c.is_warm_restart,
         verdict=EventVerdict.EXPECTED,
     ),
     Rule(

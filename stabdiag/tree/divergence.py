@@ -8,6 +8,7 @@ import numpy as np
 
 from stabdiag.model.findings import Scalar, Verdict
 from stabdiag.model.history import Series
+from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import num, plural, times
 from stabdiag.stats.levels import is_trimmed
 from stabdiag.stats.quantiles import median, usual_gap
@@ -18,6 +19,7 @@ from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.drivers import at_or_near, logarithms, lr_over, turned_to
 from stabdiag.tree.measure import unrecovered_jumps
+from stabdiag.tree.progress import improved_score
 from stabdiag.tree.rises import is_clear, material_bar
 
 
@@ -70,8 +72,7 @@ def mean_of(points: int) -> str:
 
 def _is_the_loss_rising(case: Case) -> Reply:
     if case.loss_kind is not None:
-        column = case.history.series["loss"].column
-        return unknown(f"{column!r} is {case.loss_kind.about}: it may rise while the run learns")
+        return _answer_by_score(case, case.loss_kind)
     if case.reward is not None:
         return answer_reward_maintained(case)
     rise, limits = case.rise, case.limits.divergence
@@ -106,6 +107,18 @@ def _is_the_loss_rising(case: Case) -> Reply:
     elif rise.amount > 0:
         ends += ", within normal variation"
     return no(ends, measured=measured)
+
+
+def _answer_by_score(case: Case, kind: LossKind) -> Reply:
+    """Answer for a loss that may rise while the run learns: no if a score improved."""
+    column = case.history.series["loss"].column
+    why = f"{column!r} is {kind.about}: it may rise while the run learns"
+    # The level of a running sum says nothing either, but another series may show each loss.
+    score = None if kind is LossKind.RUNNING_SUM else improved_score(case)
+    if score is None:
+        return unknown(why)
+    measured = {"score_first": score.first, "score_last": score.last}
+    return no(f"{score.name} improved {score.text}, and {why}", measured=measured)
 
 
 def _measured(rise: Rise, bar: float) -> dict[str, Scalar]:

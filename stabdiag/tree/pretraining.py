@@ -20,18 +20,30 @@ _NOT_NATS: Final = frozenset(
     {
         *("perplexity", "ppl", "mse", "rmse", "mae", "error", "cost", "huber", "l1", "l2"),
         *("bpc", "bpb", "bpd", "bits", "focal", "triplet", "dice", "hinge", "objective", "reg"),
+        *("ctc", "rnnt", "transducer"),
     }
 )
+
+# The scores of transcriptions. Their losses are often sums over a sequence (CTC, transducer).
+_TRANSCRIPTION: Final = frozenset({"wer", "cer", "uer"})
 
 
 def has_chance_level(run: Run) -> bool:
     """Return True if guessing among K classes would cost log K of this loss.
 
-    False for a perplexity, a squared error, a sum of several terms or the loss of a policy.
+    False for a perplexity, a squared error, a sum of several terms or the loss of a policy, by the
+    name of the column or of the loss function in the settings.
     """
     column = run.loss.column
     is_sum = "+" in column
-    return not is_sum and _NOT_NATS.isdisjoint(words_of(column)) and run.loss_kind is None
+    words = run.loss_function_words.union(words_of(column))
+    return not is_sum and _NOT_NATS.isdisjoint(words) and run.loss_kind is None
+
+
+def may_sum_sequences(run: Run) -> bool:
+    """Return True if a score of transcriptions was logged: the loss may be a sum over each one."""
+    columns = (series.column for series in run.history.group("score").values())
+    return any(not _TRANSCRIPTION.isdisjoint(words_of(column)) for column in columns)
 
 
 def chance_loss(run: Run) -> float | None:

@@ -73,6 +73,11 @@ class ProgressChange:
     better: bool | None
 
     @property
+    def is_score(self) -> bool:
+        """Whether it is a score or a reward, not a loss."""
+        return self.role not in ("loss", "eval_loss")
+
+    @property
     def text(self) -> str:
         """The change in words, without a verb."""
         return f"from {num(self.first)} to {num(self.last)}"
@@ -142,6 +147,12 @@ def find_progress(case: Case) -> Progress:
         planned=case.manifest.total_steps,
         unit=case.unit,
     )
+
+
+def improved_score(case: Case) -> ProgressChange | None:
+    """Return a score or reward that ends better than it began, beyond its noise, or None."""
+    changes = find_progress(case).changes
+    return next((change for change in changes if change.is_score and change.better), None)
 
 
 def learns_clearly(case: Case, progress: Progress) -> bool:

@@ -12,8 +12,9 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.manifest.keys import is_pretrained
+from stabdiag.model.manifest.keys import LOSS_FUNCTION, is_pretrained
 from stabdiag.model.roles.loss_kinds import LossKind
+from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.rolling import trailing_moments
@@ -64,6 +65,13 @@ class Run:
     def names_pretrained_model(self) -> bool | None:
         """Whether the settings name a pretrained model; None if they do not say."""
         return is_pretrained(self.manifest.others(self.history.config))
+
+    @cached_property
+    def loss_function_words(self) -> frozenset[str]:
+        """The words of the loss function that the settings name."""
+        settings = self.manifest.others(self.history.config)
+        named = (settings[name] for name in LOSS_FUNCTION if name in settings)
+        return frozenset(word for value in named for word in words_of(str(value)))
 
     @property
     def unit(self) -> str:

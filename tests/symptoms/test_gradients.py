@@ -84,7 +84,7 @@ NEAR_MISSES = [
     ("grad-nonfinite", {"step": STEPS, "grad_norm": with_bad(NORM, 200, 598, 599)}, {}),
     ("grad-exploding", {"step": STEPS, "grad_norm": NORM * (1 + STEPS / 60)}, {}),
     # Gradients grow while the loss still falls.
-    ("grad-exploding", log(4 - STEPS / 200 + NOISE, RISING), FP32),
+    ("grad-exploding", log(4 - STEPS / 200 + NOISE, NORM * np.where(STEPS < 540, 1, 300)), FP32),
     ("grad-exploding", log(WORSE, NORM * (1 + STEPS / 60)), FP32),
     # A converged run: the gradients grow from almost zero, or the loss is almost zero.
     ("grad-exploding", log(FLAT, NORM * np.exp(np.abs(STEPS - 300) / 60)), FP32),
@@ -155,3 +155,27 @@ def test_the_clip_threshold_matches_the_tree(symptom, clip):
 def test_activations_do_not_count_as_gradients(slug):
     report = stabdiag.diagnose({"step": STEPS, "loss": FALLING, "activation_norm": np.ones(N)})
     assert any(check.symptom == slug and check.reason for check in report.not_checked)
+
+
+@pytest.mark.parametrize(("last", "is_present"), [(1000.0, True), (100.0, False)])
+def test_a_norm_that_grows_a_thousandfold_is_a_note_though_the_loss_falls(
+    symptom, last, is_present
+):
+    loss = 3 + 7 / (1 + STEPS / 50) + NOISE
+    finding = symptom("grad-exploding", log(loss, NORM * np.geomspace(0.5, last / 2, N)))
+    assert (finding is not None) == is_present
+    if finding:
+        assert finding.severity.value == "note"
+
+
+def test_a_norm_may_grow_where_the_loss_is_gone(symptom):
+    loss = 4 * np.exp(-STEPS / 60) + 0.001
+    assert symptom("grad-exploding", log(loss, NORM * np.geomspace(0.5, 500, N))) is None
+
+
+def test_a_constant_count_of_clipped_steps_is_a_count_per_record(symptom):
+    each = {"step": 10 * STEPS, "loss": FALLING, "clip_counts": np.full(N, 10)}
+    finding = symptom("grad-clip-saturated", each)
+    assert finding.evidence["share"] == pytest.approx(1.0)
+    assert symptom("grad-clip-saturated", {**each, "clip_counts": np.full(N, 1.0)}) is not None
+    assert symptom("grad-clip-saturated", {**each, "clip_counts": np.full(N, 3)}) is None

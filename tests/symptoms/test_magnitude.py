@@ -114,3 +114,13 @@ def test_near_miss_is_not_reported(symptom, slug, run, manifest):
 def test_tokens_per_second_have_a_role(symptom, name):
     speeds = np.where(STEPS < 300, 1000.0, 400.0) * NORM**0.05
     assert "tok" in symptom("throughput-drop", log(**{name: speeds})).summary
+
+
+@pytest.mark.parametrize(
+    "name", ["attention_logit_max", "max_attn_logit", "attn_logit_max/layer.3"]
+)
+def test_names_of_attention_logits_are_understood(symptom, name):
+    at = np.arange(600)
+    loss = 2 + 2 * np.exp(-at / 100)
+    run = {"step": at, "loss": loss, name: np.geomspace(8, 900, 600)}
+    assert symptom("attention-logits-growing", run) is not None

@@ -63,3 +63,34 @@ def test_an_epsilon_that_underflows_in_fp16_is_reported(symptom, optimizer):
 )
 def test_near_miss_is_not_reported(symptom, slug, run, manifest):
     assert symptom(slug, run, manifest) is None
+
+
+def scaled(grows_again, length=6000, low=2.0**10):
+    """Return a run whose loss scale falls in its first sixth."""
+    at = np.arange(length)
+    scale = np.where(at < length // 6, 2.0**16, low)
+    if grows_again:
+        scale[at >= length // 2] = 2 * low
+    loss = 2 + 2 * np.exp(-at / 100) + np.random.default_rng(8).normal(0, 0.02, length)
+    return {"step": at, "loss": loss, "grad_norm": 1 + 0 * at, "loss_scale": scale}
+
+
+def test_a_scale_that_never_grows_again_is_a_note(symptom):
+    finding = symptom("loss-scale-stuck", scaled(False), {"dtype": "fp16"})
+    assert finding.severity.value == "note"
+    assert finding.evidence["waited"] == 5000 - 1
+
+
+@pytest.mark.parametrize(
+    ("run", "manifest"),
+    [
+        (scaled(True), {"dtype": "fp16"}),
+        (scaled(False), {"dtype": "fp16", "loss_scale_window": 4000}),
+        (scaled(False, length=3000), {"dtype": "fp16"}),
+        (scaled(False, low=2.0**16), {"dtype": "fp16"}),
+        (scaled(False), {"dtype": "bf16"}),
+    ],
+    ids=["grew", "longer interval", "too short", "never fell", "bf16"],
+)
+def test_a_scale_that_may_still_grow_is_not_stuck(symptom, run, manifest):
+    assert not symptom("loss-scale-stuck", run, manifest)

@@ -55,3 +55,42 @@ def test_a_warm_restart_of_the_learning_rate_explains_the_rise():
 def test_a_short_log_is_not_checked():
     columns = {name: values[:60] for name, values in log().items()}
     assert SLUG in {item.symptom for item in stabdiag.diagnose(columns).not_checked}
+
+
+DIP = "collapse-recovered"
+
+
+def scored(low, count, seed=0, name="val_acc"):
+    """Return a log whose accuracy is ``low`` for ``count`` of 30 evaluations in the middle."""
+    rng = np.random.default_rng(seed)
+    values = 0.9 - 0.6 * np.exp(-np.arange(30) / 5) + rng.normal(0, 0.008, 30)
+    values[15 : 15 + count] = low
+    cells = [values[step // 80] if step % 80 == 79 else None for step in range(N)]
+    return {**log(height=0.0), name: cells}
+
+
+@pytest.mark.parametrize("count", [3, 5, 8])
+def test_a_collapse_of_a_score_that_recovered_is_a_note(symptom, count):
+    finding = symptom(DIP, scored(0.1, count))
+    assert finding.severity.value == "note"
+    assert finding.evidence["lowest"] == pytest.approx(0.1)
+    assert finding.evidence["last"] > 0.85
+    assert 1200 <= finding.step <= 1300 < finding.evidence["end"]
+
+
+@pytest.mark.parametrize(("low", "count"), [(0.7, 5), (0.1, 1), (0.9, 5)])
+def test_a_small_or_single_dip_of_a_score_is_not_reported(symptom, low, count):
+    assert symptom(DIP, scored(low, count)) is None
+
+
+def test_a_score_that_stays_down_has_its_own_finding(symptom):
+    assert symptom(DIP, scored(0.1, 15)) is None
+
+
+@pytest.mark.parametrize(("low", "is_present"), [(20.0, True), (330.0, False)])
+def test_a_collapse_of_a_reward_that_recovered_is_a_note(symptom, low, is_present):
+    rng = np.random.default_rng(4)
+    reward = 480 - 460 * np.exp(-np.arange(800) / 100) + rng.normal(0, 9, 800)
+    reward[350:450] = low + rng.normal(0, 9, 100)
+    run = {"step": np.arange(800), "policy_loss": rng.normal(0, 0.02, 800), "reward": reward}
+    assert (symptom(DIP, run) is not None) == is_present

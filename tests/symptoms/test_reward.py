@@ -87,3 +87,25 @@ def test_a_loss_that_jumps_while_the_reward_rises_is_not_its_cause():
     loss[60:90] += 40
     report = stabdiag.diagnose(log(UP_AND_DOWN + NOISE, loss=loss))
     assert [item.slug for item in report.findings] == ["reward-not-rising"]
+
+
+@pytest.mark.parametrize(
+    ("last", "is_present"), [(1e-4, True), (0.01, True), (0.05, False), (-0.5, False)]
+)
+def test_a_policy_without_entropy_is_a_note(symptom, last, is_present):
+    entropy = last + 1.4 * np.exp(-STEPS / 20)
+    finding = symptom("policy-entropy-collapsed", log(20 + STEPS + NOISE, entropy=entropy))
+    assert (finding is not None) == is_present
+    if finding:
+        assert finding.severity.value == "note"
+
+
+@pytest.mark.parametrize(("last", "first", "is_present"), [(90, 0.02, True), (9, 0.02, False)])
+def test_a_policy_far_from_its_reference_is_a_note(symptom, last, first, is_present):
+    kl = np.geomspace(first, last, N)
+    finding = symptom("policy-drifts", log(20 + STEPS + NOISE, kl=kl))
+    assert (finding is not None) == is_present
+
+
+def test_a_high_but_steady_distance_is_no_drift(symptom):
+    assert symptom("policy-drifts", log(20 + STEPS + NOISE, kl=np.full(N, 40.0))) is None

@@ -337,6 +337,11 @@ OVERFIT_BATCHES: Final = names_in(
     "overfit_batches overfit_batch overfit_one_batch overfit_single_batch single_batch one_batch"
 )
 
+# The loss function by name.
+LOSS_FUNCTION: Final = names_in(
+    "loss loss_fn loss_function loss_name loss_type criterion criterion_name"
+)
+
 
 def is_pretrained(settings: Mapping[str, Any]) -> bool | None:
     """Return True if a run starts from a pretrained model, or None if it is unknown.
@@ -364,6 +369,7 @@ def others(settings: Mapping[str, Any]) -> Iterator[str]:
     ):
         if name in settings:
             yield name
+    yield from (name for name in LOSS_FUNCTION if isinstance(settings.get(name), str))
     yield from (name for name in settings if name.startswith(_LABEL_PREFIXES))
     for name in LOSS_SCALE:
         if name in settings and (settings[name] is None or is_static(settings[name]) is not None):

@@ -35,7 +35,7 @@ from stabdiag.model.roles.names import (
     words_of,
 )
 from stabdiag.model.roles.other_losses import is_other_loss
-from stabdiag.model.roles.scores import accuracy_role, direction_of
+from stabdiag.model.roles.scores import accuracy_role, direction_of, is_training_score
 from stabdiag.model.roles.settings import setting_of
 from stabdiag.model.roles.table import ROLES, Role, group_of, groups_of
 from stabdiag.model.text import and_more, listed, names_in
@@ -345,6 +345,8 @@ _LOSS_MEASURES: Final = names_in(
     "mse mean_squared_error rmse root_mean_squared_error mae mean_absolute_error "
     "bpc bpb bpd bits_per_char bits_per_byte bits_per_dim perplexity ppl"
 )
+# These are in the unit of an evaluation loss whose name says nothing else.
+_COMPARABLE_MEASURES: Final = _LOSS_MEASURES[: _LOSS_MEASURES.index("rmse")]
 # These may mean something else in a log without steps or epochs.
 _AMBIGUOUS_LOSSES: Final = ("cost", "error")
 _TRAINING_AFFIX: Final = re.compile(
@@ -359,6 +361,23 @@ class FallbackColumn:
     loss: str
     eval_loss: str | None
     note: str
+
+
+def training_measure(names: Iterable[str]) -> FallbackColumn | None:
+    """Return a column such as train/ce, which is the training loss next to an eval_loss, or None.
+
+    Its name has to say that it belongs to the training.
+    """
+    trained = {
+        _measure(name): name
+        for name in names
+        if not is_setting(name) and not is_evaluation(name) and is_training_score(name)
+    }
+    measure = next((measure for measure in _COMPARABLE_MEASURES if measure in trained), None)
+    if measure is None:
+        return None
+    name = trained[measure]
+    return FallbackColumn(loss=name, eval_loss=None, note=f"took {name!r} as the loss, by its name")
 
 
 def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[FallbackColumn]:

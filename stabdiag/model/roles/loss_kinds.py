@@ -31,8 +31,10 @@ _REGULARIZERS: Final = frozenset(
     {"reg", "regularizer", "regularization", "penalty", "gp", "r1", "r2", "pl", "lazy"}
 )
 
-# Words next to them, as in G_GAN, G_L1, D_real and D_fake of pix2pix, and in L_G and L_D.
-_ADVERSARIAL_WORDS: Final = frozenset({"l", "gan", "l1", "real", "fake", "adv", "a", "b", "total"})
+# Words next to them, as in G_GAN, G_L1, D_real and D_fake of pix2pix, L_G and L_D, errG and errD.
+_ADVERSARIAL_WORDS: Final = frozenset(
+    {"l", "err", "gan", "l1", "real", "fake", "adv", "a", "b", "total"}
+)
 
 
 def find_discriminator_loss(names: Sequence[str]) -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import Final
 
+from stabdiag.model.roles.loss_kinds import find_discriminator_loss, is_adversarial_loss
 from stabdiag.model.roles.names import is_a_loss, is_evaluation, is_setting, words_of
 
 # Each column takes time, and a log may have thousands.
@@ -26,7 +27,16 @@ _NO_LOSS_WORDS: Final = frozenset(
 
 def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
     """Return the columns of other training losses by role, such as ``other_loss/aux_loss``."""
-    losses = (name for name in names if name not in taken and is_other_loss(name))
+    names = [*names]
+    adversarial = [name for name in names if is_adversarial_loss(name)]
+    if find_discriminator_loss(adversarial) is None:
+        adversarial = []
+    losses = (
+        name
+        for name in names
+        if name not in taken
+        and (is_other_loss(name) or (name in adversarial and not is_evaluation(name)))
+    )
     return {
         name if name.startswith("other_loss/") else f"other_loss/{name}": name
         for name in islice(losses, _MAX_OTHER_LOSSES)

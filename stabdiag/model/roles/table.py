@@ -191,9 +191,12 @@ ROLES: tuple[Role, ...] = (
         "max_attention_logit",
         "largest logit of attention, one column per layer",
         "max_attention_logit max_attn_logit attn_logits_max max_logits max_attn_logits "
-        "attn_max_logit attn_logit_max attention_logits_max max_qk_logit",
+        "attn_max_logit attn_logit_max attention_logits_max max_qk_logit attention_logit_max "
+        "attention_max_logit max_attention_logits attention_logits_max_abs attn_logits_max_abs "
+        "qk_logit_max qk_max_logit max_qk_logits",
         prefixes="max_attention_logit max_attn_logit attention_logits_max attn_logits_max "
-        "max_attn_logits attn_max_logit attn_logit_max",
+        "max_attn_logits attn_max_logit attn_logit_max attention_logit_max attention_max_logit "
+        "max_attention_logits max_qk_logit qk_logit_max",
     ),
     _role(
         "amax",

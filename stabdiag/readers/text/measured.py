@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.scores import direction_of
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import (
     EPOCH,
@@ -53,8 +54,10 @@ _BLANKS: Final = (b" ", b"\t")
 
 _SpannedLine: TypeAlias = tuple[int, bytes, Spans]
 
-# A part of the names of rates, norms and scales. Character sets would take longer.
-_COMPANION: Final = re.compile(rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|eward")
+# A part of the names of rates, norms, scales and evaluated scores. Character sets take longer.
+_COMPANION: Final = re.compile(
+    rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|eward|val|Val|test|Test"
+)
 
 # Prose about a NaN loss, or source code at the head of a log that sets a loss to 0.
 _PROSE: Final = re.compile(
@@ -219,7 +222,7 @@ class Measured(Kind):
         """Return a part. Of lines without a loss, only the values that belong to one are kept."""
         if any(makes_a_record(name, self.word) for name in names):
             return Part(names=names, starts=starts, cells=cells)
-        kept = [name == STEP or _goes_with_a_loss(name) for name in names]
+        kept = [name == STEP or _goes_with_a_loss(name) or _is_evaluated(name) for name in names]
         names = tuple(compress(names, kept))
         return Part(names=names, starts=starts, cells=[*compress(cells, kept)], supplementary=True)
 
@@ -229,7 +232,8 @@ class Measured(Kind):
         counted = self.counter is None or STEP in spans
         values = sorted(spans.items(), key=lambda item: item[1])
         is_used = counted and any(
-            makes_a_record(name, self.word) or _goes_with_a_loss(name) for name in spans
+            makes_a_record(name, self.word) or _goes_with_a_loss(name) or _is_evaluated(name)
+            for name in spans
         )
         fixed = [item.at for item in fields_of(line)]
         fixed += [match.span(1) for match in counted_in(line)]
@@ -260,6 +264,12 @@ def _as_evaluation(usual: Part, part: Part) -> Part:
         for name in part.names
     )
     return replace(part, names=tuple(names))
+
+
+@lru_cache(maxsize=1 << 10)
+def _is_evaluated(name: str) -> bool:
+    """Return True if a name is the name of a score of an evaluation, such as val_mAP."""
+    return is_evaluation(name) and direction_of(name) is not None
 
 
 @lru_cache(maxsize=1 << 10)

@@ -1,0 +1,57 @@
+"""Adversarial training that loses its balance, and healthy games."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+N = 600
+STEPS = np.arange(N)
+RNG = np.random.default_rng(3)
+NOISE = RNG.normal(0, 1, (2, N))
+DECAY = np.exp(-STEPS / 60)
+WON = 0.001 + 1.35 * DECAY
+LOSING = 15.0 - 14.2 * DECAY
+BALANCED = np.full(N, 1.35), np.full(N, 0.9)
+
+
+def game(discriminator=WON, generator=LOSING, names=("d_loss", "g_loss"), **columns):
+    losses = (discriminator * np.exp(0.2 * NOISE[0]), generator * np.exp(0.05 * NOISE[1]))
+    return {"step": STEPS, **dict(zip(names, losses, strict=True)), **columns}
+
+
+NAMES = [("d_loss", "g_loss"), ("loss_D", "loss_G"), ("errD", "errG"), ("disc_loss", "gen_loss")]
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_a_discriminator_without_mistakes_wins(names):
+    report = stabdiag.diagnose(game(names=names))
+    finding = report.diagnosis
+    assert (finding.slug, finding.severity.value) == ("discriminator-wins", "warning")
+    assert finding.evidence["generator_last"] > 10
+    assert names[1] in finding.summary
+
+
+@pytest.mark.parametrize("names", NAMES)
+def test_a_balanced_game_is_not_reported(names):
+    report = stabdiag.diagnose(game(*BALANCED, names=names))
+    assert report.diagnosis.slug == "insufficient-data"
+
+
+def test_a_winner_next_to_a_calm_generator_is_not_reported(symptom):
+    assert symptom("discriminator-wins", game(WON, BALANCED[1])) is None
+
+
+def test_better_samples_outweigh_the_losses(symptom):
+    fid = {"fid": np.where(STEPS % 30 == 29, 12 + 170 * DECAY, np.nan)}
+    assert symptom("discriminator-wins", game(**fid)) is None
+
+
+def test_a_game_is_healthy_if_its_samples_get_better():
+    fid = {"fid": [12 + 170 * DECAY[step] if step % 30 == 29 else None for step in STEPS]}
+    report = stabdiag.diagnose(game(*BALANCED, **fid))
+    assert report.diagnosis.slug == "healthy"
+    answers = {answer.question: answer for answer in report.tree.answers}
+    assert "fid" in answers["Q4.1"].because
+    fid = {"fid": [180 + NOISE[0][step] if step % 30 == 29 else None for step in STEPS]}
+    assert stabdiag.diagnose(game(*BALANCED, **fid)).diagnosis.slug != "healthy"
