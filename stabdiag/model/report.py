@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import Diagnosed, Severity, open_questions
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.names import RECORDED
 from stabdiag.model.text import and_more, plural
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 # The number of missing series named for skipped checks.
 _MAX_NAMED_SERIES = 2
-
-# Roles that only the recorder writes.
-_RECORDED = "recorder/"
 
 
 class Missing(StrEnum):
@@ -59,7 +57,7 @@ class NotChecked:
     @property
     def needs_recorder(self) -> bool:
         """Whether the check needs series that only the recorder writes."""
-        return any(need.startswith(_RECORDED) for need in self.missing)
+        return any(need.startswith(RECORDED) for need in self.missing)
 
 
 @frozen(eq=True)

@@ -230,7 +230,7 @@ def _scale(good: Floats) -> float:
     highest = float(np.abs(good).max())
     if highest <= _HIGHEST_FRACTION:
         return 1.0
-    return PERCENT if highest <= PERCENT else 0.0
+    return float(PERCENT) if highest <= PERCENT else 0.0
 
 
 def _few_scores(case: Case) -> str:

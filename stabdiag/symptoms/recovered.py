@@ -14,7 +14,7 @@ from stabdiag.model.text import num, plural
 from stabdiag.stats.drawup import RecoveredRise, recovered_rise
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import CLEAR, FIFTH, MIN_CONSECUTIVE, MIN_LONG_LOG
+from stabdiag.stats.standards import CLEAR, FIFTH, MIN_CONSECUTIVE, MIN_LONG_LOG, TWICE
 from stabdiag.symptoms.losses import not_comparable
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
 from stabdiag.tree.case import Case
@@ -35,6 +35,9 @@ _PROGRESS: Final = FIFTH
 # evaluations, or for a fortieth of the rewards.
 _LOST: Final = 0.6
 _REWARD_LEVELS: Final = 40
+
+# Scores and rewards of some runs fall repeatedly: a collapse is this many times an earlier fall.
+_BEYOND_EARLIER: Final = TWICE
 
 
 @Symptom(
@@ -197,15 +200,16 @@ def _dip_of_reward(case: Case) -> _Dip | None:
 def _find_dip(level: Floats, begun: float, noise: float) -> tuple[int, int, int] | None:
     """Return the positions of the best level before a dip, of its lowest level, and of the return.
 
-    The dip lost most of the best level and of the gain, beyond the noise, and more than half of
-    that was regained.
+    The dip lost most of the best level and of the gain, beyond the noise and beyond earlier falls,
+    and more than half of that was regained.
     """
     best = np.maximum.accumulate(level)
     lost = best - level
     at = int(np.argmax(lost))
     before = int(np.argmax(level[: at + 1]))
     size, top = float(lost[at]), float(best[at])
-    least = max(_LOST * (top - begun), _LOST * abs(top), CLEAR * noise)
+    earlier = float(lost[:before].max(initial=0.0))
+    least = max(_LOST * (top - begun), _LOST * abs(top), CLEAR * noise, _BEYOND_EARLIER * earlier)
     bar = top - size / 2
     back = np.flatnonzero(level[at:] > bar)
     if not before or size <= least or not len(back) or float(level[-1]) <= bar:

@@ -261,12 +261,19 @@ class SpikeContext:
 
     @property
     def is_warm_restart(self) -> bool:
-        """Whether the schedule restarted the rate just before, and the loss did not blow up."""
-        run = self.run
-        onset = run.at(self.spike.onset)
+        """Whether the schedule just restarted the rate, and the loss was as high in the last cycle.
+
+        The first cycle begins with the log.
+        """
+        run, x = self.run, self.run.loss
+        onset, peak = run.at(self.spike.onset), run.at(self.spike.peak)
         restarts = run.causes.warm_restarts
-        is_just_after = ((restarts <= onset) & (restarts >= onset - run.lookback)).any()
-        return bool(is_just_after) and not self.spike.is_blowup
+        at = int(np.searchsorted(restarts, onset, side="right")) - 1
+        if at < 0 or onset - int(restarts[at]) > run.lookback:
+            return False
+        begin = int(restarts[at - 1]) if at else int(x.steps[0])
+        before = x.between(begin, begin + peak - int(restarts[at])).values
+        return len(before) > 0 and float(x.values[self.spike.peak]) <= float(before.max())
 
     @property
     def is_slow(self) -> bool:

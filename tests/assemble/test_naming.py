@@ -75,3 +75,21 @@ def test_a_table_of_trials_that_counts_their_steps(build):
     with pytest.raises(StabdiagError, match="a table of results"):
         build(trials)
     assert len(build([{**row, "steps": n} for n, row in enumerate(trials)]).series["loss"]) == 9
+
+
+@pytest.mark.parametrize(
+    ("names", "loss"),
+    [
+        (("train/ce", "eval_loss"), "train/ce"),
+        (("train_nll", "val_loss"), "train_nll"),
+        (("ce", "eval_loss"), "eval_loss"),
+        (("train/ppl", "eval_loss"), "eval_loss"),
+        (("train/accuracy", "eval_loss"), "eval_loss"),
+        (("train/loss", "train/ce", "eval_loss"), "train/loss"),
+        (("train/ce", "recorder/held_loss"), "train/ce"),
+    ],
+)
+def test_a_measure_of_the_training_is_the_loss_next_to_an_evaluation(names, loss):
+    records = [{"step": n, **{name: 2 - n / 10 for name in names}} for n in range(8)]
+    history = build_history(columns_of(records, "jsonl"), Limits())
+    assert history.series["loss"].column == loss

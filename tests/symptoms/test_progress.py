@@ -199,3 +199,24 @@ def test_a_loss_that_falls_to_chance_has_learned_nothing(symptom, end, manifest,
     noise = 0.1 * np.random.default_rng(2).standard_normal(N)
     finding = symptom("no-progress", log(end + 0.9 * np.exp(-AT / 200) + noise), manifest)
     assert (None if finding is None else finding.severity) == severity
+
+
+def test_an_error_rate_above_1_is_still_a_fraction(symptom):
+    at = np.arange(600)
+    wer = np.interp(at, [0, 300, 360, 361, 600], [0.9, 0.15, 0.13, 0.97, 1.02])
+    run = {"step": at, "loss": 1 + 3 * np.exp(-at / 100)}
+    run["val_wer"] = [wer[i] if i % 20 == 0 else None for i in at]
+    assert symptom("score-collapsed", run).severity.value == "error"
+
+
+@pytest.mark.parametrize(
+    ("manifest", "score"),
+    [({"loss": "ctc"}, "val_loss2"), ({}, "val_wer"), ({"criterion": "CTCLoss"}, "val_loss2")],
+)
+def test_the_loss_of_a_transcription_is_not_compared_with_log_k(symptom, manifest, score):
+    at = np.arange(600)
+    run = {"step": at, "loss": 15 + 256 * np.exp(-at / 60), score: 0.9 * np.exp(-at / 90) + 0.1}
+    finding = symptom("initial-loss-off", run, {"vocab_size": 1024, **manifest})
+    assert finding is None
+    other = {"step": at, "loss": run["loss"]}
+    assert symptom("initial-loss-off", other, {"vocab_size": 1024}) is not None

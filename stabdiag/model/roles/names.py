@@ -184,11 +184,15 @@ _OF_REWARDS: Final = frozenset(
 )
 
 
+# The recorder's own measurements, such as recorder/held_loss, have this prefix.
+RECORDED: Final = "recorder/"
+
+
 def is_a_loss(name: str) -> bool:
     """Return True if a column looks like a training loss."""
     key = normal(name)
     other = is_evaluation(name) or _NO_LOSS_NAME.search(key) or _TIMING_NAME.search(key)
-    return "loss" in key and not other
+    return "loss" in key and not other and not name.startswith(RECORDED)
 
 
 def is_auxiliary(name: str) -> bool:

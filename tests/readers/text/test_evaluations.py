@@ -144,3 +144,23 @@ def test_what_is_no_evaluation(put, line):
     series = stabdiag.read(put(epochs_with(line))).series
     assert "eval_loss" not in series
     assert len(series["loss"]) == 40
+
+
+@pytest.mark.parametrize(
+    ("line", "role"),
+    [
+        ("step {n} | val_mAP 0.{n}", "score/val_mAP"),
+        ("step {n} | eval_wer 0.{n}", "score/eval_wer"),
+        ("step {n} | val_acc 0.{n} | time 3.5", "eval_accuracy"),
+    ],
+)
+def test_a_score_on_a_line_of_its_own_is_read(put, line, role):
+    lines = []
+    for n in range(10, 100):
+        lines.append(f"step {n} | loss {4 - n / 100:.2f} | lr 0.001")
+        if n % 10 == 0:
+            lines.append(line.format(n=n))
+    series = stabdiag.read(put("\n".join(lines) + "\n")).series
+    assert len(series["loss"]) == 90
+    assert series[role].steps.tolist() == list(range(10, 100, 10))
+    assert series[role].values.tolist() == [n / 100 for n in range(10, 100, 10)]
