@@ -13,7 +13,7 @@ NOISE = np.random.default_rng(2).normal(0, 0.01, N)
 
 
 def restarting(bump=0.2, rate=RATE):
-    """Return a loss that is higher by ``bump`` where the rate is high, except in the first cycle."""
+    """Return a loss that is higher where the rate is high, by ``bump``, after the first cycle."""
     loss = 0.5 + 1.8 * np.exp(-STEPS / 100) + np.where(STEPS >= CYCLE, bump * RATE / 1e-3, 0)
     return {"step": STEPS, "loss": loss + NOISE, "lr": rate}
 
