@@ -90,6 +90,6 @@ def test_a_table_of_trials_that_counts_their_steps(build):
     ],
 )
 def test_a_measure_of_the_training_is_the_loss_next_to_an_evaluation(names, loss):
-    records = [{"step": n, **{name: 2 - n / 10 for name in names}} for n in range(8)]
+    records = [{"step": n, **dict.fromkeys(names, 2 - n / 10)} for n in range(8)]
     history = build_history(columns_of(records, "jsonl"), Limits())
     assert history.series["loss"].column == loss
