@@ -57,7 +57,7 @@ _RANGE_STEPS, _LOWEST_RATE, _HIGHEST_RATE = 60, 1e-6, 10.0
 _TOO_FAR = 3.0
 
 
-class State(StrEnum):
+class CheckState(StrEnum):
     """How a check came out."""
 
     PASSED = "passed"
@@ -66,12 +66,12 @@ class State(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check:
+class SanityCheck:
     """One check: ``detail`` is a sentence with the numbers."""
 
     slug: str
     title: str
-    state: State
+    state: CheckState
     detail: str
 
 
@@ -79,14 +79,14 @@ class Check:
 class SanityResult:
     """All checks, in order. ``rates`` and ``losses`` are those of the learning-rate range test."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[SanityCheck, ...]
     rates: tuple[float, ...] = field(default=())
     losses: tuple[float, ...] = field(default=())
 
     @property
     def ok(self) -> bool:
         """Whether no check failed."""
-        return all(check.state is not State.FAILED for check in self.checks)
+        return all(check.state is not CheckState.FAILED for check in self.checks)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``sanity.json``."""
@@ -121,7 +121,7 @@ def sanity(
         path: where the result goes; None writes no file.
         quiet: print nothing.
     """
-    trial = _Trial(model, loss_fn, batch, optimizer)
+    trial = _SanityTrial(model, loss_fn, batch, optimizer)
     checks = []
     for check in _SANITY_CHECKS:
         try:
@@ -129,7 +129,9 @@ def sanity(
         except Exception as error:  # noqa: BLE001 - one check that cannot be made leaves the others
             slug, title = _RESULT_TITLES[check]
             detail = f"{type(error).__name__}: {error}"
-            checks.append(Check(slug=slug, title=title, state=State.UNKNOWN, detail=detail))
+            checks.append(
+                SanityCheck(slug=slug, title=title, state=CheckState.UNKNOWN, detail=detail)
+            )
     result = SanityResult(checks=tuple(checks), rates=trial.rates, losses=trial.losses)
     if path is not None:
         text = json.dumps(result.to_dict(), indent=2, allow_nan=False, default=str)
@@ -139,7 +141,7 @@ def sanity(
     return result
 
 
-class _Trial:
+class _SanityTrial:
     """What the checks share. Each trains on copies only."""
 
     def __init__(self, model: nn.Module, loss_fn: Any, batch: Any, optimizer: Any) -> None:
@@ -180,17 +182,17 @@ class _Trial:
         return used, losses
 
 
-def _covers(trial: _Trial) -> tuple[State, str]:
+def _covers(trial: _SanityTrial) -> tuple[CheckState, str]:
     """The optimizer has every trainable parameter."""
     optimizers = Optimizers(trial.optimizer)
     missing = describe_missing(trial.model, optimized_ids(optimizers.given))
     if missing:
-        return State.FAILED, f"{len(missing)} are in no optimizer: {name_some(missing)}"
+        return CheckState.FAILED, f"{len(missing)} are in no optimizer: {name_some(missing)}"
     count = sum(p.requires_grad for p in trial.model.parameters())
-    return State.PASSED, f"all {count} trainable parameters"
+    return CheckState.PASSED, f"all {count} trainable parameters"
 
 
-def _gradients(trial: _Trial) -> tuple[State, str]:
+def _gradients(trial: _SanityTrial) -> tuple[CheckState, str]:
     """A gradient reaches every trainable parameter."""
     with isolated(trial.model) as inner, torch.enable_grad():
         named = {name: p for name, p in inner.named_parameters() if p.requires_grad}
@@ -204,11 +206,11 @@ def _gradients(trial: _Trial) -> tuple[State, str]:
                 if gradient is not None and bool((gradient != 0).any())
             }
     if without:
-        return State.FAILED, f"none, or zero, for {len(without)}: {name_some(sorted(without))}"
-    return State.PASSED, f"all {len(named)}, in {len(_SEEDS)} seeds"
+        return CheckState.FAILED, f"none, or zero, for {len(without)}: {name_some(sorted(without))}"
+    return CheckState.PASSED, f"all {len(named)}, in {len(_SEEDS)} seeds"
 
 
-def _moves(trial: _Trial) -> tuple[State, str]:
+def _moves(trial: _SanityTrial) -> tuple[CheckState, str]:
     """A step moves every trainable parameter."""
     optimizer = Optimizers(trial.optimizer).main
     with isolated(trial.model) as inner, torch.enable_grad():
@@ -227,13 +229,16 @@ def _moves(trial: _Trial) -> tuple[State, str]:
     still = [name for name, p in named.items() if torch.equal(p.detach(), before[name])]
     broken = [name for name, p in named.items() if not is_finite(p)]
     if broken:
-        return State.FAILED, f"the step makes {name_some(broken)} NaN or infinite"
+        return CheckState.FAILED, f"the step makes {name_some(broken)} NaN or infinite"
     if still:
-        return State.FAILED, f"{len(still)} of {len(named)} stay as they were: {name_some(still)}"
-    return State.PASSED, f"all {len(named)}"
+        return (
+            CheckState.FAILED,
+            f"{len(still)} of {len(named)} stay as they were: {name_some(still)}",
+        )
+    return CheckState.PASSED, f"all {len(named)}"
 
 
-def _chance(trial: _Trial) -> tuple[State, str]:
+def _chance(trial: _SanityTrial) -> tuple[CheckState, str]:
     """The first loss is that of a guess among the classes."""
     with isolated(trial.model) as inner, torch.enable_grad():
         loss = trial.loss(inner)
@@ -242,17 +247,17 @@ def _chance(trial: _Trial) -> tuple[State, str]:
         first = float(loss.detach())
     classes = trial.settings.get("vocab_size")
     if classes is None or classes < 2:
-        return State.UNKNOWN, f"the loss is {first:.4g}, and no cross-entropy of classes"
+        return CheckState.UNKNOWN, f"the loss is {first:.4g}, and no cross-entropy of classes"
     low, high = (factor * math.log(classes) for factor in _AT_CHANCE)
-    state = State.PASSED if low <= first <= high else State.FAILED
+    state = CheckState.PASSED if low <= first <= high else CheckState.FAILED
     return state, f"{first:.4g}; log {classes} = {math.log(classes):.4g}"
 
 
-def _logits(trial: _Trial) -> tuple[State, str]:
+def _logits(trial: _SanityTrial) -> tuple[CheckState, str]:
     """The loss gets logits, of the targets' shape."""
     facts = trial.settings.get("facts")
     if facts is None:
-        return State.UNKNOWN, "the graph of the loss could not be read"
+        return CheckState.UNKNOWN, "the graph of the loss could not be read"
     wrong = {
         "softmax_twice": "it gets probabilities, and applies softmax again",
         "log_of_softmax": "it takes the logarithm of a softmax in two steps",
@@ -261,12 +266,16 @@ def _logits(trial: _Trial) -> tuple[State, str]:
     }
     present = [words for fact, words in wrong.items() if facts.get(fact)]
     if present:
-        return State.FAILED, "; ".join(present)
+        return CheckState.FAILED, "; ".join(present)
     known = [fact for fact in wrong if fact in facts]
-    return (State.PASSED, "as it should be") if known else (State.UNKNOWN, "nothing to go by")
+    return (
+        (CheckState.PASSED, "as it should be")
+        if known
+        else (CheckState.UNKNOWN, "nothing to go by")
+    )
 
 
-def _modes(trial: _Trial) -> tuple[State, str]:
+def _modes(trial: _SanityTrial) -> tuple[CheckState, str]:
     """Evaluation differs from training by dropout and batch norm alone."""
     with isolated(trial.model) as inner, torch.no_grad():
         twin = copy.deepcopy(inner)
@@ -279,17 +288,17 @@ def _modes(trial: _Trial) -> tuple[State, str]:
         torch.manual_seed(0)
         trained = float(trial.loss(twin))
     if abs(trained - evaluated) <= _LOSS_TOLERANCE * max(abs(evaluated), 1.0):
-        return State.PASSED, f"the loss is {evaluated:.4g} in both"
-    return State.FAILED, (
+        return CheckState.PASSED, f"the loss is {evaluated:.4g} in both"
+    return CheckState.FAILED, (
         f"{trained:.4g} in training, {evaluated:.4g} in evaluation, without dropout and batch norm"
     )
 
 
-def _independent(trial: _Trial) -> tuple[State, str]:
+def _independent(trial: _SanityTrial) -> tuple[CheckState, str]:
     """The output of an example does not depend on the others."""
     size = batch_size(trial.batch)
     if size is None or size < 2:
-        return State.UNKNOWN, "the batch has no first dimension of two or more"
+        return CheckState.UNKNOWN, "the batch has no first dimension of two or more"
     half = map_tensors(trial.batch, lambda t: t[: size // 2] if t.ndim and len(t) == size else t)
     outputs = []
     with isolated(trial.model) as inner, torch.no_grad():
@@ -300,17 +309,17 @@ def _independent(trial: _Trial) -> tuple[State, str]:
         handle.remove()
     tensors = [tensor for output in outputs for tensor in [*output_tensors(output)][:1]]
     if len(tensors) != 2:
-        return State.UNKNOWN, "the model was not called once for a batch"
+        return CheckState.UNKNOWN, "the model was not called once for a batch"
     full, part = tensors
     if not full.ndim or len(full) != size or len(part) != size // 2:
-        return State.UNKNOWN, "the output has no row for each example"
+        return CheckState.UNKNOWN, "the output has no row for each example"
     difference = float((full[: size // 2] - part).abs().max())
     scale = max(float(part.abs().max()), 1.0)
-    state = State.PASSED if difference <= 10 * _LOSS_TOLERANCE * scale else State.FAILED
+    state = CheckState.PASSED if difference <= 10 * _LOSS_TOLERANCE * scale else CheckState.FAILED
     return state, f"half of the batch alone differs by {difference:.2g}"
 
 
-def _memorizes(trial: _Trial) -> tuple[State, str]:
+def _memorizes(trial: _SanityTrial) -> tuple[CheckState, str]:
     """The model can memorize one batch."""
     best = math.inf
     for rate in _RATES:
@@ -318,24 +327,24 @@ def _memorizes(trial: _Trial) -> tuple[State, str]:
         first, lowest = losses[0], min(losses)
         best = min(best, lowest / first if first > 0 else math.inf)
         if first > 0 and lowest <= _MEMORIZED * first:
-            return State.PASSED, f"from {first:.4g} to {lowest:.2g} in {len(losses)} steps"
+            return CheckState.PASSED, f"from {first:.4g} to {lowest:.2g} in {len(losses)} steps"
     if not math.isfinite(best):
-        return State.UNKNOWN, "the loss is not above 0"
+        return CheckState.UNKNOWN, "the loss is not above 0"
     return (
-        State.FAILED,
+        CheckState.FAILED,
         f"{_STEPS} steps leave {best:.0%} of the loss, at any of {len(_RATES)} rates",
     )
 
 
-def _sees_targets(trial: _Trial) -> tuple[State, str]:
+def _sees_targets(trial: _SanityTrial) -> tuple[CheckState, str]:
     """Freshly shuffled targets cannot be learned."""
     _, targets = inputs_and_targets(trial.batch)
     size = batch_size(trial.batch)
     if targets is None or size is None or size < 8 or not targets.ndim or len(targets) != size:
-        return State.UNKNOWN, "the batch has no targets that could be shuffled"
+        return CheckState.UNKNOWN, "the batch has no targets that could be shuffled"
     random = torch.Generator().manual_seed(0)
     if bool((targets == targets[:1]).all()):
-        return State.UNKNOWN, "all targets of the batch are the same"
+        return CheckState.UNKNOWN, "all targets of the batch are the same"
 
     def shuffled(_: int) -> Any:
         order = torch.randperm(size, generator=random).to(targets.device)
@@ -344,36 +353,36 @@ def _sees_targets(trial: _Trial) -> tuple[State, str]:
     _, losses = trial.train(iter([1e-2] * _SHUFFLED_STEPS), shuffled)
     chance = entropy_of_classes(targets)
     if chance is None:
-        return State.UNKNOWN, "the targets are not classes"
+        return CheckState.UNKNOWN, "the targets are not classes"
     last = sum(losses[-10:]) / len(losses[-10:])
-    state = State.PASSED if last >= _LEARNED * chance else State.FAILED
+    state = CheckState.PASSED if last >= _LEARNED * chance else CheckState.FAILED
     return state, f"the loss ends at {last:.4g}; guessing costs {chance:.4g}"
 
 
-def _range(trial: _Trial) -> tuple[State, str]:
+def _range(trial: _SanityTrial) -> tuple[CheckState, str]:
     """The learning rate is of the order that a range test shows."""
     factor = (_HIGHEST_RATE / _LOWEST_RATE) ** (1 / (_RANGE_STEPS - 1))
     rates, losses = trial.train(_LOWEST_RATE * factor**step for step in range(_RANGE_STEPS))
     trial.rates, trial.losses = tuple(rates), tuple(losses)
     order = steepest_rate(rates, losses)
     if order is None:
-        return State.UNKNOWN, "the loss falls at no rate"
+        return CheckState.UNKNOWN, "the loss falls at no rate"
     configured = Optimizers(trial.optimizer).settings().get("peak_lr")
     adaptive = "adam" in type(Optimizers(trial.optimizer).main).__name__.lower()
     text = f"about {10 ** round(math.log10(order)):.0e} by Adam"
     if not configured or not adaptive:
-        return State.UNKNOWN, f"{text}; the configured one is {configured}, not Adam's"
+        return CheckState.UNKNOWN, f"{text}; the configured one is {configured}, not Adam's"
     away = abs(math.log10(configured / order))
-    state = State.PASSED if away <= 2 else State.FAILED
+    state = CheckState.PASSED if away <= 2 else CheckState.FAILED
     return state, f"{text}; {configured:.2g} is configured"
 
 
 def _check(
-    slug: str, title: str, run: Callable[[_Trial], tuple[State, str]]
-) -> Callable[[_Trial], Check]:
-    def check(trial: _Trial) -> Check:
+    slug: str, title: str, run: Callable[[_SanityTrial], tuple[CheckState, str]]
+) -> Callable[[_SanityTrial], SanityCheck]:
+    def check(trial: _SanityTrial) -> SanityCheck:
         state, detail = run(trial)
-        return Check(slug=slug, title=title, state=state, detail=detail)
+        return SanityCheck(slug=slug, title=title, state=state, detail=detail)
 
     _RESULT_TITLES[check] = (slug, title)
     return check

@@ -34,9 +34,9 @@ from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
     Counts,
-    Evidence,
     Sample,
     Shapes,
+    TextEvidence,
     find_counter_alias,
     find_new_counter,
     find_planned_steps,
@@ -129,7 +129,7 @@ class _Log:
 
 
 @lru_cache(maxsize=1)
-def evidence(data: bytes) -> Evidence | None:
+def evidence(data: bytes) -> TextEvidence | None:
     """Return the evidence that lines are a log, or None if there is too little. Cached.
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
@@ -139,7 +139,7 @@ def evidence(data: bytes) -> Evidence | None:
     return None if result is None else replace(result, normalizations=normalizations)
 
 
-def _find_evidence(data: bytes) -> Evidence | None:
+def _find_evidence(data: bytes) -> TextEvidence | None:
     log = _Log(data=data)
     named = _evidence_by_word(log, LOSS_STEM)
     if named is not None:
@@ -156,7 +156,7 @@ def _find_evidence(data: bytes) -> Evidence | None:
     return best or _evidence_without_loss(log)
 
 
-def _evidence_without_loss(log: _Log) -> Evidence | None:
+def _evidence_without_loss(log: _Log) -> TextEvidence | None:
     """Return the evidence in lines of other measures, if no line has a loss.
 
     More lines are required than for a loss: these words also appear in prose and model sizes.
@@ -186,7 +186,7 @@ def _evidence_without_loss(log: _Log) -> Evidence | None:
     return best if best.lines >= fewest else None
 
 
-def _evidence_by_word(log: _Log, word: bytes) -> Evidence | None:
+def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
     """Return the evidence in lines whose loss has a name with this word."""
     sample = sample_of(log.data, word)
     result = _evidence(log, sample)
@@ -212,7 +212,7 @@ def _are_scores(values: list[bytes]) -> bool:
     return rise and max(numbers) <= _LARGEST_SCORE
 
 
-def _evidence(log: _Log, sample: Sample) -> Evidence | None:
+def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
     trained = {
         name: values
         for name, values in sample.values.items()
@@ -253,7 +253,7 @@ def _counts_above(log: _Log, sample: Sample) -> dict[bytes, list[int]]:
     return counts
 
 
-def _on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> Evidence | None:
+def _on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> TextEvidence | None:
     """Return the evidence for the best counter on the lines of a loss."""
     candidates = [
         _evidence_for_counter(word, loss, counts)
@@ -279,7 +279,9 @@ def _on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> Evidence | N
     )
 
 
-def _has_several_values(candidate: Evidence, counters: Mapping[tuple[bytes, str], Counts]) -> bool:
+def _has_several_values(
+    candidate: TextEvidence, counters: Mapping[tuple[bytes, str], Counts]
+) -> bool:
     """Return True if a counter restarts with each epoch, or takes several values.
 
     A progress bar that is only drawn when full always shows its total.
@@ -289,14 +291,14 @@ def _has_several_values(candidate: Evidence, counters: Mapping[tuple[bytes, str]
     return candidate.restarts or len({count for _, count in counts}) >= _MIN_VALUES
 
 
-def _evidence_for_counter(word: bytes, loss: str, counts: Counts) -> Evidence:
+def _evidence_for_counter(word: bytes, loss: str, counts: Counts) -> TextEvidence:
     values = [count for _, count in counts]
     # A counter may restart with each epoch.
     inside = [(a[1], b[1]) for a, b in pairwise(counts) if a[0] == b[0]]
     within = sum(b > a for a, b in inside) / max(sum(b != a for a, b in inside), 1)
     overall = _rising(values)
     restarts = overall < _RISING <= within
-    return Evidence(
+    return TextEvidence(
         counter=word,
         loss=loss,
         lines=len(counts),
@@ -335,13 +337,13 @@ def _above(
     headings: Mapping[bytes, list[int]],
     values: Mapping[str, list[bytes]],
     fewest: int = _MIN_VALUES,
-) -> Evidence | None:
+) -> TextEvidence | None:
     """Return the evidence for a counter on separate lines, above the lines of a loss."""
     if not values:
         return None
     loss, lines = _most_frequent_loss(values)
     candidates = (
-        Evidence(
+        TextEvidence(
             counter=word,
             loss=loss,
             lines=lines,
@@ -358,7 +360,7 @@ def _above(
 
 def _excerpt(
     shapes: Shapes, *, reports_failure: bool = False, fewest: int = _EXCERPT
-) -> Evidence | None:
+) -> TextEvidence | None:
     """Return the evidence in a short excerpt: lines with equal names and a counter that only rises.
 
     If a line reports a failure of the training, one line with any counter is enough.
@@ -377,13 +379,13 @@ def _excerpt(
             counts = [line[word] for line in lines]
             if len(counts) >= fewest and all(b > a - reports_failure for a, b in pairwise(counts)):
                 loss = losses_of(names)[0]
-                return Evidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
+                return TextEvidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
     return None
 
 
 def _with_few_epochs(
     data: bytes, sample: Sample, headings: Mapping[bytes, list[int]]
-) -> Evidence | None:
+) -> TextEvidence | None:
     """Return the evidence in two epochs or iterations, each with a line of its own.
 
     One is enough if it has a loss that is not finite.
@@ -396,7 +398,7 @@ def _with_few_epochs(
     return _above({counter: headings[counter]}, sample.values, fewest=1 if lost else 2)
 
 
-def _failed_excerpt(log: _Log, sample: Sample) -> Evidence | None:
+def _failed_excerpt(log: _Log, sample: Sample) -> TextEvidence | None:
     """Return the evidence in an excerpt that reports a failure of the training."""
     if sample.shapes and log.reports_failure:
         excerpt = _excerpt(sample.shapes, reports_failure=True)
@@ -406,7 +408,7 @@ def _failed_excerpt(log: _Log, sample: Sample) -> Evidence | None:
     return _excerpt(sample.not_finite, reports_failure=True) if 2 * lost >= lines else None
 
 
-def _single_record(data: bytes, sample: Sample) -> Evidence | None:
+def _single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     """Return the evidence in the only record of a paste that has hardly any other line."""
     shapes = {names: lines for names, lines in sample.shapes.items() if len(names) >= MANY_VALUES}
     if data.count(b"\n") > _MAX_PASTE or sum(map(len, sample.shapes.values())) != 1:
@@ -416,16 +418,18 @@ def _single_record(data: bytes, sample: Sample) -> Evidence | None:
 
 def _first(
     values: Mapping[str, list[bytes]], counters: Mapping[tuple[bytes, str], Counts]
-) -> Evidence | None:
+) -> TextEvidence | None:
     """Return the evidence for a number at the start of each line that always rises."""
     loss, lines = _most_frequent_loss(values)
     counts = [count for _, count in counters.get((FIRST, loss), [])]
     if len(counts) < max(_MIN_VALUES, lines) or any(b <= a for a, b in pairwise(counts)):
         return None
-    return Evidence(counter=FIRST, loss=loss, lines=lines, rising=1.0, moves=lines - 1)
+    return TextEvidence(counter=FIRST, loss=loss, lines=lines, rising=1.0, moves=lines - 1)
 
 
-def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: Sample) -> Evidence | None:
+def _uncounted(
+    data: bytes, values: Mapping[str, list[bytes]], sample: Sample
+) -> TextEvidence | None:
     """Return the evidence in losses without a counter: many losses with many values.
 
     A counter that falls shows that they are not in order. An epoch may have any number of losses.
@@ -445,7 +449,7 @@ def _uncounted(data: bytes, values: Mapping[str, list[bytes]], sample: Sample) -
     if too_few or any(_rising(values) < 1 for values in counts.values()):
         return None
     epoch = EPOCH if len(counts.get(EPOCH, ())) == lines else None
-    return Evidence(counter=epoch, loss=loss, lines=lines, rising=float(epoch is not None))
+    return TextEvidence(counter=epoch, loss=loss, lines=lines, rising=float(epoch is not None))
 
 
 def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:

@@ -17,7 +17,7 @@ from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.clean import SAME_DIGITS
-from stabdiag.readers.text.grammar import Part, StatusLine, parts_of
+from stabdiag.readers.text.grammar import StatusLine, TextPart, parts_of
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 
 # The columns of what is reported; ``log.py`` gives them the name of the log's own loss.
@@ -207,19 +207,19 @@ class Failures(StatusLine):
         """Return True if the data has a line of this kind."""
         return next(self._failures(data, _FAILURE_ANCHORS), None) is not None
 
-    def find(self, data: bytes) -> list[Part]:
+    def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
         return self.find_among(data, _FAILURE_ANCHORS)
 
-    def find_exceptions(self, data: bytes) -> list[Part]:
+    def find_exceptions(self, data: bytes) -> list[TextPart]:
         """Return the lines of this kind that name an error, as most exceptions do."""
         return self.find_among(data, _EXCEPTION_ANCHORS[:1])
 
-    def find_raised(self, data: bytes) -> list[Part]:
+    def find_raised(self, data: bytes) -> list[TextPart]:
         """Return the lines of this kind that are exceptions with any name."""
         return self.find_among(data, _EXCEPTION_ANCHORS)
 
-    def find_among(self, data: bytes, anchors: Sequence[bytes]) -> list[Part]:
+    def find_among(self, data: bytes, anchors: Sequence[bytes]) -> list[TextPart]:
         """Return the lines of this kind that contain one of some texts."""
         last: dict[bytes, int] = {}
         failures: list[tuple[int, bytes, Failure]] = []

@@ -14,7 +14,7 @@ from stabdiag.readers.text.grammar import (
     VALUE,
     Grammar,
     Line,
-    Part,
+    TextPart,
 )
 from stabdiag.readers.text.status_lines import SCALE, found_by_megatron
 
@@ -30,12 +30,12 @@ class _Iterations(Line):
     fields are considered when the history is assembled.
     """
 
-    def find(self, data: bytes) -> list[Part]:
+    def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
         return [_with_nan(part) for part in super().find(data)]
 
 
-def _with_nan(part: Part) -> Part:
+def _with_nan(part: TextPart) -> TextPart:
     """Add NaN losses to lines without a loss if their other fields imply them."""
     cells = dict(zip(part.names, part.cells, strict=True))
     skipped = cells.get("number of skipped iterations")

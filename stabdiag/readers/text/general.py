@@ -23,7 +23,7 @@ from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measured import Evaluation, Measured
 from stabdiag.readers.text.normalization import normalize
-from stabdiag.readers.text.sample import Evidence
+from stabdiag.readers.text.sample import TextEvidence
 from stabdiag.readers.text.tokens import LOSS_STEM, OBJECTIVES
 
 # Evidence, and evaluations above their epochs, are searched for in this many bytes at the head.
@@ -61,7 +61,7 @@ def read(stream: Stream) -> Columns:
     return replace(columns, events=events, epoch_length=result.epoch_length, config=config)
 
 
-def _is_evaluation_first(result: Evidence, head: bytes) -> bool:
+def _is_evaluation_first(result: TextEvidence, head: bytes) -> bool:
     """Return True if an evaluation is printed above each training loss, and none below."""
     kinds = (kind for kind in result.grammar.kinds if isinstance(kind, Measured | Evaluation))
     starts = [sorted(start for part in kind.find(head) for start in part.starts) for kind in kinds]
@@ -95,7 +95,7 @@ def _as_a_loss(columns: Columns) -> tuple[Columns, str]:
     return negated, ", with its sign turned: a higher value is better"
 
 
-def _describe(result: Evidence) -> str:
+def _describe(result: TextEvidence) -> str:
     """Describe the evidence."""
     lines = plural(result.lines, "line")
     measure = f"the log has no loss; {result.loss!r}" if result.is_without_loss else "a loss"

@@ -58,7 +58,7 @@ class Step(Enum):
 
 
 @frozen
-class Part:
+class TextPart:
     """Lines that carry the same columns: where they start in the text, and their cells.
 
     Lines that are ``supplementary`` only add to a record of other lines with the same step.
@@ -70,7 +70,7 @@ class Part:
     supplementary: bool = False
 
 
-def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[Part]:
+def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[TextPart]:
     """Return the parts that lines make. A line is its start and its cells by name."""
     by_names: dict[tuple[str, ...], tuple[list[int], list[Cells]]] = defaultdict(lambda: ([], []))
     for start, line in lines:
@@ -78,7 +78,7 @@ def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[Part]:
         starts.append(start)
         rows.append(list(line.values()))
     return [
-        Part(names=names, starts=starts, cells=list(zip(*rows, strict=True)))
+        TextPart(names=names, starts=starts, cells=list(zip(*rows, strict=True)))
         for names, (starts, rows) in by_names.items()
     ]
 
@@ -102,7 +102,7 @@ class Kind(ABC):
     holds_below: bool = False
 
     @abstractmethod
-    def find(self, data: bytes) -> list[Part]:
+    def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
 
     def search(self, data: bytes) -> bool:
@@ -144,7 +144,7 @@ class Line(Kind):
         """Return True if the data has a line of this kind."""
         return re.search(self.signature or self.pattern, data) is not None
 
-    def find(self, data: bytes) -> list[Part]:
+    def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
         starts, columns = find_matches(self._whole, data)
         if not starts:
@@ -155,7 +155,7 @@ class Line(Kind):
 
     def _split_pairs(
         self, pairs: re.Pattern[bytes], starts: list[int], columns: list[Cells]
-    ) -> list[Part]:
+    ) -> list[TextPart]:
         """Split names and values. Lines with the same names make one part."""
         own, tails = columns[:-1], [tail or b"" for tail in columns[-1]]
 
@@ -172,12 +172,12 @@ class Line(Kind):
             parts.append(self._part([*self.names, *map(self.named, written)], at, [*taken, *cells]))
         return parts
 
-    def _part(self, names: Sequence[str], starts: list[int], columns: Sequence[Cells]) -> Part:
+    def _part(self, names: Sequence[str], starts: list[int], columns: Sequence[Cells]) -> TextPart:
         cells: dict[str, Cells] = {}
         for name, column in zip(names, columns, strict=True):
             cells.setdefault(name, column)
         cells |= {name: [cell] * len(starts) for name, cell in self.fixed.items()}
-        return Part(names=tuple(cells), starts=starts, cells=list(cells.values()))
+        return TextPart(names=tuple(cells), starts=starts, cells=list(cells.values()))
 
 
 @frozen

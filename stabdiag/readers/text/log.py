@@ -28,7 +28,7 @@ from stabdiag.readers.text.failures import (
     is_exception,
     may_report,
 )
-from stabdiag.readers.text.grammar import Grammar, Kind, Line, Part, StatusLine
+from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart
 from stabdiag.readers.text.messages import Messages, may_be_message
 from stabdiag.readers.text.normalization import normalize
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
@@ -73,7 +73,7 @@ class TextLog:
         self._offset = 0
         self._line = 1
 
-    def add(self, block: bytes) -> tuple[Text, list[Part], list[tuple[int, int]]]:
+    def add(self, block: bytes) -> tuple[Text, list[TextPart], list[tuple[int, int]]]:
         """Read one more block; return its text, the parts in it, and the spans of messages."""
         grammar = self._grammar
         text = Text(block, first_line=self._line)
@@ -227,12 +227,12 @@ def _failure_patterns(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:
     )
 
 
-def _line_begins(data: bytes, parts: Iterable[Part]) -> set[int]:
+def _line_begins(data: bytes, parts: Iterable[TextPart]) -> set[int]:
     """Return the positions where the lines of some parts begin."""
     return {data.rfind(b"\n", 0, start) + 1 for part in parts for start in part.starts}
 
 
-def _other_lines(data: bytes, parts: Sequence[Part]) -> bytes | None:
+def _other_lines(data: bytes, parts: Sequence[TextPart]) -> bytes | None:
     """Return the lines that belong to no part, or None if these are most lines."""
     count = sum(len(part.starts) for part in parts)
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
@@ -253,8 +253,8 @@ def _other_lines(data: bytes, parts: Sequence[Part]) -> bytes | None:
 
 
 def _separate(
-    reports: Sequence[Part], parts_by_kind: Sequence[tuple[Kind, Part]], data: bytes
-) -> tuple[list[Part], list[tuple[Kind, Part]]]:
+    reports: Sequence[TextPart], parts_by_kind: Sequence[tuple[Kind, TextPart]], data: bytes
+) -> tuple[list[TextPart], list[tuple[Kind, TextPart]]]:
     """Return reports of failures and records so that no line is both.
 
     An exception is always a report, even "Loss is NaN at step 400". Any other line with the values
@@ -282,7 +282,7 @@ def _separate(
     ]
 
 
-def _part_without(part: Part, spans: Sequence[tuple[int, int]]) -> Part:
+def _part_without(part: TextPart, spans: Sequence[tuple[int, int]]) -> TextPart:
     """Return a part without the lines that start within spans of the text."""
     rows = [
         row

@@ -28,7 +28,7 @@ from stabdiag.readers.text.counters import (
 from stabdiag.readers.text.grammar import (
     NUMBER_PATTERN,
     Kind,
-    Part,
+    TextPart,
     is_a_loss,
     parts_of,
     trains,
@@ -126,7 +126,7 @@ class Heading(Kind):
     column: str = STEP
     holds_below: bool = True
 
-    def find(self, data: bytes) -> list[Part]:
+    def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
         matches = (match for match in counted_in(data) if word_of(match) == self.counter)
         lines = ((match.start(), {self.column: data[slice(*match.span(2))]}) for match in matches)
@@ -159,7 +159,7 @@ class Measured(Kind):
     def _known(self) -> KnownShapes:
         return KnownShapes()
 
-    def find(self, data: bytes) -> list[Part]:
+    def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind; those with the same names make one part."""
         written = [(at, line) for at, line in self._lines(data) if self._may_measure(line)]
         lines = [
@@ -218,13 +218,15 @@ class Measured(Kind):
         is_alone = not counters_of(line) and not evaluation_prefix(line, len(line))
         return is_alone and len(record) + len(line) < LONGEST
 
-    def _part(self, names: tuple[str, ...], starts: list[int], cells: Sequence[Cells]) -> Part:
+    def _part(self, names: tuple[str, ...], starts: list[int], cells: Sequence[Cells]) -> TextPart:
         """Return a part. Of lines without a loss, only the values that belong to one are kept."""
         if any(makes_a_record(name, self.word) for name in names):
-            return Part(names=names, starts=starts, cells=cells)
+            return TextPart(names=names, starts=starts, cells=cells)
         kept = [name == STEP or _goes_with_a_loss(name) or _is_evaluated(name) for name in names]
         names = tuple(compress(names, kept))
-        return Part(names=names, starts=starts, cells=[*compress(cells, kept)], supplementary=True)
+        return TextPart(
+            names=names, starts=starts, cells=[*compress(cells, kept)], supplementary=True
+        )
 
     def _look(self, line: bytes) -> Look:
         """Return the values of a line, without names if it is not a line of this kind."""
@@ -243,7 +245,7 @@ class Measured(Kind):
         return Look(names, [span for _, span in values], fixed)
 
 
-def _as_evaluation(usual: Part, part: Part) -> Part:
+def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
     """Rename a part to an evaluation if it repeats the steps of the usual part without rates.
 
     Step... (500 | Loss: 2.31, Learning Rate: 1e-4) and Step... (500 | Loss: 2.4, Acc: 0.4), as the
@@ -292,7 +294,7 @@ class Evaluation(Kind):
     word: bytes = LOSS_STEM
     counter_alias: bytes | None = None
 
-    def find(self, data: bytes) -> list[Part]:
+    def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
         return parts_of(self._unique_values(data))
 

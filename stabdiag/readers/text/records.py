@@ -12,7 +12,14 @@ from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.clean import line_end, places_of
-from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar, Kind, Part, is_a_loss, parts_of
+from stabdiag.readers.text.grammar import (
+    NUMBER_PATTERN,
+    Grammar,
+    Kind,
+    TextPart,
+    is_a_loss,
+    parts_of,
+)
 
 Record: TypeAlias = tuple[int, Mapping[str, bytes]]
 
@@ -30,7 +37,7 @@ class Records(Kind):
         """Return True if the data has a record of this kind."""
         return bool(self.signature(data))
 
-    def find(self, data: bytes) -> list[Part]:
+    def find(self, data: bytes) -> list[TextPart]:
         """Return all records. Records with the same names make one part."""
         return parts_of(self.find_records(data))
 

@@ -125,7 +125,7 @@ def is_lost(value: bytes) -> bool:
 
 
 @frozen
-class Evidence:
+class TextEvidence:
     """The evidence that a text is a log: its counter, its loss, and how often the counter rises.
 
     Attributes:
@@ -208,7 +208,7 @@ class Evidence:
         return "likely" if self.lines >= 10 and self.rising >= 0.9 else "unsure"
 
 
-def find_planned_steps(evidence: Evidence, sample: Sample) -> int | None:
+def find_planned_steps(evidence: TextEvidence, sample: Sample) -> int | None:
     """Return the total of the only position that moves with the counter."""
     counts = sample.counters.get((evidence.counter or b"", evidence.loss), [])
     alike = [
@@ -220,7 +220,7 @@ def find_planned_steps(evidence: Evidence, sample: Sample) -> int | None:
     return count_of(alike[0].removeprefix(NTH)) if once and len(alike) == 1 else None
 
 
-def find_new_counter(evidence: Evidence, sample: Sample, tail: Sample) -> bytes | None:
+def find_new_counter(evidence: TextEvidence, sample: Sample, tail: Sample) -> bytes | None:
     """Return the name of a counter after it is renamed: step 400, then iter 410.
 
     The ``tail`` is a sample of the last lines.
@@ -246,7 +246,7 @@ def find_new_counter(evidence: Evidence, sample: Sample, tail: Sample) -> bytes 
     return next(later, None) if len(others) >= _MIN_RENAMED else None
 
 
-def find_counter_alias(evidence: Evidence, sample: Sample) -> bytes | None:
+def find_counter_alias(evidence: TextEvidence, sample: Sample) -> bytes | None:
     """Return the name of the counter on lines of other losses: step 20: val loss, iter 20: loss."""
     counted: dict[bytes, set[int]] = defaultdict(set)
     for (word, _), counts in sample.counters.items():

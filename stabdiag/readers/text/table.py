@@ -20,7 +20,7 @@ from stabdiag.readers.columns import (
     piece_of_numbers,
 )
 from stabdiag.readers.text.failures import Failures
-from stabdiag.readers.text.grammar import Grammar, Kind, Line, Part, StatusLine, is_a_loss
+from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart, is_a_loss
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.steps import (
@@ -98,7 +98,7 @@ class Table:
         kinds = (stored.kind for stored in self._stored)
         return any(kind.is_record and not isinstance(kind, Failures) for kind in kinds)
 
-    def add(self, kind: Kind, part: Part, data: bytes, offset: int) -> None:
+    def add(self, kind: Kind, part: TextPart, data: bytes, offset: int) -> None:
         """Keep lines that were found in ``data``, which begins ``offset`` bytes into the log."""
         at = np.array(part.starts, dtype=np.int64)
         ranks = ranks_of(data, part.starts)

@@ -17,7 +17,7 @@ from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.left_out import is_row, may_hold_loss, unreadable
 from stabdiag.readers.text.clean import SAME_DIGITS, line_end
-from stabdiag.readers.text.grammar import Part, is_a_loss
+from stabdiag.readers.text.grammar import TextPart, is_a_loss
 from stabdiag.readers.text.tokens import has_number
 
 # The text before the value of a loss: up to its name, and the separator.
@@ -86,7 +86,7 @@ class UnreadLines:
         """Return a copy for trial additions."""
         return copy(self)
 
-    def look(self, data: bytes, parts: Iterable[Part], first_line: int) -> None:
+    def look(self, data: bytes, parts: Iterable[TextPart], first_line: int) -> None:
         """Add the next block of the log, and the parts that were found in it."""
         losses: list[int] = []
         others: list[int] = []
