@@ -78,7 +78,7 @@ def test_intervals_of_shares_and_of_rates():
     assert 0 <= low < 6 / 800 < high
 
 
-def test_what_other_tools_say_is_read_in_their_favor():
+def test_ambiguous_output_of_other_tools_counts_in_their_favor():
     from peer_tools import ToolFinding
     from peer_worker import summarize_findings
 

@@ -75,7 +75,7 @@ def test_everything_that_holds_the_run_gives_the_same_report(tmp_path):
 
 
 @pytest.mark.parametrize("source", [3, None, object(), [1, 2], "none.jsonl"])
-def test_what_is_no_log(source):
+def test_other_objects_are_not_logs(source):
     with pytest.raises(LogError):
         stabdiag.diagnose(source)
 
@@ -177,7 +177,7 @@ def test_a_manifest(tmp_path, source):
     assert stabdiag.diagnose(path, manifest=manifest).diagnosis.slug == "nan-bf16"
 
 
-def test_no_manifest(tmp_path):
+def test_a_log_without_a_manifest_is_diagnosed(tmp_path):
     assert stabdiag.diagnose(write(tmp_path, falling())).manifest == stabdiag.Manifest()
     with pytest.raises(ManifestError):
         stabdiag.diagnose(falling(), manifest=tmp_path / "none.json")
@@ -225,7 +225,7 @@ def slugs(log):
     base=st.sampled_from([-1000, 1, 777, 10**6, 2**40]),
     twice=st.lists(st.floats(0, 1, exclude_max=True), max_size=20),
 )
-def test_what_must_not_matter(log, shift, factor, base, twice):
+def test_irrelevant_differences_do_not_change_the_report(log, shift, factor, base, twice):
     n, expected = len(log["step"]), slugs(log)
     assert slugs(log | {"loss": log["loss"] + shift}) == expected
     assert slugs(log | {"loss": log["loss"] * factor}) == expected

@@ -194,7 +194,7 @@ def test_a_file_name_cannot_inject(stabdiag, tmp_path):
     assert "\x1b" not in result.err
 
 
-def test_of_several_runs_the_one_without_the_column_or_the_attempt_is_named(stabdiag, tmp_path):
+def test_the_run_without_the_column_or_attempt_is_named(stabdiag, tmp_path):
     rows = "".join(f"{i},{2 + i % 3}\n" for i in range(30))
     for name in ("goal", "aim"):
         (tmp_path / f"{name}.csv").write_text(f"step,{name}\n{rows}", encoding="utf-8")
@@ -260,7 +260,7 @@ def test_limits_are_overridden_by_files_and_flags(stabdiag, tmp_path):
     ],
 )
 @pytest.mark.parametrize("name", ["pyproject.toml", "stabdiag.toml"])
-def test_what_cannot_be_read_or_is_misspelt_among_the_tools_is_refused(
+def test_unreadable_or_misspelled_tool_inputs_are_errors(
     stabdiag, tmp_path, name, text, expected
 ):
     (tmp_path / name).write_text(text, encoding="utf-8")
@@ -269,7 +269,7 @@ def test_what_cannot_be_read_or_is_misspelt_among_the_tools_is_refused(
     assert f"{name}: {expected}" in result.err
 
 
-def test_all_that_can_be_explained_is_listed_with_its_title(stabdiag):
+def test_the_list_of_explanations_is_complete(stabdiag):
     listed = stabdiag("explain").out
     assert "spike-lr-jump: Loss spike from a learning-rate jump" in listed
     assert "Q4.1: Did the loss rise over the last 200 steps?" in listed
@@ -299,7 +299,7 @@ def test_explain_wraps_lines_unless_markdown_is_requested(stabdiag, tmp_path):
         (["x" * 5000], None),
     ],
 )
-def test_what_may_take_long_shows_that_it_is_being_read(
+def test_slow_reads_show_progress(
     stabdiag, runs, tmp_path, monkeypatch, logs, expected
 ):
     (tmp_path / "runs").symlink_to(runs / "spike-lr-jump")

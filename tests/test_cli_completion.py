@@ -80,7 +80,7 @@ def test_a_shell_is_offered_what_fits(offers, shell, line, word):
     assert expected in offers(shell, line)
 
 
-def test_of_a_log_that_cannot_be_read_no_column_is_offered(log, offers):
+def test_an_unreadable_log_completes_no_columns(log, offers):
     log.write_bytes(b"\x00\x01")
     assert "grad_norm" not in offers("fish", "stabdiag diagnose log.jsonl --column loss=gr")
 

@@ -161,7 +161,7 @@ def test_json_and_sarif_have_a_field_for_what_is_ignored(stabdiag, log, tmp_path
     ],
 )
 @pytest.mark.parametrize("name", ["stabdiag.toml", "pyproject.toml"])
-def test_what_is_no_setting_is_one_line_with_the_file(stabdiag, tmp_path, text, words, name):
+def test_an_invalid_setting_is_one_line_with_the_file(stabdiag, tmp_path, text, words, name):
     if name == "pyproject.toml":
         text = text.replace("[[", "[[tool.stabdiag.")
         text = text if text.startswith("[") else f"[tool.stabdiag]\n{text}"
@@ -175,7 +175,7 @@ def test_what_is_no_setting_is_one_line_with_the_file(stabdiag, tmp_path, text, 
     assert words in result.err
 
 
-def test_without_a_file_there_are_the_defaults(stabdiag):
+def test_without_a_file_the_defaults_apply(stabdiag):
     out = stabdiag("config").out
     assert out.startswith("Settings file: none in this folder or above\n")
     assert "fail-on  error" in out

@@ -132,7 +132,7 @@ def test_flags_are_kept_and_give_way_to_flags(tmp_path):
 
 
 @pytest.mark.parametrize(("by_hand", "every"), [({}, 200), ({"checkpoint_every": 50}, 50)])
-def test_that_each_epoch_ends_in_a_checkpoint_is_kept(by_hand, every, tmp_path):
+def test_checkpoints_at_each_epoch_are_kept(by_hand, every, tmp_path):
     config = {"save_strategy": "epoch", "save_steps": 500, "num_train_epochs": 3, "max_steps": 600}
     convert(climbing(loss=np.copy), tmp_path / "run.parquet", manifest=config, settings=by_hand)
     assert diagnose(tmp_path / "run.parquet").manifest.checkpoint_every == every

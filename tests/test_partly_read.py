@@ -99,7 +99,7 @@ def write(folder, name, lines):
 
 
 @pytest.mark.parametrize("name", PARTLY)
-def test_what_was_not_read_is_unknown(tmp_path, name):
+def test_unread_parts_are_unknown(tmp_path, name):
     report = stabdiag.diagnose(write(tmp_path, name, PARTLY[name]))
     assert report.diagnosis.slug == report.tree.outcome.slug == "partly-read"
     assert report.diagnosis.severity == "warning"
@@ -108,7 +108,7 @@ def test_what_was_not_read_is_unknown(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", COMPLETE)
-def test_what_follows_a_training_is_not_left_out(tmp_path, name):
+def test_text_after_the_training_is_not_left_out(tmp_path, name):
     report = stabdiag.diagnose(write(tmp_path, name, COMPLETE[name]))
     assert "partly-read" not in {finding.slug for finding in report.findings}
     assert report.history.left_out == []

@@ -88,7 +88,7 @@ def test_a_file_that_a_shell_has_opened_is_written_to_and_not_replaced(stabdiag,
     assert lines[1:-1] == stabdiag("explain", "Q1.1").out.splitlines()
 
 
-def test_what_is_replaced_keeps_its_permissions(tmp_path):
+def test_replaced_files_keep_their_permissions(tmp_path):
     for mode in (0o600, 0o664):
         output = tmp_path / f"{mode:o}"
         output.touch()
@@ -291,7 +291,7 @@ print(json.dumps(ends))
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no fork")
-def test_no_accident_ends_as_a_verdict_does(tmp_path):
+def test_crashes_have_exit_codes_of_their_own(tmp_path):
     places = {
         name: (target, command.replace("LOG", str(LOG)).replace("MANIFEST", str(MANIFEST)))
         for name, (target, command) in PLACES.items()

@@ -48,7 +48,7 @@ def test_words_may_name_batches(build):
 
 
 @pytest.mark.parametrize("loss", [None])
-def test_no_record_with_a_loss(build, loss):
+def test_records_without_a_loss_are_an_error(build, loss):
     with pytest.raises(NoUsableRecord, match="no record has both a step and a loss"):
         build([{"step": i, "loss": loss} for i in range(5)])
 

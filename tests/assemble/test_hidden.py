@@ -141,7 +141,7 @@ def ends_on_zeros(rows, since, eval_loss):
         ),
     ],
 )
-def test_where_a_loss_was_nan(build, rows, format, make, lost):
+def test_hidden_nan_losses_are_found(build, rows, format, make, lost):
     history = build(make(rows), format)
     assert nan_steps(history) == list(lost)
     assert len(hidden_nan_messages(history)) == bool(list(lost))
@@ -287,7 +287,7 @@ def test_a_log_as_its_framework_writes_it(build, make, format, steps):
     "last", [{"gpu_util": 90.0}, {"bleu": 0.3}, {"elapsed": 70.0}, {"sample": "a cat"}]
 )
 @pytest.mark.parametrize("format", TABLES)
-def test_what_is_logged_after_the_training(build, format, last):
+def test_rows_after_the_training_are_not_hidden_nans(build, format, last):
     log = [{"step": n, "loss": 3.0 - n / 40, "acc": 0.5, **dict.fromkeys(last)} for n in range(40)]
     log += [{"step": step, "loss": None, "acc": None, **last} for step in range(40, 46)]
     history = build(log, format)
@@ -343,7 +343,7 @@ def test_a_null_gradient_norm(build, rows, format):
         ),
     ],
 )
-def test_where_a_norm_was_not_finite(build, rows, formats, make, lost):
+def test_hidden_non_finite_norms_are_found(build, rows, formats, make, lost):
     for format in formats:
         history = build(make(rows), format)
         assert nan_steps(history, "grad_norm") == lost

@@ -23,7 +23,7 @@ _PREFIXES = ["", "", "", "train/", "val_", "stage2_", "actor/", "run 1 - ", "tes
 
 
 @pytest.mark.parametrize("seed", range(100))
-def test_no_column_is_loaded_that_a_reader_leaves_out(seed):
+def test_columns_that_a_reader_leaves_out_are_not_loaded(seed):
     chance = random.Random(seed)
     wide = chance.sample(_WORDS, 8)
     names = {chance.choice(_PREFIXES) + name: chance.random() for name in wide}

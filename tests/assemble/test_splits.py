@@ -110,7 +110,7 @@ def test_every_format_has_the_same_rule(tmp_path):
         assert history.series["eval_loss"].values[-1] == 4.0
 
 
-def test_each_file_has_its_own_words(tmp_path):
+def test_words_of_each_file_keep_their_codes(tmp_path):
     from stabdiag.assemble import build_history
 
     head = "step,type,loss\n"

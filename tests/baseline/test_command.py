@@ -254,7 +254,7 @@ def test_a_baseline_of_another_version_is_one_clear_line(folder, monkeypatch, ca
     assert "[baseline-unusable]" in out
 
 
-def test_both_readings_are_given_for_a_run_that_is_unlike(folder):
+def test_a_dissimilar_run_gets_both_explanations(folder):
     report = stabdiag.diagnose(
         run(50, start=9.0, end=1.0), baseline=[run(seed) for seed in range(5)]
     )
@@ -291,7 +291,7 @@ def test_the_command_keeps_a_baseline(folder, monkeypatch, capsys):
     assert "seed1" not in report["baseline"]["references"]
 
 
-def test_no_run_to_keep(folder, monkeypatch, capsys):
+def test_keeping_no_run_is_an_error(folder, monkeypatch, capsys):
     (folder / "empty").mkdir()
     code, _, err = called(monkeypatch, capsys, "baseline", "empty", "-o", "base.parquet")
     assert code == 2

@@ -156,7 +156,7 @@ def test_several_bad_references_of_many_are_left_out():
     assert result.status is BaselineStatus.INSIDE
 
 
-def test_no_more_than_a_quarter_are_left_out():
+def test_at_most_a_quarter_is_left_out():
     bad = [profile(run(seed, worse=1.6, since=100), f"bad{seed}") for seed in (7, 8, 9)]
     assert len(verdict(run(50), [*good(3), *bad]).left_out) <= 1
 
@@ -226,7 +226,7 @@ def test_the_same_name_in_another_folder_is_the_same_thing():
     assert result.references == ("a",)
 
 
-def test_what_only_one_manifest_states_is_not_compared():
+def test_settings_in_only_one_manifest_are_not_compared():
     result = verdict(run(50), manifest={"dataset": "cifar10"})
     assert len(result.references) == 5
 

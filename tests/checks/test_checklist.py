@@ -67,7 +67,7 @@ def test_interventions_begin_with_that_of_the_diagnosis(run, begin):
 
 
 @pytest.mark.parametrize("slug", ["reproduce", "distributed", "minimal", "carry-minimal", "data"])
-def test_what_no_log_shows_is_manual(slug):
+def test_items_that_logs_cannot_show_are_manual(slug):
     assert get_item("healthy-fp32", slug).state is MANUAL
 
 

@@ -128,7 +128,7 @@ def test_several_files_and_arguments_stand_on_lines(runner, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["log", "manifest", "fail_on", "formats", "output", "args"])
-def test_no_input_becomes_a_command(runner, tmp_path, name):
+def test_inputs_are_not_run_as_commands(runner, tmp_path, name):
     hostile = 'x; touch pwned $(touch pwned) `touch pwned` "; touch pwned; " \'\n$(touch pwned)'
     given = {"log": str(RUNS / "healthy-short"), "formats": "lines", name: hostile}
     done = step(DIAGNOSE, runner, tmp_path, **given)

@@ -33,7 +33,7 @@ def test_a_run_passes_unless_something_as_severe_is_found(run, fail_on, passes):
         assert report.diagnosis.slug.startswith(run.partition("-")[0])
 
 
-def test_what_is_wrong_is_the_message():
+def test_the_message_is_the_diagnosis():
     with pytest.raises(stabdiag.UnhealthyRun, match="FIRST ACTION") as raised:
         stabdiag.assert_healthy(RUNS / "spike-persistent-lost-layer")
     assert isinstance(raised.value, AssertionError)

@@ -28,7 +28,7 @@ def test_one_run_writes_every_format(stabdiag, tmp_path):
         assert text == f"{expected.removesuffix(chr(10))}\n"
 
 
-def test_what_is_written_besides_does_not_change_the_rest(stabdiag, tmp_path):
+def test_extra_outputs_do_not_change_the_first(stabdiag, tmp_path):
     arguments = ("--fail-on", "warning", "-f", "json", "-o", "report.json")
     assert stabdiag("diagnose", LOG, *arguments, "--write", "junit=a b.xml")[:2] == (1, "")
     assert json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))["schema"] == 2

@@ -93,7 +93,7 @@ def test_an_injection_is_seen(tmp_path, policy):
     assert "template-injection" in done.stdout
 
 
-def test_no_command_contains_an_input():
+def test_workflow_commands_contain_no_inputs():
     steps = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))["runs"]["steps"]
     for path in GITHUB:
         content = yaml.safe_load(path.read_text(encoding="utf-8"))

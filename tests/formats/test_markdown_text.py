@@ -85,7 +85,7 @@ def test_text_does_not_become_a_link(text):
     assert not LINKS.search(part)
 
 
-def test_no_line_ends_its_block():
+def test_log_text_does_not_end_a_block():
     text = "stabdiag diagnose 'a\x1bb'\n```\n````\n# no heading"
     (token,) = READER.parse(block(text, "console"))
     assert (token.type, token.info) == ("fence", "console")

@@ -38,7 +38,7 @@ def test_defaults_are_filled_in_and_no_two_objects_share_one():
 
 
 @pytest.mark.parametrize("given", [{}, {"name": "a", "sized": 1}, {"size": 1.0}])
-def test_what_is_missing_or_unknown_is_refused(given):
+def test_missing_and_unknown_arguments_are_errors(given):
     with pytest.raises(TypeError, match=r"^Base: missing or unknown: (name|sized)"):
         Base(**given)
 

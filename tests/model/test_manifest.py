@@ -193,7 +193,7 @@ HF_CONFIGS = {
     [(field, value, raw) for field, rows in HF_CONFIGS.items() for value, raw in rows],
     ids=str,
 )
-def test_what_a_configuration_says(field, value, raw):
+def test_configurations_give_manifest_fields(field, value, raw):
     assert getattr(parse_manifest(raw), field) == value
 
 
@@ -250,7 +250,7 @@ def test_epoch_checkpoints_use_the_epoch_length_as_cadence(fields, run, every):
     ],
     ids=str,
 )
-def test_what_is_read_is_not_called_unknown_and_is_kept(raw):
+def test_other_known_keys_are_kept_and_not_reported(raw):
     manifest = parse_manifest(raw)
     assert manifest.unknown == {}
     assert Manifest().fill_gaps(manifest).also == manifest.also
@@ -435,7 +435,7 @@ def test_yaml_that_takes_one_mapping_into_another(tmp_path):
     assert [manifest.unknown[name] for name in ("run.x", "run.k1", "run.k9")] == [1, 1, 1]
 
 
-def test_what_is_nested_without_end_stays_one_value():
+def test_endless_nesting_stays_one_value():
     deep = {"lr": 1.0}
     for _ in range(500):
         deep = {"a": deep}

@@ -231,7 +231,7 @@ def test_the_role_of_a_spelling(expected, name):
         ("student/top1", {}),
     ],
 )
-def test_which_accuracy_serves(names, columns):
+def test_the_preferred_accuracy_is_chosen(names, columns):
     assert assign(["loss", *names.split()]).columns == {"loss": "loss", **columns}
 
 

@@ -405,7 +405,7 @@ def test_a_setting_is_recognized_by_name(name, setting):
         ("batch_size weight_decay num_workers max_grad_norm loss", False),
     ],
 )
-def test_what_changes_the_objective_of_a_loss(names, holds):
+def test_settings_that_change_the_objective_are_known(names, holds):
     assert {changes_objective(name) for name in names.split()} == {holds}
 
 
@@ -420,7 +420,7 @@ def test_what_changes_the_objective_of_a_loss(names, holds):
         ("gradient_noise_scale rewards/margins loss", None, False),
     ],
 )
-def test_which_way_a_setting_makes_a_loss_harder(names, way, is_weight):
+def test_settings_have_a_direction_of_difficulty(names, way, is_weight):
     assert {(difficulty_direction(name), is_loss_weight(name)) for name in names.split()} == {
         (way, is_weight)
     }

@@ -45,7 +45,7 @@ def test_deviations_that_mean_nothing_any_more_are_not_counted():
     assert [sigmas(score) for score in (10.25, 127_511.0)] == ["10.25σ", "far beyond all noise"]
 
 
-def test_what_comes_at_each_step_comes_every_step():
+def test_an_interval_of_one_reads_every_step():
     assert [every(count, "step") for count in (1, 1.0, 2, 0.5)] == [
         *("every step", "every step", "every 2 steps", "every 0.5 steps")
     ]
@@ -63,5 +63,5 @@ def test_what_comes_at_each_step_comes_every_step():
         (0, 0),
     ],
 )
-def test_what_is_to_be_typed_has_two_figures(value, set_to):
+def test_suggested_values_have_two_digits(value, set_to):
     assert typed(value) == set_to

@@ -45,7 +45,7 @@ def test_every_role_and_every_field_at_once(shape):
 
 
 @pytest.mark.parametrize("field", FIELDS)
-def test_each_field_alone_however_it_is_set(field):
+def test_each_field_renders_with_any_value(field):
     log = log_of(LOSSES["spike"]()[:160])
     for value in FIELDS[field]:
         for options in ({"settings": {field: value}}, {"manifest": {field: value}}):

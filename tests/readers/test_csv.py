@@ -275,7 +275,7 @@ EXCEL = "Step;Loss;Learning Rate\r\n1;2,345;1,0E-04\r\n2;-1.002,5;0,001\r\n1.000
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-be-sig"])
 @pytest.mark.parametrize("above", ["", "sep=;\r\n"])
 @pytest.mark.parametrize("delimiter", [";", "\t"])
-def test_what_excel_writes_with_decimal_commas(log, encoding, above, delimiter):
+def test_decimal_commas_of_excel_are_read(log, encoding, above, delimiter):
     text = (above + EXCEL).replace(";", delimiter)
     if encoding == "utf-16-be-sig":
         content = b"\xfe\xff" + text.encode("utf-16-be")

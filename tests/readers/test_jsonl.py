@@ -208,7 +208,7 @@ def test_records_without_a_value(log, text):
         log(text)
 
 
-def test_no_record(log):
+def test_a_log_without_records_is_an_error(log):
     with pytest.raises(NoUsableRecord, match=r"run\.jsonl: no record could be read .*expected one"):
         log('{"step": 1, "lo')
 

@@ -73,7 +73,7 @@ def test_an_arrow_table():
     np.testing.assert_array_equal(columns.load("train/acc").values, [1, np.nan, 2])
 
 
-def test_what_gives_an_arrow_stream():
+def test_objects_with_an_arrow_stream_are_read():
     class Stream:
         def __arrow_c_stream__(self, requested_schema=None):
             return pa.table({"loss": [1.0, 2.0]}).__arrow_c_stream__(requested_schema)
@@ -114,13 +114,13 @@ def test_a_list_of_records():
         ({"a": 5}, "0 dimensions"),
     ],
 )
-def test_what_is_no_table(table, words):
+def test_other_objects_are_refused(table, words):
     with pytest.raises(LogError, match=words):
         from_object(table)
 
 
 @pytest.mark.parametrize("table", [{}, {"a": []}, [], [{}], pd.DataFrame(), pa.table({})])
-def test_no_rows(table):
+def test_an_empty_table_is_an_error(table):
     with pytest.raises(NoUsableRecord, match="no record could be read"):
         from_object(table)
 

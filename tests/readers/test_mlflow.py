@@ -157,7 +157,7 @@ def test_lines_of_other_versions(folder):
     assert points(run_columns(folder.path, lr=lines), "lr") == [(0, 0.5), (7, 0.25)]
 
 
-def test_no_metrics():
+def test_a_folder_without_metrics_is_an_error():
     with pytest.raises(NoUsableRecord, match="no record could be read; it holds no scalars"):
         mlflow.read_run(
             [(PurePosixPath("meta.yaml"), Stream("meta.yaml", io.BytesIO(b"a: 1")))], "run"
@@ -200,7 +200,7 @@ def test_a_store_that_cannot_be_reached(monkeypatch, store, message):
     assert len(str(refused.value).splitlines()) == 1
 
 
-def test_without_mlflow_the_command_to_install_it(monkeypatch):
+def test_without_mlflow_the_error_has_the_install_command(monkeypatch):
     monkeypatch.setattr(mlflow, "find_spec", lambda name: None)
     with pytest.raises(LogError, match=r"install mlflow: pip install 'stabdiag\[mlflow\]'"):
         mlflow.read_url("mlflow://abc")
@@ -354,6 +354,6 @@ def test_invalid_utf8_gives_bad_lines(log):
     assert note == "1 line was not readable in the metric train_loss"
 
 
-def test_no_metric_to_read(log):
+def test_unreadable_metrics_are_an_error(log):
     with pytest.raises(LogError, match="expected time, value, step"):
         log("hello\n", format="mlflow-metric")

@@ -126,14 +126,14 @@ def test_nesting_and_lists(log):
     assert columns.load("lr").null.tolist() == [False, True]
 
 
-def test_what_is_asked_for_is_read_after_all_else_is_gone(log, tmp_path):
+def test_requested_columns_survive_damage_to_others(log, tmp_path):
     columns = log({"step": [1, 2]})
     assert columns.load("step").values.tolist() == [1, 2]
     with pytest.raises(KeyError):
         columns.load("no such column")
 
 
-def test_no_rows(log):
+def test_a_file_without_rows_is_an_error(log):
     with pytest.raises(NoUsableRecord, match="has no rows"):
         log({"step": pa.array([], pa.int64())})
 
@@ -238,7 +238,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize(("columns", "ratio"), BOMBS.values(), ids=BOMBS)
-def test_what_unpacks_to_more_than_any_log_holds_is_refused(log, monkeypatch, columns, ratio):
+def test_a_decompression_bomb_is_refused(log, monkeypatch, columns, ratio):
     monkeypatch.setattr("stabdiag.readers.compressed._FROM_PARQUET", 1 << 20)
     if ratio < 500:  # for what takes too much room to be made
         monkeypatch.setattr("stabdiag.readers.compressed._RATIO_PARQUET", ratio)
@@ -246,7 +246,7 @@ def test_what_unpacks_to_more_than_any_log_holds_is_refused(log, monkeypatch, co
         log(columns, compression="zstd")
 
 
-def test_what_varies_is_no_bomb(log, monkeypatch):
+def test_varied_columns_are_not_a_bomb(log, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.compressed._FROM_PARQUET", 1 << 20)
     varied = {"loss": np.random.default_rng(0).normal(size=200_000)}
     assert log(varied, compression="zstd").rows == 200_000

@@ -106,7 +106,7 @@ def test_a_given_format_is_taken(put):
         read_columns(path, format="parquet")
 
 
-def test_no_such_file(tmp_path):
+def test_a_missing_file_is_an_error(tmp_path):
     with pytest.raises(LogError, match=r"gone\.jsonl: no such file"):
         read_columns(tmp_path / "gone.jsonl")
 
@@ -231,7 +231,7 @@ def test_a_packed_file_that_breaks_off_at_once(log, suffix):
 
 
 @pytest.mark.parametrize("trouble", ["none", "full"])
-def test_no_room_for_a_temporary_file(tmp_path, monkeypatch, trouble):
+def test_a_full_disk_is_an_error(tmp_path, monkeypatch, trouble):
     """A database is read from a disk, so one that is packed is kept there meanwhile."""
     sample = Path(__file__).parent / "samples" / "sqlite" / "mlflow.db"
     path = tmp_path / "mlflow.db.gz"

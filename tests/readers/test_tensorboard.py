@@ -108,7 +108,7 @@ def test_a_scalar_of_any_type(tmp_path, tensor, value):
     assert points(read_columns(written(tmp_path, [(3, summary)])), "loss") == [(3, value)]
 
 
-def test_what_is_no_scalar_is_left_out(tmp_path):
+def test_non_scalars_are_left_out(tmp_path):
     histogram = Summary(value=[Summary.Value(tag="weights", histo={"num": 3.0})])
     row = TensorProto(dtype=1, float_val=[1, 2], tensor_shape={"dim": [{"size": 2}]})
     huge = TensorProto(dtype=2, double_val=[1], tensor_shape={"dim": [{"size": 1 << 60}]})

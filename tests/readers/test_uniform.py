@@ -72,7 +72,7 @@ def test_a_few_other_lines_are_read_where_they_stand():
         '{"step": 1:"loss": 2.5}',
     ],
 )
-def test_no_other_line_passes_for_such_a_record(line):
+def test_other_lines_are_not_read_as_records(line):
     assert read_uniform(LINES.encode()) is not None
     assert read_uniform(f"{LINES}{line}\n{LINES}".encode()) is None
 

@@ -66,7 +66,7 @@ def test_the_lines_are_read(log, wrap, lines, name):
     assert "the lines of the log are in the field" in columns.events[0].message
 
 
-def test_what_kaggle_lists(put):
+def test_kaggle_logs_are_unwrapped(put):
     lines = (f"step {n} loss {x}\n" for n, x in zip(STEPS, LOSSES, strict=True))
     records = ({"stream_name": "stdout", "time": 1.5, "data": line} for line in lines)
     text = "\n,".join(json.dumps(record, separators=(",", ":")) for record in records)
@@ -114,7 +114,7 @@ def notebook(*outputs):
 
 
 @pytest.mark.parametrize("output", OUTPUTS.values(), ids=OUTPUTS)
-def test_what_a_notebook_printed(put, output):
+def test_notebook_outputs_are_unwrapped(put, output):
     fault = {"output_type": "error", "ename": "OutOfMemoryError", "evalue": "CUDA out of memory"}
     nothing = {"output_type": "stream", "text": []}
     history = read(put(notebook(nothing, output, fault), "train.ipynb"))

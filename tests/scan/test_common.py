@@ -101,7 +101,7 @@ def test_a_frequent_failure_does_not_make_another_rare():
     assert len({contrast.outcome for contrast in contrasts_in(rows)}) == len(contrasts_in(rows))
 
 
-def test_what_is_beyond_chance_and_too_little_to_matter():
+def test_small_significant_differences_are_not_reported():
     rng = np.random.default_rng(4)
     rate = np.arange(6000) % 2
     failed = rng.random(6000) < np.where(rate, 0.25, 0.2)

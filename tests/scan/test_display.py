@@ -10,7 +10,7 @@ from stabdiag.cli.scan import ScanDisplay, scan_display
 from tests.scan.made import sweep
 
 
-def test_without_a_terminal_a_line_at_times(capsys):
+def test_without_a_terminal_progress_lines_are_rare(capsys):
     display = ScanDisplay(interval=0)
     for row in sweep():
         display(row)
@@ -28,7 +28,7 @@ def test_a_short_scan_says_nothing(capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_on_a_terminal_a_bar_below_the_last_failures():
+def test_a_terminal_shows_a_bar_below_the_last_failures():
     file = StringIO()
     console = Console(file=file, force_terminal=True, width=80, no_color=True, _environ={})
     with Live(console=console, auto_refresh=False, transient=True) as live:

@@ -83,7 +83,7 @@ RUN_LAYOUTS = {
 
 
 @pytest.mark.parametrize(("runs", "other_files"), RUN_LAYOUTS.values(), ids=RUN_LAYOUTS)
-def test_which_files_are_a_run(find_runs, runs, other_files):
+def test_files_are_grouped_into_runs(find_runs, runs, other_files):
     top = {"a", "b"} & set(runs)  # logs side by side, each a run
     logs = [log if run in top else f"{run}/{log}" for run, names in runs.items() for log in names]
     assert find_runs(*logs, *other_files) == runs
@@ -104,7 +104,7 @@ def test_a_learning_rate_in_a_name_is_no_suffix(find_runs):
     assert len(find_runs("sub/run_lr0.1", "sub/run_lr0.01")) == 4
 
 
-def test_no_folder_is_gone_through_twice(find_runs, tmp_path):
+def test_folders_are_walked_once(find_runs, tmp_path):
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "loop").symlink_to(tmp_path, target_is_directory=True)
     (tmp_path / "a" / "latest.jsonl").symlink_to(tmp_path / "a" / "metrics.jsonl")

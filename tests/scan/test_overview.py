@@ -44,7 +44,7 @@ def test_one_long_run_does_not_bring_the_failures_of_others_together():
     assert (group.steps, group.near) == ((100, 109, 500), (100, 109, 3))
 
 
-def test_what_changed_since_the_last_scan():
+def test_changes_since_the_last_scan_are_reported():
     before = sweep()
     rows = before[1:]
     rows[0] = replace(rows[0], outcome="nan-bf16", severity="error")
@@ -61,7 +61,7 @@ def test_what_changed_since_the_last_scan():
     assert overview_of(before).changes is None
 
 
-def test_no_rows_at_all():
+def test_an_overview_of_no_rows_is_empty():
     overview = overview_of([])
     assert (overview.runs, overview.counts, overview.worst, list(overview.rows)) == (0, (), (), [])
 
@@ -77,7 +77,7 @@ def test_rows_from_disk_say_the_same(tmp_path):
         assert getattr(now, field) == getattr(combined, field)
 
 
-def test_no_more_rows_are_objects_than_some_at_a_time():
+def test_rows_become_objects_in_small_batches():
     import gc
 
     from stabdiag.model.scan import Row

@@ -40,7 +40,7 @@ def test_other_programs_read_the_store_directly(sweep, tmp_path):
     assert pl.read_parquet(store / "*.parquet").filter(pl.col("severity") == "error").height == 5
 
 
-def test_what_has_not_changed_is_not_read_again(sweep, tmp_path):
+def test_unchanged_logs_are_not_read_again(sweep, tmp_path):
     store = tmp_path / "rows"
     first = scan(sweep, store=store, executor=THREADS, jobs=2)
     assert (first.runs, first.reused, first.changes) == (10, 0, None)
@@ -107,7 +107,7 @@ def test_two_scans_at_once_lose_nothing(sweep, tmp_path):
     assert not list(store.glob(".*"))
 
 
-def test_of_equal_times_one_scan_counts(sweep, tmp_path):
+def test_one_of_two_scans_at_the_same_time_counts(sweep, tmp_path):
     store = tmp_path / "rows"
     scan(sweep, store=store, executor=THREADS, jobs=1)
     for part in list(parts(store)):

@@ -70,7 +70,7 @@ class _Mute(ThreadPoolExecutor):
         return super().submit(fn, jobs, *args)
 
 
-def test_what_no_worker_comes_back_with_is_a_row(sweep, monkeypatch):
+def test_a_log_that_kills_its_worker_is_a_row(sweep, monkeypatch):
     monkeypatch.setattr(run, "_GRACE", -1.0)  # of twice the time limit, leave one second
     write_log(sweep / "mute.jsonl")
     with _Mute(2) as executor:

@@ -32,7 +32,7 @@ NAN = [{"step": n, "loss": 2.0 - 0.001 * n if n < 190 else float("nan")} for n i
     ],
     ids=lambda checkpoint: str(checkpoint)[:40],
 )
-def test_what_names_tell(tmp_path, names, result):
+def test_checkpoint_names_give_steps(tmp_path, names, result):
     for name in names:
         path = tmp_path / name
         (path if name.endswith("/") else path.parent).mkdir(parents=True, exist_ok=True)

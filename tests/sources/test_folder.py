@@ -83,7 +83,7 @@ CHOICES = {
 
 
 @pytest.mark.parametrize("files", CHOICES.values(), ids=CHOICES.keys())
-def test_which_log_is_taken(put, lines, cells, tmp_path, files):
+def test_the_best_log_is_chosen(put, lines, cells, tmp_path, files):
     for name, (count, ago) in files.items():
         put(f"logs/{name}", (cells if name.endswith("csv") else lines)(0, count), ago)
     first, *others = files
@@ -93,7 +93,7 @@ def test_which_log_is_taken(put, lines, cells, tmp_path, files):
     assert all(other in event for other in others)
 
 
-def test_what_was_printed_goes_after_what_was_written(put, lines, tmp_path):
+def test_structured_logs_precede_printed_logs(put, lines, tmp_path):
     printed = "".join(f"Epoch [1][{n}/200] loss: 2.5 lr: 0.1\n" for n in range(200))
     put("run/20260102.log", printed)
     put("run/vis_data/scalars.json", lines(0, 198))
@@ -368,7 +368,7 @@ def test_pickled_trainer_arguments_are_reported_but_not_loaded(put, lines, tmp_p
         ("run.jsonl", [".hydra/config.yaml"], ".hydra/config.yaml"),
     ],
 )
-def test_where_the_manifest_of_a_log_may_lie(put, lines, tmp_path, log, remote, result):
+def test_manifests_are_found_near_the_log(put, lines, tmp_path, log, remote, result):
     import gzip
 
     for name in remote:

@@ -200,7 +200,7 @@ def test_a_web_server_that_is_not_there():
         read_source(["http://127.0.0.1:9/run"])
 
 
-def test_what_is_not_there(memory):
+def test_a_missing_url_is_an_error(memory):
     with pytest.raises(LogError, match=r"memory://none\.jsonl: no such file; check the URL"):
         read_source(["memory://none.jsonl"])
     memory("run/model.pt", b"1")

@@ -239,6 +239,6 @@ def test_an_attempt_that_logged_nothing_is_left_out(put):
         read_source([*logs, empty.with_name("none.jsonl")])
 
 
-def test_no_log_at_all():
+def test_several_files_without_a_log_are_an_error():
     with pytest.raises(LogError, match="no log given"):
         stabdiag.diagnose([])

@@ -92,7 +92,7 @@ def test_every_run_of_an_archive_is_judged(stabdiag, tmp_path):
 
 
 @pytest.mark.parametrize(("fail_on", "code"), [("error", 2), ("never", 0)])
-def test_what_a_check_skips_is_named_and_not_green(stabdiag, tmp_path, fail_on, code):
+def test_skipped_checks_are_named_and_do_not_pass(stabdiag, tmp_path, fail_on, code):
     place = tmp_path / "runs"
     write(place, **{"run.jsonl": lines(), ".old/run.jsonl": lines(fails=True)})
     write(tmp_path / "other", **{"run.jsonl": lines(fails=True)})

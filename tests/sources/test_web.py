@@ -82,7 +82,7 @@ def tarred(text):
     return made.getvalue()
 
 
-def test_what_a_server_packs_is_unpacked(serve, lines):
+def test_compressed_responses_are_unpacked(serve, lines):
     text = lines(0, 50)
     packed = gzip.compress(text.encode())
     for name, data in (
@@ -151,7 +151,7 @@ def test_a_server_that_leads_to_another_place_on_this_machine(serve, lines):
 
 
 @pytest.mark.parametrize("address", ["169.254.169.254", "[fe80::1]", "[::ffff:169.254.169.254]"])
-def test_no_server_leads_to_a_link_local_address(serve, address):
+def test_redirects_to_link_local_addresses_are_refused(serve, address):
     url = serve("/link", status=302, Location=f"http://{address}/latest/meta-data")
     with pytest.raises(LogError, match=r"/link: the server redirects to the internal address"):
         read_source([url])

@@ -20,7 +20,7 @@ def test_the_nearest_change_up_to_an_onset():
     assert exact.chance == pytest.approx(1 / 1000)
 
 
-def test_what_comes_later_or_long_before_is_not_near():
+def test_later_and_much_earlier_events_are_not_near():
     assert near([501], 500) is None
     assert near([479], 500) is None
     assert near([505], 500, last=510) is not None

@@ -24,7 +24,7 @@ def test_the_tail_is_that_of_all_tables(hits, size, total_hits, total):
     assert result == pytest.approx([tail(hits, size, total_hits, total)])
 
 
-def test_no_more_than_expected_is_nothing():
+def test_expected_counts_are_not_a_contrast():
     assert upper_tail(np.array([0, 2]), np.array([5, 5]), 4, 10).tolist() == [1.0, 1.0]
     # For counts this large, the tail is not summed to its end.
     tails_of_many = upper_tail(
@@ -55,7 +55,7 @@ def test_a_split_that_can_show_nothing_so_small_costs_nothing():
     assert chance_of(np.array([1e-3]), np.array([10, 1, 1, 2]), 5, 20) == alone
 
 
-def test_what_a_stratum_explains_is_no_more_than_chance():
+def test_contrasts_explained_by_a_stratum_are_chance():
     rng = np.random.default_rng(3)
     cause = np.arange(400) < 100
     has = np.where(cause, rng.random(400) < 0.8, rng.random(400) < 0.05)

@@ -13,7 +13,7 @@ def test_they_are_those_of_numpy(count):
 
 
 @pytest.mark.parametrize("width", [1, 2, 7, 10])
-def test_each_row_has_its_median(width):
+def test_medians_are_computed_per_row(width):
     rows = np.random.default_rng(width).integers(0, 5, (50, width)).astype(np.float64)
     np.testing.assert_array_equal(medians(rows), np.median(rows, axis=1))
 

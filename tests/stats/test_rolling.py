@@ -64,7 +64,7 @@ def test_medians_are_those_of_a_loop(x, window):
 
 
 @pytest.mark.parametrize("hop", [2, 3, 7, 100])
-def test_with_a_hop_the_last_median_holds(hop):
+def test_with_a_hop_the_last_median_is_kept(hop):
     x = np.random.default_rng(2).standard_normal(200)
     every, some = trailing_median(x, 20), trailing_median(x, 20, hop)
     np.testing.assert_array_equal(some[1:20], every[1:20])

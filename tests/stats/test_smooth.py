@@ -48,7 +48,7 @@ def test_noise_moves_it_little(every):
     ],
     ids=["fast all along", "falling", "still", "two points", "four points", "one point"],
 )
-def test_no_turn(x):
+def test_a_monotone_curve_has_no_turn(x):
     assert turning_point(10.0 * np.arange(len(x)), x, 200.0) is None
 
 

@@ -225,7 +225,7 @@ def test_a_late_recovery_is_usually_kept(high, back):
 
 
 @pytest.mark.parametrize("top", [1e4, 1e8, 1e12, 1e20])
-def test_what_a_run_blows_up_to_hides_no_spike_before(top):
+def test_a_blowup_does_not_hide_earlier_spikes(top):
     x = calm(noise=0.002)
     x[500:505] += [0.8, 0.6, 0.4, 0.2, 0.1]
     x[-40:] *= np.geomspace(1, top, 40)
@@ -321,7 +321,7 @@ def test_peaks_are_spikes_unless_more_than_one_in_a_hundred_losses_is_one(count,
 
 
 @pytest.mark.parametrize(("lasts", "noisy", "result"), [(20, 0.4, 1.5), (1, 0.5, 2.5)])
-def test_what_the_noise_of_the_run_reaches_elsewhere_is_no_spike(lasts, noisy, result):
+def test_levels_within_the_noise_are_not_spikes(lasts, noisy, result):
     at = np.arange(1200)
     rng = np.random.default_rng(1)
     wide = 0.3 * rng.standard_normal(1200) + 0.13 * waves(rng, 1200)

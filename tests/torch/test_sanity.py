@@ -76,7 +76,7 @@ def test_a_softmax_before_the_loss():
     assert results["loss-gets-logits"][0] == "failed"
 
 
-def test_what_else_depends_on_the_mode():
+def test_other_layers_that_depend_on_the_mode_are_found():
     class Noisy(nn.Module):
         def __init__(self):
             super().__init__()

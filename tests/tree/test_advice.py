@@ -124,7 +124,7 @@ def test_the_first_action_has_the_numbers_of_the_run(calm, slug, changes, manife
         (500, None, None, "Reload the last checkpoint before the spike at 500"),
     ],
 )
-def test_which_checkpoint_to_reload(calm, onset, every, checkpoint, expected):
+def test_the_last_good_checkpoint_is_named(calm, onset, every, checkpoint, expected):
     finding = diagnosed(changed(calm(), shift(onset)), checkpoint_every=every)
     assert (finding.slug, finding.step) == ("spike-persistent", onset)
     assert finding.actions[0].checkpoint == checkpoint
@@ -175,7 +175,7 @@ def test_the_clip_threshold_goes_down(calm, clip, lower):
 
 
 @pytest.mark.parametrize(("peak", "setting", "to"), [(0.002, "peak_lr", 0.001), (0.0, "lr", None)])
-def test_of_a_learning_rate_that_has_come_down_to_0_the_peak_is_halved(calm, peak, setting, to):
+def test_the_peak_is_halved_if_the_rate_has_decayed_to_0(calm, peak, setting, to):
     log = changed(calm(), NAN, SURGE)
     log["lr"] = np.where(log["step"] < 700, np.maximum(peak * (1 - log["step"] / 500), 0.0), 1.0)
     first = diagnosed(log).actions[0]
@@ -250,7 +250,7 @@ def lost(at):
         ),
     ],
 )
-def test_what_led_to_a_nan_is_fixed_first(calm, changes, dtype, every, kind, checkpoint):
+def test_the_cause_of_a_nan_is_fixed_first(calm, changes, dtype, every, kind, checkpoint):
     finding = diagnosed(changed(calm(), *changes), dtype=dtype, checkpoint_every=every)
     assert finding.slug.startswith("nan-")
     assert (finding.actions[0].kind, finding.actions[0].checkpoint) == (kind, checkpoint)
@@ -486,7 +486,7 @@ def test_the_weights_are_looked_at_while_the_gradient_norm_rises(calm, norm, kin
 
 @pytest.mark.parametrize("shift_at", [500, 700, 780])
 @pytest.mark.parametrize("every", [None, 50])
-def test_no_error_says_first_to_keep_the_run_going(calm, shift_at, every):
+def test_the_first_action_for_an_error_never_continues_the_run(calm, shift_at, every):
     manifest = {"checkpoint_every": every} if every else {}
     for last in (3, 40, 120, 300):
         log = changed(calm(), add(slice(shift_at, shift_at + last), 3.0))

@@ -67,7 +67,7 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("question", "changes", "expected"), REASONS)
-def test_what_the_answer_says(calm, question, changes, expected):
+def test_the_answer_names_the_cause(calm, question, changes, expected):
     log = changed(calm(), *changes)
     assert expected in answer_to(stabdiag.diagnose(records(log)), question).because
 

@@ -123,7 +123,7 @@ def test_a_loss_that_settles_above_its_start_is_not_excused(calm, n, added):
         ("grad_norm", 1.0, 0.0),
     ],
 )
-def test_what_other_data_do_not_explain_is_excused_by_nothing(calm, column, before, later):
+def test_rises_without_a_change_of_data_are_not_excused(calm, column, before, later):
     log = jumping(calm)
     log["stage"] = switched(log, AT, 1, 2)
     wave = 1 + 0.1 * np.sin(log["step"]) * (column == "grad_norm")
@@ -259,7 +259,7 @@ def test_a_loss_component_added_later(calm):
 
 
 @pytest.mark.parametrize("name", ["val/l1_loss", "l1", "aux_loss_weight", "eval_loss_l1"])
-def test_what_is_no_part_of_the_loss_is_none(calm, name):
+def test_other_columns_are_not_parts_of_the_loss(calm, name):
     log = of_parts(calm)
     log[name] = log.pop("l1_loss")
     history = stabdiag.read(log)

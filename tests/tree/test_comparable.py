@@ -62,7 +62,7 @@ def test_a_rise_that_goes_with_a_setting(calm, name, begin, end):
         ("consumed", 0.0, 0.5),
     ],
 )
-def test_what_makes_no_loss_harder_excuses_none(calm, name, begin, end):
+def test_settings_that_do_not_raise_the_loss_excuse_nothing(calm, name, begin, end):
     log = rising(calm)
     setting = begin + (end - begin) * course(log)
     assert stabdiag.diagnose({**log, name: setting}).diagnosis.section == "§4"

@@ -266,7 +266,7 @@ def decayed_to(last):
         ([climb(200, 4.0), add(slice(700, None), 6.0)], "divergence-unexplained"),
     ],
 )
-def test_what_is_blamed(calm, changes, slug):
+def test_the_logged_cause_is_named(calm, changes, slug):
     log = records(changed(calm(), *changes))
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 

@@ -51,7 +51,7 @@ def test_a_checkpoint_is_needed_if_the_weights_were_not_saved(tmp_path):
 
 
 @pytest.mark.parametrize("files", [{}, FILES])
-def test_no_command_without_a_saved_step(files, tmp_path):
+def test_without_a_saved_step_no_command_is_given(files, tmp_path):
     columns = None if files else {"recorder/saved_batches": 2}
     first = diagnosis(tmp_path, failure=columns, files=files).actions[0]
     assert "isnan checks" in first.text

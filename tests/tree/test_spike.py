@@ -32,7 +32,7 @@ def test_a_sparse_log_reports_the_widened_window(sparse):
     assert report.diagnosis.next_actions[0].startswith("Skip the batches of steps 5901 to 7000")
 
 
-def test_on_a_sparse_log_the_run_goes_on_to_a_step_that_is_yet_to_come(sparse):
+def test_in_a_sparse_log_the_run_continues_to_a_future_step(sparse):
     report = stabdiag.diagnose(sparse(60, 55))
     assert report.diagnosis.slug == "spike-unresolved"
     assert report.diagnosis.first_action.startswith(
@@ -102,7 +102,7 @@ def test_a_jump_shows_in_a_few_lines(loss, slug):
         ([2.1, 2, 2.2, 1.9, 1.8, 2.1, 4e3, 4.1e3, 3.9e3, 4.2e3], "spike-unresolved"),
     ],
 )
-def test_what_multiplies_time_and_again_is_no_single_batch(loss, slug):
+def test_repeated_multiplication_is_not_a_single_batch(loss, slug):
     report = stabdiag.diagnose({"step": list(range(len(loss))), "loss": loss})
     assert report.diagnosis.slug == slug
     assert ("ower the learning rate to a tenth" in report.diagnosis.first_action) == (

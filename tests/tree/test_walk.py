@@ -51,7 +51,7 @@ def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(calm):
     assert {answer.scope for answer in report.tree.answers[4:]} == {AnswerScope.LEAD_UP}
 
 
-def test_what_comes_after_a_nan_is_not_asked(calm):
+def test_steps_after_a_nan_are_not_tested(calm):
     log = calm(1200)
     log["loss"][300] = np.nan
     log["loss"][600:] += 5.0
@@ -161,7 +161,7 @@ def test_activations_near_the_dtype_limit_are_reported_without_a_loss(peak, dtyp
     assert "the maximum of" not in loss.diagnosis.summary
 
 
-def test_what_is_missing_is_listed_in_the_order_of_its_cost():
+def test_missing_series_are_listed_by_their_cost():
     report = stabdiag.diagnose({"step": range(50), "loss": [2.0] * 50}, manifest={"dtype": "fp16"})
     assert [missing.role for missing in report.not_logged] == [
         *("grad_norm", "lr", "batch_id", "weight_norm", "loss_scale"),
@@ -276,7 +276,7 @@ def test_a_loss_that_is_higher_by_turns_has_no_spike(calm):
     assert not any(slug.startswith("spike") for slug in slugs(stabdiag.diagnose(log)))
 
 
-def test_of_spikes_that_came_back_one_with_a_cause_is_the_diagnosis(calm):
+def test_a_recovered_spike_with_a_cause_is_the_diagnosis(calm):
     report = stabdiag.diagnose(
         changed(calm(), add(300, 5.0), add(500, 3.0), put("batch_id", 500, 470))
     )

@@ -65,7 +65,7 @@ RECOVERS_LATE = "symptom-rise-recovered"
 
 
 @pytest.mark.parametrize("run", sorted({*ONE_EACH, *expects("healthy")} - {RECOVERS_LATE}))
-def test_no_certain_error_is_taken_back(run):
+def test_certain_errors_are_never_withdrawn(run):
     log, final = source_of(run), diagnosed(run)
     errors = {
         section(column.slug) for column in final.findings if column.severity is Severity.ERROR
@@ -85,7 +85,7 @@ def test_a_climb_with_growing_weights_is_not_certain(rows):
 
 
 @pytest.mark.parametrize("run", [*expects("nan-"), *expects("spike-persistent")])
-def test_what_broke_for_good_is_certain_before_the_end(run):
+def test_permanent_failures_are_certain_before_the_end(run):
     assert certain(diagnosed(run), Severity.ERROR) is not None
 
 
@@ -178,7 +178,7 @@ def test_a_warning_is_certain_in_its_turn():
 
 
 @pytest.mark.parametrize("run", ["loss-scale-collapsed-often", "symptom-grad-vanishing"])
-def test_what_is_no_climb_is_certain_sooner(run):
+def test_failures_other_than_climbs_are_certain_earlier(run):
     log = source_of(run)
     begin = about(run)["onset"] or 240
     verdicts = []

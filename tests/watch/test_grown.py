@@ -104,7 +104,7 @@ def test_most_formats_of_lines_are_not_read_twice():
     assert set(BY_LINES) - set(growing) == reread
 
 
-def test_what_is_old_is_not_read_again(grow, monkeypatch):
+def test_old_records_are_not_read_again(grow, monkeypatch):
     lines = [b'{"step": %d, "loss": %f}\n' % (step, 5 - step / 1e4) for step in range(9000)]
     grown = grow("run.jsonl", settled=1000)
     grown.add(b"".join(lines))

@@ -65,7 +65,7 @@ def test_the_status_of_a_quiet_log_changes_less_and_less_often(spike):
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="this system has no pseudo-terminals")
-def test_on_a_terminal_a_panel_lives_while_the_log_grows(lines, tmp_path):
+def test_a_terminal_shows_a_panel_while_the_log_grows(lines, tmp_path):
     log = tmp_path / "run.jsonl"
     run = lines(600, nan_at=590)
     log.write_text("".join(run[:400]), encoding="utf-8")

@@ -129,7 +129,7 @@ def test_a_pipe_that_comes_later_is_read(tmp_path, lines):
         assert rows(source) == 30
 
 
-def test_of_a_rotated_log_nothing_is_lost(tmp_path, lines):
+def test_rotated_logs_are_read_completely(tmp_path, lines):
     log = tmp_path / "run.jsonl"
     run = lines(60)
     log.write_text("".join(run[:20]), encoding="utf-8")

@@ -49,5 +49,5 @@ def test_stamps_at_other_places():
 
 
 @pytest.mark.parametrize("prefix", [b"", b"I0105 10:00:00.1 1 solver.cpp:2] ", b"2026-01-01 "])
-def test_no_stamps(prefix):
+def test_lines_without_time_stamps_have_no_clock(prefix):
     assert found([prefix + b"iteration 1"] * 20) is None

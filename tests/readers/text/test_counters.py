@@ -392,7 +392,7 @@ def test_a_counter_may_be_an_ordinal(put):
     ],
     ids=["an epoch", "a step", "a position", "of another", "told twice"],
 )
-def test_what_the_counter_counts_up_to_is_how_long_the_run_is(put, line, planned):
+def test_the_total_of_the_counter_is_the_planned_length(put, line, planned):
     text = "".join(line.format(n=n, loss=4 - n / 100) for n in range(1, 41))
     assert read(put(text)).config.get("total_steps") == planned
 

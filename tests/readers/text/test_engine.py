@@ -36,7 +36,7 @@ def table(text, *kinds, size=1 << 17, joined=False):
 
 
 class TestText:
-    def test_what_terminals_add_goes(self):
+    def test_terminal_sequences_are_removed(self):
         text = Text(b"\x1b[1;31mred\x1b[0m\r\n\x1b]0;title\x07bar\rbaz\n", first_line=1)
         assert text.data == b"\nred\nbar\nbaz\n"
 

@@ -140,7 +140,7 @@ def test_two_lines_of_a_step_are_of_two_splits(put, lines):
     ],
     ids=["of batches", "the best so far", "of the training", "none", "a condition"],
 )
-def test_what_is_no_evaluation(put, line):
+def test_training_lines_are_not_evaluations(put, line):
     series = stabdiag.read(put(epochs_with(line))).series
     assert "eval_loss" not in series
     assert len(series["loss"]) == 40

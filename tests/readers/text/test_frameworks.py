@@ -485,7 +485,7 @@ class TestTrainer:
     @pytest.mark.parametrize(
         "echo", ["INFO - my.callbacks - ", "[INFO|2024-01-01] callbacks:9 >> "]
     )
-    def test_what_a_logger_says_over_a_line_is_no_record(self, values, echo):
+    def test_logger_messages_are_not_records(self, values, echo):
         text = "".join(
             f"{echo}{{'loss': {n}.5000, 'epoch': 0.{n}}}\n{{'loss': {n}.5, 'epoch': 0.{n}}}\n"
             for n in range(1, 6)
@@ -536,7 +536,7 @@ class TestTrainer:
         )
         assert values("hf-trainer-stdout", text)["global_step"][4:8] == [40, 60, 60, 70]
 
-    def test_what_follows_the_summary_is_another_run_even_if_its_epochs_are_later(self, put):
+    def test_a_run_after_the_summary_is_a_new_run(self, put):
         def training(first, count, loss):
             return "".join(
                 f"{{'loss': {loss - n / 10:.1f}, 'epoch': {first + n / 10:.1f}}}\n"
@@ -694,11 +694,11 @@ def test_a_failure_message_is_the_last_loss(put, records, message, steps, last):
         ("printed-table", "epoch loss\n" + "1 2.5\n" * 9),
     ],
 )
-def test_what_is_no_log_of_a_format(format, text):
+def test_other_logs_are_not_detected(format, text):
     assert not reader(format).sniff(text.encode(), is_complete=True)
 
 
-def test_what_is_one_in_spite_of_its_prefix():
+def test_prefixed_logs_are_detected():
     text = "> INFO: src/caffe/solver.cpp : line 218 : Iteration 5 (0.1 iter/s), loss = nan\n"
     assert reader("caffe").sniff(text.encode(), is_complete=True)
 
@@ -860,7 +860,7 @@ def test_spacy(put):
     assert loss.values.tolist() == [2320.93, 1215.25, 915.25]
 
 
-def test_what_is_said_of_a_loss_counts_and_not_what_is_printed_in_its_place(put):
+def test_a_message_about_a_loss_replaces_the_printed_value(put):
     lines = [f"[{n}/900] loss: {2.5 if n < 4 else 0}\n" for n in range(1, 6)]
     lines[3:3] = ["WARNING: received an inf loss, setting loss to 0\n"]
     loss = stabdiag.read(put("".join(lines))).series["loss"]
@@ -881,7 +881,7 @@ def test_what_is_said_of_a_loss_counts_and_not_what_is_printed_in_its_place(put)
         "print('Batch %d: Invalid loss, terminating training' % batch)\n",
     ],
 )
-def test_what_speaks_of_an_alarm_is_none(tmp_path, text):
+def test_text_about_failures_is_not_a_failure(tmp_path, text):
     (tmp_path / "notes.txt").write_text(text * 3)
     with pytest.raises(NoUsableRecord):
         stabdiag.read(tmp_path / "notes.txt")

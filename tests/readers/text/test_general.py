@@ -114,7 +114,7 @@ LINES = [
 
 
 @pytest.mark.parametrize(("line", "name"), LINES)
-def test_how_losses_are_written(put, line, name):
+def test_common_spellings_of_losses_are_read(put, line, name):
     history = stabdiag.read(put(log(line)))
     loss = history.series["loss"]
     assert (history.source.format, loss.column) == ("text", name)
@@ -183,7 +183,7 @@ def test_an_unusual_loss_name_is_reported(read):
     )
 
 
-def test_what_rises_by_the_name_of_a_split_is_a_score(put):
+def test_rising_values_named_like_a_split_are_scores(put):
     lines = "".join(f"epoch {n} train {0.5 + n / 100} val {0.4 + n / 100}\n" for n in range(40))
     with pytest.raises(NoUsableRecord, match="but no loss"):
         stabdiag.read(put(lines))
@@ -251,7 +251,7 @@ def test_a_log_without_a_loss_is_read_for_what_it_holds(put, line, roles):
 @pytest.mark.parametrize(
     "text", [log("step {n} foo {loss}"), log("step {n} grad_norm {loss}", 9), log("norm 2 max {n}")]
 )
-def test_what_could_be_anything_is_not_read_for_norms(put, text):
+def test_ambiguous_names_are_not_norms(put, text):
     with pytest.raises(NoUsableRecord):
         stabdiag.read(put(text, "run.txt"))
 
@@ -300,7 +300,7 @@ def test_a_training_that_was_soon_stopped(tmp_path, text, steps):
     assert stabdiag.read(tmp_path / "run.log").series["loss"].steps.tolist() == steps
 
 
-def test_how_sure_it_is(read):
+def test_the_confidence_of_the_detection_is_reported(read):
     def message(count):
         return read("text", log("step {n} loss {loss}", count)).events[0].message
 
@@ -378,7 +378,7 @@ def test_losses_without_any_counter(put):
 
 @pytest.mark.parametrize("name", ["batch_id", "batch_idx", "Step", "minibatch", "itr", "Iter"])
 @pytest.mark.parametrize("each", [2, 3, 40])
-def test_each_line_of_an_epoch_is_a_record(put, name, each):
+def test_every_line_of_an_epoch_is_a_record(put, name, each):
     lines = (
         f"epoch: {epoch}, {name}: {at * 20}, loss: {4 - epoch / 10 - at / 1000:.3f}\n"
         for epoch in range(4)
@@ -396,7 +396,7 @@ def test_bars_that_are_drawn_when_they_are_full_are_counted_by_epochs(put):
     assert (history.unit, list(history.series["loss"].steps)) == ("epoch", [*range(1, 9)])
 
 
-def test_what_does_not_rise_within_an_epoch_is_no_counter_of_it(values):
+def test_a_counter_must_rise_within_an_epoch(values):
     lines = (
         f"epoch {n} best at step {n * 37 % 50}: loss {4 - n / 10}, batch: 32\n" for n in range(9)
     )
@@ -436,7 +436,7 @@ def test_training_headings_are_preferred_to_an_evaluation_counter(put):
     assert history.series["eval_loss"].steps.tolist() == list(range(12))
 
 
-def test_what_begins_like_an_excerpt_is_looked_into_further(read):
+def test_a_head_like_an_excerpt_is_read_further(read):
     noise = "loading weights, please wait\n" * 40_000
     text = log("epoch {n} it {n}: loss {loss}", 2) + noise + log("epoch 3 it {n}: loss {loss}", 90)
     assert "92 lines" in read("text", text).events[0].message
@@ -478,7 +478,7 @@ def test_a_batch_behind_its_epoch_counts(put):
     assert len(stabdiag.read(put(batches_of_epochs())).series["loss"]) == 32
 
 
-def test_how_far_a_batch_counts_may_grow(values):
+def test_batch_counts_may_grow_between_epochs(values):
     lines = (
         f"Batch {batch}/{round_ * 100} loss {4 - round_ / 100}\n"
         for round_ in range(1, 9)
@@ -559,7 +559,7 @@ DAYS = [n % 28 + 1 for n in range(100)]
         batches_of_epochs().replace("TRAIN", "CV").replace("0/", "7/"),
     ],
 )
-def test_no_evidence(text):
+def test_text_without_evidence_is_not_a_log(text):
     assert not sniff(text.encode(), is_complete=True)
 
 

@@ -124,7 +124,7 @@ def choices(parsed):
 
 
 @pytest.mark.parametrize("name", patterns())
-def test_no_pattern_goes_over_a_line_without_end(name):
+def test_patterns_stop_in_endless_lines(name):
     """The work at each place of a text has a bound, so that the whole is linear in its length."""
     parsed = import_module("re._parser").parse(patterns()[name].pattern)
     choices(parsed)

@@ -73,7 +73,7 @@ def test_a_message_has_a_line_and_a_step(messages_of, title, line):
         "NCCL version 2.21.5+cuda12.4",
     ],
 )
-def test_no_message(messages_of, line):
+def test_ordinary_lines_are_not_messages(messages_of, line):
     assert messages_of(line) == []
 
 
