@@ -283,7 +283,7 @@ def steps(rng, n):
     ),
     literal=st.booleans(),
 )
-def test_any_log_gives_a_report_or_one_of_our_own_errors(
+def test_any_log_gives_a_report_or_a_stabdiag_error(
     seed, n, roles, has_steps, holes, manifest, limits, literal
 ):
     rng = np.random.default_rng(seed)

@@ -91,7 +91,7 @@ def test_a_page_is_not_written_onto_a_terminal(stabdiag, runs, command):
         "thresholds -f json -o stabdiag.toml",
     ],
 )
-def test_nothing_is_written_over_what_is_read(stabdiag, runs, tmp_path, arguments):
+def test_inputs_are_not_overwritten(stabdiag, runs, tmp_path, arguments):
     for file in (runs / "spike-lr-jump").iterdir():
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "more.jsonl").write_bytes((tmp_path / "log.jsonl").read_bytes())
@@ -260,9 +260,7 @@ def test_limits_are_overridden_by_files_and_flags(stabdiag, tmp_path):
     ],
 )
 @pytest.mark.parametrize("name", ["pyproject.toml", "stabdiag.toml"])
-def test_unreadable_or_misspelled_tool_inputs_are_errors(
-    stabdiag, tmp_path, name, text, expected
-):
+def test_unreadable_or_misspelled_tool_inputs_are_errors(stabdiag, tmp_path, name, text, expected):
     (tmp_path / name).write_text(text, encoding="utf-8")
     result = stabdiag("thresholds")
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
@@ -299,9 +297,7 @@ def test_explain_wraps_lines_unless_markdown_is_requested(stabdiag, tmp_path):
         (["x" * 5000], None),
     ],
 )
-def test_slow_reads_show_progress(
-    stabdiag, runs, tmp_path, monkeypatch, logs, expected
-):
+def test_slow_reads_show_progress(stabdiag, runs, tmp_path, monkeypatch, logs, expected):
     (tmp_path / "runs").symlink_to(runs / "spike-lr-jump")
     (tmp_path / "large.jsonl").touch()
     os.truncate(tmp_path / "large.jsonl", 100_000_000)

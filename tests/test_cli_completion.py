@@ -74,7 +74,7 @@ LINES = [
         *((shell, *case) for shell in ("zsh", "fish", "powershell") for case in LINES[-2:]),
     ],
 )
-def test_a_shell_is_offered_what_fits(offers, shell, line, word):
+def test_a_shell_is_offered_matching_words(offers, shell, line, word):
     # bash replaces only what follows the sign.
     expected = word.partition("=")[2] if shell == "bash" and "=grad" in line else word
     assert expected in offers(shell, line)

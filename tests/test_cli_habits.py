@@ -63,7 +63,7 @@ def test_invalid_command_lines(stabdiag, log, tmp_path, words, expected):
     assert [path.name for path in tmp_path.iterdir()] == [log]
 
 
-def test_a_command_goes_before_a_file_of_its_name(stabdiag, log, tmp_path):
+def test_a_command_precedes_a_file_of_its_name(stabdiag, log, tmp_path):
     (tmp_path / log).rename(tmp_path / "formats")
     assert stabdiag("formats").out == stabdiag("formats", "-f", "terminal").out
     assert stabdiag("./formats", "-q").out == f"{VERDICT}\n"

@@ -44,7 +44,7 @@ def test_the_nearest_file_is_in_force_and_no_other(stabdiag, tmp_path, monkeypat
     assert settings_in_force(stabdiag)["format"] == ("json", "stabdiag.toml")
 
 
-def test_the_command_line_goes_before_the_file(stabdiag, log, tmp_path):
+def test_the_command_line_precedes_the_file(stabdiag, log, tmp_path):
     (tmp_path / "stabdiag.toml").write_text(
         'fail-on = "warning"\nformat = "json"\n'
         '[manifest]\ndtype = "bf16"\n[limits]\nspike.sigma = 4\n'

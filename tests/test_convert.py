@@ -171,7 +171,7 @@ def test_a_log_that_only_says_that_it_was_converted_is_read_as_any(tmp_path, ste
     assert read(tmp_path / "run.parquet").series["loss"].column == "train_loss"
 
 
-def test_words_under_the_name_of_a_role_are_no_series(tmp_path):
+def test_words_under_the_name_of_a_role_are_not_series(tmp_path):
     metadata = b'{"schema": 1, "source": "x", "manifest": {}, "events": []}'
     table = pa.table({"step": [1, 2], "loss": [3.0, 2.0], "lr": ["high", "low"]})
     parquet.write_table(table.replace_schema_metadata({KEY: metadata}), tmp_path / "run.parquet")

@@ -210,7 +210,7 @@ def test_a_climb_is_dated_by_its_cause_to_the_point(run):
 
 
 @pytest.mark.parametrize("run", ["divergence-lr-endless-warmup", "divergence-lr-inverse-cosine"])
-def test_a_rate_that_rises_all_along_or_by_and_by_has_no_turn(run):
+def test_a_rate_that_rises_throughout_or_gradually_has_no_turn(run):
     assert "turned" not in diagnosed(run).diagnosis.evidence
 
 

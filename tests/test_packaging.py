@@ -157,7 +157,7 @@ def test_the_command_line_does_without_pandas(log, format):
     assert ("jinja2" in packages) is (format == "html")
 
 
-def test_a_small_log_loads_what_it_needs_and_nothing_else():
+def test_a_small_log_imports_only_the_modules_it_needs():
     modules = loaded("diagnose", str(RUNS / "healthy-short/log.jsonl"))
     assert not modules & {"pyarrow", "jinja2", "tsdownsample", "stabdiag.comparison"}
     assert not modules & {"stabdiag.formats.compared", "stabdiag.formats.postmortem"}

@@ -124,7 +124,7 @@ def test_an_index_of_steps(index, expected):
 
 
 @pytest.mark.parametrize("counter", ["step", "epoch"])
-def test_a_column_of_steps_goes_before_the_index(counter):
+def test_a_column_of_steps_precedes_the_index(counter):
     frame = pd.DataFrame({counter: range(40), "loss": falling(range(40))})
     frame.index = pd.RangeIndex(0, 400, 10)
     assert stabdiag.read(frame).last_step == 39
@@ -138,7 +138,7 @@ def test_an_index_of_times(name):
     assert np.diff(clock).tolist() == [30.0] * 39
 
 
-def test_a_column_of_times_goes_before_the_index():
+def test_a_column_of_times_precedes_the_index():
     times = pd.date_range("2026-01-05", periods=40, freq="30s")
     frame = pd.DataFrame({"timestamp": range(40), "loss": falling(range(40))}, index=times)
     assert stabdiag.read(frame).series["clock"].values[-1] == 39

@@ -198,7 +198,7 @@ def test_formats_report_an_error_of_the_check(tmp_path):
     assert run["invocations"][0]["executionSuccessful"] is False
 
 
-def test_an_ignored_part_is_no_error(stabdiag_command, tmp_path):
+def test_an_ignored_part_is_not_an_error(stabdiag_command, tmp_path):
     path = write(tmp_path, "run.jsonl", PARTLY["a broken value.jsonl"])
     config = tmp_path / "stabdiag.toml"
     config.write_text('[[ignore]]\nfinding = "partly-read"\nreason = "known"\nuntil = 2100-01-01\n')
@@ -214,7 +214,7 @@ def test_settings_that_turn_a_check_green_are_named(stabdiag_command, tmp_path):
     assert "stabdiag.toml: fail-on is never" in result.err
 
 
-def test_a_converted_log_is_no_whole_one(tmp_path):
+def test_a_converted_log_is_not_a_complete_log(tmp_path):
     stabdiag.convert(
         write(tmp_path, "run.jsonl", PARTLY["a broken value.jsonl"]), tmp_path / "k.parquet"
     )

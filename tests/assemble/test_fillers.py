@@ -31,7 +31,7 @@ def test_nan_that_fills_gaps(build, format):
 
 
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_a_loss_that_went_nan_among_filled_gaps(build, format):
+def test_a_loss_that_became_nan_among_filled_gaps(build, format):
     loss = build(trained(lost=40), format).series["loss"]
     assert loss.steps[np.isnan(loss.values)].tolist() == list(range(40, 60))
 

@@ -14,7 +14,7 @@ def gan(n=120):
     return {"step": np.arange(n), "loss_D": level.copy(), "loss_G": level[::-1].copy()}
 
 
-def test_a_generator_that_went_nan_is_reported():
+def test_a_generator_that_became_nan_is_reported():
     log = gan()
     log["loss_G"][85:] = np.nan
     report = stabdiag.diagnose(log)

@@ -286,6 +286,6 @@ def test_a_step_that_is_repeated_after_a_nan_is_a_resume(build):
     assert np.isfinite(history.series["loss"].values).all()
 
 
-def test_records_that_never_contain_a_loss_are_no_evidence(build):
+def test_records_that_never_contain_a_loss_are_not_evidence(build):
     history = build(ranks(range(100)))
     assert np.isfinite(history.series["loss"].values).all()

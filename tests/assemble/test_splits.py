@@ -56,7 +56,7 @@ def test_a_column_of_words_separates_evaluation_losses(build, format, name, word
     assert not hidden(history)
 
 
-def test_a_validation_goes_before_a_test(build):
+def test_a_validation_precedes_a_test(build):
     history = build(records("split", ("test", "train", "dev")))
     assert history.series["loss"].values[0] == round(5.0 - 1 / 30, 6)
     assert history.series["eval_loss"].column == "dev/loss"

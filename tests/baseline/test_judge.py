@@ -194,7 +194,7 @@ def test_series_that_are_not_shared_say_nothing():
     assert judge(only, good()).unusable is Unusable.NO_SERIES
 
 
-def test_past_the_end_of_the_references_nothing_is_said():
+def test_nothing_is_judged_past_the_end_of_the_references():
     longer = run(50, steps=1600, worse=1.5, since=500)
     result = verdict(longer)
     assert result.status is BaselineStatus.INSIDE

@@ -106,7 +106,7 @@ def test_every_format_is_written_under_a_name_of_its_own(runner, tmp_path):
     assert names == {f"stabdiag.{suffix}" for suffix in (*suffixes, "gitlab.json", "xml", "sarif")}
 
 
-def test_several_files_and_arguments_stand_on_lines(runner, tmp_path):
+def test_several_files_and_arguments_are_on_separate_lines(runner, tmp_path):
     log = (RUNS / "healthy-fp32" / "log.jsonl").read_text(encoding="utf-8").splitlines(True)
     (tmp_path / "part 1.jsonl").write_text("".join(log[:600]), encoding="utf-8")
     (tmp_path / "part 2.jsonl").write_text("".join(log[600:]), encoding="utf-8")

@@ -88,7 +88,7 @@ def test_a_check_fails_at_the_given_severity(hook):
     assert [hook(log)[0], hook(log, "--fail-on", "warning")[0]] == [0, 1]
 
 
-def test_a_check_takes_what_the_logs_do_not_tell(hook, tmp_path):
+def test_a_check_accepts_missing_settings(hook, tmp_path):
     """A log without a known name of the loss asks for one, so that there has to be a way."""
     log = tmp_path / "log.csv"
     losses = [2.0 + (i % 7) / 100 for i in range(60)] + ["nan"] * 20

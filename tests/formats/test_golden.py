@@ -68,7 +68,7 @@ def test_a_report_in_the_short_formats(persistent):
     compare_golden("\n\n".join(texts), GOLDEN / "persistent.short.txt")
 
 
-def test_everything_at_a_terminal_in_ascii_and_in_color(nan):
+def test_every_page_renders_in_ascii_and_in_color(nan):
     compare_golden(
         render(nan, "terminal", verbose=True, encoding="ascii"), GOLDEN / "nan.ascii.txt"
     )

@@ -380,7 +380,7 @@ NO_YAML = [
     ],
     ids=lambda value: value[-24:] if isinstance(value, bytes) else None,
 )
-def test_files_that_are_no_manifest(tmp_path, name, content, message):
+def test_files_that_are_not_manifests(tmp_path, name, content, message):
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(ManifestError) as caught:

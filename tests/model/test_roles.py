@@ -97,7 +97,7 @@ ALONE = {
 @pytest.mark.parametrize(
     ("role", "name"), [(r, name) for r, names in ALONE.items() for name in names]
 )
-def test_names_that_serve_no_such_role(role, name):
+def test_names_without_a_role(role, name):
     assert role not in assign([name]).columns
 
 
@@ -226,7 +226,7 @@ def test_the_parts_of_a_loss_are_summed_where_no_total_is_logged(names):
         "RunningLoss BatchLoss",
     ],
 )
-def test_two_readings_of_one_loss_are_no_parts(names):
+def test_two_readings_of_one_loss_are_not_parts(names):
     assert assign(names.split()).parts == {}
 
 

@@ -224,7 +224,7 @@ def test_actions_begin_with_the_first_and_end_with_what_was_also_found():
         ("divergence-unexplained-data", "the data mixture"),
     ],
 )
-def test_blanks_ask_what_no_log_shows(run, asks):
+def test_blanks_ask_for_facts_outside_the_log(run, asks):
     questions = section(postmortem(diagnosed(run)), "What only a person can answer")
     assert asks in questions
     assert questions.count(f"- [ ] **{BLANK_FIELD}:** ") == questions.count("- ") >= 6

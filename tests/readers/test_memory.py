@@ -92,7 +92,7 @@ def test_a_mapping_of_series_and_arrow_arrays():
     assert [columns.load(name).null.sum() for name in "abc"] == [1, 1, 0]
 
 
-def test_a_single_series_is_no_log():
+def test_a_single_series_is_not_a_log():
     with pytest.raises(
         LogError, match=r"cannot read a Series; expected .* mapping of arrays such as"
     ):

@@ -146,7 +146,7 @@ def test_a_metric_cut_anywhere(folder, metric):
         assert bool(columns.notes) == (data[cut - 1 : cut] != b"\n")
 
 
-def test_lines_that_are_no_points(folder):
+def test_lines_that_are_not_points(folder):
     columns = run_columns(folder.path, lr=b"1700000000000 0.5 3\nhello\n1700000000001 x 4\n\n")
     assert points(columns, "lr") == [(3, 0.5)]
     assert columns.notes == ("2 lines were not readable in the metric lr",)

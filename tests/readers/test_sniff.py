@@ -181,5 +181,5 @@ def test_the_advice_about_rows_without_names_works(tmp_path):
         ("hello\n", "expected a line of names", "run.csv"),
     ],
 )
-def test_texts_that_are_no_logs(tmp_path, text, words, name):
+def test_texts_that_are_not_logs(tmp_path, text, words, name):
     assert words in refusal(tmp_path, text.encode(), name)

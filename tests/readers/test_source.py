@@ -95,7 +95,7 @@ def test_standard_input(tmp_path, kind, monkeypatch):
         assert (columns.source, columns.load("step").values.tolist()) == ("standard input", [1, 2])
 
 
-def test_a_given_format_is_taken(put):
+def test_a_given_format_is_used(put):
     path = put('not json\n{"step": 1}\n', "run.txt")
     assert read_columns(path, format="jsonl").rows == 1
     with pytest.raises(LogError, match="unknown format 'jsnl'; did you mean jsonl"):
@@ -157,7 +157,7 @@ def test_a_disk_that_fails(tmp_path, monkeypatch):
         read_columns(tmp_path / "run.jsonl")
 
 
-def test_a_folder_is_no_stream(tmp_path):
+def test_a_folder_is_not_a_stream(tmp_path):
     with pytest.raises(LogError, match="a folder; name a file in it"):
         read_columns(tmp_path)
 
@@ -198,7 +198,7 @@ PACKERS = {
 
 
 @pytest.mark.parametrize("packing", PACKERS)
-def test_the_most_regular_log_is_no_bomb(log, packing, monkeypatch):
+def test_the_most_regular_log_is_not_a_bomb(log, packing, monkeypatch):
     monkeypatch.setattr("stabdiag.readers.compressed._FROM", 1)
     text = constant_log(6_000)
     packed = PACKERS[packing](text)
@@ -225,7 +225,7 @@ def test_unpacked_data_is_read_in_parts(log):
 
 
 @pytest.mark.parametrize("suffix", ["gz", "bz2", "xz"])
-def test_a_packed_file_that_breaks_off_at_once(log, suffix):
+def test_a_compressed_file_that_ends_in_its_header(log, suffix):
     with pytest.raises(LogError, match=r"it cannot be unpacked: the .* stream breaks off"):
         log(PACKINGS[suffix](TEXT)[:14], f"run.jsonl.{suffix}")
 

@@ -178,7 +178,7 @@ def test_cut_anywhere_all_before_the_cut_is_read(tmp_path, losses):
         assert columns.notes == (() if cut in ends else (BREAKS_OFF,))
 
 
-def test_a_damaged_value_is_left_out_and_what_follows_is_read(tmp_path, losses):
+def test_a_damaged_value_is_left_out_and_later_values_are_read(tmp_path, losses):
     data = bytearray(written(tmp_path, losses).read_bytes())
     at = data.index(b"train/loss", 400)
     data[at + 12] ^= 1  # in the number

@@ -108,7 +108,7 @@ def test_unknown_time_formats_give_a_note(put):
     assert message in [event.message for event in history.events]
 
 
-def test_days_are_no_clock(put):
+def test_days_are_not_a_clock(put):
     rows = [
         {"step": n, "loss": 3 - n / 1000, "date": f"{time:%Y-%m-%d}", "time": f"{time:%H:%M:%S}"}
         for n, time in enumerate(TIMES)
@@ -130,7 +130,7 @@ def test_words_that_are_mostly_no_times():
     assert seconds_of(["0001-01-01T00:00:00+23:00", "9999-99-99", "2026/13/01"]) is None
 
 
-def test_the_time_of_a_step_is_no_clock(tmp_path):
+def test_the_time_of_a_step_is_not_a_clock(tmp_path):
     path = tmp_path / "run.csv"
     took = np.random.default_rng(0).normal(0.5, 0.01, len(TIMES))
     path.write_text(as_csv(records("time", took)))
@@ -147,5 +147,5 @@ def test_a_time_that_rises_all_the_way_is_the_clock(put):
 
 @pytest.mark.parametrize("digits", [400, 5000])
 @pytest.mark.parametrize("form", ["{}:02:03", "{} days, 1:02:03", "{}d 1s", "{}h 1s", "1m {}s"])
-def test_a_duration_that_is_no_number_any_more_is_none(form, digits):
+def test_an_overflowing_duration_is_missing(form, digits):
     assert seconds_of([form.format("1" * digits)]) is None

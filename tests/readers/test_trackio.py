@@ -44,7 +44,7 @@ def test_the_newest_run_is_read(project):
     assert columns.events[0].message == "the project has 2 runs; this is the latest, second"
 
 
-def test_the_step_that_the_trainer_logs_goes_before_the_number_of_the_record(project):
+def test_the_step_of_the_trainer_precedes_the_record_number(project):
     assert stabdiag.read(project).series["loss"].steps[-1] == 210
     changed(
         project,

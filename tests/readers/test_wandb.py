@@ -167,7 +167,7 @@ def test_values_that_are_not_finite(written):
     assert not math.isfinite(loss.values[1])
 
 
-def test_members_that_are_no_numbers():
+def test_members_that_are_not_numbers():
     members = {
         "loss": "2.5",
         "ok": "true",

@@ -82,7 +82,7 @@ def test_a_long_line_that_docker_cut(log):
 
 
 @pytest.mark.parametrize("key", ["message", "event", "text"])
-def test_records_that_tell_of_a_loss_are_no_wrapping(log, key):
+def test_records_with_a_loss_are_not_wrapped_lines(log, key):
     records = [
         {key: f"step {2 * n}, loss 7", "step": n, "train": {"loss": x}}
         for n, x in enumerate(LOSSES)
@@ -90,7 +90,7 @@ def test_records_that_tell_of_a_loss_are_no_wrapping(log, key):
     assert log(records).load("train/loss").values.tolist() == LOSSES
 
 
-def test_other_texts_in_records_are_no_log(log):
+def test_other_texts_in_records_are_not_a_log(log):
     columns = log([{"text": "yes", "rank": float(n)} for n in range(9)])
     assert columns.names == ("text", "rank")
     with pytest.raises(LogError, match="a text log without a loss"):

@@ -61,7 +61,7 @@ def test_an_error_is_one_line(stabdiag, arguments, expected):
     assert expected in done.err
 
 
-def test_a_store_that_cannot_be_written_keeps_what_it_has(stabdiag, sweep):
+def test_a_store_that_cannot_be_written_is_unchanged(stabdiag, sweep):
     done = stabdiag("scan", sweep, "-o", "/proc/rows")
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("stabdiag: /proc/rows: cannot be opened")

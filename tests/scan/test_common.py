@@ -108,7 +108,7 @@ def test_small_significant_differences_are_not_reported():
     assert contrasts_in(runs(failed.tolist(), rate=rate.tolist())) == ()
 
 
-def test_runs_that_do_not_tell_a_setting_are_not_counted():
+def test_runs_without_a_setting_are_not_counted():
     rows = runs([i % 2 == 0 for i in range(60)], rate=[i % 2 for i in range(60)])
     rows = [replace(row, settings={}) if i >= 40 else row for i, row in enumerate(rows)]
     (contrast,) = contrasts_in(rows)

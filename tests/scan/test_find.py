@@ -99,7 +99,7 @@ def test_attempts_are_one_run(find_runs):
     assert runs["k/run1"] == ["run1_attempt1.jsonl", "run1_attempt2.jsonl"]
 
 
-def test_a_learning_rate_in_a_name_is_no_suffix(find_runs):
+def test_a_learning_rate_in_a_name_is_not_a_suffix(find_runs):
     assert len(find_runs("lr0.1.jsonl", "lr0.01.jsonl")) == 2
     assert len(find_runs("sub/run_lr0.1", "sub/run_lr0.01")) == 4
 

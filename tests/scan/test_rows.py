@@ -22,7 +22,7 @@ def by_run(overview):
     return {row.run: row for row in overview.rows}
 
 
-def test_rows_are_what_diagnose_says(sweep):
+def test_rows_agree_with_diagnose(sweep):
     rows = by_run(scan(sweep, executor=THREADS, jobs=2))
     assert sorted(rows) == [f"run{number}.jsonl" for number in range(10)]
     for row in rows.values():
@@ -130,7 +130,7 @@ def test_a_scan_of_two_paths_has_each_run_once(sweep):
     assert scan([sweep, sweep, sweep / "run1.jsonl"], executor=THREADS, jobs=1).runs == 10
 
 
-def test_names_that_are_no_text_and_numbers_that_are_too_large(tmp_path):
+def test_names_that_are_not_text_and_numbers_that_are_too_large(tmp_path):
     folder = tmp_path / "runs" / os.fsdecode(b"sw\xffeep")
     folder.mkdir(parents=True)
     write_log(tmp_path / "log.jsonl", 1).rename(folder / os.fsdecode(b"a\xe9.jsonl"))

@@ -87,12 +87,12 @@ def test_unreadable_logs_are_retried_and_reported_once(sweep, tmp_path):
     assert len(keys(store)) == 11
 
 
-def test_a_store_below_what_is_scanned_is_no_log(sweep):
+def test_a_store_below_the_scanned_folder_is_not_a_log(sweep):
     for _ in range(2):
         assert scan(sweep, store=sweep / "rows", executor=THREADS, jobs=2).runs == 10
 
 
-def test_two_scans_at_once_lose_nothing(sweep, tmp_path):
+def test_two_simultaneous_scans_lose_nothing(sweep, tmp_path):
     store = tmp_path / "rows"
     for number in range(10, 20):
         write_log(tmp_path / "other" / f"run{number}.jsonl", number)

@@ -203,7 +203,7 @@ def test_a_link_in_a_zip_is_left_out(put, lines):
     ],
 )
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_member_that_claims_what_is_not_there_breaks_a_tar_off(put, lines, pack, kind, size, why):
+def test_a_member_with_a_wrong_size_truncates_a_tar(put, lines, pack, kind, size, why):
     text = lines(0, 50)
     header = odd("x", kind)
     header.size = size
@@ -295,7 +295,7 @@ def test_a_zip_of_which_one_member_cannot_be_read(put, lines, cells):
     ]
 
 
-def test_a_damaged_member_of_a_zip_is_read_for_what_it_is_worth(put, lines):
+def test_a_damaged_member_of_a_zip_is_read_up_to_the_damage(put, lines):
     data = bytearray(zipped({"run.jsonl": lines(0, 3000)}, zipfile.ZIP_STORED))
     data[data.find(b'"', 2000)] ^= 1
     columns = read_source([put("run.zip", bytes(data))]).columns

@@ -36,7 +36,7 @@ def test_one_log_among_other_files(put, lines, tmp_path):
     assert event_messages(tmp_path / "run") == []
 
 
-def test_a_log_without_names_goes_after_one_with_names(put, cells, tmp_path):
+def test_a_log_without_names_follows_one_with_names(put, cells, tmp_path):
     put("metrics.csv", cells(0, 50), HOUR)
     put("values.txt", "2.5\n2.25\n2.0\n" * 300)
     assert taken(tmp_path) == "metrics.csv"
@@ -299,7 +299,7 @@ def manifest(path):
     return read_source([path]).manifest
 
 
-def test_a_manifest_goes_before_arguments_and_these_fill_its_gaps(put, lines, tmp_path):
+def test_a_manifest_precedes_arguments_and_these_fill_its_gaps(put, lines, tmp_path):
     log = put("run/log.jsonl", lines(0, 50))
     put("run/manifest.json", '{"dtype": "fp16"}')
     put("run/training_args.json", '{"bf16": true, "max_grad_norm": 2.0}')

@@ -158,7 +158,7 @@ def test_unreadable_lines_name_their_file(put):
     assert columns.bad_count == 2
 
 
-def test_the_later_manifest_goes_before_the_earlier(put):
+def test_the_later_manifest_precedes_the_earlier(put):
     first, second = (
         put("1/a.jsonl", jsonl(records(0, 50))),
         put("2/b.jsonl", jsonl(records(50, 90))),

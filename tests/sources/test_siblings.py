@@ -62,7 +62,7 @@ def test_a_diagnosis_says_which_log_of_a_folder_it_left(tmp_path):
     assert "run.rank1.jsonl" in result.summary
 
 
-def test_views_and_copies_of_one_run_are_no_siblings(tmp_path):
+def test_views_and_copies_of_one_run_are_not_siblings(tmp_path):
     table = "step,loss\n" + "".join(f"{step},{2 - step / 1000}\n" for step in range(300))
     write(
         tmp_path,

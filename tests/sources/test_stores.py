@@ -131,9 +131,7 @@ def test_tensorboard_that_is_not_installed(tmp_path, monkeypatch, cells, put):
     assert read_source([tmp_path]).columns.format == "csv"
 
 
-def test_a_run_that_cannot_be_read_goes_before_other_files_without_losses(
-    tmp_path, monkeypatch, put
-):
+def test_a_run_that_cannot_be_read_precedes_other_files_without_losses(tmp_path, monkeypatch, put):
     put("run-1/run-1.wandb", b":W&B\xe1\xbe\x00" + bytes(50), 90)
     put("run-1/logs/debug-core.log", '{"time": 1, "level": "INFO", "pid": 3}\n' * 9, 10)
     monkeypatch.setattr(sys.modules[Reader.__module__], "find_spec", lambda _name: None)

@@ -38,7 +38,7 @@ def test_a_tail_of_very_many_is_small_where_it_ought_to_be():
     assert 0 < above < 1e-15
 
 
-def test_the_chance_of_any_split_counts_what_each_can_show():
+def test_the_chance_of_any_split_counts_possible_results():
     sizes, total_hits, total = [3, 5, 5, 8], 6, 20
     for p in (1e-4, 0.01, 0.1):
         shown = (

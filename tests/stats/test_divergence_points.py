@@ -79,7 +79,7 @@ def test_too_few_points_have_no_noise(n):
     assert np.array_equal(local_noise(np.ones(n)), np.zeros(n))
 
 
-def test_noise_passes_over_what_is_not_finite():
+def test_noise_ignores_non_finite_values():
     x = noisy(500)
     x[100:200] = np.nan
     assert np.isfinite(local_noise(x)).all()

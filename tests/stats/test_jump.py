@@ -17,7 +17,7 @@ def test_a_jump_is_a_rise_beyond_the_noise(rise, jumped):
     assert not result.exceeds(6.0, floor=2.0)
 
 
-def test_too_few_points_tell_nothing():
+def test_too_few_points_are_unknown():
     assert level_jump(BEFORE[:39], AFTER, 10) is None
     assert level_jump(BEFORE, AFTER[:9], 10) is None
 

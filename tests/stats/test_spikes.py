@@ -157,7 +157,7 @@ def test_one_point_off_a_constant_is_a_spike():
 
 
 @pytest.mark.parametrize("seed", [3, 6, 25, 33, 42])
-def test_a_last_digit_that_moves_is_no_spike(seed):
+def test_a_last_digit_that_moves_is_not_a_spike(seed):
     at, draw = np.arange(600), np.random.default_rng(seed)
     x = 2 + np.exp(-at / 150) + 0.03 * draw.standard_normal(600) + 0.05 * np.sin(at / 40)
     assert onsets(np.round(x, 1)) == []
@@ -263,14 +263,14 @@ def test_one_more_spike_never_hides_another(count):
     assert group.peaks.tolist() == sorted(places)
 
 
-def test_peaks_of_all_heights_are_no_group():
+def test_peaks_of_all_heights_are_not_a_group():
     x = noise()
     places = np.arange(150, 1450, 50)
     x[places] += 0.15 * 1.2 ** np.arange(len(places))
     assert scan(x).group is None or len(scan(x).group) < 4
 
 
-def test_steps_up_that_recur_are_no_spikes():
+def test_steps_up_that_recur_are_not_spikes():
     x = noise()
     x[(np.arange(len(x)) // 150) % 2 == 1] += 1.5
     assert onsets(x) == []

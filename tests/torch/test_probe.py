@@ -338,7 +338,7 @@ def test_a_loss_scaler_in_search_of_its_scale_is_not_a_failure(fused, tmp_path):
     assert not path.with_suffix(".nan.pt").exists()
 
 
-def test_a_run_that_breaks_leaves_what_the_command_reads(tmp_path, monkeypatch, capsys):
+def test_a_failed_run_leaves_a_readable_log(tmp_path, monkeypatch, capsys):
     path = tmp_path / "run.jsonl"
     model = mlp()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)

@@ -212,7 +212,7 @@ def test_the_first_non_finite_loss_is_reported(calm, bad, expected):
     assert expected in diagnosed(log).summary
 
 
-def test_a_gradient_that_went_first_names_its_own_batch(calm):
+def test_a_gradient_that_failed_first_names_its_batch(calm):
     log = calm()
     log["grad_norm"][640:] = np.nan
     log["loss"][641:] = np.nan
@@ -318,7 +318,7 @@ def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
     [np.r_[400:520, 700:800], np.r_[400:520, 790:800], np.r_[400:560, 580:740], np.r_[400:800]],
     ids=["again at the end", "again in the last steps", "back for a moment alone", "stays"],
 )
-def test_a_loss_that_was_not_back_for_good_is_not(calm, up):
+def test_a_temporary_recovery_does_not_count(calm, up):
     finding = diagnosed(changed(calm(), add(up, 3.0)), checkpoint_every=100)
     assert (finding.slug, finding.back) == ("spike-persistent", None)
 
@@ -444,7 +444,7 @@ def test_a_deleted_checkpoint_is_reported(calm, kept, is_gone):
             assert "(the last 2 are kept, from step 600 on)" in report.next_actions[0]
 
 
-def test_a_loss_that_spiked_several_times_is_clipped_at_once(calm):
+def test_a_loss_that_spiked_several_times_is_clipped_first(calm):
     log = changed(calm(), *(add(slice(at, at + 6), 4.0) for at in (200, 333, 521)))
     assert diagnosed(log).actions[0].to == 0.5
     assert diagnosed(log, grad_clip=1.0).actions[0].kind == K.KEEP_GOING

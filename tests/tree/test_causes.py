@@ -99,7 +99,7 @@ def test_a_learning_rate_that_is_turned_on_jumps(spiking):
     ],
     ids=["one step", "linear", "late", "stairs"],
 )
-def test_a_warm_up_that_begins_at_0_is_no_jump(spiking, warming):
+def test_a_warm_up_that_begins_at_0_is_not_a_jump(spiking, warming):
     first = 480  # the log begins 20 steps before the spike
     log = {name: values[first:] for name, values in spiking.items()}
     log["lr"] = warming(log["step"] - first)
@@ -107,7 +107,7 @@ def test_a_warm_up_that_begins_at_0_is_no_jump(spiking, warming):
     assert all("learning rate jumped" not in item.because for item in report.tree.answers)
 
 
-def test_the_second_rate_of_a_log_is_no_jump():
+def test_the_second_rate_of_a_log_is_not_a_jump():
     log = {"step": [500, 1000, 1500, 2000], "loss": [9.0, 8.0, np.nan, np.nan]}
     finding = stabdiag.diagnose({**log, "lr": [1e-3, 3e-3, 2.9e-3, 2.8e-3]}).diagnosis
     assert "jump" not in finding.summary

@@ -49,7 +49,7 @@ def heavy(jump):
     return x, at
 
 
-def test_the_highest_loss_of_a_heavy_tail_is_no_jump():
+def test_the_highest_loss_of_a_heavy_tail_is_not_a_jump():
     x, _ = heavy(jump=0.5)
     assert not find_spikes(x, REACH, 3.0, 0.005, 0.02).spikes
 

@@ -74,7 +74,7 @@ def test_a_rise_in_a_part_of_the_change_is_a_climb(calm, options):
     assert stabdiag.diagnose({**log, "noise_std": course(log)}).diagnosis.section == "§4"
 
 
-def test_a_loss_above_that_of_the_beginning_has_lost_what_was_learned(calm):
+def test_a_loss_above_its_start_has_lost_all_progress(calm):
     log = rising(calm, height=4.0)
     assert stabdiag.diagnose({**log, "noise_std": course(log)}).diagnosis.section == "§4"
     # A part of the loss that weighs more may lift it by any height.
@@ -158,7 +158,7 @@ def test_climb_is_reported_without_the_loss_weight(calm):
 
 
 @pytest.mark.parametrize("at", [400, 403])
-def test_a_weight_that_jumps_lifts_the_loss_at_once(calm, at):
+def test_a_jump_of_a_loss_weight_lifts_the_loss_immediately(calm, at):
     log = calm()
     log["loss"] = log["loss"] + np.where(log["step"] >= 400, 5.0, 0.0)
     weight = np.where(log["step"] >= at, 1.0, 0.0)

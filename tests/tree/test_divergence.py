@@ -48,7 +48,7 @@ def test_a_rise_below_the_noise_has_to_be_larger(rise, over, noise, lr, branch):
     ],
     ids=["jump", "step up"],
 )
-def test_a_diagnosis_does_not_wait_for_what_it_does_not_need(log, slug):
+def test_a_diagnosis_does_not_wait_for_unused_checks(log, slug):
     script = f"""
 import sys, numpy as np, stabdiag
 before = "numpy.ma" in sys.modules  # older NumPys import it themselves
@@ -148,7 +148,7 @@ def test_huge_first_loss_is_not_blamed_on_the_data():
     assert "lower the learning rate to a tenth" in huge.first_action
 
 
-def test_weights_stand_still_only_while_the_rate_is_0():
+def test_weights_are_constant_only_while_the_rate_is_0():
     """A rate that decayed to 0 late in the climb moved them until then."""
     log = climbing(400, 3.0)
     decayed = np.linspace(1e-3, 0, 800)
@@ -192,7 +192,7 @@ def test_the_last_window_of_a_climb_counts_even_after_most_of_it_was_done():
 ZEROS = [0.0] * 9 + [1e-4] * 5
 
 
-def test_a_change_of_the_last_printed_digit_is_no_rise():
+def test_a_change_of_the_last_printed_digit_is_not_a_rise():
     rounded = {"step": np.arange(40), "loss": [0.1] * 20 + [0.1001] * 20}
     assert stabdiag.diagnose(rounded).diagnosis.section != "§4"
     assert stabdiag.diagnose({"step": np.arange(14), "loss": ZEROS}).diagnosis.section != "§4"

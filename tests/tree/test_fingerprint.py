@@ -40,7 +40,7 @@ def test_whether_a_scale_that_stays_is_static(failed, overflows, manifest, expec
     assert fingerprint(failed, **manifest).measured["scaling_off"] == expected
 
 
-def test_a_probe_of_the_scaler_is_no_fingerprint(failed):
+def test_a_probe_of_the_scaler_is_not_a_fingerprint(failed):
     failed["grad_norm"][750] = np.inf
     failed["loss_scale"] = np.where(failed["step"] < 751, 65536.0, 32768.0)
     answer = fingerprint(failed)

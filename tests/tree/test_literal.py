@@ -47,7 +47,7 @@ def test_a_rise_at_every_step_is_a_divergence_however_small(slope):
     assert report.diagnosis.step == 199
 
 
-def test_one_step_down_in_the_window_is_no_divergence():
+def test_one_step_down_in_the_window_is_not_a_divergence():
     loss = 2.0 + 1e-3 * np.arange(400)
     loss[[300, 301]] = loss[[301, 300]]
     report = literal({"step": np.arange(400), "loss": loss})

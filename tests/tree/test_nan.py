@@ -122,7 +122,7 @@ def test_a_schedule_that_led_to_a_nan_is_mended_before_anything_else(calm, dtype
     assert not any("half the learning rate" in action for action in result.next_actions)
 
 
-def test_a_planned_warmup_is_no_broken_schedule(calm):
+def test_a_planned_warmup_is_not_a_broken_schedule(calm):
     log = changed(calm(1000), climb(600, 4.0), put("loss", slice(800, None), np.nan))
     log["lr"] = 1e-5 * np.arange(1, 1001)
     manifest = {"dtype": "fp16", "warmup_steps": 2000, "checkpoint_every": 100}

@@ -183,7 +183,7 @@ def test_which_and_where_are_not_answered_with_yes():
     assert replace(which, verdict=Verdict.UNKNOWN).word == "unknown"
 
 
-def test_a_series_that_went_first_is_named(calm):
+def test_the_series_that_failed_first_is_named(calm):
     log = changed(calm(), NAN, put("grad_norm", slice(597, None), np.nan))
     log["grad_norm/head"] = np.where(log["step"] < 595, 1.0, np.inf)
     answer = answer_to(stabdiag.diagnose(log, manifest=FP32), "Q1.3")

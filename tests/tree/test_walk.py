@@ -37,7 +37,7 @@ def test_a_healthy_run_is_asked_the_first_question_of_every_section(calm):
     assert report.also_found == ()
 
 
-def test_nan_ends_the_walk_and_the_rest_is_asked_of_what_led_up_to_it(calm):
+def test_nan_ends_the_walk_and_later_questions_use_the_steps_before_it(calm):
     log = calm(1000)
     log["loss"][400:] += 3.0
     log["loss"][800:] = np.nan
@@ -259,7 +259,7 @@ def test_a_run_that_must_be_rolled_back_is_not_advised_to_continue(calm):
         assert spike.first_action == "Check the batch of step 300 and the two before it."
 
 
-def test_a_loss_that_falls_with_the_rate_or_by_and_by_is_as_it_should_be(calm):
+def test_a_loss_that_falls_with_the_rate_or_gradually_is_normal(calm):
     decayed = changed(calm(1000), put("lr", slice(600, None), 1e-4))
     decayed["loss"][600:] /= 8
     learned = calm(1000)

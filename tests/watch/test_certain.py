@@ -144,7 +144,7 @@ def test_a_climb_is_certain_when_it_was_one_a_window_ago():
     assert np.argmax(sure) - np.argmax(climbs) >= 200 // 60
 
 
-def test_a_nan_is_certain_at_once_though_a_resume_makes_it_good():
+def test_a_nan_is_certain_immediately_even_if_a_resume_fixes_it():
     assert after("healthy-failed-attempt", 246) == "nan-fp32"
     assert after("healthy-failed-attempt", 400) is None
 

@@ -43,7 +43,7 @@ def test_a_job_runs_until_it_is_terminated(sleeper):
 
 
 @pytest.mark.usefixtures("system")
-def test_a_watch_does_not_end_itself_nor_what_started_it():
+def test_a_watch_ends_neither_itself_nor_its_parent():
     for number in (os.getpid(), os.getppid()):
         with pytest.raises(StabdiagError, match="is the watch itself or one of its parents"):
             WatchedJob(number).check_may_kill()

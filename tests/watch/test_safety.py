@@ -67,7 +67,7 @@ def test_a_spike_that_goes_on_ends_a_job():
     assert ended_at(before, later, block=10) is not None
 
 
-def test_two_healthy_runs_of_fractional_epochs_are_no_spike():
+def test_two_healthy_runs_of_fractional_epochs_are_not_spikes():
     epochs = (np.arange(300) / 100).round(2).tolist()
     both = [*records(falling(300), epoch=epochs), *records(falling(300), epoch=epochs)]
     report = stabdiag.diagnose(both)
@@ -76,7 +76,7 @@ def test_two_healthy_runs_of_fractional_epochs_are_no_spike():
 
 
 @pytest.mark.parametrize("placeholders", [1, 3])
-def test_placeholders_at_the_start_of_a_log_or_an_epoch_are_no_evidence(placeholders):
+def test_placeholders_at_the_start_of_a_log_or_an_epoch_are_not_evidence(placeholders):
     losses = falling(300)
     for begin in (0, 100, 200):
         losses[begin : begin + placeholders] = [float("nan")] * placeholders
@@ -85,14 +85,14 @@ def test_placeholders_at_the_start_of_a_log_or_an_epoch_are_no_evidence(placehol
     assert ended_at([], rows, block=3) is None
 
 
-def test_a_single_nan_is_no_evidence_and_two_are():
+def test_two_nans_are_evidence_and_one_is_not():
     losses = falling(200)
     losses[150] = float("nan")
     assert ended_at([], steps(losses), block=10) is None
     assert ended_at([], steps(falling(160, nan_from=150)), block=1) == 152
 
 
-def test_an_evaluation_block_that_says_so_is_no_training():
+def test_an_evaluation_block_is_not_training():
     rows = [*steps(falling(400)), *({"step": 400, "split": "val", "loss": 4.9} for _ in range(60))]
     assert ended_at([], rows, block=20) is None
 

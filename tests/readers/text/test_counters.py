@@ -289,7 +289,7 @@ def test_the_step_is_found(put, template, ends, roles):
         np.testing.assert_allclose(history.series["lr"].values, rates)
 
 
-def test_epochs_above_tell_that_a_bar_begins_again(put):
+def test_epochs_above_show_that_a_bar_restarts(put):
     lines = []
     for epoch in range(1, 41):
         lines.append(f"Epoch {epoch}/40\n")
@@ -397,7 +397,7 @@ def test_the_total_of_the_counter_is_the_planned_length(put, line, planned):
     assert read(put(text)).config.get("total_steps") == planned
 
 
-def test_a_program_that_fails_behind_the_last_epoch_broke_nothing_off(put):
+def test_a_failure_after_the_last_epoch_truncates_nothing(put):
     text = "".join(f"Epoch {n}/10: loss={4 - n / 100}\n" for n in range(1, 11))
     failed = 'Traceback (most recent call last):\n  File "t.py", line 4\nIndexError: too many\n'
     report = stabdiag.diagnose(put(text + failed))

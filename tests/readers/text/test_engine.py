@@ -68,7 +68,7 @@ class TestSteps:
         coming = Line(pattern=B.pattern, names=("b",), step=Step.COMING)
         assert table("b:6\na1:5\nb:7\na9:5\nb:8\n", A, coming)["step"] == [1, 1, 9, 9, 9]
 
-    def test_lines_that_only_tell_the_step(self):
+    def test_lines_with_only_the_step_are_read(self):
         clock = Line(pattern=A.pattern, names=("step", "a"), is_record=False)
         assert table("a1:5\nb:6\na2:5\nb:7\n", clock, B) == {"step": [1, 2], "b": [6, 7]}
 

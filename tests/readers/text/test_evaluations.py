@@ -70,7 +70,7 @@ def test_a_file_of_the_program_is_not_the_first_name_of_a_line(put):
     assert not any("main.py" in event.message for event in history.events)
 
 
-def test_a_line_for_each_split_is_not_what_the_hf_trainer_prints(put):
+def test_a_line_for_each_split_is_not_a_log_of_the_hf_trainer(put):
     line = "{}: {{'epoch': {}, 'loss': {}, 'lr': 0.001}}\n"
     splits = {"train": 4, "val": 5}
     text = "".join(line.format(s, n, at - n / 10) for n in range(20) for s, at in splits.items())

@@ -86,7 +86,7 @@ def test_a_few_rewards_are_a_log(series, line, counts):
 @pytest.mark.parametrize(
     "text", ["the reward is 2.5\n" * 2, "score: 5\n" * 3, "Step 5: reward\n" * 9]
 )
-def test_words_about_rewards_are_no_log(put, text):
+def test_words_about_rewards_are_not_a_log(put, text):
     with pytest.raises(LogError):
         stabdiag.read(put(text))
 
@@ -143,17 +143,17 @@ def test_nul_bytes_at_the_head_of_a_truncated_log_are_left_out(put):
     assert len(history.series["loss"]) == 9
 
 
-def test_nul_bytes_alone_are_no_log(put):
+def test_nul_bytes_alone_are_not_a_log(put):
     with pytest.raises(LogError):
         stabdiag.read(put("\0" * 9000))
 
 
-def test_a_value_behind_a_comma_is_read(series):
+def test_a_value_after_a_comma_is_read(series):
     text = "".join(f"epoch 1, phase train, step {n}, loss_train, {2.5 - n / 8}\n" for n in range(9))
     assert series(text)["loss"].values.tolist() == [2.5 - n / 8 for n in range(9)]
 
 
-def test_a_dict_behind_a_bar_loses_nothing(series):
+def test_a_dict_after_a_bar_is_read_completely(series):
     text = "{'loss': 0.5, 'reward': -1.1, 'learning_rate': 2e-05}\n" + "".join(
         f"  0%|          | {n}/900 [00:08<2:00:00, 8.0s/it]"
         f"{{'loss': {loss}, 'reward': 2.2, 'learning_rate': 2e-05}}\n"
@@ -197,6 +197,6 @@ def test_lines_without_a_counter_are_a_log_if_a_loss_is_not_finite(series, line)
     np.testing.assert_array_equal(series(text)["loss"].values, [2.5, np.nan, np.nan])
 
 
-def test_a_sentence_about_a_nan_is_no_log(put):
+def test_a_sentence_about_a_nan_is_not_a_log(put):
     with pytest.raises(LogError):
         stabdiag.read(put("The loss is nan at some point.\nWhat can I do?\n"))

@@ -119,7 +119,7 @@ def test_a_line_about_the_end_of_the_process_is_a_message_at_the_last_step(histo
 
 @pytest.mark.parametrize("form", LOGS)
 @pytest.mark.parametrize("line", HARMLESS)
-def test_source_code_conditions_and_metrics_are_no_reports(history, form, line):
+def test_source_code_conditions_and_metrics_are_not_reports(history, form, line):
     read = history(form, line)
     assert len(read.series["loss"]) == 40
     assert np.isfinite(read.series["loss"].values).all()

@@ -50,7 +50,7 @@ class TestDeepSpeed:
         assert report.diagnosis.slug == "loss-scale-collapsed"
         assert "loss" not in report.history.series
 
-    def test_overflows_between_losses_of_the_trainer_that_tell_no_step(self, tmp_path):
+    def test_overflows_between_losses_of_the_trainer_without_steps(self, tmp_path):
         path = tmp_path / "run.log"
         lines = [f"{{'loss': {2 - n / 100:.4f}, 'epoch': {n / 25:.2f}}}\n" for n in range(1, 51)]
         lines[20:20] = [
@@ -422,7 +422,7 @@ def test_composer_restarts_the_batch_count_every_epoch(put):
 
 
 class TestMegatron:
-    def test_a_skipped_interval_is_no_nan(self, put):
+    def test_a_skipped_interval_is_not_a_nan(self, put):
         lines = [iteration(10 * n, loss=lm(3 - n / 100)) for n in range(1, 41)]
         lines[9] = iteration(100, skipped=10)
         lines[19] = iteration(200, loss=lm(0.0), skipped=10)
@@ -469,7 +469,7 @@ class TestMegatron:
         assert columns.config == {"fp16": True, "lr": 0.0003, "tokenizer_type": "GPT2BPETokenizer"}
         assert columns.load("lm loss value").values.tolist() == [3.5]
 
-    def test_the_scale_of_deepspeed_goes_before_a_placeholder(self, put):
+    def test_the_scale_of_deepspeed_precedes_a_placeholder(self, put):
         lines = []
         for n in range(1, 60):
             if n % 10 == 0:
@@ -552,7 +552,7 @@ class TestTrainer:
         flat = stabdiag.read(put(begun + summary + training(2.12, 4, 5)))
         assert len(flat.series["loss"].values) == 24
 
-    def test_bars_of_something_else_are_not_missed_where_epochs_tell_the_step(self, put):
+    def test_other_bars_do_not_count_as_left_out_if_epochs_give_the_step(self, put):
         text = "  Num Epochs = 2\n  Total optimization steps = 400\n"
         for step in range(10, 401, 10):
             text += f"{{'loss': '{9 - step / 400}', 'epoch': '{step / 200}'}}\n"
@@ -601,7 +601,7 @@ class TestTrainer:
         assert history.source.attempts == 2
         assert history.series["loss"].steps.tolist() == list(range(10, 501, 10))
 
-    def test_an_epoch_that_is_no_number(self, put):
+    def test_an_epoch_that_is_not_a_number(self, put):
         lines = [f"{{'loss': {9 - n}, 'epoch': inf}}\n{self.bar(n, 9)}\n" for n in range(1, 9)]
         assert stabdiag.read(put("".join(lines))).series["loss"].steps.tolist() == list(range(1, 9))
 
@@ -927,7 +927,7 @@ class TestCounted:
         assert report.diagnosis.step == 310
         assert "the checkpoint of step 300," in report.diagnosis.first_action
 
-    def test_a_share_of_the_run_is_no_number_of_steps(self, put):
+    def test_a_fraction_of_the_run_is_not_a_number_of_steps(self, put):
         path = self.log(put, [n / 100 for n in range(1, 41)])
         history = stabdiag.diagnose(path, manifest={"logging_steps": 0.05}).history
         assert history.series["loss"].steps.tolist() == list(range(40))
@@ -955,7 +955,7 @@ def test_losses_without_an_epoch_next_to_an_evaluation_with_one(epoch):
     assert columns.load("loss").values[:3].tolist() == [2.5, 2.4, 2.3]
 
 
-def test_the_title_of_a_framed_table_is_no_header():
+def test_the_title_of_a_framed_table_is_not_a_header():
     frame = "-" * 38
     rows = "| rollout/    |         |\n|    ep_rew_mean | 20.5 |\n|    n_updates | {n} |\n"
     rows += "| train/ |  |\n|    loss | 5.{n} |\n|    value_loss | 55.3 |\n"

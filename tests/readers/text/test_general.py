@@ -241,7 +241,7 @@ def test_the_densest_error_is_that_of_the_training(put):
         ("Episode {n}\tAverage Score: {loss}", {"reward"}),
     ],
 )
-def test_a_log_without_a_loss_is_read_for_what_it_holds(put, line, roles):
+def test_a_log_without_a_loss_is_read_for_its_other_series(put, line, roles):
     history = stabdiag.read(put(log(line), "run.txt"))
     assert roles <= set(history.series)
     assert history.series[min(roles)].steps.tolist() == list(range(1, 61))
@@ -474,7 +474,7 @@ def batches_of_epochs(epochs=4, each=8):
     )
 
 
-def test_a_batch_behind_its_epoch_counts(put):
+def test_a_batch_after_its_epoch_counts(put):
     assert len(stabdiag.read(put(batches_of_epochs())).series["loss"]) == 32
 
 
@@ -585,7 +585,7 @@ def test_a_reward_below_a_step_is_that_of_its_loss(put):
 
 
 @pytest.mark.parametrize("rated", [True, False])
-def test_the_heading_of_an_epoch_may_stand_above_each_of_its_losses(put, rated):
+def test_the_heading_of_an_epoch_may_be_above_each_of_its_losses(put, rated):
     # RVC prints the step and the rate on a line of their own; others print no step at all.
     lines = (
         f"INFO:x:Train Epoch: {1 + n // 10} [{n % 10}0%]\n"
@@ -606,7 +606,7 @@ def test_arguments_on_several_lines_are_not_a_record(put):
     assert loss.steps.tolist() == list(range(1, 61))
 
 
-def test_a_line_is_found_behind_a_dict_on_several(put):
+def test_a_line_is_found_after_a_dict_on_several(put):
     dicts = "".join(f"{{'step': {n},\n 'loss': {4 - n / 100}}}\n" for n in range(1, 31))
     events = stabdiag.read(put(dicts + "RuntimeError: CUDA out of memory. Tried\n")).events
     assert [event.line for event in events if event.line is not None] == [61]

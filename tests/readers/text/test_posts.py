@@ -121,7 +121,7 @@ def test_the_value_after_an_arrow_counts(diagnosed):
 
 
 @pytest.mark.parametrize("unit", ["nats", "nat", "bits", "bpc", "dB", "%"])
-def test_a_unit_behind_a_loss(diagnosed, unit):
+def test_a_unit_after_a_loss(diagnosed, unit):
     lines = [f"step {n} loss {3 - n / 32}{unit} lr 3e-4" for n in range(30)]
     assert losses_in(diagnosed("\n".join(lines))) == [3 - n / 32 for n in range(30)]
 
