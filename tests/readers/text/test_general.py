@@ -5,11 +5,7 @@ import pytest
 import stabdiag
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.text.general import sniff
-
-
-def log(line, count=60):
-    return "".join(line.format(n=n, loss=4 - n / 100) + "\n" for n in range(1, count + 1))
-
+from tests.readers.text.printed import log
 
 FALLING = [4 - n / 100 for n in range(1, 61)]
 TIME = "2026-01-05 10:00:00,123"
@@ -410,21 +406,6 @@ def test_all_losses_of_an_epoch_are_kept(put):
     assert loss.values.tolist() == [4 - n / 50 for n in range(40)]
 
 
-@pytest.mark.parametrize(
-    ("lines", "steps"),
-    [
-        ("epoch: 0, iter: {n}, lr: 1e-4, 'loss': nan, time: 2.3", [1, 2]),
-        ("ep={n} tr=['train'] loss={loss} err=0.2 valid=dev loss=0.7 err=0.3", [1, 2]),
-        ("Step {n} CTCLoss: nanxxx, loss: nanxxx", [1, 2]),
-        ("Epoch [1][{n}/62598] lr: 1.000e-03, loss_ce: 1.2, loss: {loss}", [1, 2]),
-    ],
-)
-def test_an_excerpt_of_two_lines(values, read, lines, steps):
-    actual = values("text", log(lines, 2))
-    assert actual.get("step", actual.get("epoch")) == steps
-    assert "(unsure)" in read("text", log(lines, 2)).events[0].message
-
-
 def test_training_headings_are_preferred_to_an_evaluation_counter(put):
     lines = (
         f"TRAIN EPOCH {n}:\nloss             {4 - n / 10}\nacc              0.31\n"
@@ -434,12 +415,6 @@ def test_training_headings_are_preferred_to_an_evaluation_counter(put):
     history = stabdiag.read(put("".join(lines)))
     assert history.series["loss"].values.tolist() == [4 - n / 10 for n in range(12)]
     assert history.series["eval_loss"].steps.tolist() == list(range(12))
-
-
-def test_a_head_like_an_excerpt_is_read_further(read):
-    noise = "loading weights, please wait\n" * 40_000
-    text = log("epoch {n} it {n}: loss {loss}", 2) + noise + log("epoch 3 it {n}: loss {loss}", 90)
-    assert "92 lines" in read("text", text).events[0].message
 
 
 @pytest.mark.parametrize(
@@ -494,28 +469,6 @@ def test_a_training_counter_is_preferred_to_an_evaluation_counter(values):
     )
     columns = values("text", "".join(lines))
     assert [value for value in columns["loss"] if value is not None] == [4, 3.9, 3.8, 3.7]
-
-
-@pytest.mark.parametrize(
-    ("line", "step"),
-    [
-        (
-            "08/03 22:09:24 - Epoch(train) [1][ 500/2931] lr: 2e-2 time: 0.05 loss: nan acc: 0.1",
-            500,
-        ),
-        ("Iter [4000/160000] lr: 2.5e-05, decode.loss: 0.07, aux.loss: nan, loss: nan", 4000),
-        ("Surrogate loss: nan KL: 0.1 Entropy: nan training epoch: 2 learning_rate: 0.0003", 2),
-        ("\n".join(f"Batch 7/9 loss nan lr 1e-3 grad_norm nan rank {n}" for n in (2, 0, 1)), 7),
-    ],
-)
-def test_one_line_suffices_if_its_loss_is_not_finite(put, line, step):
-    diagnosis = stabdiag.diagnose(put(f"{line}\n")).diagnosis
-    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", step)
-
-
-def test_a_single_line_is_refused(put):
-    with pytest.raises(NoUsableRecord, match="is on one line only"):
-        stabdiag.read(put("Iter [4000/160000] lr: 2.5e-05, loss: 2.5\n"))
 
 
 DAYS = [n % 28 + 1 for n in range(100)]

@@ -1,0 +1,108 @@
+"""Messages about failures below the records of a log."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import NoUsableRecord
+from tests.readers.text.printed import yolo_bar, yolo_heading
+
+TORCHVISION = "".join(f"Epoch: [0] [{n}/900] lr: 0.1 loss: 2.5 loss_ce: 1\n" for n in (10, 20))
+STEPS = "".join(f"INFO - Step: {n}\nINFO - Loss: 2.5\n" for n in (10, 20, 30))
+KERAS = "".join(f"{n}/234 [....] - ETA: 3:24 - loss: 44.4110\n" for n in range(1, 8))
+DETECTRON2 = "".join(
+    f"[01/05 10:00:00 d2.utils.events]: eta: 0:45:00  iter: {n}  total_loss: 1.5  lr: 0.02\n"
+    for n in (1999, 2019)
+)
+UNWELL = "FloatingPointError: Loss became infinite or NaN at iteration=2037!\n"
+# What is logged, what is said below it, the steps of the losses, and the last of them.
+FAILURE_MESSAGES = [
+    (
+        "INFO:tensorflow:loss = 1.8717, step = 31601 (182.200 sec)\n",
+        "ERROR:tensorflow:Model diverged with loss = NaN.\n"
+        "E0105 10:00:00.1 14003 session_run_hooks.py:760] Model diverged with loss = NaN.\n",
+        [31601, 31602],
+        np.nan,
+    ),
+    (TORCHVISION, "Loss is nan, stopping training\n" * 2, [10, 20, 21], np.nan),
+    (TORCHVISION, "[10:00:00.1] Loss is inf, stopping training\n", [10, 20, 21], np.inf),
+    (TORCHVISION, "RuntimeError: Model diverged with loss = NaN.\n", [10, 20, 21], np.nan),
+    (
+        TORCHVISION,
+        "INFO:tensorflow:Error reported to Coordinator: <class 'InvalidArgumentError'>, "
+        "LossTensor is inf or nan. : Tensor had NaN values\n",
+        [10, 20, 21],
+        np.nan,
+    ),
+    (
+        TORCHVISION,
+        "ValueError: The loss returned in `training_step` is nan.\n",
+        [10, 20, 21],
+        np.nan,
+    ),
+    (
+        TORCHVISION,
+        "Monitored metric train_loss = nan is not finite. Previous best value was 2.3. "
+        "Signaling Trainer to stop.\n",
+        [10, 20, 21],
+        np.nan,
+    ),
+    (TORCHVISION, "Monitored metric val_loss = nan is not finite.\n", [10, 20], 2.5),
+    # Below a record of two lines: it keeps its loss.
+    (
+        STEPS,
+        "WARNING - WARNING: Loss is NaN or inf tensor(nan, device='cuda:0')\n" * 3,
+        [10, 20, 30, 31],
+        np.nan,
+    ),
+    (TORCHVISION, "WARNING: received a nan loss, setting loss to 0\n", [10, 20, 21], np.nan),
+    (TORCHVISION, "12:00 | WARNING | iter: non-finite loss\n", [10, 20, 21], np.nan),
+    (TORCHVISION, "Loss is not finite. Skip this training step.\n", [10, 20, 21], np.nan),
+    (TORCHVISION, "Skip the batch: the loss is NaN, it may be caused by\n", [10, 20, 21], np.nan),
+    (TORCHVISION, "WARNING: loss (=nan) is not correct\n", [10, 20, 21], np.nan),
+    (
+        yolo_heading("box", "total") + yolo_bar(0, 2.5, 2.5),
+        "WARNING: non-finite loss, ending training  tensor([nan, nan], device='cuda:0')\n",
+        [0, 1],
+        np.nan,
+    ),
+    # Keras counts batches from zero.
+    (KERAS, "Batch 7: Invalid loss, terminating training\n", [*range(1, 9)], np.nan),
+    (DETECTRON2, UNWELL, [1999, 2019, 2037], np.nan),
+    ("loading\n", UNWELL.replace("Loss", "Losses"), [2037], np.nan),
+]
+
+
+@pytest.mark.parametrize(("records", "message", "steps", "last"), FAILURE_MESSAGES)
+def test_a_failure_message_is_the_last_loss(put, records, message, steps, last):
+    loss = stabdiag.read(put(records + message)).series["loss"]
+    assert loss.steps.tolist() == steps
+    assert np.isfinite(loss.values[:-1]).all()
+    np.testing.assert_array_equal(loss.values[-1], last)
+
+
+def test_a_message_about_a_loss_replaces_the_printed_value(put):
+    lines = [f"[{n}/900] loss: {2.5 if n < 4 else 0}\n" for n in range(1, 6)]
+    lines[3:3] = ["WARNING: received an inf loss, setting loss to 0\n"]
+    loss = stabdiag.read(put("".join(lines))).series["loss"]
+    assert loss.steps.tolist() == [1, 2, 3, 4, 5]
+    np.testing.assert_array_equal(loss.values, [2.5, 2.5, 2.5, np.nan, 0.0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if np.isnan(loss):\n    logging.error("Model diverged with loss = NaN.")\n',
+        "If you see Model diverged with loss = NaN, lower the learning rate.\n",
+        "The run says Loss is nan, stopping training, and ends.\n",
+        'print(f"Loss is {loss}, stopping training")\n',
+        "It said: Loss became infinite or NaN at iteration=2137! What now?\n",
+        "Skip the batch if the loss is NaN, it may be caused by fp16.\n",
+        "It may end with a nan loss.\n",
+        "print('Batch %d: Invalid loss, terminating training' % batch)\n",
+    ],
+)
+def test_text_about_failures_is_not_a_failure(tmp_path, text):
+    (tmp_path / "notes.txt").write_text(text * 3)
+    with pytest.raises(NoUsableRecord):
+        stabdiag.read(tmp_path / "notes.txt")
