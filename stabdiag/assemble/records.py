@@ -221,4 +221,4 @@ def select_rank(
         return usable
     rank = np.where(ranks.present, ranks.values, NO_RANK).astype(np.int64)
     known_steps = np.where(usable & (has_value | ~is_loss), steps, np.nan)
-    return of_one_rank(is_loss.astype(np.int64), known_steps, rank)
+    return of_one_rank(is_loss.astype(np.int64), known_steps, rank, np.zeros_like(usable))

@@ -57,11 +57,12 @@ def _rank(data: bytes, start: int) -> int:
     return int(next(filter(None, label.groups()))) if label else NO_RANK
 
 
-def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints) -> Mask:
+def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints, failed: Mask) -> Mask:
     """Return a mask of the lines that count. All arrays are of shape (lines,), in log order.
 
     For each kind of line, one rank counts: the first with the most steps. If it lacks a step, the
-    first line of another rank with that step counts.
+    first line of another rank with that step counts. A line that ``failed`` has a loss that is not
+    finite: it replaces the line of the counted rank with the same step.
     """
     kept = np.ones(len(ranks), dtype=bool)
     if not (ranks != NO_RANK).any():
@@ -84,6 +85,11 @@ def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints) -> Mask:
         chosen_steps = np.unique(steps[labeled[ranks[labeled] == chosen]])
         missing = others[~np.isin(steps[others], chosen_steps) & ~np.isnan(steps[others])]
         kept[missing[np.unique(steps[missing], return_index=True)[1]]] = True
+        alone = others[failed[others] & np.isin(steps[others], chosen_steps)]
+        alone = alone[~np.isin(steps[alone], steps[labeled[kept[labeled] & failed[labeled]]])]
+        alone = alone[np.unique(steps[alone], return_index=True)[1]]
+        kept[labeled[np.isin(steps[labeled], steps[alone])]] = False
+        kept[alone] = True
     return kept
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.names import is_an_lr
+from stabdiag.model.roles.names import is_an_lr, is_evaluation
 from stabdiag.readers.columns import (
     EXACT,
     Piece,
@@ -172,7 +172,10 @@ class Table:
         kind = of_lines([kinds[id(part.kind)] for part in stored])
         steps = np.concatenate([part.steps for part in stored])[order]
         ranks = np.concatenate([part.ranks for part in stored])[order]
-        kept = of_one_rank(kind, steps, ranks)
+        failed = np.zeros(len(at), dtype=bool)
+        if (ranks != NO_RANK).any():
+            failed = np.concatenate([_failed_lines(part) for part in stored])[order]
+        kept = of_one_rank(kind, steps, ranks, failed)
         step_rules = of_lines([part.kind.step.value for part in stored])
         unit = np.concatenate([part.unit for part in stored])[order]
         named = neighbors(~np.isnan(steps))[0] >= 0
@@ -272,6 +275,15 @@ def _add_values_from_above(stored: list[_Stored], places: Ints, step: str, rows:
 def _taken(piece: Piece, which: Mask) -> Piece:
     words = np.array(piece.words, dtype=object)[which[piece.states == WORD]]
     return Piece(values=piece.values[which], states=piece.states[which], words=words.tolist())
+
+
+def _failed_lines(part: _Stored) -> Mask:
+    """Return a mask of the lines with a training loss that is not finite."""
+    failed = np.zeros(len(part.at), dtype=bool)
+    for name, piece in part.pieces.items():
+        if is_a_loss(name) and not is_evaluation(name):
+            failed |= (piece.states == NUMBER) & ~np.isfinite(piece.values)
+    return failed
 
 
 def _holds_loss(part: _Stored) -> bool:

@@ -152,16 +152,19 @@ class TestRanks:
         # Rank 1 logs most steps; only rank 0 logs step 4.
         steps = np.array([1.0, 1, 2, 2, 3, 4, 4, 5])
         ranks = np.array([0, 1, 0, 1, 1, 0, 0, 1])
-        kept = of_one_rank(np.zeros(8, int), steps, ranks)
+        kept = of_one_rank(np.zeros(8, int), steps, ranks, np.zeros(8, bool))
         assert kept.tolist() == [False, True, False, True, True, True, False, True]
 
     def test_each_kind_of_line_has_its_rank(self):
         kinds = np.array([0, 1, 0, 1])
-        kept = of_one_rank(kinds, np.array([1.0, 1, 2, 2]), np.array([0, 7, 0, 7]))
+        kept = of_one_rank(
+            kinds, np.array([1.0, 1, 2, 2]), np.array([0, 7, 0, 7]), np.zeros(4, bool)
+        )
         assert kept.all()
 
     def test_lines_without_a_rank_all_count(self):
-        assert of_one_rank(np.zeros(3, int), np.arange(3.0), np.full(3, NO_RANK)).all()
+        ranks = np.full(3, NO_RANK)
+        assert of_one_rank(np.zeros(3, int), np.arange(3.0), ranks, np.zeros(3, bool)).all()
 
 
 class TestFastPaths:
