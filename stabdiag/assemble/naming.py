@@ -37,6 +37,7 @@ from stabdiag.model.roles.names import (
     normal,
     split_of,
 )
+from stabdiag.model.roles.scores import scores_of
 from stabdiag.model.text import and_more, listed
 from stabdiag.readers.columns import Column, Columns
 
@@ -154,12 +155,21 @@ def _with_a_loss(named: Named) -> Named:
         return named
     if can_judge_without_loss(names):
         return named.take(names, "no loss was logged: only checks without a loss can run")
+    if _has_scores(columns.names, names):
+        return named.take(names, "no loss was logged: only the scores can be judged")
     shown = and_more([*map(shown_name, columns.names)], MAX_SHOWN_COLUMNS)
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
         f"{shown}); name it with --column loss=NAME, in Python with "
         'columns={"loss": NAME}'
     )
+
+
+def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:
+    """Return True if a log has a counter and a score whose better direction is known."""
+    counters = {"step", "epoch"} & names.keys()
+    scores = {"accuracy", "eval_accuracy"} & names.keys()
+    return bool(counters and (scores or scores_of(columns, names.values())))
 
 
 def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 
 import numpy as np
 
@@ -50,6 +51,9 @@ _COURSES = {
 
 # The series reported for a log without a loss.
 _SIZES = ("activation_norm", "max_attention_logit", "amax")
+
+# Maximum number of scores that are reported for a log without a loss.
+_SHOWN_SCORES = 2
 
 # The largest numbers of fp16 (IEEE 754) and of e4m3 (Micikevicius et al. 2022, arXiv:2209.05433).
 _FP16, _FP8 = float(np.finfo(np.float16).max), 448.0
@@ -159,7 +163,7 @@ def _course(case: Case) -> str:
     # Single rewards vary far more than losses.
     if len(logged[0][1]) >= case.min_losses_for_spikes:
         logged[0] = ("the reward (medians of tenths)", levels(logged[0][1], TENTHS))
-    logged += () if len(case.loss) else _largest_growth(case)
+    logged += () if len(case.loss) else (*_largest_growth(case), *_scores(case))
     courses: list[str] = []
     verb = ""
     for name, x in logged:
@@ -189,6 +193,12 @@ def _largest_growth(case: Case) -> Iterator[tuple[str, Floats]]:
         if sizes:
             largest = max(sizes, key=lambda series: float(series.values[-1] / series.values[0]))
             yield repr(largest.column), largest.values
+
+
+def _scores(case: Case) -> Iterator[tuple[str, Floats]]:
+    """Yield the column and values of the first scores."""
+    for series in islice(case.history.group("score").values(), _SHOWN_SCORES):
+        yield repr(series.column), series.finite().values
 
 
 def _activation_near_limit(case: Case) -> str:

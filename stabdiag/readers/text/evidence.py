@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import chain, pairwise
@@ -27,21 +27,19 @@ from stabdiag.readers.text.counters import (
     headings_of,
     is_word,
 )
+from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste, find_single_record
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, trains
 from stabdiag.readers.text.measured import spans_of
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
-    MANY_VALUES,
     Counts,
     Sample,
-    Shapes,
     TextEvidence,
     find_counter_alias,
     find_new_counter,
     find_planned_steps,
     is_lost,
-    losses_of,
     sample_of,
     tail_of,
 )
@@ -54,6 +52,7 @@ from stabdiag.readers.text.tokens import (
     OTHER_MEASURES,
     REWARDS,
     SCORE,
+    SCORES,
     SUMMED,
     TRAINED,
     lines_with_a_loss,
@@ -69,12 +68,6 @@ _RISING: Final = 0.8
 # The counter of a reward restarts with each run in the log, so that it rises less often.
 _RISING_REWARDS: Final = 0.9
 
-# The fewest lines of a pasted excerpt.
-_EXCERPT: Final = 2
-
-# The most lines of a paste with a single record.
-_MAX_PASTE: Final = 8
-
 # The fewest lines and different values of one loss in a log without a counter. Fewer are enough if
 # the lines differ only in their numbers and follow each other closely. Source code and prose repeat
 # one value.
@@ -83,9 +76,14 @@ _ALIKE: Final = (4, 3)
 # Two of those lines are enough if they have several values and one loss is not finite.
 _MIN_NON_FINITE_LINES: Final = (2, 1)
 _NUMBER_TOKEN: Final = re.compile(NUMBER_PATTERN)
+# And their number is at least one in this many lines.
+_LINES_APART: Final = 3
 
 # The fewest lines of a log without a loss.
 _EVIDENT: Final = 10
+
+# The fewest lines with a score in a log without a loss.
+_MIN_SCORES: Final = 5
 
 # The most lines with a loss below a heading, on average.
 _LINES_BELOW: Final = 1.5
@@ -181,9 +179,28 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
     measures = (result for result in candidates if result.word != SCORE or result.counter in GAMES)
     best = max(measures, key=lambda result: result.lines, default=None)
     if best is None:
-        return None
+        return _evidence_of_scores(log, samples)
     fewest = _MIN_VALUES if best.word in REWARDS and is_word(best.counter or b"") else _EVIDENT
     return best if best.lines >= fewest else None
+
+
+def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:
+    """Return the evidence in rewards without a counter, or in scores next to a counter.
+
+    A score needs a word as its counter, which only rises.
+    """
+    rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
+    for word, sample in rewards:
+        uncounted = _uncounted(log.data, sample.values, sample)
+        if uncounted is not None:
+            return replace(uncounted, word=word)
+    for word in SCORES:
+        if word in log.data:
+            result = _on_loss_lines(sample_of(log.data, word).counters)
+            is_counted = result is not None and result.rising == 1 and not result.restarts
+            if result is not None and is_counted and is_word(result.counter or b""):
+                return replace(result, word=word) if result.lines >= _MIN_SCORES else None
+    return None
 
 
 def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
@@ -236,11 +253,12 @@ def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
         return best if best.above else replace(best, epochs=_rising(headings[EPOCH]) == 1)
     return (
         _above(headings, sample.values)
-        or _excerpt(sample.shapes)
+        or find_excerpt(sample.shapes)
         or _with_few_epochs(log.data, sample, headings)
         or _failed_excerpt(log, sample)
-        or _single_record(log.data, sample)
+        or find_single_record(log.data, sample)
         or _uncounted(log.data, trained, sample)
+        or find_short_paste(log.data, sample)
     )
 
 
@@ -358,31 +376,6 @@ def _above(
     return next((candidate for candidate in candidates if candidate.rising >= _RISING), None)
 
 
-def _excerpt(
-    shapes: Shapes, *, reports_failure: bool = False, fewest: int = _EXCERPT
-) -> TextEvidence | None:
-    """Return the evidence in a short excerpt: lines with equal names and a counter that only rises.
-
-    If a line reports a failure of the training, one line with any counter is enough.
-    """
-    fewest = 1 if reports_failure else fewest
-    for names, lines in shapes.items():
-        named = [word for word in lines[0] if is_word(word)]
-        # A position counts only if the only word on the line names its epoch.
-        finest = reports_failure or (named and all(word in COARSE for word in named))
-        words = [
-            word for word in (lines[0] if finest else named) if all(word in line for line in lines)
-        ]
-        # Words come before positions. A position may be a date, but has a small total then.
-        words.sort(key=lambda word: (word in COARSE, 0 if is_word(word) else 99 - len(word)))
-        for word in words:
-            counts = [line[word] for line in lines]
-            if len(counts) >= fewest and all(b > a - reports_failure for a, b in pairwise(counts)):
-                loss = losses_of(names)[0]
-                return TextEvidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
-    return None
-
-
 def _with_few_epochs(
     data: bytes, sample: Sample, headings: Mapping[bytes, list[int]]
 ) -> TextEvidence | None:
@@ -401,19 +394,11 @@ def _with_few_epochs(
 def _failed_excerpt(log: _Log, sample: Sample) -> TextEvidence | None:
     """Return the evidence in an excerpt that reports a failure of the training."""
     if sample.shapes and log.reports_failure:
-        excerpt = _excerpt(sample.shapes, reports_failure=True)
+        excerpt = find_excerpt(sample.shapes, reports_failure=True)
         if excerpt:
             return excerpt
     lost, lines = (sum(map(len, shapes.values())) for shapes in (sample.not_finite, sample.shapes))
-    return _excerpt(sample.not_finite, reports_failure=True) if 2 * lost >= lines else None
-
-
-def _single_record(data: bytes, sample: Sample) -> TextEvidence | None:
-    """Return the evidence in the only record of a paste that has hardly any other line."""
-    shapes = {names: lines for names, lines in sample.shapes.items() if len(names) >= MANY_VALUES}
-    if data.count(b"\n") > _MAX_PASTE or sum(map(len, sample.shapes.values())) != 1:
-        return None
-    return _excerpt(shapes, fewest=1)
+    return find_excerpt(sample.not_finite, reports_failure=True) if 2 * lost >= lines else None
 
 
 def _first(
@@ -462,7 +447,7 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     ]
     between = head[lines[0][0] :].split(b"\n") if lines else ()
     alike = len({b" ".join(_NUMBER_TOKEN.sub(b"", line).split()) for _, line in lines}) == 1
-    return alike and sum(map(bool, map(bytes.strip, between))) <= 2 * len(lines)
+    return alike and sum(map(bool, map(bytes.strip, between))) <= _LINES_APART * len(lines)
 
 
 def _rising(counts: list[int]) -> float:

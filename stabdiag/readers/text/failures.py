@@ -67,6 +67,7 @@ _FAILURE_ANCHORS: Final = (
         b"inite",
         b"infinity",
         b"to inf",
+        b"to nan",
     ),
     *(b": nan", b"=nan", b"= nan", b"nvalid loss", b"inimum loss scale", b"at minimum"),
 )

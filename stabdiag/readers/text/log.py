@@ -130,7 +130,7 @@ class TextLog:
             stream.notes.append(
                 f"the log contains the lines of {done.ranks} ranks: one rank counts for each record"
             )
-        rows = done.rows
+        rows = _without_ranks(done.rows) if done.ranks > 1 else done.rows
         scale = assign(rows.names).columns.get("loss_scale")
         rows = with_reports(rows, rows.names, join([rows], scale) if scale else None)
         return Columns(
@@ -314,6 +314,12 @@ def with_reports(rows: Rows, names: Sequence[str], scale: Column | None) -> Rows
     reports = reports if falls else [*reports, *overflows]
     if reports:
         parts[loss] = [*parts.get(loss, []), *reports]
+    return replace(rows, parts=parts)
+
+
+def _without_ranks(rows: Rows) -> Rows:
+    """Return rows without the number of their rank, after the lines of one rank were chosen."""
+    parts = {name: part for name, part in rows.parts.items() if not assign([name]).has("rank")}
     return replace(rows, parts=parts)
 
 

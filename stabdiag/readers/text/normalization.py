@@ -51,6 +51,8 @@ _NORMALIZATIONS: Final = (
     Normalization((b" trl:",), rb"s:(?=\d{1,12} t[re]l:)", b"step:"),
     Normalization((b" trl:",), b" trl:", b" train_loss:"),
     Normalization((b" trl:", b" tel:"), b" tel:", b" val_loss:"),
+    # kl - 0.021 | lr_multiplier - 1.5 | loss - 4.81
+    Normalization((b" | ", b"loss - "), rb"(?<=\w) - (?=%b(?: \||\n|$))" % NUMBER_PATTERN, b": "),
     # Marian: Ep. 1.25 : Up. 1000 : Sen. 260,147 : Cost 9.71 * 1,234 @ 3,412 after 12 : L.r. 3e-4
     Normalization(
         (b" : Up. ",),

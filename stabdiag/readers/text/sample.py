@@ -19,12 +19,14 @@ from stabdiag.readers.text.counters import (
     headings_of,
     is_word,
 )
+from stabdiag.readers.text.failures import is_exception
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar, Kind, Normalization, Step
 from stabdiag.readers.text.measured import Evaluation, Heading, Measured, spans_of
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
     LOSS_STEM,
     OTHER_MEASURES,
+    SCORES,
     lines_with_a_loss,
     makes_a_record,
     under_its_heading,
@@ -95,7 +97,7 @@ def sample_of(data: bytes, word: bytes) -> Sample:
         line = under_its_heading(data, begin, alone)
         spans = spans_of(line, word=word)
         losses = losses_of(spans, word)
-        if not losses:
+        if not losses or is_exception(line):
             continue
         loss, end = losses[0], begin
         sample.values[loss].append(line[slice(*spans[loss])])
@@ -162,8 +164,8 @@ class TextEvidence:
 
     @property
     def is_without_loss(self) -> bool:
-        """Whether the log has only other measures: norms, scales, the largest activations."""
-        return self.word in OTHER_MEASURES
+        """Whether the log has only other measures, such as norms and scales, or scores."""
+        return self.word in OTHER_MEASURES or self.word in SCORES
 
     @property
     def grammar(self) -> Grammar:

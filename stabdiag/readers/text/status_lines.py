@@ -107,7 +107,7 @@ def failure_lines(loss: str, step: str) -> tuple[Line, ...]:
     return (
         # FloatingPointError: Loss became infinite or NaN at iteration=2137!
         Line(
-            pattern=rb"FloatingPointError: Loss(?:es)? became infinite or NaN at "
+            pattern=rb"loatingPointError: Loss(?:es)? became infinite or NaN at "
             rb"iteration=(\d{1,12})",
             names=(step,),
             fixed={loss: b"nan"},
@@ -179,13 +179,43 @@ _RAISED_LINE = StatusLine(
     fixed={"loss": b"nan"},
 )
 
+# Loss exploded to nan at step 10422!
+_TURNED_LINE = Line(
+    pattern=(
+        rb"oss (?:has |just )?(?:exploded|diverged|became|becomes|went|turned|goes|is|was) "
+        rb"(?:to |into )?(?:[Nn]a[Nn]|NAN|[Ii]nf(?:inity|inite)?) (?:at|in|on|after) "
+        rb"(?:the )?(?:global )?(?:step|iteration|iter|batch|epoch|update)[ :=#]{1,3}(\d{1,12})"
+        rb"[.!]{0,3}[ \t]{0,8}(?=\n|$)"
+    ),
+    names=("step",),
+    fixed={"loss": b"nan"},
+)
+
+# RuntimeError: Function 'LogSoftmaxBackward0' returned nan values in its 0th output.
+_TRAINING_ERROR = StatusLine(
+    pattern=(
+        rb"(?:rror|xception): [^\n]{0,400}?(?:returned nan values in its \d"
+        rb"|to satisfy the constraint [^\n]{0,200}found invalid values"
+        rb"|normal expects all elements of std >= 0"
+        rb"|probability tensor contains either `inf`, `nan`"
+        rb"|Minimum loss scale reached|Current loss scale already at minimum)"
+    ),
+    fixed={"loss": b"nan"},
+)
+
 # The format of logs that have only these lines.
 ALONE: Final = Grammar(
     step="step",
     kinds=(
         *(
             replace(line, identifies_format=True)
-            for line in (*failure_lines("loss", "step"), _APEX, _RAISED_LINE)
+            for line in (
+                *failure_lines("loss", "step"),
+                _APEX,
+                _RAISED_LINE,
+                _TURNED_LINE,
+                _TRAINING_ERROR,
+            )
         ),
         _OVERFLOW_LINE,
     ),

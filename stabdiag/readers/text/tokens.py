@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_a_reward
+from stabdiag.model.roles.scores import accuracy_role, direction_of
 from stabdiag.readers.text.counters import counters_of
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
 
@@ -43,6 +44,12 @@ OTHER_LOSSES: Final = (
 # Parts of the names of other measures of a run, used without a loss.
 OTHER_MEASURES: Final = (
     *(b"norm", b"grad", b"scale", b"max", b"activation", b"underflow", b"eward", b"eturn", b"core"),
+)
+# Parts of the names of scores, used without any of these. The better direction of each is known.
+SCORES: Final = (
+    *(b"ccuracy", b"acc", b"Acc", b"mAP", b"BLEU", b"bleu", b"chrF", b"WER", b"wer", b"CER"),
+    *(b"AUC", b"auc", b"F1", b"f1", b"PSNR", b"psnr", b"SSIM", b"ssim", b"FID", b"fid", b"IoU"),
+    *(b"iou", b"IOU", b"Dice", b"dice", b"ROUGE", b"rouge"),
 )
 # The score of a game, if episodes are counted, and all names of rewards.
 SCORE: Final = b"core"
@@ -193,8 +200,10 @@ def has_number(line: bytes) -> bool:
 def makes_a_record(name: str, word: bytes) -> bool:
     """Return True if a line with this name is a record of a log whose loss is found by ``word``.
 
-    It is the name of a loss, or of another measure if ``word`` is part of one.
+    It is the name of a loss, or of another measure or score if ``word`` is part of one.
     """
+    if word in SCORES:
+        return direction_of(name) is not None or accuracy_role(name) is not None
     if word not in OTHER_MEASURES:
         return is_a_loss(name)
     return can_judge_without_loss(assign([name]).columns)

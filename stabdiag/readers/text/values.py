@@ -59,8 +59,8 @@ _OF_A_LOSS: Final = re.compile(
     rb"(?!overflow|OVERFLOW|none"
     rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"
-    rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}(?![-+]?\.?\d))"
-    % _NO_VALUE_WORDS
+    rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}"
+    rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % _NO_VALUE_WORDS
 )
 
 

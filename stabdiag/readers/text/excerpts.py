@@ -1,0 +1,111 @@
+"""The evidence in a paste of a few lines: an excerpt of a log, a single record, or a NaN loss."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+from typing import Final
+
+from stabdiag.model.roles.names import is_evaluation
+from stabdiag.readers.text.counters import COARSE, NTH, counters_of, is_word
+from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.sample import (
+    MANY_VALUES,
+    Sample,
+    Shapes,
+    TextEvidence,
+    is_lost,
+    losses_of,
+)
+from stabdiag.readers.text.tokens import Field, fields_of, lines_with_a_loss
+
+# The fewest lines of a pasted excerpt.
+_EXCERPT: Final = 2
+
+# The most lines of a paste with a single record.
+_MAX_PASTE: Final = 8
+
+# A short paste has at most this many bytes and words.
+_MAX_SHORT: Final = 4000
+_MAX_WORDS: Final = 150
+
+# The most digits in the total of a position that may be a rank or a date.
+_TOTAL_DIGITS: Final = 2
+
+# Four words in a row are a sentence. In a record, nothing is between a loss and its value.
+_SENTENCE: Final = re.compile(rb"(?:(?<![\w-])[A-Za-z']{2,20},? ){4}")
+_ASSIGNS: Final = re.compile(rb"[\"']?[\s:=]{1,6}[\"'\[(]?")
+
+
+def find_excerpt(
+    shapes: Shapes, *, reports_failure: bool = False, fewest: int = _EXCERPT
+) -> TextEvidence | None:
+    """Return the evidence in a short excerpt: lines with equal names and a counter that only rises.
+
+    If a line reports a failure of the training, one line with any counter is enough.
+    """
+    fewest = 1 if reports_failure else fewest
+    for names, lines in shapes.items():
+        named = [word for word in lines[0] if is_word(word)]
+        # A position counts only if the only word on the line names its epoch.
+        finest = reports_failure or (named and all(word in COARSE for word in named))
+        words = [
+            word for word in (lines[0] if finest else named) if all(word in line for line in lines)
+        ]
+        # Words come before positions. A position may be a date, but has a small total then.
+        words.sort(key=lambda word: (word in COARSE, 0 if is_word(word) else 99 - len(word)))
+        for word in words:
+            counts = [line[word] for line in lines]
+            if len(counts) >= fewest and all(b > a - reports_failure for a, b in pairwise(counts)):
+                loss = losses_of(names)[0]
+                return TextEvidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
+    return None
+
+
+def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in the only record of a paste that has hardly any other line."""
+    shapes = {names: lines for names, lines in sample.shapes.items() if len(names) >= MANY_VALUES}
+    if data.count(b"\n") > _MAX_PASTE or sum(map(len, sample.shapes.values())) != 1:
+        return None
+    return find_excerpt(shapes, fewest=1)
+
+
+def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in a paste of a few lines: two records, or a loss that is not finite."""
+    if len(data) > _MAX_SHORT or len(data.split()) > _MAX_WORDS:
+        return None
+    counted = next(filter(None, map(_counted_twice, sample.shapes.items())), None)
+    if counted is not None:
+        return counted
+    records = [
+        (line, item)
+        for _, line in lines_with_a_loss(data)
+        for item in fields_of(line)
+        if is_a_loss(item.name) and not is_evaluation(item.name)
+    ]
+    lost = [(line, item) for line, item in records if _is_lost_record(line, item)]
+    if not lost or 2 * len(lost) < len(records):
+        return None
+    line, item = lost[0]
+    counter = next(filter(is_word, counters_of(line)), None)
+    return TextEvidence(counter=counter, loss=item.name, lines=len(records), rising=1.0)
+
+
+def _is_lost_record(line: bytes, item: Field) -> bool:
+    """Return True if a line is a record, not a sentence, and this field of it is not finite."""
+    gap, value = line[item.at[1] : item.value[0]], line[slice(*item.value)]
+    is_assigned = is_lost(value) and _ASSIGNS.fullmatch(gap) is not None
+    return is_assigned and not _SENTENCE.search(line)
+
+
+def _counted_twice(shape: tuple[tuple[str, ...], list[dict[bytes, int]]]) -> TextEvidence | None:
+    """Return the evidence in two or more lines with equal names and any counter that rises."""
+    names, lines = shape
+    shared = (word for word in lines[0] if all(word in line for line in lines))
+    # A position with a small total may be a rank or a date.
+    words = (word for word in shared if is_word(word) or len(word) > len(NTH) + _TOTAL_DIGITS)
+    rising = (word for word in words if all(b[word] > a[word] for a, b in pairwise(lines)))
+    counter = next(rising, None) if len(lines) >= _EXCERPT else None
+    if counter is None:
+        return None
+    return TextEvidence(counter=counter, loss=losses_of(names)[0], lines=len(lines), rising=1.0)

@@ -1,0 +1,134 @@
+"""Pastes of a few lines, logs of scores, and lines of several ranks."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import ColumnError, LogError
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    def diagnose(text, name="run.txt"):
+        (tmp_path / name).write_text(text)
+        return stabdiag.diagnose(tmp_path / name)
+
+    return diagnose
+
+
+@pytest.mark.parametrize(
+    ("text", "step"),
+    [
+        ("Starting training\nLoss exploded to nan at step 10422!\n", 10422),
+        ("The loss became NaN at iteration 300.\n", 300),
+        ("Traceback (most recent call last):\nValueError: Loss is NaN at step 300\n", 300),
+        ("floatingPointError: Loss became infinite or NaN at iteration=166!\n", 166),
+        ("step 400 loss nan\n", 400),
+        ("kl - 0.02 | loss - 4.8\n----\nkl - nan | loss - nan\n----\nTypeError: no\n", 1),
+        ("  4/234 [....] - ETA: 25:09 - loss: inf\n", 0),
+        ("loss 3.2\nloss nan\n", 1),
+    ],
+)
+def test_a_few_lines_with_a_loss_that_is_not_finite_are_enough(diagnosed, text, step):
+    diagnosis = diagnosed(text).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", step)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "RuntimeError: Function 'LogSoftmaxBackward0' returned nan values in its 0th output.",
+        "RuntimeError: normal expects all elements of std >= 0.0",
+        "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
+        "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding.",
+        "Exception: Current loss scale already at minimum - cannot decrease scale anymore.",
+    ],
+)
+def test_an_exception_of_the_training_is_enough(diagnosed, message):
+    report = diagnosed(f"Traceback (most recent call last):\n  File 'a.py', line 3\n{message}\n")
+    assert report.diagnosis.slug == "nan-dtype-unknown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "My loss becomes nan after 300 iterations, what can I do?\n",
+        "If the loss is NaN, lower the learning rate.\n",
+        "Lower the rate if you see a loss = nan, and try again.\n",
+        "if torch.isnan(loss):\n    raise ValueError('loss is nan')\n",
+        "ValueError: cannot convert float NaN to integer\n",
+        "val_loss: nan\n",
+        "The loss: nan of one record\n" + "loss: 0.5\n" * 3,
+    ],
+)
+def test_sentences_and_source_code_are_not_records(diagnosed, text):
+    with pytest.raises(LogError):
+        diagnosed(text)
+
+
+def test_two_records_with_a_counter_are_described(diagnosed):
+    bar = "Training: 23%|##| {step}/30000 [01:45<04:24, 86.8it/s, Loss={loss}]\n"
+    text = bar.format(step=7000, loss=0.2195) + bar.format(step=30000, loss=0.2308)
+    report = diagnosed(f"Optimizing scene\n{text}Training complete.\n")
+    assert report.diagnosis.slug == "insufficient-data"
+    assert report.history.series["loss"].steps.tolist() == [7000, 30000]
+
+
+@pytest.mark.parametrize(
+    ("line", "score"),
+    [
+        ("Epoch {n}: accuracy {value}", "accuracy"),
+        ("INFO:root:Epoch[{n}] Validation-accuracy={value}", "eval_accuracy"),
+        ("step {n}: BLEU = {value}", "score/BLEU"),
+        ("epoch {n} WER {value} CER 0.5", "score/WER"),
+    ],
+)
+def test_a_log_of_scores_is_read(diagnosed, line, score):
+    text = "".join(line.format(n=n, value=0.2 + n / 100) + "\n" for n in range(12))
+    report = diagnosed(text)
+    assert report.diagnosis.slug == "insufficient-data"
+    assert "went from 0.2 to 0.31" in report.diagnosis.summary
+    assert report.history.series[score].steps.tolist() == list(range(12))
+
+
+def test_a_score_that_falls_in_a_table_without_a_loss_is_a_finding(diagnosed):
+    rows = "".join(f"{n},{0.8 - 0.015 * n:.4f}\n" for n in range(40))
+    assert diagnosed(f"epoch,val_accuracy\n{rows}", "run.csv").diagnosis.slug == "score-collapsed"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"accuracy {0.2 + n / 100}\n" for n in range(40)),
+        "".join(f"Epoch {n}: accuracy 0.{n}\n" for n in range(1, 4)),
+        "".join(f"step {n * 37 % 40} BLEU {n}\n" for n in range(40)),
+    ],
+)
+def test_scores_need_a_rising_counter(diagnosed, text):
+    with pytest.raises(LogError):
+        diagnosed(text)
+
+
+def test_a_table_of_scores_without_a_counter_is_refused(diagnosed):
+    rows = "".join(f"{n / 10},{n / 5}\n" for n in range(20))
+    with pytest.raises(ColumnError, match="no column looks like a training loss"):
+        diagnosed(f"BLEU,chrF\n{rows}", "run.csv")
+
+
+@pytest.mark.parametrize("bad", range(4))
+@pytest.mark.parametrize("label", ["[rank{rank}]: ", "[Rank {rank}] ", "{rank}: "])
+def test_a_nan_of_any_rank_is_seen(diagnosed, bad, label):
+    lines = [
+        f"{label.format(rank=rank)}step={n} loss={'nan' if rank == bad and n > 25 else 4 - n / 20}"
+        for n in range(40)
+        for rank in range(4)
+    ]
+    report = diagnosed("\n".join(lines))
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 26)
+    assert report.history.series["loss"].steps.tolist() == list(range(40))
+
+
+def test_finite_ranks_give_one_record_a_step(diagnosed):
+    lines = [f"[rank{rank}]: step={n} loss={4 - n / 20}" for n in range(40) for rank in range(4)]
+    loss = diagnosed("\n".join(lines)).history.series["loss"]
+    np.testing.assert_allclose(loss.values, 4 - np.arange(40) / 20)
