@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # absurd but finite: it is read as this one, whose square is finite as well.
 LARGEST_READ: Final = 1e100
 
-# The share of steps that are evaluated where they are epochs: the last evaluation may be missing.
+# The fraction of steps that are evaluated, if steps are epochs: the last evaluation may be missing.
 _EVALUATED_FRACTION = 0.9
 
 # The key in ``DataFrame.attrs`` for the steps where the value of a role is NaN, by role.

@@ -42,10 +42,10 @@ class PreflightLimits:
     """Checks of a configuration before the run."""
 
     warmup_low: float = limit(0.001, unit="of the run", at_most=1.0, source="convention")
-    """A warm-up shorter than this share of the run has no effect. Published recipes for large runs
-    start near it."""
+    """A warm-up shorter than this fraction of the run has no effect. Published recipes for large
+    runs start near it."""
     warmup_high: float = limit(0.2, unit="of the run", at_most=1.0, source="convention")
-    """A warm-up longer than this share of the run is usually given in another unit."""
+    """A warm-up longer than this fraction of the run is usually given in another unit."""
     adam_lr_low: float = limit(1e-6, unit="learning rate", source=_ADAM)
     """Below this peak Adam and its variants crawl at any model size."""
     adam_lr_high: float = limit(1e-2, unit="learning rate", source=_ADAM)
@@ -84,8 +84,8 @@ class PreflightLimits:
     checkpoint_fraction: float = limit(0.1, unit="of the run", at_most=1.0, source="convention")
     """With checkpoints farther apart than this, one failure loses more than a tenth of the run."""
     schedule_slack: float = limit(0.05, unit="of the run", at_most=1.0, source="convention")
-    """A schedule whose length differs from the run's by more than this share was built for another
-    run."""
+    """A schedule whose length differs from the run's by more than this fraction was built for
+    another run."""
 
     def usual_decay(self, optimizer: str | None) -> float:
         """Return the highest usual weight decay of an optimizer, by its name in PyTorch."""

@@ -22,12 +22,12 @@ class LearningLimits:
     """The same for a run that has ended: its learning rate has decayed to a tenth of its peak, or
     it has trained all the manifest's steps."""
     memorized_fraction: float = limit(0.9, unit="of log K", at_least=0.5, at_most=1.0)
-    """A run whose evaluations are all at chance, and whose loss ends above this share of it, has
+    """A run whose evaluations are all at chance, and whose loss ends above this fraction of it, has
     only memorized."""
     chance_band: float = limit(0.01, unit="of log K", at_most=0.2)
-    """A loss within this share of the logarithm of the number of classes is at chance."""
+    """A loss within this fraction of the logarithm of the number of classes is at chance."""
     min_fall: float = limit(0.01, unit="of the loss", at_most=0.5)
-    """A loss that falls by less than this share over the whole run has not learned."""
+    """A loss that falls by less than this fraction over the whole run has not learned."""
     initial_factor: float = limit(1.5, unit="x log K", at_least=1.05)
     """An untrained classifier starts near log K. One this factor above it is confidently wrong; one
     below may be pretrained."""
@@ -38,18 +38,18 @@ class LearningLimits:
     above_start: float = limit(1.5, unit="x the first loss", at_least=1.05)
     """A loss that swings around a level this factor above its start is worse than no training."""
     climb: float = limit(0.1, unit="of the level", at_most=10.0)
-    """A loss that climbs by this share while the learning rate is high, and comes down only as it
-    decays, had too high a rate."""
+    """A loss that climbs by this fraction while the learning rate is high, and comes down only as
+    it decays, had too high a rate."""
     small_fall: float = limit(0.3, unit="of the loss", at_most=1.0)
-    """A loss that fell by less than this share has hardly begun to fall if it did so along a
+    """A loss that fell by less than this fraction has hardly begun to fall if it did so along a
     straight line."""
     constant_slope: float = limit(0.6, unit="of the early slope", at_most=1.0)
-    """A loss whose fall for each unit of learning rate is still this share of what it was has not
-    slowed."""
+    """A loss whose fall for each unit of learning rate is still this fraction of what it was has
+    not slowed."""
     above_target: float = limit(1.1, unit="x the target", at_least=1.0)
     """A loss that goes flat this factor above the manifest's target stopped early."""
     suspicious_loss: float = limit(0.01, unit="of log K", at_most=0.5)
-    """A loss below this share of chance means nearly every answer is known. Text is not that
+    """A loss below this fraction of chance means nearly every answer is known. Text is not that
     predictable."""
     min_classes: int = limit(128, unit="classes", at_least=2)
     """A loss near zero is normal with fewer classes than this. This many are a vocabulary."""
@@ -62,9 +62,9 @@ class GeneralizationLimits:
     min_evaluations: int = limit(3, unit="evaluations", at_least=3)
     """Fewer evaluations than this show no trend."""
     eval_rise: float = limit(0.1, unit="of its best")
-    """An evaluation loss that ends this share above its best has turned."""
+    """An evaluation loss that ends this fraction above its best has turned."""
     train_fall: float = limit(0.05, unit="of the loss", at_most=1.0)
-    """The training loss still falls if it fell by this share since the best evaluation."""
+    """The training loss still falls if it fell by this fraction since the best evaluation."""
     gap: float = limit(1.5, unit="x", at_least=1.1)
     """An evaluation loss this factor above the training loss from the first evaluation on is
     measured differently."""
@@ -72,7 +72,7 @@ class GeneralizationLimits:
     """The gap must be there by the end of this first part of the run, before a model can have
     memorized much, and stay."""
     underfit: float = limit(0.7, unit="of log K", at_least=0.1, at_most=1.0)
-    """A training loss that ends above this share of chance has learned little."""
+    """A training loss that ends above this fraction of chance has learned little."""
 
 
 @frozen(eq=True)
@@ -83,13 +83,13 @@ class DataLimits:
     """The loss jumps at epoch boundaries if its usual jump there is this many times its changes
     elsewhere."""
     epoch_jump_fraction: float = limit(0.02, unit="of the loss's level", at_most=1.0)
-    """A jump at epoch boundaries smaller than this share of the loss does not matter."""
+    """A jump at epoch boundaries smaller than this fraction of the loss does not matter."""
     repeated_batches: int = limit(5, unit="batches", at_least=1)
     """Fewer repeated batches than this may be retried steps."""
     spike_sigma: float = limit(10.0, unit="robust deviations", at_least=4.0)
     """A loss this far above the level around it counts as one of many spikes."""
     spike_fraction: float = limit(0.3, unit="of the loss's level", at_most=10.0)
-    """Spikes lower than this share of the level they rise from are noise."""
+    """Spikes lower than this fraction of the level they rise from are noise."""
     spike_count: int = limit(4, unit="spikes", at_least=2)
     """Fewer spikes than this are single events, which the tree judges."""
     tail_sigma: float = limit(20.0, unit="robust deviations", at_least=4.0)
@@ -105,11 +105,11 @@ class GradientLimits:
     """A gradient norm that ends this far above its lowest level, while the loss worsens or stalls,
     is exploding. Healthy norms rise up to tenfold late in training."""
     vanish_ratio: float = limit(0.001, unit="x early level", at_most=0.5)
-    """A gradient norm that falls below this share of its early level while most of the loss is left
-    has vanished."""
+    """A gradient norm that falls below this fraction of its early level while most of the loss is
+    left has vanished."""
     clip_rate: float = limit(0.95, unit="of the points", at_least=0.5, at_most=1.0)
-    """A gradient clipped at this share of the logged points is in effect normalized: the threshold
-    sets the step size."""
+    """A gradient clipped at this fraction of the logged points is in effect normalized: the
+    threshold sets the step size."""
     clip_depth: float = limit(10.0, unit="x the clip threshold", at_least=1.0)
     """A gradient usually this many times the threshold is cut to a tenth or less. Pascanu et al.
     2013 use thresholds of half to ten times the average norm."""
@@ -126,7 +126,7 @@ class WeightLimits:
     """A weight norm that grows by this factor after the first tenth of the run, and keeps growing,
     runs away. Healthy ones settle, most below twice."""
     norm_loss: float = limit(0.1, unit="x", at_most=0.9)
-    """A weight norm that shrinks to this share after the first tenth of the run, and keeps
+    """A weight norm that shrinks to this fraction after the first tenth of the run, and keeps
     shrinking, is collapsing to zero."""
     update_high: float = limit(0.1, unit="of the weights", source="convention")
     """Updates are normally about a thousandth of the weights. At this size, a few steps replace
@@ -134,13 +134,13 @@ class WeightLimits:
     update_low: float = limit(1e-6, unit="of the weights", source="convention")
     """Updates this small change nothing within a run."""
     max_dead_fraction: float = limit(0.5, unit="of the neurons", at_least=0.01, at_most=1.0)
-    """A layer with this share of its neurons always at zero has lost its capacity."""
+    """A layer with this fraction of its neurons always at zero has lost its capacity."""
     max_saturated_fraction: float = limit(
         0.5, unit="of the activations", at_least=0.01, at_most=1.0
     )
-    """Activations at their bound pass no gradient. A layer with this share stops learning."""
+    """Activations at their bound pass no gradient. A layer with this fraction stops learning."""
     entropy_fraction: float = limit(0.1, unit="x early level", at_most=0.9)
-    """Attention whose entropy falls to this share of its early level looks at one token."""
+    """Attention whose entropy falls to this fraction of its early level looks at one token."""
 
 
 @frozen(eq=True)
@@ -148,7 +148,7 @@ class ScheduleLimits:
     """A learning rate that does not do what was meant."""
 
     at_peak: float = limit(0.95, unit="of the peak", at_least=0.1, at_most=1.0)
-    """A learning rate of this share of its peak counts as at the peak."""
+    """A learning rate of this fraction of its peak counts as at the peak."""
     early: float = limit(0.05, unit="of the run", at_least=0.001, at_most=0.5)
     """A missing warm-up shows in the loss during this first part of the run."""
     early_rise: float = limit(1.2, unit="x the first loss", at_least=1.0)
@@ -158,9 +158,9 @@ class ScheduleLimits:
     """The logged warm-up contradicts the manifest if its length differs by more than this
     factor."""
     floor: float = limit(0.01, unit="of the peak", at_most=0.5)
-    """A learning rate at or below this share of its peak no longer trains."""
+    """A learning rate at or below this fraction of its peak no longer trains."""
     at_floor: float = limit(0.15, unit="of the run", at_least=0.01, at_most=1.0)
-    """This share of a run at the floor is wasted compute."""
+    """This fraction of a run at the floor is wasted compute."""
     jump: float = limit(1.5, unit="x the peak before", at_least=1.01)
     """A learning rate that jumps this factor above its highest value so far is not a restart of its
     schedule."""
@@ -200,12 +200,12 @@ class ThroughputLimits:
     """Speed, stalls and memory."""
 
     drop_ratio: float = limit(0.7, unit="x earlier level", at_most=1.0)
-    """A throughput that ends below this share of its earlier sustained level has dropped."""
+    """A throughput that ends below this fraction of its earlier sustained level has dropped."""
     lost_fraction: float = limit(0.2, unit="of the time", at_least=0.01, at_most=1.0)
-    """Slow steps, or a slow rank, that cost this share of the time are worth a look. Evaluation and
-    checkpoints cost a few per cent."""
+    """Slow steps, or a slow rank, that cost this fraction of the time are worth a look. Evaluation
+    and checkpoints cost a few per cent."""
     data_fraction: float = limit(0.5, unit="of the step", at_least=0.01, at_most=1.0)
-    """Steps that spend this share of their time waiting for data leave the accelerator idle. A
+    """Steps that spend this fraction of their time waiting for data leave the accelerator idle. A
     loader that keeps up costs a few per cent."""
     min_mfu: float = limit(0.2, unit="of the peak FLOP/s", at_most=1.0, source="convention")
     """Well-tuned transformers reach 0.3 to 0.6 of an accelerator's peak."""
@@ -214,8 +214,8 @@ class ThroughputLimits:
     stall_seconds: float = limit(600.0, unit="seconds", at_least=1.0)
     """Shorter pauses are evaluation, checkpoints or compilation."""
     memory_growth: float = limit(0.2, unit="of the early level", at_least=0.01)
-    """Memory that has grown by this share since the first tenth of the run, and keeps growing, ends
-    in an out-of-memory error."""
+    """Memory that has grown by this fraction since the first tenth of the run, and keeps growing,
+    ends in an out-of-memory error."""
 
 
 @frozen(eq=True)

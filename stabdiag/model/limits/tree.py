@@ -33,7 +33,7 @@ class SpikeLimits:
     """An outlier is a spike only if noise as heavy-tailed as this run's would produce it anywhere
     in the log with at most this chance."""
     min_rise: float = limit(0.02, unit="of the loss's range", at_most=1.0)
-    """A spike smaller than this share of the loss's earlier range does not matter."""
+    """A spike smaller than this fraction of the loss's earlier range does not matter."""
     recovery_sigma: float = limit(0.5, unit="σ", source=f"{TREE} Q2.2")
     """The loss has recovered when it is within this many deviations of its mean from before the
     spike."""
@@ -77,9 +77,9 @@ class DivergenceLimits:
     significance: float = limit(0.001, unit="p-value", at_least=1e-12, at_most=0.5)
     """The chance that a flat, autocorrelated loss shows a trend like this."""
     material: float = limit(0.05, unit="of the progress made", at_most=10.0)
-    """A rise that loses less than this share of the progress is a plateau, not a divergence."""
+    """A rise that loses less than this fraction of the progress is a plateau, not a divergence."""
     material_below_noise: float = limit(0.1, unit="of the progress made", at_most=10.0)
-    """A rise below the noise that has stopped is a plateau unless it loses this share of the
+    """A rise below the noise that has stopped is a plateau unless it loses this fraction of the
     progress."""
     lr_rise: float = limit(1.05, unit="x", at_least=1.0)
     """The learning rate is rising if it ends this factor above where it began."""

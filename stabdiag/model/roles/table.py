@@ -154,7 +154,7 @@ ROLES: tuple[Role, ...] = (
     ),
     _role(
         "moved_fraction",
-        "share of the weights that a step changed, one column per group",
+        "fraction of the weights that a step changed, one column per group",
         "moved_fraction",
         prefixes="moved_fraction",
         training=False,
@@ -168,14 +168,14 @@ ROLES: tuple[Role, ...] = (
     ),
     _role(
         "dead_fraction",
-        "share of neurons always at zero, one column per group",
+        "fraction of neurons always at zero, one column per group",
         "dead_fraction dead_neurons dead_neuron_fraction dead_relu_fraction",
         prefixes="dead_fraction dead_neurons dead_neuron_fraction dead_relu_fraction",
         training=False,
     ),
     _role(
         "saturated_fraction",
-        "share of activations at their bound, one column per group",
+        "fraction of activations at their bound, one column per group",
         "saturated_fraction activation_saturation",
         prefixes="saturated_fraction saturation activation_saturation",
         training=False,
@@ -206,7 +206,7 @@ ROLES: tuple[Role, ...] = (
     ),
     _role(
         "underflow_share",
-        "share of values that became zero in fp8 or fp4, one column per tensor",
+        "fraction of values that became zero in fp8 or fp4, one column per tensor",
         "underflow underflow_share underflow_rate underflow_ratio",
         prefixes="underflow underflow_share underflow_rate",
     ),
@@ -231,13 +231,13 @@ ROLES: tuple[Role, ...] = (
     ),
     _role(
         "clip_fraction",
-        "share of samples whose update a policy clips",
+        "fraction of samples whose update a policy clips",
         "clip_fraction clipfrac train_clip_fraction losses_clipfrac policy_clipfrac_avg "
         "actor_pg_clipfrac clip_ratio",
     ),
     _role(
         "accuracy",
-        "share of the training examples that are right",
+        "fraction of the training examples that are right",
         f"{_ACCURACIES} train_accuracy train_acc train_acc1 train_top1 mean_token_accuracy "
         "global_accuracy token_accuracy token_acc epoch_accuracy epoch_acc acc_1 prec1 prec_1 "
         "categorical_accuracy sparse_categorical_accuracy binary_accuracy",
@@ -245,7 +245,7 @@ ROLES: tuple[Role, ...] = (
     ),
     _role(
         "eval_accuracy",
-        "share of the held-out examples that are right",
+        "fraction of the held-out examples that are right",
         " ".join(
             f"{split}_{name}" for name in names_in(_ACCURACIES) for split in _EVALUATION_PREFIXES
         ),
@@ -310,7 +310,7 @@ ROLES: tuple[Role, ...] = (
     ),
     _role(
         "mfu",
-        "share of the accelerator's peak FLOP/s",
+        "fraction of the accelerator's peak FLOP/s",
         "mfu train_mfu throughput_device_mfu mfu_percent perf_mfu",
         training=False,
     ),
