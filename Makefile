@@ -112,7 +112,7 @@ docs: $(RUNTIME)  ## regenerate pages, tables and images
 site: $(RUNTIME)  ## build the documentation as a site, build/site/index.html; a dead link is an error
 	$(INSTALL) --upgrade pip
 	$(INSTALL) --group site
-	$(BIN)/python docs/build_site.py build/pages
+	$(BIN)/python docs/build.py --site build/pages
 	$(BIN)/python -m sphinx --fail-on-warning --nitpicky --quiet --conf-dir docs/site build/pages build/site
 
 # Use the time of the last commit, so that every build has the same bytes.

@@ -1,15 +1,17 @@
 """Write the generated parts of the documentation, or check that they are current.
 
-    python docs/build.py            write them
-    python docs/build.py --check    exit 1 and name those that are not current
+    python docs/build.py                       write them
+    python docs/build.py --check               exit 1 and name those that are not current
+    python docs/build.py --site build/pages    write the pages of the site instead
 
-``BLOCKS`` lists the parts of pages that are otherwise written by hand, and ``files`` the files that
-are generated as a whole. Everything is computed from the texts of ``stabdiag explain``, the
-declarations in the code, and the fixtures.
+``FILES`` lists the files that are generated as a whole, and ``BLOCKS`` the parts of pages that are
+otherwise written by hand, each with its function. Everything is computed from the texts of
+``stabdiag explain``, the declarations in the code, and the fixtures.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tomllib
@@ -22,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from build_man import man_page
 from build_pictures import ROOT, RUNS, diagnosed, has_run, log_of, pictures
+from build_site import write_site
 
 import stabdiag
 from stabdiag.api import read
@@ -109,16 +112,23 @@ EXCERPTS: Final = {
 }
 
 
-def main(arguments: list[str]) -> int:
-    """Write or check everything; return the exit code."""
+def main() -> int:
+    """Write or check everything, or write the site; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="only name what is not current")
+    parser.add_argument("--site", type=Path, metavar="FOLDER", help="write the pages of the site")
+    arguments = parser.parse_args()
+    if arguments.site:
+        write_site(arguments.site.resolve())
+        return 0
     stale = []
     for path, text in generated():
         if path.exists() and path.read_text(encoding="utf-8") == text:
             continue
         stale.append(str(path.relative_to(ROOT)))
-        if "--check" not in arguments:
+        if not arguments.check:
             path.write_text(text, encoding="utf-8")
-    if "--check" in arguments and stale:
+    if arguments.check and stale:
         sys.stderr.write(f"not current: {', '.join(stale)}; run make docs\n")
         return 1
     return 0
@@ -126,14 +136,13 @@ def main(arguments: list[str]) -> int:
 
 def generated() -> Iterator[tuple[Path, str]]:
     """Yield each file with a generated part, and its text."""
-    for name in EXPLAINED:
-        yield DOCS / f"{name}.md", explained(name)
+    for path, content in FILES.items():
+        yield path, content()
     for name, blocks in BLOCKS.items():
         text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
         for block, content in blocks.items():
             text = _put(text, block, content())
         yield DOCS / f"{name}.md", text
-    yield MAN, man_page()
     yield from pictures()
 
 
@@ -397,6 +406,12 @@ def _put(text: str, name: str, content: str) -> str:
     return f"{before}{begin}\n\n{content}\n\n{end}{tail.partition(end)[2]}"
 
 
+FILES: Final[Mapping[Path, Callable[[], str]]] = {
+    **{DOCS / f"{kind}.md": partial(explained, kind) for kind in EXPLAINED},
+    MAN: man_page,
+}
+"""The files that are generated as a whole. The pictures are drawn together."""
+
 BLOCKS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
     "failure-modes": {run: partial(failure, run) for run in EXCERPTS},
     "formats": {"formats": log_formats},
@@ -421,4 +436,4 @@ BLOCKS: Final[Mapping[str, Mapping[str, Callable[[], str]]]] = {
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,14 +1,11 @@
 """Lay out the site for Sphinx: the pages of the repository in groups, and a gallery of failures.
 
-    python docs/build_site.py build/pages
-
 Pages stay where the repository has them. Here they get their places in the site, links between them
 are made to fit, and files that they link to come along.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import shutil
@@ -65,11 +62,8 @@ LINK = re.compile(r'(\]\(|src="|srcset=")([^)"\s#:]+)(?=[)"#])')
 FENCE = re.compile(r"(^```.*?^```$)", re.DOTALL | re.MULTILINE)
 
 
-def main() -> None:
-    """Write the pages, and what they show, into a new folder."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("folder", type=Path, help="where to write them; emptied if it exists")
-    out = parser.parse_args().folder.resolve()
+def write_site(out: Path) -> None:
+    """Write the pages of the site into a folder, which is replaced."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     groups = with_the_rest()
@@ -189,7 +183,3 @@ $ stabdiag diagnose {log}
 ```text
 {render(report, "terminal")}```
 """
-
-
-if __name__ == "__main__":
-    main()

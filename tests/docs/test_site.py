@@ -32,7 +32,7 @@ def sphinx(pages, out, *options, only=()):
 def pages(tmp_path_factory):
     """Lay the pages out, and follow every link in them; they are kept as they were read."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "docs/build_site.py", str(folder / "pages")]
+    command = [sys.executable, "docs/build.py", "--site", str(folder / "pages")]
     subprocess.run(command, check=True, cwd=ROOT, env={**os.environ, "COLUMNS": "80"})
     done = sphinx(folder / "pages", folder / "none", *STRICT, "-d", folder / "read")
     assert done.returncode == 0, done.stderr
