@@ -22,7 +22,14 @@ from stabdiag.cli.terminal import write_text
 from stabdiag.formats import pieces
 from stabdiag.model.scan import Row
 from stabdiag.scan.overview import overview_of
-from stabdiag.scan.rows import METADATA, VERSION, StoredRows, give_back_memory, table_of, write_rows
+from stabdiag.scan.rows import (
+    METADATA,
+    ROWS_VERSION,
+    StoredRows,
+    give_back_memory,
+    table_of,
+    write_rows,
+)
 from stabdiag.scan.worker import import_arrow_without_pandas
 
 PART = 5_000  # rows in a part of the store
@@ -69,7 +76,7 @@ def make_store(folder: str, rows: int, settings: int) -> None:
     rng = np.random.default_rng(3)
     for begin in range(0, rows, PART):
         made = table_of(made_rows(rng, begin, min(begin + PART, rows), settings))
-        made = made.replace_schema_metadata({METADATA: json.dumps({"version": VERSION})})
+        made = made.replace_schema_metadata({METADATA: json.dumps({"version": ROWS_VERSION})})
         parquet.write_table(made, Path(folder, f"{begin:09d}.parquet"), compression="zstd")
 
 

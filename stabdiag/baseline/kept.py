@@ -23,7 +23,7 @@ from stabdiag.stats.bands import Levels
 if TYPE_CHECKING:
     import pyarrow as pa
 
-VERSION: Final = 1
+PROFILE_VERSION: Final = 1
 """Of the layout of a file, and of what its numbers mean."""
 
 _METADATA: Final = b"stabdiag-baseline"
@@ -75,7 +75,7 @@ def _schema() -> pa.Schema:
             *((name, pa.list_(pa.int32())) for name in _WHOLE),
             *((name, pa.list_(pa.float32())) for name in _REAL),
         ],
-        metadata={_METADATA: json.dumps({"version": VERSION})},
+        metadata={_METADATA: json.dumps({"version": PROFILE_VERSION})},
     )
 
 
@@ -156,7 +156,7 @@ def read_kept(path: Path) -> list[RunProfile]:
         with parquet.ParquetFile(path) as file:  # ``read_table`` imports pandas
             table = file.read()
         about: Any = json.loads((table.schema.metadata or {}).get(_METADATA, b"{}"))
-        if about.get("version") != VERSION:
+        if about.get("version") != PROFILE_VERSION:
             raise StabdiagError(
                 f"{path}: another version of stabdiag wrote this baseline; write it again with "
                 "stabdiag baseline"

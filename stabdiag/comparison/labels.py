@@ -8,7 +8,7 @@ from itertools import takewhile
 from typing import Final
 
 # A label is at most this long. Longer ones are cut where all runs have the same text.
-_MAX_LENGTH: Final = 24
+_MAX_LABEL_LENGTH: Final = 24
 
 # Number of characters kept at both ends of a label that is cut.
 _KEPT_CHARS: Final = 4
@@ -56,7 +56,7 @@ def _own_names(names: Sequence[str]) -> list[str]:
 
 def _shortened(labels: list[str]) -> list[str]:
     """Return labels without most of their common text, if any is too long."""
-    if max(map(len, labels)) <= _MAX_LENGTH:
+    if max(map(len, labels)) <= _MAX_LABEL_LENGTH:
         return labels
     first = _common_length(labels)
     endings = [label[first:] for label in labels]
@@ -83,7 +83,7 @@ def _common_length(texts: Sequence[str]) -> int:
 
 def _clipped(label: str) -> str:
     """Cut a label in the middle if it is too long."""
-    if len(label) <= _MAX_LENGTH:
+    if len(label) <= _MAX_LABEL_LENGTH:
         return label
-    half = (_MAX_LENGTH - 1) // 2
+    half = (_MAX_LABEL_LENGTH - 1) // 2
     return f"{label[:half]}…{label[-half:]}"

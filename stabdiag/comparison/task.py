@@ -36,11 +36,11 @@ _EQUAL: Final = 1e-6
 
 # The start and the end of a loss are means of this many. Seeds do not change the start by this
 # factor: it follows from the loss function and the number of classes.
-_MIN_LOSSES: Final = 3
+_MIN_TASK_LOSSES: Final = 3
 _START_RATIO: Final = 3.0
 
 # A sentence names at most this many runs.
-_MAX_RUNS: Final = 4
+_MAX_SENTENCE_RUNS: Final = 4
 
 
 def identity(configuration: Mapping[str, object]) -> dict[str, str]:
@@ -134,8 +134,10 @@ def _by_value(kind: str, identities: Mapping[str, Mapping[str, str]]) -> str:
     for label, names in identities.items():
         if kind in names:
             labels.setdefault(names[kind], []).append(label)
-    parts = [f"{value} ({join_words(runs)})" for value, runs in list(labels.items())[:_MAX_RUNS]]
-    return ", ".join([*parts, "…"] if len(labels) > _MAX_RUNS else parts)
+    parts = [
+        f"{value} ({join_words(runs)})" for value, runs in list(labels.items())[:_MAX_SENTENCE_RUNS]
+    ]
+    return ", ".join([*parts, "…"] if len(labels) > _MAX_SENTENCE_RUNS else parts)
 
 
 def _on_different_scales(
@@ -151,9 +153,11 @@ def _on_different_scales(
     spans = []
     for run in runs:
         values = run.history.finite("loss").values
-        if len(values) < 2 * _MIN_LOSSES:
+        if len(values) < 2 * _MIN_TASK_LOSSES:
             return None
-        start, end = (float(part.mean()) for part in (values[:_MIN_LOSSES], values[-_MIN_LOSSES:]))
+        start, end = (
+            float(part.mean()) for part in (values[:_MIN_TASK_LOSSES], values[-_MIN_TASK_LOSSES:])
+        )
         spans.append((run.label, start, end))
     spans.sort(key=lambda span: span[1])
     return next(

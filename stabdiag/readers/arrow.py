@@ -31,6 +31,10 @@ from stabdiag.readers.words import NULL, WORD, meaning, meaning_of
 # The type stubs of pyarrow lack ``flatten`` of a struct and the buffer protocol.
 Array: TypeAlias = Any
 
+# The size of the pieces in which Arrow reads a block: it takes half the time where a piece stays in
+# the cache. It refuses a line that is longer.
+PIECE_SIZE: Final = 1 << 20
+
 
 def is_text(kind: pa.DataType) -> bool:
     """Return True for types of text, and of bytes that may be text."""

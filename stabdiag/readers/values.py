@@ -24,16 +24,16 @@ NULL_WORDS: Final = frozenset(
 # case. The number of digits that follow 1.#INF depends on the format: 1.#INF00, and 1.#J when a
 # format of two digits rounds the word. YAML writes .nan.
 _NAN: Final = r"\.?nan(?:\(\w{0,40}\))?|nan\d{2}|1\.\#(?:[qs]?nan|ind|j)\d{0,12}"
-_INFINITE: Final = r"\.?inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
+_INFINITY_SPELLINGS: Final = r"\.?inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
 # A sum or a cell that has no result, and a number that is wider than its column.
 _FAILED_CELL: Final = r"\#(?:num|div/0|value|inf)!|overflow(?:ed)?|\*{2,60}"
-NOT_FINITE: Final = rf"[-+]?(?:{_NAN}|{_INFINITE})|{_FAILED_CELL}"
+NOT_FINITE: Final = rf"[-+]?(?:{_NAN}|{_INFINITY_SPELLINGS})|{_FAILED_CELL}"
 
 _OPENING: Final = r"[\"'(\[<]"
 _CLOSING: Final = r"[\"')\]>]"
 _BAD_VALUE: Final = re.compile(
     rf"{_OPENING}{{0,2}}\s?(?P<sign>[-+]?)"
-    rf"(?:(?P<infinite>{_INFINITE})|{_NAN}|{_FAILED_CELL})\s?%?{_CLOSING}{{0,2}}",
+    rf"(?:(?P<infinite>{_INFINITY_SPELLINGS})|{_NAN}|{_FAILED_CELL})\s?%?{_CLOSING}{{0,2}}",
     re.IGNORECASE | re.ASCII,
 )
 

@@ -19,7 +19,7 @@ from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import Row
 
-VERSION: Final = 1
+ROWS_VERSION: Final = 1
 """Of the layout of a store; each part names it in its metadata."""
 
 METADATA: Final = b"stabdiag-scan"
@@ -189,7 +189,7 @@ def read_part(part: Path | pa.Table, names: Sequence[str]) -> pa.Table:
         raise StabdiagError(
             f"{part}: cannot be read ({reason}); move it out of the store"
         ) from None
-    if metadata.get("version") != VERSION:
+    if metadata.get("version") != ROWS_VERSION:
         raise StabdiagError(
             f"{part}: written by another version of stabdiag; use another folder, or update"
         )

@@ -27,7 +27,7 @@ from stabdiag.model.scan import UNREAD
 from stabdiag.scan.rows import (
     METADATA,
     ROW_SCHEMA,
-    VERSION,
+    ROWS_VERSION,
     StoredRows,
     columns_of,
     read_part,
@@ -199,7 +199,10 @@ class Store:
         for name, value in (("scanned", self._last / 1e9), ("scan", self._scan)):
             at = rows.schema.get_field_index(name)
             rows = rows.set_column(at, ROW_SCHEMA.field(name), pa.repeat(value, rows.num_rows))
-        metadata = {"version": VERSION, "ended": sorted({self._scan, *broken}) if ended else []}
+        metadata = {
+            "version": ROWS_VERSION,
+            "ended": sorted({self._scan, *broken}) if ended else [],
+        }
         rows = rows.replace_schema_metadata({METADATA: json.dumps(metadata)})
         part = self.folder / f"stabdiag-{self._last:020d}-{secrets.token_hex(4)}.parquet"
         profiles, self._profiles = self._profiles, []

@@ -37,7 +37,7 @@ from stabdiag.stats.standards import (
 from stabdiag.stats.trend import mann_kendall
 
 # Levels are means over these fractions of the window: short for fast climbs, long for slow ones.
-_SHARES = (TENTH, HALF)
+_WINDOW_FRACTIONS = (TENTH, HALF)
 
 # In a series shorter than twice MIN_TREND_POINTS, a rise needs no trend if at least two points
 # exceed everything before them by this many times its range, and by a factor. The factor is smaller
@@ -124,7 +124,7 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     if len(x) < max(window, MIN_TREND_POINTS):
         return None
     recent, deviation = mann_kendall(x[-window:]), diff_sigma(x)
-    sizes = [max(round(window * share), 2) for share in _SHARES]
+    sizes = [max(round(window * share), 2) for share in _WINDOW_FRACTIONS]
     rises = [
         _at_scale(x, window, size, recent, deviation)
         for size in sizes

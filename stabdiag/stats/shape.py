@@ -28,7 +28,7 @@ FP32_SQUARE_OVERFLOW = math.sqrt(np.finfo(np.float32).max)
 
 # A loss within this many times the recovery threshold of its base is not an outlier. The recovery
 # is smoothed over this part of its window.
-_OUTSIDE = 4
+_OUTLIER_FACTOR = 4
 _SMOOTHINGS = 5
 
 # A loss recovered late if at least this fraction of its levels since then is low.
@@ -132,12 +132,12 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
     majority = smooth // 2 + 1
     for back in range(at + 1, min(at + reach, len(x) - 1) + 1):
         ahead = x[back : back + smooth]
-        if len(ahead) < min(majority, MIN_CONSECUTIVE) or x[back] > level + _OUTSIDE * slack:
+        if len(ahead) < min(majority, MIN_CONSECUTIVE) or x[back] > level + _OUTLIER_FACTOR * slack:
             continue
         # If only a few points are left at the end of the log, all of them have to be within bounds.
         height = median(ahead) if len(ahead) >= majority else float(ahead.max())
         if height <= level + slack:
-            outside = np.flatnonzero(x[at:back] > level + _OUTSIDE * slack)
+            outside = np.flatnonzero(x[at:back] > level + _OUTLIER_FACTOR * slack)
             first = at + 1 + (int(outside[-1]) if len(outside) else 0)
             recovery = first + int(np.argmax(x[first : back + smooth] <= level + slack))
             return recovery if recovery <= at + reach else None

@@ -58,7 +58,7 @@ _CARRIES_NOTHING = Action(
     also=(Do.INSPECT_DATA, Do.CHECK_EVALUATION),
 )
 
-_FEW_EVALUATIONS = (
+FEW_EVALUATIONS = (
     at_least("generalization.min_evaluations", "loss"),
     at_least("generalization.min_evaluations", "eval_loss"),
 )
@@ -80,7 +80,7 @@ _SAME_MEASURE = (
     title="The model overfits: it memorizes the training data",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    preconditions=_FEW_EVALUATIONS,
+    preconditions=FEW_EVALUATIONS,
     next_actions=(
         Action(Do.REGULARIZE, "Add regularization: weight decay, dropout."),
         Action(Do.REGULARIZE, "Add augmentation or data; see each example fewer times."),
@@ -167,7 +167,7 @@ def _jump(case: Case, turning_point: TurningPoint) -> Action | None:
     title="The evaluation loss rises, but not from overfitting",
     needs=("loss", "eval_loss"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
-    preconditions=_FEW_EVALUATIONS,
+    preconditions=FEW_EVALUATIONS,
     next_actions=(
         Action(
             Do.CHECK_EVALUATION,
@@ -210,7 +210,7 @@ def eval_rising(case: Case) -> Evidence | None:
     title="The evaluation loss rises while a score improves",
     needs=("loss", "eval_loss", "eval_accuracy or score"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
-    preconditions=_FEW_EVALUATIONS,
+    preconditions=FEW_EVALUATIONS,
     next_actions=(
         Action(
             Do.REGULARIZE,
@@ -265,7 +265,7 @@ def _better_score(case: Case, turning_point: TurningPoint) -> tuple[Score, float
     title="The evaluation loss is far above the training loss from the start",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    preconditions=_FEW_EVALUATIONS,
+    preconditions=FEW_EVALUATIONS,
     next_actions=_SAME_MEASURE,
 )
 def eval_gap_from_start(case: Case) -> Evidence | None:
@@ -301,7 +301,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     title="Learning does not carry over to any evaluation",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    preconditions=_FEW_EVALUATIONS,
+    preconditions=FEW_EVALUATIONS,
     next_actions=_SAME_MEASURE,
 )
 def learning_not_transferring(case: Case) -> Evidence | None:
@@ -343,7 +343,7 @@ def _turned_at_start(turning_point: TurningPoint) -> Evidence:
     title="Both losses end near chance",
     needs=("loss", "eval_loss", "manifest.vocab_size"),
     explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
-    preconditions=(few_trained, *_FEW_EVALUATIONS),
+    preconditions=(few_trained, *FEW_EVALUATIONS),
     next_actions=(
         Action(Do.CHANGE_MODEL, "Use a larger model."),
         Action(Do.REGULARIZE_LESS, "Reduce weight decay, dropout and label smoothing."),

@@ -109,13 +109,13 @@ def _groups_of_zeros(case: Case, role: str) -> list[str]:
 
 
 # In a group that is not trained, gradients and updates are 0 and the weight norm is constant.
-_UNCHANGED: Final = ("grad_norm", "update_ratio", "weight_norm")
+_CONSTANT_ROLES: Final = ("grad_norm", "update_ratio", "weight_norm")
 
 
 def _few_groups(case: Case) -> str:
     counts = [
         sum(len(series.finite()) >= LEAST for series in case.history.group(role).values())
-        for role in _UNCHANGED
+        for role in _CONSTANT_ROLES
     ]
     if max(counts) >= 2:
         return ""
@@ -138,7 +138,7 @@ def _few_groups(case: Case) -> str:
 )
 def group_frozen(case: Case) -> Evidence | None:
     """Do the gradients of a group stay 0, or its weights unchanged, while others change?"""
-    for role in _UNCHANGED:
+    for role in _CONSTANT_ROLES:
         groups = {
             name: series.finite()
             for name, series in case.history.group(role).items()

@@ -45,7 +45,7 @@ _LARGE_LOGIT: Final = 100.0
 _LOGIT_GROWTH: Final = TENFOLD
 
 # An activation that multiplies by this over the last quarter of a run is still exploding.
-_QUARTER: Final = TWICE
+_QUARTER_GROWTH: Final = TWICE
 
 # If something broke, the level of a gradient norm changes by this factor in one step. In healthy
 # runs it changes by less from one record to the next.
@@ -184,7 +184,7 @@ def _keeps_multiplying(size: Series) -> bool:
     reached = levels(size.values, TWENTIETHS)
     quarter = reached[-TWENTIETHS // QUARTERS - 1 :]
     is_rising = bool((np.diff(quarter) > 0).all())
-    return is_rising and float(quarter[0]) > 0 and float(quarter[-1] / quarter[0]) > _QUARTER
+    return is_rising and float(quarter[0]) > 0 and float(quarter[-1] / quarter[0]) > _QUARTER_GROWTH
 
 
 def _near_fp16_max(case: Case) -> Evidence | None:

@@ -36,7 +36,7 @@ _MOSTLY = HALF
 
 # The run is divided into twentieths. A loss climbs if its end is far above the best level of its
 # middle and above all of its first quarter. Terms that grow from zero to a plateau do not.
-_QUARTER = TWENTIETHS // QUARTERS
+_QUARTER_PARTS = TWENTIETHS // QUARTERS
 _MIN_CLIMB = FAR_RATIO
 _MIN_RISE = TWICE
 
@@ -140,8 +140,8 @@ def _failure_step(series: Series) -> int | None:
 def _levels(values: np.ndarray) -> tuple[float, float, float]:
     """Return the highest level of the first quarter, the best of the middle, and the last."""
     medians = [float(np.median(part)) for part in np.array_split(values, TWENTIETHS)]
-    middle = medians[_QUARTER:-_QUARTER]
-    return max(medians[:_QUARTER]), min(middle), min(medians[-2:])
+    middle = medians[_QUARTER_PARTS:-_QUARTER_PARTS]
+    return max(medians[:_QUARTER_PARTS]), min(middle), min(medians[-2:])
 
 
 def _climb(series: Series) -> tuple[float, int, Series] | None:

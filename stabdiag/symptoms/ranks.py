@@ -12,11 +12,11 @@ from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
 _RANKS: Final = f"{PREFIX}/ranks"
-_WEIGHTS: Final = f"{PREFIX}/rank_weights_differ"
-_BATCHES: Final = f"{PREFIX}/rank_same_batch"
+_WEIGHTS_COLUMN: Final = f"{PREFIX}/rank_weights_differ"
+_BATCHES_COLUMN: Final = f"{PREFIX}/rank_same_batch"
 
 # Fewer measurements show only the start of the run.
-_MIN_MEASUREMENTS: Final = MIN_CONSECUTIVE
+_MIN_RANK_MEASUREMENTS: Final = MIN_CONSECUTIVE
 
 
 def _number_of_ranks(case: Case) -> int:
@@ -29,8 +29,8 @@ def _number_of_ranks(case: Case) -> int:
     severity=Severity.ERROR,
     family="loop",
     title="The processes train different weights",
-    needs=(_WEIGHTS,),
-    preconditions=(at_least(_MIN_MEASUREMENTS, _WEIGHTS),),
+    needs=(_WEIGHTS_COLUMN,),
+    preconditions=(at_least(_MIN_RANK_MEASUREMENTS, _WEIGHTS_COLUMN),),
     is_fact=True,
     next_actions=(
         Action(
@@ -42,7 +42,7 @@ def _number_of_ranks(case: Case) -> int:
 )
 def ranks_differ(case: Case) -> Evidence | None:
     """Do the weights of the processes differ whenever they are compared?"""
-    spread = case.history.finite(_WEIGHTS)
+    spread = case.history.finite(_WEIGHTS_COLUMN)
     # The first row may be from before the weights were sent to all processes.
     later = spread.values[1:]
     if not later.all():
@@ -64,8 +64,8 @@ def ranks_differ(case: Case) -> Evidence | None:
     slug="ranks-share-batches",
     family="data",
     title="All processes train on the same batches",
-    needs=(_BATCHES,),
-    preconditions=(at_least(_MIN_MEASUREMENTS, _BATCHES),),
+    needs=(_BATCHES_COLUMN,),
+    preconditions=(at_least(_MIN_RANK_MEASUREMENTS, _BATCHES_COLUMN),),
     is_fact=True,
     next_actions=(
         Action(
@@ -76,7 +76,7 @@ def ranks_differ(case: Case) -> Evidence | None:
 )
 def ranks_share_batches(case: Case) -> Evidence | None:
     """Do two processes have the same batch in most steps?"""
-    same = case.history.finite(_BATCHES)
+    same = case.history.finite(_BATCHES_COLUMN)
     fraction = float(same.values.mean())
     if fraction <= HALF:
         return None

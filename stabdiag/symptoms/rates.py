@@ -35,7 +35,7 @@ _LONG = MIN_CONSECUTIVE
 _MIN_RATE_POINTS = MIN_CONSECUTIVE * TWENTIETHS
 
 # A rate this many times the highest usual one is clearly wrong.
-_FAR = TENFOLD
+_FAR_RATE = TENFOLD
 
 # The standard deviation of a median is 1.25 times the deviation of the mean.
 _OF_MEDIAN = 1.25
@@ -124,7 +124,7 @@ def _climbed(case: Case) -> Climb | None:
     top_rate = int(np.argmax(rates))
     low_at, high_at, rise = _largest_rise(parts)
     has_recovered = parts[-1] < parts[low_at]
-    if high_at < top_rate or not (has_recovered or is_high(case, _FAR)):
+    if high_at < top_rate or not (has_recovered or is_high(case, _FAR_RATE)):
         return None
     early = x[len(x) - TWENTIETHS * size :][low_at * size : (high_at + 1) * size]
     noise = _OF_MEDIAN * diff_sigma(early) / size**0.5
@@ -149,7 +149,7 @@ def _evaluated_worse(case: Case) -> Climb | None:
     began = float(case.loss.values[0])
     worse = np.flatnonzero(heldout.values > case.limits.learning.above_start * began)
     # At a rate far above the range, a single evaluation is sufficient.
-    if len(worse) < (1 if is_high(case, _FAR) else len(heldout) / TENTHS):
+    if len(worse) < (1 if is_high(case, _FAR_RATE) else len(heldout) / TENTHS):
         return None
     top = float(heldout.values.max())
     return Climb(
@@ -229,7 +229,7 @@ def rate_near_low(case: Case) -> tuple[str, Action] | None:
     """
     peak, (optimizer, low, high) = peak_rate(case), usual(case)
     is_known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
-    if starts_pretrained(case) or not is_known or not peak or not low <= peak <= _FAR * low:
+    if starts_pretrained(case) or not is_known or not peak or not low <= peak <= _FAR_RATE * low:
         return None
     words = (
         f"The peak learning rate is {num(peak)}, near the lowest that is usual for {optimizer}, "

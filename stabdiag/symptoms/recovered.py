@@ -23,7 +23,7 @@ from stabdiag.tree.scores import Score, scores
 
 # Levels are medians over these fractions of the window of §4: short for fast rises, long for slow
 # ones.
-_SHARES: Final = (0.04, 0.1)
+_LEVEL_FRACTIONS: Final = (0.04, 0.1)
 
 # A rise is worth a note from this many standard deviations of a level, and from this fraction of
 # the progress before it. It is reported for 1 in 20 healthy labeled runs; the data of most of
@@ -81,7 +81,7 @@ def rise_recovered(case: Case) -> Evidence | None:
 def _highest(case: Case) -> RecoveredRise | None:
     """Return the recovered rise that is highest in units of its noise, over two block sizes."""
     window = min(case.rise_window, len(case.loss))
-    sizes = {max(round(window * share), 2) for share in _SHARES}
+    sizes = {max(round(window * share), 2) for share in _LEVEL_FRACTIONS}
     rises = (recovered_rise(case.loss.values, size) for size in sizes)
     clear = (rise for rise in rises if rise is not None)
     return max(clear, key=lambda rise: rise.height / rise.noise if rise.noise else 0, default=None)

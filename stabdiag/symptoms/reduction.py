@@ -12,8 +12,8 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
 from stabdiag.symptoms.gap import RUN_AWAY, find_gap, train_near, with_evaluations
-from stabdiag.symptoms.generalization import is_memorizing
-from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.symptoms.generalization import FEW_EVALUATIONS, is_memorizing
+from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
 
 # The training loss is a sum over four micro-batches or more: augmentation and dropout explain less.
@@ -22,10 +22,6 @@ _MIN_SUM: Final = 4.0
 # Dropout and augmentation raise a training loss up to this factor above the evaluation loss.
 _FAR_BELOW: Final = 4.0
 
-_FEW_EVALUATIONS: Final = (
-    at_least("generalization.min_evaluations", "loss"),
-    at_least("generalization.min_evaluations", "eval_loss"),
-)
 _SAME_UNIT: Final = Action(
     Do.CHECK_LOSS_FUNCTION,
     "Check that both losses are means over the same unit, with the same mask.",
@@ -38,7 +34,7 @@ _SAME_UNIT: Final = Action(
     title="The evaluation loss is a multiple of the training loss",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    preconditions=_FEW_EVALUATIONS,
+    preconditions=FEW_EVALUATIONS,
     next_actions=(
         Action(
             Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."
@@ -93,7 +89,7 @@ def _has_fallen(case: Case) -> bool:
     title="The training loss is a multiple of the evaluation loss",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    preconditions=_FEW_EVALUATIONS,
+    preconditions=FEW_EVALUATIONS,
     next_actions=(_SAME_UNIT,),
 )
 def train_loss_summed(case: Case) -> Evidence | None:
@@ -130,7 +126,7 @@ def train_loss_summed(case: Case) -> Evidence | None:
     title="The evaluation loss is far below the training loss",
     needs=("loss", "eval_loss"),
     explained_by=("nan",),
-    preconditions=_FEW_EVALUATIONS,
+    preconditions=FEW_EVALUATIONS,
     yields_to=("train-loss-summed",),
     next_actions=(
         Action(

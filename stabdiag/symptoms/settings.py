@@ -25,7 +25,7 @@ _MAX_FIRST_STEP: Final = 10
 _WARMED_UP: Final = ("adam", "lion")
 
 # A learning rate this factor outside its range is unusual even if the run learns.
-_FAR: Final = TWICE
+_UNUSUAL_RATE: Final = TWICE
 
 _KINDS: Final = {
     "weight_decay": Do.LOWER_WEIGHT_DECAY,
@@ -110,7 +110,7 @@ def _is_far(setting: SettingRange) -> bool:
     """Return True if a setting is far outside its range, not just outside it."""
     if setting.name != "peak_lr":
         return not setting.is_usual
-    low, high = setting.usual.low / _FAR, setting.usual.high * _FAR
+    low, high = setting.usual.low / _UNUSUAL_RATE, setting.usual.high * _UNUSUAL_RATE
     return not low <= setting.value <= high
 
 

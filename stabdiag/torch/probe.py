@@ -332,7 +332,7 @@ def _has_nan(tensor: torch.Tensor) -> bool:
     return bool(torch.isnan(tensor).any())
 
 
-_PHASES = {
+_PHASE_NAMES = {
     "batch": "The batch is not finite: {module} ({detail}).",
     "parameters": "The weights are not finite: {module} ({detail}). Load a checkpoint from before.",
     "forward": "The forward pass fails in module {module}, at {operation}.",
@@ -349,7 +349,7 @@ def _describe(result: ProbeResult) -> Iterator[str]:
         "operation": result.operation or "an unknown operation",
         "detail": result.detail,
     }
-    yield _PHASES[result.phase].format(**values)
+    yield _PHASE_NAMES[result.phase].format(**values)
     if result.phase in ("forward", "loss") and result.detail:
         yield f"  {result.detail}"
     if 0 < result.reproduced < _REPEATS and result.phase != "optimizer":

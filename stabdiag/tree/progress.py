@@ -47,7 +47,7 @@ _TREND_SIGMAS: Final = -NormalDist().inv_cdf(MAX_CHANCE_OF_MANY)
 # second half (chance 1 in 8,000). The distance in standard deviations guards against
 # autocorrelated noise.
 _HIGHEST: Final = 1 - NEGLIGIBLE
-_FAR: Final = 3.5
+_FAR_SIGMAS: Final = 3.5
 
 # A single first value has to exceed the whole second half, by more standard deviations.
 _ONE_FAR: Final = CLEAR
@@ -234,7 +234,7 @@ def falls(x: Floats) -> bool:
     sigma = max(robust_sigma(late), diff_sigma(x))
     high = float(quantiles(late, (_HIGHEST,))[0])
     start = float(x[:MIN_CONSECUTIVE].min())
-    if start > high and start - last > _FAR * sigma:
+    if start > high and start - last > _FAR_SIGMAS * sigma:
         return True
     highest = late.max()
     if x[0] > highest and x[0] - last > _ONE_FAR * sigma:

@@ -50,7 +50,7 @@ _STUCK_INTERVALS = TWICE
 _MIN_SKIPPED = MIN_CONSECUTIVE
 
 # Maximum relative fall of a loss without learning.
-_UNCHANGED = NEGLIGIBLE
+_MAX_FLAT_FALL = NEGLIGIBLE
 
 
 @frozen
@@ -185,7 +185,7 @@ def skipped_throughout(case: Case) -> int | None:
     if norm is None or len(norm) < _MIN_SKIPPED or np.isfinite(norm.values).any():
         return None
     half = len(loss) // 2
-    if half and median(loss[-half:]) < median(loss[:half]) * (1 - _UNCHANGED):
+    if half and median(loss[-half:]) < median(loss[:half]) * (1 - _MAX_FLAT_FALL):
         return None
     return len(norm)
 

@@ -23,7 +23,7 @@ from stabdiag.model.scan import (
 )
 from stabdiag.model.text import listed, plural
 
-_OUTSIDE = {"≥": "below", "<": "otherwise", "=": "otherwise"}
+_OTHER_SIDE = {"≥": "below", "<": "otherwise", "=": "otherwise"}
 
 NO_CAUSE = "correlation, not cause"
 
@@ -164,7 +164,7 @@ def _inside(split: Split) -> str:
 
 
 def _outside(split: Split) -> str:
-    where = _OUTSIDE.get(split.relation) or f"with {number(split.value)}"
+    where = _OTHER_SIDE.get(split.relation) or f"with {number(split.value)}"
     return f"{where}: {split.outside[0]} of {split.outside[1]}"
 
 

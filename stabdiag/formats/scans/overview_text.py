@@ -21,7 +21,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.scan import UNREAD, Overview, Row, totals
 from stabdiag.model.text import sentence
 
-_CURVE = 12
+_CURVE_WIDTH = 12
 _MAX_OVERVIEW_ITEMS = 8
 _BAR_CHART_WIDTH = 60
 
@@ -122,7 +122,9 @@ def _curve(row: Row, page: Page) -> str:
     if not np.isfinite(values).any():
         return ""
     series = Series(role="loss", column="", steps=np.arange(len(values)), values=values)
-    return strip(series, View(first=0, last=len(values) - 1, columns=_CURVE), ascii=page.ascii)
+    return strip(
+        series, View(first=0, last=len(values) - 1, columns=_CURVE_WIDTH), ascii=page.ascii
+    )
 
 
 def to_markdown(overview: Overview, *, command: str | None = None) -> str:

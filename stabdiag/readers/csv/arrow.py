@@ -13,16 +13,14 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
 
-from stabdiag.readers.arrow import ArrowTable
+from stabdiag.readers.arrow import PIECE_SIZE, ArrowTable
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.columns import ColumnFilter
 from stabdiag.readers.csv.cells import unnamed
 
 _COLUMN: Final = re.compile(r"In CSV column #(\d+)")
 
-# Arrow takes half the time where a piece stays in the cache; it refuses a line that is longer, and
-# a piece of few lines costs each column as much as one of many.
-_CACHED_BYTES: Final = 1 << 20
+# A piece of few lines costs each column as much as a piece of many.
 _MIN_PIECE_LINES: Final = 256
 
 # Each text that turns up in a column of numbers costs another pass over the block.
@@ -70,7 +68,7 @@ def _parse(
     # Texts are read as bytes: Arrow refuses a text that is not UTF-8, we do not.
     kinds = {name: pa.binary() if name in texts else pa.float64() for name in names}
     source: Any = pa.BufferReader(block)
-    cached = max(_CACHED_BYTES, _MIN_PIECE_LINES * (block.find(b"\n") + 1))
+    cached = max(PIECE_SIZE, _MIN_PIECE_LINES * (block.find(b"\n") + 1))
     return arrow_csv.read_csv(
         source,
         read_options=arrow_csv.ReadOptions(

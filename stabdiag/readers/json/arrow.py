@@ -18,7 +18,7 @@ from pyarrow import types
 
 from stabdiag.model.arrays import Positions
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.arrow import ArrowTable, layout_of, piece_of_array
+from stabdiag.readers.arrow import PIECE_SIZE, ArrowTable, layout_of, piece_of_array
 from stabdiag.readers.blocks import line_starts
 from stabdiag.readers.columns import Chunk, Piece, Rows
 from stabdiag.readers.json.tolerant import read_lines
@@ -143,9 +143,6 @@ def _sparse(block: bytes) -> bool:
 _QUOTED_KEY: Final = re.compile(rb'\s*(?:\{\s*)?"([^"\\]+)"\s*')
 _NULLS: Final = ("null", " null")
 
-# Arrow is fastest if a piece fits into the cache. It refuses lines that are longer than a piece.
-_CACHED_BYTES: Final = 1 << 20
-
 # With more keys, the setup of a table for each block takes longer than it saves. So does reading
 # more than one in ten lines separately.
 _MAX_CELLS: Final = 500
@@ -231,7 +228,7 @@ def _parse_cells(
         source,
         read_options=arrow_csv.ReadOptions(
             use_threads=False,
-            block_size=min(len(block) + 1, _CACHED_BYTES),
+            block_size=min(len(block) + 1, PIECE_SIZE),
             column_names=list(columns),
         ),
         parse_options=arrow_csv.ParseOptions(

@@ -36,7 +36,7 @@ from stabdiag.tree.reward import Reward, find_collapsed_reward
 from stabdiag.tree.spike import exploded_at
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
-_FROZEN = "The learning rate was 0 all that time: the weights did not change, so the data did."
+_ZERO_RATE = "The learning rate was 0 all that time: the weights did not change, so the data did."
 _START_OVER = Reload("Restart from the beginning (no checkpoint of this log is sound)", 0)
 _SIGN = Action(
     ActionKind.CHECK_LOSS_FUNCTION,
@@ -217,7 +217,7 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     climb, detail = _climb(case), sentence(answers["Q4.4"].because)
     if _is_frozen(case):
         data = climb.reload.and_then(ActionKind.INSPECT_DATA, climb.check_data, step=climb.first)
-        return climb.advice(f"{_FROZEN} {detail}", first=data, next_actions=())
+        return climb.advice(f"{_ZERO_RATE} {detail}", first=data, next_actions=())
     reduced = tenth_lr if _exploded(case) else half_lr
     rate, threshold = reduced(case, climb.first), clip(case)
     cut = f"Clip the gradient norm at {threshold}."
@@ -241,7 +241,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     other = " else" if near_climb(case, climb.damage_start, climb.first) else ""
     detail = f"Nothing{other} logged explains it."
     if _is_frozen(case):
-        detail, next_actions = _FROZEN, ()
+        detail, next_actions = _ZERO_RATE, ()
     elif _exploded(case):
         detail = "Nothing logged explains it, but a loss this large is an optimization blow-up."
         cut, other_kinds = f"clip the gradient norm at {threshold}", (ActionKind.CLIP_GRADIENTS,)
