@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import Final
 
@@ -25,6 +25,11 @@ _SOUND_FRACTION: Final = 0.75
 
 # A rise or a decrease counts from this many standard deviations of a single loss.
 _LEVEL_CHANGE_SIGMAS: Final = 3.0
+
+# A run learns less than another if it decreases by less than this fraction of its decrease, over
+# about the same steps.
+_LAGGING_FRACTION: Final = 2 / 3
+_SAME_LENGTH: Final = 0.9
 
 # A run makes no progress if it decreases by less than this fraction of a sound run's decrease.
 _NO_PROGRESS: Final = 0.1
@@ -106,6 +111,23 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
     middle = len(values) - (TWENTIETHS - best_part) * size + size // 2
     step = int(finite.steps[middle])
     return FinalLevel(run=run, state=state, start=start, best=best, last=last, step=step)
+
+
+def split_by_decrease(
+    runs: Sequence[ComparedRun], limits: CompareLimits
+) -> tuple[list[FinalLevel], list[FinalLevel]]:
+    """Return the sound runs that decrease clearly less than the best one, and the others."""
+    ends = [find_end(run, limits) for run in runs]
+    sound = [end for end in ends if end.state is EndState.SOUND]
+    if len(sound) < len(ends) or _last_step(runs, min) < _SAME_LENGTH * _last_step(runs, max):
+        return [], []
+    most = max(end.start - end.last for end in sound)
+    lagging = [end for end in sound if end.start - end.last < _LAGGING_FRACTION * most]
+    return lagging, [end for end in sound if end not in lagging]
+
+
+def _last_step(runs: Sequence[ComparedRun], choose: Callable[[Iterable[int]], int]) -> int:
+    return choose(run.history.last_step or 0 for run in runs)
 
 
 def split_by_end(

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final
 
-from stabdiag.comparison.ends import FinalLevel, split_by_end
+from stabdiag.comparison.ends import FinalLevel, split_by_decrease, split_by_end
 from stabdiag.comparison.outcomes import RUN_FAILS
 from stabdiag.comparison.settings import explaining, join_words
 from stabdiag.model.comparison import ComparedRun, Comparison, ComparisonKind, Difference, same
-from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
+from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
 from stabdiag.model.manifest.keys import number, plain
 from stabdiag.model.text import clipped, num
 
@@ -72,14 +72,24 @@ def settings_in_label(label: str) -> dict[str, str]:
 
 
 def run_fails(comparison: Comparison) -> Iterator[Finding]:
-    """Find runs that fail next to good ones, with the settings that differ as suspects."""
+    """Find runs that fail next to good ones, with the settings that differ as suspects.
+
+    A run that learns less than another counts if precision or distribution differ: they should not
+    matter, unlike the model or the learning rate.
+    """
     if comparison.kind not in (ComparisonKind.SEEDS, ComparisonKind.RERUNS):
         return
     failed, sound = split_by_end(comparison.runs, comparison.limits.compare)
+    is_lagging = not failed
+    if is_lagging and comparison.kind is ComparisonKind.RERUNS:
+        failed, sound = split_by_decrease(comparison.runs, comparison.limits.compare)
     if not failed:
         return
     suspects = find_suspects(comparison, failed, sound)
-    step = min((end.step for end in failed if end.step is not None), default=None)
+    if is_lagging and leading_family(suspects) not in (Family.PRECISION, Family.DISTRIBUTION):
+        return
+    steps = [] if is_lagging else [end.step for end in failed if end.step is not None]
+    step = min(steps, default=None)
     yield RUN_FAILS.finding(
         " ".join(filter(None, [_ends(failed, sound), _settings(suspects), _conclusion(suspects)])),
         _first_action(comparison, suspects, failed, sound),
@@ -91,6 +101,8 @@ def run_fails(comparison: Comparison) -> Iterator[Finding]:
             **{f"end of {end.run.label}": end.last for end in [*failed, *sound][:_MAX_SUSPECTS]},
             **_values(suspects),
         },
+        title="A run learns less than another" if is_lagging else None,
+        severity=Severity.WARNING if is_lagging else None,
     )
 
 

@@ -181,8 +181,12 @@ class Checked:
         )
 
     def without_expected(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Return the findings except those that a trial was meant to cause."""
-        expected = {symptom.slug: symptom.expects for symptom, _ in self.present if symptom.expects}
+        """Return the findings except those that a trial causes or a symptom explains."""
+        expected = {
+            symptom.slug: prefixes
+            for symptom, evidence in self.present
+            if (prefixes := (*symptom.expects, *evidence.explains))
+        }
         if not expected:
             return findings
         prefixes = tuple(prefix for expects in expected.values() for prefix in expects)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, typed
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import quantiles, typical
+from stabdiag.stats.quantiles import median, quantiles, typical
 from stabdiag.stats.smooth import count_waves
 from stabdiag.stats.standards import (
     MAX_CHANCE,
+    MIN_TREND_POINTS,
     NEGLIGIBLE,
     QUARTERS,
     TENFOLD,
@@ -34,10 +36,17 @@ from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss
+from stabdiag.tree.progress import find_progress
 
 # Waves are counted on this many levels. On more, the noise of healthy runs looks like waves as
 # well.
 _LEVELS = 100
+
+# If nothing improved, shorter waves count, on more levels of at least four points each. Fewer than
+# six may be parts of a slow drift.
+_SHORT_LEVELS = 400
+_SHORT_POINTS = 4
+_MIN_SHORT_WAVES = 6
 
 
 @Symptom(
@@ -55,13 +64,20 @@ _LEVELS = 100
 )
 def loss_oscillating(case: Case) -> Evidence | None:
     """Does the loss swing up and down, in slow waves or far above where it began?"""
-    return _waves(case) or (_above_start(case) if from_the_start(case) else None)
+    above_start = _above_start(case) if from_the_start(case) else None
+    return _waves(case) or above_start or _evaluations_swing(case)
 
 
 def _waves(case: Case) -> Evidence | None:
     limits, smooth = case.limits.learning, levels(case.loss.values, _LEVELS)
     waves = count_waves(np.log(smooth), math.log(limits.swing))
-    if waves < limits.swings or _is_cyclic(case):
+    if waves < limits.swings:
+        count = min(_SHORT_LEVELS, len(case.loss) // _SHORT_POINTS)
+        smooth = levels(case.loss.values, max(count, _LEVELS))
+        waves = count_waves(np.log(smooth), math.log(limits.swing))
+        if waves < _MIN_SHORT_WAVES or find_progress(case).better is not False:
+            return None
+    if _is_cyclic(case):
         return None
     first, last = int(case.loss.steps[0]), int(case.loss.steps[-1])
     low, high = float(smooth.min()), float(smooth[1:].max())
@@ -70,6 +86,40 @@ def _waves(case: Case) -> Evidence | None:
         f"The loss rose by {num(limits.swing)} x or more and fell again {waves} times between "
         f"{case.unit}s {first} and {last}, from {num(low)} to {num(high)}.",
         {"waves": waves, "low": low, "high": high},
+    )
+
+
+def _evaluations_swing(case: Case) -> Evidence | None:
+    """Report an evaluation loss that swings and does not improve while the training loss falls."""
+    limits, heldout = case.limits.learning, case.history.finite("eval_loss")
+    late = heldout.values[len(heldout) // QUARTERS :]
+    if len(late) < 2 * MIN_TREND_POINTS or late.min() <= 0 or case.loss_kind is not None:
+        return None
+    low, high = quantiles(late, (0.1, 0.9)).tolist()
+    above = late > median(late)
+    turns = int((above[1:] != above[:-1]).sum())
+    changes = {change.role: change for change in find_progress(case).changes}
+    train, evaluation = changes.get("loss"), changes.get("eval_loss")
+    if train is None or evaluation is None or not train.better or evaluation.better:
+        return None
+    # A steady rise, as with overfitting, crosses its median once.
+    if high < limits.swing * low or turns < len(late) / QUARTERS:
+        return None
+    step = int(heldout.steps[len(heldout) // QUARTERS])
+    evidence = _oscillating(
+        case,
+        f"The evaluation loss swings between {num(low)} and {num(high)} from {case.unit} {step} on "
+        f"and does not improve, while the training loss went {train.text}.",
+        {"low": low, "high": high, "turns": turns},
+    )
+    look = Action(
+        Do.CHECK_EVALUATION, "Evaluate one checkpoint twice, on more data: it may only be noise."
+    )
+    return replace(
+        evidence,
+        title="The evaluation loss oscillates",
+        severity=Severity.NOTE,
+        next_actions=(look, *loss_oscillating.next_actions),
     )
 
 

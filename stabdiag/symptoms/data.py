@@ -12,6 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE
 from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
+from stabdiag.stats.shape import Spike, late_recovery
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CONTEXT_POINTS,
@@ -27,6 +28,9 @@ from stabdiag.tree.case import Case
 # If the loss ends at a hundredth of the evaluation loss, the model has memorized its only batch. A
 # run that simply has little data ends low on both.
 _MEMORIZED_RATIO = 1 / HUNDREDFOLD
+
+# A jump at each epoch explains spikes that begin there and recover.
+_SPIKES = ("spike-recovered", "spike-persistent", "frequent-spikes")
 
 # Ids that rise at nine of ten records are read in order, so none repeats by chance.
 _IN_ORDER = 1 - TENTH
@@ -77,6 +81,17 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
             "Check that the data is reshuffled every epoch: shuffle=True, and "
             "sampler.set_epoch(epoch) with a distributed sampler.",
         ),
+        explains=_SPIKES if all(_is_of_epoch(case, spike, at) for spike in case.spikes) else (),
+    )
+
+
+def _is_of_epoch(case: Case, spike: Spike, boundaries: Ints) -> bool:
+    """Return True if a spike begins where an epoch does, or just after, and recovers."""
+    after = spike.onset - boundaries
+    begins = bool(((after >= -1) & (after <= 2 * CONTEXT_POINTS)).any())
+    sigma = case.limits.spike.recovery_sigma
+    return begins and bool(
+        spike.recovered or late_recovery(case.loss.values, spike, sigma) is not None
     )
 
 

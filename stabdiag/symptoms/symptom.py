@@ -20,7 +20,8 @@ class Evidence:
     """The result of a check: a sentence with this run's numbers, and the first action.
 
     If set, ``next_actions``, ``title``, ``severity`` and ``confidence`` replace the values of the
-    symptom.
+    symptom. ``explains`` are prefixes of slugs of findings that the evidence accounts for; they are
+    left out.
     """
 
     because: str
@@ -31,6 +32,7 @@ class Evidence:
     title: str = ""
     severity: Severity | None = None
     confidence: Confidence | None = None
+    explains: tuple[str, ...] = ()
 
 
 @frozen

@@ -50,6 +50,7 @@ def compare(good, bad, good_settings, bad_settings):
 
 PRECISION = ({"dtype": "fp32", "seed": 1}, {"dtype": "fp16", "seed": 1})
 DISTRIBUTION = ({"world_size": 1, "batch_size": 8}, {"world_size": 8, "batch_size": 64})
+SAME_SEED = ({"world_size": 1, "seed": 1}, {"world_size": 8, "seed": 1})
 DATA = ({"dataset": "tiny", "total_steps": 300}, {"dataset": "full", "total_steps": 300})
 
 
@@ -75,6 +76,28 @@ def test_different_settings_are_suspects(bad, settings, kind, words):
     assert (
         "again with the same" not in " ".join(action.text for action in diagnosis.actions).lower()
     )
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"), [(PRECISION, "change-dtype"), (SAME_SEED, "check-ranks")]
+)
+def test_a_run_that_learns_less_points_to_precision_or_distribution(settings, kind):
+    diagnosis = compare(sound(), sound(1, end=1.8), *settings)
+    assert (diagnosis.slug, diagnosis.severity) == ("run-fails", "warning")
+    assert diagnosis.title == "A run learns less than another"
+    assert diagnosis.actions[0].kind == kind
+
+
+@pytest.mark.parametrize(
+    ("bad", "settings"),
+    [
+        (sound(1, end=1.8), ({"lr": 1e-3, "seed": 1}, {"lr": 1e-4, "seed": 1})),
+        (sound(1, end=1.8), ({"n_layers": 12, "seed": 1}, {"n_layers": 2, "seed": 1})),
+        (sound(1, end=1.1), SAME_SEED),
+    ],
+)
+def test_a_run_that_learns_less_for_other_reasons_does_not_fail(bad, settings):
+    assert compare(sound(), bad, *settings).slug != "run-fails"
 
 
 def test_the_first_action_is_the_learning_rate_of_the_good_run():

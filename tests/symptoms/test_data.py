@@ -5,6 +5,8 @@ import re
 import numpy as np
 import pytest
 
+import stabdiag
+
 N = 1000
 STEPS = np.arange(N)
 EPOCHS = STEPS // 100
@@ -87,3 +89,19 @@ def test_batch_ids_are_printed_in_full(symptom, stretches):
     finding = symptom("batch-repeats", log(FALLING, batch_id=123_456_789 + ids(*stretches)))
     assert " 1 steps" not in finding.summary
     assert re.search(r"atch 12345[67]\d{3}\b", finding.summary)
+
+
+def test_spikes_that_begin_with_each_epoch_are_one_finding():
+    jumps = FALLING + 1.5 * np.exp(-WITHIN * 8) * (EPOCHS > 0)
+    with_epochs = stabdiag.diagnose(log(jumps, epoch=EPOCHS))
+    assert with_epochs.diagnosis.slug == "epoch-boundary-jump"
+    assert not any("spike" in finding.slug for finding in with_epochs.findings)
+    assert "spike" in stabdiag.diagnose(log(jumps)).diagnosis.slug
+
+
+def test_a_spike_within_an_epoch_is_reported_as_well():
+    jumps = FALLING + 1.5 * np.exp(-WITHIN * 8) * (EPOCHS > 0)
+    jumps[650:653] += 6.0
+    slugs = [finding.slug for finding in stabdiag.diagnose(log(jumps, epoch=EPOCHS)).findings]
+    assert "epoch-boundary-jump" in slugs
+    assert any("spike" in slug for slug in slugs)

@@ -41,6 +41,12 @@ SOARED = {
 OFF = log(falling(25.0, 4.0) + noise(0.02))
 WILD = log(np.append(7.0, 20 * np.exp(noise(0.5))[1:]))
 WAVES = log(np.exp(0.9 * np.cos(2 * np.pi * AT / 200) + noise(0.01)))
+SHORT_WAVES = log(3.0 * np.exp(0.5 * np.cos(2 * np.pi * AT / 90) + noise(0.01)))
+SWINGS = np.exp(0.6 * np.sin(2.1 * AT / 16))
+UNSETTLED = {
+    **log(falling(6.9, 2.5) + noise(0.02)),
+    "eval_loss": np.where(AT % 16 == 15, 3.0 * SWINGS, None),
+}
 EARLY = log(falling(9.0, 4.0, 40) + noise(0.01))
 
 
@@ -152,6 +158,10 @@ def test_a_policy_is_not_advised_to_memorize_one_batch():
         ("initial-loss-off", OFF, WORDS, "10.82"),
         ("loss-oscillating", WILD, {}, "Divide the peak learning rate by 5"),
         ("loss-oscillating", WAVES, {"lr": 0.01}, "from 0.01 to 0.002"),
+        # Short waves without any progress.
+        ("loss-oscillating", SHORT_WAVES, {}, "Divide the peak learning rate by 5"),
+        # An evaluation loss that never settles while the training loss falls.
+        ("loss-oscillating", UNSETTLED, {}, "Divide the peak learning rate by 5"),
         ("plateau-early", EARLY, {"target_loss": 2.5}, "step 400"),
         ("softmax-twice", squashed(1.4612), {}, "Pass logits"),
         ("softmax-twice", squashed(5.9094, 97.0), {}, "Pass logits"),
@@ -276,6 +286,19 @@ def test_symptom_is_reported(symptom, slug, run, manifest, first):
         (
             "loss-oscillating",
             log(falling(7.0, 5.0, 30) + 0.5 * np.cos(2 * np.pi * AT / 200) + noise(0.01)),
+            {},
+        ),
+        # Short waves of a loss that falls.
+        ("loss-oscillating", log(SHORT_WAVES["loss"] * falling(4.0, 1.0, 60)), {}),
+        # An evaluation loss that swings as much but improves, and one that rises steadily.
+        (
+            "loss-oscillating",
+            {**UNSETTLED, "eval_loss": np.where(AT % 16 == 15, SWINGS * falling(3.0, 0.2), None)},
+            {},
+        ),
+        (
+            "loss-oscillating",
+            {**UNSETTLED, "eval_loss": np.where(AT % 16 == 15, falling(1.0, 4.0, 200), None)},
             {},
         ),
         # Negligible waves.
