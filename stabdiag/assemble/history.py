@@ -102,7 +102,7 @@ def build_history(
         if history is not None:
             return history
     # 1. Roles of the columns. Settings that the user named are not measurements.
-    named = name_columns(columns, chosen)
+    named = name_columns(columns.with_recent(), chosen)
     columns = named.columns
     picked = {role: name for role, name in named.names.items() if role.startswith("setting/")}
     names = {role: name for role, name in named.names.items() if role not in picked}

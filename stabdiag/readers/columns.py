@@ -107,6 +107,10 @@ class StoredRun:
     name: str
 
 
+# This many columns are kept after they were loaded: step, epoch, loss, and a few more.
+_RECENT_COLUMNS: Final = 8
+
+
 @frozen
 class Columns:
     """The columns of one log by name, in order of first appearance.
@@ -160,6 +164,10 @@ class Columns:
             names=tuple(dict.fromkeys((*self.names, *columns))),
             load=lambda name: columns[name] if name in columns else load(name),
         )
+
+    def with_recent(self) -> Columns:
+        """Return a copy that keeps the columns loaded last: naming and counting use them again."""
+        return replace(self, load=lru_cache(maxsize=_RECENT_COLUMNS)(self.load))
 
     def with_changed(self, change: Callable[[str, Column], Column]) -> Columns:
         """Return a copy whose columns are changed when they are loaded."""

@@ -318,10 +318,15 @@ def _find_jump(series: Series, factor: float, width: int) -> _Jump | None:
     finite = series.finite()
     if len(finite) < max(LEAST, QUARTERS * width) or finite.values.min() <= 0:
         return None
-    logs = np.log(finite.values)
+    # Most of the change happens in one step, so that step changes by more than half of the minimum.
+    bar, x = np.sqrt(factor), finite.values
+    is_candidate = (x[1:] > bar * x[:-1]) | (bar * x[1:] < x[:-1])
+    at = 1 + np.flatnonzero(is_candidate)
+    at = at[(at >= max(len(x) // TENTHS, width)) & (at < len(x) - width)]
+    if not len(at):
+        return None
+    logs = np.log(x)
     changes = np.diff(logs)
-    first = max(len(logs) // TENTHS, width)
-    at = np.arange(first, len(logs) - width)
     by_size = at[np.argsort(-np.abs(changes[at - 1]))][:_CANDIDATES]
     noise = robust_sigma(changes)
     best: _Jump | None = None
