@@ -134,7 +134,8 @@ def _rows(
     show: Callable[[Report], None],
 ) -> Iterator[Row]:
     """Yield the row of a log, or of every run in a folder or archive; ``show`` gets each report."""
-    from stabdiag.scan.work import row_of, rows_of_jobs
+    from stabdiag.scan.report_row import row_of
+    from stabdiag.scan.work import rows_of_jobs
     from stabdiag.sources.best import ARCHIVES
     from stabdiag.sources.find import find
 

@@ -1,11 +1,11 @@
-"""Convert Arrow arrays to pieces of columns, and collect blocks of numbers."""
+"""Convert Arrow arrays to pieces of columns."""
 
 from __future__ import annotations
 
 import json
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,19 +13,12 @@ import pyarrow as pa
 from pyarrow import types
 
 from stabdiag.model.arrays import AnyArray, Floats, Mask
-from stabdiag.readers.blocks import line_count
 from stabdiag.readers.columns import (
-    BadLine,
-    Chunk,
-    Column,
     Piece,
-    all_numbers,
     piece_of_meanings,
     piece_of_numbers,
 )
-from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.nested import MAX_RECORD_DEPTH
-from stabdiag.readers.source import Stream
 from stabdiag.readers.words import NULL, WORD, meaning, meaning_of
 
 # The type stubs of pyarrow lack ``flatten`` of a struct and the buffer protocol.
@@ -362,59 +355,3 @@ def _as_matrix(table: pa.Table, layout: Layout) -> dict[str, Floats]:
             return {}
         tensor = batch.select(complete).to_tensor(row_major=False)
     return dict(zip(names, tensor.to_numpy().T, strict=True))
-
-
-@dataclass(kw_only=True, eq=False)
-class Slab(LogBuilder):
-    """A log builder with a preallocated array for each column of numbers.
-
-    Without it, each block of Arrow and their concatenation would take new memory, and getting that
-    from the system takes a sixth of the time of a long log. ``room`` is an estimate of the number
-    of records. Memory that is not written to costs nothing.
-    """
-
-    room: int
-    _rows: int = 0
-    _arrays: dict[str, Floats] = field(default_factory=dict)
-    _filled: Counter[str] = field(default_factory=Counter)
-
-    def take(self, chunk: Chunk, lines: int, bad: Sequence[BadLine]) -> None:
-        """Add a block, and move its numbers if there is room."""
-        if isinstance(chunk, ArrowTable) and self._rows + chunk.rows <= self.room:
-            chunk.move(self._put)
-        self._rows += chunk.rows
-        super().take(chunk, lines, bad)
-
-    def column(self, name: str) -> Column:
-        """Return a whole column, directly if it has only numbers."""
-        if self._filled[name] == self._rows:
-            return all_numbers(self._arrays[name][: self._rows])
-        parts: list[Floats] = []
-        for chunk in self.chunks:
-            numbers = chunk.numbers(name) if isinstance(chunk, ArrowTable) else None
-            if numbers is None:
-                return super().column(name)
-            parts += numbers
-        return all_numbers(np.concatenate(parts))
-
-    def _put(self, name: str, parts: list[Floats]) -> Floats:
-        if name not in self._arrays:
-            self._arrays[name] = np.empty(self.room)
-        rows = sum(map(len, parts))
-        self._filled[name] += rows
-        return np.concatenate(parts, out=self._arrays[name][self._rows : self._rows + rows])
-
-
-def slab_for(stream: Stream, columns: int, *, lines: int = 0) -> Slab:
-    """Return a slab with room for the records of a log with this many columns, after ``lines``.
-
-    Pipes get no room, and neither do logs with very many columns, whose blocks are moved one by
-    one. The number of records is estimated from the head of the log, plus 5 %. Usually there are
-    fewer, as later steps have more digits. A record has at least two bytes per cell.
-    """
-    room = 0
-    if stream.path is not None and columns <= MANY_COLUMNS:
-        size = stream.path.stat().st_size
-        head, _ = stream.head()
-        room = min(int(1.05 * line_count(head) * size / len(head)), size // (2 * columns))
-    return Slab(room=room, lines=lines)

@@ -13,7 +13,7 @@ from stabdiag.formats import names, render
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.roles.table import ROLES
 from stabdiag.scan.overview import overview_of
-from stabdiag.scan.work import row_of
+from stabdiag.scan.report_row import row_of
 
 STEPS = 240
 

@@ -73,7 +73,7 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) ->
     fast = arrows and len(stream.peek(small + 1)) > small
     builder = LogBuilder(lines=dialect.lines)
     if fast:
-        from stabdiag.readers.arrow import slab_for
+        from stabdiag.readers.slab import slab_for
 
         builder = slab_for(stream, len(dialect.names), lines=dialect.lines)
     stream.read(dialect.start)

@@ -119,7 +119,7 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_JSON, size: int = BLOCK) -
     lines = JsonLines(work=_tolerant, config=head_config(head))
     fast = len(stream.peek(small + 1)) > small
     if fast:
-        from stabdiag.readers.arrow import slab_for
+        from stabdiag.readers.slab import slab_for
 
         lines.work = _Fast()
         lines.builder = slab_for(stream, head.partition(b"\n")[0].count(b":") or 1)
