@@ -333,6 +333,19 @@ class Diagnosed:
         return replace(self, findings=tuple(findings))
 
 
+def without_repeats(actions: Iterable[Action]) -> tuple[Action, ...]:
+    """Return the actions without later ones that change a setting to the same value."""
+    kept: list[Action] = []
+    for action in actions:
+        change = (action.kind, action.setting, action.to)
+        is_repeat = action.to is not None and any(
+            change == (earlier.kind, earlier.setting, earlier.to) for earlier in kept
+        )
+        if not is_repeat:
+            kept.append(action)
+    return tuple(kept)
+
+
 def open_questions(answers: Iterable[Answer]) -> dict[str, Answer]:
     """Return the unknown answers about NaN, spikes and climbs, by question."""
     return {

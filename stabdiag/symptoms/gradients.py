@@ -43,6 +43,9 @@ _HUGE_FACTOR = 5.0
 _LITTLE_LEFT = TENTH
 
 
+# A loss scaler of fp16 halves its first scale at most this many times before it is below 1.
+_MOST_FIRST_HALVINGS = 17
+
 # At least four groups are needed for a comparison.
 _GROUPS = MIN_COMPARED
 
@@ -93,11 +96,13 @@ def grad_nonfinite(case: Case) -> Evidence | None:
             None, (_to_the_end(case, *quantity) for quantity in _inside(case, *_INSIDE))
         )
         return min(broken, key=lambda evidence: evidence.step or 0, default=None)
-    if norm is None or dtype in ("fp16", "bf16"):
+    if norm is None:
         return None
     skipped = skipped_throughout(case)
-    if skipped is not None:
+    if skipped is not None and not _may_calibrate(case, norm):
         return _nothing_updated(case, norm, skipped)
+    if dtype in ("fp16", "bf16"):
+        return None
     bad = ~np.isfinite(norm.values)
     # A few points may be epoch means that include overflows, unless the last ones are bad.
     if dtype is None and len(norm) < MIN_LONG_LOG and not bad[-2:].all():
@@ -123,6 +128,15 @@ def grad_nonfinite(case: Case) -> Evidence | None:
             step=first,
         ),
     )
+
+
+def _may_calibrate(case: Case, norm: Series) -> bool:
+    """Return True if a loss scaler may still be halving its first scale.
+
+    A scale of 2 ** 16, the default of PyTorch, is below 1 after that.
+    """
+    steps = int(norm.steps[-1]) - int(norm.steps[0]) + 1
+    return case.manifest.dtype == "fp16" and steps <= _MOST_FIRST_HALVINGS
 
 
 def _nothing_updated(case: Case, norm: Series, records: int) -> Evidence:

@@ -18,6 +18,7 @@ from stabdiag.stats.standards import (
     CLEAR,
     CONTEXT_POINTS,
     FEW_EVENTS,
+    HUNDREDFOLD,
     LEAST,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
@@ -73,9 +74,16 @@ _CANDIDATES: Final = FEW_EVENTS
     ),
 )
 def loss_implausible(case: Case) -> Evidence | None:
-    """Does the square of a finite loss overflow fp32, or is it ten orders above the others?"""
+    """Does the square of a finite loss overflow fp32, or is it ten orders above the others?
+
+    In a log too short for a test of spikes, a hundred times the other losses is sufficient.
+    """
     sizes = np.abs(case.loss.values)
     usual = median(sizes)
+    if len(sizes) >= MIN_CONSECUTIVE and len(sizes) < case.min_losses_for_spikes:
+        outlier = _outlier_of_few(case)
+        if outlier is not None:
+            return outlier
     bar = (
         min(FP32_SQUARE_OVERFLOW, _ORDERS * usual)
         if len(sizes) >= MIN_CONSECUTIVE and usual > 0
@@ -107,6 +115,40 @@ def loss_implausible(case: Case) -> Evidence | None:
             f"Recompute the loss of {describe_batches(case, step)} in fp32, term by term, and "
             "inspect its inputs and labels.",
             also=(Do.CHECK_LOSS_FUNCTION,),
+            step=step,
+        ),
+    )
+
+
+def _outlier_of_few(case: Case) -> Evidence | None:
+    """Report a loss of a short log that is a hundred times the highest one before it.
+
+    It is an error if the loss has not come back. The first losses may be high.
+    """
+    x = case.loss.values
+    if x.min() <= 0 or len(x) < 2 * MIN_CONSECUTIVE:
+        return None
+    before = np.maximum.accumulate(x)
+    jumps = np.flatnonzero(x[MIN_CONSECUTIVE:] > HUNDREDFOLD * before[MIN_CONSECUTIVE - 1 : -1])
+    if not len(jumps):
+        return None
+    at = int(jumps[0]) + MIN_CONSECUTIVE
+    highest, last = float(before[at - 1]), float(x[-1])
+    is_back = last <= TWICE * highest
+    step = case.at(at)
+    return Evidence(
+        title="The loss jumped far above all before it",
+        because=f"The loss jumped to {num(float(x[at]))} at {case.unit} {step}, "
+        f"{times(float(x[at]) / highest)} the highest of the {at} losses before, and is "
+        f"{num(last)} at the end. The log is too short for a test of spikes.",
+        step=step,
+        measured={"largest": float(x[at]), "usual": highest},
+        severity=Severity.WARNING if is_back else None,
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Recompute the loss of {describe_batches(case, step)} from the weights before it: if "
+            "it is as high, inspect its inputs and labels, otherwise lower the learning rate.",
+            also=(Do.LOWER_LR,),
             step=step,
         ),
     )

@@ -14,7 +14,14 @@ from stabdiag.model.text import num, plural
 from stabdiag.stats.drawup import RecoveredRise, recovered_rise
 from stabdiag.stats.levels import beginning
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import CLEAR, FIFTH, MIN_CONSECUTIVE, MIN_LONG_LOG, TWICE
+from stabdiag.stats.standards import (
+    CLEAR,
+    CONTEXT_POINTS,
+    FIFTH,
+    MIN_CONSECUTIVE,
+    MIN_LONG_LOG,
+    TWICE,
+)
 from stabdiag.symptoms.losses import not_comparable
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
 from stabdiag.tree.case import Case
@@ -22,7 +29,7 @@ from stabdiag.tree.drivers import lr_over
 from stabdiag.tree.scores import Score, scores
 
 # Levels are medians over these fractions of the window of §4: short for fast rises, long for slow
-# ones.
+# ones. In a log with few records, they are medians of five: skewed noise raises two.
 _LEVEL_FRACTIONS: Final = (0.04, 0.1)
 
 # A rise is worth a note from this many standard deviations of a level, and from this fraction of
@@ -81,7 +88,7 @@ def rise_recovered(case: Case) -> Evidence | None:
 def _highest(case: Case) -> RecoveredRise | None:
     """Return the recovered rise that is highest in units of its noise, over two block sizes."""
     window = min(case.rise_window, len(case.loss))
-    sizes = {max(round(window * share), 2) for share in _LEVEL_FRACTIONS}
+    sizes = {max(round(window * share), CONTEXT_POINTS) for share in _LEVEL_FRACTIONS}
     rises = (recovered_rise(case.loss.values, size) for size in sizes)
     clear = (rise for rise in rises if rise is not None)
     return max(clear, key=lambda rise: rise.height / rise.noise if rise.noise else 0, default=None)

@@ -263,6 +263,9 @@ def heavy_tailed_loss(case: Case) -> Evidence | None:
         return None
     at = scan.largest_at
     level, value = median(x[max(at - case.spike_window, 0) : at]), float(x[at])
+    # On a steep descent, a loss may be above its trend and still be lower than those before it.
+    if value <= level:
+        return None
     step = case.at(at)
     return Evidence(
         because=f"The highest single loss, {num(value)} at {case.unit} {step}, is "

@@ -69,9 +69,14 @@ def _min_identical(case: Case) -> int:
     """Return the number of identical losses at the end that chance does not explain.
 
     Epoch means vary over many batches, so fewer are needed. Fewer are also needed if the loss is
-    written with many digits and has not fallen; a loss that fell may have reached its minimum.
+    written with many digits and has not fallen; a loss that fell may have reached its minimum. And
+    fewer are needed if the loss is the same whole number in all records.
     """
     x, points = case.loss.values, case.limits.learning.constant_points
+    if len(x) and not np.ptp(x) and float(x[0]).is_integer():
+        # A Dice, hinge or margin loss without a gradient stays at 1. A loss of 0 from the first
+        # record on is not rounded: no untrained model is perfect.
+        return min(points, MIN_SAMPLE if x[0] else MIN_CONSECUTIVE)
     is_epochs = case.history.counts_epochs
     fell = not len(x) or x[-1] < (1 - NEGLIGIBLE) * x[0]
     if fell or (x[-1] and digits(_written(float(x[-1]))) < _MIN_EXACT_DIGITS):
@@ -108,6 +113,8 @@ def loss_constant(case: Case) -> Evidence | None:
     if start and digits(_written(float(x[-1]))) < _MIN_EXACT_DIGITS:
         return None
     which_points = f"the last {count}" if start else f"all {count}"
+    is_exact = digits(_written(float(x[-1]))) >= _MIN_EXACT_DIGITS
+    is_long = count >= case.limits.learning.constant_points
     # A loss that changed before was trained. If it did not improve, units may have died.
     died = start > 0 and x[-1] > (1 - NEGLIGIBLE) * x[0]
     remark = "; it had changed before" if died else _chance_remark(case, float(x[-1]))
@@ -123,6 +130,12 @@ def loss_constant(case: Case) -> Evidence | None:
         if died
         else (_SAME_LOGITS if remark else _check_trained(case, first)),
     )
+    if not (is_exact or is_long):
+        evidence = replace(
+            evidence,
+            because=f"{evidence.because} The log may have rounded it.",
+            severity=Severity.WARNING,
+        )
     if "reward" not in case.history.series:
         return evidence
     next_actions = (

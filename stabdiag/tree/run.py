@@ -12,7 +12,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.manifest.keys import LOSS_FUNCTION, is_pretrained
+from stabdiag.model.manifest.keys import ARCHITECTURES, LOSS_FUNCTION, is_pretrained
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.roles.names import words_of
 from stabdiag.model.text import num
@@ -68,9 +68,9 @@ class Run:
 
     @cached_property
     def loss_function_words(self) -> frozenset[str]:
-        """The words of the loss function that the settings name."""
+        """The words of the loss function that the settings name; a model may name it, too."""
         settings = self.manifest.others(self.history.config)
-        named = (settings[name] for name in LOSS_FUNCTION if name in settings)
+        named = (settings[name] for name in (*LOSS_FUNCTION, ARCHITECTURES) if name in settings)
         return frozenset(word for value in named for word in words_of(str(value)))
 
     @property

@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stabdiag.model.edges import EDGES, END, OUTCOME_BY_SLUG, QUESTIONS, SECTIONS, Question, taken
-from stabdiag.model.findings import ActionKind, Answer, AnswerScope, Finding, Severity
+from stabdiag.model.findings import (
+    ActionKind,
+    Answer,
+    AnswerScope,
+    Finding,
+    Severity,
+    without_repeats,
+)
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.shape import Spike
 from stabdiag.tree import divergence, nan, precision, spike
@@ -193,7 +200,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
         question=last.question,
         title=advice.title or outcome.title,
         summary=advice.summary,
-        actions=(advice.first, *advice.next_actions),
+        actions=without_repeats((advice.first, *advice.next_actions)),
         step=advice.step,
         reload=advice.reload,
         began=advice.began,

@@ -179,3 +179,17 @@ def test_a_constant_count_of_clipped_steps_is_a_count_per_record(symptom):
     assert finding.evidence["share"] == pytest.approx(1.0)
     assert symptom("grad-clip-saturated", {**each, "clip_counts": np.full(N, 1.0)}) is not None
     assert symptom("grad-clip-saturated", {**each, "clip_counts": np.full(N, 3)}) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "dtype", "is_present"),
+    [(10, "fp16", False), (25, "fp16", True), (60, "fp16", True), (5, "bf16", True)],
+)
+def test_a_run_without_a_usable_update_is_an_error(count, dtype, is_present):
+    loss = 10.8 + np.random.default_rng(3).normal(0, 0.02, count)
+    norm = np.full(count, np.nan)
+    report = stabdiag.diagnose(
+        {"step": np.arange(count), "loss": loss, "grad_norm": norm}, manifest={"dtype": dtype}
+    )
+    assert ("No update was made" in report.diagnosis.title) == is_present
+    assert (report.diagnosis.severity.value == "error") == is_present

@@ -476,3 +476,22 @@ def test_weights_that_made_a_loss_rise_have_changed(symptom):
     finding = symptom("not-learning", log(high, val_loss=eval_loss))
     assert finding.actions[0].kind == "lower-lr"
     assert not any("no weight changes" in action.text for action in finding.actions)
+
+
+@pytest.mark.parametrize(
+    ("value", "count", "severity"),
+    [
+        (0.0, 5, "error"),
+        (0.0, 2, None),
+        (1.0, 12, "warning"),
+        (1.0, 5, None),
+        (1.0, 200, "error"),
+        (2.302585, 12, "error"),
+    ],
+)
+def test_a_short_log_whose_loss_never_changes(symptom, value, count, severity):
+    run = {"step": np.arange(count), "loss": np.full(count, value)}
+    finding = symptom("loss-constant", run)
+    assert (finding and finding.severity.value) == severity
+    if severity == "warning":
+        assert "may have rounded" in finding.summary

@@ -124,3 +124,28 @@ def test_names_of_attention_logits_are_understood(symptom, name):
     loss = 2 + 2 * np.exp(-at / 100)
     run = {"step": at, "loss": loss, name: np.geomspace(8, 900, 600)}
     assert symptom("attention-logits-growing", run) is not None
+
+
+def short(last=None, at=9, count=10):
+    """Return a log too short for a test of spikes, with one loss replaced."""
+    loss = 2 - 0.5 * np.arange(count) / count + np.random.default_rng(1).normal(0, 0.02, count)
+    if last is not None:
+        loss[at] = last
+    return {"step": np.arange(count), "loss": loss}
+
+
+@pytest.mark.parametrize(
+    ("run", "severity"),
+    [
+        (short(2000.0), "error"),
+        (short(2000.0, at=5), "warning"),
+        (short(20.0), None),
+        (short(), None),
+        (short(2000.0, at=0), None),
+        (short(2000.0, at=9, count=40), None),
+    ],
+    ids=["last", "came back", "tenfold", "calm", "first", "long log"],
+)
+def test_a_hundredfold_loss_of_a_short_log_is_reported(symptom, run, severity):
+    finding = symptom("loss-implausible", run)
+    assert (finding and finding.severity.value) == severity

@@ -211,3 +211,11 @@ def test_higher_spikes_are_never_less_severe(noise, count):
 def test_one_more_spike_is_never_reported_as_fewer(noise):
     counts = [reported(noise, ODD[:count], 2.0)[1] for count in range(1, len(ODD) + 1)]
     assert counts == [*range(1, len(ODD) + 1)]
+
+
+def test_a_loss_below_those_before_it_is_no_tail(symptom):
+    at = np.arange(100)
+    log = {"step": at, "loss": 24 + 876 / (1 + at / 8) * np.exp(0.02 * np.sin(7.0 * at))}
+    log["loss"][30] *= 1.12
+    finding = symptom("heavy-tailed-loss", log)
+    assert finding is None or finding.evidence["loss"] > np.median(log["loss"][:30])

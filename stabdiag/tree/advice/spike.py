@@ -11,7 +11,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
 from stabdiag.stats.standards import FEW_EVENTS
 from stabdiag.tree.advice.probed import saved_batch_suffix
-from stabdiag.tree.advice.rates import lowered
+from stabdiag.tree.advice.rates import lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
     LEVEL,
     RESTORE_SCHEDULE,
@@ -216,7 +216,8 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     at = late_recovery(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
     if at is not None:
         return _late(case, spike, case.at(at), time)
-    actions = (_restart(case, spike), *_skip_batches(case, spike), *_check_lr(case, spike))
+    rate = (_tenth_of_rate(case),) if focus(case).is_blowup else ()
+    actions = (_restart(case, spike), *rate, *_skip_batches(case, spike), *_check_lr(case, spike))
     if spike.resumed is not None:
         resume = Action(
             ActionKind.RESTORE_STATE,
@@ -229,6 +230,13 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     why = spike.cause or "The weights or the optimizer's moments are damaged, or the data changed."
     detail = f"It did not recover within {time}. {why}"
     return spike.advice(detail, first=actions[0], next_actions=actions[1:])
+
+
+def _tenth_of_rate(case: Case) -> Action:
+    """Return the action for a loss that exploded: a tenth of the rate."""
+    rate = tenth_lr(case, case.at(focus(case).onset))
+    text = f"If it explodes again, {rate}."
+    return Action(ActionKind.LOWER_LR, text, **rate.change)
 
 
 def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
