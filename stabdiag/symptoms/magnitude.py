@@ -367,20 +367,23 @@ def _find_jump(series: Series, factor: float, width: int) -> _Jump | None:
     at = at[(at >= max(len(x) // TENTHS, width)) & (at < len(x) - width)]
     if not len(at):
         return None
-    logs = np.log(x)
-    changes = np.diff(logs)
-    by_size = at[np.argsort(-np.abs(changes[at - 1]))][:_CANDIDATES]
-    noise = robust_sigma(changes)
+    changes = np.log(x[at]) - np.log(x[at - 1])
+    by_size = np.argsort(-np.abs(changes))[:_CANDIDATES]
+    noise: float | None = None
     best: _Jump | None = None
-    for place in by_size.tolist():
-        before, after = median(logs[place - width : place]), median(logs[place : place + width])
-        remaining = median(logs[place:])
+    for place, step_change in zip(at[by_size].tolist(), changes[by_size].tolist(), strict=True):
+        before = median(np.log(x[place - width : place]))
+        after = median(np.log(x[place : place + width]))
         change = after - before
-        is_large = abs(change) > max(np.log(factor), CLEAR * noise)
-        # Most of the change happened in this step, and most of it lasts.
-        is_sudden = changes[place - 1] / change > 0.5 if change else False
-        lasts = (remaining - before) / change > 0.5 if change else False
-        if is_large and is_sudden and lasts:
+        # Most of the change happened in this step.
+        is_sudden = step_change / change > 0.5 if change else False
+        if not is_sudden or abs(change) <= np.log(factor):
+            continue
+        # The rest needs the whole series, so it is computed for few of the candidates.
+        noise = robust_sigma(np.diff(np.log(x))) if noise is None else noise
+        remaining = median(np.log(x[place:]))
+        lasts = (remaining - before) / change > 0.5
+        if lasts and abs(change) > CLEAR * noise:
             jump = _Jump(
                 column=finite.column,
                 step=int(finite.steps[place]),
