@@ -11,7 +11,7 @@ from itertools import groupby
 
 import numpy as np
 
-from stabdiag.assemble.records import shown_name
+from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, shown_name
 from stabdiag.model.arrays import Mask
 from stabdiag.model.history import Event, EventCode, LeftOut
 from stabdiag.model.roles.names import is_a_loss, is_a_reward, is_evaluation, names_split
@@ -19,12 +19,8 @@ from stabdiag.model.roles.scores import direction_of
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
 
-# A summary after training is one or two records; more are training records.
-_MIN_RECORDS = 3
-
-# A log continues without a loss if this many records follow, and this fraction of the records with
-# a loss. Most logs end with a few records of other kinds.
-_MIN_TAIL = 20
+# A log continues without a loss if MIN_SERIES_LENGTH records follow, and this fraction of the
+# records with a loss. Most logs end with a few records of other kinds.
 _TAIL_FRACTION = 0.2
 
 # The number of possible loss columns that are checked: each costs time in logs with thousands.
@@ -93,7 +89,7 @@ def _records(
     Evaluation records and scores are left out, as are logs that only count their records.
     """
     after = np.flatnonzero(usable[last + 1 :]) + last + 1
-    if len(after) < max(_MIN_TAIL, _TAIL_FRACTION * losses) or "step" not in names:
+    if len(after) < max(MIN_SERIES_LENGTH, _TAIL_FRACTION * losses) or "step" not in names:
         return
     steps = columns.load(names["step"])
     after = after[steps.present[after]]
@@ -105,7 +101,7 @@ def _records(
         if names_split(name):
             return
     count = int((~measured[after]).sum())
-    if count >= max(_MIN_TAIL, _TAIL_FRACTION * losses):
+    if count >= max(MIN_SERIES_LENGTH, _TAIL_FRACTION * losses):
         yield LeftOut(
             code=EventCode.RECORDS_LEFT_OUT,
             message=f"{plural(count, 'record')} of later steps {_has(count)} no loss",
@@ -133,9 +129,9 @@ def _other_losses(
         checked += 1
         column = columns.load(name)
         logged = np.union1d(np.flatnonzero(column.present | column.null), column.stray_rows)
-        if len(logged) >= _MIN_RECORDS and int(logged[0]) > last:
+        if len(logged) >= MIN_RECORDS and int(logged[0]) > last:
             yield name, len(logged), "after"
-        elif len(logged) >= _MIN_RECORDS and int(logged[-1]) < first:
+        elif len(logged) >= MIN_RECORDS and int(logged[-1]) < first:
             yield name, len(logged), "before"
 
 

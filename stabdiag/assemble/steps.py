@@ -26,9 +26,8 @@ _CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STE
 
 _DAY = timedelta(days=1).total_seconds()
 
-# A step counter counts within epochs if it restarted this often, each time after the same count,
-# within this tolerance.
-_MIN_EPOCHS = 3
+# A step counter counts within epochs if it restarted MIN_RECORDS times, each time after the same
+# count, within this tolerance.
 _EPOCH_TOLERANCE = 0.1
 
 
@@ -190,7 +189,7 @@ def _rises(times: Floats) -> bool:
 
 def _are_epochs(lengths: Floats) -> bool:
     """Return True if a counter restarted often enough, each time after about the same count."""
-    if len(lengths) < _MIN_EPOCHS:
+    if len(lengths) < MIN_RECORDS:
         return False
     usual = float(np.median(lengths))
     return bool(np.mean(np.abs(lengths - usual) <= _EPOCH_TOLERANCE * usual) >= USUAL_FRACTION)

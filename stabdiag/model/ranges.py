@@ -19,6 +19,20 @@ SETTINGS: Final = {
 }
 
 
+# The values that actions recommend: the clip threshold of Q2.4, and the first one if clipping was
+# off; AdamW's default weight decay, and a usual one for Adam with L2 regularization; common
+# defaults; and an epsilon that fp16 can hold.
+CLIP: Final = 0.5
+FIRST_CLIP: Final = 1.0
+ADAMW_DECAY: Final = 0.01
+L2_DECAY: Final = 1e-4
+DEFAULTS: Final = {"weight_decay": ADAMW_DECAY, "label_smoothing": 0.1, "dropout": 0.1}
+FP16_EPSILON: Final = 1e-4
+
+# Thresholds that people clip gradient norms at.
+USUAL_CLIPS: Final = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
+
+
 @frozen(eq=True)
 class UsualRange:
     """The usual range of a setting; ``text`` is the range in words."""

@@ -26,10 +26,14 @@ SHOWN_NAMES = 3
 # Longer names are cut.
 _MAX_LENGTH = 60
 
+# The significant figures that show the limits of a dtype in full, such as 65504.
+EXACT_FIGURES = 5
+
 # The significant figures of both ends of a range.
 _RANGE_FIGURES = 3
 
 _PERCENT = 100
+_MINUTE, _HOUR = 60, 3600
 
 
 def names_in(text: str) -> tuple[str, ...]:
@@ -106,6 +110,13 @@ def sigmas(score: float) -> str:
     if score >= _MAX_SHOWN_SCORE:
         return "far beyond all noise"
     return f"{num(score if abs(score) > 1 / _MAX_SHOWN_SCORE else 0.0)}σ"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in seconds, minutes or hours."""
+    if seconds < 2 * _MINUTE:
+        return f"{num(seconds)} s"
+    return f"{seconds / _MINUTE:.0f} min" if seconds < 2 * _HOUR else f"{seconds / _HOUR:.1f} h"
 
 
 def sentence(words: str) -> str:

@@ -16,6 +16,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
+from stabdiag.stats.standards import MIN_CONSECUTIVE, QUARTERS
 
 BINS_PER_OCTAVE: Final = 8
 """Width of a bin: 9 % of the step. Wide enough to average noise, narrow enough to date an onset."""
@@ -262,7 +263,7 @@ def band_of(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> 
     degrees = 4.0 * (max_number - 1)
     factor = (BAND_PRIOR_WEIGHT + degrees * ratio) / (BAND_PRIOR_WEIGHT + degrees)
     variance = factor * expected
-    if max_number >= 3:
+    if max_number >= MIN_CONSECUTIVE:
         weight = np.maximum(number - 1, 0)
         observed = np.maximum(squares - noise, 0.0)
         variance = (BAND_PRIOR_WEIGHT * variance + weight * observed) / (BAND_PRIOR_WEIGHT + weight)
@@ -281,7 +282,7 @@ def band_of(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> 
 
 def _scale(center: Floats) -> float:
     """Return the size of a series that is not positive throughout."""
-    return float(max(np.median(np.abs(center)), np.ptp(center) / 4)) or 1.0
+    return float(max(np.median(np.abs(center)), np.ptp(center) / QUARTERS)) or 1.0
 
 
 def _on_one_grid(bins: Sequence[Ints], values: Sequence[Floats]) -> tuple[Ints, Floats]:

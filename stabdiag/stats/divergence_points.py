@@ -6,7 +6,8 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
+from stabdiag.stats.levels import BEND_TO_SIGMA
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, power_of_ten
 from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     RELATIVE_EPS,
@@ -120,7 +121,7 @@ def local_noise(x: Floats) -> Floats:
     middle = medians(grid)
     # Most values may be equal if they were written with few digits: then use the mean.
     middle = np.where(middle > 0, middle, grid.mean(axis=1))
-    sigma = MAD_TO_SIGMA / np.sqrt(1.5) * middle
+    sigma = BEND_TO_SIGMA * middle
     at = np.minimum(np.arange(len(z)) // size, blocks - 1)
     out: Floats = sigma[at[np.clip(np.searchsorted(good, np.arange(len(x))), 0, len(z) - 1)]]
     return out
@@ -165,12 +166,12 @@ def _unit(x: Floats, scale: Floats) -> Floats:
     if np.all(single == sample) and not np.any(single.view(np.uint32) & _LOW_BITS):
         return _BF16 * scale
     for decimals in range(_MAX_LOG_DIGITS):
-        if _are_round(sample * 10.0**decimals):
-            return np.full(len(scale), (1 + RELATIVE_TOLERANCE) * 10.0**-decimals)
+        if _are_round(sample * power_of_ten(decimals)):
+            return np.full(len(scale), (1 + RELATIVE_TOLERANCE) * power_of_ten(-decimals))
     first = _first_digit(sample)
     for digits in range(_MAX_LOG_DIGITS):
-        if _are_round(sample * 10.0 ** (digits - first)):
-            return np.asarray((1 + RELATIVE_TOLERANCE) * 10.0 ** (_first_digit(scale) - digits))
+        if _are_round(sample * power_of_ten(digits - first)):
+            return np.asarray((1 + RELATIVE_TOLERANCE) * power_of_ten(_first_digit(scale) - digits))
     return np.zeros(len(scale))
 
 

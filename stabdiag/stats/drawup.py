@@ -7,7 +7,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import block_levels, level_noise
-from stabdiag.stats.standards import CONTEXT_POINTS, QUARTER
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_SAMPLE, QUARTER
 
 # A rise has recovered where the level is within this fraction of its height of the best level.
 _RECOVERED = QUARTER
@@ -66,7 +66,7 @@ def recovered_rise(x: Floats, size: int) -> RecoveredRise | None:
     foot = int(np.flatnonzero(levels[: crest + 1] <= best[crest])[-1])
     back = levels[crest:] <= best[crest] + _RECOVERED * height[crest]
     end = crest + int(np.argmax(back))
-    before = levels[max(foot + 1 - 8 * _MIN_LEVELS, 0) : foot + 1]
+    before = levels[max(foot + 1 - MIN_SAMPLE * _MIN_LEVELS, 0) : foot + 1]
     noise = level_noise(before if len(before) >= _MIN_LEVELS else levels)
     return RecoveredRise(
         foot=int(starts[foot]),

@@ -6,7 +6,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, robust_sigma
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, power_of_ten, robust_sigma
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     MAX_TREND_POINTS,
@@ -20,11 +20,15 @@ from stabdiag.stats.standards import (
 _TENTH = TENTHS
 
 # The standard deviation of normal noise divided by its mean absolute deviation.
-_MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
+MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
+
+# The standard deviation of white noise over the median distance from the midpoint of two neighbors,
+# which has sqrt(3/2) times the deviation of a value.
+BEND_TO_SIGMA = MAD_TO_SIGMA / float(np.sqrt(1.5))
 
 # Losses are printed with at most this many decimals. A number within _PRINTED of a decimal differs
 # from it only by the rounding of binary fractions.
-_MOST_DIGITS = 6
+MOST_DIGITS = 6
 _PRINTED = 1e-12
 
 
@@ -82,12 +86,12 @@ def last_digit(x: Floats) -> float:
         x: shape (n,), finite, in its own unit.
     """
     values = x[:: max(len(x) // SUBSAMPLE_SIZE, 1)]
-    for digits in range(_MOST_DIGITS + 1):
-        scaled = values * 10.0**digits
+    for digits in range(MOST_DIGITS + 1):
+        scaled = values * power_of_ten(digits)
         if np.abs(scaled - np.rint(scaled)).max(initial=0.0) < _PRINTED * np.abs(scaled).max(
             initial=1.0
         ):
-            return float(10.0**-digits)
+            return float(power_of_ten(-digits))
     return 0.0
 
 
@@ -112,7 +116,7 @@ def level_noise(levels: Floats) -> float:
             neighbors has sqrt(3/2) times the deviation of a level.
     """
     bend = levels[1:-1] - (levels[:-2] + levels[2:]) / 2
-    return median(np.abs(bend)) * MAD_TO_SIGMA / float(np.sqrt(1.5))
+    return median(np.abs(bend)) * BEND_TO_SIGMA
 
 
 def noise_of_means(x: Floats, size: int, which: slice) -> float:
@@ -129,7 +133,7 @@ def noise_of_means(x: Floats, size: int, which: slice) -> float:
     blocks = x.reshape(-1, size)[which]
     blocks = blocks[:: -(-blocks.size // SUBSAMPLE_SIZE)]
     deviation = np.abs(blocks - blocks.mean(axis=1, keepdims=True)).mean()
-    return float(deviation) * _MEAN_TO_SIGMA / float(np.sqrt(2 * size))
+    return float(deviation) * MEAN_TO_SIGMA / float(np.sqrt(2 * size))
 
 
 def moving_means(x: Floats, size: int) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.standards import MAX_TREND_POINTS, RELATIVE_EPS
+from stabdiag.stats.standards import MAX_CHANCE, MAX_TREND_POINTS, RELATIVE_EPS
 from stabdiag.stats.trend import block_means, without_line
 
 # Errors below this fraction of the largest are raised to it.
@@ -93,8 +93,8 @@ def spread(values: Floats, errors: Floats) -> Spread:
     return Spread(
         deviation=deviation,
         between=unit * math.sqrt(max(q - (n - 1), 0.0) / dispersion),
-        low=deviation * math.sqrt((n - 1) / chi_squared_above(0.025, n - 1)),
-        high=deviation * math.sqrt((n - 1) / chi_squared_above(0.975, n - 1)),
+        low=deviation * math.sqrt((n - 1) / chi_squared_above(MAX_CHANCE / 2, n - 1)),
+        high=deviation * math.sqrt((n - 1) / chi_squared_above(1 - MAX_CHANCE / 2, n - 1)),
         p_value=chi_squared_tail(q, n - 1),
     )
 
@@ -115,10 +115,12 @@ def chi_squared_tail(x: float, degrees: int) -> float:
 
 def chi_squared_above(probability: float, degrees: int) -> float:
     """Return the value that chi-squared exceeds with this probability, by bisection."""
-    low, high = 0.0, degrees + 20 * math.sqrt(degrees) + 20
-    for _ in range(80):
-        middle = (low + high) / 2
-        low, high = (
-            (middle, high) if chi_squared_tail(middle, degrees) > probability else (low, middle)
-        )
+    low, high = 0.0, float(degrees)
+    while chi_squared_tail(high, degrees) > probability:
+        low, high = high, 2 * high
+    while low < (middle := (low + high) / 2) < high:
+        if chi_squared_tail(middle, degrees) > probability:
+            low = middle
+        else:
+            high = middle
     return high

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,11 @@ def distinct(values: Floats | Ints) -> int:
             return int(np.count_nonzero(np.bincount(indices)))
     ordered = np.sort(values)
     return min(len(values), 1) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
+def power_of_ten(exponent: float | Floats | Ints) -> Any:
+    """Return ten to the power of a number, or of each number of an array."""
+    return 10.0**exponent
 
 
 def typical(x: Floats) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stabdiag.model.arrays import Floats
-from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE, MIN_SAMPLE, TENTH
+from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE, MIN_SAMPLE, NEARLY_ALL
 
 # Slopes are taken over consecutive points; in a dense series, over this fraction of the span.
 _SLOPE_FRACTION = 1 / 8
@@ -15,7 +15,7 @@ _SLOW = HALF
 
 # A rise belongs to a wave if it has enough points and its net height is at least this fraction of
 # the total variation. Noise rises within one point or goes back and forth.
-_STRAIGHT = 1 - TENTH
+_STRAIGHT = NEARLY_ALL
 
 
 def turning_point(at: Floats, x: Floats, span: float, first: float = -np.inf) -> float | None:

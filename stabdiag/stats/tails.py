@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import quantiles, quantiles_in_order
-from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, MIN_SAMPLE
+from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, HALF, MIN_SAMPLE, QUARTER
 
 _NORMAL = NormalDist()
 
@@ -159,7 +159,8 @@ def medians_tail(tail: UpperTail, medians: Floats, count: int) -> UpperTail:
     """
     skew = tail.skew * math.sqrt(math.pi / 2 / count)
     weight = max(tail.weight / ((count + 1) / 2), _MEDIANS_WEIGHT)
-    centre, *uppers = quantiles(medians, [0.5, 0.75, 0.875])
-    z = -np.array([_NORMAL.inv_cdf(0.25), _NORMAL.inv_cdf(0.125)])
+    chances = (QUARTER, QUARTER / 2)
+    centre, *uppers = quantiles(medians, [HALF, *(1 - chance for chance in chances)])
+    z = -np.array([_NORMAL.inv_cdf(chance) for chance in chances])
     heights = (np.array(uppers) - centre) / (z * np.exp(skew * z + weight * z * z / 2))
     return UpperTail(centre=float(centre), scale=float(heights.mean()), skew=skew, weight=weight)

@@ -12,7 +12,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import MAX_CHANCE, MAX_TREND_POINTS, MIN_COMPARED, RELATIVE_EPS
 
 # An autocorrelation above this many standard deviations is not zero.
-_SIGNIFICANT = NormalDist().inv_cdf(1 - MAX_CHANCE)
+_SIGNIFICANT = -NormalDist().inv_cdf(MAX_CHANCE)
 
 
 def mann_kendall(x: Floats) -> float:

@@ -7,19 +7,13 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
+from stabdiag.model.ranges import USUAL_CLIPS
 from stabdiag.model.roles.names import counts_per_record
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import distinct, median, quantiles
-from stabdiag.stats.standards import MIN_LONG_LOG, RELATIVE_TOLERANCE, TENTH, TENTHS
+from stabdiag.stats.standards import MIN_LONG_LOG, NEARLY_ALL, RELATIVE_TOLERANCE, TENTHS
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
-
-# A gradient that is usually this many times the clip threshold has another unit, or comes from
-# weights or inputs out of scale; in healthy runs it is up to twenty times the threshold.
-_FAR_OFF = 50.0
-
-# Thresholds that people clip gradient norms at.
-_USUAL_CLIPS = (0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 @Symptom(
@@ -45,10 +39,10 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         return None
     x = norm.values[len(norm) // TENTHS :]
     fraction, usual = float(np.mean(x > threshold)), median(x)
-    high = float(quantiles(x, [1 - TENTH])[0])
+    high = float(quantiles(x, [NEARLY_ALL])[0])
     if fraction < limits.clip_rate or usual <= limits.clip_depth * threshold:
         return None
-    far_off = usual > _FAR_OFF * threshold
+    far_off = usual > limits.clip_far * threshold
     if far_off:
         first = Action(
             Do.CHECK_MODEL,
@@ -91,7 +85,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
         if threshold
         # A norm that never changes may be a placeholder, unless it is a usual clip threshold.
         else distinct(norm.values) > 1
-        or any(np.isclose(highest, _USUAL_CLIPS, rtol=RELATIVE_TOLERANCE))
+        or any(np.isclose(highest, USUAL_CLIPS, rtol=RELATIVE_TOLERANCE))
     )
     if fraction < case.limits.gradients.clip_rate or not is_threshold:
         return None

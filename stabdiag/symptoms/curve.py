@@ -14,8 +14,10 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, quantiles, typical
 from stabdiag.stats.smooth import count_waves
 from stabdiag.stats.standards import (
+    FAR_RATIO,
     MAX_CHANCE,
     MIN_TREND_POINTS,
+    NEARLY_ALL,
     NEGLIGIBLE,
     QUARTERS,
     TENFOLD,
@@ -127,7 +129,7 @@ def _above_start(case: Case) -> Evidence | None:
     limits, x = case.limits.learning, case.loss.values
     late = x[len(x) // 2 :]
     began, level = float(x[0]), typical(late)
-    low, high = quantiles(late, (TENTH, 1 - TENTH)).tolist()
+    low, high = quantiles(late, (TENTH, NEARLY_ALL)).tolist()
     # If later losses are occasionally as low as the first, the first may be low by chance.
     by_chance = np.mean(late <= began) >= MAX_CHANCE
     if level < limits.above_start * began or high < limits.swing * low or by_chance:
@@ -156,10 +158,10 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
     lr = case.history.finite("lr")
     logged = float(lr.values.max()) if len(lr) else case.manifest.peak_lr
     peak = logged or None
-    to = lowered(case, peak, 5) if peak else None
+    to = lowered(case, peak, FAR_RATIO) if peak else None
     divide = "Divide the peak learning rate by 5"
     if peak and to:
-        verb = divide if to == typed(peak / 5) else "Lower the peak learning rate"
+        verb = divide if to == typed(peak / FAR_RATIO) else "Lower the peak learning rate"
         divide = f"{verb} (from {num(peak)} to {num(to)})"
     return Evidence(
         because=because,

@@ -19,21 +19,17 @@ from stabdiag.stats.standards import (
     FEW_EVENTS,
     HUNDREDFOLD,
     LEAST,
+    NEARLY_ALL,
     SUBSAMPLE_SIZE,
-    TENTH,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
-
-# If the loss ends at a hundredth of the evaluation loss, the model has memorized its only batch. A
-# run that simply has little data ends low on both.
-_MEMORIZED_RATIO = 1 / HUNDREDFOLD
 
 # A jump at each epoch explains spikes that begin there and recover.
 _SPIKES = ("spike-recovered", "spike-persistent", "frequent-spikes")
 
 # Ids that rise at nine of ten records are read in order, so none repeats by chance.
-_IN_ORDER = 1 - TENTH
+_IN_ORDER = NEARLY_ALL
 
 
 def _few_epochs(case: Case) -> str:
@@ -164,12 +160,15 @@ def batch_repeats(case: Case) -> Evidence | None:
 
 
 def _is_memorized(case: Case) -> bool:
-    """Return True if the loss is close to zero compared with the final evaluation loss."""
+    """Return True if the loss ends at a hundredth of the final evaluation loss.
+
+    A run that simply has little data ends low on both.
+    """
     x, heldout = case.loss.values, case.history.finite("eval_loss").values
     return (
         len(x) > LEAST
         and len(heldout) > 0
-        and median(x[-LEAST:]) < _MEMORIZED_RATIO * float(heldout[-1])
+        and HUNDREDFOLD * median(x[-LEAST:]) < float(heldout[-1])
     )
 
 

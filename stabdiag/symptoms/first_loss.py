@@ -18,10 +18,6 @@ from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, has_chance_level, may_sum_sequences
 
-# A mean cross-entropy of 14 gives the right class a probability of one in a million: no untrained
-# model is that confident.
-_BEYOND_UNTRAINED: Final = 14.0
-
 # A sum over n examples starts within this factor of n times log K.
 _NEAR_SUM: Final = CLEAR_RATIO
 
@@ -119,11 +115,12 @@ def _use_mean(count: int | None) -> Action:
 
 def _beyond_untrained(case: Case, first: float) -> Evidence | None:
     """Report a first loss too high to be the mean cross-entropy of an untrained classifier."""
-    if first <= _BEYOND_UNTRAINED:
+    highest = case.limits.learning.untrained_loss
+    if first <= highest:
         return None
     return Evidence(
         because=f"The first loss is {num(first)}, and an accuracy is logged with it. The mean "
-        f"cross-entropy of an untrained classifier is log K; {num(_BEYOND_UNTRAINED)} would give "
+        f"cross-entropy of an untrained classifier is log K; {num(highest)} would give "
         "the right class a probability of one in a million.",
         step=int(case.loss.steps[0]),
         measured={"first_loss": first},

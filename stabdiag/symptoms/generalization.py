@@ -357,7 +357,7 @@ def underfitting(case: Case) -> Evidence | None:
         return None
     last = float(levels(after.values, TENTHS)[-1])
     heldout = median(pair[1].values[-MIN_CONSECUTIVE:])
-    learned = last < chance * (1 - 5 * case.limits.learning.chance_band)
+    learned = last < chance * (1 - CLEAR * case.limits.learning.chance_band)
     if not learned or last < case.limits.generalization.underfit * chance or heldout < last:
         return None
     end = int(after.steps[-1])

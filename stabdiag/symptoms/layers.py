@@ -22,10 +22,6 @@ from stabdiag.tree.case import Case
 # Fewer numbered layers do not show a trend over depth.
 _MIN_LAYERS: Final = MIN_COMPARED
 
-# The gradient has vanished if it is this fraction of the last layer's in the first layer. In
-# healthy networks layers differ by a factor of about ten.
-_VANISHED: Final = 1e-3
-
 # The gradient falls from layer to layer, with at most this fraction of exceptions.
 _EXCEPTIONS: Final = QUARTER
 
@@ -81,7 +77,9 @@ def grad_vanishing_by_depth(case: Case) -> Evidence | None:
     norms = np.log(np.array([norm for _, _, norm in layers]))
     (_, first, low), (_, last, high) = layers[0], layers[-1]
     exceptions = np.count_nonzero(np.diff(norms) <= 0)
-    if low >= _VANISHED * high or exceptions > _EXCEPTIONS * (len(layers) - 1):
+    if low >= case.limits.gradients.depth_ratio * high or exceptions > _EXCEPTIONS * (
+        len(layers) - 1
+    ):
         return None
     return Evidence(
         because=f"The gradient norm falls from {num(high)} in {last!r} to {num(low)} in {first!r}, "

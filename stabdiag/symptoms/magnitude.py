@@ -40,9 +40,7 @@ from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max
 # magnitude.
 _ORDERS: Final = 1e10
 
-# A softmax over logits this large gives all weight to one token in bf16, and one that grew by this
-# factor to get there is still growing.
-_LARGE_LOGIT: Final = 100.0
+# Large attention logits that grew by this factor are reported.
 _LOGIT_GROWTH: Final = TENFOLD
 
 # An activation that multiplies by this over the last quarter of a run is still exploding.
@@ -270,7 +268,7 @@ def attention_logits_growing(case: Case) -> Evidence | None:
     keeps_growing = len(reached) > CONTEXT_POINTS and bool(
         (reached[-MIN_CONSECUTIVE:] > reached[-CONTEXT_POINTS]).all()
     )
-    is_large = ratio > _LOGIT_GROWTH and last > _LARGE_LOGIT and keeps_growing
+    is_large = ratio > _LOGIT_GROWTH and last > case.limits.weights.large_logit and keeps_growing
     if not (is_explosion or is_large):
         return None
     began = growth_began(size, level)

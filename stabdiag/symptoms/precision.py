@@ -6,6 +6,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.ranges import FP16_EPSILON
 from stabdiag.model.text import num, plural
 from stabdiag.stats.standards import FEW_EVENTS, MIN_TREND_POINTS, TENTH
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
@@ -92,7 +93,7 @@ def adam_underflow_risk(case: Case) -> Evidence | None:
             also=(Do.CHANGE_DTYPE,),
             setting="epsilon",
             from_=epsilon,
-            to=1e-4,
+            to=FP16_EPSILON,
         ),
     )
 

@@ -38,7 +38,7 @@ from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import Progress, find_progress, learns_clearly
-from stabdiag.tree.scores import Score, scores
+from stabdiag.tree.scores import MIN_VALUES, Score, scores
 
 # A loss that ends within this fraction of log K, or above it, does not beat a guess.
 _NEAR_CHANCE: Final = NEGLIGIBLE
@@ -47,9 +47,7 @@ _NEAR_CHANCE: Final = NEGLIGIBLE
 _LOW_ACCURACY: Final = HALF
 _MANY_EPOCHS: Final = 10
 
-# A score has collapsed if it ends below this fraction of its best value and has lost this fraction
-# of its gain. In healthy runs, scores vary by a tenth.
-_COLLAPSED_SCORE: Final = 0.4
+# A score has collapsed if it has also lost this fraction of its gain.
 _LOST_GAIN: Final = HALF
 
 # The loss must be at least this fraction of the range of the score (0 to 1, or 0 to 100): a score
@@ -60,7 +58,7 @@ _LEAST_LOSS: Final = FIFTH
 _HIGHEST_FRACTION: Final = 2.0
 
 # Three values for the best level and three for the last one.
-_MIN_SCORES: Final = 2 * MIN_CONSECUTIVE
+_MIN_SCORES: Final = MIN_VALUES
 
 # A perplexity follows from the loss: one that never changes is a constant of the program.
 _PERPLEXITY: Final = frozenset({"ppl", "perplexity"})
@@ -274,7 +272,8 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     best, last = float(level[at]), float(level[-1])
     lost, gained = best - last, best - float(good[0])
     noise = BEYOND_CHANCE * diff_sigma(good)
-    is_far = last < _COLLAPSED_SCORE * best if best > 0 else last < best / _COLLAPSED_SCORE
+    least_left = case.limits.generalization.collapsed_score
+    is_far = last < least_left * best if best > 0 else last < best / least_left
     least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * _scale(good))
     if not is_far or lost <= least or at + MIN_CONSECUTIVE >= len(good):
         return None

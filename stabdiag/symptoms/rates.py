@@ -10,7 +10,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, typed
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import MEAN_TO_SIGMA, levels
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -36,9 +36,6 @@ _MIN_RATE_POINTS = MIN_CONSECUTIVE * TWENTIETHS
 
 # A rate this many times the highest usual one is clearly wrong.
 _FAR_RATE = TENFOLD
-
-# The standard deviation of a median is 1.25 times the deviation of the mean.
-_OF_MEDIAN = 1.25
 
 
 @frozen
@@ -127,7 +124,7 @@ def _climbed(case: Case) -> Climb | None:
     if high_at < top_rate or not (has_recovered or is_high(case, _FAR_RATE)):
         return None
     early = x[len(x) - TWENTIETHS * size :][low_at * size : (high_at + 1) * size]
-    noise = _OF_MEDIAN * diff_sigma(early) / size**0.5
+    noise = MEAN_TO_SIGMA * diff_sigma(early) / size**0.5
     least = case.limits.learning.climb * parts[low_at]
     if rise <= max(CLEAR * noise, least):
         return None
@@ -295,7 +292,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     # The fall of the line itself from point to point is not noise.
     is_same_grid = np.array_equal(series.steps, lr.steps)
     line = spent if is_same_grid else np.interp(series.steps, lr.steps, spent)
-    noise = _OF_MEDIAN * diff_sigma(x - _slope(along, parts) * line) / size**0.5
+    noise = MEAN_TO_SIGMA * diff_sigma(x - _slope(along, parts) * line) / size**0.5
     is_clear = fell > CLEAR * noise and -late * np.ptp(along[half:]) > BEYOND_CHANCE * noise
     if not is_clear or -late < limits.constant_slope * -early:
         return None

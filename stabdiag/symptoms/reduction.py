@@ -16,12 +16,6 @@ from stabdiag.symptoms.generalization import FEW_EVALUATIONS, is_memorizing
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
 
-# The training loss is a sum over four micro-batches or more: augmentation and dropout explain less.
-_MIN_SUM: Final = 4.0
-
-# Dropout and augmentation raise a training loss up to this factor above the evaluation loss.
-_FAR_BELOW: Final = 4.0
-
 _SAME_UNIT: Final = Action(
     Do.CHECK_LOSS_FUNCTION,
     "Check that both losses are means over the same unit, with the same mask.",
@@ -101,7 +95,8 @@ def train_loss_summed(case: Case) -> Evidence | None:
     if ratios is None or is_memorizing(case):
         return None
     least, highest = float(ratios.min()), float(ratios.max())
-    is_constant = _MIN_SUM <= least <= highest < case.limits.generalization.gap * least
+    limits = case.limits.generalization
+    is_constant = limits.augmentation <= least <= highest < limits.gap * least
     if not is_constant or not _has_fallen(case):
         return None
     step = int(case.history.finite("eval_loss").steps[0])
@@ -144,7 +139,7 @@ def eval_far_below_train(case: Case) -> Evidence | None:
         return None
     late = ratios[1:]
     least, usual = float(late.min()), median(late)
-    if least < _FAR_BELOW:
+    if least < case.limits.generalization.augmentation:
         return None
     heldout = case.history.finite("eval_loss")
     return Evidence(

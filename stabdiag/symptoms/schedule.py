@@ -17,10 +17,12 @@ from stabdiag.stats.standards import (
     COMPLETE,
     LEAST,
     MIN_CONSECUTIVE,
+    MIN_LONG_LOG,
     NEGLIGIBLE,
     QUARTERS,
     TENFOLD,
     TENTH,
+    TENTHS,
 )
 from stabdiag.symptoms.losses import DECAYED, no_course
 from stabdiag.symptoms.rates import lr_out_of_range, still_rises
@@ -92,7 +94,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         setting="warmup_steps",
         to=steps,
     )
-    to = lowered(case, peak, 10 if stays_up else 3)
+    to = lowered(case, peak, TENFOLD if stays_up else 3)
     text = f"Lower the peak learning rate to {num(to)} if the loss still goes up."
     if stays_up:
         text = f"Lower the peak learning rate from {num(peak)} to {num(to)} and start again."
@@ -119,7 +121,7 @@ def _warmup(case: Case) -> int:
     last = int(case.loss.steps[-1])
     broke = (case.history.last_step or last) > last
     total = case.manifest.total_steps or (max(last, 1000) if broke else last)
-    return max(min(max(total // 50, 100), round(total / 10)), 1)
+    return max(min(max(total // 50, MIN_LONG_LOG), round(total / TENTHS)), 1)
 
 
 @Symptom(
@@ -393,7 +395,7 @@ def lr_discontinuity(case: Case) -> Evidence | None:
     """Did the learning rate jump above all earlier values?"""
     lr, warmup = case.history.finite("lr"), case.manifest.warmup_steps
     # A jump that early may be the end of a coarsely logged or constant warm-up.
-    warm = -1 if warmup is None else 1.1 * warmup + usual_gap(lr.steps)
+    warm = -1 if warmup is None else (1 + TENTH) * warmup + usual_gap(lr.steps)
     for step in case.causes.lr_jumps.tolist():
         at = int(np.searchsorted(lr.steps, step))
         peak, low, high = float(lr.values[:at].max()), float(lr.values[at - 1]), lr.values[at]

@@ -7,19 +7,13 @@ from typing import Final
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.limits.checks import family_of
-from stabdiag.model.ranges import SETTINGS, SettingRange, settings_with_ranges
+from stabdiag.model.ranges import DEFAULTS, SETTINGS, SettingRange, settings_with_ranges
 from stabdiag.model.text import num, typed
-from stabdiag.stats.standards import TENFOLD, TWICE
+from stabdiag.stats.standards import MIN_TREND_POINTS, TENFOLD, TWICE
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.rates import peak_rate
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import find_progress, learns_clearly
-
-# Replacement values: common defaults.
-_DEFAULTS: Final = {"weight_decay": 0.01, "label_smoothing": 0.1, "dropout": 0.1}
-
-# A log that starts after this step may miss the steep fall at the beginning.
-_MAX_FIRST_STEP: Final = 10
 
 # Optimizer families that need a warm-up.
 _WARMED_UP: Final = ("adam", "lion")
@@ -83,7 +77,7 @@ def setting_unusual(case: Case) -> Evidence | None:
 
 def _misses_beginning(case: Case) -> bool:
     """Return True if the log starts after the first steps, where most is learned."""
-    return len(case.loss) > 0 and int(case.loss.steps[0]) > _MAX_FIRST_STEP
+    return len(case.loss) > 0 and int(case.loss.steps[0]) > MIN_TREND_POINTS
 
 
 def _settings(case: Case) -> dict[str, SettingRange]:
@@ -123,7 +117,7 @@ def change_of(setting: SettingRange) -> Action:
         )
         kind = Do.LOWER_LR if setting.is_high else Do.CHECK_SETTINGS
     else:
-        new, kind = _DEFAULTS[name], _KINDS[name]
+        new, kind = DEFAULTS[name], _KINDS[name]
     verb = "Lower" if new < value else "Raise"
     if kind is Do.CHECK_SETTINGS:
         text = f"Check the {words} of {num(value)} and its unit."

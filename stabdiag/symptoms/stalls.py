@@ -7,7 +7,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Event
-from stabdiag.model.text import num
+from stabdiag.model.text import duration
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST
 from stabdiag.symptoms.endings import FATAL, ending_of
@@ -112,8 +112,8 @@ def _paused(case: Case) -> Evidence | None:
     first, last, wait = int(clock.steps[at]), int(clock.steps[at + 1]), float(waits[at])
     return Evidence(
         title="The run stalled",
-        because=f"Nothing was logged for {_time(wait)} between {case.unit}s {first} and {last}; "
-        f"{_time(usual)} is usual.",
+        because=f"Nothing was logged for {duration(wait)} between {case.unit}s {first} and {last}; "
+        f"{duration(usual)} is usual.",
         step=first,
         measured={"seconds": wait, "usual_seconds": usual, "stalls": len(stalls)},
         first=Action(
@@ -123,9 +123,3 @@ def _paused(case: Case) -> Evidence | None:
             step=first,
         ),
     )
-
-
-def _time(seconds: float) -> str:
-    if seconds < 120:
-        return f"{num(seconds)} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

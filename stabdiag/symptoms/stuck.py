@@ -13,8 +13,8 @@ from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import digits, num
-from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.levels import MOST_DIGITS, levels
+from stabdiag.stats.quantiles import diff_sigma, median, power_of_ten
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CONTEXT_POINTS,
@@ -34,8 +34,6 @@ from stabdiag.tree.case import Case
 
 # A value with fewer digits may have been rounded.
 _MIN_EXACT_DIGITS = 4
-# Losses with more decimals than this were written in full.
-_MAX_FIXED_DECIMALS = 6
 
 _SAME_LOGITS = Action(
     Do.INSPECT_LAYERS,
@@ -182,7 +180,7 @@ def _zero(case: Case, start: int) -> Evidence | None:
     has_gradients = bool(case.history.finite("grad_norm").values.any())
     if "reward" in case.history.series or (start == 0 and has_gradients):
         return None
-    before = x[max(0, start - 5) : start]
+    before = x[max(0, start - CONTEXT_POINTS) : start]
     if len(before) and median(before) <= _DROP_FRACTION * x[0]:
         return None
     first, count = int(steps[start]), len(x) - start
@@ -338,8 +336,8 @@ def _is_exact(value: float, losses: Floats) -> bool:
     """
     if digits(value) >= _MIN_EXACT_DIGITS:
         return True
-    is_fixed = _are_multiples(losses, 10.0**-_MAX_FIXED_DECIMALS).all()
-    is_coarse = _are_multiples(losses, 10.0 ** (1 - _MIN_EXACT_DIGITS)).mean() >= HALF
+    is_fixed = _are_multiples(losses, power_of_ten(-MOST_DIGITS)).all()
+    is_coarse = _are_multiples(losses, power_of_ten(1 - _MIN_EXACT_DIGITS)).mean() >= HALF
     return bool(is_fixed and not is_coarse)
 
 

@@ -14,13 +14,14 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import median, power_of_ten
 from stabdiag.stats.rise import ONSET_FRACTION
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     HALF,
     LEAST,
     MIN_CONSECUTIVE,
+    TENFOLD,
     TENTHS,
     THIRD,
     TINY,
@@ -214,7 +215,7 @@ def update_ratio_off(case: Case) -> Evidence | None:
     off: list[tuple[float, str, float, int]] = []
     for group in groups:
         # Some logs contain the base-10 logarithm.
-        every = 10.0**group.levels if group.levels[_HALF:].max() < 0 else group.levels
+        every = power_of_ten(group.levels) if group.levels[_HALF:].max() < 0 else group.levels
         ratios, ratio = every[_HALF:], float(every[-1])
         high, low = ratios.min() > limits.update_high, ratios.max() < limits.update_low
         if low and group.name == "all":
@@ -230,7 +231,7 @@ def update_ratio_off(case: Case) -> Evidence | None:
     _, name, ratio, step = max(off)
     large = ratio > limits.update_high
     # The rate does not explain a ratio that is off by thousands.
-    factor = num(min(ratio / _USUAL_UPDATE if large else _USUAL_UPDATE / ratio, 10.0))
+    factor = num(min(ratio / _USUAL_UPDATE if large else _USUAL_UPDATE / ratio, TENFOLD))
     kind, verb = (Do.LOWER_LR, "Lower") if large else (Do.RAISE_LR, "Raise")
     return Evidence(
         because=f"Updates of {name!r} are {num(ratio)} of its weights; about "

@@ -22,6 +22,9 @@ from stabdiag.tree.measure import unrecovered_jumps
 from stabdiag.tree.progress import improved_score
 from stabdiag.tree.rises import is_clear, material_bar
 
+# The logarithm of the largest number.
+_MAX_LOG: Final = float(np.log(np.finfo(np.float64).max))
+
 
 def require_rise(case: Case) -> Rise:
     """Return the rise; raise LookupError if Q4.1 found none."""
@@ -287,7 +290,7 @@ def _largest_change(series: Series, window: int) -> float:
     if len(logs) < 2:
         return 1.0
     changes = logs - logs[np.searchsorted(steps, steps - window)]
-    return float(np.exp(np.clip(changes[np.argmax(np.abs(changes))], -700, 700)))
+    return float(np.exp(np.clip(changes[np.argmax(np.abs(changes))], -_MAX_LOG, _MAX_LOG)))
 
 
 def _is_the_grad_norm_rising(case: Case) -> Reply:

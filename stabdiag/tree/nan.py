@@ -11,7 +11,7 @@ from stabdiag.model.findings import Panel
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.roles.names import words_of
-from stabdiag.model.text import num, plural
+from stabdiag.model.text import EXACT_FIGURES, num, plural
 from stabdiag.stats.standards import MIN_CONSECUTIVE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -172,9 +172,9 @@ def activation_near_fp16_max(history: History, last: int) -> Peak | None:
 
 def describe_near_fp16_max(peak: Peak, unit: str) -> str:
     """Return a clause on an activation near the fp16 maximum."""
+    value, highest = num(peak.value, EXACT_FIGURES), num(FP16_MAX, EXACT_FIGURES)
     return (
-        f"{peak.column!r} reached {num(peak.value, 5)} at {unit} {peak.step}, near the fp16 "
-        f"maximum of {num(FP16_MAX, 5)}"
+        f"{peak.column!r} reached {value} at {unit} {peak.step}, near the fp16 maximum of {highest}"
     )
 
 

@@ -20,7 +20,7 @@ from stabdiag.model.findings import (
 )
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
-from stabdiag.model.text import capitalized, listed, num, plural
+from stabdiag.model.text import EXACT_FIGURES, capitalized, listed, num, plural
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.stats.standards import CLEAR, MIN_TREND_POINTS, TENTHS
@@ -213,8 +213,8 @@ def _activation_near_limit(case: Case) -> str:
         if is_near_fp16 or peak == _FP8:
             step = int(series.steps[np.argmax(series.values)])
             dtype, limit = ("fp16", _FP16) if is_near_fp16 else ("fp8 (e4m3)", _FP8)
-            text = f"{series.column!r} reached {num(peak, 5)} by {case.unit} {step}"
-            return f"{text}: the maximum of {dtype} is {num(limit, 5)}."
+            text = f"{series.column!r} reached {num(peak, EXACT_FIGURES)} by {case.unit} {step}"
+            return f"{text}: the maximum of {dtype} is {num(limit, EXACT_FIGURES)}."
     return ""
 
 

@@ -69,7 +69,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
     if dtype == "fp16" and not _is_constant(scale):
         because += f"; {overflows.calibrating} while the scaler calibrated at the start"
         measured["while_calibrating"] = overflows.calibrating
-    return yes(because, *overflows.at[:20].tolist(), measured=measured)
+    return yes(because, *overflows.first_steps, measured=measured)
 
 
 def shows_overflows(case: Case) -> bool:
@@ -160,7 +160,7 @@ def _too_often(case: Case, overflows: Overflows) -> Reply:
     measured: dict[str, Scalar] = {"overflows": overflows.count}
     if case.manifest.dtype == "bf16":
         because = f"{plural(overflows.count, 'overflow')} in bf16, where no loss scale absorbs them"
-        return yes(because, *overflows.at[:20].tolist(), branch="overflow", measured=measured)
+        return yes(because, *overflows.first_steps, branch="overflow", measured=measured)
     measured |= {
         "while_calibrating": overflows.calibrating,
         "later": overflows.later,

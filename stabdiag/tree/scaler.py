@@ -12,8 +12,10 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_per_record
 from stabdiag.stats.quantiles import distinct, median, usual_gap
 from stabdiag.stats.standards import (
+    CLEAR_RATIO,
     MIN_CONSECUTIVE,
     NEGLIGIBLE,
+    QUARTER,
     SUBSAMPLE_SIZE,
     TENTHS,
     TWICE,
@@ -23,6 +25,9 @@ from stabdiag.tree.case import Case
 # Overflows this many steps apart belong to different declines of the scale. The calibration ends
 # after twice this many steps without an overflow, or a tenth of a short run.
 PAUSE = 25
+
+# An answer lists at most this many overflows.
+_LISTED_STEPS = 20
 
 # Scalers start at 2^32 at most, so 32 overflows lower the scale to 1, or 64 with the hysteresis of
 # Megatron and DeepSpeed.
@@ -83,6 +88,12 @@ class Overflows:
     interval: float
     interval_from: str
     expected: float
+
+    @property
+    def first_steps(self) -> list[int]:
+        """The first steps with an overflow, as many as an answer lists."""
+        steps: list[int] = self.at[:_LISTED_STEPS].tolist()
+        return steps
 
     @property
     def count(self) -> int:
@@ -294,12 +305,13 @@ def _changes(scale: Series) -> tuple[Ints, Ints, Ints]:
     finite = scale.finite()
     at = np.flatnonzero(finite.values[1:] != finite.values[:-1]) + 1
     ratio = finite.values[at] / finite.values[at - 1]
-    fell = at[ratio <= 0.75]
+    has_fallen = ratio <= 1 - QUARTER
+    fell = at[has_fallen]
     # A value below 0 is not a scale, and counts as one halving.
-    halvings = np.nan_to_num(np.round(-np.log2(ratio[ratio <= 0.75])), nan=1.0)
+    halvings = np.nan_to_num(np.round(-np.log2(ratio[has_fallen])), nan=1.0)
     limit = np.clip(finite.steps[fell] - finite.steps[fell - 1], 1, _MOST_HALVINGS)
     times = np.clip(halvings, 1, limit).astype(np.int64)
-    return finite.steps[fell], times, finite.steps[at[ratio >= 1.5]]
+    return finite.steps[fell], times, finite.steps[at[ratio >= CLEAR_RATIO]]
 
 
 def _interval(case: Case, scale: Series | None) -> tuple[float, str]:

@@ -18,7 +18,7 @@ from stabdiag.tree.run import Run
 _CLEAR_SIGMAS = BEYOND_CHANCE
 
 # With fewer values the noise is unknown, and a change has to exceed this fraction of the value.
-_MIN_FOR_NOISE = 2 * MIN_CONSECUTIVE
+MIN_VALUES = 2 * MIN_CONSECUTIVE
 CLEAR_CHANGE = 0.02
 
 
@@ -54,7 +54,7 @@ class Score:
             return None
         change = median(after) - median(before)
         values = self.goodness
-        if len(values) >= _MIN_FOR_NOISE:
+        if len(values) >= MIN_VALUES:
             least = _CLEAR_SIGMAS * diff_sigma(values) / min(len(before), len(after)) ** 0.5
         else:
             least = CLEAR_CHANGE * float(np.abs(values).max())

@@ -13,6 +13,7 @@ from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import context_size
 from stabdiag.stats.shape import Spike, blowup_start
+from stabdiag.stats.standards import FAR_RATIO
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -22,7 +23,7 @@ from stabdiag.tree.recurring import RecurringSpikes
 
 # The limit is the expected maximum of the noise over the whole log. If it is this many times the
 # largest observed score, it reflects the shape of the fitted tail and not the run.
-_EXTRAPOLATED = 5.0
+_EXTRAPOLATED = FAR_RATIO
 
 _HEAVY = "the loss is too heavy-tailed to flag single-step spikes"
 

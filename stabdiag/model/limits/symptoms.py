@@ -31,6 +31,9 @@ class LearningLimits:
     initial_factor: float = limit(1.5, unit="x log K", at_least=1.05)
     """An untrained classifier starts near log K. One this factor above it is confidently wrong; one
     below may be pretrained."""
+    untrained_loss: float = limit(14.0, unit="nats", at_least=1.0)
+    """A mean cross-entropy above this gives the right class a probability of one in a million. No
+    untrained model is that confident."""
     swing: float = limit(2.0, unit="x", at_least=1.1)
     """The loss swings if it rises by this factor and falls again."""
     swings: int = limit(2, unit="swings", at_least=1)
@@ -71,6 +74,12 @@ class GeneralizationLimits:
     early: float = limit(0.1, unit="of the run", at_most=0.5)
     """The gap must be there by the end of this first part of the run, before a model can have
     memorized much, and stay."""
+    augmentation: float = limit(4.0, unit="x", at_least=1.1)
+    """Dropout and augmentation raise a training loss up to this factor above the evaluation loss.
+    Above it, one of the two is measured differently."""
+    collapsed_score: float = limit(0.4, unit="of its best", at_least=0.01, at_most=0.95)
+    """A score that ends below this fraction of its best value has collapsed. In healthy runs, scores
+    vary by a tenth."""
     underfit: float = limit(0.7, unit="of log K", at_least=0.1, at_most=1.0)
     """A training loss that ends above this fraction of chance has learned little."""
 
@@ -113,6 +122,12 @@ class GradientLimits:
     clip_depth: float = limit(10.0, unit="x the clip threshold", at_least=1.0)
     """A gradient usually this many times the threshold is cut to a tenth or less. Pascanu et al.
     2013 use thresholds of half to ten times the average norm."""
+    clip_far: float = limit(50.0, unit="x the clip threshold", at_least=1.0)
+    """A gradient usually this many times the threshold has another unit, or comes from weights or
+    inputs out of scale. In healthy runs it is up to twenty times the threshold."""
+    depth_ratio: float = limit(0.001, unit="x last layer", at_most=0.5)
+    """A gradient norm that falls below this fraction of the last layer's on its way to the first has
+    vanished. Layers of healthy networks differ by a factor of about ten."""
     layer_ratio: float = limit(100.0, unit="x median of the groups", at_least=2.0)
     """A group whose gradient norm is this far from the median of all groups, and far outside their
     spread, is an outlier. Layers normally differ by about ten."""
@@ -139,6 +154,9 @@ class WeightLimits:
         0.5, unit="of the activations", at_least=0.01, at_most=1.0
     )
     """Activations at their bound pass no gradient. A layer with this fraction stops learning."""
+    large_logit: float = limit(100.0, unit="attention logit", at_least=1.0)
+    """A softmax over logits this large gives all weight to one token in bf16. They are reported if
+    they grew tenfold to get there and still grow."""
     entropy_fraction: float = limit(0.1, unit="x early level", at_most=0.9)
     """Attention whose entropy falls to this fraction of its early level looks at one token."""
 

@@ -21,6 +21,7 @@ from stabdiag.model.findings import (
 from stabdiag.model.text import capitalized, listed, num, sentence
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
+from stabdiag.stats.standards import TENFOLD
 from stabdiag.tree.advice.probed import probed, repeat_clause
 from stabdiag.tree.advice.rates import half_lr, is_high, peak_rate, tenth_lr, usual
 from stabdiag.tree.advice.shared import (
@@ -51,7 +52,7 @@ from stabdiag.tree.nan import (
 from stabdiag.tree.saved_failure import saved_failure
 
 # A warm-up may matter up to this multiple of the steps to half the peak learning rate.
-_WARMUP_REACH = 10
+_WARMUP_REACH = TENFOLD
 
 _OVERFLOW = {
     Verdict.YES: "The log shows the fingerprint of an fp16 overflow: a value above 65504.",

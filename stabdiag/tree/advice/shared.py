@@ -18,6 +18,7 @@ from stabdiag.model.findings import (
     Severity,
 )
 from stabdiag.model.frozen import frozen
+from stabdiag.model.ranges import ADAMW_DECAY, CLIP, FIRST_CLIP, L2_DECAY
 from stabdiag.model.text import listed, num, plural, whole
 from stabdiag.tree.case import Case
 from stabdiag.tree.causes import stride_of
@@ -54,16 +55,7 @@ TO_BF16 = Change(setting="dtype", from_="fp16", to="bf16")
 # The state that a resume has to restore.
 STATE = "the optimizer's moments, the schedule, the scaler and the position in the data"
 
-# The clip threshold of Q2.4, and the threshold if clipping was off.
-_CLIP = 0.5
-_FIRST_CLIP = 1.0
-
-# AdamW's default weight decay.
-_DECAY = 0.01
-
-# A usual weight decay for Adam with L2 regularization. In these frameworks Adam decouples the decay
-# by default, like AdamW.
-_L2 = 1e-4
+# In these frameworks Adam decouples the weight decay by default, like AdamW.
 _DECOUPLED = ("megatron", "deepspeed", "fairseq")
 
 # A level of the loss is the median of this many losses.
@@ -126,11 +118,11 @@ def clip(case: Case) -> Setting:
     """Return the clip threshold for a restart, and the current one if known."""
     now = case.manifest.grad_clip
     if now is None:
-        return Setting(words=num(_CLIP), name="grad_clip", new=_CLIP)
+        return Setting(words=num(CLIP), name="grad_clip", new=CLIP)
     # A threshold of 0 or less turns clipping off.
     if now <= 0:
-        return Setting(words=f"{num(_FIRST_CLIP)} (now off)", name="grad_clip", new=_FIRST_CLIP)
-    lower = now / 2 if now <= _CLIP else _CLIP
+        return Setting(words=f"{num(FIRST_CLIP)} (now off)", name="grad_clip", new=FIRST_CLIP)
+    lower = now / 2 if now <= CLIP else CLIP
     words = f"{num(lower)} (now {num(now)})"
     return Setting(words=words, name="grad_clip", now=now, new=lower)
 
@@ -186,12 +178,12 @@ def less_decay(case: Case) -> Decay:
     kind, (usual, _) = ActionKind.LOWER_WEIGHT_DECAY, usual_decay(case)
     if decay is not None and decay > usual and usual < case.limits.preflight.decay_high:
         words = f"if {case.manifest.optimizer} adds the weight decay to the gradient, as PyTorch's "
-        words += f"does, lower it from {num(decay)} to {num(_L2)} or switch to AdamW"
-        return Decay(kind=kind, words=words, now=decay, new=_L2)
+        words += f"does, lower it from {num(decay)} to {num(L2_DECAY)} or switch to AdamW"
+        return Decay(kind=kind, words=words, now=decay, new=L2_DECAY)
     if decay is not None and decay > usual:
         words = f"lower the weight decay from {num(decay)}, far above the usual {num(usual)}, to "
-        words += f"AdamW's default, {num(_DECAY)}"
-        return Decay(kind=kind, words=words, now=decay, new=_DECAY)
+        words += f"AdamW's default, {num(ADAMW_DECAY)}"
+        return Decay(kind=kind, words=words, now=decay, new=ADAMW_DECAY)
     now = "" if decay is None else f" to {num(decay / 2)} (now {num(decay)})"
     new = None if decay is None else decay / 2
     return Decay(kind=kind, words=f"halve the weight decay{now}", now=decay, new=new)
@@ -204,10 +196,10 @@ def decay_unknown(case: Case) -> tuple[Action, ...]:
     highest = case.limits.preflight.decay_high
     text = (
         f"Check weight_decay, which was not logged: above {num(highest)} the weights shrink to "
-        f"nothing. Use {num(_DECAY)} (AdamW's default)."
+        f"nothing. Use {num(ADAMW_DECAY)} (AdamW's default)."
     )
     kind = ActionKind.LOWER_WEIGHT_DECAY
-    return (Action(kind, text, setting="weight_decay", to=_DECAY),)
+    return (Action(kind, text, setting="weight_decay", to=ADAMW_DECAY),)
 
 
 def logging_advice(

@@ -9,7 +9,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import capitalized, num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
-from stabdiag.stats.standards import FEW_EVENTS
+from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS
 from stabdiag.tree.advice.probed import saved_batch_suffix
 from stabdiag.tree.advice.rates import lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
@@ -408,7 +408,7 @@ def _skip_batches(case: Case, spike: _Spike) -> tuple[Action, ...]:
     """Return the actions on the data; batches of whole epochs are not skipped."""
     if spike.is_caused_by_lr:
         return ()
-    first = max(min(spike.onset - 5, first_covered_step(case, spike.onset)), 0)
+    first = max(min(spike.onset - CONTEXT_POINTS, first_covered_step(case, spike.onset)), 0)
     last = min(spike.onset + case.recovery_steps, int(case.loss.steps[-1]))
     skip = Action(
         ActionKind.SKIP_BATCHES,
