@@ -78,8 +78,8 @@ class GeneralizationLimits:
     """Dropout and augmentation raise a training loss up to this factor above the evaluation loss.
     Above it, one of the two is measured differently."""
     collapsed_score: float = limit(0.4, unit="of its best", at_least=0.01, at_most=0.95)
-    """A score that ends below this fraction of its best value has collapsed. In healthy runs, scores
-    vary by a tenth."""
+    """A score that ends below this fraction of its best value has collapsed. In healthy runs,
+    scores vary by a tenth."""
     underfit: float = limit(0.7, unit="of log K", at_least=0.1, at_most=1.0)
     """A training loss that ends above this fraction of chance has learned little."""
 
@@ -126,8 +126,8 @@ class GradientLimits:
     """A gradient usually this many times the threshold has another unit, or comes from weights or
     inputs out of scale. In healthy runs it is up to twenty times the threshold."""
     depth_ratio: float = limit(0.001, unit="x last layer", at_most=0.5)
-    """A gradient norm that falls below this fraction of the last layer's on its way to the first has
-    vanished. Layers of healthy networks differ by a factor of about ten."""
+    """A gradient norm that falls below this fraction of the last layer's on its way to the first
+    has vanished. Layers of healthy networks differ by a factor of about ten."""
     layer_ratio: float = limit(100.0, unit="x median of the groups", at_least=2.0)
     """A group whose gradient norm is this far from the median of all groups, and far outside their
     spread, is an outlier. Layers normally differ by about ten."""
