@@ -114,7 +114,7 @@ class ActionKind(StrEnum):
     SHUFFLE_DATA = "shuffle-data", "shuffle or mix the data"
     FIX_LOADER = "fix-loader", "fix the order, the position or the shards of the data loader"
     TRY_SMALL = "try-small", "train on a few examples alone: their loss has to fall"
-    CHECK_EVALUATION = "check-evaluation", "check the evaluation, or look at what it tells"
+    CHECK_EVALUATION = "check-evaluation", "check the evaluation, or compare with it"
     # The run and the position to continue from.
     RELOAD_CHECKPOINT = "reload-checkpoint", "go back to a checkpoint"
     KEEP_CHECKPOINT = "keep-checkpoint", "keep a checkpoint, or save them otherwise"
