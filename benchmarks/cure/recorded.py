@@ -162,13 +162,13 @@ def broken_run(case: Case) -> dict[str, Any]:
 
 
 def record_of(result: Result, report: stabdiag.Report) -> dict[str, Any]:
-    """Return what scoring needs of a run."""
+    """Return the part of a run that scoring needs."""
     rows = [{name: row[name] for name in SERIES if name in row} for row in result.rows]
     return {"eval_loss": result.eval_loss, **findings_of(report), "rows": rows}
 
 
 def findings_of(report: stabdiag.Report) -> dict[str, Any]:
-    """Return whether a run is flagged, and its findings."""
+    """Return the findings of a run, and True if it is flagged."""
     slugs = [f"{finding.slug}:{finding.severity.value}" for finding in report.findings]
     return {"flagged": report.diagnosis.severity in ALARMS, "slugs": slugs}
 

@@ -251,8 +251,8 @@ def compare(
         StabdiagError: for fewer than two runs, or an unknown kind.
 
     >>> loss = [3.0 * 0.9**step for step in range(30)]
-    >>> found = compare([{"loss": loss}, {"loss": loss}])
-    >>> found.kind.value, found.diagnosis.slug
+    >>> comparison = compare([{"loss": loss}, {"loss": loss}])
+    >>> comparison.kind.value, comparison.diagnosis.slug
     ('reruns', 'agree')
     """
     from stabdiag.comparison import compare_runs

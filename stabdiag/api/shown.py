@@ -33,8 +33,8 @@ class Displayable:
         """Return strict JSON, schema 2.
 
         >>> from stabdiag import compare
-        >>> found = compare([{"loss": [3.0, 2.0]}, {"loss": [3.0, 2.5]}], kind="reruns")
-        >>> json.loads(found.to_json())["kind"]
+        >>> comparison = compare([{"loss": [3.0, 2.0]}, {"loss": [3.0, 2.5]}], kind="reruns")
+        >>> json.loads(comparison.to_json())["kind"]
         'reruns'
         """
         from stabdiag.formats import render
@@ -45,8 +45,8 @@ class Displayable:
         """Return the JSON object, findings and all.
 
         >>> from stabdiag import diagnose
-        >>> found = diagnose({"loss": [2.0] * 40}).to_dict()
-        >>> found["findings"][0] == found["diagnosis"]
+        >>> report = diagnose({"loss": [2.0] * 40}).to_dict()
+        >>> report["findings"][0] == report["diagnosis"]
         True
         """
         content: dict[str, Any] = json.loads(self.to_json())

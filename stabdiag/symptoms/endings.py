@@ -150,7 +150,7 @@ FATAL: Final = frozenset(ending.code for ending in ENDINGS if ending.code is not
 
 
 def ending_of(event: Event) -> Ending:
-    """Return what to do about the message that ended a run."""
+    """Return the ending with the actions for the message that ended a run."""
     return next((ending for ending in ENDINGS if _matches(ending, event)), _UNKNOWN)
 
 

@@ -37,7 +37,7 @@ _HIGH_RATE: Final = HALF
 _USUAL_EXCESS: Final = 1.5
 
 # Fewer measurements are not enough for a finding.
-_MIN_HELD_MEASUREMENTS: Final = MIN_COMPARED
+_MIN_HELDOUT_MEASUREMENTS: Final = MIN_COMPARED
 
 
 @Symptom(
@@ -144,7 +144,7 @@ def ends_at_noise_floor(case: Case) -> Evidence | None:
     family="data",
     title="Training examples are harder than held-out ones",
     needs=(_EXCESS,),
-    preconditions=(at_least(_MIN_HELD_MEASUREMENTS, _EXCESS),),
+    preconditions=(at_least(_MIN_HELDOUT_MEASUREMENTS, _EXCESS),),
     explained_by=("nan", "divergence"),
     next_actions=(
         Action(Do.INSPECT_DATA, "Compare the sources of the training and the held-out examples."),

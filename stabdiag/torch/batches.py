@@ -1,4 +1,4 @@
-"""What is measured of a batch before it is trained on: labels, inputs, a digest."""
+"""Measurements of a batch before it is trained on: labels, inputs, a digest."""
 
 from __future__ import annotations
 

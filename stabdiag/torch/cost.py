@@ -112,7 +112,7 @@ class Cost:
             self._idle_step_seconds.append(seconds / self._idle_steps)
 
     def end_step(self, part: str) -> None:
-        """End a step in which ``part`` was done."""
+        """End a step that did ``part``."""
         now, before = perf_counter(), self._last_row
         if self._entered is not None:
             self._own += now - self._entered
@@ -157,7 +157,7 @@ class Cost:
         self._align()
 
     def _align(self) -> None:
-        """Let everything be due at a row: what is not due with a row is never due."""
+        """Align all cadences with rows: work is only done at a row."""
         rows = self._every["row"]
         for part in ("layers", "probe"):
             self._every[part] = math.lcm(self._every[part], rows)

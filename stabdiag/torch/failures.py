@@ -169,7 +169,7 @@ class SavedFailures:
         return {plain_name(name): value.detach().cpu().clone() for name, value in tensors.items()}
 
     def _probe(self) -> ProbeResult | None:
-        """Return what the probe finds on the last batch, None if it cannot run."""
+        """Probe the model on the last batch; None if that is not possible."""
         model = self._model()
         if model is None or self._loss is None or self._parameters.is_sharded:
             return None

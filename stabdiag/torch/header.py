@@ -1,4 +1,4 @@
-"""The first line of each segment: what the run was configured to do, in the form of a manifest."""
+"""The first line of each segment: the run's configuration, in the form of a manifest."""
 
 from __future__ import annotations
 

@@ -179,11 +179,11 @@ class _Activations(TorchDispatchMode):  # type: ignore[misc, unused-ignore]
             elif name in _RECTIFIED:
                 # A unit is a channel of a convolution, or the last dimension.
                 unit = 1 if result.ndim == 4 else result.ndim - 1
-                rest = [dim for dim in range(result.ndim) if dim != unit]
-                alive = (result > 0).sum(rest) > 0
+                dims = [dim for dim in range(result.ndim) if dim != unit]
+                alive = (result > 0).sum(dims) > 0
                 place = self._place(name)
-                known = self._alive.get(place)
-                self._alive[place] = alive if known is None else known | alive
+                earlier = self._alive.get(place)
+                self._alive[place] = alive if earlier is None else earlier | alive
         return result
 
     @property

@@ -55,7 +55,7 @@ class Modes:
         self._backwards += 1
 
     def on_step(self) -> dict[str, float]:
-        """Return whether the step was made in evaluation mode, if the model has such layers."""
+        """Return 1 for a step in evaluation mode, if the model has layers that depend on it."""
         self._backwards = 0
         if not self._watched:
             return {}

@@ -180,7 +180,7 @@ def _line_around(data: bytes, place: int) -> bytes:
 # A log repeats its lines with other numbers.
 @lru_cache(maxsize=4096)
 def _form_of(line: bytes) -> _Form:
-    """Return what a line may be, with its loss or as a row of a table."""
+    """Return the kind of a line: without a number, possibly a record, or another."""
     if not has_number(line):
         return _Form.NO_NUMBER
     is_row_or_loss = b"oss" in line.lower() or _DELIMITED.search(line) is not None
