@@ -218,7 +218,7 @@ PLACES = {
     "symptoms": ("stabdiag.api.diagnosis:check_symptoms", "checklist LOG -o out.json"),
     "a thread": ("stabdiag.api.diagnosis:check_symptoms", "diagnose LOG -o out.html"),
     "formats": ("stabdiag.formats:pieces", "diagnose LOG -o out.html"),
-    "watch": ("stabdiag.watch.grown:Grown.columns", "watch LOG --until-idle 0 -o out.html"),
+    "watch": ("stabdiag.watch.grown:GrownLog.columns", "watch LOG --until-idle 0 -o out.html"),
     "compare": ("stabdiag.comparison:compare_runs", "compare LOG LOG -o out.json"),
     "postmortem": ("stabdiag.api:postmortem", "postmortem LOG -o out.md"),
     "preflight": ("stabdiag.checks.preflight:preflight", "preflight MANIFEST -o out.json"),

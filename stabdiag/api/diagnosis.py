@@ -12,8 +12,8 @@ from stabdiag.api.earlier_runs import failed_runs
 from stabdiag.api.partly_read import INCONCLUSIVE_OUTCOMES, partly_read, with_incomplete_first
 from stabdiag.api.shown import Report
 from stabdiag.assemble.inputs import in_its_steps, infer
-from stabdiag.model.report import Detected, Tree
-from stabdiag.symptoms import Checked, check_symptoms, worst_first
+from stabdiag.model.report import Detection, Tree
+from stabdiag.symptoms import SymptomResults, check_symptoms, worst_first
 from stabdiag.tree.advice.shared import with_changes
 from stabdiag.tree.case import Case
 from stabdiag.tree.literal import LiteralCase
@@ -52,9 +52,9 @@ def report_on(
     inferred = infer(manifest, history)
     case = (LiteralCase if literal else Case)(history=history, manifest=inferred, limits=limits)
 
-    def check_rest() -> tuple[Checked, RollingBaseline]:
+    def check_rest() -> tuple[SymptomResults, RollingBaseline]:
         # The baseline comes last: while spikes are searched for, memory is short.
-        return Checked() if literal else check_symptoms(case), case.baseline
+        return SymptomResults() if literal else check_symptoms(case), case.baseline
 
     if len(case.loss) > _PARALLEL_LOSSES:
         result, (symptoms, baseline) = _both(partial(walk, case), check_rest)
@@ -107,7 +107,7 @@ def report_until(report: reported.Report, last: int) -> Report:
     return report_on(history, report.manifest, report.limits, literal=report.literal)
 
 
-def first_detected(report: Report) -> Detected | None:
+def first_detected(report: Report) -> Detection | None:
     """Return the first step where a diagnosis would have reported the problem.
 
     The log is cut at the onset and 1, 5, 21, … points later until the finding is as severe as the
@@ -132,7 +132,7 @@ def first_detected(report: Report) -> Detected | None:
             quiet = middle
         else:
             cut, finding = middle, earlier
-    return None if finding is None else Detected(step=int(steps[cut]), slug=finding.slug)
+    return None if finding is None else Detection(step=int(steps[cut]), slug=finding.slug)
 
 
 def _same_problem(report: Report, onset: int, last: int) -> Finding | None:

@@ -37,7 +37,7 @@ _COUNTER_COLUMNS: Final = ("step", "epoch")
 
 
 @frozen
-class Hidden:
+class HiddenRecords:
     """Records (a mask of shape (rows,)) whose loss counts as NaN, and the reason."""
 
     records: Mask
@@ -54,7 +54,7 @@ def find_hidden(
     with_values: Callable[[], Mask],
     absent_records: int,
     null_is_nan: bool,
-) -> list[Hidden]:
+) -> list[HiddenRecords]:
     """Find the records whose loss is missing because it was NaN, one entry for each reason.
 
     Args:
@@ -85,7 +85,9 @@ def find_hidden(
     return [hidden for hidden in results if hidden is not None]
 
 
-def _zero_for_nan(loss: Column, norm: Column | None, eval_loss: Column | None) -> Hidden | None:
+def _zero_for_nan(
+    loss: Column, norm: Column | None, eval_loss: Column | None
+) -> HiddenRecords | None:
     """Losses of exactly 0.0 that mean NaN.
 
     They have a non-finite gradient norm. Without a norm, zeros at the end of the log count if no
@@ -98,7 +100,7 @@ def _zero_for_nan(loss: Column, norm: Column | None, eval_loss: Column | None) -
     # If most zeros have a finite norm, a loss of zero is not a placeholder for NaN.
     if nonfinite and nonfinite >= (zero & finite).sum():
         reason = "the loss is exactly 0.0 and the gradient norm is not finite"
-        return Hidden(records=zero & ~finite, reason=reason)
+        return HiddenRecords(records=zero & ~finite, reason=reason)
     last = zero & ~np.logical_or.accumulate((loss.present & ~zero)[::-1])[::-1]
     if eval_loss is None or last.sum() < 2 or (last & finite).any():
         return None
@@ -107,17 +109,19 @@ def _zero_for_nan(loss: Column, norm: Column | None, eval_loss: Column | None) -
     if not len(since) or np.isfinite(eval_loss.values[since]).any():
         return None
     reason = "the loss is exactly 0.0 to the end, and the evaluation loss is not finite"
-    return Hidden(records=last, reason=reason)
+    return HiddenRecords(records=last, reason=reason)
 
 
 def _never_a_number(
     loss: Column, others: Mapping[str, Column], evaluation: Mask, absent_records: int
-) -> Hidden | None:
+) -> HiddenRecords | None:
     """Nulls in every training record: the run never had a finite loss."""
     training = any_of(others.values(), template=evaluation) & ~evaluation
     if training.sum() < absent_records or not loss.null[training].all():
         return None
-    return Hidden(records=training, reason="the loss was written as null in every training record")
+    return HiddenRecords(
+        records=training, reason="the loss was written as null in every training record"
+    )
 
 
 def _written_null(
@@ -125,7 +129,7 @@ def _written_null(
     others: Mapping[str, Column],
     absent: Mask,
     of_another_kind: Callable[[], Mask],
-) -> Hidden | None:
+) -> HiddenRecords | None:
     """Nulls written in place of the loss, unless nulls fill every gap of the log."""
     records = absent & loss.null
     if has_a_rhythm(loss.present[loss.present | records]):
@@ -140,7 +144,7 @@ def _written_null(
             return None
         if alone.any():
             records &= ~(alone & of_another_kind())
-    return Hidden(records=records, reason="the loss was written as null")
+    return HiddenRecords(records=records, reason="the loss was written as null")
 
 
 def _absent_despite(
@@ -150,7 +154,7 @@ def _absent_despite(
     absent: Mask,
     absent_records: int,
     others: Mapping[str, Column],
-) -> Hidden:
+) -> HiddenRecords:
     """A loss that is missing next to a series that is usually logged with it."""
     logged = np.flatnonzero(column.present)
     records = np.zeros_like(absent)
@@ -165,7 +169,7 @@ def _absent_despite(
         had_loss = role == "grad_norm" and rows[0] < len(absent) - 1
         if len(rows) >= absent_records or has_nan_norm or had_loss:
             records[rows] = True
-    return Hidden(records=records, reason=f"the loss is absent while {role} is still logged")
+    return HiddenRecords(records=records, reason=f"the loss is absent while {role} is still logged")
 
 
 def _empty_records(
@@ -175,7 +179,7 @@ def _empty_records(
     absent_records: int,
     of_another_kind: Callable[[], Mask],
     with_values: Callable[[], Mask],
-) -> Hidden:
+) -> HiddenRecords:
     """Records without any values, which must have had a loss.
 
     A blank cell and a missing key mean the same. In a table with one metric per record, a record
@@ -188,7 +192,7 @@ def _empty_records(
     if np.count_nonzero(empty & ~loss.null) >= absent_records:
         empty &= loss.null | ~with_values()
     records = _for_long(loss, empty, absent_records)
-    return Hidden(
+    return HiddenRecords(
         records=records,
         reason="the loss is absent from records without any training values",
     )
@@ -214,7 +218,7 @@ def find_stopped(
     elsewhere: Mask,
     *,
     absent_records: int,
-) -> Hidden | None:
+) -> HiddenRecords | None:
     """Find a loss that ends before the run does, in a log with separate records for each metric.
 
     In these logs no record lacks the loss. Another training series is logged at the same steps as
@@ -236,7 +240,7 @@ def find_stopped(
             if len(np.unique(steps[after])) >= absent_records:
                 records = np.zeros_like(usable)
                 records[after] = True
-                return Hidden(records=records, reason=f"{role} is still logged without it")
+                return HiddenRecords(records=records, reason=f"{role} is still logged without it")
     return None
 
 

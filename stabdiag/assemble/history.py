@@ -141,7 +141,7 @@ def build_history(
             f"{columns.source}: no attempt {number}; the log contains "
             f"{plural(order.runs, 'attempt')}"
         )
-    built = _Built(
+    built = _OrderedLog(
         columns=columns,
         names=names,
         picked=picked,
@@ -177,7 +177,7 @@ def _epoch_falls(
 
 
 @frozen
-class _Built:
+class _OrderedLog:
     """A log with ordered records; it builds the histories of its runs."""
 
     columns: Columns

@@ -9,7 +9,7 @@ from functools import partial, reduce
 import numpy as np
 
 from stabdiag.assemble.hidden import (
-    Hidden,
+    HiddenRecords,
     evaluation_records,
     find_hidden,
     find_stopped,
@@ -211,7 +211,7 @@ def read_losses(
 
 
 def _restore_nan(
-    loss: Column, hidden_losses: Iterable[Hidden], clock: Steps, events: list[Event]
+    loss: Column, hidden_losses: Iterable[HiddenRecords], clock: Steps, events: list[Event]
 ) -> Losses:
     """Return the losses with NaN where they were hidden, with events about it at the end."""
     records, values = loss.present.copy(), loss.values

@@ -43,7 +43,7 @@ from stabdiag.readers.columns import Column, Columns
 
 
 @frozen
-class Named:
+class NamedColumns:
     """The columns of a log, and the name of the column for each role.
 
     ``notes`` explain the decisions.
@@ -53,18 +53,18 @@ class Named:
     names: Mapping[str, str]
     notes: tuple[str, ...] = ()
 
-    def take(self, names: Mapping[str, str], *notes: str) -> Named:
+    def take(self, names: Mapping[str, str], *notes: str) -> NamedColumns:
         """Return a copy with other names by role, and with notes that explain them."""
         return replace(self, names=names, notes=(*self.notes, *notes))
 
-    def adding(self, made: Mapping[str, Column]) -> Named:
+    def adding(self, made: Mapping[str, Column]) -> NamedColumns:
         """Return a copy with derived columns, which replace columns of the same name."""
         if not made:
             return self
         return replace(self, columns=self.columns.with_columns(made))
 
 
-def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
+def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedColumns:
     """Find the column of each role.
 
     Raises:
@@ -83,7 +83,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> Named:
     return _with_splits(named)
 
 
-def _with_totals(columns: Columns, assignment: Assignment) -> Named:
+def _with_totals(columns: Columns, assignment: Assignment) -> NamedColumns:
     """Add the missing totals of losses that are logged in parts.
 
     Parts that never occur in the same record are losses of different datasets; the first is used.
@@ -101,7 +101,7 @@ def _with_totals(columns: Columns, assignment: Assignment) -> Named:
             notes.append(f"no total is logged: the sum of {parts} is used as the {role}")
         else:
             notes.append(f"took {names[0]!r} as the {role}: no record has all of {parts}")
-    return Named(columns=columns, names=roles, notes=tuple(notes)).adding(totals)
+    return NamedColumns(columns=columns, names=roles, notes=tuple(notes)).adding(totals)
 
 
 def _refuse_words(columns: Columns, parts: Sequence[str]) -> None:
@@ -127,7 +127,7 @@ def _sum(first: Column, second: Column) -> Column:
     )
 
 
-def _with_a_loss(named: Named) -> Named:
+def _with_a_loss(named: NamedColumns) -> NamedColumns:
     """Find a replacement for a missing loss.
 
     It is the evaluation loss, or a column whose name describes a loss. Without either, a log with a
@@ -190,7 +190,7 @@ def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
                 )
 
 
-def _with_better_loss(named: Named, others: Sequence[str]) -> Named:
+def _with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns:
     """Replace the loss chosen by name if it is always 0, or if another one went NaN.
 
     A generator's loss may go NaN while the discriminator's continues. A loss that is occasionally
@@ -233,7 +233,7 @@ def _is_lost(loss: Column) -> bool:
     return last >= MIN_RECORDS and len(finite) - last >= MIN_RECORDS and bool(finite[:last].all())
 
 
-def _with_measurements(named: Named) -> Named:
+def _with_measurements(named: NamedColumns) -> NamedColumns:
     """Make a column for each measurement of a long table.
 
     ``step,metric,value`` with the metrics loss and accuracy becomes the columns ``loss`` and
@@ -284,7 +284,7 @@ class _Splits:
     words: Mapping[NameParts, str]
 
 
-def _with_splits(named: Named) -> Named:
+def _with_splits(named: NamedColumns) -> NamedColumns:
     """Move evaluation losses into a separate column.
 
     ``epoch,type,loss`` with the types train and validation becomes the columns ``loss`` and

@@ -312,7 +312,7 @@ def _event(kind: EventKind, message: str) -> Event:
     return Event(kind=kind, message=message)
 
 
-class _Back(Enum):
+class _StepDrop(Enum):
     REWIND = "rewind"
     RESTART = "turn"
     NEW_RUN = "new run"
@@ -350,13 +350,13 @@ class _Walk:
         """Process the step back at a position; ``is_epoch`` if it comes with the next epoch."""
         part, to = slice(self.last, position), int(self.steps[position])
         offset = self.offsets[-1][1]
-        back = _Back.RESTART if is_epoch else self._classify(position)
-        if back is _Back.RESTART:
+        back = _StepDrop.RESTART if is_epoch else self._classify(position)
+        if back is _StepDrop.RESTART:
             new_offset = offset + self._turn(self.steps[part], to)
             self.offsets.append((position, new_offset))
             self.turns += 1
             self.restarts += [] if is_epoch else [to + new_offset]
-        elif back is _Back.NEW_RUN:
+        elif back is _StepDrop.NEW_RUN:
             self.offsets.append((position, 0))
             self.begins.append(position)
         else:
@@ -375,18 +375,18 @@ class _Walk:
         # An epoch that was interrupted is shorter than the logged length.
         return self.length if self.length and last <= self.length <= after else after - to
 
-    def _classify(self, position: int) -> _Back:
+    def _classify(self, position: int) -> _StepDrop:
         """Classify a step back that does not come with the next epoch."""
         begin = self.begins[-1]
         # The counter itself, without the offsets of earlier restarts.
         first, last, to = (int(self.steps[i]) for i in (begin, position - 1, position))
         if to > first + max(1, (last - first) // 100):
-            return _Back.REWIND
+            return _StepDrop.REWIND
         old, new = self.losses[begin:position], self.losses[position : position + MIN_RECORDS]
         # If steps are epochs, a loss that rises by more than it ever did belongs to another run.
         rises = self.of_epochs and new[0] - old[-1] > np.fmax.reduce(np.diff(old), initial=0.0)
         starts_over = rises or _starts_over(old, new, turns=self.turns)
-        return _Back.NEW_RUN if starts_over else _Back.RESTART
+        return _StepDrop.NEW_RUN if starts_over else _StepDrop.RESTART
 
 
 def _rewind(steps: Ints, losses: Floats, to: int) -> Event:

@@ -32,7 +32,7 @@ _MANY: Final = 20
 
 
 @frozen
-class Guarded:
+class GuardedReferences:
     """References that were tested against each other.
 
     ``peaks`` has the largest deviation among the kept ``references`` by role. ``odd_one`` is set if
@@ -54,7 +54,7 @@ class _Peak:
     lasts: bool = False
 
 
-def guard(references: Sequence[RunProfile]) -> Guarded:
+def guard(references: Sequence[RunProfile]) -> GuardedReferences:
     """Test each reference against the others.
 
     Of four or more, at most a quarter are left out, the worst first.
@@ -79,7 +79,7 @@ def guard(references: Sequence[RunProfile]) -> Guarded:
             for at in odd
         ]
         if len(kept) < _MIN_TO_LEAVE_OUT and not left_out and worst[odd[0]].lasts:
-            return Guarded(references=kept, left_out=(), peaks={}, odd_one=odd_runs[0])
+            return GuardedReferences(references=kept, left_out=(), peaks={}, odd_one=odd_runs[0])
         allowed = max_left_out - len(left_out)
         if allowed <= 0:
             break
@@ -88,7 +88,7 @@ def guard(references: Sequence[RunProfile]) -> Guarded:
         kept = [run for at, run in enumerate(kept) if at not in dropped]
     roles = {role for own in peaks for role in own} if len(kept) >= _MIN_TO_LEAVE_OUT else set()
     largest = {role: max(own[role].size for own in peaks if role in own) for role in roles}
-    return Guarded(references=kept, left_out=left_out, peaks=largest)
+    return GuardedReferences(references=kept, left_out=left_out, peaks=largest)
 
 
 def find_odd_run(runs: Sequence[RunProfile]) -> int | None:

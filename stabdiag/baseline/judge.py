@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.baseline.comparable import comparable, differing_settings, have_known_task
-from stabdiag.baseline.guard import Guarded, band_for, guard, shared_roles
+from stabdiag.baseline.guard import GuardedReferences, band_for, guard, shared_roles
 from stabdiag.baseline.profile import RunProfile
 from stabdiag.baseline.roles import is_evaluated, series_name, worse_direction
 from stabdiag.model.arrays import Floats, Mask
@@ -176,7 +176,9 @@ def is_worse(comparison: BaselineComparison) -> bool:
     return comparison.status is BaselineStatus.WORSE
 
 
-def _series(run: RunProfile, guarded: Guarded) -> Iterator[tuple[SeriesComparison, float]]:
+def _series(
+    run: RunProfile, guarded: GuardedReferences
+) -> Iterator[tuple[SeriesComparison, float]]:
     """Yield each series that run and references share, with the spread factor of the references."""
     references = guarded.references
     for role in shared_roles(references):

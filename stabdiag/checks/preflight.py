@@ -20,7 +20,7 @@ from stabdiag.model.checks import (
     titled,
     unknown,
 )
-from stabdiag.model.findings import Ignored, Severity
+from stabdiag.model.findings import IgnoreRule, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import family_of
@@ -83,7 +83,7 @@ class Launch:
 def preflight(
     manifest: Manifest,
     limits: Limits,
-    ignored: Iterable[Ignored] = (),
+    ignored: Iterable[IgnoreRule] = (),
     sanity: Iterable[Check] = (),
 ) -> CheckReport:
     """Compare a manifest with usual values, and list the checks to run before the launch."""

@@ -15,7 +15,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
-    from stabdiag.model.findings import Ignored
+    from stabdiag.model.findings import IgnoreRule
 
 _CONFIG_FILES = ("stabdiag.toml", "pyproject.toml")
 _CONFIG_TABLES = ("columns", "manifest", "limits")
@@ -43,16 +43,16 @@ class Project:
     columns: Mapping[str, str] = field(default_factory=dict)
     manifest: Mapping[str, object] = field(default_factory=dict)
     limits: Limits = field(default_factory=Limits)
-    rules: tuple[Ignored, ...] = ()
+    rules: tuple[IgnoreRule, ...] = ()
     baseline: tuple[str, ...] = ()
 
     @cached_property
-    def ignored(self) -> tuple[Ignored, ...]:
+    def ignored(self) -> tuple[IgnoreRule, ...]:
         """The ignore rules in force today."""
         return tuple(rule for rule in self.rules if date.today() <= rule.until)
 
     @property
-    def expired(self) -> tuple[Ignored, ...]:
+    def expired(self) -> tuple[IgnoreRule, ...]:
         """The ignore rules that have expired."""
         return tuple(rule for rule in self.rules if rule not in self.ignored)
 
@@ -192,9 +192,9 @@ def _check_run(columns: Mapping[str, object], manifest: Mapping[str, object]) ->
         Options(settings=manifest, columns={r: str(c) for r, c in columns.items()}).checked()
 
 
-def _rules(entries: object) -> Iterator[Ignored]:
+def _rules(entries: object) -> Iterator[IgnoreRule]:
     """Yield the ignore rules."""
-    from stabdiag.model.findings import Ignored
+    from stabdiag.model.findings import IgnoreRule
 
     example = 'finding = "spike-recovered", reason = "…" and until = 2030-01-31'
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
@@ -211,7 +211,7 @@ def _rules(entries: object) -> Iterator[Ignored]:
             raise ConfigError(f"ignore: {slug} needs a reason")
         if not isinstance(until, date) or isinstance(until, datetime):
             raise ConfigError(f"ignore: {slug} needs an expiry date: until = 2030-01-31")
-        yield Ignored(slug=slug, reason=" ".join(reason.split()), until=until)
+        yield IgnoreRule(slug=slug, reason=" ".join(reason.split()), until=until)
 
 
 def _slugs() -> list[str]:

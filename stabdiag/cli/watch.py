@@ -33,7 +33,7 @@ from stabdiag.files import protect_inputs
 from stabdiag.model.text import and_more
 
 if TYPE_CHECKING:
-    from stabdiag.watch import Seen, WatchedJob
+    from stabdiag.watch import WatchedJob, WatchState
 
 # Seconds after SIGTERM until a job that still runs is reported.
 _TERM_WAIT: Final = 10.0
@@ -142,7 +142,7 @@ def watch(
     from stabdiag.formats import writer
     from stabdiag.model.findings import threshold
     from stabdiag.model.manifest import read_manifest
-    from stabdiag.watch import EndReason, Until, open_source
+    from stabdiag.watch import EndReason, StopConditions, open_source
     from stabdiag.watch import watch as watch_source
 
     format_name = out.choose_format(run_options, [*logs, manifest])
@@ -162,7 +162,7 @@ def watch(
 
     source = open_source(logs, scan_options.of_a_log)
     with closing(source), catch_stop_signals() as caught, display(logs, color, quiet=quiet) as show:
-        until = Until(
+        until = StopConditions(
             fail_on=threshold(exit_severity),
             quiet=until_idle,
             process=job,
@@ -249,7 +249,7 @@ def _job(pid: int | None, fail_on: FailOn, *, kill: bool) -> WatchedJob | None:
 @contextmanager
 def display(
     logs: Sequence[str], color: bool | None, *, quiet: bool = False
-) -> Iterator[Callable[[Seen], None]]:
+) -> Iterator[Callable[[WatchState], None]]:
     """Yield a function that shows the state: in a panel on a terminal, else in lines.
 
     Both go to standard error, and only when something changed; with ``quiet``, nothing does.
@@ -263,7 +263,7 @@ def display(
     last: object = None
     with live_display(color) as live:
 
-        def show(seen: Seen) -> None:
+        def show(seen: WatchState) -> None:
             nonlocal last
             previous, status = last, _status(seen)
             if live is not None:
@@ -281,14 +281,14 @@ def display(
         yield show
 
 
-def _waiting_reason(seen: Seen) -> str:
+def _waiting_reason(seen: WatchState) -> str:
     """Return the reason for a missing verdict, or an empty text."""
     if seen.trouble is not None:
         return f"waiting: {seen.trouble}"
     return "waiting for the first records" if seen.report is None else ""
 
 
-def _verdict(seen: Seen) -> tuple[str, str]:
+def _verdict(seen: WatchState) -> tuple[str, str]:
     """Return the current verdict as a line, and a key that changes when the verdict does."""
     reason = _waiting_reason(seen)
     if reason or seen.report is None:
@@ -304,7 +304,7 @@ def _verdict(seen: Seen) -> tuple[str, str]:
     return text, ",".join(slugs) + certain
 
 
-def _status(seen: Seen) -> str:
+def _status(seen: WatchState) -> str:
     """Return a description of the watch. While the log is quiet, it changes less and less often."""
     if seen.end is not None:
         return f"the watch is over: {seen.end}"

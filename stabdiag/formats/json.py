@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from stabdiag.model.baseline import BaselineComparison
     from stabdiag.model.checks import Check
     from stabdiag.model.comparison import ComparedRun, Comparison
-    from stabdiag.model.findings import Action, Finding, Ignored
+    from stabdiag.model.findings import Action, Finding, IgnoreRule
     from stabdiag.model.history import Series
     from stabdiag.model.report import Report
 
@@ -111,7 +111,7 @@ def check(subject: Check) -> Json:
     }
 
 
-def ignored(rule: Ignored) -> Json:
+def ignored(rule: IgnoreRule) -> Json:
     """Return the rule that ignores a finding: its reason, its end, the original severity."""
     return keys("reason until severity", rule)
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from enum import StrEnum
 
-from stabdiag.model.findings import Action, ActionKind, Finding, Ignored, Severity
+from stabdiag.model.findings import Action, ActionKind, Finding, IgnoreRule, Severity
 from stabdiag.model.frozen import frozen
 
 
@@ -29,7 +29,7 @@ class Check(Finding):
 
     state: State
 
-    def ignoring_by(self, rules: Mapping[str, Ignored]) -> Check:
+    def ignoring_by(self, rules: Mapping[str, IgnoreRule]) -> Check:
         """Return the check as ignored if it failed and a rule names it."""
         rule = rules.get(self.slug)
         if rule is None or self.state is not State.FAILED:

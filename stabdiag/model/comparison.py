@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import Diagnosed
+from stabdiag.model.findings import RankedFindings
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import number
 from stabdiag.model.text import clipped, num
@@ -124,7 +124,7 @@ class Level:
 
 
 @frozen
-class Comparison(Diagnosed):
+class Comparison(RankedFindings):
     """The result of a comparison of runs.
 
     ``diagnosis`` is the first of ``findings``, the worst. ``why`` says why the runs count as this

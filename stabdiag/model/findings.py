@@ -230,7 +230,7 @@ class Panel:
 
 
 @frozen(eq=True)
-class Ignored:
+class IgnoreRule:
     """A rule that ignores a finding until a date, with the reason.
 
     ``severity`` is the severity of the finding without the rule.
@@ -275,7 +275,7 @@ class Finding:
     back: int | None = None
     panels: tuple[Panel, ...] = ()
     unit: str = "step"
-    ignored: Ignored | None = None
+    ignored: IgnoreRule | None = None
     confidence: Confidence = Confidence.MEDIUM
     roles: tuple[str, ...] = ()
 
@@ -295,7 +295,7 @@ class Finding:
         at = "" if self.step is None else f", {self.unit} {self.step}"
         return f"{self.title}{at}{f', ignored until {self.ignored.until}' if self.ignored else ''}"
 
-    def ignoring(self, rule: Ignored) -> Self:
+    def ignoring(self, rule: IgnoreRule) -> Self:
         """Return the finding as ignored."""
         severity = max(self.severity, Severity.NOTE, key=lambda severity: severity.rank)
         return replace(
@@ -307,7 +307,7 @@ class Finding:
 
 
 @frozen
-class Diagnosed:
+class RankedFindings:
     """The findings of one or several runs, the worst first."""
 
     findings: tuple[Finding, ...] = ()
@@ -322,7 +322,7 @@ class Diagnosed:
         """All findings except the diagnosis."""
         return self.findings[1:]
 
-    def ignoring(self, rules: Iterable[Ignored]) -> Self:
+    def ignoring(self, rules: Iterable[IgnoreRule]) -> Self:
         """Return the result with the findings that match the rules reduced to notes."""
         by_slug = {rule.slug: rule for rule in rules}
         findings = [

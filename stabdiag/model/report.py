@@ -6,7 +6,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from stabdiag.model.findings import Diagnosed, Severity, open_questions
+from stabdiag.model.findings import RankedFindings, Severity, open_questions
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import RECORDED
 from stabdiag.model.text import and_more, plural
@@ -61,7 +61,7 @@ class NotChecked:
 
 
 @frozen(eq=True)
-class Detected:
+class Detection:
     """The first step where the problem was detectable, and the finding there."""
 
     step: int
@@ -81,7 +81,7 @@ class Tree:
 
 
 @frozen
-class Report(Diagnosed):
+class Report(RankedFindings):
     """A diagnosis with its evidence.
 
     ``findings`` come from the tree and the symptoms, worst first. Findings of equal severity are in

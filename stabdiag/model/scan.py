@@ -151,7 +151,7 @@ class Common:
 
 
 @frozen(eq=True)
-class Compared:
+class ComparedSettings:
     """The runs, settings and outcomes that were compared; ``why`` if there were none."""
 
     runs: int
@@ -182,7 +182,7 @@ class Changes:
 
 
 @frozen(eq=True)
-class Unread:
+class UnreadLogs:
     """Logs that could not be read for the same reason, with an example."""
 
     reason: str
@@ -229,8 +229,8 @@ class Overview:
     worst: tuple[Row, ...]
     groups: tuple[Group, ...]
     common: tuple[Common, ...]
-    compared: Compared
-    unread: tuple[Unread, ...]
+    compared: ComparedSettings
+    unread: tuple[UnreadLogs, ...]
     rows: Iterable[Row]
     root: str = ""
     changes: Changes | None = None

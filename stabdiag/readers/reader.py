@@ -15,13 +15,13 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import Grammar
 
 
-class Growing(Protocol):
+class GrowingLog(Protocol):
     """The part of a growing log that was read so far."""
 
     def add(self, block: bytes) -> object:
         """Read one more block."""
 
-    def copy(self) -> Growing:
+    def copy(self) -> GrowingLog:
         """Return a copy for trial additions."""
 
     def columns(self, stream: Stream) -> Columns:
@@ -100,9 +100,9 @@ class Reader:
         """The required packages that are not installed."""
         return tuple(package for package in self.packages if not _is_installed(package))
 
-    def growing(self) -> Growing | None:
+    def growing(self) -> GrowingLog | None:
         """Return a reader of growing logs, or None if a log has to be re-read each time."""
-        make: Callable[[], Growing] | None
+        make: Callable[[], GrowingLog] | None
         make = getattr(self.functions(), "growing", None)
         return None if make is None else make()
 
@@ -157,7 +157,7 @@ class TextReader(Reader):
 
         return grammar.sniff(cleaned(head))
 
-    def growing(self) -> Growing | None:
+    def growing(self) -> GrowingLog | None:
         """Return a reader of growing logs, or None if a log has to be re-read each time."""
         grammar = self._grammar()
         if grammar is None or not self.grows:

@@ -7,7 +7,7 @@ A format's module exports two functions, and may export two more:
         and never fails
     read(stream: Stream) -> Columns
         the log; slow imports are inside this function
-    growing() -> Growing
+    growing() -> GrowingLog
         a reader of a growing log, block by block, with the same result as ``read`` in the end
     read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Columns
         a run in several files, each with its path in the run's folder

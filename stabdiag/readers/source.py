@@ -31,7 +31,7 @@ _LARGEST_COPY = 1 << 34
 _watcher: ContextVar[Callable[[int], object] | None] = ContextVar("_watcher", default=None)
 
 
-class Raw(Protocol):
+class RawStream(Protocol):
     """Anything that gives bytes when it is read, and none at its end."""
 
     def read(self, size: int, /) -> bytes:
@@ -45,7 +45,7 @@ class Stream:
     ``run_id`` is the run to read if there are several; None means the newest.
     """
 
-    def __init__(self, name: str, raw: Raw, *, path: Path | None = None) -> None:
+    def __init__(self, name: str, raw: RawStream, *, path: Path | None = None) -> None:
         """Read from ``raw``; ``path`` is the path of a file with exactly these bytes, if any."""
         self.name = name
         self.path = path
@@ -186,7 +186,7 @@ def open_stream(source: str | os.PathLike[str]) -> Stream:
         raise LogError(unreadable(name, error)) from error
 
 
-def _raw(name: str) -> Raw:
+def _raw(name: str) -> RawStream:
     """Open a file so that opening and reading it do not wait forever.
 
     Opening a named pipe waits for a writer, and reading a system file that claims to be empty waits

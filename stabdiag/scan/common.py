@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.model.scan import ANY_ERROR, Common, Compared, Split
+from stabdiag.model.scan import ANY_ERROR, Common, ComparedSettings, Split
 from stabdiag.scan.rows import StoredRows, columns_of
 from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
 
@@ -83,7 +83,7 @@ class SweepSetting:
 
 
 @frozen
-class _Hit:
+class _ClearestSplit:
     """The clearest split of a setting by an outcome that is more frequent inside the split."""
 
     setting: SweepSetting
@@ -114,7 +114,7 @@ class _Hit:
         )
 
 
-def find_common(rows: StoredRows) -> tuple[tuple[Common, ...], Compared]:
+def find_common(rows: StoredRows) -> tuple[tuple[Common, ...], ComparedSettings]:
     """Find what the runs with each outcome have in common, the clearest first."""
     kinds: dict[tuple[str, str | None], int] = {}
     ended = np.fromiter(
@@ -127,7 +127,7 @@ def find_common(rows: StoredRows) -> tuple[tuple[Common, ...], Compared]:
     )
     read = ~np.isin(ended, [code for (_, severity), code in kinds.items() if severity is None])
     outcomes = _outcomes(kinds, ended[read])
-    compared = Compared(runs=int(read.sum()), outcomes=tuple(outcomes))
+    compared = ComparedSettings(runs=int(read.sum()), outcomes=tuple(outcomes))
     if not outcomes:
         return (), replace(compared, why="fewer than three runs failed")
     outcomes = {name: has for name, has in outcomes.items() if not has.all()}
@@ -157,17 +157,19 @@ def _outcomes(kinds: Mapping[tuple[str, str | None], int], ended: Ints) -> dict[
     return {name: has for name, has in each.items() if has.sum() >= _MIN_RUNS}
 
 
-def _hit(setting: SweepSetting, outcome: str, has: Mask) -> _Hit:
+def _hit(setting: SweepSetting, outcome: str, has: Mask) -> _ClearestSplit:
     total, hits = int(setting.is_known.sum()), setting.count(has)
     size, hits_known = setting.count(setting.is_known), int((has & setting.is_known).sum())
     sides = (hits, size), (hits_known - hits, total - size)
     tails = np.stack([upper_tail(inside, of, hits_known, total) for inside, of in sides])
     inverse, split = divmod(int(tails.argmin()), len(size))
     at, tail = list(setting.splits)[split], float(tails.min())
-    return _Hit(setting=setting, outcome=outcome, has=has, at=at, inverse=bool(inverse), tail=tail)
+    return _ClearestSplit(
+        setting=setting, outcome=outcome, has=has, at=at, inverse=bool(inverse), tail=tail
+    )
 
 
-def _statements(hits: list[_Hit]) -> list[Common]:
+def _statements(hits: list[_ClearestSplit]) -> list[Common]:
     """Return the statements that the hits, the clearest first, support."""
     clear = [hit for hit in hits if hit.tail <= CHANCE]
     tails = np.array([hit.tail for hit in clear])
@@ -181,7 +183,7 @@ def _statements(hits: list[_Hit]) -> list[Common]:
     significant = [
         (hit, chance) for hit, chance in pairs if chance <= CHANCE and _matters(hit.split)
     ]
-    stated: list[tuple[_Hit, Common]] = []
+    stated: list[tuple[_ClearestSplit, Common]] = []
     for hit, chance in significant:
         _add(hit, chance, len(significant), stated)
     return [common for _, common in stated]
@@ -194,7 +196,9 @@ def _matters(split: Split) -> bool:
     )
 
 
-def _add(hit: _Hit, chance: float, others: int, stated: list[tuple[_Hit, Common]]) -> None:
+def _add(
+    hit: _ClearestSplit, chance: float, others: int, stated: list[tuple[_ClearestSplit, Common]]
+) -> None:
     """State a hit by itself, together with the lead that it moved with, or not at all.
 
     The test is stratified by the statements so far, and leaves out runs with another stated
@@ -223,7 +227,7 @@ def _add(hit: _Hit, chance: float, others: int, stated: list[tuple[_Hit, Common]
         stated.append((hit, common))
 
 
-def _moved_together(hit: _Hit, other: _Hit) -> bool:
+def _moved_together(hit: _ClearestSplit, other: _ClearestSplit) -> bool:
     """Return True if the splits of two settings correlate."""
     both = hit.setting.is_known & other.setting.is_known
     x, y = hit.inside[both].astype(float), other.inside[both].astype(float)

@@ -22,7 +22,7 @@ from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.arrays import Ints
 from stabdiag.model.conditions import Condition
 from stabdiag.model.manifest.keys import number
-from stabdiag.model.scan import Changes, Count, Group, Overview, Row, ScanChange, Unread
+from stabdiag.model.scan import Changes, Count, Group, Overview, Row, ScanChange, UnreadLogs
 from stabdiag.scan.common import find_common
 from stabdiag.scan.rows import ROW_SCHEMA, SEVERITIES, StoredRows, columns_of, rows_of
 
@@ -91,7 +91,7 @@ _TALLIED: Final = (
 
 
 @dataclass(kw_only=True, eq=False)
-class _Alike:
+class _FailureGroup:
     """Runs with the same failure: the worst run, the steps of the failures, the last steps."""
 
     worst: RankedRun
@@ -110,7 +110,7 @@ class _Tally:
         self._rows = 0
         self._outcomes: dict[tuple[int, str], list[int]] = {}
         self._titles: dict[str, str] = {}
-        self._alike: dict[tuple[str, str | None], _Alike] = {}
+        self._alike: dict[tuple[str, str | None], _FailureGroup] = {}
         self._reasons: dict[str, tuple[int, str]] = {}
         self._ends: set[str] = set()
 
@@ -127,7 +127,7 @@ class _Tally:
                 self._titles[outcome] = title
             if rank < _NOTE:
                 bad.append((rank, -(lost or 0), path, self._rows))
-                alike = self._alike.setdefault((outcome, kind), _Alike(worst=bad[-1]))
+                alike = self._alike.setdefault((outcome, kind), _FailureGroup(worst=bad[-1]))
                 alike.worst = min(alike.worst, bad[-1])
                 alike.runs += 1
                 alike.lost += lost or 0
@@ -174,14 +174,14 @@ class _Tally:
         groups = [_group(row, group) for row, group in zip(worst, groups_of_runs, strict=True)]
         return sorted(groups, key=lambda g: (g.severity, -g.lost_steps, -g.runs, g.outcome))
 
-    def unread(self) -> list[Unread]:
+    def unread(self) -> list[UnreadLogs]:
         """Return the reasons for unread logs, the most frequent first."""
         reasons = self._reasons.items()
-        unread = [Unread(reason=why, logs=logs, example=path) for why, (logs, path) in reasons]
+        unread = [UnreadLogs(reason=why, logs=logs, example=path) for why, (logs, path) in reasons]
         return sorted(unread, key=lambda reason: (-reason.logs, reason.reason))
 
 
-def _group(worst: Row, alike: _Alike) -> Group:
+def _group(worst: Row, alike: _FailureGroup) -> Group:
     steps = np.sort(np.array(alike.steps))
     return Group(
         outcome=worst.outcome,

@@ -22,7 +22,7 @@ from stabdiag.baseline.kept import table_of as profiles_table
 from stabdiag.baseline.profile import RunProfile, profile_of
 from stabdiag.baseline.references import References
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
-from stabdiag.model.findings import Ignored
+from stabdiag.model.findings import IgnoreRule
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import Report
@@ -58,7 +58,7 @@ class ScanOptions(Options):
 
     literal: bool = False
     timeout: float = 300.0
-    ignored: tuple[Ignored, ...] = ()
+    ignored: tuple[IgnoreRule, ...] = ()
     references: References | None = None
 
     def checked(self) -> Self:

@@ -160,7 +160,7 @@ Lister: TypeAlias = "Callable[[str, SkippedEntries], tuple[list[File], list[str]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Named:
+class _LogName:
     """The properties of a log that its name shows.
 
     ``is_generic`` is True for names such as ``metrics``, which belong to the run of the folder.
@@ -198,7 +198,7 @@ def jobs_in(root: str, run: str, files: Sequence[File]) -> Iterator[Job]:
         yield _job(root, run, group, sidecars, is_separate=group is not others)
 
 
-def _run_stems(logs: list[_Named]) -> set[str]:
+def _run_stems(logs: list[_LogName]) -> set[str]:
     """Return the names of the separate runs in one folder."""
     is_run = any(log.is_generic and log.is_structured for log in logs)
     specific = [log for log in logs if not log.is_generic]
@@ -210,7 +210,7 @@ def _run_stems(logs: list[_Named]) -> set[str]:
 def _job(
     root: str,
     run: str,
-    logs: list[_Named],
+    logs: list[_LogName],
     sidecars: Mapping[str | None, list[File]],
     *,
     is_separate: bool,
@@ -238,13 +238,13 @@ def _joined(run: str, name: str) -> str:
     return "/".join(filter(None, (run, name))) or "."
 
 
-def _named(file: File) -> _Named:
+def _named(file: File) -> _LogName:
     folder, _, name = file.path.rpartition("/")
     if name.startswith("events.out") or (
         _EVENT_FILE in name and not name.endswith(f".{_EVENT_FILE}")
     ):
         start = next((p for p in folder.split("/") if (m := INNER.match(p)) and m["start"]), "")
-        return _Named(file, start, _EVENT_FILE, not start, not start, is_attempt=False)
+        return _LogName(file, start, _EVENT_FILE, not start, not start, is_attempt=False)
     base = _ROTATION_NUMBER.sub(r"\1", _PACKED.sub("", name))
     stem, dot, suffix = base.rpartition(".")
     stem, suffix = (stem, f".{suffix.lower()}") if dot and stem else (base, "")
@@ -254,4 +254,4 @@ def _named(file: File) -> _Named:
     is_generic = set(filter(None, re.split(r"[-_. ]+", bare.lower()))) <= _LOG_WORDS
     is_structured = suffix in _STRUCTURED or (is_generic and suffix == ".json")
     is_attempt = _ATTEMPT.search(stem) is not None
-    return _Named(file, bare or stem, suffix, is_generic, is_structured, is_attempt)
+    return _LogName(file, bare or stem, suffix, is_generic, is_structured, is_attempt)

@@ -159,11 +159,18 @@ SYMPTOM_BY_SLUG = {symptom.slug: symptom for symptom in SYMPTOMS}
 
 _FACTS = frozenset(symptom.slug for symptom in SYMPTOMS if symptom.is_fact)
 
-__all__ = ["SYMPTOMS", "SYMPTOM_BY_SLUG", "Checked", "Symptom", "check_symptoms", "worst_first"]
+__all__ = [
+    "SYMPTOMS",
+    "SYMPTOM_BY_SLUG",
+    "Symptom",
+    "SymptomResults",
+    "check_symptoms",
+    "worst_first",
+]
 
 
 @frozen
-class Checked:
+class SymptomResults:
     """The symptoms that are present with their evidence, not checked, or ruled out."""
 
     present: tuple[tuple[Symptom, Evidence], ...] = ()
@@ -242,7 +249,7 @@ def worst_first(tree: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tup
     return tuple(findings) or tree
 
 
-def check_symptoms(case: Case) -> Checked:
+def check_symptoms(case: Case) -> SymptomResults:
     """Check every symptom, regardless of the tree's findings."""
     present: list[tuple[Symptom, Evidence]] = []
     not_checked: list[NotChecked] = []
@@ -257,7 +264,9 @@ def check_symptoms(case: Case) -> Checked:
             not_checked.append(NotChecked(symptom=symptom.slug, missing=missing, reason=why))
         else:
             absent.append(symptom)
-    return Checked(present=tuple(present), not_checked=tuple(not_checked), absent=tuple(absent))
+    return SymptomResults(
+        present=tuple(present), not_checked=tuple(not_checked), absent=tuple(absent)
+    )
 
 
 def _with_changes(case: Case, symptom: Symptom, evidence: Evidence) -> Evidence:

@@ -163,7 +163,7 @@ def tolerated_overflows(case: Case) -> int:
 
 
 @frozen
-class Stuck:
+class StuckScale:
     """A loss scale that fell and did not grow again: its last fall, value and wait."""
 
     since: int
@@ -171,7 +171,7 @@ class Stuck:
     steps: int
 
 
-def stuck_scale(scale: Series, overflows: Overflows) -> Stuck | None:
+def stuck_scale(scale: Series, overflows: Overflows) -> StuckScale | None:
     """Return a scale that fell and did not grow although its growth interval is over, or None.
 
     A scale at its highest value may be at the upper bound of the scaler.
@@ -184,7 +184,7 @@ def stuck_scale(scale: Series, overflows: Overflows) -> Stuck | None:
     has_grown = len(grew) > 0 and int(grew[-1]) > moved
     if is_highest or has_grown or waited <= _STUCK_INTERVALS * overflows.interval:
         return None
-    return Stuck(since=moved, value=value, steps=waited)
+    return StuckScale(since=moved, value=value, steps=waited)
 
 
 def skipped_throughout(case: Case) -> int | None:

@@ -7,7 +7,15 @@ certain   the findings that later records will not change
 loop      poll, read and diagnose; and the process that writes the log
 """
 
-from stabdiag.watch.loop import EndReason, Seen, Until, WatchedJob, watch
+from stabdiag.watch.loop import EndReason, StopConditions, WatchedJob, WatchState, watch
 from stabdiag.watch.sources import Source, open_source
 
-__all__ = ["EndReason", "Seen", "Source", "Until", "WatchedJob", "open_source", "watch"]
+__all__ = [
+    "EndReason",
+    "Source",
+    "StopConditions",
+    "WatchState",
+    "WatchedJob",
+    "open_source",
+    "watch",
+]

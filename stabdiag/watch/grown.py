@@ -12,7 +12,7 @@ from stabdiag.files import temporary_space
 from stabdiag.readers import bare
 from stabdiag.readers.blocks import NOT_ENDED, last_line_end
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.reader import Growing
+from stabdiag.readers.reader import GrowingLog
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import is_final, sniff
 from stabdiag.readers.source import Stream
@@ -29,7 +29,7 @@ _GROWN_BLOCK: Final = 1 << 18
 _IN_MEMORY: Final = 1 << 26
 
 
-class Grown:
+class GrownLog:
     """The content of a log so far. An unfinished last line waits until it is complete."""
 
     def __init__(self, name: str, request: ReadRequest, *, settled: int = _SETTLED) -> None:
@@ -53,7 +53,7 @@ class Grown:
         self._size = 0
         self._is_line_open = False
         self._settle_at = self._settled
-        self._growing: Growing | None = None
+        self._growing: GrowingLog | None = None
         self._pending = b""
 
     @property
@@ -120,7 +120,7 @@ class Grown:
             self._growing = growing
             self._text.close()
 
-    def _feed(self, growing: Growing, data: bytes) -> None:
+    def _feed(self, growing: GrowingLog, data: bytes) -> None:
         data = self._pending + data
         at = 0
         while len(data) - at >= _GROWN_BLOCK:

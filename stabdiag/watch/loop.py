@@ -46,7 +46,7 @@ class EndReason(StrEnum):
 
 
 @frozen
-class Until:
+class StopConditions:
     """The conditions that end a watch before the end of the input.
 
     These are a certain finding as severe as ``fail_on`` (None: no finding), ``quiet`` seconds
@@ -60,7 +60,7 @@ class Until:
 
 
 @frozen
-class Seen:
+class WatchState:
     """The state of a watch after a poll.
 
     ``report`` is the last report, or None. ``trouble`` is the error if the log could not be read.
@@ -75,8 +75,12 @@ class Seen:
 
 
 def watch(
-    source: Source, diagnose: Callable[[LoadedLog], Report], until: Until, *, interval: float
-) -> Iterator[Seen]:
+    source: Source,
+    diagnose: Callable[[LoadedLog], Report],
+    until: StopConditions,
+    *,
+    interval: float,
+) -> Iterator[WatchState]:
     """Poll a source every ``interval`` seconds and yield the state after each poll.
 
     The last report covers the whole source except an unfinished last line, which counts only at the
@@ -116,7 +120,7 @@ def watch(
             is_behind = False
             runs = runs or source.runs
         end = EndReason.FOUND if sure is not None and end is None else end
-        yield Seen(
+        yield WatchState(
             report=report,
             trouble=trouble,
             certain=sure,
@@ -128,7 +132,7 @@ def watch(
         _sleep(interval, until.stopped)
 
 
-def _end(source: Source, until: Until, *, quiet_for: float) -> EndReason | None:
+def _end(source: Source, until: StopConditions, *, quiet_for: float) -> EndReason | None:
     """Return the reason to end after the next poll, which still reads everything written so far."""
     if until.stopped():
         return EndReason.STOPPED

@@ -27,8 +27,8 @@ from stabdiag.sources import (
     read_source,
     sidecar_checkpoints,
 )
-from stabdiag.watch.grown import Grown
-from stabdiag.watch.tail import Begin, Tail
+from stabdiag.watch.grown import GrownLog
+from stabdiag.watch.tail import Continuation, Tail
 
 _HEAD: Final = 1 << 16
 _READ_SIZE: Final = 1 << 16
@@ -57,7 +57,7 @@ def open_source(logs: Sequence[str], request: ReadRequest) -> Source:
     (log,) = logs
     if log == "-":
         pipe = sys.stdin.fileno()
-        return Pipe(lambda: pipe, Grown(STANDARD_INPUT, request))
+        return Pipe(lambda: pipe, GrownLog(STANDARD_INPUT, request))
     return (
         WatchedContainer(logs, request) if Path(log).is_dir() else WatchedFile(Path(log), request)
     )
@@ -74,7 +74,7 @@ class WatchedFile:
         """Watch ``path``, which does not have to exist yet."""
         self._path = path
         self._tail = Tail(path)
-        self._grown = Grown(str(path), request)
+        self._grown = GrownLog(str(path), request)
         self._other: WatchedContainer | Pipe | None = None
         self._is_known = False
         self._events: list[Event] = []
@@ -165,12 +165,12 @@ class WatchedFile:
         if name is None or not reader(name).by_lines:
             self._other = WatchedContainer([str(self._path)], self._request)
 
-    def _follow(self, begin: Begin) -> None:
-        if begin in (Begin.RESTARTED, Begin.OTHER):
+    def _follow(self, begin: Continuation) -> None:
+        if begin in (Continuation.RESTARTED, Continuation.OTHER):
             self._grown.forget()
             self._events = []
-            self.runs += begin is Begin.OTHER
-        elif begin is Begin.NEXT:
+            self.runs += begin is Continuation.OTHER
+        elif begin is Continuation.NEXT:
             self._grown.end_line()
             message = "the log was rotated; the run continues in the new file"
             self._events.append(Event(kind=EventKind.PLACE, message=message))
@@ -181,7 +181,7 @@ class Pipe:
 
     runs = 1
 
-    def __init__(self, opened: Callable[[], int], grown: Grown) -> None:
+    def __init__(self, opened: Callable[[], int], grown: GrownLog) -> None:
         """Read from the file descriptor returned by ``opened``.
 
         A thread reads it, because opening and reading a pipe block until another process writes.

@@ -21,7 +21,7 @@ _HEAD_LINES: Final = 2
 _HEAD: Final = 1 << 16
 
 
-class Begin(Enum):
+class Continuation(Enum):
     """The relation of new bytes to the bytes before them."""
 
     ON = auto()
@@ -39,7 +39,7 @@ class TailEvent:
     """New bytes of a log, and their relation to the bytes before them."""
 
     data: bytes = b""
-    begin: Begin = Begin.ON
+    begin: Continuation = Continuation.ON
 
 
 class Tail:
@@ -80,7 +80,7 @@ class Tail:
         target = self._path.resolve() if self._path.is_symlink() else None
         begin = self._classify(file)
         if target is not None and self._target is not None and target != self._target:
-            begin = Begin.OTHER
+            begin = Continuation.OTHER
         if begin is None:
             file.close()
             return
@@ -121,13 +121,13 @@ class Tail:
     def _restart(self) -> None:
         self._at, self._fingerprint, self._head = 0, b"", b""
 
-    def _classify(self, file: BinaryIO) -> Begin | None:
+    def _classify(self, file: BinaryIO) -> Continuation | None:
         """Return the relation of a file to the bytes read so far; None if it is too short."""
         file.seek(0)
         head = _head(file.read(_HEAD))
         if head.startswith(self._head):
-            return Begin.RESTARTED
-        return None if self._head.startswith(head) else Begin.NEXT
+            return Continuation.RESTARTED
+        return None if self._head.startswith(head) else Continuation.NEXT
 
 
 def _head(data: bytes) -> bytes:

@@ -18,7 +18,7 @@ from tests.scan.made import sweep
 MARKUP = "</script></style></title><img src=x onerror=alert(1)>\"'><svg onload=alert(2)>"
 
 
-class Parsed(HTMLParser):
+class CsvBlock(HTMLParser):
     """The elements of a page with their attributes, and the text of its scripts and styles."""
 
     def __init__(self, page):
@@ -52,7 +52,7 @@ every_page = pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 
 @every_page
 def test_the_policy_allows_only_the_content_of_the_page(make):
-    parsed = Parsed(make())
+    parsed = CsvBlock(make())
     policy = next(
         attributes["content"] or ""
         for tag, attributes in parsed.elements
@@ -71,7 +71,7 @@ def test_the_policy_allows_only_the_content_of_the_page(make):
 
 @every_page
 def test_a_page_makes_no_requests_and_has_no_inline_code(make):
-    for tag, attributes in Parsed(make()).elements:
+    for tag, attributes in CsvBlock(make()).elements:
         assert tag not in ("link", "img", "iframe", "object", "embed", "form")
         assert not {"src", "srcset", "style", "action"} & attributes.keys()
         assert not [name for name in attributes if name.startswith("on")]

@@ -10,7 +10,7 @@ import pytest
 import stabdiag
 from stabdiag.cli.watch import display
 from stabdiag.errors import NoUsableRecord
-from stabdiag.watch import Seen
+from stabdiag.watch import WatchState
 
 
 @pytest.fixture
@@ -160,9 +160,9 @@ def test_several_files_are_one_run(watch, tmp_path):
 
 
 def test_a_line_is_printed_when_the_verdict_changes(capsys):
-    trouble = Seen(trouble=NoUsableRecord("run.jsonl: empty\x1b[2J"))
+    trouble = WatchState(trouble=NoUsableRecord("run.jsonl: empty\x1b[2J"))
     with display(["run.jsonl"], None) as show:
-        for seen in (Seen(), Seen(quiet_for=1), trouble, trouble):
+        for seen in (WatchState(), WatchState(quiet_for=1), trouble, trouble):
             show(seen)
     assert capsys.readouterr().err.splitlines() == [
         "stabdiag: waiting for the first records",

@@ -14,7 +14,7 @@ from stabdiag.readers.columns import every_column
 from stabdiag.readers.registry import READERS
 from stabdiag.readers.source import Stream
 from stabdiag.sources import ReadRequest
-from stabdiag.watch.grown import Grown
+from stabdiag.watch.grown import GrownLog
 from tests.conftest import RUNS
 
 SAMPLES = Path(__file__).parents[1] / "readers" / "samples"
@@ -32,7 +32,9 @@ def grow():
     with ExitStack() as made:
 
         def make(name, settled=1 << 22):
-            grown = Grown(name, ReadRequest(format=None, is_required=every_column), settled=settled)
+            grown = GrownLog(
+                name, ReadRequest(format=None, is_required=every_column), settled=settled
+            )
             made.callback(grown.close)
             return grown
 

@@ -12,7 +12,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.model.findings import Severity
 from stabdiag.readers.columns import every_column
 from stabdiag.sources import ReadRequest
-from stabdiag.watch import Until, WatchedJob, open_source, watch
+from stabdiag.watch import StopConditions, WatchedJob, open_source, watch
 from tests.watch.conftest import diagnose_found
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="Windows does not support --pid")
@@ -101,7 +101,7 @@ def test_a_finding_is_certain_while_the_log_grows(lines, tmp_path, first, later,
     request = ReadRequest(format=None, is_required=every_column)
     certain_slug, report = [], None
     with closing(open_source([str(log)], request)) as source:
-        seen = watch(source, diagnose_found, Until(fail_on=Severity.ERROR), interval=0)
+        seen = watch(source, diagnose_found, StopConditions(fail_on=Severity.ERROR), interval=0)
         for appended in ([], lines(300, **later)[250 if first else 200 :]):
             with log.open("a", encoding="utf-8") as file:
                 file.writelines(appended)

@@ -10,7 +10,7 @@ from stabdiag.cli.watch import _status
 from stabdiag.errors import LogError
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.panel import lines as panel
-from stabdiag.watch import EndReason, Seen
+from stabdiag.watch import EndReason, WatchState
 from tests.conftest import diagnosed
 
 
@@ -47,9 +47,9 @@ def test_the_panel_fits_its_page_for_any_log_name(spike):
 @pytest.mark.parametrize(
     ("seen", "expected"),
     [
-        (Seen(), "waiting for the first records"),
-        (Seen(trouble=LogError("no such file")), "waiting: no such file"),
-        (Seen(end=EndReason.QUIET), "the watch is over: the log has been quiet"),
+        (WatchState(), "waiting for the first records"),
+        (WatchState(trouble=LogError("no such file")), "waiting: no such file"),
+        (WatchState(end=EndReason.QUIET), "the watch is over: the log has been quiet"),
     ],
 )
 def test_the_status_says_what_the_watch_does(seen, expected):
@@ -57,7 +57,7 @@ def test_the_status_says_what_the_watch_does(seen, expected):
 
 
 def test_the_status_of_a_quiet_log_changes_less_and_less_often(spike):
-    statuses = [_status(Seen(report=spike, quiet_for=at / 4)) for at in range(4 * 600)]
+    statuses = [_status(WatchState(report=spike, quiet_for=at / 4)) for at in range(4 * 600)]
     assert statuses[0].startswith("watching")
     assert "quiet for 110 s; Ctrl-C ends it with a report" in statuses
     assert statuses[-1].startswith("quiet for 9 min")

@@ -13,7 +13,7 @@ from stabdiag.formats.postmortem.cost import Clock, IncidentCost, estimate_cost,
 from stabdiag.model.findings import Answer, AnswerScope, Finding, Severity, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import EventKind, History
-from stabdiag.model.report import Detected, Report
+from stabdiag.model.report import Detection, Report
 from stabdiag.model.text import num, plural
 
 # Series that may become non-finite before the loss.
@@ -26,7 +26,7 @@ _EVENT_NAMES: Final = {EventKind.REWIND: "Resume", EventKind.MESSAGE: "Message"}
 
 
 @frozen
-class Lost:
+class LostWork:
     """A description of the lost work, and its cost, if any.
 
     ``at_least`` is True if the cost is a lower bound because no checkpoint is known.
@@ -70,7 +70,7 @@ class Incident:
     worst: int | None = None
     recovered: int | None = None
     lead_up: Finding | None = None
-    detected: Detected | None = None
+    detected: Detection | None = None
 
     @property
     def checkpoint(self) -> int | None:
@@ -92,7 +92,7 @@ class Incident:
         return read_clock(self.report.history)
 
     @cached_property
-    def lost(self) -> Lost:
+    def lost(self) -> LostWork:
         """The lost work."""
         return _compute_lost(self)
 
@@ -107,7 +107,7 @@ def has_incident(report: Report) -> bool:
     return bool(report.tree.outcome.section) or report.diagnosis.severity is Severity.ERROR
 
 
-def build_incident(report: Report, detected: Detected | None = None) -> Incident:
+def build_incident(report: Report, detected: Detection | None = None) -> Incident:
     """Return the facts of an incident."""
     diagnosis, history = report.diagnosis, report.history
     first, last = history.first_step or 0, history.last_step or 0
@@ -188,7 +188,7 @@ def _worst(report: Report, end: int) -> int | None:
     return int(after.steps[np.argmax(after.values)]) if len(after) else None
 
 
-def _compute_lost(incident: Incident) -> Lost:
+def _compute_lost(incident: Incident) -> LostWork:
     """Return the work that has to be repeated.
 
     An error costs all steps since the last good checkpoint, anything else costs nothing.
@@ -198,14 +198,18 @@ def _compute_lost(incident: Incident) -> Lost:
     nothing = "no steps have to be repeated"
     if incident.recovered is not None and incident.first_bad is not None:
         duration = plural(incident.recovered - incident.first_bad, unit)
-        return Lost(description=f"{nothing}: the loss recovered after {duration}")
+        return LostWork(description=f"{nothing}: the loss recovered after {duration}")
     if diagnosis.back is not None:
         onset, end = incident.onset, diagnosis.back
         description = f"from the onset at {onset} to {end}, where the loss had recovered"
-        return Lost(description=description, cost=estimate_cost(report, incident.clock, onset, end))
+        return LostWork(
+            description=description, cost=estimate_cost(report, incident.clock, onset, end)
+        )
     if diagnosis.severity is not Severity.ERROR:
         survived = diagnosis.severity is Severity.WARNING
-        return Lost(description=f"{nothing}: {'the run survived' if survived else 'nothing broke'}")
+        return LostWork(
+            description=f"{nothing}: {'the run survived' if survived else 'nothing broke'}"
+        )
     if checkpoint is None:
         since = incident.onset
         description = f"from the onset at {since} to the end at {last}"
@@ -218,7 +222,7 @@ def _compute_lost(incident: Incident) -> Lost:
         since = 0 if incident.first <= 1 else incident.first
         description = f"from the start to the end at {last}, as no checkpoint precedes the onset"
     cost = estimate_cost(report, incident.clock, since, last)
-    return Lost(description=description, cost=cost, at_least=checkpoint is None)
+    return LostWork(description=description, cost=cost, at_least=checkpoint is None)
 
 
 def _moments(incident: Incident) -> Iterator[Moment]:

@@ -33,7 +33,7 @@ from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.model.findings import Scalar, Severity
 from stabdiag.model.history import Series
-from stabdiag.model.report import Detected, Report
+from stabdiag.model.report import Detection, Report
 from stabdiag.model.text import uncapitalized, whole_sentence
 
 BLANK_FIELD: Final = "To be filled in"
@@ -59,7 +59,7 @@ _SUSPECT: Final = "question suspect=asks verdict because"
 _TABLE_ROLES: Final = ("loss", "grad_norm", "lr", "loss_scale", "skipped", "batch_id")
 
 
-def markdown(report: Report, *, detected: Detected | None = None) -> str:
+def markdown(report: Report, *, detected: Detection | None = None) -> str:
     """Return the post-mortem as Markdown; a short page for a run without an incident."""
     if not has_incident(report):
         return _filled("quiet.md", title=_title(report), report=report)
@@ -80,7 +80,7 @@ def markdown(report: Report, *, detected: Detected | None = None) -> str:
     )
 
 
-def as_json(report: Report, *, detected: Detected | None = None) -> str:
+def as_json(report: Report, *, detected: Detection | None = None) -> str:
     """Return the facts of the post-mortem as strict JSON; ``incident`` is None without one."""
     incident = build_incident(report, detected) if has_incident(report) else None
     content: Json = {
@@ -102,7 +102,7 @@ def _incident(incident: Incident) -> Json:
     }
 
 
-def html(report: Report, *, detected: Detected | None = None) -> str:
+def html(report: Report, *, detected: Detection | None = None) -> str:
     """Return the post-mortem as a page that needs no network and no scripts."""
     reader = MarkdownIt("commonmark", {"html": False}).enable("table")
     tokens = reader.parse(markdown(report, detected=detected))

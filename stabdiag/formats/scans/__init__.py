@@ -18,7 +18,7 @@ from stabdiag.model.scan import (
     Row,
     ScanChange,
     Split,
-    Unread,
+    UnreadLogs,
     WorseThanPeers,
 )
 from stabdiag.model.text import listed, plural
@@ -201,7 +201,7 @@ def changed(overview: Overview) -> Iterator[tuple[str, str]]:
         yield name(change, overview), f"{change.before} → {change.after}"
 
 
-def unread(group: Unread) -> str:
+def unread(group: UnreadLogs) -> str:
     """Describe why logs could not be read."""
     return f"{plural(group.logs, 'log')}: {group.reason}"
 

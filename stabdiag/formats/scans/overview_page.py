@@ -69,7 +69,7 @@ def _bar(counts: Sequence[int]) -> list[tuple[str, float, float, str]]:
     return [(name, left, share, totals({name: n})) for name, left, share, n in parts if n]
 
 
-class _Coded:
+class _CodedValues:
     """Values by run: the distinct values, and the index of each run's value; -1 is none."""
 
     def __init__(self) -> None:
@@ -103,11 +103,11 @@ class _Coded:
 def _payload(overview: Overview) -> dict[str, Any]:
     """Return the rows by column, without the parts that the page does not need."""
     numbers: dict[str, list[float | None]] = {name: [] for name in _NUMBER_COLUMNS}
-    texts = {name: _Coded() for name in _TEXTS}
+    texts = {name: _CodedValues() for name in _TEXTS}
     setting_names = [
         split.setting for common in overview.common for split in (common.split, *common.along)
     ]
-    settings = {name: _Coded() for name in [*setting_names, *_TYPED]}
+    settings = {name: _CodedValues() for name in [*setting_names, *_TYPED]}
     runs: list[str] = []
     paths, curves = [], []
     for index, row in enumerate(islice(overview.rows, _MAX_ROWS)):
@@ -119,7 +119,7 @@ def _payload(overview: Overview) -> dict[str, Any]:
         for name, coded in texts.items():
             coded.put(index, getattr(row, name))
         for name, value in {**row.settings, **{n: getattr(row, n) for n in _TYPED}}.items():
-            settings.setdefault(name, _Coded()).put(index, value)
+            settings.setdefault(name, _CodedValues()).put(index, value)
     # Settings that vary; the ones in a statement come first.
     varying = ((name, coded) for name, coded in settings.items() if len(coded) > 1)
     titles = words.titles(overview)

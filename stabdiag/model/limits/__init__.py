@@ -16,7 +16,7 @@ from operator import attrgetter
 from stabdiag.errors import LimitError, did_you_mean
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits, PreflightLimits
-from stabdiag.model.limits.declare import About, reasons
+from stabdiag.model.limits.declare import LimitDefinition, reasons
 from stabdiag.model.limits.symptoms import (
     DataLimits,
     GeneralizationLimits,
@@ -118,7 +118,7 @@ class LimitInfo:
     name: str
     value: float
     default: float
-    about: About
+    about: LimitDefinition
     set_by: str = ""
 
     @property

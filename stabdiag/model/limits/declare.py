@@ -18,7 +18,7 @@ CALIBRATED = "own calibration"
 
 
 @frozen(eq=True)
-class About:
+class LimitDefinition:
     """The definition of a limit: unit, bounds (inclusive), and the source of its default."""
 
     unit: str
@@ -39,7 +39,7 @@ def limit(
 
     Without a ``source``, the default is calibrated by this project.
     """
-    about = About(unit=unit, at_least=at_least, at_most=at_most, source=source)
+    about = LimitDefinition(unit=unit, at_least=at_least, at_most=at_most, source=source)
     return field(default=default, metadata={"about": about})
 
 

@@ -186,7 +186,7 @@ _ODD: Final = ('"', "#", "---", "===", "\0", "\r", "\ufeff", " ", "\t")
 
 
 @dataclass(kw_only=True, eq=False)
-class Parsed:
+class CsvBlock:
     """The content of a block: ``under`` is the header before it, ``names`` the header after it.
 
     ``repeated`` and ``renamed`` are the lines with the same header, or another one.
@@ -204,18 +204,18 @@ class Parsed:
 
 def read_lines(
     block: bytes, names: tuple[str, ...], delimiter: str, *, commas: bool = False
-) -> Parsed:
+) -> CsvBlock:
     """Read the records of a block under a header, with decimal commas or points."""
     text = block.decode("utf-8", "replace")
     # Python's csv module ends lines with "\r\n".
     plain = None if commas else _plain(text.replace("\r\n", "\n"), names, delimiter)
     if plain is not None:
-        return Parsed(chunk=plain, under=names, names=names, lines=plain.rows)
+        return CsvBlock(chunk=plain, under=names, names=names, lines=plain.rows)
     lines = text.split("\n")
     last_is_cut = bool(lines[-1])
     if not last_is_cut:
         lines.pop()
-    parsed = Parsed(chunk=Rows(rows=0), under=names, names=names, lines=len(lines))
+    parsed = CsvBlock(chunk=Rows(rows=0), under=names, names=names, lines=len(lines))
     parsed.is_ended = not last_is_cut
     sections: list[tuple[tuple[str, ...], list[list[str]]]] = [(names, [])]
     at = rows = 0

@@ -14,7 +14,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns
-from stabdiag.readers.csv.cells import BLANKS, Parsed, read_lines
+from stabdiag.readers.csv.cells import BLANKS, CsvBlock, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
     assumed,
@@ -41,7 +41,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
 
 
 @dataclass(kw_only=True, eq=False)
-class _Work:
+class _BlockParser:
     """Parses a block under the current header, with Arrow if ``fast``."""
 
     delimiter: str
@@ -51,14 +51,14 @@ class _Work:
     fast: bool
     texts: set[str] = field(default_factory=set)
 
-    def __call__(self, block: bytes) -> Parsed:
+    def __call__(self, block: bytes) -> CsvBlock:
         names = self.names
         if self.fast:
             from stabdiag.readers.csv.arrow import read_block
 
             table = read_block(block, names, self.delimiter, self.texts, self.is_required)
             if table is not None:
-                return Parsed(chunk=table, under=names, names=names, lines=table.rows)
+                return CsvBlock(chunk=table, under=names, names=names, lines=table.rows)
         return read_lines(block, names, self.delimiter, commas=self.commas)
 
 
@@ -173,8 +173,8 @@ def _dialect(stream: Stream) -> Dialect:
     raise NoUsableRecord(f"{stream.name}: no record could be read; {reason}")
 
 
-def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[Parsed]:
-    work = _Work(
+def _results(stream: Stream, dialect: Dialect, size: int, *, fast: bool) -> Iterator[CsvBlock]:
+    work = _BlockParser(
         delimiter=dialect.delimiter,
         names=dialect.names,
         commas=dialect.commas,

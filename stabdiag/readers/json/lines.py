@@ -54,7 +54,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
 
 
 @dataclass(kw_only=True, eq=False)
-class _Fast:
+class _FastParser:
     """The work on one block, by the fastest way that can read it; remembers how each did."""
 
     accepted: Counter[str] = field(default_factory=Counter)
@@ -110,7 +110,7 @@ class JsonLines:
 
 def growing() -> JsonLines:
     """Return a reader of a growing log."""
-    return JsonLines(work=_Fast())
+    return JsonLines(work=_FastParser())
 
 
 def read(stream: Stream, *, small: int = MAX_TOLERANT_JSON, size: int = BLOCK) -> Columns:
@@ -121,7 +121,7 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_JSON, size: int = BLOCK) -
     if fast:
         from stabdiag.readers.slab import slab_for
 
-        lines.work = _Fast()
+        lines.work = _FastParser()
         lines.builder = slab_for(stream, head.partition(b"\n")[0].count(b":") or 1)
     for block, result in in_order(lines.work, blocks(stream, size=size), ahead=fast):
         lines.builder.take(*result)

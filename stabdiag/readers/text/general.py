@@ -21,7 +21,7 @@ from stabdiag.readers.text.counters import EPOCH, STEP
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.measured import Evaluation, Measured
+from stabdiag.readers.text.measured import Evaluation, MeasuredLines
 from stabdiag.readers.text.normalization import normalize
 from stabdiag.readers.text.sample import TextEvidence
 from stabdiag.readers.text.tokens import LOSS_STEM, OBJECTIVES
@@ -63,7 +63,7 @@ def read(stream: Stream) -> Columns:
 
 def _is_evaluation_first(result: TextEvidence, head: bytes) -> bool:
     """Return True if an evaluation is printed above each training loss, and none below."""
-    kinds = (kind for kind in result.grammar.kinds if isinstance(kind, Measured | Evaluation))
+    kinds = (kind for kind in result.grammar.kinds if isinstance(kind, MeasuredLines | Evaluation))
     starts = [sorted(start for part in kind.find(head) for start in part.starts) for kind in kinds]
     if len(starts) < 2 or not 0 < len(starts[0]) == len(starts[1]):
         return False

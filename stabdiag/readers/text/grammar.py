@@ -12,7 +12,14 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.text.shapes import Cells, KnownShapes, Look, by_names, find_matches, whole
+from stabdiag.readers.text.shapes import (
+    Cells,
+    KnownShapes,
+    LineShape,
+    by_names,
+    find_matches,
+    whole,
+)
 
 # A number as programs print it, including NaN and infinity. A pattern has to say what may follow
 # it: another rank's line may cut a number short.
@@ -159,11 +166,11 @@ class Line(Kind):
         """Split names and values. Lines with the same names make one part."""
         own, tails = columns[:-1], [tail or b"" for tail in columns[-1]]
 
-        def look(tail: bytes) -> Look:
+        def look(tail: bytes) -> LineShape:
             matches = [*pairs.finditer(tail)]
             names = (match[1].decode("utf-8", "replace").strip() for match in matches)
             values, fixed = ([match.span(group) for match in matches] for group in (2, 1))
-            return Look((*names,), values, fixed)
+            return LineShape((*names,), values, fixed)
 
         parts = []
         for written, rows, cells in by_names(tails, look, self._known):

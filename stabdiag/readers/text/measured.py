@@ -34,7 +34,7 @@ from stabdiag.readers.text.grammar import (
     trains,
 )
 from stabdiag.readers.text.prefix import LONGEST_LABEL
-from stabdiag.readers.text.shapes import Cells, KnownShapes, Look, by_names
+from stabdiag.readers.text.shapes import Cells, KnownShapes, LineShape, by_names
 from stabdiag.readers.text.tokens import (
     LONGEST,
     LOSS_STEM,
@@ -144,7 +144,7 @@ def _companion_lines(data: bytes, end: int, until: int) -> Iterator[tuple[int, b
 
 
 @frozen
-class Measured(Kind):
+class MeasuredLines(Kind):
     """Lines with a loss and the counter, or with a loss alone without a counter.
 
     Lines near them may have other values of the same step, such as the learning rate. ``word`` is
@@ -228,7 +228,7 @@ class Measured(Kind):
             names=names, starts=starts, cells=[*compress(cells, kept)], supplementary=True
         )
 
-    def _look(self, line: bytes) -> Look:
+    def _look(self, line: bytes) -> LineShape:
         """Return the values of a line, without names if it is not a line of this kind."""
         spans = spans_of(line, self.counter, self.word, self.counter_alias)
         counted = self.counter is None or STEP in spans
@@ -242,7 +242,7 @@ class Measured(Kind):
         # The total of a position is part of its name: a bar of another length is another bar.
         fixed += [match.span(2) for match in POSITION.finditer(line)]
         names = (*(name for name, _ in values),) if is_used else ()
-        return Look(names, [span for _, span in values], fixed)
+        return LineShape(names, [span for _, span in values], fixed)
 
 
 def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:

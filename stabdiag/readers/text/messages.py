@@ -15,7 +15,7 @@ from stabdiag.readers.text.clean import Text, inert, line_end, places_of
 
 
 @frozen
-class Sort:
+class MessageKind:
     """A kind of message: its lines match ``line``, and contain one of the texts ``anchors``.
 
     The whole log is searched for each anchor, so that kinds share a few anchors.
@@ -28,7 +28,7 @@ class Sort:
 
 
 SORTS: Final = (
-    Sort(
+    MessageKind(
         code=EventCode.OUT_OF_MEMORY,
         title="out of memory",
         anchors=(b"rror", b"ut of memory", b"oom", b"OOMK"),
@@ -37,7 +37,7 @@ SORTS: Final = (
             rb"|RESOURCE_EXHAUSTED: Out of memory|Out of memory: Killed process|oom.kill|OOMKilled"
         ),
     ),
-    Sort(
+    MessageKind(
         code=EventCode.COLLECTIVE_FAILED,
         title="collective communication failed",
         anchors=(b"rror", b"atchdog", b"NCCL t"),
@@ -47,13 +47,13 @@ SORTS: Final = (
             rb"|atchdog (?:got stuck|thread terminated)"
         ),
     ),
-    Sort(
+    MessageKind(
         code=EventCode.SCALE_AT_MINIMUM,
         title="the loss scale cannot fall any further",
         anchors=(b"inimum",),
         line=re.compile(rb"loss scale already at minimum|inimum loss scale reached \(\d"),
     ),
-    Sort(
+    MessageKind(
         code=EventCode.NOT_FINITE,
         title="a value that is not finite",
         anchors=(b"Loss is ", b"NaN in "),
@@ -61,7 +61,7 @@ SORTS: Final = (
             rb"Loss is (?:nan|inf)|found (?:NaN|Inf) in (?:local|forward|grad|loss|param)"
         ),
     ),
-    Sort(
+    MessageKind(
         code=EventCode.CUDA_ERROR,
         title="CUDA error",
         anchors=(b"rror", b"_STATUS_", b"Assertion `"),
@@ -71,7 +71,7 @@ SORTS: Final = (
             rb"|cudaError[A-Z]"
         ),
     ),
-    Sort(
+    MessageKind(
         code=EventCode.KILLED,
         title="killed",
         anchors=(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped", b"free"),
@@ -88,7 +88,7 @@ SORTS: Final = (
 )
 
 # An exception without its traceback: the last line of a log that was cut, or of a C++ program.
-_LONE_EXCEPTION: Final = Sort(
+_LONE_EXCEPTION: Final = MessageKind(
     code=EventCode.TRACEBACK,
     title="traceback",
     anchors=(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
@@ -291,6 +291,6 @@ def _begin(data: bytes, place: int) -> int:
     return max(data.rfind(b"\n", earliest, place) + 1, earliest)
 
 
-def _first_anchor(sort: Sort, line: bytes) -> bytes | None:
+def _first_anchor(sort: MessageKind, line: bytes) -> bytes | None:
     """Return the first anchor in a line, so that a line with several anchors counts once."""
     return next((anchor for anchor in sort.anchors if anchor in line), None)

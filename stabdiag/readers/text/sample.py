@@ -21,7 +21,7 @@ from stabdiag.readers.text.counters import (
 )
 from stabdiag.readers.text.failures import is_exception
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar, Kind, Normalization, Step
-from stabdiag.readers.text.measured import Evaluation, Heading, Measured, spans_of
+from stabdiag.readers.text.measured import Evaluation, Heading, MeasuredLines, spans_of
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
     LOSS_STEM,
@@ -171,7 +171,7 @@ class TextEvidence:
     def grammar(self) -> Grammar:
         """The grammar that finds the records."""
         counter = None if self.above else self.counter
-        measured = Measured(counter=counter, word=self.word, counter_alias=self.counter_alias)
+        measured = MeasuredLines(counter=counter, word=self.word, counter_alias=self.counter_alias)
         kinds: tuple[Kind, ...] = (measured,)
         if counter is not None and not self.is_without_loss:
             evaluation = Evaluation(

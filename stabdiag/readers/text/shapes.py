@@ -33,7 +33,7 @@ _VARIABLE_PART: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 _VALUE_GROUP: Final = rb"([-+.,\deEnNaAiIfFKMB]{1,40})"
 
 
-class Look(NamedTuple):
+class LineShape(NamedTuple):
     """The names of the values on a line, none if the line is not used.
 
     ``values`` are the spans of the values; ``fixed`` are the other spans that define the shape.
@@ -79,7 +79,7 @@ class KnownShapes:
 
 
 def by_names(
-    lines: Sequence[bytes], look: Callable[[bytes], Look], shapes: KnownShapes
+    lines: Sequence[bytes], look: Callable[[bytes], LineShape], shapes: KnownShapes
 ) -> list[tuple[tuple[str, ...], Rows, Columns]]:
     """Group lines by their names; return the names, the line numbers, and the values by column.
 
@@ -134,7 +134,7 @@ def _alike(
     return alike, columns, sorted({*rows}.difference(alike))
 
 
-def pattern_of(line: bytes, shape: Look) -> re.Pattern[bytes] | None:
+def pattern_of(line: bytes, shape: LineShape) -> re.Pattern[bytes] | None:
     """Return a pattern for all lines like this one, with the same names and other values.
 
     The values become groups, in order. Returns None if spans overlap so that the pattern would not

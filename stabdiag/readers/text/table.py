@@ -50,7 +50,7 @@ _THOUSANDS_COMMA: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
 
 
 @frozen
-class _Stored:
+class _StoredLines:
     """Lines of one kind with the same columns, and their positions in the log.
 
     Steps are written in multiples of their ``unit``; 0 means that they are written in full.
@@ -66,7 +66,7 @@ class _Stored:
 
 
 @frozen
-class Finished:
+class TableRecords:
     """All records, their positions in the log, and the steps at rising positions."""
 
     rows: Rows
@@ -92,7 +92,7 @@ class Table:
     def __init__(self, grammar: Grammar) -> None:
         """Take the lines of ``grammar``."""
         self._grammar = grammar
-        self._stored: list[_Stored] = []
+        self._stored: list[_StoredLines] = []
 
     def __bool__(self) -> bool:
         kinds = (stored.kind for stored in self._stored)
@@ -119,7 +119,7 @@ class Table:
                 unit[row] = 1000.0 ** " KMB".index(word[2]) if word is not None else 0.0
                 steps[row] = float(word[1]) * unit[row] if word is not None else np.nan
         self._stored.append(
-            _Stored(
+            _StoredLines(
                 kind=kind,
                 at=at + offset,
                 steps=steps,
@@ -136,12 +136,12 @@ class Table:
         other._stored = [*self._stored]
         return other
 
-    def among(self, at: Ints, steps: Floats) -> Finished:
+    def among(self, at: Ints, steps: Floats) -> TableRecords:
         """Return the records together with others at these positions.
 
         ``ROW`` has the row numbers of the others. At the same position, the other comes first.
         """
-        other = _Stored(
+        other = _StoredLines(
             kind=_OTHER_TABLE,
             at=at,
             steps=steps,
@@ -154,7 +154,7 @@ class Table:
         both._stored = [other, *self._stored]
         return both.finished()
 
-    def finished(self, total: float | None = None) -> Finished:
+    def finished(self, total: float | None = None) -> TableRecords:
         """Return the records in the order of the log, with the lines of one rank only.
 
         ``total`` is the number of steps that the log announces.
@@ -200,7 +200,7 @@ class Table:
         rows = self._rows(stored, row, int(new.sum()), steps[new])
         _add_values_from_above(stored, at[order][new], self._grammar.step, rows)
         reached = kept & ~np.isnan(steps)
-        return Finished(
+        return TableRecords(
             rows=rows,
             at=at[order][new],
             places=at[order][reached],
@@ -208,7 +208,7 @@ class Table:
             ranks=len(np.unique(ranks[ranks != NO_RANK])),
         )
 
-    def _rows(self, stored: list[_Stored], row: Ints, count: int, steps: Floats) -> Rows:
+    def _rows(self, stored: list[_StoredLines], row: Ints, count: int, steps: Floats) -> Rows:
         """Spread the pieces over ``count`` rows. ``row`` is the row of each line, -1 for none."""
         rows = Rows(rows=count)
         has_step = ~np.isnan(steps)
@@ -232,7 +232,7 @@ class Table:
         return rows
 
 
-def _without_other_bars(stored: list[_Stored], announced: float | None) -> list[_Stored]:
+def _without_other_bars(stored: list[_StoredLines], announced: float | None) -> list[_StoredLines]:
     """Remove the steps of bars whose total differs from the total of the training bars."""
     bars = [part for part in stored if not part.kind.is_record and TOTAL in part.pieces]
     if not bars:
@@ -256,9 +256,9 @@ def _without_other_bars(stored: list[_Stored], announced: float | None) -> list[
     ]
 
 
-def _add_values_from_above(stored: list[_Stored], places: Ints, step: str, rows: Rows) -> None:
+def _add_values_from_above(stored: list[_StoredLines], places: Ints, step: str, rows: Rows) -> None:
     """Add values to records from the lines above them that hold for all records below."""
-    parts_by_name: dict[str, list[_Stored]] = {}
+    parts_by_name: dict[str, list[_StoredLines]] = {}
     for part in stored:
         for name in part.pieces if part.kind.holds_below else ():
             if name != step:
@@ -277,7 +277,7 @@ def _taken(piece: Piece, which: Mask) -> Piece:
     return Piece(values=piece.values[which], states=piece.states[which], words=words.tolist())
 
 
-def _failed_lines(part: _Stored) -> Mask:
+def _failed_lines(part: _StoredLines) -> Mask:
     """Return a mask of the lines with a training loss that is not finite."""
     failed = np.zeros(len(part.at), dtype=bool)
     for name, piece in part.pieces.items():
@@ -286,12 +286,12 @@ def _failed_lines(part: _Stored) -> Mask:
     return failed
 
 
-def _holds_loss(part: _Stored) -> bool:
+def _holds_loss(part: _StoredLines) -> bool:
     """Return True if lines are records of a loss, rather than reports of failures."""
     return not isinstance(part.kind, StatusLine) and any(map(is_a_loss, part.pieces))
 
 
-def _reports_loss(part: _Stored) -> bool:
+def _reports_loss(part: _StoredLines) -> bool:
     """Return True if lines report in words that the loss of the next step is not finite."""
     kind = part.kind
     return isinstance(kind, StatusLine) and (

@@ -13,7 +13,7 @@ from stabdiag.readers.text.clean import Text, inert
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.prefix import NO_RANK, of_one_rank, ranks_of
-from stabdiag.readers.text.shapes import Look, pattern_of
+from stabdiag.readers.text.shapes import LineShape, pattern_of
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -194,7 +194,9 @@ class TestFastPaths:
         matches = [*re.finditer(rb"(\w+): {1,9}(%b)" % NUMBER_PATTERN, line)]
         return pattern_of(
             line,
-            Look((), [match.span(2) for match in matches], [match.span(1) for match in matches]),
+            LineShape(
+                (), [match.span(2) for match in matches], [match.span(1) for match in matches]
+            ),
         )
 
     def test_a_shape_takes_other_numbers_and_blanks(self):
