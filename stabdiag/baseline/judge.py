@@ -40,7 +40,7 @@ _RATE_BAR: Final = 5.0
 _MAX_GAP: Final = 2
 
 # More distance between the references than this has no meaning as a fraction of their level.
-_MAX_LOG: Final = 50.0
+_MAX_LOG_RATIO: Final = 50.0
 
 
 # Losses may be infinite or huge; so are their levels then.
@@ -220,8 +220,8 @@ def _compared(
         bar=bar,
         level=_plain(center + difference, band),
         reference=_plain(center, band),
-        ratio=float(np.exp(min(difference, _MAX_LOG))) if band.log else None,
-        closeness=float(np.expm1(min(apart, _MAX_LOG))) if band.log else apart,
+        ratio=float(np.exp(min(difference, _MAX_LOG_RATIO))) if band.log else None,
+        closeness=float(np.expm1(min(apart, _MAX_LOG_RATIO))) if band.log else apart,
         higher=difference > 0,
         first_step=steps[0],
         last_step=min(bin_start(int(deviation.bins[-1]) + 1) - 1, run.last_step),
@@ -265,10 +265,10 @@ def _onset(outside: Mask) -> int:
 
 
 def _plain(value: float, band: Band) -> float:
-    return float(np.exp(min(value, _MAX_LOG))) if band.log else value
+    return float(np.exp(min(value, _MAX_LOG_RATIO))) if band.log else value
 
 
 def _edge(values: Floats, band: Band) -> Floats:
     """Return an edge of the band in the unit of the series, up to the end of the last bin."""
     values = np.append(values, values[-1])
-    return np.exp(np.minimum(values, _MAX_LOG)) if band.log else values
+    return np.exp(np.minimum(values, _MAX_LOG_RATIO)) if band.log else values

@@ -83,7 +83,7 @@ _LINES_APART: Final = 3
 _EVIDENT: Final = 10
 
 # The fewest lines with a score in a log without a loss.
-_MIN_SCORES: Final = 5
+_MIN_SCORE_VALUES: Final = 5
 
 # The most lines with a loss below a heading, on average.
 _LINES_BELOW: Final = 1.5
@@ -199,7 +199,7 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             result = _on_loss_lines(sample_of(log.data, word).counters)
             is_counted = result is not None and result.rising == 1 and not result.restarts
             if result is not None and is_counted and is_word(result.counter or b""):
-                return replace(result, word=word) if result.lines >= _MIN_SCORES else None
+                return replace(result, word=word) if result.lines >= _MIN_SCORE_VALUES else None
     return None
 
 
