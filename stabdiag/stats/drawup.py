@@ -23,7 +23,7 @@ class RecoveredRise:
     ``foot``, ``crest`` and ``end`` are the positions of the best level before the rise, of the
     highest level, and of the first level that is near the best again. ``low`` and ``high`` are the
     levels at the foot and at the crest; ``noise`` is the standard deviation of a level before the
-    rise, in units of the series.
+    rise, and ``other`` is the largest rise before or after it, in units of the series.
     """
 
     foot: int
@@ -32,6 +32,7 @@ class RecoveredRise:
     low: float
     high: float
     noise: float
+    other: float
 
     @property
     def height(self) -> float:
@@ -75,4 +76,9 @@ def recovered_rise(x: Floats, size: int) -> RecoveredRise | None:
         low=float(best[crest]),
         high=float(levels[crest]),
         noise=noise,
+        other=max(_largest_rise(levels[: foot + 1]), _largest_rise(levels[end:])),
     )
+
+
+def _largest_rise(levels: Floats) -> float:
+    return float((levels - np.minimum.accumulate(levels)).max())

@@ -20,6 +20,7 @@ from stabdiag.stats.standards import (
     FIFTH,
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
+    TENFOLD,
     TWICE,
 )
 from stabdiag.symptoms.losses import not_comparable
@@ -32,11 +33,12 @@ from stabdiag.tree.scores import Score, scores
 # ones. In a log with few records, they are medians of five: skewed noise raises two.
 _LEVEL_FRACTIONS: Final = (0.04, 0.1)
 
-# A rise is worth a note from this many standard deviations of a level, and from this fraction of
-# the progress before it. It is reported for 1 in 20 healthy labeled runs; the data of most of
-# these change in blocks.
-_RECOVERED_SIGMAS: Final = 10.0
+# A rise is worth a note from this many standard deviations of a level, from this fraction of the
+# progress before it, and from this many times any other rise of the run: if the data change in
+# blocks, the loss rises with many of them.
+_RECOVERED_SIGMAS: Final = TENFOLD
 _PROGRESS: Final = FIFTH
+_BEYOND_OTHERS: Final = TWICE
 
 # A score or reward had collapsed if it lost this fraction of its value and of its gain for three
 # evaluations, or for a fortieth of the rewards.
@@ -68,7 +70,8 @@ def rise_recovered(case: Case) -> Evidence | None:
         return None
     x = case.loss.values
     progress = max(beginning(x) - rise.low, 0.0)
-    bar = max(_RECOVERED_SIGMAS * rise.noise, CLEAR * diff_sigma(x), _PROGRESS * progress)
+    noise = max(_RECOVERED_SIGMAS * rise.noise, CLEAR * diff_sigma(x))
+    bar = max(noise, _PROGRESS * progress, _BEYOND_OTHERS * rise.other)
     first, crest, end = (case.at(position) for position in (rise.foot, rise.crest, rise.end))
     if rise.height <= bar or _lr_rises(case, first, crest):
         return None

@@ -38,6 +38,15 @@ def test_a_small_rise_is_healthy(height):
     assert stabdiag.diagnose(log(height=height)).diagnosis.slug == "healthy"
 
 
+@pytest.mark.parametrize(("others", "is_reported"), [(0.3, True), (0.8, False), (1.0, False)])
+def test_a_rise_is_compared_with_the_other_rises_of_the_run(others, is_reported):
+    columns = log()
+    bump = np.concatenate([np.linspace(0, others, 150), np.linspace(others, 0, 100)])
+    for start in (500, 1600, 1900):
+        columns["loss"][start : start + len(bump)] += bump
+    assert (rise(stabdiag.diagnose(columns)) is not None) == is_reported
+
+
 def test_a_rise_that_lasts_is_a_divergence():
     columns = log(up=1500, down=0)
     report = stabdiag.diagnose(columns)
