@@ -26,6 +26,7 @@ from stabdiag.sources.group import (
     SkippedEntries,
     UnreadReason,
     jobs_in,
+    local_file,
 )
 from stabdiag.sources.remote import Remote, fail, written
 
@@ -61,7 +62,7 @@ def _local(path: str, skipped: SkippedEntries) -> Iterator[Job]:
     if S_ISDIR(status.st_mode):
         yield from jobs_below(absolute, list_folder, skipped)
         return
-    file = File(absolute, status.st_size, status.st_mtime)
+    file = local_file(absolute, status)
     yield Job(key=absolute, root="", run=path, logs=(file,))
 
 
@@ -161,7 +162,7 @@ def list_folder(folder: str, skipped: SkippedEntries) -> tuple[list[File], list[
                 elif not S_ISREG(status.st_mode):
                     skipped.skip("not a file or folder", item.path)
                 elif not (STORE_PART.fullmatch(item.name) or PROFILES.fullmatch(item.name)):
-                    files.append(File(item.name, status.st_size, status.st_mtime))
+                    files.append(local_file(item.name, status))
     except OSError as error:
         raise LogError(
             f"{folder}: cannot be listed ({error.strerror}); check its permissions"

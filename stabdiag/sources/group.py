@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby
 from typing import Final, TypeAlias
+from zlib import crc32
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.sources.best import ARCHIVES
@@ -49,6 +51,8 @@ _STRUCTURED: Final = frozenset(
 _PACKED: Final = re.compile(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
 _ROTATION_NUMBER: Final = re.compile(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
 _ATTEMPT: Final = re.compile(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)", re.IGNORECASE)
+# The longest etag in a row of the store.
+_MAX_ETAG: Final = 200
 _EVENT_FILE: Final = "tfevents"
 
 
@@ -64,6 +68,15 @@ class File:
     def in_folder(self, name: str) -> File:
         """Return the file with its path relative to the parent folder."""
         return replace(self, path=f"{name}/{self.path}")
+
+
+def local_file(path: str, status: os.stat_result) -> File:
+    """Return a file on this machine.
+
+    Its etag is the time of the last change of the file or its attributes. A program that keeps the
+    size and sets the time of the content back does not set this one.
+    """
+    return File(path, status.st_size, status.st_mtime, f"{status.st_ctime_ns:x}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -101,8 +114,9 @@ class Job:
 
     @property
     def etag(self) -> str | None:
-        """The tags that a bucket gives its files, joined."""
-        return " ".join(f.etag for f in (*self.logs, *self.sidecars) if f.etag)[:200] or None
+        """The tags of its logs and sidecar files, joined; a checksum if they are long."""
+        tags = " ".join(f.etag for f in (*self.logs, *self.sidecars) if f.etag)
+        return (tags if len(tags) <= _MAX_ETAG else f"{crc32(tags.encode()):08x}") or None
 
 
 class UnreadReason(StrEnum):

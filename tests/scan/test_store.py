@@ -61,6 +61,24 @@ def test_unchanged_logs_are_not_read_again(sweep, tmp_path):
     assert [change.run for change in changes.worse] == ["run2.jsonl"]
 
 
+def test_a_log_with_the_same_size_and_time_is_read_again_if_it_changed(tmp_path):
+    store, log = tmp_path / "rows", tmp_path / "runs" / "run.jsonl"
+    log.parent.mkdir()
+    rows = [f'{{"step": {step}, "loss": {4 - step / 100:.3f}}}' for step in range(200)]
+    log.write_text("\n".join(rows))
+    before, outcomes = log.stat(), []
+    for text in (
+        "\n".join(rows),
+        "\n".join([*rows[:150], *(f"{row[:-6]}  NaN}}" for row in rows[150:])]),
+    ):
+        log.write_text(text)
+        os.utime(log, ns=(before.st_atime_ns, before.st_mtime_ns))
+        assert (log.stat().st_size, log.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+        (row,) = scan(log.parent, store=store, executor=THREADS, jobs=1).rows
+        outcomes.append(row.severity)
+    assert outcomes == ["ok", "error"]
+
+
 def test_changed_limits_or_settings_reread_all_logs(sweep, tmp_path):
     rescan = partial(scan, sweep, store=tmp_path / "rows", executor=THREADS, jobs=2)
     changed = {"limits": {"spike.sigma": 4}}, {"settings": {"dtype": "fp32"}}
@@ -124,7 +142,7 @@ def test_rows_of_an_older_version_lack_columns(sweep, tmp_path):
     scan(sweep, store=store, executor=THREADS, jobs=1)
     for part in parts(store):
         table = parquet.read_table(part)
-        parquet.write_table(table.drop_columns(["curve", "reason", "etag", "eval_loss"]), part)
+        parquet.write_table(table.drop_columns(["curve", "reason", "eval_loss"]), part)
     overview = scan(sweep, store=store, executor=THREADS, jobs=1)
     assert (overview.runs, overview.reused) == (10, 10)
     assert next(iter(overview.rows)).reason == ""
