@@ -54,7 +54,8 @@ class Job:
     def losses(self, steps: int = STEPS) -> list[float]:
         """Return a falling loss with noise."""
         noise = self.random.normal(0, 0.03, steps)
-        return (2 + 3 * np.exp(-np.arange(steps) / (steps / 5)) + noise).tolist()
+        losses: list[float] = (2 + 3 * np.exp(-np.arange(steps) / (steps / 5)) + noise).tolist()
+        return losses
 
     def lines(self, losses: Sequence[float], begin: int = 0) -> list[str]:
         """Return the lines of consecutive records."""
