@@ -29,7 +29,7 @@ from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
 from stabdiag.sources import LoadedLog, ReadRequest
 from stabdiag.watch import open_source
-from stabdiag.watch.loop import Until, watch
+from stabdiag.watch.loop import StopConditions, watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -189,7 +189,7 @@ def diagnose(log: LoadedLog) -> Report:
 def is_ended(job: Job, blocks: Iterator[None]) -> bool:
     """Return True if a watch ends a job before its log ends."""
     with closing(open_source([str(job.log)], ReadRequest())) as source:
-        polls = watch(source, diagnose, Until(fail_on=Severity.ERROR), interval=0)
+        polls = watch(source, diagnose, StopConditions(fail_on=Severity.ERROR), interval=0)
         last: object = None
         for _ in blocks:
             deadline = time.monotonic() + 2
