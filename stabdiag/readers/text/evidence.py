@@ -7,22 +7,28 @@ them, is the step.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import chain, pairwise
-from operator import itemgetter
+from itertools import chain
 from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.readers.text.counter_evidence import (
+    MIN_COUNTS,
+    count_moves,
+    evidence_above,
+    evidence_at_start,
+    most_frequent_loss,
+    on_loss_lines,
+    rising_fraction,
+)
 from stabdiag.readers.text.counters import (
-    COARSE,
     EPOCH,
     FIRST,
     GAMES,
-    NTH,
     STEP,
     headings_of,
     is_word,
@@ -33,7 +39,6 @@ from stabdiag.readers.text.grammar import NUMBER_PATTERN, trains
 from stabdiag.readers.text.measured import spans_of
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
-    Counts,
     Sample,
     TextEvidence,
     find_counter_alias,
@@ -61,10 +66,6 @@ from stabdiag.readers.text.tokens import (
 # Headings are searched for in this many bytes at the head.
 _HEADING_BYTES: Final = 1 << 22
 
-# A counter has at least this many values, and rises in at least this fraction of its moves.
-_MIN_VALUES: Final = 3
-_RISING: Final = 0.8
-
 # The counter of a reward restarts with each run in the log, so that it rises less often.
 _RISING_REWARDS: Final = 0.9
 
@@ -84,9 +85,6 @@ _EVIDENT: Final = 10
 
 # The fewest lines with a score in a log without a loss.
 _MIN_SCORE_VALUES: Final = 5
-
-# The most lines with a loss below a heading, on average.
-_LINES_BELOW: Final = 1.5
 
 # The training loss has this many times more lines than a loss that is evaluated occasionally.
 _DENSER: Final = 4
@@ -162,12 +160,13 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
     if sample_of(log.data, LOSS_STEM).values:
         return None
     samples = [(word, sample_of(log.data, word)) for word in OTHER_MEASURES if word in log.data]
-    results = [(word, _on_loss_lines(sample.counters)) for word, sample in samples]
+    results = [(word, on_loss_lines(sample.counters)) for word, sample in samples]
     if not any(result for _, result in results):
         # A reward on a line of its own, below the counter.
         rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
         results = [
-            (word, _above(_counts_above(log, sample), sample.values)) for word, sample in rewards
+            (word, evidence_above(_counts_above(log, sample), sample.values))
+            for word, sample in rewards
         ]
     # The counter of a reward restarts where several runs follow each other in one log.
     candidates = [
@@ -180,7 +179,7 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
     best = max(measures, key=lambda result: result.lines, default=None)
     if best is None:
         return _evidence_of_scores(log, samples)
-    fewest = _MIN_VALUES if best.word in REWARDS and is_word(best.counter or b"") else _EVIDENT
+    fewest = MIN_COUNTS if best.word in REWARDS and is_word(best.counter or b"") else _EVIDENT
     return best if best.lines >= fewest else None
 
 
@@ -196,7 +195,7 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             return replace(uncounted, word=word)
     for word in SCORES:
         if word in log.data:
-            result = _on_loss_lines(sample_of(log.data, word).counters)
+            result = on_loss_lines(sample_of(log.data, word).counters)
             is_counted = result is not None and result.rising == 1 and not result.restarts
             if result is not None and is_counted and is_word(result.counter or b""):
                 return replace(result, word=word) if result.lines >= _MIN_SCORE_VALUES else None
@@ -236,9 +235,9 @@ def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
         if not (name.startswith(EVALUATED) or (is_evaluation(name) and not trains(name)))
     }
     training = {key: counts for key, counts in sample.counters.items() if key[1] in trained}
-    best = _on_loss_lines(training) or _on_loss_lines(sample.counters)
+    best = on_loss_lines(training) or on_loss_lines(sample.counters)
     is_training = best is not None and (best.loss in trained or not trained)
-    first = _first(trained, sample.counters)
+    first = evidence_at_start(trained, sample.counters)
     if first is not None and (best is None or first.lines >= _DENSER * best.lines):
         return first
     if best and is_training:
@@ -248,11 +247,11 @@ def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
     headings = _counts_above(log, sample)
     if best and not is_training:
         # The counter of evaluation losses need not count the training losses.
-        best = _above(headings, trained) or best
+        best = evidence_above(headings, trained) or best
     if best is not None:
-        return best if best.above else replace(best, epochs=_rising(headings[EPOCH]) == 1)
+        return best if best.above else replace(best, epochs=rising_fraction(headings[EPOCH]) == 1)
     return (
-        _above(headings, sample.values)
+        evidence_above(headings, sample.values)
         or find_excerpt(sample.shapes)
         or _with_few_epochs(log.data, sample, headings)
         or _failed_excerpt(log, sample)
@@ -271,111 +270,6 @@ def _counts_above(log: _Log, sample: Sample) -> dict[bytes, list[int]]:
     return counts
 
 
-def _on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> TextEvidence | None:
-    """Return the evidence for the best counter on the lines of a loss."""
-    candidates = [
-        _evidence_for_counter(word, loss, counts)
-        for (word, loss), counts in counters.items()
-        if word != FIRST and len(set(counts)) >= _MIN_VALUES and _may_count(word, loss, counters)
-    ]
-    # The finest counter on the same lines is the step, even if it restarts with each epoch.
-    candidates.sort(
-        key=lambda candidate: (
-            COARSE.index(candidate.counter) + 1 if candidate.counter in COARSE else 0,
-            candidate.restarts,
-            -candidate.lines,
-            0 if candidate.counter and is_word(candidate.counter) else 1 / candidate.moves,
-            -candidate.rising,
-            # iter 8 step 2: if two words move alike, the optimizer's is the step.
-            -candidate.moves,
-            candidate.counter != b"step",
-        )
-    )
-    rising = (candidate for candidate in candidates if candidate.rising >= _RISING)
-    return next(
-        (candidate for candidate in rising if _has_several_values(candidate, counters)), None
-    )
-
-
-def _has_several_values(
-    candidate: TextEvidence, counters: Mapping[tuple[bytes, str], Counts]
-) -> bool:
-    """Return True if a counter restarts with each epoch, or takes several values.
-
-    A progress bar that is only drawn when full always shows its total.
-    """
-    assert candidate.counter is not None
-    counts = counters[candidate.counter, candidate.loss]
-    return candidate.restarts or len({count for _, count in counts}) >= _MIN_VALUES
-
-
-def _evidence_for_counter(word: bytes, loss: str, counts: Counts) -> TextEvidence:
-    values = [count for _, count in counts]
-    # A counter may restart with each epoch.
-    inside = [(a[1], b[1]) for a, b in pairwise(counts) if a[0] == b[0]]
-    within = sum(b > a for a, b in inside) / max(sum(b != a for a, b in inside), 1)
-    overall = _rising(values)
-    restarts = overall < _RISING <= within
-    return TextEvidence(
-        counter=word,
-        loss=loss,
-        lines=len(counts),
-        rising=within if restarts else overall,
-        moves=max(_moves(values), 1),
-        restarts=restarts,
-    )
-
-
-def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> bool:
-    """Return True if a counter may count steps, given the other counters on the same lines."""
-    counts = counters[word, loss]
-    bars = _bars(STEP.encode(), loss, counters)
-    if bars and (word == STEP.encode() or word in bars[1:]):
-        return False
-    # A position with a name, as in "Epoch 3/10", is one counter.
-    return is_word(word) or all(counts != counters.get((coarse, loss)) for coarse in COARSE)
-
-
-def _bars(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> list[bytes]:
-    """Return the positions that a word names, if they belong to several bars that restart.
-
-    These are the bars of the training and of its evaluation: step 10/100, then step 10/30.
-    """
-    named = Counter(counters.get((word, loss), []))
-    bars = {
-        name: counts
-        for (name, counted_loss), counts in counters.items()
-        if counted_loss == loss and name.startswith(NTH) and _rising([n for _, n in counts]) < 1
-    }
-    counted = sum((Counter(counts) for counts in bars.values()), Counter())
-    return [*bars] if len(bars) > 1 and counted == named else []
-
-
-def _above(
-    headings: Mapping[bytes, list[int]],
-    values: Mapping[str, list[bytes]],
-    fewest: int = _MIN_VALUES,
-) -> TextEvidence | None:
-    """Return the evidence for a counter on separate lines, above the lines of a loss."""
-    if not values:
-        return None
-    loss, lines = _most_frequent_loss(values)
-    candidates = (
-        TextEvidence(
-            counter=word,
-            loss=loss,
-            lines=lines,
-            rising=_rising(counts) if len(counts) > 1 else 1.0,
-            above=True,
-        )
-        for word, counts in sorted(headings.items(), key=lambda item: item[0] in COARSE)
-        # Several losses below each heading, or below all headings of an epoch, would share a step.
-        if len(set(counts)) >= fewest
-        and lines <= _LINES_BELOW * (_moves(counts) + 1 if word in COARSE else len(counts))
-    )
-    return next((candidate for candidate in candidates if candidate.rising >= _RISING), None)
-
-
 def _with_few_epochs(
     data: bytes, sample: Sample, headings: Mapping[bytes, list[int]]
 ) -> TextEvidence | None:
@@ -388,7 +282,7 @@ def _with_few_epochs(
         return None
     lost = any(is_lost(value) for values in sample.values.values() for value in values)
     counter = _ITERATION_WORD if by_iteration else EPOCH
-    return _above({counter: headings[counter]}, sample.values, fewest=1 if lost else 2)
+    return evidence_above({counter: headings[counter]}, sample.values, fewest=1 if lost else 2)
 
 
 def _failed_excerpt(log: _Log, sample: Sample) -> TextEvidence | None:
@@ -401,17 +295,6 @@ def _failed_excerpt(log: _Log, sample: Sample) -> TextEvidence | None:
     return find_excerpt(sample.not_finite, reports_failure=True) if 2 * lost >= lines else None
 
 
-def _first(
-    values: Mapping[str, list[bytes]], counters: Mapping[tuple[bytes, str], Counts]
-) -> TextEvidence | None:
-    """Return the evidence for a number at the start of each line that always rises."""
-    loss, lines = _most_frequent_loss(values)
-    counts = [count for _, count in counters.get((FIRST, loss), [])]
-    if len(counts) < max(_MIN_VALUES, lines) or any(b <= a for a, b in pairwise(counts)):
-        return None
-    return TextEvidence(counter=FIRST, loss=loss, lines=lines, rising=1.0, moves=lines - 1)
-
-
 def _uncounted(
     data: bytes, values: Mapping[str, list[bytes]], sample: Sample
 ) -> TextEvidence | None:
@@ -419,11 +302,11 @@ def _uncounted(
 
     A counter that falls shows that they are not in order. An epoch may have any number of losses.
     """
-    loss, lines = _most_frequent_loss(values)
+    loss, lines = most_frequent_loss(values)
     counts = {
         word: [count for _, count in pairs]
         for (word, counted_loss), pairs in sample.counters.items()
-        if counted_loss == loss and word != FIRST and _moves([count for _, count in pairs])
+        if counted_loss == loss and word != FIRST and count_moves([count for _, count in pairs])
     }
     fewest, different = _UNCOUNTED
     if _are_alike(data, loss, sample):
@@ -431,7 +314,7 @@ def _uncounted(
         lost = several and any(map(is_lost, values.get(loss, ())))
         fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
     too_few = lines < fewest or len({*values.get(loss, ())}) < different
-    if too_few or any(_rising(values) < 1 for values in counts.values()):
+    if too_few or any(rising_fraction(values) < 1 for values in counts.values()):
         return None
     epoch = EPOCH if len(counts.get(EPOCH, ())) == lines else None
     return TextEvidence(counter=epoch, loss=loss, lines=lines, rising=float(epoch is not None))
@@ -448,19 +331,3 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     between = head[lines[0][0] :].split(b"\n") if lines else ()
     alike = len({b" ".join(_NUMBER_TOKEN.sub(b"", line).split()) for _, line in lines}) == 1
     return alike and sum(map(bool, map(bytes.strip, between))) <= _LINES_APART * len(lines)
-
-
-def _rising(counts: list[int]) -> float:
-    """Return the fraction of the moves of a counter that are rises."""
-    return sum(b > a for a, b in pairwise(counts)) / max(_moves(counts), 1)
-
-
-def _moves(counts: list[int]) -> int:
-    return sum(after != before for before, after in pairwise(counts))
-
-
-def _most_frequent_loss(values: Mapping[str, list[bytes]]) -> tuple[str, int]:
-    """Return the loss with the most lines, and their number; ("", 0) without a loss."""
-    return max(
-        ((name, len(lines)) for name, lines in values.items()), key=itemgetter(1), default=("", 0)
-    )

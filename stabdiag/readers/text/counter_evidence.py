@@ -1,0 +1,154 @@
+"""Evidence from counters: on the lines of a loss, above them, or at their start."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import pairwise
+from operator import itemgetter
+from typing import Final
+
+from stabdiag.readers.text.counters import COARSE, FIRST, NTH, STEP, is_word
+from stabdiag.readers.text.sample import Counts, TextEvidence
+
+# A counter has at least this many values, and rises in at least this fraction of its moves.
+MIN_COUNTS: Final = 3
+_RISING: Final = 0.8
+
+# The most lines with a loss below a heading, on average.
+_LINES_BELOW: Final = 1.5
+
+
+def on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> TextEvidence | None:
+    """Return the evidence for the best counter on the lines of a loss."""
+    candidates = [
+        _evidence_for_counter(word, loss, counts)
+        for (word, loss), counts in counters.items()
+        if word != FIRST and len(set(counts)) >= MIN_COUNTS and _may_count(word, loss, counters)
+    ]
+    # The finest counter on the same lines is the step, even if it restarts with each epoch.
+    candidates.sort(
+        key=lambda candidate: (
+            COARSE.index(candidate.counter) + 1 if candidate.counter in COARSE else 0,
+            candidate.restarts,
+            -candidate.lines,
+            0 if candidate.counter and is_word(candidate.counter) else 1 / candidate.moves,
+            -candidate.rising,
+            # iter 8 step 2: if two words move alike, the optimizer's is the step.
+            -candidate.moves,
+            candidate.counter != b"step",
+        )
+    )
+    rising = (candidate for candidate in candidates if candidate.rising >= _RISING)
+    return next(
+        (candidate for candidate in rising if _has_several_values(candidate, counters)), None
+    )
+
+
+def _has_several_values(
+    candidate: TextEvidence, counters: Mapping[tuple[bytes, str], Counts]
+) -> bool:
+    """Return True if a counter restarts with each epoch, or takes several values.
+
+    A progress bar that is only drawn when full always shows its total.
+    """
+    assert candidate.counter is not None
+    counts = counters[candidate.counter, candidate.loss]
+    return candidate.restarts or len({count for _, count in counts}) >= MIN_COUNTS
+
+
+def _evidence_for_counter(word: bytes, loss: str, counts: Counts) -> TextEvidence:
+    values = [count for _, count in counts]
+    # A counter may restart with each epoch.
+    inside = [(a[1], b[1]) for a, b in pairwise(counts) if a[0] == b[0]]
+    within = sum(b > a for a, b in inside) / max(sum(b != a for a, b in inside), 1)
+    overall = rising_fraction(values)
+    restarts = overall < _RISING <= within
+    return TextEvidence(
+        counter=word,
+        loss=loss,
+        lines=len(counts),
+        rising=within if restarts else overall,
+        moves=max(count_moves(values), 1),
+        restarts=restarts,
+    )
+
+
+def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> bool:
+    """Return True if a counter may count steps, given the other counters on the same lines."""
+    counts = counters[word, loss]
+    bars = _bars(STEP.encode(), loss, counters)
+    if bars and (word == STEP.encode() or word in bars[1:]):
+        return False
+    # A position with a name, as in "Epoch 3/10", is one counter.
+    return is_word(word) or all(counts != counters.get((coarse, loss)) for coarse in COARSE)
+
+
+def _bars(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> list[bytes]:
+    """Return the positions that a word names, if they belong to several bars that restart.
+
+    These are the bars of the training and of its evaluation: step 10/100, then step 10/30.
+    """
+    named = Counter(counters.get((word, loss), []))
+    bars = {
+        name: counts
+        for (name, counted_loss), counts in counters.items()
+        if counted_loss == loss
+        and name.startswith(NTH)
+        and rising_fraction([n for _, n in counts]) < 1
+    }
+    counted = sum((Counter(counts) for counts in bars.values()), Counter())
+    return [*bars] if len(bars) > 1 and counted == named else []
+
+
+def evidence_above(
+    headings: Mapping[bytes, list[int]],
+    values: Mapping[str, list[bytes]],
+    fewest: int = MIN_COUNTS,
+) -> TextEvidence | None:
+    """Return the evidence for a counter on separate lines, above the lines of a loss."""
+    if not values:
+        return None
+    loss, lines = most_frequent_loss(values)
+    candidates = (
+        TextEvidence(
+            counter=word,
+            loss=loss,
+            lines=lines,
+            rising=rising_fraction(counts) if len(counts) > 1 else 1.0,
+            above=True,
+        )
+        for word, counts in sorted(headings.items(), key=lambda item: item[0] in COARSE)
+        # Several losses below each heading, or below all headings of an epoch, would share a step.
+        if len(set(counts)) >= fewest
+        and lines <= _LINES_BELOW * (count_moves(counts) + 1 if word in COARSE else len(counts))
+    )
+    return next((candidate for candidate in candidates if candidate.rising >= _RISING), None)
+
+
+def evidence_at_start(
+    values: Mapping[str, list[bytes]], counters: Mapping[tuple[bytes, str], Counts]
+) -> TextEvidence | None:
+    """Return the evidence for a number at the start of each line that always rises."""
+    loss, lines = most_frequent_loss(values)
+    counts = [count for _, count in counters.get((FIRST, loss), [])]
+    if len(counts) < max(MIN_COUNTS, lines) or any(b <= a for a, b in pairwise(counts)):
+        return None
+    return TextEvidence(counter=FIRST, loss=loss, lines=lines, rising=1.0, moves=lines - 1)
+
+
+def rising_fraction(counts: list[int]) -> float:
+    """Return the fraction of the moves of a counter that are rises."""
+    return sum(b > a for a, b in pairwise(counts)) / max(count_moves(counts), 1)
+
+
+def count_moves(counts: list[int]) -> int:
+    """Return the number of changes of a counter."""
+    return sum(after != before for before, after in pairwise(counts))
+
+
+def most_frequent_loss(values: Mapping[str, list[bytes]]) -> tuple[str, int]:
+    """Return the loss with the most lines, and their number; ("", 0) without a loss."""
+    return max(
+        ((name, len(lines)) for name, lines in values.items()), key=itemgetter(1), default=("", 0)
+    )
