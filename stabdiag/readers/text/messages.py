@@ -67,7 +67,7 @@ SORTS: Final = (
         anchors=(b"rror", b"_STATUS_", b"Assertion `"),
         line=re.compile(
             rb"CUDA error: (?!out of memory)|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
-            rb"|\.cuh?:\d+:[^\n]{0,120}Assertion `"
+            rb"|\.cuh?:\d{1,9}:[^\n]{0,120}Assertion `"
             rb"|cudaError[A-Z]"
         ),
     ),
