@@ -46,7 +46,10 @@ _SCALE_DOWN: Final = (
     needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
     preconditions=(no_course,),
     next_actions=(
-        Action(Do.CHECK_MODEL, "Check the normalization of the inputs and before the logits."),
+        Action(
+            Do.CHECK_MODEL,
+            "Check the normalization of the inputs, and the scale of the last layer.",
+        ),
         Action(Do.CHECK_LABELS, "Check the labels and the positions that the loss ignores."),
         Action(Do.CHECK_MODEL, "If it is fine-tuned, check its tokenizer, template and weights."),
     ),

@@ -63,6 +63,12 @@ _MIN_SCORES: Final = MIN_VALUES
 # A perplexity follows from the loss: one that never changes is a constant of the program.
 _PERPLEXITY: Final = frozenset({"ppl", "perplexity"})
 
+_TRAIN_MORE: Final = Action(
+    Do.CHANGE_MODEL,
+    "If it can learn, train longer, use a larger model, or raise the learning rate carefully.",
+    also=(Do.KEEP_GOING, Do.RAISE_LR),
+)
+
 _LEARNING: Final = (
     *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
     *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
@@ -174,6 +180,7 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
         step=int(case.loss.steps[0]),
         measured=progress.measured | {"accuracy": right},
         first=small_test(loss.last),
+        next_actions=(_TRAIN_MORE, *no_progress.next_actions),
         severity=Severity.WARNING,
     )
 

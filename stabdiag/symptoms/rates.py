@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from stabdiag.model.arrays import Floats
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, Scalar
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
@@ -15,6 +17,7 @@ from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
+    HALF,
     HUNDREDFOLD,
     MIN_CONSECUTIVE,
     NEGLIGIBLE,
@@ -23,7 +26,15 @@ from stabdiag.stats.standards import (
     TINY,
     TWENTIETHS,
 )
-from stabdiag.symptoms.losses import RANGE_TEST, few_trained, has_ended, not_comparable, small_test
+from stabdiag.symptoms.losses import (
+    FALLEN,
+    RANGE_TEST,
+    few_trained,
+    has_ended,
+    no_course,
+    not_comparable,
+    small_test,
+)
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import for_any, is_high, is_low, peak_rate, usual
 from stabdiag.tree.advice.shared import less_decay, usual_decay
@@ -349,3 +360,34 @@ def _raise(peak: float, to: float, only_if: str = "") -> Action:
     verb = f"{only_if}, raise" if only_if else "Raise"
     text = f"{verb} the peak learning rate from {num(peak)} to {num(to)} and start again."
     return Action(Do.RAISE_LR, text, setting="peak_lr", from_=peak, to=to, checkpoint=0)
+
+
+def flat_at_low_rate(case: Case, measured: Mapping[str, Scalar]) -> Evidence | None:
+    """Report a loss that fell a little and then stayed flat at a low, constant rate."""
+    if no_course(case) or few_trained(case) or case.loss.values.min() <= 0 or not is_low(case):
+        return None
+    lr = case.history.finite("lr")
+    level, peak = levels(case.loss.values, TWENTIETHS), float(lr.values.max())
+    fallen = float(level[0] - level[-1])
+    flat = np.flatnonzero(level - level[-1] > NEGLIGIBLE * fallen)
+    since = int(flat[-1]) + 1 if len(flat) else 0
+    is_constant = lr.values[len(lr) // 2 :].min() >= case.limits.schedule.at_peak * peak
+    has_fallen = level[-1] < FALLEN * level[0]
+    if not (is_constant and has_fallen and since <= TENTHS and level[-1] > HALF * level[0]):
+        return None
+    step = int(case.loss.steps[since * len(case.loss) // TWENTIETHS])
+    return Evidence(
+        title="The loss is flat at a constant learning rate",
+        because=f"The loss has stayed at {num(float(level[-1]))} since {case.unit} {step}, and the "
+        f"learning rate at {num(peak)}.",
+        step=step,
+        measured=measured,
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Warm up to a higher peak than {num(peak)}, and decay the learning rate from there "
+            "(cosine or linear): a constant low rate helps only at first.",
+            also=(Do.ADD_WARMUP, Do.RAISE_LR),
+            setting="schedule",
+        ),
+        next_actions=(RANGE_TEST,),
+    )

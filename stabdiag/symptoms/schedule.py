@@ -15,6 +15,7 @@ from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
     COMPLETE,
+    HALF,
     LEAST,
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
@@ -25,7 +26,7 @@ from stabdiag.stats.standards import (
     TENTHS,
 )
 from stabdiag.symptoms.losses import DECAYED, no_course
-from stabdiag.symptoms.rates import lr_out_of_range, still_rises
+from stabdiag.symptoms.rates import flat_at_low_rate, lr_out_of_range, still_rises
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import is_high, lowered
 from stabdiag.tree.advice.shared import clip_at
@@ -159,8 +160,10 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
     else:
         slack = max(_SLACK, MIN_CONSECUTIVE * usual_gap(lr.steps))
         is_close = logged <= factor * configured and configured <= factor * logged
-        if lr.values[at] < limits.at_peak * peak or abs(logged - configured) <= slack or is_close:
+        if lr.values[at] < limits.at_peak * peak:
             return None
+        if abs(logged - configured) <= slack or is_close:
+            return _too_long(case, logged)
         end = f"ends at {case.unit} {logged}"
     return Evidence(
         because=f"The learning rate's warm-up {end}; the manifest says "
@@ -177,6 +180,29 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
             "micro-batches, epochs, a fraction of the run, one process or all.",
             setting="warmup_steps",
             to=configured,
+        ),
+    )
+
+
+def _too_long(case: Case, warmup: int) -> Evidence | None:
+    """Report a warm-up that takes more than half of the run."""
+    total = case.manifest.total_steps
+    if total is None or warmup <= HALF * total:
+        return None
+    usual = max(round(case.limits.preflight.warmup_high * total), 1)
+    return Evidence(
+        title="The warm-up takes most of the run",
+        because=f"The learning rate rises until {case.unit} {warmup} of {total}.",
+        step=warmup,
+        measured={"warmup_found": warmup, "total_steps": total},
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Set the warm-up to at most {usual} of the run's {total} {case.unit}s (now "
+            f"{warmup}), and check its unit.",
+            also=(Do.ADD_WARMUP,),
+            setting="warmup_steps",
+            from_=warmup,
+            to=usual,
         ),
     )
 
@@ -353,7 +379,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
             ),
         )
     if schedule is None or not _DECAYS.search(schedule):
-        return None
+        return flat_at_low_rate(case, measured)
     return Evidence(
         because=f"The learning rate is {num(last)} at {case.unit} {end} of {total}, "
         f"{last / peak:.0%} of its peak; the manifest's schedule is {schedule}.",

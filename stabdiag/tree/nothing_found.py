@@ -29,6 +29,7 @@ from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.confidence import confidence_without_finding
 from stabdiag.tree.precision import shows_overflows
+from stabdiag.tree.pretraining import starts_pretrained
 from stabdiag.tree.progress import find_progress
 
 # The subjects of the questions that may stay open.
@@ -68,6 +69,13 @@ _COSTS: tuple[tuple[str, str], ...] = (
 )
 
 
+_TRAINED = Action(
+    ActionKind.CHECK_MODEL,
+    "If it should improve, check requires_grad, that the optimizer has the parameters to train "
+    "(adapters), and the learning rate.",
+)
+
+
 def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
     """Return ``healthy``, or ``insufficient-data`` if NaN, spikes or climbs are not testable."""
     open_ = open_questions(answers)
@@ -84,9 +92,12 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         detail = detail or " ".join(filter(None, (_course(case), _activation_near_limit(case))))
     else:
         leaf, summary = OUTCOME_BY_SLUG["healthy"], _healthy(case, answers)
-        first = check or _next_run(case)
         progress = find_progress(case)
+        first = check or _next_run(case)
         detail, evidence = f"{detail} {progress.sentence}".strip(), progress.measured
+        if progress.better is False and starts_pretrained(case):
+            detail = f"{detail} Nothing improved beyond its noise; the model was trained before."
+            first = check or _TRAINED
     return Finding(
         slug=leaf.slug,
         severity=leaf.severity,

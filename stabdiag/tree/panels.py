@@ -12,6 +12,7 @@ from stabdiag.model.text import every, num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
+from stabdiag.stats.standards import MIN_CONSECUTIVE, TWICE
 from stabdiag.tree.causes import steepest_fall, steepest_rise
 from stabdiag.tree.run import Run
 
@@ -106,6 +107,27 @@ def batch_panel(run: Run, first: int, last: int) -> Panel:
         measured={"batch_id": float(batches.values[at]), "repeats": len(candidates)},
         steps=(step,),
     )
+
+
+def leading_layer(run: Run, spike: Spike) -> tuple[str, float] | None:
+    """Return the layer whose gradient norm rose most at a spike, and the ratio to its median.
+
+    It has to exceed the limit of a long-tail batch, and the rise of the usual layer twice.
+    """
+    margin = run.stride
+    first, last = math.ceil(run.at(spike.onset) - margin), math.floor(run.at(spike.peak) + margin)
+    ratios = {}
+    for name, series in run.history.group("grad_norm").items():
+        around, before = series.between(first, last).finite(), series.finite().until(first - 1)
+        usual = median(before.values[-run.spike_window :]) if len(before) else 0.0
+        if name != "all" and usual > 0 and len(around):
+            ratios[name] = float(around.values.max()) / usual
+    if len(ratios) < MIN_CONSECUTIVE:
+        return None
+    name = max(ratios, key=lambda layer: ratios[layer])
+    typical = median(np.array(list(ratios.values())))
+    is_clear = ratios[name] > max(run.limits.spike.grad_ratio, TWICE * typical)
+    return (name, ratios[name]) if is_clear else None
 
 
 def grad_panel(run: Run, spike: Spike) -> Panel:

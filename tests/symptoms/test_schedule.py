@@ -29,6 +29,8 @@ DROPPED = np.where(AT < 480, PEAK, 0.0)
 JUMPED = np.where(AT < 400, WELL, 20 * WELL)
 
 
+STALLED = 4.7 + 2.2 * np.exp(-AT / 60) + np.random.default_rng(0).normal(0, 0.02, N)
+ADAM = {"optimizer": "adamw", "total_steps": N}
 STEPS = np.arange(400)
 STEPPED_TWICE = 0.005 * (1 + np.cos(2 * np.pi * STEPS / 400))
 
@@ -54,6 +56,15 @@ def of_400(rates):
         ("lr-warmup-mismatch", run(cosine(10, N)), {"warmup_steps": 200}, "warm-up of 200"),
         ("lr-warmup-mismatch", run(cosine(200, N)), {"warmup_steps": 0}, "warm-up of 0"),
         ("lr-warmup-mismatch", run(PEAK * (AT + 1) / N), {"warmup_steps": 50}, "the unit of"),
+        # A warm-up as configured that takes most of the run.
+        (
+            "lr-warmup-mismatch",
+            run(cosine(500, N)),
+            {"warmup_steps": 500, "total_steps": N},
+            "Set the warm-up to at most 160",
+        ),
+        # A low, constant rate under which the loss has stopped falling.
+        ("lr-never-decays", run(np.full(N, 1e-5), STALLED), ADAM, "Warm up to a higher peak"),
         ("lr-decays-early", run(cosine(50, 500)), {}, "800 steps"),
         ("lr-decays-early", run(DROPPED), {}, "stop at step 480"),
         ("lr-never-decays", run(CONSTANT), TO_THE_END, "created with 800"),
@@ -82,6 +93,12 @@ def test_symptom_is_reported(symptom, slug, log, manifest, first):
         ("lr-no-warmup", run(CONSTANT, np.where(AT == 5, 20.0, LOSS)), {}),
         # Logged from 100 on.
         ("lr-no-warmup", run([None] * 100 + [PEAK] * 700, SURGING), {}),
+        # A long warm-up, up to half of the run.
+        ("lr-warmup-mismatch", run(cosine(400, N)), {"warmup_steps": 400, "total_steps": N}),
+        # A usual rate, a loss that still falls, and one that is low.
+        ("lr-never-decays", run(CONSTANT, STALLED), ADAM),
+        ("lr-never-decays", run(np.full(N, 1e-5), 6.9 - 2 * AT / N), ADAM),
+        ("lr-never-decays", run(np.full(N, 1e-5), STALLED - 4.2), ADAM),
         # A few steps off.
         ("lr-warmup-mismatch", run(WELL), {"warmup_steps": 60}),
         # No warm-up, but a rate that rises by design.

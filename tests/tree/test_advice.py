@@ -549,3 +549,36 @@ def test_a_gradient_that_went_first_is_searched_by_anomaly_detection(calm):
     assert finding.actions[0].kind is K.INSPECT_LAYERS
     assert "set_detect_anomaly(True)" in finding.first_action
     assert "set_detect_anomaly" not in diagnosed(changed(calm(), NAN), dtype="fp32").first_action
+
+
+@pytest.mark.parametrize(
+    ("height", "to"), [(3.0, None), (300.0, pytest.approx(1e-4)), (3e6, pytest.approx(1e-4))]
+)
+def test_a_lasting_explosion_asks_for_a_tenth_of_the_rate(calm, height, to):
+    finding = diagnosed(changed(calm(), add(slice(500, None), height)), checkpoint_every=100)
+    assert finding.slug == "spike-persistent"
+    lowers = finding.actions[0].kind is K.LOWER_LR
+    assert (finding.actions[0].to if lowers else None) == to
+
+
+@pytest.mark.parametrize(
+    ("peaks", "name"), [({"b": 90.0}, "'b'"), ({"a": 90.0, "b": 90.0, "c": 90.0}, ""), ({}, "")]
+)
+def test_the_layer_that_leads_at_a_spike_is_named(calm, peaks, name):
+    layers = [series(f"grad_norm/{layer}", lambda at: 1.0 + 0 * at) for layer in "abc"]
+    jumps = [put(f"grad_norm/{layer}", 500, peak) for layer, peak in peaks.items()]
+    finding = diagnosed(changed(calm(), SPIKE, *layers, *jumps))
+    assert finding.slug == "spike-recovered"
+    assert (f"norm of {name} rose most, to 90 x its median." in finding.summary) is bool(name)
+    assert ("rose most" in finding.summary) is bool(name)
+
+
+@pytest.mark.parametrize(
+    ("falls", "pretrained", "is_asked"), [(False, True, True), (True, True, False)]
+)
+def test_a_pretrained_model_that_does_not_improve_is_asked_about(falls, pretrained, is_asked):
+    at, noise = np.arange(800), np.random.default_rng(3).normal(0, 0.05, 800)
+    log = {"step": at, "loss": 1.9 - (0.8 * at / 800 if falls else 0) + noise}
+    finding = diagnosed(log, pretrained=pretrained)
+    assert finding.slug == "healthy"
+    assert ("requires_grad" in finding.first_action) is is_asked

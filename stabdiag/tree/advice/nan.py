@@ -360,7 +360,7 @@ def _in_fp32(case: Case, step: int) -> Action:
     where, batch = covered_steps(case, step), batch_id_suffix(case, step)
     text = (
         f"Re-run {where} in fp32 on the same data{batch}: if it stays finite, it was an fp16 "
-        "overflow."
+        "overflow; otherwise look at the batch."
     )
     saved = saved_failure(case.history)
     if saved is not None:

@@ -9,7 +9,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import capitalized, num, plural, sentence, sigmas, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
-from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS
+from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, TENFOLD, TWICE
 from stabdiag.tree.advice.probed import saved_batch_suffix
 from stabdiag.tree.advice.rates import lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
@@ -28,7 +28,7 @@ from stabdiag.tree.case import Case
 from stabdiag.tree.changes import near_spike
 from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
 from stabdiag.tree.drivers import LrOver, lr_over
-from stabdiag.tree.panels import lookback_start, lr_panel
+from stabdiag.tree.panels import leading_layer, lookback_start, lr_panel
 from stabdiag.tree.spike import focus, start, time_to_recover
 
 _LOWER_PEAK = Action(
@@ -51,7 +51,7 @@ class _Spike:
     ``last`` is the checkpoint before ``began``, and ``reload`` is the instruction to reload it.
     ``resumed`` is the step of a resume just before the onset, if the learning rate did not jump.
     ``rising`` is the rise of the learning rate up to the onset, if the loss stayed up and no other
-    cause is known.
+    cause is known. ``layer`` is a sentence on the layer whose gradient rose most.
     """
 
     onset: int
@@ -63,6 +63,7 @@ class _Spike:
     began: int
     jumped: bool
     last: Checkpoint
+    layer: str
 
     @property
     def is_caused_by_lr(self) -> bool:
@@ -81,7 +82,7 @@ class _Spike:
     ) -> Advice:
         """Return advice on the spike, with the checkpoint before it."""
         return Advice(
-            summary=f"{self.summary} {detail}".rstrip(),
+            summary=" ".join(filter(None, (self.summary, detail.strip(), self.layer))),
             first=first,
             next_actions=next_actions,
             step=self.onset,
@@ -319,6 +320,7 @@ def _spike(case: Case) -> _Spike:
         began=began.step,
         jumped=bool(began.cause),
         last=last,
+        layer=_describe_layer(case),
     )
 
 
@@ -329,17 +331,25 @@ def _restart(case: Case, spike: _Spike, condition: str = "") -> Action:
     """
     threshold, reload = clip(case), spike.reload
     clipping, other_kinds = f"the clip threshold at {threshold}", (ActionKind.CLIP_GRADIENTS,)
+    exploded = _has_exploded(case)
     if spike.rising is not None:
-        half = lowered(case, spike.rising.end, 2)
-        half_text = ", half of what it had risen to" if half == typed(spike.rising.end / 2) else ""
-        rate = f"a peak learning rate of {num(half)}{half_text}"
+        divisor, part = (TENFOLD, "a tenth") if exploded else (TWICE, "half")
+        lower = lowered(case, spike.rising.end, divisor)
+        is_part = lower == typed(spike.rising.end / divisor)
+        rate = f"a peak learning rate of {num(lower)}"
+        if is_part:
+            rate = f"{rate}, {part} of what it had risen to"
         manner = f"with {rate}, and {clipping}{condition}"
         return reload.restart(
-            ActionKind.LOWER_LR, manner, also=other_kinds, setting="peak_lr", to=half
+            ActionKind.LOWER_LR, manner, also=other_kinds, setting="peak_lr", to=lower
         )
     if spike.jumped:
         manner = f"without the jump, with {clipping}{condition}"
         return reload.restart(ActionKind.FIX_SCHEDULE, manner, also=other_kinds, **threshold.change)
+    if exploded and spike.resumed is None:
+        tenth = tenth_lr(case, spike.onset, as_noun=True)
+        manner = f"with {tenth} and {clipping}{condition}"
+        return reload.restart(ActionKind.LOWER_LR, manner, also=other_kinds, **tenth.change)
     if spike.resumed is not None or case.history.counts_epochs:
         manner = f"with {clipping}{condition}"
         return reload.restart(ActionKind.CLIP_GRADIENTS, manner, **threshold.change)
@@ -347,6 +357,21 @@ def _restart(case: Case, spike: _Spike, condition: str = "") -> Action:
     manner = f"with {clipping}, after a look at the batches from {case.unit} {since} on{condition}"
     other_kinds = (ActionKind.INSPECT_DATA,)
     return reload.restart(ActionKind.CLIP_GRADIENTS, manner, also=other_kinds, **threshold.change)
+
+
+def _describe_layer(case: Case) -> str:
+    """Return a sentence on the layer whose gradient norm rose most at the spike, or ""."""
+    leading = leading_layer(case, focus(case))
+    if leading is None:
+        return ""
+    name, ratio = leading
+    return f"The gradient norm of {name!r} rose most, to {num(ratio)} x its median."
+
+
+def _has_exploded(case: Case) -> bool:
+    """Return True if the loss grew many times, to more than it began with."""
+    spike, began = focus(case), median(case.loss.values[:CONTEXT_POINTS])
+    return spike.is_blowup and spike.base + spike.height > began
 
 
 def _resumed(case: Case, onset: int) -> int | None:
