@@ -551,14 +551,21 @@ def test_a_gradient_that_went_first_is_searched_by_anomaly_detection(calm):
     assert "set_detect_anomaly" not in diagnosed(changed(calm(), NAN), dtype="fp32").first_action
 
 
-@pytest.mark.parametrize(
-    ("height", "to"), [(3.0, None), (300.0, pytest.approx(1e-4)), (3e6, pytest.approx(1e-4))]
-)
-def test_a_lasting_explosion_asks_for_a_tenth_of_the_rate(calm, height, to):
-    finding = diagnosed(changed(calm(), add(slice(500, None), height)), checkpoint_every=100)
+@pytest.mark.parametrize("rate", [1e-5 * np.arange(1, 61), np.full(60, 1e-3)])
+def test_a_loss_that_multiplies_to_the_end_asks_for_a_tenth_of_the_rate(rate):
+    at = np.arange(60)
+    log = {"step": at, "loss": 2.3 + 1.3 * np.exp(at / 4), "lr": rate}
+    finding = diagnosed(log, total_steps=60)
+    assert finding.section == "§2"
+    assert finding.actions[0].kind is K.LOWER_LR
+    assert "a tenth of" in finding.first_action
+    assert finding.actions[0].to == pytest.approx(rate[54] / 10, rel=0.02)
+
+
+def test_a_sudden_jump_is_not_blamed_on_the_rate(calm):
+    finding = diagnosed(changed(calm(), add(slice(500, None), 3e6)), checkpoint_every=100)
     assert finding.slug == "spike-persistent"
-    lowers = finding.actions[0].kind is K.LOWER_LR
-    assert (finding.actions[0].to if lowers else None) == to
+    assert finding.actions[0].kind is K.CLIP_GRADIENTS
 
 
 @pytest.mark.parametrize(
