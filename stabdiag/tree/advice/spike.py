@@ -217,8 +217,10 @@ def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     at = late_recovery(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
     if at is not None:
         return _late(case, spike, case.at(at), time)
-    rate = (_tenth_of_rate(case),) if focus(case).is_blowup else ()
-    actions = (_restart(case, spike), *rate, *_skip_batches(case, spike), *_check_lr(case, spike))
+    restart = _restart(case, spike)
+    lowers = restart.kind is ActionKind.LOWER_LR
+    rate = (_tenth_of_rate(case),) if focus(case).is_blowup and not lowers else ()
+    actions = (restart, *rate, *_skip_batches(case, spike), *_check_lr(case, spike))
     if spike.resumed is not None:
         resume = Action(
             ActionKind.RESTORE_STATE,
