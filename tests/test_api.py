@@ -125,7 +125,7 @@ def test_a_history_needs_a_loss():
 # Options.
 
 
-def test_columns_by_role():
+def test_columns_are_chosen_by_role():
     log = falling()
     log["objective"] = log.pop("loss")
     with pytest.raises(ColumnError):
@@ -134,7 +134,7 @@ def test_columns_by_role():
     assert stabdiag.diagnose(log, columns={"loss": "objective"}).diagnosis.slug == "healthy"
 
 
-def test_an_attempt():
+def test_an_attempt_is_selected():
     two = {name: np.concatenate([column, column]) for name, column in falling().items()}
     two["loss"][:300] = spiky()["loss"]
     assert stabdiag.diagnose(two).diagnosis.slug == "healthy"
@@ -161,7 +161,7 @@ def test_limits_count_for_reading_too():
 
 
 @pytest.mark.parametrize("source", ["mapping", "manifest", "path", "string", "beside"])
-def test_a_manifest(tmp_path, source):
+def test_a_manifest_is_used(tmp_path, source):
     log = falling()
     log["loss"][-20:] = np.nan
     path = write(tmp_path, log)

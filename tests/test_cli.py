@@ -29,7 +29,7 @@ def test_help_has_its_short_name(stabdiag, command):
         ("insufficient-data", "warning", 0),
     ],
 )
-def test_exit_code(stabdiag, runs, run, fail_on, code):
+def test_exit_codes_follow_the_severity(stabdiag, runs, run, fail_on, code):
     result = stabdiag("diagnose", runs / run, "--fail-on", fail_on)
     assert (result.code, result.err) == (code, "")
 

@@ -56,7 +56,7 @@ def test_a_log_alone_is_diagnosed(stabdiag, log):
         ("log.jsonl -o a.tom", r"\.txt .json .svg .md .markdown .xml .sarif .html .htm"),
     ],
 )
-def test_invalid_command_lines(stabdiag, log, tmp_path, words, expected):
+def test_invalid_command_lines_are_usage_errors(stabdiag, log, tmp_path, words, expected):
     result = stabdiag(*words.split())
     assert (result.code, result.out, result.err.count("\n")) == (2, "", 1)
     assert re.search(expected, result.err)
@@ -69,7 +69,7 @@ def test_a_command_precedes_a_file_of_its_name(stabdiag, log, tmp_path):
     assert stabdiag("./formats", "-q").out == f"{VERDICT}\n"
 
 
-def test_short_names(stabdiag, log):
+def test_short_options_work(stabdiag, log):
     assert stabdiag("-V") == stabdiag("--version") == (0, f"stabdiag {__version__}\n", "")
     assert stabdiag(log, "--json") == stabdiag(log, "--format", "json")
     assert "\x1b[" in stabdiag(log, "--color").out
@@ -87,7 +87,7 @@ def test_json_is_brief_unless_full_is_asked_for(stabdiag, log):
     assert json.loads(stabdiag("diagnose", "--json", log).out) == brief
 
 
-def test_the_verdict_alone(stabdiag, log, tmp_path):
+def test_quiet_prints_the_verdict(stabdiag, log, tmp_path):
     assert stabdiag(log, "--quiet", "--fail-on", "warning") == (1, f"{VERDICT}\n", "")
     both = stabdiag(log, "-q", "-o", "report.json")
     assert both == (0, f"{VERDICT}\n", f"stabdiag: wrote report.json; {VERDICT}\n")

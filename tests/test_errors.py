@@ -20,5 +20,5 @@ def test_every_error_derives_from_stabdiag_error_and_is_in_the_docstring(error):
 
 
 @pytest.mark.parametrize(("word", "hint"), [("los", "; did you mean loss?"), ("zzz", ""), ("", "")])
-def test_did_you_mean(word, hint):
+def test_similar_names_are_suggested(word, hint):
     assert did_you_mean(word, iter(["loss", "lr"])) == hint

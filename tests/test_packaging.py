@@ -109,7 +109,7 @@ def test_the_build_is_reproducible(tmp_path):
     assert both[0] == both[1]
 
 
-def test_one_version():
+def test_the_version_is_the_same_everywhere():
     assert metadata.version("stabdiag") == stabdiag.__version__
     assert re.fullmatch(r"\d+\.\d+\.\d+", stabdiag.__version__)
 
@@ -168,7 +168,7 @@ def test_help_does_without_numpy():
     assert "numpy" not in loaded("--help")
 
 
-def test_public_names():
+def test_public_names_are_importable():
     for name in stabdiag.__all__:
         assert name in dir(stabdiag)
         assert getattr(stabdiag, name) is not None

@@ -155,7 +155,7 @@ def test_a_written_nan_is_not_counted_as_hidden(build, rows):
 
 @pytest.mark.parametrize("format", ["jsonl", "memory"])
 @pytest.mark.parametrize("company", [True, False], ids=["with an lr", "alone"])
-def test_a_written_null(build, rows, company, format):
+def test_a_written_null_counts_as_nan(build, rows, company, format):
     log = changed(rows(30), [12], loss=None)
     history = build(log if company else only(log, "step", "loss"), format)
     assert nan_steps(history) == [12]

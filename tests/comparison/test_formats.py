@@ -26,7 +26,7 @@ def render(comparison, name, **options):
     return formats.render(comparison, name, "comparison", **options)
 
 
-def test_golden_page():
+def test_the_page_is_unchanged():
     with chdir(ROOT):  # the page has the paths of the logs as given
         logs = [f"fixtures/pairs/config-differs-lr/{name}.jsonl" for name in ("base", "low")]
         text = render(stabdiag.compare(logs), "terminal")

@@ -46,7 +46,7 @@ def test_every_leaf_at_a_terminal(leaf):
 
 
 @pytest.mark.parametrize("slug", ["nan-fp16-overflow", "spike-persistent"])
-def test_leaves_as_json(slug):
+def test_json_of_each_leaf_is_unchanged(slug):
     compare_golden(
         rounded(render(diagnosed(LEAVES[slug]), "json")), GOLDEN / "leaves" / f"{slug}.json"
     )

@@ -46,7 +46,7 @@ def overview():
 
 
 @pytest.mark.parametrize("format_name", names("overview"))
-def test_golden_overview(overview, format_name):
+def test_the_overview_is_unchanged(overview, format_name):
     text = render(overview, format_name, "overview", command="stabdiag scan runs")
     if format_name == "html":  # without styles and scripts, which are separate files
         text = re.sub(r"<(style|script)>.*?</\1>", r"<\1></\1>", text, flags=re.DOTALL)

@@ -78,7 +78,7 @@ def known(manifest):
 
 
 @pytest.mark.parametrize(("raw", "expected"), FRAMEWORKS.values(), ids=FRAMEWORKS)
-def test_frameworks(raw, expected):
+def test_names_of_frameworks_are_understood(raw, expected):
     assert known(parse_manifest(raw)) == expected
 
 
@@ -287,7 +287,7 @@ def test_values_that_cannot_be_are_unknown_and_never_fatal(raw):
 # Given by hand.
 
 
-def test_override_by_hand():
+def test_overrides_replace_the_manifest():
     manifest = parse_manifest({"dtype": "fp32", "lr": 1.0})
     changed = manifest.override({"dtype": "bf16"}).override({"checkpoint_every": "50"})
     assert (changed.dtype, changed.peak_lr, changed.checkpoint_every) == ("bf16", 1.0, 50)
@@ -314,7 +314,7 @@ def test_overrides_that_cannot_be(name, value, message):
 # Files.
 
 
-def test_json_and_toml(tmp_path):
+def test_json_and_toml_give_the_same_manifest(tmp_path):
     (tmp_path / "m.json").write_text("\ufeff" + json.dumps(DEEPSPEED), encoding="utf-8")
     (tmp_path / "m.toml").write_text("lr = 0.1\n[fp16]\nenabled = true\n", encoding="utf-8")
     first, second = read_manifest(tmp_path / "m.json"), read_manifest(str(tmp_path / "m.toml"))
@@ -412,7 +412,7 @@ device: !!python/name:torch.device cuda
 """
 
 
-def test_yaml(tmp_path):
+def test_yaml_is_read(tmp_path):
     (tmp_path / "hparams.yaml").write_text(YAML, encoding="utf-8")
     manifest = read_manifest(tmp_path / "hparams.yaml")
     assert (manifest.peak_lr, manifest.dtype, manifest.total_steps) == (1e-4, "fp16", 1000)
@@ -420,7 +420,7 @@ def test_yaml(tmp_path):
     assert manifest.unknown["device"] == "cuda"
 
 
-def test_yaml_of_wandb(tmp_path):
+def test_yaml_of_wandb_is_read(tmp_path):
     text = "wandb_version: 1\nlr:\n  desc: null\n  value: 0.1\nopt:\n  value: {fp16: true}\n"
     (tmp_path / "config.yaml").write_text(text, encoding="utf-8")
     manifest = read_manifest(tmp_path / "config.yaml")

@@ -5,7 +5,7 @@ import pytest
 from stabdiag.model.text import every, num, plural, sigmas, times, typed
 
 
-def test_plurals():
+def test_counts_agree_with_their_nouns():
     assert [plural(count, "step") for count in (0, 1, "0.5")] == ["0 steps", "1 step", "0.5 steps"]
     assert plural("1", "step") == "1 step"
     assert plural(2, "finite loss", "finite losses") == "2 finite losses"

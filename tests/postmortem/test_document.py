@@ -61,7 +61,7 @@ def headings(text):
     return re.findall(r"^## (.*)$", text, re.MULTILINE)
 
 
-def test_the_whole_document():
+def test_the_document_is_unchanged():
     text = postmortem(diagnosed("spike-persistent-lr-stays"))
     text = text.replace(f"stabdiag {stabdiag.__version__}", "stabdiag VERSION")
     compare_golden(text, GOLDEN)

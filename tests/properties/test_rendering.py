@@ -78,7 +78,7 @@ def test_any_run_with_any_manifest(shape, roles, manifest, overrides, other_keys
     st.tuples(*[st.builds(lambda a, b: {**a, **b}, MANIFESTS, OTHER_KEYS)] * 3),
     st.integers(2, 3),
 )
-def test_any_comparison(shapes, roles, manifests, count):
+def test_any_comparison_renders(shapes, roles, manifests, count):
     logs = [log_of(LOSSES[shape](), roles) for shape in shapes[:count]]
     write_comparisons(logs, manifests[:count])
 

@@ -55,7 +55,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize(("text", "names", "values"), VALUES.values(), ids=VALUES)
-def test_values(log, text, names, values):
+def test_values_of_cells_are_read(log, text, names, values):
     columns = log(text)
     last = columns.load(columns.names[-1])
     assert (columns.format, columns.names) == ("csv", tuple(names.split()))
@@ -70,7 +70,7 @@ def test_blank_cells_zeros_and_bytes_that_are_not_utf8(log):
     assert columns.bad_lines[0].reason == "contains NUL bytes"
 
 
-def test_quoted_cells(log):
+def test_quoted_cells_are_read(log):
     columns = log('"step","a ""b"", c","text"\n"1","2","x, y"\n"2","3","several\nlines"\n')
     assert columns.names == ("step", 'a "b", c', "text")
     assert columns.load("step").values.tolist() == [1, 2]
@@ -95,7 +95,7 @@ def test_the_same_header_again(log):
     assert columns.notes == ("the header is repeated on line 4: several logs in one file",)
 
 
-def test_another_header(log):
+def test_another_header_starts_other_columns(log):
     columns = log("step,loss\n1,2\nstep,lr,loss\n2,0.1,3\n")
     assert columns.names == ("step", "loss", "lr")
     assert columns.load("loss").values.tolist() == [2, 3]
@@ -149,7 +149,7 @@ def test_a_trailing_delimiter_does_not_add_a_column(either):
     assert either("error,loss,\n1,2.5,\n2,2.25,5\n").names == names
 
 
-def test_words_and_strays(log):
+def test_words_among_numbers_are_left_out(log):
     columns = log("step,mode,loss\n1,train,2\n2,val,oops\n3,train,1\n")
     mode = columns.load("mode")
     assert mode.is_text

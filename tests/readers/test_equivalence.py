@@ -135,7 +135,7 @@ GLUED = ['{"loss": 1}{"loss": 2}', '{"step": 5, "lo{"step": 3}', "\ufeff" + '{"l
     st.sampled_from(["\n", "\r\n"]),
     st.sampled_from([1 << 22, 64, 200]),
 )
-def test_json_lines(rows, style, broken, cut, end, size):
+def test_both_readers_of_json_lines_agree(rows, style, broken, cut, end, size):
     lines = [line_of(row, style) for row in rows]
     for place, line in broken:
         lines.insert(place, line)
@@ -249,7 +249,7 @@ COLUMNS = ["step", "loss", " lr", "étape", "lm loss"]
     st.integers(0, 12),
     st.sampled_from([1 << 22, 64, 200]),
 )
-def test_csv(width, data, delimiter, end, cut, size):
+def test_both_readers_of_csv_agree(width, data, delimiter, end, cut, size):
     plain = data.draw(st.booleans())
     kinds = [
         data.draw(st.sampled_from([cells, st.floats().map(repr), st.sampled_from([*NUMBERS, ""])]))
@@ -334,7 +334,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("lines", EXAMPLES.values(), ids=EXAMPLES)
-def test_examples(lines):
+def test_both_readers_agree_on_the_examples(lines):
     assert_ways_agree(jsonl, "\n".join([*lines, ""]).encode(), 1 << 22)
 
 

@@ -176,7 +176,7 @@ DOCUMENTS = {
 
 @INDENTS
 @pytest.mark.parametrize(("document", "contents"), DOCUMENTS.values(), ids=DOCUMENTS)
-def test_documents(log, document, contents, indent):
+def test_documents_of_frameworks_are_read(log, document, contents, indent):
     columns = log(document if isinstance(document, str) else json.dumps(document, indent=indent))
     assert (columns.format == "trainer-state") == ("log_history" in document)
     for name, expected in contents.items():  # compared as text: NaN equals NaN
@@ -209,7 +209,7 @@ def test_a_null_differs_from_a_missing_key(log):
     assert columns.distinguishes_null
 
 
-def test_settings(log):
+def test_single_values_of_a_document_are_settings(log):
     columns = log({"layers": {f"{n}": {"width": 8.0 * n} for n in range(4)}, "loss": LOSSES})
     assert columns.config == {f"layers.{n}.width": 8.0 * n for n in range(4)}
     columns = log([{"step": n, "dtype": "fp16", "cfg": {"lr": 0.5}} for n in range(9)])

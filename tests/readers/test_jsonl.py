@@ -49,7 +49,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize(("text", "name", "values"), VALUES.values(), ids=VALUES)
-def test_values(log, text, name, values):
+def test_values_of_json_are_read(log, text, name, values):
     columns = log(text)
     column = columns.load(name)
     assert (columns.format, columns.bad_count, columns.notes) == ("jsonl", 0, ())

@@ -36,7 +36,7 @@ def test_a_mapping_of_arrays():
     np.testing.assert_array_equal(columns.load("numpy").values, [1, 2, np.nan])
 
 
-def test_a_data_frame():
+def test_a_data_frame_is_read():
     frame = pd.DataFrame(
         {
             "loss": [1.0, np.nan, 2.0],
@@ -64,7 +64,7 @@ def test_a_data_frame_with_names_in_levels():
     assert from_object(frame).names == ("train/loss", "step")
 
 
-def test_an_arrow_table():
+def test_an_arrow_table_is_read():
     table = pa.table({"loss": [1.0, None, float("nan")], "train": [{"acc": 1}, None, {"acc": 2}]})
     columns = from_object(table)
     assert columns.names == ("loss", "train/acc")
@@ -148,7 +148,7 @@ def test_records_with_the_numbers_of_libraries(number):
     "time",
     [datetime.fromisoformat, np.datetime64, pd.Timestamp, lambda at: np.datetime64(at, "ns")],
 )
-def test_records_with_times(time):
+def test_times_in_records_are_read(time):
     records = [{"loss": 1.0, "timestamp": time(f"2026-01-02T03:04:0{n}")} for n in range(5)]
     records.append({"loss": 1.0, "timestamp": pd.NaT})
     records.append({"loss": 1.0, "timestamp": np.datetime64("NaT")})
@@ -163,7 +163,7 @@ def test_records_with_times(time):
     [lambda s: timedelta(seconds=s), lambda s: np.timedelta64(s, "s")],
     ids=["Python", "NumPy"],
 )
-def test_records_with_durations(duration):
+def test_durations_in_records_are_seconds(duration):
     records = [{"loss": 1.0, "step_time": duration(n)} for n in range(3)]
     assert from_object(records).load("step_time").values.tolist() == [0, 1, 2]
 

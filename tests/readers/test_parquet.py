@@ -28,7 +28,7 @@ def log(tmp_path):
     return write
 
 
-def test_numbers(log):
+def test_numbers_of_all_types_are_read(log):
     columns = log(
         {
             "step": [1, 2, 3],
@@ -85,7 +85,7 @@ def test_damaged_pandas_metadata_is_ignored(metadata):
     assert from_object(table).names == ("loss",)
 
 
-def test_texts(log):
+def test_texts_are_read(log):
     words = pa.array(["train", None, "val", "train"])
     columns = log(
         {
@@ -108,7 +108,7 @@ def test_texts(log):
     np.testing.assert_array_equal(columns.load("level").values, [1.5, np.nan, 1.5, 2.5])
 
 
-def test_many_texts(log):
+def test_numbers_written_as_texts_are_read(log):
     texts = [str(n / 7) for n in range(30_000)]
     columns = log({"loss": texts, "odd": [" 1", *texts[1:]], "mode": ["a", "b"] * 15_000})
     np.testing.assert_array_equal(columns.load("loss").values, np.array(texts, dtype=float))
@@ -116,7 +116,7 @@ def test_many_texts(log):
     assert columns.load("mode").is_text
 
 
-def test_nesting_and_lists(log):
+def test_members_of_structs_and_first_items_of_lists_are_columns(log):
     columns = log({"train": [{"loss": 1.5, "acc": None}, None], "lr": [[0.1, 0.1], None]})
     assert sorted(columns.names) == ["lr", "train/acc", "train/loss"]
     loss = columns.load("train/loss")

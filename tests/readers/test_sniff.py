@@ -71,7 +71,7 @@ def saved(write):
     return sink.getvalue()
 
 
-def test_binary_files(tmp_path):
+def test_binary_files_are_detected(tmp_path):
     database = sqlite3.connect(tmp_path / "other.db")
     database.execute("create table metrics (key, step, value)")
     database.commit()

@@ -34,7 +34,7 @@ packed = pytest.mark.parametrize("suffix", PACKINGS)
 
 
 @packed
-def test_packed_files(log, suffix):
+def test_compressed_files_are_read(log, suffix):
     columns = log(PACKINGS[suffix](TEXT), f"run.jsonl.{suffix}")
     assert columns.load("step").values.tolist() == list(range(5000))
     assert columns.notes == ()
@@ -82,7 +82,7 @@ def test_packed_members_one_after_the_other(log):
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "gz"])
-def test_standard_input(tmp_path, kind, monkeypatch):
+def test_standard_input_is_read(tmp_path, kind, monkeypatch):
     path = tmp_path / "log"
     if kind == "parquet":
         parquet.write_table(pa.table({"step": [1, 2]}), path)
@@ -163,12 +163,12 @@ def test_a_folder_is_not_a_stream(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"\n\n \n"])
-def test_an_empty_file(log, content):
+def test_an_empty_file_is_an_error(log, content):
     with pytest.raises(LogError, match="has the run logged anything yet"):
         log(content, "run.log")
 
 
-def test_a_named_pipe(tmp_path):
+def test_a_named_pipe_is_read(tmp_path):
     log = tmp_path / "run.parquet"
     parquet.write_table(pa.table({"step": [1, 2]}), log)
     pipe = tmp_path / "pipe"

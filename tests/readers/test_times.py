@@ -83,7 +83,7 @@ def test_it_is_the_clock(put, name, write):
     ],
     ids=lambda array: str(array.type),
 )
-def test_parquet(tmp_path, times):
+def test_times_in_parquet_are_seconds(tmp_path, times):
     path = tmp_path / "run.parquet"
     steps = range(len(TIMES))
     table = pa.table({"step": steps, "loss": [3 - n / 1000 for n in steps], "time": times})
@@ -118,7 +118,7 @@ def test_days_are_not_a_clock(put):
     assert any("'date'" in event.message for event in history.events)
 
 
-def test_durations():
+def test_durations_are_seconds():
     seconds = seconds_of(["0:00:10", "1:02:03.5", "1 day, 2:03:04", "2 days 00:00:01", "?"])
     np.testing.assert_array_equal(seconds, [10, 3723.5, 93784, 172801, np.nan])
 

@@ -90,7 +90,7 @@ def test_broken_records_keep_their_step(project):
     assert np.flatnonzero(~loss.present).tolist() == [1, 2, 3]
 
 
-def test_a_cut_project(project):
+def test_a_truncated_project_is_read_up_to_the_cut(project):
     size = project.stat().st_size
     for cut in range(1, 1025, 11):
         os.truncate(project, size - cut)
@@ -100,7 +100,7 @@ def test_a_cut_project(project):
         read_columns(project)
 
 
-def test_an_empty_project(project):
+def test_an_empty_project_is_an_error(project):
     changed(project, "DELETE FROM metrics")
     with pytest.raises(NoUsableRecord, match="no run in it logged anything"):
         read_columns(project)

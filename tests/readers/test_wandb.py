@@ -134,7 +134,7 @@ def test_a_cut_loses_no_record_before_it():
         assert columns.notes == (() if cut in ends else (BREAKS_OFF,))
 
 
-def test_records_across_blocks():
+def test_records_across_blocks_are_joined():
     data, _ = framed([history(s, loss=f"{s}.5", text=f'"{"x" * 3000}"') for s in range(100)])
     assert len(data) > 9 * 32768
     columns = columns_of(data)

@@ -102,7 +102,7 @@ def bucket():
     running.stop()
 
 
-def test_a_bucket(bucket, tmp_path):
+def test_a_bucket_is_scanned(bucket, tmp_path):
     for reused in (0, 5):
         report, _ = scanned("gs://runs/sweep", "-o", tmp_path / "rows", "--jobs", 2, env=bucket)
         rows = report["rows"]

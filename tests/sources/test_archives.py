@@ -92,7 +92,7 @@ def test_the_best_log_of_an_archive_and_its_sidecars(put, run, kind):
 
 
 @pytest.mark.parametrize("kind", ["tar.gz", "zip"])
-def test_from_standard_input(put, run, kind, monkeypatch):
+def test_archives_are_read_from_standard_input(put, run, kind, monkeypatch):
     data = zipped(run) if kind == "zip" else PACKINGS[kind](tarred(run))
     with put("run.packed", data).open() as stream:
         monkeypatch.setattr("sys.stdin", stream)
@@ -278,7 +278,7 @@ def locked(data):
     return bytes(made)
 
 
-def test_an_encrypted_zip(put, lines):
+def test_an_encrypted_zip_is_an_error(put, lines):
     path = put("my run.zip", locked(zipped({"run.jsonl": lines(0, 50)})))
     with pytest.raises(LogError) as caught:
         read_source([path])
@@ -336,7 +336,7 @@ def test_a_configuration_that_is_too_large(put, lines):
     assert read_source([path]).manifest.dtype is None
 
 
-def test_many_members(put, lines, monkeypatch):
+def test_only_the_first_members_of_an_archive_are_inspected(put, lines, monkeypatch):
     monkeypatch.setattr("stabdiag.sources.archives.MAX_FILES", 5)
     monkeypatch.setattr("stabdiag.sources.archives.MAX_FILES", 5)
     files = {f"{n}.jsonl": lines(0, 50) for n in range(9)}

@@ -134,7 +134,7 @@ def test_folders_too_deep_hidden_or_of_programs_are_not_looked_into(put, cells, 
         read_source([tmp_path])
 
 
-def test_links(put, cells, tmp_path):
+def test_loops_of_links_end_and_broken_links_are_left_out(put, cells, tmp_path):
     put("runs/a/run.csv", cells(0, 50))
     (tmp_path / "runs" / "0-latest").symlink_to("a")
     (tmp_path / "runs" / "a" / "loop").symlink_to("..")
@@ -175,7 +175,7 @@ def test_links_that_lead_to_themselves(put, cells, tmp_path):
         read_source([tmp_path / "run" / "loop"])
 
 
-def test_many_files(put, lines, tmp_path, monkeypatch):
+def test_only_the_first_files_of_a_folder_are_inspected(put, lines, tmp_path, monkeypatch):
     monkeypatch.setattr("stabdiag.sources.folder.MAX_FILES", 31)
     monkeypatch.setattr("stabdiag.sources.logs._MAX_FILES", 5)
     for number in range(30):
@@ -201,7 +201,7 @@ def test_archives_in_a_folder_are_not_looked_into(put, cells, tmp_path):
     assert event_messages(tmp_path) == ["did not search archives: a.tar.gz and 1 more"]
 
 
-def test_a_requested_format(put, lines, cells, tmp_path):
+def test_a_requested_format_selects_the_log(put, lines, cells, tmp_path):
     put("run.csv", cells(0, 50))
     put("run.jsonl", lines(0, 40))
     assert read_source([tmp_path], ReadRequest(format="jsonl")).columns.format == "jsonl"

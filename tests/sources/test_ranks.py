@@ -116,7 +116,7 @@ CHECKSUMS = {
 
 @pytest.mark.parametrize("checksum", CHECKSUMS)
 @pytest.mark.parametrize("sharded", [False, True])
-def test_weights_that_differ(checksum, sharded, tmp_path):
+def test_differing_weights_are_reported(checksum, sharded, tmp_path):
     own = {"recorder__checksum": CHECKSUMS[checksum]}
     write(tmp_path / "run.jsonl", sharded=sharded)
     write(tmp_path / "run.rank1.jsonl", rank=1, sharded=sharded, **own)

@@ -102,7 +102,7 @@ def test_packed_logs_and_parquet(memory, lines):
     assert columns.load("loss").values.tolist() == [1.0, 2.0]
 
 
-def test_a_folder(memory, cells, lines):
+def test_a_remote_folder_is_read(memory, cells, lines):
     memory("run/version_0/metrics.csv", cells(0, 90))
     memory("run/version_1/metrics.csv", cells(0, 50))
     memory("run/version_1/hparams.yaml", "precision: 16-mixed\n")
@@ -147,14 +147,14 @@ def test_a_part_that_cannot_be_read(memory, cells, monkeypatch, method, event):
     assert [item.message for item in columns.events] == [event]
 
 
-def test_a_file_url(put, lines):
+def test_a_file_url_is_read(put, lines):
     path = put("run.jsonl", lines(0, 50))
     put("manifest.json", '{"dtype": "fp16"}')
     result = read_source([f"file://{path}"])
     assert (result.columns.rows, result.manifest.dtype) == (50, "fp16")
 
 
-def test_a_web_server(web, put, lines, cells):
+def test_files_of_a_web_server_are_read(web, put, lines, cells):
     put("web/run/log.jsonl", lines(0, 2_000))
     put("web/run/manifest.json", '{"dtype": "fp16"}')
     put("web/run/below/metrics.csv", cells(0, 90))
@@ -226,7 +226,7 @@ def test_reading_that_fails_on_the_way(memory, monkeypatch):
     )
 
 
-def test_protocols(monkeypatch):
+def test_unknown_protocols_and_missing_packages_are_errors(monkeypatch):
     with pytest.raises(LogError, match=r"unknown protocol 's33'; did you mean s3\?"):
         read_source(["s33://bucket/run"])
     monkeypatch.setitem(known_implementations, "s3", {"class": "no_such_package.S3", "err": ""})

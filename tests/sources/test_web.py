@@ -106,7 +106,7 @@ def test_server_compression_does_not_bypass_the_size_limit(serve, lines, monkeyp
         read_source([serve("/run.jsonl", data, Content_Encoding="gzip")])
 
 
-def test_unrequested_compression(serve):
+def test_unrequested_compression_is_undone(serve):
     with pytest.raises(LogError, match=r"sent the unsupported content encoding br"):
         read_source([serve("/run.jsonl", b"...", Content_Encoding="br")])
 

@@ -98,5 +98,5 @@ def test_noise_ignores_non_finite_values():
         ("###########", 0),
     ],
 )
-def test_lasting(marks, expected):
+def test_a_lasting_difference_is_dated(marks, expected):
     assert lasting(np.array([mark == "#" for mark in marks]), 8) == expected

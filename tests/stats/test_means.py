@@ -26,7 +26,7 @@ from stabdiag.stats.means import (
         (0.001, 30, 59.703064),
     ],
 )
-def test_chi_squared(share, degrees, value):
+def test_chi_squared_tails_match_the_tables(share, degrees, value):
     assert chi_squared_tail(value, degrees) == pytest.approx(share, rel=1e-3)
     assert chi_squared_above(share, degrees) == pytest.approx(value, rel=1e-3)
 

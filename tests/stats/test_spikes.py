@@ -28,7 +28,7 @@ def calm(seed=0, n=1000, noise=0.05):
 
 
 @pytest.mark.parametrize("at", [40, 150, 500, 900])
-def test_a_single_point(at):
+def test_a_single_high_point_is_a_spike(at):
     x = calm()
     x[at] += 3.0
     (spike,) = scan(x).spikes

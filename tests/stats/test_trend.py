@@ -41,7 +41,7 @@ def test_too_few_points_and_constants_show_nothing(x):
 @pytest.mark.parametrize(
     ("n", "limit", "expected"), [(10, 10, 10), (11, 10, 5), (1000, 400, 333), (5, 400, 5)]
 )
-def test_block_means(n, limit, expected):
+def test_block_means_cover_all_points(n, limit, expected):
     x = np.arange(n, dtype=np.float64)
     means = block_means(x, limit)
     size = -(-n // limit)

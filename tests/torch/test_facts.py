@@ -407,7 +407,7 @@ def test_tied_weights_and_idle_rows_are_fine(tmp_path):
 
 
 @pytest.mark.parametrize(("gain", "off"), [(1.0, False), (30.0, True), (0.01, True)])
-def test_the_initial_weights(gain, off, tmp_path):
+def test_initial_weights_are_recorded(gain, off, tmp_path):
     model = mlp()
     with torch.no_grad():
         model[0].weight.mul_(gain)

@@ -42,7 +42,7 @@ def check(path, steps):
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-def test_hugging_face(compiled, tmp_path):
+def test_the_hugging_face_callback_logs_each_step(compiled, tmp_path):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
     text = torch.arange(4000) % 50
@@ -109,7 +109,7 @@ def test_a_watched_loader_reports_its_batches_alone(kind):
 
 
 @pytest.mark.parametrize("precision", ["32-true", "bf16-mixed"])
-def test_lightning(precision, tmp_path):
+def test_the_lightning_callback_logs_each_step(precision, tmp_path):
     lightning = pytest.importorskip("lightning")
 
     class Model(lightning.LightningModule):
@@ -153,7 +153,7 @@ def test_lightning(precision, tmp_path):
 
 
 @pytest.mark.parametrize("accumulate", [1, 2])
-def test_accelerate(accumulate, tmp_path):
+def test_the_recorder_works_with_accelerate(accumulate, tmp_path):
     accelerate = pytest.importorskip("accelerate")
     from accelerate.state import AcceleratorState
 
@@ -329,7 +329,7 @@ dist.destroy_process_group()
 
 
 @pytest.mark.parametrize("kind", ["ddp", "fsdp"])
-def test_two_processes(kind, tmp_path):
+def test_each_of_two_processes_writes_its_log(kind, tmp_path):
     root = str(__import__("pathlib").Path(__file__).parents[2])
     code = RANKS.format(root=root)
     processes = [

@@ -64,7 +64,7 @@ def test_parameters_that_a_step_does_not_move():
 
 
 @pytest.mark.parametrize(("gain", "state"), [(1.0, "passed"), (50.0, "failed")])
-def test_the_first_loss(gain, state):
+def test_the_first_loss_is_compared_with_chance(gain, state):
     model = mlp()
     with torch.no_grad():
         model[3].weight.mul_(gain)
@@ -129,7 +129,7 @@ def test_a_model_that_sees_its_targets():
 
 
 @pytest.mark.parametrize(("lr", "state"), [(1e-2, "passed"), (1e-9, "failed")])
-def test_the_configured_rate(lr, state):
+def test_the_configured_rate_is_compared_with_the_range_test(lr, state):
     assert states(lr=lr)["lr-range"][0] == state
 
 

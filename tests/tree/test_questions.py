@@ -143,7 +143,7 @@ CASES = [
     CASES,
     ids=[f"{number}-{case[0]}-{case[1]}" for number, case in enumerate(CASES)],
 )
-def test_answers(calm, question, verdict, branch, manifest, changes):
+def test_each_question_has_its_answers(calm, question, verdict, branch, manifest, changes):
     log = records(changed(calm(), *changes))
     answer = answer_to(stabdiag.diagnose(log, manifest=manifest), question)
     assert (answer.verdict, answer.branch) == (verdict, branch)

@@ -46,7 +46,7 @@ class TestText:
         assert text.lines_at(places).tolist() == [11, 12, 13]
         assert text.lines_at([text.data.rindex(b"two")]) == 12
 
-    def test_inert(self):
+    def test_terminal_codes_become_inert(self):
         assert inert(b"a\x1b[31mb\tc\x07\xff\0d", 10) == "ab c � d"
         assert inert(b"x" * 50, 10) == "x" * 9 + "…"
 
@@ -64,7 +64,7 @@ class TestSteps:
         assert table("a1:5\nb:6\nb:7\na9:5\nb:8\n", A, after)["step"] == [1, 2, 3, 9, 10]
         assert table("a1:5\nb:6\nb:7\nb:8\na3:5\n", A, after)["step"] == [1, 2, 3, 3, 3]
 
-    def test_the_coming_step(self):
+    def test_messages_belong_to_the_coming_step(self):
         coming = Line(pattern=B.pattern, names=("b",), step=Step.COMING)
         assert table("b:6\na1:5\nb:7\na9:5\nb:8\n", A, coming)["step"] == [1, 1, 9, 9, 9]
 

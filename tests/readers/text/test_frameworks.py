@@ -322,7 +322,7 @@ PRINTED = {
 
 
 @pytest.mark.parametrize(("format", "text", "columns"), PRINTED.values(), ids=PRINTED)
-def test_printed_columns(values, format, text, columns):
+def test_printed_columns_are_read(values, format, text, columns):
     actual = values(format, text)
     for name, expected in columns.items():
         if expected is None:
@@ -416,7 +416,7 @@ def test_colors_of_the_best_value(values):
     assert columns["train_loss"] == [round(2.5 - n / 100, 4) for n in range(10)] + [2.6]
 
 
-def test_spacy(put):
+def test_tables_of_spacy_are_read(put):
     text = (
         "E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE\n"
         "---  ------  ------------  --------  ------  ------\n"

@@ -51,7 +51,7 @@ def outcome(text_reader, data):
 @EVERY
 @settings(suppress_health_check=[HealthCheck.too_slow], max_examples=EXAMPLES)
 @given(data=st.data())
-def test_damaged_samples(text_reader, data):
+def test_damaged_samples_are_read_or_refused(text_reader, data):
     files = sorted((SAMPLES / text_reader.name).iterdir())
     text = data.draw(st.sampled_from(files)).read_bytes()
     for _ in range(data.draw(st.integers(1, 6))):
@@ -63,7 +63,7 @@ def test_damaged_samples(text_reader, data):
 
 
 @EVERY
-def test_a_cut_anywhere(text_reader):
+def test_a_log_may_be_cut_anywhere(text_reader):
     """All records before the cut are read; only the truncated record is lost."""
     path = min((SAMPLES / text_reader.name).glob("*.log"), key=lambda path: path.stat().st_size)
     text = path.read_bytes()

@@ -91,7 +91,7 @@ class TestMegatron:
         lines = (iteration(n, skipped=skipped, extra=f"{sign} |") for n in (10, 20, 30))
         assert "loss" not in stabdiag.read(put("".join(lines))).series
 
-    def test_evaluations_and_arguments(self, read):
+    def test_evaluations_and_arguments_are_read(self, read):
         columns = read(
             "megatron",
             "  fp16 ............................................ True\n"

@@ -108,7 +108,7 @@ def test_a_traceback_that_breaks_off(read):
     assert event.message == "traceback: Traceback (most recent call last)"
 
 
-def test_many_are_counted(read):
+def test_repeated_messages_are_counted(read):
     lines = "".join(f"RuntimeError: CUDA error: number {n}\n" for n in range(64))
     events = read("megatron", "iteration 1/ 9 | lm loss: 3.5 |\n" + lines).events
     assert len(events) == 5
