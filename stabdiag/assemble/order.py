@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from dataclasses import replace
 from itertools import accumulate, pairwise
-from math import nan
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACTION, by_writer
+from stabdiag.assemble.step_drops import StepWalk, starts_over
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
@@ -139,7 +137,7 @@ def find_order(
             number[~usable] = 0
             return Order(steps=steps, number=number, runs=int(number.max()), interleaved=True)
         return _interleaved(steps, rows, usable, times=len(back))
-    walk = _Walk(
+    walk = StepWalk(
         steps=steps[rows], losses=losses[rows], of_epochs=clock.of_epochs, length=epoch_length
     )
     for position, is_epoch in zip(
@@ -163,7 +161,7 @@ def _after_an_end(
             old = losses[rows[begun:position]]
             new = losses[rows[position : position + MIN_RECORDS]]
             resumed = _epoch_turns(rows, rows[position : position + 1], epochs).any()
-            if not resumed and _starts_over(old, new, turns=0):
+            if not resumed and starts_over(old, new, turns=0):
                 begins.append(int(rows[position]))
                 begun = position
     return begins
@@ -218,7 +216,7 @@ def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
 
 
 def _ordered(
-    walk: _Walk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask, counted: Mask
+    walk: StepWalk, rows: Ints, steps: Ints, usable: Mask, is_loss: Mask, counted: Mask
 ) -> Order:
     """Return the order that a walk through the training records, ``rows``, has found.
 
@@ -242,7 +240,7 @@ def _ordered(
     return Order(steps=steps, number=number, runs=len(begins), events=tuple(events))
 
 
-def _restart_events(walk: _Walk) -> list[Event]:
+def _restart_events(walk: StepWalk) -> list[Event]:
     """Report that a counter restarted; a few restarts within an epoch are listed separately.
 
     A counter that restarts more often may count the batches of an epoch.
@@ -310,111 +308,3 @@ def _superseded(count: int) -> tuple[Event, ...]:
 
 def _event(kind: EventKind, message: str) -> Event:
     return Event(kind=kind, message=message)
-
-
-class _StepDrop(Enum):
-    REWIND = "rewind"
-    RESTART = "turn"
-    NEW_RUN = "new run"
-
-
-@dataclass(kw_only=True, eq=False)
-class _Walk:
-    """A pass over the steps back; positions refer to the training records.
-
-    Attributes:
-        steps: the steps of the training records.
-        losses: their losses.
-        of_epochs: whether the steps are epochs.
-        length: the number of steps in an epoch, if known.
-        begins: the positions where runs begin.
-        offsets: positions, and the offset added to the steps from there on.
-        turns: the number of restarts of the counter.
-        restarts: the continued steps of restarts without a new epoch.
-        events: the events to report.
-        last: the position of the last step back.
-    """
-
-    steps: Ints
-    losses: Floats
-    of_epochs: bool
-    length: int | None
-    begins: list[int] = field(default_factory=lambda: [0])
-    offsets: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
-    turns: int = 0
-    restarts: list[int] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    last: int = 0
-
-    def go_back(self, position: int, *, is_epoch: bool) -> None:
-        """Process the step back at a position; ``is_epoch`` if it comes with the next epoch."""
-        part, to = slice(self.last, position), int(self.steps[position])
-        offset = self.offsets[-1][1]
-        back = _StepDrop.RESTART if is_epoch else self._classify(position)
-        if back is _StepDrop.RESTART:
-            new_offset = offset + self._turn(self.steps[part], to)
-            self.offsets.append((position, new_offset))
-            self.turns += 1
-            self.restarts += [] if is_epoch else [to + new_offset]
-        elif back is _StepDrop.NEW_RUN:
-            self.offsets.append((position, 0))
-            self.begins.append(position)
-        else:
-            self.events.append(_rewind(self.steps[part] + offset, self.losses[part], to + offset))
-        self.last = position
-
-    def _turn(self, steps: Ints, to: int) -> int:
-        """Return the offset for a counter that restarts at ``to`` after these steps.
-
-        The last step of an epoch is often logged regardless of the interval, and the next epoch
-        follows immediately.
-        """
-        last, gaps = int(steps[-1]), np.diff(steps)
-        usual = np.median(gaps) if len(gaps) else 0
-        after = last + (1 if usual < 1 or gaps[-1] < usual else int(usual))
-        # An epoch that was interrupted is shorter than the logged length.
-        return self.length if self.length and last <= self.length <= after else after - to
-
-    def _classify(self, position: int) -> _StepDrop:
-        """Classify a step back that does not come with the next epoch."""
-        begin = self.begins[-1]
-        # The counter itself, without the offsets of earlier restarts.
-        first, last, to = (int(self.steps[i]) for i in (begin, position - 1, position))
-        if to > first + max(1, (last - first) // 100):
-            return _StepDrop.REWIND
-        old, new = self.losses[begin:position], self.losses[position : position + MIN_RECORDS]
-        # If steps are epochs, a loss that rises by more than it ever did belongs to another run.
-        rises = self.of_epochs and new[0] - old[-1] > np.fmax.reduce(np.diff(old), initial=0.0)
-        starts_over = rises or _starts_over(old, new, turns=self.turns)
-        return _StepDrop.NEW_RUN if starts_over else _StepDrop.RESTART
-
-
-def _rewind(steps: Ints, losses: Floats, to: int) -> Event:
-    """Report a resume at a step, and any non-finite losses that it repeated."""
-    bad = ~np.isfinite(losses) & (steps >= to)
-    message = f"the log goes back from step {steps[-1]} to {to}: the later attempt is used"
-    if bad.any():
-        subject = "a loss was" if bad.sum() == 1 else f"{bad.sum()} losses were"
-        message += f"; before, {subject} not finite, from step {steps[np.argmax(bad)]} on"
-    return Event(kind=EventKind.REWIND, message=message, step=to)
-
-
-def _starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
-    """Return True if the new losses begin where the old ones began, not where they ended.
-
-    A new run begins with a finite loss. A non-finite loss belongs to the previous run if that ended
-    non-finite, or if its counter restarted before (``turns``).
-    """
-    if not np.isfinite(new[0]) and (turns or not np.isfinite(old[-1])):
-        return False
-    start, end, restart = (
-        _level(part) for part in (old[:MIN_RECORDS], old[-MIN_RECORDS:], new[:MIN_RECORDS])
-    )
-    if not np.isfinite([start, end, restart]).all():
-        return True
-    return abs(restart - start) <= abs(restart - end) or len(old) <= MIN_RECORDS
-
-
-def _level(losses: Floats) -> float:
-    finite = losses[np.isfinite(losses)].tolist()
-    return median(finite) if finite else nan
