@@ -1,6 +1,7 @@
 """The answer does not depend on units, names, formats or the order of columns."""
 
 import csv
+import gzip
 import json
 from dataclasses import replace
 from functools import cache
@@ -168,6 +169,49 @@ def test_a_healthy_tail_never_turns_an_error_into_healthy(shape, seed, length):
     assert report.diagnosis.severity.rank < Severity.OK.rank
 
 
+@FEW_EXAMPLES
+@given(st.integers(0, 50), st.integers(3, 8), st.integers(0, 200))
+def test_a_recovered_collapse_of_a_score_is_never_healthy(seed, length, later):
+    """A healthy tail after a collapse leaves at least a note, however long it is."""
+    rng = np.random.default_rng(seed)
+    count = 24 + later // 10
+    scores = 0.9 - 0.55 * np.exp(-np.arange(count) / 5) + rng.normal(0, 0.006, count)
+    scores[14 : 14 + length] = 0.1 + rng.normal(0, 0.004, length)
+    at = np.arange(20 * count)
+    loss = 0.3 + 2 * np.exp(-at / 80) + 0.02 * rng.standard_normal(len(at))
+    logged = [scores[i // 20] if i % 20 == 19 else None for i in at]
+    diagnosis = stabdiag.diagnose({"step": at, "loss": loss, "val_accuracy": logged}).diagnosis
+    assert diagnosis.severity is not Severity.OK
+    assert diagnosis.slug == "collapse-recovered" or diagnosis.severity is not Severity.NOTE
+
+
+@FEW_EXAMPLES
+@given(st.integers(0, 50), st.floats(0.5, 0.9), st.sampled_from((1.0, 100.0)))
+def test_the_unit_of_a_score_changes_no_answer(seed, low, unit):
+    rng = np.random.default_rng(seed)
+    scores = 0.9 - 0.55 * np.exp(-np.arange(30) / 5) + rng.normal(0, 0.006, 30)
+    scores[20:] = low if low < 0.7 else scores[20:]
+    at = np.arange(600)
+    loss = 0.3 + 2 * np.exp(-at / 80) + 0.02 * rng.standard_normal(600)
+
+    def slug(factor):
+        logged = [factor * scores[i // 20] if i % 20 == 19 else None for i in at]
+        log = {"step": at, "loss": loss, "val_accuracy": logged}
+        return stabdiag.diagnose(log).diagnosis.slug
+
+    assert slug(unit) == slug(1.0)
+
+
+@FEW_EXAMPLES
+@given(st.sampled_from(SHAPES), st.integers(0, 50), st.floats(0, 20))
+def test_a_constant_turns_no_error_into_healthy(shape, seed, constant):
+    """Adding a constant hides no error; a fall may be too small next to it, which is a warning."""
+    log = synthetic(shape, seed)
+    before = stabdiag.diagnose(log).diagnosis
+    after = stabdiag.diagnose({**log, "loss": log["loss"] + constant}).diagnosis
+    assert (after.severity is Severity.ERROR) == (before.severity is Severity.ERROR)
+
+
 # Names, columns and formats
 
 ALIASES = {
@@ -192,6 +236,14 @@ def write(rows, format_name, folder):
     """Write records as a file of a format and return its path."""
     path = folder / f"log.{format_name}"
     names = list(rows[0])
+    if format_name == "jsonl.gz":
+        with gzip.open(path, "wt", encoding="utf-8") as file:
+            file.write("\n".join(map(json.dumps, rows)))
+        return path
+    if format_name in LINES:
+        path = folder / f"{format_name}.log"
+        path.write_text("\n".join(map(LINES[format_name], rows)) + "\n", encoding="utf-8")
+        return path
     if format_name == "jsonl":
         path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     elif format_name == "json":
@@ -235,12 +287,23 @@ def test_names_order_and_irrelevant_columns_change_no_answer(shape, seed, names,
     assert answers(stabdiag.diagnose(changed_table)) == answers(stabdiag.diagnose(table))
 
 
+FORMATS = ("jsonl", "jsonl.gz", "json", "csv", "tsv", "parquet", "txt")
+
+# Lines of text, as programs print their records.
+LINES = {
+    "python dicts": repr,
+    "colons": lambda row: " ".join(f"{name}: {value}" for name, value in row.items()),
+    "bars": lambda row: " | ".join(f"{name} {value}" for name, value in row.items()),
+    "commas": lambda row: ", ".join(f"{name}={value}" for name, value in row.items()),
+}
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_file_format_gives_the_same_answer(shape, tmp_path):
     rows = records(shape, 3)
     results = {
         format_name: answers(stabdiag.diagnose(write(rows, format_name, tmp_path)))
-        for format_name in ("jsonl", "json", "csv", "tsv", "parquet", "txt")
+        for format_name in (*FORMATS, *LINES)
     }
     assert results == dict.fromkeys(results, results["jsonl"])
 

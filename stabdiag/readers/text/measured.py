@@ -59,6 +59,9 @@ _COMPANION: Final = re.compile(
     rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|eward|val|Val|test|Test"
 )
 
+# A record without its loss has its counter and at least two more values.
+_MIN_VALUES: Final = 3
+
 # Prose about a NaN loss, or source code at the head of a log that sets a loss to 0.
 _PROSE: Final = re.compile(
     rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is "
@@ -167,9 +170,16 @@ class MeasuredLines(Kind):
             for at, line in written
         ]
         starts = [at if self.counter == FIRST else _start(at, line) for at, line in written]
+        shapes = list(by_names(lines, self._look, self._known))
+        without_loss = self._names_without_loss([(names, len(rows)) for names, rows, _ in shapes])
         parts = [
-            self._part(names, [starts[row] for row in rows], cells)
-            for names, rows, cells in by_names(lines, self._look, self._known)
+            self._part(
+                names,
+                [starts[row] for row in rows],
+                cells,
+                is_record=len(names) >= _MIN_VALUES and without_loss.issuperset(names),
+            )
+            for names, rows, cells in shapes
         ]
         records = [part for part in parts if not part.supplementary]
         usual = max(records, key=lambda part: len(part.starts), default=None)
@@ -218,9 +228,33 @@ class MeasuredLines(Kind):
         is_alone = not counters_of(line) and not evaluation_prefix(line, len(line))
         return is_alone and len(record) + len(line) < LONGEST
 
-    def _part(self, names: tuple[str, ...], starts: list[int], cells: Sequence[Cells]) -> TextPart:
-        """Return a part. Of lines without a loss, only the values that belong to one are kept."""
-        if any(makes_a_record(name, self.word) for name in names):
+    def _names_without_loss(self, shapes: Sequence[tuple[tuple[str, ...], int]]) -> set[str]:
+        """Return the names on the usual line of a record, without its losses.
+
+        A line with several of these names is a record whose loss was dropped, maybe together with
+        the gradient norm.
+        """
+        records = [
+            (count, names)
+            for names, count in shapes
+            if any(makes_a_record(name, self.word) for name in names)
+        ]
+        usual = max(records, default=(0, ()))[1]
+        return {name for name in usual if not makes_a_record(name, self.word)}
+
+    def _part(
+        self,
+        names: tuple[str, ...],
+        starts: list[int],
+        cells: Sequence[Cells],
+        *,
+        is_record: bool = False,
+    ) -> TextPart:
+        """Return a part. Of lines without a loss, only the values that belong to one are kept.
+
+        ``is_record`` means that only the loss is missing on otherwise usual lines.
+        """
+        if is_record or any(makes_a_record(name, self.word) for name in names):
             return TextPart(names=names, starts=starts, cells=cells)
         kept = [name == STEP or _goes_with_a_loss(name) or _is_evaluated(name) for name in names]
         names = tuple(compress(names, kept))

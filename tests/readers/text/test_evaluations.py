@@ -164,3 +164,24 @@ def test_a_score_on_a_line_of_its_own_is_read(put, line, role):
     assert len(series["loss"]) == 90
     assert series[role].steps.tolist() == list(range(10, 100, 10))
     assert series[role].values.tolist() == [n / 100 for n in range(10, 100, 10)]
+
+
+@pytest.mark.parametrize(
+    "late", ["step {n} | lr 0.001 | tokens 900", "step {n} | gnorm nan | lr 0.001 | tokens 900"]
+)
+def test_lines_that_lose_their_loss_are_records(put, late):
+    usual = "step {n} | loss {loss:.2f} | gnorm 0.9 | lr 0.001 | tokens 900"
+    lines = [usual.format(n=n, loss=4 - n / 100) for n in range(60)]
+    lines += [late.format(n=n) for n in range(60, 120)]
+    report = stabdiag.diagnose(put("\n".join(lines) + "\n"))
+    assert report.diagnosis.slug.startswith("nan")
+    assert report.diagnosis.step == 60
+
+
+def test_a_rate_on_lines_of_its_own_is_not_a_record(put):
+    lines = []
+    for n in range(100):
+        if n % 10 == 0:
+            lines.append(f"step {n} | loss {4 - n / 100:.2f} | lr 0.001 | tokens 900")
+        lines.append(f"step {n} | lr 0.001")
+    assert len(stabdiag.read(put("\n".join(lines) + "\n")).series["loss"]) == 10
