@@ -55,6 +55,16 @@ def levels(x: Floats, stretches: int) -> Floats:
     return medians(grid[:, :: max(size // SUBSAMPLE_SIZE, 1)])
 
 
+def end_level(x: Floats, parts: int) -> float:
+    """Return the median of the last of equal parts of a series, in its own unit.
+
+    Args:
+        x: shape (n,), finite, n at least 1.
+        parts: the number of parts, at least 1.
+    """
+    return median(x[-max(len(x) // parts, 1) :])
+
+
 def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
     """Return the levels of blocks of ``size`` points, counted from the end, and their starts.
 

@@ -10,8 +10,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.levels import end_level, levels
 from stabdiag.stats.standards import CLEAR_RATIO, MIN_SAMPLE, MOST, NEGLIGIBLE, TENTHS
 from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
@@ -185,11 +184,7 @@ def _by_accuracy(case: Case) -> Evidence | None:
 def _final_accuracies(case: Case) -> list[float]:
     """Return the medians of the last tenths of the logged accuracies, as fractions."""
     logged = (case.history.finite(role).values for role in ("accuracy", "eval_accuracy"))
-    return [
-        median(right[-max(1, len(right) // TENTHS) :]) / full_scale(right.max())
-        for right in logged
-        if len(right)
-    ]
+    return [end_level(right, TENTHS) / full_scale(right.max()) for right in logged if len(right)]
 
 
 def _by_floor(case: Case) -> Evidence | None:

@@ -8,7 +8,7 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
-from stabdiag.stats.levels import levels
+from stabdiag.stats.levels import end_level, levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.stats.standards import (
     CLEAR,
@@ -333,7 +333,7 @@ def _few_groups(case: Case) -> str:
 def grad_layer_outlier(case: Case) -> Evidence | None:
     """Is the gradient of one group far from the gradients of all others?"""
     usual = {
-        name: median(x[-(len(x) // QUARTERS) :])
+        name: end_level(x, QUARTERS)
         for name, series in case.history.group("grad_norm").items()
         if name != "all" and len(x := series.finite().values) >= LEAST
     }

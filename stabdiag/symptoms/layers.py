@@ -13,7 +13,7 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import EventCode
 from stabdiag.model.text import num, plural
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.levels import end_level
 from stabdiag.stats.standards import LEAST, MIN_COMPARED, QUARTER, QUARTERS
 from stabdiag.symptoms.facts import quoted
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -43,7 +43,7 @@ def _depths(case: Case) -> list[tuple[int, str, float]]:
     """
     layers: dict[int, list[tuple[float, str]]] = {}
     for number, name, values in _groups(case):
-        usual = median(values[-(len(values) // QUARTERS) :])
+        usual = end_level(values, QUARTERS)
         layers.setdefault(number, []).append((usual, name))
     middles = {number: sorted(groups)[len(groups) // 2] for number, groups in layers.items()}
     return [(number, name, usual) for number, (usual, name) in sorted(middles.items())]
