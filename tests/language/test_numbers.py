@@ -1,4 +1,4 @@
-"""Numbers that shape a judgment: few of them, most in ``stats/standards.py`` or among the limits."""
+"""Numbers that shape a judgment: few of them, most in ``stats/standards.py`` or among limits."""
 
 import ast
 from pathlib import Path
