@@ -17,8 +17,10 @@ from stabdiag.stats.standards import MIN_CONSECUTIVE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.divergence import climb_steps, describe_lr_change, grad_norm, weight_norms
 from stabdiag.tree.measure import Measures
+from stabdiag.tree.precision import ANSWERS as PRECISION
 from stabdiag.tree.rises import rise_of
 from stabdiag.tree.run import Run
+from stabdiag.tree.scaler import find_overflows
 from stabdiag.tree.spike import count_outliers, did_it_recover, focus, highest, risen, width
 
 # A standard deviation needs this many losses.
@@ -86,6 +88,20 @@ def _monotone(case: Case) -> Reply:
     return no(f"the loss did not rise {span}")
 
 
+def _what_does_the_scale_show(case: Case) -> Reply:
+    """Answer Q3.2: without a logged loss scale, every overflow counts."""
+    reply, overflows = PRECISION["Q3.2"](case), find_overflows(case)
+    if reply.verdict is not Verdict.NO or case.history.has("loss_scale") or not overflows.count:
+        return reply
+    because = f"{plural(overflows.count, 'overflow')}, and the loss scale was not logged"
+    return yes(
+        because,
+        *overflows.first_steps,
+        branch="overflow",
+        measured={"overflows": overflows.count},
+    )
+
+
 def _is_the_lr_higher(case: Case) -> Reply:
     """Answer Q4.2: is the learning rate higher at the end of the window?"""
     first, last = climb_steps(case)
@@ -94,7 +110,7 @@ def _is_the_lr_higher(case: Case) -> Reply:
         return unknown("too few learning rates were logged over the climb")
     begin, end = float(over.values[0]), float(over.values[-1])
     because, measured = describe_lr_change(case, begin, end, int(over.steps[0]), last)
-    answer = yes if end > begin * case.limits.divergence.lr_rise else no
+    answer = yes if end > begin else no
     return answer(because, int(over.steps[0]), last, measured=measured)
 
 
@@ -122,6 +138,7 @@ def _last_window(run: Run) -> slice:
 ANSWERS: Final = {
     "Q2.1": _is_there_an_outlier,
     "Q2.2": _did_it_recover_in_time,
+    "Q3.2": _what_does_the_scale_show,
     "Q4.1": _monotone,
     "Q4.2": _is_the_lr_higher,
     "Q4.3": _did_a_weight_norm_double,

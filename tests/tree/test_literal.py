@@ -192,3 +192,27 @@ def test_a_constant_scale_is_static_after_the_first_overflow():
     log["grad_norm"][300] = np.inf
     finding = literal(log, dtype="fp16", hysteresis=2).diagnosis
     assert (finding.slug, finding.step) == ("loss-scale-static", 300)
+
+
+@pytest.mark.parametrize(("last", "slug"), [(1.001e-3, "divergence-lr-rising"), (1e-3, "plateau")])
+def test_any_higher_learning_rate_counts(last, slug):
+    at = np.arange(400)
+    log = {"step": at, "loss": 2.0 + 1e-3 * at, "lr": np.linspace(1e-3, last, 400)}
+    assert literal(log | {"grad_norm": np.ones(400)}).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize(
+    ("scale", "dtype", "slug"),
+    [
+        (None, "fp16", "gradient-overflow"),
+        (None, "fp32", "healthy"),
+        # A scale that halves at the overflow shows that the scaler works.
+        (np.where(np.arange(800) < 500, 1024.0, 512.0), "fp16", "healthy"),
+        (np.where(np.arange(800) < 500, 1024.0, 0.5), "fp16", "loss-scale-collapsed"),
+    ],
+)
+def test_an_overflow_counts_unless_the_scale_absorbs_it(scale, dtype, slug):
+    norm = np.where(np.arange(800) == 500, np.inf, 1.0)
+    log = quiet() | {"grad_norm": norm} | ({} if scale is None else {"loss_scale": scale})
+    report = stabdiag.diagnose(log, manifest={"dtype": dtype}, literal=True)
+    assert report.diagnosis.slug == slug
