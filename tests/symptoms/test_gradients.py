@@ -193,3 +193,11 @@ def test_a_run_without_a_usable_update_is_an_error(count, dtype, is_present):
     )
     assert ("No update was made" in report.diagnosis.title) == is_present
     assert (report.diagnosis.severity.value == "error") == is_present
+
+
+def test_a_layer_whose_gradient_alone_is_not_finite_is_named(symptom):
+    layers = {"grad_norm/a": NORM, "grad_norm/b": with_bad(NORM, 300)}
+    run = log(FALLING, with_bad(NORM, 300)) | layers
+    assert "the operation in 'b' whose" in symptom("grad-nonfinite", run, FP32).first_action
+    run["grad_norm/a"] = with_bad(NORM, 300)
+    assert "the operation whose" in symptom("grad-nonfinite", run, FP32).first_action

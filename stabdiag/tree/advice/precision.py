@@ -46,7 +46,7 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
         **TO_BF16,
     )
     next_actions = (*logging_advice(case, ("loss_scale", "grad_norm")), _LOG_NEAR_MAX)
-    layer = _overflowing_layer(case, step)
+    layer = overflowing_layer(case, step)
     inside = f" in {layer!r}" if layer else ""
     if case.manifest.dtype == "bf16":
         first = Action(
@@ -74,7 +74,7 @@ def overflow(case: Case, answers: Mapping[str, Answer]) -> Advice:
     )
 
 
-def _overflowing_layer(case: Case, step: int) -> str:
+def overflowing_layer(case: Case, step: int) -> str:
     """Return the only layer whose gradient norm is not finite at a step, or ""."""
     layers = {
         name: bool(np.isfinite(values).all())
