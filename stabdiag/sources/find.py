@@ -172,11 +172,17 @@ def list_folder(folder: str, skipped: SkippedEntries) -> tuple[list[File], list[
 
 
 def _is_redundant_link(item: os.DirEntry[str], folder: str, skipped: SkippedEntries) -> bool:
-    """Return True if a link points to a folder, or to a file in the same folder."""
-    if item.is_dir():
+    """Return True if a link points to a folder, or to a file in this folder or below.
+
+    W&B links the latest run and its logs next to the folders of all runs. A hidden folder below is
+    not listed, so that links into it count.
+    """
+    inside = os.path.relpath(os.path.realpath(item.path), os.path.realpath(folder))
+    first, *others = inside.split(os.sep)
+    is_below = first != ".." and not any(map(is_skipped, [first, *others][:-1]))
+    if item.is_dir() and not is_below:
         skipped.skip(UnreadReason.LINK_TO_FOLDER, item.path)
-        return True
-    return os.path.dirname(os.path.realpath(item.path)) == os.path.realpath(folder)  # noqa: PTH120
+    return item.is_dir() or is_below
 
 
 def _remote(url: str, skipped: SkippedEntries) -> Iterator[Job]:

@@ -115,6 +115,26 @@ def test_folders_are_walked_once(find_runs, tmp_path):
     ]
 
 
+def test_links_to_runs_below_are_left_out(find_runs, tmp_path):
+    """As in W&B's folder; a link into a hidden folder is the only way to its file."""
+    for name in ("run-1", ".store", "run-2"):
+        (tmp_path / "wandb" / name).mkdir(parents=True)
+    (tmp_path / "wandb" / ".store" / "b.csv").write_text("step,loss\n1,2\n")
+    (tmp_path / "wandb" / "run-1" / "debug.log").write_text("started\n")
+    (tmp_path / "wandb" / "latest-run").symlink_to("run-1", target_is_directory=True)
+    (tmp_path / "wandb" / "debug.log").symlink_to("run-1/debug.log")
+    (tmp_path / "wandb" / "run-2" / "b.csv").symlink_to("../.store/b.csv")
+    (tmp_path / "wandb" / "b.csv").symlink_to(".store/b.csv")
+    skipped = SkippedEntries()
+    runs = find_runs("wandb/run-1/run.wandb", skipped=skipped)
+    assert runs == {
+        "wandb/b.csv": ["b.csv"],
+        "wandb/run-1": ["debug.log", "run.wandb"],
+        "wandb/run-2/b.csv": ["b.csv"],
+    }
+    assert not skipped.messages()
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may open every folder")
 def test_a_folder_that_cannot_be_listed_is_reported(find_runs, tmp_path):
     (tmp_path / "locked").mkdir(mode=0)
