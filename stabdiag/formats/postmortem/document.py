@@ -127,8 +127,9 @@ def html(report: Report, *, detected: Detection | None = None) -> str:
 def _label_cells(tokens: Sequence[Token]) -> None:
     """Prepare wide tables for a phone.
 
-    A phone has no room for four columns of sentences. The style sheet shows each row of a table of
-    text as a block, where each cell has the name of its column. Other tables scroll if needed.
+    A phone has no room for four columns of sentences, or three with names in code. The style sheet
+    shows each row of such a table as a block, where each cell has the name of its column. Numbers
+    are smaller there. Other tables scroll if needed.
     """
     ends = [i for i, token in enumerate(tokens) if token.type == "table_close"]
     begins = [i for i, token in enumerate(tokens) if token.type == "table_open"]
@@ -138,7 +139,11 @@ def _label_cells(tokens: Sequence[Token]) -> None:
         heads = [table[i + 1].content for i, token in enumerate(table) if token.type == "th_open"]
         cells = [(token, table[i + 1]) for i, token in enumerate(table) if token.type == "td_open"]
         numeric = sum(_is_number(text.content.strip("*")) for _, text in cells)
-        if len(heads) < _WIDE_TABLE_COLUMNS or 2 * numeric > len(cells):
+        is_numeric = 2 * numeric > len(cells)
+        has_names = any("`" in text.content for _, text in cells)  # code does not wrap
+        if is_numeric or len(heads) < _WIDE_TABLE_COLUMNS - has_names:
+            if is_numeric:
+                tokens[begin].attrSet("class", "numbers")
             tokens[begin].attrSet("tabindex", "0")  # the keyboard can scroll it, too
             continue
         tokens[begin].attrSet("class", "stacked")
