@@ -113,6 +113,18 @@ def test_a_kind_of_failure_shows_its_runs(page):
     assert len(listed(page)) == 10
 
 
+def test_many_properties_in_common_are_folded(opened):
+    overview = overview_of(sweep(), places=("runs",))
+    overview = replace(overview, common=overview.common[:1] * 9)
+    page = opened(render(overview, "html", "overview")).page
+    items = page.locator(".common > li")
+    assert (items.count(), page.locator(".common > li:visible").count()) == (9, 6)
+    assert items.locator(".bars").count() == 6
+    page.get_by_text("Other properties in common: 3").click()
+    expect(items.locator(".bars")).to_have_count(9)
+    assert page.locator(".common > li:visible").count() == 9
+
+
 def test_a_chart_of_a_property_in_common_shows_its_runs(page):
     chart = page.locator(".common > li").first
     bars = chart.get_by_role("button")

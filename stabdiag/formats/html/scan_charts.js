@@ -84,10 +84,15 @@ function bars(common) {
   return made;
 }
 
+// The charts of a folded list are drawn when it opens.
 function commonCharts() {
   document.querySelectorAll(".common > li").forEach((item, at) => {
     const common = data.common[at];
-    if (common && data.settings[common.setting]) item.append(bars(common));
+    if (!common || !data.settings[common.setting]) return;
+    const draw = () => item.append(bars(common));
+    const folded = item.closest("details");
+    if (folded) folded.addEventListener("toggle", draw, {once: true});
+    else draw();
   });
 }
 
