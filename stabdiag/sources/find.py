@@ -178,8 +178,8 @@ def _is_redundant_link(item: os.DirEntry[str], folder: str, skipped: SkippedEntr
     not listed, so that links into it count.
     """
     inside = os.path.relpath(os.path.realpath(item.path), os.path.realpath(folder))
-    first, *others = inside.split(os.sep)
-    is_below = first != ".." and not any(map(is_skipped, [first, *others][:-1]))
+    parts = Path(inside).parts
+    is_below = parts[0] != ".." and not any(map(is_skipped, parts[:-1]))
     if item.is_dir() and not is_below:
         skipped.skip(UnreadReason.LINK_TO_FOLDER, item.path)
     return item.is_dir() or is_below
