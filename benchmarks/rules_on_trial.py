@@ -206,7 +206,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="turning point",
         purpose="the step at which a rate or a weight norm began to move",
-        off={f"{TREE}.drivers:turned_to": always(None)},
+        off={f"{TREE}.drivers:find_turn_step": always(None)},
         needed="which checkpoint to reload: six fixtures reload a later one without it",
     ),
     Rule(

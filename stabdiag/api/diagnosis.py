@@ -11,7 +11,7 @@ import numpy as np
 from stabdiag.api.earlier_runs import failed_runs
 from stabdiag.api.partly_read import INCONCLUSIVE_OUTCOMES, partly_read, with_incomplete_first
 from stabdiag.api.shown import Report
-from stabdiag.assemble.inputs import in_its_steps, infer
+from stabdiag.assemble.inputs import infer, match_step_unit
 from stabdiag.model.report import Detection, Tree
 from stabdiag.symptoms import SymptomResults, check_symptoms, worst_first
 from stabdiag.tree.advice.shared import with_changes
@@ -48,7 +48,7 @@ def report_on(
     history: History, manifest: Manifest, limits: Limits, *, literal: bool = False
 ) -> Report:
     """Diagnose a history with the manifest of its run."""
-    manifest, history = in_its_steps(manifest, history)
+    manifest, history = match_step_unit(manifest, history)
     inferred = infer(manifest, history)
     case = (LiteralCase if literal else Case)(history=history, manifest=inferred, limits=limits)
 

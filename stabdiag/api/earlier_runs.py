@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from stabdiag.assemble.inputs import in_its_steps, infer
+from stabdiag.assemble.inputs import infer, match_step_unit
 from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import EARLIER_RUN_FAILED, Action, ActionKind, Finding, Severity
 from stabdiag.model.text import plural
@@ -36,7 +36,7 @@ def _failed(
     for earlier in history.earlier:
         if not len(earlier.logged("loss")):
             continue
-        scaled, earlier = in_its_steps(manifest, earlier)  # noqa: PLW2901 - the same run
+        scaled, earlier = match_step_unit(manifest, earlier)  # noqa: PLW2901 - the same run
         case = (LiteralCase if literal else Case)(
             history=earlier, manifest=infer(scaled, earlier), limits=limits
         )

@@ -1,6 +1,6 @@
 """Build a history from raw columns: roles of columns, hidden NaN, order of records."""
 
 from stabdiag.assemble.history import build_history
-from stabdiag.assemble.steps import in_steps
+from stabdiag.assemble.steps import convert_to_steps
 
-__all__ = ["build_history", "in_steps"]
+__all__ = ["build_history", "convert_to_steps"]

@@ -17,13 +17,13 @@ from stabdiag.assemble.records import (
     MIN_RECORDS,
     MIN_SERIES_LENGTH,
     USUAL_FRACTION,
-    all_of,
-    any_of,
+    accompanies_loss,
+    all_present,
+    any_present,
     are_few,
-    goes_with,
     has_a_rhythm,
     is_filled,
-    often_with,
+    is_usually_logged,
     stretches,
     up_to_last,
 )
@@ -77,7 +77,7 @@ def find_hidden(
         if null_is_nan:
             results.append(_written_null(loss, others, absent, of_another_kind))
         for role, column in others.items():
-            if goes_with(loss, column, absent):
+            if accompanies_loss(loss, column, absent):
                 results.append(_absent_despite(loss, role, column, absent, absent_records, others))
         results.append(
             _empty_records(loss, others, absent, absent_records, of_another_kind, with_values)
@@ -116,7 +116,7 @@ def _never_a_number(
     loss: Column, others: Mapping[str, Column], evaluation: Mask, absent_records: int
 ) -> HiddenRecords | None:
     """Nulls in every training record: the run never had a finite loss."""
-    training = any_of(others.values(), template=evaluation) & ~evaluation
+    training = any_present(others.values(), template=evaluation) & ~evaluation
     if training.sum() < absent_records or not loss.null[training].all():
         return None
     return HiddenRecords(
@@ -136,10 +136,10 @@ def _written_null(
         return None
     if is_filled(others):
         # A table that was converted to records has nulls in all of its gaps.
-        together = (column for column in others.values() if goes_with(loss, column, absent))
-        records &= any_of(together, template=absent)
+        together = (column for column in others.values() if accompanies_loss(loss, column, absent))
+        records &= any_present(together, template=absent)
     else:
-        alone = records & ~any_of(others.values(), template=absent)
+        alone = records & ~any_present(others.values(), template=absent)
         if 2 * alone.sum() > loss.present.sum():
             return None
         if alone.any():
@@ -185,20 +185,20 @@ def _empty_records(
     A blank cell and a missing key mean the same. In a table with one metric per record, a record
     with a missing key contains another metric.
     """
-    empty = absent & ~any_of(others.values(), template=absent)
+    empty = absent & ~any_present(others.values(), template=absent)
     # Checking all columns is expensive, so it is only done if there are enough of these records.
     if np.count_nonzero(empty & loss.null) >= absent_records:
         empty &= ~(loss.null & of_another_kind())
     if np.count_nonzero(empty & ~loss.null) >= absent_records:
         empty &= loss.null | ~with_values()
-    records = _for_long(loss, empty, absent_records)
+    records = _long_gaps(loss, empty, absent_records)
     return HiddenRecords(
         records=records,
         reason="the loss is absent from records without any training values",
     )
 
 
-def _for_long(loss: Column, empty: Mask, absent_records: int) -> Mask:
+def _long_gaps(loss: Column, empty: Mask, absent_records: int) -> Mask:
     """Return the empty records in long gaps, unless the loss is missing here and there."""
     records = np.zeros_like(empty)
     rows = np.flatnonzero(loss.present | empty)
@@ -291,7 +291,7 @@ def hidden_norms(
     zero = loss.present & (loss.values == 0.0)
     filtered = zero.sum() > MIN_RECORDS and not (zero & norm.present).any()
     expected = loss.present & ~zero if filtered else loss.present
-    scaled = "loss_scale" in others and often_with(loss, others["loss_scale"])
+    scaled = "loss_scale" in others and is_usually_logged(loss, others["loss_scale"])
     if scaled and not is_periodic and len(gaps) > MIN_RECORDS:
         longest = len(logged)
     elif (norm.present & expected).sum() >= USUAL_FRACTION * expected.sum():
@@ -301,9 +301,9 @@ def hidden_norms(
     for rows in gaps:
         if len(rows) <= longest or (filtered and zero[rows].any()):
             records[rows] = True
-    usual = [column for column in others.values() if often_with(loss, column)]
+    usual = [column for column in others.values() if is_usually_logged(loss, column)]
     complete = (
-        all_of(usual, template=missing) if usual or not null_is_nan else np.zeros_like(missing)
+        all_present(usual, template=missing) if usual or not null_is_nan else np.zeros_like(missing)
     )
     return records & (complete | norm.null)
 
@@ -331,7 +331,7 @@ def evaluation_records(
             apart |= present
         else:
             mixed |= present
-    alone = mixed & ~any_of([loss, *others.values()], template=mixed)
+    alone = mixed & ~any_present([loss, *others.values()], template=mixed)
     for begin, end in stretches(alone):
         if end - begin < absent_records:
             apart[begin:end] = True

@@ -22,8 +22,8 @@ from stabdiag.assemble.extra_series import (
     score_series,
 )
 from stabdiag.assemble.losses import (
+    keep_epoch_losses,
     load,
-    of_whole_epochs,
     read_losses,
     with_hidden_norms,
     with_nan_of_any,
@@ -202,7 +202,7 @@ class _OrderedLog:
         clock, data, order = self.clock, self.data, self.order
         events = [*self.events]
         run = order.run(number)
-        losses = of_whole_epochs(self.losses, clock, order.steps, run)
+        losses = keep_epoch_losses(self.losses, clock, order.steps, run)
         events += [*losses.events, *order.events]
         events += unused_after_loss(columns, names, losses.records & clock.usable, clock.usable)
         if "loss" in names and not (run & losses.records).any():

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Any, Self
 
-from stabdiag.assemble import build_history, in_steps
+from stabdiag.assemble import build_history, convert_to_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventKind, History
@@ -71,7 +71,7 @@ class Options:
         return self
 
     @property
-    def of_a_log(self) -> ReadRequest:
+    def log_columns(self) -> ReadRequest:
         """The columns to read: those named here, and any with a role.
 
         The columns of a table with several runs name the run: ``oak-1 - train/loss``.
@@ -127,7 +127,7 @@ def run_found(log: LoadedLog, given: Manifest | None, options: Options) -> tuple
     ``given`` replaces the manifest next to the log.
     """
     manifest = (log.manifest if given is None else given).override(options.settings)
-    raw = in_steps(log.columns, manifest)
+    raw = convert_to_steps(log.columns, manifest)
     history = build_history(raw, options.limits, chosen=options.columns, attempt=options.attempt)
     manifest = with_saved(manifest.completed(history.config), log.checkpoints, history)
     return history, manifest.assuming(options.assume)
@@ -157,7 +157,7 @@ def raw_columns(source: object, options: Options) -> LoadedLog:
     if isinstance(sources, Sequence) and all(
         isinstance(path, str | os.PathLike) for path in sources
     ):
-        return read_source(sources, options.of_a_log)
+        return read_source(sources, options.log_columns)
     return LoadedLog(columns=from_object(source))
 
 
@@ -186,7 +186,7 @@ def infer(manifest: Manifest, history: History) -> Manifest:
     return replace(manifest, **values, inferred={**manifest.inferred, **reasons})
 
 
-def in_its_steps(manifest: Manifest, history: History) -> tuple[Manifest, History]:
+def match_step_unit(manifest: Manifest, history: History) -> tuple[Manifest, History]:
     """Drop manifest counts in steps if the log counts epochs, and add an event.
 
     A warm-up of 500 cannot be 500 epochs in a log of 60, so all counts must be in steps. Values set

@@ -357,7 +357,7 @@ def with_nan_of_any(losses: Losses, steps: Ints, usable: Mask, *, interleaved: b
     return replace(losses, values=values, events=[*losses.events, event])
 
 
-def of_whole_epochs(losses: Losses, clock: Steps, steps: Ints, run: Mask) -> Losses:
+def keep_epoch_losses(losses: Losses, clock: Steps, steps: Ints, run: Mask) -> Losses:
     """If a progress bar shows running means of the epoch, keep only the last loss of each epoch.
 
     ``steps`` are the steps of the clock, continued across epochs.

@@ -96,7 +96,7 @@ def find_order(
     """
     steps, usable = clock.steps, clock.usable
     training = is_loss & usable
-    begins = _after_an_end(steps, losses, np.flatnonzero(training), epochs, ends)
+    begins = _later_run_starts(steps, losses, np.flatnonzero(training), epochs, ends)
     if begins:
         return _one_after_the_other(
             [
@@ -147,7 +147,7 @@ def find_order(
     return _ordered(walk, rows, steps, usable, is_loss, counted)
 
 
-def _after_an_end(
+def _later_run_starts(
     steps: Ints, losses: Floats, rows: Ints, epochs: Floats | None, ends: Sequence[int]
 ) -> list[int]:
     """Return the training records (among ``rows``) that begin a run after the end of another one.

@@ -85,8 +85,8 @@ def _other_settings(history: History, manifest: Manifest) -> dict[str, object]:
     if (pretrained := is_pretrained(settings)) is not None:
         kept[PRETRAINED[0]] = pretrained
     # It would override a checkpoint interval in steps that was set by hand.
-    in_steps = manifest.checkpoint_every and "checkpoint_every" not in manifest.inferred
-    if saves_by_epoch(settings) and not in_steps:
+    convert_to_steps = manifest.checkpoint_every and "checkpoint_every" not in manifest.inferred
+    if saves_by_epoch(settings) and not convert_to_steps:
         kept[SAVE_STRATEGY] = "epoch"
     return kept
 

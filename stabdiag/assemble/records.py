@@ -12,7 +12,7 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.text import clipped, plural
 from stabdiag.readers.columns import Column
-from stabdiag.readers.text.prefix import NO_RANK, of_one_rank
+from stabdiag.readers.text.prefix import NO_RANK, select_lines
 
 # These thresholds separate regular behavior of a logger from accidents. They describe the form of a
 # log, not the run. Logs behave regularly nearly always or not at all, so the exact values matter
@@ -47,20 +47,20 @@ def has_a_rhythm(present: Mask) -> bool:
     return bool(usual > 1 and np.mean(gaps == usual) > USUAL_FRACTION)
 
 
-def often_with(loss: Column, column: Column) -> bool:
+def is_usually_logged(loss: Column, column: Column) -> bool:
     """Return True if a series is logged with most of the losses."""
     both = int((column.present & loss.present).sum())
     return both >= max(USUAL_FRACTION * int(loss.present.sum()), 1)
 
 
-def goes_with(loss: Column, column: Column, absent: Mask) -> bool:
+def accompanies_loss(loss: Column, column: Column, absent: Mask) -> bool:
     """Return True if a series is logged with the loss, and rarely where the loss is ``absent``.
 
     A loss that is logged at a multiple of the interval of the other series is not meant.
     """
     logged = np.flatnonzero(column.present)
     gaps = np.diff(np.flatnonzero(loss.present[logged]))
-    if not often_with(loss, column) or (len(gaps) and np.median(gaps) > 1):
+    if not is_usually_logged(loss, column) or (len(gaps) and np.median(gaps) > 1):
         return False
     return are_few(stretches(absent[logged]), len(logged))
 
@@ -70,7 +70,7 @@ def are_few(gaps: list[tuple[int, int]], records: int) -> bool:
     return len(gaps) <= max(RARE_FRACTION * records, 1)
 
 
-def any_of(columns: Iterable[Column], *, template: Mask) -> Mask:
+def any_present(columns: Iterable[Column], *, template: Mask) -> Mask:
     """Return the records with a value in any of the columns."""
     records = np.zeros_like(template)
     for column in columns:
@@ -78,7 +78,7 @@ def any_of(columns: Iterable[Column], *, template: Mask) -> Mask:
     return records
 
 
-def all_of(columns: Iterable[Column], *, template: Mask) -> Mask:
+def all_present(columns: Iterable[Column], *, template: Mask) -> Mask:
     """Return the records with a value in all of the columns."""
     records = np.ones_like(template)
     for column in columns:
@@ -221,4 +221,4 @@ def select_rank(
         return usable
     rank = np.where(ranks.present, ranks.values, NO_RANK).astype(np.int64)
     known_steps = np.where(usable & (has_value | ~is_loss), steps, np.nan)
-    return of_one_rank(is_loss.astype(np.int64), known_steps, rank, np.zeros_like(usable))
+    return select_lines(is_loss.astype(np.int64), known_steps, rank, np.zeros_like(usable))

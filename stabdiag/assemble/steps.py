@@ -63,7 +63,7 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
         elif role == "epoch" and not _is_usable_epoch(column, good, columns, names):
             continue
         else:
-            return _from_column(columns, column, good, role, names[role], events)
+            return _read_step_column(columns, column, good, role, names[role], events)
         events.append(_note(f"the step column {names[role]!r} {reason}"))
     numbered = "no step was logged: the record number is used as the step"
     events.append(_note(numbered, EventCode.NUMBERED))
@@ -103,7 +103,7 @@ def _is_usable_epoch(
     )
 
 
-def _from_column(
+def _read_step_column(
     columns: Columns,
     column: Column,
     good: Mask,
@@ -129,7 +129,7 @@ def _note(message: str, code: EventCode | None = None) -> Event:
     return Event(kind=EventKind.STEPS, message=message, code=code)
 
 
-def in_steps(columns: Columns, manifest: Manifest) -> Columns:
+def convert_to_steps(columns: Columns, manifest: Manifest) -> Columns:
     """Convert record numbers to steps if the manifest gives the logging interval.
 
     The first record is written after the first interval.

@@ -141,7 +141,7 @@ def _logs(path: str, options: Options) -> Iterator[RunProfile | UnusedReference]
 
 
 def _profile(job: Job, options: Options) -> RunProfile:
-    return profile_of(*run_found(read_job(job, options.of_a_log), None, options))
+    return profile_of(*run_found(read_job(job, options.log_columns), None, options))
 
 
 def _source_name(source: object) -> str:

@@ -89,7 +89,7 @@ def preflight(
     """Compare a manifest with usual values, and list the checks to run before the launch."""
     launch, rules = read_launch(manifest, limits), {rule.slug: rule for rule in ignored}
     settings = tuple(
-        check.ignoring_by(rules)
+        check.with_ignore_rules(rules)
         for check in judged("configuration", _SETTINGS_HEADING, CHECKS, launch)
     )
     return CheckReport(

@@ -160,7 +160,7 @@ def watch(
     scan_options = run_options.scan_options(attempt=attempt, literal=literal, references=references)
     known_manifest = None if manifest is None else read_manifest(manifest)
 
-    source = open_source(logs, scan_options.of_a_log)
+    source = open_source(logs, scan_options.log_columns)
     with closing(source), catch_stop_signals() as caught, display(logs, color, quiet=quiet) as show:
         until = StopConditions(
             fail_on=threshold(exit_severity),

@@ -29,7 +29,7 @@ class Check(Finding):
 
     state: State
 
-    def ignoring_by(self, rules: Mapping[str, IgnoreRule]) -> Check:
+    def with_ignore_rules(self, rules: Mapping[str, IgnoreRule]) -> Check:
         """Return the check as ignored if it failed and a rule names it."""
         rule = rules.get(self.slug)
         if rule is None or self.state is not State.FAILED:

@@ -39,17 +39,19 @@ def columns_of(table: object) -> Columns:
     """Return the columns of an object in memory."""
     kind = type(table).__name__
     if isinstance(table, Mapping):
-        return _of_pieces({str(name): _piece(values) for name, values in table.items()}, kind)
+        return _columns_from_pieces(
+            {str(name): _piece(values) for name, values in table.items()}, kind
+        )
     if isinstance(table, Sequence) and all(isinstance(record, dict) for record in table):
-        return _of_records(cast("list[dict[str, object]]", list(table)), kind)
+        return _read_records(cast("list[dict[str, object]]", list(table)), kind)
     if hasattr(table, "iloc") and hasattr(table, "columns"):
-        return _of_pieces(_of_pandas(table), kind)
+        return _columns_from_pieces(_read_frame(table), kind)
     if hasattr(table, "__arrow_c_stream__"):
-        return _of_pieces(_of_arrow(table), kind)
+        return _columns_from_pieces(_read_arrow_table(table), kind)
     raise LogError(f"cannot read a {kind}; {_EXPECTED_DATA}")
 
 
-def _of_pieces(pieces: dict[str, Piece], kind: str) -> Columns:
+def _columns_from_pieces(pieces: dict[str, Piece], kind: str) -> Columns:
     lengths = {name: len(piece.values) for name, piece in pieces.items()}
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} has {count}" for name, count in list(lengths.items())[:3])
@@ -59,7 +61,7 @@ def _of_pieces(pieces: dict[str, Piece], kind: str) -> Columns:
     return _columns(Rows.of(pieces), kind)
 
 
-def _of_records(records: list[dict[str, object]], kind: str) -> Columns:
+def _read_records(records: list[dict[str, object]], kind: str) -> Columns:
     flat, names = flattened(
         [{str(key): value for key, value in record.items()} for record in records]
     )
@@ -78,9 +80,9 @@ def _columns(rows: Rows, kind: str) -> Columns:
 def _piece(values: Any) -> Piece:
     """Return the piece of one array of a mapping; a NaN in it was written, unless by pandas."""
     if hasattr(values, "iloc"):
-        return _of_series(values)
+        return _read_series(values)
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
-        return _of_arrow_array(values)
+        return _read_arrow_array(values)
     if isinstance(values, list | tuple):
         return piece_of(_plain(values))
     try:
@@ -121,16 +123,16 @@ def _basic(value: Any) -> object:
     return value
 
 
-def _of_pandas(frame: Any) -> dict[str, Piece]:
+def _read_frame(frame: Any) -> dict[str, Piece]:
     """Read a DataFrame, and its index if it has a name, times or steps."""
     names = [_joined(name) for name in frame.columns]
-    pieces = {name: piece for name, piece in _of_index(frame.index, names) if name not in names}
+    pieces = {name: piece for name, piece in _read_index(frame.index, names) if name not in names}
     for place, name in enumerate(names):
-        pieces[name] = _of_series(frame.iloc[:, place])
+        pieces[name] = _read_series(frame.iloc[:, place])
     return pieces | _with_nan(pieces, frame.attrs.get(NAN_STEPS))
 
 
-def _of_index(index: Any, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
+def _read_index(index: Any, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
     """Yield the columns of an index.
 
     An index of times is a timestamp. One of rising numbers without a name is the step, unless it
@@ -140,11 +142,11 @@ def _of_index(index: Any, names: Sequence[str]) -> Iterator[tuple[str, Piece]]:
         if name is not None:
             is_time = index.nlevels == 1 and index.dtype.kind == "M"
             own = "timestamp" if is_time and "timestamp" not in names else _joined(name)
-            yield own, _of_series(index.get_level_values(name))
+            yield own, _read_series(index.get_level_values(name))
     if index.nlevels > 1 or index.name is not None:
         return
     if index.dtype.kind == "M":
-        yield "timestamp", _of_series(index)
+        yield "timestamp", _read_series(index)
     elif index.dtype.kind in "iu" and not assign(names).has("step", "epoch"):
         numbers = np.asarray(index, dtype=np.float64)
         counts_rows = np.array_equal(numbers, np.arange(len(numbers)))
@@ -167,7 +169,7 @@ def _with_nan(pieces: Mapping[str, Piece], nan_steps: object) -> dict[str, Piece
     return changed
 
 
-def _of_series(series: Any) -> Piece:
+def _read_series(series: Any) -> Piece:
     """Read a Series; pandas has one mark for missing and NaN, so either may be meant: null."""
     missing = np.asarray(series.isna(), dtype=np.bool_)
     kind = getattr(series.dtype, "kind", "O")
@@ -191,7 +193,7 @@ def _joined(name: object) -> str:
     return "/".join(str(part) for part in parts if part != "")
 
 
-def _of_arrow(table: Any) -> dict[str, Piece]:
+def _read_arrow_table(table: Any) -> dict[str, Piece]:
     import pyarrow as pa
 
     from stabdiag.readers.arrow import ArrowTable, counted_index
@@ -205,7 +207,7 @@ def _of_arrow(table: Any) -> dict[str, Piece]:
     return counted_index(arrow_table.schema.metadata, len(arrow_table), pieces) | pieces
 
 
-def _of_arrow_array(values: Any) -> Piece:
+def _read_arrow_array(values: Any) -> Piece:
     import pyarrow as pa
 
     from stabdiag.readers.arrow import piece_of_array

@@ -27,8 +27,8 @@ def with_runs(columns: Columns, run_id: str | None) -> Columns:
         return columns
     if run_id is None:
         stored = tuple(StoredRun(id=run, name=run) for run in runs)
-        return replace(_of_run(columns, names_by_run, runs[0]), stored=stored)
-    columns = _of_run(columns, names_by_run, run_id)
+        return replace(_select_run(columns, names_by_run, runs[0]), stored=stored)
+    columns = _select_run(columns, names_by_run, run_id)
     own = [name for name in columns.names if run_of(name) in ("", run_id)]
     return replace(columns, names=tuple(own))
 
@@ -38,7 +38,7 @@ def _is_loss(name: str) -> bool:
     return is_a_loss(own) or (is_evaluation(own) and "loss" in own.lower())
 
 
-def _of_run(columns: Columns, names_by_run: Mapping[str, Sequence[str]], run: str) -> Columns:
+def _select_run(columns: Columns, names_by_run: Mapping[str, Sequence[str]], run: str) -> Columns:
     """Return columns without the rows in which a run logged nothing."""
     logged = np.zeros(columns.rows, dtype=np.bool_)
     for name in names_by_run.get(run, ()):

@@ -161,7 +161,7 @@ class _JobReader:
         siblings: list[Entry] = []
         others: list[StoredRun] = []
         original = job
-        request = options.of_a_log
+        request = options.log_columns
         if stored is not None:
             request = replace(request, run_id=stored.id)
 

@@ -35,7 +35,7 @@ class SpikeScan:
     frequent_peaks: PeakGroup | None = None
 
 
-def from_its_rise(x: Floats, spike: Spike) -> Spike:
+def with_rise_as_onset(x: Floats, spike: Spike) -> Spike:
     """Return a recovered spike whose onset is the first point that has left the level.
 
     A stretch, or the change point in it, may begin with points of usual height.

@@ -25,10 +25,10 @@ from stabdiag.stats.standards import (
 )
 from stabdiag.symptoms.losses import (
     USUAL_CLASSES,
-    after_warmup,
     best_evaluation,
     few_trained,
     has_ended,
+    losses_after_warmup,
     no_distance,
     small_test,
 )
@@ -130,7 +130,7 @@ def _by_classes(case: Case) -> Guess | None:
     """Return the guess among K classes whose cost matches the losses after the warm-up."""
     if not has_chance_level(case):
         return None
-    after = after_warmup(case)
+    after = losses_after_warmup(case)
     band, configured = case.limits.learning.chance_band, case.manifest.vocab_size
     late = levels(after.values, TENTHS)[1:]
     above = _ABOVE_CHANCE * band if configured else band

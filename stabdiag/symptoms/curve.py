@@ -28,9 +28,9 @@ from stabdiag.stats.standards import (
 from stabdiag.symptoms.losses import (
     FALLEN,
     RANGE_TEST,
-    after_warmup,
     few_trained,
     from_the_start,
+    losses_after_warmup,
     no_distance,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
@@ -196,7 +196,7 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
 )
 def plateau_early(case: Case) -> Evidence | None:
     """Did the loss fall and then go flat far above the manifest's target?"""
-    after, target = after_warmup(case), case.manifest.target_loss
+    after, target = losses_after_warmup(case), case.manifest.target_loss
     level = levels(after.values, TWENTIETHS)
     last = float(level[-1])
     fallen = float(after.values[0]) - last

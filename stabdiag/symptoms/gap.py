@@ -174,7 +174,7 @@ def _restarted(case: Case, step: int) -> bool:
     return 0 < case.limits.schedule.jump * float(until[-1]) <= up
 
 
-def _keeps_above(x: Floats, at: int) -> bool:
+def _stays_above_best(x: Floats, at: int) -> bool:
     """Return True if evaluations stay above the level of the best one.
 
     The lowest of many noisy evaluations is below its own level, so the level around it is used. If
@@ -229,7 +229,7 @@ def find_turn(case: Case) -> TurningPoint | None:
         },
         is_clear=is_clear,
         is_small=is_small,
-        is_beyond_noise=_keeps_above(x, at),
+        is_beyond_noise=_stays_above_best(x, at),
         falls=train_now < train_at_best * (1 - limits.train_fall),
         runs_away=runs_away,
     )

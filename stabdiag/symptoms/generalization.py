@@ -26,7 +26,7 @@ from stabdiag.symptoms.gap import (
     may_be_pretrained,
     with_evaluations,
 )
-from stabdiag.symptoms.losses import after_warmup, few_trained
+from stabdiag.symptoms.losses import few_trained, losses_after_warmup
 from stabdiag.symptoms.stuck import evaluations_are_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -351,7 +351,11 @@ def _turned_at_start(turning_point: TurningPoint) -> Evidence:
 )
 def underfitting(case: Case) -> Evidence | None:
     """Are both losses still near chance at the end of the run?"""
-    pair, after, classes = with_evaluations(case), after_warmup(case), case.manifest.vocab_size
+    pair, after, classes = (
+        with_evaluations(case),
+        losses_after_warmup(case),
+        case.manifest.vocab_size,
+    )
     chance = chance_loss(case)
     if pair is None or chance is None:
         return None

@@ -93,7 +93,7 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     norm, loss, dtype = case.history.get("grad_norm"), case.loss, case.manifest.dtype
     if not case.history.get("loss"):
         broken = filter(
-            None, (_to_the_end(case, *quantity) for quantity in _inside(case, *_INSIDE))
+            None, (_stays_nonfinite(case, *quantity) for quantity in _inside(case, *_INSIDE))
         )
         return min(broken, key=lambda evidence: evidence.step or 0, default=None)
     if norm is None:
@@ -161,7 +161,7 @@ def _nothing_updated(case: Case, norm: Series, records: int) -> Evidence:
     )
 
 
-def _to_the_end(case: Case, noun: str, norm: Series) -> Evidence | None:
+def _stays_nonfinite(case: Case, noun: str, norm: Series) -> Evidence | None:
     """Report a quantity that stays non-finite in a log without a loss."""
     good = np.flatnonzero(np.isfinite(norm.values))
     begin = int(good[-1]) + 1 if len(good) else 0

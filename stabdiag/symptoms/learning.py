@@ -22,10 +22,10 @@ from stabdiag.symptoms.chance import plateau_at_chance
 from stabdiag.symptoms.losses import (
     ONE_BATCH,
     RANGE_TEST,
-    after_warmup,
     best_evaluation,
     few_trained,
     has_ended,
+    losses_after_warmup,
     not_comparable,
     rate_is_zero,
     small_test,
@@ -53,7 +53,7 @@ _MIN_LOSSES = CONTEXT_POINTS * TENTHS
 
 def _few_losses(case: Case) -> str:
     """Return the reason why a loss that never fell cannot be recognized here, or ""."""
-    after, count = len(after_warmup(case)), len(case.loss)
+    after, count = len(losses_after_warmup(case)), len(case.loss)
     if count < _MIN_LOSSES:
         return too_few(_MIN_LOSSES, f"{count} of loss")
     span = int(np.ptp(case.loss.steps)) + case.stride

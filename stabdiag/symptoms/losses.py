@@ -83,7 +83,7 @@ def not_comparable(case: Case) -> str:
     return no_course(case)
 
 
-def after_warmup(case: Case) -> Series:
+def losses_after_warmup(case: Case) -> Series:
     """Return the losses since the learning rate first reached half its peak."""
     lr, loss = case.history.finite("lr"), case.loss
     peak = float(lr.values.max(initial=0.0))
@@ -117,7 +117,7 @@ def few_trained(case: Case, *, needs_start: bool = True) -> str:
     limits = case.limits.learning
     if why := no_course(case) if needs_start else no_distance(case):
         return why
-    after = after_warmup(case)
+    after = losses_after_warmup(case)
     if len(after) < limits.min_points:
         return too_few(limits.min_points, f"{len(after)} losses after the warm-up")
     # A run whose learning rate is 0 learns nothing, however long it is.

@@ -36,7 +36,7 @@ from stabdiag.symptoms.losses import (
     small_test,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
-from stabdiag.tree.advice.rates import for_any, is_high, is_low, peak_rate, usual
+from stabdiag.tree.advice.rates import highest_usual_rate, is_high, is_low, peak_rate, usual
 from stabdiag.tree.advice.shared import less_decay, usual_decay
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import starts_pretrained
@@ -185,7 +185,7 @@ def lower_rate(case: Case, *, is_second: bool = False) -> Action:
         part = "hundredth" if is_second else "tenth"
         text = f"{start} with a {part} of the learning rate, and a longer warm-up."
         return Action(Do.LOWER_LR, text, also=(Do.ADD_WARMUP,), checkpoint=0)
-    to = typed(min(peak / TENFOLD, for_any(case)) / (TENFOLD if is_second else 1))
+    to = typed(min(peak / TENFOLD, highest_usual_rate(case)) / (TENFOLD if is_second else 1))
     text = f"{start} with a peak learning rate of {num(to)} instead of {num(peak)}."
     return Action(Do.LOWER_LR, text, setting="peak_lr", from_=peak, to=to, checkpoint=0)
 
@@ -214,7 +214,9 @@ def lr_out_of_range(case: Case) -> tuple[str, Action] | None:
     too_high = peak > high
     if not too_high and starts_pretrained(case):
         return None
-    to = typed(min(peak / TENFOLD, for_any(case)) if too_high else max(TENFOLD * peak, low))
+    to = typed(
+        min(peak / TENFOLD, highest_usual_rate(case)) if too_high else max(TENFOLD * peak, low)
+    )
     verb = "Lower" if too_high else "Raise"
     words = (
         f"The peak learning rate is {num(peak)}; {num(low)} to {num(high)} is usual for "
@@ -334,7 +336,7 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
     is_known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
     target = min(TENFOLD * longer * peak, TENFOLD * HUNDREDFOLD * peak, usual(case)[2])
     to = typed(target if is_known else min(target, TENFOLD * peak))
-    later = typed(min(target, for_any(case)))
+    later = typed(min(target, highest_usual_rate(case)))
     raise_lr, out_of_range = _raise(peak, to), setting_out_of_range(case)
     second = (_raise(peak, later, "If it is still slow"),) if low_rate and later > to else ()
     if out_of_range is not None:

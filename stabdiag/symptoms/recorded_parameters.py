@@ -237,7 +237,7 @@ def optimizer_replaced(case: Case) -> Evidence | None:
 def updates_lost(case: Case) -> Evidence | None:
     """Do most weights with a gradient stay unchanged while the rate is high?"""
     unchanged = case.history.finite(_UNCHANGED)
-    values = unchanged.values[_at_high_rate(case, unchanged)]
+    values = unchanged.values[_high_rate_mask(case, unchanged)]
     if len(values) < MIN_CONSECUTIVE or _stored_as(case) not in ("bfloat16", "float16"):
         return None
     fraction = float(np.median(values))
@@ -264,7 +264,7 @@ def _stored_as(case: Case) -> str | None:
     return stored if isinstance(stored, str) else None
 
 
-def _at_high_rate(case: Case, series: Series) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def _high_rate_mask(case: Case, series: Series) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     """Return a mask of the points where the learning rate was at least half its peak."""
     lr = case.history.finite("lr")
     if not len(lr) or not len(series):

@@ -44,7 +44,7 @@ class Optimizers:
         """Return True if an optimizer, or what it wraps, is the main one."""
         return unwrap(optimizer) is self.main
 
-    def has_parameters_of(self, optimizer: Any) -> bool:
+    def shares_parameters(self, optimizer: Any) -> bool:
         """Return True if an optimizer steps parameters of the main one."""
         return optimizer is self.main or bool(_ids(optimizer) & self.ids)
 

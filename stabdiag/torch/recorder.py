@@ -343,7 +343,7 @@ class Recorder:
 
     @guarded
     def _measure_before(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
-        if self._is_in_backward and self._optimizers.has_parameters_of(optimizer):
+        if self._is_in_backward and self._optimizers.shares_parameters(optimizer):
             raise UnsupportedTrainingError(IN_BACKWARD)
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
             return

@@ -18,7 +18,7 @@ from stabdiag.stats.peaks import MAX_GAP, Surroundings
 from stabdiag.stats.profile import measure_profile, profile_of_stretches
 from stabdiag.stats.recurrence import PeakGroup, find_peak_group
 from stabdiag.stats.shape import SearchWindows, Spike, describe, rise_points
-from stabdiag.stats.spikes import SpikeScan, from_its_rise, level_spans, merged, next_start
+from stabdiag.stats.spikes import SpikeScan, level_spans, merged, next_start, with_rise_as_onset
 from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE, MIN_SAMPLE
 from stabdiag.tree.comparable import CurriculumRamp, ObjectiveChange
 from stabdiag.tree.reward import find_collapsed_reward
@@ -203,7 +203,7 @@ def find_spikes(
         if verdict is EventVerdict.USUAL:
             usual_until[width] = event.at + width
         if verdict is EventVerdict.SPIKE:
-            spikes.append(from_its_rise(x, context.spike))
+            spikes.append(with_rise_as_onset(x, context.spike))
             resume = next_start(context.spike, reach)
     largest = int(np.argmax(single.points.scores[first:])) + first
     largest_score = float(single.points.scores[largest])

@@ -20,7 +20,12 @@ _FROM_LOWEST: Final = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
 
 def confidence_in(case: Case, section: str, severity: Severity) -> Confidence:
     """Return the confidence in a leaf of a section."""
-    by_section = {"§1": _of_nan, "§2": _of_spike, "§3": _of_overflow, "§4": _of_climb}
+    by_section = {
+        "§1": _of_nan,
+        "§2": _spike_confidence,
+        "§3": _overflow_confidence,
+        "§4": _climb_confidence,
+    }
     estimate = by_section[section](case)
     # A plateau is the default when no evidence is found.
     return min_confidence(estimate, Confidence.MEDIUM) if severity is Severity.NOTE else estimate
@@ -44,7 +49,7 @@ def _of_nan(case: Case) -> Confidence:
     return Confidence.MEDIUM if hidden else Confidence.HIGH
 
 
-def _of_spike(case: Case) -> Confidence:
+def _spike_confidence(case: Case) -> Confidence:
     spike, scan = case.focus or case.spikes[0], case.scan
     if spike in scan.abrupt or not scan.tested:
         return Confidence.MEDIUM
@@ -54,11 +59,11 @@ def _of_spike(case: Case) -> Confidence:
     return Confidence.HIGH if is_far and spike.recovered is not None else Confidence.MEDIUM
 
 
-def _of_overflow(case: Case) -> Confidence:
+def _overflow_confidence(case: Case) -> Confidence:
     return Confidence.MEDIUM if "dtype" in case.manifest.inferred else Confidence.HIGH
 
 
-def _of_climb(case: Case) -> Confidence:
+def _climb_confidence(case: Case) -> Confidence:
     rise = case.rise
     if rise is None:
         return Confidence.MEDIUM

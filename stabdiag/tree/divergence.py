@@ -17,7 +17,7 @@ from stabdiag.stats.standards import MAX_CHANCE, MIN_CONSECUTIVE, RELATIVE_EPS, 
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
-from stabdiag.tree.drivers import at_or_near, logarithms, lr_over, turned_to
+from stabdiag.tree.drivers import at_or_near, find_turn_step, logarithms, lr_over
 from stabdiag.tree.measure import unrecovered_jumps
 from stabdiag.tree.progress import improved_score
 from stabdiag.tree.rises import is_clear, material_bar
@@ -188,7 +188,7 @@ def _is_the_lr_rising(case: Case) -> Reply:
         return yes(f"{because}, and stayed up", step, last, branch="jump", measured=measured)
     if not lr.rises:
         return no(because, lr.first, last, measured=measured)
-    turned = turned_to(case, case.history.series["lr"], first, last)
+    turned = find_turn_step(case, case.history.series["lr"], first, last)
     if turned is not None:
         because += f"; the rise began {at_or_near(case, case.history.series['lr'], turned)}"
         measured["turned"] = turned
@@ -241,10 +241,10 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
         return reply
     first, name, falling = reply.steps[0], reply.measured["group"], reply.branch == "collapsing"
     norm = case.history.group("weight_norm")[str(name)]
-    turned = turned_to(case, norm, first, last, falling=falling)
+    turned = find_turn_step(case, norm, first, last, falling=falling)
     if turned is not None and turned > began:
         # A change that began after the climb did not cause it, regardless of its size.
-        turned = turned_to(case, norm, first, began + window, falling=falling)
+        turned = find_turn_step(case, norm, first, began + window, falling=falling)
     if turned is None:
         return reply
     return yes(

@@ -62,7 +62,7 @@ def lr_over(run: Run, first: int, last: int) -> LrOver | None:
     )
 
 
-def turned_to(
+def find_turn_step(
     run: Run, series: Series, first: int, last: int, *, falling: bool = False
 ) -> int | None:
     """Return the step where the largest rise (or fall) between two steps began, or None.

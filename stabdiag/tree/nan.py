@@ -53,14 +53,14 @@ class Origin:
     began: int
 
     @property
-    def surged_from(self) -> int | None:
+    def surge_start(self) -> int | None:
         """The first step of a surge of the gradient norm, or None."""
         return self.surge.since if self.surge else None
 
     @property
     def blew_up(self) -> bool:
         """Whether the optimization blew up: gradients surged, or an error began just before."""
-        return self.surged_from is not None or self.was_damaged
+        return self.surge_start is not None or self.was_damaged
 
 
 # Measured in the forward pass, before the loss of the same step is computed.

@@ -49,7 +49,7 @@ def start(case: Case) -> Start:
 
     If the loss had already exploded, the start is the explosion.
     """
-    onset, exploded = case.at(focus(case).onset), exploded_at(case, focus(case).onset)
+    onset, exploded = case.at(focus(case).onset), explosion_step(case, focus(case).onset)
     panel = lr_panel(case, lookback_start(case, onset), case.at(focus(case).peak))
     if not panel.holds and exploded is not None:
         return Start(step=exploded, name=f"the explosion of the loss at {case.numbered(exploded)}")
@@ -61,7 +61,7 @@ def start(case: Case) -> Start:
     return Start(step=min(jump, onset), name=name, cause=panel.because)
 
 
-def exploded_at(case: Case, position: int) -> int | None:
+def explosion_step(case: Case, position: int) -> int | None:
     """Return the step of an explosion of the loss before a position, or None."""
     since = blowup_start(case.loss.values, position)
     return None if since == position else case.at(since)

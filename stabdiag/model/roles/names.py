@@ -62,7 +62,7 @@ def normal(name: str) -> str:
     if not name.isascii():
         from unicodedata import combining, normalize
 
-        name = in_english(name.encode("utf-8", "replace")).decode("utf-8", "replace").strip()
+        name = translate_names(name.encode("utf-8", "replace")).decode("utf-8", "replace").strip()
         name = "".join(char for char in normalize("NFKD", name) if not combining(char))
     if not name.islower():
         name = _HUMP.sub("_", name)
@@ -284,7 +284,7 @@ def has_foreign_loss_name(text: bytes) -> bool:
     return any(word in text for word in _FOREIGN_LOSSES)
 
 
-def in_english(text: bytes) -> bytes:
+def translate_names(text: bytes) -> bytes:
     """Return a text with the names of losses and counters translated into English."""
     for pattern, english in _IN_ENGLISH:
         text = re.sub(pattern, english, text)

@@ -164,7 +164,7 @@ def is_rule(line: str) -> bool:
     return "---" in line or "===" in line
 
 
-def by_count(line: str) -> list[str]:
+def delimiters_by_count(line: str) -> list[str]:
     """Return the delimiters, the most frequent in a line first."""
     return sorted(DELIMITERS, key=line.count, reverse=True)
 

@@ -17,8 +17,8 @@ from stabdiag.readers.csv.cells import (
     BLANKS,
     COLUMNS,
     DELIMITERS,
-    by_count,
     cells_of,
+    delimiters_by_count,
     first_rows,
     is_content,
     is_header,
@@ -115,7 +115,7 @@ def _dialects(head: bytes, lines: Sequence[str], places: Sequence[int]) -> Itera
     for above in (*range(min(len(places), _PREAMBLE + 1)), *islice(named, _PREAMBLE)):
         taken = places[above : above + LINES + 1]
         first, *below = (lines[place] for place in taken)
-        for delimiter in (*by_count(first), *blanks):
+        for delimiter in (*delimiters_by_count(first), *blanks):
             if first.count(delimiter) >= COLUMNS or (
                 above and not _recurs(delimiter, first, below)
             ):
@@ -339,7 +339,7 @@ def is_bare_header(head: bytes) -> bool:
     places = _content(lines, 2)
     if len(places) != 1:
         return False
-    header = cells_of(lines[places[0]], by_count(lines[places[0]])[0])
+    header = cells_of(lines[places[0]], delimiters_by_count(lines[places[0]])[0])
     return len(header) > 1 and is_header(header)
 
 
@@ -349,7 +349,7 @@ def describe_words(head: bytes) -> str | None:
     places = _content(lines, LINES + 1)
     if len(places) < 2:
         return None
-    delimiter = by_count(lines[places[0]])[0]
+    delimiter = delimiters_by_count(lines[places[0]])[0]
     header, *rows = first_rows([lines[place] for place in places], delimiter)
     if len(header) < 2 or not is_header(header):
         return None

@@ -91,7 +91,7 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) ->
         )
     stream.notes += _header_notes(dialect.above, repeated, renamed)
     columns = builder.columns(stream.name, "csv", stream.notes)
-    names = _of_monitor(dialect.shown(columns.names))
+    names = _monitor_names(dialect.shown(columns.names))
     load = columns.load
     if fast and stream.path is not None:
         load = _with_unwanted(columns, stream.path, stream.is_required)
@@ -109,7 +109,7 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) ->
 _MONITOR: Final = {"r": "episode_reward", "l": "episode_length", "t": "time"}
 
 
-def _of_monitor(names: dict[str, str]) -> dict[str, str]:
+def _monitor_names(names: dict[str, str]) -> dict[str, str]:
     """Map displayed names to the names of columns, with full names for a monitor."""
     if not _MONITOR.keys() <= names.keys():
         return names

@@ -87,7 +87,7 @@ def decode_line(line: str) -> tuple[list[Record], str]:
         repaired_records, _, error = _decode_objects(repaired)
         if not error:
             return repaired_records, ""
-    rescued = _after_a_cut(line, end)
+    rescued = _records_after_break(line, end)
     return records + rescued, reason
 
 
@@ -134,7 +134,7 @@ def _error_message(line: str, start: int, error: json.JSONDecodeError) -> str:
     return f"not JSON ({error.msg.lower()} at character {error.pos + 1})"
 
 
-def _after_a_cut(line: str, start: int) -> list[Record]:
+def _records_after_break(line: str, start: int) -> list[Record]:
     """Return the records after a broken one on its line.
 
     A killed process leaves half a line, and the next process appends to it.

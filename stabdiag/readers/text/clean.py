@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Ints
-from stabdiag.model.roles.names import has_foreign_loss_name, in_english
+from stabdiag.model.roles.names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
 from stabdiag.readers.text.values import plain_values
 
@@ -80,7 +80,7 @@ class Text:
         if b"f0" in block:
             block = _JULIA_FLOAT32.sub(rb"\1e\2", block)
         if has_foreign_loss_name(block):
-            block = in_english(block)
+            block = translate_names(block)
         self._joined = _NO_BREAKS
         if _may_spread(block):
             joined = _SPREAD.sub(lambda spread: spread[0].replace(b"\n", b" "), block)

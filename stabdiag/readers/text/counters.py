@@ -89,10 +89,10 @@ def counters_of(line: bytes) -> Mapping[bytes, tuple[int, int]]:
         if match is not None:
             groups = enumerate(names, start=1)
             counters |= {name: match.span(n) for n, name in groups if match[n] is not None}
-    return counters | {word_of(match): match.span(2) for match in counted_in(line)}
+    return counters | {word_of(match): match.span(2) for match in counter_matches(line)}
 
 
-def counted_in(data: bytes) -> Iterator[re.Match[bytes]]:
+def counter_matches(data: bytes) -> Iterator[re.Match[bytes]]:
     """Yield the matches of counters with a word, in all lines: the word and the count."""
     return _COUNTER.finditer(data.lower())
 
@@ -105,7 +105,7 @@ def word_of(match: re.Match[bytes]) -> bytes:
 
 def headings_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
     """Yield the position, the word and the count of each counter with a word, in all lines."""
-    return ((match.start(), word_of(match), count_of(match[2])) for match in counted_in(data))
+    return ((match.start(), word_of(match), count_of(match[2])) for match in counter_matches(data))
 
 
 def count_of(digits: bytes) -> int:

@@ -210,17 +210,17 @@ class Failures(StatusLine):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
-        return self.find_among(data, _FAILURE_ANCHORS)
+        return self.find_with_anchors(data, _FAILURE_ANCHORS)
 
     def find_exceptions(self, data: bytes) -> list[TextPart]:
         """Return the lines of this kind that name an error, as most exceptions do."""
-        return self.find_among(data, _EXCEPTION_ANCHORS[:1])
+        return self.find_with_anchors(data, _EXCEPTION_ANCHORS[:1])
 
     def find_raised(self, data: bytes) -> list[TextPart]:
         """Return the lines of this kind that are exceptions with any name."""
-        return self.find_among(data, _EXCEPTION_ANCHORS)
+        return self.find_with_anchors(data, _EXCEPTION_ANCHORS)
 
-    def find_among(self, data: bytes, anchors: Sequence[bytes]) -> list[TextPart]:
+    def find_with_anchors(self, data: bytes, anchors: Sequence[bytes]) -> list[TextPart]:
         """Return the lines of this kind that contain one of some texts."""
         last: dict[bytes, int] = {}
         failures: list[tuple[int, bytes, Failure]] = []

@@ -49,7 +49,7 @@ def read(stream: Stream) -> Columns:
     if result.counter == EPOCH and _is_evaluation_first(result, start):
         result = replace(result, evaluation_first=True)
     columns = read_log(stream, "text", result.grammar)
-    columns, note = _as_a_loss(columns) if result.word.lower() in OBJECTIVES else (columns, "")
+    columns, note = _negate_bounds(columns) if result.word.lower() in OBJECTIVES else (columns, "")
     event = Event(
         kind=EventKind.COLUMN,
         message=f"read by its names and values ({result.certainty}): {_describe(result)}{note}",
@@ -79,7 +79,7 @@ def _counting_epochs(columns: Columns) -> Columns:
     )
 
 
-def _as_a_loss(columns: Columns) -> tuple[Columns, str]:
+def _negate_bounds(columns: Columns) -> tuple[Columns, str]:
     """Return the columns with losses negated if they are a rising bound, and a note about it.
 
     The logarithm of a probability, or a bound of it, is below zero. Its negative is the loss.

@@ -20,7 +20,7 @@ from stabdiag.readers.text.counters import (
     FIRST,
     POSITION,
     STEP,
-    counted_in,
+    counter_matches,
     counters_of,
     is_word,
     word_of,
@@ -131,7 +131,7 @@ class Heading(Kind):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
-        matches = (match for match in counted_in(data) if word_of(match) == self.counter)
+        matches = (match for match in counter_matches(data) if word_of(match) == self.counter)
         lines = ((match.start(), {self.column: data[slice(*match.span(2))]}) for match in matches)
         return [replace(part, supplementary=True) for part in parts_of(lines)]
 
@@ -272,7 +272,7 @@ class MeasuredLines(Kind):
             for name in spans
         )
         fixed = [item.at for item in fields_of(line)]
-        fixed += [match.span(1) for match in counted_in(line)]
+        fixed += [match.span(1) for match in counter_matches(line)]
         # The total of a position is part of its name: a bar of another length is another bar.
         fixed += [match.span(2) for match in POSITION.finditer(line)]
         names = (*(name for name, _ in values),) if is_used else ()

@@ -57,7 +57,7 @@ def _rank(data: bytes, start: int) -> int:
     return int(next(filter(None, label.groups()))) if label else NO_RANK
 
 
-def of_one_rank(kinds: Ints, steps: Floats, ranks: Ints, failed: Mask) -> Mask:
+def select_lines(kinds: Ints, steps: Floats, ranks: Ints, failed: Mask) -> Mask:
     """Return a mask of the lines that count. All arrays are of shape (lines,), in log order.
 
     For each kind of line, one rank counts: the first with the most steps. If it lacks a step, the

@@ -164,10 +164,10 @@ def steps_of(epochs: Floats, an_epoch: float) -> Floats:
     runs = np.split(epochs, np.flatnonzero(np.diff(epochs) < 0) + 1)
     if len(runs) > max(_MAX_SHORT_RUNS, len(epochs) / _MAX_SHORT_RUNS):
         return np.round(epochs * an_epoch)
-    return np.concatenate([_of_one_run(run, an_epoch) for run in runs])
+    return np.concatenate([_run_steps(run, an_epoch) for run in runs])
 
 
-def _of_one_run(epochs: Floats, an_epoch: float) -> Floats:
+def _run_steps(epochs: Floats, an_epoch: float) -> Floats:
     """Return the steps of one run, with a constant stride if that explains the epochs."""
     count = len(epochs)
     number = np.arange(1.0, count + 1)

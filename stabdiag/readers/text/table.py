@@ -21,7 +21,7 @@ from stabdiag.readers.columns import (
 )
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart, is_a_loss
-from stabdiag.readers.text.prefix import CLOCK, NO_RANK, of_one_rank, ranks_of, seconds_at
+from stabdiag.readers.text.prefix import CLOCK, NO_RANK, ranks_of, seconds_at, select_lines
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.steps import (
     TOTAL,
@@ -175,7 +175,7 @@ class Table:
         failed = np.zeros(len(at), dtype=bool)
         if (ranks != NO_RANK).any():
             failed = np.concatenate([_failed_lines(part) for part in stored])[order]
-        kept = of_one_rank(kind, steps, ranks, failed)
+        kept = select_lines(kind, steps, ranks, failed)
         step_rules = of_lines([part.kind.step.value for part in stored])
         unit = np.concatenate([part.unit for part in stored])[order]
         named = neighbors(~np.isnan(steps))[0] >= 0

@@ -33,7 +33,7 @@ from stabdiag.tree.checkpoint import Reload, checkpoint_before
 from stabdiag.tree.divergence import best_step, climb_steps, describe_range_end, require_rise
 from stabdiag.tree.drivers import at_or_near
 from stabdiag.tree.reward import Reward, find_collapsed_reward
-from stabdiag.tree.spike import exploded_at
+from stabdiag.tree.spike import explosion_step
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _ZERO_RATE = "The learning rate was 0 all that time: the weights did not change, so the data did."
@@ -302,7 +302,7 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
         f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above its "
         f"best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
     )
-    since, exploded = f"the climb from {case.unit} {first} on", exploded_at(case, rise.onset)
+    since, exploded = f"the climb from {case.unit} {first} on", explosion_step(case, rise.onset)
     turned = answer.measured.get("turned") if answer else None
     if exploded is not None and not (isinstance(turned, int) and turned < exploded):
         reload = checkpoint_before(case, exploded, case.stride).reload(

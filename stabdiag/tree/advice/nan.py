@@ -156,7 +156,7 @@ def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ..
     is_first = start.bad.last_good is None and start.bad.step <= 1
     is_first = is_first and not case.history.counts_records
     saved = saved_failure(case.history)
-    is_probed = saved is not None and saved.phase is not None and start.surged_from is None
+    is_probed = saved is not None and saved.phase is not None and start.surge_start is None
     if is_calm or is_first or is_probed or start.jump or (len(rates) and not rates.any()):
         return ()
     clauses, kinds = [], []
@@ -235,7 +235,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         summary = sentence(start.jump.because)
         return Advice(summary=summary, first=first, next_actions=(RESTORE_SCHEDULE, warm_up))
     saved = saved_failure(case.history)
-    if saved is not None and saved.phase is not None and start.surged_from is None:
+    if saved is not None and saved.phase is not None and start.surge_start is None:
         return probed(saved, _reload(case, start), case.unit, _check_data(case, start))
     if start.blew_up or (start.surge is None and is_high(case)):
         return _blown_up(case, start)
@@ -397,8 +397,8 @@ def _suspects(case: Case, start: Origin) -> str:
     """Describe the batches to inspect: from the surge on, or from two before the NaN."""
     if case.history.counts_epochs:
         return describe_batches(case, start.bad.step)
-    if start.surged_from is not None:
-        first = first_covered_step(case, start.surged_from)
+    if start.surge_start is not None:
+        first = first_covered_step(case, start.surge_start)
     else:
         first = max(min(start.step - 2, first_covered_step(case, start.step)), 0)
     last = start.bad.step

@@ -48,7 +48,7 @@ def lowered(case: Case, rate: float, times: float = 1.0) -> float:
     return typed(min(rate / times, usual(case)[2]))
 
 
-def for_any(case: Case) -> float:
+def highest_usual_rate(case: Case) -> float:
     """Return the highest usual rate; without a configured optimizer, one that suits all.
 
     It is usual for Adam, and trains with SGD.

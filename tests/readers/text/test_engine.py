@@ -12,7 +12,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, inert
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.prefix import NO_RANK, of_one_rank, ranks_of
+from stabdiag.readers.text.prefix import NO_RANK, ranks_of, select_lines
 from stabdiag.readers.text.shapes import LineShape, pattern_of
 
 SAMPLES = Path(__file__).parents[1] / "samples"
@@ -152,19 +152,19 @@ class TestRanks:
         # Rank 1 logs most steps; only rank 0 logs step 4.
         steps = np.array([1.0, 1, 2, 2, 3, 4, 4, 5])
         ranks = np.array([0, 1, 0, 1, 1, 0, 0, 1])
-        kept = of_one_rank(np.zeros(8, int), steps, ranks, np.zeros(8, bool))
+        kept = select_lines(np.zeros(8, int), steps, ranks, np.zeros(8, bool))
         assert kept.tolist() == [False, True, False, True, True, True, False, True]
 
     def test_each_kind_of_line_has_its_rank(self):
         kinds = np.array([0, 1, 0, 1])
-        kept = of_one_rank(
+        kept = select_lines(
             kinds, np.array([1.0, 1, 2, 2]), np.array([0, 7, 0, 7]), np.zeros(4, bool)
         )
         assert kept.all()
 
     def test_lines_without_a_rank_all_count(self):
         ranks = np.full(3, NO_RANK)
-        assert of_one_rank(np.zeros(3, int), np.arange(3.0), ranks, np.zeros(3, bool)).all()
+        assert select_lines(np.zeros(3, int), np.arange(3.0), ranks, np.zeros(3, bool)).all()
 
 
 class TestFastPaths:
