@@ -29,7 +29,7 @@ from stabdiag.tree.changes import near_spike
 from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
 from stabdiag.tree.drivers import LrOver, lr_over
 from stabdiag.tree.panels import leading_layer, lookback_start, lr_panel
-from stabdiag.tree.spike import exploded_at, focus, start, time_to_recover
+from stabdiag.tree.spike import explosion_step, focus, start, time_to_recover
 
 _LOWER_PEAK = Action(
     ActionKind.CHECK_SETTINGS,
@@ -349,7 +349,7 @@ def _restart(case: Case, spike: _Spike, condition: str = "") -> Action:
         manner = f"without the jump, with {clipping}{condition}"
         return reload.restart(ActionKind.FIX_SCHEDULE, manner, also=other_kinds, **threshold.change)
     # A sudden jump, however high, is rather due to a damaged state or to the data.
-    is_gradual = exploded_at(case, focus(case).onset) is not None
+    is_gradual = explosion_step(case, focus(case).onset) is not None
     if exploded and is_gradual and spike.resumed is None:
         tenth = tenth_lr(case, spike.onset, as_noun=True)
         manner = f"with {tenth} and {clipping}{condition}"
