@@ -298,7 +298,7 @@ def _minimal(facts: Facts) -> Check:
     )
 
 
-# The kind of the actions of each check, unless they are those of a finding.
+# The kind of the actions of each check, unless a finding provides them.
 _ACTION_KINDS: Final = {
     "reproduce": ActionKind.RERUN,
     "data": ActionKind.INSPECT_DATA,

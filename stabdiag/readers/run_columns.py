@@ -12,7 +12,7 @@ from stabdiag.readers.columns import Column, Columns, StoredRun
 
 
 def with_runs(columns: Columns, run_id: str | None) -> Columns:
-    """Return the columns of one run of such a table, or all columns with the names of the runs.
+    """Return the columns of one run of the table, or all columns with the names of the runs.
 
     Rows count only if the run, by default the first one, has a value there: in the others only
     another run logged something.

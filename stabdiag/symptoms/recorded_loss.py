@@ -166,9 +166,8 @@ def gradients_not_zeroed(case: Case) -> Evidence | None:
     if fraction <= HALF:
         return None
     return Evidence(
-        because=f"In {fraction:.0%} of {len(stale) - 1} steps, gradients were added to those of "
-        f"the "
-        "previous step.",
+        because=f"In {fraction:.0%} of {len(stale) - 1} steps, gradients were added to the "
+        "gradients of the previous step.",
         step=int(stale.steps[np.flatnonzero(stale.values)[0]]),
         measured={"stale_fraction": fraction},
         first=Action(

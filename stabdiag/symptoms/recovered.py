@@ -165,7 +165,7 @@ def _dip_of_score(score: Score) -> _Dip | None:
     if len(good) < 3 * MIN_CONSECUTIVE:
         return None
     level = np.array([median(good[i : i + MIN_CONSECUTIVE]) for i in range(windows)])
-    # The level of the three values before those of each window.
+    # The level of the three values before each window.
     ends = steps[MIN_CONSECUTIVE - 1 :]
     dip = _find_dip(level, float(good[0]), diff_sigma(good))
     if dip is None:

@@ -170,7 +170,7 @@ def policy_entropy_collapsed(case: Case) -> Evidence | None:
     ),
 )
 def policy_drifts(case: Case) -> Evidence | None:
-    """Has the KL divergence of a policy grown far beyond that of trained policies?"""
+    """Has the KL divergence of a policy grown far beyond its level in trained policies?"""
     kl = case.history.finite("policy_kl")
     reached = levels(kl.values, TENTHS)
     begun, last = float(reached[:2].min()), float(reached[-1])

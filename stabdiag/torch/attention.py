@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-# Queries of this many positions stand for all: the logits of each take a row of the keys.
+# Only queries of this many positions are measured: the logits of each take a row of the keys.
 _MAX_QUERIES = 64
 
 

@@ -82,8 +82,8 @@ class Batches:
     def _label_correlation(self, labels: torch.Tensor) -> float | None:
         """Return the correlation of the classes of this batch and the last one.
 
-        Each histogram is compared with the mean of all so far: in shuffled data its differences
-        from the mean have nothing to do with those of the batch before.
+        Each histogram is compared with the mean of all so far: in shuffled data its
+        difference from the mean does not depend on the previous batch.
         """
         counts = torch.bincount(labels.detach().clamp(-1, _MAX_CLASSES - 1) + 1)[1:].float()
         if not len(counts):

@@ -53,7 +53,7 @@ class Cost:
         self._last_row: float | None = None
         self._idle_until: float | None = None
         self._steps, self._next_review = 0, _REVIEW_EVERY
-        # Steps since the last row; those of them that were idle.
+        # Steps since the last row, and the number of idle steps among them.
         self._skipped = self._idle_steps = 0
 
     def ask(self, part: str, steps: int) -> None:

@@ -19,7 +19,7 @@ def guarded(method: _Method) -> _Method:
         self._cost.enter()
         try:
             return method(self, *args, **kwargs)
-        except Exception as error:  # noqa: BLE001 - training must go on, whatever went wrong here
+        except Exception as error:  # noqa: BLE001 - training must go on after any error here
             self._switch_off(error)
             return None
         finally:
@@ -37,7 +37,7 @@ def untimed(method: _Method) -> _Method:
             return None
         try:
             return method(self, *args)
-        except Exception as error:  # noqa: BLE001 - training must go on, whatever went wrong here
+        except Exception as error:  # noqa: BLE001 - training must go on after any error here
             self._switch_off(error)
             return None
 

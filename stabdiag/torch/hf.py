@@ -15,8 +15,8 @@ from stabdiag.torch.recorder import Recorder
 class HFCallback(TrainerCallback):  # type: ignore[misc, unused-ignore]
     """Records a run of the Trainer: ``Trainer(..., callbacks=[HFCallback("run.jsonl")])``.
 
-    The loss of a step is that of its backward passes, whatever ``logging_steps`` is. Options are
-    those of ``Recorder``.
+    The loss of a step is the loss of its backward passes, regardless of ``logging_steps``. The
+    options go to ``Recorder``.
     """
 
     def __init__(self, path: str | os.PathLike[str], **options: Any) -> None:

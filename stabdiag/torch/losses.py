@@ -96,7 +96,7 @@ class StepLosses:
 
 
 def gradient_multiple(numbers: dict[Any, float], scale: float) -> float | None:
-    """Return the factor by which gradients exceed those of the reported loss, if known."""
+    """Return the ratio of the gradients to the gradients of the reported loss, if known."""
     multiple = 0.0
     for key, root in numbers.items():
         if isinstance(key, tuple) and key[0] == "root":

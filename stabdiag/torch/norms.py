@@ -112,7 +112,7 @@ def columns_of(numbers: dict[Any, float], parameters: Parameters) -> dict[str, f
         squared = value**2 if kind in ("grad", "weight") else value
         if kind == "grad":
             total, has_gradients = total + squared, True
-        # The ratio of an update is that of matrices: biases and gains begin at 0 or 1.
+        # Update ratios use only matrices: biases and gains begin at 0 or 1.
         if kind in ("step", "sampled") and parameters.named[name].ndim < 2:
             continue
         sums[kind, layer] = sums.get((kind, layer), 0.0) + squared

@@ -18,7 +18,7 @@ SAMPLE_SIZE = 4096
 # Smaller matrices do not show whether their rows were drawn at random.
 _MIN_MATRIX_ROWS = 16
 
-# The norms of random rows differ as chance says, give or take this factor; those of trained rows
+# The norms of random rows differ by chance, up to this factor; the norms of trained rows
 # differ several times as much.
 _DISPERSION = 1.6
 
@@ -97,7 +97,7 @@ class Parameters:
     def changes(self) -> tuple[list[str], torch.Tensor]:
         """Return the matrices that looked random, and whether each has changed since, on a device.
 
-        Nothing waits for the device here: the numbers are read with those of the step.
+        Nothing waits for the device here: the numbers are read together with the step's.
         """
         names = [*self._random]
         flags = [(sample(self.named[name]) != self._random[name]).any().float() for name in names]

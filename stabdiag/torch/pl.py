@@ -14,7 +14,7 @@ class LightningCallback(Callback):  # type: ignore[misc, unused-ignore]
     """Records a run of Lightning: ``Trainer(..., callbacks=[LightningCallback("run.jsonl")])``.
 
     Evaluations are read from ``val_loss``, or from the metric that ``eval_loss`` names. Other
-    options are those of ``Recorder``.
+    options go to ``Recorder``.
     """
 
     def __init__(

@@ -491,7 +491,7 @@ class Recorder:
             self._stale.detach()
 
     def _switch_off(self, error: Exception) -> None:
-        """Stop recording: an error must not reach the training, nor repeat itself."""
+        """Stop recording: an error must not reach the training or repeat itself."""
         self._off = True
         message = str(error)
         if not isinstance(error, UnsupportedTrainingError):

@@ -77,7 +77,7 @@ class SanityCheck:
 
 @dataclass(frozen=True, kw_only=True)
 class SanityResult:
-    """All checks, in order. ``rates`` and ``losses`` are those of the learning-rate range test."""
+    """All checks, in order. ``rates`` and ``losses`` come from the learning-rate range test."""
 
     checks: tuple[SanityCheck, ...]
     rates: tuple[float, ...] = field(default=())

@@ -243,8 +243,8 @@ def _log_more(case: Case) -> Action:
     needed = f"trends need {MIN_TREND_POINTS} losses, spikes {case.min_losses_for_spikes}"
     if not len(case.loss) and len(case.history.finite("reward")):
         text = (
-            "Log the training loss as well, for a policy also that of the value function: NaN and"
-            f" spikes do not show in the reward ({needed})."
+            "Log the training loss as well, for a policy also the loss of the value function: NaN "
+            f"and spikes do not show in the reward ({needed})."
         )
         return Action(ActionKind.LOG_MORE, text, setting="loss")
     if not len(case.loss):
