@@ -26,7 +26,7 @@ from stabdiag.symptoms.losses import FALLEN
 from stabdiag.symptoms.magnitude import growth, growth_began
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
-from stabdiag.tree.advice.precision import NOTHING_UPDATED, nothing_updated
+from stabdiag.tree.advice.precision import NOTHING_UPDATED, nothing_updated, overflowing_layer
 from stabdiag.tree.advice.rates import tenth_lr
 from stabdiag.tree.advice.shared import clip_at
 from stabdiag.tree.case import Case
@@ -116,6 +116,8 @@ def grad_nonfinite(case: Case) -> Evidence | None:
         return None
     first = int(steps[0])
     where = f"the run is in {dtype}, with no loss scaler" if dtype else "the dtype is unknown"
+    layer = overflowing_layer(case, first)
+    inside = f" in {layer!r}" if layer else ""
     return Evidence(
         because=f"The gradient norm is not finite at {plural(len(steps), case.unit)} of "
         f"{len(norm)} where the loss is finite; {where}.",
@@ -124,7 +126,7 @@ def grad_nonfinite(case: Case) -> Evidence | None:
         first=Action(
             Do.INSPECT_LAYERS,
             f"Run the batch of {case.unit} {first} under torch.autograd.set_detect_anomaly(True) "
-            "to find the operation whose gradient is not finite.",
+            f"to find the operation{inside} whose gradient is not finite.",
             step=first,
         ),
     )
