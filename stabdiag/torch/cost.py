@@ -25,6 +25,9 @@ _CALL_SECONDS = 5e-7
 # The time of a step in which the recorder is idle: it counts the steps of the optimizer.
 _IDLE_SECONDS = 4e-6
 
+# The recorder takes this much time before it begins to save it: a run of seconds gets all its rows.
+_FREE_SECONDS = 1.0
+
 # The first steps compile, allocate and load: they say nothing about the rest.
 _WARM_UP_STEPS = 3
 
@@ -51,6 +54,8 @@ class Cost:
         self._idle_step_seconds = deque[float](maxlen=_WINDOW)
         self._entered: float | None = None
         self._last_row: float | None = None
+        self._last_step: float | None = None
+        self._is_timed = True
         self._idle_until: float | None = None
         self._steps, self._next_review = 0, _REVIEW_EVERY
         # Steps since the last row, and the number of idle steps among them.
@@ -83,10 +88,8 @@ class Cost:
 
     @property
     def step_time(self) -> float | None:
-        """The mean time of the steps since the last row, None in the first one."""
-        if self._last_row is None:
-            return None
-        return (perf_counter() - self._last_row) / (self._skipped + 1)
+        """The time since the last step ended, None in the first one."""
+        return None if self._last_step is None else perf_counter() - self._last_step
 
     def enter(self) -> None:
         """Begin to time a call of the recorder."""
@@ -101,9 +104,12 @@ class Cost:
     def skip_step(self) -> None:
         """End a step without a row."""
         self._skipped += 1
+        if self._is_timed:
+            self._last_step = perf_counter()
 
     def set_idle(self, is_idle: bool) -> None:
         """Note that the next steps are idle, from a row on, or that this has ended."""
+        self._is_timed = not is_idle
         if is_idle:
             self._idle_until = None
         elif self._last_row is not None and self._skipped:
@@ -119,7 +125,8 @@ class Cost:
             self._entered = now
         own, idle_until = self._own, self._idle_until
         steps, idle_steps = self._skipped + 1, self._idle_steps
-        self._last_row, self._idle_until = now, None
+        self._last_row = self._last_step = now
+        self._idle_until = None
         self._own, self._skipped, self._idle_steps = 0.0, 0, 0
         if before is None:
             return
@@ -139,7 +146,8 @@ class Cost:
         self._step_seconds.append(max(now - before - own - idle_seconds, 0.0) / steps)
         if self._steps >= self._next_review:
             self._next_review = self._steps + _REVIEW_EVERY
-            self._review()
+            if self._total > _FREE_SECONDS:
+                self._review()
 
     def _review(self) -> None:
         budget = self.budget * median(self._step_seconds)

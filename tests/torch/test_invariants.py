@@ -183,6 +183,22 @@ def test_few_rows_have_their_own_steps_and_losses(reports_first, micro_batches, 
         assert row["recorder/micro_steps"] == micro_batches
 
 
+def test_the_time_of_a_step_does_not_depend_on_the_cadence(tmp_path):
+    path, model = tmp_path / "run.jsonl", mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    with recorder(model, optimizer, path, rows=8) as rec:
+        for step, (x, y) in enumerate(batches(40), start=1):
+            loss = functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            # Something that takes long, such as an evaluation, belongs to its own step.
+            time.sleep(0.5 if step % 8 == 4 else 0.02)
+            rec.step(loss)
+    _, rows = read(path)
+    times = [row["step_time"] for row in rows if "step_time" in row]
+    assert all(0.02 <= seconds < 0.3 for seconds in times)
+
+
 def test_nothing_but_the_count_of_steps_is_hooked_between_rows(tmp_path):
     path, model = tmp_path / "run.jsonl", mlp()
     optimizer = torch.optim.AdamW(model.parameters())
@@ -342,7 +358,16 @@ def test_a_torn_line_is_ended_before_the_next_segment(tmp_path):
     assert len(lines) == 4 + 1 + 5
 
 
-def test_the_cadence_widens_until_the_cost_is_within_the_budget(tmp_path):
+def test_a_short_run_gets_all_its_rows(tmp_path, monkeypatch):
+    monkeypatch.setattr("stabdiag.torch.cost._FREE_SECONDS", 60.0)  # a loaded machine is slow
+    path, model = tmp_path / "run.jsonl", mlp()
+    train(model, path, steps=100, budget=0.001)
+    _, rows = read(path)
+    assert len(rows) == 100
+
+
+def test_the_cadence_widens_until_the_cost_is_within_the_budget(tmp_path, monkeypatch):
+    monkeypatch.setattr("stabdiag.torch.cost._FREE_SECONDS", 0.0)
     path, model = tmp_path / "run.jsonl", mlp()
     optimizer = torch.optim.AdamW(model.parameters())
     rec = sd.Recorder(model, optimizer, path, budget=0.01)
@@ -357,7 +382,8 @@ def test_the_cadence_widens_until_the_cost_is_within_the_budget(tmp_path):
     assert len(rows) < 200
 
 
-def test_the_cadence_stays_where_steps_are_long(tmp_path):
+def test_the_cadence_stays_where_steps_are_long(tmp_path, monkeypatch):
+    monkeypatch.setattr("stabdiag.torch.cost._FREE_SECONDS", 0.0)
     path, model = tmp_path / "run.jsonl", mlp()
     optimizer = torch.optim.AdamW(model.parameters())
     rec = sd.Recorder(model, optimizer, path, budget=0.2)
