@@ -168,6 +168,27 @@ def test_one_bad_reference_of_three_makes_the_baseline_unusable():
     assert result.odd_one.name == "bad"
 
 
+def scaled(seed, factor):
+    """Return a run whose evaluation loss is higher by a factor, its training loss not."""
+    columns = run(seed)
+    columns["eval_loss"] = factor * columns["eval_loss"]
+    return columns
+
+
+@pytest.mark.parametrize(
+    ("factor", "status"), [(1.0, BaselineStatus.INSIDE), (3.0, BaselineStatus.WORSE)]
+)
+def test_an_evaluation_loss_that_varies_between_good_runs_still_decides(factor, status):
+    references = [
+        profile(scaled(seed, own), f"good{seed}") for seed, own in enumerate((0.85, 0.93, 1.06, 1.16))
+    ]
+    result = verdict(scaled(50, factor), references)
+    assert result.status is status
+    assert "eval_loss" in [series.role for series in result.series if series.decides]
+    if status is BaselineStatus.WORSE:
+        assert result.deciding.role == "eval_loss"
+
+
 def test_a_reference_that_came_back_is_kept():
     odd = profile(run(7, worse=2, since=100, until=140), "odd")
     assert verdict(run(50), [*good(2), odd]).status is not BaselineStatus.UNUSABLE
