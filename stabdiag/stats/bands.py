@@ -25,8 +25,8 @@ MIN_COMMON_BINS: Final = 6
 """Fewer common bins are not enough to compare two runs."""
 
 MAX_SPREAD_FACTOR: Final = 40.0
-"""References whose variance exceeds the prior by more than this are not comparable. Evaluation losses
-of seeds that also draw the data reach 13."""
+"""References whose variance exceeds the prior by more than this are not comparable. Evaluation
+losses of seeds that also draw the data reach 13."""
 
 BAND_PRIOR_WEIGHT: Final = 6.0
 """The number of reference runs that the prior variance is worth."""

@@ -180,7 +180,8 @@ def scaled(seed, factor):
 )
 def test_an_evaluation_loss_that_varies_between_good_runs_still_decides(factor, status):
     references = [
-        profile(scaled(seed, own), f"good{seed}") for seed, own in enumerate((0.85, 0.93, 1.06, 1.16))
+        profile(scaled(seed, own), f"good{seed}")
+        for seed, own in enumerate((0.85, 0.93, 1.06, 1.16))
     ]
     result = verdict(scaled(50, factor), references)
     assert result.status is status
