@@ -24,10 +24,10 @@ from stabdiag.stats.standards import (
     FIFTH,
     HALF,
     HUNDREDFOLD,
+    MAJORITY,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
     MIN_TREND_POINTS,
-    MOST,
     QUARTERS,
     TENFOLD,
     TENTH,
@@ -218,7 +218,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     best = int(np.argmin(low))
     up = low[best:] - low[best]
     high = float(up.max())
-    crest = best + int(np.argmax(up >= MOST * high))
+    crest = best + int(np.argmax(up >= MAJORITY * high))
     foot = best + _last_near(up[: crest - best + 1], FIFTH * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a diverging run grows with its loss, so it is measured before the rise.

@@ -14,9 +14,9 @@ from stabdiag.stats.standards import (
     CLEAR,
     CONTEXT_POINTS,
     FIFTH,
+    MAJORITY,
     MIN_CONSECUTIVE,
     MIN_TREND_POINTS,
-    MOST,
     QUARTERS,
 )
 
@@ -32,7 +32,7 @@ _OUTLIER_FACTOR = 4
 _SMOOTHINGS = 5
 
 # A loss recovered late if at least this fraction of its levels since then is low.
-_MIN_LOW_FRACTION = MOST
+_MIN_LOW_FRACTION = MAJORITY
 
 
 @frozen

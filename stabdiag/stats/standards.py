@@ -52,7 +52,7 @@ FIFTH = 0.2
 QUARTER = 0.25
 THIRD = 1 / THIRDS
 HALF = 0.5
-MOST = 0.8
+MAJORITY = 0.8
 NEARLY_ALL = 0.9
 
 # A run this far into its planned steps is complete.

@@ -11,7 +11,7 @@ from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.levels import end_level, levels
-from stabdiag.stats.standards import CLEAR_RATIO, MIN_SAMPLE, MOST, NEGLIGIBLE, TENTHS
+from stabdiag.stats.standards import CLEAR_RATIO, MAJORITY, MIN_SAMPLE, NEGLIGIBLE, TENTHS
 from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -25,7 +25,7 @@ _AT_POWER: Final = NEGLIGIBLE
 _MIN_POWER: Final = MIN_SAMPLE
 
 # If at least this fraction of the examples is right, a cross-entropy above 1 is suspicious.
-_MOSTLY_RIGHT: Final = MOST
+_MOSTLY_RIGHT: Final = MAJORITY
 
 # Without an accuracy, the loss must end this close above the floor and never fall below it. The
 # floor of two classes, 0.31, is excluded because many healthy runs end there.

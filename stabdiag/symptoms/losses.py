@@ -14,7 +14,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import COMPLETE, MIN_TREND_POINTS, MOST, TENTH
+from stabdiag.stats.standards import COMPLETE, MAJORITY, MIN_TREND_POINTS, TENTH
 from stabdiag.symptoms.symptom import too_few
 from stabdiag.tree.case import Case
 
@@ -33,7 +33,7 @@ _GAMES = frozenset(
 USUAL_CLASSES = (10, 100, 1000)
 
 # A loss that stays above this fraction of its first level has not fallen.
-FALLEN = MOST
+FALLEN = MAJORITY
 
 # A learning rate this far below its peak has decayed.
 DECAYED = TENTH

@@ -20,7 +20,7 @@ from stabdiag.model.text import clipped, listed, num, plural
 from stabdiag.stats.coincidence import FREQUENT_RATE, Onset, nearest
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
-from stabdiag.stats.standards import MAX_CHANCE, MIN_SAMPLE, MOST, TWICE
+from stabdiag.stats.standards import MAJORITY, MAX_CHANCE, MIN_SAMPLE, TWICE
 from stabdiag.tree.causes import Moves
 from stabdiag.tree.run import Run
 
@@ -30,7 +30,7 @@ _LONGEST = 40
 # records count as equally high from this fraction of it.
 _TIMES_USUAL = TWICE
 _MIN_BEFORE = MIN_SAMPLE
-_AS_HIGH = MOST
+_AS_HIGH = MAJORITY
 
 # Texts name at most this many settings.
 MAX_NAMED = 4

@@ -13,7 +13,7 @@ from stabdiag.model.history import Series
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.recurrence import PeakGroup
 from stabdiag.stats.shape import Spike
-from stabdiag.stats.standards import CLEAR_RATIO, FEW_EVENTS, MAX_CHANCE, MOST
+from stabdiag.stats.standards import CLEAR_RATIO, FEW_EVENTS, MAJORITY, MAX_CHANCE
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.run import Run
 
@@ -29,7 +29,7 @@ _MIN_PERIOD = 5
 _JITTER = 0.02
 
 # Spikes belong to one batch if at least this fraction of them is on it.
-_MIN_HIT_FRACTION = MOST
+_MIN_HIT_FRACTION = MAJORITY
 
 # Spikes grow if the later half of their heights is this many times the earlier half and the trend
 # is significant. The same rule, inverted, applies to their distances.

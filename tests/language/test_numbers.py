@@ -7,7 +7,7 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "stabdiag"
 JUDGING = ("assemble", "stats", "symptoms", "tree")
-MOST = 200
+MAX_NUMBERS = 200
 
 # Halves, doubles and the like are arithmetic.
 TRIVIAL = {-1, 0, 0.5, 1, 2}
@@ -41,7 +41,7 @@ def test_few_numbers_outside_the_limits_shape_a_judgment():
         for path in sorted((PACKAGE / package).rglob("*.py")):
             constants, inline = numbers(ast.parse(path.read_text(encoding="utf-8")))
             count += len(constants) + len(inline)
-    assert count <= MOST, "take a value from stats/standards.py, or declare a limit"
+    assert count <= MAX_NUMBERS, "take a value from stats/standards.py, or declare a limit"
 
 
 @pytest.mark.parametrize(
