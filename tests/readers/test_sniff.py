@@ -161,8 +161,8 @@ def test_the_advice_about_rows_without_names_works(tmp_path):
     [
         ("hello\n", "a text log without a loss", "run.log"),
         (
-            "".join(f"Epoch[{n}] Speed: 43 samples/sec\taccuracy=0.8\n" for n in range(9)),
-            "it repeats 'Speed', 'accuracy', but no loss",
+            "".join(f"Epoch[{n}] Speed: 43 samples/sec\tknob=0.8\n" for n in range(9)),
+            "it repeats 'Speed', 'knob', but no loss",
             "run.log",
         ),
         # The file of a program is nothing that a text tells.

@@ -245,7 +245,7 @@ class Failures(StatusLine):
         self, data: bytes, anchors: Sequence[bytes]
     ) -> Iterator[tuple[int, bytes, Failure]]:
         """Yield the position, the line and the failure of each line, in order."""
-        if not _has_failure_word(data):
+        if (len(anchors) == 1 and anchors[0] not in data) or not _has_failure_word(data):
             return
         places = sorted(
             {

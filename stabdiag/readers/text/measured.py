@@ -164,12 +164,20 @@ class MeasuredLines(Kind):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind; those with the same names make one part."""
-        written = [(at, line) for at, line in self._lines(data) if self._may_measure(line)]
-        lines = [
-            line if self.counter or self.word not in line else under_its_heading(data, at, line)
-            for at, line in written
-        ]
-        starts = [at if self.counter == FIRST else _start(at, line) for at, line in written]
+        written = [*self._lines_with_values(data)]
+        lines = [line for _, line in written]
+        if self.counter is None:
+            lines = [
+                line if self.word not in line else under_its_heading(data, at, line)
+                for at, line in written
+            ]
+        if self.counter == FIRST:
+            starts = [at for at, _ in written]
+        else:  # as _start does, without a call for each line
+            starts = [
+                at + (LONGEST_LABEL if len(line) > LONGEST_LABEL else len(line) - 1)
+                for at, line in written
+            ]
         shapes = list(by_names(lines, self._look, self._known))
         without_loss = self._names_without_loss([(names, len(rows)) for names, rows, _ in shapes])
         parts = [
@@ -188,15 +196,18 @@ class MeasuredLines(Kind):
             for part in parts
         ]
 
-    def _may_measure(self, line: bytes) -> bool:
-        """Return True if a line may have the counter and a value; cheap."""
+    def _lines_with_values(self, data: bytes) -> Iterator[tuple[int, bytes]]:
+        """Yield the lines that may have the counter and a value; cheap for each line."""
         words = [word for word in (self.counter, self.counter_alias) if word]
         # The word for an epoch has several forms.
-        if words and EPOCH not in words and all(map(is_word, words)):
-            lower = line.lower()
-            if not any(word in lower for word in words):
-                return False
-        return has_number(line)
+        if not words or EPOCH in words or not all(map(is_word, words)):
+            yield from ((at, line) for at, line in self._lines(data) if has_number(line))
+            return
+        usual = words[0]
+        for at, line in self._lines(data):
+            may_count = usual in line or any(word in line.lower() for word in words)
+            if may_count and has_number(line):
+                yield at, line
 
     def _lines(self, data: bytes) -> Iterator[tuple[int, bytes]]:
         """Yield lines with a loss, and lines in between that may have values of the same step.
