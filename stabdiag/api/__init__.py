@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from stabdiag.api.diagnosis import first_detected, quiet, report_on
 from stabdiag.api.shown import Comparison, Report
 from stabdiag.assemble import build_history
-from stabdiag.assemble.inputs import Options, limits_from, loaded_run, manifest_from, raw_columns
+from stabdiag.assemble.inputs import Options, as_limits, as_manifest, loaded_run, raw_columns
 from stabdiag.errors import StabdiagError, refuse_unknown
 from stabdiag.model.comparison import ComparisonKind
 from stabdiag.model.history import History
@@ -50,7 +50,7 @@ def read(
     ([3.0, 2.0, 1.5], 20)
     """
     options = Options(
-        columns=columns or {}, attempt=attempt, limits=limits_from(limits), format=format
+        columns=columns or {}, attempt=attempt, limits=as_limits(limits), format=format
     )
     raw = raw_columns(source, options).columns
     return build_history(raw, options.limits, chosen=columns, attempt=attempt)
@@ -100,7 +100,7 @@ def diagnose(
     options = Options(
         settings=settings or {},
         assume=assume or {},
-        limits=limits_from(limits),
+        limits=as_limits(limits),
         columns=columns or {},
         format=format,
         attempt=attempt,
@@ -143,7 +143,7 @@ def baseline(
     1
     """
     options = Options(
-        assume=assume or {}, limits=limits_from(limits), columns=columns or {}, format=format
+        assume=assume or {}, limits=as_limits(limits), columns=columns or {}, format=format
     ).checked()
     from stabdiag.api.baselines import read_baseline
 
@@ -210,7 +210,7 @@ def convert(
     options = Options(
         settings=settings or {},
         assume=assume or {},
-        limits=limits_from(limits),
+        limits=as_limits(limits),
         columns=columns or {},
         format=format,
         attempt=attempt,
@@ -256,9 +256,9 @@ def compare(
     ('reruns', 'agree')
     """
     from stabdiag.comparison import compare_runs
-    from stabdiag.sources.logs import ranks_in
+    from stabdiag.sources.logs import find_rank_logs
 
-    options = Options(limits=limits_from(limits), columns=columns or {}, format=format)
+    options = Options(limits=as_limits(limits), columns=columns or {}, format=format)
     if isinstance(runs, str | os.PathLike):
         runs = [runs]
     elif (
@@ -269,9 +269,9 @@ def compare(
         raise StabdiagError("give the runs to compare as a list, one item for each run")
     sources: list[object] = list(runs)
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):
-        sources = [*ranks_in(sources[0])] or sources
+        sources = [*find_rank_logs(sources[0])] or sources
     given = [
-        None if manifest is None else manifest_from(manifest)
+        None if manifest is None else as_manifest(manifest)
         for manifest in manifests or [None] * len(sources)
     ]
     if len(given) != len(sources):

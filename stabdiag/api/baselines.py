@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from stabdiag.baseline.findings import finding_of
+from stabdiag.baseline.findings import baseline_finding
 from stabdiag.baseline.guard import find_odd_run
 from stabdiag.baseline.judge import is_worse, judge
 from stabdiag.baseline.kept import write_kept
@@ -83,7 +83,7 @@ def with_baseline(report: ReportType, references: References, *, refuse: bool = 
     comparison = judge(profile, references.profiles, refuse=refuse)
     left_out = (*references.left_out, *comparison.left_out)
     comparison = replace(comparison, left_out=left_out)
-    finding = finding_of(comparison, report.findings)
+    finding = baseline_finding(comparison, report.findings)
     findings = report.findings if finding is None else _inserted(report.findings, finding)
     return replace(report, findings=findings, baseline=comparison)
 
@@ -101,7 +101,7 @@ def compared_with_others(comparison: Comparison, noun: str = "your good run") ->
     profiles = _profiles(comparison)
     result = judge(profiles[0], profiles[1:])
     result = replace(result, run_name=comparison.runs[0].label, reference_noun=noun)
-    finding = finding_of(result)
+    finding = baseline_finding(result)
     if finding is None:
         text = "Nothing has to be done: the run is as good as the others."
         finding = AGREE.finding(result.inside, Action(ActionKind.DO_NOTHING, text))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from stabdiag.apply.documents import Document, Edit, KeyPath, edited
-from stabdiag.apply.frameworks import Framework, framework_of, is_training_configuration
+from stabdiag.apply.frameworks import Framework, find_framework, is_training_configuration
 from stabdiag.apply.values import KINDS, ByHand, dtype_edits, is_close, new_value
 from stabdiag.errors import ConfigError
 from stabdiag.model.findings import ActionKind
@@ -98,7 +98,7 @@ def apply_action(action: Mapping[str, Any], document: Document) -> Result:
             f"{document.name}: no setting of a training is in this file; name the configuration"
             " that the run was started with"
         )
-    framework = framework_of(values)
+    framework = find_framework(values)
     edits: tuple[Edit, ...] = ()
     reason = ""
     try:

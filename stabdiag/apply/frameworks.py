@@ -86,7 +86,7 @@ _TRAINING_FIELDS: Final = tuple(
 _FLAGS: Final = names_in("fp16 bf16 fp16_enabled bf16_enabled")
 
 
-def framework_of(values: Mapping[KeyPath, Any]) -> Framework:
+def find_framework(values: Mapping[KeyPath, Any]) -> Framework:
     """Return the framework of a configuration file."""
     keys = {plain(path[-1]) for path in values}
     return next(
@@ -103,5 +103,5 @@ def is_training_configuration(values: Mapping[KeyPath, Any]) -> bool:
     """Return True if a file has a setting of a training."""
     spelled = spellings({".".join(path): value for path, value in values.items()})
     return not spelled.keys().isdisjoint((*_TRAINING_FIELDS, *_FLAGS)) or bool(
-        framework_of(values).name
+        find_framework(values).name
     )

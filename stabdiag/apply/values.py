@@ -9,7 +9,7 @@ from typing import Any, Final
 from stabdiag.apply.documents import Document, Edit, KeyPath
 from stabdiag.apply.frameworks import Framework
 from stabdiag.model.findings import ActionKind
-from stabdiag.model.manifest.keys import KEYS, Key, dtype_of, number, plain
+from stabdiag.model.manifest.keys import KEYS, Key, number, parse_dtype, plain
 from stabdiag.model.text import names_in
 
 # Values are written with as many digits as the report shows.
@@ -103,7 +103,7 @@ def dtype_edits(
     named = [
         (path, value)
         for path, value in values.items()
-        if plain(path[-1]) in _DTYPE_NAMES and dtype_of(value) == "fp16"
+        if plain(path[-1]) in _DTYPE_NAMES and parse_dtype(value) == "fp16"
     ]
     flags = {path: value for path, value in values.items() if _flag(path) == "fp16"}
     on = [path for path, value in flags.items() if value is True]

@@ -85,7 +85,7 @@ class Options:
         )
 
 
-def limits_from(limits: Limits | Mapping[str, object] | None) -> Limits:
+def as_limits(limits: Limits | Mapping[str, object] | None) -> Limits:
     """Return limits unchanged, or the defaults overridden by dotted names."""
     if isinstance(limits, Limits):
         return limits
@@ -101,7 +101,7 @@ def loaded_run(
 ) -> tuple[History, Manifest]:
     """Return a run's history and its manifest, by default the one next to the log."""
     options.checked()
-    given = None if manifest is None else manifest_from(manifest)
+    given = None if manifest is None else as_manifest(manifest)
     if not isinstance(source, History):
         run = run_found(raw_columns(source, options), given, options)
         _release()
@@ -161,7 +161,7 @@ def raw_columns(source: object, options: Options) -> LoadedLog:
     return LoadedLog(columns=from_object(source))
 
 
-def manifest_from(manifest: Manifest | Mapping[str, object] | str | Path) -> Manifest:
+def as_manifest(manifest: Manifest | Mapping[str, object] | str | Path) -> Manifest:
     """Return a manifest, given itself, its values or its path."""
     if isinstance(manifest, Manifest):
         return manifest

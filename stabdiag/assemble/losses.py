@@ -32,8 +32,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import LARGEST_READ, Event, EventCode, EventKind
 from stabdiag.model.roles.names import (
     counts_per_record,
-    factor_of,
     is_evaluation,
+    parse_factor,
     words_of,
 )
 from stabdiag.model.roles.table import ROLES
@@ -73,8 +73,8 @@ def load(
         if role == "step" or (role == "epoch" and of_epochs):
             continue
         column = columns.load(name)
-        if factor_of(name) != 1:
-            column = replace(column, values=column.values * factor_of(name))
+        if parse_factor(name) != 1:
+            column = replace(column, values=column.values * parse_factor(name))
         is_group = "/" in role and not role.startswith(_RECORDED)
         if is_group and columns.rows >= _MANY_RECORDS and np.count_nonzero(column.present) < 2:
             continue  # single points of a long log are useless, and thousands of them take memory

@@ -56,7 +56,9 @@ _ACTIONS_BY_SETTING: Final = {
 _OTHER: Final = (ActionKind.CHECK_SETTINGS, ActionKind.CHECK_SETTINGS)
 
 
-def finding_of(comparison: BaselineComparison, findings: Sequence[Finding] = ()) -> Finding | None:
+def baseline_finding(
+    comparison: BaselineComparison, findings: Sequence[Finding] = ()
+) -> Finding | None:
     """Return the finding of a comparison, or None if the run is within the band.
 
     ``findings`` are the findings of the run alone: the ones near the step are named.

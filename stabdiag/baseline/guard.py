@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.baseline.profile import RunProfile
-from stabdiag.baseline.roles import prior_of, worse_direction
+from stabdiag.baseline.roles import usual_spread, worse_direction
 from stabdiag.model.baseline import UnusedReference
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.bands import (
@@ -155,4 +155,4 @@ def band_for(role: str, references: Sequence[RunProfile], *, log: bool = True) -
     levels = [reference.series[role] for reference in references if role in reference.series]
     if len(levels) * 2 < len(references):
         return None
-    return band_of(levels, prior_of(role), log=log)
+    return band_of(levels, usual_spread(role), log=log)

@@ -79,7 +79,7 @@ def _schema() -> pa.Schema:
     )
 
 
-def profiles_of(table: pa.Table) -> Iterator[RunProfile]:
+def read_profiles(table: pa.Table) -> Iterator[RunProfile]:
     """Yield the profiles in a table."""
     names = ("run", *_RUN, "settings", "role", "column")
     columns: dict[str, list[Any]] = {name: table[name].to_pylist() for name in names}
@@ -161,7 +161,7 @@ def read_kept(path: Path) -> list[RunProfile]:
                 f"{path}: another version of stabdiag wrote this baseline; write it again with "
                 "stabdiag baseline"
             )
-        return list(profiles_of(table))
+        return list(read_profiles(table))
     except (OSError, pa.ArrowException, KeyError, TypeError, ValueError) as error:
         reason = (str(error).splitlines() or [""])[0]
         raise StabdiagError(f"{path}: not a readable baseline ({reason})") from None

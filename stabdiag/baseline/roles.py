@@ -48,7 +48,7 @@ def is_compared(role: str) -> bool:
     return role.partition("/")[0] in _PRIORS
 
 
-def prior_of(role: str) -> Prior:
+def usual_spread(role: str) -> Prior:
     """Return the usual spread of good runs in a role."""
     return _PRIORS[role.partition("/")[0]]
 

@@ -14,7 +14,7 @@ from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import NUMBERS, plain
 from stabdiag.model.text import and_more
-from stabdiag.sources.logs import are_ranks_of_one_job, rank_in
+from stabdiag.sources.logs import are_ranks_of_one_job, parse_rank
 from stabdiag.stats.quantiles import usual_gap
 
 # A run that begins this many logged steps after another continues it.
@@ -45,7 +45,7 @@ def find_rank(name: str, manifest: Manifest) -> int | None:
     for key, value in manifest.also.items():
         if plain(key.rpartition(".")[2]) in NUMBERS["rank"] and str(value).isdecimal():
             return int(str(value)[:9])
-    return rank_in(name)
+    return parse_rank(name)
 
 
 def infer_kind(

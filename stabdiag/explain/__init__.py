@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.formats.limits import bounds
 from stabdiag.model.edges import OUTCOME_BY_SLUG, OUTCOMES, QUESTIONS, Question
-from stabdiag.model.text import filled, kept_text, limits_in
+from stabdiag.model.text import filled, find_limit_names, kept_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -159,7 +159,7 @@ def _users_of_limit(limit: str) -> tuple[str, ...]:
     limits_by_user: dict[str, Collection[str]] = {
         name: declaration.limits for name, declaration in declarations.items()
     }
-    limits_by_user |= {slug: limits_in(kept_text("symptoms", slug)) for slug in _symptoms()}
+    limits_by_user |= {slug: find_limit_names(kept_text("symptoms", slug)) for slug in _symptoms()}
     return tuple(name for name, limits in limits_by_user.items() if limit in limits)
 
 
@@ -180,7 +180,7 @@ def _symptom(symptom: Symptom, limits: Limits) -> str:
     needs = f" Needs: {', '.join(symptom.needs)}." if symptom.needs else ""
     facts = f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}"
     page = _page("symptoms", symptom.slug, symptom.title, facts, limits)
-    limit_names = limits_in(kept_text("symptoms", symptom.slug))
+    limit_names = find_limit_names(kept_text("symptoms", symptom.slug))
     page = _with_limits(page, limit_names, limits, before="When it stays quiet")
     return _with_actions(page, [action.text for action in symptom.next_actions])
 

@@ -115,13 +115,13 @@ def notes(report: Report, *, verbose: bool = True) -> list[tuple[str, str]]:
     return [
         *_columns(report, verbose=verbose),
         *(("manifest", text) for text in _manifest(report.manifest, verbose=verbose)),
-        *compared_with(report),
+        *baseline_note(report),
         *(("limit", text) for text in changed_limits(report.limits)),
         *((event.kind.value, event.message) for event in report.history.notes),
     ]
 
 
-def compared_with(report: Report) -> Iterator[tuple[str, str]]:
+def baseline_note(report: Report) -> Iterator[tuple[str, str]]:
     """Yield a note with the earlier good runs of the comparison, and the ones left out."""
     comparison = report.baseline
     if comparison is None:

@@ -173,7 +173,7 @@ def kept_table(name: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("|")[1:-1]] for line in lines]
 
 
-def limits_in(content: str) -> list[str]:
+def find_limit_names(content: str) -> list[str]:
     """Return the names of the limits in a text, in order."""
     return _LIMIT.findall(content)
 

@@ -19,7 +19,7 @@ from stabdiag.readers.columns import (
     piece_of_numbers,
 )
 from stabdiag.readers.nested import MAX_RECORD_DEPTH
-from stabdiag.readers.words import NULL, WORD, meaning, meaning_of
+from stabdiag.readers.words import NULL, WORD, decoded_meaning, meaning
 
 # The type stubs of pyarrow lack ``flatten`` of a struct and the buffer protocol.
 Array: TypeAlias = Any
@@ -53,7 +53,7 @@ def as_text(array: Array) -> Array:
     return array.view(pa.large_string() if wide else pa.string())
 
 
-def texts_of(array: Array) -> list[str | None]:
+def decode_texts(array: Array) -> list[str | None]:
     """Return texts as ``str``, with a replacement character for bytes that are not UTF-8."""
     text = as_text(array)
     try:
@@ -223,7 +223,7 @@ def _from_numbers(array: Array, missing: int) -> Piece:
 def _from_texts(array: Array, missing: int) -> Piece:
     if len(array) > _MAX_PYTHON_TEXTS:
         text = as_text(array)
-        (first,) = texts_of(array[:1])
+        (first,) = decode_texts(array[:1])
         if first is not None and meaning(first)[0] == WORD:  # no need to try numbers
             return _from_dictionary(text.dictionary_encode(), missing)
         try:
@@ -231,7 +231,7 @@ def _from_texts(array: Array, missing: int) -> Piece:
         except pa.ArrowInvalid:
             return _from_dictionary(text.dictionary_encode(), missing)
     return piece_of_meanings(
-        (missing, np.nan, "") if text is None else meaning(text) for text in texts_of(array)
+        (missing, np.nan, "") if text is None else meaning(text) for text in decode_texts(array)
     )
 
 
@@ -241,7 +241,7 @@ def _from_dictionary(array: Array, missing: int) -> Piece:
     if not here.any():
         return _nothing(len(array), missing)
     if is_text(array.dictionary.type):
-        keys = piece_of_meanings(meaning(text or "") for text in texts_of(array.dictionary))
+        keys = piece_of_meanings(meaning(text or "") for text in decode_texts(array.dictionary))
     else:
         keys = piece_of_array(array.dictionary, missing=missing)
     index = np.where(here, _from_numbers(array.indices, missing).values, 0).astype(np.intp)
@@ -256,7 +256,7 @@ def _from_dictionary(array: Array, missing: int) -> Piece:
 def _from_objects(array: Array, missing: int) -> Piece:
     """Convert lists and all other types of Arrow, slowly."""
     # Each word is kept once: a long text of a dictionary is copied for each row.
-    meanings = (meaning_of(value.as_py()) for value in array)
+    meanings = (decoded_meaning(value.as_py()) for value in array)
     once: dict[str, str] = {}
     piece = piece_of_meanings(
         (state, at, once.setdefault(word, word)) for state, at, word in meanings

@@ -23,9 +23,9 @@ from stabdiag.readers.words import (
     NULL,
     NUMBER,
     WORD,
-    counts_of,
+    decoded_meaning,
+    leading_counts,
     meaning,
-    meaning_of,
     seconds_of,
 )
 
@@ -206,7 +206,7 @@ def piece_of(values: Sequence[object]) -> Piece:
             return piece_of_numbers(np.array(values, dtype=np.float64))
         except OverflowError:
             pass
-    return piece_of_meanings(map(meaning_of, values))
+    return piece_of_meanings(map(decoded_meaning, values))
 
 
 def piece_of_cells(cells: Sequence[str]) -> Piece:
@@ -313,7 +313,7 @@ def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
 
 
-def rows_in(chunks: Iterable[Chunk]) -> int:
+def count_rows(chunks: Iterable[Chunk]) -> int:
     """Return the number of records in all chunks."""
     return sum(chunk.rows for chunk in chunks)
 
@@ -322,7 +322,7 @@ def join(chunks: Sequence[Chunk], name: str) -> Column:
     """Join the pieces of a column."""
     if len(chunks) == 1 and (piece := chunks[0].piece(name)) is not None:
         return _column(piece.values, piece.states, piece.words)
-    rows = rows_in(chunks)
+    rows = count_rows(chunks)
     values = np.empty(rows)
     states = np.zeros(rows, dtype=np.uint8)
     words: list[str] = []
@@ -346,7 +346,7 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
     if len(words) <= np.count_nonzero(numbers):
         values = np.where(numbers, values, np.nan)
         word = states == WORD
-        counts = counts_of(words) if words else None
+        counts = leading_counts(words) if words else None
         if counts is not None:
             # 200/400 among steps that were written as 199.
             values[word] = counts
@@ -356,7 +356,7 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
         word[strays] = [not any(map(str.isdigit, text)) for text in words]
         return Column(values=values, present=numbers, null=null | word, stray_rows=strays)
     times = seconds_of(words)
-    numbers_in_words = counts_of(words) if times is None else times
+    numbers_in_words = leading_counts(words) if times is None else times
     if numbers_in_words is not None:
         return _from_words(numbers_in_words, states, is_time=times is not None)
     code = {word: number for number, word in enumerate(dict.fromkeys(words))}

@@ -17,9 +17,9 @@ from stabdiag.readers.columns import (
     Column,
     Columns,
     Rows,
+    count_rows,
     join,
     names_in,
-    rows_in,
 )
 from stabdiag.readers.words import ABSENT, NUMBER
 
@@ -57,9 +57,9 @@ class LogBuilder:
             from stabdiag.readers.text.log import InterleavedMessages
 
             self.messages = self.messages or InterleavedMessages()
-            understood = self.messages.look(bad, self.lines, rows_in(self.chunks))
+            understood = self.messages.look(bad, self.lines, count_rows(self.chunks))
             bad = [line for line in bad if line.reason and line.line not in understood]
-            self.left_out += lines_left_out(bad, lines=self.lines, records=rows_in(self.chunks))
+            self.left_out += lines_left_out(bad, lines=self.lines, records=count_rows(self.chunks))
         self.bad_count += len(bad)
         self.bad += [line.moved(self.lines) for line in bad[: MAX_BAD_RECORDS - len(self.bad)]]
         self.lines += lines
@@ -93,7 +93,7 @@ class LogBuilder:
             source=source,
             format=format,
             names=names_in(self.chunks),
-            rows=rows_in(self.chunks),
+            rows=count_rows(self.chunks),
             load=self.column,
             bad_lines=tuple(self.bad),
             bad_count=self.bad_count,

@@ -52,7 +52,7 @@ def settings(parameters: Mapping[str, str]) -> dict[str, object]:
     return {name.replace("/", "."): value for name, value in parameters.items()}
 
 
-def value_of(value: float, *, is_nan: bool = False) -> float:
+def logged_value(value: float, *, is_nan: bool = False) -> float:
     """Return a metric as it was logged: a database knows no NaN and no infinity."""
     if is_nan:
         return math.nan
@@ -137,7 +137,9 @@ def _read_tracked(url: str, run_id: str) -> Columns:
         run = client.get_run(run_id)
         for metric in run.data.metrics:
             for point in client.get_metric_history(run_id, metric):
-                points.add(metric, point.step, value_of(point.value), clock=point.timestamp / 1000)
+                points.add(
+                    metric, point.step, logged_value(point.value), clock=point.timestamp / 1000
+                )
     except MlflowException as error:
         first = str(error).splitlines()[0]
         raise LogError(f"{url}: cannot be read ({first}); check the id and {_STORE}") from error

@@ -57,7 +57,7 @@ class Slab(LogBuilder):
         return np.concatenate(parts, out=self._arrays[name][self._rows : self._rows + rows])
 
 
-def slab_for(stream: Stream, columns: int, *, lines: int = 0) -> Slab:
+def make_slab(stream: Stream, columns: int, *, lines: int = 0) -> Slab:
     """Return a slab with room for the records of a log with this many columns, after ``lines``.
 
     Pipes get no room, and neither do logs with very many columns, whose blocks are moved one by

@@ -103,7 +103,7 @@ def not_text(head: bytes) -> str | None:
     return _BINARY if b"\0" in head.partition(b"\n")[0][:4096] else None
 
 
-def archive_of(name: str, members: Collection[str]) -> str | None:
+def describe_archive(name: str, members: Collection[str]) -> str | None:
     """Describe a ZIP archive without a log by its members, and suggest what to do."""
     if members and all(member.endswith(".npy") for member in members):
         description = f"{name}: NumPy arrays in an archive; convert them with: {_ARRAYS}"

@@ -17,7 +17,7 @@ from stabdiag.model.history import Event, EventKind
 from stabdiag.readers import optuna
 from stabdiag.readers.columns import Columns, StoredRun, rows_of
 from stabdiag.readers.log_builder import columns_from_chunks
-from stabdiag.readers.mlflow import settings, value_of
+from stabdiag.readers.mlflow import logged_value, settings
 from stabdiag.readers.nested import flattened, record_in
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
@@ -191,7 +191,7 @@ def _read_mlflow(
             # In a damaged page, a column may have values of any type.
             if isinstance(metric, str) and isinstance(step, int) and isinstance(value, int | float):
                 clock = time / 1000 if isinstance(time, int) else 0.0
-                points.add(metric, step, value_of(value, is_nan=bool(is_nan)), clock=clock)
+                points.add(metric, step, logged_value(value, is_nan=bool(is_nan)), clock=clock)
         if not points:
             continue
         parameters = database.execute(_PARAMETERS_QUERY, [run])

@@ -61,7 +61,7 @@ def meaning(text: str) -> tuple[int, float, str]:
     return WORD, math.nan, text
 
 
-def states_of(cells: Sequence[str]) -> list[int]:
+def cell_states(cells: Sequence[str]) -> list[int]:
     """Return the states of written cells; plain numbers take a tenth of the time."""
     joined = "".join(cells)
     plain = "_" not in joined and joined.isascii()
@@ -78,7 +78,7 @@ def _state(cell: str) -> int:
     return NUMBER
 
 
-def meaning_of(value: object) -> tuple[int, float, str]:
+def decoded_meaning(value: object) -> tuple[int, float, str]:
     """Return the state, number and word of a value that ``json`` or Arrow has decoded."""
     if isinstance(value, list | tuple):  # a list of one value, or of numbers, counts as its first
         uses_first = len(value) == 1 or all(isinstance(item, int | float) for item in value)
@@ -125,7 +125,7 @@ def seconds_of(words: Sequence[str]) -> Floats | None:
     return seconds if np.isfinite(seconds).sum() * 2 > len(words) else None
 
 
-def counts_of(words: Sequence[str]) -> Floats | None:
+def leading_counts(words: Sequence[str]) -> Floats | None:
     """Return the first numbers of positions such as 10/600; None if there is any other text."""
     matches = list(takewhile(bool, (re.fullmatch(_POSITION, word) for word in words)))
     if not words or len(matches) < len(words):

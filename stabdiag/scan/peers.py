@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from stabdiag.baseline.findings import finding_of
+from stabdiag.baseline.findings import baseline_finding
 from stabdiag.baseline.judge import judge
 from stabdiag.baseline.kept import read_store
 from stabdiag.baseline.profile import RunProfile, identity
@@ -82,7 +82,7 @@ def _with_peers(
 
 def _judged(profile: RunProfile, peers: Sequence[RunProfile]) -> Iterable[WorseThanPeers]:
     comparison = replace(judge(profile, peers, refuse=False), reference_noun="its healthy peer")
-    finding = finding_of(comparison)
+    finding = baseline_finding(comparison)
     if finding is not None and comparison.status in (BaselineStatus.WORSE, BaselineStatus.UNLIKE):
         yield WorseThanPeers(
             path=profile.key,

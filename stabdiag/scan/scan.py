@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from stabdiag._version import __version__
 from stabdiag.api.baselines import read_baseline
-from stabdiag.assemble.inputs import limits_from
+from stabdiag.assemble.inputs import as_limits
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model import scan as scanned
 from stabdiag.model.limits import Limits
@@ -82,7 +82,7 @@ def scan(
     """
     options = ScanOptions(
         settings=settings or {},
-        limits=limits_from(limits),
+        limits=as_limits(limits),
         columns=columns or {},
         format=format,
         literal=literal,

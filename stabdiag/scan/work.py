@@ -36,7 +36,7 @@ from stabdiag.scan.worker import TimedOut, call_within, is_worker_process
 from stabdiag.sources import LoadedLog
 from stabdiag.sources.archives import open_archive
 from stabdiag.sources.best import ARCHIVES
-from stabdiag.sources.find import jobs_below
+from stabdiag.sources.find import walk_jobs
 from stabdiag.sources.folder import Container, Entry, ReadRequest
 from stabdiag.sources.group import File, Job, Lister, SkippedEntries, UnreadReason
 from stabdiag.sources.jobs import job_path, read_job, read_job_files
@@ -219,7 +219,7 @@ class _JobReader:
 
     def _members(self, archive: Container, job: Job) -> Iterator[Row]:
         entries = {str(entry.path): entry for entry in archive.entries()}
-        runs = list(jobs_below("", _lister(entries), self.skipped))
+        runs = list(walk_jobs("", _lister(entries), self.skipped))
         rows = 0
         for run, members in _loaded_runs(archive, runs, entries):
             # The next scan checks the archive for changes.

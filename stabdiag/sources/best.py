@@ -17,7 +17,7 @@ from stabdiag.model.history import EventCode, LeftOut
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
-from stabdiag.readers.sniff import archive_of
+from stabdiag.readers.sniff import describe_archive
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
 from stabdiag.sources.logs import MIN_LOSSES, PROCESS, Log, choose, logs_in
 from stabdiag.sources.ranks import first_rank_name, has_ranks, merge_ranks, rank_files
@@ -52,7 +52,9 @@ _RUN_SUBFOLDER: Final = re.compile(
 )
 
 
-def best_of(container: Container, entries: Sequence[Entry], request: ReadRequest) -> LoadedLog:
+def read_best_log(
+    container: Container, entries: Sequence[Entry], request: ReadRequest
+) -> LoadedLog:
     """Read the best log among some files of a container."""
     logs = logs_in(container, entries)
     if request.format is not None:
@@ -213,7 +215,7 @@ def _archive_notes(entries: Iterable[Entry]) -> Iterator[str]:
 
 def _no_log_message(container: Container, entries: Sequence[Entry], format: str | None) -> str:
     if not isinstance(container, Folder):
-        archive = archive_of(container.name, [str(entry.path) for entry in entries])
+        archive = describe_archive(container.name, [str(entry.path) for entry in entries])
         if archive is not None:
             return archive
     files = plural(len(entries), "file")

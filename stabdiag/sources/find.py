@@ -25,7 +25,7 @@ from stabdiag.sources.group import (
     Lister,
     SkippedEntries,
     UnreadReason,
-    jobs_in,
+    folder_jobs,
     local_file,
 )
 from stabdiag.sources.remote import Remote, fail, written
@@ -60,7 +60,7 @@ def _local(path: str, skipped: SkippedEntries) -> Iterator[Job]:
     status = _status(path)
     absolute = os.path.abspath(path)  # noqa: PTH100 - keeps the names of links
     if S_ISDIR(status.st_mode):
-        yield from jobs_below(absolute, list_folder, skipped)
+        yield from walk_jobs(absolute, list_folder, skipped)
         return
     file = local_file(absolute, status)
     yield Job(key=absolute, root="", run=path, logs=(file,))
@@ -75,14 +75,14 @@ def _status(path: str) -> os.stat_result:
         raise LogError(unreadable(path, error)) from None
 
 
-def jobs_below(root: str, lister: Lister, skipped: SkippedEntries) -> Iterator[Job]:
+def walk_jobs(root: str, lister: Lister, skipped: SkippedEntries) -> Iterator[Job]:
     """Yield the runs in a folder and its subfolders.
 
     Raises:
         LogError: if the folder itself cannot be listed.
     """
     files = yield from _FolderWalk(lister=lister, skipped=skipped).jobs(root, "")
-    yield from jobs_in(root, "", files)
+    yield from folder_jobs(root, "", files)
 
 
 @frozen
@@ -124,7 +124,7 @@ class _FolderWalk:
             if is_curve or INNER.fullmatch(name):
                 files += [file.in_folder(name) for file in files_below]
             else:
-                yield from jobs_in(below, run_below, files_below)
+                yield from folder_jobs(below, run_below, files_below)
         return files
 
     def _metric_files(self, folder: str, files: list[File], folders: list[str]) -> list[File]:
@@ -205,7 +205,7 @@ def _remote(url: str, skipped: SkippedEntries) -> Iterator[Job]:
                 yield from _remote(remote.files.unstrip_protocol(path), skipped)
             return
         if remote.is_folder():
-            yield from jobs_below(url.rstrip("/"), partial(_list_bucket, remote, url), skipped)
+            yield from walk_jobs(url.rstrip("/"), partial(_list_bucket, remote, url), skipped)
             return
         with suppress(Exception):  # the reader reports the error
             info = remote.files.info(remote.path)

@@ -188,7 +188,7 @@ class _LogName:
     is_attempt: bool
 
 
-def jobs_in(root: str, run: str, files: Sequence[File]) -> Iterator[Job]:
+def folder_jobs(root: str, run: str, files: Sequence[File]) -> Iterator[Job]:
     """Yield the runs among the files of a folder and of the subfolders for logs."""
     sidecars: dict[str | None, list[File]] = {}  # by the stem of their log; None: for all logs
     logs = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
-from stabdiag.sources.best import best_of, only_log
+from stabdiag.sources.best import only_log, read_best_log
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest
 from stabdiag.sources.group import File, Job
 from stabdiag.sources.read import read_source
@@ -45,4 +45,4 @@ def read_job_files(container: Container, job: Job, request: ReadRequest) -> Load
     ]
     if len(job.logs) == 1:
         return only_log(container, entries[0], entries, request)
-    return best_of(container, entries, request)
+    return read_best_log(container, entries, request)

@@ -212,7 +212,7 @@ def _preferred(logs: Iterable[Log], condition: Callable[[Log], bool]) -> list[Lo
     return [log for log in logs if condition(log)] or logs
 
 
-def rank_in(name: str) -> int | None:
+def parse_rank(name: str) -> int | None:
     """Return the last rank in a name, such as 3 in ``job/run.rank3.jsonl``, or None."""
     ranks = RANK.findall(name)
     return int(ranks[-1]) if ranks else None
@@ -226,7 +226,7 @@ def are_ranks_of_one_job(ranks: Collection[int | None]) -> bool:
     return 0 in ranks and None not in ranks and 1 < len(ranks) == len(set(ranks))
 
 
-def ranks_in(source: str | os.PathLike[str]) -> list[Path]:
+def find_rank_logs(source: str | os.PathLike[str]) -> list[Path]:
     """Return the logs of the ranks in a folder, in order; empty if there are fewer than two.
 
     Raises:

@@ -130,6 +130,6 @@ def _in_archive(stream: Stream, request: ReadRequest) -> LoadedLog:
 
 
 def _best_log(container: Container, request: ReadRequest) -> LoadedLog:
-    from stabdiag.sources.best import best_of, with_unread_siblings
+    from stabdiag.sources.best import read_best_log, with_unread_siblings
 
-    return with_unread_siblings(best_of(container, container.entries(), request))
+    return with_unread_siblings(read_best_log(container, container.entries(), request))

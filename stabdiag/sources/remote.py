@@ -131,7 +131,7 @@ class Remote(Container):
         """
         if self._is_web:
             with self._open(folder, self.name) as page:
-                links = {*links_in(page.peek(_MAX_PAGE), folder)}
+                links = {*page_links(page.peek(_MAX_PAGE), folder)}
             items = {x: {"type": "directory" if x.endswith("/") else "file"} for x in links}
         else:
             items = {str(x["name"]): x for x in self.files.ls(folder, detail=True)}
@@ -338,7 +338,7 @@ def depth(address: str) -> int:
     return 0 if ip.is_global else 1
 
 
-def links_in(page: bytes, folder: str) -> Iterator[str]:
+def page_links(page: bytes, folder: str) -> Iterator[str]:
     """Yield the URLs of the links on the page of a folder."""
     text = page.decode("utf-8", "replace")
     for match in _LINK.finditer(text):

@@ -21,7 +21,7 @@ from stabdiag.errors import LogError, ManifestError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
-from stabdiag.model.manifest.text import mapping_of
+from stabdiag.model.manifest.text import parse_mapping
 from stabdiag.model.text import names_in
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
@@ -77,7 +77,7 @@ Checkpoints = Mapping[str, tuple[int, ...]]
 class Sidecars:
     """The manifest from the files next to a log, events about them, and the files that were read.
 
-    Checkpoints are only counted: see ``checkpoints_in``.
+    Checkpoints are only counted: see ``find_checkpoints``.
     """
 
     manifest: Manifest = field(default_factory=Manifest)
@@ -127,13 +127,13 @@ def file_sidecars(log: Path, root: Path, read: Iterable[str]) -> Sidecars:
             yield str(file), data
 
     manifest, events = _manifest(map(texts, _candidates(log.name, folders, may_exist)))
-    checkpoints = checkpoints_in(folders, list_folder)
+    checkpoints = find_checkpoints(folders, list_folder)
     return Sidecars(manifest=manifest, events=events, files=files, checkpoints=checkpoints)
 
 
 def sidecar_checkpoints(log: Path, root: Path) -> Checkpoints:
     """Return the checkpoints next to a log, or in the folders above it up to ``root``."""
-    return checkpoints_in(_folders(log, root), list_names)
+    return find_checkpoints(_folders(log, root), list_names)
 
 
 def member_sidecars(container: Container, log: PurePosixPath, entries: Iterable[Entry]) -> Sidecars:
@@ -217,7 +217,7 @@ def _manifest(texts: Iterable[Iterable[_Text]]) -> tuple[Manifest, list[Event]]:
             if name.endswith(_PICKLED):
                 pickled.append(note(f"{name} {_SAVE}"))
             elif name:
-                parsed = parse_manifest(_run_settings(mapping_of(name, data)), name)
+                parsed = parse_manifest(_run_settings(parse_mapping(name, data)), name)
                 manifest = manifest.fill_gaps(parsed) if parsed.known else manifest
         except ManifestError as error:
             # A file of this name may be something else.
@@ -268,7 +268,7 @@ _UNLABELED: Final = (
 _CHECKPOINT_WORDS: Final = r"(?i)checkpoint|ckpt|model|unsharded|[-_]"
 
 
-def checkpoints_in(
+def find_checkpoints(
     folders: Iterable[PurePath], list_folder: Callable[[PurePath], Listing]
 ) -> Checkpoints:
     """Return the checkpoints in the first folder that has any, including its subfolders.

@@ -149,7 +149,7 @@ _UNKNOWN: Final = Ending(kind=Do.READ_LOGS, clause="Find out why the run ended")
 FATAL: Final = frozenset(ending.code for ending in ENDINGS if ending.code is not None)
 
 
-def ending_of(event: Event) -> Ending:
+def find_ending(event: Event) -> Ending:
     """Return the ending with the actions for the message that ended a run."""
     return next((ending for ending in ENDINGS if _matches(ending, event)), _UNKNOWN)
 

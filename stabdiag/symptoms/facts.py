@@ -24,7 +24,7 @@ def first_true_step(case: Case, role: str) -> int | None:
     return int(series.steps[np.flatnonzero(series.values)[0]])
 
 
-def layers_with(case: Case, fact: str) -> list[str]:
+def fact_layers(case: Case, fact: str) -> list[str]:
     """Return the layers listed for a fact in its last record, the largest first."""
     totals = case.history.finite(fact)
     last = int(totals.steps[-1]) if len(totals) else -1

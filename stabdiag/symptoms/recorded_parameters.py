@@ -12,7 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import percent, plural, times
 from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE
-from stabdiag.symptoms.facts import PREFIX, first_true_step, layers_with, quoted
+from stabdiag.symptoms.facts import PREFIX, fact_layers, first_true_step, quoted
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.saved_failure import recorder_header
@@ -51,7 +51,7 @@ def not_in_optimizer(case: Case) -> Evidence | None:
     if step is None:
         return None
     count = int(case.history.finite(_MISSING).values[-1])
-    layers = layers_with(case, _MISSING)
+    layers = fact_layers(case, _MISSING)
     return Evidence(
         because=f"No optimizer contains {plural(f'{count:,}', 'trainable weight')} of "
         f"{quoted(layers)}: "
@@ -87,7 +87,7 @@ def frozen_at_init(case: Case) -> Evidence | None:
     ):
         step = first_true_step(case, fact)
         if step is not None:
-            count, layers = int(case.history.finite(fact).values[-1]), layers_with(case, fact)
+            count, layers = int(case.history.finite(fact).values[-1]), fact_layers(case, fact)
             return Evidence(
                 because=f"{plural(f'{count:,}', 'weight')} of {quoted(layers)} look randomly "
                 f"initialized, and are the same to the last bit throughout: {reason}.",
@@ -117,7 +117,7 @@ def no_gradient(case: Case) -> Evidence | None:
         return None
     count, layers = (
         int(case.history.finite(_NO_GRADIENT).values[-1]),
-        layers_with(case, _NO_GRADIENT),
+        fact_layers(case, _NO_GRADIENT),
     )
     fraction = _fraction_of_weights(case, count)
     # Models often have a small part that a task does not use.

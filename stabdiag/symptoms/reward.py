@@ -26,7 +26,7 @@ from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.divergence import mean_of
+from stabdiag.tree.divergence import level_name
 from stabdiag.tree.reward import Reward, find_collapsed_reward
 
 # A policy with less than this fraction of its first entropy always takes the same action.
@@ -78,8 +78,8 @@ def _fallen(case: Case, collapse: Reward) -> Evidence:
     )
     return Evidence(
         because=f"The reward {collapse.column!r} fell from {num(collapse.best)} near {case.unit} "
-        f"{collapse.best_step} to {num(collapse.last)} ({mean_of(collapse.points)}); it began at "
-        f"{num(collapse.first)}.",
+        f"{collapse.best_step} to {num(collapse.last)} ({level_name(collapse.points)}); it began "
+        f"at {num(collapse.first)}.",
         title="The reward fell and stayed down",
         severity=Severity.ERROR if collapse.last <= collapse.first + NEGLIGIBLE * gained else None,
         step=collapse.best_step,

@@ -10,7 +10,7 @@ from stabdiag.model.history import Event
 from stabdiag.model.text import duration
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST
-from stabdiag.symptoms.endings import FATAL, ending_of
+from stabdiag.symptoms.endings import FATAL, find_ending
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import checkpoint_before
@@ -58,7 +58,7 @@ def _stopped_early(case: Case) -> Evidence | None:
         return None
     saved = checkpoint_before(case, last + 1).step
     where = f"the checkpoint of {case.unit} {saved}" if saved else "the last checkpoint"
-    ending = ending_of(event)
+    ending = find_ending(event)
     of = f" of {total}" if total is not None else ""
     return Evidence(
         title="The run stopped early",

@@ -27,25 +27,25 @@ def inputs_and_targets(batch: Any) -> tuple[torch.Tensor | None, torch.Tensor | 
     """Return the first input tensor of a batch and its targets, None where there are none."""
     if isinstance(batch, Mapping):
         targets = next((batch[key] for key in _TARGETS if key in batch), None)
-        inputs = next((value for value in tensors_of(batch) if value is not targets), None)
+        inputs = next((value for value in iterate_tensors(batch) if value is not targets), None)
         return inputs, targets if isinstance(targets, torch.Tensor) else None
     if isinstance(batch, Sequence) and not isinstance(batch, str) and len(batch) > 1:
         targets = batch[-1]
-        inputs = next(tensors_of(batch[:-1]), None)
+        inputs = next(iterate_tensors(batch[:-1]), None)
         return inputs, targets if isinstance(targets, torch.Tensor) else None
-    return next(tensors_of(batch), None), None
+    return next(iterate_tensors(batch), None), None
 
 
-def tensors_of(value: Any) -> Iterator[torch.Tensor]:
+def iterate_tensors(value: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors of a batch, however it is nested."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, Mapping):
         for item in value.values():
-            yield from tensors_of(item)
+            yield from iterate_tensors(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from tensors_of(item)
+            yield from iterate_tensors(item)
 
 
 class Batches:

@@ -20,7 +20,7 @@ _DTYPE_SHORT_NAMES = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16", 
 _BATCH_NORM = nn.modules.batchnorm._BatchNorm
 
 
-def header_of(
+def segment_header(
     model: nn.Module,
     optimizers: Optimizers,
     parameters: Parameters,

@@ -8,7 +8,7 @@ from typing import Any
 from torch import nn
 
 from stabdiag.torch.failures import SavedFailures
-from stabdiag.torch.header import header_of
+from stabdiag.torch.header import segment_header
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.losses import gradient_multiple
 from stabdiag.torch.norms import columns_of
@@ -99,7 +99,7 @@ class RowWriter:
         model = self._model()
         if not self._has_header and model is not None:
             self._has_header = True
-            header = header_of(
+            header = segment_header(
                 model,
                 self._optimizers,
                 self._parameters,

@@ -109,7 +109,7 @@ class Causes:
     @cached_property
     def norm_stride(self) -> float:
         """The usual number of steps between two gradient norms."""
-        return stride_of(self.history, self.history.finite("grad_norm"))
+        return usual_stride(self.history, self.history.finite("grad_norm"))
 
     @cached_property
     def norm_is_clipped(self) -> bool:
@@ -120,7 +120,7 @@ class Causes:
         )
 
 
-def stride_of(history: History, series: Series) -> float:
+def usual_stride(history: History, series: Series) -> float:
     """Return the usual number of steps between two points of a series; 1 for epochs."""
     return 1.0 if history.counts_epochs else usual_gap(series.steps)
 

@@ -18,7 +18,7 @@ _MAX_P_VALUE: Final = 1e-6
 _FROM_LOWEST: Final = (Confidence.LOW, Confidence.MEDIUM, Confidence.HIGH)
 
 
-def confidence_in(case: Case, section: str, severity: Severity) -> Confidence:
+def leaf_confidence(case: Case, section: str, severity: Severity) -> Confidence:
     """Return the confidence in a leaf of a section."""
     by_section = {
         "§1": _of_nan,

@@ -63,12 +63,12 @@ def answer_reward_maintained(case: Case) -> Reply:
         best = "its best level"
     return no(
         f"the run is trained for a reward, and {reward.column!r} ends at {num(reward.last)} "
-        f"({mean_of(reward.points)}), {best}: its loss may jump and rise in the meantime",
+        f"({level_name(reward.points)}), {best}: its loss may jump and rise in the meantime",
         measured={"reward_best": reward.best, "reward_last": reward.last},
     )
 
 
-def mean_of(points: int) -> str:
+def level_name(points: int) -> str:
     """Name the statistic that gives the level of the last points, which form two blocks."""
     return f"{'trimmed mean' if is_trimmed(points // 2) else 'mean'} of {points}"
 
@@ -152,7 +152,7 @@ def _ends(case: Case, rise: Rise) -> str:
     if rise.points > 1:
         since_then = comparable.stop - rise.points
         out = any(spike.recovered and spike.end > since_then for spike in case.spikes)
-        ends += f" ({mean_of(rise.points)}{', spikes left out' if out else ''})"
+        ends += f" ({level_name(rise.points)}{', spikes left out' if out else ''})"
     if rise.amount <= 0:
         return f"{ends}, its best level{since}"
     return (

@@ -109,7 +109,7 @@ class Surge:
     name: str
 
 
-def surge_before(run: Run, step: int) -> Surge | None:
+def find_surge(run: Run, step: int) -> Surge | None:
     """Return the largest gradient norm just before a step, or None if the log does not show it.
 
     Without a total norm, the layer with the largest surge is used. Calm layers say nothing about

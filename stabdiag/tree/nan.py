@@ -15,7 +15,7 @@ from stabdiag.model.text import EXACT_FIGURES, num, plural
 from stabdiag.stats.standards import MIN_CONSECUTIVE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.checkpoint import checkpoint_before
-from stabdiag.tree.drivers import Surge, surge_before, why_lead_up_unknown
+from stabdiag.tree.drivers import Surge, find_surge, why_lead_up_unknown
 from stabdiag.tree.panels import lookback_start, lr_panel
 
 
@@ -110,7 +110,7 @@ def origin(case: Case) -> Origin:
             first[role] = _start_of_last_stretch(series, bad.step)
     role = min(first, key=lambda name: (first[name], _order(name)))
     step = first[role]
-    surge = surge_before(case, step)
+    surge = find_surge(case, step)
     jump = lr_panel(case, lookback_start(case, step), step)
     # A jump before the damage is an earlier start.
     panels = (

@@ -116,7 +116,7 @@ def _collapsed(case: Case, scale: Series, overflows: Overflows) -> Reply | None:
     }
     return yes(
         f"the loss scale fell from {num(fall.top)} to {low}",
-        overflows.start_of(fall, case.stride),
+        overflows.first_overflow(fall, case.stride),
         branch="collapsed",
         measured=measured,
     )

@@ -109,7 +109,7 @@ class Overflows:
         """Return the number of overflows after a step."""
         return int(self.times[self.at > step].sum())
 
-    def start_of(self, fall: Fall, stride: float) -> int:
+    def first_overflow(self, fall: Fall, stride: float) -> int:
         """Return the first overflow that led to a fall.
 
         The overflows of a decline have no long pauses, or follow the usual level of the scale.
@@ -213,7 +213,7 @@ def find_overflows(case: Case) -> Overflows:
         # The step of an overflow and the record of the fall may differ by the stride of the scale.
         logged = scale.finite().steps
         since = fell - logged[np.searchsorted(logged, fell) - 1]
-        reported = _count_before(fell, np.concatenate(steps), np.maximum(2 * case.stride, since))
+        reported = _count_recent(fell, np.concatenate(steps), np.maximum(2 * case.stride, since))
         steps.append(np.repeat(fell, np.maximum(times - reported, 0)))
     from_series = np.sort(np.concatenate(steps))
     skipped, counts = _unreported_skips(case, from_series)
@@ -290,7 +290,7 @@ def skips(skipped: Series) -> Floats:
     return counts
 
 
-def _count_before(steps: Ints, overflows: Ints, margin: Floats) -> Ints:
+def _count_recent(steps: Ints, overflows: Ints, margin: Floats) -> Ints:
     """Count for each step the overflows at most its ``margin`` before it."""
     overflows = np.sort(overflows)
     until: Ints = np.searchsorted(overflows, steps, side="right")

@@ -20,7 +20,7 @@ from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.nan import after_earlier
 from stabdiag.tree.advice.shared import with_deleted
 from stabdiag.tree.case import Case, Reply, unknown
-from stabdiag.tree.confidence import confidence_in
+from stabdiag.tree.confidence import leaf_confidence
 from stabdiag.tree.nothing_found import nothing_found
 from stabdiag.tree.panels import panels
 
@@ -195,7 +195,7 @@ def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
     return Finding(
         slug=slug,
         severity=advice.severity or outcome.severity,
-        confidence=confidence_in(case, outcome.section, outcome.severity),
+        confidence=leaf_confidence(case, outcome.section, outcome.severity),
         section=outcome.section,
         question=last.question,
         title=advice.title or outcome.title,

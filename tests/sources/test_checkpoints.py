@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 import pytest
 
 import stabdiag
-from stabdiag.sources.sidecars import checkpoints_in, list_names
+from stabdiag.sources.sidecars import find_checkpoints, list_names
 
 NAN = [{"step": n, "loss": 2.0 - 0.001 * n if n < 190 else float("nan")} for n in range(1, 240)]
 
@@ -39,7 +39,7 @@ def test_checkpoint_names_give_steps(tmp_path, names, result):
         if not name.endswith("/"):
             path.write_bytes(b"")
     folders = [PurePosixPath(tmp_path / "no"), PurePosixPath(tmp_path)]
-    assert checkpoints_in(folders, list_names) == result
+    assert find_checkpoints(folders, list_names) == result
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 
 from stabdiag.errors import LogError
 from stabdiag.sources import read_source
-from stabdiag.sources.remote import depth, links_in
+from stabdiag.sources.remote import depth, page_links
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_an_archive_without_an_end_does_not_fill_the_disk(serve, monkeypatch):
 def test_the_links_of_a_page():
     page = b"""<A HREF = 'a.jsonl'>x</a> <a class="b" href="/run/b/?x=1&amp;y=2#c">y</a>
     <a href="../">up</a> http://host/run/c.jsonl <a href="http://[::1/">?</a> <a href=none>"""
-    assert list(links_in(page, "http://host/run/")) == [
+    assert list(page_links(page, "http://host/run/")) == [
         "http://host/run/a.jsonl",
         "http://host/run/b/?x=1&y=2",
         "http://host/",

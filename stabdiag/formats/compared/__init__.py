@@ -170,9 +170,9 @@ def run_names(comparison: Comparison) -> dict[str, str]:
     ]
     parts: dict[str, tuple[str, ...]] = {run.label: () for run in comparison.runs}
     for difference in sorted(candidates, key=lambda item: order.index(item.relevance)):
-        value_of = {label: value for value, labels in difference.by_value for label in labels}
+        value_by_label = {label: value for value, labels in difference.by_value for label in labels}
         longer = {
-            label: (*part, f"{difference.key} {value_of.get(label, 'not recorded')}")
+            label: (*part, f"{difference.key} {value_by_label.get(label, 'not recorded')}")
             for label, part in parts.items()
         }
         if len(set(longer.values())) > len(set(parts.values())):

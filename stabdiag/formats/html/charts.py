@@ -12,7 +12,7 @@ import numpy as np
 
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.compared import gap, run_names
-from stabdiag.formats.html.points import MAX_CHART_POINTS, select_points, values_at
+from stabdiag.formats.html.points import MAX_CHART_POINTS, look_up_values, select_points
 from stabdiag.formats.subject import cause_role, movement
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.baseline import BaselineComparison
@@ -218,8 +218,8 @@ def _loss(logged: list[Series], baseline: RollingBaseline | None, centers: list[
     return replace(
         panel,
         window=baseline.window,
-        mean=values_at(panel.steps, baseline.steps, baseline.mean),
-        deviation=values_at(panel.steps, baseline.steps, baseline.deviation),
+        mean=look_up_values(panel.steps, baseline.steps, baseline.mean),
+        deviation=look_up_values(panel.steps, baseline.steps, baseline.deviation),
         above=np.searchsorted(panel.steps, high),
     )
 
@@ -296,4 +296,4 @@ def _steps(drawn: list[Series], centers: list[int], max_points: int) -> Ints:
 
 def _line(series: Series, steps: Ints) -> tuple[str, Floats]:
     values = np.where(np.isfinite(series.values), series.values, np.inf)
-    return series.column, values_at(steps, series.steps, values)
+    return series.column, look_up_values(steps, series.steps, values)

@@ -17,7 +17,7 @@ MAX_STRETCHES = 500
 """The maximum number of non-finite stretches whose ends are kept."""
 
 
-def values_at(steps: Ints, logged: Ints, values: Floats) -> Floats:
+def look_up_values(steps: Ints, logged: Ints, values: Floats) -> Floats:
     """Return the values at some steps, NaN if there is none."""
     if not len(logged):
         return np.full(len(steps), np.nan)

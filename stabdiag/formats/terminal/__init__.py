@@ -11,7 +11,7 @@ from functools import partial
 from rich.text import Text
 
 from stabdiag.formats.terminal import sections
-from stabdiag.formats.terminal.page import Page, Printable, console_for
+from stabdiag.formats.terminal.page import Page, Printable, make_console
 from stabdiag.model.report import Report
 
 LAYOUT = (
@@ -42,7 +42,7 @@ def picture(lines: Callable[[Page], Iterable[Text]], title: str, *, verbose: boo
     """Return the lines of a page as an SVG of 80 columns; rich escapes log text."""
     from rich._export_format import CONSOLE_SVG_FORMAT
 
-    console = console_for(80, color=True, record=True)
+    console = make_console(80, color=True, record=True)
     console.print(Printable(lines=lines, verbose=verbose))
     return console.export_svg(
         title=title, unique_id="stabdiag", code_format=_without_fonts(CONSOLE_SVG_FORMAT)

@@ -204,7 +204,7 @@ class _Buffer(StringIO):
     encoding = "utf-8"
 
 
-def console_for(
+def make_console(
     width: int, *, color: bool = False, encoding: str = "utf-8", record: bool = False
 ) -> Console:
     """Return a console that ignores the environment and the terminal."""
@@ -248,7 +248,7 @@ def printed(
 
     ``encoding`` is the encoding of the output stream: if it is not Unicode, the text is ASCII.
     """
-    console = console_for(width, color=color, encoding=encoding)
+    console = make_console(width, color=color, encoding=encoding)
     console.print(Printable(lines=partial(lines, subject), verbose=verbose))
     return written(console)
 
@@ -262,7 +262,7 @@ def markdown_page(
     """
     from rich.markdown import Markdown
 
-    console = console_for(min(width, MAX_WIDTH), color=color, encoding=encoding)
+    console = make_console(min(width, MAX_WIDTH), color=color, encoding=encoding)
     content = _MARKDOWN_HEADING.sub(r"**\1**", content)
     if console.options.ascii_only:
         content = "\n".join(escape(line, ascii=True) for line in content.splitlines())

@@ -28,15 +28,15 @@ from stabdiag.model.manifest.keys import (
     SAVE_STRATEGY,
     SAVING,
     by_spelling,
-    dtype_of,
     flag,
     is_static,
     other_number,
     others,
+    parse_dtype,
+    parse_strategy,
     spellings,
-    strategy_of,
 )
-from stabdiag.model.manifest.text import mapping_of
+from stabdiag.model.manifest.text import parse_mapping
 
 # Keys that switch their section on or off.
 _SWITCHES = {"enabled", "enable", "enable_checkpoint"}
@@ -217,7 +217,7 @@ def read_manifest(path: str | Path) -> Manifest:
         raise ManifestError(f"{path}: a folder; name the manifest in it") from error
     except OSError as error:
         raise ManifestError(unreadable(path, error)) from error
-    return parse_manifest(mapping_of(str(path), data), str(path))
+    return parse_manifest(parse_mapping(str(path), data), str(path))
 
 
 @frozen(eq=True)
@@ -276,7 +276,7 @@ def _dtype_flags(settings: Mapping[str, Any]) -> tuple[str | None, set[str]]:
                 flags.append((dtype, on))
     chosen = next((dtype for dtype, on in flags if on), None)
     if chosen is None:
-        casts = (dtype_of(settings[name]) for name in AUTOCAST if name in settings)
+        casts = (parse_dtype(settings[name]) for name in AUTOCAST if name in settings)
         chosen = next((dtype for dtype in casts if dtype in ("bf16", "fp16")), None)
     return chosen or ("fp32" if len(flags) > 1 else None), used
 
@@ -309,7 +309,7 @@ def _meaningless(fields: Mapping[str, Any], settings: Mapping[str, Any]) -> Iter
     if _is_default_of_megatron(settings, fields.get("vocab_size")):
         yield "vocab_size"
     # The HF Trainer ignores ``save_steps`` under another save strategy.
-    by_steps = SAVE_STRATEGY not in settings or strategy_of(settings[SAVE_STRATEGY]) == "steps"
+    by_steps = SAVE_STRATEGY not in settings or parse_strategy(settings[SAVE_STRATEGY]) == "steps"
     saves = flag(settings.get(SAVING)) is not False
     if not (by_steps and saves):
         yield "checkpoint_every"

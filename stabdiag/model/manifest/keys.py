@@ -78,7 +78,7 @@ _DTYPE_SPELLINGS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def dtype_of(value: object) -> str | None:
+def parse_dtype(value: object) -> str | None:
     """Return our name of a dtype, or None if it is not one."""
     name = plain(str(value).rpartition("torch.")[2].rpartition("jnp.")[2])
     return next((dtype for dtype, names in _DTYPE_SPELLINGS.items() if name in names), None)
@@ -160,7 +160,7 @@ KEYS: tuple[Key, ...] = (
     _key(
         "dtype",
         "fp16, bf16, fp8 or fp32",
-        dtype_of,
+        parse_dtype,
         "dtype precision mixed_precision torch_dtype param_dtype compute_dtype amp_dtype "
         "training_dtype autocast_dtype params_dtype mixed_precision_param opt_level "
         "amp_opt_level",
@@ -398,15 +398,15 @@ def is_static(scale: object) -> bool | None:
 
 def saves_by_epoch(settings: Mapping[str, Any]) -> bool:
     """Return True if the HF Trainer saves a checkpoint at the end of each epoch."""
-    return strategy_of(settings.get(SAVE_STRATEGY, "")) == "epoch"
+    return parse_strategy(settings.get(SAVE_STRATEGY, "")) == "epoch"
 
 
 def saves_none(settings: Mapping[str, Any]) -> bool:
     """Return True if a run is configured to save no checkpoints."""
     is_off = flag(settings.get(SAVING)) is False
-    return is_off or strategy_of(settings.get(SAVE_STRATEGY, "")) == "no"
+    return is_off or parse_strategy(settings.get(SAVE_STRATEGY, "")) == "no"
 
 
-def strategy_of(setting: object) -> str:
+def parse_strategy(setting: object) -> str:
     """Return a strategy of the HF Trainer: ``steps``, ``epoch``, ``no`` or ``best``."""
     return str(setting).lower().rpartition(".")[2]

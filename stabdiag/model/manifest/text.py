@@ -22,7 +22,7 @@ _LARGEST_NUMBER: Final = 10**_LONGEST_NUMBER
 _REASON: Final = 300
 
 
-def mapping_of(name: str, data: bytes) -> Mapping[str, Any]:
+def parse_mapping(name: str, data: bytes) -> Mapping[str, Any]:
     """Parse a configuration file.
 
     Args:

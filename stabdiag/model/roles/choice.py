@@ -37,7 +37,7 @@ from stabdiag.model.roles.names import (
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.roles.scores import accuracy_role, direction_of, is_training_score
 from stabdiag.model.roles.settings import setting_of
-from stabdiag.model.roles.table import ROLES, Role, group_of, groups_of
+from stabdiag.model.roles.table import ROLES, Role, find_group_role, find_groups
 from stabdiag.model.text import and_more, listed, names_in
 
 _ROLE_SPELLINGS = frozenset(name for role in ROLES if not role.several for name in role.names)
@@ -87,7 +87,7 @@ def may_serve(name: str) -> bool:
         or normal(without_run(name)) in _ROLE_SPELLINGS
         or last_word(name) in _ROLE_SPELLINGS
         or "loss" in key
-        or group_of(name) is not None
+        or find_group_role(name) is not None
         or is_an_lr(name)
         or is_a_reward(name, of_episodes=True)
         or is_evaluation(name)
@@ -134,7 +134,7 @@ def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> As
     for role in ROLES:
         if role.name not in choice.columns and not role.several:
             choice.choose(role)
-    columns = {**choice.columns, **groups_of(choice.names, choice.taken)}
+    columns = {**choice.columns, **find_groups(choice.names, choice.taken)}
     free = [name for name in choice.names if name not in choice.taken]
     return Assignment(
         columns=columns,

@@ -8,7 +8,7 @@ from typing import Final
 from stabdiag.errors import ColumnError, did_you_mean
 from stabdiag.model.roles.names import is_an_lr, is_evaluation, normal, words_of
 from stabdiag.model.roles.scores import PROPERTIES, accuracy_role, direction_of
-from stabdiag.model.roles.table import ROLES, group_of
+from stabdiag.model.roles.table import ROLES, find_group_role
 
 _ROLE_BY_NAME: Final = {name: role.name for role in ROLES for name in role.names}
 _GROUPED_ROLES: Final = frozenset(role.name for role in ROLES if role.prefixes or role.several)
@@ -78,7 +78,7 @@ def likely_role(name: str) -> str | None:
     if (
         words & _GRADIENT_WORDS
         and words & _SIZE
-        and group_of(name) is None
+        and find_group_role(name) is None
         and not is_evaluation(name)
     ):
         return "grad_norm"

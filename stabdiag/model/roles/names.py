@@ -83,7 +83,7 @@ def _name_words(name: str) -> tuple[str, ...]:
 _FACTOR_SUFFIX = re.compile(r"\((1e-?\d{1,2})\)$")
 
 
-def factor_of(name: str) -> float:
+def parse_factor(name: str) -> float:
     """Return the factor for the values of a column, according to its name."""
     match = _FACTOR_SUFFIX.search(name)
     return float(match[1]) if match else 1.0

@@ -370,7 +370,7 @@ _RANK = re.compile(r"(?:^|_)((?:rank|gpu|node|host|worker|device)_?\d+)(?=_|$)")
 _MAX_ROLE_GROUPS = 10_000
 
 
-def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
+def find_groups(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     """Return the columns of ``weight_norm/<group>`` and the like that serve no other role.
 
     Columns beyond the maximum are ignored.
@@ -379,13 +379,13 @@ def groups_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     for name in names:
         if len(columns) == _MAX_ROLE_GROUPS:
             break
-        group = None if name in taken else group_of(name)
+        group = None if name in taken else find_group_role(name)
         if group is not None:
             columns.setdefault(group, name)
     return columns
 
 
-def group_of(name: str) -> str | None:
+def find_group_role(name: str) -> str | None:
     """Return the role of a column that belongs to a group, or None.
 
     The group follows the role, as in ``weight_norm/head`` or ``debug/weight_norm/head``. A numbered

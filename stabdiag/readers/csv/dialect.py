@@ -30,7 +30,7 @@ from stabdiag.readers.csv.cells import (
     unnamed,
 )
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
-from stabdiag.readers.words import NUMBER, WORD, meaning, states_of
+from stabdiag.readers.words import NUMBER, WORD, cell_states, meaning
 
 _MIN_NUMBER_ROWS: Final = 3
 
@@ -83,7 +83,7 @@ class Dialect:
 
 
 @lru_cache(maxsize=1)
-def dialect_of(head: bytes, *, is_complete: bool) -> Dialect | None:
+def detect_dialect(head: bytes, *, is_complete: bool) -> Dialect | None:
     """Return the dialect if the bytes at the head of a file are CSV, else None.
 
     The last line counts only if the head ``is_complete``. The result is cached, as it is used to
@@ -244,7 +244,7 @@ def are_records(rows: list[list[str]], width: int) -> bool:
     fitting = [row for row in fitting if not is_prose(row)]
     if not fitting or len(rows) - len(fitting) > max(1, _MAX_RAGGED * len(rows)):
         return False
-    states = states_of([cell for row in fitting for cell in row if cell])
+    states = cell_states([cell for row in fitting for cell in row if cell])
     # One or two columns of words are common. A table of words is not a log.
     numbers = states.count(NUMBER)
     return numbers > 0 and (numbers >= states.count(WORD) or _has_numeric_columns(fitting))

@@ -19,7 +19,7 @@ from stabdiag.readers.csv.dialect import (
     Dialect,
     assumed,
     describe_words,
-    dialect_of,
+    detect_dialect,
     is_bare_header,
     table_of,
 )
@@ -37,7 +37,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
     if text.lstrip()[:1] == b"{" or is_document(text, is_complete=is_complete):
         return False
-    return dialect_of(text, is_complete=is_complete) is not None or table_of(text) is not None
+    return detect_dialect(text, is_complete=is_complete) is not None or table_of(text) is not None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -73,9 +73,9 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) ->
     fast = arrows and len(stream.peek(small + 1)) > small
     builder = LogBuilder(lines=dialect.lines)
     if fast:
-        from stabdiag.readers.slab import slab_for
+        from stabdiag.readers.slab import make_slab
 
-        builder = slab_for(stream, len(dialect.names), lines=dialect.lines)
+        builder = make_slab(stream, len(dialect.names), lines=dialect.lines)
     stream.read(dialect.start)
     repeated: list[int] = []
     renamed: list[int] = []
@@ -153,7 +153,7 @@ def _normalize_line_ends(stream: Stream) -> Stream:
 
 def _dialect(stream: Stream) -> Dialect:
     head, is_complete = stream.head()
-    dialect = dialect_of(head, is_complete=is_complete)
+    dialect = detect_dialect(head, is_complete=is_complete)
     if dialect is not None:
         return dialect
     table = table_of(head)

@@ -16,8 +16,8 @@ from stabdiag.readers.json.shapes import holds_history, is_document
 from stabdiag.readers.json.tables import (
     Tables,
     by_step,
-    chunk_of,
     indexed,
+    make_chunk,
     name_lists,
     read_tables,
     shown,
@@ -48,7 +48,7 @@ def read(stream: Stream) -> Columns:
     stepped = by_step(indexed(tables) | with_own_steps(tables), tables.counter)
     listed = side_by_side(tables, stream.notes)
     best = max(tables.records, key=lambda path: len(tables.records[path]), default=())
-    records = chunk_of(tables.records.get(best, []))
+    records = make_chunk(tables.records.get(best, []))
     if listed.rows == records.rows:
         _widen(records, listed)
     # Among tables of the same size, records come first, and lists without steps last.
@@ -128,7 +128,7 @@ class TrainerState:
         """Read the history. The other fields belong to the configuration."""
         tables = read_tables(stream)
         paths = [path for path in tables.records if path[-1:] == ("log_history",)]
-        records = chunk_of(tables.records[paths[0]] if paths else [])
+        records = make_chunk(tables.records[paths[0]] if paths else [])
         above = paths[0][:-1] if paths else ()
         values = tables.values.items()
         fields = {path[-1]: value for path, value in values if path and path[:-1] == above}

@@ -199,7 +199,7 @@ _MAX_CHART_CURVES: Final = 200
 _NAME_KEYS: Final = ("name", "label", "title", "id", "run")
 
 
-def lists_of(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
+def collect_lists(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
     """Return the columns in objects, by the object's name or number; none for records."""
     lists = [
         {

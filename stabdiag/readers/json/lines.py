@@ -119,10 +119,10 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_JSON, size: int = BLOCK) -
     lines = JsonLines(work=_tolerant, config=head_config(head))
     fast = len(stream.peek(small + 1)) > small
     if fast:
-        from stabdiag.readers.slab import slab_for
+        from stabdiag.readers.slab import make_slab
 
         lines.work = _FastParser()
-        lines.builder = slab_for(stream, head.partition(b"\n")[0].count(b":") or 1)
+        lines.builder = make_slab(stream, head.partition(b"\n")[0].count(b":") or 1)
     for block, result in in_order(lines.work, blocks(stream, size=size), ahead=fast):
         lines.builder.take(*result)
         lines.builder.is_ended = block.endswith(b"\n")

@@ -29,9 +29,9 @@ from stabdiag.readers.columns import (
 )
 from stabdiag.readers.json.keyed import (
     Path,
+    collect_lists,
     has_a_loss,
     join_keyed,
-    lists_of,
     number_runs,
     steps_of,
     take_keyed,
@@ -170,12 +170,12 @@ def _take_records(values: list[object], path: Path, tables: Tables) -> None:
     """Add a list of objects."""
     records = [record for record in values if isinstance(record, dict)]
     records = steps_of(records) or records
-    lists = lists_of(records)
+    lists = collect_lists(records)
     tables.columns |= {(*path, *name): values for name, values in lists.items()}
     tables.records.setdefault(path, []).extend(() if lists else records)
 
 
-def chunk_of(records: list[Record]) -> Rows:
+def make_chunk(records: list[Record]) -> Rows:
     """Return the chunk of records, which may be nested."""
     if any(type(value) is dict for record in records for value in record.values()):
         return rows_of(*flattened(records))

@@ -57,10 +57,10 @@ class Text:
     """A stretch of whole lines, cleaned.
 
     ``data`` begins with a newline, so that a pattern can ask for the start of any line. A single
-    carriage return has become a newline, which ``lines_at`` does not count. A dict of numbers that
-    is printed on several lines is one line, as is a name above its value. The ``>`` of a quoted
-    mail is removed, full-width punctuation and quotation marks are ASCII, and names of losses are
-    in English.
+    carriage return has become a newline, which ``line_numbers`` does not count. A dict of numbers
+    that is printed on several lines is one line, as is a name above its value. The ``>`` of a
+    quoted mail is removed, full-width punctuation and quotation marks are ASCII, and names of
+    losses are in English.
     """
 
     def __init__(self, block: bytes, *, first_line: int = 1) -> None:
@@ -92,7 +92,7 @@ class Text:
         if b">" in self.data and b"\n> " in self.data:
             self.data = self.data.replace(b"\n> ", b"\n")
 
-    def lines_at(self, places: Sequence[int]) -> Ints:
+    def line_numbers(self, places: Sequence[int]) -> Ints:
         """Return the line numbers, from 1, of positions in ``data``."""
         ends = np.flatnonzero(np.frombuffer(self.data, dtype=np.uint8)[1:] == ord("\n"))
         at = np.array(places, dtype=np.int64) - 1
@@ -113,7 +113,7 @@ def cleaned(head: bytes) -> bytes:
     return Text(head).data
 
 
-def places_of(data: bytes, text: bytes) -> Iterator[int]:
+def find_positions(data: bytes, text: bytes) -> Iterator[int]:
     """Yield the positions of a text in the data."""
     # Most logs lack the first byte of most texts, and the search for a single byte is much faster.
     place = data.find(text) if text[:1] in data else -1

@@ -101,7 +101,7 @@ def _bars(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) 
     return [*bars] if len(bars) > 1 and counted == named else []
 
 
-def evidence_above(
+def heading_evidence(
     headings: Mapping[bytes, list[int]],
     values: Mapping[str, list[bytes]],
     fewest: int = MIN_COUNTS,

@@ -89,7 +89,7 @@ def counters_of(line: bytes) -> Mapping[bytes, tuple[int, int]]:
         if match is not None:
             groups = enumerate(names, start=1)
             counters |= {name: match.span(n) for n, name in groups if match[n] is not None}
-    return counters | {word_of(match): match.span(2) for match in counter_matches(line)}
+    return counters | {counter_word(match): match.span(2) for match in counter_matches(line)}
 
 
 def counter_matches(data: bytes) -> Iterator[re.Match[bytes]]:
@@ -97,7 +97,7 @@ def counter_matches(data: bytes) -> Iterator[re.Match[bytes]]:
     return _COUNTER.finditer(data.lower())
 
 
-def word_of(match: re.Match[bytes]) -> bytes:
+def counter_word(match: re.Match[bytes]) -> bytes:
     """Return the normalized word of a counter."""
     word: bytes = match[1]
     return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
@@ -105,10 +105,13 @@ def word_of(match: re.Match[bytes]) -> bytes:
 
 def headings_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
     """Yield the position, the word and the count of each counter with a word, in all lines."""
-    return ((match.start(), word_of(match), count_of(match[2])) for match in counter_matches(data))
+    return (
+        (match.start(), counter_word(match), counter_value(match[2]))
+        for match in counter_matches(data)
+    )
 
 
-def count_of(digits: bytes) -> int:
+def counter_value(digits: bytes) -> int:
     """Return the value of a counter."""
     unit = b" KMB".find(digits[-1:].upper())
     return int(digits.replace(b",", b"")) if unit < 0 else int(digits[:-1]) * 1000**unit

@@ -19,8 +19,8 @@ from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.counter_evidence import (
     MIN_COUNTS,
     count_moves,
-    evidence_above,
     evidence_at_start,
+    heading_evidence,
     most_frequent_loss,
     on_loss_lines,
     rising_fraction,
@@ -46,7 +46,7 @@ from stabdiag.readers.text.sample import (
     find_planned_steps,
     is_lost,
     sample_of,
-    tail_of,
+    sample_tail,
 )
 from stabdiag.readers.text.status_lines import failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
@@ -165,7 +165,7 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
         # A reward on a line of its own, below the counter.
         rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
         results = [
-            (word, evidence_above(_counts_above(log, sample), sample.values))
+            (word, heading_evidence(_heading_counts(log, sample), sample.values))
             for word, sample in rewards
         ]
     # The counter of a reward restarts where several runs follow each other in one log.
@@ -215,7 +215,7 @@ def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
         word=word,
         total=total,
         counter_alias=find_counter_alias(result, sample)
-        or find_new_counter(result, sample, tail_of(log.data, word)),
+        or find_new_counter(result, sample, sample_tail(log.data, word)),
         planned_steps=find_planned_steps(result, sample),
     )
 
@@ -244,14 +244,14 @@ def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
         on_its_line = (EPOCH, best.loss) in sample.counters
         if on_its_line or (best.rising == 1 and not best.restarts):
             return best
-    headings = _counts_above(log, sample)
+    headings = _heading_counts(log, sample)
     if best and not is_training:
         # The counter of evaluation losses need not count the training losses.
-        best = evidence_above(headings, trained) or best
+        best = heading_evidence(headings, trained) or best
     if best is not None:
         return best if best.above else replace(best, epochs=rising_fraction(headings[EPOCH]) == 1)
     return (
-        evidence_above(headings, sample.values)
+        heading_evidence(headings, sample.values)
         or find_excerpt(sample.shapes)
         or _with_few_epochs(log.data, sample, headings)
         or _failed_excerpt(log, sample)
@@ -261,7 +261,7 @@ def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
     )
 
 
-def _counts_above(log: _Log, sample: Sample) -> dict[bytes, list[int]]:
+def _heading_counts(log: _Log, sample: Sample) -> dict[bytes, list[int]]:
     """Return the counts of each counter with a word, on all lines above the end of a sample."""
     counts: dict[bytes, list[int]] = defaultdict(list)
     for place, name, count in log.headings:
@@ -282,7 +282,7 @@ def _with_few_epochs(
         return None
     lost = any(is_lost(value) for values in sample.values.values() for value in values)
     counter = _ITERATION_WORD if by_iteration else EPOCH
-    return evidence_above({counter: headings[counter]}, sample.values, fewest=1 if lost else 2)
+    return heading_evidence({counter: headings[counter]}, sample.values, fewest=1 if lost else 2)
 
 
 def _failed_excerpt(log: _Log, sample: Sample) -> TextEvidence | None:

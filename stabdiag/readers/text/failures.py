@@ -160,7 +160,7 @@ def is_exception(line: bytes) -> bool:
     return _EXCEPTION_NAME.search(line) is not None
 
 
-def failure_of(line: bytes) -> Failure | None:
+def classify_failure(line: bytes) -> Failure | None:
     """Return the failure that a line reports, or None if all its values are finite."""
     return _failure_of_form(line.translate(SAME_DIGITS))
 
@@ -257,7 +257,7 @@ class Failures(StatusLine):
         for begin in places:
             end = data.find(b"\n", begin, begin + _MAX_FAILURE_LINE)
             line = data[begin : end if end >= 0 else begin + _MAX_FAILURE_LINE]
-            failure = failure_of(line)
+            failure = classify_failure(line)
             if failure is not None and not any(pattern.search(line) for pattern in self.ignored):
                 yield begin, line, failure
 

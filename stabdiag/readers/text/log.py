@@ -140,7 +140,7 @@ class TextLog:
             rows=rows.rows,
             load=partial(join, [rows]),
             notes=(*stream.notes,),
-            events=(*self._hidden_nans(rows), *self._messages.events(done.step_at)),
+            events=(*self._hidden_nans(rows), *self._messages.events(done.reached_step)),
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
             left_out=tuple(self._unread.left_out()),
@@ -197,7 +197,9 @@ class InterleavedMessages(TextLog):
         messages = sorted(
             [*spans, *((position, position) for part in parts for position in part.starts)]
         )
-        begin, end = (text.lines_at([span[side] for span in messages]) - lines for side in (0, 1))
+        begin, end = (
+            text.line_numbers([span[side] for span in messages]) - lines for side in (0, 1)
+        )
         rows = np.searchsorted(numbers, begin).tolist()
         for (position, _), row in zip(messages, rows, strict=True):
             self.positions.append((offset + position, records + others[row].above))
@@ -214,7 +216,7 @@ class InterleavedMessages(TextLog):
         places, above = np.array(self.positions, dtype=np.int64).reshape(-1, 2).T
         following = np.searchsorted(above, np.arange(len(steps)), side="right")
         done = self._table.among(np.append(places, self._offset)[following], steps)
-        return with_reports(done.rows, names, scale), self._messages.events(done.step_at)
+        return with_reports(done.rows, names, scale), self._messages.events(done.reached_step)
 
 
 def _failure_patterns(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:

@@ -21,9 +21,9 @@ from stabdiag.readers.text.counters import (
     POSITION,
     STEP,
     counter_matches,
+    counter_word,
     counters_of,
     is_word,
-    word_of,
 )
 from stabdiag.readers.text.grammar import (
     NUMBER_PATTERN,
@@ -131,7 +131,7 @@ class Heading(Kind):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
-        matches = (match for match in counter_matches(data) if word_of(match) == self.counter)
+        matches = (match for match in counter_matches(data) if counter_word(match) == self.counter)
         lines = ((match.start(), {self.column: data[slice(*match.span(2))]}) for match in matches)
         return [replace(part, supplementary=True) for part in parts_of(lines)]
 

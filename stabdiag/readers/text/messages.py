@@ -11,7 +11,7 @@ from typing import Final
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventCode, EventKind, Phase
 from stabdiag.model.text import plural
-from stabdiag.readers.text.clean import Text, inert, line_end, places_of
+from stabdiag.readers.text.clean import Text, find_positions, inert, line_end
 
 
 @frozen
@@ -164,7 +164,7 @@ class Messages:
         spans = []
         followed = [
             (place, *_exception(text.data, place))
-            for place in islice(places_of(text.data, _TRACEBACK), _FOLLOWED)
+            for place in islice(find_positions(text.data, _TRACEBACK), _FOLLOWED)
         ]
         ends = {end for _, _, end in followed}
         messages = [*_find_messages(text.data, _APPENDED if quick else _MESSAGE_ANCHORS)]
@@ -211,10 +211,10 @@ class Messages:
             return
         message = inert(line, _MAX_MESSAGE_LENGTH)
         if all(other.text != message for other in messages):
-            number = int(text.lines_at([place])[0])
+            number = int(text.line_numbers([place])[0])
             messages.append(_Message(text=message, line=number, place=offset + place, phase=phase))
 
-    def events(self, step_at: Callable[[int], int | None]) -> tuple[Event, ...]:
+    def events(self, reached_step: Callable[[int], int | None]) -> tuple[Event, ...]:
         """Return the messages as events, in the order of the log."""
         events = []
         for code, messages in self._messages.items():
@@ -224,7 +224,7 @@ class Messages:
                     code=code,
                     message=f"{_MESSAGE_TITLES[code]}: {message.text}",
                     quote=message.text,
-                    step=step_at(message.place),
+                    step=reached_step(message.place),
                     line=message.line,
                     phase=message.phase,
                 )
@@ -243,7 +243,7 @@ def _find_messages(data: bytes, anchors: Sequence[bytes]) -> Iterator[tuple[int,
     for anchor in anchors:
         sorts = [sort for sort in (*SORTS, _LONE_EXCEPTION) if anchor in sort.anchors]
         seen = 0
-        for place in places_of(data, anchor):
+        for place in find_positions(data, anchor):
             if place < seen:
                 continue
             begin = max(_begin(data, place), seen)

@@ -42,7 +42,7 @@ _LONGEST_PREFIX: Final = 400
 _RANK_SAMPLE_LINES: Final = 32
 
 
-def ranks_of(data: bytes, starts: Sequence[int]) -> Ints | None:
+def line_ranks(data: bytes, starts: Sequence[int]) -> Ints | None:
     """Return the rank that each line names before its position, or None if none does."""
     if not any(_rank(data, start) >= 0 for start in starts[:_RANK_SAMPLE_LINES]):
         return None
@@ -105,7 +105,7 @@ _STAMP_DIGITS: Final = np.array([0, 1, 2, 3, 5, 6, 8, 9, 11, 12, 14, 15, 17, 18]
 _STAMP_COLONS: Final = np.array([13, 16])
 
 
-def seconds_at(data: bytes, starts: Sequence[int]) -> Floats | None:
+def line_seconds(data: bytes, starts: Sequence[int]) -> Floats | None:
     """Return the seconds since 1970 of the lines at these positions, NaN without a time stamp.
 
     None if the first lines have no time stamp. Zones are ignored: only differences matter.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.text.clean import line_end, places_of
+from stabdiag.readers.text.clean import find_positions, line_end
 from stabdiag.readers.text.grammar import (
     NUMBER_PATTERN,
     Grammar,
@@ -144,7 +144,7 @@ _MEASURED_KEYS: Final = re.compile(
 
 def _events(data: bytes) -> Iterator[Record]:
     """Yield the marked lines with a measurement and its step or epoch."""
-    for place in places_of(data, _MARK):
+    for place in find_positions(data, _MARK):
         event = _event(data[place + len(_MARK) - 1 : line_end(data, place, _LONGEST_EVENT)])
         if event:
             yield place, event

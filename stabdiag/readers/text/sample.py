@@ -14,7 +14,7 @@ from stabdiag.readers.text.counters import (
     EPOCH,
     NTH,
     STEP,
-    count_of,
+    counter_value,
     counters_of,
     headings_of,
     is_word,
@@ -82,7 +82,7 @@ def losses_of(names: Iterable[str], word: bytes = LOSS_STEM) -> list[str]:
     return [name for name in names if makes_a_record(name, word)]
 
 
-def tail_of(data: bytes, word: bytes) -> Sample:
+def sample_tail(data: bytes, word: bytes) -> Sample:
     """Return a sample of the last lines, without a first line that is cut."""
     begin = data.find(b"\n", max(len(data) - _TAIL_BYTES, 0))
     return sample_of(data[max(begin, 0) :], word)
@@ -93,7 +93,7 @@ def sample_of(data: bytes, word: bytes) -> Sample:
     sample = Sample(word=word)
     end = epoch = 0
     for begin, alone in islice(lines_with_a_loss(data, word), _MAX_LINES):
-        epoch = _epoch_above(data[max(end, begin - _EPOCH_BYTES) : begin], epoch)
+        epoch = _last_epoch(data[max(end, begin - _EPOCH_BYTES) : begin], epoch)
         line = under_its_heading(data, begin, alone)
         spans = spans_of(line, word=word)
         losses = losses_of(spans, word)
@@ -101,7 +101,7 @@ def sample_of(data: bytes, word: bytes) -> Sample:
             continue
         loss, end = losses[0], begin
         sample.values[loss].append(line[slice(*spans[loss])])
-        counts = {name: count_of(line[slice(*at)]) for name, at in counters_of(line).items()}
+        counts = {name: counter_value(line[slice(*at)]) for name, at in counters_of(line).items()}
         sample.shapes[tuple(spans)].append(counts)
         lost = any(is_lost(line[slice(*spans[name])]) for name in losses)
         if lost and len(spans) >= MANY_VALUES:
@@ -111,7 +111,7 @@ def sample_of(data: bytes, word: bytes) -> Sample:
     return replace(sample, end=end)
 
 
-def _epoch_above(between: bytes, epoch: int) -> int:
+def _last_epoch(between: bytes, epoch: int) -> int:
     """Return the last epoch on the lines above a loss, or else the epoch before."""
     for line in reversed(between.split(b"\n")):
         if b"poch" in line or b"POCH" in line:
@@ -200,7 +200,7 @@ class TextEvidence:
         """The total of a position, in case it restarts with each epoch: 600 for 10/600."""
         if self.counter is None or not self.counter.startswith(NTH):
             return None
-        return count_of(self.counter.removeprefix(NTH))
+        return counter_value(self.counter.removeprefix(NTH))
 
     @property
     def certainty(self) -> str:
@@ -219,7 +219,7 @@ def find_planned_steps(evidence: TextEvidence, sample: Sample) -> int | None:
         if loss == evidence.loss and name.startswith(NTH) and others == counts
     ]
     once = len({count for _, count in counts}) == len(counts)
-    return count_of(alike[0].removeprefix(NTH)) if once and len(alike) == 1 else None
+    return counter_value(alike[0].removeprefix(NTH)) if once and len(alike) == 1 else None
 
 
 def find_new_counter(evidence: TextEvidence, sample: Sample, tail: Sample) -> bytes | None:

@@ -95,7 +95,7 @@ def by_names(
         names_and_pattern = shapes.find(line)
         if names_and_pattern is None:
             shape = look(line)
-            pattern = pattern_of(line, shape)
+            pattern = line_pattern(line, shape)
             if pattern is None:
                 break
             names_and_pattern = shape.names, pattern
@@ -134,7 +134,7 @@ def _alike(
     return alike, columns, sorted({*rows}.difference(alike))
 
 
-def pattern_of(line: bytes, shape: LineShape) -> re.Pattern[bytes] | None:
+def line_pattern(line: bytes, shape: LineShape) -> re.Pattern[bytes] | None:
     """Return a pattern for all lines like this one, with the same names and other values.
 
     The values become groups, in order. Returns None if spans overlap so that the pattern would not

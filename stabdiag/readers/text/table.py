@@ -21,7 +21,7 @@ from stabdiag.readers.columns import (
 )
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart, is_a_loss
-from stabdiag.readers.text.prefix import CLOCK, NO_RANK, ranks_of, seconds_at, select_lines
+from stabdiag.readers.text.prefix import CLOCK, NO_RANK, line_ranks, line_seconds, select_lines
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.steps import (
     TOTAL,
@@ -75,7 +75,7 @@ class TableRecords:
     steps: Floats
     ranks: int
 
-    def step_at(self, place: int) -> int | None:
+    def reached_step(self, place: int) -> int | None:
         """Return the step that the log had reached at a position.
 
         If no record names a step, return the number of the last record, from 0.
@@ -101,12 +101,12 @@ class Table:
     def add(self, kind: Kind, part: TextPart, data: bytes, offset: int) -> None:
         """Keep lines that were found in ``data``, which begins ``offset`` bytes into the log."""
         at = np.array(part.starts, dtype=np.int64)
-        ranks = ranks_of(data, part.starts)
+        ranks = line_ranks(data, part.starts)
         pieces = {
             name: piece_of(_without_rounded_zeros(cells) if is_an_lr(name) else cells)
             for name, cells in zip(part.names, part.cells, strict=True)
         }
-        clock = seconds_at(data, part.starts) if kind.is_record else None
+        clock = line_seconds(data, part.starts) if kind.is_record else None
         if clock is not None:
             pieces.setdefault(CLOCK, piece_of_numbers(clock, np.isnan(clock), gap=ABSENT))
         given = pieces.get(self._grammar.step)
@@ -198,7 +198,7 @@ class Table:
         row = np.full(len(at), -1)
         row[order] = np.where(owner < 0, -1, (np.cumsum(new) - 1)[owner])
         rows = self._rows(stored, row, int(new.sum()), steps[new])
-        _add_values_from_above(stored, at[order][new], self._grammar.step, rows)
+        _add_heading_values(stored, at[order][new], self._grammar.step, rows)
         reached = kept & ~np.isnan(steps)
         return TableRecords(
             rows=rows,
@@ -256,7 +256,7 @@ def _without_other_bars(stored: list[_StoredLines], announced: float | None) -> 
     ]
 
 
-def _add_values_from_above(stored: list[_StoredLines], places: Ints, step: str, rows: Rows) -> None:
+def _add_heading_values(stored: list[_StoredLines], places: Ints, step: str, rows: Rows) -> None:
     """Add values to records from the lines above them that hold for all records below."""
     parts_by_name: dict[str, list[_StoredLines]] = {}
     for part in stored:

@@ -102,9 +102,7 @@ class UnreadLines:
         begin = 0
         if losses:
             losses.sort()
-            lines = (
-                _line_around(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE]
-            )
+            lines = (_whole_line(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE])
             self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
             self._alike, self._others, self._line = 0, 0, None
             begin = line_end(data, losses[-1], len(data))
@@ -121,7 +119,7 @@ class UnreadLines:
         for line in rest.split(b"\n"):
             if examined >= _MAX_EXAMINED and not may_have_records:
                 break
-            form = _form_of(line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS))
+            form = _classify_line(line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS))
             is_unread = form is not _Form.NO_NUMBER and begin not in used
             if is_unread and form is _Form.MAY_BE_RECORD:
                 is_unread = not self._take(line[:_MAX_UNREAD_LINE], number)
@@ -172,14 +170,14 @@ class UnreadLines:
         return [unreadable(count, above=None, line=self._line)] if count else []
 
 
-def _line_around(data: bytes, place: int) -> bytes:
+def _whole_line(data: bytes, place: int) -> bytes:
     begin = data.rfind(b"\n", 0, place + 1) + 1
     return data[begin : line_end(data, begin, _MAX_UNREAD_LINE)]
 
 
 # A log repeats its lines with other numbers.
 @lru_cache(maxsize=4096)
-def _form_of(line: bytes) -> _Form:
+def _classify_line(line: bytes) -> _Form:
     """Return the kind of a line: without a number, possibly a record, or another."""
     if not has_number(line):
         return _Form.NO_NUMBER

@@ -21,7 +21,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.ranges import ADAMW_DECAY, CLIP, FIRST_CLIP, L2_DECAY
 from stabdiag.model.text import listed, num, plural, whole
 from stabdiag.tree.case import Case
-from stabdiag.tree.causes import stride_of
+from stabdiag.tree.causes import usual_stride
 from stabdiag.tree.changes import (
     MAX_NAMED,
     NearbyChange,
@@ -215,7 +215,7 @@ def logging_advice(
         if not (logged := case.history.group(role))
         or (
             role in densely
-            and any(stride_of(case.history, series) > 1 for series in logged.values())
+            and any(usual_stride(case.history, series) > 1 for series in logged.values())
         )
     ]
     if not missing:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from stabdiag.readers.text.prefix import seconds_at
+from stabdiag.readers.text.prefix import line_seconds
 
 BEGIN = 1_767_225_600
 
@@ -19,7 +19,7 @@ def found(lines):
     for line in lines:
         starts.append(len(data) + line.index(b"iteration"))
         data += line + b"\n"
-    return seconds_at(data, starts)
+    return line_seconds(data, starts)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, inert
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, VALUE, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.prefix import NO_RANK, ranks_of, select_lines
-from stabdiag.readers.text.shapes import LineShape, pattern_of
+from stabdiag.readers.text.prefix import NO_RANK, line_ranks, select_lines
+from stabdiag.readers.text.shapes import LineShape, line_pattern
 
 SAMPLES = Path(__file__).parents[1] / "samples"
 
@@ -43,8 +43,8 @@ class TestText:
     def test_lines_by_their_number(self):
         text = Text(b"one\ntwo\rtwo\r\nthree\n", first_line=11)
         places = [text.data.index(word) for word in (b"one", b"two", b"three")]
-        assert text.lines_at(places).tolist() == [11, 12, 13]
-        assert text.lines_at([text.data.rindex(b"two")]) == 12
+        assert text.line_numbers(places).tolist() == [11, 12, 13]
+        assert text.line_numbers([text.data.rindex(b"two")]) == 12
 
     def test_terminal_codes_become_inert(self):
         assert inert(b"a\x1b[31mb\tc\x07\xff\0d", 10) == "ab c � d"
@@ -145,7 +145,7 @@ class TestRanks:
     )
     def test_rank_is_read(self, line, rank):
         data = b"\nbefore\n" + line + b"\n"
-        ranks = ranks_of(data, [data.index(b"loss")])
+        ranks = line_ranks(data, [data.index(b"loss")])
         assert (NO_RANK if ranks is None else ranks[0]) == rank
 
     def test_other_ranks_fill_steps_that_the_main_rank_lacks(self):
@@ -192,7 +192,7 @@ class TestFastPaths:
     @staticmethod
     def pattern(line):
         matches = [*re.finditer(rb"(\w+): {1,9}(%b)" % NUMBER_PATTERN, line)]
-        return pattern_of(
+        return line_pattern(
             line,
             LineShape(
                 (), [match.span(2) for match in matches], [match.span(1) for match in matches]
