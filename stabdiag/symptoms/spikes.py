@@ -11,8 +11,8 @@ from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, number_range, sigmas, typed, whole
 from stabdiag.stats.peaks import MAX_GAP
-from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians
-from stabdiag.stats.standards import QUARTERS, TENTH
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, robust_sigma
+from stabdiag.stats.standards import CLEAR, MIN_LONG_LOG, QUARTERS, TENTH
 from stabdiag.symptoms.losses import rhythm
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.advice.rates import lowered
@@ -263,8 +263,10 @@ def heavy_tailed_loss(case: Case) -> Evidence | None:
         return None
     at = scan.largest_at
     level, value = median(x[max(at - case.spike_window, 0) : at]), float(x[at])
-    # On a steep descent, a loss may be above its trend and still be lower than those before it.
-    if value <= level:
+    # On a steep descent, a loss may be above its trend and still be lower than those before it. In
+    # a short window, autocorrelated noise looks smaller than it is.
+    context = x[max(at - MIN_LONG_LOG, 0) : at]
+    if value <= level or value - median(context) < CLEAR * robust_sigma(context):
         return None
     step = case.at(at)
     return Evidence(

@@ -219,3 +219,14 @@ def test_a_loss_below_those_before_it_is_no_tail(symptom):
     log["loss"][30] *= 1.12
     finding = symptom("heavy-tailed-loss", log)
     assert finding is None or finding.evidence["loss"] > np.median(log["loss"][:30])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_autocorrelated_noise_of_a_sparse_log_is_no_tail(symptom, seed):
+    rng = np.random.default_rng(seed)
+    noise = np.zeros(1500)
+    for i in range(1, 1500):
+        noise[i] = 0.6 * noise[i - 1] + 0.8 * rng.standard_normal()
+    at = np.arange(1500)
+    log = {"step": 10 * at, "loss": (0.5 + 2 / (1 + at / 100)) * (1 + 0.06 * noise)}
+    assert symptom("heavy-tailed-loss", log) is None

@@ -319,7 +319,8 @@ ROLES: tuple[Role, ...] = (
         "accelerator memory in use",
         "memory gpu_memory memory_allocated gpu_memory_allocated memory_gb max_memory_allocated "
         "peak_memory memory_max_reserved_gib gpu_mem memory_current_allocated_mem max_mem "
-        "memory_mb peak_memory_active memory_max_active_gib",
+        "memory_mb peak_memory_active memory_max_active_gib gpu_memory_gb gpu_memory_mb "
+        "gpu_mem_gb memory_allocated_gb max_memory_gb cuda_memory cuda_memory_gb memory_used",
         training=False,
     ),
     _role(
