@@ -7,7 +7,14 @@ from typing import Any, Final
 
 from stabdiag.apply.documents import Document, Edit, KeyPath, edited
 from stabdiag.apply.frameworks import Framework, find_framework, is_training_configuration
-from stabdiag.apply.values import KINDS, ByHand, dtype_edits, is_close, new_value
+from stabdiag.apply.values import (
+    KINDS,
+    ByHand,
+    dtype_edits,
+    is_close,
+    loss_scale_edits,
+    new_value,
+)
 from stabdiag.errors import ConfigError
 from stabdiag.model.findings import ActionKind
 from stabdiag.model.frozen import frozen
@@ -33,6 +40,7 @@ _CARRIED_OUT: Final[Mapping[str, frozenset[ActionKind]]] = {
     "epsilon": frozenset({ActionKind.CHANGE_OPTIMIZER}),
     "batch_size": frozenset({ActionKind.CHANGE_BATCH}),
     "dtype": frozenset({ActionKind.CHANGE_DTYPE}),
+    "loss_scale": frozenset({ActionKind.DYNAMIC_LOSS_SCALE}),
 }
 
 # DeepSpeed's scheduler sets the learning rate of its optimizer.
@@ -129,6 +137,9 @@ def _edits(action: Mapping[str, Any], document: Document, framework: Framework) 
         raise ByHand(f"the report gives no value for {setting}")
     if setting == "dtype":
         yield from dtype_edits(action, document, framework)
+        return
+    if setting == "loss_scale":
+        yield from loss_scale_edits(document, framework)
         return
     key = _KEY_BY_SETTING[_LR if setting == "lr" else setting]
     path = _find_path(key, document)

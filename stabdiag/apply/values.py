@@ -9,7 +9,7 @@ from typing import Any, Final
 from stabdiag.apply.documents import Document, Edit, KeyPath
 from stabdiag.apply.frameworks import Framework
 from stabdiag.model.findings import ActionKind
-from stabdiag.model.manifest.keys import KEYS, Key, number, parse_dtype, plain
+from stabdiag.model.manifest.keys import KEYS, LOSS_SCALE, Key, number, parse_dtype, plain
 from stabdiag.model.text import names_in
 
 # Values are written with as many digits as the report shows.
@@ -32,6 +32,7 @@ _RAISES: Final = frozenset(
 )
 
 _DTYPE_NAMES: Final = next(key.names for key in KEYS if key.name == "dtype")
+_STATIC_NAMES: Final = next(key.names for key in KEYS if key.name == "static_loss_scale")
 
 
 KINDS: Final = {kind.value: kind for kind in ActionKind}
@@ -87,6 +88,34 @@ def _check_direction(action: Mapping[str, Any], name: str, now: float | None, to
         raise ByHand(f"{name} is {now:g} already")
     if (kind in _LOWERS and to > now) or (kind in _RAISES and to < now):
         raise ByHand(f"{name} is {now:g} here, beyond the {to:g} of the report")
+
+
+def loss_scale_edits(document: Document, framework: Framework) -> Iterator[Edit]:
+    """Yield the edits that make the loss scale dynamic.
+
+    Raises:
+        ByHand: if the file does not say that it is static, or in a form that has no counterpart.
+    """
+    edits = [
+        Edit(path=path, value=new, before=value)
+        for path, value in document.values().items()
+        if (new := _as_dynamic(path, value, framework)) is not None
+    ]
+    if not edits:
+        raise ByHand(f"{document.name} does not set a static loss scale in a form that is known")
+    yield from edits
+
+
+def _as_dynamic(path: KeyPath, value: object, framework: Framework) -> object | None:
+    """Return the value that makes a static loss scale dynamic; None for other settings."""
+    name = plain(path[-1])
+    if name in _STATIC_NAMES and value is True:
+        return False
+    if name not in LOSS_SCALE:
+        return None
+    if framework.name == "DeepSpeed" and number(value):  # 0 is dynamic
+        return 0
+    return "dynamic" if value == "static" else None
 
 
 def dtype_edits(

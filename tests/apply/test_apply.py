@@ -27,6 +27,7 @@ DECAY = {"kind": "raise-weight-decay", "setting": "weight_decay", "to": 0.1}
 EPSILON = {"kind": "change-optimizer", "setting": "epsilon", "from": 1e-8, "to": 1e-4}
 LENGTH = {"kind": "fix-schedule", "setting": "total_steps", "to": 1000}
 FLOOR = {"kind": "fix-schedule", "setting": "min_lr", "to": 0.00030000000000000003}
+DYNAMIC = {"kind": "dynamic-loss-scale", "setting": "loss_scale", "to": "dynamic"}
 LOOK = {"kind": "inspect-data"}
 
 # Configurations in the form of each framework.
@@ -162,6 +163,24 @@ CHANGES = [
             '"warmup_num_steps": 100}},',
         ],
     ),
+    (
+        "ds.json",
+        DEEPSPEED.replace('"loss_scale": 0', '"loss_scale": 1024'),
+        DYNAMIC,
+        ['-    "loss_scale": 1024', '+    "loss_scale": 0'],
+    ),
+    (
+        "a.yaml",
+        "lr: 0.1\nloss_scaling: static  # of 1024\n",
+        DYNAMIC,
+        ["-loss_scaling: static  # of 1024", "+loss_scaling: dynamic  # of 1024"],
+    ),
+    (
+        "a.toml",
+        "lr = 0.1\nstatic_scale = true\n",
+        DYNAMIC,
+        ["-static_scale = true", "+static_scale = false"],
+    ),
     ("cli.yaml", LIGHTNING, CLIP_FIRST, ["+  gradient_clip_val: 1.0"]),
     ("cli.yaml", LIGHTNING, HALVE, ["-    lr: 2.0e-3", "+    lr: 1.0e-3"]),
     (
@@ -234,6 +253,8 @@ LEFT = [
     ("a.yaml", "lr: 0.1\nopt_level: O1\n", BF16, "no counterpart"),
     ("a.yaml", "lr: 0.1\nfp16: true\n", BF16 | {"to": "fp32"}, "only a switch to bf16"),
     ("a.yaml", "lr: 0.1\n", HALVE | {"to": None}, "gives no value for lr"),
+    ("ds.json", DEEPSPEED, DYNAMIC, "does not set a static loss scale"),
+    ("a.yaml", "lr: 0.1\nloss_scale: 512.0\n", DYNAMIC, "in a form that is known"),
     ("a.yaml", "lr: 0.1\n", {"kind": "fix-schedule", "setting": "lr", "to": 0.1}, "at one step"),
     ("a.yaml", "lr: 0.1\n", LOOK, ""),
     ("a.yaml", "lr: 0.1\n", LOOK | {"setting": "stage", "to": 2}, ""),

@@ -94,6 +94,8 @@ def static(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first=Action(
             ActionKind.DYNAMIC_LOSS_SCALE,
             f"Enable dynamic loss scaling (torch.amp.GradScaler) instead of the constant {scale}.",
+            setting="loss_scale",
+            to="dynamic",
         ),
         next_actions=(
             Action(
