@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -20,8 +19,13 @@ from stabdiag.model.findings import (
 )
 from stabdiag.model.text import capitalized, listed, num, sentence
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
-from stabdiag.stats.standards import TENFOLD
+from stabdiag.tree.advice.nan_lead_up import (
+    describe_nan,
+    describe_start,
+    exploded_before_nan,
+    is_early,
+    suspect_batches,
+)
 from stabdiag.tree.advice.probed import probed, repeat_clause
 from stabdiag.tree.advice.rates import half_lr, is_high, peak_rate, tenth_lr, usual
 from stabdiag.tree.advice.shared import (
@@ -34,15 +38,11 @@ from stabdiag.tree.advice.shared import (
     batch_id_suffix,
     clip,
     covered_steps,
-    describe_batches,
-    first_covered_step,
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import Reload, checkpoint_before
-from stabdiag.tree.drivers import half_peak_step, why_lead_up_unknown
 from stabdiag.tree.nan import (
     FORWARD,
-    FirstBad,
     Origin,
     activation_near_fp16_max,
     describe_near_fp16_max,
@@ -50,9 +50,6 @@ from stabdiag.tree.nan import (
     origin,
 )
 from stabdiag.tree.saved_failure import saved_failure
-
-# A warm-up may matter up to this multiple of the steps to half the peak learning rate.
-_WARMUP_REACH = TENFOLD
 
 _OVERFLOW = {
     Verdict.YES: "The log shows the fingerprint of an fp16 overflow: a value above 65504.",
@@ -164,7 +161,7 @@ def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ..
     if not RATE.intersection(first.kinds):
         clauses.append(str(rate))
         kinds.append(ActionKind.LOWER_LR)
-    if ActionKind.ADD_WARMUP not in first.kinds and _is_early(case, start.bad.step):
+    if ActionKind.ADD_WARMUP not in first.kinds and is_early(case, start.bad.step):
         clauses.append("lengthen the warm-up")
         kinds.append(ActionKind.ADD_WARMUP)
     threshold = clip(case)
@@ -205,7 +202,7 @@ def _complete(case: Case, start: Origin, advice: Advice) -> Advice:
     """Return the advice with the position of the NaN and the checkpoint to reload."""
     return replace(
         advice,
-        summary=f"{_describe_nan(case, start.bad)} {advice.summary}",
+        summary=f"{describe_nan(case, start.bad)} {advice.summary}",
         step=start.bad.step,
         reload=_reload(case, start).clause,
         began=start.began,
@@ -243,7 +240,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
     if embedding is not None:
         by_value = "clip gradients by value at ±100 before clipping them by norm"
         return Advice(
-            summary=f"{_how_it_began(case, start)} {embedding!r} is infinite.",
+            summary=f"{describe_start(case, start)} {embedding!r} is infinite.",
             first=_reload(case, start).and_then(ActionKind.CLIP_GRADIENTS, by_value),
             next_actions=(_check_data(case, start),),
         )
@@ -267,7 +264,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         layers = f"{layers} (in fp16, switch to bf16 or scale the loss dynamically instead)"
         other_kinds = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
     return Advice(
-        summary=_how_it_began(case, start),
+        summary=describe_start(case, start),
         first=_reload(case, start).and_then(ActionKind.INSPECT_LAYERS, layers, also=other_kinds),
         next_actions=(
             Action(
@@ -306,10 +303,10 @@ def _blown_up(case: Case, start: Origin) -> Advice:
             f"The peak learning rate is {num(peak_rate(case) or 0.0)}, above the {num(high)} that "
             f"is usual for {family}: suspect an optimization blow-up."
         )
-    reduced = tenth_lr if _has_exploded(case, start) else half_lr
+    reduced = tenth_lr if exploded_before_nan(case, start) else half_lr
     rate = reduced(case, start.bad.step, as_noun=True)
     suspects = Action(
-        ActionKind.INSPECT_DATA, f"Inspect {_suspects(case, start)}.", step=start.bad.step
+        ActionKind.INSPECT_DATA, f"Inspect {suspect_batches(case, start)}.", step=start.bad.step
     )
     by_value = "If it happens again, clip gradients by value at ±100 as well."
     return Advice(
@@ -391,58 +388,3 @@ def _keep_recovered_run(case: Case) -> tuple[Action, ...]:
         f"{num(median(before))} before the NaN to {num(median(after))} now."
     )
     return (Action(ActionKind.KEEP_GOING, text),)
-
-
-def _suspects(case: Case, start: Origin) -> str:
-    """Describe the batches to inspect: from the surge on, or from two before the NaN."""
-    if case.history.counts_epochs:
-        return describe_batches(case, start.bad.step)
-    if start.surge_start is not None:
-        first = first_covered_step(case, start.surge_start)
-    else:
-        first = max(min(start.step - 2, first_covered_step(case, start.step)), 0)
-    last = start.bad.step
-    return f"the batches of {case.unit}s {first} to {last}{batch_id_suffix(case, last)}"
-
-
-def _has_exploded(case: Case, start: Origin) -> bool:
-    """Return True if the loss exploded before it went NaN."""
-    loss = case.history.finite("loss").until(start.bad.step).values
-    before, peak = loss[:-LEVEL], float(loss[-LEVEL:].max(initial=0.0))
-    usual = abs(median(before)) if len(before) else math.inf
-    return bool(peak > min(BLOWUP_RATIO * usual, FP32_SQUARE_OVERFLOW))
-
-
-def _is_early(case: Case, step: int) -> bool:
-    """Return True if a warm-up may be related to an event at a step."""
-    half = half_peak_step(case.history.finite("lr"))
-    return half is None or step <= _WARMUP_REACH * half
-
-
-def _how_it_began(case: Case, start: Origin) -> str:
-    first = (
-        "" if start.role == "loss" else f"{start.role} went first, at {case.unit} {start.step}. "
-    )
-    if case.error_steps:
-        return f"{first}An earlier error began at {case.unit} {case.error_steps[0]}."
-    if start.surge is None:
-        why = capitalized(why_lead_up_unknown(case, start.step))
-        return f"{first}{why}, so the lead-up is unknown."
-    calm = f"{capitalized(start.surge.name)} was calm before it"
-    return f"{first}{calm}: suspect a bad sample or a layer's numerics."
-
-
-def _describe_nan(case: Case, bad: FirstBad) -> str:
-    """Describe the position and number of non-finite losses, as a sentence."""
-    good = "" if bad.last_good is None else f" (last finite loss: {case.unit} {bad.last_good})"
-    are = "is" if bad.count == 1 else "are"
-    count = f"{bad.count} of {bad.total} losses {are} non-finite"
-    if not bad.is_permanent:
-        return (
-            f"The loss is non-finite at {case.unit} {bad.step}{good} and finite again later; "
-            f"{count}."
-        )
-    counts = "" if bad.count == 1 else f"; {count}"
-    if bad.last_good is None and bad.step > 0:
-        return f"The loss is non-finite at {case.unit} {bad.step}, the first one logged{counts}."
-    return f"The loss is non-finite from {case.unit} {bad.step} on{good}{counts}."

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from stabdiag.model.findings import Action, ActionKind, Answer, Severity
-from stabdiag.model.frozen import frozen
-from stabdiag.model.text import capitalized, num, plural, sentence, sigmas, typed
+from stabdiag.model.text import capitalized, num, plural, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
 from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, TENFOLD, TWICE
@@ -24,12 +23,11 @@ from stabdiag.tree.advice.shared import (
     logging_advice,
     shown,
 )
+from stabdiag.tree.advice.spike_facts import SpikeFacts, spike_facts
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import near_spike
-from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
-from stabdiag.tree.drivers import LrOver, lr_over
-from stabdiag.tree.panels import leading_layer, lookback_start, lr_panel
-from stabdiag.tree.spike import explosion_step, focus, start, time_to_recover
+from stabdiag.tree.panels import lookback_start, lr_panel
+from stabdiag.tree.spike import explosion_step, focus, time_to_recover
 
 _LOWER_PEAK = Action(
     ActionKind.CHECK_SETTINGS,
@@ -44,59 +42,9 @@ _FULL_COST = Action(
 )
 
 
-@frozen
-class _Spike:
-    """A spike: its onset, a summary, its cause if known, and the checkpoint for a restart.
-
-    ``last`` is the checkpoint before ``began``, and ``reload`` is the instruction to reload it.
-    ``resumed`` is the step of a resume just before the onset, if the learning rate did not jump.
-    ``rising`` is the rise of the learning rate up to the onset, if the loss stayed up and no other
-    cause is known. ``layer`` is a sentence on the layer whose gradient rose most.
-    """
-
-    onset: int
-    summary: str
-    cause: str
-    resumed: int | None
-    rising: LrOver | None
-    reload: Reload
-    began: int
-    jumped: bool
-    last: Checkpoint
-    layer: str
-
-    @property
-    def is_caused_by_lr(self) -> bool:
-        """Whether a jump or rise of the learning rate is the cause, and not a resume."""
-        return bool(self.cause) and self.resumed is None
-
-    def advice(
-        self,
-        detail: str,
-        *,
-        first: Action,
-        next_actions: tuple[Action, ...],
-        back: int | None = None,
-        title: str = "",
-        severity: Severity | None = None,
-    ) -> Advice:
-        """Return advice on the spike, with the checkpoint before it."""
-        return Advice(
-            summary=" ".join(filter(None, (self.summary, detail.strip(), self.layer))),
-            first=first,
-            next_actions=next_actions,
-            step=self.onset,
-            reload=self.reload.clause,
-            began=self.began,
-            back=back,
-            title=title,
-            severity=severity,
-        )
-
-
 def long_tail(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike with a gradient norm far above its mean."""
-    spike, threshold = _spike(case), clip(case)
+    spike, threshold = spike_facts(case), clip(case)
     ratio = shown(answers["Q2.3"].measured.get("grad_ratio"))
     return spike.advice(
         f"The gradient norm reached {ratio} x its rolling mean.",
@@ -131,7 +79,7 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
     answer = answers["Q2.3"]
     low, high = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
     at = answer.steps[0]
-    return _spike(case).advice(
+    return spike_facts(case).advice(
         f"The learning rate jumped from {low} to {high} at {case.unit} {at}.",
         first=Action(
             ActionKind.FIX_SCHEDULE,
@@ -154,7 +102,7 @@ def lr_jump(case: Case, answers: Mapping[str, Answer]) -> Advice:
 def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike at or after a repeated batch."""
     at = answers["Q2.3"].steps[0]
-    return _spike(case).advice(
+    return spike_facts(case).advice(
         f"The batch of {case.unit} {at} is a repeat of a recent one.",
         first=Action(
             ActionKind.FIX_LOADER,
@@ -173,7 +121,7 @@ def duplicate(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A recovered spike without a logged cause."""
-    spike, measured = _spike(case), answers["Q2.3"].measured
+    spike, measured = spike_facts(case), answers["Q2.3"].measured
     check = Action(
         ActionKind.INSPECT_DATA,
         f"Check {describe_batches(case, spike.onset, and_before=True)}.",
@@ -213,7 +161,7 @@ def _clip_now(case: Case) -> Action:
 
 def persistent(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss that jumped and stayed up, or recovered too late."""
-    spike, time = _spike(case), time_to_recover(case)
+    spike, time = spike_facts(case), time_to_recover(case)
     at = late_recovery(case.loss.values, focus(case), case.limits.spike.recovery_sigma)
     if at is not None:
         return _late(case, spike, case.at(at), time)
@@ -244,7 +192,7 @@ def _tenth_of_rate(case: Case) -> Action:
 
 def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A spike too close to the end of the log."""
-    spike = _spike(case)
+    spike = spike_facts(case)
     last = int(case.loss.steps[-1])
     # On a sparse log, wait for at least one more record.
     wait_until = max(spike.onset + case.recovery_steps, last + round(case.stride))
@@ -266,7 +214,7 @@ def unresolved(case: Case, answers: Mapping[str, Answer]) -> Advice:
     return spike.advice(f"{end} {spike.cause}", first=actions[0], next_actions=actions[1:])
 
 
-def _wait(case: Case, spike: _Spike, until: int) -> Action:
+def _wait(case: Case, spike: SpikeFacts, until: int) -> Action:
     """Return the action to keep the checkpoint before the spike and continue the run."""
     continue_run = f"run on to {case.unit} {until} if you still can, and diagnose again"
     saved = spike.last.step
@@ -285,48 +233,7 @@ def _wait(case: Case, spike: _Spike, until: int) -> Action:
     )
 
 
-def _spike(case: Case) -> _Spike:
-    """Return the parts of the advice that are common to all leaves of §2."""
-    spike, began = focus(case), start(case)
-    onset = case.at(spike.onset)
-    last = checkpoint_before(case, began.step, case.stride)
-    resumed = None if began.cause else _resumed(case, onset)
-    may_rise = not began.cause and resumed is None and not spike.recovered
-    rising = _rising(case, onset) if may_rise else None
-    reload = last.reload(began.name)
-    cause = sentence(began.cause) if began.cause else ""
-    lr = lr_panel(case, lookback_start(case, onset), case.at(spike.peak))
-    if not cause and "lr_fell_at" in lr.measured:
-        cause = sentence(lr.because)
-    if resumed is not None:
-        cause = f"It began where the run resumed, at {case.unit} {resumed}."
-    if rising is not None:
-        low, high = num(rising.begin), num(rising.end)
-        cause = f"The learning rate had risen from {low} to {high}, its highest so far."
-    others, peak = len(case.spikes) - 1, case.at(spike.peak)
-    # If the loss exploded earlier, the spike is relative to the exploded level.
-    onset = onset if began.cause else began.step
-    since = f"from {case.unit} {onset} on, " if peak != onset else ""
-    other_spikes = f" {plural(others, 'more spike')} in this log." if others else ""
-    back = plural(case.at(spike.end) - onset, case.unit)
-    recovered = f" and recovered within {back}" if spike.recovered else ""
-    return _Spike(
-        onset=onset,
-        summary=f"The loss rose {since}from {num(spike.level)} to "
-        f"{num(spike.base + spike.height)} at {case.unit} {peak} "
-        f"({sigmas(spike.score)}){recovered}.{other_spikes}",
-        cause=cause,
-        resumed=resumed,
-        rising=rising,
-        reload=reload,
-        began=began.step,
-        jumped=bool(began.cause),
-        last=last,
-        layer=_describe_layer(case),
-    )
-
-
-def _restart(case: Case, spike: _Spike, condition: str = "") -> Action:
+def _restart(case: Case, spike: SpikeFacts, condition: str = "") -> Action:
     """Return the action to restart with clipping, after fixing the rate or checking the data.
 
     ``condition`` is a clause that limits the action.
@@ -363,36 +270,13 @@ def _restart(case: Case, spike: _Spike, condition: str = "") -> Action:
     return reload.restart(ActionKind.CLIP_GRADIENTS, manner, also=other_kinds, **threshold.change)
 
 
-def _describe_layer(case: Case) -> str:
-    """Return a sentence on the layer whose gradient norm rose most at the spike, or ""."""
-    leading = leading_layer(case, focus(case))
-    if leading is None:
-        return ""
-    name, ratio = leading
-    return f"The gradient norm of {name!r} rose most, to {num(ratio)} x its median."
-
-
 def _has_exploded(case: Case) -> bool:
     """Return True if the loss grew many times, to more than it began with."""
     spike, began = focus(case), median(case.loss.values[:CONTEXT_POINTS])
     return spike.is_blowup and spike.base + spike.height > began
 
 
-def _resumed(case: Case, onset: int) -> int | None:
-    """Return the step of the last resume shortly before an onset, or None."""
-    since = lookback_start(case, onset)
-    return max((step for step in case.history.resumes if since <= step <= onset), default=None)
-
-
-def _rising(case: Case, onset: int) -> LrOver | None:
-    """Return the rise of the learning rate up to an onset if it is as large as a jump, or None."""
-    lr = lr_over(case, onset - case.limits.divergence.window, onset)
-    if lr is None or not lr.rises or lr.end < case.limits.spike.lr_jump * lr.begin:
-        return None
-    return lr
-
-
-def _late(case: Case, spike: _Spike, back: int, time: str) -> Advice:
+def _late(case: Case, spike: SpikeFacts, back: int, time: str) -> Advice:
     """Return advice on a late recovery, where reloading costs all the steps since."""
     rate = _check_lr(case, spike)
     why = _worth_keeping(case, spike, back)
@@ -420,7 +304,7 @@ def _late(case: Case, spike: _Spike, back: int, time: str) -> Advice:
     )
 
 
-def _worth_keeping(case: Case, spike: _Spike, back: int) -> str | None:
+def _worth_keeping(case: Case, spike: SpikeFacts, back: int) -> str | None:
     """Return a further reason to keep a run that recovered late; None to set it back."""
     if spike.resumed is not None:
         return ""
@@ -433,7 +317,7 @@ def _worth_keeping(case: Case, spike: _Spike, back: int) -> str | None:
     return None
 
 
-def _skip_batches(case: Case, spike: _Spike) -> tuple[Action, ...]:
+def _skip_batches(case: Case, spike: SpikeFacts) -> tuple[Action, ...]:
     """Return the actions on the data; batches of whole epochs are not skipped."""
     if spike.is_caused_by_lr:
         return ()
@@ -450,7 +334,7 @@ def _skip_batches(case: Case, spike: _Spike) -> tuple[Action, ...]:
     return (mix,) if case.history.counts_epochs else (skip, mix)
 
 
-def _check_lr(case: Case, spike: _Spike) -> tuple[Action, ...]:
+def _check_lr(case: Case, spike: SpikeFacts) -> tuple[Action, ...]:
     """Return the action on the learning rate, unless it was logged and followed its schedule."""
     if spike.rising is not None:
         return (_LOWER_PEAK,)
