@@ -88,9 +88,16 @@ class EventContext:
 
     @property
     def is_insignificant(self) -> bool:
-        """Whether the event recovered and is too low to be distinct from noise."""
-        sigmas = 2 * self.sigmas if self.event.is_single else CLEAR
-        return bool(self.spike.recovered) and self.spike.height <= sigmas * self.spike.sigma
+        """Whether the event recovered and is too low to be distinct from noise.
+
+        The slope of a descent inflates the deviation of its window, and not the score.
+        """
+        if self.event.is_single:
+            sigmas, is_beyond = 2 * self.sigmas, self.spike.score > self.event.limit
+        else:
+            sigmas, is_beyond = CLEAR, False
+        is_low = self.spike.height <= sigmas * self.spike.sigma
+        return bool(self.spike.recovered) and is_low and not is_beyond
 
 
 EVENT_RULES: Final[tuple[Rule[EventContext], ...]] = (
@@ -114,7 +121,7 @@ EVENT_RULES: Final[tuple[Rule[EventContext], ...]] = (
     ),
     Rule(
         name="stands out",
-        purpose="a recovered stretch reached five deviations, a single loss twice spike.sigma",
+        purpose="a recovered stretch reached 5 deviations, a loss the limit or twice spike.sigma",
         applies=lambda c: c.is_insignificant,
         verdict=EventVerdict.NOISE,
     ),

@@ -51,6 +51,17 @@ def test_a_step_up_on_a_descent_shows_though_its_window_is_wider_than_its_noise(
     assert (spike.onset, spike.recovered) == (at, False if n - at >= REACH.recovery else None)
 
 
+@pytest.mark.parametrize(("sigmas", "count"), [(15, 1), (4, 0)])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_high_point_on_a_descent_is_compared_with_the_noise_and_not_the_slope(
+    seed, sigmas, count
+):
+    x = 2.0 + 1.5 * np.exp(-np.arange(2000) / 200)
+    x += 0.02 * np.random.default_rng(seed).standard_normal(2000)
+    x[330] += sigmas * 0.02
+    assert len(onsets(x)) == count
+
+
 def epochs(*factors, n=30):
     """Losses of epochs, some of them times a factor."""
     x = 0.2 + 2.0 * np.exp(-np.arange(n) / 6)
