@@ -115,7 +115,7 @@ class UnreadLines:
         number = first_line + data.count(b"\n", 0, begin)
         examined = 0
         rest = data[begin + 1 :]
-        may_have_records = b"oss" in rest.lower() or any(sign in rest for sign in _DELIMITERS)
+        may_have_records = _names_loss(rest) or any(sign in rest for sign in _DELIMITERS)
         for line in rest.split(b"\n"):
             if examined >= _MAX_EXAMINED and not may_have_records:
                 break
@@ -152,7 +152,7 @@ class UnreadLines:
         if self._samples:
             self._shapes |= {*map(_shape, self._samples)} - {b""}
             self._samples = ()
-        names_loss = b"oss" in line.lower()
+        names_loss = _names_loss(line)
         alike = names_loss and _shape(line) in self._shapes
         if not alike:
             text = line.decode("utf-8", "replace")
@@ -175,13 +175,18 @@ def _whole_line(data: bytes, place: int) -> bytes:
     return data[begin : line_end(data, begin, _MAX_UNREAD_LINE)]
 
 
+def _names_loss(data: bytes) -> bool:
+    """Return True if a text may name a loss, or the cost of Marian."""
+    return b"oss" in data.lower() or b" : Cost " in data
+
+
 # A log repeats its lines with other numbers.
 @lru_cache(maxsize=4096)
 def _classify_line(line: bytes) -> _Form:
     """Return the kind of a line: without a number, possibly a record, or another."""
     if not has_number(line):
         return _Form.NO_NUMBER
-    is_row_or_loss = b"oss" in line.lower() or _DELIMITED.search(line) is not None
+    is_row_or_loss = _names_loss(line) or _DELIMITED.search(line) is not None
     return _Form.MAY_BE_RECORD if is_row_or_loss else _Form.OTHER
 
 

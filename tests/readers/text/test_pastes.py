@@ -132,3 +132,23 @@ def test_finite_ranks_give_one_record_a_step(diagnosed):
     lines = [f"[rank{rank}]: step={n} loss={4 - n / 20}" for n in range(40) for rank in range(4)]
     loss = diagnosed("\n".join(lines)).history.series["loss"]
     np.testing.assert_allclose(loss.values, 4 - np.arange(40) / 20)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        '{{"step": {n}, "loss": {loss}}}',
+        "I0120 20:08:35.002946 17443 solver.cpp:237] Iteration {n}, loss = {loss}",
+    ],
+)
+def test_lines_of_marian_after_another_form_are_not_green(diagnosed, record):
+    marian = "[2020] Ep. 1 : Up. {n} : Sen. 260,147 : Cost {loss} : Time 3.2s : L.r. 3e-4"
+    lines = [record.format(n=n, loss=2 - n / 100) for n in range(1, 31)]
+    lines += [marian.format(n=n, loss="nan" if n > 45 else 2 - n / 100) for n in range(31, 61)]
+    assert diagnosed("\n".join(lines)).diagnosis.slug in ("partly-read", "nan-dtype-unknown")
+
+
+def test_times_called_cost_after_the_last_loss_are_not_records(diagnosed):
+    lines = [f"step {n} loss {3 - n / 20:.3f}" for n in range(40)]
+    lines += [f"Epoch[{n}] Time cost={n}.5" for n in range(10)]
+    assert diagnosed("\n".join(lines)).diagnosis.slug != "partly-read"
