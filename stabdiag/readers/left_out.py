@@ -20,7 +20,8 @@ _RECORD: Final = re.compile(r"\s*[\[(]?\{\s*[\"'\w]")
 # A name of a loss before a value of any spelling, or Marian's cost. What is measured on held-out
 # data is not it.
 _LOSS_BEFORE_VALUE: Final = re.compile(
-    r"(?:(?<![a-z])loss(?:es)?|(?<= : )cost)[\"']?(?:\s{0,8}[:=|]\s{0,8}|\s{1,8}(?=[-+.\d]|nan|inf))\S",
+    r"(?:(?<![a-z])loss(?:es)?|(?<= : )cost)[\"']?"
+    r"(?:\s{0,8}[:=|]\s{0,8}|\s{1,8}(?=[-+.\d]|nan|inf))\S",
     re.IGNORECASE,
 )
 _EVALUATION_NAME: Final = re.compile(

@@ -172,7 +172,7 @@ def list_folder(folder: str, skipped: SkippedEntries) -> tuple[list[File], list[
 
 
 def _is_redundant_link(item: os.DirEntry[str], folder: str, skipped: SkippedEntries) -> bool:
-    """Return True if a link points to a folder, or to a file in this folder or below.
+    """Return True if a link points to a folder, or to an existing file in this folder or below.
 
     W&B links the latest run and its logs next to the folders of all runs. A hidden folder below is
     not listed, so that links into it count.
@@ -182,7 +182,7 @@ def _is_redundant_link(item: os.DirEntry[str], folder: str, skipped: SkippedEntr
     is_below = parts[0] != ".." and not any(map(is_skipped, parts[:-1]))
     if item.is_dir() and not is_below:
         skipped.skip(UnreadReason.LINK_TO_FOLDER, item.path)
-    return item.is_dir() or is_below
+    return item.is_dir() or (is_below and Path(item.path).exists())
 
 
 def _remote(url: str, skipped: SkippedEntries) -> Iterator[Job]:

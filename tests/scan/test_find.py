@@ -115,6 +115,15 @@ def test_folders_are_walked_once(find_runs, tmp_path):
     ]
 
 
+def test_a_link_to_a_missing_file_is_reported(find_runs, tmp_path):
+    (tmp_path / "run").mkdir()
+    for name in ("latest.jsonl", "readme"):
+        (tmp_path / "run" / name).symlink_to(tmp_path / "run" / "gone.jsonl")
+    skipped = SkippedEntries()
+    assert find_runs("run/metrics.jsonl", skipped=skipped) == {"run": ["metrics.jsonl"]}
+    assert skipped.messages() == [f"skipped, a broken link: {tmp_path}/run/latest.jsonl"]
+
+
 def test_links_to_runs_below_are_left_out(find_runs, tmp_path):
     """As in W&B's folder; a link into a hidden folder is the only way to its file."""
     for name in ("run-1", ".store", "run-2"):
