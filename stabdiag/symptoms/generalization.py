@@ -31,6 +31,7 @@ from stabdiag.symptoms.stuck import evaluations_are_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
+from stabdiag.tree.progress import find_progress
 from stabdiag.tree.scores import Score, heldout_scores
 
 # Memorization is gradual: two neighboring evaluations never account for a third of the rise by a
@@ -56,6 +57,14 @@ _CARRIES_NOTHING = Action(
     "for labels that belong to other inputs, leaked labels, repeated batches and different "
     "preprocessing.",
     also=(Do.INSPECT_DATA, Do.CHECK_EVALUATION),
+)
+
+_OTHER_MODE = Action(
+    Do.CHECK_EVALUATION,
+    "Evaluate the last checkpoint on training batches, in training and in evaluation mode: if they "
+    "differ, batch norm or dropout is at fault; otherwise compare the data of training and "
+    "evaluation batches.",
+    also=(Do.INSPECT_DATA,),
 )
 
 FEW_EVALUATIONS = (
@@ -315,15 +324,29 @@ def learning_not_transferring(case: Case) -> Evidence | None:
     train, heldout = pair
     early, *_, now = levels(train.values, TENTHS).tolist()
     begun, best = beginning(train.values), float(heldout.values.min())
-    if now > RUN_AWAY * early or best <= _NOTHING * max(begun, float(heldout.values[0])):
+    if now > RUN_AWAY * early:
         return None
+    least = f"no evaluation loss was below {num(best)}"
+    if best <= _NOTHING * max(begun, float(heldout.values[0])):
+        late = median(heldout.values[len(heldout) // 2 :])
+        if late <= case.limits.generalization.gap * begun or _has_better_evaluation(case):
+            return None
+        least = f"the evaluation loss stays near {num(late)}"
+    # Evaluations far worse than an untrained model are made by another mode or other inputs.
+    is_far = best > case.limits.generalization.gap * begun
     return Evidence(
-        because=f"The training loss went from {num(begun)} to {num(now)}; no evaluation loss was "
-        f"below {num(best)}.",
+        because=f"The training loss went from {num(begun)} to {num(now)}; {least}.",
         step=int(heldout.steps[0]),
         measured={"first_loss": begun, "loss": now, "best_eval_loss": best},
-        first=_CARRIES_NOTHING,
+        first=_OTHER_MODE if is_far else _CARRIES_NOTHING,
+        next_actions=(_CARRIES_NOTHING, *_SAME_MEASURE) if is_far else None,
     )
+
+
+def _has_better_evaluation(case: Case) -> bool:
+    """Return True if the evaluation loss or a score ends better than it began."""
+    changes = find_progress(case).changes
+    return any(change.better for change in changes if change.role not in ("loss", "accuracy"))
 
 
 def _turned_at_start(turning_point: TurningPoint) -> Evidence:

@@ -199,7 +199,7 @@ def _few_losses(case: Case) -> str:
     title="Exploding gradients",
     needs=("grad_norm",),
     explained_by=("nan", "divergence-grad-norm-rising", "gradient-overflow", "loss-scale"),
-    preconditions=(at_least(MIN_LONG_LOG, "grad_norm", groups=True), _few_losses),
+    preconditions=(at_least(LEAST, "grad_norm", groups=True), _few_losses),
     next_actions=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
         Action(Do.CHANGE_OPTIMIZER, "Try another epsilon or β2 for Adam."),
@@ -214,7 +214,7 @@ def grad_exploding(case: Case) -> Evidence | None:
     """
     loss, worse = case.history.get("loss"), _got_worse(case)
     norms = [case.history.logged("grad_norm")] if loss else case.history.group("grad_norm").values()
-    candidates = [finite for series in norms if len(finite := series.finite()) >= MIN_LONG_LOG]
+    candidates = [finite for series in norms if len(finite := series.finite()) >= LEAST]
     if not candidates:
         return None
     norm = max(candidates, key=lambda series: growth(series, from_lowest=True)[0])
@@ -276,7 +276,7 @@ def _got_worse(case: Case) -> bool:
     title="Vanishing gradients",
     needs=("grad_norm", "loss"),
     explained_by=("nan", "loss-scale", "divergence-weight-norm-collapsing"),
-    preconditions=(at_least(MIN_LONG_LOG, "grad_norm"), at_least(MIN_LONG_LOG, "loss")),
+    preconditions=(at_least(LEAST, "grad_norm"), at_least(LEAST, "loss")),
     next_actions=(
         Action(Do.CHECK_MODEL, "Check the residual connections and normalization layers."),
         Action(Do.CHANGE_MODEL, "Replace ReLU with GELU or leaky ReLU: dead units pass nothing."),

@@ -61,6 +61,7 @@ OTHERWISE = {
     "loss": [2.19, 1.81, 1.37, 0.99, 0.72, 0.55, 0.44, 0.37],
     "eval_loss": [2.307, 2.299, 2.296, 2.301, 2.288, 2.293, 2.291, 2.295],
 }
+FAR = np.array([5.9, 6.6, 5.2, 6.1, 5.5, 6.3, 5.4, 6.0])
 QUICK = falling(5.0, 0.2, 30)
 HEART = 3.0 + AT / 400
 
@@ -110,6 +111,8 @@ def every(points):
         # Never better than an untrained model, in steps and in epochs.
         ("learning-not-transferring", run(TRAIN, np.full(N, 5.0)), {}, "20 evaluation examples"),
         ("learning-not-transferring", OTHERWISE, {}, "20 evaluation examples"),
+        # Noisy evaluations far above an untrained model, in epochs.
+        ("learning-not-transferring", OTHERWISE | {"eval_loss": FAR}, {}, "evaluation mode"),
         # A sum over the micro-batches of a step, and their mean.
         ("train-loss-summed", run(16 * FLAT, FLAT), {}, "micro-batches of a step (about 16)"),
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),
@@ -149,6 +152,13 @@ def test_symptom_is_reported(symptom, slug, log, manifest, first):
         # The evaluation improves, if on another scale.
         ("learning-not-transferring", OTHERWISE | {"eval_loss": np.linspace(2.3, 1.9, 8)}, {}),
         ("learning-not-transferring", OTHERWISE | {"eval_loss": np.linspace(40.0, 4.0, 8)}, {}),
+        # Noisy evaluations near an untrained model, and a score that improves.
+        ("learning-not-transferring", OTHERWISE | {"eval_loss": FAR / 4}, {}),
+        (
+            "learning-not-transferring",
+            OTHERWISE | {"eval_loss": FAR, "eval_accuracy": np.linspace(0.1, 0.8, 8)},
+            {},
+        ),
         # A factor too small for a sum, and one that changes.
         ("train-loss-summed", run(3 * FLAT, FLAT), {}),
         ("train-loss-summed", run(FLAT * np.linspace(5, 12, N), FLAT), {}),
