@@ -135,7 +135,8 @@ ROLES: tuple[Role, ...] = (
     _role(
         "tokens_per_second",
         "throughput",
-        "tokens_per_second tokens_per_sec tokens_sec throughput throughput_tps tps "
+        "tokens_per_second tokens_per_sec tokens_sec tokens_s tok_s tok_sec toks_s "
+        "tok_per_sec throughput throughput_tps tps "
         "wps train_samples_per_second samples_per_second throughput_device_tps "
         "tokens_per_second_per_gpu per_device_tokens_per_sec",
     ),
