@@ -203,6 +203,11 @@ def cause_role(report: Report) -> str | None:
     return "score" if logged in _SCORE_SERIES else logged
 
 
+def is_about_baseline(report: Report) -> bool:
+    """Return True if the diagnosis compares the run with earlier good runs."""
+    return report.baseline is not None and report.diagnosis.section == _BASELINE
+
+
 def _band(role: str, report: Report) -> SeriesComparison | None:
     """Return the comparison of a series with its baseline, if the diagnosis is about it."""
     if report.baseline is None or report.diagnosis.section != _BASELINE:

@@ -22,6 +22,8 @@ const colours = new Map((data.comparison ? main?.lines ?? [] : []).map((line, i)
 const colourOf = (name, i) => (colours.get(name) ?? i) % COLOURS;
 
 // Learning rates and loss scales are set by the program: they have no noise to smooth.
+// A logarithmic axis spans at least this factor.
+const LEAST_SPAN = 4;
 const isSmoothed = (panel) => smoothing > 0 && !["lr", "loss_scale"].includes(panel.role);
 
 const endSteps = [
@@ -125,6 +127,12 @@ function extent(u, panel, least, most) {
   const range = [Math.min(...good), Math.max(...good)];
   if (panel.ceiling && panel.scale === "log") range[1] = Math.max(Math.min(range[1], panel.ceiling), range[0] * 2);
   if (panel.floor && panel.scale === "log") range[0] = Math.min(Math.max(range[0], panel.floor / 2), range[1] / 2);
+  // Round ends would leave half of the chart empty if the values span less than two decades. The
+  // noise of a flat curve does not fill the chart.
+  if (panel.scale === "log" && range[1] < 100 * range[0]) {
+    const margin = Math.max((range[1] / range[0]) ** 0.05, Math.sqrt(LEAST_SPAN * range[0] / range[1]));
+    return [range[0] / margin, range[1] * margin];
+  }
   return panel.scale === "linear" ? uPlot.rangeNum(...range, 0.1, true) : uPlot.rangeLog(...range, BASES[panel.scale], false);
 }
 

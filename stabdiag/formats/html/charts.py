@@ -13,7 +13,7 @@ import numpy as np
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.compared import gap, run_names
 from stabdiag.formats.html.points import MAX_CHART_POINTS, look_up_values, select_points
-from stabdiag.formats.subject import cause_role, movement
+from stabdiag.formats.subject import cause_role, is_about_baseline, movement
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.baseline import BaselineComparison
 from stabdiag.model.comparison import Comparison
@@ -108,7 +108,9 @@ def _charts(report: Report, centers: list[int]) -> Iterator[ChartPanel]:
     history = report.history
     loss = [history.get(role) for role in ("loss", "eval_loss")]
     logged = [series for series in loss if series is not None and len(series)]
-    if logged:
+    if logged and is_about_baseline(report):
+        yield from _losses_with_bands(logged, report, centers)
+    elif logged:
         panel = _loss(logged, report.rolling_baseline, centers)
         yield _with_bands(panel, [series.role for series in logged], report.baseline)
     for scores in _scores(history):
@@ -222,6 +224,23 @@ def _loss(logged: list[Series], baseline: RollingBaseline | None, centers: list[
         deviation=look_up_values(panel.steps, baseline.steps, baseline.deviation),
         above=np.searchsorted(panel.steps, high),
     )
+
+
+def _losses_with_bands(
+    logged: list[Series], report: Report, centers: list[int]
+) -> Iterator[ChartPanel]:
+    """Yield a chart for each loss with its band, the deciding one first.
+
+    A run may end a few percent above its band: on a linear axis, next to another curve and the
+    range of its noise, nobody sees that.
+    """
+    deciding = report.diagnosis.evidence.get("series")
+    for series in sorted(logged, key=lambda series: series.role != deciding):
+        panel = _panel(series.role, [series], _steps([series], centers, MAX_CHART_POINTS))
+        finite = series.finite().values
+        if len(finite) and finite.min() > 0:
+            panel = replace(panel, scale="log")
+        yield _with_bands(panel, [series.role], report.baseline)
 
 
 def _groups(role: str, groups: list[Series], centers: list[int]) -> ChartPanel:

@@ -90,7 +90,7 @@ function tools() {
   }
   const log = bar.querySelector("[data-view=log]");
   const isPositive = main.raw.length > 0 && main.raw[0].every((value) => Number.isNaN(value) || value > 0);
-  log.hidden = main.role !== "loss" || !isPositive;
+  log.hidden = !["loss", "eval_loss"].includes(main.role) || !isPositive;
   log.setAttribute("aria-pressed", String(main.scale === "log"));
   bar.querySelector("[data-view=event]").hidden = !event();
   axisChoice();
