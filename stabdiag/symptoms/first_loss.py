@@ -11,7 +11,7 @@ from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.levels import end_level, levels
-from stabdiag.stats.standards import CLEAR_RATIO, MAJORITY, MIN_SAMPLE, NEGLIGIBLE, TENTHS
+from stabdiag.stats.standards import CLEAR_RATIO, MAJORITY, MIN_SAMPLE, NEGLIGIBLE, QUARTER, TENTHS
 from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -194,9 +194,9 @@ def _by_floor(case: Case) -> Evidence | None:
     if classes <= 2 or any(fraction < _MOSTLY_RIGHT for fraction in _final_accuracies(case)):
         return None
     floor, (*_, before, last) = _floor(classes), levels(x, TENTHS // 2).tolist()
-    is_at_floor = (1 - _LOSS_ROUNDING) * floor <= float(x.min()) and last <= (
-        1 + _NEAR_FLOOR
-    ) * floor
+    # For thousands of classes, the floor is only a tenth below log K.
+    highest = min((1 + _NEAR_FLOOR) * floor, floor + QUARTER * (math.log(classes) - floor))
+    is_at_floor = (1 - _LOSS_ROUNDING) * floor <= float(x.min()) and last <= highest
     has_fallen = last < (1 - _NEAR_FLOOR) * float(x[0])
     if not is_at_floor or not has_fallen or before - last > NEGLIGIBLE * last:
         return None

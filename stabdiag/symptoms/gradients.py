@@ -289,6 +289,9 @@ def grad_vanishing(case: Case) -> Evidence | None:
     # The remaining fraction of a loss is unknown if it may be negative.
     if loss.min() <= 0:
         return None
+    zero = _zero_to_the_end(case, norm)
+    if zero is not None:
+        return zero
     reached, left = levels(norm.values, TWENTIETHS), levels(loss, TWENTIETHS)
     early, last = median(reached[: TWENTIETHS // QUARTERS]), float(reached[-1])
     fraction = last / early if early > 0 else 1.0
@@ -309,6 +312,32 @@ def grad_vanishing(case: Case) -> Evidence | None:
             f"Log each layer's gradient norm from {case.unit} {began} on and find the first "
             "layer, from the output down, where it vanishes.",
             step=began,
+        ),
+    )
+
+
+def _zero_to_the_end(case: Case, norm: Series) -> Evidence | None:
+    """Report a gradient norm that becomes exactly 0 while the loss is high and does not fall."""
+    positive = np.flatnonzero(norm.values)
+    began = int(positive[-1]) + 1 if len(positive) else 0
+    if not began or len(norm) - began < LEAST:
+        return None
+    step, last = int(norm.steps[began]), int(norm.steps[-1])
+    if not _stays_up(case, step):
+        return None
+    level = median(case.loss.values[-MIN_SAMPLE:])
+    return Evidence(
+        title="The gradient became 0",
+        because=f"The gradient norm is exactly 0 at all {len(norm) - began} records from "
+        f"{case.unit} {step} to {last}, and the loss stays at {num(level)}: no weight gets a "
+        "gradient.",
+        step=step,
+        measured={"records": len(norm) - began, "loss": level},
+        first=Action(
+            Do.CHECK_MODEL,
+            f"Find out what changed at {case.unit} {step}: parameters that were frozen, a detached "
+            "loss, units that died, or gradients that are zeroed before the step.",
+            step=step,
         ),
     )
 

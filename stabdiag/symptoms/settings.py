@@ -9,10 +9,11 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.limits.checks import family_of
 from stabdiag.model.ranges import DEFAULTS, SETTINGS, SettingRange, settings_with_ranges
 from stabdiag.model.text import num, typed
-from stabdiag.stats.standards import MIN_TREND_POINTS, TENFOLD, TWICE
+from stabdiag.stats.standards import MIN_TREND_POINTS, NEGLIGIBLE, TENFOLD, TWICE
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.rates import peak_rate
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import chance_loss
 from stabdiag.tree.progress import find_progress, learns_clearly
 
 # Optimizer families that need a warm-up.
@@ -76,8 +77,14 @@ def setting_unusual(case: Case) -> Evidence | None:
 
 
 def _misses_beginning(case: Case) -> bool:
-    """Return True if the log starts after the first steps, where most is learned."""
-    return len(case.loss) > 0 and int(case.loss.steps[0]) > MIN_TREND_POINTS
+    """Return True if the log starts after the first steps, where most is learned.
+
+    A first loss at chance level shows that nothing was learned before.
+    """
+    if not len(case.loss) or int(case.loss.steps[0]) <= MIN_TREND_POINTS:
+        return False
+    chance = chance_loss(case)
+    return chance is None or float(case.loss.values[0]) < (1 - NEGLIGIBLE) * chance
 
 
 def _settings(case: Case) -> dict[str, SettingRange]:

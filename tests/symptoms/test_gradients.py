@@ -201,3 +201,29 @@ def test_a_layer_whose_gradient_alone_is_not_finite_is_named(symptom):
     assert "the operation in 'b' whose" in symptom("grad-nonfinite", run, FP32).first_action
     run["grad_norm/a"] = with_bad(NORM, 300)
     assert "the operation whose" in symptom("grad-nonfinite", run, FP32).first_action
+
+
+def stopped(at=200, loss=None):
+    """Return a run whose gradient norm is 0 from a record on; the loss stays where it is."""
+    norm = NORM.copy()
+    norm[at:] = 0.0
+    return log(3 + 7 / (1 + np.minimum(STEPS, at) / 50) + NOISE if loss is None else loss, norm)
+
+
+def test_a_gradient_that_becomes_0_is_an_error(symptom):
+    finding = symptom("grad-vanishing", stopped())
+    assert (finding.severity.value, finding.step) == ("error", 200)
+    assert finding.title == "The gradient became 0"
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        stopped(at=590),
+        stopped(loss=3 + 7 / (1 + STEPS / 50) + NOISE),
+        stopped(loss=4 * np.exp(-STEPS / 20) + 1e-3),
+    ],
+    ids=["few records", "the loss falls on", "converged"],
+)
+def test_a_gradient_of_0_may_be_harmless(symptom, run):
+    assert symptom("grad-vanishing", run) is None

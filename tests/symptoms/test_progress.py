@@ -220,3 +220,19 @@ def test_the_loss_of_a_transcription_is_not_compared_with_log_k(symptom, manifes
     assert finding is None
     other = {"step": at, "loss": run["loss"]}
     assert symptom("initial-loss-off", other, {"vocab_size": 1024}) is not None
+
+
+def test_a_language_model_that_learns_slowly_has_no_second_softmax(symptom):
+    at = np.arange(1000)
+    noise = np.random.default_rng(2).normal(0, 0.03, 1000)
+    slow = {"step": at, "loss": np.linspace(10.85, 10.2, 1000) + noise}
+    assert symptom("softmax-twice", slow, {"vocab_size": 50257}) is None
+
+
+@pytest.mark.parametrize(("first", "is_present"), [(10.85, True), (6.0, False)])
+def test_a_late_first_record_at_chance_level_misses_nothing(symptom, first, is_present):
+    at = np.arange(1000)
+    noise = np.random.default_rng(2).normal(0, 0.02, 1000)
+    slow = {"step": 50 * at + 50, "loss": np.linspace(first, 0.95 * first, 1000) + noise}
+    manifest = {"vocab_size": 50257, "optimizer": "adamw", "peak_lr": 5e-7}
+    assert (symptom("setting-unusual", slow, manifest) is not None) == is_present

@@ -276,9 +276,9 @@ ROLES: tuple[Role, ...] = (
     _role(
         "data_time",
         "time that a step waits for its data, in the unit of the step's time",
-        "data_time data_loading_time data_load_time dataloader_time loader_time data_wait_time "
-        "data_wait time_data data_s data_ms data_time_s data_time_ms batch_wait_time "
-        "train_data_time",
+        "data_time data_loading_time data_load_time dataload_time dataloader_time loader_time "
+        "data_wait_time data_wait time_data data_s data_ms data_time_s data_time_ms "
+        "batch_wait_time train_data_time",
         training=False,
     ),
     _role(
