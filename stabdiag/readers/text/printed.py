@@ -21,6 +21,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.names import is_a_reward
 from stabdiag.readers.columns import BadLine, Columns, Piece, Rows
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
@@ -34,13 +35,13 @@ _MAX_PRINTED_BYTES: Final = 1 << 24
 _LONGEST_LINE: Final = 2000
 _MIN_PRINTED_ROWS: Final = 3
 
-# Every name of a loss contains one of these: loss, Loss or LOSS.
-_LOSS_STEMS: Final = (b"oss", b"LOSS")
+# Every name of a loss contains one of the first two, and that of a reward the last.
+_NAME_STEMS: Final = (b"oss", b"LOSS", b"eward")
 
 _COLUMN_BAR: Final = re.compile(rb"\||\xe2[\x94\x95][\x82\x83\x91]")
 _BETWEEN_BARS: Final = re.compile(r"[^|│┃║]+")
 # Below the heading of a table in Markdown.
-_MARKDOWN_RULE: Final = re.compile(rb"[ \t|:]{0,8}-[ \t|:-]{2,2000}")
+_MARKDOWN_RULE: Final = re.compile(rb"[ \t|:+]{0,8}-[ \t|:+-]{2,2000}")
 
 # A name or a cell may have several words. A number that is wider than its column is only one blank
 # away from the next number.
@@ -112,9 +113,9 @@ def _tables(data: bytes) -> list[_Table]:
     """Return the tables with a loss. A table continues after a repeated heading."""
     tables: list[_Table] = []
     table, inside = None, False
-    lines = data.split(b"\n") if any(word in data for word in _LOSS_STEMS) else []
+    lines = data.split(b"\n") if any(word in data for word in _NAME_STEMS) else []
     for number, line in enumerate(lines):
-        named = any(word in line for word in _LOSS_STEMS)
+        named = any(word in line for word in _NAME_STEMS)
         barred = (named or table is not None) and _COLUMN_BAR.search(line) is not None
         is_read = table is not None and (barred if table.barred else _NUMBERED_ROW.match(line))
         is_read = len(line) <= _LONGEST_LINE and (named or is_read)
@@ -137,7 +138,8 @@ def _tables(data: bytes) -> list[_Table]:
             inside = True
             continue
         elif table is not None and inside and barred and len(cells) != len(table.heading):
-            reason = f"{len(cells)} cells instead of {len(table.heading)}"
+            is_rule = _MARKDOWN_RULE.fullmatch(line) is not None
+            reason = "" if is_rule else f"{len(cells)} cells instead of {len(table.heading)}"
         if tables:
             others, above = tables[-1].others, len(tables[-1].rows)
             full_text = line.decode("utf-8", "replace")
@@ -150,8 +152,13 @@ def _is_heading(names: Sequence[str], *, barred: bool) -> bool:
     return (
         len(set(names)) == len(names) > 1
         and all(map(_COLUMN_NAME.fullmatch, names))
-        and any(map(is_a_loss, names if barred else names[1:]))
+        and any(_is_measure(name, barred=barred) for name in (names if barred else names[1:]))
     )
+
+
+def _is_measure(name: str, *, barred: bool) -> bool:
+    """Return True if a column of this name makes a table a log: a loss, or between bars a reward."""
+    return is_a_loss(name) or (barred and is_a_reward(name))
 
 
 def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
@@ -167,7 +174,11 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
             row = [_below(name, words) for name in table.heading]
     if len(row) != len(table.heading):
         return None
-    losses = [cell for name, cell in zip(table.names, row, strict=True) if is_a_loss(name)]
+    losses = [
+        cell
+        for name, cell in zip(table.names, row, strict=True)
+        if _is_measure(name, barred=table.barred)
+    ]
     if not any(cell is not None and _PRINTED_NUMBER.fullmatch(cell) for cell in losses):
         return None
     return [None if cell is None else cell.encode() for cell in row]

@@ -152,3 +152,23 @@ def test_times_called_cost_after_the_last_loss_are_not_records(diagnosed):
     lines = [f"step {n} loss {3 - n / 20:.3f}" for n in range(40)]
     lines += [f"Epoch[{n}] Time cost={n}.5" for n in range(10)]
     assert diagnosed("\n".join(lines)).diagnosis.slug != "partly-read"
+
+
+def test_status_tables_of_rewards_are_read(diagnosed):
+    rule = "+-------------+----------+-------+------+---------+\n"
+    heading = "| Trial name  | status   |  iter |   ts |  reward |\n"
+    below = "|-------------+----------+-------+------+---------|\n"
+    row = "| PPO_f3a_000 | RUNNING  | {n:5d} | {n}000 | {reward:.3f} |\n"
+    text = "".join(
+        f"== Status ==\nNumber of trials: 1/1\n{rule}{heading}{below}"
+        f"{row.format(n=n, reward=20 + 11.5 * n)}{rule}\n"
+        for n in range(1, 15)
+    )
+    report = diagnosed(text)
+    assert "The reward went from 31.5 to 181" in report.diagnosis.summary
+    assert not any("readable" in event.message for event in report.history.events)
+
+
+def test_a_table_of_rewards_of_models_is_not_a_log(diagnosed):
+    with pytest.raises(LogError, match="different 'model'"):
+        diagnosed("| model | reward |\n|---|---|\n| a | 3 |\n| b | 4 |\n| c | 5 |\n")
