@@ -157,7 +157,7 @@ def _is_heading(names: Sequence[str], *, barred: bool) -> bool:
 
 
 def _is_measure(name: str, *, barred: bool) -> bool:
-    """Return True if a column of this name makes a table a log: a loss, or between bars a reward."""
+    """Return True if a table with this column is a log: a loss, or between bars a reward."""
     return is_a_loss(name) or (barred and is_a_reward(name))
 
 
