@@ -210,6 +210,10 @@ def _learning_rate(facts: Facts) -> Check:
     if finding is not None:
         # The finding has the number: other numbers would contradict it.
         return failed(_named(finding), finding.actions[0])
+    diagnosis = facts.report.diagnosis
+    lower = next((act for act in diagnosis.actions if ActionKind.LOWER_LR in act.kinds), None)
+    if facts.has_failure and lower is not None:
+        return failed(f"{_named(diagnosis)} The learning rate may be the cause.", lower)
     if warmup is not None:
         return passed(f"{capitalized(warmup)}, and no finding points to it.")
     if peak is None:

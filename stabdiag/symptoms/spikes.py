@@ -51,7 +51,7 @@ _INSPECT = Action(
         _INSPECT,
         Action(
             Do.CHANGE_OPTIMIZER,
-            "Lower Adam's β2 to 0.95, or the learning rate.",
+            "Lower Adam's β2 to 0.95, or the learning rate (per layer, if one layer leads).",
             also=(Do.LOWER_LR,),
         ),
         Action(Do.SKIP_BATCHES, "Skip updates whose gradient norm is far above its median."),

@@ -179,3 +179,15 @@ def test_a_learning_rate_of_0_fails_without_advice_to_lower_it():
     items = items_by_slug({"step": STEP, "loss": np.full(400, 2.5), "lr": np.zeros(400)})
     assert (items["learning-rate"].state, len(items["learning-rate"].actions)) == (NOT_DONE, 1)
     assert items["data"].state is MANUAL
+
+
+def test_an_unexplained_divergence_leaves_the_learning_rate_a_suspect():
+    at = np.arange(600)
+    loss = 3.0 - at / 400 + np.random.default_rng(0).normal(0, 0.02, 600)
+    settings = {"warmup_steps": 50, "peak_lr": 1e-3}
+    for rise, state in ((3.0, State.FAILED), (0.0, State.PASSED)):
+        run = loss + np.maximum(at - 400, 0) / 200 * rise
+        log = {"step": at, "loss": run, "grad_norm": np.ones(600)}
+        checks = checklist(stabdiag.diagnose(log, manifest=settings)).checks
+        (rate,) = (check for check in checks if check.slug == "learning-rate")
+        assert rate.state is state

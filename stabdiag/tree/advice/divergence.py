@@ -192,7 +192,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     if decay.kind is ActionKind.LOWER_WEIGHT_DECAY and decay.now and decay.new:
         new = decay.now / TENFOLD
         lower = replace(decay, new=new)
-        text = f"If the norm still falls, lower it to {num(new)}."
+        text = f"If the norm still falls, lower it from {num(decay.now)} to {num(new)}."
         lower_again = (Action(decay.kind, text, **lower.change),)
     return climb.advice(
         detail,
