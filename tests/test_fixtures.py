@@ -225,6 +225,7 @@ OTHER_TITLES = {
     "stall": "The run stopped early",
     "frequent-spikes": "A hard batch recurs",
     "lr-never-decays": "The learning rate was still warming up at the end",
+    "lr-warmup-mismatch": "The warm-up takes most of the run",
     "initial-loss-off": "The first loss is a sum over the batch",
     "ends-mid-cycle": "The learning rate rises again after its decay",
 }
