@@ -59,7 +59,7 @@ class Cost:
         self._idle_until: float | None = None
         self._steps, self._next_review = 0, _REVIEW_EVERY
         # Steps since the last row, and the number of idle steps among them.
-        self._skipped = self._idle_steps = 0
+        self.skipped = self._idle_steps = 0
 
     def ask(self, part: str, steps: int) -> None:
         """Set the shortest cadence of a part."""
@@ -103,7 +103,7 @@ class Cost:
 
     def skip_step(self) -> None:
         """End a step without a row."""
-        self._skipped += 1
+        self.skipped += 1
         if self._is_timed:
             self._last_step = perf_counter()
 
@@ -112,8 +112,8 @@ class Cost:
         self._is_timed = not is_idle
         if is_idle:
             self._idle_until = None
-        elif self._last_row is not None and self._skipped:
-            self._idle_until, self._idle_steps = perf_counter(), self._skipped
+        elif self._last_row is not None and self.skipped:
+            self._idle_until, self._idle_steps = perf_counter(), self.skipped
             seconds = self._idle_until - self._last_row
             self._idle_step_seconds.append(seconds / self._idle_steps)
 
@@ -124,10 +124,10 @@ class Cost:
             self._own += now - self._entered
             self._entered = now
         own, idle_until = self._own, self._idle_until
-        steps, idle_steps = self._skipped + 1, self._idle_steps
+        steps, idle_steps = self.skipped + 1, self._idle_steps
         self._last_row = self._last_step = now
         self._idle_until = None
-        self._own, self._skipped, self._idle_steps = 0.0, 0, 0
+        self._own, self.skipped, self._idle_steps = 0.0, 0, 0
         if before is None:
             return
         self._steps += steps

@@ -36,6 +36,11 @@ class Modes:
         self._was_trained = False
         self._steps_in_evaluation_mode = 0
 
+    @property
+    def has_batch_norms(self) -> bool:
+        """Whether steps and backward passes are counted, to tell evaluations from them."""
+        return bool(self._norms)
+
     def on_mode(self, module: Any, training: bool) -> None:
         """Note that a module was switched."""
         if training:

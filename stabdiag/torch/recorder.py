@@ -81,7 +81,8 @@ class Recorder:
         self._cost = Cost(every, probe_every, budget)
         self._path = path
         self.should_stop = False
-        self._is_idle = False
+        self._is_idle = self._only_counts = self._stepped = False
+        self._idle_until = 0  # the step
         self._file: LogFile | None = None
         self._handles: list[Any] = []
         self._stale: StaleGradients | None = None
@@ -169,8 +170,14 @@ class Recorder:
         self._is_due = (self._step + 1) % self._cost.row_every == 0 or self._step < _INSPECTED_STEPS
         # Between rows almost nothing is done. The step before a row is followed like the row's own.
         is_idle = not (self._is_due or self._is_due_next)
+        # The rest of an idle step is to count, unless something is followed at each step.
+        self._only_counts = is_idle and not (
+            self._modes.has_batch_norms or self._rows.has_waiting or self._skipper
+        )
+        self._idle_until = self._step + -(self._step + 2) % self._cost.row_every
         if is_idle is not self._is_idle:
             self._is_idle = is_idle
+            self._losses.clear()
             self._cost.set_idle(is_idle)
             if self._stale is not None:
                 self._stale.detach() if is_idle else self._stale.attach()
@@ -184,7 +191,14 @@ class Recorder:
         it is the sum of what the backward passes of this step began with. ``step`` is the number
         of this step, where it is not counted from the optimizer's first.
         """
-        if self._is_idle:
+        stays_idle = self._only_counts and self._step + 1 < self._idle_until
+        if stays_idle and self._stepped and step is None:
+            # Most steps of a run whose steps take a millisecond: each call counts.
+            self._step += 1
+            self._cost.skipped += 1
+            self._stepped = False
+            self._last_event = "loss"
+        elif self._is_idle:
             self._count_step(step)
         else:
             self._report_step(loss, step)
@@ -256,7 +270,8 @@ class Recorder:
                 batch = next(iterator)
             except StopIteration:
                 return
-            self.see_batch(batch, perf_counter() - start)
+            if not self._is_idle:
+                self._keep_batch(batch, perf_counter() - start)
             yield batch
 
     @property
@@ -291,10 +306,10 @@ class Recorder:
     def on_backward(self, roots: Any) -> None:
         """Keep the root of a backward pass until the loss is reported."""
         self._last_event = "backward"
-        if self._is_idle:
-            self._modes.on_backward()
-        else:
+        if not self._is_idle:
             self._keep_roots(roots)
+        elif not self._only_counts:
+            self._modes.on_backward()
 
     @guarded
     def _keep_roots(self, roots: Any) -> None:
@@ -373,8 +388,10 @@ class Recorder:
             self._vector.add(["found_inf"], as_vector(found))
 
     def _after_step(self, optimizer: Any, *_: object) -> None:
-        if self._is_idle and self._optimizers.main is optimizer and self._skipper is None:
-            self._count_optimizer_step()
+        if self._only_counts and self._optimizers.main is optimizer:
+            self._stepped = True
+            if self._last_event == "loss":
+                self._count_optimizer_step()
         else:
             self._measure_after(optimizer)
 

@@ -219,6 +219,30 @@ def test_a_compiled_model_is_not_compiled_again(every, tmp_path):
     assert len(counts) == 1
 
 
+@pytest.mark.parametrize("fused", [False, True])
+def test_a_loss_scaler_that_skips_between_rows(fused, tmp_path):
+    model, path = mlp(), tmp_path / "run.jsonl"
+    optimizer = torch.optim.AdamW(model.parameters(), 1e-3, fused=fused)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**10)
+    losses = []
+    with recorder(model, optimizer, path, rows=8) as rec:
+        for step, (x, y) in enumerate(rec.batches(batches(24)), start=1):
+            loss = functional.cross_entropy(model(x), y)
+            losses.append(loss.item())
+            if step in (10, 13):
+                loss = loss * torch.tensor(float("inf"))
+            optimizer.zero_grad()
+            scaler.scale(loss).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            rec.step(loss)
+    _, rows = read(path)
+    assert [row["step"] for row in rows] == [1, 2, 3, 8, 16, 24]
+    assert column(rows, "loss_scale")[-2:] == [2.0**8] * 2
+    expected = [losses[row["step"] - 1] for row in rows]
+    assert column(rows, "loss") == pytest.approx(expected, rel=1e-5)
+
+
 def test_a_compiled_optimizer_step(tmp_path):
     model, path = mlp(), tmp_path / "run.jsonl"
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
