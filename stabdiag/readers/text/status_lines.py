@@ -185,7 +185,8 @@ _TURNED_LINE = Line(
         rb"oss (?:has |just )?(?:exploded|diverged|became|becomes|went|turned|goes|is|was) "
         rb"(?:to |into )?(?:[Nn]a[Nn]|NAN|[Ii]nf(?:inity|inite)?) (?:at|in|on|after) "
         rb"(?:the )?(?:global )?(?:step|iteration|iter|batch|epoch|update)[ :=#]{1,3}(\d{1,12})"
-        rb"[.!]{0,3}[ \t]{0,8}(?=\n|$)"
+        # A progress bar that is redrawn may follow.
+        rb"(?:[ \t]{1,4}(?:avg_)?loss=|[.!]{0,3}[ \t]{0,8}(?=\n|$))"
     ),
     names=("step",),
     fixed={"loss": b"nan"},

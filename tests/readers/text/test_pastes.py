@@ -21,6 +21,7 @@ def diagnosed(tmp_path):
     [
         ("Starting training\nLoss exploded to nan at step 10422!\n", 10422),
         ("The loss became NaN at iteration 300.\n", 300),
+        ("Loss exploded to nan at step 7 loss=nan, avg_loss=nan]\nException: no\n", 7),
         ("Traceback (most recent call last):\nValueError: Loss is NaN at step 300\n", 300),
         ("floatingPointError: Loss became infinite or NaN at iteration=166!\n", 166),
         ("step 400 loss nan\n", 400),
@@ -54,6 +55,7 @@ def test_an_exception_of_the_training_is_enough(diagnosed, message):
     [
         "My loss becomes nan after 300 iterations, what can I do?\n",
         "If the loss is NaN, lower the learning rate.\n",
+        "If the loss becomes nan at step 5, lower the learning rate.\n",
         "Lower the rate if you see a loss = nan, and try again.\n",
         "if torch.isnan(loss):\n    raise ValueError('loss is nan')\n",
         "ValueError: cannot convert float NaN to integer\n",
