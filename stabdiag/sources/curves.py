@@ -15,7 +15,7 @@ from typing import Final
 _WRITER: Final = re.compile(r"^events\.out\.tfevents\.\d+\.(?P<writer>.+\.\d+)\.\d+")
 
 # Names of curves: a metric and what it was measured on. A process may also train several
-# configurations and log each into a folder, such as lr_0.1.
+# configurations and log each into a folder like lr_0.1.
 _CURVE: Final = re.compile(
     r"(loss|losses|acc|accuracy|error|metrics?|score|reward|f1)_.*[a-z].*"
     r"|.+_(train|training|val|valid|validation|dev|eval|test|loss|acc|accuracy)",

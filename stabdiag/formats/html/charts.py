@@ -232,7 +232,7 @@ def _losses_with_bands(
     """Yield a chart for each loss with its band, the deciding one first.
 
     A run may end a few percent above its band: on a linear axis, next to another curve and the
-    range of its noise, nobody sees that.
+    range of its noise, that is not visible.
     """
     deciding = report.diagnosis.evidence.get("series")
     for series in sorted(logged, key=lambda series: series.role != deciding):

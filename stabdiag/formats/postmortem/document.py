@@ -128,7 +128,7 @@ def _label_cells(tokens: Sequence[Token]) -> None:
     """Prepare wide tables for a phone.
 
     A phone has no room for four columns of sentences, or three with names in code. The style sheet
-    shows each row of such a table as a block, where each cell has the name of its column. Numbers
+    shows each row of these tables as a block, where each cell has the name of its column. Numbers
     are smaller there. Other tables scroll if needed.
     """
     ends = [i for i, token in enumerate(tokens) if token.type == "table_close"]
