@@ -63,6 +63,7 @@ def read(stream: Stream) -> Columns:
     fields = _Fields(
         file=file,
         source=name,
+        field_names=tuple(schema.names),
         places=places,
         index=index,
         requested=set() if reads_all else {schema.field(at).name for at in requested},
@@ -88,6 +89,7 @@ class _Fields:
     Arrow reads several fields on all cores, and a single field on one core.
 
     Attributes:
+        field_names: the names of the fields; Arrow converts the whole schema for each look-up.
         places: the path of each column in the schema.
         index: the columns of an index that pandas does not store.
         requested: the names of fields that are not read yet.
@@ -96,6 +98,7 @@ class _Fields:
 
     file: Any
     source: str
+    field_names: tuple[str, ...]
     places: Mapping[str, tuple[int, ...]]
     index: Mapping[str, Piece]
     requested: set[str]
@@ -116,7 +119,7 @@ class _Fields:
         path, rows = self.places[name], self.file.metadata.num_rows
         label = f"{self.source}: column {' '.join(name.split())}"
         try:
-            cells = self._read(self.file.schema_arrow.field(path[0]).name)
+            cells = self._read(self.field_names[path[0]])
             chunks = [
                 Rows.of({name: piece_of_array(leaf(part, path[1:]), missing=NULL)})
                 for part in cells.chunks
