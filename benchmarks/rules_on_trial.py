@@ -112,6 +112,7 @@ RULES: tuple[Rule, ...] = (
         name="change point",
         purpose="a stretch begins at its most likely change point",
         off={f"{STATS}.events:change_point": lambda _x, _base, at, _lasting: at},
+        needed="the onsets of two lasting shifts on the page of accuracy",
     ),
     Rule(
         name="declustered peaks",
