@@ -187,7 +187,7 @@ def test_options_are_checked_before_the_log_is_opened(stabdiag, tmp_path, argume
 
 def test_a_file_name_cannot_inject(stabdiag, tmp_path):
     name = "a\n::error::b\x1b[31m.csv"
-    (tmp_path / name).write_text("step,acc\n1,2\n2,3\n")
+    (tmp_path / name).write_text("step,goal\n1,2\n2,3\n")
     result = stabdiag("diagnose", name)
     assert result.code == 2
     assert result.err.count("\n") == 1

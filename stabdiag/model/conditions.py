@@ -13,7 +13,7 @@ from stabdiag.errors import StabdiagError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import number
 
-_CONDITION: Final = re.compile(r"\s*(.+?)\s*(!=|>=|<=|=|>|<)\s*(.*?)\s*", re.DOTALL)
+_SIGN: Final = re.compile(r"!=|>=|<=|=|>|<")
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
     "<=": operator.le,
@@ -45,13 +45,14 @@ class Condition:
         Raises:
             StabdiagError: if the text is not a condition.
         """
-        match = _CONDITION.fullmatch(text)
-        if match is None:
+        match = _SIGN.search(text)
+        name = text[: match.start()].strip() if match else ""
+        if match is None or not name:
             raise StabdiagError(
                 f"--where {text!r}: expected NAME=VALUE, such as outcome=healthy or "
                 "'peak_lr>=0.003'"
             )
-        name, sign, value = match.groups()
+        sign, value = match[0], text[match.end() :].strip()
         limit = number(value)
         if sign not in ("=", "!=") and limit is None:
             raise StabdiagError(

@@ -63,7 +63,8 @@ class Causes:
     def warm_restarts(self) -> Ints:
         """The steps where a schedule with restarts raises the rate to at most its earlier peak."""
         lr = self.history.finite("lr")
-        return np.setdiff1d(all_jumps(lr, self.limits.lr_jump), self.lr_jumps)
+        steps = all_jumps(lr, self.limits.lr_jump)
+        return steps[~np.isin(steps, self.lr_jumps)]
 
     @cached_property
     def lr_unit(self) -> float:

@@ -222,7 +222,7 @@ def side_by_side(name, kind):
             )
         )
     manifests = [
-        {"optimizer": f"{name} {i}", f"{name}.lr": f"{name}{i}", "run_name": f"{i} {name}"}
+        {"optimizer": f"{name} {i}", f"amp.{name}": f"{name}{i}", "run_name": f"{i} {name}"}
         for i in range(2)
     ]
     return stabdiag.compare(histories, kind=kind, manifests=manifests)

@@ -140,7 +140,10 @@ def _label_cells(tokens: Sequence[Token]) -> None:
         cells = [(token, table[i + 1]) for i, token in enumerate(table) if token.type == "td_open"]
         numeric = sum(_is_number(text.content.strip("*")) for _, text in cells)
         is_numeric = 2 * numeric > len(cells)
-        has_names = any("`" in text.content for _, text in cells)  # code does not wrap
+        # Code does not wrap.
+        has_names = any(
+            part.type == "code_inline" for _, text in cells for part in text.children or ()
+        )
         if is_numeric or len(heads) < _WIDE_TABLE_COLUMNS - has_names:
             if is_numeric:
                 tokens[begin].attrSet("class", "numbers")

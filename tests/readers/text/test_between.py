@@ -51,11 +51,10 @@ def test_messages_have_a_line_and_a_step(columns, log):
     messages = [(event.code, event.line - log[2], event.step) for event in columns.events]
     assert messages == [
         (EventCode.NOT_FINITE, 12, 81),
-        (EventCode.TRACEBACK, 14, 90),
-        (EventCode.OUT_OF_MEMORY, 16, 90),
+        (EventCode.OUT_OF_MEMORY, 14, 90),
     ]
-    traceback = columns.events[1]
-    assert traceback.quote.startswith("torch.OutOfMemoryError")
+    out_of_memory = columns.events[1]
+    assert out_of_memory.quote.startswith("torch.OutOfMemoryError")
 
 
 def test_losses_and_scales_make_records(columns):
