@@ -90,10 +90,12 @@ class EventContext:
     def is_insignificant(self) -> bool:
         """Whether the event recovered and is too low to be distinct from noise.
 
-        The slope of a descent inflates the deviation of its window, and not the score.
+        The slope of a descent inflates the deviation of its window, and not the score. If peaks
+        inflate the deviation, the limit of the noise is low and shows nothing.
         """
         if self.event.is_single:
-            sigmas, is_beyond = 2 * self.sigmas, self.spike.score > self.event.limit
+            limit, sigmas = self.event.limit, 2 * self.sigmas
+            is_beyond = limit >= self.sigmas and self.spike.score > limit
         else:
             sigmas, is_beyond = CLEAR, False
         is_low = self.spike.height <= sigmas * self.spike.sigma
