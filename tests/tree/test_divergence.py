@@ -205,5 +205,8 @@ def test_a_policy_loss_is_exempt_in_a_short_log_too():
     log = {"step": np.arange(14), "loss": losses, "reward": np.linspace(0.6, 0.9, 14)}
     policy = stabdiag.diagnose({**log, "kl": np.linspace(0, 1e-3, 14)})
     assert policy.diagnosis.slug == "insufficient-data"
-    assert answer_to(policy, "Q4.1").verdict == "unknown"
+    # The reward improves.
+    assert answer_to(policy, "Q4.1").verdict == "no"
+    falling = stabdiag.diagnose({**log, "reward": log["reward"][::-1], "kl": log["step"] / 1e4})
+    assert answer_to(falling, "Q4.1").verdict == "unknown"
     assert stabdiag.diagnose({"step": log["step"], "loss": losses}).diagnosis.section == "§4"
