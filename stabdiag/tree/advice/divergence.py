@@ -38,7 +38,7 @@ from stabdiag.tree.spike import explosion_step
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _ZERO_RATE = "The learning rate was 0 all that time: the weights did not change, so the data did."
 _START_OVER = Reload("Restart from the beginning (no checkpoint of this log is sound)", 0)
-_SIGN = Action(
+_CHECK_SIGN = Action(
     ActionKind.CHECK_LOSS_FUNCTION,
     "Check the sign of the loss, and that the optimizer goes down: the loss never fell.",
 )
@@ -258,7 +258,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         first = climb.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
         next_actions = (climb.check(), *decay_unknown(case))
         if require_rise(case).best <= 1 and climb.reload.checkpoint == 0:
-            next_actions = (_SIGN, *next_actions)
+            next_actions = (_CHECK_SIGN, *next_actions)
     actions = (first, *next_actions, *_try_bf16(case), *_further_checks(case))
     (first, *others), detail = climb.after_resume(actions, detail)
     return climb.advice(detail, first=first, next_actions=tuple(others))
