@@ -157,6 +157,9 @@ def may_report(data: bytes) -> bool:
 
 def is_exception(line: bytes) -> bool:
     """Return True if a line is the message of an exception."""
+    # The search takes far longer than these on a line of many words.
+    if not any(anchor in line for anchor in _EXCEPTION_ANCHORS):
+        return False
     return _EXCEPTION_NAME.search(line) is not None
 
 

@@ -45,6 +45,9 @@ _EPOCH_BYTES: Final = 1 << 14
 # A counter continues under another name on at least this many lines.
 _MIN_RENAMED: Final = 2
 
+# The name of an exception is in this many bytes at the start of a line.
+_MAX_EXCEPTION: Final = 200
+
 # A line with this many values is not prose.
 MANY_VALUES: Final = 4
 
@@ -97,7 +100,7 @@ def sample_of(data: bytes, word: bytes) -> Sample:
         line = under_its_heading(data, begin, alone)
         spans = spans_of(line, word=word)
         losses = losses_of(spans, word)
-        if not losses or is_exception(line):
+        if not losses or is_exception(line[:_MAX_EXCEPTION]):
             continue
         loss, end = losses[0], begin
         sample.values[loss].append(line[slice(*spans[loss])])
