@@ -62,17 +62,20 @@ def from_the_start(case: Case) -> bool:
     return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(MIN_TREND_POINTS, 2 * case.stride)
 
 
-def no_distance(case: Case) -> str:
+def no_distance(case: Case, *, to_zero: bool = False) -> str:
     """Return the reason that the loss does not measure progress, or ""."""
-    return "" if is_distance(case) else "needs a loss that measures progress"
+    is_usable = is_distance(case, to_zero=to_zero)
+    return "" if is_usable else "needs a loss that measures progress"
 
 
-def no_course(case: Case) -> str:
+def no_course(case: Case, *, to_zero: bool = False) -> str:
     """Return the reason why the loss does not show the progress since the start, or ""."""
-    return no_distance(case) or ("" if from_the_start(case) else "needs the beginning of the run")
+    return no_distance(case, to_zero=to_zero) or (
+        "" if from_the_start(case) else "needs the beginning of the run"
+    )
 
 
-def not_comparable(case: Case) -> str:
+def not_comparable(case: Case, *, to_zero: bool = False) -> str:
     """Return the reason why the end of the loss cannot be compared with its beginning, or "".
 
     The reason is a change in what the loss measures, or in the weights of its terms.
@@ -80,7 +83,7 @@ def not_comparable(case: Case) -> str:
     weight = case.history.finite("loss_weight").values
     if case.objective_changes or case.ramp is not None or (len(weight) and np.ptp(weight)):
         return "needs a loss with the same definition throughout"
-    return no_course(case)
+    return no_course(case, to_zero=to_zero)
 
 
 def losses_after_warmup(case: Case) -> Series:

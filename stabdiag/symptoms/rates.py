@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from stabdiag.stats.standards import (
     CLEAR,
     HALF,
     HUNDREDFOLD,
+    MAJORITY,
     MIN_CONSECUTIVE,
     NEGLIGIBLE,
     TENFOLD,
@@ -66,7 +68,7 @@ class Climb:
     needs=("loss",),
     explained_by=("nan",),
     is_root_cause=True,
-    preconditions=(at_least(_MIN_RATE_POINTS, "loss"), not_comparable),
+    preconditions=(at_least(_MIN_RATE_POINTS, "loss"), partial(not_comparable, to_zero=True)),
     next_actions=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
         RANGE_TEST,
@@ -104,7 +106,10 @@ def _above_start(case: Case) -> Climb | None:
     size = len(x) // TWENTIETHS
     pieces = x[len(x) - TWENTIETHS * size :].reshape(TWENTIETHS, size)
     noise = np.array([diff_sigma(piece) for piece in pieces])
-    if median((parts[high] - began) / np.maximum(noise[high], TINY)) < BEYOND_CHANCE:
+    # Single losses on both sides of it are noise, unless most are far above it.
+    is_far = np.mean(x > TENFOLD * began) >= MAJORITY
+    excess = median((parts[high] - began) / np.maximum(noise[high], TINY))
+    if not is_far and excess < BEYOND_CHANCE:
         return None
     top = float(parts.max())
     at = int(high[0]) * len(x) // TWENTIETHS

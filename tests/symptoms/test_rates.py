@@ -26,6 +26,15 @@ def test_a_loss_far_above_its_start_shows_too_high_a_rate(symptom):
     )
 
 
+def test_a_loss_that_explodes_at_the_second_step_shows_too_high_a_rate(symptom):
+    run = log(np.full(400, 0.4), 1e4)
+    # The noise is as large as the loss, and some batches have no loss at all.
+    run["loss"][1:] = np.random.default_rng(0).exponential(9e3, 399)
+    run["loss"][::9] = [0.4, *[0.0] * 44]
+    finding = symptom("lr-too-high", run)
+    assert (finding.step, finding.actions[0].from_) == (0, 1e4)
+
+
 @pytest.mark.parametrize(("peak", "to"), [(0.3, 0.01), (0.03, 0.003)])
 def test_a_rate_of_an_unknown_optimizer_is_lowered_to_a_safe_value(symptom, peak, to):
     first, second = symptom("lr-too-high", log(blown_up(5.0), peak)).actions[:2]
