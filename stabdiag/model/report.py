@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from stabdiag.model.findings import RankedFindings, Severity, open_questions
 from stabdiag.model.frozen import frozen
@@ -125,6 +125,10 @@ class Report(RankedFindings):
         return f"<Report on {source.name}: {finding.severity.value}, {finding.slug}{step}>"
 
 
+# Needs that few runs can meet: settings, and series of reinforcement learning.
+_NAMED_LAST: Final = ("manifest.", "reward", "policy_")
+
+
 def skipped(not_checked: tuple[NotChecked, ...]) -> str:
     """Describe the number of skipped checks and the series most of them need.
 
@@ -134,7 +138,7 @@ def skipped(not_checked: tuple[NotChecked, ...]) -> str:
     if not others:
         return f"{plural(len(not_checked), 'check')} skipped: stabdiag.torch not used"
     counts = Counter(need for check in others for need in check.missing)
-    needs = sorted(counts, key=lambda need: (need.startswith("manifest."), -counts[need]))
+    needs = sorted(counts, key=lambda need: (need.startswith(_NAMED_LAST), -counts[need]))
     names = [need.removeprefix("manifest.").partition(" or ")[0] for need in needs]
     why = f"{and_more(names, _MAX_NAMED_SERIES)} not logged" if names else "too little to go by"
     return f"{plural(len(others), 'check')} skipped: {why}"
