@@ -12,12 +12,22 @@ from stabdiag.stats.levels import last_digit
 from stabdiag.stats.quantiles import medians
 from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import Spike
-from stabdiag.stats.standards import CLEAR, MIN_TREND_POINTS, ROUNDING_DIGITS
+from stabdiag.stats.standards import (
+    CLEAR,
+    MIN_TREND_POINTS,
+    RELATIVE_TOLERANCE,
+    ROUNDING_DIGITS,
+    TENTHS,
+)
 from stabdiag.tree.drivers import lr_over
 from stabdiag.tree.run import Run
 
 # A rise of one printed digit may be rounding.
 _ROUNDING_DIGITS = ROUNDING_DIGITS
+
+# A rise by a smaller fraction of the loss does not matter, even if nothing else was learned: the
+# mean loss of a word model that does not train yet creeps up by 0.005 %.
+_MIN_RELATIVE_RISE = RELATIVE_TOLERANCE / TENTHS
 
 
 def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
@@ -66,7 +76,11 @@ def material_bar(run: Run, rise: Rise) -> float:
     """
     limits = run.limits.divergence
     # A change of the last printed digit is rounding.
-    least = max(limits.material * rise.progress, _ROUNDING_DIGITS * last_digit(run.loss.values))
+    least = max(
+        limits.material * rise.progress,
+        _ROUNDING_DIGITS * last_digit(run.loss.values),
+        _MIN_RELATIVE_RISE * abs(rise.best_level),
+    )
     if has_rising_lr(run, rise):
         return max(least, rise.bar)
     below_noise = max(least, limits.material_below_noise * rise.progress)

@@ -210,3 +210,10 @@ def test_a_policy_loss_is_exempt_in_a_short_log_too():
     falling = stabdiag.diagnose({**log, "reward": log["reward"][::-1], "kl": log["step"] / 1e4})
     assert answer_to(falling, "Q4.1").verdict == "unknown"
     assert stabdiag.diagnose({"step": log["step"], "loss": losses}).diagnosis.section == "§4"
+
+
+def test_a_creep_by_less_than_a_thousandth_is_no_divergence():
+    creep = {"step": np.arange(400), "loss": 1.385664 + 2e-7 * np.arange(400)}
+    assert stabdiag.diagnose(creep).diagnosis.section != "§4"
+    climb = {**creep, "loss": 1.385664 + 2e-5 * np.arange(400)}
+    assert stabdiag.diagnose(climb).diagnosis.slug == "divergence-unexplained"
