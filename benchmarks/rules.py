@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 from rules_on_trial import RULES, Rule, listening, switched_off
 
-from stabdiag.api.diagnosis import report_on
+from stabdiag.api.diagnosis import make_report
 from stabdiag.assemble.inputs import Options, loaded_run
 from stabdiag.errors import StabdiagError
 from stabdiag.model.edges import OUTCOMES
@@ -156,7 +156,7 @@ def _logs(folder: Path) -> Iterator[TrialRun]:
 
 
 def _diagnose(run: TrialRun) -> Result:
-    report = report_on(run.history, run.manifest, LIMITS)
+    report = make_report(run.history, run.manifest, LIMITS)
     finding = report.diagnosis
     return Result(leaf=report.tree.outcome.slug, slug=finding.slug, severity=finding.severity.value)
 

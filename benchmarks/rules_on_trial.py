@@ -201,7 +201,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         name="few digits",
         purpose="a change in the last digit of a learning rate is not a jump",
-        off={f"{TREE}.causes:unit_of": always(0.0)},
+        off={f"{TREE}.causes:last_logged_digit": always(0.0)},
         needed="learning rates with six decimals, as llm.c prints them",
     ),
     Rule(

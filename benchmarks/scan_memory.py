@@ -21,13 +21,13 @@ from pyarrow import parquet
 from stabdiag.cli.terminal import write_text
 from stabdiag.formats import pieces
 from stabdiag.model.scan import Row
-from stabdiag.scan.overview import overview_of
+from stabdiag.scan.overview import make_overview
 from stabdiag.scan.rows import (
     METADATA,
     ROWS_VERSION,
     StoredRows,
     give_back_memory,
-    table_of,
+    row_table,
     write_rows,
 )
 from stabdiag.scan.worker import import_arrow_without_pandas
@@ -61,7 +61,7 @@ def main() -> None:
         maker.join()
         parts = sorted(Path(folder).glob("*.parquet"))
         which = [np.arange(parquet.read_metadata(part).num_rows) for part in parts]
-        overview = overview_of(StoredRows(parts=parts, which=which), places=("/runs",))
+        overview = make_overview(StoredRows(parts=parts, which=which), places=("/runs",))
         if options.format == "parquet":
             write_rows(overview.rows, Path(folder, "out.parquet"))
         else:
@@ -75,7 +75,7 @@ def make_store(folder: str, rows: int, settings: int) -> None:
     """Write the parts of a store."""
     rng = np.random.default_rng(3)
     for begin in range(0, rows, PART):
-        made = table_of(made_rows(rng, begin, min(begin + PART, rows), settings))
+        made = row_table(made_rows(rng, begin, min(begin + PART, rows), settings))
         made = made.replace_schema_metadata({METADATA: json.dumps({"version": ROWS_VERSION})})
         parquet.write_table(made, Path(folder, f"{begin:09d}.parquet"), compression="zstd")
 

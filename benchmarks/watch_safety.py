@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.api.diagnosis import report_on
+from stabdiag.api.diagnosis import make_report
 from stabdiag.assemble.inputs import Options, run_found
 from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
@@ -183,7 +183,7 @@ TAILS: dict[str, Callable[[Job], list[float]]] = {
 def diagnose(log: LoadedLog) -> Report:
     """Diagnose a log without options."""
     history, manifest = run_found(log, None, Options())
-    return report_on(history, manifest, Limits())
+    return make_report(history, manifest, Limits())
 
 
 def is_ended(job: Job, blocks: Iterator[None]) -> bool:

@@ -42,7 +42,7 @@ from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import kept_table
 from stabdiag.readers.registry import READERS
-from stabdiag.stats.means import chi_squared_above
+from stabdiag.stats.means import chi_squared_quantile
 from stabdiag.symptoms import SYMPTOM_BY_SLUG as SYMPTOMS
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ def seed_intervals() -> str:
     """Return the interval of the standard deviation between seeds, by their number."""
     rows = []
     for seeds in (2, 3, 5, 10, 20):
-        tails = (chi_squared_above(share, seeds - 1) for share in (0.025, 0.975))
+        tails = (chi_squared_quantile(share, seeds - 1) for share in (0.025, 0.975))
         low, high = (((seeds - 1) / tail) ** 0.5 for tail in tails)
         rows.append((str(seeds), f"{low:.2f}", f"{high:.1f}"))
     return _table(("seeds", "from", "to"), rows)

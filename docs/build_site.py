@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from build_pictures import ROOT, RUNS, diagnosed, drawing, has_run, run_of
+from build_pictures import ROOT, RUNS, diagnosed, drawing, exported_run, has_run
 
 from stabdiag.formats import render
 from stabdiag.model.edges import OUTCOME_BY_SLUG
@@ -132,7 +132,9 @@ def gallery(folder: Path) -> Iterator[tuple[str, str]]:
     """Write the pictures into a folder; yield the name and the text of each page."""
     folder.mkdir()
     shown = {"outcomes": {slug: _run(slug) for slug in OUTCOME_BY_SLUG if slug not in _OF_THE_LOG}}
-    shown["symptoms"] = {symptom.slug: run_of(symptom) for symptom in filter(has_run, SYMPTOMS)}
+    shown["symptoms"] = {
+        symptom.slug: exported_run(symptom) for symptom in filter(has_run, SYMPTOMS)
+    }
     parts = [GALLERY]
     for kind, runs in shown.items():
         parts.append(f"## {kind.capitalize()}\n")

@@ -23,7 +23,7 @@ import written
 from pyarrow import parquet
 
 import stabdiag
-from stabdiag.baseline.profile import RunProfile, profile_of
+from stabdiag.baseline.profile import RunProfile, run_profile
 from stabdiag.model.history import History
 
 CURE: Final = Path(__file__).parents[1] / "cure" / "data"
@@ -131,7 +131,7 @@ def _read(selected: tuple[str, dict[str, Any], list[dict[str, float]], bool], nu
                 path = written.AS_PEOPLE_DO[FORMS.index(way)](rows, folder, about["steps"])
             report = stabdiag.diagnose(path)
         named = f"{part}/{about['run']}"
-        profile = profile_of(report.history, report.manifest, name=named, key=f"{named}/{way}")
+        profile = run_profile(report.history, report.manifest, name=named, key=f"{named}/{way}")
         alarm = report.diagnosis.severity.value in ALERT_SEVERITIES
         logs[way] = Log(profile=profile, history=report.history, alarm=alarm)
     return Run(
@@ -167,7 +167,7 @@ def reruns(folder: Path) -> Iterator[Group]:
         profiles = []
         for path in paths:
             history = stabdiag.read(path)
-            profiles.append(profile_of(history, stabdiag.Manifest(), name=path.name))
+            profiles.append(run_profile(history, stabdiag.Manifest(), name=path.name))
         failed = (errors > FAILED * np.median(errors)).tolist()
         yield Group(workload=workload, profiles=profiles, failed=failed)
 

@@ -30,7 +30,7 @@ from baseline_runs import (
 )
 
 from stabdiag.baseline.judge import judge
-from stabdiag.baseline.profile import RunProfile, profile_of
+from stabdiag.baseline.profile import RunProfile, run_profile
 from stabdiag.model.baseline import BaselineComparison, BaselineStatus
 from stabdiag.model.manifest import Manifest
 from stabdiag.stats import bands
@@ -127,7 +127,8 @@ def _calibrated_on_other_tasks(runs: Sequence[Run]) -> dict[str, Factors]:
 
 def _bars_text(factors: Factors) -> str:
     return ", ".join(
-        f"{factor * bands.bar_for(number):.3g} for {number}" for number, factor in factors.items()
+        f"{factor * bands.deviation_bar(number):.3g} for {number}"
+        for number, factor in factors.items()
     )
 
 
@@ -208,7 +209,7 @@ def _growing(runs: Sequence[Run]) -> None:
         log = run.log(ALL_COLUMNS)
         last = log.profile.last_step
         seen = [
-            profile_of(log.history.before(last * look // LOOKS + 1), Manifest(), key="seen")
+            run_profile(log.history.before(last * look // LOOKS + 1), Manifest(), key="seen")
             for look in looks
         ]
         for _ in range(DRAWS):
@@ -255,7 +256,7 @@ def _score_reruns(groups: Sequence[Group]) -> None:
                         pairs = _pairs(half, number, failed=failed)
                         warned += [_is_warned(judge(run, others)) for run, others in pairs]
                 rates.append(float(np.mean(warned)))
-            bars = " and ".join(f"{factor * bands.bar_for(number):.3g}" for factor in own)
+            bars = " and ".join(f"{factor * bands.deviation_bar(number):.3g}" for factor in own)
             print(
                 f"{number} references{title} ({bars}): failures with a warning {rates[0]:.0%}, "
                 f"good runs {rates[1]:.2%}",

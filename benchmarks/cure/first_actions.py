@@ -122,7 +122,7 @@ def main() -> None:
     # The other tools were given every column that they read, and are scored once.
     advisers = {WAYS[0]: {**ADVISERS, **tools_of(options.data)}, WAYS[1]: ADVISERS}
     rows = [
-        row_of(case, Log(logs[case.key], about[case.key], way, number), adviser, advise)
+        make_row(case, Log(logs[case.key], about[case.key], way, number), adviser, advise)
         for way in WAYS
         for number, case in seen
         for adviser, advise in advisers[way].items()
@@ -143,7 +143,7 @@ def main() -> None:
         quiet(way, about, logs)
 
 
-def row_of(case: Case, log: Log, adviser: str, advise: Callable[[Log], Advised]) -> Row:
+def make_row(case: Case, log: Log, adviser: str, advise: Callable[[Log], Advised]) -> Row:
     """Return the advice on a log, and the plans that its actions lead to."""
     advised = advise(log)
     flagged = advised.severity in ALERT_SEVERITIES

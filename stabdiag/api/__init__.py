@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from stabdiag.api.diagnosis import first_detected, quiet, report_on
+from stabdiag.api.diagnosis import first_detected, make_report, quiet
 from stabdiag.api.shown import Comparison, Report
 from stabdiag.assemble import build_history
 from stabdiag.assemble.inputs import Options, as_limits, as_manifest, loaded_run, raw_columns
@@ -106,7 +106,7 @@ def diagnose(
         attempt=attempt,
     )
     history, known_manifest = loaded_run(source, manifest, options)
-    report = report_on(history, known_manifest, options.limits, literal=literal)
+    report = make_report(history, known_manifest, options.limits, literal=literal)
     if baseline is None:
         return report
     from stabdiag.api.baselines import read_baseline, with_baseline

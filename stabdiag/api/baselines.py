@@ -12,7 +12,7 @@ from stabdiag.baseline.findings import baseline_finding
 from stabdiag.baseline.guard import find_odd_run
 from stabdiag.baseline.judge import is_worse, judge
 from stabdiag.baseline.kept import write_kept
-from stabdiag.baseline.profile import RunProfile, profile_of
+from stabdiag.baseline.profile import RunProfile, run_profile
 from stabdiag.baseline.references import References, read_references
 from stabdiag.comparison import compare_with_baseline, differ_by_seed, ends_differ
 from stabdiag.comparison.outcomes import AGREE, RUN_FAILS
@@ -79,7 +79,7 @@ def with_baseline(report: ReportType, references: References, *, refuse: bool = 
     Raises:
         StabdiagError: if ``refuse`` is set and no reference is a run of the same thing.
     """
-    profile = profile_of(report.history, report.manifest)
+    profile = run_profile(report.history, report.manifest)
     comparison = judge(profile, references.profiles, refuse=refuse)
     left_out = (*references.left_out, *comparison.left_out)
     comparison = replace(comparison, left_out=left_out)
@@ -141,7 +141,7 @@ def with_worse_run_first(comparison: Comparison) -> Comparison:
 
 def _profiles(comparison: Comparison) -> list[RunProfile]:
     return [
-        replace(profile_of(run.history, run.manifest, name=run.label), key=f"{number}")
+        replace(run_profile(run.history, run.manifest, name=run.label), key=f"{number}")
         for number, run in enumerate(comparison.runs)
     ]
 

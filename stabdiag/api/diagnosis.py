@@ -44,7 +44,7 @@ quiet = np.errstate(all="ignore")
 
 
 @quiet
-def report_on(
+def make_report(
     history: History, manifest: Manifest, limits: Limits, *, literal: bool = False
 ) -> Report:
     """Diagnose a history with the manifest of its run."""
@@ -99,12 +99,12 @@ def _both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[Fir
         return first(), future.result()
 
 
-def report_until(report: reported.Report, last: int) -> Report:
+def make_early_report(report: reported.Report, last: int) -> Report:
     """Return the diagnosis of a run up to a step, without later records."""
     cut = report.history.before(last + 1)
     events = tuple(e for e in cut.events if e.step is None or e.step <= last)
     history = replace(cut, events=events)
-    return report_on(history, report.manifest, report.limits, literal=report.literal)
+    return make_report(history, report.manifest, report.limits, literal=report.literal)
 
 
 def first_detected(report: Report) -> Detection | None:
@@ -139,7 +139,7 @@ def _same_problem(report: Report, onset: int, last: int) -> Finding | None:
     """Return the finding at a step that describes the same problem as the report, if any."""
     diagnosis = report.diagnosis
     sections = (diagnosis.section, *_LOSS_WENT_UP)
-    for finding in report_until(report, last).findings:
+    for finding in make_early_report(report, last).findings:
         is_related = finding.section in sections or (finding.step or 0) >= onset
         is_as_severe = finding.severity.rank <= diagnosis.severity.rank
         if finding.slug == diagnosis.slug or (is_related and is_as_severe):

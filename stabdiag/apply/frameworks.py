@@ -8,7 +8,7 @@ from typing import Any, Final
 from stabdiag.apply.documents import KeyPath
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import KEYS, plain, spellings
-from stabdiag.model.text import names_in
+from stabdiag.model.text import word_list
 
 
 @frozen
@@ -40,24 +40,24 @@ _HF: Final = {
 CONFIG_FRAMEWORKS: Final = (
     Framework(
         name="DeepSpeed",
-        marks=(names_in("train_micro_batch_size_per_gpu train_batch_size"), ("stage", "type")),
+        marks=(word_list("train_micro_batch_size_per_gpu train_batch_size"), ("stage", "type")),
         names={"grad_clip": "gradient_clipping"},
     ),
     Framework(
         name="torchtune",
-        marks=(names_in("gradient_accumulation_steps max_steps_per_epoch"), ("component",)),
+        marks=(word_list("gradient_accumulation_steps max_steps_per_epoch"), ("component",)),
         names={"grad_clip": "clip_grad_norm"},
     ),
     Framework(
         name="Lightning",
-        marks=(names_in("max_epochs accelerator devices precision"), ("class_path",)),
+        marks=(word_list("max_epochs accelerator devices precision"), ("class_path",)),
         names={"grad_clip": "gradient_clip_val"},
     ),
     Framework(name="axolotl", marks=(("micro_batch_size",), ("base_model",)), names=_HF),
     Framework(
         name="Hugging Face",
         marks=(
-            names_in(
+            word_list(
                 "per_device_train_batch_size num_train_epochs lr_scheduler_type save_strategy"
             ),
         ),
@@ -80,10 +80,10 @@ OTHER: Final = Framework(name="", names={})
 _TRAINING_FIELDS: Final = tuple(
     name
     for key in KEYS
-    if key.name in names_in("peak_lr warmup_steps grad_clip weight_decay optimizer")
+    if key.name in word_list("peak_lr warmup_steps grad_clip weight_decay optimizer")
     for name in key.names
 )
-_FLAGS: Final = names_in("fp16 bf16 fp16_enabled bf16_enabled")
+_FLAGS: Final = word_list("fp16 bf16 fp16_enabled bf16_enabled")
 
 
 def find_framework(values: Mapping[KeyPath, Any]) -> Framework:

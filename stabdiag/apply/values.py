@@ -10,13 +10,13 @@ from stabdiag.apply.documents import Document, Edit, KeyPath
 from stabdiag.apply.frameworks import Framework
 from stabdiag.model.findings import ActionKind
 from stabdiag.model.manifest.keys import KEYS, LOSS_SCALE, Key, number, parse_dtype, plain
-from stabdiag.model.text import names_in
+from stabdiag.model.text import word_list
 
 # Values are written with as many digits as the report shows.
 _WRITTEN_DIGITS: Final = 4
 
 _RATES: Final = ("peak_lr", "lr")
-_COUNT_FIELDS: Final = frozenset(names_in("warmup_steps total_steps batch_size"))
+_COUNT_FIELDS: Final = frozenset(word_list("warmup_steps total_steps batch_size"))
 
 # The direction in which an action changes a setting.
 _LOWERS: Final = frozenset(

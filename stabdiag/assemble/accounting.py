@@ -15,7 +15,7 @@ from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, shown_name
 from stabdiag.model.arrays import Mask
 from stabdiag.model.history import Event, EventCode, LeftOut
 from stabdiag.model.roles.names import is_a_loss, is_a_reward, is_evaluation, names_split
-from stabdiag.model.roles.scores import direction_of
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
 
@@ -96,7 +96,7 @@ def _records(
     after = after[steps.values[after] > np.nanmax(steps.values[: last + 1], initial=-np.inf)]
     measured = np.zeros(columns.rows, dtype=bool)
     for name in columns.names:
-        if is_evaluation(name) or direction_of(name) is not None or is_a_reward(name):
+        if is_evaluation(name) or score_direction(name) is not None or is_a_reward(name):
             measured |= columns.load(name).present
         if names_split(name):
             return

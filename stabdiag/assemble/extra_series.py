@@ -9,10 +9,15 @@ import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACTION
 from stabdiag.model.history import Series
-from stabdiag.model.roles.names import split_of
+from stabdiag.model.roles.names import find_split
 from stabdiag.model.roles.other_losses import find_other_losses
-from stabdiag.model.roles.scores import scores_of
-from stabdiag.model.roles.settings import difficulty_direction, is_part, setting_of, settings_of
+from stabdiag.model.roles.scores import score_columns
+from stabdiag.model.roles.settings import (
+    column_setting,
+    difficulty_direction,
+    is_part,
+    setting_columns,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -48,11 +53,11 @@ def changing_settings(
         steps: the step of each record.
         run: the records of the run.
     """
-    detected = settings_of(columns.names, {*taken, *chosen.values()})
+    detected = setting_columns(columns.names, {*taken, *chosen.values()})
     for role, name in {**detected, **chosen}.items():
         column = columns.load(name)
         # Times are not settings, and neither are the words for training and evaluation.
-        if column.is_time or any(split_of(word) is not None for word in column.words):
+        if column.is_time or any(find_split(word) is not None for word in column.words):
             continue
         series = _changing(role, name, column, steps, run)
         if series is not None and _is_setting(series, int(run.sum())):
@@ -65,8 +70,8 @@ def fixed_settings(columns: Columns, taken: Collection[str], run: Mask) -> Mappi
     If parameter groups differ in a setting, it is left out.
     """
     values_by_name: dict[str, set[object]] = {}
-    for name in settings_of(columns.names, taken).values():
-        column, plain = columns.load(name), str(setting_of(name))
+    for name in setting_columns(columns.names, taken).values():
+        column, plain = columns.load(name), str(column_setting(name))
         values = column.values[run & column.present]
         if plain in _AMBIGUOUS_SETTINGS or column.is_time or not len(values):
             continue
@@ -125,7 +130,7 @@ def score_series(
     columns: Columns, taken: Collection[str], steps: Ints, run: Mask
 ) -> Iterator[Series]:
     """Yield the scores of a run without another role, each under its own name."""
-    for role, name in scores_of(columns.names, taken).items():
+    for role, name in score_columns(columns.names, taken).items():
         column = columns.load(name)
         which = run & column.present & np.isfinite(column.values)
         if column.is_text or column.is_time or not which.any():

@@ -235,7 +235,7 @@ def find_stopped(
     for role, column in others.items():
         if column.present.any() and not (column.present & loss.present).any():
             logged = np.flatnonzero(column.present & usable)
-            after = _after(loss.present & usable, logged, steps, absent_records)
+            after = _later_records(loss.present & usable, logged, steps, absent_records)
             after = after[~np.isin(steps[after], steps[elsewhere])]
             if len(np.unique(steps[after])) >= absent_records:
                 records = np.zeros_like(usable)
@@ -244,7 +244,7 @@ def find_stopped(
     return None
 
 
-def _after(losses: Mask, logged: Ints, steps: Ints, absent_records: int) -> Ints:
+def _later_records(losses: Mask, logged: Ints, steps: Ints, absent_records: int) -> Ints:
     """Return the records of a series after the last step that it shares with the losses.
 
     There are none if the series has its own interval, or if it was as far ahead of the losses

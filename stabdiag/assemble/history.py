@@ -48,12 +48,12 @@ from stabdiag.model.history import (
     RepeatedSteps,
     Series,
     Source,
-    unit_of,
+    step_unit,
 )
 from stabdiag.model.roles.loss_kinds import loss_kind
-from stabdiag.model.roles.names import is_setting, names_split, words_of
-from stabdiag.model.roles.settings import setting_of
-from stabdiag.model.text import SHOWN_NAMES, and_more, names_in, plural
+from stabdiag.model.roles.names import is_setting, name_words, names_split
+from stabdiag.model.roles.settings import column_setting
+from stabdiag.model.text import SHOWN_NAMES, and_more, plural, word_list
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -73,7 +73,7 @@ MAX_EARLIER_RUNS = 10
 
 # Columns without a role are listed first if their names contain these words.
 _LISTED_FIRST = frozenset(
-    names_in("loss grad norm lr scale reward acc accuracy entropy kl ppl weight")
+    word_list("loss grad norm lr scale reward acc accuracy entropy kl ppl weight")
 )
 
 
@@ -228,7 +228,7 @@ class _OrderedLog:
         return History(
             series=series,
             events=all_events,
-            unit=unit_of(all_events),
+            unit=step_unit(all_events),
             repeated_steps=tuple(_repeated_steps(losses, order, number)),
             config={**fixed_settings(columns, taken, run), **columns.config},
             loss_kind=loss_kind(names.get("loss", ""), columns.names, has_reward="reward" in names),
@@ -331,11 +331,11 @@ def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event
     unused = [
         name
         for name in names
-        if name not in used and not (is_setting(name) or setting_of(name) or names_split(name))
+        if name not in used and not (is_setting(name) or column_setting(name) or names_split(name))
     ]
     if not unused:
         return []
-    unused.sort(key=lambda name: _LISTED_FIRST.isdisjoint(words_of(name)))
+    unused.sort(key=lambda name: _LISTED_FIRST.isdisjoint(name_words(name)))
     listed = and_more(unused, MAX_SHOWN_COLUMNS // 2)
     message = f"ignored columns: {listed} (--column ROLE=NAME assigns a role)"
     return [Event(kind=EventKind.COLUMN, message=message)]

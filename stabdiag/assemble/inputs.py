@@ -19,7 +19,7 @@ from stabdiag.model.limits.checks import PreflightLimits
 from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.model.manifest.keys import other_number, saves_by_epoch
 from stabdiag.model.roles.choice import assign, may_serve
-from stabdiag.model.roles.names import run_of
+from stabdiag.model.roles.names import exported_run
 from stabdiag.model.text import plural
 from stabdiag.readers import from_object
 from stabdiag.readers.registry import reader
@@ -77,7 +77,7 @@ class Options:
         The columns of a table with several runs name the run: ``oak-1 - train/loss``.
         """
         named = set(self.columns.values())
-        runs = {run_of(name) for name in named} - {""}
+        runs = {exported_run(name) for name in named} - {""}
         return ReadRequest(
             format=self.format,
             is_required=lambda name: name in named or may_serve(name),

@@ -33,8 +33,8 @@ from stabdiag.model.history import LARGEST_READ, Event, EventCode, EventKind
 from stabdiag.model.roles.names import (
     counts_per_record,
     is_evaluation,
+    name_words,
     parse_factor,
-    words_of,
 )
 from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
@@ -302,7 +302,7 @@ def _later_losses(
         return
     taken = set(names.values())
     for name in columns.names:
-        if name not in taken and "loss" in words_of(name) and not is_evaluation(name):
+        if name not in taken and "loss" in name_words(name) and not is_evaluation(name):
             other = columns.load(name)
             if other.present.any() and not other.is_text and not other.present[:end].any():
                 yield name, other.present & np.isfinite(other.values)

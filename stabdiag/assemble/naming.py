@@ -28,6 +28,7 @@ from stabdiag.model.roles.choice import (
 )
 from stabdiag.model.roles.names import (
     NameParts,
+    find_split,
     flagged_split,
     is_auxiliary,
     is_evaluation,
@@ -35,9 +36,8 @@ from stabdiag.model.roles.names import (
     names_results,
     names_split,
     normal,
-    split_of,
 )
-from stabdiag.model.roles.scores import scores_of
+from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.text import and_more, listed
 from stabdiag.readers.columns import Column, Columns
 
@@ -169,7 +169,7 @@ def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:
     """Return True if a log has a counter and a score whose better direction is known."""
     counters = {"step", "epoch"} & names.keys()
     scores = {"accuracy", "eval_accuracy"} & names.keys()
-    return bool(counters and (scores or scores_of(columns, names.values())))
+    return bool(counters and (scores or score_columns(columns, names.values())))
 
 
 def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
@@ -302,7 +302,7 @@ def _with_splits(named: NamedColumns) -> NamedColumns:
         split: word for split, word in splits.words.items() if split is not NameParts.TRAINING
     }
     apart = {
-        f"{word if split_of(word) else split.value[0]}/{names['loss']}": _only(
+        f"{word if find_split(word) else split.value[0]}/{names['loss']}": _only(
             loss, splits.masks[split]
         )
         for split, word in evaluated.items()
@@ -350,7 +350,7 @@ def _records_by_split(
     values = column.values[column.present]
     if column.is_text:
         for code, word in enumerate(column.words):
-            split = split_of(word)
+            split = find_split(word)
             if split is not None:
                 yield split, word, column.present & (column.values == code)
     elif flagged is not None and ((values == 0) | (values == 1)).all():

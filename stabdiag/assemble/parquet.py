@@ -13,7 +13,7 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.files import atomic_write
 from stabdiag.model.arrays import Ints
-from stabdiag.model.history import History, Series, Source, unit_of
+from stabdiag.model.history import History, Series, Source, step_unit
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import (
     NUMBERS,
@@ -141,6 +141,6 @@ def converted_history(columns: Columns, metadata: ConversionMetadata) -> History
         events=columns.events,
         config=columns.config,
         loss_kind=metadata.loss_kind,
-        unit=unit_of(columns.events),
+        unit=step_unit(columns.events),
         repeated_steps=metadata.repeated_steps,
     )

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, shown_name
-from stabdiag.model.roles.names import is_evaluation, words_of
+from stabdiag.model.roles.names import is_evaluation, name_words
 from stabdiag.readers.columns import Column, Columns
 
 # General names of each role consist of one of the core words and any of the optional words.
@@ -79,7 +79,7 @@ def _continuations(
 
 def _is_general(name: str, role: str) -> bool:
     """Return True if a name consists only of general words for a role."""
-    words = {*words_of(name.removesuffix("/value").removesuffix(".value"))}
+    words = {*name_words(name.removesuffix("/value").removesuffix(".value"))}
     core = _CORE[role]
     general = core | _OPTIONAL[role] | _PREFIXES
     return bool(words & core) and words <= general and not is_evaluation(name)

@@ -71,7 +71,7 @@ def baseline_finding(
         for finding in findings
     )
     is_error = comparison.non_finite or (outcome in (WORSE, UNLIKE) and diverged)
-    nearby = [finding for finding in findings if _is_near(finding, comparison)]
+    nearby = [finding for finding in findings if _is_close(finding, comparison)]
     summary = {
         BaselineStatus.WORSE: _worse,
         BaselineStatus.UNLIKE: _unlike,
@@ -85,7 +85,7 @@ def baseline_finding(
         section="baseline",
         question="",
         title=outcome.title,
-        summary=" ".join(filter(None, [*summary(comparison), *_around(nearby)])),
+        summary=" ".join(filter(None, [*summary(comparison), *_describe_nearby(nearby)])),
         actions=tuple(_actions(comparison, nearby)),
         step=comparison.step,
         evidence=dict(_measured(comparison)),
@@ -249,14 +249,14 @@ def _value(value: Scalar) -> str:
     return num(value) if isinstance(value, float) else str(value)
 
 
-def _is_near(finding: Finding, comparison: BaselineComparison) -> bool:
+def _is_close(finding: Finding, comparison: BaselineComparison) -> bool:
     if finding.step is None or comparison.step is None or finding.severity is Severity.OK:
         return False
     low, high = sorted((max(finding.step, 1), max(comparison.step, 1)))
     return high <= _NEAR * low
 
 
-def _around(nearby: Sequence[Finding]) -> Iterator[str]:
+def _describe_nearby(nearby: Sequence[Finding]) -> Iterator[str]:
     if nearby:
         named = [f"{finding.headline} ({finding.slug})" for finding in nearby]
         yield f"Around that step: {and_more(named, _MAX_NAMED_ITEMS)}."

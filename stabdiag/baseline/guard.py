@@ -14,10 +14,10 @@ from stabdiag.model.frozen import frozen
 from stabdiag.stats.bands import (
     MIN_COMMON_BINS,
     Band,
-    band_of,
-    bar_for,
     bin_start,
-    deviation_of,
+    deviation_bar,
+    make_band,
+    measure_deviation,
 )
 
 # Fewer references than this cannot outvote one of them.
@@ -68,7 +68,7 @@ def guard(references: Sequence[RunProfile]) -> GuardedReferences:
         worst = [max(own.values(), key=lambda peak: peak.size, default=_Peak()) for own in peaks]
         # One at a time, since a bad reference widens the band; of many, several do not.
         order = sorted(range(len(kept)), key=lambda position: -worst[position].size)
-        limit = _LEAVE_OUT_FACTOR * bar_for(len(kept) - 1)
+        limit = _LEAVE_OUT_FACTOR * deviation_bar(len(kept) - 1)
         odd = [at for at in order[: max(len(kept) // _MANY, 1)] if worst[at].size > limit]
         if not odd:
             break
@@ -98,7 +98,7 @@ def find_odd_run(runs: Sequence[RunProfile]) -> int | None:
     sizes = _largest(runs)
     at = sizes.index(max(sizes))
     others = [run for run in runs if run is not runs[at]]
-    return at if max(_largest(others)) <= bar_for(len(others) - 1) else None
+    return at if max(_largest(others)) <= deviation_bar(len(others) - 1) else None
 
 
 def _largest(runs: Sequence[RunProfile]) -> list[float]:
@@ -116,13 +116,13 @@ def _peaks(references: Sequence[RunProfile]) -> list[dict[str, _Peak]]:
         for reference, own in zip(references, peaks, strict=True):
             levels = reference.series.get(role)
             others = [other for other in references if other is not reference]
-            band = common_band or band_for(role, others)
+            band = common_band or role_band(role, others)
             if levels is None or band is None:
                 continue
-            deviation = deviation_of(levels, band)
+            deviation = measure_deviation(levels, band)
             if len(deviation.bins) < MIN_COMMON_BINS:
                 continue
-            outside = deviation.outside(bar_for(len(others)))
+            outside = deviation.outside(deviation_bar(len(others)))
             step = bin_start(int(deviation.bins[int(np.argmax(outside))]))
             own[role] = _Peak(size=deviation.peak, step=step, lasts=bool(outside[-1]))
     return peaks
@@ -133,12 +133,12 @@ def _core_band(role: str, references: Sequence[RunProfile]) -> Band | None:
 
     As many are set aside as may be left out.
     """
-    band = band_for(role, references)
+    band = role_band(role, references)
     if band is None:
         return None
     logged = [reference for reference in references if role in reference.series]
-    logged.sort(key=lambda reference: deviation_of(reference.series[role], band).peak)
-    return band_for(role, logged[: len(logged) - len(logged) // _MIN_PER_LEFT_OUT])
+    logged.sort(key=lambda reference: measure_deviation(reference.series[role], band).peak)
+    return role_band(role, logged[: len(logged) - len(logged) // _MIN_PER_LEFT_OUT])
 
 
 def shared_roles(profiles: Sequence[RunProfile]) -> list[str]:
@@ -150,9 +150,9 @@ def shared_roles(profiles: Sequence[RunProfile]) -> list[str]:
     ]
 
 
-def band_for(role: str, references: Sequence[RunProfile], *, log: bool = True) -> Band | None:
+def role_band(role: str, references: Sequence[RunProfile], *, log: bool = True) -> Band | None:
     """Return the band of a role, or None if fewer than half of the references have it."""
     levels = [reference.series[role] for reference in references if role in reference.series]
     if len(levels) * 2 < len(references):
         return None
-    return band_of(levels, usual_spread(role), log=log)
+    return make_band(levels, usual_spread(role), log=log)

@@ -9,7 +9,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.baseline.comparable import comparable, differing_settings, have_known_task
-from stabdiag.baseline.guard import GuardedReferences, band_for, guard, shared_roles
+from stabdiag.baseline.guard import GuardedReferences, guard, role_band, shared_roles
 from stabdiag.baseline.profile import RunProfile
 from stabdiag.baseline.roles import is_evaluated, series_name, worse_direction
 from stabdiag.model.arrays import Floats, Mask
@@ -25,9 +25,9 @@ from stabdiag.stats.bands import (
     MIN_COMMON_BINS,
     Band,
     Deviation,
-    bar_for,
     bin_start,
-    deviation_of,
+    deviation_bar,
+    measure_deviation,
 )
 
 # The first of these that decides gives its name and numbers to the verdict.
@@ -183,14 +183,14 @@ def _series(
     references = guarded.references
     for role in shared_roles(references):
         levels = run.series.get(role)
-        band = None if levels is None else band_for(role, references, log=levels.is_positive)
+        band = None if levels is None else role_band(role, references, log=levels.is_positive)
         if levels is None or band is None:
             continue
-        deviation = deviation_of(levels, band)
+        deviation = measure_deviation(levels, band)
         if len(deviation.bins) < MIN_COMMON_BINS:
             continue
         count = sum(role in reference.series for reference in references)
-        bar = _RATE_BAR if role == "lr" else max(bar_for(count), guarded.peaks.get(role, 0.0))
+        bar = _RATE_BAR if role == "lr" else max(deviation_bar(count), guarded.peaks.get(role, 0.0))
         yield _compared(role, run, deviation, band, bar), band.factor
 
 

@@ -48,7 +48,7 @@ def _storable(value: object) -> object:
     return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else value
 
 
-def table_of(profiles: Iterable[RunProfile]) -> pa.Table:
+def profile_table(profiles: Iterable[RunProfile]) -> pa.Table:
     """Return profiles as a table with one row per series."""
     import pyarrow as pa
 
@@ -104,12 +104,12 @@ def read_profiles(table: pa.Table) -> Iterator[RunProfile]:
 
 def _lists(column: Any) -> Iterator[np.ndarray[Any, Any]]:
     """Yield the lists of a column as arrays."""
-    from stabdiag.readers.arrow import numbers_of
+    from stabdiag.readers.arrow import array_numbers
 
     for chunk in column.chunks:
-        values = numbers_of(chunk.values)
+        values = array_numbers(chunk.values)
         values = values.astype(np.int64 if values.dtype.kind == "i" else np.float64)
-        for begin, end in pairwise(numbers_of(chunk.offsets)):
+        for begin, end in pairwise(array_numbers(chunk.offsets)):
             yield values[begin:end]
 
 
@@ -122,7 +122,7 @@ def write_kept(profiles: Sequence[RunProfile], output: Path) -> None:
     from pyarrow import parquet
 
     with atomic_write(output) as file:
-        parquet.write_table(table_of(profiles), file, compression="zstd")
+        parquet.write_table(profile_table(profiles), file, compression="zstd")
 
 
 def is_kept(path: Path) -> bool:

@@ -15,7 +15,7 @@ from stabdiag.comparison.settings import is_secret
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.manifest import Manifest
-from stabdiag.stats.bands import Levels, levels_of
+from stabdiag.stats.bands import Levels, bin_levels
 
 # A loss that is not finite is a failure; an evaluation loss may overflow where the run is fine.
 _LOSS_ROLE: Final = "loss"
@@ -53,7 +53,7 @@ class RunProfile:
 
 
 @np.errstate(all="ignore")  # losses may be infinite or huge
-def profile_of(
+def run_profile(
     history: History,
     manifest: Manifest,
     *,
@@ -66,7 +66,7 @@ def profile_of(
     last = history.last_step or 0
     compared = dict(_compared(history))
     levels = {
-        role: levels_of(series.steps, series.values, last) for role, series in compared.items()
+        role: bin_levels(series.steps, series.values, last) for role, series in compared.items()
     }
     loss = history.logged(_LOSS_ROLE)
     bad = np.flatnonzero(~np.isfinite(loss.values))

@@ -11,7 +11,7 @@ from typing import Final
 
 from stabdiag.assemble.inputs import Options, loaded_run, run_found
 from stabdiag.baseline.kept import is_kept, is_store, read_kept, read_store
-from stabdiag.baseline.profile import RunProfile, profile_of, run_name
+from stabdiag.baseline.profile import RunProfile, run_name, run_profile
 from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.model.baseline import UnusedReference
 from stabdiag.model.conditions import Condition
@@ -111,9 +111,9 @@ def _unique(profiles: Iterable[RunProfile]) -> tuple[RunProfile, ...]:
 def _read(source: object, options: Options) -> Iterator[RunProfile | UnusedReference]:
     if isinstance(source, Report):
         outcome, severity = source.diagnosis.slug, source.diagnosis.severity.value
-        yield profile_of(source.history, source.manifest, outcome=outcome, severity=severity)
+        yield run_profile(source.history, source.manifest, outcome=outcome, severity=severity)
     elif not isinstance(source, str | os.PathLike):
-        yield profile_of(*loaded_run(source, None, options))
+        yield run_profile(*loaded_run(source, None, options))
     elif is_kept(path := Path(os.fspath(source))):
         yield from read_kept(path)
     elif is_store(path):
@@ -141,7 +141,7 @@ def _logs(path: str, options: Options) -> Iterator[RunProfile | UnusedReference]
 
 
 def _profile(job: Job, options: Options) -> RunProfile:
-    return profile_of(*run_found(read_job(job, options.log_columns), None, options))
+    return run_profile(*run_found(read_job(job, options.log_columns), None, options))
 
 
 def _source_name(source: object) -> str:

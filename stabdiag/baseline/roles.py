@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from stabdiag.model.roles.scores import direction_of, is_training_score
+from stabdiag.model.roles.scores import is_training_score, score_direction
 from stabdiag.stats.bands import Prior
 
 # Spread of good runs that differ in their seed: 604 groups of reruns and 90 small healthy runs.
@@ -60,7 +60,7 @@ def worse_direction(role: str) -> int | None:
     """
     first, _, name = role.partition("/")
     if first == "score":
-        direction = direction_of(name)
+        direction = score_direction(name)
         return None if direction is None else -int(direction)
     return _WORSE.get(first)
 

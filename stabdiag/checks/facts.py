@@ -87,7 +87,7 @@ class Facts:
         began = diagnosis.step if diagnosis.began is None else diagnosis.began
         if began is None or not self.has_failure:
             return "Start from any checkpoint"
-        checkpoint = self.manifest.checkpoint_before(began)
+        checkpoint = self.manifest.earlier_checkpoint(began)
         if diagnosis.severity is Severity.ERROR and diagnosis.actions[0].checkpoint is not None:
             checkpoint = diagnosis.actions[0].checkpoint
         if checkpoint is None:

@@ -23,7 +23,7 @@ from stabdiag.model.checks import (
 from stabdiag.model.findings import IgnoreRule, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
-from stabdiag.model.limits.checks import family_of
+from stabdiag.model.limits.checks import optimizer_family
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import EVAL_STRATEGY, by_spelling, other_number
 from stabdiag.model.ranges import SettingRange, settings_with_ranges
@@ -59,7 +59,7 @@ class Launch:
     @property
     def family(self) -> str | None:
         """The optimizer's family, whose usual learning rates are known."""
-        return family_of(self.manifest.optimizer)
+        return optimizer_family(self.manifest.optimizer)
 
     @property
     def warmup(self) -> float | None:

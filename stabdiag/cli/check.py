@@ -69,7 +69,7 @@ def check(
         formats=CheckFormat, format=format, output=output, json=json, quiet=quiet, color=color
     )
     from stabdiag.formats.issues import limits_line
-    from stabdiag.scan.overview import overview_of
+    from stabdiag.scan.overview import make_overview
     from stabdiag.sources.group import SkippedEntries
 
     format_name = out.choose_format(run_options, logs)
@@ -108,7 +108,7 @@ def check(
     def report() -> Iterable[str]:
         if format_name == "lines":
             return [summary] if is_streamed else [*texts, summary]
-        overview = overview_of(rows, places=logs)
+        overview = make_overview(rows, places=logs)
         screen = {"command": reproduction_command(context), "fail_on": exit_severity, **out.screen}
         return render_pieces(overview, format_name, "overview", verdict=summary, **screen)
 
@@ -134,7 +134,7 @@ def _rows(
     show: Callable[[Report], None],
 ) -> Iterator[Row]:
     """Yield the row of a log, or of every run in a folder or archive; ``show`` gets each report."""
-    from stabdiag.scan.report_row import row_of
+    from stabdiag.scan.report_row import make_row
     from stabdiag.scan.work import rows_of_jobs
     from stabdiag.sources.best import ARCHIVES
     from stabdiag.sources.find import find
@@ -146,7 +146,7 @@ def _rows(
         report = report.ignoring(run_options.project.ignored)
         notify_other_runs(log, report.history.source)
         show(report)
-        yield row_of(report, log, log)
+        yield make_row(report, log, log)
         return
     absolute, rows = os.path.abspath(log), 0  # noqa: PTH100 - as a scan does it
     # Lines name each log as the user gave it, for example relative to the repository root.

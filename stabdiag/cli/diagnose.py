@@ -95,7 +95,7 @@ def diagnose(
             " --attempt N selects another; stabdiag check diagnoses each file"
         )
 
-    def command_for(name: str, path: Path | None) -> str:
+    def make_command(name: str, path: Path | None) -> str:
         # An HTML page shows the command that writes it; other formats show the terminal command.
         page = {"--format": name, "--output": path} if name == "html" else {}
         return reproduction_command(context, **page)
@@ -106,7 +106,7 @@ def diagnose(
         options = {
             "verbose": verbose or out.has_full_json,
             "fail_on": exit_severity,
-            "command": command_for(name, path),
+            "command": make_command(name, path),
         }
         return render_report(report, name, verdict=one_line, **options, **screen)
 
@@ -115,7 +115,7 @@ def diagnose(
     out.write_report(lambda: render_as(format_name, out.output, **out.screen), one_line, *files)
     if format_name == "github":
         with terminal_fallback(report, format_name, verdict=one_line):
-            add_to_summary(report, command_for(format_name, out.output))
+            add_to_summary(report, make_command(format_name, out.output))
     return report_exit_code(report, exit_severity)
 
 

@@ -144,7 +144,7 @@ def scan(
     from stabdiag.model.findings import PARTLY_READ, Severity, fails, is_check_error
     from stabdiag.scan.executors import open_pool
     from stabdiag.scan.rows import give_back_memory, write_rows
-    from stabdiag.scan.scan import scan_into
+    from stabdiag.scan.scan import scan_and_store
     from stabdiag.scan.worker import import_arrow_without_pandas
 
     run_options = RunOptions(
@@ -168,7 +168,7 @@ def scan(
     with TemporaryDirectory(prefix="stabdiag-scan-") as temporary:
         try:
             with catch_stop_signals() as caught, scan_display(color) as display:
-                overview, skipped = scan_into(
+                overview, skipped = scan_and_store(
                     paths,
                     store or Path(temporary),
                     scan_options,

@@ -137,7 +137,7 @@ def _annotations(report: Report) -> Iterator[str]:
 def _messages(report: Report) -> Iterator[str]:
     source = report.history.source
     for event in report.history.messages[-_MAX_ANNOTATIONS:]:
-        path = _relative(event.path or source.path_at(event.step), source)
+        path = _relative(event.path or source.record_path(event.step), source)
         yield annotation("notice", event.message, file=path, line=event.line, title="The log says")
 
 
@@ -153,7 +153,7 @@ def log_path(source: Source, step: int | None = None) -> str | None:
     None if the log is not a file. The path is unchanged: relative to the root of the repository if
     the command ran there.
     """
-    return _relative(source.path_at(step), source)
+    return _relative(source.record_path(step), source)
 
 
 def _relative(path: str, source: Source) -> str | None:
@@ -166,7 +166,7 @@ def finding_line(finding: Finding, report: Report) -> int | None:
     """Return the line of the log with the step of a finding, or None if unknown."""
     if finding.step is None:
         return None
-    path = report.history.source.path_at(finding.step)
+    path = report.history.source.record_path(finding.step)
     lines = (
         event.line
         for event in report.history.events

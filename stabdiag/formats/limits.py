@@ -14,7 +14,7 @@ from stabdiag.formats.markdown_text import own_table
 from stabdiag.formats.measured import number
 from stabdiag.model.limits import LimitInfo, Limits
 from stabdiag.model.limits.declare import TREE
-from stabdiag.model.text import filled, find_limit_names, kept_table, names_in
+from stabdiag.model.text import filled, find_limit_names, kept_table, word_list
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -44,7 +44,7 @@ class ThresholdRow:
     @property
     def limits(self) -> tuple[str, ...]:
         """The names of the limits in the threshold."""
-        return (*find_limit_names(self.threshold), *names_in(self.other_limits))
+        return (*find_limit_names(self.threshold), *word_list(self.other_limits))
 
 
 @cache

@@ -176,7 +176,7 @@ def choose(report: Report) -> Plot | None:
     series = _main(history, finding)
     if series is None:
         return None
-    first, last = _around(series, report)
+    first, last = _shown_steps(series, report)
     inside = finding.step is not None and first <= finding.step <= last
     return Plot(
         series=series.between(first, last),
@@ -234,7 +234,7 @@ def _main(history: History, finding: Finding) -> Series | None:
     return next((s for s in logged if s is not None and len(s.finite()) > 1), None)
 
 
-def _around(series: Series, report: Report) -> tuple[int, int]:
+def _shown_steps(series: Series, report: Report) -> tuple[int, int]:
     """Return the steps to show: about 200 points on either side of the event, or all.
 
     A divergence or a plateau needs the whole run because its best level is part of the evidence.

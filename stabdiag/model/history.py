@@ -214,7 +214,7 @@ class Source:
     parts: tuple[Part, ...] = ()
     other_runs: int = 0
 
-    def path_at(self, step: int | None) -> str:
+    def record_path(self, step: int | None) -> str:
         """Return the file with the record of a step, or the last file if unknown."""
         if not self.parts:
             return self.name
@@ -419,7 +419,7 @@ class History:
         return max(ends, default=None)
 
 
-def unit_of(events: Iterable[Event]) -> str:
+def step_unit(events: Iterable[Event]) -> str:
     """Return the name of a step in a log with these events."""
     units = {
         EventCode.EPOCHS_AS_STEPS: "epoch",

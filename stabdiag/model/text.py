@@ -36,7 +36,7 @@ _PERCENT = 100
 _MINUTE, _HOUR = 60, 3600
 
 
-def names_in(text: str) -> tuple[str, ...]:
+def word_list(text: str) -> tuple[str, ...]:
     """Return the words of a text, for tables written as one string."""
     return tuple(text.split())
 

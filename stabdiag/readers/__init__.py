@@ -64,6 +64,6 @@ def from_object(table: object) -> Columns:
     Raises:
         LogError: If the object has another type.
     """
-    from stabdiag.readers.memory import columns_of
+    from stabdiag.readers.memory import memory_columns
 
-    return columns_of(table)
+    return memory_columns(table)

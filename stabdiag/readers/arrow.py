@@ -98,21 +98,23 @@ _FLOATS: Final = {"halffloat": "float16", "float": "float32", "double": "float64
 
 def leaves(schema: pa.Schema) -> Mapping[str, Path]:
     """Return the path to each column; a member of a struct is named ``outer/inner``."""
-    return layout_of(schema).paths
+    return schema_layout(schema).paths
 
 
 def every_leaf(schema: pa.Schema) -> Iterator[tuple[str, Path, pa.DataType]]:
     """Yield name, path and type of each column; outer and inner names may collide."""
-    yield from _below(map(schema.field, range(len(schema))), "", ())
+    yield from _nested_fields(map(schema.field, range(len(schema))), "", ())
 
 
-def _below(fields: Iterable[Any], prefix: str, above: Path) -> Iterator[tuple[str, Path, Any]]:
+def _nested_fields(
+    fields: Iterable[Any], prefix: str, above: Path
+) -> Iterator[tuple[str, Path, Any]]:
     for place, entry in enumerate(fields):
         name, path, kind = prefix + entry.name, (*above, place), entry.type
         if not types.is_struct(kind):
             yield name, path, kind
         elif len(path) < MAX_RECORD_DEPTH:
-            yield from _below(map(kind.field, range(kind.num_fields)), f"{name}/", path)
+            yield from _nested_fields(map(kind.field, range(kind.num_fields)), f"{name}/", path)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -138,7 +140,7 @@ class Layout:
 _recent_layouts: deque[Layout] = deque(maxlen=2)
 
 
-def layout_of(schema: pa.Schema) -> Layout:
+def schema_layout(schema: pa.Schema) -> Layout:
     """Return the layout of a schema."""
     for layout in list(_recent_layouts):
         if layout.schema.equals(schema):
@@ -200,7 +202,7 @@ def valid(array: Array) -> Mask:
     return np.unpackbits(bits, count=stop, bitorder="little")[array.offset :].view(np.bool_)
 
 
-def numbers_of(array: Array) -> AnyArray:
+def array_numbers(array: Array) -> AnyArray:
     """Return the numbers of an array without a copy. Nulls are arbitrary numbers.
 
     ``Array.to_numpy`` would import pandas, and in older versions the conversion of the type too.
@@ -215,7 +217,7 @@ def _from_numbers(array: Array, missing: int) -> Piece:
         values = np.array(array.to_pylist(), dtype=np.float64)
     else:
         # Nulls are arbitrary numbers here. Their state marks them as missing.
-        values = numbers_of(array).astype(np.float64, copy=False)
+        values = array_numbers(array).astype(np.float64, copy=False)
     gaps = ~valid(array) if array.null_count else None
     return piece_of_numbers(values, gaps, gap=missing)
 
@@ -291,7 +293,7 @@ class ArrowTable:
 
     def __init__(self, table: pa.Table, names: Sequence[str] = ()) -> None:
         """Wrap a table. ``names`` are the names of all columns of the log, if there are more."""
-        layout = layout_of(table.schema)
+        layout = schema_layout(table.schema)
         self._moved = _as_matrix(table, layout)
         self._columns = {
             name: (table.column(path[0]), path[1:])
@@ -322,7 +324,7 @@ class ArrowTable:
         column, below = self._columns.get(name, (None, ()))
         if column is None or below or column.null_count or not types.is_float64(column.type):
             return None
-        return [numbers_of(array) for array in column.chunks if len(array)]
+        return [array_numbers(array) for array in column.chunks if len(array)]
 
     def move(self, into: Callable[[str, list[Floats]], Floats]) -> None:
         """Move columns with only numbers to the arrays of ``into``, and free Arrow's memory."""

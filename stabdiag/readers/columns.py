@@ -26,7 +26,7 @@ from stabdiag.readers.words import (
     decoded_meaning,
     leading_counts,
     meaning,
-    seconds_of,
+    spelled_seconds,
 )
 
 ColumnFilter: TypeAlias = Callable[[str], bool]
@@ -199,7 +199,7 @@ def piece_of_numbers(numbers: Floats, gaps: Mask | None = None, *, gap: int = NU
     return Piece(values=numbers, states=states)
 
 
-def piece_of(values: Sequence[object]) -> Piece:
+def make_piece(values: Sequence[object]) -> Piece:
     """Return a piece of Python values."""
     if _SCALAR_TYPES.issuperset(map(type, values)):
         try:
@@ -289,7 +289,7 @@ class Rows:
         return Piece(values=values, states=states, words=words_by_row[states == WORD].tolist())
 
 
-def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = None) -> Rows:
+def record_rows(records: Sequence[dict[str, object]], order: Sequence[str] | None = None) -> Rows:
     """Return a chunk of flat records, with its columns in the given order."""
     groups: dict[tuple[str, ...], list[int]] = {}
     for row, record in enumerate(records):
@@ -299,7 +299,7 @@ def rows_of(records: Sequence[dict[str, object]], order: Sequence[str] | None = 
         where = None if len(rows) == len(records) else np.array(rows, dtype=np.intp)
         columns = zip(*(records[row].values() for row in rows), strict=True)
         for key, column in zip(keys, columns, strict=False):
-            chunk.parts.setdefault(_printable(key), []).append((where, piece_of(column)))
+            chunk.parts.setdefault(_printable(key), []).append((where, make_piece(column)))
     return chunk
 
 
@@ -308,7 +308,7 @@ def _printable(name: str) -> str:
     return name if name.isascii() else name.encode("utf-8", "replace").decode()
 
 
-def names_in(chunks: Iterable[Chunk]) -> tuple[str, ...]:
+def column_names(chunks: Iterable[Chunk]) -> tuple[str, ...]:
     """Return the names of the columns of all chunks, in the order of first appearance."""
     return tuple(dict.fromkeys(name for chunk in chunks for name in chunk.names))
 
@@ -355,7 +355,7 @@ def _column(values: Floats, states: Bytes, words: Sequence[str]) -> Column:
         # A word with digits may be a number in an unknown format: it is not a null.
         word[strays] = [not any(map(str.isdigit, text)) for text in words]
         return Column(values=values, present=numbers, null=null | word, stray_rows=strays)
-    times = seconds_of(words)
+    times = spelled_seconds(words)
     numbers_in_words = leading_counts(words) if times is None else times
     if numbers_in_words is not None:
         return _from_words(numbers_in_words, states, is_time=times is not None)

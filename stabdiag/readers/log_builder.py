@@ -17,9 +17,9 @@ from stabdiag.readers.columns import (
     Column,
     Columns,
     Rows,
+    column_names,
     count_rows,
     join,
-    names_in,
 )
 from stabdiag.readers.words import ABSENT, NUMBER
 
@@ -92,7 +92,7 @@ class LogBuilder:
         columns = Columns(
             source=source,
             format=format,
-            names=names_in(self.chunks),
+            names=column_names(self.chunks),
             rows=count_rows(self.chunks),
             load=self.column,
             bad_lines=tuple(self.bad),

@@ -18,9 +18,9 @@ from stabdiag.readers.columns import (
     Columns,
     Piece,
     Rows,
-    piece_of,
+    make_piece,
     piece_of_numbers,
-    rows_of,
+    record_rows,
 )
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.nested import flattened
@@ -35,7 +35,7 @@ _EXPECTED_DATA = (
 _BASIC: Final = frozenset({float, int, bool, str, type(None)})
 
 
-def columns_of(table: object) -> Columns:
+def memory_columns(table: object) -> Columns:
     """Return the columns of an object in memory."""
     kind = type(table).__name__
     if isinstance(table, Mapping):
@@ -68,7 +68,7 @@ def _read_records(records: list[dict[str, object]], kind: str) -> Columns:
     if not names:
         raise NoUsableRecord(f"{kind}: no record could be read; it has no values")
     plain = [dict(zip(record, _plain(record.values()), strict=True)) for record in flat]
-    return _columns(rows_of(plain, names), kind)
+    return _columns(record_rows(plain, names), kind)
 
 
 def _columns(rows: Rows, kind: str) -> Columns:
@@ -84,7 +84,7 @@ def _piece(values: Any) -> Piece:
     if hasattr(values, "__arrow_c_array__") or hasattr(values, "__arrow_c_stream__"):
         return _read_arrow_array(values)
     if isinstance(values, list | tuple):
-        return piece_of(_plain(values))
+        return make_piece(_plain(values))
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:
@@ -95,7 +95,7 @@ def _piece(values: Any) -> Piece:
         return piece_of_numbers(array.astype(np.float64))
     if array.dtype.kind in "mM":
         return _of_times(array)
-    return piece_of(_plain(array.tolist()))
+    return make_piece(_plain(array.tolist()))
 
 
 def _plain(values: Iterable[object]) -> list[object]:
@@ -179,7 +179,7 @@ def _read_series(series: Any) -> Piece:
         values = series.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
         return piece_of_numbers(values, missing)
     plain = _plain(series.tolist())
-    return piece_of([None if gone else v for v, gone in zip(plain, missing, strict=True)])
+    return make_piece([None if gone else v for v, gone in zip(plain, missing, strict=True)])
 
 
 def _of_times(array: AnyArray) -> Piece:

@@ -22,7 +22,7 @@ from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import STANDARD_INPUT, Stream
-from stabdiag.readers.words import number_of
+from stabdiag.readers.words import spelled_number
 
 # Time in milliseconds, value, step, data set and its digest; early versions wrote no step.
 _OF_A_RUN: Final = re.compile(rb"(\d{1,18}) (\S{1,32})(?: (-?\d{1,18})(?: \S+ \S+)?)?\r?", re.ASCII)
@@ -68,7 +68,7 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
         *lines, unfinished = block.split(b"\n")
         for line in lines:
             match = _OF_A_RUN.fullmatch(line)
-            value = number_of(match[2].decode("ascii", "replace")) if match else None
+            value = spelled_number(match[2].decode("ascii", "replace")) if match else None
             if match is None or value is None:
                 unreadable += bool(line.strip())
             else:

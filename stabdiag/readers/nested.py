@@ -15,7 +15,7 @@ Record = dict[str, object]
 Tree = dict[str | None, "Tree"]
 
 
-def record_in(text: str | bytes) -> Record:
+def parse_record(text: str | bytes) -> Record:
     """Return the JSON object in a text, or an empty object.
 
     In a damaged database, the text may be a number.

@@ -15,15 +15,15 @@ from typing import Any, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.model.text import names_in
+from stabdiag.model.text import word_list
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.nested import record_in
+from stabdiag.readers.nested import parse_record
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
 from stabdiag.readers.stored import stored_runs
 
-TABLES: Final = frozenset(names_in("studies study_directions trials trial_intermediate_values"))
+TABLES: Final = frozenset(word_list("studies study_directions trials trial_intermediate_values"))
 
 # The columns of the values, by whether the study minimizes them.
 _VALUE_COLUMNS: Final = {True: "objective_loss", False: "reward"}
@@ -100,7 +100,7 @@ def _chosen(trials: list[_Trial], run_id: str | None, source: str) -> _Trial:
 
 def _parameter(value: object, distribution: object) -> object:
     """Return the value of a parameter; the database has the position of a choice."""
-    content = record_in(distribution) if isinstance(distribution, str) else {}
+    content = parse_record(distribution) if isinstance(distribution, str) else {}
     attributes = content.get("attributes")
     choices = attributes.get("choices") if isinstance(attributes, Mapping) else None
     if not isinstance(choices, list) or not isinstance(value, int | float):

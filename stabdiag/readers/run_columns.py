@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.model.roles.names import is_a_loss, is_evaluation, run_of, without_run
+from stabdiag.model.roles.names import exported_run, is_a_loss, is_evaluation, without_run
 from stabdiag.readers.columns import Column, Columns, StoredRun
 
 
@@ -21,7 +21,7 @@ def with_runs(columns: Columns, run_id: str | None) -> Columns:
         return columns
     names_by_run: dict[str, list[str]] = {}
     for name in columns.names:
-        names_by_run.setdefault(run_of(name), []).append(name)
+        names_by_run.setdefault(exported_run(name), []).append(name)
     runs = [run for run, names in names_by_run.items() if run and any(map(_is_loss, names))]
     if len(runs) < 2:
         return columns
@@ -29,7 +29,7 @@ def with_runs(columns: Columns, run_id: str | None) -> Columns:
         stored = tuple(StoredRun(id=run, name=run) for run in runs)
         return replace(_select_run(columns, names_by_run, runs[0]), stored=stored)
     columns = _select_run(columns, names_by_run, run_id)
-    own = [name for name in columns.names if run_of(name) in ("", run_id)]
+    own = [name for name in columns.names if exported_run(name) in ("", run_id)]
     return replace(columns, names=tuple(own))
 
 
@@ -45,7 +45,7 @@ def _select_run(columns: Columns, names_by_run: Mapping[str, Sequence[str]], run
         logged |= columns.load(name).present
 
     def keep_logged(name: str, column: Column) -> Column:
-        if run_of(name) not in ("", run):
+        if exported_run(name) not in ("", run):
             return column
         return replace(column, present=column.present & logged, null=column.null & logged)
 

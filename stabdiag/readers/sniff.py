@@ -144,14 +144,14 @@ def _describe(stream: Stream, head: bytes) -> str:
 def _describe_values(data: bytes) -> str:
     """Describe which values of a log a text has, and what it lacks."""
     from stabdiag.readers.text.clean import Text
-    from stabdiag.readers.text.measured import spans_of
-    from stabdiag.readers.text.sample import losses_of
+    from stabdiag.readers.text.measured import find_spans
+    from stabdiag.readers.text.sample import loss_names
 
     lines = Text(data).data.split(b"\n")
     counts = Counter(
-        name for line in lines if len(line) <= _MAX_SNIFFED_LINE for name in spans_of(line)
+        name for line in lines if len(line) <= _MAX_SNIFFED_LINE for name in find_spans(line)
     )
-    loss = next(iter(losses_of(counts)), None)
+    loss = next(iter(loss_names(counts)), None)
     if loss is not None and counts[loss] == 1:
         return (
             f"a text log of no known framework; {loss!r} is on one line only, too few to find"

@@ -15,10 +15,10 @@ from typing import Any, Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.history import Event, EventKind
 from stabdiag.readers import optuna
-from stabdiag.readers.columns import Columns, StoredRun, rows_of
+from stabdiag.readers.columns import Columns, StoredRun, record_rows
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.mlflow import logged_value, settings
-from stabdiag.readers.nested import flattened, record_in
+from stabdiag.readers.nested import flattened, parse_record
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
 from stabdiag.readers.stored import stored_runs
@@ -253,9 +253,9 @@ def _read_trackio(
     run = run if run_id is None else run_id
     damage: list[str] = []
     rows = _rows(database, _RECORDS.format(key), run, damage)
-    records = ({_RECORD_COUNT: step, **record_in(metrics)} for step, metrics in rows)
+    records = ({_RECORD_COUNT: step, **parse_record(metrics)} for step, metrics in rows)
     batches = iter(lambda: list(islice(records, _RECORDS_PER_CHUNK)), [])
-    chunks = [rows_of(*flattened(batch)) for batch in batches]
+    chunks = [record_rows(*flattened(batch)) for batch in batches]
     if not chunks:
         reason_text = damage[0] if damage else "no run in it logged anything"
         raise NoUsableRecord(f"{source}: no record could be read; {reason_text}")
@@ -275,5 +275,5 @@ def _stored_in_trackio(database: sqlite3.Connection, key: str, run: str) -> tupl
 
 def _config(database: sqlite3.Connection, key: str, run: str) -> dict[str, object]:
     row = database.execute(_CONFIGURATION_QUERY.format(key), [run]).fetchone()
-    config = record_in(row[0]) if row else {}
+    config = parse_record(row[0]) if row else {}
     return {name: value for name, value in config.items() if not name.startswith("_")}

@@ -22,7 +22,7 @@ import numpy as np
 from stabdiag.model.arrays import AnyArray, Bytes, Ints, Mask
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
-from stabdiag.readers.nested import record_in
+from stabdiag.readers.nested import parse_record
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
 
@@ -103,7 +103,7 @@ class Frames:
             stop = begin + _FRAME_HEADER.unpack(head)[0]
             if stop + _FRAME_CHECKSUM_SIZE > len(data):
                 if stop - begin > _MAX_RECORD_SIZE:
-                    self._cut = not self._pass_over(stop + _FRAME_CHECKSUM_SIZE - len(data))
+                    self._cut = not self._skip_bytes(stop + _FRAME_CHECKSUM_SIZE - len(data))
                     at = len(data)
                 break
             spans.append((begin, stop))
@@ -121,7 +121,7 @@ class Frames:
         self._heads.add(head)
         return True
 
-    def _pass_over(self, count: int) -> bool:
+    def _skip_bytes(self, count: int) -> bool:
         while count > 0 and (skipped := self._stream.read(min(count, _FRAME_BYTES))):
             count -= len(skipped)
         return count == 0
@@ -211,7 +211,7 @@ def _of_text(name: str, text: str) -> Mapping[str, object]:
     code = _CODE_BLOCK.match(text)
     text = (code.group(1) if code else text).strip()
     if text.startswith("{"):
-        return record_in(text)
+        return parse_record(text)
     return {name: text} if len(text) <= _LONGEST_VALUE and "\n" not in text else {}
 
 

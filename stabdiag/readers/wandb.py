@@ -13,7 +13,7 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.history import Event, EventKind
-from stabdiag.readers.columns import Columns, Piece, Rows, piece_of
+from stabdiag.readers.columns import Columns, Piece, Rows, make_piece
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
@@ -127,9 +127,9 @@ def _decoded(text: str) -> object:
 
 def _piece(texts: list[str]) -> Piece:
     try:
-        return piece_of(list(map(float, texts)))
+        return make_piece(list(map(float, texts)))
     except ValueError:
-        return piece_of(list(map(_decoded, texts)))
+        return make_piece(list(map(_decoded, texts)))
 
 
 _WANDB_MAGIC: Final = b":W&B"

@@ -33,7 +33,7 @@ _PRINTED_NUMBER_WRAPPER: Final = (
 )
 
 
-def number_of(text: str) -> float | None:
+def spelled_number(text: str) -> float | None:
     """Return the number that a text spells, or None if it spells none."""
     # float() takes "1_000" and digits of every script, which no logger writes as a number.
     if "_" not in text and text.isascii():
@@ -45,7 +45,7 @@ def number_of(text: str) -> float | None:
     if text.endswith((")", "]")):
         printed = re.fullmatch(_PRINTED_NUMBER_WRAPPER, text)
         if printed is not None:
-            return number_of(printed[1] or printed[2])
+            return spelled_number(printed[1] or printed[2])
     number = _TRUTH_VALUES.get(text)
     return not_finite(text) if number is None else number
 
@@ -53,7 +53,7 @@ def number_of(text: str) -> float | None:
 def meaning(text: str) -> tuple[int, float, str]:
     """Return the state, number and word of a written cell; the state says which of them counts."""
     text = text.strip()
-    number = number_of(text)
+    number = spelled_number(text)
     if number is not None:
         return NUMBER, number, ""
     if text.lower() in NULL_WORDS:
@@ -113,7 +113,7 @@ _DURATION_UNITS: Final = (
 )
 
 
-def seconds_of(words: Sequence[str]) -> Floats | None:
+def spelled_seconds(words: Sequence[str]) -> Floats | None:
     """Return the seconds that texts spell, NaN for those that do not; None if most do not.
 
     Dates count from 1970, in UTC where they name no zone: only differences matter.

@@ -50,7 +50,7 @@ def unwrapped(stream: Stream) -> Stream:
         text = _printed(stream)
         if text is None:
             return stream
-        return _under("outputs", stream, iter(partial(BytesIO(text).read, BLOCK), b""))
+        return _keyed_stream("outputs", stream, iter(partial(BytesIO(text).read, BLOCK), b""))
     # A look at a few lines spares nearly all logs the second one.
     key = ""
     records: list[Record] = []
@@ -63,10 +63,10 @@ def unwrapped(stream: Stream) -> Stream:
             return stream
     # Docker leaves a line its end, and cuts a long one into several records.
     ends = any(str(record.get(key)).endswith("\n") for record in records)
-    return _under(key, stream, _lines(stream, key, end="" if ends else "\n"))
+    return _keyed_stream(key, stream, _lines(stream, key, end="" if ends else "\n"))
 
 
-def _under(key: str, stream: Stream, pieces: Iterable[bytes]) -> Stream:
+def _keyed_stream(key: str, stream: Stream, pieces: Iterable[bytes]) -> Stream:
     inner = stream.rewritten(pieces)
     inner.under = key
     return inner

@@ -19,8 +19,8 @@ import pyarrow as pa
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import ANY_ERROR, Common, ComparedSettings, Split
-from stabdiag.scan.rows import StoredRows, columns_of
-from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
+from stabdiag.scan.rows import StoredRows, read_columns
+from stabdiag.stats.contrast import chance_in_strata, split_chance, upper_tail
 
 Codes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
@@ -121,7 +121,7 @@ def find_common(rows: StoredRows) -> tuple[tuple[Common, ...], ComparedSettings]
         (
             kinds.setdefault(kind, len(kinds))
             for table in rows.batches("outcome", "severity")
-            for kind in columns_of(table, *table.column_names)
+            for kind in read_columns(table, *table.column_names)
         ),
         np.int64,
     )
@@ -133,7 +133,7 @@ def find_common(rows: StoredRows) -> tuple[tuple[Common, ...], ComparedSettings]
     outcomes = {name: has for name, has in outcomes.items() if not has.all()}
     if not outcomes:
         return (), replace(compared, why="all runs failed alike")
-    settings = settings_of(rows.filter(read))
+    settings = varying_settings(rows.filter(read))
     if not settings:
         return (), replace(compared, why="no known setting differs")
     compared = replace(compared, settings=sum(1 + len(setting.twins) for setting in settings))
@@ -178,7 +178,7 @@ def _statements(hits: list[_ClearestSplit]) -> list[Common]:
         is_known, size = hit.setting.is_known, hit.setting.count(hit.setting.is_known)
         total = int(is_known.sum())
         both = np.concatenate([size, total - size])
-        chances += chance_of(tails, both, int((hit.has & is_known).sum()), total)
+        chances += split_chance(tails, both, int((hit.has & is_known).sum()), total)
     pairs = zip(clear, chances.tolist(), strict=True)
     significant = [
         (hit, chance) for hit, chance in pairs if chance <= CHANCE and _matters(hit.split)
@@ -235,7 +235,7 @@ def _moved_together(hit: _ClearestSplit, other: _ClearestSplit) -> bool:
     return bool((x * y).mean() - x.mean() * y.mean() >= _MIN_CORRELATION * spread > 0)
 
 
-def settings_of(rows: StoredRows) -> list[SweepSetting]:
+def varying_settings(rows: StoredRows) -> list[SweepSetting]:
     """Return the settings that vary; settings with the same split are twins of the first.
 
     Settings with their own column come first, then the most frequent ones. The values of a few
@@ -346,16 +346,16 @@ def _ordered(name: str, values: Floats | Ints, levels: Floats, count: Ints) -> S
     at = _thresholds(count)
     codes = np.searchsorted(levels[at], values, side="right").astype(np.uint8)
     codes[np.isnan(values)] = _MISSING_CODE
-    bounds = (_between(float(levels[i - 1]), float(levels[i])) for i in at.tolist())
+    bounds = (_shortest_number(float(levels[i - 1]), float(levels[i])) for i in at.tolist())
     return SweepSetting(name=name, codes=codes, ordered=True, splits=dict(enumerate(bounds, 1)))
 
 
 def _texts(rows: StoredRows, name: str, at: Ints) -> list[str]:
     """Return the texts of a setting in some of the runs."""
     if name in TYPED:
-        return [str(value) for (value,) in columns_of(rows.take(at, name), name)]
+        return [str(value) for (value,) in read_columns(rows.take(at, name), name)]
     return [
-        dict(settings)[name] for (settings,) in columns_of(rows.take(at, "settings"), "settings")
+        dict(settings)[name] for (settings,) in read_columns(rows.take(at, "settings"), "settings")
     ]
 
 
@@ -391,7 +391,7 @@ def _key(setting: SweepSetting) -> bytes:
     return sha256(key).digest()
 
 
-def _between(low: float, high: float) -> float:
+def _shortest_number(low: float, high: float) -> float:
     """Return the shortest number above ``low`` and at most ``high``."""
     texts = (f"{value:.{digits}g}" for digits in range(1, 18) for value in (high, (low + high) / 2))
     return next(value for value in map(float, texts) if low < value <= high)

@@ -24,7 +24,7 @@ from stabdiag.model.conditions import Condition
 from stabdiag.model.manifest.keys import number
 from stabdiag.model.scan import Changes, Count, Group, Overview, Row, ScanChange, UnreadLogs
 from stabdiag.scan.common import find_common
-from stabdiag.scan.rows import ROW_SCHEMA, SEVERITIES, StoredRows, columns_of, rows_of
+from stabdiag.scan.rows import ROW_SCHEMA, SEVERITIES, StoredRows, read_columns, read_rows
 
 RankedRun: TypeAlias = tuple[int, int, str, int]
 
@@ -44,7 +44,7 @@ _MIN_CLOSE: Final = 3
 _READ_COLUMNS: Final = tuple(name for name in ROW_SCHEMA.names if name not in ("settings", "curve"))
 
 
-def overview_of(
+def make_overview(
     rows: StoredRows | pa.Table | Iterable[Row],
     *,
     places: Sequence[str] = (),
@@ -71,7 +71,7 @@ def overview_of(
     return Overview(
         places=tuple(places),
         counts=tuple(tally.counts()),
-        worst=tuple(rows_of(rows.take(np.array([at for *_, at in tally.worst], np.int64)))),
+        worst=tuple(read_rows(rows.take(np.array([at for *_, at in tally.worst], np.int64)))),
         groups=tuple(tally.groups(rows)),
         common=common,
         compared=compared,
@@ -117,7 +117,7 @@ class _Tally:
     def add(self, table: pa.Table) -> None:
         """Count the rows of a table."""
         bad: list[RankedRun] = []
-        for row in columns_of(table, *_TALLIED):
+        for row in read_columns(table, *_TALLIED):
             severity, lost, path, outcome, title, kind, step, last, reason = row
             rank = SEVERITIES.index(severity)
             count = self._outcomes.setdefault((rank, outcome), [0, 0])
@@ -170,7 +170,7 @@ class _Tally:
         """Return the groups of equal failures, worst first, then those that lost most."""
         groups_of_runs = list(self._alike.values())
         numbers = np.array([group.worst[-1] for group in groups_of_runs], np.int64)
-        worst = rows_of(rows.take(numbers))
+        worst = read_rows(rows.take(numbers))
         groups = [_group(row, group) for row, group in zip(worst, groups_of_runs, strict=True)]
         return sorted(groups, key=lambda g: (g.severity, -g.lost_steps, -g.runs, g.outcome))
 
@@ -190,11 +190,11 @@ def _group(worst: Row, alike: _FailureGroup) -> Group:
         lost_steps=alike.lost,
         worst=worst,
         steps=(int(steps[0]), int(np.median(steps)), int(steps[-1])) if len(steps) else None,
-        near=_near(steps, np.array(alike.last), alike.runs),
+        near=_largest_cluster(steps, np.array(alike.last), alike.runs),
     )
 
 
-def _near(steps: Ints, last: Ints, runs: int) -> tuple[int, int, int] | None:
+def _largest_cluster(steps: Ints, last: Ints, runs: int) -> tuple[int, int, int] | None:
     """Return the first and last step and the size of the largest cluster of steps, if any."""
     if len(steps) < _MIN_CLOSE or not len(last):
         return None
@@ -232,7 +232,7 @@ def _ended(rows: StoredRows, ends: dict[tuple[int, str], int]) -> tuple[Ints, In
     # A file may hold several runs. Hashes take less memory than the texts of all runs.
     runs, ended = array("q"), array("q")
     for table in rows.batches("path", "run", "severity", "outcome"):
-        for path, run, severity, outcome in columns_of(table, *table.column_names):
+        for path, run, severity, outcome in read_columns(table, *table.column_names):
             runs.append(hash((path, run)))
             ended.append(ends.setdefault((SEVERITIES.index(severity), outcome), len(ends)))
     return np.array(runs), np.array(ended)
@@ -240,7 +240,7 @@ def _ended(rows: StoredRows, ends: dict[tuple[int, str], int]) -> tuple[Ints, In
 
 def _named(rows: StoredRows, before: StoredRows, pairs: Ints) -> tuple[ScanChange, ...]:
     now, previous = pairs[:, :_MAX_CHANGES]
-    ends = columns_of(rows.take(now, "path", "run", "outcome"), "path", "run", "outcome")
+    ends = read_columns(rows.take(now, "path", "run", "outcome"), "path", "run", "outcome")
     earlier: Any = before.take(previous, "outcome")["outcome"].to_pylist()
     return tuple(
         ScanChange(path=path, run=run, before=was, after=outcome)
@@ -281,7 +281,7 @@ def _values(rows: StoredRows, name: str, names: set[str]) -> Iterator[object]:
     """Yield the value of each row, None if missing; collect the names of settings."""
     is_column = name in _READ_COLUMNS
     for table in rows.batches(name if is_column else "settings"):
-        for (value,) in columns_of(table, *table.column_names):
+        for (value,) in read_columns(table, *table.column_names):
             if is_column:
                 yield value
             else:

@@ -24,7 +24,7 @@ _MAX_ROW_SETTINGS: Final = 500
 _MAX_SETTING_LENGTH: Final = 200
 
 
-def row_of(report: Report, path: str, run: str) -> Row:
+def make_row(report: Report, path: str, run: str) -> Row:
     """Return the row of a report."""
     finding, history, manifest = report.diagnosis, report.history, report.manifest
     loss, eval_loss = history.finite("loss"), history.finite("eval_loss")

@@ -52,7 +52,7 @@ def give_back_memory() -> None:
         pa.set_memory_pool(pa.jemalloc_memory_pool())
 
 
-def table_of(rows: Iterable[Row]) -> pa.Table:
+def row_table(rows: Iterable[Row]) -> pa.Table:
     """Return rows as a table with a column for each field."""
     values = [{name: _storable(value) for name, value in vars(row).items()} for row in rows]
     return pa.Table.from_pylist(values, schema=ROW_SCHEMA)
@@ -72,7 +72,7 @@ def storable_text(text: str) -> str:
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
-def rows_of(table: pa.Table) -> Iterator[Row]:
+def read_rows(table: pa.Table) -> Iterator[Row]:
     """Yield the rows of a table; only a few are objects at a time."""
     for batch in table.to_batches(max_chunksize=_OBJECTS):
         for values in batch.to_pylist():
@@ -82,7 +82,7 @@ def rows_of(table: pa.Table) -> Iterator[Row]:
             yield Row(**{name: value for name, value in values.items() if value is not None})
 
 
-def columns_of(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
+def read_columns(table: pa.Table, *names: str) -> Iterator[tuple[Any, ...]]:
     """Yield the values of some columns, row by row."""
     return zip(*(table[name].to_pylist() for name in names), strict=True)
 
@@ -102,7 +102,7 @@ class StoredRows:
         """Return rows, a table or objects as rows."""
         if isinstance(rows, StoredRows):
             return rows
-        table = rows if isinstance(rows, pa.Table) else table_of(rows)
+        table = rows if isinstance(rows, pa.Table) else row_table(rows)
         return cls(parts=(table,), which=(np.arange(table.num_rows),))
 
     def __len__(self) -> int:
@@ -137,7 +137,7 @@ class StoredRows:
 
     def __iter__(self) -> Iterator[Row]:
         for table in self.tables():
-            yield from rows_of(table)
+            yield from read_rows(table)
 
     def tables(self) -> Iterator[pa.Table]:
         """Yield the rows by severity, steps lost and path, a limited number at a time."""
@@ -159,7 +159,7 @@ def write_rows(rows: Iterable[Row], output: Path) -> None:
     """
     from pyarrow import parquet
 
-    tables = rows.tables() if isinstance(rows, StoredRows) else [table_of(rows)]
+    tables = rows.tables() if isinstance(rows, StoredRows) else [row_table(rows)]
     with (
         atomic_write(output) as file,
         parquet.ParquetWriter(file, ROW_SCHEMA, compression="zstd") as writer,

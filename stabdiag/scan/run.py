@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from stabdiag.errors import StabdiagError
 from stabdiag.scan.executors import Pool
-from stabdiag.scan.rows import table_of
+from stabdiag.scan.rows import row_table
 from stabdiag.scan.work import Batch, ScanOptions, read_batch, unread
 from stabdiag.sources.group import Job, SkippedEntries
 
@@ -210,7 +210,7 @@ class BatchReader:
         """Read the logs of a batch again one by one; a log that fails alone gets a row."""
         if tries == 2:
             yield Batch(
-                rows=table_of([unread(jobs[0], self.options, reason)]), skipped=SkippedEntries()
+                rows=row_table([unread(jobs[0], self.options, reason)]), skipped=SkippedEntries()
             )
         elif tries:
             self.alone += jobs

@@ -22,7 +22,7 @@ from stabdiag.model import scan as scanned
 from stabdiag.model.limits import Limits
 from stabdiag.model.text import and_more
 from stabdiag.scan.executors import Pool, open_pool
-from stabdiag.scan.overview import overview_of
+from stabdiag.scan.overview import make_overview
 from stabdiag.scan.overview import where as select
 from stabdiag.scan.peers import compare_peers
 from stabdiag.scan.run import BatchReader, JobQueue
@@ -93,7 +93,7 @@ def scan(
     with ExitStack() as stack:
         if store is None:
             store = stack.enter_context(TemporaryDirectory(prefix="stabdiag-scan-"))
-        overview, _ = scan_into(
+        overview, _ = scan_and_store(
             [paths] if isinstance(paths, str | os.PathLike) else paths,
             Path(store),
             options,
@@ -106,7 +106,7 @@ def scan(
     return Overview(**vars(overview))
 
 
-def scan_into(
+def scan_and_store(
     paths: Sequence[str | os.PathLike[str]],
     folder: Path,
     options: ScanOptions,
@@ -151,7 +151,7 @@ def scan_into(
         raise skipped.no_log_error(and_more(names))
     if where is not None:
         rows, before = select(rows, where), None
-    overview = overview_of(
+    overview = make_overview(
         rows,
         places=names,
         before=before,

@@ -29,7 +29,7 @@ from stabdiag.scan.rows import (
     ROW_SCHEMA,
     ROWS_VERSION,
     StoredRows,
-    columns_of,
+    read_columns,
     read_part,
     storable_text,
 )
@@ -174,7 +174,7 @@ class Store:
     def _are_new(self, rows: pa.Table) -> Iterator[bool]:
         """Yield True for each new row; the same reason for an unread log is not new."""
         for (key, outcome), deciding in zip(
-            columns_of(rows, "key", "outcome"), _deciding(rows), strict=True
+            read_columns(rows, "key", "outcome"), _deciding(rows), strict=True
         ):
             stored = self._rows_of_key(key)
             same = outcome == UNREAD and len(stored) and stored["deciding"][-1] == hash(deciding)
@@ -253,5 +253,5 @@ def _deciding(rows: pa.Table) -> Iterator[tuple[object, ...]]:
 
     Unread logs include the reason: they are read again, since the log may not be at fault.
     """
-    for outcome, reason, *deciding in columns_of(rows, "outcome", "reason", *_DECIDING):
+    for outcome, reason, *deciding in read_columns(rows, "outcome", "reason", *_DECIDING):
         yield (*deciding, reason) if outcome == UNREAD else tuple(deciding)

@@ -16,10 +16,10 @@ import pyarrow as pa
 
 from stabdiag._version import __version__
 from stabdiag.api.baselines import with_baseline
-from stabdiag.api.diagnosis import report_on
+from stabdiag.api.diagnosis import make_report
 from stabdiag.assemble.inputs import Options, run_found
-from stabdiag.baseline.kept import table_of as profiles_table
-from stabdiag.baseline.profile import RunProfile, profile_of
+from stabdiag.baseline.kept import profile_table
+from stabdiag.baseline.profile import RunProfile, run_profile
 from stabdiag.baseline.references import References
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.model.findings import IgnoreRule
@@ -30,8 +30,8 @@ from stabdiag.model.scan import UNREAD, Row
 from stabdiag.model.text import shown
 from stabdiag.readers.columns import StoredRun
 from stabdiag.readers.source import Stream, open_stream
-from stabdiag.scan.report_row import row_of
-from stabdiag.scan.rows import table_of
+from stabdiag.scan.report_row import make_row
+from stabdiag.scan.rows import row_table
 from stabdiag.scan.worker import TimedOut, call_within, is_worker_process
 from stabdiag.sources import LoadedLog
 from stabdiag.sources.archives import open_archive
@@ -74,7 +74,7 @@ class ScanOptions(Options):
     def report(self, log: LoadedLog, manifest: Manifest | None = None) -> Report:
         """Return the report on a log; ``manifest`` replaces the manifest next to it."""
         history, run_manifest = run_found(log, manifest, self)
-        report = report_on(history, run_manifest, self.limits, literal=self.literal)
+        report = make_report(history, run_manifest, self.limits, literal=self.literal)
         if self.references is not None:
             # A folder may contain runs of several tasks: runs of another task are not compared.
             report = with_baseline(report, self.references, refuse=False)
@@ -108,8 +108,8 @@ def read_batch(jobs: Sequence[Job], options: ScanOptions) -> Batch:
     """Read the logs of a batch."""
     pa.set_cpu_count(1)  # there is one worker per core
     skipped, profiles = SkippedEntries(), list[RunProfile]()
-    rows = table_of(rows_of_jobs(jobs, options, skipped, keep=profiles.append))
-    batch = Batch(rows=rows, skipped=skipped, profiles=profiles_table(profiles))
+    rows = row_table(rows_of_jobs(jobs, options, skipped, keep=profiles.append))
+    batch = Batch(rows=rows, skipped=skipped, profiles=profile_table(profiles))
     if is_worker_process():
         gc.collect()  # automatic collection is off there
     return batch
@@ -178,10 +178,10 @@ class _JobReader:
             self.show(report)
             if self.keep is not None:
                 finding = report.diagnosis
-                profile = profile_of(report.history, report.manifest, name=job.run)
+                profile = run_profile(report.history, report.manifest, name=job.run)
                 outcome, severity = finding.slug, finding.severity.value
                 self.keep(replace(profile, outcome=outcome, severity=severity))
-            return row_of(report, shown(report.history.source.name), job.run)
+            return make_row(report, shown(report.history.source.name), job.run)
 
         row: Row | None
         try:

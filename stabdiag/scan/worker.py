@@ -78,11 +78,11 @@ def call_within(seconds: float, call: Callable[[], Result]) -> Result:
     """
     in_main_thread = threading.current_thread() is threading.main_thread()
     if is_worker_process() and in_main_thread and hasattr(signal, "setitimer"):
-        return _interrupt_after(seconds, call)
-    return _abandon_after(seconds, call)
+        return _interrupt_late_call(seconds, call)
+    return _abandon_late_call(seconds, call)
 
 
-def _interrupt_after(seconds: float, call: Callable[[], Result]) -> Result:
+def _interrupt_late_call(seconds: float, call: Callable[[], Result]) -> Result:
     def interrupt(*_: object) -> None:
         raise TimedOut
 
@@ -97,7 +97,7 @@ def _interrupt_after(seconds: float, call: Callable[[], Result]) -> Result:
         signal.signal(signal.SIGALRM, previous)
 
 
-def _abandon_after(seconds: float, call: Callable[[], Result]) -> Result:
+def _abandon_late_call(seconds: float, call: Callable[[], Result]) -> Result:
     future: Future[Result] = Future()
 
     def run() -> None:

@@ -19,7 +19,7 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import describe_archive
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
-from stabdiag.sources.logs import MIN_LOSSES, PROCESS, Log, choose, logs_in
+from stabdiag.sources.logs import MIN_LOSSES, PROCESS, Log, choose, find_logs
 from stabdiag.sources.ranks import first_rank_name, has_ranks, merge_ranks, rank_files
 from stabdiag.sources.sidecars import file_sidecars, member_sidecars
 
@@ -56,7 +56,7 @@ def read_best_log(
     container: Container, entries: Sequence[Entry], request: ReadRequest
 ) -> LoadedLog:
     """Read the best log among some files of a container."""
-    logs = logs_in(container, entries)
+    logs = find_logs(container, entries)
     if request.format is not None:
         logs = [log for log in logs if log.format == request.format]
     if not logs:

@@ -19,7 +19,7 @@ from stabdiag.errors import LogError, unreadable
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.text import names_in
+from stabdiag.model.text import word_list
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import ColumnFilter, Columns, every_column
 from stabdiag.readers.source import Stream, open_stream
@@ -171,7 +171,7 @@ def is_skipped(folder: str) -> bool:
 
 # Hidden folders of tools, which contain no logs of a run.
 _TOOL_FOLDERS: Final = frozenset(
-    names_in(
+    word_list(
         ".git .hg .svn .github .gitlab .venv .env .tox .nox .cache .mypy_cache .ruff_cache "
         ".pytest_cache .hypothesis .ipynb_checkpoints .idea .vscode .eggs .npm .cargo .config "
         ".local .ssh .dvc .aim .neptune .guild .hydra .terraform .conda .Trash .snapshot"

@@ -94,7 +94,7 @@ class Log(Entry):
         return any(map(is_evaluation, parts)) and not any("train" in part for part in parts)
 
 
-def logs_in(container: Container, entries: Sequence[Entry]) -> list[Log]:
+def find_logs(container: Container, entries: Sequence[Entry]) -> list[Log]:
     """Return the files that are logs, judged by their content."""
     candidates = [x for x in entries if x.size != 0 and may_be_log(x.path.name)]
     candidates.sort(key=_priority)
@@ -237,7 +237,7 @@ def find_rank_logs(source: str | os.PathLike[str]) -> list[Path]:
         return []
     container = Folder(folder)
     jobs: dict[str, dict[int, list[Log]]] = {}
-    for log in logs_in(container, container.entries()):
+    for log in find_logs(container, container.entries()):
         path = str(log.path)
         for last in list(RANK.finditer(path))[-1:]:  # the ranks of a job share the path before it
             job = jobs.setdefault(path[: last.start()], {})

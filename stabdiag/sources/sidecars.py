@@ -22,7 +22,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.text import parse_mapping
-from stabdiag.model.text import names_in
+from stabdiag.model.text import word_list
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
 from stabdiag.sources.folder import Container, Entry, LoadedLog, Sibling, note
@@ -34,7 +34,7 @@ _MAX_CONFIG_SIZE: Final = 1 << 20
 _MANIFEST_FILE: Final = "manifest.json"
 
 # … then the arguments of the run, then the configuration of its model.
-_CONFIG_NAMES: Final = names_in(
+_CONFIG_NAMES: Final = word_list(
     "training_args.json training_args.bin training_args.yaml train_args.json "
     "trainer_config.json args.json args.yaml opt.yaml arguments.json hparams.yaml hparams.yml "
     "hparams.json train_config.json train_config.yaml run_config.json run_config.yaml "

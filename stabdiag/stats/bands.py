@@ -139,7 +139,7 @@ class Deviation:
         return out
 
 
-def bins_of(steps: Ints) -> Ints:
+def step_bins(steps: Ints) -> Ints:
     """Return the bin of each step: eight bins per octave, the same for every run."""
     positive = np.maximum(steps, 1).astype(np.float64)
     bins: Ints = np.floor(BINS_PER_OCTAVE * np.log2(positive)).astype(np.int64)
@@ -151,7 +151,7 @@ def bin_start(number: int) -> int:
     return int(np.ceil(2.0 ** (number / BINS_PER_OCTAVE)))
 
 
-def levels_of(steps: Ints, values: Floats, last_step: int) -> Levels:
+def bin_levels(steps: Ints, values: Floats, last_step: int) -> Levels:
     """Return the level and noise of a series in each bin that has a finite value.
 
     Args:
@@ -162,9 +162,9 @@ def levels_of(steps: Ints, values: Floats, last_step: int) -> Levels:
     good = np.isfinite(values)
     if not good.all():
         steps, values = steps[good], values[good]
-    bins = bins_of(steps)
+    bins = step_bins(steps)
     if len(bins) and not _is_half_seen(last_step):
-        kept = int(np.searchsorted(bins, bins_of(np.array([last_step]))[0]))
+        kept = int(np.searchsorted(bins, step_bins(np.array([last_step]))[0]))
         bins, values = bins[:kept], values[:kept]
     if not len(bins):
         none = np.zeros(0)
@@ -189,7 +189,7 @@ def levels_of(steps: Ints, values: Floats, last_step: int) -> Levels:
 
 def _is_half_seen(last_step: int) -> bool:
     """Return True if a run's last bin was seen at least to its middle."""
-    number = int(bins_of(np.array([last_step]))[0])
+    number = int(step_bins(np.array([last_step]))[0])
     first, end = (2.0 ** (at / BINS_PER_OCTAVE) for at in (number, number + 1))
     return bool(last_step + 1 >= (first + end) / 2)
 
@@ -219,16 +219,16 @@ def _filled(noise: Floats, values: Floats) -> Floats:
     return np.asarray(noise[measured[at]])
 
 
-def bar_for(references: int) -> float:
+def deviation_bar(references: int) -> float:
     """Return the bar of the statistic for a number of references.
 
-    >>> bar_for(1), bar_for(6), bar_for(100)
+    >>> deviation_bar(1), deviation_bar(6), deviation_bar(100)
     (20.0, 3.8, 3.0)
     """
     return next(bar for minimum, bar in BAND_BARS if references >= minimum)
 
 
-def band_of(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> Band | None:
+def make_band(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> Band | None:
     """Return the band that references span, or None if no bin is common to half of them.
 
     The band uses logarithms if ``log`` is set and all values of the references are positive.
@@ -295,7 +295,7 @@ def _on_one_grid(bins: Sequence[Ints], values: Sequence[Floats]) -> tuple[Ints, 
     return union, grid
 
 
-def deviation_of(run: Levels, band: Band) -> Deviation:
+def measure_deviation(run: Levels, band: Band) -> Deviation:
     """Return the deviation of a run from a band, where both have values.
 
     If the band uses logarithms and the run has values that are not positive, no bin is common.

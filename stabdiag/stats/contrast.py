@@ -34,7 +34,7 @@ def upper_tail(hits: Ints, size: Ints, total_hits: int, total: int) -> Floats:
     return np.where(hits * total > total_hits * size, np.minimum(tail, 1.0), 1.0)
 
 
-def chance_of(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
+def split_chance(p: Floats, size: Ints, total_hits: int, total: int) -> Floats:
     """Return for each p the probability that any split shows a tail of at most p.
 
     The probabilities of the splits are added (Boole's inequality). A split contributes not p but

@@ -93,8 +93,8 @@ def spread(values: Floats, errors: Floats) -> Spread:
     return Spread(
         deviation=deviation,
         between=unit * math.sqrt(max(q - (n - 1), 0.0) / dispersion),
-        low=deviation * math.sqrt((n - 1) / chi_squared_above(MAX_CHANCE / 2, n - 1)),
-        high=deviation * math.sqrt((n - 1) / chi_squared_above(1 - MAX_CHANCE / 2, n - 1)),
+        low=deviation * math.sqrt((n - 1) / chi_squared_quantile(MAX_CHANCE / 2, n - 1)),
+        high=deviation * math.sqrt((n - 1) / chi_squared_quantile(1 - MAX_CHANCE / 2, n - 1)),
         p_value=chi_squared_tail(q, n - 1),
     )
 
@@ -113,7 +113,7 @@ def chi_squared_tail(x: float, degrees: int) -> float:
     return min((math.erfc(math.sqrt(half)) if odd else 0.0) + math.fsum(terms), 1.0)
 
 
-def chi_squared_above(probability: float, degrees: int) -> float:
+def chi_squared_quantile(probability: float, degrees: int) -> float:
     """Return the value that chi-squared exceeds with this probability, by bisection."""
     low, high = 0.0, float(degrees)
     while chi_squared_tail(high, degrees) > probability:

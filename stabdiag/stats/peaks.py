@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import median, medians, typical
-from stabdiag.stats.rolling import TrailingBaseline, median_before
+from stabdiag.stats.rolling import TrailingBaseline, preceding_median
 from stabdiag.stats.shape import SearchWindows, Spike
 from stabdiag.stats.standards import (
     CLEAR,
@@ -303,7 +303,7 @@ def median_residuals(
     if len(x) < points.first + 2 * width:
         return None
     # The median of the next points is the trailing median, shifted by one window.
-    values = median_before(x, width)[width - 1 :]
+    values = preceding_median(x, width)[width - 1 :]
     values[:-1], values[-1] = values[1:], median(x[-width:])
     level = base.level[: len(values)]
     scores = values - level

@@ -219,7 +219,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     up = low[best:] - low[best]
     high = float(up.max())
     crest = best + int(np.argmax(up >= MAJORITY * high))
-    foot = best + _last_near(up[: crest - best + 1], FIFTH * high)
+    foot = best + _last_low_position(up[: crest - best + 1], FIFTH * high)
     drawup = levels[: best + 1] - np.minimum.accumulate(levels[: best + 1])
     # The noise of a diverging run grows with its loss, so it is measured before the rise.
     calm = slice(0, foot + 1 if foot >= MIN_SAMPLE else len(levels))
@@ -231,7 +231,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     noise = max(level_noise(levels[calm]), noise_of_means(x[starts[0] :], size, calm))
     bar = max(_LEVEL_SIGMAS * noise, DRAWUP_FACTOR * float(drawup.max(initial=0.0)))
     # A loss that grew a millionfold left its level long before a fifth of its final height.
-    onset = best + _last_near(up[: foot - best + 1], max(FIFTH * progress, bar))
+    onset = best + _last_low_position(up[: foot - best + 1], max(FIFTH * progress, bar))
     begin, end = int(starts[onset]), int(starts[crest]) + 2 * size
     trends = (mann_kendall(x[begin:end]), mann_kendall(x[max(end - window, 0) : end]))
     return Rise(
@@ -249,7 +249,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     )
 
 
-def _last_near(up: Floats, height: float) -> int:
+def _last_low_position(up: Floats, height: float) -> int:
     """Return the last position at most ``height`` above the best level, which is the first."""
     return int(np.flatnonzero(up <= height)[-1])
 

@@ -135,13 +135,13 @@ def baseline(x: Floats, window: int) -> TrailingBaseline:
     the median of its residuals corrects the lag for any steady slope.
     """
     short = max(window // QUARTERS, MIN_TREND_POINTS)
-    level = median_before(x, short)
+    level = preceding_median(x, short)
     level[0] = x[0]
-    lag = median_before(x - level, 2 * short)
+    lag = preceding_median(x - level, 2 * short)
     lag[0] = 0.0
     level += lag
     del lag  # an array of ten million points takes 80 MB
-    sigma = median_before(np.abs(x - level), window)
+    sigma = preceding_median(np.abs(x - level), window)
     sigma *= MAD_TO_SIGMA
     floor = max(TENTH * typical(sigma[1:]), rounding(x), TINY)
     # The deviation is at least a fraction of the level's range so far, or of the point's distance
@@ -169,6 +169,6 @@ def rounding(x: Floats) -> float:
     return float(np.diff(usual).min()) if len(usual) > 1 else 0.0
 
 
-def median_before(x: Floats, window: int) -> Floats:
+def preceding_median(x: Floats, window: int) -> Floats:
     """Return the median of the ``window`` points before each point, at a bounded cost."""
     return trailing_median(x, window, max(-(-len(x) * window // _MOST_SORTED), 1))

@@ -8,7 +8,7 @@ from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
-from stabdiag.model.roles.names import words_of
+from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
@@ -87,7 +87,7 @@ def _networks(case: Case) -> tuple[Series, Series] | None:
     """
     others = [series.finite() for series in case.history.group("other_loss").values()]
     losses = [series for series in (case.loss, *others) if len(series) >= MIN_LONG_LOG]
-    words = [set(words_of(series.column)) for series in losses]
+    words = [set(name_words(series.column)) for series in losses]
     discriminators = [
         series for series, own in zip(losses, words, strict=True) if own & DISCRIMINATOR
     ]

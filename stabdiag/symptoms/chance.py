@@ -240,11 +240,11 @@ def _guess(
     classes has the entropy of their frequencies as its loss, and a constant accuracy.
     """
     right = median(fractions)
-    if not np.ptp(fractions) and 0.5 < right < 1 and _is_near(_entropy(right), late, band):
+    if not np.ptp(fractions) and 0.5 < right < 1 and _is_close(_entropy(right), late, band):
         return 2, _entropy(right), "always predicting the more frequent of two classes"
     if abs(right * np.exp(median(late)) - 1) <= _GUESSED:
         classes = case.manifest.vocab_size or round(math.exp(median(late)))
-        if classes > 1 and _is_near(math.log(classes), late, band):
+        if classes > 1 and _is_close(math.log(classes), late, band):
             return classes, math.log(classes), f"random guessing among {classes} classes"
     return None
 
@@ -269,7 +269,7 @@ def _entropy(p: float) -> float:
     return -p * math.log(p) - (1 - p) * math.log(1 - p)
 
 
-def _is_near(chance: float, late: Floats, band: float) -> bool:
+def _is_close(chance: float, late: Floats, band: float) -> bool:
     """Return True if losses are at a level of chance, apart from a few that are above."""
     usual = median(late)
     return bool(late.min() >= chance * (1 - band) and usual <= chance * (1 + _ABOVE_CHANCE * band))

@@ -35,7 +35,7 @@ from stabdiag.symptoms.losses import (
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import lowered
-from stabdiag.tree.advice.shared import clip_at
+from stabdiag.tree.advice.shared import clip_action
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss
 from stabdiag.tree.progress import find_progress
@@ -177,7 +177,7 @@ def _oscillating(case: Case, because: str, measured: dict[str, float]) -> Eviden
         ),
         next_actions=(
             *loss_oscillating.next_actions,
-            clip_at(case),
+            clip_action(case),
         ),
     )
 

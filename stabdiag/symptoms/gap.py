@@ -151,7 +151,7 @@ def _end_of_first_epoch(case: Case) -> int:
     return int(first[-1]) if len(first) else -1
 
 
-def train_near(train: Series, heldout: Series, at: int) -> float | None:
+def training_level(train: Series, heldout: Series, at: int) -> float | None:
     """Return the median training loss between an evaluation and the one before it."""
     step, gap = int(heldout.steps[at]), int(usual_gap(heldout.steps))
     since = train.between(step - gap + 1, step).values
@@ -201,8 +201,8 @@ def find_turn(case: Case) -> TurningPoint | None:
         return None
     best, last = float(x[at]), median(after)
     train_at_best, train_now = (
-        train_near(train, heldout, at),
-        train_near(train, heldout, len(x) - 1),
+        training_level(train, heldout, at),
+        training_level(train, heldout, len(x) - 1),
     )
     step, is_clear = int(heldout.steps[at]), last - best > _CLEAR_RISE_SIGMAS * diff_sigma(x)
     if train_at_best is None or train_now is None or _restarted(case, step):

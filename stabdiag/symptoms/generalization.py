@@ -237,7 +237,7 @@ def overconfident(case: Case) -> Evidence | None:
     if better is None:
         return None
     score, value_at_turn = better
-    best = score.best_at
+    best = score.best_position
     step, value = int(score.series.steps[best]), float(score.series.values[best])
     return Evidence(
         because=f"{turning_point.words} Since then {score.name!r} went from "
@@ -259,7 +259,7 @@ def _better_score(case: Case, turning_point: TurningPoint) -> tuple[Score, float
 
     The score has to be better at the end of the run than at that step, not only in between.
     """
-    gains = [(score, score.gain_since(turning_point.step)) for score in heldout_scores(case)]
+    gains = [(score, score.later_gain(turning_point.step)) for score in heldout_scores(case)]
     comparable = [(score, gain) for score, gain in gains if gain is not None]
     improved = [score for score, gain in comparable if gain > 0]
     if not improved or len(improved) < sum(gain < 0 for _, gain in comparable):

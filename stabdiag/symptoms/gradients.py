@@ -28,9 +28,9 @@ from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.weights import weight_norm_shrinking
 from stabdiag.tree.advice.precision import NOTHING_UPDATED, nothing_updated, overflowing_layer
 from stabdiag.tree.advice.rates import tenth_lr
-from stabdiag.tree.advice.shared import clip_at
+from stabdiag.tree.advice.shared import clip_action
 from stabdiag.tree.case import Case
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.checkpoint import earlier_checkpoint
 from stabdiag.tree.scaler import skipped_throughout
 
 # If the loss does not change, a norm has to grow by this many times as much.
@@ -175,7 +175,7 @@ def _stays_nonfinite(case: Case, noun: str, norm: Series) -> Evidence | None:
         f"{len(norm) - begin} of {len(norm)} records. No loss was logged.",
         step=first,
         measured={"steps": len(norm) - begin, "of": len(norm)},
-        first=checkpoint_before(case, first, case.stride)
+        first=earlier_checkpoint(case, first, case.stride)
         .reload(f"{case.unit} {first}")
         .and_then(
             Do.INSPECT_LAYERS,
@@ -228,7 +228,7 @@ def grad_exploding(case: Case) -> Evidence | None:
     is_still = is_flat and _stays_up(case, began)
     if is_flat and not (is_still or is_huge):
         return None
-    checkpoint = checkpoint_before(case, began, case.stride)
+    checkpoint = earlier_checkpoint(case, began, case.stride)
     rate = tenth_lr(case, began)
     effect = ", and the loss got worse" if worse else ", while the loss stayed" if is_still else ""
     return Evidence(
@@ -238,7 +238,7 @@ def grad_exploding(case: Case) -> Evidence | None:
         measured={"lowest": lowest, "last": last, "ratio": ratio},
         severity=Severity.NOTE if is_flat else None,
         first=checkpoint.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change),
-        next_actions=(clip_at(case), *grad_exploding.next_actions),
+        next_actions=(clip_action(case), *grad_exploding.next_actions),
     )
 
 

@@ -30,10 +30,10 @@ from stabdiag.stats.standards import (
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import tenth_lr
-from stabdiag.tree.advice.shared import LEVEL, TO_BF16, clip_at, describe_batches
+from stabdiag.tree.advice.shared import LEVEL, TO_BF16, clip_action, describe_batches
 from stabdiag.tree.case import Case
-from stabdiag.tree.changes import changes_near
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.changes import nearby_changes
+from stabdiag.tree.checkpoint import earlier_checkpoint
 from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max
 
 # A loss this many times the usual one needs no statistical test: noise never spans ten orders of
@@ -178,7 +178,7 @@ def _longest(case: Case, *roles: str) -> list[Series]:
 
 def _restart(case: Case, began: int) -> Action:
     rate = tenth_lr(case, began)
-    checkpoint = checkpoint_before(case, began, case.stride)
+    checkpoint = earlier_checkpoint(case, began, case.stride)
     return checkpoint.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change)
 
 
@@ -212,7 +212,7 @@ def activation_exploding(case: Case) -> Evidence | None:
         step=began,
         measured={"level": level, "last": last, "ratio": ratio},
         first=_restart(case, began),
-        next_actions=(clip_at(case), *activation_exploding.next_actions),
+        next_actions=(clip_action(case), *activation_exploding.next_actions),
     )
 
 
@@ -344,7 +344,7 @@ def norm_jump(case: Case) -> Evidence | None:
 
 def _changes_objective(case: Case, jump: _Jump) -> bool:
     """Return True if the loss came to be measured on something else where a norm jumped."""
-    return any(change.changes_objective for change in changes_near(case, jump.step, jump.step))
+    return any(change.changes_objective for change in nearby_changes(case, jump.step, jump.step))
 
 
 def _find_jump(series: Series, factor: float, width: int) -> _Jump | None:

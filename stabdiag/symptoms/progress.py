@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import other_number
-from stabdiag.model.roles.names import words_of
+from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.levels import levels
@@ -33,7 +33,7 @@ from stabdiag.symptoms.losses import (
     no_course,
     small_test,
 )
-from stabdiag.symptoms.settings import change_of, far_settings, lacks_warmup
+from stabdiag.symptoms.settings import far_settings, lacks_warmup, replacement
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
@@ -131,7 +131,7 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         words.append(chance.text)
     elif not from_the_start(case) and len(case.loss):
         words.append(f"The log begins at {case.unit} {int(case.loss.steps[0])}.")
-    level = change.last if (change := progress.change_of("loss")) is not None else None
+    level = change.last if (change := progress.role_change("loss")) is not None else None
     small, far = _first_action(case, level), far_settings(case)
     words += [setting.text for setting in far]
     if lacks_warmup(case):
@@ -141,9 +141,9 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         because=" ".join(filter(None, words)),
         step=int(case.loss.steps[0]) if len(case.loss) else None,
         measured=progress.measured | ({} if chance is None else chance.measured),
-        first=change_of(far[0]) if far else small,
+        first=replacement(far[0]) if far else small,
         next_actions=(
-            *map(change_of, far[1:]),
+            *map(replacement, far[1:]),
             *((small,) if far else ()),
             *no_progress.next_actions,
         ),
@@ -157,13 +157,13 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
     That is normal for a task with thousands of answers, or for a pretrained model. A loss that fell
     by less than a third from log K means that there is much left to learn.
     """
-    loss = progress.change_of("loss")
+    loss = progress.role_change("loss")
     # Token accuracy says little.
     accuracies = [
         score.series
         for score in scores(case)
         if score.series.role in ("accuracy", "eval_accuracy")
-        and "token" not in words_of(score.name)
+        and "token" not in name_words(score.name)
     ]
     if loss is None or not accuracies or starts_pretrained(case) or no_course(case):
         return None
@@ -321,11 +321,11 @@ def score_constant(case: Case) -> Evidence | None:
     candidates = [
         score
         for score in scores(case)
-        if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(words_of(score.name))
+        if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(name_words(score.name))
     ]
     if not candidates or any(np.ptp(score.goodness) for score in candidates):
         return None
-    loss = find_progress(case).change_of("loss")
+    loss = find_progress(case).role_change("loss")
     # A perfect score cannot improve.
     imperfect = [score for score in candidates if not _is_perfect(score)]
     if loss is None or not loss.better or not imperfect:

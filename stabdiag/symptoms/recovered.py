@@ -26,7 +26,7 @@ from stabdiag.stats.standards import (
 from stabdiag.symptoms.losses import not_comparable
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least, too_few
 from stabdiag.tree.case import Case
-from stabdiag.tree.drivers import lr_over
+from stabdiag.tree.drivers import climb_rates
 from stabdiag.tree.scores import Score, scores
 
 # Levels are medians over these fractions of the window of §4: short for fast rises, long for slow
@@ -100,7 +100,7 @@ def _highest(case: Case) -> RecoveredRise | None:
 def _lr_rises(case: Case, first: int, last: int) -> bool:
     """Return True if the learning rate was raised during the rise, as in a warm restart."""
     rates = case.history.finite("lr").between(first, last).values
-    over = lr_over(case, first, last)
+    over = climb_rates(case, first, last)
     raised = len(rates) > 1 and rates.max() > case.limits.divergence.lr_rise * rates[0]
     return bool(raised or (over is not None and over.rises))
 

@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
-from stabdiag.symptoms.gap import RUN_AWAY, find_gap, train_near, with_evaluations
+from stabdiag.symptoms.gap import RUN_AWAY, find_gap, training_level, with_evaluations
 from stabdiag.symptoms.generalization import FEW_EVALUATIONS, is_memorizing
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
@@ -62,7 +62,7 @@ def _ratios(case: Case) -> Floats | None:
         return None
     train, heldout = pair
     positions = [0, *range(len(heldout) // 2, len(heldout))]
-    nearby = [train_near(train, heldout, position) or 0.0 for position in positions]
+    nearby = [training_level(train, heldout, position) or 0.0 for position in positions]
     ratios: Floats = np.array(nearby) / heldout.values[positions]
     return ratios
 
@@ -73,7 +73,7 @@ def _has_fallen(case: Case) -> bool:
     if pair is None:
         return False
     train, heldout = pair
-    first, last = (train_near(train, heldout, at) or 0.0 for at in (0, len(heldout) - 1))
+    first, last = (training_level(train, heldout, at) or 0.0 for at in (0, len(heldout) - 1))
     return last <= RUN_AWAY * first
 
 

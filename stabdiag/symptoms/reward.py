@@ -25,7 +25,7 @@ from stabdiag.symptoms.stuck import without_learning
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.case import Case
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.checkpoint import earlier_checkpoint
 from stabdiag.tree.divergence import level_name
 from stabdiag.tree.reward import Reward, find_collapsed_reward
 
@@ -73,7 +73,7 @@ def _fallen(case: Case, collapse: Reward) -> Evidence:
     """Report a reward that fell; it is an error if the whole gain is collapse."""
     gained = collapse.best - collapse.first
     rate = half_lr(case, collapse.best_step)
-    reload = checkpoint_before(case, collapse.best_step).reload(
+    reload = earlier_checkpoint(case, collapse.best_step).reload(
         f"the fall of the reward, from about {case.unit} {collapse.best_step} on"
     )
     return Evidence(

@@ -29,7 +29,7 @@ from stabdiag.symptoms.losses import DECAYED, no_course
 from stabdiag.symptoms.rates import flat_at_low_rate, lr_out_of_range, still_rises
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import is_high, lowered
-from stabdiag.tree.advice.shared import clip_at
+from stabdiag.tree.advice.shared import clip_action
 from stabdiag.tree.case import Case
 
 # A warm-up that differs by fewer steps is only counted differently.
@@ -110,7 +110,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         step=int(lr.steps[0]),
         measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
         first=act,
-        next_actions=(next_actions, clip_at(case)),
+        next_actions=(next_actions, clip_action(case)),
     )
 
 

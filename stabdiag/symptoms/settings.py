@@ -6,7 +6,7 @@ from typing import Final
 
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.limits.checks import family_of
+from stabdiag.model.limits.checks import optimizer_family
 from stabdiag.model.ranges import DEFAULTS, SETTINGS, SettingRange, settings_with_ranges
 from stabdiag.model.text import num, typed
 from stabdiag.stats.standards import MIN_TREND_POINTS, NEGLIGIBLE, TENFOLD, TWICE
@@ -64,7 +64,7 @@ def setting_unusual(case: Case) -> Evidence | None:
     else:
         words.append("The log does not show that the run learns.")
     measured: dict[str, Scalar] = {setting.name: setting.value for setting in unusual}
-    first, *others = [change_of(setting) for setting in unusual]
+    first, *others = [replacement(setting) for setting in unusual]
     if learns:
         first, others = _check(unusual[0]), [first, *others]
     return Evidence(
@@ -99,7 +99,9 @@ def _settings(case: Case) -> dict[str, SettingRange]:
 
 def lacks_warmup(case: Case) -> bool:
     """Return True if the optimizer needs a warm-up and the settings have none."""
-    return case.manifest.warmup_steps == 0 and family_of(case.manifest.optimizer) in _WARMED_UP
+    return (
+        case.manifest.warmup_steps == 0 and optimizer_family(case.manifest.optimizer) in _WARMED_UP
+    )
 
 
 def far_settings(case: Case) -> list[SettingRange]:
@@ -115,7 +117,7 @@ def _is_far(setting: SettingRange) -> bool:
     return not low <= setting.value <= high
 
 
-def change_of(setting: SettingRange) -> Action:
+def replacement(setting: SettingRange) -> Action:
     """Return the action that replaces a setting."""
     name, value, words = setting.name, setting.value, SETTINGS[setting.name]
     if name == "peak_lr":

@@ -13,7 +13,7 @@ from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST
 from stabdiag.symptoms.endings import FATAL, find_ending
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.checkpoint import earlier_checkpoint
 
 # A time stamp above this is in milliseconds: in seconds it would be beyond the year 5000.
 _MILLISECONDS = 1e11
@@ -56,7 +56,7 @@ def _stopped_early(case: Case) -> Evidence | None:
     event = _final_message(case, last - 2 * case.stride)
     if event is None:
         return None
-    saved = checkpoint_before(case, last + 1).step
+    saved = earlier_checkpoint(case, last + 1).step
     where = f"the checkpoint of {case.unit} {saved}" if saved else "the last checkpoint"
     ending = find_ending(event)
     of = f" of {total}" if total is not None else ""

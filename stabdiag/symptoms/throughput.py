@@ -10,7 +10,7 @@ from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.roles.names import words_of
+from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import capitalized, num, percent
 from stabdiag.stats.levels import levels
@@ -154,7 +154,7 @@ def _is_clear_drop(level: Floats) -> bool:
 
 def _unit(series: Series) -> str:
     """Return the unit that a column of step times or speeds names, or ""."""
-    words = words_of(series.column)
+    words = name_words(series.column)
     if series.role == "tokens_per_second":
         quantity = next((word for word in words if word in ("tokens", "samples")), "")
         return f"{quantity}/s" if quantity else ""

@@ -117,7 +117,7 @@ class SavedFailures:
         self.has_failed = True
         names = [name for name, p in self._parameters.named.items() if not is_finite(p)]
         row["recorder/nonfinite_parameters"] = len(names)
-        kept = self._batches_until(row["step"])
+        kept = self._drawn_batches(row["step"])
         if self._is_saved or not kept:
             return
         self._is_saved = True
@@ -144,13 +144,13 @@ class SavedFailures:
         usual = median(self._norms) if len(self._norms) >= _MIN_NORMS else math.inf
         self._norms.append(norm)
         is_surge = norm > _SURGE_RATIO * usual and norm > _HIGHER * self._highest_surge
-        kept = self._batches_until(row["step"]) if is_surge else []
+        kept = self._drawn_batches(row["step"]) if is_surge else []
         if kept and self._surges < _MAX_SURGES:
             self._highest_surge, self._surges = norm, self._surges + 1
             torch.save({"step": row["step"], "batches": kept}, self.spike_path)
             row["recorder/saved_surge"] = norm / usual
 
-    def _batches_until(self, step: int) -> list[dict[str, Any]]:
+    def _drawn_batches(self, step: int) -> list[dict[str, Any]]:
         """Return the kept batches, without those that were drawn after the step."""
         return [entry for entry in self._recent if entry["step"] <= step]
 

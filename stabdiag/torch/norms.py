@@ -97,7 +97,7 @@ def _checksum(values: torch.Tensor) -> torch.Tensor:
     return (values.double().abs() * weights).sum().reshape(1)
 
 
-def columns_of(numbers: dict[Any, float], parameters: Parameters) -> dict[str, float]:
+def norm_columns(numbers: dict[Any, float], parameters: Parameters) -> dict[str, float]:
     """Return the columns of a row from the numbers of one step, by layer."""
     sums: dict[tuple[str, str], float] = {}
     total = 0.0

@@ -193,7 +193,7 @@ def _probe_backward(
         return ProbeResult(phase="none", detail="the loss does not depend on the parameters")
     found: list[tuple[str, str]] = []
 
-    def hook_of(node: Any) -> Callable[..., None]:
+    def make_hook(node: Any) -> Callable[..., None]:
         def hook(inputs: Any, outputs: Any) -> None:
             received = [g for g in outputs if isinstance(g, torch.Tensor)]
             sent = [g for g in inputs if isinstance(g, torch.Tensor)]
@@ -202,7 +202,7 @@ def _probe_backward(
 
         return hook
 
-    handles = [node.register_hook(hook_of(node)) for node in walk(loss.grad_fn)]
+    handles = [node.register_hook(make_hook(node)) for node in walk(loss.grad_fn)]
     parameters = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     try:
         gradients = torch.autograd.grad(loss, [p for _, p in parameters], allow_unused=True)

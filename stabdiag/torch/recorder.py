@@ -354,10 +354,10 @@ class Recorder:
 
     def _before_step(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if not self._is_idle:
-            self._measure_before(optimizer, arguments, keywords)
+            self._begin_update(optimizer, arguments, keywords)
 
     @guarded
-    def _measure_before(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
+    def _begin_update(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if self._is_in_backward and self._optimizers.shares_parameters(optimizer):
             raise UnsupportedTrainingError(IN_BACKWARD)
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
@@ -393,14 +393,14 @@ class Recorder:
             if self._last_event == "loss":
                 self._count_optimizer_step()
         else:
-            self._measure_after(optimizer)
+            self._end_update(optimizer)
 
     @untimed
     def _count_optimizer_step(self) -> None:
         self._end_step()
 
     @guarded
-    def _measure_after(self, optimizer: Any) -> None:
+    def _end_update(self, optimizer: Any) -> None:
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
             return
         if self._skipper is not None:

@@ -11,7 +11,7 @@ from stabdiag.torch.failures import SavedFailures
 from stabdiag.torch.header import segment_header
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.losses import gradient_multiple
-from stabdiag.torch.norms import columns_of
+from stabdiag.torch.norms import norm_columns
 from stabdiag.torch.optimizers import Optimizers
 from stabdiag.torch.parameters import Parameters
 from stabdiag.torch.processes import process_rank
@@ -70,7 +70,7 @@ class RowWriter:
             self._write_step(row, vector.read())
 
     def _write_step(self, row: dict[str, Any], numbers: dict[Any, float]) -> None:
-        row.update(columns_of(numbers, self._parameters))
+        row.update(norm_columns(numbers, self._parameters))
         for name in ("loss", "loss_scale"):
             if name in numbers:
                 row[name] = numbers[name]

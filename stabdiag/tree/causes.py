@@ -69,7 +69,7 @@ class Causes:
     @cached_property
     def lr_unit(self) -> float:
         """The last digit of learning rates that are logged with few digits, or else 0."""
-        return unit_of(self.history.finite("lr").values)
+        return last_logged_digit(self.history.finite("lr").values)
 
     @cached_property
     def future_max_lr(self) -> Floats:
@@ -209,7 +209,9 @@ def all_jumps(lr: Series, factor: float) -> Ints:
     if not len(at):
         return nothing
     ratios = _ratios(values, at, factor, running_max_from_end(values))
-    return lr.steps[at[_are_jumps(values, at, ratios, factor=factor, unit=unit_of(values))]]
+    return lr.steps[
+        at[_are_jumps(values, at, ratios, factor=factor, unit=last_logged_digit(values))]
+    ]
 
 
 def running_max_from_end(values: Floats) -> Floats:
@@ -239,7 +241,7 @@ def _ratios(values: Floats, at: Ints, factor: float, future_max: Floats) -> Floa
     return ratios
 
 
-def unit_of(values: Floats) -> float:
+def last_logged_digit(values: Floats) -> float:
     """Return the last digit of values that are logged with few digits, or else 0."""
     changes = np.abs(np.diff(values))
     changes = changes[changes > 0]

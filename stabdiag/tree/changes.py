@@ -64,7 +64,7 @@ class NearbyChange:
         return f"between {self.unit}s {self.since} and {self.step}"
 
 
-def changes_near(
+def nearby_changes(
     run: Run, first: int, last: int, *, within: int | None = None
 ) -> tuple[NearbyChange, ...]:
     """Return the settings that changed near an event, the nearest change first.
@@ -112,7 +112,7 @@ def near_spike(run: Run, spike: Spike, *, within: int | None = None) -> tuple[Ne
         spike.base + spike.height - spike.level
     )
     high = spike.onset + int(np.argmax(rise))
-    return changes_near(run, run.at(spike.onset), run.at(high), within=within)
+    return nearby_changes(run, run.at(spike.onset), run.at(high), within=within)
 
 
 @frozen

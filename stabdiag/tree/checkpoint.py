@@ -86,13 +86,13 @@ class Checkpoint:
         )
 
 
-def checkpoint_before(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
+def earlier_checkpoint(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
     """Return the last checkpoint strictly before a step; no checkpoint precedes step 0.
 
     With one record every ``stride`` steps, a recorded event may have happened at any step since the
     previous record.
     """
-    manifest, last = run.manifest, run.manifest.checkpoint_before(step)
+    manifest, last = run.manifest, run.manifest.earlier_checkpoint(step)
     every, count = manifest.checkpoint_every, len(manifest.checkpoints or ())
     is_known = count > 0 or every is not None
     is_saving_off = not is_known and saves_none(manifest.others(run.history.config))
@@ -104,7 +104,7 @@ def checkpoint_before(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
         return Checkpoint(step=last, every=None, unit=run.unit, is_saving_off=is_saving_off)
     since = step - round(stride)
     is_close = last > min(since, step - 2)
-    older = manifest.checkpoint_before(since) if is_close else 0
+    older = manifest.earlier_checkpoint(since) if is_close else 0
     return Checkpoint(step=last, every=every, older=older or 0, unit=run.unit, count=count)
 
 

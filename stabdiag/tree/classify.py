@@ -375,7 +375,7 @@ def spikes_of_section_2(
 ) -> tuple[Spike, ...]:
     """Return the spikes that belong to §2; climbs and expected jumps are removed."""
 
-    def context_of(spike: Spike, recovered: Sequence[Spike] = ()) -> SpikeContext:
+    def make_context(spike: Spike, recovered: Sequence[Spike] = ()) -> SpikeContext:
         return SpikeContext(
             run=run,
             spike=spike,
@@ -387,10 +387,13 @@ def spikes_of_section_2(
     spikes = [
         spike
         for spike in candidates
-        if classify(SPIKE_RULES, context_of(spike)) is EventVerdict.SPIKE
+        if classify(SPIKE_RULES, make_context(spike)) is EventVerdict.SPIKE
     ]
     recovered = [spike for spike in spikes if spike.recovered]
     jump = next((spike for spike in spikes if not spike.recovered), None)
-    if jump is not None and classify(JUMP_RULES, context_of(jump, recovered)) is EventVerdict.CLIMB:
+    if (
+        jump is not None
+        and classify(JUMP_RULES, make_context(jump, recovered)) is EventVerdict.CLIMB
+    ):
         return tuple(recovered)
     return tuple(spikes)

@@ -24,7 +24,7 @@ from stabdiag.stats.shape import Spike
 from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, QUARTER, RELATIVE_TOLERANCE
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import NearbyChange, near_spike, quoted_name
-from stabdiag.tree.rises import is_clear, rise_of
+from stabdiag.tree.rises import is_clear, measure_rise
 from stabdiag.tree.run import Run
 
 # A loss that is logged as a mean or with a delay shows a change at most this many points late.
@@ -155,7 +155,7 @@ def _ramp(
     begin = max(
         (change.spike.end for change in objective_changes if change.spike.onset < until), default=0
     )
-    rise = rise_of(run, slice(min(begin, until), until), spikes)
+    rise = measure_rise(run, slice(min(begin, until), until), spikes)
     if rise is None or not is_clear(run, rise):
         return None
     first = max(rise.best, int(np.argmax(np.abs(course - course[0]) > tolerance)))

@@ -17,7 +17,7 @@ from stabdiag.stats.standards import MAX_CHANCE, MIN_CONSECUTIVE, RELATIVE_EPS, 
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
-from stabdiag.tree.drivers import at_or_near, find_turn_step, logarithms, lr_over
+from stabdiag.tree.drivers import climb_rates, find_turn_step, logarithms, step_phrase
 from stabdiag.tree.measure import unrecovered_jumps
 from stabdiag.tree.progress import improved_score
 from stabdiag.tree.rises import is_clear, material_bar
@@ -172,7 +172,7 @@ def _why_clear(case: Case, rise: Rise) -> str:
 def _is_the_lr_rising(case: Case) -> Reply:
     """Did the learning rate rise over the climb, or jump where it began?"""
     first, last = climb_steps(case)
-    lr = lr_over(case, first, last)
+    lr = climb_rates(case, first, last)
     if lr is None:
         return unknown("too few learning rates were logged over the climb")
     because, measured = describe_lr_change(case, lr.begin, lr.end, lr.first, last)
@@ -190,7 +190,7 @@ def _is_the_lr_rising(case: Case) -> Reply:
         return no(because, lr.first, last, measured=measured)
     turned = find_turn_step(case, case.history.series["lr"], first, last)
     if turned is not None:
-        because += f"; the rise began {at_or_near(case, case.history.series['lr'], turned)}"
+        because += f"; the rise began {step_phrase(case, case.history.series['lr'], turned)}"
         measured["turned"] = turned
     return yes(because, lr.first, last, measured=measured)
 
@@ -248,7 +248,7 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
     if turned is None:
         return reply
     return yes(
-        f"{reply.because}; the change began {at_or_near(case, norm, turned)}",
+        f"{reply.because}; the change began {step_phrase(case, norm, turned)}",
         *reply.steps,
         branch=reply.branch,
         measured={**reply.measured, "turned": turned},

@@ -37,7 +37,7 @@ class LrOver:
         return self.end <= self.highest_before
 
 
-def lr_over(run: Run, first: int, last: int) -> LrOver | None:
+def climb_rates(run: Run, first: int, last: int) -> LrOver | None:
     """Return the learning rate over a climb, or None if too few rates were logged.
 
     The range is at least the window of §4, and begins before a climb that is shorter.
@@ -84,7 +84,7 @@ def half_peak_step(series: Series) -> int | None:
     return int(series.steps[np.argmax(series.values >= peak / 2)]) if peak > 0 else None
 
 
-def at_or_near(run: Run, series: Series, step: int) -> str:
+def step_phrase(run: Run, series: Series, step: int) -> str:
     """Return ``at step 600``, or ``near step 600`` if the series has no record there."""
     return f"{'at' if (series.steps == step).any() else 'near'} {run.unit} {step}"
 

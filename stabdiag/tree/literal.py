@@ -18,7 +18,7 @@ from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.divergence import climb_steps, describe_lr_change, grad_norm, weight_norms
 from stabdiag.tree.measure import Measures
 from stabdiag.tree.precision import ANSWERS as PRECISION
-from stabdiag.tree.rises import rise_of
+from stabdiag.tree.rises import measure_rise
 from stabdiag.tree.run import Run
 from stabdiag.tree.scaler import find_overflows
 from stabdiag.tree.spike import count_outliers, did_it_recover, focus, highest, risen, width
@@ -160,7 +160,7 @@ class LiteralCase(Case):
         x, limits = self.loss.values, self.limits.spike
         scan = outliers(x, self.spike_window, self.reach, limits.sigma)
         everything, last = slice(0, len(x)), _last_window(self)
-        rise = rise_of(self, everything, scan.spikes)
+        rise = measure_rise(self, everything, scan.spikes)
         if rise is not None:
             rise = replace(rise, onset=last.start, crest=last.stop - 1)
         return Measures(scan=scan, spikes=scan.spikes, comparable_range=everything, rise=rise)

@@ -20,7 +20,7 @@ from stabdiag.tree.comparable import (
 )
 from stabdiag.tree.recurring import RecurringSpikes, find_recurring
 from stabdiag.tree.reward import Reward, find_collapsed_reward, find_maintained_reward
-from stabdiag.tree.rises import rise_of
+from stabdiag.tree.rises import measure_rise
 from stabdiag.tree.run import Run
 
 
@@ -77,7 +77,7 @@ def measure(run: Run) -> Measures:
         spikes=singles,
         recurring=recurring,
         comparable_range=comparable,
-        rise=rise_of(run, comparable, spikes),
+        rise=measure_rise(run, comparable, spikes),
     )
 
 
@@ -144,14 +144,14 @@ def _find_comparable_range(
         return slice(begin, end)
     expected = [change.spike for change in objective_changes]
 
-    def end_of(jump: Spike) -> int:
+    def jump_end(jump: Spike) -> int:
         # After a change of the objective the loss counts immediately, even while it settles.
         return max(jump.onset if jump in expected else jump.end, begin)
 
-    if end - end_of(stayed[-1]) >= run.rise_window:
-        return slice(end_of(stayed[-1]), end)
+    if end - jump_end(stayed[-1]) >= run.rise_window:
+        return slice(jump_end(stayed[-1]), end)
     while len(stayed) > 1 and stayed[-2] in expected:
         stop = stayed.pop().onset
-        if stop - end_of(stayed[-1]) >= run.rise_window:
-            return slice(end_of(stayed[-1]), stop)
+        if stop - jump_end(stayed[-1]) >= run.rise_window:
+            return slice(jump_end(stayed[-1]), stop)
     return slice(begin, max(stayed[0].onset, begin))

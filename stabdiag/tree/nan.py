@@ -10,11 +10,11 @@ import numpy as np
 from stabdiag.model.findings import Panel
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
-from stabdiag.model.roles.names import words_of
+from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import EXACT_FIGURES, num, plural
 from stabdiag.stats.standards import MIN_CONSECUTIVE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.checkpoint import earlier_checkpoint
 from stabdiag.tree.drivers import Surge, find_surge, why_lead_up_unknown
 from stabdiag.tree.panels import lookback_start, lr_panel
 
@@ -139,7 +139,7 @@ def _order(role: str) -> tuple[int, int, list[int], str]:
     and is a consequence of it, not its cause.
     """
     kind, _, layer = role.partition("/")
-    words = set(words_of(layer))
+    words = set(name_words(layer))
     depth = 0 if words & _EMBEDDINGS else 2 if words & _HEADS else 1
     numbers = [int(number) for number in re.findall(r"\d+", layer)]
     return (0 if kind in FORWARD else 1 if kind == "loss" else 2, depth, numbers, layer)
@@ -162,7 +162,7 @@ def activation_near_fp16_max(history: History, last: int) -> Peak | None:
     peaks = []
     for series in history.group("activation_norm").values():
         finite = series.finite().until(last)
-        if len(finite) and {"max", "amax", "maximum"} & set(words_of(series.column)):
+        if len(finite) and {"max", "amax", "maximum"} & set(name_words(series.column)):
             at = int(np.argmax(np.abs(finite.values)))
             value = float(abs(finite.values[at]))
             peaks.append(Peak(column=series.column, value=value, step=int(finite.steps[at])))
@@ -184,7 +184,7 @@ def infinite_embedding_gradient(case: Case) -> str | None:
     columns = [
         series.column
         for layer, series in case.history.group("grad_norm").items()
-        if _EMBEDDINGS.intersection(words_of(layer))
+        if _EMBEDDINGS.intersection(name_words(layer))
         and _start_of_last_stretch(series, bad) <= bad
         and np.isinf(series.until(bad).values[-MIN_CONSECUTIVE:]).any()
     ]
@@ -281,7 +281,7 @@ def _which_fix(case: Case) -> Reply:
         because = f"{why}: a blow-up and a layer's numerics look the same"
     else:
         because = "with calm gradients, check the operations: log(0), 0/0, a bad sample"
-    last = checkpoint_before(case, start.began)
+    last = earlier_checkpoint(case, start.began)
     return yes(because, branch=case.manifest.dtype, measured={"checkpoint": last.step})
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from stabdiag.model.roles.names import words_of
+from stabdiag.model.roles.names import name_words
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE
 from stabdiag.tree.run import Run
@@ -36,14 +36,14 @@ def has_chance_level(run: Run) -> bool:
     """
     column = run.loss.column
     is_sum = "+" in column
-    words = run.loss_function_words.union(words_of(column))
+    words = run.loss_function_words.union(name_words(column))
     return not is_sum and _NOT_NATS.isdisjoint(words) and run.loss_kind is None
 
 
 def may_sum_sequences(run: Run) -> bool:
     """Return True if a score of transcriptions was logged: the loss may be a sum over each one."""
     columns = (series.column for series in run.history.group("score").values())
-    return any(not _TRANSCRIPTION.isdisjoint(words_of(column)) for column in columns)
+    return any(not _TRANSCRIPTION.isdisjoint(name_words(column)) for column in columns)
 
 
 def chance_loss(run: Run) -> float | None:

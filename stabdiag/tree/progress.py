@@ -101,7 +101,7 @@ class Progress:
         answers = {change.better for change in self.changes}
         return True if True in answers else False if False in answers else None
 
-    def change_of(self, role: str) -> ProgressChange | None:
+    def role_change(self, role: str) -> ProgressChange | None:
         """Return the change of a role, if it was logged."""
         return next((change for change in self.changes if change.role == role), None)
 
@@ -160,7 +160,7 @@ def learns_clearly(case: Case, progress: Progress) -> bool:
 
     A fall from far above the chance level down to it is not learning.
     """
-    loss = progress.change_of("loss")
+    loss = progress.role_change("loss")
     if not progress.better or loss is None or loss.first <= 0 or loss.last < 0:
         return bool(progress.better)
     start = min(loss.first, chance_loss(case) or loss.first)

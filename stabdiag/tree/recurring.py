@@ -123,7 +123,7 @@ def find_recurring(
         scores=group.scores,
         noise=group.noise,
         period=period,
-        per_epoch=period is not None and epoch is not None and _is_near(period, epoch, run.stride),
+        per_epoch=period is not None and epoch is not None and _is_close(period, epoch, run.stride),
         batch=batch,
         grow=_is_growing(group.heights),
         come_closer=_is_growing(1 / gaps),
@@ -145,7 +145,7 @@ def _epoch_length(run: Run) -> float | None:
     return median(np.diff(begins).astype(np.float64)) if len(begins) > 1 else None
 
 
-def _is_near(distance: float, period: float, stride: float) -> bool:
+def _is_close(distance: float, period: float, stride: float) -> bool:
     return abs(distance - period) <= max(stride, _JITTER * period)
 
 

@@ -19,7 +19,7 @@ from stabdiag.stats.standards import (
     ROUNDING_DIGITS,
     TENTHS,
 )
-from stabdiag.tree.drivers import lr_over
+from stabdiag.tree.drivers import climb_rates
 from stabdiag.tree.run import Run
 
 # A rise of one printed digit may be rounding.
@@ -30,7 +30,7 @@ _ROUNDING_DIGITS = ROUNDING_DIGITS
 _MIN_RELATIVE_RISE = RELATIVE_TOLERANCE / TENTHS
 
 
-def rise_of(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
+def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     """Return the rise over a range of the losses, without recovered spikes.
 
     Its positions refer to all losses.
@@ -89,7 +89,7 @@ def material_bar(run: Run, rise: Rise) -> float:
 
 def has_rising_lr(run: Run, rise: Rise) -> bool:
     """Return True if the learning rate rose with the loss, which explains a small rise."""
-    lr = lr_over(run, run.at(rise.onset), run.at(rise.crest))
+    lr = climb_rates(run, run.at(rise.onset), run.at(rise.crest))
     return lr is not None and lr.rises
 
 
@@ -100,7 +100,7 @@ def is_end_of_climb(run: Run, jump: Spike, spikes: Iterable[Spike], begin: int) 
     a new maximum over the same steps, it explains both the climb and the jump. Then a climb of any
     material size counts, and needs no significance test.
     """
-    rise = rise_of(run, slice(begin, jump.onset), spikes)
+    rise = measure_rise(run, slice(begin, jump.onset), spikes)
     if rise is None or not is_material(run, rise):
         return False
     explains = rise.amount > run.limits.divergence.material * jump.height
@@ -123,5 +123,5 @@ def is_start_of_climb(run: Run, jump: Spike, spikes: Iterable[Spike], begin: int
             return False
     elif len(run.loss) >= run.min_losses_for_spikes or not multiplies(run.loss.values, jump):
         return False
-    rise = rise_of(run, slice(begin, len(run.loss)), spikes)
+    rise = measure_rise(run, slice(begin, len(run.loss)), spikes)
     return rise is not None and is_clear(run, rise)

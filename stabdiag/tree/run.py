@@ -14,7 +14,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import ARCHITECTURES, LOSS_FUNCTION, is_pretrained
 from stabdiag.model.roles.loss_kinds import LossKind
-from stabdiag.model.roles.names import words_of
+from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.rolling import trailing_moments
@@ -71,7 +71,7 @@ class Run:
         """The words of the loss function that the settings name; a model may name it, too."""
         settings = self.manifest.others(self.history.config)
         named = (settings[name] for name in (*LOSS_FUNCTION, ARCHITECTURES) if name in settings)
-        return frozenset(word for value in named for word in words_of(str(value)))
+        return frozenset(word for value in named for word in name_words(str(value)))
 
     @property
     def unit(self) -> str:

@@ -8,7 +8,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.model.roles.scores import Direction, direction_of, is_training_score
+from stabdiag.model.roles.scores import Direction, is_training_score, score_direction
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE
 from stabdiag.tree.run import Run
@@ -41,7 +41,7 @@ class Score:
         return self.series.values * float(self.direction)
 
     @property
-    def best_at(self) -> int:
+    def best_position(self) -> int:
         """The position of the best value."""
         return int(np.argmax(self.goodness))
 
@@ -60,7 +60,7 @@ class Score:
             least = CLEAR_CHANGE * float(np.abs(values).max())
         return change if abs(change) > least else 0.0
 
-    def gain_since(self, step: int) -> float | None:
+    def later_gain(self, step: int) -> float | None:
         """Return the improvement of the last values over those up to a step, or 0 within noise."""
         until = len(self.series.until(step))
         before = self.goodness[:until][-MIN_CONSECUTIVE:]
@@ -75,7 +75,7 @@ def scores(run: Run) -> tuple[Score, ...]:
         (history.finite("accuracy"), Direction.HIGHER, False),
     ]
     for series in history.group("score").values():
-        direction = direction_of(series.column)
+        direction = score_direction(series.column)
         if direction is not None:
             is_heldout = is_evaluation(series.column) or not is_training_score(series.column)
             candidates.append((series.finite(), direction, is_heldout))

@@ -16,7 +16,7 @@ from stabdiag.stats.shape import Spike, blowup_start
 from stabdiag.stats.standards import FAR_RATIO
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.changes import describe_changes
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.checkpoint import earlier_checkpoint
 from stabdiag.tree.divergence import answer_reward_maintained
 from stabdiag.tree.panels import lookback_start, lr_panel, panels
 from stabdiag.tree.recurring import RecurringSpikes
@@ -283,7 +283,7 @@ def _what_caused_it(case: Case) -> Reply:
 
 def _which_checkpoint(case: Case) -> Reply:
     began = start(case)
-    last = checkpoint_before(case, began.step)
+    last = earlier_checkpoint(case, began.step)
     if last.step is None:
         because = "the manifest does not say how often a checkpoint is written"
         return unknown(because, began.step)

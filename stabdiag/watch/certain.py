@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.api.diagnosis import report_until
+from stabdiag.api.diagnosis import make_early_report
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.findings import PARTLY_READ, Finding, Severity
 from stabdiag.model.frozen import frozen
@@ -108,7 +108,7 @@ def _was_found_earlier(section: str, report: Report, fail_on: Severity) -> bool:
     window = limits.divergence.window if section == "§4" else limits.spike.recovery_steps
     last = report.history.last_step or 0
     for share in _LOOKBACK_WINDOWS:
-        earlier = report_until(report, last - round(_span(report, share * window))).findings
+        earlier = make_early_report(report, last - round(_span(report, share * window))).findings
         if not any(_section(f) == section and f.severity.rank <= fail_on.rank for f in earlier):
             return False
     return True

@@ -7,7 +7,7 @@ import pytest
 
 from stabdiag import StabdiagError, diagnose
 from stabdiag.baseline.judge import judge
-from stabdiag.baseline.profile import profile_of, run_name
+from stabdiag.baseline.profile import run_name, run_profile
 from stabdiag.model.baseline import BaselineStatus, Unusable
 from stabdiag.model.manifest import Manifest, parse_manifest
 from tests.baseline.made import run
@@ -16,7 +16,7 @@ from tests.baseline.made import run
 def profile(columns, name="", manifest=None, key=""):
     settings = Manifest() if manifest is None else parse_manifest(manifest)
     history = diagnose(columns).history
-    return replace(profile_of(history, settings, name=name or "run"), key=key)
+    return replace(run_profile(history, settings, name=name or "run"), key=key)
 
 
 def good(number=5, **options):
@@ -111,7 +111,7 @@ def test_a_series_that_was_logged_for_the_first_steps_is_not_the_end():
         loss = history.series["loss"].until(60)
         loss = replace(loss, values=np.where(loss.steps > 20, factor, 1.0) * loss.values)
         history = replace(history, series={**history.series, "loss": loss})
-        return replace(profile_of(history, Manifest()), key="")
+        return replace(run_profile(history, Manifest()), key="")
 
     references = [first_losses(seed) for seed in range(3)]
     assert judge(first_losses(50), references).status is BaselineStatus.INSIDE

@@ -14,8 +14,8 @@ from stabdiag.errors import StabdiagError
 from stabdiag.formats import names, render
 from stabdiag.formats.json import schema
 from stabdiag.model.scan import Common, Row, Split
-from stabdiag.scan.overview import overview_of
-from stabdiag.scan.rows import table_of
+from stabdiag.scan.overview import make_overview
+from stabdiag.scan.rows import row_table
 from tests.conftest import compare_golden
 from tests.formats.test_injection import BEGINS, JOINED, PLAIN, check
 from tests.scan.made import sweep
@@ -36,13 +36,13 @@ def _one_version(monkeypatch):
 
 
 def made(rows, **options):
-    return overview_of(rows, places=("runs",), top=5, **options)
+    return make_overview(rows, places=("runs",), top=5, **options)
 
 
 @pytest.fixture(scope="module")
 def overview():
     before = [replace(row, outcome="healthy", severity="ok") for row in sweep()[1:]]
-    return made(sweep(), before=table_of(before), seconds=1.25, reused=3)
+    return made(sweep(), before=row_table(before), seconds=1.25, reused=3)
 
 
 @pytest.mark.parametrize("format_name", names("overview"))
@@ -99,7 +99,7 @@ def test_odd_scans_in_a_terminal():
 @pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
 @pytest.mark.parametrize("format_name", names("overview"))
 def test_odd_scans_in_every_format(format_name, rows):
-    assert render(made(rows, before=table_of(rows)), format_name, "overview")
+    assert render(made(rows, before=row_table(rows)), format_name, "overview")
 
 
 @pytest.mark.parametrize("width", [40, 57, 80, 100, 200])
@@ -122,7 +122,7 @@ def test_the_json_has_every_row_with_every_field(overview):
 def test_the_json_satisfies_its_schema(rows):
     checked = jsonschema.Draft202012Validator(json.loads(schema("scan")))
     checked.check_schema(json.loads(schema("scan")))
-    before = table_of([replace(row, outcome="plateau", severity="note") for row in rows])
+    before = row_table([replace(row, outcome="plateau", severity="note") for row in rows])
     for overview in (made(rows), made(rows, before=before, seconds=0.5)):
         checked.validate(json.loads(render(overview, "json", "overview")))
 
@@ -133,7 +133,7 @@ def test_an_unknown_format_is_refused():
 
 
 def test_with_several_folders_runs_are_named_by_their_paths():
-    text = render(overview_of(ROWS, places=("a", "b"), top=1), "markdown", "overview")
+    text = render(make_overview(ROWS, places=("a", "b"), top=1), "markdown", "overview")
     assert "| `lr-0.03/seed0/log.jsonl` |" in text
     file = [replace(row, path=row.run.replace("/", "-"), run=".") for row in ROWS]
     assert "| `lr-0.03-seed0` |" in render(made(file), "markdown", "overview")
@@ -162,7 +162,7 @@ def named(name):
     split = Split(setting=name, relation="=", value=name, inside=(3, 4), outside=(0, 9))
     common = Common(outcome=name, split=split, chance=0.01, along=(split,))
     before = [replace(row, outcome=f"was {name}", severity="ok") for row in rows[::2]]
-    overview = overview_of(rows, places=(name,), before=table_of(before))
+    overview = make_overview(rows, places=(name,), before=row_table(before))
     return replace(overview, common=(common,))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
-from stabdiag.scan.overview import overview_of
+from stabdiag.scan.overview import make_overview
 from tests.conftest import diagnosed
 from tests.formats.conftest import renamed
 from tests.scan.made import sweep
@@ -45,7 +45,7 @@ def read_data(page):
 PAGES = {
     "report": lambda: render(diagnosed("spike-persistent-fp16"), "html"),
     "post-mortem": lambda: stabdiag.postmortem(diagnosed("nan-blow-up-fp32"), "html"),
-    "scan": lambda: render(overview_of(sweep()), "html", "overview"),
+    "scan": lambda: render(make_overview(sweep()), "html", "overview"),
 }
 every_page = pytest.mark.parametrize("make", PAGES.values(), ids=PAGES)
 

@@ -8,7 +8,7 @@ import pytest
 
 from stabdiag.formats import render
 from stabdiag.model.scan import Row
-from stabdiag.scan.overview import overview_of
+from stabdiag.scan.overview import make_overview
 from tests.formats.test_scans import named
 from tests.html.conftest import expect, find_serious_violations, tab_order
 from tests.html.test_browser import HOSTILE
@@ -20,7 +20,7 @@ def scanned(opened):
     """Return a function that opens the page of some rows."""
 
     def open_page(rows, **options):
-        overview, command = overview_of(rows, places=("runs",)), "stabdiag scan runs"
+        overview, command = make_overview(rows, places=("runs",)), "stabdiag scan runs"
         return opened(render(overview, "html", "overview", command=command), **options)
 
     return open_page
@@ -114,7 +114,7 @@ def test_a_kind_of_failure_shows_its_runs(page):
 
 
 def test_many_properties_in_common_are_folded(opened):
-    overview = overview_of(sweep(), places=("runs",))
+    overview = make_overview(sweep(), places=("runs",))
     overview = replace(overview, common=overview.common[:1] * 9)
     page = opened(render(overview, "html", "overview")).page
     items = page.locator(".common > li")
@@ -168,7 +168,7 @@ def test_any_setting_can_be_a_column(page):
 def test_the_page_of_ten_thousand_runs_is_small(scanned):
     rows = sweep(417)
     assert len(rows) > 10_000
-    text = render(overview_of(rows), "html", "overview")
+    text = render(make_overview(rows), "html", "overview")
     assert len(text.encode()) < 5_000_000
     page = scanned(rows).page
     expect(page.locator("#range")).to_have_text(f"Runs 1 to 10 of {len(rows)}")
@@ -261,7 +261,7 @@ def test_a_thousand_runs_come_in_pages(scanned):
 
 def test_a_full_page_has_the_worst_runs(monkeypatch):
     monkeypatch.setattr("stabdiag.formats.scans.overview_page._MAX_ROWS", 5)
-    text = render(overview_of(sweep()), "html", "overview")
+    text = render(make_overview(sweep()), "html", "overview")
     assert "The page has the worst 5 of 26 runs" in text
     data = json.loads(re.findall(r'id="data">(.*?)</script>', text, re.DOTALL)[0])
     assert data["lost_steps"] == [500, 490, 480, 470, 360]

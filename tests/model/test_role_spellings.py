@@ -8,7 +8,7 @@ import pytest
 import stabdiag
 from stabdiag.errors import ColumnError
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.scores import Direction, direction_of, is_training_score, scores_of
+from stabdiag.model.roles.scores import Direction, is_training_score, score_columns, score_direction
 
 ACCURACY, EVAL_ACCURACY = "accuracy", "eval_accuracy"
 
@@ -201,7 +201,7 @@ def role_of(name: str, *, with_loss: bool = True) -> object:
     history = stabdiag.read({"step": np.arange(12), **loss, name: values})
     role = next((role for role, series in history.series.items() if series.column == name), None)
     if role is not None and role.startswith("score/"):
-        return direction_of(name), is_training_score(name)
+        return score_direction(name), is_training_score(name)
     return role
 
 
@@ -238,7 +238,7 @@ def test_the_preferred_accuracy_is_chosen(names, columns):
 @pytest.mark.parametrize(("sections", "count"), [(4, 4), (20, 0)])
 def test_the_same_score_of_many_sections_belongs_to_classes(sections, count):
     names = [f"class_{index}/f1" for index in range(sections)]
-    assert len(scores_of(names, ())) == count
+    assert len(score_columns(names, ())) == count
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from stabdiag.model.roles.loss_kinds import LossKind, find_discriminator_loss, l
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.settings import (
     changes_objective,
+    column_setting,
     difficulty_direction,
     is_loss_weight,
-    setting_of,
-    settings_of,
+    setting_columns,
 )
 from stabdiag.model.roles.table import ROLES
 
@@ -392,10 +392,10 @@ SETTINGS = {
     ("name", "setting"), [(name, role) for role, names in SETTINGS.items() for name in names]
 )
 def test_a_setting_is_recognized_by_name(name, setting):
-    assert setting_of(name) == setting
-    assert settings_of([name], ()) == ({f"setting/{name}": name} if setting else {})
+    assert column_setting(name) == setting
+    assert setting_columns([name], ()) == ({f"setting/{name}": name} if setting else {})
     assert setting is None or may_serve(name)
-    assert settings_of([name], {name}) == {}
+    assert setting_columns([name], {name}) == {}
 
 
 @pytest.mark.parametrize(

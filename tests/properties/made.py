@@ -12,8 +12,8 @@ from stabdiag.checks.preflight import preflight
 from stabdiag.formats import names, render
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.roles.table import ROLES
-from stabdiag.scan.overview import overview_of
-from stabdiag.scan.report_row import row_of
+from stabdiag.scan.overview import make_overview
+from stabdiag.scan.report_row import make_row
 
 STEPS = 240
 
@@ -146,7 +146,7 @@ def write_every_document(report):
         check_text(postmortem(report, name), name)
     write_all(checklist(report), "checks")
     write_all(preflight(report.manifest, report.limits), "checks")
-    write_all(overview_of([row_of(report, "run", "run")] * 2, places=("runs",)), "overview")
+    write_all(make_overview([make_row(report, "run", "run")] * 2, places=("runs",)), "overview")
 
 
 def write_comparisons(logs, manifests):

@@ -328,9 +328,9 @@ def test_few_rows_of_many_columns_are_detected(checked_cells):
 
 
 def test_a_header_that_repeats_one_name():
-    names = cells.names_of(["loss"] * 100_000)
+    names = cells.header_names(["loss"] * 100_000)
     assert (names[:3], len(set(names))) == (("loss", "loss.1", "loss.2"), 100_000)
-    assert cells.names_of(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")
+    assert cells.header_names(["a", "a.1", "a", "a"]) == ("a", "a.1", "a.2", "a.3")
 
 
 @pytest.mark.parametrize("rows", [10, 80_000])

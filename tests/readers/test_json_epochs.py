@@ -6,7 +6,7 @@ import json
 import pytest
 
 from stabdiag.readers.json import lines as jsonl
-from stabdiag.readers.json.keyed import steps_of
+from stabdiag.readers.json.keyed import epoch_steps
 from stabdiag.readers.source import Stream
 from tests.readers.conftest import read_columns
 
@@ -98,7 +98,7 @@ def test_records_of_folds_do_not_follow_each_other(tmp_path):
     ],
 )
 def test_lists_that_are_not_epochs_of_steps(epochs):
-    assert steps_of(epochs) == []
+    assert epoch_steps(epochs) == []
 
 
 def test_an_epoch_without_its_list_has_no_steps():
@@ -108,7 +108,7 @@ def test_an_epoch_without_its_list_has_no_steps():
         {"epoch": 2.0},
         {"epoch": 3.0, "batches": [{"loss": 2.25}, None]},
     ]
-    assert [step["loss"] for step in steps_of(epochs)] == [2.5, 2.25]
+    assert [step["loss"] for step in epoch_steps(epochs)] == [2.5, 2.25]
 
 
 def test_the_batches_of_an_evaluation_are_not_steps(tmp_path):

@@ -12,7 +12,7 @@ from stabdiag import diagnose, read
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
 from stabdiag.readers.source import open_stream
-from stabdiag.readers.words import seconds_of
+from stabdiag.readers.words import spelled_seconds
 
 BEGIN = datetime(2026, 1, 2, 3, 4, 5, 250_000, tzinfo=UTC)
 TIMES = [BEGIN + timedelta(seconds=10 * n + 7200 * (n > 150)) for n in range(200)]
@@ -119,15 +119,15 @@ def test_days_are_not_a_clock(put):
 
 
 def test_durations_are_seconds():
-    seconds = seconds_of(["0:00:10", "1:02:03.5", "1 day, 2:03:04", "2 days 00:00:01", "?"])
+    seconds = spelled_seconds(["0:00:10", "1:02:03.5", "1 day, 2:03:04", "2 days 00:00:01", "?"])
     np.testing.assert_array_equal(seconds, [10, 3723.5, 93784, 172801, np.nan])
 
 
 def test_words_that_are_mostly_no_times():
-    assert seconds_of([]) is None
-    assert seconds_of(["train", "2026-01-02"]) is None
-    assert seconds_of(["2026-01-02", "train", "val"]) is None
-    assert seconds_of(["0001-01-01T00:00:00+23:00", "9999-99-99", "2026/13/01"]) is None
+    assert spelled_seconds([]) is None
+    assert spelled_seconds(["train", "2026-01-02"]) is None
+    assert spelled_seconds(["2026-01-02", "train", "val"]) is None
+    assert spelled_seconds(["0001-01-01T00:00:00+23:00", "9999-99-99", "2026/13/01"]) is None
 
 
 def test_the_time_of_a_step_is_not_a_clock(tmp_path):
@@ -148,4 +148,4 @@ def test_a_time_that_rises_all_the_way_is_the_clock(put):
 @pytest.mark.parametrize("digits", [400, 5000])
 @pytest.mark.parametrize("form", ["{}:02:03", "{} days, 1:02:03", "{}d 1s", "{}h 1s", "1m {}s"])
 def test_an_overflowing_duration_is_missing(form, digits):
-    assert seconds_of([form.format("1" * digits)]) is None
+    assert spelled_seconds([form.format("1" * digits)]) is None

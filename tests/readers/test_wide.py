@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import stabdiag
-from stabdiag.readers.arrow import MANY_COLUMNS, ArrowTable, layout_of
+from stabdiag.readers.arrow import MANY_COLUMNS, ArrowTable, schema_layout
 from stabdiag.readers.blocks import line_starts
 from stabdiag.readers.json import arrow
 from stabdiag.readers.words import NULL
@@ -56,8 +56,8 @@ def test_a_column_with_a_null_is_not_part_of_the_array():
 
 def test_equal_schemas_share_a_layout():
     first, second = (pa.schema([("a", pa.float64()), ("b", pa.int64())]) for _ in range(2))
-    assert layout_of(first) is layout_of(second)
-    other = layout_of(pa.schema([("a", pa.float64()), ("b", pa.struct([("a", pa.date32())]))]))
+    assert schema_layout(first) is schema_layout(second)
+    other = schema_layout(pa.schema([("a", pa.float64()), ("b", pa.struct([("a", pa.date32())]))]))
     assert other.is_nested
     assert other.has_inner_times
     assert not other.has_times

@@ -9,7 +9,7 @@ import pytest
 
 from stabdiag.model.scan import Row
 from stabdiag.scan.common import find_common
-from stabdiag.scan.rows import StoredRows, table_of
+from stabdiag.scan.rows import StoredRows, row_table
 from tests.conftest import ROOT
 from tests.scan.made import sweep
 
@@ -154,7 +154,7 @@ def test_the_order_of_the_rows_is_nothing():
 
 
 def test_rows_of_a_part_of_a_table_keep_their_settings():
-    table = table_of([*runs([False] * 30, rate=[0] * 30), *sweep()])
+    table = row_table([*runs([False] * 30, rate=[0] * 30), *sweep()])
     assert find_common(StoredRows.of(table.slice(30)))[0] == contrasts_in(sweep())
 
 

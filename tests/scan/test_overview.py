@@ -6,20 +6,20 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from stabdiag.model.scan import ScanChange
-from stabdiag.scan.overview import overview_of
-from stabdiag.scan.rows import rows_of, table_of
+from stabdiag.scan.overview import make_overview
+from stabdiag.scan.rows import read_rows, row_table
 from tests.scan.made import sweep
 
 
 def test_the_worst_runs_are_those_that_lost_most():
-    overview = overview_of(sweep(), top=3)
+    overview = make_overview(sweep(), top=3)
     assert [row.lost_steps for row in overview.worst] == [500, 490, 480]
-    everyone = overview_of(sweep(), top=100).worst
+    everyone = make_overview(sweep(), top=100).worst
     assert [row.severity for row in everyone] == ["error"] * 12 + ["warning"]
 
 
 def test_rows_are_sorted_worst_first_on_every_iteration():
-    overview = overview_of(sweep())
+    overview = make_overview(sweep())
     first = list(overview.rows)
     assert first == list(overview.rows)
     assert sorted(row.path for row in first) == sorted(row.path for row in sweep())
@@ -28,19 +28,19 @@ def test_rows_are_sorted_worst_first_on_every_iteration():
 
 def test_a_reason_that_names_its_log_is_the_same_for_others():
     rows = [replace(row, reason=f"{row.path}: empty") for row in sweep() if row.severity is None]
-    (group,) = overview_of(rows).unread
+    (group,) = make_overview(rows).unread
     assert (group.reason, group.logs) == ("empty", 2)
 
 
 def test_one_long_run_does_not_bring_the_failures_of_others_together():
-    (failed, *_) = overview_of(sweep()).worst
+    (failed, *_) = make_overview(sweep()).worst
     steps = [100, 105, 109, 300, 500]
     lasts = [1_000, 1_000, 1_000, 1_000, 100_000]
     rows = [
         replace(failed, path=f"{step}.jsonl", step=step, last_step=last)
         for step, last in zip(steps, lasts, strict=True)
     ]
-    (group,) = overview_of(rows).groups
+    (group,) = make_overview(rows).groups
     assert (group.steps, group.near) == ((100, 109, 500), (100, 109, 3))
 
 
@@ -52,27 +52,27 @@ def test_changes_since_the_last_scan_are_reported():
     rows[at] = replace(rows[at], outcome="healthy", severity="ok")
     rows[-1] = replace(rows[-1], outcome="healthy", severity="ok")
     rows.append(replace(rows[3], run="another in the same file"))
-    overview = overview_of(rows, before=table_of(before)).changes
+    overview = make_overview(rows, before=row_table(before)).changes
     assert (overview.new, overview.gone) == (1, 1)
     path, run = rows[0].path, rows[0].run
     assert overview.worse == (ScanChange(path=path, run=run, before="healthy", after="nan-bf16"),)
     assert [change.before for change in overview.better] == ["spike-recovered"]
     assert [(change.before, change.after) for change in overview.other] == [("unread", "healthy")]
-    assert overview_of(before).changes is None
+    assert make_overview(before).changes is None
 
 
 def test_an_overview_of_no_rows_is_empty():
-    overview = overview_of([])
+    overview = make_overview([])
     assert (overview.runs, overview.counts, overview.worst, list(overview.rows)) == (0, (), (), [])
 
 
 def test_rows_from_disk_say_the_same(tmp_path):
-    table = table_of(sweep(3))
+    table = row_table(sweep(3))
     parquet.write_table(table, tmp_path / "rows.parquet", row_group_size=7)
     read = parquet.read_table(tmp_path / "rows.parquet")
     parts = pa.concat_tables([read.slice(0, 11), read.slice(11)])
-    assert list(rows_of(parts)) == sweep(3)
-    now, combined = overview_of(parts), overview_of(table)
+    assert list(read_rows(parts)) == sweep(3)
+    now, combined = make_overview(parts), make_overview(table)
     for field in ("counts", "worst", "groups", "common", "compared", "unread"):
         assert getattr(now, field) == getattr(combined, field)
 
@@ -88,7 +88,7 @@ def test_rows_become_objects_in_small_batches():
     # Other tests of this process may keep rows; collect garbage before counting.
     gc.collect()
     peak, others = 0, alive()
-    for number, _ in enumerate(overview_of(table_of(sweep(200))).rows):
+    for number, _ in enumerate(make_overview(row_table(sweep(200))).rows):
         if number % 1000 == 0:
             peak = max(peak, alive() - others)
     assert number > 4000

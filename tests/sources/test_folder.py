@@ -13,7 +13,7 @@ from pyarrow import parquet
 import stabdiag
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.sources import ReadRequest, read_source
-from stabdiag.sources.logs import logs_in
+from stabdiag.sources.logs import find_logs
 
 HOUR = 3600.0
 
@@ -260,14 +260,14 @@ def test_an_unreadable_manifest_is_reported(put, cells, lock):
 
 def test_a_file_that_is_gone_when_it_is_read(put, cells, tmp_path, monkeypatch):
     log = put("run.csv", cells(0, 50))
-    look = logs_in
+    look = find_logs
 
     def then_gone(place, entries):
         logs = look(place, entries)
         log.unlink()
         return logs
 
-    monkeypatch.setattr("stabdiag.sources.best.logs_in", then_gone)
+    monkeypatch.setattr("stabdiag.sources.best.find_logs", then_gone)
     with pytest.raises(NoUsableRecord, match=r"cannot be read; .*run\.csv: no such file"):
         read_source([tmp_path])
 

@@ -202,8 +202,8 @@ def test_a_finding_belongs_to_the_file_with_its_step(put):
             (str(files[0]), 0, 399),
             (str(files[1]), 400, 899),
         ]
-        assert source.path_at(None) == str(files[1])
-        steps = {finding.step: source.path_at(finding.step) for finding in report.findings}
+        assert source.record_path(None) == str(files[1])
+        steps = {finding.step: source.record_path(finding.step) for finding in report.findings}
         assert (steps[300], steps[701]) == (str(files[0]), str(files[1]))
 
 
@@ -212,8 +212,8 @@ def test_an_attempt_belongs_to_its_own_file(put):
     for attempt, path in enumerate(files, 1):
         source = stabdiag.diagnose(files, attempt=attempt).history.source
         assert [part.path for part in source.parts] == [str(path)]
-        assert source.path_at(5) == str(path)
-    assert stabdiag.diagnose(files[0]).history.source.path_at(5) == str(files[0])
+        assert source.record_path(5) == str(path)
+    assert stabdiag.diagnose(files[0]).history.source.record_path(5) == str(files[0])
 
 
 def test_all_files_that_were_read_are_known(put):

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from stabdiag.stats.bands import (
     Prior,
-    band_of,
-    bar_for,
+    bin_levels,
     bin_start,
-    bins_of,
-    deviation_of,
-    levels_of,
+    deviation_bar,
+    make_band,
+    measure_deviation,
+    step_bins,
 )
 
 LOSS = Prior(level=0.01, shift=0.06)
@@ -20,7 +20,7 @@ LOSS = Prior(level=0.01, shift=0.06)
 
 def levels(loss, stride=1):
     steps = np.arange(stride, len(loss) * stride + 1, stride)
-    return levels_of(steps, np.asarray(loss, float), int(steps[-1]))
+    return bin_levels(steps, np.asarray(loss, float), int(steps[-1]))
 
 
 def good(seed, size=400):
@@ -31,14 +31,14 @@ def good(seed, size=400):
 
 @given(st.integers(1, 1 << 40))
 def test_every_step_is_in_its_bin(step):
-    (number,) = bins_of(np.array([step]))
+    (number,) = step_bins(np.array([step]))
     assert bin_start(number) <= step < bin_start(number + 1)
 
 
 def test_a_power_of_two_starts_a_bin():
     powers = 2 ** np.arange(40)
-    assert bins_of(powers).tolist() == list(range(0, 320, 8))
-    assert bins_of(np.array([0])) == bins_of(np.array([1]))
+    assert step_bins(powers).tolist() == list(range(0, 320, 8))
+    assert step_bins(np.array([0])) == step_bins(np.array([1]))
 
 
 @given(st.integers(20, 3000), st.integers(1, 50))
@@ -56,7 +56,7 @@ def test_the_last_bin_counts_once_half_of_it_was_seen():
     steps = np.arange(1, end)
     half = (first + end) // 2
     for last, counts in ((half - 2, False), (half, True)):
-        result = levels_of(steps[:last], np.ones(last), last)
+        result = bin_levels(steps[:last], np.ones(last), last)
         assert (result.bins[-1] == 64) == counts
 
 
@@ -81,17 +81,17 @@ def test_noise_is_that_of_single_values():
 
 @pytest.mark.parametrize("references", [1, 2, 3, 5, 10])
 def test_a_good_run_is_inside_the_band(references):
-    band = band_of([levels(good(seed)) for seed in range(references)], LOSS)
-    assert deviation_of(levels(good(99)), band).peak < bar_for(references)
+    band = make_band([levels(good(seed)) for seed in range(references)], LOSS)
+    assert measure_deviation(levels(good(99)), band).peak < deviation_bar(references)
 
 
 @pytest.mark.parametrize("references", [2, 3, 5, 10])
 def test_a_run_that_ends_higher_is_outside_the_band(references):
     loss = good(99)
     loss[200:] *= 1.5
-    band = band_of([levels(good(seed)) for seed in range(references)], LOSS)
-    deviation = deviation_of(levels(loss), band)
-    outside = deviation.outside(bar_for(references))
+    band = make_band([levels(good(seed)) for seed in range(references)], LOSS)
+    deviation = measure_deviation(levels(loss), band)
+    outside = deviation.outside(deviation_bar(references))
     assert outside[-1]
     assert 190 <= bin_start(int(deviation.bins[np.argmax(outside)])) <= 215
 
@@ -99,39 +99,39 @@ def test_a_run_that_ends_higher_is_outside_the_band(references):
 def test_a_single_bin_is_not_outside():
     loss = good(99)
     loss[bin_start(60) - 1 : bin_start(61) - 1] *= 3
-    band = band_of([levels(good(seed)) for seed in range(5)], LOSS)
-    assert deviation_of(levels(loss), band).peak < bar_for(5)
+    band = make_band([levels(good(seed)) for seed in range(5)], LOSS)
+    assert measure_deviation(levels(loss), band).peak < deviation_bar(5)
 
 
 def test_two_bins_of_different_sign_are_not_outside():
     loss = good(99)
     loss[bin_start(60) - 1 : bin_start(61) - 1] *= 3
     loss[bin_start(61) - 1 : bin_start(62) - 1] /= 3
-    band = band_of([levels(good(seed)) for seed in range(5)], LOSS)
-    assert not deviation_of(levels(loss), band).outside(bar_for(5)).any()
+    band = make_band([levels(good(seed)) for seed in range(5)], LOSS)
+    assert not measure_deviation(levels(loss), band).outside(deviation_bar(5)).any()
 
 
 @given(st.permutations(range(5)))
 def test_the_order_of_the_references_does_not_matter(order):
     profiles = [levels(good(seed)) for seed in range(5)]
-    band, other = band_of(profiles, LOSS), band_of([profiles[i] for i in order], LOSS)
+    band, other = make_band(profiles, LOSS), make_band([profiles[i] for i in order], LOSS)
     assert other.variance == pytest.approx(band.variance)
     assert other.center == pytest.approx(band.center)
 
 
 @given(st.floats(1e-6, 1e6))
 def test_the_unit_of_the_loss_does_not_matter(unit):
-    band = band_of([levels(unit * good(seed)) for seed in range(3)], LOSS)
-    deviation = deviation_of(levels(unit * good(9)), band)
-    same = deviation_of(levels(good(9)), band_of([levels(good(s)) for s in range(3)], LOSS))
+    band = make_band([levels(unit * good(seed)) for seed in range(3)], LOSS)
+    deviation = measure_deviation(levels(unit * good(9)), band)
+    same = measure_deviation(levels(good(9)), make_band([levels(good(s)) for s in range(3)], LOSS))
     assert deviation.values == pytest.approx(same.values, abs=1e-6)
 
 
 @given(st.integers(1, 20))
 def test_any_stride_fits(stride):
-    sparse = [levels_of(*_every(stride, good(seed, 2000)), 2000) for seed in range(3)]
+    sparse = [bin_levels(*_every(stride, good(seed, 2000)), 2000) for seed in range(3)]
     run = levels(good(9, 2000))
-    assert deviation_of(run, band_of(sparse, LOSS)).peak < bar_for(3)
+    assert measure_deviation(run, make_band(sparse, LOSS)).peak < deviation_bar(3)
 
 
 def _every(stride, loss):
@@ -140,31 +140,31 @@ def _every(stride, loss):
 
 def test_losses_that_are_not_positive_compare_by_their_values():
     shifted = [levels(good(seed) - 1) for seed in range(3)]
-    band = band_of(shifted, LOSS)
+    band = make_band(shifted, LOSS)
     assert not band.log
-    assert deviation_of(levels(good(9) - 1), band).peak < bar_for(3)
-    assert deviation_of(levels(good(9) + 1), band).peak > bar_for(3)
+    assert measure_deviation(levels(good(9) - 1), band).peak < deviation_bar(3)
+    assert measure_deviation(levels(good(9) + 1), band).peak > deviation_bar(3)
 
 
 def test_a_run_that_is_not_positive_shares_no_bin_with_a_band_of_logarithms():
-    band = band_of([levels(good(seed)) for seed in range(3)], LOSS)
-    assert len(deviation_of(levels(good(9) - 1), band).bins) == 0
+    band = make_band([levels(good(seed)) for seed in range(3)], LOSS)
+    assert len(measure_deviation(levels(good(9) - 1), band).bins) == 0
 
 
 def test_references_that_differ_show_it_in_the_factor():
-    alike = band_of([levels(good(seed)) for seed in range(3)], LOSS)
-    apart = band_of([levels(good(seed) * (1 + seed)) for seed in range(3)], LOSS)
+    alike = make_band([levels(good(seed)) for seed in range(3)], LOSS)
+    apart = make_band([levels(good(seed) * (1 + seed)) for seed in range(3)], LOSS)
     assert alike.factor < 2
     assert apart.factor > 12
 
 
 def test_a_bin_counts_if_half_of_the_references_have_it():
     long, short = levels(good(0, 1000)), levels(good(1, 100))
-    assert band_of([long, short], LOSS).bins[-1] == long.bins[-1]
-    assert band_of([long, short, short], LOSS).bins[-1] == short.bins[-1]
+    assert make_band([long, short], LOSS).bins[-1] == long.bins[-1]
+    assert make_band([long, short, short], LOSS).bins[-1] == short.bins[-1]
 
 
 def test_more_references_lower_the_bar():
-    bars = [bar_for(number) for number in range(1, 40)]
+    bars = [deviation_bar(number) for number in range(1, 40)]
     assert bars == sorted(bars, reverse=True)
     assert bars[-1] == 3.0

@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from stabdiag.stats.contrast import chance_in_strata, chance_of, upper_tail
+from stabdiag.stats.contrast import chance_in_strata, split_chance, upper_tail
 
 
 def tail(hits, size, total_hits, total):
@@ -46,13 +46,13 @@ def test_the_chance_of_any_split_counts_possible_results():
             for size in sizes
         )
         expected = sum(max((t for t in tails if t <= p * 1.000001), default=0.0) for tails in shown)
-        result = chance_of(np.array([p]), np.array(sizes), total_hits, total)
+        result = split_chance(np.array([p]), np.array(sizes), total_hits, total)
         assert result == pytest.approx([expected])
 
 
 def test_a_split_that_can_show_nothing_so_small_costs_nothing():
-    alone = chance_of(np.array([1e-3]), np.array([10]), 5, 20)
-    assert chance_of(np.array([1e-3]), np.array([10, 1, 1, 2]), 5, 20) == alone
+    alone = split_chance(np.array([1e-3]), np.array([10]), 5, 20)
+    assert split_chance(np.array([1e-3]), np.array([10, 1, 1, 2]), 5, 20) == alone
 
 
 def test_contrasts_explained_by_a_stratum_are_chance():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stabdiag.stats.means import (
-    chi_squared_above,
+    chi_squared_quantile,
     chi_squared_tail,
     mean_and_error,
     spread,
@@ -28,7 +28,7 @@ from stabdiag.stats.means import (
 )
 def test_chi_squared_tails_match_the_tables(share, degrees, value):
     assert chi_squared_tail(value, degrees) == pytest.approx(share, rel=1e-3)
-    assert chi_squared_above(share, degrees) == pytest.approx(value, rel=1e-3)
+    assert chi_squared_quantile(share, degrees) == pytest.approx(value, rel=1e-3)
 
 
 def test_the_error_of_independent_points_is_the_usual_one():

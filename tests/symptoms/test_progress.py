@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.model.roles.scores import Direction, direction_of
+from stabdiag.model.roles.scores import Direction, score_direction
 
 N = 2000
 AT = np.arange(N)
@@ -158,7 +158,7 @@ def test_a_score_that_collapses_is_an_error(column, values, is_reported):
     ],
 )
 def test_scores_have_directions(name, direction):
-    assert direction_of(name) is direction
+    assert score_direction(name) is direction
 
 
 @pytest.mark.parametrize(

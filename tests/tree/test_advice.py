@@ -10,7 +10,7 @@ from stabdiag.model.findings import ActionKind
 from stabdiag.model.history import History, Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.checkpoint import earlier_checkpoint
 from stabdiag.tree.run import Run
 from tests.tree.made import add, changed, climb, drop, put, ramp, series
 
@@ -140,7 +140,7 @@ def test_the_last_good_checkpoint_is_named(calm, onset, every, checkpoint, expec
     ],
 )
 def test_the_last_checkpoint_is_strictly_before(step, every, last):
-    assert checkpoint_before(_saving(every), step).step == last
+    assert earlier_checkpoint(_saving(every), step).step == last
 
 
 def _saving(every):
@@ -161,7 +161,7 @@ def _saving(every):
     ],
 )
 def test_a_checkpoint_written_since_the_last_good_record_may_be_damaged(step, every, stride, older):
-    last = checkpoint_before(_saving(every), step, stride)
+    last = earlier_checkpoint(_saving(every), step, stride)
     assert last.older == older
 
 

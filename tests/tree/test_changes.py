@@ -9,7 +9,7 @@ from stabdiag.model.history import History, Series, Source
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.tree.case import Case
-from stabdiag.tree.changes import changes_near
+from stabdiag.tree.changes import nearby_changes
 from tests.tree.made import answer_to
 
 AT = 400
@@ -228,7 +228,7 @@ def test_settings_are_rarely_reported_by_chance():
         history = History(series=series, source=source)
         case = Case(history=history, manifest=Manifest(), limits=Limits())
         at_step = int(rng.integers(800))
-        text += bool(changes_near(case, at_step, at_step))
+        text += bool(nearby_changes(case, at_step, at_step))
     assert text < 0.05 * 400 + 2 * (0.05 * 400) ** 0.5
 
 

@@ -117,7 +117,7 @@ def test_causes_are_computed_once_for_a_thousand_spikes(monkeypatch):
     loss = 2.0 + 0.05 * random.standard_normal(n)
     loss[300::20] += 3.0
     log = {"step": step, "loss": loss, "lr": 1e-3 * (1 - step / n), "grad_norm": np.ones(n)}
-    for name in ("unit_of", "steps_since_seen", "usual_stride"):
+    for name in ("last_logged_digit", "steps_since_seen", "usual_stride"):
         function = getattr(causes, name)
 
         def counted(*given, of=function):
@@ -127,7 +127,7 @@ def test_causes_are_computed_once_for_a_thousand_spikes(monkeypatch):
         monkeypatch.setattr(causes, name, counted)
     report = literal(log | {"batch_id": random.permutation(n)}, grad_clip=0.5)
     assert report.tree.answers[1].measured["spikes"] > 200
-    assert sorted(measured) == ["steps_since_seen", "unit_of", "usual_stride"]
+    assert sorted(measured) == ["last_logged_digit", "steps_since_seen", "usual_stride"]
 
 
 def test_to_the_letter_a_restart_of_the_schedule_is_a_jump():

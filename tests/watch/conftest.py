@@ -9,7 +9,7 @@ from subprocess import PIPE
 import numpy as np
 import pytest
 
-from stabdiag.api.diagnosis import report_on
+from stabdiag.api.diagnosis import make_report
 from stabdiag.assemble.inputs import Options, run_found
 from stabdiag.model.limits import Limits
 
@@ -38,7 +38,7 @@ def lines():
 def diagnose_found(source):
     """Diagnose what a source holds, with no options."""
     history, manifest = run_found(source, None, Options())
-    return report_on(history, manifest, Limits())
+    return make_report(history, manifest, Limits())
 
 
 @pytest.fixture

@@ -78,7 +78,7 @@ def overlay(comparison: Comparison) -> Overlay | None:
     drawn = [run for run in chosen if _points(run, role) > 1]
     if len(drawn) < 2:
         return None
-    first, last = _between(comparison, drawn, role)
+    first, last = _drawn_steps(comparison, drawn, role)
     curves = [run.history.series[role].between(first, last) for run in drawn]
     kept = [(run, curve) for run, curve in zip(drawn, curves, strict=True) if len(curve)]
     if len(kept) < 2:
@@ -117,7 +117,7 @@ def _chosen(comparison: Comparison) -> list[ComparedRun]:
     return [comparison.against, *others][:max_count]
 
 
-def _between(comparison: Comparison, drawn: list[ComparedRun], role: str) -> tuple[int, int]:
+def _drawn_steps(comparison: Comparison, drawn: list[ComparedRun], role: str) -> tuple[int, int]:
     """Return the first and last step to draw: around the step of the finding, or all steps."""
     logged = [run.history.series[role].steps for run in drawn]
     first, last = min(int(s[0]) for s in logged), max(int(s[-1]) for s in logged)
@@ -230,8 +230,8 @@ def first_differences(comparison: Comparison) -> list[tuple[str, ...]]:
         (
             divergence.role,
             names[divergence.runs[1]],
-            _by(divergence.step, divergence.values),
-            _by(divergence.lasting, divergence.lasting_values),
+            _difference_text(divergence.step, divergence.values),
+            _difference_text(divergence.lasting, divergence.lasting_values),
             f"step {divergence.largest_step}, by {number(divergence.largest, 2)}"
             if divergence.largest_step is not None
             else "",
@@ -241,7 +241,7 @@ def first_differences(comparison: Comparison) -> list[tuple[str, ...]]:
     ]
 
 
-def _by(step: int | None, values: tuple[float, float] | None) -> str:
+def _difference_text(step: int | None, values: tuple[float, float] | None) -> str:
     """Return a step and the difference of two values there."""
     return _step(step) if values is None else f"{_step(step)}, by {_apart(values)}"
 

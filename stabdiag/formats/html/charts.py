@@ -173,8 +173,8 @@ def _with_bands(
     bands = [
         ChartBand(
             name=f"{series.column}: {comparison.runs}",
-            low=_between(panel.steps, series.band_steps, series.band_low, limits),
-            high=_between(panel.steps, series.band_steps, series.band_high, limits),
+            low=_interpolate(panel.steps, series.band_steps, series.band_low, limits),
+            high=_interpolate(panel.steps, series.band_steps, series.band_high, limits),
         )
         for series in comparison.series
         if series.role in roles and len(series.band_steps)
@@ -184,7 +184,9 @@ def _with_bands(
     return replace(panel, bands=tuple(shown[:_MAX_BANDS]))
 
 
-def _between(steps: Ints, known_steps: Ints, values: Floats, limits: tuple[float, float]) -> Floats:
+def _interpolate(
+    steps: Ints, known_steps: Ints, values: Floats, limits: tuple[float, float]
+) -> Floats:
     """Interpolate values between known steps on a logarithmic step axis, within limits."""
     log_steps, log_known = (np.log(np.maximum(s, 1)) for s in (steps, known_steps))
     interpolated = np.interp(log_steps, log_known, values, left=np.nan, right=np.nan)

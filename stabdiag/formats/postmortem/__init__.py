@@ -75,7 +75,7 @@ class Incident:
     @property
     def checkpoint(self) -> int | None:
         """The step of the last checkpoint from before the onset."""
-        return self.report.manifest.checkpoint_before(self.onset)
+        return self.report.manifest.earlier_checkpoint(self.onset)
 
     @property
     def changed(self) -> tuple[int | None, str] | None:

@@ -23,7 +23,7 @@ _SGD = "Goyal et al. 2017: 0.1 for 256 images; convention"
 _LION = "Chen et al. 2023: 3 to 10 times below Adam's"
 
 
-def family_of(optimizer: str | None) -> str | None:
+def optimizer_family(optimizer: str | None) -> str | None:
     """Return the optimizer's family, or None if its usual learning rates are not known."""
     return next((family for family, name in _FAMILIES if name.search(optimizer or "")), None)
 
@@ -102,7 +102,7 @@ class PreflightLimits:
             "sgd": ("SGD", self.sgd_lr_low, self.sgd_lr_high),
             "lion": ("Lion", self.lion_lr_low, self.lion_lr_high),
         }
-        family = family_of(optimizer)
+        family = optimizer_family(optimizer)
         if family is None:
             return None
         title, low, high = rates[family]

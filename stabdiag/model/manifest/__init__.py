@@ -137,7 +137,7 @@ class Manifest:
             unknown={**other.unknown, **self.unknown},
         )
 
-    def checkpoint_before(self, step: int) -> int | None:
+    def earlier_checkpoint(self, step: int) -> int | None:
         """Return the step of the last checkpoint before a step, from the list or the interval.
 
         The result is 0 if no checkpoint had been written, and None if it is unknown.
@@ -163,7 +163,7 @@ def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:
     flat = dict(_flatten(raw))
     spelled = spellings(_enabled(flat))
     settings = {name: flat[full] for name, full in spelled.items()}
-    fields = fields_of(settings)
+    fields = manifest_fields(settings)
     taken = {spelled[name] for name in fields.taken}
     understood = {spelled[name] for name in (*fields.understood, *others(settings))}
     remaining = {name: value for name, value in flat.items() if name not in taken}
@@ -229,7 +229,7 @@ class Fields:
     understood: frozenset[str]
 
 
-def fields_of(settings: Mapping[str, Any]) -> Fields:
+def manifest_fields(settings: Mapping[str, Any]) -> Fields:
     """Return the fields of a manifest from settings by plain spelling."""
     values, taken, understood = _by_key(settings)
     dtype, flags = _dtype_flags(settings)

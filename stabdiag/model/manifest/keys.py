@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.text import names_in
+from stabdiag.model.text import word_list
 
 # Sections with these words do not describe the training.
 _OTHER_SECTIONS = {
@@ -64,12 +64,12 @@ def _has_other_meaning(sections: list[str], name: str) -> bool:
 
 _DTYPE_SPELLINGS: Mapping[str, tuple[str, ...]] = {
     # O1 to O3 are levels of NVIDIA's apex, mixed_float16 a policy of Keras.
-    "fp16": names_in(
+    "fp16": word_list(
         "fp16 float16 half 16 f16 16_mixed 16_true fp16_mixed mixed_fp16 mixed_float16 amp_fp16 "
         "o1 o2 o3"
     ),
-    "bf16": names_in("bf16 bfloat16 bf16_mixed bf16_true mixed_bf16 mixed_bfloat16 amp_bf16"),
-    "fp8": names_in(
+    "bf16": word_list("bf16 bfloat16 bf16_mixed bf16_true mixed_bf16 mixed_bfloat16 amp_bf16"),
+    "fp8": word_list(
         "fp8 float8 f8 fp8_mixed mixed_fp8 fp8_hybrid fp8_e4m3 fp8_e5m2 float8_e4m3fn float8_e5m2 "
         "transformer_engine"
     ),
@@ -153,7 +153,7 @@ class Key:
 
 
 def _key(name: str, wants: str, parse: Callable[[object], Any], names: str) -> Key:
-    return Key(name=name, wants=wants, parse=parse, names=names_in(names))
+    return Key(name=name, wants=wants, parse=parse, names=word_list(names))
 
 
 KEYS: tuple[Key, ...] = (
@@ -268,7 +268,7 @@ KEYS: tuple[Key, ...] = (
 
 # Settings without a field, used by pre-flight checks, the cost of an incident and comparisons.
 NUMBERS: Final = {
-    name: names_in(names)
+    name: word_list(names)
     for name, names in {
         "eval_every": (
             "eval_every eval_interval eval_steps val_check_interval eval_freq validation_interval "
@@ -307,7 +307,7 @@ DIVISIBLE: Final = "make_vocab_size_divisible_by"
 # Lightning: no checkpoints are written if this is off, regardless of the interval.
 SAVING: Final = "enable_checkpointing"
 # The dtype of autocasting, which may differ from the dtype of the weights.
-AUTOCAST: Final = names_in(
+AUTOCAST: Final = word_list(
     "mixed_precision mixed_precision_param amp_dtype autocast_dtype opt_level amp_opt_level"
 )
 
@@ -320,7 +320,7 @@ _LABEL_PREFIXES: Final = ("id2label_", "label2id_")
 
 
 # What a model starts from. A path or a name means a pretrained model.
-PRETRAINED: Final = names_in(
+PRETRAINED: Final = word_list(
     "pretrained is_pretrained use_pretrained load_pretrained finetune finetuning fine_tune "
     "fine_tuning finetuning_type finetuned_from pretrained_model pretrained_model_name_or_path "
     "pretrained_path pretrained_weights model_name_or_path base_model base_model_name_or_path "
@@ -333,12 +333,12 @@ _FROM_SCRATCH: Final = frozenset(
 
 
 # Train on this many batches alone, as Lightning calls it, and in other words.
-OVERFIT_BATCHES: Final = names_in(
+OVERFIT_BATCHES: Final = word_list(
     "overfit_batches overfit_batch overfit_one_batch overfit_single_batch single_batch one_batch"
 )
 
 # The loss function by name.
-LOSS_FUNCTION: Final = names_in(
+LOSS_FUNCTION: Final = word_list(
     "loss loss_fn loss_function loss_name loss_type criterion criterion_name"
 )
 

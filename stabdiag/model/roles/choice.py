@@ -16,29 +16,29 @@ from stabdiag.model.roles.loss_kinds import (
     find_discriminator_loss,
     is_adversarial_loss,
     is_policy_loss,
-    parts_of,
+    loss_parts,
 )
 from stabdiag.model.roles.names import (
+    exported_run,
     is_a_loss,
     is_a_reward,
     is_an_lr,
     is_evaluation,
     is_setting,
     last_word,
+    name_words,
     names_measurements,
     names_results,
     names_split,
     normal,
-    run_of,
     without_evaluation,
     without_run,
-    words_of,
 )
 from stabdiag.model.roles.other_losses import is_other_loss
-from stabdiag.model.roles.scores import accuracy_role, direction_of, is_training_score
-from stabdiag.model.roles.settings import setting_of
+from stabdiag.model.roles.scores import accuracy_role, is_training_score, score_direction
+from stabdiag.model.roles.settings import column_setting
 from stabdiag.model.roles.table import ROLES, Role, find_group_role, find_groups
-from stabdiag.model.text import and_more, listed, names_in
+from stabdiag.model.text import and_more, listed, word_list
 
 _ROLE_SPELLINGS = frozenset(name for role in ROLES if not role.several for name in role.names)
 
@@ -49,7 +49,7 @@ _LOSS_ROLES = frozenset({"loss", "eval_loss"})
 
 # Roles that allow a partial diagnosis if no loss was logged.
 _PARTIAL_ROLES = frozenset(
-    names_in("grad_norm loss_scale weight_norm activation_norm max_attention_logit amax reward")
+    word_list("grad_norm loss_scale weight_norm activation_norm max_attention_logit amax reward")
 )
 
 # If the column of one of these roles has no known name, a note names the chosen column.
@@ -97,8 +97,8 @@ def may_serve(name: str) -> bool:
         or names_measurements(name)
         or names_results(name)
         or key == _SUM
-        or setting_of(name) is not None
-        or direction_of(name) is not None
+        or column_setting(name) is not None
+        or score_direction(name) is not None
         or accuracy_role(name) is not None
         or is_other_loss(name)
     )
@@ -212,7 +212,7 @@ class _Choice:
                 return [discriminator_loss]
             # A policy loss is not a component of the minimized loss, and would hide its rise.
             others = [name for name in columns if not is_policy_loss(name)] or columns
-            several = parts_of(others)
+            several = loss_parts(others)
             total = self._by_name.get(_SUM) if role.name == "loss" else None
             if several and total is None:
                 self.parts[role.name] = several
@@ -257,8 +257,8 @@ def _describe_name_patterns(patterns: Mapping[str, Sequence[str]]) -> list[str]:
 
 def _describe_other_runs(taken: str, names: list[str]) -> list[str]:
     """Describe the other runs in a table, such as a W&B chart of several runs."""
-    run, metric = run_of(taken), without_run(taken)
-    others = [run_of(name) for name in names if name != taken and without_run(name) == metric]
+    run, metric = exported_run(taken), without_run(taken)
+    others = [exported_run(name) for name in names if name != taken and without_run(name) == metric]
     others = [name for name in others if name]
     if not (run and others):
         return []
@@ -274,7 +274,7 @@ _BOUNDS_OF_LR: Final = frozenset({"max", "base", "peak", "init", "initial"})
 
 # Words that mean something else after a slash: optimizer/norm, timing_s/step, reward/value.
 _VAGUE: Final = frozenset(
-    names_in(
+    word_list(
         "norm step steps s value time throughput update date ep epochs round rounds generation "
         "generations total_time kl entropy accuracy acc top1 acc1 acc_1 prec1 prec_1 "
         "aux_loss underflow scale rank worker"
@@ -302,45 +302,47 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
             key=lambda name: (
                 is_policy_loss(name),
                 # A sum depends on the size of the batch.
-                "sum" in words_of(name),
-                _TOTAL_WORDS.isdisjoint(words_of(name)),
+                "sum" in name_words(name),
+                _TOTAL_WORDS.isdisjoint(name_words(name)),
                 last_word(name) not in role.names,
                 len(normal(name)),
             ),
         )
     if role.name == "lr":
         matches = [name for name in names if is_an_lr(name)]
-        return sorted(matches, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(words_of(name)))
+        return sorted(matches, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(name_words(name)))
     if role.name == "reward":
         matches = [name for name in names if is_a_reward(name, of_episodes=of_episodes)]
-        return sorted(matches, key=lambda name: len(words_of(name)))
+        return sorted(matches, key=lambda name: len(name_words(name)))
     if role.name in ("accuracy", "eval_accuracy"):
         matches = [name for name in names if accuracy_role(name) == role.name]
         # As for losses, the values of steps come before averages, and validation before test.
         return sorted(
             matches,
             key=lambda name: (
-                not {"test", "testing"}.isdisjoint(words_of(name)),
-                "epoch" in words_of(name),
-                len(words_of(name)),
+                not {"test", "testing"}.isdisjoint(name_words(name)),
+                "epoch" in name_words(name),
+                len(name_words(name)),
             ),
         )
     if role.name == "eval_loss":
         matches = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
         # The best so far is infinite before the first evaluation, and never rises.
-        matches = [name for name in matches if "best" not in words_of(name)]
+        matches = [name for name in matches if "best" not in name_words(name)]
         return sorted(matches, key=lambda name: without_evaluation(name) not in _TOTALS)
     return []
 
 
 def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
     """Return the first few other columns of the run that look like a training loss."""
-    matches = (name for name in names if is_a_loss(name) and run_of(name) == run_of(taken))
+    matches = (
+        name for name in names if is_a_loss(name) and exported_run(name) == exported_run(taken)
+    )
     return tuple(islice(matches, _MAX_LOSS_PARTS))
 
 
 # Measures that fall as a network learns, the best first. An ELBO rises, and an objective may rise.
-_LOSS_MEASURES: Final = names_in(
+_LOSS_MEASURES: Final = word_list(
     "cross_entropy xent ce binary_cross_entropy bce nt_xent info_nce nll negative_log_likelihood "
     "mse mean_squared_error rmse root_mean_squared_error mae mean_absolute_error "
     "bpc bpb bpd bits_per_char bits_per_byte bits_per_dim perplexity ppl"

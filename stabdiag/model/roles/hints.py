@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from stabdiag.errors import ColumnError, did_you_mean
-from stabdiag.model.roles.names import is_an_lr, is_evaluation, normal, words_of
-from stabdiag.model.roles.scores import PROPERTIES, accuracy_role, direction_of
+from stabdiag.model.roles.names import is_an_lr, is_evaluation, name_words, normal
+from stabdiag.model.roles.scores import PROPERTIES, accuracy_role, score_direction
 from stabdiag.model.roles.table import ROLES, find_group_role
 
 _ROLE_BY_NAME: Final = {name: role.name for role in ROLES for name in role.names}
@@ -70,10 +70,10 @@ def likely_role(name: str) -> str | None:
     The name is too unclear to use the column without being asked: ``decoder_acc_val`` may be the
     accuracy of the run, or of one of its parts.
     """
-    words = set(words_of(name))
+    words = set(name_words(name))
     if words & PROPERTIES - {"grad", "gradient", "norm"} or "best" in words:
         return None
-    if words & _ACCURACY_WORDS and direction_of(name) is None:
+    if words & _ACCURACY_WORDS and score_direction(name) is None:
         return "eval_accuracy" if is_evaluation(name) else "accuracy"
     if (
         words & _GRADIENT_WORDS

@@ -11,12 +11,12 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final, Self
 
-from stabdiag.model.roles.names import is_evaluation, last_word, words_of
-from stabdiag.model.text import names_in
+from stabdiag.model.roles.names import is_evaluation, last_word, name_words
+from stabdiag.model.text import word_list
 
 # Words that distinguish two readings of the same loss rather than two components.
 _READINGS: Final = frozenset(
-    names_in(
+    word_list(
         "avg average mean median ema smooth smoothed running moving best last final current raw "
         "scaled unscaled global local batch epoch step iter total sum train training log rank "
         "slice before after"
@@ -43,7 +43,7 @@ def find_discriminator_loss(names: Sequence[str]) -> str | None:
     The generator's loss rises in a healthy run, and the sum of the two is meaningless. A
     regularizer of the discriminator is not its loss.
     """
-    words = {name: set(words_of(name)) for name in names}
+    words = {name: set(name_words(name)) for name in names}
     losses = {name: own for name, own in words.items() if not own & _REGULARIZERS}
     if not any(words & GENERATOR for words in losses.values()):
         return None
@@ -55,7 +55,7 @@ def describe_discriminator_choice(name: str, role: str) -> str:
     return f"took {name!r} as the {role}: a generator trains against a discriminator"
 
 
-def parts_of(names: Sequence[str]) -> tuple[str, ...]:
+def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names if they are components of one loss, else nothing.
 
     Each component differs from the others in one word, as in ``train/box_loss`` and
@@ -83,7 +83,7 @@ def _is_reading(word: str) -> bool:
 
 def is_adversarial_loss(name: str) -> bool:
     """Return True if a column without the word loss is a generator's or discriminator's loss."""
-    words = words_of(name)
+    words = name_words(name)
     others = [word for word in words if word not in GENERATOR | DISCRIMINATOR]
     named = len(words) > 1 or (len(words) == 1 and len(words[0]) > 1)
     return named and len(others) < len(words) and _ADVERSARIAL_WORDS.issuperset(others)
@@ -130,7 +130,7 @@ _ADVERSARIES: Final = (GENERATOR | DISCRIMINATOR) - {"gen", "dis"}
 
 def is_policy_loss(name: str) -> bool:
     """Return True if a loss belongs to a policy or is its entropy, which have no level."""
-    words = {*words_of(name)}
+    words = {*name_words(name)}
     return bool(_POLICY & words) or ("entropy" in words and "cross" not in words)
 
 
@@ -148,13 +148,13 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
         has_reward: whether one of them serves as the reward.
     """
     # In learner/default_policy/total_loss, the policy does not make the total a policy loss.
-    last_words = words_of(last_word(loss))
-    words = last_words if "total" in last_words else words_of(loss)
+    last_words = name_words(last_word(loss))
+    words = last_words if "total" in last_words else name_words(loss)
     if not words:
         return None
     if _POLICY & set(words):
         return LossKind.POLICY
-    others = [set(words_of(name)) for name in names if name != loss and not is_evaluation(name)]
+    others = [set(name_words(name)) for name in names if name != loss and not is_evaluation(name)]
     pair = (
         is_adversarial_loss(loss)
         and find_discriminator_loss([*filter(is_adversarial_loss, names)]) is not None

@@ -7,7 +7,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
-from stabdiag.model.text import names_in
+from stabdiag.model.text import word_list
 
 _EVALUATION_PART = re.compile(
     r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
@@ -25,7 +25,7 @@ _SETTINGS_SECTION = re.compile(
 
 # Columns that name the data split of each record.
 _SPLITS = frozenset(
-    names_in("type phase split mode set stage dataset subset data_split partition event kind")
+    word_list("type phase split mode set stage dataset subset data_split partition event kind")
 )
 
 
@@ -37,7 +37,7 @@ _MEASUREMENTS = frozenset(
 
 # Columns that name the model or trial of each record in a table of results.
 _RESULTS = frozenset(
-    names_in(
+    word_list(
         "model models method methods team author trial trial_id run_id run_name experiment "
         "config_name architecture optimizer task"
     )
@@ -48,7 +48,7 @@ class NameParts(Enum):
     """The data split of a record, in the order of preference."""
 
     TRAINING = ("train", "training", "train_inner", "tr", "trn", "fit")
-    VALIDATION = names_in(
+    VALIDATION = word_list(
         "val valid validation validate eval evaluation evaluate dev vali holdout "
         "hold_out heldout held_out"
     )
@@ -69,7 +69,7 @@ def normal(name: str) -> str:
     return re.sub(r"[^a-z0-9_]+", "_", name.lower()).rstrip("_")
 
 
-def words_of(name: str) -> list[str]:
+def name_words(name: str) -> list[str]:
     """Return the words of a column's name."""
     return [*_name_words(name)]
 
@@ -89,13 +89,13 @@ def parse_factor(name: str) -> float:
     return float(match[1]) if match else 1.0
 
 
-def run_of(name: str) -> str:
+def exported_run(name: str) -> str:
     """Return the run of a column in a chart exported from W&B: ``run - train/loss``."""
     return name.rpartition(" - ")[0]
 
 
 def without_run(name: str) -> str:
-    """Return the name of a column without the name of its run; see ``run_of``."""
+    """Return the name of a column without the name of its run; see ``exported_run``."""
     return name.rpartition(" - ")[2]
 
 
@@ -141,10 +141,10 @@ def names_split(name: str) -> bool:
 
 def flagged_split(name: str) -> NameParts | None:
     """Return the split of a boolean column such as ``is_train``, or None."""
-    return split_of(normal(name).removeprefix("is_")) if normal(name).startswith("is_") else None
+    return find_split(normal(name).removeprefix("is_")) if normal(name).startswith("is_") else None
 
 
-def split_of(word: str) -> NameParts | None:
+def find_split(word: str) -> NameParts | None:
     """Return the split that a word names, or None."""
     key = normal(word)
     return next((split for split in NameParts if key in split.value), None)
@@ -166,7 +166,7 @@ _NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup", "m
 
 # Words for losses that are added to the task loss.
 _AUXILIARY: Final = frozenset(
-    names_in(
+    word_list(
         "aux auxiliary reg regularization regularisation l1 l2 z kl commit commitment balance "
         "balancing router penalty decay tv"
     )
@@ -177,7 +177,7 @@ _PLAIN_LOSS_WORDS: Final = frozenset({"loss", "losses", "train", "training", "me
 _REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
 _SCORE_WORDS: Final = frozenset({"score", "scores"})
 _OF_REWARDS: Final = frozenset(
-    names_in(
+    word_list(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
         "train training rollout env environment per last raw episodic smoothed"
     )
@@ -197,7 +197,7 @@ def is_a_loss(name: str) -> bool:
 
 def is_auxiliary(name: str) -> bool:
     """Return True if a loss is added to the task loss, such as a penalty or a regularizer."""
-    words = set(words_of(name)) - _PLAIN_LOSS_WORDS
+    words = set(name_words(name)) - _PLAIN_LOSS_WORDS
     return bool(words) and words <= _AUXILIARY
 
 
@@ -205,7 +205,7 @@ def is_an_lr(name: str) -> bool:
     """Return True if a column looks like a learning rate, or like a bound of it."""
     # lr(LinearWarmup), as PaddleClas names its schedule.
     bare = re.sub(r"(?<=\w)\(\w+\)$", "", name)
-    return _AN_LR.search(normal(bare)) is not None and not _NO_LR.intersection(words_of(bare))
+    return _AN_LR.search(normal(bare)) is not None and not _NO_LR.intersection(name_words(bare))
 
 
 def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
@@ -215,8 +215,8 @@ def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
     of episodes may be the score of a game.
     """
     rewards = _REWARDS | _SCORE_WORDS if of_episodes else _REWARDS
-    others = [word for word in words_of(name) if word not in rewards]
-    alone = len(words_of(name)) == len(others) + 1 and not is_evaluation(name)
+    others = [word for word in name_words(name) if word not in rewards]
+    alone = len(name_words(name)) == len(others) + 1 and not is_evaluation(name)
     return alone and all(word in _OF_REWARDS or word.isdigit() for word in others)
 
 

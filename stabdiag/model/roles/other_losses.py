@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.roles.loss_kinds import find_discriminator_loss, is_adversarial_loss
-from stabdiag.model.roles.names import is_a_loss, is_evaluation, is_setting, words_of
+from stabdiag.model.roles.names import is_a_loss, is_evaluation, is_setting, name_words
 
 # Each column takes time, and a log may have thousands.
 _MAX_OTHER_LOSSES: Final = 16
@@ -47,5 +47,5 @@ def is_other_loss(name: str) -> bool:
     """Return True if a column is a loss of the training by its name."""
     if is_evaluation(name) or is_setting(name):
         return False
-    words = set(words_of(name))
+    words = set(name_words(name))
     return is_a_loss(name) or (bool(words & _MINIMIZED_MEASURES) and not words & _NO_LOSS_WORDS)

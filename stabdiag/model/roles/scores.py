@@ -13,11 +13,11 @@ from stabdiag.model.roles.names import (
     is_evaluation,
     is_setting,
     last_word,
+    name_words,
     normal,
     without_run,
-    words_of,
 )
-from stabdiag.model.text import names_in
+from stabdiag.model.text import word_list
 
 # Fractions are sometimes logged in percent.
 PERCENT: Final = 100.0
@@ -61,7 +61,7 @@ _LOWER_IF_EVALUATED: Final = re.compile(r"per|ter|mer|der|eer|epe|ece|kid|err(or
 
 # Words that describe where a score was measured, or how it was averaged.
 _QUALIFIERS: Final = frozenset(
-    names_in(
+    word_list(
         "train training eval evaluation val valid validation validate vali test testing dev "
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
         "step all overall total at clean other unnormalized batch raw ortho normalized ctc "
@@ -72,7 +72,7 @@ _MINIMAL_QUALIFIERS: Final = _QUALIFIERS - {"score", "mean", "at", "binary"}
 
 # Words that make a name a property of a score, or of its computation, instead of its value.
 PROPERTIES: Final = frozenset(
-    names_in(
+    word_list(
         "time timing timings timer timers runtime seconds std stddev var variance min max "
         "threshold count num n weight coef target grad gradient norm lr config per"
     )
@@ -96,7 +96,7 @@ _ACCURACY_NAME: Final = re.compile(
     r"(sparse)?(categorical)?(token)?acc(uracy)?1?|(acc(uracy)?)?top1(acc(uracy)?)?|prec1"
 )
 _ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
-    names_in("epochs steps iter iters iteration iterations vs versus performance running global")
+    word_list("epochs steps iter iters iteration iterations vs versus performance running global")
 ) - {"macro", "weighted", "all", "normalized", "unnormalized"}
 _TRAINING_WORDS: Final = frozenset({"train", "training", "trn"})
 
@@ -105,15 +105,15 @@ _MAX_SCORE_NAME: Final = 80
 
 
 @lru_cache(maxsize=1 << 17)
-def direction_of(name: str) -> Direction | None:
+def score_direction(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
     own = _DATA_LOADER.sub("", without_run(name))
-    words = words_of(own)
+    words = name_words(own)
     if len(own) > _MAX_SCORE_NAME or is_setting(own) or "loss" in words or "best" in words:
         return None
     direction = _direction(words, is_heldout=is_evaluation(own))
     if direction is None and "/" in own and PROPERTIES.isdisjoint(words):
-        last = words_of(last_word(own))
+        last = name_words(last_word(own))
         if _BY_LAST_WORD.fullmatch("".join(last)):
             return _direction(last, is_heldout=False)
     return direction
@@ -139,7 +139,7 @@ def accuracy_role(name: str) -> str | None:
     own = _DATA_LOADER.sub("", without_run(name))
     if len(own) > _MAX_SCORE_NAME or is_setting(own):
         return None
-    words = words_of(own)
+    words = name_words(own)
     key = "".join(word for word in words if word not in _ACCURACY_QUALIFIERS)
     is_training, is_heldout = is_training_score(own), is_evaluation(own)
     if is_training == is_heldout or not _ACCURACY_NAME.fullmatch(key):
@@ -150,15 +150,15 @@ def accuracy_role(name: str) -> str | None:
 def is_training_score(name: str) -> bool:
     """Return True if a score is measured on the training data, by its name."""
     own = without_run(name)
-    return not _TRAINING_WORDS.isdisjoint(words_of(own)) or normal(own) in _OF_TRAINING
+    return not _TRAINING_WORDS.isdisjoint(name_words(own)) or normal(own) in _OF_TRAINING
 
 
-def scores_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
+def score_columns(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     """Return the columns of ``score/<name>`` that serve no other role.
 
     A score that many sections have is left out: it belongs to single classes.
     """
-    free = [name for name in names if name not in taken and direction_of(name) is not None]
+    free = [name for name in names if name not in taken and score_direction(name) is not None]
     sections = Counter(last_word(name) for name in free if _is_sectioned(name))
     return {
         name if name.startswith("score/") else f"score/{name}": name
@@ -175,4 +175,4 @@ def full_scale(highest: float) -> float:
 def _is_sectioned(name: str) -> bool:
     """Return True if only the last part of a column's name is a score."""
     own = _DATA_LOADER.sub("", without_run(name))
-    return "/" in own and _direction(words_of(own), is_heldout=is_evaluation(own)) is None
+    return "/" in own and _direction(name_words(own), is_heldout=is_evaluation(own)) is None

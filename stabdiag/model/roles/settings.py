@@ -7,13 +7,13 @@ from collections.abc import Container, Iterable
 from functools import lru_cache
 from typing import Final
 
-from stabdiag.model.roles.names import is_evaluation, normal, without_run, words_of
-from stabdiag.model.text import names_in
+from stabdiag.model.roles.names import is_evaluation, name_words, normal, without_run
+from stabdiag.model.text import word_list
 
 # These settings change the objective: the data, their noise or the measured quantity. The loss
 # before a change is not comparable with the loss after it. A batch size or a weight decay does not
 # change the objective.
-OBJECTIVE_SETTINGS: Final = names_in(
+OBJECTIVE_SETTINGS: Final = word_list(
     "seq_len seq_length seqlen sequence_length sequence_len context_len context_length "
     "context_size context_window ctx_len block_size max_len max_seq_len max_seq_length "
     "max_sequence_length max_seqlen max_length curriculum stage phase difficulty "
@@ -28,7 +28,7 @@ OBJECTIVE_SETTINGS: Final = names_in(
     "teacher_temperature tf_ratio ss_prob sampling_prob spec_augment specaug"
 )
 
-OTHER_SETTINGS: Final = names_in(
+OTHER_SETTINGS: Final = word_list(
     "batch_size global_batch_size micro_batch_size total_batch_size batchsize "
     "train_batch_size per_device_batch_size per_device_train_batch_size bsz "
     "effective_batch_size minibatch_size mini_batch_size patch_size grad_accum "
@@ -49,7 +49,7 @@ _SETTING_NAMES: Final = _OBJECTIVE_SETTINGS.union(OTHER_SETTINGS)
 
 # A change of the data does not make the loss harder or easier by itself.
 _WHICH_DATA: Final = frozenset(
-    names_in(
+    word_list(
         "dataset data_source datasource source domain task corpus data_mix data_mixture mixture"
     )
 )
@@ -76,7 +76,7 @@ _UNIT_SUFFIXES: Final = re.compile(
 
 # Weights of loss components: aux_loss_weight, entropy_coef, lambda_gp, w_adv.
 _PARTS: Final = frozenset(
-    names_in(
+    word_list(
         "aux adv ce kd kl l1 l2 gan gp reg mse vf ent entropy value policy recon reconstruction "
         "perceptual contrastive distill distillation consistency cons unsup u balance sparsity "
         "domain irm penalty bc ic pde z"
@@ -101,7 +101,7 @@ _MAX_SETTING_NAME: Final = 200
 _GROUP_INDEX: Final = re.compile(r"(?<=[/._])\d+(?=[/._])")
 
 
-def setting_of(name: str) -> str | None:
+def column_setting(name: str) -> str | None:
     """Return the setting that a column may hold, in its plain form, or None.
 
     The values decide whether it is a setting: a setting does not change frequently.
@@ -147,19 +147,19 @@ def _plain(key: str) -> str | None:
 
 def changes_objective(name: str) -> bool:
     """Return True if a column holds a setting that changes the objective."""
-    plain = setting_of(name)
+    plain = column_setting(name)
     return plain is not None and (plain in _OBJECTIVE_SETTINGS or _is_loss_weight(plain))
 
 
 def is_loss_weight(name: str) -> bool:
     """Return True if a column holds the weight of a loss component."""
-    plain = setting_of(name)
+    plain = column_setting(name)
     return plain is not None and _is_loss_weight(plain)
 
 
 def is_part(name: str) -> bool:
     """Return True if a column may hold a loss component: ``l1_loss``, ``train/loss_kd``."""
-    return "loss" in words_of(name) and not is_evaluation(name) and setting_of(name) is None
+    return "loss" in name_words(name) and not is_evaluation(name) and column_setting(name) is None
 
 
 def difficulty_direction(name: str) -> int | None:
@@ -168,16 +168,16 @@ def difficulty_direction(name: str) -> int | None:
     1 means that growing values are harder, -1 falling values, 0 either. None if the setting does
     not affect the difficulty.
     """
-    plain = setting_of(name)
+    plain = column_setting(name)
     if plain is None or not (plain in _DIFFICULTY_DIRECTION or _is_loss_weight(plain)):
         return None
     return _DIFFICULTY_DIRECTION.get(plain, 1)
 
 
-def settings_of(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
+def setting_columns(names: Iterable[str], taken: Container[str]) -> dict[str, str]:
     """Return the columns of ``setting/<name>`` that serve no other role."""
     return {
         name if name.startswith("setting/") else f"setting/{name}": name
         for name in names
-        if name not in taken and setting_of(name) is not None
+        if name not in taken and column_setting(name) is not None
     }

@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.settings import OBJECTIVE_SETTINGS, OTHER_SETTINGS
-from stabdiag.model.text import names_in
+from stabdiag.model.text import word_list
 
 _ACCURACIES = "accuracy acc top1 acc1"
 _EVALUATION_PREFIXES = ("eval", "val", "valid", "validation", "test", "dev")
@@ -42,7 +42,7 @@ class Role:
 
 
 def _role(name: str, meaning: str, names: str, *, prefixes: str = "", **options: bool) -> Role:
-    split_names, split_prefixes = names_in(names), names_in(prefixes)
+    split_names, split_prefixes = word_list(names), word_list(prefixes)
     return Role(name=name, meaning=meaning, names=split_names, prefixes=split_prefixes, **options)
 
 
@@ -248,7 +248,7 @@ ROLES: tuple[Role, ...] = (
         "eval_accuracy",
         "fraction of the held-out examples that are right",
         " ".join(
-            f"{split}_{name}" for name in names_in(_ACCURACIES) for split in _EVALUATION_PREFIXES
+            f"{split}_{name}" for name in word_list(_ACCURACIES) for split in _EVALUATION_PREFIXES
         ),
         training=False,
     ),
@@ -364,7 +364,7 @@ _PACES = {
     name: ranked
     for ranked, role in (("rank_time", "step_time"), ("rank_speed", "tokens_per_second"))
     for name in next(entry.names for entry in ROLES if entry.name == role)
-} | dict.fromkeys(names_in("compute_time forward_backward_time fwd_bwd_time"), "rank_time")
+} | dict.fromkeys(word_list("compute_time forward_backward_time fwd_bwd_time"), "rank_time")
 _RANK = re.compile(r"(?:^|_)((?:rank|gpu|node|host|worker|device)_?\d+)(?=_|$)")
 
 

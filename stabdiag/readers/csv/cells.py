@@ -75,7 +75,7 @@ _RULED: Final = "-=+|: "
 _NAMED_DELIMITER: Final = re.compile(r"sep=.\r?")
 
 
-def cells_of(line: str, delimiter: str) -> list[str]:
+def split_cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of one line, stripped."""
     line = line.lstrip("\ufeff").rstrip("\r")
     if delimiter == BLANKS:
@@ -95,7 +95,7 @@ def unnamed(number: int) -> str:
     return f"column_{number}"
 
 
-def names_of(cells: Sequence[str]) -> tuple[str, ...]:
+def header_names(cells: Sequence[str]) -> tuple[str, ...]:
     """Return the names of a header, unique and not blank."""
     names: dict[str, None] = {}
     # The last number of each name. Starting at 1 each time would be slow for many equal names.
@@ -125,7 +125,7 @@ def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
     shared = len(set(names).intersection(cells))
     if not shared:
         return False
-    if names_of(cells) == names:
+    if header_names(cells) == names:
         return True
     if shared * 2 < min(len(cells), len(names)):
         return False
@@ -144,7 +144,7 @@ def first_rows(lines: list[str], delimiter: str) -> list[list[str]]:
         width = line.count(delimiter) + 1
         if remaining <= 0 or width > COLUMNS:
             break
-        rows.append(cells_of(line, delimiter))
+        rows.append(split_cells(line, delimiter))
         remaining -= width
     return rows
 
@@ -229,7 +229,7 @@ def read_lines(
         if len(cells) == width + 1 and not cells[-1]:
             cells.pop()
         if is_next_header(cells, parsed.names):
-            header = names_of(cells)
+            header = header_names(cells)
             (parsed.repeated if header == parsed.names else parsed.renamed).append(number)
             parsed.names = header
             sections.append((header, []))
@@ -237,7 +237,7 @@ def read_lines(
         if len(cells) != width:
             cells = _by_other_delimiter(line, delimiter, parsed.names) or cells
             if is_next_header(cells, parsed.names):
-                header = names_of(cells)
+                header = header_names(cells)
                 parsed.renamed.append(number)
                 parsed.names = header
                 sections.append((header, []))
@@ -287,7 +287,7 @@ def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> li
     for other in DELIMITERS:
         if other == delimiter or other not in line:
             continue
-        cells = cells_of(line, other)
+        cells = split_cells(line, other)
         is_record = len(cells) == len(names) and all(meaning(cell)[0] != WORD for cell in cells)
         if is_record or is_next_header(cells, names):
             return cells
@@ -298,7 +298,7 @@ def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:
     """Return the cells of a row, and the number of additional lines of its quoted cells."""
     text = lines[at].rstrip("\r")
     if not _is_open(text, delimiter):
-        return cells_of(text, delimiter), 0
+        return split_cells(text, delimiter), 0
     longer = [text]
     for count, line in enumerate(lines[at + 1 : at + _MAX_CELL_LINES], start=1):
         longer.append(line.rstrip("\r"))
@@ -307,8 +307,8 @@ def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:
             # Line ends are dropped: a cell of several lines is a text, which is only compared.
             joined = " ".join(longer)
             if not _is_open(joined, delimiter):
-                return cells_of(joined, delimiter), count
-    return cells_of(text, delimiter), 0
+                return split_cells(joined, delimiter), count
+    return split_cells(text, delimiter), 0
 
 
 def _is_open(text: str, delimiter: str) -> bool:

@@ -17,16 +17,16 @@ from stabdiag.readers.csv.cells import (
     BLANKS,
     COLUMNS,
     DELIMITERS,
-    cells_of,
     delimiters_by_count,
     first_rows,
+    header_names,
     is_content,
     is_header,
     is_next_header,
     is_prose,
-    names_of,
     offset,
     pointed,
+    split_cells,
     unnamed,
 )
 from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
@@ -132,10 +132,10 @@ def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
     if (
         delimiter == BLANKS
         or not 0 < count < _MAX_HEADER_COLUMNS
-        or not is_header(cells_of(first, delimiter))
+        or not is_header(split_cells(first, delimiter))
     ):
         return False
-    rows = [cells_of(line, delimiter) for line in below if line.count(delimiter) == count]
+    rows = [split_cells(line, delimiter) for line in below if line.count(delimiter) == count]
     rows, _ = pointed(rows, delimiter)
     states = [meaning(cell)[0] for row in rows[:_PREAMBLE] for cell in row]
     return len(rows) >= _MIN_NUMBER_ROWS and states.count(NUMBER) > states.count(WORD)
@@ -146,15 +146,15 @@ def _divided(
 ) -> Dialect | None:
     """Return the dialect if these lines are CSV with this delimiter."""
     first, *following = places
-    header = cells_of(lines[first], delimiter)
+    header = split_cells(lines[first], delimiter)
     if delimiter == BLANKS:
-        header = cells_of(_with_joined_names(lines[first]), delimiter)
+        header = split_cells(_with_joined_names(lines[first]), delimiter)
     if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
         return None
     rows = first_rows([lines[place] for place in following], delimiter)
     if delimiter == BLANKS and all(len(row) == len(header) + 1 for row in rows) and _counts(rows):
         header = [INDEX, *header]  # pandas prints it without a name
-    names = names_of(header)
+    names = header_names(header)
     repeated = (n for n, row in enumerate(rows) if is_next_header(row, names))
     rows = rows[: next(repeated, len(rows))]
     if delimiter == BLANKS and not _is_table(header, rows):
@@ -175,7 +175,7 @@ def _divided(
         return Dialect(
             delimiter=delimiter,
             commas=commas,
-            names=names_of(above),
+            names=header_names(above),
             start=offset(head, first),
             lines=first,
         )
@@ -190,7 +190,7 @@ def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list
     for line in reversed(lines[-_PREAMBLE:]):
         if is_content(line) or not line.strip():
             return []
-        cells = cells_of(line.lstrip("# "), delimiter)
+        cells = split_cells(line.lstrip("# "), delimiter)
         if len(cells) == width and is_header(cells):
             return cells
     return []
@@ -281,7 +281,7 @@ class TableShape:
         return counted and len(losses) >= FEWEST and may_be_losses(losses)
 
 
-def table_of(head: bytes) -> TableShape | None:
+def find_table(head: bytes) -> TableShape | None:
     """Return the table at the head of a CSV file without a header."""
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     places = _content(lines, LINES)
@@ -339,7 +339,7 @@ def is_bare_header(head: bytes) -> bool:
     places = _content(lines, 2)
     if len(places) != 1:
         return False
-    header = cells_of(lines[places[0]], delimiters_by_count(lines[places[0]])[0])
+    header = split_cells(lines[places[0]], delimiters_by_count(lines[places[0]])[0])
     return len(header) > 1 and is_header(header)
 
 

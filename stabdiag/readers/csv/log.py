@@ -20,8 +20,8 @@ from stabdiag.readers.csv.dialect import (
     assumed,
     describe_words,
     detect_dialect,
+    find_table,
     is_bare_header,
-    table_of,
 )
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.log_builder import LogBuilder
@@ -37,7 +37,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
     if text.lstrip()[:1] == b"{" or is_document(text, is_complete=is_complete):
         return False
-    return detect_dialect(text, is_complete=is_complete) is not None or table_of(text) is not None
+    return detect_dialect(text, is_complete=is_complete) is not None or find_table(text) is not None
 
 
 @dataclass(kw_only=True, eq=False)
@@ -156,7 +156,7 @@ def _dialect(stream: Stream) -> Dialect:
     dialect = detect_dialect(head, is_complete=is_complete)
     if dialect is not None:
         return dialect
-    table = table_of(head)
+    table = find_table(head)
     if table is not None:
         dialect = assumed(table, head, stream.name)
         if dialect is not None:

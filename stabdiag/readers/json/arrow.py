@@ -18,7 +18,7 @@ from pyarrow import types
 
 from stabdiag.model.arrays import Positions
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.arrow import PIECE_SIZE, ArrowTable, layout_of, piece_of_array
+from stabdiag.readers.arrow import PIECE_SIZE, ArrowTable, piece_of_array, schema_layout
 from stabdiag.readers.blocks import line_starts
 from stabdiag.readers.columns import Chunk, Piece, Rows
 from stabdiag.readers.json.tolerant import read_lines
@@ -43,7 +43,7 @@ class _Records(ArrowTable):
     def __init__(self, table: pa.Table, block: bytes) -> None:
         """Keep the block if it has times: the table does not show how they were written."""
         super().__init__(table)
-        self._block = block if layout_of(table.schema).has_times else b""
+        self._block = block if schema_layout(table.schema).has_times else b""
 
     def piece(self, name: str) -> Piece | None:
         """Return the block's piece of a column."""
@@ -86,7 +86,7 @@ def _parse(block: bytes, *, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def _certain(table: pa.Table, block: bytes, lines: int) -> bool:
-    layout = layout_of(table.schema)
+    layout = schema_layout(table.schema)
     if not layout.paths or table.num_rows != lines:
         return False
     gaps = layout.is_nested or layout.lists or any(column.null_count for column in table.columns)
@@ -220,7 +220,7 @@ def _parse_cells(
     columns = {f"{at}": kind for at, kind in enumerate([*kinds, pa.binary(0)])}
     source: Any = pa.BufferReader(block)
 
-    def pass_over(row: arrow_csv.InvalidRow) -> Literal["skip", "error"]:
+    def skip_row(row: arrow_csv.InvalidRow) -> Literal["skip", "error"]:
         others[(row.number or 0) - 1] = row.text
         return "skip" if len(others) <= max_others else "error"
 
@@ -235,7 +235,7 @@ def _parse_cells(
             delimiter=":",
             quote_char=False,
             # Arrow cannot pass on a line that is not UTF-8.
-            invalid_row_handler=pass_over if block.isascii() else None,
+            invalid_row_handler=skip_row if block.isascii() else None,
         ),
         convert_options=arrow_csv.ConvertOptions(column_types=columns, null_values=[*_NULLS]),
     )

@@ -25,7 +25,7 @@ from stabdiag.readers.unnamed import FEWEST
 LONG: Final = 16
 
 
-def steps_of(epochs: list[Record]) -> list[Record]:
+def epoch_steps(epochs: list[Record]) -> list[Record]:
     """Return the records of all steps, in order; none if the records are not epochs with steps.
 
     Values of a whole epoch are known at its end and belong to its last step. If the epoch has an
@@ -128,7 +128,7 @@ _COUNTER_ROLES: Final = {
 } | {"": "step"}
 
 
-def number_of(key: str) -> tuple[str, int] | None:
+def key_number(key: str) -> tuple[str, int] | None:
     """Return the counter of a key, ``step`` or ``epoch``, and its number; else None."""
     match = _NUMBERED_KEY.fullmatch(key)
     counter = _COUNTER_ROLES.get(normal(match[1])) if match else None
@@ -179,7 +179,7 @@ def _by_counter(paths: Iterable[Path], *, bare: bool) -> dict[str, dict[Path, di
     result: dict[str, dict[Path, dict[int, Path]]] = defaultdict(lambda: defaultdict(dict))
     for path in paths:
         for place, key in enumerate(path):
-            counted = number_of(key) if bare or not key.isdigit() else None
+            counted = key_number(key) if bare or not key.isdigit() else None
             if counted is not None:
                 counter, number = counted
                 result[counter][*path[:place], *path[place + 1 :]][number] = path

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from stabdiag.readers.json.keyed import LONG, number_of
+from stabdiag.readers.json.keyed import LONG, key_number
 from stabdiag.readers.json.tolerant import DECODER, repair
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
@@ -88,7 +88,7 @@ def _is_table(line: bytes) -> bool:
 
 
 def _is_numbered(value: object) -> bool:
-    return isinstance(value, dict) and len(value) > 1 and all(map(number_of, value))
+    return isinstance(value, dict) and len(value) > 1 and all(map(key_number, value))
 
 
 def _leaves(value: object) -> Iterator[object]:

@@ -15,7 +15,7 @@ import numpy as np
 from stabdiag.model.arrays import AnyArray, Ints
 from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import NameParts, is_setting, split_of
+from stabdiag.model.roles.names import NameParts, find_split, is_setting
 from stabdiag.model.text import clipped
 from stabdiag.readers.columns import (
     EXACT,
@@ -23,17 +23,17 @@ from stabdiag.readers.columns import (
     BadLine,
     Piece,
     Rows,
-    piece_of,
+    make_piece,
     piece_of_numbers,
-    rows_of,
+    record_rows,
 )
 from stabdiag.readers.json.keyed import (
     Path,
     collect_lists,
+    epoch_steps,
     has_a_loss,
     join_keyed,
     number_runs,
-    steps_of,
     take_keyed,
 )
 from stabdiag.readers.json.tolerant import MAX_DOCUMENT_DEPTH, Documents
@@ -130,7 +130,7 @@ def _take_points(lists: list[list[object]], path: Path, tables: Tables) -> None:
     pandas writes {"columns": […], "index": […], "data": [[…], …]}. Others write the names as the
     first row. TensorBoard exports a chart as [[time, step, value], …].
     """
-    names = _names_above(path, tables)
+    names = _take_names(path, tables)
     if not names and (names := _header(lists)):
         del lists[0]
     names = names or _POINT
@@ -144,7 +144,7 @@ def _take_points(lists: list[list[object]], path: Path, tables: Tables) -> None:
         tables.indexed[path] = (list(map(int, steps)), [value for _, value in pairs])
 
 
-def _names_above(path: Path, tables: Tables) -> Sequence[str]:
+def _take_names(path: Path, tables: Tables) -> Sequence[str]:
     """Remove and return the column names that pandas writes above the rows at a path."""
     above = (*path[:-1], "columns")
     values = tables.columns.get(above, []) if path[-1:] == ("data",) else []
@@ -169,7 +169,7 @@ def _is_point(row: Record) -> bool:
 def _take_records(values: list[object], path: Path, tables: Tables) -> None:
     """Add a list of objects."""
     records = [record for record in values if isinstance(record, dict)]
-    records = steps_of(records) or records
+    records = epoch_steps(records) or records
     lists = collect_lists(records)
     tables.columns |= {(*path, *name): values for name, values in lists.items()}
     tables.records.setdefault(path, []).extend(() if lists else records)
@@ -178,8 +178,8 @@ def _take_records(values: list[object], path: Path, tables: Tables) -> None:
 def make_chunk(records: list[Record]) -> Rows:
     """Return the chunk of records, which may be nested."""
     if any(type(value) is dict for record in records for value in record.values()):
-        return rows_of(*flattened(records))
-    return rows_of(records)
+        return record_rows(*flattened(records))
+    return record_rows(records)
 
 
 # A list with at least this fraction of the longest length counts as about as long.
@@ -207,7 +207,7 @@ def side_by_side(tables: Tables, notes: list[str]) -> Rows:
     for path, length in lengths.items():
         name = "/".join(path)
         if length == rows or (path == last and length < rows):
-            chunk.parts[name] = [(np.arange(length), piece_of(tables.columns[path]))]
+            chunk.parts[name] = [(np.arange(length), make_piece(tables.columns[path]))]
         elif not is_setting(name):
             notes.append(f"{shown(path)} is left out: it has {length} values, others have {rows}")
     return chunk
@@ -233,7 +233,7 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
     values in the older form. A NaN there means that nothing was measured.
     """
     result = {
-        path: (np.array(keys, dtype=np.int64), piece_of(values))
+        path: (np.array(keys, dtype=np.int64), make_piece(values))
         for path, (keys, values) in tables.indexed.items()
     }
     for path in [*tables.columns, *tables.indexed]:
@@ -243,7 +243,7 @@ def indexed(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
             continue
         if not (abs(start) < EXACT and abs(stride) < EXACT):
             continue
-        steps, piece = result.pop(path, (None, piece_of(tables.columns.get(path, []))))
+        steps, piece = result.pop(path, (None, make_piece(tables.columns.get(path, []))))
         if steps is None:
             steps = _as_integers(start + stride * np.arange(len(piece.values)))
         if steps is not None:
@@ -273,7 +273,7 @@ def with_own_steps(tables: Tables) -> dict[Path, tuple[Ints, Piece]]:
             steps_list = tables.columns.pop((*path, steps_key))
             tables.columns.pop((*path, "timestamps"), None)
             count = min(len(values), len(steps_list))
-            steps, piece = piece_of(steps_list[:count]), piece_of(values[:count])
+            steps, piece = make_piece(steps_list[:count]), make_piece(values[:count])
             at = _as_integers(steps.values) if (steps.states == NUMBER).all() else None
             if at is None or piece.words:
                 tables.columns[path] = values
@@ -334,9 +334,9 @@ def _bare(tables: Tables, source: str) -> tuple[Event, ...]:
 def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
     """Name the losses of the training data and of the held-out data."""
     paths = [*tables.columns, *tables.indexed]
-    by_split = {split_of(path[-1]): path for path in reversed(paths) if path}
+    by_split = {find_split(path[-1]): path for path in reversed(paths) if path}
     train = by_split.get(NameParts.TRAINING)
-    halves = [path for path in paths if path and split_of(path[-1])]
+    halves = [path for path in paths if path and find_split(path[-1])]
     companions = [path for path in paths if path and path[-1] in _COMPANION_LISTS]
     if (
         train is None
@@ -373,6 +373,6 @@ def _length(tables: Tables, path: Path) -> int:
 def _is_series(tables: Tables, path: Path) -> bool:
     """Return True if a list has only numbers that could be losses."""
     values = tables.indexed[path][1] if path in tables.indexed else tables.columns.get(path, [])
-    piece = piece_of(values)
+    piece = make_piece(values)
     numbers: list[float] = piece.values[piece.states == NUMBER].tolist()
     return bool(numbers) and not piece.words and may_be_losses(numbers)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from stabdiag.readers.columns import BadLine, Rows, rows_of
-from stabdiag.readers.json.keyed import steps_of
+from stabdiag.readers.columns import BadLine, Rows, record_rows
+from stabdiag.readers.json.keyed import epoch_steps
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
@@ -67,13 +67,13 @@ def read_lines(block: bytes) -> tuple[Rows, list[BadLine], int]:
                     BadLine(line=number, reason=reason, above=len(records), text=lines[number - 1])
                 )
             records += decoded_records
-    steps = steps_of(records)
+    steps = epoch_steps(records)
     if steps:
-        return rows_of(*flattened(steps)), bad, len(lines)
+        return record_rows(*flattened(steps)), bad, len(lines)
     if block.count(b"{") > len(records):
         records, order = flattened(records)
-        return rows_of(records, order), bad, len(lines)
-    return rows_of(records), bad, len(lines)
+        return record_rows(records, order), bad, len(lines)
+    return record_rows(records), bad, len(lines)
 
 
 def decode_line(line: str) -> tuple[list[Record], str]:

@@ -78,7 +78,7 @@ _BY_PUNCTUATION: Final = tuple(
 
 
 @lru_cache(maxsize=1 << 10)
-def counters_of(line: bytes) -> Mapping[bytes, tuple[int, int]]:
+def line_counters(line: bytes) -> Mapping[bytes, tuple[int, int]]:
     """Return the spans of the counters of a line by name.
 
     The name is a word or, for a position such as 10/600, its total: ``N/600``.
@@ -103,7 +103,7 @@ def counter_word(match: re.Match[bytes]) -> bytes:
     return EPOCH if word == b"ep" or word in _OF_EPOCHS.split(b"|") else word
 
 
-def headings_of(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+def find_headings(data: bytes) -> Iterator[tuple[int, bytes, int]]:
     """Yield the position, the word and the count of each counter with a word, in all lines."""
     return (
         (match.start(), counter_word(match), counter_value(match[2]))

@@ -30,13 +30,13 @@ from stabdiag.readers.text.counters import (
     FIRST,
     GAMES,
     STEP,
-    headings_of,
+    find_headings,
     is_word,
 )
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste, find_single_record
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, trains
-from stabdiag.readers.text.measured import spans_of
+from stabdiag.readers.text.measured import find_spans
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
     Sample,
@@ -45,8 +45,8 @@ from stabdiag.readers.text.sample import (
     find_new_counter,
     find_planned_steps,
     is_lost,
-    sample_of,
     sample_tail,
+    take_sample,
 )
 from stabdiag.readers.text.status_lines import failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
@@ -113,7 +113,7 @@ class _Log:
     @cached_property
     def headings(self) -> list[tuple[int, bytes, int]]:
         """The counters with a word at its head."""
-        return [*headings_of(self.data[:_HEADING_BYTES])]
+        return [*find_headings(self.data[:_HEADING_BYTES])]
 
     @cached_property
     def reports_failure(self) -> bool:
@@ -157,9 +157,9 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
 
     More lines are required than for a loss: these words also appear in prose and model sizes.
     """
-    if sample_of(log.data, LOSS_STEM).values:
+    if take_sample(log.data, LOSS_STEM).values:
         return None
-    samples = [(word, sample_of(log.data, word)) for word in OTHER_MEASURES if word in log.data]
+    samples = [(word, take_sample(log.data, word)) for word in OTHER_MEASURES if word in log.data]
     results = [(word, on_loss_lines(sample.counters)) for word, sample in samples]
     if not any(result for _, result in results):
         # A reward on a line of its own, below the counter.
@@ -195,7 +195,7 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             return replace(uncounted, word=word)
     for word in SCORES:
         if word in log.data:
-            result = on_loss_lines(sample_of(log.data, word).counters)
+            result = on_loss_lines(take_sample(log.data, word).counters)
             is_counted = result is not None and result.rising == 1 and not result.restarts
             if result is not None and is_counted and is_word(result.counter or b""):
                 return replace(result, word=word) if result.lines >= _MIN_SCORE_VALUES else None
@@ -204,7 +204,7 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
 
 def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
     """Return the evidence in lines whose loss has a name with this word."""
-    sample = sample_of(log.data, word)
+    sample = take_sample(log.data, word)
     result = _evidence(log, sample)
     if result is None or (word.lower() in TRAINED and _are_scores(sample.values[result.loss])):
         return None
@@ -326,7 +326,7 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     lines = [
         (at, line)
         for at, line in lines_with_a_loss(head, word)
-        if loss in spans_of(line, word=word)
+        if loss in find_spans(line, word=word)
     ]
     between = head[lines[0][0] :].split(b"\n") if lines else ()
     alike = len({b" ".join(_NUMBER_TOKEN.sub(b"", line).split()) for _, line in lines}) == 1

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.text.counters import COARSE, NTH, counters_of, is_word
+from stabdiag.readers.text.counters import COARSE, NTH, is_word, line_counters
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
@@ -15,9 +15,9 @@ from stabdiag.readers.text.sample import (
     Shapes,
     TextEvidence,
     is_lost,
-    losses_of,
+    loss_names,
 )
-from stabdiag.readers.text.tokens import Field, fields_of, lines_with_a_loss
+from stabdiag.readers.text.tokens import Field, line_fields, lines_with_a_loss
 
 # The fewest lines of a pasted excerpt.
 _EXCERPT: Final = 2
@@ -57,7 +57,7 @@ def find_excerpt(
         for word in words:
             counts = [line[word] for line in lines]
             if len(counts) >= fewest and all(b > a - reports_failure for a, b in pairwise(counts)):
-                loss = losses_of(names)[0]
+                loss = loss_names(names)[0]
                 return TextEvidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
     return None
 
@@ -80,14 +80,14 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     records = [
         (line, item)
         for _, line in lines_with_a_loss(data)
-        for item in fields_of(line)
+        for item in line_fields(line)
         if is_a_loss(item.name) and not is_evaluation(item.name)
     ]
     lost = [(line, item) for line, item in records if _is_lost_record(line, item)]
     if not lost or 2 * len(lost) < len(records):
         return None
     line, item = lost[0]
-    counter = next(filter(is_word, counters_of(line)), None)
+    counter = next(filter(is_word, line_counters(line)), None)
     return TextEvidence(counter=counter, loss=item.name, lines=len(records), rising=1.0)
 
 
@@ -108,4 +108,4 @@ def _counted_twice(shape: tuple[tuple[str, ...], list[dict[bytes, int]]]) -> Tex
     counter = next(rising, None) if len(lines) >= _EXCERPT else None
     if counter is None:
         return None
-    return TextEvidence(counter=counter, loss=losses_of(names)[0], lines=len(lines), rising=1.0)
+    return TextEvidence(counter=counter, loss=loss_names(names)[0], lines=len(lines), rising=1.0)

@@ -17,7 +17,7 @@ from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.clean import SAME_DIGITS
-from stabdiag.readers.text.grammar import StatusLine, TextPart, parts_of
+from stabdiag.readers.text.grammar import StatusLine, TextPart, make_parts
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 
 # The columns of what is reported; ``log.py`` gives them the name of the log's own loss.
@@ -239,7 +239,7 @@ class Failures(StatusLine):
                 last[text] = len(failures)
                 failures.append((begin, line, failure))
         failures.sort(key=lambda failure: failure[0])
-        return parts_of(
+        return make_parts(
             (begin + min(LONGEST_LABEL, len(line) - 1), _FAILURE_CELLS[failure])
             for begin, line, failure in failures
         )

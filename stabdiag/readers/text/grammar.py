@@ -77,7 +77,7 @@ class TextPart:
     supplementary: bool = False
 
 
-def parts_of(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[TextPart]:
+def make_parts(lines: Iterable[tuple[int, Mapping[str, bytes]]]) -> list[TextPart]:
     """Return the parts that lines make. A line is its start and its cells by name."""
     by_names: dict[tuple[str, ...], tuple[list[int], list[Cells]]] = defaultdict(lambda: ([], []))
     for start, line in lines:

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.model.roles.scores import direction_of
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import (
     EPOCH,
@@ -22,15 +22,15 @@ from stabdiag.readers.text.counters import (
     STEP,
     counter_matches,
     counter_word,
-    counters_of,
     is_word,
+    line_counters,
 )
 from stabdiag.readers.text.grammar import (
     NUMBER_PATTERN,
     Kind,
     TextPart,
     is_a_loss,
-    parts_of,
+    make_parts,
     trains,
 )
 from stabdiag.readers.text.prefix import LONGEST_LABEL
@@ -42,8 +42,8 @@ from stabdiag.readers.text.tokens import (
     Spans,
     evaluation_prefix,
     evaluation_prefixes,
-    fields_of,
     has_number,
+    line_fields,
     lines_with_a_loss,
     makes_a_record,
     renamed,
@@ -82,7 +82,7 @@ _MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 _EVALUATION_STEMS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
 
 
-def spans_of(
+def find_spans(
     line: bytes,
     counter: bytes | None = None,
     word: bytes = LOSS_STEM,
@@ -93,9 +93,9 @@ def spans_of(
     The ``counter``, or its alias, is named step, and other counters by their words. A name with
     ``word`` becomes the name of a loss.
     """
-    counters = counters_of(line)
+    counters = line_counters(line)
     taken = set(counters.values())
-    fields = [item for item in fields_of(line) if item.value not in taken]
+    fields = [item for item in line_fields(line) if item.value not in taken]
     epoch_prefix = "train_" if _MEAN_OF_EPOCH.search(line) else ""
     pairs: Spans = {}
     for item, prefix in zip(fields, evaluation_prefixes(line, fields), strict=True):
@@ -133,7 +133,7 @@ class Heading(Kind):
         """Return all lines of this kind."""
         matches = (match for match in counter_matches(data) if counter_word(match) == self.counter)
         lines = ((match.start(), {self.column: data[slice(*match.span(2))]}) for match in matches)
-        return [replace(part, supplementary=True) for part in parts_of(lines)]
+        return [replace(part, supplementary=True) for part in make_parts(lines)]
 
 
 def _companion_lines(data: bytes, end: int, until: int) -> Iterator[tuple[int, bytes]]:
@@ -234,9 +234,9 @@ class MeasuredLines(Kind):
 
     def _continues(self, record: bytes, line: bytes) -> bool:
         """Return True if a line without a counter continues the line of a record above it."""
-        if self.counter is None or self.counter not in counters_of(record):
+        if self.counter is None or self.counter not in line_counters(record):
             return False
-        is_alone = not counters_of(line) and not evaluation_prefix(line, len(line))
+        is_alone = not line_counters(line) and not evaluation_prefix(line, len(line))
         return is_alone and len(record) + len(line) < LONGEST
 
     def _names_without_loss(self, shapes: Sequence[tuple[tuple[str, ...], int]]) -> set[str]:
@@ -275,14 +275,14 @@ class MeasuredLines(Kind):
 
     def _look(self, line: bytes) -> LineShape:
         """Return the values of a line, without names if it is not a line of this kind."""
-        spans = spans_of(line, self.counter, self.word, self.counter_alias)
+        spans = find_spans(line, self.counter, self.word, self.counter_alias)
         counted = self.counter is None or STEP in spans
         values = sorted(spans.items(), key=lambda item: item[1])
         is_used = counted and any(
             makes_a_record(name, self.word) or _goes_with_a_loss(name) or _is_evaluated(name)
             for name in spans
         )
-        fixed = [item.at for item in fields_of(line)]
+        fixed = [item.at for item in line_fields(line)]
         fixed += [match.span(1) for match in counter_matches(line)]
         # The total of a position is part of its name: a bar of another length is another bar.
         fixed += [match.span(2) for match in POSITION.finditer(line)]
@@ -316,7 +316,7 @@ def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
 @lru_cache(maxsize=1 << 10)
 def _is_evaluated(name: str) -> bool:
     """Return True if a name is the name of a score of an evaluation, such as val_mAP."""
-    return is_evaluation(name) and direction_of(name) is not None
+    return is_evaluation(name) and score_direction(name) is not None
 
 
 @lru_cache(maxsize=1 << 10)
@@ -341,7 +341,7 @@ class Evaluation(Kind):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
-        return parts_of(self._unique_values(data))
+        return make_parts(self._unique_values(data))
 
     def _unique_values(self, data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
         for stretch in self._stretches(data):
@@ -379,13 +379,13 @@ class Evaluation(Kind):
             if self.word in line and not has_number(line):
                 continue
             if self.word not in line:
-                yield from self._below(data, begin, line)
+                yield from self._evaluation_lines(data, begin, line)
             elif not self._has_counter(line):
                 spans = self._spans(line)
                 if spans and not _PROSE.search(line):
                     yield begin, line, spans
 
-    def _below(self, data: bytes, begin: int, heading: bytes) -> Iterator[_SpannedLine]:
+    def _evaluation_lines(self, data: bytes, begin: int, heading: bytes) -> Iterator[_SpannedLine]:
         """Yield the line shortly below the heading of an evaluation that has its loss."""
         if not (prefix := evaluation_prefix(heading, len(heading))):
             return
@@ -395,7 +395,7 @@ class Evaluation(Kind):
             line = data[begin:end]
             if self.word.lower() in line.lower():
                 if not self._has_counter(line):
-                    named = spans_of(line, word=self.word)
+                    named = find_spans(line, word=self.word)
                     spans = {
                         f"{prefix}{name}": at for name, at in named.items() if not trains(name)
                     }
@@ -408,11 +408,11 @@ class Evaluation(Kind):
         """Return True if a line has the counter. Its word alone is checked first, for speed."""
         if is_word(self.counter) and self.counter in line.lower():
             return True
-        return not counters_of(line).keys().isdisjoint((self.counter, self.counter_alias))
+        return not line_counters(line).keys().isdisjoint((self.counter, self.counter_alias))
 
     def _spans(self, line: bytes) -> Spans:
         """Return the spans of the evaluation values on a line, none if they have no loss."""
-        values = spans_of(line, word=self.word).items()
+        values = find_spans(line, word=self.word).items()
         spans = {name: span for name, span in values if is_evaluation(name)}
         return spans if any(map(is_a_loss, spans)) else {}
 

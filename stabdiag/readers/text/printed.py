@@ -28,7 +28,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.shapes import Cells
-from stabdiag.readers.text.table import piece_of
+from stabdiag.readers.text.table import make_cell_piece
 
 # Limits: the bytes that are searched, the length of a line, and the fewest rows of a table.
 _MAX_PRINTED_BYTES: Final = 1 << 24
@@ -94,7 +94,7 @@ def read(stream: Stream) -> Columns:
     names, rows = _names_and_rows(table)
     pieces: dict[str, Piece] = {}
     for name, column in zip(names, zip(*rows, strict=True), strict=True):
-        pieces.setdefault(name, piece_of(column))  # of equal names the first one counts
+        pieces.setdefault(name, make_cell_piece(column))  # of equal names the first one counts
     return columns_from_chunks(
         [Rows.of(pieces)],
         source=stream.name,
@@ -171,7 +171,7 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
         if len(words) == len(table.heading):
             row = [word[0] for word in words]
         elif len(row) != len(table.heading):
-            row = [_below(name, words) for name in table.heading]
+            row = [_lower_cell(name, words) for name in table.heading]
     if len(row) != len(table.heading):
         return None
     losses = [
@@ -189,7 +189,7 @@ def _plain(cell: re.Match[str]) -> str:
     return cell[0].strip().strip("*`").strip()
 
 
-def _below(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:
+def _lower_cell(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:
     """Return the cell below a name, which overlaps with it."""
     below = (cell for cell in cells if cell.start() < name.end() and name.start() < cell.end())
     return next((cell[0] for cell in below), None)

@@ -18,7 +18,7 @@ from stabdiag.readers.text.grammar import (
     Kind,
     TextPart,
     is_a_loss,
-    parts_of,
+    make_parts,
 )
 
 Record: TypeAlias = tuple[int, Mapping[str, bytes]]
@@ -39,7 +39,7 @@ class Records(Kind):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all records. Records with the same names make one part."""
-        return parts_of(self.find_records(data))
+        return make_parts(self.find_records(data))
 
 
 # Stable-Baselines, OpenAI's baselines, Spinning Up: tables of two columns between dashes. Names
@@ -108,7 +108,7 @@ _COQUI_VALUE: Final = re.compile(
 def _steps(data: bytes) -> Iterator[Record]:
     """Yield the values below each global step, and the means below each evaluation."""
     for match in _ABOVE.finditer(data):
-        values = _below(data, match.end())
+        values = _lower_lines(data, match.end())
         if match[1] is None:
             values = {f"eval_{name.removeprefix('avg_')}": value for name, value in values.items()}
         elif values:
@@ -117,7 +117,7 @@ def _steps(data: bytes) -> Iterator[Record]:
             yield match.start(), values
 
 
-def _below(data: bytes, place: int) -> dict[str, bytes]:
+def _lower_lines(data: bytes, place: int) -> dict[str, bytes]:
     """Return the names and values on the consecutive lines below a position."""
     values: dict[str, bytes] = {}
     for _ in range(_MAX_RECORD_LINES):

@@ -15,13 +15,13 @@ from stabdiag.readers.text.counters import (
     NTH,
     STEP,
     counter_value,
-    counters_of,
-    headings_of,
+    find_headings,
     is_word,
+    line_counters,
 )
 from stabdiag.readers.text.failures import is_exception
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar, Kind, Normalization, Step
-from stabdiag.readers.text.measured import Evaluation, Heading, MeasuredLines, spans_of
+from stabdiag.readers.text.measured import Evaluation, Heading, MeasuredLines, find_spans
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
     LOSS_STEM,
@@ -80,7 +80,7 @@ class Sample:
     end: int = 0
 
 
-def losses_of(names: Iterable[str], word: bytes = LOSS_STEM) -> list[str]:
+def loss_names(names: Iterable[str], word: bytes = LOSS_STEM) -> list[str]:
     """Return the names of losses, or of the other measure that ``word`` is part of."""
     return [name for name in names if makes_a_record(name, word)]
 
@@ -88,23 +88,23 @@ def losses_of(names: Iterable[str], word: bytes = LOSS_STEM) -> list[str]:
 def sample_tail(data: bytes, word: bytes) -> Sample:
     """Return a sample of the last lines, without a first line that is cut."""
     begin = data.find(b"\n", max(len(data) - _TAIL_BYTES, 0))
-    return sample_of(data[max(begin, 0) :], word)
+    return take_sample(data[max(begin, 0) :], word)
 
 
-def sample_of(data: bytes, word: bytes) -> Sample:
+def take_sample(data: bytes, word: bytes) -> Sample:
     """Return a sample of the first lines whose loss has a name with this word."""
     sample = Sample(word=word)
     end = epoch = 0
     for begin, alone in islice(lines_with_a_loss(data, word), _MAX_LINES):
         epoch = _last_epoch(data[max(end, begin - _EPOCH_BYTES) : begin], epoch)
         line = under_its_heading(data, begin, alone)
-        spans = spans_of(line, word=word)
-        losses = losses_of(spans, word)
+        spans = find_spans(line, word=word)
+        losses = loss_names(spans, word)
         if not losses or is_exception(line[:_MAX_EXCEPTION]):
             continue
         loss, end = losses[0], begin
         sample.values[loss].append(line[slice(*spans[loss])])
-        counts = {name: counter_value(line[slice(*at)]) for name, at in counters_of(line).items()}
+        counts = {name: counter_value(line[slice(*at)]) for name, at in line_counters(line).items()}
         sample.shapes[tuple(spans)].append(counts)
         lost = any(is_lost(line[slice(*spans[name])]) for name in losses)
         if lost and len(spans) >= MANY_VALUES:
@@ -118,7 +118,7 @@ def _last_epoch(between: bytes, epoch: int) -> int:
     """Return the last epoch on the lines above a loss, or else the epoch before."""
     for line in reversed(between.split(b"\n")):
         if b"poch" in line or b"POCH" in line:
-            epochs = [count for _, name, count in headings_of(line) if name == EPOCH]
+            epochs = [count for _, name, count in find_headings(line) if name == EPOCH]
             if epochs:
                 return epochs[-1]
     return epoch

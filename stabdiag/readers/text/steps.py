@@ -155,7 +155,7 @@ def are_rounded(epochs: Floats) -> bool:
     return bool((np.abs(epochs - np.round(epochs, _EPOCH_DIGITS)) < 1e-9).all())
 
 
-def steps_of(epochs: Floats, an_epoch: float) -> Floats:
+def estimate_steps(epochs: Floats, an_epoch: float) -> Floats:
     """Return rising steps for the epochs of records of training, of shape (records,).
 
     ``an_epoch`` is the number of steps in an epoch. A new run begins where the epoch falls,

@@ -103,7 +103,7 @@ class Table:
         at = np.array(part.starts, dtype=np.int64)
         ranks = line_ranks(data, part.starts)
         pieces = {
-            name: piece_of(_without_rounded_zeros(cells) if is_an_lr(name) else cells)
+            name: make_cell_piece(_without_rounded_zeros(cells) if is_an_lr(name) else cells)
             for name, cells in zip(part.names, part.cells, strict=True)
         }
         clock = line_seconds(data, part.starts) if kind.is_record else None
@@ -328,7 +328,7 @@ def _new_records(steps: Floats, begins: Mask) -> Mask:
     return new
 
 
-def piece_of(cells: Cells) -> Piece:
+def make_cell_piece(cells: Cells) -> Piece:
     """Return the piece that cells make. None is a cell that its line does not have."""
     # int() takes half the time of float(), and fails at the first cell that is not an integer.
     for number in (int, float) if NULL_CELL not in cells else ():

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_a_reward
-from stabdiag.model.roles.scores import accuracy_role, direction_of
-from stabdiag.readers.text.counters import counters_of
+from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.readers.text.counters import line_counters
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
 
 Span: TypeAlias = tuple[int, int]
@@ -193,7 +193,7 @@ _NUMBER_START: Final = re.compile(rb"(?<![\w.])[-+.]{0,2}(?:\d|nan|inf)", re.IGN
 
 
 def has_number(line: bytes) -> bool:
-    """Return True if a line has a number that may be a value; much faster than ``fields_of``."""
+    """Return True if a line has a number that may be a value; much faster than ``line_fields``."""
     return _NUMBER_START.search(line) is not None
 
 
@@ -203,7 +203,7 @@ def makes_a_record(name: str, word: bytes) -> bool:
     It is the name of a loss, or of another measure or score if ``word`` is part of one.
     """
     if word in SCORES:
-        return direction_of(name) is not None or accuracy_role(name) is not None
+        return score_direction(name) is not None or accuracy_role(name) is not None
     if word not in OTHER_MEASURES:
         return is_a_loss(name)
     return can_judge_without_loss(assign([name]).columns)
@@ -228,7 +228,7 @@ def under_its_heading(data: bytes, begin: int, line: bytes) -> bytes:
     above = _EVALUATION_HEADING.match(
         data, data.rfind(b"\n", 0, max(begin - 1, 0)) + 1, max(begin - 1, 0)
     )
-    return line if above is None or counters_of(line) else b"%b %b" % (above[1], line)
+    return line if above is None or line_counters(line) else b"%b %b" % (above[1], line)
 
 
 def _pieces(line: bytes, word: bytes) -> Iterator[tuple[int, int]]:
@@ -272,7 +272,7 @@ def _fields_of_two_splits(line: bytes) -> Iterator[Field]:
 
 
 @lru_cache(maxsize=1 << 10)
-def fields_of(line: bytes) -> Sequence[Field]:
+def line_fields(line: bytes) -> Sequence[Field]:
     """Return the fields of a line, the most certain of each name first. Cached."""
     both = [*_fields_of_two_splits(line)]
     fields = [*both]

@@ -19,7 +19,13 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import QUOTED, Grammar, Line, Step
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.status_lines import SCALE
-from stabdiag.readers.text.steps import TOTAL, announced_number, are_rounded, are_shared, steps_of
+from stabdiag.readers.text.steps import (
+    TOTAL,
+    announced_number,
+    are_rounded,
+    are_shared,
+    estimate_steps,
+)
 
 _LOSS_ENTRY = (
     rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss(?:/[^'\n]{1,40})?': '?[-+.\w]{1,40}'?[,}]"
@@ -184,7 +190,7 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
     notes = columns.notes
     shared = are_shared(epoch.values[rows])
     if len(rows) and (shared or are_rounded(epoch.values[rows])):
-        values[rows] = steps_of(epoch.values[rows], an_epoch)
+        values[rows] = estimate_steps(epoch.values[rows], an_epoch)
         last = np.searchsorted(rows, np.arange(len(values)), side="right") - 1
         after = good & (last >= 0)
         trained = values[rows[last[after]]]

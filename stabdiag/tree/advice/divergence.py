@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action, ActionKind, Answer, Verdict
 from stabdiag.model.frozen import frozen
-from stabdiag.model.limits.checks import family_of
+from stabdiag.model.limits.checks import optimizer_family
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
@@ -29,9 +29,9 @@ from stabdiag.tree.advice.shared import (
     usual_decay,
 )
 from stabdiag.tree.case import Case
-from stabdiag.tree.checkpoint import Reload, checkpoint_before
+from stabdiag.tree.checkpoint import Reload, earlier_checkpoint
 from stabdiag.tree.divergence import best_step, climb_steps, describe_range_end, require_rise
-from stabdiag.tree.drivers import at_or_near
+from stabdiag.tree.drivers import step_phrase
 from stabdiag.tree.reward import Reward, find_collapsed_reward
 from stabdiag.tree.spike import explosion_step
 
@@ -138,7 +138,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         text = "To keep the peak, lengthen the warm-up."
         other = Action(ActionKind.ADD_WARMUP, text, setting="warmup_steps")
     check = "Check warm-up and total steps against the intended schedule."
-    began = at_or_near(case, lr, climb.began)
+    began = step_phrase(case, lr, climb.began)
     since = f"; its rise began {began}" if "turned" in answer.measured else ""
     return climb.advice(
         f"The learning rate went from {begin} at {case.unit} {first} to {end} at {case.unit} "
@@ -266,7 +266,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def _try_bf16(case: Case) -> tuple[Action, ...]:
     """Return the action for Adam in fp16, whose second moments may underflow."""
-    if case.manifest.dtype != "fp16" or family_of(case.manifest.optimizer) != "adam":
+    if case.manifest.dtype != "fp16" or optimizer_family(case.manifest.optimizer) != "adam":
         return ()
     text = "Run it in bf16: in fp16, Adam's second moments may underflow to 0."
     return (Action(ActionKind.CHECK_PRECISION, text, also=(ActionKind.CHANGE_DTYPE,)),)
@@ -275,7 +275,7 @@ def _try_bf16(case: Case) -> tuple[Action, ...]:
 def _collapsed_reward(case: Case, climb: _Climb, reward: Reward) -> Advice:
     """A climb while the reward fell, which measures the policy regardless of the loss."""
     since = f"the fall of the reward, from about {case.unit} {reward.best_step} on"
-    reload = checkpoint_before(case, reward.best_step).reload(since)
+    reload = earlier_checkpoint(case, reward.best_step).reload(since)
     rate = half_lr(case, climb.first)
     advice = climb.advice(
         f"The reward {reward.column!r} fell from {num(reward.best)} near {case.unit} "
@@ -305,7 +305,7 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
     since, exploded = f"the climb from {case.unit} {first} on", explosion_step(case, rise.onset)
     turned = answer.measured.get("turned") if answer else None
     if exploded is not None and not (isinstance(turned, int) and turned < exploded):
-        reload = checkpoint_before(case, exploded, case.stride).reload(
+        reload = earlier_checkpoint(case, exploded, case.stride).reload(
             f"the explosion of the loss at {case.numbered(exploded)}"
         )
         return _Climb(
@@ -320,7 +320,7 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
         # The cause began long before the loss climbed.
         since = f"{cause} from {case.unit} {turned} on" if turned < first else since
         damage_start = min(turned, first)
-        reload = checkpoint_before(case, damage_start, case.stride).reload(since)
+        reload = earlier_checkpoint(case, damage_start, case.stride).reload(since)
         return _Climb(
             first=first,
             began=turned,
@@ -329,14 +329,14 @@ def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
             reload=reload,
             unit=case.unit,
         )
-    damage_start, checkpoint = first, checkpoint_before(case, first, case.stride)
+    damage_start, checkpoint = first, earlier_checkpoint(case, first, case.stride)
     if checkpoint.step is None:  # the loss may have been best at the beginning
-        checkpoint = checkpoint_before(case, best_step(case))
+        checkpoint = earlier_checkpoint(case, best_step(case))
     last_best = _last_best_step(case)
     # A checkpoint from within a slow climb is not sound.
     chosen = first if checkpoint.step is None else checkpoint.step
     if last_best + LEVEL * case.stride < chosen:
-        checkpoint, damage_start = checkpoint_before(case, last_best), last_best
+        checkpoint, damage_start = earlier_checkpoint(case, last_best), last_best
         since = f"the loss left its best level near {case.unit} {last_best}"
     reload = checkpoint.reload(since)
     return _Climb(

@@ -40,7 +40,7 @@ from stabdiag.tree.advice.shared import (
     covered_steps,
 )
 from stabdiag.tree.case import Case
-from stabdiag.tree.checkpoint import Reload, checkpoint_before
+from stabdiag.tree.checkpoint import Reload, earlier_checkpoint
 from stabdiag.tree.nan import (
     FORWARD,
     Origin,
@@ -211,7 +211,7 @@ def _complete(case: Case, start: Origin, advice: Advice) -> Advice:
 
 def _reload(case: Case, start: Origin) -> Reload:
     """Return the instruction to reload the last checkpoint before the trouble."""
-    last = checkpoint_before(case, start.began, case.stride)
+    last = earlier_checkpoint(case, start.began, case.stride)
     if start.bad.count == start.bad.total and not last.step:
         if last.step is None:
             return Reload("Reload a checkpoint from before this log, if there is one")

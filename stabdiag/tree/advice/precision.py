@@ -18,7 +18,7 @@ from stabdiag.tree.advice.shared import (
     shown,
 )
 from stabdiag.tree.case import Case
-from stabdiag.tree.checkpoint import checkpoint_before
+from stabdiag.tree.checkpoint import earlier_checkpoint
 from stabdiag.tree.scaler import skipped_throughout
 
 NOTHING_UPDATED = "No update was made: every gradient norm is NaN or infinite"
@@ -116,7 +116,7 @@ def collapsed(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A loss scale below its floor."""
     answer = answers["Q3.2"]
     step = answer.steps[0]
-    last = checkpoint_before(case, step, case.stride)
+    last = earlier_checkpoint(case, step, case.stride)
     reload = last.reload(f"the overflows from {case.unit} {step} on")
     rate = half_lr(case, step)
     return Advice(

@@ -25,10 +25,10 @@ from stabdiag.tree.causes import usual_stride
 from stabdiag.tree.changes import (
     MAX_NAMED,
     NearbyChange,
-    changes_near,
     describe_changes,
     find_setting_outlier,
     near_spike,
+    nearby_changes,
 )
 
 _SERIES = {
@@ -127,7 +127,7 @@ def clip(case: Case) -> Setting:
     return Setting(words=words, name="grad_clip", now=now, new=lower)
 
 
-def clip_at(case: Case) -> Action:
+def clip_action(case: Case) -> Action:
     """Return the action to clip."""
     threshold = clip(case)
     return Action(
@@ -332,7 +332,7 @@ def with_nearby_changes(
     case: Case, step: int | None, because: str, actions: tuple[Action, ...]
 ) -> tuple[str, tuple[Action, ...], dict[str, Scalar]]:
     """Return the reason, actions and evidence of a finding, with the changes near its step."""
-    changes = () if step is None else changes_near(case, step, step)
+    changes = () if step is None else nearby_changes(case, step, step)
     if step is None or not changes:
         return because, actions, {}
     reason = f"{because} {_describe(case, changes, step)}"
@@ -346,7 +346,7 @@ def near_climb(case: Case, began: int, first: int) -> tuple[NearbyChange, ...]:
     ``first``, where it exceeds the noise.
     """
     slack = round(LEVEL // 2 * case.stride)
-    return changes_near(case, min(began, first) - slack, max(began, first) + slack)
+    return nearby_changes(case, min(began, first) - slack, max(began, first) + slack)
 
 
 def _find_changes(case: Case, finding: Finding) -> tuple[tuple[NearbyChange, ...], int]:
@@ -363,8 +363,8 @@ def _find_changes(case: Case, finding: Finding) -> tuple[tuple[NearbyChange, ...
         spikes = [spike for spike in case.spikes if case.at(spike.onset) == finding.step]
         if spikes:
             return near_spike(case, spikes[0]), finding.step
-    changes = changes_near(case, finding.step, finding.step)
-    return (changes, finding.step) if changes else (changes_near(case, began, began), began)
+    changes = nearby_changes(case, finding.step, finding.step)
+    return (changes, finding.step) if changes else (nearby_changes(case, began, began), began)
 
 
 def _describe(case: Case, changes: Sequence[NearbyChange], step: int) -> str:

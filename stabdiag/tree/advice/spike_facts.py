@@ -9,8 +9,8 @@ from stabdiag.tree.advice.shared import (
     Advice,
 )
 from stabdiag.tree.case import Case
-from stabdiag.tree.checkpoint import Checkpoint, Reload, checkpoint_before
-from stabdiag.tree.drivers import LrOver, lr_over
+from stabdiag.tree.checkpoint import Checkpoint, Reload, earlier_checkpoint
+from stabdiag.tree.drivers import LrOver, climb_rates
 from stabdiag.tree.panels import leading_layer, lookback_start, lr_panel
 from stabdiag.tree.spike import focus, start
 
@@ -69,7 +69,7 @@ def spike_facts(case: Case) -> SpikeFacts:
     """Return the parts of the advice that are common to all leaves of §2."""
     spike, began = focus(case), start(case)
     onset = case.at(spike.onset)
-    last = checkpoint_before(case, began.step, case.stride)
+    last = earlier_checkpoint(case, began.step, case.stride)
     resumed = None if began.cause else _resumed(case, onset)
     may_rise = not began.cause and resumed is None and not spike.recovered
     rising = _rising(case, onset) if may_rise else None
@@ -123,7 +123,7 @@ def _resumed(case: Case, onset: int) -> int | None:
 
 def _rising(case: Case, onset: int) -> LrOver | None:
     """Return the rise of the learning rate up to an onset if it is as large as a jump, or None."""
-    lr = lr_over(case, onset - case.limits.divergence.window, onset)
+    lr = climb_rates(case, onset - case.limits.divergence.window, onset)
     if lr is None or not lr.rises or lr.end < case.limits.spike.lr_jump * lr.begin:
         return None
     return lr

@@ -204,8 +204,8 @@ def test_counters_are_searched_once_for_all_loss_candidates(monkeypatch):
 
     def searched(data):
         lengths.append(len(data))
-        return counters.headings_of(data)
+        return counters.find_headings(data)
 
-    monkeypatch.setattr(evidence, "headings_of", searched)
+    monkeypatch.setattr(evidence, "find_headings", searched)
     assert not reader("text").sniff(text, is_complete=True)
     assert sum(length > 100 for length in lengths) == 1
