@@ -79,18 +79,18 @@ def pictures() -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs" / "scan.svg", overview()
     yield ROOT / "docs" / "baseline.svg", baseline_picture()
     for symptom in filter(has_run, SYMPTOMS):
-        report = diagnosed(exported_run(symptom))
+        report = diagnosed(symptom_run(symptom))
         yield ROOT / "docs" / "symptoms" / f"{symptom.slug}.svg", drawing(report, symptom.slug)
 
 
-def exported_run(symptom: Symptom) -> str:
+def symptom_run(symptom: Symptom) -> str:
     """Return the name of the run that shows a symptom."""
     return RUN.get(symptom.slug, f"symptom-{symptom.slug}")
 
 
 def has_run(symptom: Symptom) -> bool:
     """Return True if a run of the fixtures shows a symptom; synthetic logs show the others."""
-    return (RUNS / exported_run(symptom)).is_dir()
+    return (RUNS / symptom_run(symptom)).is_dir()
 
 
 def diagnosed(run: str) -> stabdiag.Report:

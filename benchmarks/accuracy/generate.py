@@ -25,7 +25,7 @@ from labels import label  # noqa: E402
 from training.family import Made, make_family  # noqa: E402
 
 
-def optimizer_family(index: int, seed: int, work: Path, *, recurring: bool) -> list[Made]:
+def trained_family(index: int, seed: int, work: Path, *, recurring: bool) -> list[Made]:
     """What a family gives, trained now or kept from before."""
     kept = work / f"{seed}-{index:04}.pickle"
     if kept.exists():
@@ -73,9 +73,7 @@ def main() -> None:
     tables: list[Any] = []
     dropped: Counter[str] = Counter()
     for index in range(options.first, options.last):
-        for made in optimizer_family(
-            index, options.seed, options.work, recurring=options.recurring
-        ):
+        for made in trained_family(index, options.seed, options.work, recurring=options.recurring):
             if made.label.expect:
                 run = made.run()
                 runs.append(replace(run, split=options.split or run.split))

@@ -107,12 +107,12 @@ def features(run: Run, people: bool) -> Iterator[list[float]]:
     if not people:
         settings = [float(run.manifest.get(name, ABSENT)) for name in SETTINGS]
         named = [run.manifest.get("optimizer") == "sgd", "16" in run.manifest.get("dtype", "")]
-        yield [*array_numbers(run.rows, COLUMNS), *settings, *map(float, named)]
+        yield [*column_numbers(run.rows, COLUMNS), *settings, *map(float, named)]
         return
     forms = range(len(AS_PEOPLE_DO)) if run.number is None else [run.number % len(AS_PEOPLE_DO)]
     for form in forms:
         rows = run.rows if AS_PEOPLE_DO[form] is bare else strided(run.rows)
-        yield [*array_numbers(rows, LOGGED_SERIES[form]), float(form)]
+        yield [*column_numbers(rows, LOGGED_SERIES[form]), float(form)]
 
 
 def strided(rows: Sequence[Row]) -> list[Row]:
@@ -125,7 +125,7 @@ def strided(rows: Sequence[Row]) -> list[Row]:
     ]
 
 
-def array_numbers(rows: Sequence[Row], columns: Sequence[str]) -> list[float]:
+def column_numbers(rows: Sequence[Row], columns: Sequence[str]) -> list[float]:
     """Return the course of each column, its noise and how it repeats; ABSENT where it is not."""
     numbers = [float(len(rows))]
     for name in COLUMNS:

@@ -27,7 +27,7 @@ import torch
 from cures import apply
 from failures import Case, cases
 from first_actions import NAMED, good_end
-from retraining import jump_end
+from retraining import planned_end
 from seen import SERIES, shows
 from settings import HEALTHY, Settings
 from tasks import per_example
@@ -157,7 +157,7 @@ def broken_run(case: Case) -> dict[str, Any]:
         }
         record["named"] = bool(kinds & NAMED[case.failure.family])
         plan = apply(actions[0], case)
-        record["end"] = None if plan is None else jump_end(plan)
+        record["end"] = None if plan is None else planned_end(plan)
     return record
 
 

@@ -34,7 +34,7 @@ class Ledger:
         print(f"{len(missing)} runs to train", flush=True)
         with ProcessPoolExecutor(jobs, initializer=single_thread) as pool:
             for count, (plan, end) in enumerate(
-                zip(missing, pool.map(jump_end, missing), strict=True), start=1
+                zip(missing, pool.map(planned_end, missing), strict=True), start=1
             ):
                 self.ends[digest(plan)] = end
                 if count % 10 == 0 or count == len(missing):
@@ -58,7 +58,7 @@ def single_thread() -> None:
     torch.set_num_threads(1)
 
 
-def jump_end(plan: Plan) -> float:
+def planned_end(plan: Plan) -> float:
     """Train a run, and return the evaluation loss that it ends with to six digits."""
     from trainer import train
 

@@ -202,7 +202,7 @@ def test_unknown_keys_are_kept():
     assert manifest.unknown == {"model.layers": 12, "model.names": ["a"], "x": None}
 
 
-def exported_run(unit="step", **config):
+def make_run(unit="step", **config):
     source = Source(name="run", format="memory", records=3)
     return History(series={}, source=source, unit=unit, config=config)
 
@@ -210,15 +210,15 @@ def exported_run(unit="step", **config):
 @pytest.mark.parametrize(
     ("fields", "run", "every"),
     [
-        ({"num_train_epochs": 3, "max_steps": 3000}, exported_run(), 1000),
+        ({"num_train_epochs": 3, "max_steps": 3000}, make_run(), 1000),
         # The settings that the HF Trainer writes to the log; its cadence does not count.
-        ({}, exported_run(num_train_epochs=3, max_steps=3000, save_steps=500), 1000),
-        ({}, exported_run("epoch"), 1),
+        ({}, make_run(num_train_epochs=3, max_steps=3000, save_steps=500), 1000),
+        ({}, make_run("epoch"), 1),
         # A fractional number of epochs or steps gives no epoch length.
-        ({"num_train_epochs": 2.5, "max_steps": 3000}, exported_run(), None),
-        ({"num_train_epochs": 3, "max_steps": 1000}, exported_run(), None),
-        ({"num_train_epochs": 3}, exported_run(), None),
-        ({"max_steps": 3000}, exported_run(), None),
+        ({"num_train_epochs": 2.5, "max_steps": 3000}, make_run(), None),
+        ({"num_train_epochs": 3, "max_steps": 1000}, make_run(), None),
+        ({"num_train_epochs": 3}, make_run(), None),
+        ({"max_steps": 3000}, make_run(), None),
     ],
     ids=["set", "logged", "log of epochs", "half", "uneven", "no steps", "no epochs"],
 )
@@ -469,7 +469,7 @@ def test_sidecar_files_fill_gaps_in_a_manifest():
 def test_a_loss_scale_other_than_1_means_fp16(scales, dtype):
     steps, values = np.arange(len(scales)), np.array(scales, np.float64)
     scale = Series(role="loss_scale", column="scale", steps=steps, values=values)
-    run = replace(exported_run(), series={"loss_scale": scale})
+    run = replace(make_run(), series={"loss_scale": scale})
     manifest = infer(Manifest(), run)
     assert manifest.dtype == dtype
     assert ("dtype" in manifest.inferred) is (dtype is not None)

@@ -92,7 +92,7 @@ LOST = {
 }
 
 
-def split_cells(log):
+def log_cells(log):
     """Return the columns of a log; a missing key is a blank, as in any table."""
     columns, cells = read_columns(log), {}
     for name in columns.names:
@@ -170,7 +170,7 @@ def summary_of(report):
 def test_the_same_numbers_have_one_meaning_in_each_format(log, tmp_path):
     given = log.parent / "manifest.json"
     manifest = given if given.exists() else None
-    cells, run = split_cells(log), log.parent.name
+    cells, run = log_cells(log), log.parent.name
     report = diagnosed(run)
     history = report.history
     # Alternate between two similar formats.

@@ -66,7 +66,7 @@ def steps_of(path):
     return list(STEPS.get(f"{kind}/{name}", STEPS.get(kind, ())))
 
 
-def loss_names(path):
+def sample_losses(path):
     losses = 4 - np.arange(12) / 8
     if path.stem.endswith("-nan"):
         losses[9:] = np.nan
@@ -80,7 +80,7 @@ def test_the_losses_and_the_diagnosis(path):
     assert loss.steps.tolist() == steps_of(path)
     # Lightning's progress bar rounds to two decimals.
     np.testing.assert_allclose(
-        loss.values, loss_names(path), atol=0.0051 if "bar" in path.stem else 0
+        loss.values, sample_losses(path), atol=0.0051 if "bar" in path.stem else 0
     )
     slug = report.diagnosis.slug
     assert slug.startswith("nan-" if path.stem.endswith("-nan") else "insufficient-data")
