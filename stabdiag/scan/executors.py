@@ -102,6 +102,7 @@ def _create_local(count: int) -> Executor:
     """
     # The scan itself replaces a dead worker and reads its logs again.
     warnings.filterwarnings("ignore", message="A worker stopped while some jobs")
+    _start_resource_tracker()
     executor: Executor = _local_executor_type()(
         max_workers=count,
         timeout=None,
@@ -110,6 +111,26 @@ def _create_local(count: int) -> Executor:
         initargs=(os.getpid(),),
     )
     return executor
+
+
+def _start_resource_tracker() -> None:
+    """Start loky's process that removes semaphores.
+
+    If a scan is interrupted, it removes them as well, and must not warn on the user's terminal.
+    """
+    from loky.backend import resource_tracker
+
+    name = "PYTHONWARNINGS"
+    options = os.environ.get(name)
+    ignored = "ignore:resource_tracker:UserWarning"
+    os.environ[name] = ignored if options is None else f"{options},{ignored}"
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        if options is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = options
 
 
 def _prepare_worker(parent: int) -> None:

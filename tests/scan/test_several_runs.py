@@ -54,8 +54,8 @@ def mlflow_database(tmp_path):
                 for step, value in enumerate(losses(number))
             ]
             database.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)", rows)
-        database.execute("INSERT INTO runs VALUES ('f', 'scores', 'active', 9)")
-        database.execute("INSERT INTO metrics VALUES ('acc', 1, 0.5, 0, 9, 'f')")
+        database.execute("INSERT INTO runs VALUES ('f', 'system', 'active', 9)")
+        database.execute("INSERT INTO metrics VALUES ('disk_free', 1, 0.5, 0, 9, 'f')")
         database.execute("INSERT INTO runs VALUES ('g', 'deleted', 'deleted', 10)")
         database.execute("INSERT INTO metrics VALUES ('loss', 1, 0.5, 0, 9, 'g')")
         database.commit()
@@ -70,7 +70,7 @@ def test_every_run_of_an_mlflow_database(mlflow_database):
     rows = outcomes(mlflow_database)
     assert rows == {
         f"{mlflow_database}/{name}": outcome
-        for name, outcome in {**OF_MLFLOW, "scores": "unread"}.items()
+        for name, outcome in {**OF_MLFLOW, "system": "unread"}.items()
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 from stabdiag.errors import StabdiagError
 from stabdiag.scan import run
 from stabdiag.scan.scan import scan
+from tests.conftest import python
 from tests.scan.conftest import scanned, unread, write_log
 from tests.scan.killer import deadly
 
@@ -88,3 +89,13 @@ def test_an_executor_that_rejects_work_is_reported(sweep):
     report = "the executor accepts no more work .RuntimeError: closed for today.; the rows"
     with pytest.raises(StabdiagError, match=report):
         scan(sweep, executor=_Refusing(), jobs=2)
+
+
+def test_the_semaphores_of_an_interrupted_scan_leave_no_warning():
+    script = (
+        "from stabdiag.scan.executors import _start_resource_tracker\n"
+        "from loky.backend import resource_tracker\n"
+        "_start_resource_tracker()\n"
+        "resource_tracker.register('/loky-leaked', 'semlock')\n"
+    )
+    assert python("-c", script).stderr == ""

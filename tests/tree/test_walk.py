@@ -83,7 +83,7 @@ def test_each_kind_of_spike_is_reported_once_and_the_worst_is_the_diagnosis(calm
 
 @pytest.mark.parametrize("n", [1, 2, 5, 19])
 def test_too_few_losses_are_never_called_healthy(n):
-    report = stabdiag.diagnose({"step": range(n), "loss": [2.0] * n})
+    report = stabdiag.diagnose({"step": range(n), "loss": [2.0 + 0.01 * (i % 3) for i in range(n)]})
     assert slugs(report) == ["insufficient-data"]
     where = f"from step 0 to {n - 1}" if n > 1 else "at step 0"
     assert f"{where}: " in report.diagnosis.summary
