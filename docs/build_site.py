@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from build_pictures import ROOT, RUNS, diagnosed, drawing, exported_run, has_run
+from build_pictures import ROOT, RUNS, diagnosed, drawing, has_run, symptom_run
 
 from stabdiag.formats import render
 from stabdiag.model.edges import OUTCOME_BY_SLUG
@@ -133,7 +133,7 @@ def gallery(folder: Path) -> Iterator[tuple[str, str]]:
     folder.mkdir()
     shown = {"outcomes": {slug: _run(slug) for slug in OUTCOME_BY_SLUG if slug not in _OF_THE_LOG}}
     shown["symptoms"] = {
-        symptom.slug: exported_run(symptom) for symptom in filter(has_run, SYMPTOMS)
+        symptom.slug: symptom_run(symptom) for symptom in filter(has_run, SYMPTOMS)
     }
     parts = [GALLERY]
     for kind, runs in shown.items():
