@@ -25,8 +25,8 @@ from stabdiag.tree.run import Run
 # A rise of one printed digit may be rounding.
 _ROUNDING_DIGITS = ROUNDING_DIGITS
 
-# A rise by a smaller fraction of the loss does not matter, even if nothing else was learned: the
-# mean loss of a word model that does not train yet creeps up by 0.005 %.
+# If the loss never fell by this fraction, a rise by less does not matter either: the mean loss of a
+# word model that does not train yet creeps up by 0.005 %.
 _MIN_RELATIVE_RISE = RELATIVE_TOLERANCE / TENTHS
 
 
@@ -76,11 +76,10 @@ def material_bar(run: Run, rise: Rise) -> float:
     """
     limits = run.limits.divergence
     # A change of the last printed digit is rounding.
-    least = max(
-        limits.material * rise.progress,
-        _ROUNDING_DIGITS * last_digit(run.loss.values),
-        _MIN_RELATIVE_RISE * abs(rise.best_level),
-    )
+    least = max(limits.material * rise.progress, _ROUNDING_DIGITS * last_digit(run.loss.values))
+    negligible = _MIN_RELATIVE_RISE * abs(rise.best_level)
+    if rise.progress < negligible:
+        least = max(least, negligible)
     if has_rising_lr(run, rise):
         return max(least, rise.bar)
     below_noise = max(least, limits.material_below_noise * rise.progress)

@@ -217,3 +217,12 @@ def test_a_creep_by_less_than_a_thousandth_is_no_divergence():
     assert stabdiag.diagnose(creep).diagnosis.section != "§4"
     climb = {**creep, "loss": 1.385664 + 2e-5 * np.arange(400)}
     assert stabdiag.diagnose(climb).diagnosis.slug == "divergence-unexplained"
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+def test_a_climb_counts_by_what_was_learned_at_any_offset(offset):
+    at = np.arange(1600)
+    noise = np.random.default_rng(0).standard_normal(1600)
+    loss = offset + 1000 * np.exp(-at / 150) + noise + 80 * np.maximum(at - 1000, 0) / 600
+    report = stabdiag.diagnose({"step": at, "loss": loss})
+    assert report.diagnosis.slug == "divergence-unexplained"
