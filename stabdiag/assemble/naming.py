@@ -24,6 +24,7 @@ from stabdiag.model.roles.choice import (
     assign,
     can_judge_without_loss,
     fallback_columns,
+    may_serve,
     training_measure,
 )
 from stabdiag.model.roles.names import (
@@ -155,7 +156,8 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
         return named
     if can_judge_without_loss(names):
         return named.take(names, "no loss was logged: only checks without a loss can run")
-    if _has_scores(columns.names, names):
+    # A column whose meaning is unknown may be the loss.
+    if _has_scores(columns.names, names) and all(map(may_serve, columns.names)):
         return named.take(names, "no loss was logged: only the scores can be judged")
     shown = and_more([*map(shown_name, columns.names)], MAX_SHOWN_COLUMNS)
     raise ColumnError(

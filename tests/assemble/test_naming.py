@@ -93,3 +93,10 @@ def test_a_measure_of_the_training_is_the_loss_next_to_an_evaluation(names, loss
     records = [{"step": n, **dict.fromkeys(names, 2 - n / 10)} for n in range(8)]
     history = build_history(columns_of(records, "jsonl"), Limits())
     assert history.series["loss"].column == loss
+
+
+def test_a_column_of_unknown_meaning_next_to_scores_may_be_the_loss():
+    log = {"step": range(60), "accuracy": [0.1 + 0.004 * i for i in range(60)]}
+    assert stabdiag.diagnose({**log, "lr": [0.1] * 60}).diagnosis.slug == "insufficient-data"
+    with pytest.raises(StabdiagError, match="name it with --column loss=NAME"):
+        stabdiag.diagnose({**log, "energy": [2.0 - 0.01 * i for i in range(60)]})
