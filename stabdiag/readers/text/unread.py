@@ -78,6 +78,8 @@ class UnreadLines:
         # which they are found once a line is compared with them.
         self._words: frozenset[_Words] = frozenset()
         self._between = b""
+        # The line of the last loss: a progress bar repeats its values.
+        self._last = b""
         self._alike = 0
         self._others = 0
         self._line: int | None = None
@@ -106,6 +108,7 @@ class UnreadLines:
             self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
             self._alike, self._others, self._line = 0, 0, None
             begin = line_end(data, losses[-1], len(data))
+            self._last = _whole_line(data, losses[-1])
             first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
             self._between = data[max(first, begin - _MAX_BETWEEN) : begin]
         if len(data) - begin < 2:
@@ -159,10 +162,18 @@ class UnreadLines:
             names_loss = names_loss and _DIGIT.search(line) is not None
             if not (names_loss and may_hold_loss(text)) and not is_row(text):
                 return False
+        elif self._repeats_loss(line):
+            return False
         self._alike += alike
         self._others += not alike
         self._line = number if self._line is None else self._line
         return True
+
+    def _repeats_loss(self, line: bytes) -> bool:
+        """Return True if the loss of a line is the last loss, as in the last redraw of a bar."""
+        head = _BEFORE_VALUE.match(line)
+        value = _FORM_NUMBER.match(line, head.end()) if head else None
+        return value is not None and value[0] in _FORM_NUMBER.findall(self._last)
 
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""

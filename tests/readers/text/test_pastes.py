@@ -174,3 +174,16 @@ def test_status_tables_of_rewards_are_read(diagnosed):
 def test_a_table_of_rewards_of_models_is_not_a_log(diagnosed):
     with pytest.raises(LogError, match="different 'model'"):
         diagnosed("| model | reward |\n|---|---|\n| a | 3 |\n| b | 4 |\n| c | 5 |\n")
+
+
+@pytest.mark.parametrize(("last", "is_partly_read"), [("1.30", False), ("1e9", True)])
+def test_the_last_redraw_of_a_bar_repeats_the_last_loss(diagnosed, last, is_partly_read):
+    losses = [f"{2.3 - n / 30:.2f}" for n in range(31)]
+    text = "".join(
+        f"Iter {n}: Train loss {loss}, Learning Rate 1e-4\n"
+        f"{{'Step': {n}, 'Loss': '{loss}', 'Learning Rate': '1e-4'}}\n"
+        f"  3%|#  | {n}/1000 [00:11<53:42,  3.25s/it, Loss={loss if n < 30 else last}, LR=1e-4]"
+        for n, loss in enumerate(losses)
+    )
+    slug = diagnosed(text).diagnosis.slug
+    assert (slug == "partly-read") is is_partly_read
