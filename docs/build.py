@@ -43,7 +43,7 @@ from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import kept_table
 from stabdiag.readers.registry import READERS
 from stabdiag.stats.means import chi_squared_quantile
-from stabdiag.symptoms import SYMPTOM_BY_SLUG as SYMPTOMS
+from stabdiag.symptoms.registry import SYMPTOM_BY_SLUG as SYMPTOMS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -149,7 +149,8 @@ def generated() -> Iterator[tuple[Path, str]]:
 def explained(kind: str) -> str:
     """Return one of the pages of ``stabdiag explain``, with the defaults filled in."""
     limits = Limits()
-    note = "<!-- Made by docs/build.py; edit the texts in stabdiag/explain, not this page. -->"
+    source = "the families of stabdiag/symptoms" if kind == "symptoms" else "stabdiag/explain"
+    note = f"<!-- Made by docs/build.py; edit the texts in {source}, not this page. -->"
     head = f"# {kind.capitalize()}\n\n{EXPLAINED[kind]}\n\n{note}\n\n"
     if kind == "limits":
         return head + render(limits, "markdown", "limits")

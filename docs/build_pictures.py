@@ -20,7 +20,7 @@ import stabdiag
 from stabdiag.formats import render
 from stabdiag.formats.scans.overview_text import lines
 from stabdiag.formats.terminal import picture as drawn
-from stabdiag.symptoms import SYMPTOM_BY_SLUG, SYMPTOMS
+from stabdiag.symptoms.registry import SYMPTOM_BY_SLUG, SYMPTOMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from stabdiag.model.findings import Finding
     from stabdiag.model.history import History, Series
-    from stabdiag.symptoms import Symptom
+    from stabdiag.symptoms.symptom import Symptom
 
     Floats = NDArray[np.float64]
 

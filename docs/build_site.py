@@ -17,7 +17,7 @@ from build_pictures import ROOT, RUNS, diagnosed, drawing, has_run, symptom_run
 from stabdiag.formats import render
 from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import EARLIER_RUN_FAILED, PARTLY_READ
-from stabdiag.symptoms import SYMPTOMS
+from stabdiag.symptoms.registry import SYMPTOMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

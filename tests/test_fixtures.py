@@ -10,7 +10,7 @@ import pytest
 from stabdiag.formats.json import schema
 from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.findings import EARLIER_RUN_FAILED, PARTLY_READ, Severity
-from stabdiag.symptoms import SYMPTOM_BY_SLUG as SYMPTOMS
+from stabdiag.symptoms.registry import SYMPTOM_BY_SLUG as SYMPTOMS
 from tests.conftest import NAMES, ONE_EACH, about, diagnosed
 
 # A fault that is there from the first step on has no date.

@@ -45,6 +45,8 @@ FORBIDDEN = (
     ("readers/csv/log.py", "stabdiag.tree.walk"),
     ("formats/json.py", "stabdiag.tree.walk"),
     ("model/history.py", "stabdiag.api"),
+    ("symptoms/learning/limits.py", "stabdiag.tree.case"),
+    ("model/report.py", "stabdiag.symptoms.learning.limits"),
     ("api.py", "typer"),
     ("readers/memory.py", "pandas"),
 )

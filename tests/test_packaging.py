@@ -71,6 +71,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     assert packaged == files(ROOT / "stabdiag")
     assert {"py.typed", "formats/report.schema.json", "explain/outcomes/healthy.md"} <= packaged
     assert {"formats/comparison.schema.json", "explain/comparisons/agree.md"} <= packaged
+    assert {
+        "symptoms/gradients/clipping.py",
+        "symptoms/gradients/grad-clip-saturated.md",
+    } <= packaged
     assert {"formats/html/report.html", "formats/html/uplot/uPlot.iife.min.js"} <= packaged
     licences = wheel / name / "licenses"
     assert (licences / "LICENSE").is_file()

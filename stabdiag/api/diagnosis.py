@@ -13,7 +13,7 @@ from stabdiag.api.partly_read import INCONCLUSIVE_OUTCOMES, partly_read, with_in
 from stabdiag.api.shown import Report
 from stabdiag.assemble.inputs import infer, match_step_unit
 from stabdiag.model.report import Detection, Tree
-from stabdiag.symptoms import SymptomResults, check_symptoms, worst_first
+from stabdiag.symptoms.check import SymptomResults, check_symptoms, worst_first
 from stabdiag.tree.advice.shared import with_changes
 from stabdiag.tree.case import Case
 from stabdiag.tree.literal import LiteralCase

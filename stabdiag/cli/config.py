@@ -219,7 +219,7 @@ def _slugs() -> list[str]:
     from stabdiag.checks import preflight
     from stabdiag.comparison import outcomes
     from stabdiag.model import edges
-    from stabdiag.symptoms import SYMPTOM_BY_SLUG
+    from stabdiag.symptoms.registry import SYMPTOM_BY_SLUG
 
     return [
         *edges.OUTCOME_BY_SLUG,

@@ -1,7 +1,7 @@
 """Explain an outcome, symptom, comparison finding, question or limit, as Markdown.
 
-The texts are Markdown files next to this module, with fixed headings; ``model.text`` reads them.
-Limits are explained from their declarations.
+The texts are Markdown files with fixed headings, which ``model.text`` reads: next to this module
+or, for a symptom, in the folder of its family. Limits are explained from their declarations.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from stabdiag.baseline.outcomes import BaselineOutcome
     from stabdiag.comparison.outcomes import ComparisonOutcome
     from stabdiag.model.limits import LimitInfo, Limits
-    from stabdiag.symptoms import Symptom
+    from stabdiag.symptoms.symptom import Symptom
 
 _TEXT_WIDTH = 100
 
@@ -136,7 +136,7 @@ def names(limits: Limits) -> tuple[str, ...]:
 
 
 def _symptoms() -> dict[str, Symptom]:
-    from stabdiag.symptoms import SYMPTOM_BY_SLUG
+    from stabdiag.symptoms.registry import SYMPTOM_BY_SLUG
 
     return SYMPTOM_BY_SLUG
 
@@ -178,7 +178,7 @@ def _question(question: Question, limits: Limits) -> str:
 
 def _symptom(symptom: Symptom, limits: Limits) -> str:
     needs = f" Needs: {', '.join(symptom.needs)}." if symptom.needs else ""
-    facts = f"Severity: {symptom.severity.value}, symptom of {symptom.family}.{needs}"
+    facts = f"Severity: {symptom.severity.value}, family {symptom.family}.{needs}"
     page = _page("symptoms", symptom.slug, symptom.title, facts, limits)
     limit_names = find_limit_names(kept_text("symptoms", symptom.slug))
     page = _with_limits(page, limit_names, limits, before="When it stays quiet")

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from stabdiag.formats.json import Json, dumps, keys
 from stabdiag.formats.markdown_text import own_table
 from stabdiag.formats.measured import number
+from stabdiag.model.limit import TREE
 from stabdiag.model.limits import LimitInfo, Limits
-from stabdiag.model.limits.declare import TREE
 from stabdiag.model.text import filled, find_limit_names, kept_table, word_list
 
 if TYPE_CHECKING:

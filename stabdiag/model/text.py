@@ -161,10 +161,20 @@ _LIMIT = re.compile(r"\{([a-z]+\.[a-z0-9_]+)\}")
 
 
 def kept_text(kind: str, name: str) -> str:
-    """Return a stored text without limits filled in; kind is ``questions``, for example."""
+    """Return a stored text without limits filled in; kind is ``questions``, for example.
+
+    The text of a symptom is in the folder of its family, next to its check.
+    """
     from importlib.resources import files  # imported late: a diagnosis does not need it
 
-    return files("stabdiag").joinpath("explain", kind, f"{name}.md").read_text(encoding="utf-8")
+    package, file = files("stabdiag"), f"{name}.md"
+    folders = (
+        package.joinpath("symptoms").iterdir()
+        if kind == "symptoms"
+        else [package.joinpath("explain", kind)]
+    )
+    text = next(path for folder in folders if (path := folder.joinpath(file)).is_file())
+    return text.read_text(encoding="utf-8")
 
 
 def kept_table(name: str) -> list[list[str]]:

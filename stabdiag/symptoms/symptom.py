@@ -54,13 +54,12 @@ class Symptom:
             first.
         is_fact: the symptom does not depend on any curve. It comes before equally severe findings,
             and is an error if the run has another error.
-        then: the actions after the first one.
+        next_actions: the actions after the first one.
     """
 
     slug: str
     severity: Severity = Severity.WARNING
     confidence: Confidence = Confidence.MEDIUM
-    family: str
     title: str
     needs: tuple[str, ...] = ()
     preconditions: tuple[Callable[[Case], str], ...] = ()
@@ -89,6 +88,11 @@ class Symptom:
     def _alternatives(self) -> list[tuple[str, list[str]]]:
         """Each need with its alternatives."""
         return [(need, need.split(" or ")) for need in self.needs]
+
+    @property
+    def family(self) -> str:
+        """The family: the folder of the check, its limits and its text."""
+        return self.check.__module__.split(".")[-2]
 
     @property
     def roles(self) -> tuple[str, ...]:

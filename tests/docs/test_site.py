@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import pytest
 
 from stabdiag.model.edges import OUTCOME_BY_SLUG as OUTCOMES
-from stabdiag.symptoms import SYMPTOM_BY_SLUG as SYMPTOMS
+from stabdiag.symptoms.registry import SYMPTOM_BY_SLUG as SYMPTOMS
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.skipif(find_spec("furo") is None, reason="needs the group site")

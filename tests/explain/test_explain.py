@@ -13,12 +13,13 @@ from stabdiag.formats.terminal.page import markdown_page
 from stabdiag.model.edges import OUTCOME_BY_SLUG, QUESTIONS
 from stabdiag.model.limits import Limits
 from stabdiag.model.text import kept_text
-from stabdiag.symptoms import SYMPTOM_BY_SLUG as SYMPTOMS
+from stabdiag.symptoms.registry import SYMPTOM_BY_SLUG as SYMPTOMS
 
 MEANING, DETECTION, DO = "What it means", "How it is detected", "What to do"
 LIMITS = Limits()
 DOCS = Path(__file__).parents[2] / "docs"
 TEXTS = Path(package.__file__).parent
+FAMILIES = TEXTS.parent / "symptoms"
 # An optional section, References, follows.
 HEADINGS = {
     "outcomes": (MEANING, DETECTION, DO),
@@ -40,7 +41,18 @@ def test_contents_list_every_entry():
 
 
 def test_every_entry_has_exactly_one_text():
-    assert {kind: {path.stem for path in (TEXTS / kind).iterdir()} for kind in NAMES} == NAMES
+    folders = {kind: TEXTS / kind for kind in NAMES} | {"symptoms": FAMILIES}
+    assert {
+        kind: sorted(path.stem for path in folder.rglob("*.md")) for kind, folder in folders.items()
+    } == {kind: sorted(known) for kind, known in NAMES.items()}
+
+
+def test_check_limits_and_text_of_a_symptom_are_in_one_folder():
+    folders = {path.stem: path.parent.name for path in FAMILIES.glob("*/*.md")}
+    assert folders == {slug: symptom.family for slug, symptom in SYMPTOMS.items()}
+    for family in set(folders.values()):
+        section = type(getattr(LIMITS, family))
+        assert section.__module__ == f"stabdiag.symptoms.{family}.limits"
 
 
 @pytest.mark.parametrize("kind", HEADINGS)

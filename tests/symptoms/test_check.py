@@ -10,7 +10,7 @@ from stabdiag.model.findings import Severity
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.roles.table import ROLES
-from stabdiag.symptoms import SYMPTOMS
+from stabdiag.symptoms.registry import SYMPTOMS
 from stabdiag.symptoms.symptom import MESSAGE
 
 CONSTANT = {"step": np.arange(400), "loss": np.full(400, 2.5)}

@@ -1,7 +1,8 @@
 """Every threshold, declared once.
 
 The parser of ``--limit``, the configuration files, ``stabdiag thresholds``, ``stabdiag explain``
-and the docs are all derived from the declarations in ``tree``, ``symptoms`` and ``checks``.
+and the docs are all derived from the declarations: in ``tree`` and ``checks`` here, and in the
+folder of each family of symptoms.
 """
 
 from __future__ import annotations
@@ -15,21 +16,19 @@ from operator import attrgetter
 
 from stabdiag.errors import LimitError, did_you_mean
 from stabdiag.model.frozen import frozen
+from stabdiag.model.limit import LimitDefinition, reasons
 from stabdiag.model.limits.checks import CompareLimits, PreflightLimits
-from stabdiag.model.limits.declare import LimitDefinition, reasons
-from stabdiag.model.limits.symptoms import (
-    DataLimits,
-    GeneralizationLimits,
-    GradientLimits,
-    LearningLimits,
-    OverflowLimits,
-    RecordedLimits,
-    ResumeLimits,
-    ScheduleLimits,
-    ThroughputLimits,
-    WeightLimits,
-)
 from stabdiag.model.limits.tree import DivergenceLimits, NanLimits, PrecisionLimits, SpikeLimits
+from stabdiag.symptoms.data.limits import DataLimits
+from stabdiag.symptoms.generalization.limits import GeneralizationLimits
+from stabdiag.symptoms.gradients.limits import GradientLimits
+from stabdiag.symptoms.learning.limits import LearningLimits
+from stabdiag.symptoms.overflow.limits import OverflowLimits
+from stabdiag.symptoms.recorded.limits import RecordedLimits
+from stabdiag.symptoms.resume.limits import ResumeLimits
+from stabdiag.symptoms.schedule.limits import ScheduleLimits
+from stabdiag.symptoms.throughput.limits import ThroughputLimits
+from stabdiag.symptoms.weights.limits import WeightLimits
 
 
 @frozen(eq=True)
@@ -135,14 +134,14 @@ class LimitInfo:
 @cache
 def _reasons() -> dict[str, str]:
     """Return the reason for each default, by the dotted name of its limit."""
-    from stabdiag.model.limits import checks, symptoms, tree
-
     limits = Limits()
-    sections = {type(getattr(limits, entry.name)).__name__: entry.name for entry in fields(limits)}
-    pairs = (pair for module in (checks, symptoms, tree) for pair in reasons(module))
+    sections = {
+        type(getattr(limits, entry.name)): entry.name
+        for entry in fields(limits)
+        if entry.name != "set_by"
+    }
     return {
-        f"{sections[kind]}.{entry}": why
-        for (kind, _, entry), why in ((name.partition("."), why) for name, why in pairs)
+        f"{name}.{entry}": why for kind, name in sections.items() for entry, why in reasons(kind)
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.limits.declare import limit
+from stabdiag.model.limit import limit
 
 # Optimizers whose peak learning rates are alike, by a part of their names. Adafactor's are shares
 # of the weights.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stabdiag.model.frozen import frozen
-from stabdiag.model.limits.declare import TREE, limit
+from stabdiag.model.limit import TREE, limit
 
 
 @frozen(eq=True)

@@ -1,0 +1,1 @@
+"""Symptoms of the order of batches, and of hard ones."""

@@ -1,0 +1,183 @@
+"""The order of the data: jumps of the loss at epochs, batches that repeat."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats, Ints
+from stabdiag.model.findings import Action, Confidence
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import num, plural, whole
+from stabdiag.stats.coincidence import FREQUENT_RATE
+from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
+from stabdiag.stats.shape import Spike, late_recovery
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CONTEXT_POINTS,
+    FEW_EVENTS,
+    HUNDREDFOLD,
+    LEAST,
+    NEARLY_ALL,
+    SUBSAMPLE_SIZE,
+)
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.case import Case
+
+# A jump at each epoch explains spikes that begin there and recover.
+_SPIKES = ("spike-recovered", "spike-persistent", "frequent-spikes")
+
+# Ids that rise at nine of ten records are read in order, so none repeats by chance.
+_IN_ORDER = NEARLY_ALL
+
+
+def _few_epochs(case: Case) -> str:
+    count = len(_boundaries(case))
+    if count >= FEW_EVENTS:
+        return ""
+    return f"needs the beginnings of {FEW_EVENTS} epochs, logged: {count}"
+
+
+@Symptom(
+    slug="epoch-boundary-jump",
+    title="The loss jumps when an epoch begins",
+    needs=("loss", "epoch"),
+    explained_by=("nan",),
+    preconditions=(at_least(FEW_EVENTS * LEAST, "loss"), _few_epochs),
+    next_actions=(
+        Action(Do.INSPECT_DATA, "Look for an order by length, class or source in the batches."),
+        Action(Do.CHECK_MODEL, "Check what is reset: hidden states, averages, augmentation."),
+    ),
+)
+def epoch_boundary_jump(case: Case) -> Evidence | None:
+    """Does the loss jump up at the start of every epoch?"""
+    loss, limits = case.loss, case.limits.data
+    at = _boundaries(case)
+    steps = loss.steps[at]
+    if usual_gap(at) < LEAST or _rate_restarts(case, steps):
+        return None
+    elsewhere = np.arange(
+        CONTEXT_POINTS, len(loss) - CONTEXT_POINTS, -(-len(loss) // SUBSAMPLE_SIZE)
+    )
+    noise = robust_sigma(_changes(loss.values, elsewhere))
+    usual = median(_changes(loss.values, at))
+    least = limits.epoch_jump_fraction * abs(median(loss.values))
+    if usual <= max(limits.epoch_jump_sigma * noise, least):
+        return None
+    length = int(usual_gap(steps))
+    return Evidence(
+        because=f"The loss jumps up by {num(usual)} at the beginning of {len(at)} epochs of "
+        f"{length} {case.unit}s each; elsewhere it changes by {num(noise)} over as many points.",
+        step=int(steps[0]),
+        measured={"jump": usual, "noise": noise, "boundaries": len(at), "epoch_steps": length},
+        first=Action(
+            Do.SHUFFLE_DATA,
+            "Check that the data is reshuffled every epoch: shuffle=True, and "
+            "sampler.set_epoch(epoch) with a distributed sampler.",
+        ),
+        explains=_SPIKES if all(_is_of_epoch(case, spike, at) for spike in case.spikes) else (),
+    )
+
+
+def _is_of_epoch(case: Case, spike: Spike, boundaries: Ints) -> bool:
+    """Return True if a spike begins where an epoch does, or just after, and recovers."""
+    after = spike.onset - boundaries
+    begins = bool(((after >= -1) & (after <= 2 * CONTEXT_POINTS)).any())
+    sigma = case.limits.spike.recovery_sigma
+    return begins and bool(
+        spike.recovered or late_recovery(case.loss.values, spike, sigma) is not None
+    )
+
+
+def _boundaries(case: Case) -> Ints:
+    """Return the positions of the first losses of each epoch."""
+    epoch, steps = case.history.finite("epoch"), case.loss.steps
+    turns = epoch.steps[1:][np.diff(np.floor(epoch.values)) == 1]
+    starts: Ints = np.searchsorted(steps, turns)
+    return starts[(starts >= CONTEXT_POINTS) & (starts <= len(steps) - CONTEXT_POINTS)]
+
+
+def _changes(x: Floats, positions: Ints) -> Floats:
+    """Return the median after each position minus the median before it."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, CONTEXT_POINTS)
+    return medians(windows[positions]) - medians(windows[positions - CONTEXT_POINTS])
+
+
+def _rate_restarts(case: Case, steps: Ints) -> bool:
+    """Return True if the learning rate jumps up at most of these steps, as in warm restarts."""
+    lr = case.history.finite("lr")
+    if not len(lr):
+        return False
+    margin = 2 * case.stride
+    before, after = (np.interp(steps + way, lr.steps, lr.values) for way in (-margin, margin))
+    return bool(np.mean(after > case.limits.spike.lr_jump * before) > 0.5)
+
+
+@Symptom(
+    slug="batch-repeats",
+    confidence=Confidence.HIGH,
+    title="Batches repeat within an epoch",
+    needs=("batch_id",),
+    explained_by=("spike-duplicate-batch",),
+    preconditions=(at_least(LEAST, "batch_id"),),
+    next_actions=(
+        Action(Do.FIX_LOADER, "Look for reused buffers, and an iterator recreated in mid-epoch."),
+        Action(Do.FIX_LOADER, "Check that each rank gets its own shard (sampler.set_epoch)."),
+    ),
+)
+def batch_repeats(case: Case) -> Evidence | None:
+    """Do a few batches repeat long before the epoch is over?"""
+    batches = case.history.series["batch_id"]
+    repeats, ids = case.causes.repeats_batch, batches.values
+    count = int(repeats.sum())
+    if count < case.limits.data.repeated_batches:
+        return None
+    repeated, different = distinct(ids[repeats]), distinct(ids)
+    # A stuck loader repeats one batch often; an id that never changes may be a placeholder.
+    is_single_batch = repeated == different == 1 and _is_memorized(case)
+    is_usual = repeated > FREQUENT_RATE * different
+    by_chance = _max_chance_repeats(ids, case.limits.spike.batch_lookback)
+    if (is_usual or count <= by_chance) and not is_single_batch:
+        return None
+    at = int(np.argmax(repeats))
+    step = int(batches.steps[at])
+    return Evidence(
+        because=f"{plural(repeated, 'batch', 'batches')} repeated within "
+        f"{case.limits.spike.batch_lookback} {case.unit}s, at {count} of {len(ids)} records; the "
+        f"first is batch {whole(float(ids[at]))} at {case.unit} {step}.",
+        step=step,
+        measured={"repeats": count, "batches": repeated},
+        first=Action(
+            Do.FIX_LOADER,
+            f"Check the loader and the sampler around {case.unit} {step}: log the sample indices "
+            "and find out why they occur twice.",
+            step=step,
+        ),
+    )
+
+
+def _is_memorized(case: Case) -> bool:
+    """Return True if the loss ends at a hundredth of the final evaluation loss.
+
+    A run that simply has little data ends low on both.
+    """
+    x, heldout = case.loss.values, case.history.finite("eval_loss").values
+    return (
+        len(x) > LEAST
+        and len(heldout) > 0
+        and HUNDREDFOLD * median(x[-LEAST:]) < float(heldout[-1])
+    )
+
+
+def _max_chance_repeats(ids: Floats, lookback: int) -> float:
+    """Return the largest number of repeats to expect from random draws with replacement.
+
+    The draws are uniform over the range of the ids, with three standard deviations of a Poisson
+    count on top.
+    """
+    ordered = float((np.diff(ids) > 0).mean()) if len(ids) > 1 else 1.0
+    if ordered > _IN_ORDER:
+        return 0.0
+    expected = len(ids) * min(lookback, len(ids)) / (float(np.ptp(ids)) + 1)
+    return expected + BEYOND_CHANCE * math.sqrt(expected)

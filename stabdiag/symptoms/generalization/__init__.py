@@ -1,0 +1,1 @@
+"""Symptoms of an evaluation loss that does not follow the training loss."""

@@ -1,0 +1,432 @@
+"""Evaluation losses that rise, are far above the training loss, or are not finite."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Confidence, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import num
+from stabdiag.stats.levels import beginning, levels
+from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.standards import (
+    CLEAR,
+    FIFTH,
+    MIN_COMPARED,
+    MIN_CONSECUTIVE,
+    NEGLIGIBLE,
+    TENTHS,
+    THIRD,
+)
+from stabdiag.symptoms.generalization.gap import (
+    RUN_AWAY,
+    TurningPoint,
+    find_gap,
+    find_turn,
+    may_be_pretrained,
+    with_evaluations,
+)
+from stabdiag.symptoms.learning.stuck import evaluations_are_constant
+from stabdiag.symptoms.losses import few_trained, losses_after_warmup
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import chance_loss, starts_pretrained
+from stabdiag.tree.progress import find_progress
+from stabdiag.tree.scores import Score, heldout_scores
+
+# Memorization is gradual: two neighboring evaluations never account for a third of the rise by a
+# sudden jump far beyond earlier differences.
+_JUMP_FRACTION = THIRD
+_MIN_EVALUATIONS_BEFORE = MIN_COMPARED
+
+# Overfitting in the first fifth of a run may be a repeated batch or leaked labels.
+_EARLY = FIFTH
+_LOOK = Action(
+    Do.INSPECT_DATA,
+    "Print two training batches and an evaluation batch: a repeated batch, leaked labels or "
+    "different preprocessing look like memorization, too.",
+    also=(Do.CHECK_EVALUATION,),
+)
+
+# A model whose evaluations were never below this fraction of the first training loss has learned
+# nothing that carries over to other data.
+_NOTHING = 1 - NEGLIGIBLE
+_CARRIES_NOTHING = Action(
+    Do.CHECK_LABELS,
+    "Print 20 training and 20 evaluation examples with their labels, as the model gets them: look "
+    "for labels that belong to other inputs, leaked labels, repeated batches and different "
+    "preprocessing.",
+    also=(Do.INSPECT_DATA, Do.CHECK_EVALUATION),
+)
+
+_OTHER_MODE = Action(
+    Do.CHECK_EVALUATION,
+    "Evaluate the last checkpoint on training batches, in training and in evaluation mode: if they "
+    "differ, batch norm or dropout is at fault; otherwise compare the data of training and "
+    "evaluation batches.",
+    also=(Do.INSPECT_DATA,),
+)
+
+FEW_EVALUATIONS = (
+    at_least("generalization.min_evaluations", "loss"),
+    at_least("generalization.min_evaluations", "eval_loss"),
+)
+
+
+# Both losses must measure the same thing before they are compared.
+_SAME_MEASURE = (
+    Action(
+        Do.CHECK_LOSS_FUNCTION,
+        "Check that both losses are means over the same unit, with the same mask.",
+    ),
+    Action(Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."),
+)
+
+
+@Symptom(
+    slug="overfitting",
+    title="The model overfits: it memorizes the training data",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    preconditions=FEW_EVALUATIONS,
+    next_actions=(
+        Action(Do.REGULARIZE, "Add regularization: weight decay, dropout."),
+        Action(Do.REGULARIZE, "Add augmentation or data; see each example fewer times."),
+        Action(Do.CHANGE_MODEL, "Reduce the capacity of the model."),
+    ),
+)
+def overfitting(case: Case) -> Evidence | None:
+    """Did the evaluation loss begin to rise while the training loss kept falling?"""
+    turning_point = _memorizing_turn(case)
+    if turning_point is None or _carries_nothing(case, turning_point):
+        return None
+    stop = Action(
+        Do.STOP_EARLY,
+        f"Keep the checkpoint nearest to {case.describe(turning_point.step)}, where the "
+        f"evaluation loss was {num(turning_point.best)}, and stop there.",
+        also=(Do.KEEP_CHECKPOINT,),
+        checkpoint=turning_point.step,
+    )
+    is_soon = turning_point.step <= int(case.loss.steps[0]) + _EARLY * int(np.ptp(case.loss.steps))
+    jump = _jump(case, turning_point)
+    next_actions = (stop,) if jump else (_LOOK,) if is_soon else ()
+    return Evidence(
+        because=turning_point.words,
+        step=turning_point.step,
+        measured=turning_point.measured,
+        first=jump or stop,
+        next_actions=(*next_actions, *overfitting.next_actions),
+    )
+
+
+def _memorizing_turn(case: Case) -> TurningPoint | None:
+    """Return the rise of the evaluation loss if the training loss fell and no score improved."""
+    turning_point = find_turn(case)
+    # A few noisy evaluations are sufficient if the training loss has halved since.
+    if turning_point is None or not turning_point.falls or not turning_point.is_beyond_noise:
+        return None
+    if not (turning_point.is_clear or turning_point.runs_away):
+        return None
+    # Examples that the model sees for the first time cannot have been memorized, and a gap from the
+    # start says more than a small rise.
+    gap = find_gap(case)
+    if gap is not None and (gap.is_of_first_epoch or turning_point.is_small):
+        return None
+    return None if _better_score(case, turning_point) is not None else turning_point
+
+
+def is_memorizing(case: Case) -> bool:
+    """Return True if the evaluation loss rises while the training loss keeps falling."""
+    return _memorizing_turn(case) is not None
+
+
+def _carries_nothing(case: Case, turning_point: TurningPoint) -> bool:
+    """Return True if the best evaluation does not beat an untrained model, and did not jump."""
+    return _jump(case, turning_point) is None and turning_point.best > _NOTHING * beginning(
+        case.loss.values
+    )
+
+
+def _jump(case: Case, turning_point: TurningPoint) -> Action | None:
+    """Return the action for a sudden jump of the evaluation loss after the best evaluation."""
+    heldout = case.history.finite("eval_loss")
+    x = heldout.values
+    best = int(np.searchsorted(heldout.steps, turning_point.step))
+    rises = np.diff(x)
+    at = best + int(rises[best:].argmax())
+    least = _JUMP_FRACTION * (median(x[-MIN_CONSECUTIVE:]) - float(x.min()))
+    if at < _MIN_EVALUATIONS_BEFORE or rises[at] < max(
+        least, CLEAR * diff_sigma(x[at // 2 : at + 1])
+    ):
+        return None
+    since, step = int(heldout.steps[at]), int(heldout.steps[at + 1])
+    return Action(
+        Do.INSPECT_DATA,
+        f"Find out what changed between {case.unit}s {since} and {step}, where the evaluation loss "
+        f"jumped from {num(float(x[at]))} to {num(float(x[at + 1]))}: the shard, the "
+        "preprocessing, a resume.",
+        step=step,
+    )
+
+
+@Symptom(
+    slug="eval-rising",
+    title="The evaluation loss rises, but not from overfitting",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    preconditions=FEW_EVALUATIONS,
+    next_actions=(
+        Action(
+            Do.CHECK_EVALUATION,
+            "Check that the evaluation data is the same, and that averaged weights and batch-norm "
+            "statistics are saved and loaded.",
+        ),
+        Action(Do.LOWER_LR, "Lower the learning rate: the weights may be drifting."),
+    ),
+)
+def eval_rising(case: Case) -> Evidence | None:
+    """Does the evaluation loss rise although the training loss no longer falls?"""
+    turning_point = find_turn(case)
+    if (
+        turning_point is None
+        or turning_point.falls
+        or not (turning_point.is_clear and turning_point.is_beyond_noise)
+    ):
+        return None
+    if _better_score(case, turning_point) is not None:
+        return None
+    return Evidence(
+        because=turning_point.words,
+        step=turning_point.step,
+        measured=turning_point.measured,
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Keep the checkpoint nearest to {case.describe(turning_point.step)} and evaluate it "
+            "again on the same data in evaluation mode: a different number means that the "
+            "evaluation changed.",
+            also=(Do.KEEP_CHECKPOINT,),
+            checkpoint=turning_point.step,
+        ),
+    )
+
+
+@Symptom(
+    slug="overconfident",
+    severity=Severity.NOTE,
+    title="The evaluation loss rises while a score improves",
+    needs=("loss", "eval_loss", "eval_accuracy or score"),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    preconditions=FEW_EVALUATIONS,
+    next_actions=(
+        Action(
+            Do.REGULARIZE,
+            "If you need the probabilities, calibrate them: temperature scaling on held-out data, "
+            "or label smoothing.",
+        ),
+    ),
+)
+def overconfident(case: Case) -> Evidence | None:
+    """Does the evaluation loss rise while a score of the evaluations keeps improving?"""
+    turning_point = find_turn(case)
+    if turning_point is None or not (turning_point.is_clear or turning_point.runs_away):
+        return None
+    better = _better_score(case, turning_point)
+    if better is None:
+        return None
+    score, value_at_turn = better
+    best = score.best_position
+    step, value = int(score.series.steps[best]), float(score.series.values[best])
+    return Evidence(
+        because=f"{turning_point.words} Since then {score.name!r} went from "
+        f"{num(value_at_turn)} to {num(value)}: the model still improves, and is more confident "
+        "where it is wrong.",
+        step=turning_point.step,
+        measured=turning_point.measured | {"score_then": value_at_turn, "best_score": value},
+        first=Action(
+            Do.KEEP_CHECKPOINT,
+            f"Choose the checkpoint by the score that matters: {case.describe(step)} by "
+            f"{score.name!r}, {case.describe(turning_point.step)} by the loss.",
+            checkpoint=step,
+        ),
+    )
+
+
+def _better_score(case: Case, turning_point: TurningPoint) -> tuple[Score, float] | None:
+    """Return a held-out score that improved since a step, with its value there, if none dropped.
+
+    The score has to be better at the end of the run than at that step, not only in between.
+    """
+    gains = [(score, score.later_gain(turning_point.step)) for score in heldout_scores(case)]
+    comparable = [(score, gain) for score, gain in gains if gain is not None]
+    improved = [score for score, gain in comparable if gain > 0]
+    if not improved or len(improved) < sum(gain < 0 for _, gain in comparable):
+        return None
+    score = improved[0]
+    return score, float(score.series.until(turning_point.step).values[-1])
+
+
+@Symptom(
+    slug="eval-gap-from-start",
+    title="The evaluation loss is far above the training loss from the start",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    preconditions=FEW_EVALUATIONS,
+    next_actions=_SAME_MEASURE,
+)
+def eval_gap_from_start(case: Case) -> Evidence | None:
+    """Is the evaluation loss far above the training loss from the first evaluation on?"""
+    # Early memorization is overfitting.
+    if is_memorizing(case) or learning_not_transferring.evidence(case):
+        return None
+    gap = find_gap(case)
+    if gap is None or gap.is_factor:
+        return None
+    measured = {"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least}
+    return Evidence(
+        because=f"At {case.unit} {gap.step}, {gap.fraction_of_run:.0%} into the run, the "
+        f"evaluation loss is "
+        f"{num(gap.evaluated)} and the training loss {num(gap.trained)}; it stays at least "
+        f"{num(gap.least)} x the training loss.",
+        step=gap.step,
+        measured=measured,
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Evaluate the checkpoint nearest to {case.describe(gap.step)} on training batches in "
+            "training and in evaluation mode. If they differ, batch norm or dropout is at fault; "
+            "otherwise compare the data of training and evaluation batches.",
+            also=(Do.INSPECT_DATA,),
+            step=gap.step,
+        ),
+    )
+
+
+@Symptom(
+    slug="learning-not-transferring",
+    title="Learning does not carry over to any evaluation",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    preconditions=FEW_EVALUATIONS,
+    next_actions=_SAME_MEASURE,
+)
+def learning_not_transferring(case: Case) -> Evidence | None:
+    """Did training lower the loss while no evaluation was better than at the start?"""
+    turning_point = _memorizing_turn(case)
+    if turning_point is not None:
+        return _turned_at_start(turning_point) if _carries_nothing(case, turning_point) else None
+    pair = with_evaluations(case)
+    if pair is None or may_be_pretrained(case) or evaluations_are_constant(case) or find_gap(case):
+        return None
+    train, heldout = pair
+    early, *_, now = levels(train.values, TENTHS).tolist()
+    begun, best = beginning(train.values), float(heldout.values.min())
+    if now > RUN_AWAY * early:
+        return None
+    least = f"no evaluation loss was below {num(best)}"
+    if best <= _NOTHING * max(begun, float(heldout.values[0])):
+        late = median(heldout.values[len(heldout) // 2 :])
+        if late <= case.limits.generalization.gap * begun or _has_better_evaluation(case):
+            return None
+        least = f"the evaluation loss stays near {num(late)}"
+    # Evaluations far worse than an untrained model are made by another mode or other inputs.
+    is_far = best > case.limits.generalization.gap * begun
+    return Evidence(
+        because=f"The training loss went from {num(begun)} to {num(now)}; {least}.",
+        step=int(heldout.steps[0]),
+        measured={"first_loss": begun, "loss": now, "best_eval_loss": best},
+        first=_OTHER_MODE if is_far else _CARRIES_NOTHING,
+        next_actions=(_CARRIES_NOTHING, *_SAME_MEASURE) if is_far else None,
+    )
+
+
+def _has_better_evaluation(case: Case) -> bool:
+    """Return True if the evaluation loss or a score ends better than it began."""
+    changes = find_progress(case).changes
+    return any(change.better for change in changes if change.role not in ("loss", "accuracy"))
+
+
+def _turned_at_start(turning_point: TurningPoint) -> Evidence:
+    return Evidence(
+        because=f"{turning_point.words} Nothing the model learned carries over to the evaluation.",
+        step=turning_point.step,
+        measured=turning_point.measured,
+        first=_CARRIES_NOTHING,
+        next_actions=overfitting.next_actions,
+    )
+
+
+@Symptom(
+    slug="underfitting",
+    severity=Severity.NOTE,
+    title="Both losses end near chance",
+    needs=("loss", "eval_loss", "manifest.vocab_size"),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved"),
+    preconditions=(few_trained, *FEW_EVALUATIONS),
+    next_actions=(
+        Action(Do.CHANGE_MODEL, "Use a larger model."),
+        Action(Do.REGULARIZE_LESS, "Reduce weight decay, dropout and label smoothing."),
+    ),
+)
+def underfitting(case: Case) -> Evidence | None:
+    """Are both losses still near chance at the end of the run?"""
+    pair, after, classes = (
+        with_evaluations(case),
+        losses_after_warmup(case),
+        case.manifest.vocab_size,
+    )
+    chance = chance_loss(case)
+    if pair is None or chance is None:
+        return None
+    last = float(levels(after.values, TENTHS)[-1])
+    heldout = median(pair[1].values[-MIN_CONSECUTIVE:])
+    learned = last < chance * (1 - CLEAR * case.limits.learning.chance_band)
+    if not learned or last < case.limits.generalization.underfit * chance or heldout < last:
+        return None
+    end = int(after.steps[-1])
+    rate, kinds = "raise the learning rate carefully", (Do.RAISE_LR,)
+    if starts_pretrained(case):
+        rate, kinds = "use a larger model", (Do.CHANGE_MODEL,)
+    return Evidence(
+        because=f"After {end} {case.unit}s the training loss is {num(last)} and the evaluation "
+        f"loss {num(heldout)}; random guessing among {classes} classes gives {num(chance)}.",
+        measured={"loss": last, "eval_loss": heldout, "log_k": chance},
+        first=Action(
+            Do.KEEP_GOING,
+            f"Train longer than {end} {case.unit}s if the loss still falls; otherwise {rate}.",
+            also=kinds,
+            step=end,
+        ),
+    )
+
+
+@Symptom(
+    slug="eval-nonfinite",
+    confidence=Confidence.HIGH,
+    title="The evaluation loss is not finite",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    next_actions=(
+        Action(Do.INSPECT_DATA, "Look for empty batches and fully masked labels: 0/0 is NaN."),
+        Action(Do.CHECK_PRECISION, "Evaluate in fp32: autocast may overflow here."),
+        Action(Do.CHECK_EVALUATION, "Keep NaN out of averages, early stopping and best models."),
+    ),
+)
+def eval_nonfinite(case: Case) -> Evidence | None:
+    """Is an evaluation loss NaN or infinite while the training loss is finite?"""
+    heldout = case.history.series["eval_loss"]
+    bad = ~np.isfinite(heldout.values)
+    if not bad.any():
+        return None
+    first, count = int(heldout.steps[bad][0]), int(bad.sum())
+    of = f" ({count} of {len(heldout)} evaluations)" if len(heldout) > 1 else ""
+    return Evidence(
+        because=f"The evaluation loss is not finite at {case.unit} {first}{of}; the training loss "
+        "is.",
+        step=first,
+        measured={"steps": count, "of": len(heldout)},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Evaluate the checkpoint nearest to {case.describe(first)} batch by batch to find the "
+            "example whose loss is not finite.",
+            step=first,
+        ),
+    )

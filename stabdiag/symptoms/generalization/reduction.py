@@ -1,0 +1,158 @@
+"""Training and evaluation losses that are reduced differently."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import num
+from stabdiag.stats.quantiles import median
+from stabdiag.symptoms.generalization.gap import (
+    RUN_AWAY,
+    find_gap,
+    training_level,
+    with_evaluations,
+)
+from stabdiag.symptoms.generalization.overfitting import FEW_EVALUATIONS, is_memorizing
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.case import Case
+
+_SAME_UNIT: Final = Action(
+    Do.CHECK_LOSS_FUNCTION,
+    "Check that both losses are means over the same unit, with the same mask.",
+)
+
+
+@Symptom(
+    slug="eval-loss-scaled",
+    title="The evaluation loss is a multiple of the training loss",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    preconditions=FEW_EVALUATIONS,
+    next_actions=(
+        Action(
+            Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."
+        ),
+    ),
+)
+def eval_loss_scaled(case: Case) -> Evidence | None:
+    """Is the evaluation loss a constant multiple of the training loss while both fall?"""
+    gap = None if is_memorizing(case) else find_gap(case)
+    if gap is None or not gap.is_factor:
+        return None
+    return Evidence(
+        because=f"The evaluation loss is {num(gap.least)} to {num(gap.most)} x the training "
+        f"loss from {case.unit} {gap.step} to the end: a constant factor, not a generalization "
+        f"gap.",
+        step=gap.step,
+        measured={"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Check that both losses are means over the same unit (tokens or examples), not "
+            "sums. If they are, compare how the inputs of both sets are scaled.",
+            also=(Do.CHECK_EVALUATION,),
+        ),
+    )
+
+
+def _ratios(case: Case) -> Floats | None:
+    """Return the training loss over the evaluation loss: first, and in the second half."""
+    pair = with_evaluations(case)
+    if pair is None:
+        return None
+    train, heldout = pair
+    positions = [0, *range(len(heldout) // 2, len(heldout))]
+    nearby = [training_level(train, heldout, position) or 0.0 for position in positions]
+    ratios: Floats = np.array(nearby) / heldout.values[positions]
+    return ratios
+
+
+def _has_fallen(case: Case) -> bool:
+    """Return True if the training loss has halved from the first evaluation to the last."""
+    pair = with_evaluations(case)
+    if pair is None:
+        return False
+    train, heldout = pair
+    first, last = (training_level(train, heldout, at) or 0.0 for at in (0, len(heldout) - 1))
+    return last <= RUN_AWAY * first
+
+
+@Symptom(
+    slug="train-loss-summed",
+    title="The training loss is a multiple of the evaluation loss",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    preconditions=FEW_EVALUATIONS,
+    next_actions=(_SAME_UNIT,),
+)
+def train_loss_summed(case: Case) -> Evidence | None:
+    """Is the training loss a constant multiple of the evaluation loss while both fall?
+
+    Summed over the micro-batches of a step, its gradients are too large by the same factor.
+    """
+    ratios = _ratios(case)
+    if ratios is None or is_memorizing(case):
+        return None
+    least, highest = float(ratios.min()), float(ratios.max())
+    limits = case.limits.generalization
+    is_constant = limits.augmentation <= least <= highest < limits.gap * least
+    if not is_constant or not _has_fallen(case):
+        return None
+    step = int(case.history.finite("eval_loss").steps[0])
+    return Evidence(
+        because=f"The training loss is {num(least)} to {num(highest)} x the evaluation loss, "
+        "before both fell and since: a constant factor.",
+        step=step,
+        measured={"least_ratio": least, "most_ratio": highest},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Check that the training loss is divided by the number of micro-batches of a step "
+            f"(about {num(median(ratios), 2)}): if summed, its gradients are too large by that "
+            f"factor.",
+        ),
+    )
+
+
+@Symptom(
+    slug="eval-far-below-train",
+    severity=Severity.NOTE,
+    title="The evaluation loss is far below the training loss",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    preconditions=FEW_EVALUATIONS,
+    yields_to=("train-loss-summed",),
+    next_actions=(
+        Action(
+            Do.CHECK_EVALUATION,
+            "Evaluate on training batches in evaluation mode: if that loss is just as low, "
+            "dropout or augmentation raises the training loss, and nothing leaks.",
+        ),
+        _SAME_UNIT,
+    ),
+)
+def eval_far_below_train(case: Case) -> Evidence | None:
+    """Is the evaluation loss far below the training loss throughout the second half?"""
+    ratios = _ratios(case)
+    if ratios is None:
+        return None
+    late = ratios[1:]
+    least, usual = float(late.min()), median(late)
+    if least < case.limits.generalization.augmentation:
+        return None
+    heldout = case.history.finite("eval_loss")
+    return Evidence(
+        because=f"In the second half of the run the training loss is {num(usual)} x the "
+        f"evaluation loss, which ends at {num(float(heldout.values[-1]))}.",
+        step=int(heldout.steps[len(heldout) // 2]),
+        measured={"least_ratio": least, "usual_ratio": usual},
+        first=Action(
+            Do.INSPECT_DATA,
+            "Look for evaluation examples among the training data, and for labels that leak into "
+            "the evaluation inputs: held-out data is rarely that easy.",
+            also=(Do.CHECK_EVALUATION,),
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Symptoms of gradient norms and of clipping."""

@@ -1,0 +1,129 @@
+"""Gradient clipping that changes every step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Confidence, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
+from stabdiag.model.ranges import USUAL_CLIPS
+from stabdiag.model.roles.names import counts_per_record
+from stabdiag.model.text import num
+from stabdiag.stats.quantiles import distinct, median, quantiles
+from stabdiag.stats.standards import MIN_LONG_LOG, NEARLY_ALL, RELATIVE_TOLERANCE, TENTHS
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.case import Case
+
+
+@Symptom(
+    slug="grad-clip-saturated",
+    confidence=Confidence.HIGH,
+    severity=Severity.NOTE,
+    title="Gradients are clipped at nearly every step",
+    needs=("grad_norm or clip_count",),
+    preconditions=(at_least(MIN_LONG_LOG, "grad_norm", "clip_count"),),
+    next_actions=(
+        Action(Do.LOWER_LR, "If the loss then spikes, lower the learning rate instead."),
+        Action(Do.DO_NOTHING, "Do nothing if you want normalized gradients."),
+    ),
+)
+def grad_clip_saturated(case: Case) -> Evidence | None:
+    """Is nearly every gradient clipped to a small fraction of its size?"""
+    norm, limits = case.history.finite("grad_norm"), case.limits.gradients
+    threshold = case.manifest.grad_clip or 0.0
+    if stuck := _stuck_at_threshold(case, norm) or _clipped_counts(case):
+        return stuck
+    if threshold <= 0 or len(norm) < MIN_LONG_LOG:
+        return None
+    x = norm.values[len(norm) // TENTHS :]
+    fraction, usual = float(np.mean(x > threshold)), median(x)
+    high = float(quantiles(x, [NEARLY_ALL])[0])
+    if fraction < limits.clip_rate or usual <= limits.clip_depth * threshold:
+        return None
+    far_off = usual > limits.clip_far * threshold
+    if far_off:
+        first = Action(
+            Do.CHECK_MODEL,
+            "Find out why the gradient is so large before changing the threshold: initial weights, "
+            "inputs or targets out of scale, a summed loss, a norm before unscaling.",
+            also=(Do.CHECK_LOSS_FUNCTION, Do.RAISE_CLIP),
+        )
+    else:
+        first = Action(
+            Do.RAISE_CLIP,
+            f"Raise the clip threshold from {num(threshold)} to about {num(high)}: currently it "
+            "sets the size of every step.",
+            setting="grad_clip",
+            from_=threshold,
+            to=high,
+        )
+    return Evidence(
+        because=f"The gradient norm is above the clip threshold {num(threshold)} at "
+        f"{fraction:.0%} of "
+        f"{len(x)} logged steps; its median is {num(usual / threshold)} x the threshold.",
+        step=int(norm.steps[len(norm) // TENTHS]),
+        measured={"share": fraction, "threshold": threshold, "median": usual},
+        severity=Severity.WARNING if far_off else None,
+        first=first,
+    )
+
+
+def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
+    """Report a norm that was logged after clipping and nearly always equals the threshold.
+
+    If the manifest has no threshold, the highest norm is taken for it.
+    """
+    if len(norm) < MIN_LONG_LOG:
+        return None
+    x, threshold = norm.values[len(norm) // TENTHS :], case.manifest.grad_clip
+    highest = float(x.max())
+    fraction = float(np.mean(x >= highest * (1 - RELATIVE_TOLERANCE))) if highest > 0 else 0.0
+    is_threshold = (
+        abs(highest - threshold) <= RELATIVE_TOLERANCE * threshold
+        if threshold
+        # A norm that never changes may be a placeholder, unless it is a usual clip threshold.
+        else distinct(norm.values) > 1
+        or any(np.isclose(highest, USUAL_CLIPS, rtol=RELATIVE_TOLERANCE))
+    )
+    if fraction < case.limits.gradients.clip_rate or not is_threshold:
+        return None
+    return Evidence(
+        because=f"The gradient norm is {num(highest)} at {fraction:.0%} of {len(x)} logged steps: "
+        "it was logged after clipping, and nearly every gradient is clipped to that size.",
+        title="The gradient norm is stuck at the clip threshold",
+        step=int(norm.steps[len(norm) // TENTHS]),
+        measured={"share": fraction, "threshold": highest},
+        first=Action(
+            Do.LOG_MORE,
+            "Log the gradient norm before clipping (the return value of clip_grad_norm_): only "
+            "that shows how much is clipped.",
+        ),
+    )
+
+
+def _clipped_counts(case: Case) -> Evidence | None:
+    """Report that nearly all updates were clipped, from a logged count of clipped updates."""
+    counts = case.history.finite("clip_count")
+    if len(counts) < MIN_LONG_LOG or "clip_count" not in case.history.series:
+        return None
+    values, gaps = counts.values, np.diff(counts.steps)
+    # A flag refers to the record's own step. A running total never falls, and it rises: a constant
+    # count belongs to each record.
+    is_flag = values.max() <= 1
+    rises = np.ptp(values) > 0 and np.all(np.diff(values) >= 0)
+    is_total = rises and not (is_flag or counts_per_record(counts.column))
+    clipped = np.diff(values) if is_total else values[1:]
+    per_record = np.ones(len(clipped)) if is_flag else gaps
+    fraction = float(clipped.sum() / per_record.sum())
+    if not case.limits.gradients.clip_rate <= fraction <= 1 + RELATIVE_TOLERANCE:
+        return None
+    return Evidence(
+        because=f"{min(fraction, 1.0):.0%} of the updates were clipped ({counts.column!r}, "
+        f"{len(counts)} records).",
+        step=int(counts.steps[0]),
+        measured={"share": fraction},
+        first=Action(
+            Do.RAISE_CLIP, "Raise the clip threshold: currently it sets the size of every step."
+        ),
+    )

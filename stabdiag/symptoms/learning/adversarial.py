@@ -1,0 +1,103 @@
+"""Adversarial training in which one network wins."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stabdiag.model.findings import Action
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
+from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
+from stabdiag.model.roles.names import name_words
+from stabdiag.model.text import num
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_LONG_LOG, NEGLIGIBLE, TENTHS
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.case import Case
+from stabdiag.tree.progress import improved_score
+
+# A discriminator that makes no mistakes has less than this fraction of its first loss left.
+# Balanced networks stay near log 2 for each term.
+_NO_LOSS_LEFT: Final = NEGLIGIBLE
+
+# The generator's loss has grown by this factor by then.
+_GENERATOR_LOSES: Final = 3.0
+
+
+@Symptom(
+    slug="discriminator-wins",
+    title="The discriminator wins",
+    needs=("loss", "other_loss"),
+    explained_by=("nan",),
+    preconditions=(at_least(MIN_LONG_LOG, "loss"),),
+    next_actions=(
+        Action(
+            Do.REGULARIZE,
+            "Regularize the discriminator: spectral normalization, a gradient penalty, noise on "
+            "its inputs, or one-sided label smoothing.",
+        ),
+        Action(Do.LOG_MORE, "Log a score of samples, such as FID, and look at the samples."),
+    ),
+)
+def discriminator_wins(case: Case) -> Evidence | None:
+    """Does the discriminator's loss go to zero while the generator's climbs, and no score improves?
+
+    Then the gradient of the generator vanishes or points nowhere.
+    """
+    if case.history.loss_kind is not LossKind.ADVERSARIAL:
+        return None
+    pair = _networks(case)
+    if pair is None or improved_score(case) is not None:
+        return None
+    discriminator, generator = pair
+    begun, ended = _ends(discriminator)
+    generator_begun, generator_ended = _ends(generator)
+    if min(begun, generator_begun) <= 0 or discriminator.values.min() < 0:
+        return None
+    if ended > _NO_LOSS_LEFT * begun or generator_ended < _GENERATOR_LOSES * generator_begun:
+        return None
+    below = discriminator.values <= _NO_LOSS_LEFT * begun
+    step = int(discriminator.steps[int(below.argmax())])
+    return Evidence(
+        because=f"The discriminator's loss {discriminator.column!r} went from {num(begun)} to "
+        f"{num(ended)}, and the generator's loss {generator.column!r} from "
+        f"{num(generator_begun)} to {num(generator_ended)}.",
+        step=step,
+        measured={
+            "discriminator_first": begun,
+            "discriminator_last": ended,
+            "generator_first": generator_begun,
+            "generator_last": generator_ended,
+        },
+        first=Action(
+            Do.LOWER_LR,
+            "Lower the discriminator's learning rate, or update it less often than the generator: "
+            f"it separates all samples from {case.unit} {step} on.",
+            also=(Do.CHANGE_MODEL,),
+        ),
+    )
+
+
+def _networks(case: Case) -> tuple[Series, Series] | None:
+    """Return the losses of the discriminator and the generator, or None.
+
+    Of several losses of the generator, the highest at the end counts.
+    """
+    others = [series.finite() for series in case.history.group("other_loss").values()]
+    losses = [series for series in (case.loss, *others) if len(series) >= MIN_LONG_LOG]
+    words = [set(name_words(series.column)) for series in losses]
+    discriminators = [
+        series for series, own in zip(losses, words, strict=True) if own & DISCRIMINATOR
+    ]
+    generators = [series for series, own in zip(losses, words, strict=True) if own & GENERATOR]
+    if not discriminators or not generators:
+        return None
+    return discriminators[0], max(
+        generators, key=lambda series: median(series.values[-CONTEXT_POINTS:])
+    )
+
+
+def _ends(series: Series) -> tuple[float, float]:
+    """Return the first and last level of a loss."""
+    return median(series.values[:CONTEXT_POINTS]), float(levels(series.values, TENTHS)[-1])

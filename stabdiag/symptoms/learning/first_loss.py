@@ -1,0 +1,222 @@
+"""The level of a cross-entropy: where it starts, and the floor of a softmax applied twice."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from stabdiag.model.findings import Action
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.manifest.keys import other_number
+from stabdiag.model.roles.scores import full_scale
+from stabdiag.model.text import num
+from stabdiag.stats.levels import end_level, levels
+from stabdiag.stats.standards import CLEAR_RATIO, MAJORITY, MIN_SAMPLE, NEGLIGIBLE, QUARTER, TENTHS
+from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import chance_loss, has_chance_level, may_sum_sequences
+
+# A sum over n examples starts within this factor of n times log K.
+_NEAR_SUM: Final = CLEAR_RATIO
+
+# Without a known batch size, this close to a power of two is a sum over that many examples.
+_AT_POWER: Final = NEGLIGIBLE
+_MIN_POWER: Final = MIN_SAMPLE
+
+# If at least this fraction of the examples is right, a cross-entropy above 1 is suspicious.
+_MOSTLY_RIGHT: Final = MAJORITY
+
+# Without an accuracy, the loss must end this close above the floor and never fall below it. The
+# floor of two classes, 0.31, is excluded because many healthy runs end there.
+_NEAR_FLOOR: Final = NEGLIGIBLE
+_LOSS_ROUNDING: Final = 1e-3
+
+_SCALE_DOWN: Final = (
+    "Print the standard deviation of each layer's output before training, and scale down the "
+    "initialization of the first layer that is far above 1"
+)
+
+
+@Symptom(
+    slug="initial-loss-off",
+    title="The first loss is far above chance",
+    needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
+    preconditions=(no_course,),
+    next_actions=(
+        Action(
+            Do.CHECK_MODEL,
+            "Check the normalization of the inputs, and the scale of the last layer.",
+        ),
+        Action(Do.CHECK_LABELS, "Check the labels and the positions that the loss ignores."),
+        Action(Do.CHECK_MODEL, "If it is fine-tuned, check its tokenizer, template and weights."),
+    ),
+)
+def initial_loss_off(case: Case) -> Evidence | None:
+    """Is the first loss far above the logarithm of the number of classes?"""
+    if not has_chance_level(case) or may_sum_sequences(case):
+        return None
+    first, cost = float(case.loss.values[0]), chance_loss(case)
+    if cost is None:
+        return _beyond_untrained(case, first)
+    ratio = first / cost
+    if ratio <= case.limits.learning.initial_factor:
+        return None
+    classes, count = case.manifest.vocab_size, _summed_examples(case, ratio)
+    because = (
+        f"The first loss is {num(first)}, {num(ratio)} x the {num(cost)} of an "
+        f"untrained model with {classes} classes."
+    )
+    measured = {"first_loss": first, "log_k": cost}
+    step = int(case.loss.steps[0])
+    scale_down = Action(
+        Do.CHECK_MODEL,
+        f"{_SCALE_DOWN} until the first loss is near "
+        f"{num(cost)}, and check that the loss is a mean, not a sum.",
+        also=(Do.CHANGE_MODEL, Do.CHECK_LOSS_FUNCTION),
+    )
+    if count is None:
+        return Evidence(because=because, step=step, measured=measured, first=scale_down)
+    return Evidence(
+        title="The first loss is a sum over the batch",
+        because=f"{because} A sum over {count} examples starts at {num(count * cost)}.",
+        step=step,
+        measured=measured | {"examples": count},
+        first=_use_mean(count),
+        next_actions=(scale_down, *initial_loss_off.next_actions),
+    )
+
+
+def _summed_examples(case: Case, ratio: float) -> int | None:
+    """Return the number of examples that the first loss sums over, or None if it is not a sum.
+
+    The ratio to log K is near the batch size, or the batch size times the sequence length. If the
+    batch size is unknown, it is near a power of two.
+    """
+    batch = case.manifest.batch_size
+    if batch is not None and batch >= _MIN_POWER:
+        settings = case.manifest.others(case.history.config)
+        tokens = batch * int(other_number(settings, "sequence_length") or 1)
+        sums = (
+            count for count in (batch, tokens) if count / _NEAR_SUM <= ratio <= count * _NEAR_SUM
+        )
+        return next(sums, None)
+    power = 2 ** round(math.log2(ratio))
+    return power if power >= _MIN_POWER and abs(ratio / power - 1) <= _AT_POWER else None
+
+
+def _use_mean(count: int | None) -> Action:
+    divisor = "the number of examples" if count is None else f"the {count} examples"
+    return Action(
+        Do.CHECK_LOSS_FUNCTION,
+        f'Divide the loss by {divisor} of a batch (reduction="mean"), and start again: a summed '
+        "loss multiplies the gradients, and so the learning rate, by the same factor.",
+    )
+
+
+def _beyond_untrained(case: Case, first: float) -> Evidence | None:
+    """Report a first loss too high to be the mean cross-entropy of an untrained classifier."""
+    highest = case.limits.learning.untrained_loss
+    if first <= highest:
+        return None
+    return Evidence(
+        because=f"The first loss is {num(first)}, and an accuracy is logged with it. The mean "
+        f"cross-entropy of an untrained classifier is log K; {num(highest)} would give "
+        "the right class a probability of one in a million.",
+        step=int(case.loss.steps[0]),
+        measured={"first_loss": first},
+        first=_use_mean(case.manifest.batch_size),
+        next_actions=(
+            Action(
+                Do.CHECK_MODEL,
+                f"{_SCALE_DOWN}; scale the inputs to a standard deviation of 1.",
+                also=(Do.CHANGE_MODEL, Do.INSPECT_DATA),
+            ),
+            *initial_loss_off.next_actions,
+        ),
+    )
+
+
+@Symptom(
+    slug="softmax-twice",
+    title="The softmax is applied twice",
+    needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
+    explained_by=("nan", "divergence"),
+    yields_to=("loss-of-probabilities",),
+    preconditions=(at_least(TENTHS, "loss"), no_course),
+)
+def softmax_twice(case: Case) -> Evidence | None:
+    """Does the loss settle at the smallest value that a softmax of a softmax allows?
+
+    At best, the first softmax gives the right class a probability of 1 and the others 0. The second
+    one leaves a loss of log(e + K - 1) - 1, plus 1 for each example that is wrong.
+    """
+    if not has_chance_level(case):
+        return None
+    return _by_accuracy(case) or _by_floor(case)
+
+
+def _by_accuracy(case: Case) -> Evidence | None:
+    configured, band = case.manifest.vocab_size, case.limits.learning.chance_band
+    for role, score in (("loss", "accuracy"), ("eval_loss", "eval_accuracy")):
+        losses, right = (case.history.finite(name).values for name in (role, score))
+        if min(len(losses), len(right)) < TENTHS:
+            continue
+        fraction = float(levels(right, TENTHS)[-1]) / full_scale(right.max())
+        *_, before, last = levels(losses, TENTHS // 2).tolist()
+        if fraction < _MOSTLY_RIGHT or before - last > NEGLIGIBLE * last:
+            continue
+        for classes in (configured,) if configured else USUAL_CLASSES:
+            floor = _floor(classes)
+            if abs(last - (floor + 1 - fraction)) <= band * floor:
+                name = "evaluation loss" if role == "eval_loss" else "loss"
+                return _evidence(
+                    f"The {name} settles at {num(last)} although {fraction:.0%} of the examples "
+                    f"are right: with {classes} classes, {num(floor)} is the smallest loss that a "
+                    "softmax of a softmax allows.",
+                    {"loss": last, "accuracy": fraction, "least": floor, "classes": classes},
+                )
+    return None
+
+
+def _final_accuracies(case: Case) -> list[float]:
+    """Return the medians of the last tenths of the logged accuracies, as fractions."""
+    logged = (case.history.finite(role).values for role in ("accuracy", "eval_accuracy"))
+    return [end_level(right, TENTHS) / full_scale(right.max()) for right in logged if len(right)]
+
+
+def _by_floor(case: Case) -> Evidence | None:
+    """Report a loss that ends just above the floor and never falls below it, if K is known."""
+    classes, x = case.manifest.vocab_size or 0, case.loss.values
+    # An accuracy that stays low explains a high loss by itself.
+    if classes <= 2 or any(fraction < _MOSTLY_RIGHT for fraction in _final_accuracies(case)):
+        return None
+    floor, (*_, before, last) = _floor(classes), levels(x, TENTHS // 2).tolist()
+    # For thousands of classes, the floor is only a tenth below log K.
+    highest = min((1 + _NEAR_FLOOR) * floor, floor + QUARTER * (math.log(classes) - floor))
+    is_at_floor = (1 - _LOSS_ROUNDING) * floor <= float(x.min()) and last <= highest
+    has_fallen = last < (1 - _NEAR_FLOOR) * float(x[0])
+    if not is_at_floor or not has_fallen or before - last > NEGLIGIBLE * last:
+        return None
+    return _evidence(
+        f"The loss ends at {num(last)} and is never below {num(floor)}: with {classes} classes, "
+        "that is the smallest loss that a softmax of a softmax allows.",
+        {"loss": last, "least": floor, "classes": classes},
+    )
+
+
+def _floor(classes: int) -> float:
+    return math.log(math.e + classes - 1) - 1
+
+
+def _evidence(because: str, measured: dict[str, float]) -> Evidence:
+    return Evidence(
+        because=because,
+        measured=measured,
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Pass logits to the cross-entropy: remove the softmax from the model, or use a loss "
+            "that expects probabilities.",
+            also=(Do.CHECK_MODEL,),
+        ),
+    )

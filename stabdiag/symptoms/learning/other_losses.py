@@ -1,0 +1,159 @@
+"""Losses next to the one that is diagnosed: components, auxiliary losses, other candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from stabdiag.model.findings import Action
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
+from stabdiag.model.roles.loss_kinds import is_adversarial_loss
+from stabdiag.model.roles.other_losses import is_other_loss
+from stabdiag.model.text import SHOWN_NAMES, listed, num, plural
+from stabdiag.stats.standards import (
+    FAR_RATIO,
+    HALF,
+    LEAST,
+    MIN_CONSECUTIVE,
+    QUARTERS,
+    TWENTIETHS,
+    TWICE,
+)
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.case import Case
+
+# Roles that are losses, or terms of one, under names of their own.
+_LOSSES = ("other_loss", "load_balance")
+_ROLES = (*_LOSSES, "policy_kl", "policy_entropy")
+
+# A loss that was finite for this many records, and is not for most that follow, has failed. In
+# tables with several kinds of records, NaN fills the gaps from the start, or is rare.
+_MIN_FINITE = MIN_CONSECUTIVE
+_MIN_BAD = MIN_CONSECUTIVE
+_MOSTLY = HALF
+
+# The run is divided into twentieths. A loss climbs if its end is far above the best level of its
+# middle and above all of its first quarter. Terms that grow from zero to a plateau do not.
+_QUARTER_PARTS = TWENTIETHS // QUARTERS
+_MIN_CLIMB = FAR_RATIO
+_MIN_RISE = TWICE
+
+
+@Symptom(
+    slug="other-loss-nonfinite",
+    title="Another loss went NaN",
+    needs=(" or ".join(_ROLES),),
+    inconclusive_if=(at_least(_MIN_FINITE, *_ROLES, groups=True),),
+    explained_by=("nan",),
+    next_actions=(
+        Action(Do.CHECK_LOSS_FUNCTION, "Check its inputs for empty batches, log(0) and 0/0."),
+        Action(Do.LOG_MORE, "If it is the training loss, pass it with --column loss=NAME."),
+    ),
+)
+def other_loss_nonfinite(case: Case) -> Evidence | None:
+    """Did a component, an auxiliary loss or another candidate go NaN and stay so?"""
+    failed = [
+        (step, series) for series in _others(case) if (step := _failure_step(series)) is not None
+    ]
+    if not failed:
+        return None
+    step, series = min(failed, key=lambda failure: failure[0])
+    bad = series.values[series.steps >= step]
+    count = int(np.count_nonzero(~np.isfinite(bad)))
+    names = [f"{loss.column!r}" for _, loss in failed[:SHOWN_NAMES]]
+    return Evidence(
+        because=f"{listed(names)} {'is' if len(names) == 1 else 'are'} not finite from {case.unit} "
+        f"{step} on ({plural(count, 'value')} of {series.column!r}); the diagnosed loss "
+        f"{_name(case)} continues.",
+        step=step,
+        measured={"loss": series.column, "not_finite": count, "losses": len(failed)},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            f"Find out why {series.column!r} is not finite from {case.unit} {step} on, and "
+            "whether its gradient reaches the weights.",
+        ),
+    )
+
+
+@Symptom(
+    slug="other-loss-rising",
+    title="Another loss climbs",
+    needs=(" or ".join(_LOSSES),),
+    preconditions=(at_least(LEAST, *_LOSSES, groups=True),),
+    explained_by=("nan", "divergence", "spike-persistent"),
+    next_actions=(
+        Action(Do.CHECK_LOSS_FUNCTION, "Check its sign and its weight in the total."),
+        Action(Do.LOG_MORE, "If it is the training loss, pass it with --column loss=NAME."),
+    ),
+)
+def other_loss_rising(case: Case) -> Evidence | None:
+    """Does another loss end far above the best level it had?"""
+    if case.loss_kind is not None or case.history.group("loss_weight"):
+        return None
+    losses = (loss for loss in _others(case, _LOSSES) if is_other_loss(loss.column))
+    climbs = [climb for series in losses if (climb := _climb(series)) is not None]
+    if not climbs:
+        return None
+    ratio, step, series = max(climbs, key=lambda climb: climb[0])
+    level, end = _levels(series.finite().values)[1:]
+    return Evidence(
+        because=f"{series.column!r} ended at {num(end)}, {num(ratio)} times its best level of "
+        f"{num(level)}; the diagnosed loss {_name(case)} did not climb.",
+        step=step,
+        measured={"loss": series.column, "ratio": ratio, "best": level, "last": end},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            f"Find out what {series.column!r} measures and why it rises from {case.unit} {step} "
+            "on.",
+        ),
+    )
+
+
+def _name(case: Case) -> str:
+    return repr(case.history.logged("loss").column)
+
+
+def _others(case: Case, roles: tuple[str, ...] = _ROLES) -> Iterator[Series]:
+    """Yield the other losses, except adversarial ones, which may rise as another falls."""
+    for role in roles:
+        for series in case.history.group(role).values():
+            if not is_adversarial_loss(series.column):
+                yield series
+
+
+def _failure_step(series: Series) -> int | None:
+    """Return the step from which a loss is not finite for most of its records, or None."""
+    bad = ~np.isfinite(series.values)
+    if not bad.any():
+        return None
+    first = int(np.argmax(bad))
+    after = bad[first:]
+    if first < _MIN_FINITE or after.sum() < _MIN_BAD or after.mean() < _MOSTLY:
+        return None
+    return int(series.steps[first])
+
+
+def _levels(values: np.ndarray) -> tuple[float, float, float]:
+    """Return the highest level of the first quarter, the best of the middle, and the last."""
+    medians = [float(np.median(part)) for part in np.array_split(values, TWENTIETHS)]
+    middle = medians[_QUARTER_PARTS:-_QUARTER_PARTS]
+    return max(medians[:_QUARTER_PARTS]), min(middle), min(medians[-2:])
+
+
+def _climb(series: Series) -> tuple[float, int, Series] | None:
+    """Return the ratio of a loss's end to its best level, and the step where it began to climb.
+
+    Losses with values below zero have no ratio.
+    """
+    finite = series.finite()
+    values = finite.values
+    if len(values) < LEAST or values.min() <= 0:
+        return None
+    early, best, last = _levels(values)
+    if best <= 0 or last < _MIN_CLIMB * best or last < _MIN_RISE * early:
+        return None
+    below = np.flatnonzero(values <= _MIN_RISE * best)
+    at = min(int(below[-1]) + 1, len(values) - 1)
+    return last / best, int(finite.steps[at]), series

@@ -1,0 +1,349 @@
+"""Runs that are stable and show no learning, and scores that collapse."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats
+from stabdiag.model.findings import Action, Scalar, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
+from stabdiag.model.manifest.keys import other_number
+from stabdiag.model.roles.names import name_words
+from stabdiag.model.roles.scores import PERCENT, full_scale
+from stabdiag.model.text import num
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    FIFTH,
+    HALF,
+    MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
+    NEGLIGIBLE,
+    TENTHS,
+)
+from stabdiag.symptoms.losses import (
+    RANGE_TEST,
+    few_trained,
+    from_the_start,
+    has_ended,
+    no_course,
+    small_test,
+)
+from stabdiag.symptoms.schedule.settings import far_settings, lacks_warmup, replacement
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
+from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import chance_loss, starts_pretrained
+from stabdiag.tree.progress import Progress, find_progress, learns_clearly
+from stabdiag.tree.scores import MIN_VALUES, Score, scores
+
+# A loss that ends within this fraction of log K, or above it, does not beat a guess.
+_NEAR_CHANCE: Final = NEGLIGIBLE
+
+# An accuracy below this, after this many epochs, is low. The loss shows whether it is too low.
+_LOW_ACCURACY: Final = HALF
+_MANY_EPOCHS: Final = 10
+
+# A score has collapsed if it has also lost this fraction of its gain.
+_LOST_GAIN: Final = HALF
+
+# The loss must be at least this fraction of the range of the score (0 to 1, or 0 to 100): a score
+# that was never good cannot collapse.
+_LEAST_LOSS: Final = FIFTH
+
+# An error rate counts insertions, so it may exceed 1 as a fraction.
+_HIGHEST_FRACTION: Final = 2.0
+
+# Three values for the best level and three for the last one.
+_MIN_SCORES: Final = MIN_VALUES
+
+# A perplexity follows from the loss: one that never changes is a constant of the program.
+_PERPLEXITY: Final = frozenset({"ppl", "perplexity"})
+
+_TRAIN_MORE: Final = Action(
+    Do.CHANGE_MODEL,
+    "If it can learn, train longer, use a larger model, or raise the learning rate carefully.",
+    also=(Do.KEEP_GOING, Do.RAISE_LR),
+)
+
+_LEARNING: Final = (
+    *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
+    *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
+)
+
+
+def _few_losses(case: Case) -> str:
+    """Return the reason why the log is too short to show progress, or ""."""
+    longest = max(len(case.loss), len(case.history.finite("reward")))
+    return "" if longest >= MIN_TREND_POINTS else too_few(MIN_TREND_POINTS, f"{longest} of loss")
+
+
+@Symptom(
+    slug="no-progress",
+    severity=Severity.NOTE,
+    title="Stable, but no learning shown",
+    needs=("loss or reward",),
+    preconditions=(_few_losses,),
+    explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
+    yields_to=_LEARNING,
+    next_actions=(
+        RANGE_TEST,
+        Action(Do.CHECK_LABELS, "Check for shuffled labels, shifted targets and a wrong mask."),
+        Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
+    ),
+)
+def no_progress(case: Case) -> Evidence | None:
+    """Does nothing end better than it began, beyond its noise, or the loss only at chance?"""
+    progress = find_progress(case)
+    little = _learned_little(case, progress) if progress.better else None
+    # In a log too short to test for spikes, missing progress means nothing.
+    is_short = max(len(case.loss), len(case.history.finite("reward"))) < case.min_losses_for_spikes
+    if little is not None or is_short:
+        return little
+    # A policy loss or an adversarial loss does not show progress either way.
+    is_unknown = progress.better is None and case.loss_kind is not None
+    if is_unknown or starts_pretrained(case):
+        return None
+    chance = _chance(case)
+    # If the loss falls only to chance level, nothing has been learned yet.
+    if progress.better and (chance is None or few_trained(case) or _has_better_score(progress)):
+        return None
+    return _evidence(case, progress, chance)
+
+
+def _has_better_score(progress: Progress) -> bool:
+    return any(change.better for change in progress.changes if change.role != "loss")
+
+
+def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidence:
+    if progress.better:
+        words = ["The loss falls, but ends no better than a guess."]
+    elif progress.better is None:
+        words = ["The loss cannot be compared from beginning to end, and no score was logged."]
+    else:
+        words = ["No logged series ends better than it began by more than its noise."]
+    words.append(progress.sentence)
+    if chance is not None:
+        words.append(chance.text)
+    elif not from_the_start(case) and len(case.loss):
+        words.append(f"The log begins at {case.unit} {int(case.loss.steps[0])}.")
+    level = change.last if (change := progress.role_change("loss")) is not None else None
+    small, far = _first_action(case, level), far_settings(case)
+    words += [setting.text for setting in far]
+    if lacks_warmup(case):
+        words.append("The schedule has no warm-up.")
+    is_warning = chance is not None and not few_trained(case)
+    return Evidence(
+        because=" ".join(filter(None, words)),
+        step=int(case.loss.steps[0]) if len(case.loss) else None,
+        measured=progress.measured | ({} if chance is None else chance.measured),
+        first=replacement(far[0]) if far else small,
+        next_actions=(
+            *map(replacement, far[1:]),
+            *((small,) if far else ()),
+            *no_progress.next_actions,
+        ),
+        severity=Severity.WARNING if is_warning else None,
+    )
+
+
+def _learned_little(case: Case, progress: Progress) -> Evidence | None:
+    """Report an accuracy that is low after many epochs with little progress of the loss.
+
+    That is normal for a task with thousands of answers, or for a pretrained model. A loss that fell
+    by less than a third from log K means that there is much left to learn.
+    """
+    loss = progress.role_change("loss")
+    # Token accuracy says little.
+    accuracies = [
+        score.series
+        for score in scores(case)
+        if score.series.role in ("accuracy", "eval_accuracy")
+        and "token" not in name_words(score.name)
+    ]
+    if loss is None or not accuracies or starts_pretrained(case) or no_course(case):
+        return None
+    values = accuracies[0].values
+    right = median(values[-MIN_CONSECUTIVE:]) / full_scale(values.max())
+    is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
+    if not is_long or right >= _LOW_ACCURACY or learns_clearly(case, progress):
+        return None
+    fell = (loss.first - loss.last) / loss.first if loss.first > 0 else 0.0
+    return Evidence(
+        title="Stable, but little was learned",
+        because=f"{progress.sentence} The loss fell by {fell:.0%}, and "
+        f"{accuracies[0].column!r} is {right:.0%} at the end.",
+        step=int(case.loss.steps[0]),
+        measured=progress.measured | {"accuracy": right},
+        first=small_test(loss.last),
+        next_actions=(_TRAIN_MORE, *no_progress.next_actions),
+        severity=Severity.WARNING,
+    )
+
+
+def _epochs(case: Case) -> float:
+    """Return the number of epochs in a log, 0 if unknown."""
+    if case.history.counts_epochs:
+        return float(len(case.loss))
+    epochs = case.history.finite("epoch").values
+    if len(epochs):
+        return float(np.ptp(epochs))
+    # A run that completed its steps completed its epochs.
+    planned = other_number(case.manifest.others(case.history.config), "epochs")
+    return planned if planned is not None and has_ended(case) else 0.0
+
+
+@frozen
+class _Chance:
+    """A loss that ends no better than a guess, in words and numbers."""
+
+    text: str
+    measured: dict[str, Scalar]
+
+
+def _chance(case: Case) -> _Chance | None:
+    """Return the chance level if log K is known and the loss ends there or above."""
+    cost = chance_loss(case)
+    if cost is None or not from_the_start(case):
+        return None
+    last = float(levels(case.loss.values, TENTHS)[-1])
+    if last < (1 - _NEAR_CHANCE) * cost:
+        return None
+    classes = case.manifest.vocab_size
+    return _Chance(
+        text=f"Random guessing among {classes} classes gives {num(cost)}.", measured={"log_k": cost}
+    )
+
+
+def _first_action(case: Case, level: float | None) -> Action:
+    """Return a test that shows whether the model can learn; for a policy, an easy task."""
+    if level is None or "reward" in case.history.series:
+        return Action(
+            Do.TRY_SMALL,
+            "Run the same code on a task that is solved within minutes: if nothing improves "
+            "there either, the fault is in the code.",
+        )
+    return small_test(level)
+
+
+def _scale(good: Floats) -> float:
+    """Return the range of a score: 1 or 100, judging by its values, or 0 if unknown."""
+    highest = float(np.abs(good).max())
+    if highest <= _HIGHEST_FRACTION:
+        return 1.0
+    return float(PERCENT) if highest <= PERCENT else 0.0
+
+
+def _few_scores(case: Case) -> str:
+    """Return the reason why no score is long enough to show a collapse, or ""."""
+    longest = max((len(score.series) for score in scores(case)), default=0)
+    return "" if longest >= _MIN_SCORES else too_few(_MIN_SCORES, f"{longest} of a score")
+
+
+@Symptom(
+    slug="score-collapsed",
+    severity=Severity.ERROR,
+    title="A score collapsed",
+    needs=("accuracy or eval_accuracy or score",),
+    preconditions=(_few_scores,),
+    explained_by=("nan",),
+    next_actions=(
+        Action(
+            Do.CHECK_EVALUATION,
+            "Evaluate an earlier checkpoint with the current code: a low score means that the "
+            "evaluation changed, not the model.",
+        ),
+        Action(Do.LOWER_LR, "If the model changed, restart from there at a lower learning rate."),
+    ),
+)
+def score_collapsed(case: Case) -> Evidence | None:
+    """Did a score lose most of what it had gained, and stay down?"""
+    collapses = (_collapse(case, score) for score in scores(case))
+    return next((evidence for evidence in collapses if evidence is not None), None)
+
+
+def _collapse(case: Case, score: Score) -> Evidence | None:
+    good, steps = score.goodness, score.series.steps
+    if len(good) < _MIN_SCORES:
+        return None
+    # The best value may be luck, so the best level of three in a row is used.
+    level = np.array(
+        [median(good[i : i + MIN_CONSECUTIVE]) for i in range(len(good) - MIN_CONSECUTIVE + 1)]
+    )
+    at = int(np.argmax(level))
+    best, last = float(level[at]), float(level[-1])
+    lost, gained = best - last, best - float(good[0])
+    noise = BEYOND_CHANCE * diff_sigma(good)
+    least_left = case.limits.generalization.collapsed_score
+    is_far = last < least_left * best if best > 0 else last < best / least_left
+    least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * _scale(good))
+    if not is_far or lost <= least or at + MIN_CONSECUTIVE >= len(good):
+        return None
+    best_value, last_value = best * score.direction, last * score.direction
+    below = np.flatnonzero(good < (best + last) / 2)
+    step = int(steps[at + MIN_CONSECUTIVE - 1])
+    onset = int(steps[below[below > at][0]]) if (below > at).any() else step
+    return Evidence(
+        because=f"{score.name!r} was {num(best_value)} at {case.unit} {step} and is "
+        f"{num(last_value)} at the end ({case.unit} {int(steps[-1])}, "
+        f"medians of {MIN_CONSECUTIVE}); it began at {num(float(score.series.values[0]))}.",
+        step=onset,
+        measured={"best": best_value, "last": last_value},
+        first=Action(
+            Do.KEEP_CHECKPOINT,
+            f"Keep the checkpoint nearest to {case.describe(step)}, and find out what changed "
+            f"before {case.describe(onset)}: data, learning rate, evaluation.",
+            also=(Do.INSPECT_DATA,),
+            checkpoint=step,
+        ),
+    )
+
+
+@Symptom(
+    slug="score-constant",
+    title="No score changes",
+    needs=("accuracy or eval_accuracy or score",),
+    preconditions=(_few_scores,),
+    explained_by=("nan",),
+    yields_to=("plateau-at-chance", "loss-constant", "eval-constant", "not-learning"),
+    next_actions=(
+        Action(Do.CHECK_LABELS, "Check that evaluation and training use the same labels."),
+    ),
+)
+def score_constant(case: Case) -> Evidence | None:
+    """Is every score constant while the loss falls?"""
+    candidates = [
+        score
+        for score in scores(case)
+        if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(name_words(score.name))
+    ]
+    if not candidates or any(np.ptp(score.goodness) for score in candidates):
+        return None
+    loss = find_progress(case).role_change("loss")
+    # A perfect score cannot improve.
+    imperfect = [score for score in candidates if not _is_perfect(score)]
+    if loss is None or not loss.better or not imperfect:
+        return None
+    score = imperfect[0]
+    value, steps = float(score.series.values[0]), score.series.steps
+    first, last = int(steps[0]), int(steps[-1])
+    return Evidence(
+        because=f"{score.name!r} is {num(value)} at all {len(score.series)} evaluations, from "
+        f"{case.unit} {first} to {last}, while the loss went {loss.text}.",
+        step=first,
+        measured={"value": value, "evaluations": len(score.series)},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Print 20 predictions with their labels as {score.name!r} compares them: look for "
+            "a different label format, an empty prediction, a threshold that is never reached.",
+            also=(Do.CHECK_LABELS,),
+        ),
+    )
+
+
+def _is_perfect(score: Score) -> bool:
+    best = score.goodness[0]
+    return bool(best == 0 if score.direction < 0 else best in (1, PERCENT))

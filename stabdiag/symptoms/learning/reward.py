@@ -1,0 +1,190 @@
+"""A reward that fell and stayed down, or never rose."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import num
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median, usual_gap
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CONTEXT_POINTS,
+    MAX_CHANCE,
+    MIN_LONG_LOG,
+    NEGLIGIBLE,
+    TENFOLD,
+    TENTHS,
+)
+from stabdiag.stats.trend import mann_kendall
+from stabdiag.symptoms.learning.stuck import without_learning
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.advice.rates import half_lr
+from stabdiag.tree.case import Case
+from stabdiag.tree.checkpoint import earlier_checkpoint
+from stabdiag.tree.divergence import level_name
+from stabdiag.tree.reward import Reward, find_collapsed_reward
+
+# A policy with less than this fraction of its first entropy always takes the same action.
+_NO_ENTROPY_LEFT: Final = 0.01
+
+# Trained policies stay within about 10 nats of their reference. Beyond this, and far above its
+# early level, the reward model sees texts that it was not trained on (Gao et al. 2023,
+# arXiv:2210.10760).
+_FAR_FROM_REFERENCE: Final = 30.0
+_DRIFT: Final = TENFOLD
+
+
+@Symptom(
+    slug="reward-not-rising",
+    title="The reward does not rise",
+    needs=("reward",),
+    explained_by=("nan", "divergence-unexplained"),
+    inconclusive_if=(at_least(MIN_LONG_LOG, "reward"),),
+    next_actions=(
+        Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Print the rewards of one episode, and the advantages with their signs.",
+        ),
+        Action(
+            Do.RERUN, "Run three other seeds: results of reinforcement learning depend on chance."
+        ),
+        Action(Do.LOG_MORE, "Log the policy's entropy, the value loss and the KL of each update."),
+    ),
+)
+def reward_not_rising(case: Case) -> Evidence | None:
+    """Has the reward clearly fallen, or never risen since the run began?"""
+    collapse, reward = find_collapsed_reward(case), case.history.finite("reward")
+    if collapse is not None:
+        # A policy that keeps learning may occasionally lose less than that.
+        has_lost_most = collapse.best - collapse.last >= collapse.last - collapse.first
+        return _fallen(case, collapse) if has_lost_most else None
+    if len(reward) < MIN_LONG_LOG or reward.steps[0] > max(TENTHS, 2 * usual_gap(reward.steps)):
+        return None
+    return _flat(case)
+
+
+def _fallen(case: Case, collapse: Reward) -> Evidence:
+    """Report a reward that fell; it is an error if the whole gain is collapse."""
+    gained = collapse.best - collapse.first
+    rate = half_lr(case, collapse.best_step)
+    reload = earlier_checkpoint(case, collapse.best_step).reload(
+        f"the fall of the reward, from about {case.unit} {collapse.best_step} on"
+    )
+    return Evidence(
+        because=f"The reward {collapse.column!r} fell from {num(collapse.best)} near {case.unit} "
+        f"{collapse.best_step} to {num(collapse.last)} ({level_name(collapse.points)}); it began "
+        f"at {num(collapse.first)}.",
+        title="The reward fell and stayed down",
+        severity=Severity.ERROR if collapse.last <= collapse.first + NEGLIGIBLE * gained else None,
+        step=collapse.best_step,
+        measured={"first": collapse.first, "best": collapse.best, "last": collapse.last},
+        first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),
+        next_actions=reward_not_rising.next_actions,
+    )
+
+
+def _flat(case: Case) -> Evidence | None:
+    """Report a reward without a trend, and without a tenth above the first by more than chance.
+
+    A reward that is mostly at its highest value does not have to rise.
+    """
+    reward = case.history.finite("reward")
+    x, steps, size = reward.values, reward.steps, len(reward) // TENTHS
+    parts = x[-TENTHS * size :].reshape(TENTHS, size)
+    means, error = parts.mean(axis=1), float(np.sqrt(2 * parts.var(axis=1).mean() / size))
+    rose = means.max() - means[0] > BEYOND_CHANCE * error or mann_kendall(x) < MAX_CHANCE
+    if rose or (x.max() > 0 and median(x) >= x.max()):
+        return None
+    begun, ends = float(means[0]), float(means[-1])
+    first, last = int(steps[0]), int(steps[-1])
+    small = Action(
+        Do.TRY_SMALL,
+        "Run the same code on a task that is solved within minutes, such as CartPole: if the "
+        "reward rises there, look at exploration and rewards; otherwise look at the code.",
+    )
+    return without_learning(
+        case,
+        reward_not_rising,
+        step=first,
+        because=f"From {case.unit} {first} to {last} the reward {reward.column!r} never rose "
+        f"beyond its noise: {num(begun)} in the first tenth and {num(ends)} in the last",
+        measured={"first": begun, "best": float(means.max()), "last": ends},
+        first=small,
+    )
+
+
+@Symptom(
+    slug="policy-entropy-collapsed",
+    severity=Severity.NOTE,
+    title="The policy no longer explores",
+    needs=("policy_entropy",),
+    explained_by=("nan",),
+    preconditions=(at_least(MIN_LONG_LOG, "policy_entropy"),),
+    next_actions=(
+        Action(Do.LOWER_LR, "Lower the learning rate, or clip the policy update more tightly."),
+    ),
+)
+def policy_entropy_collapsed(case: Case) -> Evidence | None:
+    """Has the entropy of a policy fallen to almost nothing?
+
+    The entropy of continuous actions may be negative, and has no such floor.
+    """
+    entropy = case.history.finite("policy_entropy")
+    begun, *_, last = levels(entropy.values, TENTHS).tolist()
+    begun = max(begun, median(entropy.values[:CONTEXT_POINTS]))
+    if entropy.values.min() < 0 or begun <= 0 or last > _NO_ENTROPY_LEFT * begun:
+        return None
+    gone = entropy.values <= _NO_ENTROPY_LEFT * begun
+    step = int(entropy.steps[int(gone.argmax())])
+    return Evidence(
+        because=f"The entropy {entropy.column!r} fell from {num(begun)} to {num(last)}, below "
+        f"{_NO_ENTROPY_LEFT:.0%} of its start from {case.unit} {step} on: the policy always takes "
+        "the same action.",
+        step=step,
+        measured={"first": begun, "last": last},
+        first=Action(
+            Do.CHANGE_MODEL,
+            "Raise the weight of the entropy bonus, and look at the actions of a few episodes: "
+            "a solved task needs no exploration, a low reward does.",
+        ),
+    )
+
+
+@Symptom(
+    slug="policy-drifts",
+    severity=Severity.NOTE,
+    title="The policy drifts far from its reference",
+    needs=("policy_kl", "reward"),
+    explained_by=("nan",),
+    preconditions=(at_least(MIN_LONG_LOG, "policy_kl"),),
+    next_actions=(
+        Action(Do.LOWER_LR, "Lower the learning rate, or make fewer updates per batch of samples."),
+    ),
+)
+def policy_drifts(case: Case) -> Evidence | None:
+    """Has the KL divergence of a policy grown far beyond its level in trained policies?"""
+    kl = case.history.finite("policy_kl")
+    reached = levels(kl.values, TENTHS)
+    begun, last = float(reached[:2].min()), float(reached[-1])
+    if last < _FAR_FROM_REFERENCE or last < _DRIFT * begun:
+        return None
+    far = np.flatnonzero(kl.values >= _FAR_FROM_REFERENCE)
+    step = int(kl.steps[far[0]])
+    return Evidence(
+        because=f"The KL divergence {kl.column!r} went from {num(begun)} to {num(last)}, above "
+        f"{num(_FAR_FROM_REFERENCE)} from {case.unit} {step} on: a reward this far from the "
+        "reference may be exploited, not earned.",
+        step=step,
+        measured={"first": begun, "last": last},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Read 20 samples from before and after {case.unit} {step}, and raise the weight of "
+            "the KL penalty if they got worse while the reward rose.",
+            step=step,
+        ),
+    )

@@ -1,0 +1,414 @@
+"""Losses and evaluations that are identical to the last digit, and causes of a constant loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats, Mask
+from stabdiag.model.findings import Action, Confidence, Scalar, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
+from stabdiag.model.text import digits, num
+from stabdiag.stats.levels import MOST_DIGITS, levels
+from stabdiag.stats.quantiles import diff_sigma, median, power_of_ten
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CONTEXT_POINTS,
+    FEW_EVENTS,
+    HALF,
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    NEGLIGIBLE,
+    RELATIVE_TOLERANCE,
+    TENTH,
+    TENTHS,
+)
+from stabdiag.symptoms.learning.rates import lower_rate, rate_near_low, setting_out_of_range
+from stabdiag.symptoms.losses import FALLEN, ONE_BATCH, USUAL_CLASSES, rate_is_zero
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.case import Case
+
+# A value with fewer digits may have been rounded.
+_MIN_EXACT_DIGITS = 4
+
+_SAME_LOGITS = Action(
+    Do.INSPECT_LAYERS,
+    "Print the logits of one batch. If they are all the same, find the layer with constant "
+    "outputs: units die at too high a learning rate or with a bad initialization. Otherwise check "
+    "the gradients.",
+    also=(Do.LOWER_LR,),
+)
+# The loss of a policy does not have to go to zero.
+_ADVANTAGES = Action(
+    Do.CHECK_LOSS_FUNCTION,
+    "Print the advantages of one batch and the entropy of the policy: if the advantages are all "
+    "the "
+    "same, the gradient is zero.",
+)
+
+# A loss that falls to 0 in a single step was above this fraction of its first value just before.
+_DROP_FRACTION = TENTH
+
+
+@frozen
+class Cause:
+    """The reason why no step changes the weights."""
+
+    words: str
+    first: Action
+    next_actions: tuple[Action, ...] = ()
+
+
+def _min_identical(case: Case) -> int:
+    """Return the number of identical losses at the end that chance does not explain.
+
+    Epoch means vary over many batches, so fewer are needed. Fewer are also needed if the loss is
+    written with many digits and has not fallen; a loss that fell may have reached its minimum. And
+    fewer are needed if the loss is the same whole number in all records.
+    """
+    x, points = case.loss.values, case.limits.learning.constant_points
+    if len(x) and not np.ptp(x) and float(x[0]).is_integer():
+        # A Dice, hinge or margin loss without a gradient stays at 1. A loss of 0 from the first
+        # record on is not rounded: no untrained model is perfect.
+        return min(points, MIN_SAMPLE if x[0] else MIN_CONSECUTIVE)
+    is_epochs = case.history.counts_epochs
+    fell = not len(x) or x[-1] < (1 - NEGLIGIBLE) * x[0]
+    if fell or (x[-1] and digits(_written(float(x[-1]))) < _MIN_EXACT_DIGITS):
+        return min(points, MIN_SAMPLE) if is_epochs else points
+    return min(points, FEW_EVENTS + 1 if is_epochs else MIN_SAMPLE)
+
+
+@Symptom(
+    slug="loss-constant",
+    confidence=Confidence.HIGH,
+    severity=Severity.ERROR,
+    title="The loss does not change at all",
+    needs=("loss",),
+    explained_by=("nan", "divergence", "loss-scale"),
+    preconditions=(lambda case: at_least(_min_identical(case), "loss")(case),),
+    next_actions=(
+        Action(Do.CHECK_MODEL, "Look for a detach(), no_grad() or .item() between model and loss."),
+        Action(Do.CHECK_MODEL, "Check that the optimizer steps, and that model.train() is called."),
+        ONE_BATCH,
+    ),
+)
+def loss_constant(case: Case) -> Evidence | None:
+    """Is the loss constant to the last digit up to the end of the log?"""
+    x, steps = case.loss.values, case.loss.steps
+    changes = np.flatnonzero(x != x[-1])
+    start = int(changes[-1]) + 1 if len(changes) else 0
+    count, first = len(x) - start, int(steps[start])
+    if count < _min_identical(case):
+        return None
+    # A policy's loss may be 0, but not without a gradient.
+    if x[-1] == 0 and not ("reward" in case.history.series and case.history.without_gradient):
+        return _zero(case, start)
+    if start and digits(_written(float(x[-1]))) < _MIN_EXACT_DIGITS:
+        return None
+    which_points = f"the last {count}" if start else f"all {count}"
+    is_exact = digits(_written(float(x[-1]))) >= _MIN_EXACT_DIGITS
+    is_long = count >= case.limits.learning.constant_points
+    # A loss that changed before was trained. If it did not improve, units may have died.
+    died = start > 0 and x[-1] > (1 - NEGLIGIBLE) * x[0]
+    remark = "; it had changed before" if died else _chance_remark(case, float(x[-1]))
+    evidence = without_learning(
+        case,
+        loss_constant,
+        step=first,
+        because=f"The loss is exactly {_written(float(x[-1])):.9g} at {which_points} logged "
+        f"points, from "
+        f"{case.unit} {first} to {int(steps[-1])}{remark}",
+        measured={"loss": float(x[-1]), "points": count},
+        first=lower_rate(case)
+        if died
+        else (_SAME_LOGITS if remark else _check_trained(case, first)),
+    )
+    if not (is_exact or is_long):
+        evidence = replace(
+            evidence,
+            because=f"{evidence.because} The log may have rounded it.",
+            severity=Severity.WARNING,
+        )
+    if "reward" not in case.history.series:
+        return evidence
+    next_actions = (
+        loss_constant.next_actions if evidence.next_actions is None else evidence.next_actions
+    )
+    return replace(
+        evidence,
+        next_actions=tuple(
+            _ADVANTAGES if action is ONE_BATCH else action for action in next_actions
+        ),
+    )
+
+
+def _check_trained(case: Case, first: int) -> Action:
+    where = f"Check at {case.unit} {first}"
+    text = f"{where} which parameters have requires_grad and are in the optimizer."
+    return Action(Do.CHECK_MODEL, text, step=first)
+
+
+def _chance_remark(case: Case, value: float) -> str:
+    """Return a clause if a loss is at chance level to its written digits, or ""."""
+    if "reward" in case.history.series:
+        return ""
+    configured, places = (
+        case.manifest.vocab_size,
+        min(digits(_written(value)), _MIN_EXACT_DIGITS + 1),
+    )
+    for classes in (configured,) if configured else USUAL_CLASSES:
+        if f"{value:.{places}g}" == f"{math.log(classes):.{places}g}":
+            return f"; that is log {classes}, the loss of random guessing among {classes} classes"
+    return ""
+
+
+def _written(value: float) -> float:
+    """Return a value as it was written; a value stored in four bytes has fewer digits."""
+    short = np.float32(value)
+    return float(str(short)) if short == value else value
+
+
+def _zero(case: Case, start: int) -> Evidence | None:
+    """Report a loss of 0, except if it fell gradually or belongs to a policy."""
+    x, steps = case.loss.values, case.loss.steps
+    # The loss of a policy whose advantages cancel is 0, and its gradients are not.
+    has_gradients = bool(case.history.finite("grad_norm").values.any())
+    if "reward" in case.history.series or (start == 0 and has_gradients):
+        return None
+    before = x[max(0, start - CONTEXT_POINTS) : start]
+    if len(before) and median(before) <= _DROP_FRACTION * x[0]:
+        return None
+    first, count = int(steps[start]), len(x) - start
+    fell = {"before": median(before)} if len(before) else {}
+    points = f"the last {count}" if fell else f"all {count}"
+    was = f"; just before, it was {num(fell['before'])}" if fell else ""
+    return Evidence(
+        because=f"The loss is exactly 0 at {points} logged points, from {case.unit} {first} to "
+        f"{int(steps[-1])}{was}.",
+        step=first,
+        measured={"loss": 0.0, "points": count, **fell},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            f"Run the batch of {case.unit} {first} forward and print the loss: some loggers write "
+            "0 for NaN, and a batch whose labels are all masked has no loss.",
+        ),
+        next_actions=(
+            Action(Do.CHECK_LABELS, "Count the labels of a batch that are not masked (-100)."),
+            Action(
+                Do.CHECK_LOSS_FUNCTION,
+                "Look at the gradient norm: NaN if 0 means NaN, 0 if all labels are masked.",
+            ),
+            Action(Do.LOG_MORE, "Log the loss with more digits if it may be very small."),
+        ),
+    )
+
+
+def without_learning(
+    case: Case,
+    symptom: Symptom,
+    *,
+    step: int,
+    because: str,
+    measured: Mapping[str, Scalar],
+    first: Action,
+) -> Evidence:
+    """Return the evidence for a loss that does not change, with the cause if the log shows it."""
+    cause = _cause(case, step)
+    out_of_range = setting_out_of_range(case)
+    # A low rate does not explain a loss that never changes or one that rose.
+    if out_of_range is None and symptom is not loss_constant and not rose_far(case):
+        out_of_range = rate_near_low(case)
+    if cause is None and out_of_range is not None:
+        words, change = out_of_range
+        return Evidence(
+            because=f"{because}. {words}",
+            step=step,
+            measured=measured,
+            first=change,
+            next_actions=(first, *symptom.next_actions),
+        )
+    if cause is None:
+        return Evidence(because=f"{because}.", step=step, measured=measured, first=first)
+    # A learning rate of 0 cannot be too high or too low.
+    settings = (Do.LOWER_LR, Do.TEST_LR) if rate_is_zero(case, step) else ()
+    return Evidence(
+        because=f"{because}; {cause.words} throughout.",
+        step=step,
+        measured=measured,
+        first=cause.first,
+        next_actions=(
+            *cause.next_actions,
+            first,
+            *(action for action in symptom.next_actions if action.kind not in settings),
+        ),
+    )
+
+
+def _cause(case: Case, since: int) -> Cause | None:
+    # A loss that changes this much means that the weights change, regardless of other series.
+    if loss_changes(case, since) or rose_far(case):
+        return None
+    if rate_is_zero(case, since):
+        return Cause(
+            words="the learning rate is 0",
+            first=Action(
+                Do.FIX_SCHEDULE,
+                "Find out why the learning rate is 0: no step changes the weights.",
+            ),
+            next_actions=(
+                Action(Do.LOG_MORE, "Log the learning rate with more digits if it is small."),
+            ),
+        )
+    norm = unchanged_norm(case)
+    if norm is not None or evaluations_are_constant(case):
+        same = "every evaluation is the same" if norm is None else f"the weight norm is {num(norm)}"
+        first = Action(
+            Do.CHECK_MODEL,
+            "Check that the optimizer steps and contains the trained parameters: no weight "
+            "changes.",
+        )
+        scale = case.history.finite("loss_scale").values
+        # A scaler skips steps with non-finite gradients; an optimizer does not.
+        skipped = Action(
+            Do.DYNAMIC_LOSS_SCALE,
+            "In fp16, let the loss scale adapt (torch.amp.GradScaler), or switch to bf16: a step "
+            "whose gradients overflow is skipped.",
+            also=(Do.CHANGE_DTYPE,),
+        )
+        gradients, words = case.history.get("grad_norm"), ""
+        if case.manifest.dtype is None and gradients and not len(gradients.finite()):
+            words = f"{same} and no gradient norm is finite"
+        if case.manifest.dtype == "fp16" and len(scale) and not np.ptp(scale):
+            words = f"{same} in fp16, with a loss scale of {num(float(scale[0]))}"
+        if words:
+            return Cause(words=words, first=skipped, next_actions=(first,))
+        return Cause(
+            words=same, first=first, next_actions=() if case.manifest.dtype else (skipped,)
+        )
+    if not case.history.without_gradient:
+        return None
+    first = Action(
+        Do.CHECK_MODEL,
+        "Find out why no gradient reaches the weights: print the gradient norm of each parameter.",
+    )
+    return Cause(words="the logged gradient norm is 0", first=first)
+
+
+def loss_changes(case: Case, since: int) -> bool:
+    """Return True if the loss changes after a step by more than its noise and a twentieth."""
+    x = case.loss.values[case.loss.steps >= since]
+    if len(x) <= FEW_EVENTS:
+        return False
+    halves = np.array_split(x, 2)
+    error = diff_sigma(x) * float(np.sqrt(4 / len(x)))
+    change = abs(float(halves[0].mean() - halves[1].mean()))
+    return change > max(NEGLIGIBLE * abs(float(x[0])), BEYOND_CHANCE * float(error))
+
+
+def unchanged_norm(case: Case) -> float | None:
+    """Return the largest weight norm, if every logged one is the same in every record."""
+    norms = [series.finite().values for series in case.history.group("weight_norm").values()]
+    is_constant = [
+        len(x) > FEW_EVENTS and not np.ptp(x) and digits(float(x[0])) >= _MIN_EXACT_DIGITS
+        for x in norms
+    ]
+    return max(float(x[0]) for x in norms) if norms and all(is_constant) else None
+
+
+def evaluations_are_constant(case: Case) -> bool:
+    """Return True if all evaluations are identical to the last digit."""
+    heldout = case.history.finite("eval_loss").values
+    if len(heldout) < MIN_CONSECUTIVE:
+        return False
+    return not np.ptp(heldout) and _is_exact(float(heldout[0]), case.loss.values)
+
+
+def _is_exact(value: float, losses: Floats) -> bool:
+    """Return True if a value was not rounded to few digits.
+
+    A value such as 0.2 counts as exact if the losses next to it were written with a fixed number of
+    decimals that shows more digits.
+    """
+    if digits(value) >= _MIN_EXACT_DIGITS:
+        return True
+    is_fixed = _are_multiples(losses, power_of_ten(-MOST_DIGITS)).all()
+    is_coarse = _are_multiples(losses, power_of_ten(1 - _MIN_EXACT_DIGITS)).mean() >= HALF
+    return bool(is_fixed and not is_coarse)
+
+
+def _are_multiples(x: Floats, unit: float) -> Mask:
+    """Return which values are multiples of a unit."""
+    return np.abs(x / unit - np.round(x / unit)) < RELATIVE_TOLERANCE
+
+
+def _clear_fall(x: Floats) -> tuple[float, float] | None:
+    """Return the levels of a loss at its start and end, or None if it did not clearly fall.
+
+    A short log counts if each loss is below the one before.
+    """
+    if len(x) < TENTHS:
+        falls = len(x) >= MIN_CONSECUTIVE and x[0] > 0 and bool((np.diff(x) < 0).all())
+        return (float(x[0]), float(x[-1])) if falls else None
+    first, *_, last = levels(x, TENTHS).tolist()
+    return (first, last) if first > 0 and last <= FALLEN * first else None
+
+
+def rose_far(case: Case) -> bool:
+    """Return True if the loss rose far above its start, which requires that the weights change.
+
+    The first batch may be unusual, so the rise must exceed the noise of single losses.
+    """
+    x = case.loss.values
+    if not len(x):
+        return False
+    began, highest = float(x[0]), float(levels(x, TENTHS).max())
+    beyond = highest - began > BEYOND_CHANCE * diff_sigma(x)
+    return beyond and highest > case.limits.learning.above_start * began
+
+
+@Symptom(
+    slug="eval-constant",
+    confidence=Confidence.HIGH,
+    title="The evaluation loss does not change",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    preconditions=(at_least(CONTEXT_POINTS, "eval_loss"),),
+    next_actions=(
+        Action(Do.CHECK_EVALUATION, "Check that an averaged copy of the weights is updated."),
+        Action(Do.CHECK_EVALUATION, "Check that no result is cached and no checkpoint loaded."),
+        Action(
+            Do.INSPECT_LAYERS,
+            "If the value is the margin of a triplet or contrastive loss, all embeddings are the "
+            "same: print the distances between the embeddings of one batch.",
+        ),
+    ),
+)
+def eval_constant(case: Case) -> Evidence | None:
+    """Are all evaluations identical to the last digit while the training loss falls?"""
+    heldout = case.history.finite("eval_loss")
+    if not evaluations_are_constant(case):
+        return None
+    begin, end = int(heldout.steps[0]), int(heldout.steps[-1])
+    during = case.loss.values[(case.loss.steps >= begin) & (case.loss.steps <= end)]
+    fall = _clear_fall(during)
+    if fall is None:
+        return None
+    first, last = fall
+    value = num(float(heldout.values[0]))
+    return Evidence(
+        because=f"The evaluation loss is {value} at all {len(heldout)} evaluations, from "
+        f"{case.unit} "
+        f"{begin} to {end}, while the training loss went from {num(first)} to {num(last)}.",
+        step=begin,
+        measured={"evaluations": len(heldout), "eval_loss": float(heldout.values[0])},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Check that the evaluated model is the trained one: at {case.unit} {end}, compare a "
+            "weight of both.",
+            step=end,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Symptoms of mixed precision: overflows, the loss scale, underflow."""

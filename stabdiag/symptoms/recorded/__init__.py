@@ -1,0 +1,1 @@
+"""Symptoms that only the recorder's facts show."""

@@ -1,0 +1,1 @@
+"""Symptoms of a resume."""

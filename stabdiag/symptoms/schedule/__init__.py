@@ -1,0 +1,1 @@
+"""Symptoms of the learning-rate schedule and of unusual settings."""

@@ -1,0 +1,441 @@
+"""Learning-rate schedules: warm-ups that are missing or wrong, decays too early or never, jumps."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Confidence, Scalar, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
+from stabdiag.model.text import num, plural
+from stabdiag.stats.quantiles import diff_sigma, distinct, median, usual_gap
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CLEAR,
+    COMPLETE,
+    HALF,
+    LEAST,
+    MIN_CONSECUTIVE,
+    MIN_LONG_LOG,
+    NEGLIGIBLE,
+    QUARTERS,
+    TENFOLD,
+    TENTH,
+    TENTHS,
+)
+from stabdiag.symptoms.learning.rates import flat_at_low_rate, lr_out_of_range, still_rises
+from stabdiag.symptoms.losses import DECAYED, no_course
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.advice.rates import is_high, lowered
+from stabdiag.tree.advice.shared import clip_action
+from stabdiag.tree.case import Case
+
+# A warm-up that differs by fewer steps is only counted differently.
+_SLACK = 20
+
+# A learning rate below this fraction of its peak has decayed. Halfway in time to half of the peak,
+# a cosine has reached 0.29 of that level, and a straight line 0.5. A curve needs at least three
+# points.
+_LOW = NEGLIGIBLE
+_COSINE = 0.4
+_RISE = MIN_CONSECUTIVE
+
+_RESTARTS = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
+
+# These schedules have no length.
+_ENDLESS = re.compile(r"exp|inverse|rsqrt|sqrt", re.IGNORECASE)
+
+_DECAYS = re.compile(
+    r"cosine|linear|poly|exp|decay|inverse|rsqrt|sqrt|wsd|onecycle|one_cycle", re.IGNORECASE
+)
+
+
+def _no_schedule(case: Case) -> str:
+    """Return the reason why the learning rates show no schedule, or ""."""
+    is_zero = case.history.finite("lr").values.max(initial=0.0) <= 0
+    return at_least(LEAST, "lr")(case) or ("needs a learning rate above 0" if is_zero else "")
+
+
+@Symptom(
+    slug="lr-no-warmup",
+    title="The run started at its peak learning rate, and the loss went up",
+    needs=("loss", "lr"),
+    preconditions=(_no_schedule, no_course, at_least(2 * MIN_CONSECUTIVE + 1, "loss")),
+)
+def lr_no_warmup(case: Case) -> Evidence | None:
+    """Did the run start at its peak learning rate, and did the loss go up immediately?"""
+    lr, limits, loss = case.history.finite("lr"), case.limits.schedule, case.loss
+    first, peak = float(lr.values[0]), float(lr.values.max())
+    if int(lr.steps[0]) > case.stride or first < limits.at_peak * peak:
+        return None
+    count = max(round(limits.early * len(loss)), 2 * MIN_CONSECUTIVE)
+    begun, early = float(loss.values[0]), loss.values[1 : count + 1]
+    lowest_in_row = np.lib.stride_tricks.sliding_window_view(early, MIN_CONSECUTIVE).min(axis=1)
+    high, at, level = float(lowest_in_row.max()), int(lowest_in_row.argmax()) + 1, median(early)
+    late = loss.values[len(loss) // 2 :]
+    # The noise is assumed to be proportional to the level of the loss.
+    noise = diff_sigma(late) * begun / median(late)
+    risen = limits.early_rise * begun
+    stays = level >= risen and level - begun > BEYOND_CHANCE * noise
+    # If later losses are usually higher but one is as low, the first was low by chance.
+    is_low_by_chance = late.min() <= begun < median(late)
+    if is_low_by_chance or high < risen or (high - begun <= CLEAR * noise and not stays):
+        return None
+    # A warm-up does not fix a rate far above the range, or one at which the loss stays high.
+    out_of_range = lr_out_of_range(case) if is_high(case) else None
+    stays_up = out_of_range is None and median(late) >= risen
+    step, steps = int(loss.steps[at]), _warmup(case)
+    warm = Action(
+        Do.ADD_WARMUP,
+        f"Restart with a linear warm-up to {num(lowered(case, peak))} over at least {steps} "
+        f"{case.unit}s.",
+        setting="warmup_steps",
+        to=steps,
+    )
+    to = lowered(case, peak, TENFOLD if stays_up else 3)
+    text = f"Lower the peak learning rate to {num(to)} if the loss still goes up."
+    if stays_up:
+        text = f"Lower the peak learning rate from {num(peak)} to {num(to)} and start again."
+    lower = Action(Do.LOWER_LR, text, setting="peak_lr", to=to)
+    act, next_actions = (lower, warm) if stays_up else (warm, lower)
+    if out_of_range is not None:
+        act, next_actions = out_of_range[1], warm
+    return Evidence(
+        because=f"The learning rate starts at {num(first)}, {first / peak:.0%} of its peak, and "
+        f"the loss went up from {num(begun)} to at least {num(high)} at "
+        f"{MIN_CONSECUTIVE} logged points in a row from {case.unit} {step} on.",
+        step=int(lr.steps[0]),
+        measured={"first_lr": first, "peak_lr": peak, "first_loss": begun, "early_loss": high},
+        first=act,
+        next_actions=(next_actions, clip_action(case)),
+    )
+
+
+def _warmup(case: Case) -> int:
+    """Return a usual warm-up: a fiftieth of the run, at least 100 steps, at most a tenth of it.
+
+    If the run went NaN, its planned length is longer than its log.
+    """
+    last = int(case.loss.steps[-1])
+    broke = (case.history.last_step or last) > last
+    total = case.manifest.total_steps or (max(last, 1000) if broke else last)
+    return max(min(max(total // 50, MIN_LONG_LOG), round(total / TENTHS)), 1)
+
+
+@Symptom(
+    slug="lr-warmup-mismatch",
+    confidence=Confidence.HIGH,
+    severity=Severity.NOTE,
+    title="The warm-up differs from the manifest",
+    needs=("lr", "manifest.warmup_steps"),
+    explained_by=("divergence-lr",),
+    preconditions=(_no_schedule,),
+    next_actions=(
+        Action(Do.LOG_MORE, "Plot the learning rate that the optimizer uses, step by step."),
+        Action(
+            Do.FIX_SCHEDULE, "Step the scheduler once per optimizer step, also when accumulating."
+        ),
+    ),
+)
+def lr_warmup_mismatch(case: Case) -> Evidence | None:
+    """Does the length of the logged warm-up differ from the manifest's?"""
+    lr, limits = case.history.finite("lr"), case.limits.schedule
+    configured = case.manifest.warmup_steps
+    if configured is None or int(lr.steps[0]) > case.stride:
+        return None
+    # After the warm-up comes the first fall, or the end of the first rise.
+    falls = np.flatnonzero(np.diff(lr.values) <= 0)
+    at = int(falls[0]) if len(falls) else len(lr) - 1
+    logged, factor = int(lr.steps[at]), limits.warmup_tolerance
+    peak = case.manifest.peak_lr or float(lr.values.max())
+    if not len(falls):
+        # Without a configured warm-up, a rate may rise throughout by design.
+        if configured < 1 or logged <= factor * configured:
+            return None
+        end = f"is not over at {case.unit} {logged}"
+    else:
+        slack = max(_SLACK, MIN_CONSECUTIVE * usual_gap(lr.steps))
+        is_close = logged <= factor * configured and configured <= factor * logged
+        if lr.values[at] < limits.at_peak * peak:
+            return None
+        if abs(logged - configured) <= slack or is_close:
+            return _too_long(case, logged)
+        end = f"ends at {case.unit} {logged}"
+    return Evidence(
+        because=f"The learning rate's warm-up {end}; the manifest says "
+        f"{plural(configured, case.unit)}.",
+        step=max(min(configured, logged), int(lr.steps[0])),
+        measured={
+            "warmup_found": logged,
+            "warmup_told": configured,
+            "peak_lr": float(lr.values.max()),
+        },
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Check the unit of the scheduler's warm-up of {configured}: optimizer steps, "
+            "micro-batches, epochs, a fraction of the run, one process or all.",
+            setting="warmup_steps",
+            to=configured,
+        ),
+    )
+
+
+def _too_long(case: Case, warmup: int) -> Evidence | None:
+    """Report a warm-up that takes more than half of the run."""
+    total = case.manifest.total_steps
+    if total is None or warmup <= HALF * total:
+        return None
+    usual = max(round(case.limits.preflight.warmup_high * total), 1)
+    return Evidence(
+        title="The warm-up takes most of the run",
+        because=f"The learning rate rises until {case.unit} {warmup} of {total}.",
+        step=warmup,
+        measured={"warmup_found": warmup, "total_steps": total},
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Set the warm-up to at most {usual} of the run's {total} {case.unit}s (now "
+            f"{warmup}), and check its unit.",
+            also=(Do.ADD_WARMUP,),
+            setting="warmup_steps",
+            from_=warmup,
+            to=usual,
+        ),
+    )
+
+
+@Symptom(
+    slug="lr-decays-early",
+    confidence=Confidence.HIGH,
+    title="The learning rate is at its floor before the run ends",
+    needs=("lr",),
+    preconditions=(_no_schedule,),
+    next_actions=(
+        Action(Do.FIX_SCHEDULE, "Count optimizer steps, not micro-batches or processes."),
+    ),
+)
+def lr_decays_early(case: Case) -> Evidence | None:
+    """Does the learning rate reach its floor long before the run ends?"""
+    lr, limits = case.history.finite("lr"), case.limits.schedule
+    # A jump can create a false peak.
+    highest = float(lr.values.max())
+    peak, last = min(case.manifest.peak_lr or highest, highest), float(lr.values[-1])
+    if last > limits.floor * peak:
+        return None
+    at = int(np.flatnonzero(lr.values > limits.floor * peak)[-1]) + 1
+    start, begin, end = int(lr.steps[at]), int(lr.steps[0]), int(lr.steps[-1])
+    fraction = (end - start) / (end - begin)
+    # A cosine is below the floor for its last few steps; a schedule that ended is constant.
+    flat = np.ptp(lr.values[at + (len(lr) - at) // QUARTERS :]) <= TENTH * limits.floor * peak
+    if fraction < limits.at_floor or not flat:
+        return None
+    # A step decay repeats its rates, and does not go down to 0, where nothing is trained.
+    if last > 0 and 2 * distinct(lr.values[:at]) < at:
+        return None
+    length = _length(case, lr)
+    set_length = Action(
+        Do.FIX_SCHEDULE,
+        f"Set the length of the schedule to the run's {length} {case.unit}s, or stop at "
+        f"{case.unit} {start}.",
+        also=(Do.STOP_EARLY,),
+        setting="total_steps",
+        to=length,
+        step=start,
+    )
+    floor = Action(
+        Do.FIX_SCHEDULE,
+        f"Give the schedule a floor of a tenth of the peak, {num(peak / TENFOLD)}.",
+        setting="min_lr",
+        to=peak / TENFOLD,
+    )
+    return Evidence(
+        because=f"The learning rate is at most {limits.floor:.0%} of its peak, {num(peak)}, from "
+        f"{case.unit} {start} on and ends at {num(last)}: for {fraction:.0%} of the run, up to "
+        f"{case.unit} {end}, almost nothing is learned.",
+        step=start,
+        measured={"floor_lr": last, "peak_lr": peak, "share_of_run": fraction},
+        first=set_length,
+        next_actions=(*lr_decays_early.next_actions, floor),
+    )
+
+
+@Symptom(
+    slug="ends-mid-cycle",
+    severity=Severity.NOTE,
+    confidence=Confidence.HIGH,
+    title="The run ends in the middle of a learning-rate cycle",
+    needs=("lr",),
+    explained_by=("nan", "divergence-lr"),
+    preconditions=(_no_schedule,),
+    next_actions=(
+        Action(Do.KEEP_CHECKPOINT, "Keep the checkpoint from the end of the last complete cycle."),
+    ),
+)
+def ends_mid_cycle(case: Case) -> Evidence | None:
+    """Did the rate fall below a tenth of its peak, rise again, and end above half?
+
+    A rate that rises again along the curve of its decay was stepped past its end: a warning.
+    """
+    lr = case.history.finite("lr")
+    x, highest = lr.values, float(lr.values.max())
+    peak = min(case.manifest.peak_lr or highest, highest)
+    top = int(np.argmax(x >= case.limits.schedule.at_peak * peak))
+    climbs = _climbs_again(lr, top, peak) and not _RESTARTS.search(case.manifest.schedule or "")
+    is_high = float(x[-1]) > peak / 2
+    if not (climbs or is_high) or not (x[top:] < DECAYED * peak).any():
+        return None
+    # The last low before the rate rose to where it ends.
+    low = top + int(np.flatnonzero(x[top:] < DECAYED * peak)[-1])
+    lowest = low if not climbs else top + int(x[top:].argmin())
+    step, floor, high = int(lr.steps[lowest]), float(x[lowest]), float(x[lowest:].max())
+    length = _length(case, lr)
+    rise = "then rose along the same curve, to" if climbs else "rose again, to"
+    return Evidence(
+        because=f"The learning rate fell from {num(peak)} to {num(floor)} at {case.unit} {step}, "
+        f"{rise} {num(high)}, and ends at {num(float(x[-1]))}.",
+        step=step,
+        measured={"floor_lr": floor, "peak_lr": peak, "lr": high, "last_lr": float(x[-1])},
+        severity=Severity.WARNING if climbs else None,
+        title="The learning rate rises again after its decay" if climbs else "",
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Step the scheduler once per optimizer step, and set its length to {length} "
+            f"{case.unit}s: a run should end with a low rate.",
+            setting="total_steps",
+            to=length,
+        ),
+    )
+
+
+def _climbs_again(lr: Series, top: int, peak: float) -> bool:
+    """Return True if a cosine decayed and, stepped past its end, rises again.
+
+    A restart is a jump, and a linear cycle turns sharply; a cosine lingers at its floor.
+    """
+    x = lr.values
+    low = x[top:] <= _LOW * peak
+    if not low.any():
+        return False
+    at = top + int(low.argmax())
+    high = np.flatnonzero(x[at:] >= peak / 2)
+    if not len(high):
+        return False
+    middle = at + int(high[0])
+    lowest = at + int(x[at : middle + 1].argmin())
+    quarter = float(x[lowest + (middle - lowest) // 2])
+    return middle - lowest >= _RISE and quarter <= _COSINE * float(x[middle])
+
+
+def _length(case: Case, lr: Series) -> int:
+    """Return the length of the run in steps; if they start at 0, it is the last step plus 1."""
+    return max(int(lr.steps[-1]) + (int(lr.steps[0]) == 0), case.manifest.total_steps or 0)
+
+
+@Symptom(
+    slug="lr-never-decays",
+    confidence=Confidence.HIGH,
+    severity=Severity.NOTE,
+    title="The learning rate never decayed",
+    needs=("lr", "manifest.total_steps"),
+    explained_by=("divergence-lr",),
+    preconditions=(_no_schedule,),
+)
+def lr_never_decays(case: Case) -> Evidence | None:
+    """Is the learning rate still at its peak at the end of a run whose schedule decays?"""
+    lr, schedule = case.history.finite("lr"), case.manifest.schedule
+    total = case.manifest.total_steps
+    if total is None or int(lr.steps[-1]) < COMPLETE * total:
+        return None
+    peak, last, end = float(lr.values.max()), float(lr.values[-1]), int(lr.steps[-1])
+    if last < case.limits.schedule.at_peak * peak:
+        return None
+    measured: dict[str, Scalar] = {"lr": last, "peak_lr": peak, "total_steps": total}
+    configured = case.manifest.warmup_steps
+    if still_rises(lr) and (configured is None or configured >= total):
+        warmup = max(round(case.limits.schedule.early * total), 1)
+        now = "" if configured is None else f" (now {configured})"
+        return Evidence(
+            title="The learning rate was still warming up at the end",
+            severity=Severity.WARNING,
+            because=f"The learning rate rises linearly from {num(float(lr.values[0]))} "
+            f"and is {num(last)} at {case.unit} {end} of {total}: the warm-up is longer than "
+            "the run.",
+            step=end,
+            measured=measured,
+            first=Action(
+                Do.FIX_SCHEDULE,
+                f"Set the warm-up to {warmup} of the run's {total} {case.unit}s{now}, and check "
+                "its unit.",
+                also=(Do.ADD_WARMUP,),
+                setting="warmup_steps",
+                from_=configured,
+                to=warmup,
+            ),
+        )
+    if schedule is None or not _DECAYS.search(schedule):
+        return flat_at_low_rate(case, measured)
+    return Evidence(
+        because=f"The learning rate is {num(last)} at {case.unit} {end} of {total}, "
+        f"{last / peak:.0%} of its peak; the manifest's schedule is {schedule}.",
+        step=end,
+        measured=measured,
+        first=_stepped(case, schedule, total),
+        next_actions=(
+            Action(
+                Do.LOWER_LR,
+                f"Decay the learning rate from the checkpoint nearest to {case.describe(end)}: the "
+                "loss will fall with it.",
+                setting="lr",
+                checkpoint=end,
+            ),
+        ),
+    )
+
+
+def _stepped(case: Case, schedule: str, total: int) -> Action:
+    """Return the action that makes a schedule decay."""
+    text = f"Check that the {schedule} scheduler is stepped once per optimizer step"
+    if _ENDLESS.search(schedule):
+        return Action(Do.FIX_SCHEDULE, f"{text}.")
+    text = f"{text}, and created with {total} {case.unit}s."
+    return Action(Do.FIX_SCHEDULE, text, setting="total_steps", to=total)
+
+
+@Symptom(
+    slug="lr-discontinuity",
+    confidence=Confidence.HIGH,
+    severity=Severity.NOTE,
+    title="The learning rate jumped",
+    needs=("lr",),
+    explained_by=("spike-lr-jump",),
+    preconditions=(_no_schedule,),
+)
+def lr_discontinuity(case: Case) -> Evidence | None:
+    """Did the learning rate jump above all earlier values?"""
+    lr, warmup = case.history.finite("lr"), case.manifest.warmup_steps
+    # A jump that early may be the end of a coarsely logged or constant warm-up.
+    warm = -1 if warmup is None else (1 + TENTH) * warmup + usual_gap(lr.steps)
+    for step in case.causes.lr_jumps.tolist():
+        at = int(np.searchsorted(lr.steps, step))
+        peak, low, high = float(lr.values[:at].max()), float(lr.values[at - 1]), lr.values[at]
+        ends_warmup = at < len(lr) - 1 and (at < MIN_CONSECUTIVE or step <= warm)
+        # A jump from a constant 0 has no level to compare with.
+        if peak <= 0 or high < case.limits.schedule.jump * peak or ends_warmup:
+            continue
+        return Evidence(
+            because=f"The learning rate jumped from {num(low)} to {num(float(high))} at "
+            f"{case.unit} {step}, {num(float(high / peak))} x the highest value before it.",
+            step=step,
+            measured={"lr_before": low, "lr_after": float(high), "peak_before": peak},
+            first=Action(
+                Do.FIX_SCHEDULE,
+                f"Find out what set the learning rate at {case.unit} {step} (a resume, phases that "
+                f"do not connect), and restart from before it with a schedule that continues from "
+                f"{num(low)}.",
+                setting="lr",
+                to=low,
+                step=step,
+            ),
+        )
+    return None

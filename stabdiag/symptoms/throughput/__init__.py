@@ -1,0 +1,1 @@
+"""Symptoms of speed, memory and stalls."""

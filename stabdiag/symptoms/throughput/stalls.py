@@ -1,0 +1,124 @@
+"""Runs that stop early, and pauses between records."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Confidence
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Event
+from stabdiag.model.text import duration
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST
+from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
+from stabdiag.symptoms.throughput.endings import FATAL, find_ending
+from stabdiag.tree.case import Case
+from stabdiag.tree.checkpoint import earlier_checkpoint
+
+# A time stamp above this is in milliseconds: in seconds it would be beyond the year 5000.
+_MILLISECONDS = 1e11
+
+
+_EACH_RANK = Action(Do.READ_LOGS, "Look for the first error in the log of each rank.")
+
+
+def _few_times(case: Case) -> str:
+    logged, needed = len(case.history.finite("clock")), LEAST
+    return too_few(needed, f"{logged} of clock") if 0 < logged < needed else ""
+
+
+@Symptom(
+    slug="stall",
+    confidence=Confidence.HIGH,
+    title="The run stalled or stopped early",
+    needs=("clock or manifest.total_steps or message",),
+    explained_by=("nan", "loss-scale-collapsed"),
+    inconclusive_if=(_few_times,),
+    next_actions=(
+        Action(Do.READ_LOGS, "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL."),
+        Action(Do.READ_LOGS, "Dump the stacks of a process that hangs (py-spy dump)."),
+    ),
+)
+def stall(case: Case) -> Evidence | None:
+    """Is there a long pause between records, or did the run stop early?"""
+    return _stopped_early(case) or _paused(case)
+
+
+def _stopped_early(case: Case) -> Evidence | None:
+    """Report an end before the last step for which the log gives a reason.
+
+    Without a reason, a run that stopped looks the same as a run that is still going.
+    """
+    total, last = case.manifest.total_steps, case.history.last_step
+    if last is None or (total is not None and last >= COMPLETE * total):
+        return None
+    event = _final_message(case, last - 2 * case.stride)
+    if event is None:
+        return None
+    saved = earlier_checkpoint(case, last + 1).step
+    where = f"the checkpoint of {case.unit} {saved}" if saved else "the last checkpoint"
+    ending = find_ending(event)
+    of = f" of {total}" if total is not None else ""
+    return Evidence(
+        title="The run stopped early",
+        because=f"The log ends at {case.unit} {last}{of}, with: {event.message}",
+        step=last,
+        measured={"last_step": last, "total_steps": total},
+        first=Action(
+            ending.kind, f"{ending.clause}; then resume from {where}.", checkpoint=saved or None
+        ),
+        next_actions=(
+            *ending.next_actions,
+            *(() if ending.next_actions else (_EACH_RANK,)),
+            Action(Do.KEEP_CHECKPOINT, "Save checkpoints more often, and test a resume."),
+        ),
+    )
+
+
+def _final_message(case: Case, since: float) -> Event | None:
+    """Return the first message after a step that may explain the end of the run.
+
+    If the planned length is unknown, only messages that always end a run count.
+    """
+    is_length_known = case.manifest.total_steps is not None
+    return next(
+        (
+            event
+            for event in case.history.messages
+            if event.step is not None
+            and event.step >= since
+            and (is_length_known or event.code in FATAL)
+        ),
+        None,
+    )
+
+
+def _paused(case: Case) -> Evidence | None:
+    clock, limits = case.history.finite("clock"), case.limits.throughput
+    if len(clock) < LEAST:
+        return None
+    seconds = clock.values / (1000.0 if clock.values.max() > _MILLISECONDS else 1.0)
+    waits = np.diff(seconds)
+    usual = median(waits)
+    long = waits > max(limits.stall_ratio * usual, limits.stall_seconds)
+    # The time before the second record is start-up, and the time before a new job is idle.
+    long[0] = False
+    long &= ~np.isin(clock.steps[1:], np.array(case.history.jobs_began, dtype=np.int64))
+    stalls = np.flatnonzero(long)
+    if not 0 < len(stalls) <= FEW_EVENTS:
+        return None
+    at = int(stalls[np.argmax(waits[stalls])])
+    first, last, wait = int(clock.steps[at]), int(clock.steps[at + 1]), float(waits[at])
+    return Evidence(
+        title="The run stalled",
+        because=f"Nothing was logged for {duration(wait)} between {case.unit}s {first} and {last}; "
+        f"{duration(usual)} is usual.",
+        step=first,
+        measured={"seconds": wait, "usual_seconds": usual, "stalls": len(stalls)},
+        first=Action(
+            Do.READ_LOGS,
+            f"Check the logs of every rank after {case.unit} {first}: a rank that waited for "
+            "another, a slow disk, a preempted job.",
+            step=first,
+        ),
+    )

@@ -1,0 +1,1 @@
+"""Symptoms of weight norms, updates and activations."""

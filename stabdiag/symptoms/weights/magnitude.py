@@ -1,0 +1,388 @@
+"""Values that no healthy run has: losses, activations, attention logits, and norms that jump."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Confidence, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
+from stabdiag.model.history import LARGEST_READ, Series
+from stabdiag.model.text import num, plural, sentence, times
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median, robust_sigma
+from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
+from stabdiag.stats.standards import (
+    CLEAR,
+    CONTEXT_POINTS,
+    FEW_EVENTS,
+    HUNDREDFOLD,
+    LEAST,
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    QUARTERS,
+    TENFOLD,
+    TENTHS,
+    TWENTIETHS,
+    TWICE,
+)
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.advice.rates import tenth_lr
+from stabdiag.tree.advice.shared import LEVEL, TO_BF16, clip_action, describe_batches
+from stabdiag.tree.case import Case
+from stabdiag.tree.changes import nearby_changes
+from stabdiag.tree.checkpoint import earlier_checkpoint
+from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max
+
+# A loss this many times the usual one needs no statistical test: noise never spans ten orders of
+# magnitude.
+_ORDERS: Final = 1e10
+
+# Large attention logits that grew by this factor are reported.
+_LOGIT_GROWTH: Final = TENFOLD
+
+# An activation that multiplies by this over the last quarter of a run is still exploding.
+_QUARTER_GROWTH: Final = TWICE
+
+# If something broke, the level of a gradient norm changes by this factor in one step. In healthy
+# runs it changes by less from one record to the next.
+_GRADIENT_JUMP: Final = TENFOLD
+
+# The number of largest record-to-record changes of a norm that are examined.
+_CANDIDATES: Final = FEW_EVENTS
+
+
+@Symptom(
+    slug="loss-implausible",
+    severity=Severity.ERROR,
+    confidence=Confidence.HIGH,
+    title="The loss is impossibly large",
+    needs=("loss",),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved", "loss-constant"),
+    preconditions=(at_least(1, "loss"),),
+    next_actions=(
+        Action(Do.SAFE_OPERATIONS, "Look for a division by nearly 0, an exp or a power in it."),
+        Action(
+            Do.CLIP_GRADIENTS,
+            "Clip the gradient norm, or skip updates when the loss is this large.",
+        ),
+    ),
+)
+def loss_implausible(case: Case) -> Evidence | None:
+    """Does the square of a finite loss overflow fp32, or is it ten orders above the others?
+
+    In a log too short for a test of spikes, a hundred times the other losses is sufficient.
+    """
+    sizes = np.abs(case.loss.values)
+    usual = median(sizes)
+    if len(sizes) >= MIN_CONSECUTIVE and len(sizes) < case.min_losses_for_spikes:
+        outlier = _outlier_of_few(case)
+        if outlier is not None:
+            return outlier
+    bar = (
+        min(FP32_SQUARE_OVERFLOW, _ORDERS * usual)
+        if len(sizes) >= MIN_CONSECUTIVE and usual > 0
+        else FP32_SQUARE_OVERFLOW
+    )
+    high = np.flatnonzero(sizes > bar)
+    if not len(high):
+        return None
+    first, worst = int(high[0]), int(np.argmax(sizes))
+    step = case.at(first)
+    comparison = f"{times(float(sizes[worst]) / usual)} the usual {num(usual)}"
+    # Larger numbers are read as this value.
+    bound = "at least " if sizes[worst] >= LARGEST_READ else ""
+    if len(high) == len(sizes) or usual <= 0:
+        comparison = "a number whose square is infinite in fp32"
+    return Evidence(
+        because=f"{plural(len(high), 'loss is', 'losses are')} finite but impossibly large, of "
+        f"{len(sizes)}: the largest, {bound}{num(float(case.loss.values[worst]))} at {case.unit} "
+        f"{case.at(worst)}, is {comparison}.",
+        step=step,
+        measured={
+            "losses": len(high),
+            "of": len(sizes),
+            "largest": float(case.loss.values[worst]),
+            "usual": usual,
+        },
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Recompute the loss of {describe_batches(case, step)} in fp32, term by term, and "
+            "inspect its inputs and labels.",
+            also=(Do.CHECK_LOSS_FUNCTION,),
+            step=step,
+        ),
+    )
+
+
+def _outlier_of_few(case: Case) -> Evidence | None:
+    """Report a loss of a short log that is a hundred times the highest one before it.
+
+    It is an error if the loss has not come back. The first losses may be high.
+    """
+    x = case.loss.values
+    if x.min() <= 0 or len(x) < 2 * MIN_CONSECUTIVE:
+        return None
+    before = np.maximum.accumulate(x)
+    jumps = np.flatnonzero(x[MIN_CONSECUTIVE:] > HUNDREDFOLD * before[MIN_CONSECUTIVE - 1 : -1])
+    if not len(jumps):
+        return None
+    at = int(jumps[0]) + MIN_CONSECUTIVE
+    highest, last = float(before[at - 1]), float(x[-1])
+    is_back = last <= TWICE * highest
+    step = case.at(at)
+    return Evidence(
+        title="The loss jumped far above all before it",
+        because=f"The loss jumped to {num(float(x[at]))} at {case.unit} {step}, "
+        f"{times(float(x[at]) / highest)} the highest of the {at} losses before, and is "
+        f"{num(last)} at the end. The log is too short for a test of spikes.",
+        step=step,
+        measured={"largest": float(x[at]), "usual": highest},
+        severity=Severity.WARNING if is_back else None,
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Recompute the loss of {describe_batches(case, step)} from the weights before it: if "
+            "it is as high, inspect its inputs and labels, otherwise lower the learning rate.",
+            also=(Do.LOWER_LR,),
+            step=step,
+        ),
+    )
+
+
+def growth(size: Series, least: float = 0.0, *, from_lowest: bool) -> tuple[float, float, float]:
+    """Return the ratio of the last value to the level, the level, and the last value.
+
+    The level is the lowest level of the series, or its median level; at least ``least``.
+    """
+    reached, last = levels(size.values, TWENTIETHS), median(size.values[-MIN_SAMPLE:])
+    # A steady rise is far above its start by the middle of the first part.
+    lowest = min(float(reached.min()), median(size.values[:CONTEXT_POINTS]))
+    level = max(lowest if from_lowest else median(reached), least)
+    return last / level if level > 0 else 0.0, level, last
+
+
+def growth_began(size: Series, level: float) -> int:
+    """Return the step after which a series stayed above ten times its level."""
+    small = np.flatnonzero(size.values <= TENFOLD * level)
+    return int(size.steps[min(int(small[-1]) + 1 if len(small) else 0, len(size) - 1)])
+
+
+def _longest(case: Case, *roles: str) -> list[Series]:
+    """Return the finite series of roles that are long enough to show growth."""
+    finite = [series.finite() for role in roles for series in case.history.group(role).values()]
+    return [series for series in finite if len(series) >= LEAST]
+
+
+def _restart(case: Case, began: int) -> Action:
+    rate = tenth_lr(case, began)
+    checkpoint = earlier_checkpoint(case, began, case.stride)
+    return checkpoint.reload("the explosion").and_then(Do.LOWER_LR, str(rate), **rate.change)
+
+
+@Symptom(
+    slug="activation-exploding",
+    title="Exploding activations",
+    needs=("activation_norm or amax",),
+    explained_by=("nan",),
+    preconditions=(at_least(LEAST, "activation_norm", "amax", groups=True),),
+    next_actions=(
+        Action(Do.CHECK_MODEL, "Check the scale of the residual stream and the normalization."),
+        Action(Do.LOG_MORE, "Log the largest activation of each layer to see where it begins."),
+    ),
+)
+def activation_exploding(case: Case) -> Evidence | None:
+    """Do activations end far above their usual level, or near the largest number of fp16?"""
+    sizes = _longest(case, "activation_norm", "amax")
+    size = max(sizes, key=lambda series: growth(series, from_lowest=False)[0])
+    ratio, level, last = growth(size, from_lowest=False)
+    multiplying = [series for series in sizes if _keeps_multiplying(series)]
+    if ratio <= case.limits.gradients.explode_ratio and multiplying:
+        size = max(multiplying, key=lambda series: growth(series, from_lowest=True)[0])
+        ratio, level, last = growth(size, from_lowest=True)
+    if ratio <= case.limits.gradients.explode_ratio:
+        return _near_fp16_max(case)
+    began = growth_began(size, level)
+    return Evidence(
+        because=f"{size.column!r} rose from {num(level)} to {num(last)}, {num(ratio)} x, from "
+        f"{case.unit} {began} on.",
+        step=began,
+        measured={"level": level, "last": last, "ratio": ratio},
+        first=_restart(case, began),
+        next_actions=(clip_action(case), *activation_exploding.next_actions),
+    )
+
+
+def _keeps_multiplying(size: Series) -> bool:
+    """Return True if a series rises steadily, and twofold, over the last quarter.
+
+    Healthy activations grow at the beginning of a run and then settle.
+    """
+    reached = levels(size.values, TWENTIETHS)
+    quarter = reached[-TWENTIETHS // QUARTERS - 1 :]
+    is_rising = bool((np.diff(quarter) > 0).all())
+    return is_rising and float(quarter[0]) > 0 and float(quarter[-1] / quarter[0]) > _QUARTER_GROWTH
+
+
+def _near_fp16_max(case: Case) -> Evidence | None:
+    peak = activation_near_fp16_max(case.history, case.history.last_step or 0)
+    if peak is None or case.manifest.dtype != "fp16":
+        return None
+    return Evidence(
+        because=f"{sentence(describe_near_fp16_max(peak, case.unit))}",
+        title="Activations near the largest number of fp16",
+        step=peak.step,
+        measured={"largest": peak.value},
+        first=Action(
+            Do.CHANGE_DTYPE,
+            "Switch from fp16 to bf16 before they overflow, or scale the layer down.",
+            also=(Do.CHANGE_MODEL,),
+            **TO_BF16,
+        ),
+    )
+
+
+@Symptom(
+    slug="attention-logits-growing",
+    title="Attention logits keep growing",
+    needs=("max_attention_logit",),
+    explained_by=("nan",),
+    preconditions=(at_least(LEAST, "max_attention_logit", groups=True),),
+    next_actions=(
+        Action(Do.LOWER_LR, "Lower the learning rate, or decay the query and key weights."),
+        Action(Do.LOG_MORE, "Log the attention entropy: it falls to 0 as the logits grow."),
+    ),
+)
+def attention_logits_growing(case: Case) -> Evidence | None:
+    """Do attention logits grow by orders of magnitude, or until the softmax is one-hot?"""
+    # A softmax of logits below 1 is nearly flat.
+    sizes = _longest(case, "max_attention_logit")
+    size = max(sizes, key=lambda series: growth(series, 1.0, from_lowest=True)[0])
+    ratio, level, last = growth(size, 1.0, from_lowest=True)
+    is_explosion = ratio > case.limits.gradients.explode_ratio
+    reached = levels(size.values, TWENTIETHS)
+    keeps_growing = len(reached) > CONTEXT_POINTS and bool(
+        (reached[-MIN_CONSECUTIVE:] > reached[-CONTEXT_POINTS]).all()
+    )
+    is_large = ratio > _LOGIT_GROWTH and last > case.limits.weights.large_logit and keeps_growing
+    if not (is_explosion or is_large):
+        return None
+    began = growth_began(size, level)
+    return Evidence(
+        because=f"{size.column!r} rose from {num(level)} to {num(last)}, {num(ratio)} x, from "
+        f"{case.unit} {began} on; a softmax over logits this large attends to one token.",
+        step=began,
+        measured={"level": level, "last": last, "ratio": ratio},
+        severity=None if is_explosion else Severity.NOTE,
+        first=Action(
+            Do.CHANGE_MODEL,
+            "Normalize queries and keys (QK-norm) or cap the logits, and lower the learning rate.",
+            also=(Do.LOWER_LR,),
+        ),
+    )
+
+
+@frozen
+class _Jump:
+    """A sudden, lasting change of a norm: the step, and the levels before and after."""
+
+    column: str
+    step: int
+    before: float
+    after: float
+
+    @property
+    def ratio(self) -> float:
+        return self.after / self.before
+
+    @property
+    def size(self) -> float:
+        """The size of the jump in either direction, on a log scale."""
+        return abs(float(np.log(self.ratio)))
+
+
+@Symptom(
+    slug="norm-jump",
+    severity=Severity.NOTE,
+    title="A norm jumped",
+    needs=("weight_norm or grad_norm",),
+    explained_by=("nan", "divergence", "spike", "loss-scale", "grad-exploding"),
+    preconditions=(at_least(LEAST, "weight_norm", "grad_norm", groups=True),),
+    next_actions=(
+        Action(Do.RESTORE_STATE, "Check that no resume reinitialized or replaced weights there."),
+    ),
+)
+def norm_jump(case: Case) -> Evidence | None:
+    """Did the norm of weights or gradients change suddenly by a factor, and stay there?"""
+    weights = case.history.group("weight_norm").values()
+    factor = case.limits.divergence.weight_norm_ratio
+    jumps = [_find_jump(series, factor, CONTEXT_POINTS) for series in weights]
+    # Gradient norms are heavy-tailed, so more of them are needed for a level.
+    jumps.append(_find_jump(case.history.logged("grad_norm"), _GRADIENT_JUMP, LEVEL))
+    candidates = [jump for jump in jumps if jump is not None and not _changes_objective(case, jump)]
+    if not candidates:
+        return None
+    jump = max(candidates, key=lambda jump: (jump.size, jump.column))
+    return Evidence(
+        because=f"{jump.column!r} jumped from {num(jump.before)} to {num(jump.after)} "
+        f"({times(jump.ratio)}) at {case.unit} {jump.step} and stayed there.",
+        step=jump.step,
+        measured={"before": jump.before, "after": jump.after, "ratio": jump.ratio},
+        first=Action(
+            Do.CHECK_SETTINGS,
+            f"Find out what changed at {case.unit} {jump.step}: a resume, a loaded checkpoint, "
+            "frozen or added weights, the data.",
+            step=jump.step,
+        ),
+    )
+
+
+def _changes_objective(case: Case, jump: _Jump) -> bool:
+    """Return True if the loss came to be measured on something else where a norm jumped."""
+    return any(change.changes_objective for change in nearby_changes(case, jump.step, jump.step))
+
+
+def _find_jump(series: Series, factor: float, width: int) -> _Jump | None:
+    """Return the largest sudden change of a positive series that lasts, after its first tenth.
+
+    Args:
+        series: a norm.
+        factor: the minimum change of its level.
+        width: the number of points for the levels before and after the change.
+    """
+    finite = series.finite()
+    if len(finite) < max(LEAST, QUARTERS * width) or finite.values.min() <= 0:
+        return None
+    # Most of the change happens in one step, so that step changes by more than half of the minimum.
+    bar, x = np.sqrt(factor), finite.values
+    is_candidate = (x[1:] > bar * x[:-1]) | (bar * x[1:] < x[:-1])
+    at = 1 + np.flatnonzero(is_candidate)
+    at = at[(at >= max(len(x) // TENTHS, width)) & (at < len(x) - width)]
+    if not len(at):
+        return None
+    changes = np.log(x[at]) - np.log(x[at - 1])
+    by_size = np.argsort(-np.abs(changes))[:_CANDIDATES]
+    noise: float | None = None
+    best: _Jump | None = None
+    for place, step_change in zip(at[by_size].tolist(), changes[by_size].tolist(), strict=True):
+        before = median(np.log(x[place - width : place]))
+        after = median(np.log(x[place : place + width]))
+        change = after - before
+        # Most of the change happened in this step.
+        is_sudden = step_change / change > 0.5 if change else False
+        if not is_sudden or abs(change) <= np.log(factor):
+            continue
+        # The rest needs the whole series, so it is computed for few of the candidates.
+        noise = robust_sigma(np.diff(np.log(x))) if noise is None else noise
+        remaining = median(np.log(x[place:]))
+        lasts = (remaining - before) / change > 0.5
+        if lasts and abs(change) > CLEAR * noise:
+            jump = _Jump(
+                column=finite.column,
+                step=int(finite.steps[place]),
+                before=float(np.exp(before)),
+                after=float(np.exp(after)),
+            )
+            best = jump if best is None or jump.size > best.size else best
+    return best

@@ -1,0 +1,355 @@
+"""Weight norms that run away or shrink, updates out of proportion, dead or saturated units."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats
+from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.frozen import frozen
+from stabdiag.model.history import Series
+from stabdiag.model.roles.scores import full_scale
+from stabdiag.model.text import num, plural, sentence, times
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median, power_of_ten
+from stabdiag.stats.rise import ONSET_FRACTION
+from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    HALF,
+    LEAST,
+    MIN_CONSECUTIVE,
+    TENFOLD,
+    TENTHS,
+    THIRD,
+    TINY,
+)
+from stabdiag.symptoms.learning.stuck import loss_changes
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
+from stabdiag.tree.case import Case
+
+# With linear growth, the last three of nine tenths contribute a third of the change; a random walk
+# contributes less. The last tenth must contribute a third of what linear growth would, or else the
+# norm jumped and settled.
+_LINEAR_FRACTION = THIRD
+
+# A healthy update is about a thousandth of the weights.
+_USUAL_UPDATE = 1e-3
+
+# A norm below half of its first value has done more than settle.
+_MIN_KEPT = HALF
+
+# Fractions and updates are evaluated over the second half of the run.
+_HALF = TENTHS // 2
+
+
+@frozen
+class NormGroup:
+    """One group of a role: its finite points, and the median of each tenth of them."""
+
+    name: str
+    points: Series
+    levels: Floats
+
+    def step(self, tenth: int) -> int:
+        """Return the step where a tenth begins, counted from 0."""
+        return int(self.points.steps[tenth * len(self.points) // TENTHS])
+
+
+def _groups(case: Case, role: str) -> list[NormGroup]:
+    """Return the groups of a role that have enough finite points."""
+    finite = {name: series.finite() for name, series in case.history.group(role).items()}
+    return [
+        NormGroup(name=name, points=points, levels=levels(points.values, TENTHS))
+        for name, points in finite.items()
+        if len(points) >= LEAST
+    ]
+
+
+@Symptom(
+    slug="weight-norm-runaway",
+    title="A weight norm keeps growing",
+    needs=("weight_norm",),
+    explained_by=("divergence-weight-norm-climbing",),
+    preconditions=(at_least(LEAST, "weight_norm", groups=True),),
+    next_actions=(
+        Action(
+            Do.CHANGE_MODEL,
+            "Check the logits: a saturating softmax keeps pushing them up; a z-loss or a cap "
+            "stops that.",
+        ),
+        Action(Do.LOWER_LR, "Lower the learning rate."),
+    ),
+)
+def weight_norm_runaway(case: Case) -> Evidence | None:
+    """Does a weight norm keep growing?"""
+    group = _farthest(case, growing=True)
+    limit = case.limits.weights.norm_growth
+    if group is None:
+        return None
+    since_start = group.levels[-1] / median(group.points.values[:CONTEXT_POINTS])
+    if _ratio(group) <= limit and (since_start <= limit or _ratio(group) <= limit**0.5):
+        return None
+    decay = more_decay(case, group.name)
+    first = Action(decay.kind, sentence(str(decay)), **decay.change)
+    evidence = _evidence(case, group, "growing", first)
+    if _ratio(group) > limit:
+        return evidence
+    # Much of the growth in the first tenth may be the normal change from the initialization.
+    begin, last = median(group.points.values[:CONTEXT_POINTS]), float(group.levels[-1])
+    return replace(
+        evidence,
+        because=f"The weight norm of {group.name!r} went from {num(begin)} at the beginning to "
+        f"{num(last)} ({times(last / begin)}) and was still growing at the end.",
+        step=int(group.points.steps[0]),
+        measured={"group": group.name, "first": begin, "last": last, "ratio": last / begin},
+        severity=Severity.NOTE,
+    )
+
+
+@Symptom(
+    slug="weight-norm-shrinking",
+    title="A weight norm is shrinking towards zero",
+    needs=("weight_norm",),
+    explained_by=("divergence-weight-norm-collapsing",),
+    preconditions=(at_least(LEAST, "weight_norm", groups=True),),
+    next_actions=(
+        Action(Do.FIX_WEIGHT_DECAY, "Exclude biases and normalization layers from weight decay."),
+        Action(Do.FIX_WEIGHT_DECAY, "Check that decay is not applied by both optimizer and loss."),
+    ),
+)
+def weight_norm_shrinking(case: Case) -> Evidence | None:
+    """Does a weight norm shrink towards zero?"""
+    group = _farthest(case, growing=False)
+    if group is None or _ratio(group) >= case.limits.weights.norm_loss:
+        return _pulled_down(case)
+    decay = less_decay(case)
+    text = sentence(f"{decay}; {group.name!r} is shrinking towards zero")
+    return _evidence(case, group, "shrinking", Action(decay.kind, text, **decay.change))
+
+
+def _pulled_down(case: Case) -> Evidence | None:
+    """Report a norm far below its first value under an unusually high weight decay."""
+    decay = case.manifest.weight_decay
+    highest, usual_range = usual_decay(case)
+    groups = [group for group in _groups(case, "weight_norm") if group.points.values[0] > 0]
+    if decay is None or decay <= highest or not groups:
+        return None
+    group = min(groups, key=lambda group: float(group.levels.min() / group.points.values[0]))
+    first, last = float(group.points.values[0]), float(group.levels.min())
+    if last >= _MIN_KEPT * first:
+        return None
+    fix = less_decay(case)
+    return Evidence(
+        because=f"The weight norm of {group.name!r} went from {num(first)} to {num(last)} under a "
+        f"weight decay of {num(decay)}; {usual_range}.",
+        step=int(group.points.steps[0]),
+        measured={"group": group.name, "first": first, "last": last, "ratio": last / first},
+        first=Action(fix.kind, sentence(str(fix)), checkpoint=0, **fix.change),
+    )
+
+
+def _farthest(case: Case, *, growing: bool) -> NormGroup | None:
+    """Return the group whose norm changed most since the run's first tenth and still changes.
+
+    In the first tenth, norms move away from their initialization.
+    """
+    changing = [
+        group
+        for group in _groups(case, "weight_norm")
+        if min(group.levels[1], group.levels[-1]) > 0
+        and _keeps_changing(group.levels, growing=growing)
+    ]
+    return max(changing, key=lambda group: abs(np.log(_ratio(group))), default=None)
+
+
+def _keeps_changing(norm: Floats, *, growing: bool) -> bool:
+    # A decay by a constant fraction per step is linear in the logarithm.
+    scaled = norm if growing else -np.log(np.maximum(norm, TINY))
+    late, last = scaled[-1] - scaled[-4], scaled[-1] - scaled[-2]
+    return bool(
+        late >= max(_LINEAR_FRACTION * (scaled[-1] - scaled[1]), 0.0)
+        and last >= _LINEAR_FRACTION * late / 3
+    )
+
+
+def _ratio(group: NormGroup, since: int = 1) -> float:
+    return float(group.levels[-1] / group.levels[since])
+
+
+def _evidence(case: Case, group: NormGroup, trend: str, first: Action) -> Evidence:
+    """Return the evidence for a norm that is still growing or shrinking at the end."""
+    norms = np.maximum(group.levels[1:], TINY)
+    done = np.log(norms / norms[0]) / np.log(_ratio(group))
+    begun = int(np.flatnonzero(done <= ONSET_FRACTION)[-1]) + 1
+    begin, last, ratio = float(group.levels[begun]), float(group.levels[-1]), _ratio(group, begun)
+    return Evidence(
+        because=f"The weight norm of {group.name!r} went from {num(begin)} at {case.unit} "
+        f"{group.step(begun)} to {num(last)} ({times(ratio)}; medians over a tenth of the run) and "
+        f"was still {trend} at the end.",
+        step=group.step(begun),
+        measured={"group": group.name, "first": begin, "last": last, "ratio": ratio},
+        first=first,
+    )
+
+
+@Symptom(
+    slug="update-ratio-off",
+    title="Updates are out of proportion to the weights",
+    needs=("update_ratio",),
+    preconditions=(at_least(LEAST, "update_ratio", groups=True),),
+    next_actions=(
+        Action(Do.CHECK_MODEL, "Check the initialization: weights near zero inflate the ratio."),
+        Action(Do.RAISE_CLIP, "Check that clipping does not remove most of the gradient."),
+    ),
+)
+def update_ratio_off(case: Case) -> Evidence | None:
+    """Are updates far too large or too small for the weights that they change?"""
+    limits, groups = case.limits.weights, _groups(case, "update_ratio")
+    off: list[tuple[float, str, float, int]] = []
+    for group in groups:
+        # Some logs contain the base-10 logarithm.
+        every = power_of_ten(group.levels) if group.levels[_HALF:].max() < 0 else group.levels
+        ratios, ratio = every[_HALF:], float(every[-1])
+        high, low = ratios.min() > limits.update_high, ratios.max() < limits.update_low
+        if low and group.name == "all":
+            # Constant weights do not change the loss: if it changes, the series is a different
+            # ratio.
+            small = int(np.flatnonzero(np.append(1.0, every) >= limits.update_low)[-1])
+            low = not loss_changes(case, group.step(small))
+        if ratio > 0 and (high or low):
+            distance = abs(float(np.log(ratio / _USUAL_UPDATE)))
+            off.append((distance, group.name, ratio, group.step(_HALF)))
+    if not off:
+        return None
+    _, name, ratio, step = max(off)
+    large = ratio > limits.update_high
+    # The rate does not explain a ratio that is off by thousands.
+    factor = num(min(ratio / _USUAL_UPDATE if large else _USUAL_UPDATE / ratio, TENFOLD))
+    kind, verb = (Do.LOWER_LR, "Lower") if large else (Do.RAISE_LR, "Raise")
+    return Evidence(
+        because=f"Updates of {name!r} are {num(ratio)} of its weights; about "
+        f"{num(_USUAL_UPDATE)} is usual ({plural(len(off), 'group')} of {len(groups)} off).",
+        step=step,
+        measured={"group": name, "ratio": ratio, "groups_off": len(off), "groups": len(groups)},
+        first=Action(
+            kind,
+            f"{verb} the learning rate of {name!r} by up to {factor} times, and measure again.",
+            setting="lr",
+        ),
+    )
+
+
+@Symptom(
+    slug="dead-neurons",
+    title="Dead neurons",
+    needs=("dead_fraction",),
+    preconditions=(at_least(LEAST, "dead_fraction", groups=True),),
+    next_actions=(
+        Action(Do.CHECK_MODEL, "Check its initialization, and the bias before it."),
+        Action(Do.CHANGE_MODEL, "Normalize its input."),
+    ),
+)
+def dead_neurons(case: Case) -> Evidence | None:
+    """Are most neurons of a layer always zero?"""
+    return _fraction_too_high(
+        case,
+        "dead_fraction",
+        case.limits.weights.max_dead_fraction,
+        "neurons of {name!r} are dead",
+        Action(
+            Do.CHANGE_MODEL,
+            "Replace the ReLU of {name!r} with GELU or leaky ReLU, or lower the learning rate.",
+            also=(Do.LOWER_LR,),
+        ),
+    )
+
+
+@Symptom(
+    slug="activation-saturated",
+    title="Saturated activations",
+    needs=("saturated_fraction",),
+    preconditions=(at_least(LEAST, "saturated_fraction", groups=True),),
+    next_actions=(
+        Action(Do.CHANGE_MODEL, "Replace tanh or sigmoid with GELU."),
+        Action(Do.LOWER_LR, "Lower the learning rate; check whether its weight norm runs away."),
+    ),
+)
+def activation_saturated(case: Case) -> Evidence | None:
+    """Are most activations of a layer at their bound?"""
+    return _fraction_too_high(
+        case,
+        "saturated_fraction",
+        case.limits.weights.max_saturated_fraction,
+        "activations of {name!r} are saturated",
+        Action(
+            Do.CHANGE_MODEL,
+            "Put a normalization layer before {name!r}, or scale its initialization down.",
+        ),
+    )
+
+
+def _fraction_too_high(
+    case: Case, role: str, limit: float, noun: str, first: Action
+) -> Evidence | None:
+    """Report the group with the highest fraction at the end, if it is too high throughout."""
+    groups = _groups(case, role)
+    # Fractions may have been logged in percent.
+    scale = full_scale(max((group.levels[_HALF:].max() for group in groups), default=0.0))
+    high = [group for group in groups if group.levels[_HALF:].min() / scale > limit]
+    if not high:
+        return None
+    highest = max(high, key=lambda group: (float(group.levels[-1]), group.name))
+    fraction = float(highest.levels[-1]) / scale
+    return Evidence(
+        because=f"{fraction:.0%} of the {noun.format(name=highest.name)} "
+        f"({plural(len(high), 'group')} of {len(groups)} above the limit).",
+        step=highest.step(_HALF),
+        measured={
+            "group": highest.name,
+            "share": fraction,
+            "groups_off": len(high),
+            "groups": len(groups),
+        },
+        first=Action(first.kind, first.text.format(name=highest.name), also=first.also),
+    )
+
+
+@Symptom(
+    slug="attention-entropy-collapse",
+    title="Attention has collapsed onto single tokens",
+    needs=("attention_entropy",),
+    preconditions=(at_least(LEAST, "attention_entropy", groups=True),),
+    next_actions=(
+        Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
+        Action(Do.INSPECT_LAYERS, "Check the attention logits and the query and key weight norms."),
+    ),
+)
+def attention_entropy_collapse(case: Case) -> Evidence | None:
+    """Has the attention entropy collapsed in most of the logged layers or heads?"""
+    groups = _groups(case, "attention_entropy")
+    collapsed: list[tuple[float, str, float, float]] = []
+    for group in groups:
+        early, last = (
+            float(group.levels[:MIN_CONSECUTIVE].max()),
+            float(group.levels[-MIN_CONSECUTIVE:].max()),
+        )
+        if early > 0 and last < case.limits.weights.entropy_fraction * early:
+            collapsed.append((last / early, group.name, early, last))
+    # Some heads should attend to one token, such as induction heads.
+    if 2 * len(collapsed) <= len(groups):
+        return None
+    _, name, early, last = min(collapsed)
+    return Evidence(
+        because=f"The attention entropy fell in {len(collapsed)} of "
+        f"{plural(len(groups), 'group')}, most in {name!r}: from {num(early)} to {num(last)}.",
+        measured={"group": name, "early": early, "last": last, "groups_off": len(collapsed)},
+        first=Action(
+            Do.LOWER_LR,
+            f"Lower the learning rate and normalize queries and keys (QK-norm), {name!r} first.",
+            also=(Do.CHANGE_MODEL,),
+        ),
+    )
