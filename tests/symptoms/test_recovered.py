@@ -103,3 +103,16 @@ def test_a_collapse_of_a_reward_that_recovered_is_a_note(symptom, low, is_presen
     reward[350:450] = low + rng.normal(0, 9, 100)
     run = {"step": np.arange(800), "policy_loss": rng.normal(0, 0.02, 800), "reward": reward}
     assert (symptom(DIP, run) is not None) == is_present
+
+
+@pytest.mark.parametrize(
+    ("zeros", "found"),
+    [((8, 15), True), ((3,), False), ((), False), ((38, 39), False)],
+)
+def test_single_evaluations_at_zero_are_a_note(zeros, found):
+    score = [0.0 if epoch in zeros else 1 - 0.9**epoch for epoch in range(40)]
+    loss = [2 * 0.95**epoch + 0.5 for epoch in range(40)]
+    report = stabdiag.diagnose({"epoch": range(40), "loss": loss, "mAP50": score})
+    finding = next((finding for finding in report.findings if finding.slug == DIP), None)
+    assert (finding is not None) is found
+    assert finding is None or finding.step == 8

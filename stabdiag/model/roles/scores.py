@@ -65,7 +65,7 @@ _QUALIFIERS: Final = frozenset(
         "train training eval evaluation val valid validation validate vali test testing dev "
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
         "step all overall total at clean other unnormalized batch raw ortho normalized ctc "
-        "binary multiclass multilabel coco lvis voc pascal"
+        "binary multiclass multilabel coco lvis voc pascal global foreground pseudo ema"
     )
 )
 _MINIMAL_QUALIFIERS: Final = _QUALIFIERS - {"score", "mean", "at", "binary"}

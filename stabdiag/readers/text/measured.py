@@ -39,6 +39,7 @@ from stabdiag.readers.text.tokens import (
     LONGEST,
     LOSS_STEM,
     VALIDATED,
+    Span,
     Spans,
     evaluation_prefix,
     evaluation_prefixes,
@@ -57,6 +58,11 @@ _SpannedLine: TypeAlias = tuple[int, bytes, Spans]
 # A part of the names of rates, norms, scales and evaluated scores. Character sets take longer.
 _COMPANION: Final = re.compile(
     rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|eward|val|Val|test|Test"
+)
+
+# A part of the names of scores, which lines below a heading may have.
+_SCORED: Final = re.compile(
+    _COMPANION.pattern + rb"|[Dd]ice|I[Oo]U|iou|[Aa]cc|AUC|auc|PSNR|psnr|F1"
 )
 
 # A record without its loss has its counter and at least two more values.
@@ -136,9 +142,11 @@ class Heading(Kind):
         return [replace(part, supplementary=True) for part in make_parts(lines)]
 
 
-def _companion_lines(data: bytes, end: int, until: int) -> Iterator[tuple[int, bytes]]:
+def _companion_lines(
+    pattern: re.Pattern[bytes], data: bytes, end: int, until: int
+) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a stretch that may have a rate, a norm or a similar value."""
-    for match in _COMPANION.finditer(data, end, until):
+    for match in pattern.finditer(data, end, until):
         if match.start() >= end:
             begin = data.rfind(b"\n", 0, match.start()) + 1
             end = line_end(data, match.start(), LONGEST)
@@ -215,6 +223,7 @@ class MeasuredLines(Kind):
         An indented line below the counter of a record is the end of its line: many terminals and
         mails break long lines.
         """
+        companion = _SCORED if self.counter is None else _COMPANION
         end = 0
         record: tuple[int, bytes] | None = None
         for begin, line in lines_with_a_loss(data, self.word):
@@ -225,12 +234,12 @@ class MeasuredLines(Kind):
                     continue
                 yield record
             if begin > end + 1:
-                yield from _companion_lines(data, end, begin)
+                yield from _companion_lines(companion, data, end, begin)
             end = begin + len(line)
             record = begin, line
         if record is not None:
             yield record
-        yield from _companion_lines(data, end, len(data))
+        yield from _companion_lines(companion, data, end, len(data))
 
     def _continues(self, record: bytes, line: bytes) -> bool:
         """Return True if a line without a counter continues the line of a record above it."""
@@ -267,20 +276,26 @@ class MeasuredLines(Kind):
         """
         if is_record or any(makes_a_record(name, self.word) for name in names):
             return TextPart(names=names, starts=starts, cells=cells)
-        kept = [name == STEP or _goes_with_a_loss(name) or _is_evaluated(name) for name in names]
+        kept = [name == STEP or self._goes_along(name) for name in names]
         names = tuple(compress(names, kept))
         return TextPart(
             names=names, starts=starts, cells=[*compress(cells, kept)], supplementary=True
         )
 
+    def _goes_along(self, name: str) -> bool:
+        """Return True if a value without a loss belongs to the loss near it."""
+        is_score = self.counter is None and score_direction(name) is not None
+        return is_score or _goes_with_a_loss(name) or _is_evaluated(name)
+
     def _look(self, line: bytes) -> LineShape:
         """Return the values of a line, without names if it is not a line of this kind."""
         spans = find_spans(line, self.counter, self.word, self.counter_alias)
+        if self.counter is None:
+            spans = {name: at for name, at in spans.items() if not _is_partial(name, line, at)}
         counted = self.counter is None or STEP in spans
         values = sorted(spans.items(), key=lambda item: item[1])
         is_used = counted and any(
-            makes_a_record(name, self.word) or _goes_with_a_loss(name) or _is_evaluated(name)
-            for name in spans
+            makes_a_record(name, self.word) or self._goes_along(name) for name in spans
         )
         fixed = [item.at for item in line_fields(line)]
         fixed += [match.span(1) for match in counter_matches(line)]
@@ -288,6 +303,14 @@ class MeasuredLines(Kind):
         fixed += [match.span(2) for match in POSITION.finditer(line)]
         names = (*(name for name, _ in values),) if is_used else ()
         return LineShape(names, [span for _, span in values], fixed)
+
+
+def _is_partial(name: str, line: bytes, at: Span) -> bool:
+    """Return True if a score is the best so far, or the first of several, one for each class."""
+    if score_direction(name) is None:
+        return False
+    is_first = line[at[0] - 1 : at[0]] == b"[" and line[at[1] : at[1] + 1] == b","
+    return is_first or b"best" in line[: at[0]].lower()
 
 
 def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:

@@ -170,10 +170,13 @@ def _event(line: bytes) -> dict[str, bytes] | None:
 
 
 # YOLOv5, YOLOv7 and Ultralytics: a heading over a bar that is redrawn repeatedly. It shows the
-# means of the epoch so far: its last state has the means of the whole epoch.
+# means of the epoch so far: its last state has the means of the whole epoch. The scores of the
+# evaluation follow, under a heading of their own.
 #
 #     Epoch    GPU_mem   box_loss   cls_loss   dfl_loss  Instances       Size
 #     22/55      9.02G     0.1157      5.355      2.998         17        640: 100%|██████████| …
+#                Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|██ …
+#                  all       1049       1164      0.764      0.776      0.739      0.526
 _BAR_HEADING: Final = re.compile(
     rb"Epoch {1,20}(?:GPU|gpu)_mem {1,20}([\w ]{1,200}?) {1,20}(?:Instances|[Ll]abels|targets)"
     rb" {1,20}(?:Size|img_size)"
@@ -186,21 +189,50 @@ _YOLO_BAR: Final = re.compile(
 )
 
 
+_YOLO_SCORES: Final = re.compile(
+    rb"\n {1,40}Class {1,20}Images {1,20}(?:[Ll]abels|[Ii]nstances|[Tt]argets) {1,20}"
+    rb"([^\n:][^\n]{1,200}?)\)?:(?: [^\n]{0,400})?"
+    rb"\n {1,40}all {1,20}\d{1,9} {1,20}\d{1,9} {1,20}((?:%b[ \t]{0,20}){1,20})(?=\n|$)"
+    % NUMBER_PATTERN
+)
+_YOLO_NAMES: Final = {"P": "precision", "R": "recall"}
+
+
 def _bars(data: bytes) -> Iterator[Record]:
-    """Yield the states of the bars with the losses of their heading, and reported NaN losses."""
+    """Yield the states of the bars with the losses of their heading, and reported NaN losses.
+
+    The scores of an epoch are a record of their own. Those of the best weights, after the last
+    epoch, are left out.
+    """
     headings = [*_BAR_HEADING.finditer(data)]
     ends = [heading.start() for heading in headings[1:]] + [len(data)] * bool(headings)
     begin = 0
     for heading, end in zip(headings, ends, strict=True):
         words = heading[1].decode("ascii", "replace").split()
         names = [word if is_a_loss(word) else f"{word}_loss" for word in words]
-        epoch = b"0"
+        epoch, last = b"0", -1
         for bar in _YOLO_BAR.finditer(data, begin, end):
-            epoch = bar[1] or b"%d" % (int(epoch) + 1)
+            epoch, last = bar[1] or b"%d" % (int(epoch) + 1), bar.end()
             losses = bar[2].split() if bar[2] else [b"nan"] * len(names)
             if len(losses) == len(names):
                 yield bar.start(), {"epoch": epoch, **dict(zip(names, losses, strict=True))}
+        scores = _YOLO_SCORES.search(data, last, end) if last >= 0 else None
+        if scores is not None:
+            yield scores.start(2), {"epoch": epoch, **_scores(scores[1], scores[2])}
         begin = end
+
+
+def _scores(heading: bytes, values: bytes) -> dict[str, bytes]:
+    """Return the scores of a row by name: Box(P R mAP50 mAP50-95) Mask(P R mAP50 mAP50-95)."""
+    cells, part = {}, ""
+    for word, value in zip(
+        heading.decode("ascii", "replace").split(), values.split(), strict=False
+    ):
+        opened, _, own = word.rpartition("(")
+        part = opened.lower() if opened else part
+        name = _YOLO_NAMES.get(own.rstrip(")"), own.rstrip(")"))
+        cells[name if part in ("", "box") else f"{part} {name}"] = value
+    return cells
 
 
 BASELINES: Final = Grammar(

@@ -10,6 +10,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.scores import Direction
 from stabdiag.model.text import num, plural
 from stabdiag.stats.drawup import RecoveredRise, recovered_rise
 from stabdiag.stats.levels import beginning
@@ -20,6 +21,7 @@ from stabdiag.stats.standards import (
     FIFTH,
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
+    NEGLIGIBLE,
     TENFOLD,
     TWICE,
 )
@@ -140,7 +142,7 @@ def _few_values(case: Case) -> str:
 )
 def collapse_recovered(case: Case) -> Evidence | None:
     """Did a score or reward lose most of its value for a while, and come back?"""
-    dips = (_dip_of_score(score) for score in scores(case))
+    dips = (_dip_of_score(score) or _zero_evaluation(score) for score in scores(case))
     dip = next((dip for dip in dips if dip is not None), None) or _dip_of_reward(case)
     if dip is None:
         return None
@@ -177,6 +179,27 @@ def _dip_of_score(score: Score) -> _Dip | None:
         after=sign * float(level[-1]),
         step=int(ends[at] if at == before else steps[at]),
         end=int(ends[back]),
+    )
+
+
+def _zero_evaluation(score: Score) -> _Dip | None:
+    """Return the first evaluation at zero between two that are better than half of the best."""
+    series = score.series
+    x, steps = series.values, series.steps
+    if score.direction is not Direction.HIGHER or x.min() < 0:
+        return None
+    is_good = x > x.max() / 2
+    is_lost = (x[1:-1] <= NEGLIGIBLE * x.max()) & is_good[:-2] & is_good[2:]
+    if not is_lost.any():
+        return None
+    at = 1 + int(is_lost.argmax())
+    return _Dip(
+        name=score.name,
+        before=float(x[at - 1]),
+        lowest=float(x[at]),
+        after=float(x[-1]),
+        step=int(steps[at]),
+        end=int(steps[at + 1]),
     )
 
 

@@ -450,3 +450,47 @@ def test_the_title_of_a_framed_table_is_not_a_header():
     rows += "| train/ |  |\n|    loss | 5.{n} |\n|    value_loss | 55.3 |\n"
     text = "".join(f"{frame}\n{rows.format(n=n)}{frame}\n" for n in range(1, 30))
     assert detect_format(text.encode(), is_complete=True) == "baselines"
+
+
+def test_the_scores_below_a_bar_of_yolo_belong_to_its_epoch(put):
+    def evaluation(names, *values):
+        cells = "".join(f"{value:>11}" for value in values)
+        return (
+            f"                 Class     Images  Instances      {names}: 100%|███| 2/2\n"
+            f"                   all         16         64{cells}\n"
+        )
+
+    box, mask = "Box(P          R      mAP50  mAP50-95)", "Mask(P          R      mAP50  mAP50-95)"
+    text = "".join(
+        yolo_heading("box_loss", "cls_loss")
+        + yolo_bar(epoch, 0.5, 0.5)
+        + evaluation(f"{box}      {mask}", *(n * epoch / 100 for n in range(8)))
+        for epoch in range(5)
+    )
+    best = evaluation(box, 0.9, 0.9, 0.9, 0.9)
+    history = stabdiag.read(put(f"{text}5 epochs completed.\nValidating best.pt...\n{best}"))
+    assert history.series["score/mAP50"].values.tolist() == [0.0, 0.02, 0.04, 0.06, 0.08]
+    assert history.series["score/mask mAP50-95"].values.tolist() == [0.0, 0.07, 0.14, 0.21, 0.28]
+    assert history.series["score/recall"].steps.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("written", "values"),
+    [
+        ("Average global foreground Dice: [0.{n}5]", [0.15, 0.25, 0.35]),
+        ("Average global foreground Dice: [0.8, 0.{n}5]", None),
+        ("Yayy! New best EMA pseudo Dice: 0.{n}5", None),
+    ],
+)
+def test_scores_below_a_heading_belong_to_its_epoch(put, written, values):
+    text = "".join(
+        f"2022-02-11 09:32:44.2070: \nepoch:  {n}\n2022-02-11 09:34:49.6255: train loss : -0.{n}8\n"
+        f"2022-02-11 09:34:59.6888: {written.format(n=n)}\n2022-02-11 09:35:00.8571: lr: 0.0099\n"
+        for n in range(1, 4)
+    )
+    scores = {
+        name: series.values.tolist()
+        for name, series in stabdiag.read(put(text)).series.items()
+        if name.startswith("score/")
+    }
+    assert [*scores.values()] == ([] if values is None else [values])

@@ -82,8 +82,9 @@ def test_the_losses_and_the_diagnosis(path):
     np.testing.assert_allclose(
         loss.values, sample_losses(path), atol=0.0051 if "bar" in path.stem else 0
     )
-    slug = report.diagnosis.slug
-    assert slug.startswith("nan-" if path.stem.endswith("-nan") else "insufficient-data")
+    # The sample of YOLO has the same scores in each epoch.
+    usual = "score-constant" if path.parent.name == "yolo" else "insufficient-data"
+    assert report.diagnosis.slug.startswith("nan-" if path.stem.endswith("-nan") else usual)
 
 
 @pytest.mark.parametrize("path", [path for path in FILES if path.stem.endswith("ranks")])
