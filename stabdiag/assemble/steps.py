@@ -204,7 +204,8 @@ def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
     because any loss falls fastest there.
 
     A counter that restarts once or twice, or after unequal counts, shows resumes instead of epochs:
-    after a bad restart the loss falls like a mean.
+    after a bad restart the loss falls like a mean. A mean of losses above zero falls only as fast
+    as losses of zero would make it fall.
 
     Args:
         counts: the steps as logged, shape (records,), which restart with each epoch.
@@ -218,6 +219,11 @@ def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
     inside = ~turned & (np.cumsum(turned) > 0)
     moves = np.abs(np.diff(losses[finite]))[inside]
     if len(moves) < MIN_SERIES_LENGTH or not moves.any():
+        return None
+    sums = done * losses[finite]
+    rounding = done[1:] * moves[moves > 0].min()
+    is_too_low = np.diff(sums)[inside] < -rounding[inside]
+    if losses[finite].min() >= 0 and np.mean(is_too_low) > 1 - USUAL_FRACTION:
         return None
     spread = np.sqrt(-np.diff(1 / done)[inside])
     as_means = np.log(np.mean(moves / spread)) + np.mean(np.log(spread))

@@ -145,6 +145,16 @@ def test_running_means_of_an_incomplete_epoch_count_only_if_not_finite(build):
     assert lost.steps.tolist() == [*range(40, 361, 40), *range(381, 391)]
 
 
+def test_losses_that_follow_the_order_of_the_data_are_no_running_means(build):
+    order, rng = [0.6, 1.9, 0.9, 0.45, 0.6], np.random.default_rng(4)
+    records = [
+        {"epoch": n, "step": 10 * at, "loss": 0.013 * share * rng.normal(1, 0.06)}
+        for n in range(80)
+        for at, share in enumerate(order)
+    ]
+    assert len(build(records).series["loss"]) == len(records)
+
+
 @pytest.mark.parametrize(
     ("name", "unit"), [("Episode", "episode"), ("round", "round"), ("epoch", "epoch")]
 )

@@ -120,8 +120,7 @@ def loss_constant(case: Case) -> Evidence | None:
         loss_constant,
         step=first,
         because=f"The loss is exactly {_written(float(x[-1])):.9g} at {which_points} logged "
-        f"points, from "
-        f"{case.unit} {first} to {int(steps[-1])}{remark}",
+        f"points, from {case.unit} {first} to {int(steps[-1])}{remark}",
         measured={"loss": float(x[-1]), "points": count},
         first=lower_rate(case)
         if died
@@ -167,9 +166,12 @@ def _chance_remark(case: Case, value: float) -> str:
 
 
 def _written(value: float) -> float:
-    """Return a value as it was written; a value stored in four bytes has fewer digits."""
+    """Return a value as it was written; a value stored in four bytes has fewer digits.
+
+    A negative zero is 0.
+    """
     short = np.float32(value)
-    return float(str(short)) if short == value else value
+    return (float(str(short)) if short == value else value) + 0.0
 
 
 def _zero(case: Case, start: int) -> Evidence | None:
