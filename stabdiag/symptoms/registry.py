@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stabdiag.symptoms.data import batches, spikes
-from stabdiag.symptoms.generalization import overfitting, reduction
+from stabdiag.symptoms.generalization import overfitting, reduction, transfer
 from stabdiag.symptoms.gradients import clipping, gradient_norms, layers
 from stabdiag.symptoms.learning import (
     adversarial,
@@ -22,7 +22,7 @@ from stabdiag.symptoms.learning import (
 from stabdiag.symptoms.overflow import precision
 from stabdiag.symptoms.recorded import held_batch, inputs, loss_function, modes, parameters, ranks
 from stabdiag.symptoms.resume import resume
-from stabdiag.symptoms.schedule import schedule, settings
+from stabdiag.symptoms.schedule import schedule, settings, warmup
 from stabdiag.symptoms.symptom import Symptom
 from stabdiag.symptoms.throughput import stalls, throughput
 from stabdiag.symptoms.weights import magnitude, weight_norms
@@ -77,8 +77,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     reduction.train_loss_summed,
     reduction.eval_loss_scaled,
     reduction.eval_far_below_train,
-    overfitting.learning_not_transferring,
-    overfitting.eval_gap_from_start,
+    transfer.learning_not_transferring,
+    transfer.eval_gap_from_start,
     overfitting.underfitting,
     overfitting.eval_nonfinite,
     other_losses.other_loss_nonfinite,
@@ -105,8 +105,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     weight_norms.dead_neurons,
     weight_norms.activation_saturated,
     weight_norms.attention_entropy_collapse,
-    schedule.lr_no_warmup,
-    schedule.lr_warmup_mismatch,
+    warmup.lr_no_warmup,
+    warmup.lr_warmup_mismatch,
     schedule.lr_decays_early,
     schedule.ends_mid_cycle,
     schedule.lr_never_decays,

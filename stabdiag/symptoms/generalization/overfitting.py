@@ -19,19 +19,15 @@ from stabdiag.stats.standards import (
     THIRD,
 )
 from stabdiag.symptoms.generalization.gap import (
-    RUN_AWAY,
     TurningPoint,
     find_gap,
     find_turn,
-    may_be_pretrained,
     with_evaluations,
 )
-from stabdiag.symptoms.learning.stuck import evaluations_are_constant
 from stabdiag.symptoms.losses import few_trained, losses_after_warmup
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
-from stabdiag.tree.progress import find_progress
 from stabdiag.tree.scores import Score, heldout_scores
 
 # Memorization is gradual: two neighboring evaluations never account for a third of the rise by a
@@ -50,36 +46,12 @@ _LOOK = Action(
 
 # A model whose evaluations were never below this fraction of the first training loss has learned
 # nothing that carries over to other data.
-_NOTHING = 1 - NEGLIGIBLE
-_CARRIES_NOTHING = Action(
-    Do.CHECK_LABELS,
-    "Print 20 training and 20 evaluation examples with their labels, as the model gets them: look "
-    "for labels that belong to other inputs, leaked labels, repeated batches and different "
-    "preprocessing.",
-    also=(Do.INSPECT_DATA, Do.CHECK_EVALUATION),
-)
+UNLEARNED = 1 - NEGLIGIBLE
 
-_OTHER_MODE = Action(
-    Do.CHECK_EVALUATION,
-    "Evaluate the last checkpoint on training batches, in training and in evaluation mode: if they "
-    "differ, batch norm or dropout is at fault; otherwise compare the data of training and "
-    "evaluation batches.",
-    also=(Do.INSPECT_DATA,),
-)
 
 FEW_EVALUATIONS = (
     at_least("generalization.min_evaluations", "loss"),
     at_least("generalization.min_evaluations", "eval_loss"),
-)
-
-
-# Both losses must measure the same thing before they are compared.
-_SAME_MEASURE = (
-    Action(
-        Do.CHECK_LOSS_FUNCTION,
-        "Check that both losses are means over the same unit, with the same mask.",
-    ),
-    Action(Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."),
 )
 
 
@@ -97,8 +69,8 @@ _SAME_MEASURE = (
 )
 def overfitting(case: Case) -> Evidence | None:
     """Did the evaluation loss begin to rise while the training loss kept falling?"""
-    turning_point = _memorizing_turn(case)
-    if turning_point is None or _carries_nothing(case, turning_point):
+    turning_point = memorizing_turn(case)
+    if turning_point is None or carries_nothing(case, turning_point):
         return None
     stop = Action(
         Do.STOP_EARLY,
@@ -119,7 +91,7 @@ def overfitting(case: Case) -> Evidence | None:
     )
 
 
-def _memorizing_turn(case: Case) -> TurningPoint | None:
+def memorizing_turn(case: Case) -> TurningPoint | None:
     """Return the rise of the evaluation loss if the training loss fell and no score improved."""
     turning_point = find_turn(case)
     # A few noisy evaluations are sufficient if the training loss has halved since.
@@ -137,12 +109,12 @@ def _memorizing_turn(case: Case) -> TurningPoint | None:
 
 def is_memorizing(case: Case) -> bool:
     """Return True if the evaluation loss rises while the training loss keeps falling."""
-    return _memorizing_turn(case) is not None
+    return memorizing_turn(case) is not None
 
 
-def _carries_nothing(case: Case, turning_point: TurningPoint) -> bool:
+def carries_nothing(case: Case, turning_point: TurningPoint) -> bool:
     """Return True if the best evaluation does not beat an untrained model, and did not jump."""
-    return _jump(case, turning_point) is None and turning_point.best > _NOTHING * beginning(
+    return _jump(case, turning_point) is None and turning_point.best > UNLEARNED * beginning(
         case.loss.values
     )
 
@@ -263,95 +235,6 @@ def _better_score(case: Case, turning_point: TurningPoint) -> tuple[Score, float
         return None
     score = improved[0]
     return score, float(score.series.until(turning_point.step).values[-1])
-
-
-@Symptom(
-    slug="eval-gap-from-start",
-    title="The evaluation loss is far above the training loss from the start",
-    needs=("loss", "eval_loss"),
-    explained_by=("nan",),
-    preconditions=FEW_EVALUATIONS,
-    next_actions=_SAME_MEASURE,
-)
-def eval_gap_from_start(case: Case) -> Evidence | None:
-    """Is the evaluation loss far above the training loss from the first evaluation on?"""
-    # Early memorization is overfitting.
-    if is_memorizing(case) or learning_not_transferring.evidence(case):
-        return None
-    gap = find_gap(case)
-    if gap is None or gap.is_factor:
-        return None
-    measured = {"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least}
-    return Evidence(
-        because=f"At {case.unit} {gap.step}, {gap.fraction_of_run:.0%} into the run, the "
-        f"evaluation loss is "
-        f"{num(gap.evaluated)} and the training loss {num(gap.trained)}; it stays at least "
-        f"{num(gap.least)} x the training loss.",
-        step=gap.step,
-        measured=measured,
-        first=Action(
-            Do.CHECK_EVALUATION,
-            f"Evaluate the checkpoint nearest to {case.describe(gap.step)} on training batches in "
-            "training and in evaluation mode. If they differ, batch norm or dropout is at fault; "
-            "otherwise compare the data of training and evaluation batches.",
-            also=(Do.INSPECT_DATA,),
-            step=gap.step,
-        ),
-    )
-
-
-@Symptom(
-    slug="learning-not-transferring",
-    title="Learning does not carry over to any evaluation",
-    needs=("loss", "eval_loss"),
-    explained_by=("nan",),
-    preconditions=FEW_EVALUATIONS,
-    next_actions=_SAME_MEASURE,
-)
-def learning_not_transferring(case: Case) -> Evidence | None:
-    """Did training lower the loss while no evaluation was better than at the start?"""
-    turning_point = _memorizing_turn(case)
-    if turning_point is not None:
-        return _turned_at_start(turning_point) if _carries_nothing(case, turning_point) else None
-    pair = with_evaluations(case)
-    if pair is None or may_be_pretrained(case) or evaluations_are_constant(case) or find_gap(case):
-        return None
-    train, heldout = pair
-    early, *_, now = levels(train.values, TENTHS).tolist()
-    begun, best = beginning(train.values), float(heldout.values.min())
-    if now > RUN_AWAY * early:
-        return None
-    least = f"no evaluation loss was below {num(best)}"
-    if best <= _NOTHING * max(begun, float(heldout.values[0])):
-        late = median(heldout.values[len(heldout) // 2 :])
-        if late <= case.limits.generalization.gap * begun or _has_better_evaluation(case):
-            return None
-        least = f"the evaluation loss stays near {num(late)}"
-    # Evaluations far worse than an untrained model are made by another mode or other inputs.
-    is_far = best > case.limits.generalization.gap * begun
-    return Evidence(
-        because=f"The training loss went from {num(begun)} to {num(now)}; {least}.",
-        step=int(heldout.steps[0]),
-        measured={"first_loss": begun, "loss": now, "best_eval_loss": best},
-        first=_OTHER_MODE if is_far else _CARRIES_NOTHING,
-        next_actions=(_CARRIES_NOTHING, *_SAME_MEASURE) if is_far else None,
-    )
-
-
-def _has_better_evaluation(case: Case) -> bool:
-    """Return True if the evaluation loss or a score ends better than it began."""
-    changes = find_progress(case).changes
-    return any(change.better for change in changes if change.role not in ("loss", "accuracy"))
-
-
-def _turned_at_start(turning_point: TurningPoint) -> Evidence:
-    return Evidence(
-        because=f"{turning_point.words} Nothing the model learned carries over to the evaluation.",
-        step=turning_point.step,
-        measured=turning_point.measured,
-        first=_CARRIES_NOTHING,
-        next_actions=overfitting.next_actions,
-    )
 
 
 @Symptom(

@@ -23,8 +23,8 @@ from stabdiag.stats.standards import (
     TENTHS,
     TWENTIETHS,
 )
+from stabdiag.symptoms.learning.causes import without_learning
 from stabdiag.symptoms.learning.rates import learning_slow, lower_rate
-from stabdiag.symptoms.learning.stuck import without_learning
 from stabdiag.symptoms.losses import (
     USUAL_CLASSES,
     best_evaluation,

@@ -18,15 +18,15 @@ from stabdiag.stats.standards import (
     NEGLIGIBLE,
     TENTHS,
 )
-from stabdiag.symptoms.learning.chance import plateau_at_chance
-from stabdiag.symptoms.learning.rates import lower_rate
-from stabdiag.symptoms.learning.stuck import (
+from stabdiag.symptoms.learning.causes import (
     evaluations_are_constant,
-    loss_constant,
     rose_far,
     unchanged_norm,
     without_learning,
 )
+from stabdiag.symptoms.learning.chance import plateau_at_chance
+from stabdiag.symptoms.learning.rates import lower_rate
+from stabdiag.symptoms.learning.stuck import loss_constant
 from stabdiag.symptoms.losses import (
     ONE_BATCH,
     RANGE_TEST,

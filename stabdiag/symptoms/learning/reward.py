@@ -21,7 +21,7 @@ from stabdiag.stats.standards import (
     TENTHS,
 )
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.symptoms.learning.stuck import without_learning
+from stabdiag.symptoms.learning.causes import without_learning
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.case import Case

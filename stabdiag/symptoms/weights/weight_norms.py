@@ -26,7 +26,7 @@ from stabdiag.stats.standards import (
     THIRD,
     TINY,
 )
-from stabdiag.symptoms.learning.stuck import loss_changes
+from stabdiag.symptoms.learning.causes import loss_changes
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
 from stabdiag.tree.case import Case

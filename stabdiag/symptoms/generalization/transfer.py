@@ -1,0 +1,147 @@
+"""Learning that does not carry over to the evaluation, and a gap from the start."""
+
+from __future__ import annotations
+
+from stabdiag.model.findings import Action
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.text import num
+from stabdiag.stats.levels import beginning, levels
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import (
+    TENTHS,
+)
+from stabdiag.symptoms.generalization.gap import (
+    RUN_AWAY,
+    TurningPoint,
+    find_gap,
+    may_be_pretrained,
+    with_evaluations,
+)
+from stabdiag.symptoms.generalization.overfitting import (
+    FEW_EVALUATIONS,
+    UNLEARNED,
+    carries_nothing,
+    is_memorizing,
+    memorizing_turn,
+    overfitting,
+)
+from stabdiag.symptoms.learning.causes import evaluations_are_constant
+from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.tree.case import Case
+from stabdiag.tree.progress import find_progress
+
+_CARRIES_NOTHING = Action(
+    Do.CHECK_LABELS,
+    "Print 20 training and 20 evaluation examples with their labels, as the model gets them: look "
+    "for labels that belong to other inputs, leaked labels, repeated batches and different "
+    "preprocessing.",
+    also=(Do.INSPECT_DATA, Do.CHECK_EVALUATION),
+)
+
+
+_OTHER_MODE = Action(
+    Do.CHECK_EVALUATION,
+    "Evaluate the last checkpoint on training batches, in training and in evaluation mode: if they "
+    "differ, batch norm or dropout is at fault; otherwise compare the data of training and "
+    "evaluation batches.",
+    also=(Do.INSPECT_DATA,),
+)
+
+
+# Both losses must measure the same thing before they are compared.
+_SAME_MEASURE = (
+    Action(
+        Do.CHECK_LOSS_FUNCTION,
+        "Check that both losses are means over the same unit, with the same mask.",
+    ),
+    Action(Do.CHECK_EVALUATION, "Preprocess evaluation data with the same code as training data."),
+)
+
+
+@Symptom(
+    slug="eval-gap-from-start",
+    title="The evaluation loss is far above the training loss from the start",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    preconditions=FEW_EVALUATIONS,
+    next_actions=_SAME_MEASURE,
+)
+def eval_gap_from_start(case: Case) -> Evidence | None:
+    """Is the evaluation loss far above the training loss from the first evaluation on?"""
+    # Early memorization is overfitting.
+    if is_memorizing(case) or learning_not_transferring.evidence(case):
+        return None
+    gap = find_gap(case)
+    if gap is None or gap.is_factor:
+        return None
+    measured = {"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least}
+    return Evidence(
+        because=f"At {case.unit} {gap.step}, {gap.fraction_of_run:.0%} into the run, the "
+        f"evaluation loss is "
+        f"{num(gap.evaluated)} and the training loss {num(gap.trained)}; it stays at least "
+        f"{num(gap.least)} x the training loss.",
+        step=gap.step,
+        measured=measured,
+        first=Action(
+            Do.CHECK_EVALUATION,
+            f"Evaluate the checkpoint nearest to {case.describe(gap.step)} on training batches in "
+            "training and in evaluation mode. If they differ, batch norm or dropout is at fault; "
+            "otherwise compare the data of training and evaluation batches.",
+            also=(Do.INSPECT_DATA,),
+            step=gap.step,
+        ),
+    )
+
+
+@Symptom(
+    slug="learning-not-transferring",
+    title="Learning does not carry over to any evaluation",
+    needs=("loss", "eval_loss"),
+    explained_by=("nan",),
+    preconditions=FEW_EVALUATIONS,
+    next_actions=_SAME_MEASURE,
+)
+def learning_not_transferring(case: Case) -> Evidence | None:
+    """Did training lower the loss while no evaluation was better than at the start?"""
+    turning_point = memorizing_turn(case)
+    if turning_point is not None:
+        return _turned_at_start(turning_point) if carries_nothing(case, turning_point) else None
+    pair = with_evaluations(case)
+    if pair is None or may_be_pretrained(case) or evaluations_are_constant(case) or find_gap(case):
+        return None
+    train, heldout = pair
+    early, *_, now = levels(train.values, TENTHS).tolist()
+    begun, best = beginning(train.values), float(heldout.values.min())
+    if now > RUN_AWAY * early:
+        return None
+    least = f"no evaluation loss was below {num(best)}"
+    if best <= UNLEARNED * max(begun, float(heldout.values[0])):
+        late = median(heldout.values[len(heldout) // 2 :])
+        if late <= case.limits.generalization.gap * begun or _has_better_evaluation(case):
+            return None
+        least = f"the evaluation loss stays near {num(late)}"
+    # Evaluations far worse than an untrained model are made by another mode or other inputs.
+    is_far = best > case.limits.generalization.gap * begun
+    return Evidence(
+        because=f"The training loss went from {num(begun)} to {num(now)}; {least}.",
+        step=int(heldout.steps[0]),
+        measured={"first_loss": begun, "loss": now, "best_eval_loss": best},
+        first=_OTHER_MODE if is_far else _CARRIES_NOTHING,
+        next_actions=(_CARRIES_NOTHING, *_SAME_MEASURE) if is_far else None,
+    )
+
+
+def _has_better_evaluation(case: Case) -> bool:
+    """Return True if the evaluation loss or a score ends better than it began."""
+    changes = find_progress(case).changes
+    return any(change.better for change in changes if change.role not in ("loss", "accuracy"))
+
+
+def _turned_at_start(turning_point: TurningPoint) -> Evidence:
+    return Evidence(
+        because=f"{turning_point.words} Nothing the model learned carries over to the evaluation.",
+        step=turning_point.step,
+        measured=turning_point.measured,
+        first=_CARRIES_NOTHING,
+        next_actions=overfitting.next_actions,
+    )
