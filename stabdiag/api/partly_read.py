@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from stabdiag.model.edges import OUTCOME_BY_SLUG
+from stabdiag.model.events import EventCode
 from stabdiag.model.findings import (
     HEALTHY,
     INSUFFICIENT_DATA,
@@ -13,12 +14,12 @@ from stabdiag.model.findings import (
     ActionKind,
     Finding,
 )
-from stabdiag.model.history import EventCode
 from stabdiag.model.text import capitalized, listed, plural
 
 if TYPE_CHECKING:
+    from stabdiag.model.events import Event
     from stabdiag.model.findings import Scalar
-    from stabdiag.model.history import Event, History
+    from stabdiag.model.history import History
 
 # Outcomes without a finding.
 INCONCLUSIVE_OUTCOMES = frozenset({HEALTHY, INSUFFICIENT_DATA})

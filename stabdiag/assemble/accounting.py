@@ -13,7 +13,7 @@ import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, shown_name
 from stabdiag.model.arrays import Mask
-from stabdiag.model.history import Event, EventCode, LeftOut
+from stabdiag.model.events import Event, EventCode, LeftOut
 from stabdiag.model.roles.names import is_a_loss, is_a_reward, is_evaluation, names_split
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural

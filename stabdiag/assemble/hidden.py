@@ -28,8 +28,8 @@ from stabdiag.assemble.records import (
     up_to_last,
 )
 from stabdiag.model.arrays import Ints, Mask
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventKind
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.columns import Column, Columns
 

@@ -38,18 +38,9 @@ from stabdiag.assemble.records import (
 )
 from stabdiag.assemble.steps import read_steps, with_clock
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.events import Event, EventCode, EventKind, step_unit
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import (
-    Event,
-    EventCode,
-    EventKind,
-    History,
-    Part,
-    RepeatedSteps,
-    Series,
-    Source,
-    step_unit,
-)
+from stabdiag.model.history import History, Part, RepeatedSteps, Series, Source
 from stabdiag.model.roles.loss_kinds import loss_kind
 from stabdiag.model.roles.names import is_setting, name_words, names_split
 from stabdiag.model.roles.settings import column_setting

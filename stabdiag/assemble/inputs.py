@@ -12,8 +12,9 @@ from typing import Any, Self
 
 from stabdiag.assemble import build_history, convert_to_steps
 from stabdiag.errors import LimitError, ManifestError, NoUsableRecord, StabdiagError
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventKind, History
+from stabdiag.model.history import History
 from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import PreflightLimits
 from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest

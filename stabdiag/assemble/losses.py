@@ -28,8 +28,9 @@ from stabdiag.assemble.records import (
 from stabdiag.assemble.steps import Steps, ends_of_means
 from stabdiag.errors import ColumnError
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import LARGEST_READ, Event, EventCode, EventKind
+from stabdiag.model.history import LARGEST_READ
 from stabdiag.model.roles.names import (
     counts_per_record,
     is_evaluation,

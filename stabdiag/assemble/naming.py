@@ -19,14 +19,8 @@ from stabdiag.assemble.renamed import continued_columns
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.choice import (
-    Assignment,
-    assign,
-    can_judge_without_loss,
-    fallback_columns,
-    may_serve,
-    training_measure,
-)
+from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, may_serve
+from stabdiag.model.roles.fallbacks import fallback_columns, training_measure
 from stabdiag.model.roles.names import (
     NameParts,
     find_split,

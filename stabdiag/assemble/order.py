@@ -10,8 +10,8 @@ import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACTION, by_writer
 from stabdiag.assemble.step_drops import StepWalk, starts_over
+from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.text import plural
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.files import atomic_write
 from stabdiag.model.arrays import Ints
-from stabdiag.model.history import History, Series, Source, step_unit
+from stabdiag.model.events import step_unit
+from stabdiag.model.history import History, Series, Source
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import (
     NUMBERS,

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.text import clipped, plural
 from stabdiag.readers.columns import Column
 from stabdiag.readers.text.prefix import NO_RANK, select_lines

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.events import Event, EventKind
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints

@@ -10,8 +10,8 @@ import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, USUAL_FRACTION
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventCode, EventKind
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import by_spelling, other_number
 from stabdiag.model.roles.choice import assign

@@ -21,8 +21,8 @@ from stabdiag.comparison.points import (
 from stabdiag.comparison.settings import join_words
 from stabdiag.model.arrays import Floats
 from stabdiag.model.comparison import ComparedRun, Comparison, Divergence
+from stabdiag.model.events import Event, EventCode
 from stabdiag.model.findings import Action, ActionKind, Finding
-from stabdiag.model.history import Event, EventCode
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import capitalized, clipped, num, plural
 from stabdiag.stats.divergence_points import lasting, local_noise, wander

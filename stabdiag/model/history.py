@@ -5,15 +5,15 @@ The questions of the tree are answered from a history. It is independent of file
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field, replace
-from enum import StrEnum
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
+from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
 
@@ -89,101 +89,6 @@ class Series:
 @cache
 def _not_logged(role: str) -> Series:
     return Series(role=role, column=role, steps=np.empty(0, np.int64), values=np.empty(0))
-
-
-class EventKind(StrEnum):
-    """What can happen to a log, or while it is read."""
-
-    REWIND = "rewind"
-    ATTEMPT = "attempt"
-    UNREADABLE = "unreadable"
-    HIDDEN_NAN = "hidden-nan"
-    PLACEHOLDER = "placeholder"
-    COLUMN = "column"
-    STEPS = "steps"
-    MESSAGE = "message"
-    PLACE = "place"
-    LEFT_OUT = "left-out"
-
-
-class EventCode(StrEnum):
-    """What an event says, where the program depends on more than its kind."""
-
-    EPOCHS_AS_STEPS = "epochs-as-steps"
-    EPISODES_AS_STEPS = "episodes-as-steps"
-    ROUNDS_AS_STEPS = "rounds-as-steps"
-    NUMBERED = "numbered-by-record"
-    COUNTED = "records-counted"
-    COUNTER_RESTARTS = "counter-restarts"
-    PLACEHOLDER_DROPPED = "placeholder-dropped"
-    OUT_OF_MEMORY = "out-of-memory"
-    COLLECTIVE_FAILED = "collective-failed"
-    SCALE_AT_MINIMUM = "scale-at-minimum"
-    NOT_FINITE = "not-finite"
-    CUDA_ERROR = "cuda-error"
-    KILLED = "killed"
-    TRACEBACK = "traceback"
-    SEVERAL_WRITERS = "several-writers"
-    BYTES_LEFT_OUT = "bytes-left-out"
-    LINES_LEFT_OUT = "lines-left-out"
-    CELLS_LEFT_OUT = "cells-left-out"
-    RECORDS_LEFT_OUT = "records-left-out"
-    LOGS_LEFT_OUT = "logs-left-out"
-
-
-class Phase(StrEnum):
-    """The part of a run that a traceback ends in."""
-
-    EVALUATION = "evaluation"
-    UPDATE = "update"
-
-
-@frozen(eq=True)
-class Event:
-    """Something that happened to the log: a rewind, a new attempt, a message among its lines.
-
-    ``message`` is for people; ``code`` and the rest are for the program. ``role`` and ``value``
-    describe a placeholder, ``quote`` is the text of a message in the log. ``line`` is the line
-    number of the event, from 1; ``path`` is its file if the run has several. ``phase`` is the part
-    of the run that raised an exception, if its traceback shows it.
-    """
-
-    kind: EventKind
-    message: str
-    code: EventCode | None = None
-    step: int | None = None
-    role: str | None = None
-    value: float | None = None
-    quote: str = ""
-    line: int | None = None
-    path: str | None = None
-    phase: Phase | None = None
-
-
-@frozen(eq=True)
-class LeftOut:
-    """Content that a reader could not use, and that may hold a training loss.
-
-    ``code`` is the kind of content, ``count`` its amount. ``above`` is the number of records above
-    it; None if it follows all of them. ``message`` is one clause for people, such as "12 lines look
-    like records and are not readable". ``line`` is the number of its first line, from 1.
-    """
-
-    code: EventCode
-    message: str
-    count: int = 1
-    above: int | None = None
-    line: int | None = None
-
-    def as_event(self) -> Event:
-        """Return the event of a history that reports it."""
-        return Event(
-            kind=EventKind.LEFT_OUT,
-            code=self.code,
-            message=self.message,
-            value=float(self.count),
-            line=self.line,
-        )
 
 
 @frozen(eq=True)
@@ -417,13 +322,3 @@ class History:
         """The largest logged step, or None."""
         ends = [int(series.steps[-1]) for series in self.series.values() if len(series)]
         return max(ends, default=None)
-
-
-def step_unit(events: Iterable[Event]) -> str:
-    """Return the name of a step in a log with these events."""
-    units = {
-        EventCode.EPOCHS_AS_STEPS: "epoch",
-        EventCode.EPISODES_AS_STEPS: "episode",
-        EventCode.ROUNDS_AS_STEPS: "round",
-    }
-    return next((units[event.code] for event in events if event.code in units), "step")

@@ -15,8 +15,8 @@ from typing import Final, Protocol, TypeAlias
 import numpy as np
 
 from stabdiag.model.arrays import Bytes, Floats, Mask, Positions
+from stabdiag.model.events import Event, LeftOut
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, LeftOut
 from stabdiag.readers.converted import ConversionMetadata
 from stabdiag.readers.words import (
     ABSENT,

@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from stabdiag.model.events import Event, EventCode, EventKind, Phase
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventCode, EventKind, Phase, RepeatedSteps
+from stabdiag.model.history import RepeatedSteps
 from stabdiag.model.roles.loss_kinds import LossKind
 
 KEY: Final = b"stabdiag"

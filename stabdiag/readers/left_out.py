@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from stabdiag.model.history import EventCode, LeftOut
+from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from stabdiag.model.history import LeftOut
+from stabdiag.model.events import LeftOut
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import (
     MAX_BAD_RECORDS,

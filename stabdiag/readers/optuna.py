@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.text import word_list
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import Columns

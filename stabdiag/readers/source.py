@@ -16,7 +16,7 @@ from typing import Protocol
 
 from stabdiag.errors import LogError, unreadable
 from stabdiag.files import temporary_space
-from stabdiag.model.history import EventCode, LeftOut
+from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.readers.columns import ColumnFilter, every_column
 
 STANDARD_INPUT = "standard input"

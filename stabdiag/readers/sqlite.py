@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from stabdiag.errors import LogError, NoUsableRecord
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.events import Event, EventKind
 from stabdiag.readers import optuna
 from stabdiag.readers.columns import Columns, StoredRun, record_rows
 from stabdiag.readers.log_builder import columns_from_chunks

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import PurePath
 from typing import Final
 
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.readers.compressed import COMPRESSED_SUFFIXES

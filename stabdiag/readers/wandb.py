@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.columns import Columns, Piece, Rows, make_piece
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream

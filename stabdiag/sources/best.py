@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.history import EventCode, LeftOut
+from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader

@@ -16,8 +16,8 @@ from stat import S_ISDIR, S_ISREG
 from typing import Final
 
 from stabdiag.errors import LogError, unreadable
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventKind
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.text import word_list
 from stabdiag.readers import read_stream

@@ -15,8 +15,8 @@ from itertools import pairwise
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Positions
+from stabdiag.model.events import LeftOut
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import LeftOut
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.columns import MAX_BAD_RECORDS, Column, Columns

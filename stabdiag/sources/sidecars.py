@@ -18,8 +18,8 @@ from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, Final, TypeVar
 
 from stabdiag.errors import LogError, ManifestError
+from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.text import parse_mapping
 from stabdiag.model.text import word_list

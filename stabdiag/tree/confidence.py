@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from stabdiag.model.events import EventKind
 from stabdiag.model.findings import Confidence, Severity, Verdict
-from stabdiag.model.history import EventKind
 from stabdiag.stats.standards import TWICE
 from stabdiag.tree.case import Case
 

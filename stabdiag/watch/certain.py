@@ -27,9 +27,10 @@ import numpy as np
 
 from stabdiag.api.diagnosis import make_early_report
 from stabdiag.model.arrays import Floats, Mask
+from stabdiag.model.events import EventCode, EventKind
 from stabdiag.model.findings import PARTLY_READ, Finding, Severity
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import EventCode, EventKind, History, Series
+from stabdiag.model.history import History, Series
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.report import Report
 from stabdiag.model.roles.settings import difficulty_direction

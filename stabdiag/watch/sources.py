@@ -15,7 +15,7 @@ from threading import Thread
 from typing import Final, TypeAlias
 
 from stabdiag.errors import LogError, NoUsableRecord, unreadable
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import detect_format, not_text
 from stabdiag.readers.source import STANDARD_INPUT

@@ -5,7 +5,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import ColumnError, NoUsableRecord
-from stabdiag.model.history import EventKind
+from stabdiag.model.events import EventKind
 from tests.assemble.conftest import messages
 
 

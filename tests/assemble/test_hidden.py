@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.model.history import EventKind
+from stabdiag.model.events import EventKind
 
 NAN = float("nan")
 TABLES, ALL = ("csv", "jsonl"), ("csv", "jsonl", "memory")

@@ -7,7 +7,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError
-from stabdiag.model.history import EventKind
+from stabdiag.model.events import EventKind
 from tests.assemble.conftest import messages
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 import stabdiag
-from stabdiag.model.history import EventKind
+from stabdiag.model.events import EventKind
 from stabdiag.model.limits import Limits
 from stabdiag.model.roles.choice import may_serve
 from stabdiag.sources import ReadRequest, read_source

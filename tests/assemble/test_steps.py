@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.model.history import EventKind
+from stabdiag.model.events import EventKind
 from tests.assemble.conftest import messages
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import stabdiag
 from stabdiag.model.edges import OUTCOME_BY_SLUG
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.findings import (
     EARLIER_RUN_FAILED,
     PARTLY_READ,
@@ -15,7 +16,6 @@ from stabdiag.model.findings import (
     Severity,
     Verdict,
 )
-from stabdiag.model.history import Event, EventKind
 from stabdiag.model.report import NotChecked, NotLogged, Tree
 from tests.conftest import NAMES, about, diagnosed, log_of
 

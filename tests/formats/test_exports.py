@@ -13,8 +13,9 @@ import pytest
 
 from stabdiag.formats import render
 from stabdiag.formats.issues import GITLAB, fingerprints, log_path
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.findings import Severity, Verdict
-from stabdiag.model.history import Event, EventKind, Part
+from stabdiag.model.history import Part
 from tests.formats.conftest import renamed
 
 SCHEMAS = Path(__file__).parents[1] / "schemas"

@@ -4,8 +4,8 @@ import re
 from dataclasses import replace
 
 from stabdiag.formats import render
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.findings import Severity
-from stabdiag.model.history import Event, EventKind
 
 # A command for the runner: name, properties, message.
 COMMAND = re.compile(r"::(?P<name>\S+) (?P<properties>.*?)::(?P<message>.*)")

@@ -20,7 +20,8 @@ from markdown_it import MarkdownIt
 
 import stabdiag
 from stabdiag.formats import names, render
-from stabdiag.model.history import Event, EventKind, History, Series, Source
+from stabdiag.model.events import Event, EventKind
+from stabdiag.model.history import History, Series, Source
 from tests.formats.conftest import renamed
 
 HOSTILE = {

@@ -8,8 +8,8 @@ import numpy as np
 
 from stabdiag.formats import render
 from stabdiag.formats.json import schema
+from stabdiag.model.events import EventCode, EventKind
 from stabdiag.model.findings import ActionKind
-from stabdiag.model.history import EventCode, EventKind
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import KEYS
 

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from stabdiag.formats import render
 from stabdiag.formats.terminal.page import Page, escape
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.findings import Action, ActionKind, Severity
-from stabdiag.model.history import Event, EventKind
 from stabdiag.model.report import NotChecked
 from tests.formats.conftest import renamed
 

@@ -3,7 +3,8 @@
 import pytest
 
 from stabdiag.errors import ColumnError
-from stabdiag.model.roles.choice import assign, fallback_columns, may_serve
+from stabdiag.model.roles.choice import assign, may_serve
+from stabdiag.model.roles.fallbacks import fallback_columns
 from stabdiag.model.roles.loss_kinds import LossKind, find_discriminator_loss, loss_kind
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.settings import (

@@ -13,8 +13,8 @@ from stabdiag.errors import StabdiagError
 from stabdiag.formats.postmortem import build_incident
 from stabdiag.formats.postmortem.causes import find_causes, suspects
 from stabdiag.formats.postmortem.document import BLANK_FIELD
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.findings import Verdict
-from stabdiag.model.history import Event, EventKind
 from tests.conftest import compare_golden, diagnosed
 from tests.postmortem.conftest import broken
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from stabdiag.errors import LogError
-from stabdiag.model.history import EventKind
+from stabdiag.model.events import EventKind
 from stabdiag.readers.csv import cells, dialect
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.source import open_stream

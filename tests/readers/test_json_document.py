@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from stabdiag import diagnose
 from stabdiag import read as read_run
 from stabdiag.errors import LogError, NothingLogged, NoUsableRecord
-from stabdiag.model.history import EventKind
+from stabdiag.model.events import EventKind
 from stabdiag.readers.json.tables import read_tables
 from stabdiag.readers.json.tolerant import Documents
 from stabdiag.readers.source import Stream

@@ -8,8 +8,8 @@ import numpy as np
 
 from stabdiag.formats.html.points import MAX_STRETCHES, stretches
 from stabdiag.formats.subject import Mark
+from stabdiag.model.events import EventKind
 from stabdiag.model.findings import AnswerScope
-from stabdiag.model.history import EventKind
 from stabdiag.model.report import Report
 
 

@@ -10,9 +10,10 @@ from typing import Final
 import numpy as np
 
 from stabdiag.formats.postmortem.cost import Clock, IncidentCost, estimate_cost, read_clock
+from stabdiag.model.events import EventKind
 from stabdiag.model.findings import Answer, AnswerScope, Finding, Severity, Verdict
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import EventKind, History
+from stabdiag.model.history import History
 from stabdiag.model.report import Detection, Report
 from stabdiag.model.text import num, plural
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.fallbacks import loss_measure
 from stabdiag.model.roles.hints import check_chosen, describe_likely_columns
 from stabdiag.model.roles.loss_kinds import (
     describe_discriminator_choice,
@@ -35,7 +35,7 @@ from stabdiag.model.roles.names import (
     without_run,
 )
 from stabdiag.model.roles.other_losses import is_other_loss
-from stabdiag.model.roles.scores import accuracy_role, is_training_score, score_direction
+from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.model.roles.settings import column_setting
 from stabdiag.model.roles.table import ROLES, Role, find_group_role, find_groups
 from stabdiag.model.text import and_more, listed, word_list
@@ -91,7 +91,7 @@ def may_serve(name: str) -> bool:
         or is_an_lr(name)
         or is_a_reward(name, of_episodes=True)
         or is_evaluation(name)
-        or _measure(name) is not None
+        or loss_measure(name) is not None
         or is_adversarial_loss(name)
         or names_split(name)
         or names_measurements(name)
@@ -339,74 +339,3 @@ def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:
         name for name in names if is_a_loss(name) and exported_run(name) == exported_run(taken)
     )
     return tuple(islice(matches, _MAX_LOSS_PARTS))
-
-
-# Measures that fall as a network learns, the best first. An ELBO rises, and an objective may rise.
-_LOSS_MEASURES: Final = word_list(
-    "cross_entropy xent ce binary_cross_entropy bce nt_xent info_nce nll negative_log_likelihood "
-    "mse mean_squared_error rmse root_mean_squared_error mae mean_absolute_error "
-    "bpc bpb bpd bits_per_char bits_per_byte bits_per_dim perplexity ppl"
-)
-# These are in the unit of an evaluation loss whose name says nothing else.
-_COMPARABLE_MEASURES: Final = _LOSS_MEASURES[: _LOSS_MEASURES.index("rmse")]
-# These may mean something else in a log without steps or epochs.
-_AMBIGUOUS_LOSSES: Final = ("cost", "error")
-_TRAINING_AFFIX: Final = re.compile(
-    r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$"
-)
-
-
-@frozen(eq=True)
-class FallbackColumn:
-    """A column that serves as the loss, its evaluation counterpart, and a note on both."""
-
-    loss: str
-    eval_loss: str | None
-    note: str
-
-
-def training_measure(names: Iterable[str]) -> FallbackColumn | None:
-    """Return a column such as train/ce, which is the training loss next to an eval_loss, or None.
-
-    Its name has to say that it belongs to the training.
-    """
-    trained = {
-        _measure(name): name
-        for name in names
-        if not is_setting(name) and not is_evaluation(name) and is_training_score(name)
-    }
-    measure = next((measure for measure in _COMPARABLE_MEASURES if measure in trained), None)
-    if measure is None:
-        return None
-    name = trained[measure]
-    return FallbackColumn(loss=name, eval_loss=None, note=f"took {name!r} as the loss, by its name")
-
-
-def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[FallbackColumn]:
-    """Yield possible losses of a log without a named loss, the most likely first.
-
-    ``counted`` says whether the log has steps or epochs.
-    """
-    names = [name for name in names if not is_setting(name)]
-    adversarial = [name for name in names if is_adversarial_loss(name) and not is_evaluation(name)]
-    discriminator_loss = find_discriminator_loss(adversarial)
-    if discriminator_loss is not None:
-        note = describe_discriminator_choice(discriminator_loss, "loss")
-        yield FallbackColumn(loss=discriminator_loss, eval_loss=None, note=note)
-    evaluations = {without_evaluation(name): name for name in names if is_evaluation(name)}
-    measures = {_measure(name): name for name in reversed(names) if not is_evaluation(name)}
-    for measure in (*_LOSS_MEASURES, *(_AMBIGUOUS_LOSSES if counted else ()), ""):
-        # A column named train is a loss if there is a column named val.
-        if measure in measures and (measure or measure in evaluations):
-            name = measures[measure]
-            note = f"took {name!r} as the loss, by its name"
-            yield FallbackColumn(loss=name, eval_loss=evaluations.get(measure), note=note)
-
-
-def _measure(name: str) -> str | None:
-    """Return the measure of a training column; an empty text for just ``train``."""
-    key = normal(without_run(name))
-    if key in ("train", "training"):
-        return ""
-    bare = _TRAINING_AFFIX.sub("", key, count=1)
-    return next((word for word in (key, bare) if word in _LOSS_MEASURES + _AMBIGUOUS_LOSSES), None)

@@ -9,8 +9,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final
 
+from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv.cells import (

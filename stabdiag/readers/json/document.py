@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from stabdiag.errors import NothingLogged, NoUsableRecord
-from stabdiag.model.history import EventCode, LeftOut
+from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.readers.columns import Columns, Rows
 from stabdiag.readers.json.config import with_config

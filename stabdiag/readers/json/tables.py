@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import AnyArray, Ints
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import NameParts, find_split, is_setting
 from stabdiag.model.text import clipped

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.history import Event, EventKind
+from stabdiag.model.events import Event, EventKind
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream

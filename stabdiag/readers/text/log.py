@@ -14,7 +14,7 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.arrays import Floats
-from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from stabdiag.model.events import Event, EventCode, EventKind, Phase
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventCode, EventKind, Phase
 from stabdiag.model.text import plural
 from stabdiag.readers.text.clean import Text, find_positions, inert, line_end
 

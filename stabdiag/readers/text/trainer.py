@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from stabdiag.model.arrays import Mask
-from stabdiag.model.history import Event, EventCode, EventKind
+from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import QUOTED, Grammar, Line, Step

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Final, Self, TypeAlias
 
-from stabdiag.model.history import LeftOut
+from stabdiag.model.events import LeftOut
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.left_out import is_row, may_hold_loss, unreadable
 from stabdiag.readers.text.clean import SAME_DIGITS, line_end

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Floats
+from stabdiag.model.events import EventCode
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.history import EventCode
 from stabdiag.model.text import num, plural
 from stabdiag.stats.levels import end_level
 from stabdiag.stats.standards import LEAST, MIN_COMPARED, QUARTER, QUARTERS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from stabdiag.model.events import Event, EventCode, Phase
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Event, EventCode, Phase
 
 
 @frozen

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from stabdiag.model.events import Event
 from stabdiag.model.findings import Action, Confidence
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.history import Event
 from stabdiag.model.text import duration
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST

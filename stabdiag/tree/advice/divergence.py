@@ -8,16 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from stabdiag.model.findings import Action, ActionKind, Answer, Verdict
-from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import optimizer_family
 from stabdiag.model.text import num, sentence
-from stabdiag.stats.quantiles import diff_sigma, median, medians
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
 from stabdiag.stats.standards import TENFOLD
+from stabdiag.tree.advice.climb import Climb, find_climb
 from stabdiag.tree.advice.rates import half_lr, lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
-    LEVEL,
-    STATE,
     Advice,
     clip,
     decay_unknown,
@@ -30,10 +28,9 @@ from stabdiag.tree.advice.shared import (
 )
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import Reload, earlier_checkpoint
-from stabdiag.tree.divergence import best_step, climb_steps, describe_range_end, require_rise
+from stabdiag.tree.divergence import climb_steps, require_rise
 from stabdiag.tree.drivers import step_phrase
 from stabdiag.tree.reward import Reward, find_collapsed_reward
-from stabdiag.tree.spike import explosion_step
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _ZERO_RATE = "The learning rate was 0 all that time: the weights did not change, so the data did."
@@ -48,64 +45,12 @@ _COMPARE = Action(
 )
 
 
-@frozen
-class _Climb:
-    """A climb: a summary, its start and the checkpoint to reload.
-
-    ``first`` is the step where the loss began to climb, and ``began`` the step where its cause
-    began. The checkpoint precedes ``damage_start``, where the loss may have left its best level.
-    ``resumed`` is the step of a resume just before that.
-    """
-
-    first: int
-    began: int
-    damage_start: int
-    summary: str
-    reload: Reload
-    unit: str
-    resumed: int | None = None
-
-    @property
-    def check_data(self) -> str:
-        """An imperative clause: check the data."""
-        return f"check the data from {self.unit} {self.first} on: order, labels, sources"
-
-    def check(self) -> Action:
-        """Return the action to check the data."""
-        return Action(ActionKind.INSPECT_DATA, sentence(self.check_data), step=self.first)
-
-    def after_resume(
-        self, actions: tuple[Action, ...], detail: str
-    ) -> tuple[tuple[Action, ...], str]:
-        """Return the actions and the detail; if a resume preceded the climb, it comes first."""
-        if self.resumed is None:
-            return actions, detail
-        check = Action(
-            ActionKind.RESTORE_STATE,
-            f"Resume at {self.unit} {self.resumed} again, and check that it restores {STATE}.",
-            step=self.resumed,
-        )
-        began = f"It began after the run resumed, at {self.unit} {self.resumed}."
-        return (check, *actions), f"{began} {detail}"
-
-    def advice(self, detail: str, *, first: Action, next_actions: tuple[Action, ...]) -> Advice:
-        """Return advice on the climb, with the checkpoint before it and its cause."""
-        return Advice(
-            summary=f"{self.summary} {detail}",
-            first=first,
-            next_actions=next_actions,
-            step=self.began,
-            reload=self.reload.clause,
-            began=self.damage_start,
-        )
-
-
 def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a rising learning rate; it began where the rate began to rise, if visible."""
     answer = answers["Q4.2"]
     if answer.branch == "jump":
         return _lr_jump(case, answer)
-    climb = _climb(case, "the rise of the learning rate", answer)
+    climb = find_climb(case, "the rise of the learning rate", answer)
     begin, end = (shown(answer.measured.get(key)) for key in ("lr_first", "lr_last"))
     lr = case.history.series["lr"].finite()
     highest = int(lr.steps[np.argmax(lr.values)])
@@ -150,7 +95,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def _lr_jump(case: Case, answer: Answer) -> Advice:
     """A climb after a lasting jump of the learning rate."""
-    climb = _climb(case, "the learning-rate jump", answer)
+    climb = find_climb(case, "the learning-rate jump", answer)
     before, after = (shown(answer.measured.get(key)) for key in ("lr_before", "lr_after"))
     undo = f"undo the learning-rate jump at {case.unit} {climb.began}"
     find = (
@@ -171,7 +116,7 @@ def _lr_jump(case: Case, answer: Answer) -> Advice:
 def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a weight norm that grows or shrinks; it began where the norm began to change."""
     answer = answers["Q4.3"]
-    climb = _climb(case, "the change of the weights", answer)
+    climb = find_climb(case, "the change of the weights", answer)
     detail = sentence(answer.because)
     decay = more_decay(case) if answer.branch == "climbing" else less_decay(case)
     first = climb.reload.and_then(decay.kind, str(decay), **decay.change)
@@ -214,7 +159,7 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb with a rising gradient norm."""
-    climb, detail = _climb(case), sentence(answers["Q4.4"].because)
+    climb, detail = find_climb(case), sentence(answers["Q4.4"].because)
     if _is_frozen(case):
         data = climb.reload.and_then(ActionKind.INSPECT_DATA, climb.check_data, step=climb.first)
         return climb.advice(f"{_ZERO_RATE} {detail}", first=data, next_actions=())
@@ -231,7 +176,7 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
 
 def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """A climb without a logged cause."""
-    climb, reward = _climb(case), find_collapsed_reward(case)
+    climb, reward = find_climb(case), find_collapsed_reward(case)
     if reward is not None:
         return _collapsed_reward(case, climb, reward)
     rate, threshold = half_lr(case, climb.first), clip(case)
@@ -272,7 +217,7 @@ def _try_bf16(case: Case) -> tuple[Action, ...]:
     return (Action(ActionKind.CHECK_PRECISION, text, also=(ActionKind.CHANGE_DTYPE,)),)
 
 
-def _collapsed_reward(case: Case, climb: _Climb, reward: Reward) -> Advice:
+def _collapsed_reward(case: Case, climb: Climb, reward: Reward) -> Advice:
     """A climb while the reward fell, which measures the policy regardless of the loss."""
     since = f"the fall of the reward, from about {case.unit} {reward.best_step} on"
     reload = earlier_checkpoint(case, reward.best_step).reload(since)
@@ -289,90 +234,6 @@ def _collapsed_reward(case: Case, climb: _Climb, reward: Reward) -> Advice:
 def _further_checks(case: Case) -> tuple[Action, ...]:
     """Return the actions for an unexplained climb: check evaluations, log more."""
     return _check_evaluation(case), *logging_advice(case, ("grad_norm", "lr", "weight_norm"))
-
-
-def _climb(case: Case, cause: str = "", answer: Answer | None = None) -> _Climb:
-    """Return the climb; ``answer`` is about the series that caused it, if any."""
-    first, _ = climb_steps(case)
-    rise = require_rise(case)
-    ended = f"ended at {num(rise.last_level)}"
-    if case.comparable_range.stop != len(case.loss):
-        ended = f"was at {num(rise.last_level)} before {describe_range_end(case)}"
-    summary = (
-        f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above its "
-        f"best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
-    )
-    since, exploded = f"the climb from {case.unit} {first} on", explosion_step(case, rise.onset)
-    turned = answer.measured.get("turned") if answer else None
-    if exploded is not None and not (isinstance(turned, int) and turned < exploded):
-        reload = earlier_checkpoint(case, exploded, case.stride).reload(
-            f"the explosion of the loss at {case.numbered(exploded)}"
-        )
-        return _Climb(
-            first=exploded,
-            began=exploded,
-            damage_start=exploded,
-            summary=f"The loss exploded at {case.unit} {exploded}, and {ended}.",
-            reload=reload,
-            unit=case.unit,
-        )
-    if isinstance(turned, int):
-        # The cause began long before the loss climbed.
-        since = f"{cause} from {case.unit} {turned} on" if turned < first else since
-        damage_start = min(turned, first)
-        reload = earlier_checkpoint(case, damage_start, case.stride).reload(since)
-        return _Climb(
-            first=first,
-            began=turned,
-            damage_start=damage_start,
-            summary=summary,
-            reload=reload,
-            unit=case.unit,
-        )
-    damage_start, checkpoint = first, earlier_checkpoint(case, first, case.stride)
-    if checkpoint.step is None:  # the loss may have been best at the beginning
-        checkpoint = earlier_checkpoint(case, best_step(case))
-    last_best = _last_best_step(case)
-    # A checkpoint from within a slow climb is not sound.
-    chosen = first if checkpoint.step is None else checkpoint.step
-    if last_best + LEVEL * case.stride < chosen:
-        checkpoint, damage_start = earlier_checkpoint(case, last_best), last_best
-        since = f"the loss left its best level near {case.unit} {last_best}"
-    reload = checkpoint.reload(since)
-    return _Climb(
-        first=first,
-        began=first,
-        damage_start=damage_start,
-        summary=summary,
-        reload=reload,
-        unit=case.unit,
-        resumed=_resumed(case, min(damage_start, last_best), first),
-    )
-
-
-def _resumed(case: Case, damage_start: int, first: int) -> int | None:
-    """Return the last resume between the best level and a climb, or None.
-
-    A climb that begins more than a window after it has another cause.
-    """
-    since = max(damage_start - 2 * LEVEL * case.stride, first - case.limits.divergence.window)
-    return max((step for step in case.history.resumes if since <= step <= first), default=None)
-
-
-def _last_best_step(case: Case) -> int:
-    """Return the last step before a climb with the loss at its best level.
-
-    A climb is detected once it exceeds the normal variation, and a slow climb is far advanced by
-    then. Here a level is high if it exceeds the best one by a standard deviation of single losses.
-    """
-    rise, x = require_rise(case), case.loss.values
-    before = x[max(rise.best - case.rise_window, case.comparable_range.start) : rise.best + 1]
-    if rise.onset - rise.best < LEVEL or len(before) < 2:
-        return case.at(rise.onset)
-    smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], LEVEL))
-    low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
-    last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)
-    return case.at(last)
 
 
 def _check_evaluation(case: Case) -> Action:

@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from stabdiag.model.history import EventCode
+from stabdiag.model.events import EventCode
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import sniff
 from stabdiag.readers.source import Stream

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import stabdiag
-from stabdiag.model.history import EventKind
+from stabdiag.model.events import EventKind
 
 LOGS = {
     "json": "".join(f'{{"step": {n}, "loss": {2.5 - n / 100}}}\n' for n in range(40)),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from stabdiag.model.history import EventKind
+from stabdiag.model.events import EventKind
 
 
 @pytest.fixture
