@@ -88,6 +88,11 @@ class SavedFailures:
         if self._keeps_batches:
             self._recent.append({"step": step, "batch": batch, "rng": torch.get_rng_state()})
 
+    def postpone(self, count: int) -> None:
+        """Assign the last batches to the next step: the step before them was skipped."""
+        for entry in list(self._recent)[len(self._recent) - count :]:
+            entry["step"] += 1
+
     def before_step(self, vector: Vector) -> None:
         """Examine a step whose gradients are not finite, while the weights still are.
 

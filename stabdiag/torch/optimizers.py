@@ -40,6 +40,11 @@ class Optimizers:
         """The ids of the parameters of every optimizer that was given, or has stepped."""
         return set().union(*(_ids(optimizer) for optimizer in self._seen))
 
+    @property
+    def are_hooked(self) -> bool:
+        """Whether PyTorch reports the steps of all optimizers that were given."""
+        return all(isinstance(optimizer, torch.optim.Optimizer) for optimizer in self.given)
+
     def has(self, optimizer: Any) -> bool:
         """Return True if an optimizer, or what it wraps, is the main one."""
         return unwrap(optimizer) is self.main

@@ -19,17 +19,16 @@ from stabdiag.torch.failures import SavedFailures
 from stabdiag.torch.guard import guarded, untimed
 from stabdiag.torch.held import HeldBatch
 from stabdiag.torch.logfile import LogFile
-from stabdiag.torch.losses import StepLosses
 from stabdiag.torch.modes import Modes
-from stabdiag.torch.norms import StepMeasurement
 from stabdiag.torch.optimizers import Optimizers
 from stabdiag.torch.parameters import Parameters
 from stabdiag.torch.processes import process_rank
 from stabdiag.torch.rows import RowWriter
 from stabdiag.torch.skipping import StepSkipper
 from stabdiag.torch.stale import StaleGradients
+from stabdiag.torch.step_record import Inputs, StepRecord
 from stabdiag.torch.unsupported import IN_BACKWARD, UnsupportedTrainingError, check_supported
-from stabdiag.torch.vector import Vector, as_number, as_vector
+from stabdiag.torch.vector import as_number, as_vector
 
 # The graph of the loss is inspected in the first steps, and at each probe.
 _INSPECTED_STEPS = 3
@@ -141,9 +140,10 @@ class Recorder:
         )
         self._step = self._optimizers.steps_done or 0
         self._batches = Batches()
-        self._reset_step()
+        self._record = StepRecord()
+        self._begin_step()
         self._last_event = ""
-        self._is_in_backward = False
+        self._is_in_backward = self._has_new_gradients = False
         self._stale = StaleGradients(
             p for p in self._parameters.named.values() if id(p) in self._optimizers.ids
         )
@@ -152,20 +152,8 @@ class Recorder:
         patches.listen(self)
         self._finalizer = weakref.finalize(self, _finish, self._file, self._handles)
 
-    def _reset_step(self) -> None:
-        """Forget the measurements of the step that ends."""
-        self._vector = Vector()
-        self._losses = StepLosses()
-        self._row: dict[str, Any] = {}
-        self._measurement: StepMeasurement | None = None
-        self._used_scale: torch.Tensor | None = None
-        self._pending_columns: dict[str, float] = {}
-        self._pending_values: list[tuple[str, torch.Tensor]] = []
-        self._begin_step()
-
     def _begin_step(self) -> None:
         self._stepped = False
-        self._data_time = 0.0
         self._is_due_next = (self._step + 2) % self._cost.row_every == 0
         self._is_due = (self._step + 1) % self._cost.row_every == 0 or self._step < _INSPECTED_STEPS
         # Between rows almost nothing is done. The step before a row is followed like the row's own.
@@ -177,7 +165,7 @@ class Recorder:
         self._idle_until = self._step + -(self._step + 2) % self._cost.row_every
         if is_idle is not self._is_idle:
             self._is_idle = is_idle
-            self._losses.clear()
+            self._record.losses.clear()
             self._cost.set_idle(is_idle)
             if self._stale is not None:
                 self._stale.detach() if is_idle else self._stale.attach()
@@ -208,7 +196,7 @@ class Recorder:
         """Count a step without a row, or one of its micro-batches."""
         if step is not None:
             self._step = step - 1
-        self._losses.skip()
+        self._record.losses.skip()
         if self._stepped:
             self._finish_without_row()
         self._last_event = "loss"
@@ -243,12 +231,14 @@ class Recorder:
 
     @guarded
     def _keep_batch(self, batch: Any, seconds: float) -> None:
-        self._data_time += seconds
+        inputs = self._record.inputs
+        inputs.data_time += seconds
+        inputs.batches += 1
         self._failures.see_batch(self._step + 1, batch)
         if self._is_due:
             known, pending = self._batches.measure(batch)
-            self._pending_columns.update(known)
-            self._pending_values += pending
+            inputs.columns.update(known)
+            inputs.values += pending
 
     @guarded
     def see_gradients(self, optimizer: Any) -> None:
@@ -259,7 +249,7 @@ class Recorder:
     @guarded
     def log(self, **columns: float) -> None:
         """Add columns of your own to the next row, such as ``accuracy``."""
-        self._pending_columns.update({name: float(value) for name, value in columns.items()})
+        self._record.inputs.columns.update({name: float(columns[name]) for name in columns})
 
     def batches(self, loader: Iterable[Any]) -> Iterator[Any]:
         """Yield the batches of a loader; measures what they hold, and how long they took."""
@@ -306,6 +296,8 @@ class Recorder:
     def on_backward(self, roots: Any) -> None:
         """Keep the root of a backward pass until the loss is reported."""
         self._last_event = "backward"
+        if self._has_new_gradients and self._gradients_are_gone:
+            self._end_skipped_step()
         if not self._is_idle:
             self._keep_roots(roots)
         elif not self._only_counts:
@@ -316,11 +308,12 @@ class Recorder:
         self._is_in_backward = True
         self._modes.on_backward()
         if self._is_due:
-            self._losses.add_roots(roots)
+            self._record.losses.add_roots(roots)
 
     def after_backward(self) -> None:
-        """Note the end of a backward pass."""
+        """Note the end of a backward pass, and that its gradients wait for a step."""
         self._is_in_backward = False
+        self._has_new_gradients = not self._gradients_are_gone
 
     @guarded
     def on_mode(self, module: Any, training: bool) -> None:
@@ -334,7 +327,7 @@ class Recorder:
             parameters = [parameters]
         if self._is_due and any(id(p) in self._parameters.ids for p in parameters):
             self._rows.graph_settings["grad_clip"] = as_number(max_norm)
-            self._vector.add(["clip"], as_vector(total))
+            self._record.vector.add(["clip"], as_vector(total))
 
     @guarded
     def on_scaler_step(self, scaler: Any, optimizer: Any, done: bool) -> None:
@@ -343,13 +336,11 @@ class Recorder:
             return
         self._scaler = scaler
         if not done:
-            self._row["skipped"] = 1
+            self._record.columns.update(skipped=1, lr=self._optimizers.lr)
             scale = getattr(scaler, "_scale", None) if self._is_due else None
             if scale is not None:
-                self._used_scale = scale.detach().clone()
-                self._vector.add(["loss_scale"], as_vector(self._used_scale))
-            self._row["lr"] = self._optimizers.lr
-        elif self._row.get("skipped"):
+                self._record.take_scale(scale)
+        elif self._record.columns.get("skipped"):
             self._end_step()
 
     def _before_step(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
@@ -364,9 +355,8 @@ class Recorder:
             return
         if not self._is_due:
             return
-        self._row["skipped"] = 0
-        self._row["lr"] = self._optimizers.lr
-        self._row["recorder/optimizer_steps"] = self._optimizers.steps_done
+        self._record.columns.update(skipped=0, lr=self._optimizers.lr)
+        self._record.columns["recorder/optimizer_steps"] = self._optimizers.steps_done
         # A closure computes the gradients after this.
         if all(argument is None for argument in (*arguments[1:], *keywords.values())):
             self._measure_step(optimizer)
@@ -375,19 +365,17 @@ class Recorder:
         """Measure gradients and weights just before the step."""
         self._parameters.note_gradients()
         due = self._step < _INSPECTED_STEPS or (self._step + 1) % self._cost.every == 0
-        self._measurement = StepMeasurement(self._parameters, by_layer=due)
-        scale = getattr(optimizer, "grad_scale", None)
-        with torch.no_grad():
-            self._measurement.before(self._vector, scale=scale)
+        self._record.measure_before(self._parameters, optimizer, by_layer=due)
         if self._skipper is not None:
             self._skipper.before_step(optimizer)
         found = getattr(optimizer, "found_inf", None)
         if found is None:
-            self._failures.before_step(self._vector)
+            self._failures.before_step(self._record.vector)
         else:
-            self._vector.add(["found_inf"], as_vector(found))
+            self._record.vector.add(["found_inf"], as_vector(found))
 
     def _after_step(self, optimizer: Any, *_: object) -> None:
+        self._has_new_gradients = False
         if self._only_counts and self._optimizers.main is optimizer:
             self._stepped = True
             if self._last_event == "loss":
@@ -405,47 +393,74 @@ class Recorder:
             return
         if self._skipper is not None:
             self._skipper.after_step()
-        if self._measurement is not None:
-            with torch.no_grad():
-                self._measurement.after(self._vector)
+        self._record.measure_after()
         stale = None if self._stale is None else self._stale.on_step()
         if stale is not None and self._is_due:
-            self._row["recorder/stale_gradients"] = stale
+            self._record.columns["recorder/stale_gradients"] = stale
         self._end_step()
 
     # From a step to a row.
 
+    @property
+    def _gradients_are_gone(self) -> bool:
+        """Whether the watched parameter has no gradient."""
+        return self._stale is None or not self._stale.has_gradient
+
+    @guarded
+    def _end_skipped_step(self) -> None:
+        """End a step that set its gradients to zero before any optimizer used them.
+
+        The next backward pass shows this: code that skips a step calls nothing else.
+        """
+        record = self._record
+        self._has_new_gradients = False
+        if self._stepped or not len(record.losses) or not self._optimizers.are_hooked:
+            return
+        if not self._is_due:
+            self._finish_without_row()
+            return
+        record.columns.update(skipped=1, lr=self._optimizers.lr)
+        self._failures.postpone(record.inputs.batches)
+        self._write_step("row", inputs=record.inputs)
+
     def _end_step(self) -> None:
         """Mark the step as done. A loop that reports the loss before the step ends its row here."""
         self._stepped = True
-        if self._last_event == "loss" and len(self._losses):
+        if self._last_event == "loss" and len(self._record.losses):
             self._finish_row()
 
     def _take_loss(self, loss: Any) -> None:
         if not self._is_due:
-            self._losses.skip()
+            self._record.losses.skip()
             return
         due = self._step < _INSPECTED_STEPS or (self._step + 1) % self._cost.probe_every == 0
-        if loss is None:
-            self._losses.add_sum_of_roots(self._used_scale, inspects_graph=due)
-        else:
-            self._losses.add(loss, self._vector, inspects_graph=due)
+        self._record.take_loss(loss, inspects_graph=due)
 
     def _finish_row(self) -> None:
         """End a step: send its numbers, and write the row before it."""
         if not self._is_due:
             self._finish_without_row()
             return
-        self._step += 1
-        by_layer = self._measurement is not None and self._measurement.by_layer
-        part = "layers" if by_layer else "row"
-        if self._held is not None and self._measure_held(by_layer, self._row):
+        record = self._record
+        record.take_inputs()
+        part = "layers" if record.is_by_layer else "row"
+        if self._held is not None and self._measure_held(record):
             part = "probe"
-        self._add_row(self._modes.on_step(), by_layer=by_layer)
+        self._write_step(part)
+
+    def _write_step(self, part: str, inputs: Inputs | None = None) -> None:
+        """Send the numbers of the step, and begin the next one, which may have inputs by now."""
+        record = self._record
+        self._step += 1
+        row = record.row(self._step, self._cost.step_time, self._modes.on_step())
+        known = self._rows.graph_settings
+        self._rows.graph_settings = {**record.losses.settings, **known}
+        self._rows.add(row, record.vector)
         self._rows.write_waiting(wait=False)
         self.should_stop = self._stops_at_failure and self._failures.has_failed
         self._cost.end_step(part)
-        self._reset_step()
+        self._record = StepRecord(inputs)
+        self._begin_step()
 
     def _finish_without_row(self) -> None:
         """End a step that has no row; this is most steps if they are very short."""
@@ -453,9 +468,8 @@ class Recorder:
         self._modes.on_step()
         if self._rows.has_waiting:
             self._write_waiting()
-        self._losses.clear()
-        if self._row:
-            self._row = {}
+        record = self._record
+        record.forget()
         self._cost.skip_step()
         self._begin_step()
 
@@ -463,39 +477,25 @@ class Recorder:
     def _write_waiting(self) -> None:
         self._rows.write_waiting(wait=False)
 
-    def _add_row(self, modes: dict[str, float], *, by_layer: bool) -> None:
-        losses, vector = self._losses, self._vector
-        row = {"step": self._step, **self._row, **losses.facts, **modes, **self._pending_columns}
-        row["step_time"] = self._cost.step_time
-        row["recorder/data_time"] = self._data_time
-        row["recorder/micro_steps"] = len(losses)
-        losses.add_mean(row, vector)
-        for name, value in self._pending_values:
-            vector.add([name], as_vector(value))
-        if by_layer:
-            row["recorder/by_layer"] = 1
-        known = self._rows.graph_settings
-        self._rows.graph_settings = {**losses.settings, **known}
-        self._rows.add(row, vector)
-
-    def _measure_held(self, by_layer: bool, row: dict[str, Any]) -> bool:
+    def _measure_held(self, record: StepRecord) -> bool:
         """Measure the held batch, if that is due; return True if it was."""
         model = self._model()
         if model is None or self._held is None:
             return False
-        if by_layer:
+        if record.is_by_layer:
             self._held.update_average(model)
         # Once in the beginning, before training has changed much.
-        if self._step != 1 and self._step % self._cost.probe_every:
+        step = self._step + 1
+        if step != 1 and step % self._cost.probe_every:
             return False
-        row.update(self._held.measure(model, self._failures.last_batch))
+        record.columns.update(self._held.measure(model, self._failures.last_batch))
         return True
 
     # The end.
 
     @guarded
     def _write_rest(self) -> None:
-        if len(self._losses) and self._stepped:
+        if len(self._record.losses) and self._stepped:
             self._finish_row()
         self._rows.write_waiting(wait=True)
 

@@ -35,6 +35,11 @@ class StaleGradients:
                 self._parameter.register_post_accumulate_grad_hook(self._after_accumulation),
             ]
 
+    @property
+    def has_gradient(self) -> bool:
+        """Whether the followed parameter has a gradient at the moment."""
+        return self._parameter is not None and self._parameter.grad is not None
+
     def _state(self) -> tuple[int, int] | None:
         gradient = None if self._parameter is None else self._parameter.grad
         return None if gradient is None else (id(gradient), gradient._version)

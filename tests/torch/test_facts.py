@@ -1,6 +1,7 @@
 """Facts of graph, optimizer and modes: each where it is planted, and not in its neighbors."""
 
 import copy
+import math
 
 import pytest
 import torch
@@ -555,3 +556,61 @@ def test_the_recorder_reports_what_it_cost(tmp_path):
     rec = sd.Recorder(model, torch.optim.AdamW(model.parameters()), tmp_path / "run.jsonl")
     assert rec.cost == 0
     rec.close()
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_steps_that_the_loop_skips_have_rows(rows, tmp_path):
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    skipped = {5, 6, 12}
+    with recorder(model, optimizer, tmp_path / "run.jsonl", rows=rows) as rec:
+        losses = []
+        for step, (x, y) in enumerate(rec.batches(batches(13)), start=1):
+            loss = functional.cross_entropy(model(x), y)
+            losses.append(loss.item())
+            optimizer.zero_grad()
+            loss.backward()
+            if step not in skipped:
+                optimizer.step()
+            rec.log(number=step)
+            rec.step(loss)
+    _, written = read(tmp_path / "run.jsonl")
+    assert [row["step"] for row in written] == [s for s in range(1, 14) if s < 4 or s % rows == 0]
+    for row in written:
+        assert row["skipped"] == (row["step"] in skipped)
+        assert row["loss"] == pytest.approx(losses[row["step"] - 1], rel=1e-6)
+        assert row["number"] == row["step"]
+        assert row["recorder/micro_steps"] == 1
+
+
+def test_a_failed_step_that_the_loop_skips_keeps_its_batch(tmp_path):
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    with recorder(model, optimizer, tmp_path / "run.jsonl") as rec:
+        for step, (x, y) in enumerate(rec.batches(batches(8)), start=1):
+            loss = functional.cross_entropy(model(x * math.inf if step == 4 else x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            if math.isfinite(loss.item()):
+                optimizer.step()
+            rec.step(loss)
+    saved = torch.load(tmp_path / "run.nan.pt", weights_only=False)
+    assert saved["step"] == 4
+    assert [entry["step"] for entry in saved["batches"]] == [3, 4]
+    assert saved["weights"] is not None
+
+
+def test_accumulated_gradients_are_not_skipped_steps(tmp_path):
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+    with recorder(model, optimizer, tmp_path / "run.jsonl") as rec:
+        for step, (x, y) in enumerate(rec.batches(batches(12)), start=1):
+            loss = functional.cross_entropy(model(x), y)
+            loss.backward()
+            if step % 3 == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+            rec.step(loss)
+    _, written = read(tmp_path / "run.jsonl")
+    assert column(written, "skipped") == [0] * 4
+    assert column(written, "recorder/micro_steps") == [3] * 4
