@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
+from typing import Final
 
 import numpy as np
 
@@ -15,8 +17,10 @@ from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CONTEXT_POINTS,
+    HALF,
     MIN_CONSECUTIVE,
     MIN_TREND_POINTS,
+    NEGLIGIBLE,
     RELATIVE_TOLERANCE,
     ROUNDING_DIGITS,
 )
@@ -24,6 +28,9 @@ from stabdiag.stats.standards import (
 # More jumps of the learning rate than this are its schedule. The scalers of Megatron and DeepSpeed
 # tolerate this many overflows before they lower the scale.
 MAX_OCCASIONAL = 2
+
+# Names of schedules that raise the rate to its peak again and again.
+_RESTARTS: Final = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
 
 # Relative tolerance: a value logged with fewer digits has not changed.
 _UNCHANGED_TOLERANCE = 1e-6
@@ -53,11 +60,14 @@ class Causes:
     history: History
     limits: SpikeLimits
     grad_clip: float | None
+    schedule: str | None
 
     @cached_property
     def lr_jumps(self) -> Ints:
         """The steps where the learning rate jumps by more than its schedule explains."""
-        return jumps(self.history.finite("lr"), self.limits.lr_jump)
+        lr, factor = self.history.finite("lr"), self.limits.lr_jump
+        steps = jumps(lr, factor)
+        return steps[~_are_restarts(lr, steps)] if has_restarts(self.schedule) else steps
 
     @cached_property
     def warm_restarts(self) -> Ints:
@@ -119,6 +129,19 @@ class Causes:
         return bool(
             self.grad_clip and norm.max(initial=0.0) <= (1 + RELATIVE_TOLERANCE) * self.grad_clip
         )
+
+
+def has_restarts(schedule: str | None) -> bool:
+    """Return True if the name of a schedule says that the rate returns to its peak."""
+    return _RESTARTS.search(schedule or "") is not None
+
+
+def _are_restarts(lr: Series, steps: Ints) -> Mask:
+    """Return a mask of the jumps that end near the earlier peak, or at a part of it."""
+    at = np.searchsorted(lr.steps, steps)
+    peak = np.maximum.accumulate(lr.values)[at - 1]
+    are: Mask = (lr.values[at] >= HALF * peak) & (lr.values[at] <= (1 + NEGLIGIBLE) * peak)
+    return are
 
 
 def usual_stride(history: History, series: Series) -> float:

@@ -167,8 +167,12 @@ class Run:
     @cached_property
     def causes(self) -> Causes:
         """The logged causes of spikes."""
-        clip = self.manifest.grad_clip
-        return Causes(history=self.history, limits=self.limits.spike, grad_clip=clip)
+        return Causes(
+            history=self.history,
+            limits=self.limits.spike,
+            grad_clip=self.manifest.grad_clip,
+            schedule=self.manifest.schedule,
+        )
 
     def is_usual_jump(self, step: int) -> bool:
         """Return True if a jump of the learning rate belongs to a schedule with many jumps."""

@@ -80,6 +80,13 @@ def test_an_unfinished_warm_up_is_not_a_low_rate(symptom):
     assert symptom("learning-slow", run, plan).actions[0].kind == "raise-lr"
 
 
+def varying(count):
+    """Losses of batches of two examples, which vary by orders of magnitude."""
+    losses = np.random.default_rng(3).exponential(1.0, count)
+    losses[0] = 0.02
+    return {"step": np.arange(count), "loss": losses, "lr": np.full(count, 0.026)}
+
+
 SHORT = {name: values[:59] for name, values in log(blown_up(5.0), 0.3).items()}
 
 
@@ -90,6 +97,9 @@ SHORT = {name: values[:59] for name, values in log(blown_up(5.0), 0.3).items()}
         ("lr-too-high", log(blown_up(0.5), 3e-3)),
         ("lr-too-high", log(1 + np.exp(-AT / 50), 0.3)),
         ("lr-too-high", SHORT),
+        # The first loss is low by chance, as others are.
+        ("lr-too-high", varying(400)),
+        ("lr-too-high", varying(70)),
         # A straight line at a usual rate, and a loss that has leveled off.
         ("learning-slow", log(slow(0.3), 3e-3)),
         ("learning-slow", log(2 - 0.3 * (1 - np.exp(-AT / 40)), 1e-5)),

@@ -271,6 +271,27 @@ def test_the_logged_cause_is_named(calm, changes, slug):
     assert stabdiag.diagnose(log).diagnosis.slug == slug
 
 
+ONE_RESTART = series("lr", lambda at: 1e-3 * (1.02 - (at % 500) / 500))
+RESTARTED_LOSS = add(slice(500, 504), [1.5, 1.0, 0.5, 0.3])
+
+
+@pytest.mark.parametrize(
+    ("schedule", "changes", "slug"),
+    [
+        ("cosine_with_restarts", [ONE_RESTART], None),
+        ("cosine", [ONE_RESTART], "spike-lr-jump"),
+        (None, [ONE_RESTART], "spike-lr-jump"),
+        # A restart raises the rate to its earlier peak, not above it.
+        ("cosine_with_restarts", [put("lr", slice(500, 510), 5e-2)], "spike-lr-jump"),
+    ],
+)
+def test_a_restart_that_the_schedule_names_is_not_a_jump(calm, schedule, changes, slug):
+    log = records(changed(calm(), *changes, RESTARTED_LOSS))
+    report = stabdiag.diagnose(log, manifest={"schedule": schedule} if schedule else None)
+    spikes = [finding.slug for finding in report.findings if finding.slug.startswith("spike")]
+    assert spikes == ([slug] if slug else [])
+
+
 @pytest.mark.parametrize("column", ["loss_D", "train/g_loss", "critic_loss", "policy_loss"])
 def test_an_adversarial_loss_may_rise(calm, column):
     log = calm()

@@ -14,18 +14,18 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, typed
 from stabdiag.stats.levels import MEAN_TO_SIGMA, levels
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.quantiles import diff_sigma, median, pooled_diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
     HALF,
     HUNDREDFOLD,
     MAJORITY,
+    MAX_CHANCE_OF_MANY,
     MIN_CONSECUTIVE,
     NEGLIGIBLE,
     TENFOLD,
     TENTHS,
-    TINY,
     TWENTIETHS,
 )
 from stabdiag.symptoms.losses import (
@@ -101,14 +101,16 @@ def _above_start(case: Case) -> Climb | None:
     # A later rise has another cause, which the tree looks for.
     if len(high) < _LONG or high[0] > 1:
         return None
-    # The first loss may be low by chance.
     size = len(x) // TWENTIETHS
-    pieces = x[len(x) - TWENTIETHS * size :].reshape(TWENTIETHS, size)
-    noise = np.array([diff_sigma(piece) for piece in pieces])
+    pieces = x[len(x) - TWENTIETHS * size :].reshape(TWENTIETHS, size)[high]
+    # Losses of small batches vary by orders of magnitude: the first one may be low by chance. A
+    # loss of 0 belongs to a batch without labels.
+    if np.mean((pieces > 0) & (pieces < began)) > MAX_CHANCE_OF_MANY:
+        return None
     # Single losses on both sides of it are noise, unless most are far above it.
     is_far = np.mean(x > TENFOLD * began) >= MAJORITY
-    excess = median((parts[high] - began) / np.maximum(noise[high], TINY))
-    if not is_far and excess < BEYOND_CHANCE:
+    noise = pooled_diff_sigma(pieces)
+    if not is_far and median(parts[high]) - began < BEYOND_CHANCE * noise:
         return None
     top = float(parts.max())
     at = int(high[0]) * len(x) // TWENTIETHS

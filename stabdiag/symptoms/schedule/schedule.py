@@ -24,6 +24,7 @@ from stabdiag.symptoms.learning.rates import flat_at_low_rate, still_rises
 from stabdiag.symptoms.losses import DECAYED
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
+from stabdiag.tree.causes import has_restarts
 
 # A learning rate below this fraction of its peak has decayed. Halfway in time to half of the peak,
 # a cosine has reached 0.29 of that level, and a straight line 0.5. A curve needs at least three
@@ -31,8 +32,6 @@ from stabdiag.tree.case import Case
 _LOW = NEGLIGIBLE
 _COSINE = 0.4
 _RISE = MIN_CONSECUTIVE
-
-_RESTARTS = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
 
 # These schedules have no length.
 _ENDLESS = re.compile(r"exp|inverse|rsqrt|sqrt", re.IGNORECASE)
@@ -124,7 +123,7 @@ def ends_mid_cycle(case: Case) -> Evidence | None:
     x, highest = lr.values, float(lr.values.max())
     peak = min(case.manifest.peak_lr or highest, highest)
     top = int(np.argmax(x >= case.limits.schedule.at_peak * peak))
-    climbs = _climbs_again(lr, top, peak) and not _RESTARTS.search(case.manifest.schedule or "")
+    climbs = _climbs_again(lr, top, peak) and not has_restarts(case.manifest.schedule)
     is_high = float(x[-1]) > peak / 2
     if not (climbs or is_high) or not (x[top:] < DECAYED * peak).any():
         return None
