@@ -20,7 +20,7 @@ from stabdiag.tree.spike import explosion_step
 
 
 @frozen
-class Climb:
+class ClimbAdvice:
     """A climb: a summary, its start and the checkpoint to reload.
 
     ``first`` is the step where the loss began to climb, and ``began`` the step where its cause
@@ -71,7 +71,7 @@ class Climb:
         )
 
 
-def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Climb:
+def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> ClimbAdvice:
     """Return the climb; ``answer`` is about the series that caused it, if any."""
     first, _ = climb_steps(case)
     rise = require_rise(case)
@@ -88,7 +88,7 @@ def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Cli
         reload = earlier_checkpoint(case, exploded, case.stride).reload(
             f"the explosion of the loss at {case.numbered(exploded)}"
         )
-        return Climb(
+        return ClimbAdvice(
             first=exploded,
             began=exploded,
             damage_start=exploded,
@@ -101,7 +101,7 @@ def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Cli
         since = f"{cause} from {case.unit} {turned} on" if turned < first else since
         damage_start = min(turned, first)
         reload = earlier_checkpoint(case, damage_start, case.stride).reload(since)
-        return Climb(
+        return ClimbAdvice(
             first=first,
             began=turned,
             damage_start=damage_start,
@@ -119,7 +119,7 @@ def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Cli
         checkpoint, damage_start = earlier_checkpoint(case, last_best), last_best
         since = f"the loss left its best level near {case.unit} {last_best}"
     reload = checkpoint.reload(since)
-    return Climb(
+    return ClimbAdvice(
         first=first,
         began=first,
         damage_start=damage_start,

@@ -13,7 +13,7 @@ from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
 from stabdiag.stats.standards import TENFOLD
-from stabdiag.tree.advice.climb import Climb, find_climb
+from stabdiag.tree.advice.climb import ClimbAdvice, find_climb
 from stabdiag.tree.advice.rates import half_lr, lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
     Advice,
@@ -217,7 +217,7 @@ def _try_bf16(case: Case) -> tuple[Action, ...]:
     return (Action(ActionKind.CHECK_PRECISION, text, also=(ActionKind.CHANGE_DTYPE,)),)
 
 
-def _collapsed_reward(case: Case, climb: Climb, reward: Reward) -> Advice:
+def _collapsed_reward(case: Case, climb: ClimbAdvice, reward: Reward) -> Advice:
     """A climb while the reward fell, which measures the policy regardless of the loss."""
     since = f"the fall of the reward, from about {case.unit} {reward.best_step} on"
     reload = earlier_checkpoint(case, reward.best_step).reload(since)
