@@ -22,12 +22,12 @@ from stabdiag.assemble.extra_series import (
     score_series,
 )
 from stabdiag.assemble.losses import (
-    keep_epoch_losses,
     load,
     read_losses,
     with_hidden_norms,
     with_nan_of_any,
 )
+from stabdiag.assemble.means import without_running_means
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.parquet import converted_history
@@ -193,7 +193,9 @@ class _OrderedLog:
         clock, data, order = self.clock, self.data, self.order
         events = [*self.events]
         run = order.run(number)
-        losses = keep_epoch_losses(self.losses, clock, order.steps, run)
+        losses = without_running_means(
+            self.losses, clock, order.steps, run, shows_means=columns.shows_means
+        )
         events += [*losses.events, *order.events]
         events += unused_after_loss(columns, names, losses.records & clock.usable, clock.usable)
         if "loss" in names and not (run & losses.records).any():

@@ -25,7 +25,7 @@ from stabdiag.assemble.records import (
     without_fill,
     without_gaps,
 )
-from stabdiag.assemble.steps import Steps, ends_of_means
+from stabdiag.assemble.steps import Steps
 from stabdiag.errors import ColumnError
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.events import Event, EventCode, EventKind
@@ -356,22 +356,3 @@ def with_nan_of_any(losses: Losses, steps: Ints, usable: Mask, *, interleaved: b
     )
     event = Event(kind=EventKind.HIDDEN_NAN, message=message, step=at)
     return replace(losses, values=values, events=[*losses.events, event])
-
-
-def keep_epoch_losses(losses: Losses, clock: Steps, steps: Ints, run: Mask) -> Losses:
-    """If a progress bar shows running means of the epoch, keep only the last loss of each epoch.
-
-    ``steps`` are the steps of the clock, continued across epochs.
-    """
-    here = losses.records & run
-    if not (here & (steps != clock.steps)).any():
-        return losses
-    rows = np.flatnonzero(here)
-    ends = ends_of_means(clock.steps[rows], losses.values[rows])
-    if ends is None:
-        return losses
-    records = losses.records.copy()
-    records[rows] = ends
-    message = "each loss is a running mean of its epoch: only the last of each epoch is used"
-    event = Event(kind=EventKind.COLUMN, message=message)
-    return replace(losses, records=records, events=[*losses.events, event])

@@ -187,51 +187,9 @@ def _rises(times: Floats) -> bool:
     )
 
 
-def _are_epochs(lengths: Floats) -> bool:
+def are_epochs(lengths: Floats) -> bool:
     """Return True if a counter restarted often enough, each time after about the same count."""
     if len(lengths) < MIN_RECORDS:
         return False
     usual = float(np.median(lengths))
     return bool(np.mean(np.abs(lengths - usual) <= _EPOCH_TOLERANCE * usual) >= USUAL_FRACTION)
-
-
-def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
-    """Return a mask of the losses to keep if each is a mean since its epoch began, or None.
-
-    The last loss of each epoch is kept. From step b of an epoch to step c a mean moves by about
-    σ√(1/b - 1/c), while the loss of a single step varies by the same amount everywhere. The more
-    likely of both models is chosen, assuming a Laplace distribution. The first epoch is not used
-    because any loss falls fastest there.
-
-    A counter that restarts once or twice, or after unequal counts, shows resumes instead of epochs:
-    after a bad restart the loss falls like a mean. A mean of losses above zero falls only as fast
-    as losses of zero would make it fall.
-
-    Args:
-        counts: the steps as logged, shape (records,), which restart with each epoch.
-        losses: shape (records,); non-finite losses are always kept.
-    """
-    finite = np.isfinite(losses)
-    done = counts[finite] + max(1.0 - counts.min(initial=1), 0.0)
-    turned = np.diff(done) <= 0
-    if not _are_epochs(done[:-1][turned]):
-        return None
-    inside = ~turned & (np.cumsum(turned) > 0)
-    moves = np.abs(np.diff(losses[finite]))[inside]
-    if len(moves) < MIN_SERIES_LENGTH or not moves.any():
-        return None
-    sums = done * losses[finite]
-    rounding = done[1:] * moves[moves > 0].min()
-    is_too_low = np.diff(sums)[inside] < -rounding[inside]
-    if losses[finite].min() >= 0 and np.mean(is_too_low) > 1 - USUAL_FRACTION:
-        return None
-    spread = np.sqrt(-np.diff(1 / done)[inside])
-    as_means = np.log(np.mean(moves / spread)) + np.mean(np.log(spread))
-    # A few nats in total are sufficient evidence.
-    if len(moves) * (np.log(np.mean(moves)) - as_means) < MIN_RECORDS:
-        return None
-    # The last epoch may be incomplete, and then its last loss is a mean of too few steps.
-    ends = np.append(turned, done[-1] >= done[:-1][turned][-1])
-    kept = ~finite
-    kept[np.flatnonzero(finite)[ends]] = True
-    return kept

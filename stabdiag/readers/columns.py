@@ -129,6 +129,7 @@ class Columns:
         parts: the rows of each attempt by its file, if several files make one log.
         ends: the rows before which a training ended.
         epoch_length: the length of an epoch, if the step counter restarts and the log shows it.
+        shows_means: each loss is a mean since its epoch began, as on the bars of Keras.
         other_runs: the number of other runs in the folder.
         stored: the runs of a database that holds several, the one that was read first.
         left_out: content that was not read but may have a loss. Only content after the last loss
@@ -152,6 +153,7 @@ class Columns:
     parts: tuple[tuple[str, Positions], ...] = ()
     ends: tuple[int, ...] = ()
     epoch_length: int | None = None
+    shows_means: bool = False
     other_runs: int = 0
     stored: tuple[StoredRun, ...] = ()
     left_out: tuple[LeftOut, ...] = ()

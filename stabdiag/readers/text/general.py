@@ -6,6 +6,7 @@ with a counter that rises. The report says how good this evidence is.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -29,6 +30,12 @@ from stabdiag.readers.text.tokens import LOSS_STEM, OBJECTIVES
 # Evidence, and evaluations above their epochs, are searched for in this many bytes at the head.
 _EVIDENCE_BYTES: Final = 1 << 24
 _EVALUATION_BYTES: Final = 1 << 20
+
+# 66/3300 [>.......] - ETA: 187s - loss: 1.3111, and 66/3300 ━━━━━━━━ 8s 51ms/step - loss: 1.3111:
+# Keras prints the mean since the epoch began.
+_KERAS_BAR: Final = re.compile(
+    rb"\d/\d{1,9} (?:\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80}) (?:- )?[^\n]{1,40} - [^\n]{0,80}loss: "
+)
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
@@ -58,7 +65,13 @@ def read(stream: Stream) -> Columns:
     events = (event, *columns.events)
     planned = {} if result.planned_steps is None else {"total_steps": result.planned_steps}
     config = {**planned, **columns.config}
-    return replace(columns, events=events, epoch_length=result.epoch_length, config=config)
+    return replace(
+        columns,
+        events=events,
+        epoch_length=result.epoch_length,
+        shows_means=_KERAS_BAR.search(head) is not None,
+        config=config,
+    )
 
 
 def _is_evaluation_first(result: TextEvidence, head: bytes) -> bool:

@@ -1,0 +1,119 @@
+"""Losses that are means since their epoch began, as the progress bars of Keras show them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from stabdiag.assemble.losses import Losses
+from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, USUAL_FRACTION
+from stabdiag.assemble.steps import Steps, are_epochs
+from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.events import Event, EventKind
+
+# An epoch is divided into at most this many intervals. Their means are exact to this fraction of
+# the loss, although the means on the bar are rounded.
+_INTERVALS: Final = 50
+_EXACT: Final = 0.01
+_PLACES: Final = 9
+
+
+def without_running_means(
+    losses: Losses, clock: Steps, steps: Ints, run: Mask, *, shows_means: bool
+) -> Losses:
+    """Return the losses without the memory of the running means of a progress bar.
+
+    Over many epochs, only the last loss of each epoch is kept. If the bar always ``shows_means``,
+    the losses of few epochs become the means between its states. ``steps`` are the steps of the
+    clock, continued across epochs.
+    """
+    rows = np.flatnonzero(losses.records & run)
+    counts, values = clock.steps[rows], losses.values[rows]
+    ends = ends_of_means(counts, values) if (steps[rows] != counts).any() else None
+    if ends is not None:
+        message = "each loss is a running mean of its epoch: only the last of each epoch is used"
+    elif shows_means and not clock.of_epochs and (np.diff(counts) > 0).any():
+        ends, values = interval_means(counts, values)
+        message = "each loss is a running mean of its epoch: the means of intervals are used"
+    else:
+        return losses
+    records, changed = losses.records.copy(), losses.values.copy()
+    records[rows], changed[rows] = ends, values
+    event = Event(kind=EventKind.COLUMN, message=message)
+    return replace(losses, records=records, values=changed, events=[*losses.events, event])
+
+
+def interval_means(counts: Ints, means: Floats) -> tuple[Mask, Floats]:
+    """Return a mask of the records that end an interval, and the losses as means of intervals.
+
+    An epoch has at most 50 intervals of equal length. Non-finite means are kept as they are.
+
+    Args:
+        counts: the steps as logged, shape (records,), which restart with each epoch.
+        means: the mean loss since the epoch began, shape (records,).
+    """
+    kept, values = ~np.isfinite(means), means.copy()
+    done = counts + max(1 - int(counts.min(initial=1)), 0)
+    for rows in np.split(np.arange(len(done)), 1 + np.flatnonzero(np.diff(done) < 0)):
+        finite = rows[np.isfinite(means[rows])]
+        # The line at the end of an epoch repeats the last state of its bar.
+        finite = finite[np.append(np.diff(done[finite]) > 0, True)] if len(finite) else finite
+        if not len(finite):
+            continue
+        bounds = np.linspace(0, done[finite[-1]], _interval_count(means[finite]) + 1)[1:]
+        ends = finite[np.unique(np.searchsorted(done[finite], bounds))]
+        kept[ends] = True
+        lengths = np.diff(done[ends], prepend=0)
+        values[ends] = np.diff(done[ends] * means[ends], prepend=0.0) / lengths
+    return kept, values
+
+
+def _interval_count(means: Floats) -> int:
+    """Return the number of intervals for which the rounding of the means is negligible."""
+    places = next((n for n in range(_PLACES) if (means == np.round(means, n)).all()), _PLACES)
+    exact = _EXACT * float(np.median(np.abs(means))) * 10.0**places
+    return int(np.clip(exact, MIN_RECORDS, _INTERVALS))
+
+
+def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
+    """Return a mask of the losses to keep if each is a mean since its epoch began, or None.
+
+    The last loss of each epoch is kept. From step b of an epoch to step c a mean moves by about
+    σ√(1/b - 1/c), while the loss of a single step varies by the same amount everywhere. The more
+    likely of both models is chosen, assuming a Laplace distribution. The first epoch is not used
+    because any loss falls fastest there.
+
+    A counter that restarts once or twice, or after unequal counts, shows resumes instead of epochs:
+    after a bad restart the loss falls like a mean. A mean of losses above zero falls only as fast
+    as losses of zero would make it fall.
+
+    Args:
+        counts: the steps as logged, shape (records,), which restart with each epoch.
+        losses: shape (records,); non-finite losses are always kept.
+    """
+    finite = np.isfinite(losses)
+    done = counts[finite] + max(1.0 - counts.min(initial=1), 0.0)
+    turned = np.diff(done) <= 0
+    if not are_epochs(done[:-1][turned]):
+        return None
+    inside = ~turned & (np.cumsum(turned) > 0)
+    moves = np.abs(np.diff(losses[finite]))[inside]
+    if len(moves) < MIN_SERIES_LENGTH or not moves.any():
+        return None
+    sums = done * losses[finite]
+    rounding = done[1:] * moves[moves > 0].min()
+    is_too_low = np.diff(sums)[inside] < -rounding[inside]
+    if losses[finite].min() >= 0 and np.mean(is_too_low) > 1 - USUAL_FRACTION:
+        return None
+    spread = np.sqrt(-np.diff(1 / done)[inside])
+    as_means = np.log(np.mean(moves / spread)) + np.mean(np.log(spread))
+    # A few nats in total are sufficient evidence.
+    if len(moves) * (np.log(np.mean(moves)) - as_means) < MIN_RECORDS:
+        return None
+    # The last epoch may be incomplete, and then its last loss is a mean of too few steps.
+    ends = np.append(turned, done[-1] >= done[:-1][turned][-1])
+    kept = ~finite
+    kept[np.flatnonzero(finite)[ends]] = True
+    return kept

@@ -1,0 +1,89 @@
+"""Losses that are means since their epoch began."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.assemble.means import interval_means
+
+BATCHES = 600
+
+
+def bars(*epochs, stride=5, sign="=", final=True):
+    """Return what Keras prints for epochs with these losses of batches."""
+    lines = []
+    for number, losses in enumerate(epochs, start=1):
+        lines.append(f"Epoch {number}/10\n")
+        total = len(losses)
+        means = np.cumsum(losses) / np.arange(1, total + 1)
+        for count in range(stride, total + stride * final, stride):
+            bar = f"[{sign * 20}>....]" if sign == "=" else sign * 20
+            lines.append(f"{count}/{total} {bar} - ETA: 9s - loss: {means[count - 1]:.4f}\n")
+    return "".join(lines)
+
+
+def losses(level, noise=0.15, seed=0):
+    return level + np.random.default_rng(seed).normal(0, noise, BATCHES)
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    def diagnose(text):
+        (tmp_path / "run.txt").write_text(text)
+        return stabdiag.diagnose(tmp_path / "run.txt")
+
+    return diagnose
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("sign", ["=", "━"])
+def test_a_mean_that_settles_is_no_divergence(diagnosed, seed, sign):
+    report = diagnosed(bars(losses(0.45, seed=seed), sign=sign, final=False))
+    assert report.diagnosis.severity.value in ("ok", "note")
+    assert 40 <= len(report.history.series["loss"]) <= 50
+
+
+def test_the_means_of_intervals_are_the_losses_of_their_batches(diagnosed):
+    own = [losses(2.0, seed=1), losses(1.5, seed=2)]
+    series = diagnosed(bars(*own)).history.series["loss"]
+    expected = np.concatenate([batch.reshape(50, 12).mean(axis=1) for batch in own])
+    assert len(series) == len(expected)
+    np.testing.assert_allclose(series.values, expected, atol=0.3)
+    assert series.values[:50].mean() == pytest.approx(own[0].mean(), abs=0.005)
+
+
+def test_a_loss_that_climbs_within_an_epoch_diverges(diagnosed):
+    climb = losses(0.5) + np.linspace(0, 6, BATCHES).clip(2) - 2
+    assert diagnosed(bars(climb)).diagnosis.severity.value == "error"
+
+
+def test_a_mean_that_is_not_finite_stays_so(diagnosed):
+    broken = losses(0.5)
+    broken[300:] = np.nan
+    report = diagnosed(bars(broken))
+    assert report.diagnosis.slug.startswith("nan")
+    assert (
+        report.history.series["loss"].steps[np.isnan(report.history.series["loss"].values)][0]
+        == 305
+    )
+
+
+def test_losses_of_other_bars_are_losses_of_batches(diagnosed):
+    text = bars(losses(0.5)).replace(" - ETA: 9s - ", " ETA: 9s, ")
+    assert len(diagnosed(text).history.series["loss"]) == BATCHES // 5
+
+
+@pytest.mark.parametrize(
+    ("counts", "means", "kept", "values"),
+    [
+        ([1, 2, 4], [3.0, 2.0, 1.0], [False, True, True], [3.0, 2.0, 0.0]),
+        ([1, 2, 2], [3.0, 2.0, 2.0], [True, False, True], [3.0, 2.0, 1.0]),
+        ([2, 2], [3.0, 1.0], [False, True], [3.0, 1.0]),
+        ([1, 2, 1, 2], [3.0, 2.0, 2.0, 1.5], [True] * 4, [3.0, 1.0, 2.0, 1.0]),
+        ([1, 2, 3], [3.0, np.nan, np.nan], [True] * 3, [3.0, np.nan, np.nan]),
+    ],
+)
+def test_intervals(counts, means, kept, values):
+    mask, changed = interval_means(np.array(counts), np.array(means))
+    assert mask.tolist() == kept
+    np.testing.assert_allclose(changed, values)
