@@ -64,7 +64,7 @@ def inspect_loss(root: Any) -> tuple[dict[str, float], dict[str, Any]]:
     facts: dict[str, float] = {}
     dtypes: Counter[str] = Counter()
     settings: dict[str, Any] = {}
-    fewest, opaque = math.inf, False
+    fewest, fewest_examples, opaque = math.inf, math.inf, False
 
     def note(fact: str, holds: bool) -> None:
         facts[fact] = max(facts.get(fact, 0.0), float(holds))
@@ -93,12 +93,13 @@ def inspect_loss(root: Any) -> tuple[dict[str, float], dict[str, Any]]:
             shape = _shape(node)
             if len(shape) > 1:
                 fewest = min(fewest, math.prod(shape) / max(shape[1], 1))
+                fewest_examples = min(fewest_examples, shape[0])
         elif name in _PRODUCTS:
             dtypes[str(_dtype(node)).removeprefix("torch.")] += 1
     if not opaque:
         facts.setdefault("log_of_softmax", 0.0)
     if math.isfinite(fewest):
-        facts["batch_norm_values"] = fewest
+        facts |= {"batch_norm_values": fewest, "batch_norm_examples": fewest_examples}
     if dtypes:
         settings["dtype"] = min(dtypes, key=lambda dtype: ("16" not in dtype, -dtypes[dtype]))
     return facts, settings

@@ -227,3 +227,27 @@ def test_a_gradient_that_becomes_0_is_an_error(symptom):
 )
 def test_a_gradient_of_0_may_be_harmless(symptom, run):
     assert symptom("grad-vanishing", run) is None
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "clip", "weight_norm", "severity"),
+    [
+        ("SGD", 0.003, 20.0, "warning"),
+        # These steps can move the weights far enough.
+        ("SGD", 0.003, 2.0, "note"),
+        ("SGD", 0.05, 20.0, "note"),
+        # Adam's steps have their size regardless of the gradient.
+        ("AdamW", 0.003, 20.0, "note"),
+        (None, 0.003, 20.0, "note"),
+        ("SGD", 0.003, None, "note"),
+    ],
+)
+def test_clipping_that_leaves_no_way_to_go_is_a_warning(
+    symptom, optimizer, clip, weight_norm, severity
+):
+    """600 steps at a rate of 0.03 and a momentum of 0.9 move the weights by 180 clips at most."""
+    columns = {} if weight_norm is None else {"weight_norm": np.full(N, weight_norm)}
+    logged = log(FALLING, np.full(N, clip), lr=np.full(N, 0.03), **columns)
+    finding = symptom("grad-clip-saturated", logged, {"optimizer": optimizer, "grad_clip": clip})
+    assert finding.severity.value == severity
+    assert (finding.actions[0].to == 1.0) is (severity == "warning")

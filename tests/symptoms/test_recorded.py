@@ -147,3 +147,22 @@ def test_layers_that_recover_from_saturation_are_not_reported(tmp_path):
         if name.startswith("saturated_fraction/"):
             last[name] = 0.1
     assert "saturated-from-start" not in slugs(diagnosed(tmp_path, rows))
+
+
+@pytest.mark.parametrize(
+    ("examples", "mode", "is_reported"),
+    [(2, 0.0, True), (1, 0.0, True), (3, 0.0, False), (2, 1.0, False), (2, None, False)],
+)
+def test_statistics_of_two_examples_are_reported_if_evaluation_uses_them(
+    examples, mode, is_reported, tmp_path
+):
+    """A translator of images may be evaluated with the statistics of its batch."""
+    rows = rows_of("healthy-recorded-cnn")
+    for row in rows:
+        row.pop("recorder/evaluated_in_training_mode", None)
+        if "recorder/batch_norm_values" in row:
+            row["recorder/batch_norm_values"] = 64 * examples
+            row["recorder/batch_norm_examples"] = examples
+        if "eval_loss" in row and mode is not None:
+            row["recorder/evaluated_in_training_mode"] = mode
+    assert ("batch-norm-of-few" in slugs(diagnosed(tmp_path, rows))) is is_reported

@@ -120,6 +120,7 @@ def test_a_batch_norm_says_over_how_many_values(size, values, tmp_path):
             rec.step(loss)
     _, rows = read(path)
     assert fact(rows, "batch_norm_values") == values
+    assert fact(rows, "batch_norm_examples") == size
 
 
 # The gradients.

@@ -171,6 +171,17 @@ def test_an_unknown_weight_decay_is_requested():
     assert not of({}, **{"weight_norm/attn": 10.0 + 0.001 * np.arange(800)})
 
 
+def test_an_extreme_weight_decay_explains_a_climb():
+    def first(decay):
+        manifest = {"weight_decay": decay, "optimizer": "AdamW"}
+        finding = stabdiag.diagnose(climbing(400, 3.0), manifest=manifest).diagnosis
+        assert finding.slug == "divergence-unexplained"
+        return finding.actions[0]
+
+    assert (first(30.0).kind.value, first(30.0).to) == ("lower-weight-decay", 0.01)
+    assert first(0.1).kind.value != "lower-weight-decay"
+
+
 def test_record_without_a_step_is_called_a_record():
     loss = climbing(400, 0.0)["loss"]
     loss[500:] += 3.0

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.ranges import USUAL_CLIPS
+from stabdiag.model.limits.checks import optimizer_family
+from stabdiag.model.ranges import FIRST_CLIP, USUAL_CLIPS
 from stabdiag.model.roles.names import counts_per_record
-from stabdiag.model.text import num
+from stabdiag.model.text import num, percent
 from stabdiag.stats.quantiles import distinct, median, quantiles
 from stabdiag.stats.standards import MIN_LONG_LOG, NEARLY_ALL, RELATIVE_TOLERANCE, TENTHS
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
+
+# A step's gradient counts this often in the sum of all steps, with a momentum of 0.9.
+_MOMENTUM_GAIN = 10.0
 
 
 @Symptom(
@@ -33,7 +39,7 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
     norm, limits = case.history.finite("grad_norm"), case.limits.gradients
     threshold = case.manifest.grad_clip or 0.0
     if stuck := _stuck_at_threshold(case, norm) or _clipped_counts(case):
-        return stuck
+        return _with_reach(case, stuck)
     if threshold <= 0 or len(norm) < MIN_LONG_LOG:
         return None
     x = norm.values[len(norm) // TENTHS :]
@@ -58,7 +64,7 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
             from_=threshold,
             to=high,
         )
-    return Evidence(
+    evidence = Evidence(
         because=f"The gradient norm is above the clip threshold {num(threshold)} at "
         f"{fraction:.0%} of "
         f"{len(x)} logged steps; its median is {num(usual / threshold)} x the threshold.",
@@ -67,6 +73,71 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         severity=Severity.WARNING if far_off else None,
         first=first,
     )
+    return evidence if far_off else _with_reach(case, evidence)
+
+
+def _with_reach(case: Case, evidence: Evidence) -> Evidence:
+    """Return the evidence as a warning if the clipped steps are too small to train the model."""
+    limitation = clip_limitation(case)
+    if limitation is None:
+        return evidence
+    words, action = limitation
+    known = evidence.first if evidence.first.kind is Do.RAISE_CLIP else None
+    return replace(
+        evidence,
+        because=f"{evidence.because} {words}",
+        severity=Severity.WARNING,
+        first=known or action,
+        next_actions=(*(() if known else (evidence.first,)), *grad_clip_saturated.next_actions),
+    )
+
+
+def clip_limitation(case: Case) -> tuple[str, Action] | None:
+    """Return the text and fix for a clip threshold that leaves SGD too little to move, or None."""
+    norm, threshold = case.history.finite("grad_norm"), case.manifest.grad_clip
+    reach = _reach(case, norm)
+    if not threshold or reach is None or reach >= case.limits.gradients.clip_reach:
+        return None
+    is_clipped = norm.values >= threshold * (1 - RELATIVE_TOLERANCE)
+    if np.mean(is_clipped) < case.limits.gradients.clip_rate or threshold >= FIRST_CLIP:
+        return None
+    words = (
+        f"Clipped to {num(threshold)}, all steps together move the weights by at most "
+        f"{percent(reach, 2)} of their norm."
+    )
+    return words, Action(
+        Do.RAISE_CLIP,
+        f"Raise the clip threshold from {num(threshold)} to {num(FIRST_CLIP)}, and start again.",
+        also=(Do.CLIP_GRADIENTS,),
+        setting="grad_clip",
+        from_=threshold,
+        to=FIRST_CLIP,
+        checkpoint=0,
+    )
+
+
+def _reach(case: Case, norm: Series) -> float | None:
+    """Return how far all steps of SGD can move the weights at most, as a part of their norm.
+
+    None if this is not known. Each step moves them by the rate times the clipped gradient, with
+    momentum by a moving sum of these.
+    """
+    rate, weights = case.history.finite("lr"), _first_weight_norm(case)
+    is_sgd = optimizer_family(case.manifest.optimizer) == "sgd"
+    if not (is_sgd and weights and len(rate) and len(norm) > 1) or case.history.counts_epochs:
+        return None
+    at = np.clip(np.searchsorted(rate.steps, norm.steps), 0, len(rate) - 1)
+    clipped = np.minimum(norm.values, case.manifest.grad_clip or np.inf)
+    steps = int(norm.steps[-1] - norm.steps[0]) + 1
+    return _MOMENTUM_GAIN * steps * float(np.mean(rate.values[at] * clipped)) / weights
+
+
+def _first_weight_norm(case: Case) -> float | None:
+    """Return the first norm of all weights; None if it was not logged."""
+    whole = case.history.finite("weight_norm")
+    groups = [series.finite().values for series in case.history.group("weight_norm").values()]
+    firsts = [float(whole.values[0])] if len(whole) else [float(x[0]) for x in groups if len(x)]
+    return float(np.linalg.norm(firsts)) if firsts else None
 
 
 def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:

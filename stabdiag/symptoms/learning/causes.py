@@ -22,6 +22,7 @@ from stabdiag.stats.standards import (
     RELATIVE_TOLERANCE,
     TENTHS,
 )
+from stabdiag.symptoms.gradients.clipping import clip_limitation
 from stabdiag.symptoms.learning.rates import rate_near_low, setting_out_of_range
 from stabdiag.symptoms.losses import rate_is_zero
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -55,7 +56,7 @@ def without_learning(
     With ``is_constant``, the loss is the same to the last digit.
     """
     cause = _cause(case, step)
-    out_of_range = setting_out_of_range(case)
+    out_of_range = setting_out_of_range(case) or clip_limitation(case)
     # A low rate does not explain a loss that never changes or one that rose.
     if out_of_range is None and not is_constant and not rose_far(case):
         out_of_range = rate_near_low(case)

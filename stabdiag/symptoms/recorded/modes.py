@@ -18,6 +18,7 @@ from stabdiag.tree.case import Case
 _EVALUATED: Final = f"{PREFIX}/evaluated_in_training_mode"
 _LEFT: Final = f"{PREFIX}/trained_in_evaluation_mode"
 _NORM_VALUES: Final = f"{PREFIX}/batch_norm_values"
+_NORM_EXAMPLES: Final = f"{PREFIX}/batch_norm_examples"
 
 
 @Symptom(
@@ -80,6 +81,14 @@ def left_in_evaluation_mode(case: Case) -> Evidence | None:
     )
 
 
+_LARGER_BATCHES: Final = Action(
+    Do.CHANGE_BATCH,
+    "Train on larger batches, or replace batch norm with group norm or layer norm.",
+    also=(Do.CHANGE_MODEL,),
+    setting="batch_size",
+)
+
+
 @Symptom(
     slug="batch-norm-of-few",
     title="Batch norm averages over very few values",
@@ -88,11 +97,11 @@ def left_in_evaluation_mode(case: Case) -> Evidence | None:
     next_actions=(Action(Do.CHANGE_MODEL, "Or freeze the statistics of a pretrained model."),),
 )
 def batch_norm_of_few(case: Case) -> Evidence | None:
-    """Does a batch norm in training mode normalize over a handful of values?"""
+    """Does a batch norm in training mode normalize over a handful of values or examples?"""
     series = case.history.finite(_NORM_VALUES)
     count = int(np.median(series.values))
     if count > case.limits.recorded.batch_norm_values:
-        return None
+        return _of_few_examples(case, count)
     error = math.sqrt(2 / (count - 1)) if count > 1 else math.inf
     off = f": its variance is off by {error:.0%}" if count > 1 else ""
     return Evidence(
@@ -100,10 +109,27 @@ def batch_norm_of_few(case: Case) -> Evidence | None:
         f"channel{off}.",
         step=int(series.steps[0]),
         measured={"values": count},
-        first=Action(
-            Do.CHANGE_BATCH,
-            "Train on larger batches, or replace batch norm with group norm or layer norm.",
-            also=(Do.CHANGE_MODEL,),
-            setting="batch_size",
-        ),
+        first=_LARGER_BATCHES,
+    )
+
+
+def _of_few_examples(case: Case, values: int) -> Evidence | None:
+    """Report a batch norm over many positions of one or two examples, if evaluation differs.
+
+    Positions of an example resemble each other. A model that is evaluated in training mode, as some
+    image translators are, never uses the running statistics.
+    """
+    series, evaluated = case.history.finite(_NORM_EXAMPLES), case.history.finite(_EVALUATED)
+    if not len(series) or not len(evaluated) or evaluated.values.any():
+        return None
+    count = int(np.median(series.values))
+    if count > case.limits.recorded.batch_norm_examples:
+        return None
+    return Evidence(
+        because=f"A batch norm layer estimates mean and variance from {plural(count, 'example')}, "
+        f"{plural(values, 'position')} in total; evaluation uses the running mean of these "
+        "estimates.",
+        step=int(series.steps[0]),
+        measured={"examples": count, "values": values},
+        first=_LARGER_BATCHES,
     )

@@ -120,11 +120,8 @@ def weights(case: Case, answers: Mapping[str, Answer]) -> Advice:
     detail = sentence(answer.because)
     decay = more_decay(case) if answer.branch == "climbing" else less_decay(case)
     first = climb.reload.and_then(decay.kind, str(decay), **decay.change)
-    highest, _ = usual_decay(case)
-    if decay.kind is ActionKind.LOWER_WEIGHT_DECAY and (decay.now or 0.0) > highest:
-        # With an extreme decay the weights shrank from the first step on.
-        text = sentence(f"{decay}, and start again")
-        first = Action(decay.kind, text, checkpoint=0, **decay.change)
+    if decay.kind is ActionKind.LOWER_WEIGHT_DECAY:
+        first = _extreme_decay(case) or first
     if answer.branch == "climbing" and _exploded(case) and (decay.now or 0.0) >= 0:
         # Each step applies the decay times the learning rate, which is too little here.
         detail += " A loss this large is an optimization blow-up."
@@ -198,6 +195,10 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
             ActionKind.LOWER_LR, str(rate), cut, also=other_kinds, **rate.change
         )
         next_actions = (climb.check(), *decay_unknown(case))
+    elif (start_over := _extreme_decay(case)) is not None:
+        detail = f"The weight decay is {num(case.manifest.weight_decay or 0.0)}; "
+        detail += f"{usual_decay(case)[1]}."
+        first, next_actions = start_over, (first, lower)
     elif answers["Q4.4"].verdict is Verdict.UNKNOWN:
         # Without a gradient norm, the learning rate may be the cause.
         first = climb.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
@@ -207,6 +208,14 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     actions = (first, *next_actions, *_try_bf16(case), *_further_checks(case))
     (first, *others), detail = climb.after_resume(actions, detail)
     return climb.advice(detail, first=first, next_actions=tuple(others))
+
+
+def _extreme_decay(case: Case) -> Action | None:
+    """Return the action for a weight decay above the usual ones, which acts from the first step."""
+    decay, (highest, _) = less_decay(case), usual_decay(case)
+    if decay.now is None or decay.now <= highest:
+        return None
+    return Action(decay.kind, sentence(f"{decay}, and start again"), checkpoint=0, **decay.change)
 
 
 def _try_bf16(case: Case) -> tuple[Action, ...]:
