@@ -8,6 +8,7 @@ from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.compressed import decoded, unpacked
+from stabdiag.readers.line_wraps import joined_lines
 from stabdiag.readers.registry import reader
 from stabdiag.readers.run_columns import with_runs
 from stabdiag.readers.sniff import refuse_empty, refuse_pointer, sniff
@@ -54,8 +55,8 @@ def read_stream(
 
 
 def bare(stream: Stream) -> Stream:
-    """Return a log as its program wrote it: unpacked, in UTF-8, and not wrapped in JSON."""
-    return unwrapped(decoded(unpacked(stream)))
+    """Return a log as its program wrote it: unpacked, in UTF-8, and not wrapped."""
+    return joined_lines(unwrapped(decoded(unpacked(stream))))
 
 
 def from_object(table: object) -> Columns:
