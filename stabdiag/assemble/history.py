@@ -114,7 +114,7 @@ def build_history(
     order = find_order(
         clock if is_selected.all() else replace(clock, usable=clock.usable & is_selected),
         losses.values if usable_losses.all() else np.where(usable_losses, losses.values, np.nan),
-        losses.records,
+        _ordered_records(losses, data, clock),
         columns.load(names["epoch"]).values if names.get("epoch") else None,
         rates=data["lr"].values if "lr" in data else None,
         epoch_length=columns.epoch_length,
@@ -165,6 +165,17 @@ def _epoch_falls(
         return []
     falls = np.diff(column.values[rows]) < 0
     return [int(row) for row in rows[1:][falls]][:MIN_SERIES_LENGTH]
+
+
+def _ordered_records(losses: Losses, data: Mapping[str, Column], clock: Steps) -> Mask:
+    """Return the records whose steps determine the order.
+
+    They are those with a loss. In a log of scores whose counter restarts with each epoch, they are
+    those with a training accuracy.
+    """
+    if losses.records.any() or not {"epoch", "accuracy"} <= data.keys():
+        return losses.records
+    return data["accuracy"].present & data["epoch"].present & clock.usable
 
 
 @frozen

@@ -27,6 +27,7 @@ from stabdiag.model.roles.names import (
     flagged_split,
     is_auxiliary,
     is_evaluation,
+    name_words,
     names_measurements,
     names_results,
     names_split,
@@ -35,6 +36,11 @@ from stabdiag.model.roles.names import (
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.text import and_more, listed
 from stabdiag.readers.columns import Column, Columns
+
+# Words in the names of measurements of the machine.
+_MACHINE_WORDS = frozenset(
+    {"time", "speed", "elapsed", "eta", "sec", "throughput", "memory", "mem", "remaining"}
+)
 
 
 @frozen
@@ -151,7 +157,11 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     if can_judge_without_loss(names):
         return named.take(names, "no loss was logged: only checks without a loss can run")
     # A column whose meaning is unknown may be the loss.
-    if _has_scores(columns.names, names) and all(map(may_serve, columns.names)):
+    has_meaning = (
+        may_serve(name) or _is_of_the_machine(name) or not columns.load(name).present.any()
+        for name in columns.names
+    )
+    if _has_scores(columns.names, names) and all(has_meaning):
         return named.take(names, "no loss was logged: only the scores can be judged")
     shown = and_more([*map(shown_name, columns.names)], MAX_SHOWN_COLUMNS)
     raise ColumnError(
@@ -159,6 +169,11 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
         f"{shown}); name it with --column loss=NAME, in Python with "
         'columns={"loss": NAME}'
     )
+
+
+def _is_of_the_machine(name: str) -> bool:
+    """Return True if a column measures time, memory or speed."""
+    return not _MACHINE_WORDS.isdisjoint(name_words(name))
 
 
 def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:

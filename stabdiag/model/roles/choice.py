@@ -14,6 +14,7 @@ from stabdiag.model.roles.hints import check_chosen, describe_likely_columns
 from stabdiag.model.roles.loss_kinds import (
     describe_discriminator_choice,
     find_discriminator_loss,
+    find_variational_loss,
     is_adversarial_loss,
     is_policy_loss,
     loss_parts,
@@ -212,7 +213,9 @@ class _Choice:
                 return [discriminator_loss]
             # A policy loss is not a component of the minimized loss, and would hide its rise.
             others = [name for name in columns if not is_policy_loss(name)] or columns
-            several = loss_parts(others)
+            variational_loss = find_variational_loss(others)
+            several = loss_parts(others) if variational_loss is None else ()
+            columns = columns if variational_loss is None else [variational_loss]
             total = self._by_name.get(_SUM) if role.name == "loss" else None
             if several and total is None:
                 self.parts[role.name] = several
@@ -284,7 +287,7 @@ _VAGUE: Final = frozenset(
 # Quantities divided by the weights, as in char-rnn: grad/param norm.
 _DIVIDED: Final = frozenset({"grad", "grads", "gradient", "gradients", "update", "updates"})
 
-_TOTAL_WORDS: Final = frozenset({"total", "overall", "combined"})
+_TOTAL_WORDS: Final = frozenset({"total", "tot", "overall", "combined"})
 
 # Maximum number of other losses, since each costs time in a log of thousands of columns.
 _MAX_LOSS_PARTS: Final = 8

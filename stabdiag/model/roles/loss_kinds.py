@@ -18,7 +18,7 @@ from stabdiag.model.text import word_list
 _READINGS: Final = frozenset(
     word_list(
         "avg average mean median ema smooth smoothed running moving best last final current raw "
-        "scaled unscaled global local batch epoch step iter total sum train training log rank "
+        "scaled unscaled global local batch epoch step iter total tot sum train training log rank "
         "slice before after"
     )
 )
@@ -73,6 +73,19 @@ def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
     if is_evaluation(names[0]) and len({word.strip("0123456789") for word in words}) == 1:
         return ()
     return tuple(names)
+
+
+# The loss of a variational autoencoder, and its parts.
+_VARIATIONAL: Final = frozenset({"vae", "elbo"})
+_VARIATIONAL_PARTS: Final = frozenset({"recon", "rec", "reconstruction", "kl", "kld"})
+
+
+def find_variational_loss(names: Sequence[str]) -> str | None:
+    """Return the loss of a variational autoencoder if parts of it are logged as well, or None."""
+    words = {name: set(name_words(name)) for name in names}
+    if not any(_VARIATIONAL_PARTS & own for own in words.values()):
+        return None
+    return next((name for name, own in words.items() if _VARIATIONAL & own), None)
 
 
 def _is_reading(word: str) -> bool:

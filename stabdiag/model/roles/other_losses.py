@@ -18,7 +18,21 @@ _MAX_OTHER_LOSSES: Final = 16
 
 # Measures that are minimized under names without the word loss.
 _MINIMIZED_MEASURES: Final = frozenset(
-    {"kl", "kld", "ce", "bce", "nll", "mse", "rmse", "mae", "ctc", "xent", "cross"}
+    {
+        "kl",
+        "kld",
+        "ce",
+        "bce",
+        "nll",
+        "mse",
+        "rmse",
+        "mae",
+        "ctc",
+        "xent",
+        "cross",
+        "smooth",
+        "huber",
+    }
 )
 _NO_LOSS_WORDS: Final = frozenset(
     {"coef", "coeff", "weight", "beta", "target", "penalty", "scale", "time", "lr", "grad", "norm"}

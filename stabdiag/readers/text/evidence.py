@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Final
 
 from stabdiag.model.frozen import frozen
@@ -186,7 +186,7 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
 def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:
     """Return the evidence in rewards without a counter, or in scores next to a counter.
 
-    A score needs a word as its counter, which only rises.
+    A score needs a word as its counter, which only rises, at least within each epoch.
     """
     rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
     for word, sample in rewards:
@@ -195,10 +195,12 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             return replace(uncounted, word=word)
     for word in SCORES:
         if word in log.data:
-            result = on_loss_lines(take_sample(log.data, word).counters)
-            is_counted = result is not None and result.rising == 1 and not result.restarts
-            if result is not None and is_counted and is_word(result.counter or b""):
-                return replace(result, word=word) if result.lines >= _MIN_SCORE_VALUES else None
+            sample = take_sample(log.data, word)
+            result = on_loss_lines(sample.counters)
+            if result is not None and is_word(result.counter or b""):
+                counts = sample.counters[result.counter or b"", result.loss]
+                if all(a[0] < b[0] or a[1] <= b[1] for a, b in pairwise(counts)):
+                    return replace(result, word=word) if result.lines >= _MIN_SCORE_VALUES else None
     return None
 
 
@@ -313,6 +315,9 @@ def _uncounted(
         several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
         lost = several and any(map(is_lost, values.get(loss, ())))
         fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
+        # Many records of a loss that hardly moves differ in their other values.
+        if lines >= _UNCOUNTED[0] and len({*_loss_lines(data, loss, sample)}) >= different:
+            different = 2
     too_few = lines < fewest or len({*values.get(loss, ())}) < different
     if too_few or any(rising_fraction(values) < 1 for values in counts.values()):
         return None
@@ -322,12 +327,14 @@ def _uncounted(
 
 def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     """Return True if lines with a loss differ only in their numbers, with few lines in between."""
-    head, word = data[: sample.end], sample.word
-    lines = [
-        (at, line)
-        for at, line in lines_with_a_loss(head, word)
-        if loss in find_spans(line, word=word)
-    ]
-    between = head[lines[0][0] :].split(b"\n") if lines else ()
-    alike = len({b" ".join(_NUMBER_TOKEN.sub(b"", line).split()) for _, line in lines}) == 1
+    lines = _loss_lines(data, loss, sample)
+    first = data.find(lines[0]) if lines else 0
+    between = data[first : sample.end].split(b"\n") if lines else ()
+    alike = len({b" ".join(_NUMBER_TOKEN.sub(b"", line).split()) for line in lines}) == 1
     return alike and sum(map(bool, map(bytes.strip, between))) <= _LINES_APART * len(lines)
+
+
+def _loss_lines(data: bytes, loss: str, sample: Sample) -> list[bytes]:
+    """Return the lines of a sample with a loss of this name."""
+    lines = (line for _, line in lines_with_a_loss(data[: sample.end], sample.word))
+    return [line for line in lines if loss in find_spans(line, word=sample.word)]

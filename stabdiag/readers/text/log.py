@@ -43,6 +43,11 @@ _PRECISION: Final = (
     rb"(True|False|true|false|no|fp16|bf16)(?![\w.])"
 )
 
+# An exception, or the level of a logger.
+_IS_LOGGED: Final = re.compile(
+    rb"(?:[Ee]rror|[Ee]xception|ERROR|WARN\w{0,3}|[Ww]arning|INFO|FATAL|CRITICAL)\b"
+)
+
 # Arguments are searched for in this many bytes of a log without records.
 _CONFIG_BYTES: Final = 1 << 24
 
@@ -98,6 +103,8 @@ class TextLog:
         )
         if reports:
             reports, parts_by_kind = _separate(reports, parts_by_kind, text.data)
+            if not self._table:
+                reports = _without_introduction(reports, parts_by_kind, text.data)
             parts_by_kind += [(self._failures, part) for part in reports]
         for kind, part in parts_by_kind:
             self._table.add(kind, part, text.data, self._offset)
@@ -282,6 +289,32 @@ def _separate(
     return [part for part in kept if part.starts], [
         record for record in records if record[1].starts
     ]
+
+
+def _without_introduction(
+    reports: Sequence[TextPart], parts_by_kind: Sequence[tuple[Kind, TextPart]], data: bytes
+) -> list[TextPart]:
+    """Return the reports of failures without sentences above the first record.
+
+    "My loss = nan after some steps, see below": the log follows. A program that reports a failure
+    before its first record raises an exception or names a level.
+    """
+    records = [
+        start
+        for kind, part in parts_by_kind
+        if kind.is_record and not isinstance(kind, StatusLine)
+        for start in part.starts
+    ]
+    first = min(records, default=0)
+    lines = {
+        (data.rfind(b"\n", 0, at) + 1, line_end(data, at, len(data)))
+        for part in reports
+        for at in part.starts
+        if at < first
+    }
+    sentences = [(begin, end) for begin, end in lines if not _IS_LOGGED.search(data[begin:end])]
+    kept = [_part_without(part, sentences) for part in reports]
+    return [part for part in kept if part.starts]
 
 
 def _part_without(part: TextPart, spans: Sequence[tuple[int, int]]) -> TextPart:

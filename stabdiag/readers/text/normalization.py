@@ -118,8 +118,8 @@ _NORMALIZATIONS: Final = (
     # Kaldi: Average objective function for 'output' for minibatches 10-19 is -4.0400 over 12800 …
     Normalization(
         (b"bjective function for '", b"minibatches "),
-        rb"[Aa]verage(\s)objective function for '\w{1,40}' for minibatches (\d{1,9})-\d{1,9} is "
-        rb"(?=%b)" % NUMBER_PATTERN,
+        rb"[Aa]verage(\s{1,2})objective function for '\w{1,40}' for minibatches (\d{1,9})-\d{1,9} "
+        rb"is (?=%b)" % NUMBER_PATTERN,
         rb"\1batch \2 objective: ",
     ),
     # EESEN: After 1000 sequences (1.2Hr): Obj(log[Pzx]) = -95.2   TokenAcc = 20.1 %
@@ -168,6 +168,21 @@ _NORMALIZATIONS: Final = (
             (name + b", ",), rb"\b%b, (?=[-+]?(?:\d{1,9}\.\d|nan|inf))" % name, name + b": "
         )
         for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
+    ),
+    # step_78540: loss_-4.0656, as a format string names its values
+    Normalization((b"step_", b"loss_"), rb"\bstep_(\d{1,12})(?=:?[\t ,|]|:?\n)", rb"step: \1"),
+    Normalization((b"step_", b"loss_"), rb"\bloss_(?=[-+]?\d{1,12}\.\d)", b"loss: "),
+    # MXNet: Epoch[3] Train-SmoothL1=nan is the mean of no batch if the last batch reset the metric.
+    Normalization(
+        (b"] Batch [", b"] Time cost="),
+        rb"(?<=[\n:])(Epoch\[\d{1,6}\]) Train-[\w-]{1,60}=nan(?=\n)",
+        rb"\1",
+    ),
+    # The first fastai 1: epoch train loss valid loss accuracy, and 0 2.31 2.40 0.31 below it
+    Normalization(
+        (b"\nepoch train loss valid loss",),
+        rb"\n(\d{1,6}) (%b) (%b)(?=[ \n])" % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"\nepoch \1 train_loss: \2 valid_loss: \3 metrics:",
     ),
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),

@@ -37,7 +37,8 @@ OTHER_LOSSES: Final = (
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent", b"nce"),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective", b"objf"),
     *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
-    *(b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE", b"mae", b"MAE"),
+    *(b"SmoothL1", b"smooth_l1", b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE"),
+    *(b"mae", b"MAE"),
     *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
     *(b"obj", b"Obj", b"error", b"Error"),
 )
@@ -73,8 +74,8 @@ _SPLIT: Final = re.compile("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total|global"
     r"|overall|current)[ _/-]"
-    r"|\w{1,30}'s ){0,2})"
-    r"(cross[ _-]?entropy|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
+    r"|\w{1,30}'s |(?:binary|categorical|sparse[ _]categorical|masked|softmax|sigmoid)[ _]){0,2})"
+    r"(cross[ _-]?entropy|smooth[ _-]?l1|huber|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
     r"|objective(?: function)?|objf|log[ _-]?likelihood|loglik"
     r"|log[ _-]?prob|bce|r?mse|ce|mae|l[12]|total|score at|perplexity|ppl|obj"
     r"|(?:squared )?error)"

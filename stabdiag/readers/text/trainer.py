@@ -198,11 +198,14 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
     if shared:
         notes = (*notes, _ESTIMATED)
     if "loss" in columns.names:
-        # A loss without an epoch comes from a message: it belongs to the step after the last.
-        reported = columns.load("loss").present & ~good
+        # A loss without an epoch comes from a message: it belongs to the step after the last. The
+        # messages about skipped steps at the end follow each other.
+        loss = columns.load("loss").present
         last = np.maximum.accumulate(np.where(good, values, -np.inf))
-        reported &= np.isfinite(last)
-        values = np.where(reported, last + 1, values)
+        at_end = np.arange(len(good)) > np.max(np.flatnonzero(good), initial=-1)
+        reported = ~good & np.isfinite(last) & (loss | at_end)
+        after = np.where(at_end, np.cumsum(reported & at_end), 1)
+        values = np.where(reported, last + after, values)
         good = good | reported
     if from_zero:
         values = np.maximum(values - min(float(values[rows].min()), 1.0), 0.0)

@@ -48,6 +48,9 @@ _ENCLOSED: Final = re.compile(
     rb"|(?<![\w.])([-+]?(?:nan|NaN))(?:\(\w{1,20}\)|%)(?=[\s,;|}\])]|$)"
 )
 
+# Loss: <2.31>, as MADlib prints its values.
+_ANGLED: Final = re.compile(rb"(?<=[:=] )<(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
+
 # Placeholders after the name of a loss in the place of its value: loss: None, loss=N/A, loss (nan),
 # loss ***, "loss": #NUM!; a dash alone only where no number follows it.
 _NO_VALUE_WORDS: Final = (
@@ -73,6 +76,8 @@ def plain_values(data: bytes) -> bytes:
         data = _MICROSOFT.sub(_spelled, data)
     if b".nan" in data or b".inf" in data:
         data = _YAML.sub(rb"\1\2", data)
+    if b" <" in data and b">" in data:
+        data = _ANGLED.sub(rb"\1", data)
     if any(mark.search(data) for mark in _MARKED):
         data = _NAN32.sub(b"NaN  ", data)
         data = _WITH_DECIMALS.sub(rb"\1", data)

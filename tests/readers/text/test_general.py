@@ -340,7 +340,8 @@ LOSSES = [f"{4 - n / 100:.2f}" for n in range(40)]
 
 
 @pytest.mark.parametrize(
-    "line", ["loss(epoch 0): {}", "INFO: train loss:{}", "Epoch 0 train Cls Loss: {} Tot Loss: 9"]
+    "line",
+    ["loss(epoch 0): {}", "INFO: train loss:{}", "Epoch 0 train Cls Loss: {0} Tot Loss: {0}"],
 )
 def test_a_few_lines_that_are_alike_are_losses_in_their_order(put, line):
     losses = ["2.25", "2.5", "2.125", "nan", "nan"]

@@ -294,3 +294,137 @@ def test_a_message_in_a_block_of_records_is_found(diagnosed):
 def test_an_interval_and_a_value_are_not_evaluations(diagnosed):
     lines = [f"step {n} loss {3 - n / 32}\nthe loss has a value of loss 7.5" for n in range(30)]
     assert "eval_loss" not in diagnosed("\n".join(lines)).history.series
+
+
+def test_a_sentence_about_nan_above_the_log_is_not_a_record(diagnosed):
+    lines = "".join(f"step {10 * n}: loss {falling(n, 40):.4f}\n" for n in range(40))
+    report = diagnosed(f"My loss = nan after some steps, see below.\n\n{lines}")
+    assert report.diagnosis.slug == "healthy"
+    assert [finding.slug for finding in report.findings] == ["healthy"]
+
+
+@pytest.mark.parametrize(
+    "message", ["WARNING: loss is nan, skipping the batch", "ValueError: loss is nan"]
+)
+def test_a_message_above_the_first_record_counts(diagnosed, message):
+    lines = "".join(f"step {10 * n}: loss {falling(n, 40):.4f}\n" for n in range(40))
+    report = diagnosed(f"{message}\n{lines}")
+    assert [finding.slug for finding in report.findings] != ["healthy"]
+
+
+def test_a_counter_in_brackets_after_the_level(diagnosed):
+    lines = "".join(
+        f"2026-01-02 03:04:{n:02d} INFO [{50 * n:5d}] loss={falling(n, 40):.4f} lr=0.001\n"
+        for n in range(1, 41)
+    )
+    assert diagnosed(lines).history.series["loss"].steps.tolist() == list(range(50, 2050, 50))
+
+
+def test_a_process_number_in_brackets_is_not_a_step(diagnosed):
+    lines = "".join(
+        f"2026-01-02 03:04:{n:02d} INFO [ 4711] loss={falling(n, 40):.4f} lr=0.001\n"
+        for n in range(1, 41)
+    )
+    assert diagnosed(lines).history.series["loss"].steps.tolist() == list(range(40))
+
+
+def test_scores_whose_counter_restarts_with_each_epoch(diagnosed):
+    text = "".join(
+        f"INFO:root:Epoch[{epoch}] Batch [{100 * batch}]\tSpeed: 120{batch}.46 samples/sec"
+        f"\taccuracy={0.1 + 0.02 * epoch + 0.001 * batch:.6f}\n"
+        for epoch in range(8)
+        for batch in range(1, 11)
+    )
+    report = diagnosed(text)
+    assert len(report.history.series["accuracy"].steps) == 80
+    assert not [event for event in report.history.events if "earlier" in event.message]
+
+
+def test_an_epoch_without_a_batch_has_no_mean(diagnosed):
+    text = "".join(
+        "".join(
+            f"Epoch[{epoch}] Batch [{20 * batch}]\tSpeed: 35.7 samples/sec"
+            f"\tTrain-SmoothL1={falling(10 * epoch + batch, 60):.6f}\n"
+            for batch in range(1, 6)
+        )
+        + f"Epoch[{epoch}] Train-SmoothL1=nan\nEpoch[{epoch}] Time cost=585.188\n"
+        for epoch in range(6)
+    )
+    assert np.isfinite(losses_in(diagnosed(text))).all()
+
+
+def test_a_component_that_is_nan_from_the_start_is_a_series(diagnosed):
+    text = "".join(
+        f"[Epoch 0][Batch {100 * n - 1}], Speed: 31.8 samples/sec, CrossEntropy={12 - n / 9:.6f},"
+        " SmoothL1=nan\n"
+        for n in range(1, 6)
+    )
+    other = diagnosed(text).history.series["other_loss/SmoothL1"]
+    assert np.isnan(other.values).all()
+
+
+@pytest.mark.parametrize("values", [("0.0043", "0.0044"), ("0.0044", "0.0044")])
+def test_a_flat_loss_without_a_counter(diagnosed, values):
+    text = "".join(
+        f"Epoch 2 train Loc Loss: {values[n % 2]} Tot Loss: {values[n % 2]} Accu :0.00{n % 7}\n"
+        for n in range(40)
+    )
+    if len(set(values)) == 1:
+        with pytest.raises(NoUsableRecord):
+            diagnosed(text)
+    else:
+        assert losses_in(diagnosed(text)) == [float(values[n % 2]) for n in range(40)]
+
+
+def test_a_loss_in_angle_brackets(diagnosed):
+    text = "".join(
+        f'INFO:  Iteration: {n}, Loss: <{falling(n, 20):.9f}>\nCONTEXT:  function "mlp"\n'
+        for n in range(1, 21)
+    )
+    assert losses_in(diagnosed(text))[0] == pytest.approx(falling(1, 20))
+
+
+def test_names_joined_to_their_values_by_an_underscore(diagnosed):
+    text = "".join(f"step_{20 * n}:\tloss_{-falling(n, 20):.6f}\n" for n in range(1, 21))
+    series = diagnosed(text).history.series["loss"]
+    assert series.steps.tolist() == list(range(20, 420, 20))
+    assert series.values[0] == pytest.approx(-falling(1, 20), abs=1e-6)
+
+
+def test_binary_cross_entropy_without_a_counter(diagnosed):
+    text = "".join(
+        f"15:35:{n:02d}   >>>>>>>>>>\n15:35:{n:02d}   binary cross entropy: {falling(n, 30):.6f}\n"
+        for n in range(30)
+    )
+    assert len(losses_in(diagnosed(text))) == 30
+
+
+def test_overflows_at_the_end_of_the_trainer_have_steps(diagnosed):
+    text = "".join(
+        f"{{'loss': {falling(n, 9):.4f}, 'learning_rate': 0.0001, 'epoch': 0.{n:02d}}}\n"
+        for n in range(20, 26)
+    )
+    text += "".join(
+        "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: "
+        f"{2**n}, reducing to {2 ** (n - 1)}\n"
+        for n in range(6, 0, -1)
+    )
+    text += "Exception: Current loss scale already at minimum - cannot decrease scale anymore.\n"
+    report = diagnosed(text)
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+    assert report.history.series["loss_scale"].values[-1] == 1
+
+
+def test_a_markdown_table_of_scores(diagnosed):
+    rows = "".join(f"| {n} | {14 + n:.2f} | {35 + n:.2f} |\n" for n in range(1, 16))
+    series = diagnosed("| epoch | BLEU | chrF |\n|---|---|---|\n" + rows).history.series
+    assert series["score/BLEU"].values.tolist() == [14.0 + n for n in range(1, 16)]
+
+
+def test_the_loss_of_a_variational_autoencoder_is_not_added_to_its_parts(diagnosed):
+    text = "".join(
+        f"ITER {500 * n} loss_vae: {falling(n, 30):.4f}; loss_recon: {falling(n, 30) - 0.1:.4f};"
+        f" loss_kl: {200 - n:.4f}\n"
+        for n in range(30)
+    )
+    assert losses_in(diagnosed(text))[0] == pytest.approx(falling(0, 30), abs=1e-4)
