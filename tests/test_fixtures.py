@@ -211,7 +211,7 @@ def test_a_climb_is_dated_by_its_cause_to_the_point(run):
 
 @pytest.mark.parametrize("run", ["divergence-lr-endless-warmup", "divergence-lr-inverse-cosine"])
 def test_a_rate_that_rises_throughout_or_gradually_has_no_turn(run):
-    assert "turned" not in diagnosed(run).diagnosis.evidence
+    assert "turning_step" not in diagnosed(run).diagnosis.evidence
 
 
 SCHEMA = jsonschema.Draft202012Validator(json.loads(schema()))

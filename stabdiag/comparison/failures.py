@@ -97,7 +97,7 @@ def run_fails(comparison: Comparison) -> Iterator[Finding]:
         step=step,
         measured={
             "failed": len(failed),
-            "sound": len(sound),
+            "succeeded": len(sound),
             **{f"end of {end.run.label}": end.last for end in [*failed, *sound][:_MAX_SUSPECTS]},
             **_values(suspects),
         },

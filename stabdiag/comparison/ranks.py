@@ -298,7 +298,7 @@ def _distant_losses(
             step=step,
         ),
         step=step,
-        measured={"first_step": step, "one": x, "other": y},
+        measured={"first_step": step, "value": x, "other_value": y},
     )
 
 

@@ -161,9 +161,9 @@ def _loss_differs(comparison: Comparison, final: Ends) -> Iterator[Finding]:
         _first_action(comparison, outlier.run),
         measured={
             **_evidence(final, variation),
-            "farthest_off": distance,
+            "largest_distance": distance,
             "descent": final.descent,
-            "compared_up_to": final.until,
+            "compared_until": final.until,
         },
     )
 
@@ -211,8 +211,8 @@ def _evaluation_differs(comparison: Comparison, final: Ends) -> Iterator[Finding
             title=f"The runs end at different {name}",
             measured={
                 "role": role,
-                "farthest_off": distance,
-                "compared_up_to": final.until,
+                "largest_distance": distance,
+                "compared_until": final.until,
                 **dict(list(values.items())[:_MAX_LISTED]),
             },
         )

@@ -48,7 +48,7 @@ _MEASURED_LABELS: Final[Mapping[str, str]] = {
     "rise": "rise above the best",
     "spike_score": "height of the spike (σ)",
     "tested": "losses tested",
-    "turned": "turns at step",
+    "turning_step": "turns at step",
     "window_points": "points in the window",
 }
 

@@ -184,14 +184,14 @@ def _is_the_lr_rising(case: Case) -> Reply:
         low, high = float(rates.values[jump - 1]), float(rates.values[jump])
         step = int(rates.steps[jump])
         because = f"the learning rate jumped from {num(low)} to {num(high)} at {case.unit} {step}"
-        measured |= {"lr_before": low, "lr_after": high, "turned": step}
+        measured |= {"lr_before": low, "lr_after": high, "turning_step": step}
         return yes(f"{because}, and stayed up", step, last, branch="jump", measured=measured)
     if not lr.rises:
         return no(because, lr.first, last, measured=measured)
     turned = find_turn_step(case, case.history.series["lr"], first, last)
     if turned is not None:
         because += f"; the rise began {step_phrase(case, case.history.series['lr'], turned)}"
-        measured["turned"] = turned
+        measured["turning_step"] = turned
     return yes(because, lr.first, last, measured=measured)
 
 
@@ -251,7 +251,7 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
         f"{reply.because}; the change began {step_phrase(case, norm, turned)}",
         *reply.steps,
         branch=reply.branch,
-        measured={**reply.measured, "turned": turned},
+        measured={**reply.measured, "turning_step": turned},
     )
 
 

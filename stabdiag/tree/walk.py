@@ -91,7 +91,7 @@ def _is_schedule(case: Case, earlier: Finding) -> bool:
     if earlier.slug != "divergence-lr-rising" or earlier.step is None:
         return False
     warmup = case.manifest.warmup_steps
-    return "turned" in earlier.evidence or (warmup is not None and earlier.step > warmup)
+    return "turning_step" in earlier.evidence or (warmup is not None and earlier.step > warmup)
 
 
 def _sections(case: Case) -> Walk:

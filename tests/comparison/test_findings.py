@@ -134,7 +134,7 @@ def test_a_seed_that_became_nan_is_a_failed_run():
     lost["loss"][200:] = np.nan
     diagnosis = stabdiag.compare([run(0), run(1), lost], kind="seeds").diagnosis
     assert (diagnosis.slug, diagnosis.severity, diagnosis.step) == ("run-fails", "error", 200)
-    assert (diagnosis.evidence["failed"], diagnosis.evidence["sound"]) == (1, 2)
+    assert (diagnosis.evidence["failed"], diagnosis.evidence["succeeded"]) == (1, 2)
     assert diagnosis.actions[0].kind == "lower-lr"
 
 

@@ -72,7 +72,7 @@ def test_near_misses_are_not_reported():
     [
         # Three ranks report a lost peer; the one that does not is dead.
         ("rank-died", {"rank": 2, "ranks_that_lost_a_peer": 3}),
-        ("run-fails-precision", {"failed": 1, "sound": 1, "dtype (half)": "fp16"}),
+        ("run-fails-precision", {"failed": 1, "succeeded": 1, "dtype (half)": "fp16"}),
         ("nondeterminism-stays", {"beyond_rounding_from": None}),
         ("resume-diverges-optimizer", {"resumed_at": 200}),
         ("resume-diverges-schedule", {"role": "lr"}),

@@ -176,7 +176,7 @@ def test_a_norm_may_grow_where_the_loss_is_gone(symptom):
 def test_a_constant_count_of_clipped_steps_is_a_count_per_record(symptom):
     each = {"step": 10 * STEPS, "loss": FALLING, "clip_counts": np.full(N, 10)}
     finding = symptom("grad-clip-saturated", each)
-    assert finding.evidence["share"] == pytest.approx(1.0)
+    assert finding.evidence["fraction"] == pytest.approx(1.0)
     assert symptom("grad-clip-saturated", {**each, "clip_counts": np.full(N, 1.0)}) is not None
     assert symptom("grad-clip-saturated", {**each, "clip_counts": np.full(N, 3)}) is None
 

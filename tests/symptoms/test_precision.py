@@ -18,7 +18,7 @@ def log(**series):
 @pytest.mark.parametrize("skipped", [OFTEN, np.cumsum(OFTEN)], ids=["each", "counted up"])
 def test_many_skipped_steps_are_reported(symptom, skipped):
     finding = symptom("overflow-rate-high", log(skipped=skipped))
-    assert finding.evidence["share"] == pytest.approx(0.1, rel=0.05)
+    assert finding.evidence["fraction"] == pytest.approx(0.1, rel=0.05)
     assert "bf16" in finding.first_action
 
 

@@ -280,7 +280,7 @@ def _onset(incident: Incident) -> str:
     if incident.lead_up is not None and incident.lead_up.step == incident.onset:
         return f"{incident.lead_up.title} ({incident.lead_up.slug}), which led to the NaN"
     if diagnosis.section == "§4":
-        turned = diagnosis.evidence.get("turned") == incident.onset
+        turned = diagnosis.evidence.get("turning_step") == incident.onset
         return f"{diagnosis.title}{': its cause begins here' if turned else ''}"
     if diagnosis.section == "§1" and incident.not_finite == incident.onset:
         return "Another series is not finite before the loss is"

@@ -130,7 +130,7 @@ def _measured(spikes: RecurringSpikes) -> dict[str, Scalar]:
         "noise": spikes.noise,
     }
     if spikes.period is not None:
-        measured["apart"] = spikes.period
+        measured["interval"] = spikes.period
     if spikes.batch is not None:
         measured["batch_id"] = spikes.batch
     return measured
@@ -214,7 +214,7 @@ def _rhythmic(case: Case) -> Evidence | None:
         because=f"The loss spiked {len(at)} times, {every(gap, case.unit)} from {case.unit} "
         f"{first} on, typically by {num(height)}.",
         step=first,
-        measured={"spikes": len(at), "apart": gap, "height": height},
+        measured={"spikes": len(at), "interval": gap, "height": height},
         severity=Severity.NOTE,
         title="A hard batch recurs",
         first=Action(

@@ -224,7 +224,7 @@ def find_turn(case: Case) -> TurningPoint | None:
         measured={
             "best_eval_loss": best,
             "eval_loss": float(x[-1]),
-            "train_loss_then": train_at_best,
+            "train_loss_at_turn": train_at_best,
             "train_loss": train_now,
         },
         is_clear=is_clear,

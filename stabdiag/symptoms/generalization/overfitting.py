@@ -213,7 +213,7 @@ def overconfident(case: Case) -> Evidence | None:
         f"{num(value_at_turn)} to {num(value)}: the model still improves, and is more confident "
         "where it is wrong.",
         step=turning_point.step,
-        measured=turning_point.measured | {"score_then": value_at_turn, "best_score": value},
+        measured=turning_point.measured | {"score_at_turn": value_at_turn, "best_score": value},
         first=Action(
             Do.KEEP_CHECKPOINT,
             f"Choose the checkpoint by the score that matters: {case.describe(step)} by "
@@ -305,7 +305,7 @@ def eval_nonfinite(case: Case) -> Evidence | None:
         because=f"The evaluation loss is not finite at {case.unit} {first}{of}; the training loss "
         "is.",
         step=first,
-        measured={"steps": count, "of": len(heldout)},
+        measured={"steps": count, "total": len(heldout)},
         first=Action(
             Do.CHECK_EVALUATION,
             f"Evaluate the checkpoint nearest to {case.describe(first)} batch by batch to find the "

@@ -49,7 +49,7 @@ def eval_loss_scaled(case: Case) -> Evidence | None:
         f"loss from {case.unit} {gap.step} to the end: a constant factor, not a generalization "
         f"gap.",
         step=gap.step,
-        measured={"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least},
+        measured={"first_ratio": gap.evaluated / gap.trained, "min_ratio": gap.least},
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that both losses are means over the same unit (tokens or examples), not "
@@ -107,7 +107,7 @@ def train_loss_summed(case: Case) -> Evidence | None:
         because=f"The training loss is {num(least)} to {num(highest)} x the evaluation loss, "
         "before both fell and since: a constant factor.",
         step=step,
-        measured={"least_ratio": least, "most_ratio": highest},
+        measured={"min_ratio": least, "max_ratio": highest},
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that the training loss is divided by the number of micro-batches of a step "
@@ -148,7 +148,7 @@ def eval_far_below_train(case: Case) -> Evidence | None:
         because=f"In the second half of the run the training loss is {num(usual)} x the "
         f"evaluation loss, which ends at {num(float(heldout.values[-1]))}.",
         step=int(heldout.steps[len(heldout) // 2]),
-        measured={"least_ratio": least, "usual_ratio": usual},
+        measured={"min_ratio": least, "usual_ratio": usual},
         first=Action(
             Do.INSPECT_DATA,
             "Look for evaluation examples among the training data, and for labels that leak into "

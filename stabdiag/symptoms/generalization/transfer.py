@@ -74,7 +74,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     gap = find_gap(case)
     if gap is None or gap.is_factor:
         return None
-    measured = {"first_ratio": gap.evaluated / gap.trained, "least_ratio": gap.least}
+    measured = {"first_ratio": gap.evaluated / gap.trained, "min_ratio": gap.least}
     return Evidence(
         because=f"At {case.unit} {gap.step}, {gap.fraction_of_run:.0%} into the run, the "
         f"evaluation loss is "

@@ -69,7 +69,7 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         f"{fraction:.0%} of "
         f"{len(x)} logged steps; its median is {num(usual / threshold)} x the threshold.",
         step=int(norm.steps[len(norm) // TENTHS]),
-        measured={"share": fraction, "threshold": threshold, "median": usual},
+        measured={"fraction": fraction, "threshold": threshold, "median": usual},
         severity=Severity.WARNING if far_off else None,
         first=first,
     )
@@ -164,7 +164,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
         "it was logged after clipping, and nearly every gradient is clipped to that size.",
         title="The gradient norm is stuck at the clip threshold",
         step=int(norm.steps[len(norm) // TENTHS]),
-        measured={"share": fraction, "threshold": highest},
+        measured={"fraction": fraction, "threshold": highest},
         first=Action(
             Do.LOG_MORE,
             "Log the gradient norm before clipping (the return value of clip_grad_norm_): only "
@@ -193,7 +193,7 @@ def _clipped_counts(case: Case) -> Evidence | None:
         because=f"{min(fraction, 1.0):.0%} of the updates were clipped ({counts.column!r}, "
         f"{len(counts)} records).",
         step=int(counts.steps[0]),
-        measured={"share": fraction},
+        measured={"fraction": fraction},
         first=Action(
             Do.RAISE_CLIP, "Raise the clip threshold: currently it sets the size of every step."
         ),

@@ -121,7 +121,7 @@ def grad_nonfinite(case: Case) -> Evidence | None:
         because=f"The gradient norm is not finite at {plural(len(steps), case.unit)} of "
         f"{len(norm)} where the loss is finite; {where}.",
         step=first,
-        measured={"steps": len(steps), "of": len(norm)},
+        measured={"steps": len(steps), "total": len(norm)},
         first=Action(
             Do.INSPECT_LAYERS,
             f"Run the batch of {case.unit} {first} under torch.autograd.set_detect_anomaly(True) "
@@ -148,7 +148,7 @@ def _nothing_updated(case: Case, norm: Series, records: int) -> Evidence:
     return Evidence(
         because=f"{nothing_updated(records)}{change}",
         step=first,
-        measured={"steps": records, "of": records},
+        measured={"steps": records, "total": records},
         title=NOTHING_UPDATED,
         severity=Severity.ERROR,
         first=Action(
@@ -173,7 +173,7 @@ def _stays_nonfinite(case: Case, noun: str, norm: Series) -> Evidence | None:
         because=f"{norm.column!r} is not finite from {case.unit} {first} to the end, at "
         f"{len(norm) - begin} of {len(norm)} records. No loss was logged.",
         step=first,
-        measured={"steps": len(norm) - begin, "of": len(norm)},
+        measured={"steps": len(norm) - begin, "total": len(norm)},
         first=earlier_checkpoint(case, first, case.stride)
         .reload(f"{case.unit} {first}")
         .and_then(
@@ -303,7 +303,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
         because=f"The gradient norm fell from {num(early)} to {num(last)}, but the loss only from "
         f"{num(float(left[0]))} to {num(float(left[-1]))}.",
         step=began,
-        measured={"early": early, "last": last, "share": fraction},
+        measured={"early": early, "last": last, "fraction": fraction},
         first=Action(
             Do.INSPECT_LAYERS,
             f"Log each layer's gradient norm from {case.unit} {began} on and find the first "

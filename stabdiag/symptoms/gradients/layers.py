@@ -157,7 +157,7 @@ def group_frozen(case: Case) -> Evidence | None:
             because=f"The {noun} of {quoted(frozen)} {verb} "
             f"({plural(len(frozen), 'group')} of {count}).",
             step=case.history.first_step,
-            measured={"group": frozen[0], "groups_off": len(frozen), "groups": count},
+            measured={"group": frozen[0], "groups_affected": len(frozen), "groups": count},
             first=Action(
                 Do.CHECK_MODEL,
                 f"Check that {frozen[0]!r} has requires_grad and is in the optimizer.",

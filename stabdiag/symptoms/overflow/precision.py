@@ -43,7 +43,7 @@ def overflow_rate_high(case: Case) -> Evidence | None:
         because=f"{plural(count, case.unit)} of {round(steps)} ({fraction:.1%}) were skipped for "
         f"overflows after the scaler's first search, from {case.unit} {first} on.",
         step=first,
-        measured={"skipped": count, "steps": steps, "share": fraction},
+        measured={"skipped": count, "steps": steps, "fraction": fraction},
         first=Action(
             Do.CHANGE_DTYPE,
             "Switch from fp16 to bf16, or halve the learning rate.",

@@ -96,7 +96,7 @@ def _from_start(case: Case, role: str, limit: float, noun: str, first: Action) -
         because=f"At step {step}, {high[name]:.0%} of the {noun.format(shown)} "
         f"({and_more([repr(layer) for layer in sorted(high)], SHOWN_NAMES)} above {limit:.0%}).",
         step=step,
-        measured={"layer": name, "fraction": high[name], "layers_off": len(high)},
+        measured={"layer": name, "fraction": high[name], "layers_affected": len(high)},
         first=Action(first.kind, first.text.format(shown)),
     )
 
@@ -158,7 +158,7 @@ def training_labels_wrong(case: Case) -> Evidence | None:
         f"than the held-out batch, by {num(score, 2)} standard errors ({len(values)} "
         "measurements).",
         step=int(excess.steps[0]),
-        measured={"standard_errors": score, "readings": len(values)},
+        measured={"standard_errors": score, "measurements": len(values)},
         first=Action(
             Do.CHECK_LABELS,
             "Read the training examples with the highest loss, and check their labels.",

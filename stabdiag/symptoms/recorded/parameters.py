@@ -173,7 +173,12 @@ def initial_weights_off(case: Case) -> Evidence | None:
         because=f"The weights of {layer!r} begin at {times(ratio)} the usual size, 1/√fan-in "
         f"({plural(len(off), 'layer')} of {len(ratios)} off).",
         step=case.history.first_step,
-        measured={"layer": layer, "ratio": ratio, "layers_off": len(off), "layers": len(ratios)},
+        measured={
+            "layer": layer,
+            "ratio": ratio,
+            "layers_affected": len(off),
+            "layers": len(ratios),
+        },
         first=Action(Do.CHECK_MODEL, f"{verb} the initialization of {layer!r}."),
     )
 

@@ -96,7 +96,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
         f"{case.unit} {start} on and ends at {num(last)}: for {fraction:.0%} of the run, up to "
         f"{case.unit} {end}, almost nothing is learned.",
         step=start,
-        measured={"floor_lr": last, "peak_lr": peak, "share_of_run": fraction},
+        measured={"floor_lr": last, "peak_lr": peak, "fraction_of_run": fraction},
         first=set_length,
         next_actions=(*lr_decays_early.next_actions, floor),
     )

@@ -139,8 +139,8 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
         f"{plural(configured, case.unit)}.",
         step=max(min(configured, logged), int(lr.steps[0])),
         measured={
-            "warmup_found": logged,
-            "warmup_told": configured,
+            "warmup_logged": logged,
+            "warmup_configured": configured,
             "peak_lr": float(lr.values.max()),
         },
         first=Action(
@@ -163,7 +163,7 @@ def _too_long(case: Case, warmup: int) -> Evidence | None:
         title="The warm-up takes most of the run",
         because=f"The learning rate rises until {case.unit} {warmup} of {total}.",
         step=warmup,
-        measured={"warmup_found": warmup, "total_steps": total},
+        measured={"warmup_logged": warmup, "total_steps": total},
         first=Action(
             Do.FIX_SCHEDULE,
             f"Set the warm-up to at most {usual} of the run's {total} {case.unit}s (now "

@@ -128,7 +128,7 @@ def throughput_drop(case: Case) -> Evidence | None:
         because=f"{change} ({num(before)} -> {num(after)}{unit and f' {unit}'}) by {case.unit} "
         f"{since} and stayed that way.",
         step=since,
-        measured={"before": before, "after": after, "share": fraction, "unit": unit or None},
+        measured={"before": before, "after": after, "fraction": fraction, "unit": unit or None},
         first=Action(
             Do.CHECK_MACHINES,
             f"Compare the machines before and after {case.unit} {since}: accelerator clock and "
@@ -216,7 +216,7 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
         because=f"Every {num(every)} {case.unit}s, {len(begins)} times, the throughput falls "
         f"below half of its usual {num(usual)}; this takes {lost:.0%} of the time.",
         step=int(steps[begins[0]]),
-        measured={"every": every, "times": len(begins), "lost": lost, "usual": usual},
+        measured={"interval": every, "drops": len(begins), "lost": lost, "usual": usual},
         first=Action(
             Do.SPEED_UP,
             f"Find out what happens every {num(every)} {case.unit}s: a checkpoint, an evaluation, "
@@ -252,7 +252,7 @@ def data_loading_slow(case: Case) -> Evidence | None:
         f"{num(total)}"
         f"{unit and f' {unit}'} (medians of {len(waits)} records).",
         step=int(waits.steps[0]),
-        measured={"share": wait / total, "data_time": wait, "step_time": total},
+        measured={"fraction": wait / total, "data_time": wait, "step_time": total},
         first=Action(
             Do.SPEED_UP,
             "Give the loader more workers, pinned memory and prefetching until the wait is short.",

@@ -103,7 +103,7 @@ def loss_implausible(case: Case) -> Evidence | None:
         step=step,
         measured={
             "losses": len(high),
-            "of": len(sizes),
+            "total": len(sizes),
             "largest": float(case.loss.values[worst]),
             "usual": usual,
         },

@@ -234,7 +234,12 @@ def update_ratio_off(case: Case) -> Evidence | None:
         because=f"Updates of {name!r} are {num(ratio)} of its weights; about "
         f"{num(_USUAL_UPDATE)} is usual ({plural(len(off), 'group')} of {len(groups)} off).",
         step=step,
-        measured={"group": name, "ratio": ratio, "groups_off": len(off), "groups": len(groups)},
+        measured={
+            "group": name,
+            "ratio": ratio,
+            "groups_affected": len(off),
+            "groups": len(groups),
+        },
         first=Action(
             kind,
             f"{verb} the learning rate of {name!r} by up to {factor} times, and measure again.",
@@ -310,8 +315,8 @@ def _fraction_too_high(
         step=highest.step(_HALF),
         measured={
             "group": highest.name,
-            "share": fraction,
-            "groups_off": len(high),
+            "fraction": fraction,
+            "groups_affected": len(high),
             "groups": len(groups),
         },
         first=Action(first.kind, first.text.format(name=highest.name), also=first.also),
@@ -346,7 +351,7 @@ def attention_entropy_collapse(case: Case) -> Evidence | None:
     return Evidence(
         because=f"The attention entropy fell in {len(collapsed)} of "
         f"{plural(len(groups), 'group')}, most in {name!r}: from {num(early)} to {num(last)}.",
-        measured={"group": name, "early": early, "last": last, "groups_off": len(collapsed)},
+        measured={"group": name, "early": early, "last": last, "groups_affected": len(collapsed)},
         first=Action(
             Do.LOWER_LR,
             f"Lower the learning rate and normalize queries and keys (QK-norm), {name!r} first.",

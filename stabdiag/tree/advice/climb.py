@@ -83,7 +83,7 @@ def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Cli
         f"best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
     )
     since, exploded = f"the climb from {case.unit} {first} on", explosion_step(case, rise.onset)
-    turned = answer.measured.get("turned") if answer else None
+    turned = answer.measured.get("turning_step") if answer else None
     if exploded is not None and not (isinstance(turned, int) and turned < exploded):
         reload = earlier_checkpoint(case, exploded, case.stride).reload(
             f"the explosion of the loss at {case.numbered(exploded)}"

@@ -84,7 +84,7 @@ def lr_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
         other = Action(ActionKind.ADD_WARMUP, text, setting="warmup_steps")
     check = "Check warm-up and total steps against the intended schedule."
     began = step_phrase(case, lr, climb.began)
-    since = f"; its rise began {began}" if "turned" in answer.measured else ""
+    since = f"; its rise began {began}" if "turning_step" in answer.measured else ""
     return climb.advice(
         f"The learning rate went from {begin} at {case.unit} {first} to {end} at {case.unit} "
         f"{last}{since}.",
