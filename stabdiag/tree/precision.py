@@ -42,10 +42,10 @@ _SIGNALS = {
 
 def _is_there_an_overflow(case: Case) -> Reply:
     dtype, scale = case.manifest.dtype, case.history.finite("loss_scale")
-    if dtype is None and not shows_overflows(case) and "grad_norm" in case.history.series:
+    norm = case.overall_grad_norm
+    if dtype is None and not shows_overflows(case) and norm is not None:
         return no(f"{_FINE['grad_norm']}, regardless of dtype", measured={"overflows": 0})
     if dtype is None:
-        norm = case.history.series.get("grad_norm")
         count = 0 if norm is None else len(norm) - len(norm.finite())
         nonfinite = f"{plural(count, 'gradient norm')} not finite, and " if count else ""
         because = f"{nonfinite}the dtype is not in the manifest or the log"
@@ -54,7 +54,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
         return no(f"the run is in {dtype}: this section covers fp16 and bf16")
     # bf16 needs no loss scale, and some optimizers skip steps for other reasons.
     roles = ("grad_norm", *(("loss_scale", "skipped") if dtype == "fp16" else ()))
-    logged = [_FINE[role] for role in roles if role in case.history.series]
+    logged = [_FINE[role] for role in roles if case.history.has(role)]
     if not logged:
         because = "the gradient norm and the loss scale were not logged"
         return unknown(because if dtype == "fp16" else "the gradient norm was not logged")
@@ -74,7 +74,7 @@ def _is_there_an_overflow(case: Case) -> Reply:
 
 def shows_overflows(case: Case) -> bool:
     """Return True if the log has values that may be overflows, depending on the dtype."""
-    norm, scaled = case.history.get("grad_norm"), {"loss_scale", "skipped"}
+    norm, scaled = case.overall_grad_norm, {"loss_scale", "skipped"}
     finite = norm is None or len(norm.finite()) == len(norm)
     return not finite or not scaled.isdisjoint(case.history.series)
 
@@ -237,7 +237,7 @@ def _halving(case: Case, bad: int) -> bool | None:
 
 def _forward_finite(case: Case, bad: int) -> bool | None:
     """Whether the loss was still finite where gradients overflowed."""
-    norm = case.history.get("grad_norm")
+    norm = case.overall_grad_norm
     if norm is None:
         return None
     norm = norm.between(*_lead_up(case, bad))

@@ -158,12 +158,13 @@ def improved_score(case: Case) -> ProgressChange | None:
 def learns_clearly(case: Case, progress: Progress) -> bool:
     """Return True if a run improved and its loss fell well below the loss of an untrained model.
 
-    A fall from far above the chance level down to it is not learning.
+    A fall from far above the chance level down to it is not learning. Neither is the recovery from
+    first updates that were too large.
     """
     loss = progress.role_change("loss")
     if not progress.better or loss is None or loss.first <= 0 or loss.last < 0:
         return bool(progress.better)
-    start = min(loss.first, chance_loss(case) or loss.first)
+    start = min(loss.first, float(case.loss.values[0]), chance_loss(case) or loss.first)
     return start - loss.last >= case.limits.learning.small_fall * start
 
 
@@ -192,13 +193,12 @@ def _loss_change(case: Case) -> ProgressChange:
     """Return the change of the loss."""
     x = case.loss.values
     is_comparable = case.loss_kind is None and "reward" not in case.history.series
-    return ProgressChange(
-        role="loss",
-        name="the loss",
-        first=median(x[:MIN_CONSECUTIVE]),
-        last=float(levels(x, TENTHS)[-1]),
-        better=_loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None,
-    )
+    first, last = median(x[:MIN_CONSECUTIVE]), float(levels(x, TENTHS)[-1])
+    better = _loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None
+    # A loss that rises in its first steps and falls again has not improved if it ends above them.
+    if better and not case.objective_changes and case.ramp is None:
+        better = last - first <= _FAR_SIGMAS * max(diff_sigma(x), robust_sigma(x[len(x) // 2 :]))
+    return ProgressChange(role="loss", name="the loss", first=first, last=last, better=better)
 
 
 def _loss_falls(case: Case) -> bool | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -60,6 +61,17 @@ class Run:
         if len(heldout) > CONTEXT_POINTS and heldout[1:].max() < heldout[0]:
             return True
         return len(x) >= self.limits.divergence.min_points and x[0] <= 2 * np.diff(x).max()
+
+    @cached_property
+    def overall_grad_norm(self) -> Series | None:
+        """The gradient norm or, if only layers were logged, a series that fails where one does."""
+        whole, layers = self.history.get("grad_norm"), self.history.group("grad_norm").values()
+        if whole is not None or not layers:
+            return whole
+        longest = max(layers, key=len)
+        bad = [layer.steps[~np.isfinite(layer.values)] for layer in layers]
+        values = np.where(np.isin(longest.steps, np.concatenate(bad)), np.inf, longest.values)
+        return replace(longest, role="grad_norm", values=values)
 
     @cached_property
     def names_pretrained_model(self) -> bool | None:

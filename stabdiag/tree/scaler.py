@@ -203,7 +203,7 @@ def skipped_throughout(case: Case) -> int | None:
 
 def find_overflows(case: Case) -> Overflows:
     """Find the overflows in the gradient norm, the skipped steps and the loss scale."""
-    norm, scale = case.history.get("grad_norm"), case.history.get("loss_scale")
+    norm, scale = case.overall_grad_norm, case.history.get("loss_scale")
     steps = [np.empty(0, np.int64)]
     if norm is not None:
         steps.append(norm.steps[~np.isfinite(norm.values)])

@@ -223,6 +223,28 @@ def test_an_evaluation_far_below_training_may_leak(factor, slug):
     assert slugs.get("eval-far-below-train") == (None if slug is None else "note")
 
 
+@pytest.mark.parametrize(
+    ("right", "heldout_right", "is_reported"),
+    [
+        (0.63, 0.99, True),
+        (63.0, 99.0, True),
+        (0.8, 0.95, False),  # as with usual augmentation
+        (0.4, 0.7, False),
+        (0.99, 0.999, False),
+    ],
+)
+def test_an_accuracy_far_above_that_in_training_is_reported(
+    symptom, right, heldout_right, is_reported
+):
+    course = 1 - np.exp(-np.arange(1, 16) / 2)
+    scores = {"accuracy": right * course, "val_accuracy": heldout_right * course**0.1}
+    losses = {"loss": 2.3 - course, "val_loss": 0.4 * (2.3 - course)}
+    finding = symptom("eval-far-below-train", {"epoch": np.arange(15)} | losses | scores)
+    assert (finding is not None) == is_reported
+    if is_reported:
+        assert "accuracy is far above" in finding.title
+
+
 def test_an_evaluation_loss_is_not_a_training_loss(symptom):
     assert symptom("overfitting", {"step": AT, "eval_loss": TURNED}) == ("eval_loss",)
 

@@ -170,7 +170,11 @@ def test_scores_have_directions(name, direction):
         ({"val_f1": np.ones(20)}, False),
         ({"val_wer": np.zeros(20)}, False),
         ({"val_wer": np.full(20, 100.0)}, True),
-        ({"val_f1": np.zeros(20), "val_acc": np.linspace(0.1, 0.9, 20)}, False),
+        ({"val_f1": np.zeros(20), "val_acc": np.linspace(0.1, 0.9, 20)}, True),
+        ({"val_f1": [0.1] * 5 + [0] * 15, "val_acc": np.linspace(0.5, 0.99, 20)}, True),
+        ({"val_f1": [0.1] * 15 + [0] * 5, "val_acc": np.linspace(0.5, 0.99, 20)}, False),
+        ({"map_small": np.zeros(20), "map_large": np.linspace(0.1, 0.5, 20)}, False),
+        ({"val_wer": [1] * 5 + [0] * 15, "val_acc": np.linspace(0.5, 0.99, 20)}, False),
         ({"val_f1": np.append(np.zeros(19), 0.1)}, False),
     ],
 )
@@ -179,6 +183,16 @@ def test_constant_scores_are_reported_if_the_loss_falls(symptom, columns, is_rep
     sparse = {name: evaluated(values) for name, values in columns.items()}
     finding = symptom("score-constant", log(loss, **sparse))
     assert isinstance(finding, tuple | None) != is_reported
+
+
+@pytest.mark.parametrize(
+    ("f1", "words"),
+    [(np.zeros(20), "Count the predictions"), (np.full(20, 0.3), "Print 20 predictions")],
+)
+def test_an_f1_of_zero_next_to_a_high_accuracy_is_a_guess_of_one_class(symptom, f1, words):
+    loss = LEARNING["usual"](np.random.default_rng(0))
+    scores = {"val_acc": evaluated(np.full(20, 0.99)), "val_f1": evaluated(f1)}
+    assert symptom("score-constant", log(loss, **scores)).first_action.startswith(words)
 
 
 def test_constant_scores_are_not_reported_if_the_loss_is_flat(symptom):

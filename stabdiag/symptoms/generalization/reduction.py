@@ -9,8 +9,10 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import QUARTER
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     find_gap,
@@ -135,14 +137,14 @@ def train_loss_summed(case: Case) -> Evidence | None:
     ),
 )
 def eval_far_below_train(case: Case) -> Evidence | None:
-    """Is the evaluation loss far below the training loss throughout the second half?"""
+    """Is the evaluation far better than the training throughout the second half?"""
     ratios = _ratios(case)
     if ratios is None:
         return None
     late = ratios[1:]
     least, usual = float(late.min()), median(late)
     if least < case.limits.generalization.augmentation:
-        return None
+        return _accuracy_far_above(case)
     heldout = case.history.finite("eval_loss")
     return Evidence(
         because=f"In the second half of the run the training loss is {num(usual)} x the "
@@ -154,5 +156,47 @@ def eval_far_below_train(case: Case) -> Evidence | None:
             "Look for evaluation examples among the training data, and for labels that leak into "
             "the evaluation inputs: held-out data is rarely that easy.",
             also=(Do.CHECK_EVALUATION,),
+        ),
+    )
+
+
+def _accuracy_far_above(case: Case) -> Evidence | None:
+    """Report an accuracy that is far higher in evaluations than in training."""
+    train, heldout = (case.history.finite(role) for role in ("accuracy", "eval_accuracy"))
+    limits = case.limits.generalization
+    if min(len(train), len(heldout)) < limits.min_evaluations:
+        return None
+    late = range(len(heldout) // 2, len(heldout))
+    nearby = [training_level(train, heldout, position) for position in late]
+    trained = np.array([0.0 if level is None else level for level in nearby])
+    full = full_scale(max(train.values.max(), heldout.values.max()))
+    trained, evaluated = trained / full, heldout.values[late.start :] / full
+    # Dropout and augmentation cost some accuracy in training.
+    is_far = (1 - trained >= limits.augmentation * (1 - evaluated)) & (
+        evaluated - trained >= QUARTER
+    )
+    if None in nearby or not is_far.all():
+        return None
+    usual, higher = median(trained), median(evaluated)
+    return Evidence(
+        title="The evaluation accuracy is far above the training accuracy",
+        because=f"In the second half of the run {usual:.0%} of the training examples are right, "
+        f"but {higher:.0%} of the evaluation examples.",
+        step=int(heldout.steps[late.start]),
+        measured={"accuracy": usual, "eval_accuracy": higher},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            "Evaluate the last checkpoint on training batches, without dropout and augmentation. "
+            f"If about {usual:.0%} are still right, training labels are wrong: look at the "
+            f"examples with the highest loss. If about {higher:.0%} are right, dropout or "
+            "augmentation is strong.",
+            also=(Do.CHECK_LABELS,),
+        ),
+        next_actions=(
+            Action(
+                Do.INSPECT_DATA,
+                "Look for evaluation examples among the training data, and for labels that leak "
+                "into the evaluation inputs.",
+            ),
         ),
     )

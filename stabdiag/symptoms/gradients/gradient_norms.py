@@ -89,7 +89,7 @@ def _lacks_gradient_norm(case: Case) -> str:
 )
 def grad_nonfinite(case: Case) -> Evidence | None:
     """Is a gradient norm NaN or infinite while the loss is finite, in fp32, or to the end?"""
-    norm, loss, dtype = case.history.get("grad_norm"), case.loss, case.manifest.dtype
+    norm, loss, dtype = case.overall_grad_norm, case.loss, case.manifest.dtype
     if not case.history.get("loss"):
         broken = filter(
             None, (_stays_nonfinite(case, *quantity) for quantity in _inside(case, *_INSIDE))

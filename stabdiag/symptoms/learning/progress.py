@@ -37,7 +37,7 @@ from stabdiag.symptoms.schedule.settings import far_settings, lacks_warmup, repl
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
-from stabdiag.tree.progress import Progress, find_progress, learns_clearly
+from stabdiag.tree.progress import Progress, ProgressChange, find_progress, learns_clearly
 from stabdiag.tree.scores import MIN_VALUES, Score, scores
 
 # A loss that ends within this fraction of log K, or above it, does not beat a guess.
@@ -314,18 +314,23 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     ),
 )
 def score_constant(case: Case) -> Evidence | None:
-    """Is every score constant while the loss falls?"""
+    """Is every score constant, or every one but the accuracy 0 to its end, while the loss falls?"""
     candidates = [
         score
         for score in scores(case)
         if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(name_words(score.name))
     ]
-    if not candidates or any(np.ptp(score.goodness) for score in candidates):
-        return None
     loss = find_progress(case).role_change("loss")
+    if not candidates or loss is None or not loss.better:
+        return None
+    has_accuracy = any("accuracy" in score.series.role for score in candidates)
+    if has_accuracy or any(np.ptp(score.goodness) for score in candidates):
+        zero = _zero_to_end(case, candidates, loss)
+        if zero is not None or any(np.ptp(score.goodness) for score in candidates):
+            return zero
     # A perfect score cannot improve.
     imperfect = [score for score in candidates if not _is_perfect(score)]
-    if loss is None or not loss.better or not imperfect:
+    if not imperfect:
         return None
     score = imperfect[0]
     value, steps = float(score.series.values[0]), score.series.steps
@@ -340,6 +345,45 @@ def score_constant(case: Case) -> Evidence | None:
             f"Print 20 predictions with their labels as {score.name!r} compares them: look for "
             "a different label format, an empty prediction, a threshold that is never reached.",
             also=(Do.CHECK_LABELS,),
+        ),
+    )
+
+
+def _zero_to_end(case: Case, candidates: list[Score], loss: ProgressChange) -> Evidence | None:
+    """Report a score that ends at 0, so that no example of a class is found.
+
+    A guess of the most frequent class has a high accuracy, but an F1, a recall and a precision of
+    0. One score of several may be 0 because its class or size of object does not occur.
+    """
+    accuracies = [score for score in candidates if "accuracy" in score.series.role]
+    others = [score for score in candidates if score not in accuracies]
+    if not others or any(score.direction < 0 or score.series.values[-1] for score in others):
+        return None
+    score = others[0]
+    positions = np.flatnonzero(score.series.values)
+    at = int(positions[-1]) + 1 if len(positions) else 0
+    count = len(score.series) - at
+    # A score that was above 0 most of the time has collapsed.
+    if count < max(_MIN_SCORES, HALF * len(score.series)):
+        return None
+    first, last = int(score.series.steps[at]), int(score.series.steps[-1])
+    beside = (
+        f", although {accuracies[0].name!r} is {num(float(accuracies[0].series.values[-1]))}"
+        if accuracies
+        else ""
+    )
+    return Evidence(
+        title="A score is 0 to the end",
+        because=f"{score.name!r} is 0 at the last {count} evaluations, from {case.unit} {first} to "
+        f"{last}{beside}. The loss went {loss.text}.",
+        step=first,
+        measured={"value": 0.0, "evaluations": count},
+        first=Action(
+            Do.CHECK_EVALUATION,
+            "Count the predictions and the labels of each class in one evaluation. If only the "
+            "most frequent class is predicted, weight the loss by class, sample the classes "
+            "evenly, or lower the threshold.",
+            also=(Do.CHECK_LABELS, Do.INSPECT_DATA),
         ),
     )
 
