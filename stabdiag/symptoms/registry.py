@@ -64,6 +64,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     first_loss.softmax_twice,
     curve.plateau_early,
     curve.too_good,
+    first_loss.loss_negative,
     progress.no_progress,
     progress.score_collapsed,
     progress.score_constant,
@@ -85,6 +86,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     other_losses.other_loss_rising,
     adversarial.discriminator_wins,
     batches.epoch_boundary_jump,
+    batches.epoch_pattern,
     # A change at a resume comes before its consequences.
     resume.resume_loss_jump,
     spikes.frequent_spikes,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints
-from stabdiag.model.findings import Action, Confidence
+from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE
@@ -17,10 +18,15 @@ from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CONTEXT_POINTS,
     FEW_EVENTS,
+    FIFTH,
     HUNDREDFOLD,
     LEAST,
     NEARLY_ALL,
+    NEGLIGIBLE,
     SUBSAMPLE_SIZE,
+    TENTH,
+    TWENTIETHS,
+    TWICE,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -112,6 +118,83 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
     margin = 2 * case.stride
     before, after = (np.interp(steps + way, lr.steps, lr.values) for way in (-margin, margin))
     return bool(np.mean(after > case.limits.spike.lr_jump * before) > 0.5)
+
+
+@Symptom(
+    slug="epoch-pattern",
+    family="data",
+    title="The loss takes the same course in every epoch",
+    needs=("loss", "epoch"),
+    explained_by=("nan",),
+    yields_to=("epoch-boundary-jump",),
+    preconditions=(at_least(FEW_EVENTS * LEAST, "loss"), _few_epochs),
+    next_actions=(
+        Action(
+            Do.CHECK_LABELS,
+            "Count the labels of 20 consecutive batches: each batch needs a mix of the classes.",
+        ),
+        Action(
+            Do.SHUFFLE_DATA,
+            "If the data cannot be shuffled, as in a stream, mix it in a large buffer.",
+        ),
+    ),
+)
+def epoch_pattern(case: Case) -> Evidence | None:
+    """Does the loss rise and fall by large amounts at the same positions of every epoch?"""
+    epochs = _levels_of_epochs(case)
+    if epochs is None or _rate_restarts(case, case.loss.steps[_boundaries(case)]):
+        return None
+    # The first epoch has its own course: the model learns most there.
+    later = epochs[1:]
+    odd, even, pattern = later[::2].mean(0), later[1::2].mean(0), later.mean(0)
+    level = abs(float(later.mean()))
+    line = np.polyval(np.polyfit(np.arange(len(pattern)), pattern, 1), np.arange(len(pattern)))
+    # A loss that falls or rises throughout each epoch is a running mean, or memorization. Batches in
+    # a fixed order cost different losses, which does no harm: small differences are a note.
+    remaining = float((pattern - line).std())
+    if remaining < TENTH * level or np.corrcoef(odd, even)[0, 1] < NEARLY_ALL:
+        return None
+    low, high = float(pattern.min()), float(pattern.max())
+    starts = _boundaries(case)
+    length = int(usual_gap(case.loss.steps[starts]))
+    return Evidence(
+        because=f"In each of {len(epochs)} epochs of {length} {case.unit}s, the loss rises and "
+        f"falls at the same positions, between {num(low)} and {num(high)} (means of a twentieth of "
+        "an epoch after the first one): the data has the same order in every epoch, and its parts "
+        "differ.",
+        step=int(case.loss.steps[starts[0]]),
+        measured={"low": low, "high": high, "deviation": remaining, "epochs": len(epochs)},
+        first=Action(
+            Do.SHUFFLE_DATA,
+            "Shuffle the training data (shuffle=True), and train again from the start: sorted by "
+            "class or source, the model forgets each part during the next one.",
+        ),
+        explains=_SPIKES
+        if all(_is_of_pattern(spike, starts, high) for spike in case.spikes)
+        else (),
+    )
+
+
+def _levels_of_epochs(case: Case) -> Floats | None:
+    """Return the mean losses of the twentieths of complete epochs, shape (epochs, 20), or None."""
+    loss, epoch = case.loss, case.history.finite("epoch")
+    turns = epoch.steps[1:][np.diff(np.floor(epoch.values)) == 1]
+    cuts = np.unique(np.concatenate([[0], np.searchsorted(loss.steps, turns), [len(loss)]]))
+    parts = [loss.values[a:b] for a, b in pairwise(cuts.tolist())]
+    usual = median(np.array([len(part) for part in parts], dtype=np.float64))
+    whole_epochs = [part for part in parts if abs(len(part) - usual) <= NEGLIGIBLE * usual]
+    if usual < LEAST or len(whole_epochs) < FEW_EVENTS + 1:
+        return None
+    return np.array(
+        [[block.mean() for block in np.array_split(part, TWENTIETHS)] for part in whole_epochs]
+    )
+
+
+def _is_of_pattern(spike: Spike, boundaries: Ints, high: float) -> bool:
+    """Return True if a spike begins in the first two epochs or is not above the pattern."""
+    return spike.onset <= int(boundaries[min(1, len(boundaries) - 1)]) or (
+        spike.base + spike.height <= TWICE * high
+    )
 
 
 @Symptom(

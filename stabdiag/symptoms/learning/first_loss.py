@@ -5,17 +5,31 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from stabdiag.model.findings import Action
+import numpy as np
+
+from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import other_number
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import full_scale
-from stabdiag.model.text import num
+from stabdiag.model.text import capitalized, num
 from stabdiag.stats.levels import end_level, levels
-from stabdiag.stats.standards import CLEAR_RATIO, MAJORITY, MIN_SAMPLE, NEGLIGIBLE, QUARTER, TENTHS
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import (
+    CLEAR_RATIO,
+    FIFTH,
+    MAJORITY,
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    NEGLIGIBLE,
+    QUARTER,
+    TENTHS,
+)
 from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, has_chance_level, may_sum_sequences
+from stabdiag.tree.progress import improved_score
 
 # A sum over n examples starts within this factor of n times log K.
 _NEAR_SUM: Final = CLEAR_RATIO
@@ -36,6 +50,13 @@ _SCALE_DOWN: Final = (
     "Print the standard deviation of each layer's output before training, and scale down the "
     "initialization of the first layer that is far above 1"
 )
+
+
+def _not_a_cross_entropy(case: Case) -> str:
+    """Return the reason why the loss may be negative, or ""."""
+    is_game = "reward" in case.history.series or case.loss_kind is not None
+    is_plain = has_chance_level(case) and not is_game and not is_evaluation(case.loss.column)
+    return "" if is_plain else "needs a cross-entropy"
 
 
 @Symptom(
@@ -134,6 +155,51 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
             ),
             *initial_loss_off.next_actions,
         ),
+    )
+
+
+@Symptom(
+    slug="loss-negative",
+    family="learning",
+    title="A cross-entropy is negative",
+    needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
+    explained_by=("nan",),
+    preconditions=(at_least(MIN_CONSECUTIVE, "loss"), _not_a_cross_entropy),
+    next_actions=(
+        Action(
+            Do.CHECK_LABELS,
+            "Check the range of the labels: binary cross-entropy is negative for labels above 1.",
+        ),
+    ),
+)
+def loss_negative(case: Case) -> Evidence | None:
+    """Is the loss of a classifier negative from the start?"""
+    x = case.loss.values
+    last = end_level(x, TENTHS)
+    if last >= 0 or median(x) >= 0:
+        return None
+    score = improved_score(case)
+    if score is not None and abs(score.last - score.first) < FIFTH * abs(score.last):
+        score = None
+    is_probability = bool(x.min() >= -1)
+    # Losses of embeddings may be negative: the model learns if a score says so.
+    if score is not None and not is_probability:
+        return None
+    first = Action(
+        Do.CHECK_LOSS_FUNCTION,
+        "Pass log-probabilities to the loss (log_softmax), or logits to a cross-entropy: "
+        "nll_loss of probabilities is minus their mean."
+        if is_probability
+        else "Check the sign of the loss: it has to be minus the log-probability of the label.",
+    )
+    figures = "" if score is None else f" {capitalized(score.name)} went {score.text}."
+    return Evidence(
+        because=f"The loss goes from {num(float(x[0]))} to {num(last)}, but a cross-entropy is "
+        f"never negative.{figures}",
+        step=int(case.loss.steps[np.argmax(x < 0)]),
+        measured={"first_loss": float(x[0]), "loss": last},
+        first=first,
+        severity=None if is_probability else Severity.ERROR,
     )
 
 
