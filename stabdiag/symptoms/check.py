@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stabdiag.model.findings import RATE, ActionKind, Finding, Severity
+from stabdiag.model.findings import INSUFFICIENT_DATA, RATE, ActionKind, Finding, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.report import NotChecked, skipped
 from stabdiag.symptoms.registry import SYMPTOMS
@@ -91,7 +91,14 @@ def worst_first(tree: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tup
             else finding
             for finding in findings
         ]
-    findings.sort(key=lambda finding: (finding.severity.rank, finding.slug not in _FACTS))
+    # Notes of a short log say more than that it is short.
+    findings.sort(
+        key=lambda finding: (
+            finding.severity.rank,
+            finding.slug == INSUFFICIENT_DATA,
+            finding.slug not in _FACTS,
+        )
+    )
     return tuple(findings) or tree
 
 

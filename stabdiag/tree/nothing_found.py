@@ -29,7 +29,7 @@ from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.confidence import confidence_without_finding
 from stabdiag.tree.precision import shows_overflows
-from stabdiag.tree.pretraining import starts_pretrained
+from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import find_progress
 
 # The subjects of the questions that may stay open.
@@ -94,7 +94,8 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         leaf, summary = OUTCOME_BY_SLUG["healthy"], _healthy(case, answers)
         progress = find_progress(case)
         first = check or _next_run(case)
-        detail, evidence = f"{detail} {progress.sentence}".strip(), progress.measured
+        detail = " ".join(filter(None, (detail, progress.sentence, _low_start(case))))
+        evidence = progress.measured
         if progress.better is False and starts_pretrained(case):
             detail = f"{detail} Nothing improved beyond its noise; the model was trained before."
             first = check or _TRAINED
@@ -111,6 +112,21 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         confidence=confidence_without_finding(
             tuple(answer.verdict for answer in answers), is_tested=not open_
         ),
+    )
+
+
+def _low_start(case: Case) -> str:
+    """Describe a first loss far below that of an untrained model whose settings name none."""
+    chance = chance_loss(case)
+    # A model that the settings name, or a log that begins later, explains it.
+    if chance is None or case.names_pretrained_model is not None or not starts_pretrained(case):
+        return ""
+    if int(case.loss.steps[0]) > max(MIN_TREND_POINTS, 2 * case.stride):
+        return ""
+    return (
+        f"The first loss, {num(float(case.loss.values[0]))}, is far below the {num(chance)} of an "
+        f"untrained model with {case.manifest.vocab_size} classes: the run continues a trained "
+        "model, or the loss is not a mean in nats."
     )
 
 

@@ -39,7 +39,13 @@ def ids(*stretches):
 REGULAR = range(90, 1000, 90)
 ODD = (120, 210, 370, 480, 640, 700, 910)
 
+# Ten classes in a row: the loss of each part of the epoch has its own level.
+SORTED = 3 + np.repeat([0.1, -1.5, 1, 0.5, -1, 1.2, -0.3, 0.8, -0.9, 0.6], 10)[STEPS % 100] + NOISE
+ORDERED = 3 + np.repeat([0.3, -0.4, 0.5, 0.1, -0.6, 0.7, -0.2, 0.4, -0.5, 0.2], 10)[STEPS % 100]
+
 CASES = [
+    ("epoch-pattern", log(SORTED, epoch=EPOCHS), "shuffle=True"),
+    ("epoch-pattern", log(ORDERED, epoch=EPOCHS), "shuffle=True"),
     ("epoch-boundary-jump", log(SAW, epoch=EPOCHS), "shuffle"),
     # The HF Trainer logs fractions.
     ("epoch-boundary-jump", log(SAW, epoch=np.round(STEPS / 100, 2)), "set_epoch"),
@@ -50,6 +56,11 @@ CASES = [
 ]
 
 NEAR_MISSES = [
+    # A running mean, small differences, a period that is not the epoch, and restarts of the rate.
+    ("epoch-pattern", log(SAW, epoch=EPOCHS)),
+    ("epoch-pattern", log(3 + 0.2 * (ORDERED - 3), epoch=EPOCHS)),
+    ("epoch-pattern", log(SORTED, epoch=STEPS // 130)),
+    ("epoch-pattern", log(SORTED, epoch=EPOCHS, lr=0.001 * (1.01 - WITHIN))),
     # A model that sees its data again: the loss falls with each epoch.
     ("epoch-boundary-jump", log(4 - 0.2 * EPOCHS + NOISE, epoch=EPOCHS)),
     # Warm restarts of the learning rate with each epoch.
@@ -105,3 +116,23 @@ def test_a_spike_within_an_epoch_is_reported_as_well():
     slugs = [finding.slug for finding in stabdiag.diagnose(log(jumps, epoch=EPOCHS)).findings]
     assert "epoch-boundary-jump" in slugs
     assert any("spike" in slug for slug in slugs)
+
+
+@pytest.mark.parametrize(("pattern", "severity"), [(SORTED, "warning"), (ORDERED, "note")])
+def test_small_differences_between_the_parts_of_an_epoch_are_a_note(symptom, pattern, severity):
+    assert symptom("epoch-pattern", log(pattern, epoch=EPOCHS)).severity == severity
+
+
+def test_the_first_switch_of_classes_is_no_spike():
+    loss = SORTED.copy()
+    loss[:10], loss[10:20] = 0.01, 17.0
+    report = stabdiag.diagnose(log(loss, epoch=EPOCHS))
+    assert report.diagnosis.slug == "epoch-pattern"
+    assert not [finding for finding in report.findings if finding.slug.startswith("spike")]
+
+
+def test_a_later_blowup_is_not_part_of_the_pattern():
+    loss = SORTED.copy()
+    loss[640:] += 60
+    report = stabdiag.diagnose(log(loss, epoch=EPOCHS))
+    assert report.diagnosis.slug == "spike-persistent"

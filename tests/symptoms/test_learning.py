@@ -495,3 +495,10 @@ def test_a_short_log_whose_loss_never_changes(symptom, value, count, severity):
     assert (finding and finding.severity.value) == severity
     if severity == "warning":
         assert "may have rounded" in finding.summary
+
+
+@pytest.mark.parametrize(("skipped", "is_cause"), [(np.ones(800), True), (np.zeros(800), False)])
+def test_a_loss_that_is_flat_because_every_step_is_skipped(symptom, skipped, is_cause):
+    loss = 8 + 0.08 * np.random.default_rng(3).standard_normal(800)
+    finding = symptom("not-learning", {"step": np.arange(800), "loss": loss, "skipped": skipped})
+    assert ("every step was skipped" in finding.first_action) == is_cause

@@ -250,3 +250,56 @@ def test_a_late_first_record_at_chance_level_misses_nothing(symptom, first, is_p
     slow = {"step": 50 * at + 50, "loss": np.linspace(first, 0.95 * first, 1000) + noise}
     manifest = {"vocab_size": 50257, "optimizer": "adamw", "peak_lr": 5e-7}
     assert (symptom("setting-unusual", slow, manifest) is not None) == is_present
+
+
+NEGATIVE = -np.geomspace(4, 300, 24)
+
+
+@pytest.mark.parametrize(
+    ("loss", "columns", "manifest", "severity"),
+    [
+        (NEGATIVE, {"accuracy": np.linspace(0.1, 0.02, 24)}, {}, "error"),
+        (NEGATIVE, {}, {"num_classes": 10}, "error"),
+        # nll_loss of probabilities.
+        (-np.linspace(0.1, 0.9, 24), {"accuracy": np.linspace(0.1, 0.9, 24)}, {}, "warning"),
+        # A loss of embeddings, a density, a cross-entropy that is 0 but for rounding, a policy.
+        (NEGATIVE, {"accuracy": np.linspace(0.1, 0.9, 24)}, {}, None),
+        (NEGATIVE, {}, {}, ("manifest.vocab_size or accuracy or eval_accuracy",)),
+        (np.append(np.geomspace(2, 1e-6, 23), -1e-9), {}, {"num_classes": 10}, None),
+    ],
+)
+def test_a_negative_cross_entropy_is_reported(symptom, loss, columns, manifest, severity):
+    finding = symptom("loss-negative", {"epoch": np.arange(24), "loss": loss, **columns}, manifest)
+    assert getattr(finding, "severity", finding) == severity
+
+
+def test_a_policy_may_have_a_negative_loss(symptom):
+    run = {"step": np.arange(24), "policy_loss": NEGATIVE, "reward": np.linspace(0, 1, 24)}
+    assert not hasattr(symptom("loss-negative", run, {"num_classes": 10}), "severity")
+
+
+@pytest.mark.parametrize(
+    ("end", "slug"), [(1.0, "healthy"), (3.0, "no-progress")], ids=["below", "above"]
+)
+def test_a_loss_that_ends_above_its_first_steps_has_not_improved(end, slug):
+    steps = np.arange(400)
+    loss = end + 0.8 * np.exp(-steps / 250) + 0.2 * np.random.default_rng(1).standard_normal(400)
+    loss[:4] = 3.5, 1.5, 1.4, 3.6
+    assert stabdiag.diagnose({"step": steps, "loss": loss}).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize(
+    ("start", "manifest", "is_named"),
+    [
+        (2.1, {"vocab_size": 50257}, True),
+        (9.0, {"vocab_size": 50257}, False),
+        (2.1, {}, False),
+        (2.1, {"vocab_size": 50257, "model_name_or_path": "gpt2"}, False),
+    ],
+)
+def test_a_first_loss_far_below_an_untrained_model_is_mentioned(start, manifest, is_named):
+    steps, noise = np.arange(1000), np.random.default_rng(1).standard_normal(1000)
+    loss = 0.9 + (start - 0.9) * np.exp(-steps / 200) + 0.02 * noise
+    report = stabdiag.diagnose({"step": steps, "loss": loss}, manifest=manifest)
+    assert report.diagnosis.slug == "healthy"
+    assert ("untrained model" in report.diagnosis.summary) == is_named

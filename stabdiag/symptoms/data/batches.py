@@ -122,7 +122,6 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
 
 @Symptom(
     slug="epoch-pattern",
-    family="data",
     title="The loss takes the same course in every epoch",
     needs=("loss", "epoch"),
     explained_by=("nan",),
@@ -149,8 +148,8 @@ def epoch_pattern(case: Case) -> Evidence | None:
     odd, even, pattern = later[::2].mean(0), later[1::2].mean(0), later.mean(0)
     level = abs(float(later.mean()))
     line = np.polyval(np.polyfit(np.arange(len(pattern)), pattern, 1), np.arange(len(pattern)))
-    # A loss that falls or rises throughout each epoch is a running mean, or memorization. Batches in
-    # a fixed order cost different losses, which does no harm: small differences are a note.
+    # A loss that falls or rises throughout each epoch is a running mean, or memorization. Batches
+    # in a fixed order differ as well, which does no harm: small differences are a note.
     remaining = float((pattern - line).std())
     if remaining < TENTH * level or np.corrcoef(odd, even)[0, 1] < NEARLY_ALL:
         return None
@@ -169,6 +168,7 @@ def epoch_pattern(case: Case) -> Evidence | None:
             "Shuffle the training data (shuffle=True), and train again from the start: sorted by "
             "class or source, the model forgets each part during the next one.",
         ),
+        severity=None if remaining >= FIFTH * level else Severity.NOTE,
         explains=_SPIKES
         if all(_is_of_pattern(spike, starts, high) for spike in case.spikes)
         else (),

@@ -18,6 +18,7 @@ from stabdiag.stats.standards import (
     FEW_EVENTS,
     HALF,
     MIN_CONSECUTIVE,
+    MIN_SAMPLE,
     NEGLIGIBLE,
     RELATIVE_TOLERANCE,
     TENTHS,
@@ -101,6 +102,17 @@ def _cause(case: Case, since: int) -> Cause | None:
                 Action(Do.LOG_MORE, "Log the learning rate with more digits if it is small."),
             ),
         )
+    if _skips_all(case):
+        return Cause(
+            words=f"{case.history.logged('skipped').column!r} is 1 at every record, so no update "
+            "was made",
+            first=Action(
+                Do.INSPECT_LAYERS,
+                "Run one batch under torch.autograd.set_detect_anomaly(True) to find the operation "
+                "whose gradient is not finite: every step was skipped.",
+                also=(Do.DYNAMIC_LOSS_SCALE,),
+            ),
+        )
     norm = unchanged_norm(case)
     if norm is not None or evaluations_are_constant(case):
         same = "every evaluation is the same" if norm is None else f"the weight norm is {num(norm)}"
@@ -134,6 +146,15 @@ def _cause(case: Case, since: int) -> Cause | None:
         "Find out why no gradient reaches the weights: print the gradient norm of each parameter.",
     )
     return Cause(words="the logged gradient norm is 0", first=first)
+
+
+def _skips_all(case: Case) -> bool:
+    """Return True if each record says that its step was skipped.
+
+    A total that stays at 1 looks the same, but then the loss falls.
+    """
+    skipped = case.history.finite("skipped").values
+    return len(skipped) >= MIN_SAMPLE and bool((skipped == 1).all())
 
 
 def loss_changes(case: Case, since: int) -> bool:

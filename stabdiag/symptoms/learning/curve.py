@@ -56,6 +56,7 @@ _MIN_SHORT_WAVES = 6
     title="The loss oscillates",
     needs=("loss",),
     explained_by=("nan",),
+    yields_to=("epoch-pattern",),
     preconditions=(at_least("learning.min_points", "loss"), no_distance),
     next_actions=(
         Action(Do.FIX_SCHEDULE, "Use a gentler schedule: linear or cosine decay, not steps."),

@@ -29,7 +29,7 @@ from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, has_chance_level, may_sum_sequences
-from stabdiag.tree.progress import improved_score
+from stabdiag.tree.progress import ProgressChange, improved_score
 
 # A sum over n examples starts within this factor of n times log K.
 _NEAR_SUM: Final = CLEAR_RATIO
@@ -160,7 +160,6 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
 
 @Symptom(
     slug="loss-negative",
-    family="learning",
     title="A cross-entropy is negative",
     needs=("loss", "manifest.vocab_size or accuracy or eval_accuracy"),
     explained_by=("nan",),
@@ -179,7 +178,7 @@ def loss_negative(case: Case) -> Evidence | None:
     if last >= 0 or median(x) >= 0:
         return None
     score = improved_score(case)
-    if score is not None and abs(score.last - score.first) < FIFTH * abs(score.last):
+    if score is not None and not _has_learned(score):
         score = None
     is_probability = bool(x.min() >= -1)
     # Losses of embeddings may be negative: the model learns if a score says so.
@@ -201,6 +200,12 @@ def loss_negative(case: Case) -> Evidence | None:
         first=first,
         severity=None if is_probability else Severity.ERROR,
     )
+
+
+def _has_learned(score: ProgressChange) -> bool:
+    """Return True if a score changed by a fifth of its range, 0 to 1 or 0 to 100."""
+    highest = full_scale(max(abs(score.first), abs(score.last)))
+    return abs(score.last - score.first) >= FIFTH * highest
 
 
 @Symptom(

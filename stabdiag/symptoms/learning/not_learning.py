@@ -67,6 +67,7 @@ def _few_losses(case: Case) -> str:
     title="The loss does not fall",
     needs=("loss",),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
+    yields_to=("epoch-pattern",),
     preconditions=(not_comparable,),
     inconclusive_if=(_few_losses,),
     next_actions=(

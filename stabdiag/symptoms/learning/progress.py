@@ -72,6 +72,7 @@ _TRAIN_MORE: Final = Action(
 _LEARNING: Final = (
     *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
     *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
+    *("epoch-pattern", "loss-negative"),
 )
 
 

@@ -66,6 +66,7 @@ class Climb:
     title="The learning rate is too high",
     needs=("loss",),
     explained_by=("nan",),
+    yields_to=("epoch-pattern",),
     is_root_cause=True,
     preconditions=(at_least(_MIN_RATE_POINTS, "loss"), partial(not_comparable, to_zero=True)),
     next_actions=(
