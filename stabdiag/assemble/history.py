@@ -204,9 +204,7 @@ class _OrderedLog:
         clock, data, order = self.clock, self.data, self.order
         events = [*self.events]
         run = order.run(number)
-        losses = without_running_means(
-            self.losses, clock, order.steps, run, shows_means=columns.shows_means
-        )
+        losses = without_running_means(self.losses, clock, order.steps, run, columns.bar)
         events += [*losses.events, *order.events]
         events += unused_after_loss(columns, names, losses.records & clock.usable, clock.usable)
         if "loss" in names and not (run & losses.records).any():

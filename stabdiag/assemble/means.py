@@ -12,6 +12,7 @@ from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, USUAL_FRAC
 from stabdiag.assemble.steps import Steps, are_epochs
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.events import Event, EventKind
+from stabdiag.readers.columns import Bar
 
 # An epoch is divided into at most this many intervals. Their means are exact to this fraction of
 # the loss, although the means on the bar are rounded.
@@ -19,22 +20,30 @@ _INTERVALS: Final = 50
 _EXACT: Final = 0.01
 _PLACES: Final = 9
 
+# Losses settle like a mean if a quarter of their moves changes direction, over steps that grow by
+# this factor, and the moves shrink in proportion within this error of the exponent. Moves count
+# while at most a tenth of them is rounded to 0.
+_TURNED: Final = 0.25
+_SPAN: Final = 8
+_SLOPE_ERROR: Final = 0.3
+_STILL: Final = 0.1
+
 
 def without_running_means(
-    losses: Losses, clock: Steps, steps: Ints, run: Mask, *, shows_means: bool
+    losses: Losses, clock: Steps, steps: Ints, run: Mask, bar: Bar | None
 ) -> Losses:
     """Return the losses without the memory of the running means of a progress bar.
 
-    Over many epochs, only the last loss of each epoch is kept. If the bar always ``shows_means``,
-    the losses of few epochs become the means between its states. ``steps`` are the steps of the
-    clock, continued across epochs.
+    Over many epochs, only the last loss of each epoch is kept. On a bar of Keras, or on another bar
+    whose losses settle like means, the losses of few epochs become the means between its states.
+    ``steps`` are the steps of the clock, continued across epochs.
     """
     rows = np.flatnonzero(losses.records & run)
     counts, values = clock.steps[rows], losses.values[rows]
     ends = ends_of_means(counts, values) if (steps[rows] != counts).any() else None
     if ends is not None:
         message = "each loss is a running mean of its epoch: only the last of each epoch is used"
-    elif shows_means and not clock.of_epochs and (np.diff(counts) > 0).any():
+    elif not clock.of_epochs and _shows_means(bar, counts, values):
         ends, values = interval_means(counts, values)
         message = "each loss is a running mean of its epoch: the means of intervals are used"
     else:
@@ -43,6 +52,45 @@ def without_running_means(
     records[rows], changed[rows] = ends, values
     event = Event(kind=EventKind.COLUMN, message=message)
     return replace(losses, records=records, values=changed, events=[*losses.events, event])
+
+
+def _shows_means(bar: Bar | None, counts: Ints, losses: Floats) -> bool:
+    if bar is Bar.KERAS:
+        return bool((np.diff(counts) > 0).any())
+    return bar is Bar.OTHER and settles_like_a_mean(counts, losses)
+
+
+def settles_like_a_mean(counts: Ints, losses: Floats) -> bool:
+    """Return True if losses wander around a level like the mean of the first epoch so far.
+
+    At step c of an epoch the mean moves by about σ/c in either direction, so its moves become
+    smaller in proportion. The noise of a single step stays the same. A mean of positive losses also
+    never falls faster than losses of zero would make it fall.
+
+    Args:
+        counts: the steps as logged, shape (records,), which restart with each epoch.
+        losses: shape (records,).
+    """
+    turns = np.flatnonzero((np.diff(counts) <= 0) | ~np.isfinite(losses[1:]))
+    size = int(turns[0]) + 1 if len(turns) else len(counts)
+    done, means = counts[:size] + max(1.0 - counts.min(initial=1), 0.0), losses[:size]
+    moves = np.diff(means)
+    # Later moves are smaller than the rounding.
+    is_still = moves == 0
+    is_exact = np.cumsum(is_still) <= _STILL * np.arange(1, size)
+    size = 1 + int(np.flatnonzero(is_exact)[-1]) if is_exact.any() else 0
+    rows = np.flatnonzero(~is_still[:size])
+    if len(rows) < MIN_SERIES_LENGTH or done[rows[-1]] < _SPAN * done[0] or means.min() <= 0:
+        return False
+    moves = moves[rows]
+    rounding = done[1 + rows] * np.abs(moves).min()
+    is_too_low = np.diff(done * means)[rows] < -rounding
+    turned = np.mean(np.sign(moves[1:]) != np.sign(moves[:-1]))
+    if turned < _TURNED or is_too_low.any():
+        return False
+    spread = np.log(-np.diff(1 / done)[rows]) / 2
+    slope = np.polyfit(spread, np.log(np.abs(moves)), 1)[0]
+    return bool(abs(slope - 1) < _SLOPE_ERROR)
 
 
 def interval_means(counts: Ints, means: Floats) -> tuple[Mask, Floats]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from enum import Enum, auto
 from functools import lru_cache
 from typing import Final, Protocol, TypeAlias
 
@@ -107,6 +108,13 @@ class StoredRun:
     name: str
 
 
+class Bar(Enum):
+    """A progress bar: Keras shows the mean loss since the epoch began, others may do so."""
+
+    KERAS = auto()
+    OTHER = auto()
+
+
 # This many columns are kept after they were loaded: step, epoch, loss, and a few more.
 _RECENT_COLUMNS: Final = 8
 
@@ -129,7 +137,7 @@ class Columns:
         parts: the rows of each attempt by its file, if several files make one log.
         ends: the rows before which a training ended.
         epoch_length: the length of an epoch, if the step counter restarts and the log shows it.
-        shows_means: each loss is a mean since its epoch began, as on the bars of Keras.
+        bar: the kind of progress bar that shows the losses, if one does.
         other_runs: the number of other runs in the folder.
         stored: the runs of a database that holds several, the one that was read first.
         left_out: content that was not read but may have a loss. Only content after the last loss
@@ -153,7 +161,7 @@ class Columns:
     parts: tuple[tuple[str, Positions], ...] = ()
     ends: tuple[int, ...] = ()
     epoch_length: int | None = None
-    shows_means: bool = False
+    bar: Bar | None = None
     other_runs: int = 0
     stored: tuple[StoredRun, ...] = ()
     left_out: tuple[LeftOut, ...] = ()

@@ -9,13 +9,17 @@ from stabdiag.assemble.means import interval_means
 BATCHES = 600
 
 
+def running_mean(values):
+    return np.cumsum(values) / np.arange(1, len(values) + 1)
+
+
 def bars(*epochs, stride=5, sign="=", final=True):
     """Return what Keras prints for epochs with these losses of batches."""
     lines = []
     for number, losses in enumerate(epochs, start=1):
         lines.append(f"Epoch {number}/10\n")
         total = len(losses)
-        means = np.cumsum(losses) / np.arange(1, total + 1)
+        means = running_mean(losses)
         for count in range(stride, total + stride * final, stride):
             bar = f"[{sign * 20}>....]" if sign == "=" else sign * 20
             lines.append(f"{count}/{total} {bar} - ETA: 9s - loss: {means[count - 1]:.4f}\n")
@@ -68,9 +72,12 @@ def test_a_mean_that_is_not_finite_stays_so(diagnosed):
     )
 
 
-def test_losses_of_other_bars_are_losses_of_batches(diagnosed):
-    text = bars(losses(0.5)).replace(" - ETA: 9s - ", " ETA: 9s, ")
-    assert len(diagnosed(text).history.series["loss"]) == BATCHES // 5
+def tqdm(values, stride=1):
+    """Return the states of a bar of tqdm that shows these losses."""
+    return "".join(
+        f"{n // 6:3d}%|███   | {n}/{len(values)} [00:10<01:00,  8it/s, loss={values[n - 1]:.4f}]\n"
+        for n in range(stride, len(values) + 1, stride)
+    )
 
 
 @pytest.mark.parametrize(
@@ -87,3 +94,35 @@ def test_intervals(counts, means, kept, values):
     mask, changed = interval_means(np.array(counts), np.array(means))
     assert mask.tolist() == kept
     np.testing.assert_allclose(changed, values)
+
+
+@pytest.mark.parametrize("seed", range(1, 6))
+def test_a_mean_that_settles_on_another_bar_is_recognized(diagnosed, seed):
+    report = diagnosed(tqdm(running_mean(losses(0.45, seed=seed))))
+    assert len(report.history.series["loss"]) <= 50
+    assert report.diagnosis.severity.value in ("ok", "note")
+
+
+def test_other_logs_do_not_show_means(build):
+    shown = running_mean(losses(0.45, seed=1)).round(4).tolist()
+    history = build([{"step": n, "loss": loss} for n, loss in enumerate(shown, start=1)])
+    assert len(history.series["loss"]) == BATCHES
+
+
+STEPS = np.arange(1, BATCHES + 1)
+NOISE = np.random.default_rng(3).normal(size=BATCHES)
+NO_MEANS = {
+    "noise": 0.45 + 0.05 * NOISE,
+    "little noise": 0.45 + 0.001 * NOISE,
+    "a fall": running_mean(0.4 + 2 * np.exp(-STEPS / 90)),
+    "a power law with noise in proportion": 9 * STEPS**-0.7 * np.exp(0.1 * NOISE),
+    "a fall to noise": 0.4 + 2 / STEPS + 0.02 * NOISE,
+    "an unstable start": np.where(STEPS < 30, 10 + 3 * NOISE, 3 + 0.2 * NOISE).clip(0.1),
+    "noise that fades with the rate": 0.45 + 0.05 * NOISE * np.cos(STEPS / 400) ** 2,
+    "a mean of losses of any sign": running_mean(NOISE),
+}
+
+
+@pytest.mark.parametrize("shape", NO_MEANS)
+def test_other_losses_on_a_bar_are_kept(diagnosed, shape):
+    assert len(diagnosed(tqdm(NO_MEANS[shape])).history.series["loss"]) == BATCHES

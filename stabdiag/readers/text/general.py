@@ -15,7 +15,7 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import Columns
+from stabdiag.readers.columns import Bar, Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.counters import EPOCH, STEP
@@ -31,11 +31,12 @@ from stabdiag.readers.text.tokens import LOSS_STEM, OBJECTIVES
 _EVIDENCE_BYTES: Final = 1 << 24
 _EVALUATION_BYTES: Final = 1 << 20
 
-# 66/3300 [>.......] - ETA: 187s - loss: 1.3111, and 66/3300 ━━━━━━━━ 8s 51ms/step - loss: 1.3111:
-# Keras prints the mean since the epoch began.
+# 66/3300 [>.......] - ETA: 187s - loss: 1.3111, and 66/3300 ━━━━━━━━ 8s 51ms/step - loss: 1.3111
 _KERAS_BAR: Final = re.compile(
     rb"\d/\d{1,9} (?:\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80}) (?:- )?[^\n]{1,40} - [^\n]{0,80}loss: "
 )
+# 45%|████▌     | 450/1000 [00:55<01:07,  8.10it/s, loss=0.693]
+_OTHER_BAR: Final = re.compile(rb"\d/\d{1,9} \[\d{1,4}:\d\d(?::\d\d)?<")
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
@@ -69,9 +70,16 @@ def read(stream: Stream) -> Columns:
         columns,
         events=events,
         epoch_length=result.epoch_length,
-        shows_means=_KERAS_BAR.search(head) is not None,
+        bar=_find_bar(head),
         config=config,
     )
+
+
+def _find_bar(head: bytes) -> Bar | None:
+    """Return the kind of progress bar at the head of a log."""
+    if _KERAS_BAR.search(head) is not None:
+        return Bar.KERAS
+    return Bar.OTHER if _OTHER_BAR.search(head) is not None else None
 
 
 def _is_evaluation_first(result: TextEvidence, head: bytes) -> bool:
