@@ -175,7 +175,9 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
         if evidence
         and (evidence.rising == 1 or (word in REWARDS and evidence.rising >= _RISING_REWARDS))
     ]
-    measures = (result for result in candidates if result.word != SCORE or result.counter in GAMES)
+    # A score is a reward next to a counter of games.
+    of_games = any(name in GAMES for word, sample in samples for name, _ in sample.counters)
+    measures = (result for result in candidates if result.word != SCORE or of_games)
     best = max(measures, key=lambda result: result.lines, default=None)
     if best is None:
         return _evidence_of_scores(log, samples)

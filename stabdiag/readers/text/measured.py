@@ -81,6 +81,9 @@ _MEAN_OF_EPOCH: Final = re.compile(rb"\| train \| epoch \d{1,6} \|")
 # The loss of an evaluation is searched for in this many lines below its heading.
 _MAX_LINES_BELOW: Final = 3
 
+# An arrow or a bullet begins a statement: → saved (reward: 5.2), - best loss 0.31, ✓ Saved.
+_NEW_STATEMENT: Final = re.compile(rb"[ \t]{0,40}(?:[\xc2-\xf4]|[-=]{0,3}>|[-*+~] )")
+
 # Loss: 2.31 (2.25), as timm and others print each batch: the mean of all so far.
 _MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 
@@ -244,6 +247,8 @@ class MeasuredLines(Kind):
     def _continues(self, record: bytes, line: bytes) -> bool:
         """Return True if a line without a counter continues the line of a record above it."""
         if self.counter is None or self.counter not in line_counters(record):
+            return False
+        if _NEW_STATEMENT.match(line):
             return False
         is_alone = not line_counters(line) and not evaluation_prefix(line, len(line))
         return is_alone and len(record) + len(line) < LONGEST

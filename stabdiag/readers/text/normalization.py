@@ -46,6 +46,29 @@ def _list_of_losses(names: Sequence[bytes]) -> Iterator[Normalization]:
     )
 
 
+def _lists_of_gan_losses() -> Iterator[Normalization]:
+    """Yield the replacements that name the losses of adversaries in widespread tutorials.
+
+    >12, dA[0.053,0.058] dB[0.024,0.041] g[2.720,2.900]; >12, d1[0.55] d2[0.51] g[31.2]; and
+    >3, 12/937, d1=0.682, d2=0.701 g=0.713: real and fake samples, or the images of two domains.
+    """
+    lists, pairs = (b"\n>", b" g["), (b"\n>", b"g=")
+    yield Normalization(lists, rb"(?<=\n)>(\d{1,9}), (?=(?:c|d\w?)\[)", rb"iteration \1, ")
+    yield Normalization(
+        pairs, rb"(?<=\n)>(\d{1,9}), (\d{1,9})/(\d{1,9}), (?=[cd]\d?=)", rb"epoch \1 batch \2, "
+    )
+    yield Normalization(pairs, rb"(?<=\n)>(\d{1,9}), (?=[cd]\d?=)", rb"iteration \1, ")
+    names = (
+        *((rb"[cd]1|dr", rb"D_real"), (rb"[cd]2|df", rb"D_fake"), (rb"dA", rb"D_A")),
+        *((rb"dB", rb"D_B"), (rb"d", rb"D"), (rb"c", rb"C"), (rb"g", rb"G")),
+    )
+    number = NUMBER_PATTERN
+    for name, loss in names:
+        values = rb"(?<=[ ,])(?:%b)\[(%b)(?:,%b)?\]" % (name, number, number)
+        yield Normalization(lists, values, rb"loss_%b: \1" % loss)
+        yield Normalization(pairs, rb"(?<=[ ,])(?:%b)=(?=%b)" % (name, number), b"loss_%b=" % loss)
+
+
 _NORMALIZATIONS: Final = (
     # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012
     Normalization((b" trl:",), rb"s:(?=\d{1,12} t[re]l:)", b"step:"),
@@ -184,6 +207,10 @@ _NORMALIZATIONS: Final = (
         rb"\n(\d{1,6}) (%b) (%b)(?=[ \n])" % (NUMBER_PATTERN, NUMBER_PATTERN),
         rb"\nepoch \1 train_loss: \2 valid_loss: \3 metrics:",
     ),
+    *_lists_of_gan_losses(),
+    # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
+    Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
+    Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dni])", b"loss_"),
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
     Normalization((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),
