@@ -36,6 +36,8 @@ _WITHOUT_SPLIT = rb"(?<!train: \{)(?<!val: \{)(?<!test: \{)"
 _NO_ECHO = rb"(?!(?<= - \{|>> \{)[^\n{}]{1,4000}\}[ \t\r]{0,400}\n\{'loss': )"
 _STEP_NAMES = ("step", "global_steps", "global_step/max_steps")
 _STEP_ENTRY = rb"'(?:epoch|step|global_steps?|learning_rate)': "
+_COUNTER_ENTRY = rb"'(?:epoch|step|global_steps?)': "
+_RATE_ENTRY = rb"'(?:grad_norm|learning_rate|lr)': "
 
 _TOTAL_STEPS_LINE = "Total optimization steps"
 _EPOCHS_LINE = "Num Epochs"
@@ -55,18 +57,32 @@ _COUNTABLE = 3
 _EPOCH_ROUNDING = 0.01
 _TOO_FEW_BARS = "the progress bar is not drawn often enough to give all records a step"
 
+
+def _column_name(name: str) -> str:
+    return "global_step" if name in _STEP_NAMES else name
+
+
 GRAMMAR = Grammar(
     step="global_step",
     kinds=(
         Line(
             pattern=rb"\{%b(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % (_NO_ECHO, _LOSS_ENTRY),
             pairs=QUOTED,
-            named=lambda name: "global_step" if name in _STEP_NAMES else name,
+            named=_column_name,
             signature=(
                 rb"\{%b(?='[^\n{}]{0,2000}?)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)"
                 % (_WITHOUT_SPLIT, _LOSS_ENTRY, _STEP_ENTRY)
             ),
             step=Step.COMING,
+        ),
+        # A record that lost its loss: other values of a record next to a counter.
+        Line(
+            pattern=rb"\{%b(?![^\n{}]{0,4000}?loss)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)"
+            rb"('[^\n{}]{1,4000}\})" % (_NO_ECHO, _RATE_ENTRY, _COUNTER_ENTRY),
+            pairs=QUOTED,
+            named=_column_name,
+            step=Step.COMING,
+            identifies_format=False,
         ),
         #  10%|█         | 500/5000 [01:00<08:59, 8.34it/s]
         Line(
@@ -138,6 +154,14 @@ def _share_steps(columns: Columns, losses: Mask) -> bool:
     return int(((np.diff(step[rows]) == 0) & changes).sum()) > _MAX_SHARED * len(rows)
 
 
+def _training_records(columns: Columns) -> Mask:
+    """Return the records of training: those with a loss, or with the gradient norm next to it."""
+    if "loss" not in columns.names:
+        return np.ones(columns.rows, dtype=bool)
+    loss = columns.load("loss").present
+    return loss | columns.load("grad_norm").present if "grad_norm" in columns.names else loss
+
+
 def _counted(columns: Columns) -> Columns:
     """Return the columns with training records counted from 0, and evaluations between them.
 
@@ -145,8 +169,8 @@ def _counted(columns: Columns) -> Columns:
     """
     if not {"loss", "epoch"} <= set(columns.names):
         return columns
-    epoch, loss = columns.load("epoch"), columns.load("loss")
-    rows = np.flatnonzero(loss.present & np.isfinite(epoch.values))
+    epoch = columns.load("epoch")
+    rows = np.flatnonzero(_training_records(columns) & np.isfinite(epoch.values))
     epochs = epoch.values[rows]
     gaps = np.diff(epochs)
     # A record begins a run if its epoch is one stride from 0, and other records came before.
@@ -186,7 +210,7 @@ def _with_steps(columns: Columns, an_epoch: float, *, from_zero: bool = False) -
     epoch = columns.load("epoch")
     good = epoch.present & np.isfinite(epoch.values)
     values = np.where(good, np.round(np.where(good, epoch.values, 0.0) * an_epoch), np.nan)
-    rows = np.flatnonzero(good & columns.load("loss").present if "loss" in columns.names else good)
+    rows = np.flatnonzero(good & _training_records(columns))
     notes = columns.notes
     shared = are_shared(epoch.values[rows])
     if len(rows) and (shared or are_rounded(epoch.values[rows])):

@@ -231,3 +231,37 @@ def test_losses_without_an_epoch_next_to_an_evaluation_with_one(epoch):
     data = f"{header}{losses}{{'eval_loss': 2.1, 'epoch': 1.0}}\n".encode()
     columns = reader("hf-trainer-stdout").read(Stream("run.log", io.BytesIO(data)))
     assert columns.load("loss").values[:3].tolist() == [2.5, 2.4, 2.3]
+
+
+def _dicts(*, without_loss, extra=None):
+    """Return records as Python dicts; those in ``without_loss`` lack their loss."""
+    lines = []
+    for n in range(40):
+        loss = {} if n in without_loss else {"loss": round(0.5 + 2 * 0.97**n, 4)}
+        lines.append(str({**loss, "grad_norm": 1.25, "learning_rate": 1e-4, "epoch": n / 100}))
+        if extra and n % 10 == 9:
+            lines.append(str({**extra, "epoch": n / 100}))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def test_records_that_lost_their_loss_for_good_are_nan(values):
+    losses = values("hf-trainer-stdout", _dicts(without_loss=range(20, 40)))
+    assert losses["loss"][:20] == [round(0.5 + 2 * 0.97**n, 4) for n in range(20)]
+    assert len(losses["grad_norm"]) == 40
+
+
+@pytest.mark.parametrize(
+    ("without_loss", "extra", "slug"),
+    [
+        (range(20, 40), None, "nan-dtype-unknown"),
+        ([20], None, "nan-dtype-unknown"),
+        ([], {"learning_rate": 1e-4, "tokens": 1000}, "healthy"),
+        ([], {"epochs": 3, "learning_rate": 1e-4}, "healthy"),
+    ],
+)
+def test_dicts_without_a_loss(tmp_path, without_loss, extra, slug):
+    log = tmp_path / "run.log"
+    log.write_text(_dicts(without_loss=without_loss, extra=extra))
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == slug
+    assert report.history.series["loss"].steps[-1] == 39

@@ -428,3 +428,54 @@ def test_the_loss_of_a_variational_autoencoder_is_not_added_to_its_parts(diagnos
         for n in range(30)
     )
     assert losses_in(diagnosed(text))[0] == pytest.approx(falling(0, 30), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ">{n}, dA[0.053,0.058] dB[0.024,0.041] g[{g:.3f},2.900]",
+        ">{n}, d1[0.553] d2[0.524] g[{g:.3f}]",
+        ">{n}, c1=-0.3, c2=0.2 g={g:.3f}",
+    ],
+)
+def test_the_losses_of_gan_tutorials(diagnosed, line):
+    text = "".join(line.format(n=n, g=falling(n, 40)) + "\n" for n in range(1, 41))
+    series = diagnosed(text).history.series
+    assert series["other_loss/loss_G"].steps.tolist() == list(range(1, 41))
+    assert series["other_loss/loss_G"].values[0] == pytest.approx(falling(1, 40), abs=1e-3)
+
+
+def test_a_quoted_line_with_a_number_is_not_a_gan(diagnosed):
+    text = "".join(f"> {n}, d=0.5, g=0.6\n" for n in range(1, 41))
+    with pytest.raises(NoUsableRecord):
+        diagnosed(text)
+
+
+def test_the_best_reward_below_an_arrow_is_not_the_reward(diagnosed):
+    text = "".join(
+        f"Step {1000 * n:6d} | Avg Reward (last 10): {50 + n:.2f} | Episodes: {16 * n}\n"
+        + (f"  → saved (avg reward: {50 + n:.2f})\n" if n % 3 == 0 else "")
+        for n in range(1, 31)
+    )
+    reward = diagnosed(text).history.series["reward"]
+    assert reward.values.tolist() == [50.0 + n for n in range(1, 31)]
+
+
+def test_the_score_of_episodes_next_to_a_frame(diagnosed):
+    text = "".join(
+        f"\rEpisode {n}\tFrame {11 * n} \tAverage100 Score: {10 + n:.2f}" for n in range(1, 41)
+    )
+    assert diagnosed(text).history.series["reward"].values.tolist() == [
+        10.0 + n for n in range(1, 41)
+    ]
+
+
+def test_a_total_named_by_a_letter_has_its_parts(diagnosed):
+    text = "".join(
+        f"\rL: {falling(n, 40):.2f}, L_crf: 6.53, L_selection: 0.84, epoch: 0/50::  22%|█ | "
+        f"{n}/1419 [02:05<07:26,  2.48it/s]"
+        for n in range(1, 41)
+    )
+    series = diagnosed(text).history.series
+    assert series["loss"].values[0] == pytest.approx(falling(1, 40), abs=0.01)
+    assert series["other_loss/loss_crf"].values[0] == 6.53
