@@ -74,7 +74,7 @@ class Text:
             if b"\r" in block:
                 self._breaks = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\r"))
                 block = block.replace(b"\r", b"\n")
-        if b"\xef" in block or b"\xe2\x80" in block:
+        if b"\xef" in block or (b"\xe2" in block and b"\xe2\x80" in block):
             block = _WIDE_SIGN.sub(lambda sign: _ASCII_SIGNS[sign[0]], block)
         block = plain_values(block)
         if b"f0" in block:

@@ -42,22 +42,32 @@ POSITION: Final = re.compile(
     % (_COUNT_PATTERN, _COUNT_PATTERN)
 )
 
-# Counters that are identified by their punctuation, and the name of each group. If several patterns
-# have the same name, the last counts.
+# Counters that are identified by their punctuation, the name of each group, and a text that lines
+# with a match contain, which is found faster. If several patterns have the same name, the last
+# counts.
 _BY_PUNCTUATION: Final = tuple(
-    (re.compile(pattern), names)
-    for pattern, names in (
+    (re.compile(pattern), names, text)
+    for pattern, names, text in (
         # Train: 3 [  20/600 (  3%)], as timm writes an epoch and a batch.
-        (rb"(?<![A-Za-z])(?i:train(?:ing)?): {1,4}(\d{1,9}) {1,4}\[ {0,6}\d{1,12}/", (EPOCH,)),
+        (
+            rb"(?<![A-Za-z])(?i:train(?:ing)?): {1,4}(\d{1,9}) {1,4}\[ {0,6}\d{1,12}/",
+            (EPOCH,),
+            b"[",
+        ),
         # [1/5][20/600], where the first is the epoch
-        (rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/", (EPOCH,)),
+        (rb"\[ {0,6}(\d{1,9})/ {0,6}\d{1,9}\] ?\[ {0,6}\d{1,12}/", (EPOCH,), b"["),
         # [1,  2000], an epoch and a batch; 1epoch:train:51-100batch, 1epoch results: [train] …
-        (rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]", (EPOCH, _WITHIN_EPOCH)),
-        (rb"(\d{1,9})epoch(?: results: |:train:\d{1,12}-(\d{1,12})batch)", (EPOCH, _WITHIN_EPOCH)),
+        (rb"\[ {0,6}(\d{1,9}), {1,6}(\d{1,12})\]", (EPOCH, _WITHIN_EPOCH), b"["),
+        (
+            rb"(\d{1,9})epoch(?: results: |:train:\d{1,12}-(\d{1,12})batch)",
+            (EPOCH, _WITHIN_EPOCH),
+            b"epoch",
+        ),
         # 1 100 loss: 2.31, an epoch and a batch
         (
             rb"^[ \t]{0,8}(\d{1,6})[ \t]{1,4}(\d{1,8})[ \t]{1,4}(?=[A-Za-z])",
             (EPOCH, _WITHIN_EPOCH),
+            b"",
         ),
         # 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31]; the same position
         # may have a rank, a process number, or a time.
@@ -65,6 +75,7 @@ _BY_PUNCTUATION: Final = tuple(
             rb"^[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[ \t]?[:,|.-][ \t]{0,4}|[ \t]{1,12})\[?"
             rb"(?=[A-Za-z\"'])",
             (FIRST,),
+            b"",
         ),
         # logging_writer.py:48] [30] loss=3.8, as clu writes it for Flax and T5X; INFO [ 30] loss=3;
         # and at the start [30]: train's l2:0.95, or a tab, as LightGBM and XGBoost do. A blank
@@ -73,6 +84,7 @@ _BY_PUNCTUATION: Final = tuple(
             rb"(?:(?:\] |\b(?:INFO|DEBUG|[Tt]rain(?:ing)?) {1,4})\[ {0,8}(\d{1,12})\] "
             rb"|^\[ {0,8}(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}))(?=[A-Za-z_])",
             (_LONE_COUNT, _LONE_COUNT),
+            b"[",
         ),
     )
 )
@@ -84,9 +96,10 @@ def line_counters(line: bytes) -> Mapping[bytes, tuple[int, int]]:
 
     The name is a word or, for a position such as 10/600, its total: ``N/600``.
     """
-    counters = {NTH + match[2]: match.span(1) for match in POSITION.finditer(line)}
-    for pattern, names in _BY_PUNCTUATION:
-        match = pattern.search(line)
+    positions = POSITION.finditer(line) if b"/" in line else ()
+    counters = {NTH + match[2]: match.span(1) for match in positions}
+    for pattern, names, text in _BY_PUNCTUATION:
+        match = pattern.search(line) if text in line else None
         if match is not None:
             groups = enumerate(names, start=1)
             counters |= {name: match.span(n) for n, name in groups if match[n] is not None}

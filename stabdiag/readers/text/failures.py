@@ -74,12 +74,14 @@ _FAILURE_ANCHORS: Final = (
 
 _MAX_FAILURE_LINE: Final = 1000
 
+# Most patterns are for lines in lower case: to ignore the case takes several times as long.
+
 # A value that is not finite, as a word of a sentence.
 _NOT_FINITE: Final = (
     rb"(?<![\w./-])(?:nans?|infs?|infinit(?:y|e)|non-?finite|not (?:a )?finite|isn't finite"
     rb"|diverged|not a number)(?![\w/(-]|\.\w)"
 )
-_NAMES_IT: Final = re.compile(_NOT_FINITE, re.IGNORECASE)
+_NAMES_IT: Final = re.compile(_NOT_FINITE)
 # What some exceptions say of parameters that are NaN, without the word.
 _IMPLIES_IT: Final = re.compile(
     rb"expects all elements of std >= 0|to satisfy the constraint [^\n]{0,200}found invalid values"
@@ -88,15 +90,15 @@ _IMPLIES_IT: Final = re.compile(
 _MINIMUM: Final = re.compile(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
     rb" (?:the |its )?minimum",
-    re.IGNORECASE,
 )
 
-# A part of each of these three patterns, in lower case: a quick test of a whole text.
-_FAILURE_WORDS: Final = (
-    *(b"nan", b"finit", b"diverged", b"not a number"),
-    *(b"expects all elements", b"found invalid values", b"invalid loss"),
-    *(b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
-)
+# A part of each of these three patterns, in lower case: a quick test of a whole text. Words that
+# share a part are searched for only if a text has this part.
+_FAILURE_WORDS: Final = (b"nan", b"finit", b"diverged", b"not a number", b"expects all elements")
+_FAILURE_WORDS_BY_PART: Final = {
+    b"invalid": (b"found invalid values", b"invalid loss"),
+    b"minimum": (b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
+}
 _INFINITE: Final = re.compile(rb"infs?(?![\w/(-])")
 
 # RuntimeError: …, torch.cuda.OutOfMemoryError: …, [rank3]: ValueError: …; and of C++ programs.
@@ -107,15 +109,13 @@ _EXCEPTION_NAME: Final = re.compile(
 _SUBJECT: Final = re.compile(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
     rb"|parameters?|activations?|logits|model|training|train)(?![a-z])",
-    re.IGNORECASE,
 )
-_GRADIENT_NAME: Final = re.compile(rb"(?<![a-z])(?:grad|gnorm|global.norm)", re.IGNORECASE)
-_LOSS_NAME: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)", re.IGNORECASE)
-_SKIPS: Final = re.compile(rb"skip|ignor", re.IGNORECASE)
+_GRADIENT_NAME: Final = re.compile(rb"(?<![a-z])(?:grad|gnorm|global.norm)")
+_LOSS_NAME: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)")
+_SKIPS: Final = re.compile(rb"skip|ignor")
 _FATAL_WORDS: Final = re.compile(
     rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat"
     rb"|giv(?:e|ing) up|diverg)",
-    re.IGNORECASE,
 )
 
 # Source code, comments and settings.
@@ -125,19 +125,18 @@ _SOURCE_CODE: Final = re.compile(
     rb"|^ {4}|raise \w|(?:torch|np|numpy|math|jnp|tf)\.\w{0,20}is_?(?:nan|inf|finite)"
     rb"|[=:] ?(?:True|False|true|false|yes|no)\b|(?:^|\s)--\w"
 )
-# Conditions, plans and denials: nothing happened.
+# Conditions, plans and denials shortly before a value: nothing happened.
 _CONDITION_WORDS: Final = re.compile(
     rb"\b(?:if|when|whenever|whether|unless|in case|once|avoid|prevent|checks?(?! failed)|checked"
-    rb"|checking|may|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b[^.;\n]{0,60}?(?:%b)"
-    % _NOT_FINITE,
-    re.IGNORECASE,
+    rb"|checking|may|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b"
+    rb"[^.;\n]{0,60}\Z",
 )
+_MAX_CONDITION: Final = 80
 _EVALUATION_METRIC: Final = re.compile(
     rb"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|metrics?|map|ap|f1|accuracy|auc"
     rb"|score|psnr|fid|bleu)(?![a-z])",
-    re.IGNORECASE,
 )
-_TRAINING_PREFIX: Final = re.compile(rb"(?<![a-z])train", re.IGNORECASE)
+_TRAINING_PREFIX: Final = re.compile(rb"(?<![a-z])train")
 # A record with a finite loss, and another value that is not finite.
 _FINITE_LOSS: Final = re.compile(rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[-+]?\d{1,9}\.\d")
 
@@ -147,7 +146,12 @@ _DIGIT_RUN: Final = re.compile(rb"\d+")
 def _has_failure_word(data: bytes) -> bool:
     """Return True if a text contains a word that each failure has; cheap."""
     lowered = data.lower()
-    return any(word in lowered for word in _FAILURE_WORDS) or _INFINITE.search(lowered) is not None
+    if any(word in lowered for word in _FAILURE_WORDS):
+        return True
+    parts = (words for part, words in _FAILURE_WORDS_BY_PART.items() if part in lowered)
+    if any(word in lowered for words in parts for word in words):
+        return True
+    return _INFINITE.search(lowered) is not None
 
 
 def may_report(data: bytes) -> bool:
@@ -171,9 +175,12 @@ def classify_failure(line: bytes) -> Failure | None:
 # A log repeats its lines with other numbers.
 @lru_cache(maxsize=4096)
 def _failure_of_form(line: bytes) -> Failure | None:
-    is_minimum = _MINIMUM.search(line) is not None
+    if not _has_failure_word(line):
+        return None
+    text = line.lower()
+    is_minimum = _MINIMUM.search(text) is not None
     is_implied = _IMPLIES_IT.search(line) is not None
-    if not (is_minimum or is_implied or _NAMES_IT.search(line)):
+    if not (is_minimum or is_implied or _NAMES_IT.search(text)):
         return None
     if _SOURCE_CODE.search(line) or _FINITE_LOSS.search(line):
         return None
@@ -183,17 +190,21 @@ def _failure_of_form(line: bytes) -> Failure | None:
         return Failure.LOSS
     raised = is_exception(line)
     if not raised:
-        if _CONDITION_WORDS.search(line):
+        if not _SUBJECT.search(text) or _is_condition(text):
             return None
-        if not _SUBJECT.search(line):
+        if _EVALUATION_METRIC.search(text) and not _TRAINING_PREFIX.search(text):
             return None
-        if _EVALUATION_METRIC.search(line) and not _TRAINING_PREFIX.search(line):
-            return None
-    if _GRADIENT_NAME.search(line) and not _LOSS_NAME.search(line):
-        if _SKIPS.search(line):
+    if _GRADIENT_NAME.search(text) and not _LOSS_NAME.search(text):
+        if _SKIPS.search(text):
             return Failure.SKIPPED_STEP
-        return Failure.LOSS if raised or _FATAL_WORDS.search(line) else Failure.GRADIENT
+        return Failure.LOSS if raised or _FATAL_WORDS.search(text) else Failure.GRADIENT
     return Failure.LOSS
+
+
+def _is_condition(text: bytes) -> bool:
+    """Return True if words before a value that is not finite say that it did not occur."""
+    starts = (match.start() for match in _NAMES_IT.finditer(text))
+    return any(_CONDITION_WORDS.search(text, max(at - _MAX_CONDITION, 0), at) for at in starts)
 
 
 @frozen

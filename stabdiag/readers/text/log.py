@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 from typing import Final, Self
 
 import numpy as np
@@ -280,11 +281,8 @@ def _separate(
         for kind, part in parts_by_kind
     ]
     places = np.sort([at for kind, part in records if kind.is_record for at in part.starts])
-    lines = [
-        (begin, end)
-        for begin, end in spans
-        if np.searchsorted(places, begin) < np.searchsorted(places, end)
-    ]
+    has_record = np.searchsorted(places, begins) < np.searchsorted(places, ends)
+    lines = list(compress(spans, has_record.tolist()))
     kept = [_part_without(part, lines) for part in reports]
     return [part for part in kept if part.starts], [
         record for record in records if record[1].starts

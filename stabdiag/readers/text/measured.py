@@ -36,6 +36,7 @@ from stabdiag.readers.text.grammar import (
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.shapes import Cells, KnownShapes, LineShape, by_names
 from stabdiag.readers.text.tokens import (
+    EVALUATION_STEMS,
     LONGEST,
     LOSS_STEM,
     VALIDATED,
@@ -86,9 +87,6 @@ _NEW_STATEMENT: Final = re.compile(rb"[ \t]{0,40}(?:[\xc2-\xf4]|[-=]{0,3}>|[-*+~
 
 # Loss: 2.31 (2.25), as timm and others print each batch: the mean of all so far.
 _MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
-
-# Every word for an evaluation contains one of these.
-_EVALUATION_STEMS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
 
 
 def find_spans(
@@ -175,7 +173,7 @@ class MeasuredLines(Kind):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind; those with the same names make one part."""
-        written = [*self._lines_with_values(data)]
+        written = self._lines_with_values(data)
         lines = [line for _, line in written]
         if self.counter is None:
             lines = [
@@ -207,45 +205,46 @@ class MeasuredLines(Kind):
             for part in parts
         ]
 
-    def _lines_with_values(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines that may have the counter and a value; cheap for each line."""
+    def _lines_with_values(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return the lines that may have the counter and a value; cheap for each line."""
+        lines = self._lines(data)
         words = [word for word in (self.counter, self.counter_alias) if word]
         # The word for an epoch has several forms.
-        if not words or EPOCH in words or not all(map(is_word, words)):
-            yield from ((at, line) for at, line in self._lines(data) if has_number(line))
-            return
-        usual = words[0]
-        for at, line in self._lines(data):
-            may_count = usual in line or any(word in line.lower() for word in words)
-            if may_count and has_number(line):
-                yield at, line
+        if words and EPOCH not in words and all(map(is_word, words)):
+            usual = words[0]
+            lines = [
+                (at, line)
+                for at, line in lines
+                if usual in line or any(word in line.lower() for word in words)
+            ]
+        return [(at, line) for at, line in lines if has_number(line)]
 
-    def _lines(self, data: bytes) -> Iterator[tuple[int, bytes]]:
-        """Yield lines with a loss, and lines in between that may have values of the same step.
+    def _lines(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return lines with a loss, and lines in between that may have values of the same step.
 
         An indented line below the counter of a record is the end of its line: many terminals and
         mails break long lines.
         """
         companion = _SCORED if self.counter is None else _COMPANION
+        lines: list[tuple[int, bytes]] = []
         end = 0
-        record: tuple[int, bytes] | None = None
         for begin, line in lines_with_a_loss(data, self.word):
-            if record is not None:
-                if begin == end + 1 and line[:1] in _BLANKS and self._continues(record[1], line):
-                    record = (record[0], b"%b %b" % (record[1], line))
-                    end = begin + len(line)
-                    continue
-                yield record
             if begin > end + 1:
-                yield from _companion_lines(companion, data, end, begin)
+                lines += _companion_lines(companion, data, end, begin)
+            elif begin == end + 1 and lines and self._is_rest(lines[-1][1], line):
+                record_begin, record = lines[-1]
+                lines[-1] = (record_begin, b"%b %b" % (record, line))
+                end = begin + len(line)
+                continue
+            lines.append((begin, line))
             end = begin + len(line)
-            record = begin, line
-        if record is not None:
-            yield record
-        yield from _companion_lines(companion, data, end, len(data))
+        lines += _companion_lines(companion, data, end, len(data))
+        return lines
 
-    def _continues(self, record: bytes, line: bytes) -> bool:
-        """Return True if a line without a counter continues the line of a record above it."""
+    def _is_rest(self, record: bytes, line: bytes) -> bool:
+        """Return True if an indented line without a counter is the rest of the record above it."""
+        if line[:1] not in _BLANKS:
+            return False
         if self.counter is None or self.counter not in line_counters(record):
             return False
         if _NEW_STATEMENT.match(line):
@@ -305,7 +304,8 @@ class MeasuredLines(Kind):
         fixed = [item.at for item in line_fields(line)]
         fixed += [match.span(1) for match in counter_matches(line)]
         # The total of a position is part of its name: a bar of another length is another bar.
-        fixed += [match.span(2) for match in POSITION.finditer(line)]
+        if b"/" in line:
+            fixed += [match.span(2) for match in POSITION.finditer(line)]
         names = (*(name for name, _ in values),) if is_used else ()
         return LineShape(names, [span for _, span in values], fixed)
 
@@ -449,7 +449,7 @@ def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield each line that may belong to an evaluation, and where it begins."""
     plain = data.lower()
     # Words that do not occur are left out of the pattern.
-    words = [word for word in _EVALUATION_STEMS if word in plain]
+    words = [word for word in EVALUATION_STEMS if word in plain]
     after = 0
     # A value and an interval are not evaluations.
     pattern = b"|".join(words).replace(b"val", rb"(?<!inter)val(?!ue)")

@@ -18,13 +18,19 @@ from stabdiag.readers.text.clean import Text, find_positions, inert, line_end
 class MessageKind:
     """A kind of message: its lines match ``line``, and contain one of the texts ``anchors``.
 
-    The whole log is searched for each anchor, so that kinds share a few anchors.
+    The whole log is searched for each anchor, so that kinds share a few anchors. If a pattern is
+    slow, its lines also contain one of ``words``, which excludes most others.
     """
 
     code: EventCode
     title: str
     anchors: tuple[bytes, ...]
     line: re.Pattern[bytes]
+    words: tuple[bytes, ...] = (b"",)
+
+    def describes(self, line: bytes) -> bool:
+        """Return True if a line is a message of this kind."""
+        return any(word in line for word in self.words) and self.line.search(line) is not None
 
 
 SORTS: Final = (
@@ -75,6 +81,10 @@ SORTS: Final = (
         code=EventCode.KILLED,
         title="killed",
         anchors=(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped", b"free"),
+        words=(
+            *(b"SIG", b"Killed", b"Segmentation", b"core dumped", b"xit", b"free", b"make: *"),
+            *(b"CANCELLED", b"is killed by", b"DUE TO"),
+        ),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
             rb"|Signal \d{1,2} \(SIG|Segmentation fault(?: \(core|\s{0,9}$)|CANCELLED AT"
@@ -250,7 +260,7 @@ def _find_messages(data: bytes, anchors: Sequence[bytes]) -> Iterator[tuple[int,
             seen = line_end(data, place, _BYTES_AFTER)
             line = data[begin:seen]
             for sort in sorts:
-                if sort.line.search(line) and _first_anchor(sort, line) == anchor:
+                if _first_anchor(sort, line) == anchor and sort.describes(line):
                     yield begin, sort.code, line
                     break
 
@@ -275,7 +285,7 @@ def _exception(data: bytes, place: int) -> tuple[bytes, int]:
 
 def _code(last_line: bytes) -> EventCode:
     """Return the kind of an exception, by the last line of its traceback."""
-    codes = (sort.code for sort in SORTS if sort.line.search(last_line))
+    codes = (sort.code for sort in SORTS if sort.describes(last_line))
     return next(codes, EventCode.TRACEBACK)
 
 

@@ -23,6 +23,9 @@ Rows: TypeAlias = Sequence[int]
 _MIN_LINES: Final = 32
 _PATTERNS: Final = 6
 
+# After this many patterns that match only their own line, all lines may differ.
+_MAX_UNIQUE: Final = 2
+
 _MAX_SHAPE_LINE: Final = 1000
 
 # A number that is not a value, such as a time or a percentage, and the blanks that align values.
@@ -87,21 +90,26 @@ def by_names(
     """
     parts_by_names: dict[tuple[str, ...], list[tuple[Rows, Columns]]] = defaultdict(list)
     remaining: Rows = range(len(lines))
+    unique = 0
     for _ in range(_PATTERNS):
         # The line in the middle is probably a usual line.
         line = lines[remaining[len(remaining) // 2]] if len(remaining) >= _MIN_LINES else None
-        if line is None or len(line) > _MAX_SHAPE_LINE:
+        if line is None or len(line) > _MAX_SHAPE_LINE or unique == _MAX_UNIQUE:
             break
-        names_and_pattern = shapes.find(line)
-        if names_and_pattern is None:
+        known = shapes.find(line)
+        if known is None:
             shape = look(line)
             pattern = line_pattern(line, shape)
             if pattern is None:
                 break
-            names_and_pattern = shape.names, pattern
-            shapes.add(*names_and_pattern)
-        names, pattern = names_and_pattern
+            names = shape.names
+        else:
+            names, pattern = known
         alike, columns, remaining = _alike(lines, remaining, pattern)
+        if len(alike) == 1:
+            unique += 1
+        elif known is None:
+            shapes.add(names, pattern)
         parts_by_names[names].append((alike, columns))
     for row in remaining:
         shape = look(lines[row])

@@ -123,29 +123,34 @@ _NO_VALUE: Final = (
 )
 
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31, Loss of the policy:
-# 2.31, Error was [2.31]; and without a sign, loss 2.31, for known names of measurements.
-LOOSE_PAIR: Final = re.compile(
+# 2.31, Error was [2.31]
+_SIGNED_PAIR: Final = (
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
     rb"(%b|[Ll]oss of (?:the )?[a-z]\w{0,20}(?: [a-z]\w{0,20}){0,2}"
     rb"|[A-Za-z][\w./-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
     rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is | was (?=\[))%b%b(%b)%b"
-    rb"|(?<![\w./-])(?!%b)"
+    % (_NO_VALUE, _TITLE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
+)
+_SIGNS: Final = (b":", b"=", b" is ", b" was ")
+# And without a sign, loss 2.31, for known names of measurements.
+_UNSIGNED_PAIR: Final = (
+    rb"(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
     rb"(?:[Ll]oss|LOSS|lr(?:ate)?|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nce|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
-    rb"\]?[ \t]{1,24}%b%b(%b)%b"
-    % (
-        *(_NO_VALUE, _TITLE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END),
-        *(_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END),
-    )
+    rb"\]?[ \t]{1,24}%b%b(%b)%b" % (_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
+_LOOSE_PAIR: Final = re.compile(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)
+# The same for lines without a sign, in half the time.
+_WITHOUT_SIGN: Final = re.compile(_UNSIGNED_PAIR)
 
 # Separators of the sections of a line, and the words and numbers that alternate in a section:
 # | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms
 _SEPARATOR: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})")
 _NAME_TOKEN: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
 _WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_GROUPED_NUMBER, _UNIT_SUFFIX))
-_TOKEN: Final = re.compile(rb"\S{1,80}")
+_MAX_TOKEN: Final = 80
+_TOKEN: Final = re.compile(rb"\S{1,%d}" % _MAX_TOKEN)
 _MIN_ALTERNATING: Final = 3
 
 # Suffixes of source files: train.py:102, nnet-training.cc:121
@@ -174,6 +179,8 @@ _EVALUATION_WORD: Final = (
     rb"(?<![A-Za-z])(?<!\w[-_])(?:val|vali|valid|validate|validation|eval|evaluation"
     rb"|test(?:ing)?|dev|h[eo]ld[ _-]?out|(?-i:CV))(?![A-Za-z_])"
 )
+# Every word for an evaluation contains one of these.
+EVALUATION_STEMS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
 _EVALUATION_TOKEN: Final = re.compile(_EVALUATION_WORD, re.IGNORECASE)
 # A heading above the lines of its losses: Val:, --- Test results ---
 _EVALUATION_HEADING: Final = re.compile(
@@ -190,12 +197,24 @@ _OPENS: Final = re.compile(
 
 
 # A number that is not a part of a word.
-_NUMBER_START: Final = re.compile(rb"(?<![\w.])[-+.]{0,2}(?:\d|nan|inf)", re.IGNORECASE)
+_NUMBER_START: Final = re.compile(rb"(?<![\w.])[-+.]{0,2}(?:\d|[nN][aA][nN]|[iI][nN][fF])")
+# A value depends on at most this many characters after its blank; see ``_VALUE_END``.
+_AFTER_NUMBER: Final = 4
 
 
 def has_number(line: bytes) -> bool:
     """Return True if a line has a number that may be a value; much faster than ``line_fields``."""
     return _NUMBER_START.search(line) is not None
+
+
+def _values_end(line: bytes) -> int:
+    """Return a position after the last number of a line and the characters that it depends on.
+
+    No field is after it: a search up to there takes far less time on a line of words.
+    """
+    starts = [match.start() for match in _NUMBER_START.finditer(line)]
+    end = line.find(b" ", starts[-1]) if starts else 0
+    return end + _AFTER_NUMBER if end >= 0 else len(line)
 
 
 def makes_a_record(name: str, word: bytes) -> bool:
@@ -277,7 +296,8 @@ def line_fields(line: bytes) -> Sequence[Field]:
     """Return the fields of a line, the most certain of each name first. Cached."""
     both = [*_fields_of_two_splits(line)]
     fields = [*both]
-    for match in LOOSE_PAIR.finditer(line):
+    pattern = _LOOSE_PAIR if any(sign in line for sign in _SIGNS) else _WITHOUT_SIGN
+    for match in pattern.finditer(line, 0, _values_end(line)):
         group = 1 if match[2] is not None else 3
         if all(match.start(group) >= item.at[1] or match.end() <= item.at[0] for item in both):
             fields.append(_field(line, match.span(group), match.span(group + 1)))
@@ -310,6 +330,10 @@ def _alternating(line: bytes) -> Iterator[Field]:
     """
     parts = [match.start() for match in _SEPARATOR.finditer(line)]
     for begin, end in pairwise([-1, *parts, len(line)]):
+        # Most sections do not end on a number, which is fast to see.
+        last = line[begin + 1 : end].rsplit(None, 1)[-1:]
+        if not last or (len(last[0]) <= _MAX_TOKEN and not _WHOLE_NUMBER.fullmatch(last[0])):
+            continue
         tokens = [token.span() for token in _TOKEN.finditer(line, begin + 1, end)]
         pairs: list[Field] = []
         while len(tokens) > 1:
@@ -342,6 +366,9 @@ def evaluation_prefix(line: bytes, first: int) -> str:
 
 def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
     """Return the prefix of each field for the evaluation that is named before it, or ""."""
+    lowered = line.lower()
+    if not any(stem in lowered for stem in EVALUATION_STEMS):
+        return [""] * len(fields)
     first = min((item.at[0] for item in fields), default=0)
     opened = [(0, evaluation_prefix(line, first))]
     opened += [

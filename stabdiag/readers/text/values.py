@@ -58,7 +58,9 @@ _NO_VALUE_WORDS: Final = (
     rb"|#(?:NUM|DIV/0|VALUE|INF)!|#N/A|OVERFLOW|overflow|\([-+]?(?:nan|NaN|inf|Inf)\)"
 )
 _OF_A_LOSS: Final = re.compile(
-    rb"oss([\w/.-]{0,40}[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])"
+    # Nearly all losses are numbers, and the first line excludes them fast.
+    rb"oss(?![\"']?(?:: |=| )\d)"
+    rb"([\w/.-]{0,40}[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])"
     rb"(?!overflow|OVERFLOW|none"
     rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"
@@ -70,18 +72,18 @@ _OF_A_LOSS: Final = re.compile(
 def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     # A search takes time even in the logs that lack all of these, so that there are few.
-    if any(wrapper in data for wrapper in _VALUE_WRAPPERS):
+    if b"(" in data and any(wrapper in data for wrapper in _VALUE_WRAPPERS):
         data = _WRAPPED.sub(rb"\1", data)
     if b"#" in data and b"1.#" in data:
         data = _MICROSOFT.sub(_spelled, data)
-    if b".nan" in data or b".inf" in data:
-        data = _YAML.sub(rb"\1\2", data)
-    if b" <" in data and b">" in data:
+    if b">" in data and b" <" in data:
         data = _ANGLED.sub(rb"\1", data)
-    if any(mark.search(data) for mark in _MARKED):
-        data = _NAN32.sub(b"NaN  ", data)
-        data = _WITH_DECIMALS.sub(rb"\1", data)
-        data = _ENCLOSED.sub(lambda match: match[1] or match[2], data)
+    if b"nan" in data or b"inf" in data or b"NaN" in data:
+        data = _YAML.sub(rb"\1\2", data) if b".nan" in data or b".inf" in data else data
+        if any(mark.search(data) for mark in _MARKED):
+            data = _NAN32.sub(b"NaN  ", data)
+            data = _WITH_DECIMALS.sub(rb"\1", data)
+            data = _ENCLOSED.sub(lambda match: match[1] or match[2], data)
     return _OF_A_LOSS.sub(_value_of_a_loss, data)
 
 
