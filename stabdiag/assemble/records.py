@@ -12,7 +12,6 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.text import clipped, plural
 from stabdiag.readers.columns import Column
-from stabdiag.readers.text.prefix import NO_RANK, select_lines
 
 # These thresholds separate regular behavior of a logger from accidents. They describe the form of a
 # log, not the run. Logs behave regularly nearly always or not at all, so the exact values matter
@@ -219,6 +218,9 @@ def select_rank(
         or (np.diff(numbers) != 1).any()
     ):
         return usable
+    # Few logs have ranks, and most of the readers of texts would be imported with this.
+    from stabdiag.readers.text.prefix import NO_RANK, select_lines
+
     rank = np.where(ranks.present, ranks.values, NO_RANK).astype(np.int64)
     known_steps = np.where(usable & (has_value | ~is_loss), steps, np.nan)
     return select_lines(is_loss.astype(np.int64), known_steps, rank, np.zeros_like(usable))

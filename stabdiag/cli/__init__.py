@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -100,6 +99,8 @@ def _check_order(words: list[str]) -> None:
     """Raise an error if a command follows the log: ``runs scan``."""
     log, *others = words
     if others and others[0] in _COMMANDS and not os.path.lexists(others[0]):
+        import shlex
+
         raise StabdiagError(
             f"{others[0]}: write the command before the log: "
             f"{_PROGRAM} {others[0]} {shlex.quote(log)}"

@@ -7,7 +7,6 @@ sheet of the page sets the colors of the SVG for light, dark and print.
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
@@ -232,7 +231,7 @@ def svg_chart(plot: Plot, marks: Sequence[Mark]) -> str:
     bottom = top - _GAP
     shown = [mark for mark in marks if plot.first <= mark.step <= plot.last]
     parts = [*_steps(view, bottom), *panels, *_marks(shown, view, bottom)]
-    label = html.escape(visible(f"{plot.series.role}, steps {plot.first} to {plot.last}"))
+    label = _escaped(f"{plot.series.role}, steps {plot.first} to {plot.last}")
     return (
         f'<svg class="chart" viewBox="0 0 {_WIDTH} {bottom + _BOTTOM}" role="img" '
         f'aria-label="{label}">\n' + "\n".join(parts) + "\n</svg>\n"
@@ -292,4 +291,11 @@ def _marks(marks: Sequence[Mark], view: View, bottom: int) -> Iterator[str]:
 
 
 def _text(x: float, y: float, words: str, kind: str) -> str:
-    return f'<text class="{kind}" x="{x:g}" y="{y:g}">{html.escape(visible(words))}</text>'
+    return f'<text class="{kind}" x="{x:g}" y="{y:g}">{_escaped(words)}</text>'
+
+
+def _escaped(words: str) -> str:
+    # A plot in a terminal has no HTML, and the names of all its entities would be imported.
+    import html
+
+    return html.escape(visible(words))

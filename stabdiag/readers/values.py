@@ -31,16 +31,16 @@ NOT_FINITE: Final = rf"[-+]?(?:{_NAN}|{_INFINITY_SPELLINGS})|{_FAILED_CELL}"
 
 _OPENING: Final = r"[\"'(\[<]"
 _CLOSING: Final = r"[\"')\]>]"
-_BAD_VALUE: Final = re.compile(
+# Few logs have a bad value, so that ``re`` compiles this on first use.
+_BAD_VALUE: Final = (
     rf"{_OPENING}{{0,2}}\s?(?P<sign>[-+]?)"
-    rf"(?:(?P<infinite>{_INFINITY_SPELLINGS})|{_NAN}|{_FAILED_CELL})\s?%?{_CLOSING}{{0,2}}",
-    re.IGNORECASE | re.ASCII,
+    rf"(?:(?P<infinite>{_INFINITY_SPELLINGS})|{_NAN}|{_FAILED_CELL})\s?%?{_CLOSING}{{0,2}}"
 )
 
 
 def not_finite(text: str) -> float | None:
     """Return NaN or an infinity if a cell spells one, else None."""
-    cell = _BAD_VALUE.fullmatch(text)
+    cell = re.fullmatch(_BAD_VALUE, text, re.IGNORECASE | re.ASCII)
     if cell is None:
         return None
     if not cell["infinite"]:

@@ -86,10 +86,13 @@ _WEIGHT_WORDS: Final = frozenset({"weight", "coef", "coeff", "coefficient", "lam
 
 # Sections with measurements rather than settings: the temperature of a GPU, the norm of a stage's
 # weights, the loss on a data set, the length of generated text.
-_MEASUREMENT_SECTION: Final = re.compile(
-    r"(^|_)(system|sys|gpus?|cpus?|tpus?|npus?|hardware|hw|nvidia|nvml|rocm|host|power|timers?|"
-    r"times?|timing|perf|throughput|memory|mem|disk|io|network|loss|losses|norms?|acc|accuracy|"
-    r"completions?|responses?|generations?|generated|prompts?|rollouts?|episodes?)\d*(_|$)"
+_MEASUREMENT_SECTIONS: Final = frozenset(
+    word_list(
+        "system sys gpu gpus cpu cpus tpu tpus npu npus hardware hw nvidia nvml rocm host power "
+        "timer timers time times timing perf throughput memory mem disk io network loss losses "
+        "norm norms acc accuracy completion completions response responses generation generations "
+        "generated prompt prompts rollout rollouts episode episodes"
+    )
 )
 
 
@@ -116,7 +119,8 @@ def _match_setting(name: str) -> str | None:
         return None
     *sections, leaf = re.split(r"[/.]", own)
     full, leaf = normal(own), normal(leaf)
-    if not _is_loss_weight(leaf) and _MEASUREMENT_SECTION.search(normal("/".join(sections))):
+    words = (word.rstrip("0123456789") for word in name_words("/".join(sections)))
+    if not _is_loss_weight(leaf) and not _MEASUREMENT_SECTIONS.isdisjoint(words):
         return None
     return next((key for key in map(_plain, (full, leaf)) if key is not None), None)
 

@@ -88,11 +88,16 @@ _HANDWRITTEN: Final = (
 )
 
 
+# A group with a value. This finds it without compiling the pattern.
+_GROUP: Final = rb"(?<!\\)\((?!\?)"
+
+
 def _lost(patterns: Sequence[bytes], loss: str) -> Iterator[Line]:
     for pattern in patterns:
-        groups = re.compile(pattern).groups
-        fixed = {} if groups else {loss: b"nan"}
-        yield StatusLine(pattern=pattern, names=(loss,) * groups, fixed=fixed)
+        if re.search(_GROUP, pattern):
+            yield StatusLine(pattern=pattern, names=(loss,))
+        else:
+            yield StatusLine(pattern=pattern, fixed={loss: b"nan"})
 
 
 def found_by_megatron(loss: str) -> Line:
