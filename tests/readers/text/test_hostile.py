@@ -91,7 +91,9 @@ def patterns():
         if grammar.config is not None:
             by_name[f"{text_reader.name} config"] = re.compile(grammar.config)
     by_name |= {f"message {sort.title}": sort.line for sort in SORTS}
-    by_name |= {f"by signs {n}": pattern for n, (pattern, *_) in enumerate(counters._BY_PUNCTUATION)}
+    by_name |= {
+        f"by signs {n}": pattern for n, (pattern, *_) in enumerate(counters._BY_PUNCTUATION)
+    }
     rows = enumerate(normalization._NORMALIZATIONS)
     by_name |= {f"normalization {n}": re.compile(row.pattern) for n, row in rows}
     for module in (counters, messages, prefix, tokens):
