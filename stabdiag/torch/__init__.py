@@ -13,7 +13,8 @@ Then ``stabdiag diagnose run.jsonl``. This package needs PyTorch, and no other p
 from stabdiag.torch.probe import ProbeResult, probe
 from stabdiag.torch.ranks import merge_ranks
 from stabdiag.torch.recorder import Recorder
-from stabdiag.torch.sanity import SanityResult, sanity
+from stabdiag.torch.sanity import sanity
+from stabdiag.torch.sanity_result import SanityResult
 
 __all__ = [
     "HFCallback",

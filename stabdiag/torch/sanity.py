@@ -8,8 +8,6 @@ import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +17,10 @@ from torch import nn
 from stabdiag.torch.batches import inputs_and_targets
 from stabdiag.torch.graph import inspect_loss
 from stabdiag.torch.isolated import is_finite, isolated, map_tensors
-from stabdiag.torch.lr_range import draw_range_test, steepest_rate
+from stabdiag.torch.lr_range import steepest_rate
 from stabdiag.torch.optimizers import Optimizers, optimized_ids
 from stabdiag.torch.parameters import describe_missing
+from stabdiag.torch.sanity_result import CheckState, SanityCheck, SanityResult
 from stabdiag.torch.sanity_tools import (
     batch_size,
     disable_dropout,
@@ -31,9 +30,6 @@ from stabdiag.torch.sanity_tools import (
 )
 
 LossFunction = Callable[[nn.Module, Any], torch.Tensor]
-
-# The version of the file.
-_VERSION = 1
 
 # A gradient has to reach a parameter in one of these seeds: layers may be dropped at random.
 _SEEDS = (0, 1, 2)
@@ -55,51 +51,6 @@ _RANGE_STEPS, _LOWEST_RATE, _HIGHEST_RATE = 60, 1e-6, 10.0
 
 # The range test has gone too far where the loss is this many times its best.
 _TOO_FAR = 3.0
-
-
-class CheckState(StrEnum):
-    """How a check came out."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SanityCheck:
-    """One check: ``detail`` is a sentence with the numbers."""
-
-    slug: str
-    title: str
-    state: CheckState
-    detail: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class SanityResult:
-    """All checks, in order. ``rates`` and ``losses`` come from the learning-rate range test."""
-
-    checks: tuple[SanityCheck, ...]
-    rates: tuple[float, ...] = field(default=())
-    losses: tuple[float, ...] = field(default=())
-
-    @property
-    def ok(self) -> bool:
-        """Whether no check failed."""
-        return all(check.state is not CheckState.FAILED for check in self.checks)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``sanity.json``."""
-        checks = [{**vars(check), "state": check.state.value} for check in self.checks]
-        curve = [list(pair) for pair in zip(self.rates, self.losses, strict=True)]
-        return {"sanity": _VERSION, "checks": checks, "lr_range": curve}
-
-    def __str__(self) -> str:
-        width = max(len(check.title) for check in self.checks)
-        lines = [
-            f"{check.state.value:8} {check.title:{width}}  {check.detail}" for check in self.checks
-        ]
-        return "\n".join([*lines, *draw_range_test(self.rates, self.losses)])
 
 
 def sanity(

@@ -22,6 +22,19 @@ def test_many_skipped_steps_are_reported(symptom, skipped):
     assert "bf16" in finding.first_action
 
 
+@pytest.mark.parametrize(
+    ("dtype", "skipped", "severity"),
+    [("fp32", STEPS % 10 == 0, "note"), ("bf16", STEPS % 4 != 0, "warning")],
+)
+def test_a_training_loop_may_skip_steps_by_a_rule(symptom, dtype, skipped, severity):
+    """No loss scaler skips steps in these precisions."""
+    run = log(skipped=skipped.astype(float))
+    finding = symptom("overflow-rate-high", run, {"dtype": dtype})
+    assert finding.severity.value == severity
+    assert "overflow" not in finding.summary
+    assert "training loop" in finding.first_action
+
+
 def test_steps_are_printed_as_integers(symptom):
     at = np.arange(20_001)
     run = {"step": at, "loss": 2 + 0.0 * at, "skipped": (at % 10 == 0).astype(float)}

@@ -253,7 +253,7 @@ def test_pytorch_is_as_it_was_after_the_last_recorder(tmp_path):
     "method",
     [
         "recorder.Recorder._take_loss",
-        "recorder.StepMeasurement",
+        "step_record.StepMeasurement",
         "rows.RowWriter._write_step",
         "losses.StepLosses._inspect",
     ],

@@ -82,13 +82,16 @@ def _with_reach(case: Case, evidence: Evidence) -> Evidence:
     if limitation is None:
         return evidence
     words, action = limitation
-    known = evidence.first if evidence.first.kind is Do.RAISE_CLIP else None
+    raises_clip = evidence.first.kind is Do.RAISE_CLIP
     return replace(
         evidence,
         because=f"{evidence.because} {words}",
         severity=Severity.WARNING,
-        first=known or action,
-        next_actions=(*(() if known else (evidence.first,)), *grad_clip_saturated.next_actions),
+        first=evidence.first if raises_clip else action,
+        next_actions=(
+            *(() if raises_clip else (evidence.first,)),
+            *grad_clip_saturated.next_actions,
+        ),
     )
 
 
@@ -117,7 +120,7 @@ def clip_limitation(case: Case) -> tuple[str, Action] | None:
 
 
 def _reach(case: Case, norm: Series) -> float | None:
-    """Return how far all steps of SGD can move the weights at most, as a part of their norm.
+    """Return the longest way that all steps of SGD can move the weights, in units of their norm.
 
     None if this is not known. Each step moves them by the rate times the clipped gradient, with
     momentum by a moving sum of these.
@@ -134,9 +137,9 @@ def _reach(case: Case, norm: Series) -> float | None:
 
 def _first_weight_norm(case: Case) -> float | None:
     """Return the first norm of all weights; None if it was not logged."""
-    whole = case.history.finite("weight_norm")
+    total = case.history.finite("weight_norm")
     groups = [series.finite().values for series in case.history.group("weight_norm").values()]
-    firsts = [float(whole.values[0])] if len(whole) else [float(x[0]) for x in groups if len(x)]
+    firsts = [float(total.values[0])] if len(total) else [float(x[0]) for x in groups if len(x)]
     return float(np.linalg.norm(firsts)) if firsts else None
 
 

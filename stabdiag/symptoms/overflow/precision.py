@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
-from stabdiag.model.findings import Action, Confidence, Severity
+from stabdiag.model.findings import Action, Confidence, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.ranges import FP16_EPSILON
 from stabdiag.model.text import num, plural
-from stabdiag.stats.standards import FEW_EVENTS, MIN_TREND_POINTS, TENTH
+from stabdiag.stats.standards import FEW_EVENTS, HALF, MIN_TREND_POINTS, TENTH
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import TO_BF16
 from stabdiag.tree.case import Case
@@ -39,17 +41,41 @@ def overflow_rate_high(case: Case) -> Evidence | None:
     if count <= FEW_EVENTS or not case.limits.overflow.skipped_fraction < fraction <= 1:
         return None
     first = int(skipped.steps[late][np.argmax(counts[late] > 0)])
+    measured: dict[str, Scalar] = {"skipped": count, "steps": steps, "fraction": fraction}
+    if case.manifest.dtype not in (None, "fp16") and "loss_scale" not in case.history.series:
+        return _skipped_by_loop(case, first, measured)
     return Evidence(
         because=f"{plural(count, case.unit)} of {round(steps)} ({fraction:.1%}) were skipped for "
         f"overflows after the scaler's first search, from {case.unit} {first} on.",
         step=first,
-        measured={"skipped": count, "steps": steps, "fraction": fraction},
+        measured=measured,
         first=Action(
             Do.CHANGE_DTYPE,
             "Switch from fp16 to bf16, or halve the learning rate.",
             also=(Do.LOWER_LR,),
             **TO_BF16,
         ),
+    )
+
+
+def _skipped_by_loop(case: Case, first: int, measured: Mapping[str, Scalar]) -> Evidence:
+    """Report steps that the training loop skips by a rule of its own: most of them are too many."""
+    count, steps, fraction = (float(measured[key] or 0) for key in ("skipped", "steps", "fraction"))
+    return Evidence(
+        because=f"{plural(int(count), case.unit)} of {round(steps)} ({fraction:.1%}) were skipped "
+        f"from {case.unit} {first} on. In {case.manifest.dtype}, without a loss scaler, only the "
+        "training loop skips steps.",
+        title="The training loop skips steps",
+        step=first,
+        measured=measured,
+        severity=Severity.WARNING if fraction > HALF else Severity.NOTE,
+        first=Action(
+            Do.CHECK_MODEL,
+            "Find the rule by which the training loop skips these steps, and check that each other "
+            "step calls optimizer.step().",
+            also=(Do.INSPECT_DATA,),
+        ),
+        next_actions=(Action(Do.LOG_MORE, "Log the value that this rule tests."),),
     )
 
 
