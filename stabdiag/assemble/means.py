@@ -21,12 +21,11 @@ _EXACT: Final = 0.01
 _PLACES: Final = 9
 
 # Losses settle like a mean if a quarter of their moves changes direction, over steps that grow by
-# this factor, and the moves shrink in proportion within this error of the exponent. Moves count
-# while at most a tenth of them is rounded to 0.
+# this factor, and the moves shrink in proportion within this error of the exponent.
 _TURNED: Final = 0.25
 _SPAN: Final = 8
 _SLOPE_ERROR: Final = 0.3
-_STILL: Final = 0.1
+_RATIOS: Final = 80
 
 
 def without_running_means(
@@ -74,23 +73,25 @@ def settles_like_a_mean(counts: Ints, losses: Floats) -> bool:
     turns = np.flatnonzero((np.diff(counts) <= 0) | ~np.isfinite(losses[1:]))
     size = int(turns[0]) + 1 if len(turns) else len(counts)
     done, means = counts[:size] + max(1.0 - counts.min(initial=1), 0.0), losses[:size]
-    moves = np.diff(means)
-    # Later moves are smaller than the rounding.
-    is_still = moves == 0
-    is_exact = np.cumsum(is_still) <= _STILL * np.arange(1, size)
-    size = 1 + int(np.flatnonzero(is_exact)[-1]) if is_exact.any() else 0
-    rows = np.flatnonzero(~is_still[:size])
-    if len(rows) < MIN_SERIES_LENGTH or done[rows[-1]] < _SPAN * done[0] or means.min() <= 0:
+    if size < MIN_SERIES_LENGTH or done[-1] < _SPAN * done[0] or means.min() <= 0:
         return False
-    moves = moves[rows]
-    rounding = done[1 + rows] * np.abs(moves).min()
-    is_too_low = np.diff(done * means)[rows] < -rounding
-    turned = np.mean(np.sign(moves[1:]) != np.sign(moves[:-1]))
+    # Moves over equal ratios of steps stay larger than the rounding.
+    rows = np.unique(np.searchsorted(done, np.geomspace(done[0], done[-1], _RATIOS)))
+    done, means = done[rows], means[rows]
+    moves = np.diff(means)
+    is_moved = moves != 0
+    if is_moved.sum() < MIN_SERIES_LENGTH:
+        return False
+    unit = np.abs(moves[is_moved]).min()
+    is_too_low = np.diff(done * means) < -done[1:] * unit
+    turned = np.mean(np.diff(np.sign(moves[is_moved])) != 0)
     if turned < _TURNED or is_too_low.any():
         return False
-    spread = np.log(-np.diff(1 / done)[rows]) / 2
-    slope = np.polyfit(spread, np.log(np.abs(moves)), 1)[0]
-    return bool(abs(slope - 1) < _SLOPE_ERROR)
+    spread = np.sqrt(-np.diff(1 / done))
+    slope = np.polyfit(np.log(spread[is_moved]), np.log(np.abs(moves[is_moved])), 1)[0]
+    # The mean of a window of steps moves on as much as when the window was full.
+    sizes = [np.mean(part) for part in np.array_split(np.abs(moves) / spread, 4)]
+    return bool(abs(slope - 1) < _SLOPE_ERROR and sizes[-1] < 2 * np.mean(sizes[:-1]))
 
 
 def interval_means(counts: Ints, means: Floats) -> tuple[Mask, Floats]:
