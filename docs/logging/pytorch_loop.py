@@ -10,14 +10,14 @@ folder = Path(sys.argv[1])
 model = nn.Sequential(nn.Linear(32, 64), nn.GELU(), nn.Linear(64, 1))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
 schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 0.1, 1.0, total_iters=50)
-scaler = torch.amp.GradScaler("cpu")  # fp16 alone needs one
+scaler = torch.amp.GradScaler("cpu")  # only fp16 needs one
 batches = ((x := torch.randn(64, 32), x[:, :1] * x[:, 1:2]) for _ in range(300))
 
-# What the run is configured to do, once.
+# The configuration of the run, written once.
 manifest = {"dtype": "fp16", "checkpoint_every": 100, "grad_clip": 1.0, "peak_lr": 1e-3}
 (folder / "manifest.json").write_text(json.dumps(manifest))
 
-# What it does, a line for each step; line by line, so that a killed run has its last ones.
+# One line per step, without a buffer, so that a killed run keeps its last lines.
 with (folder / "log.jsonl").open("a", buffering=1) as log:
     for step, (inputs, targets) in enumerate(batches):
         with torch.autocast("cpu", torch.float16):

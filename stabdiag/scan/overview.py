@@ -1,6 +1,6 @@
 """Summarize the rows of a scan: counts, the worst runs, groups of equal failures, changes.
 
-Rows are read one table at a time; nothing is kept of healthy runs.
+Rows are read one table at a time; only counts of healthy runs stay in memory.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def make_overview(
 
     Args:
         rows: the rows; columns are read from them as they are needed.
-        places: what was scanned.
+        places: the folders, archives or URLs that were scanned.
         before: the rows of the previous scan, if any.
         top: how many of the worst runs to name.
         seconds: how long the scan took.

@@ -17,7 +17,7 @@ from stabdiag.torch.parameters import Parameters
 from stabdiag.torch.processes import process_rank
 from stabdiag.torch.vector import Vector
 
-# Numbers of more steps than this are waited for.
+# Wait for the device if the numbers of more steps than this are pending.
 _MAX_WAITING = 2
 
 # The initial sizes of the weights are in this many rows: readers may leave out a single value.

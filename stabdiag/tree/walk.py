@@ -18,7 +18,7 @@ from stabdiag.stats.shape import Spike
 from stabdiag.tree import divergence, nan, precision, spike
 from stabdiag.tree.advice import ADVICE
 from stabdiag.tree.advice.nan import after_earlier
-from stabdiag.tree.advice.shared import with_deleted
+from stabdiag.tree.advice.shared import with_fallback_checkpoint
 from stabdiag.tree.case import Case, Reply, unknown
 from stabdiag.tree.confidence import leaf_confidence
 from stabdiag.tree.nothing_found import nothing_found
@@ -48,7 +48,9 @@ def walk(case: Case) -> Walk:
         return _of_nan(case, trail, findings)
     sections = _sections(case)
     all_findings = sections.findings or (nothing_found(case, sections.answers),)
-    return Walk(answers=(*trail, *sections.answers), findings=with_deleted(case, all_findings))
+    return Walk(
+        answers=(*trail, *sections.answers), findings=with_fallback_checkpoint(case, all_findings)
+    )
 
 
 def _of_nan(case: Case, trail: list[Answer], findings: list[Finding]) -> Walk:
@@ -64,7 +66,9 @@ def _of_nan(case: Case, trail: list[Answer], findings: list[Finding]) -> Walk:
             findings = [after_earlier(findings[0], earlier, by_schedule=by_schedule)]
         trail += [replace(answer, scope=AnswerScope.LEAD_UP) for answer in lead_up.answers]
         findings += [replace(finding, scope=AnswerScope.LEAD_UP) for finding in lead_up.findings]
-    return Walk(answers=tuple(trail), findings=with_deleted(case, _without_keep_going(findings)))
+    return Walk(
+        answers=tuple(trail), findings=with_fallback_checkpoint(case, _without_keep_going(findings))
+    )
 
 
 def _errors(lead_up: tuple[Finding, ...]) -> list[tuple[int, Finding]]:

@@ -118,7 +118,7 @@ ROLES: tuple[Role, ...] = (
     ),
     _role(
         "batch_id",
-        "which batch the step was trained on",
+        "the batch that the step was trained on",
         "batch_id batch_index batch_idx batch_hash train_batch_id",
     ),
     _role(
@@ -206,10 +206,10 @@ ROLES: tuple[Role, ...] = (
         prefixes="amax fp8_amax",
     ),
     _role(
-        "underflow_share",
+        "underflow_fraction",
         "fraction of values that became zero in fp8 or fp4, one column per tensor",
-        "underflow underflow_share underflow_rate underflow_ratio",
-        prefixes="underflow underflow_share underflow_rate",
+        "underflow underflow_fraction underflow_share underflow_rate underflow_ratio",
+        prefixes="underflow underflow_fraction underflow_share underflow_rate",
     ),
     _role(
         "load_balance",

@@ -16,7 +16,7 @@ from stabdiag.readers.text.grammar import (
     Line,
     TextPart,
 )
-from stabdiag.readers.text.status_lines import SCALE, found_by_megatron
+from stabdiag.readers.text.status_lines import SCALE, megatron_failure_line
 
 _LM_LOSS: Final = "lm loss"
 
@@ -85,7 +85,7 @@ FRAMEWORKS: Final = (
                     named="rank_time/{}".format,
                     identifies_format=False,
                 ),
-                found_by_megatron(_LM_LOSS),
+                megatron_failure_line(_LM_LOSS),
                 *SCALE,
             ),
             joined=True,

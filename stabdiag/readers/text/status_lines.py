@@ -92,7 +92,7 @@ _HANDWRITTEN: Final = (
 _GROUP: Final = rb"(?<!\\)\((?!\?)"
 
 
-def _lost(patterns: Sequence[bytes], loss: str) -> Iterator[Line]:
+def _nonfinite_loss_lines(patterns: Sequence[bytes], loss: str) -> Iterator[Line]:
     for pattern in patterns:
         if re.search(_GROUP, pattern):
             yield StatusLine(pattern=pattern, names=(loss,))
@@ -100,7 +100,7 @@ def _lost(patterns: Sequence[bytes], loss: str) -> Iterator[Line]:
             yield StatusLine(pattern=pattern, fixed={loss: b"nan"})
 
 
-def found_by_megatron(loss: str) -> Line:
+def megatron_failure_line(loss: str) -> Line:
     """Return the line of a rank of Megatron that reports a non-finite loss."""
     # AssertionError: Rank 3: found NaN in local forward loss calculation. Device: 3, node: n1
     pattern = rb"found (NaN|Inf) in local forward loss calculation"
@@ -118,7 +118,7 @@ def failure_lines(loss: str, step: str) -> tuple[Line, ...]:
             fixed={loss: b"nan"},
             identifies_format=False,
         ),
-        *_lost(_NON_FINITE_LOSS, loss),
+        *_nonfinite_loss_lines(_NON_FINITE_LOSS, loss),
         # Non-finite grad norm, skipping step – in the words of many hand-written loops.
         StatusLine(
             pattern=(
@@ -138,7 +138,7 @@ def failure_lines(loss: str, step: str) -> tuple[Line, ...]:
 
 def handwritten_failure_lines(loss: str) -> tuple[Line, ...]:
     """Return the lines of hand-written loops that report a non-finite loss."""
-    return tuple(_lost(_HANDWRITTEN, loss))
+    return tuple(_nonfinite_loss_lines(_HANDWRITTEN, loss))
 
 
 # Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0 – NVIDIA Apex, on

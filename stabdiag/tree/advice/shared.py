@@ -254,7 +254,7 @@ def batch_id_suffix(case: Case, step: int) -> str:
     return f" (batch id {whole(float(batches.values[0]))})" if len(batches) else ""
 
 
-def with_deleted(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+def with_fallback_checkpoint(case: Case, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """Return the findings, with an action if the checkpoint to reload may be deleted."""
     every, kept = case.manifest.checkpoint_every, case.manifest.checkpoints_kept
     if every is None or kept is None or case.manifest.checkpoints:
