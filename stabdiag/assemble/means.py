@@ -17,7 +17,7 @@ from stabdiag.readers.columns import Bar
 # An epoch is divided into at most this many intervals. Their means are exact to this fraction of
 # the loss, although the means on the bar are rounded.
 _INTERVALS: Final = 50
-_EXACT: Final = 0.01
+_MAX_ROUNDING: Final = 0.01
 _PLACES: Final = 9
 
 # Losses settle like a mean if a quarter of their moves changes direction, over steps that grow by
@@ -122,7 +122,7 @@ def interval_means(counts: Ints, means: Floats) -> tuple[Mask, Floats]:
 def _interval_count(means: Floats) -> int:
     """Return the number of intervals for which the rounding of the means is negligible."""
     places = next((n for n in range(_PLACES) if (means == np.round(means, n)).all()), _PLACES)
-    exact = _EXACT * float(np.median(np.abs(means))) * 10.0**places
+    exact = _MAX_ROUNDING * float(np.median(np.abs(means))) * 10.0**places
     return int(np.clip(exact, MIN_RECORDS, _INTERVALS))
 
 

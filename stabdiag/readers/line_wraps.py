@@ -20,7 +20,7 @@ from stabdiag.readers.source import Stream
 _HEAD_BYTES: Final = 1 << 14
 
 # The narrowest terminal or mail. Shorter lines are lines of their own.
-_MIN_WIDTH: Final = 60
+_MIN_WRAP_WIDTH: Final = 60
 
 # At least this many records begin alike, and this fraction of them are broken as expected.
 _MIN_RECORDS: Final = 3
@@ -94,7 +94,7 @@ def _find_wrap(head: bytes) -> _Wrap | None:
             _Wrap(opening=opening, width=width, at_blanks=at_blanks) for at_blanks in (False, True)
         ]
         explained = [_count_explained(wrap, records) for wrap in wraps]
-        if width >= _MIN_WIDTH and any(explained):
+        if width >= _MIN_WRAP_WIDTH and any(explained):
             return wraps[explained.index(max(explained))]
     return None
 

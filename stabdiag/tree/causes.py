@@ -29,7 +29,7 @@ from stabdiag.stats.standards import (
 # tolerate this many overflows before they lower the scale.
 MAX_OCCASIONAL = 2
 
-# Names of schedules that raise the rate to its peak again and again.
+# Names of schedules that raise the rate to its peak repeatedly.
 _RESTARTS: Final = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
 
 # Relative tolerance: a value logged with fewer digits has not changed.
