@@ -592,7 +592,7 @@ MEANT: Final[dict[Callable[[Loop], None], str]] = {
 }
 
 
-def alarms_of(habit: Callable[[Loop], None], task: str, seed: int) -> list[str]:
+def find_alarms(habit: Callable[[Loop], None], task: str, seed: int) -> list[str]:
     """Return the findings of a run that are errors or warnings."""
     loop = Loop(task, seed)
     habit(loop)
@@ -606,16 +606,16 @@ def alarms_of(habit: Callable[[Loop], None], task: str, seed: int) -> list[str]:
 def count_alarms(
     habits: dict[Callable[[Loop], None], str], names: Iterable[str], seeds: list[int]
 ) -> None:
-    """Print the runs with an alarm, and their share."""
+    """Print the runs with an alarm, and their fraction."""
     picked = {h: task for h, task in habits.items() if not names or h.__name__ in names}
-    alarmed = 0
+    with_alarm = 0
     for habit, task in picked.items():
         for seed in seeds:
-            slugs = alarms_of(habit, task, seed)
-            alarmed += bool(slugs)
+            slugs = find_alarms(habit, task, seed)
+            with_alarm += bool(slugs)
             print(f"  {habit.__name__:24} {task:10} {seed:3}  {' '.join(slugs)}", flush=True)
     count = len(picked) * len(seeds)
-    print(f"{alarmed} of {count} runs have an alarm ({alarmed / max(count, 1):.1%})", flush=True)
+    print(f"{with_alarm} of {count} runs have an alarm ({with_alarm / max(count, 1):.1%})", flush=True)
 
 
 def main() -> None:

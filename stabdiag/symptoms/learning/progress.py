@@ -368,7 +368,7 @@ def _zero_to_end(case: Case, candidates: list[Score], loss: ProgressChange) -> E
     if count < max(_MIN_SCORES, HALF * len(score.series)):
         return None
     first, last = int(score.series.steps[at]), int(score.series.steps[-1])
-    beside = (
+    contrast = (
         f", although {accuracies[0].name!r} is {num(float(accuracies[0].series.values[-1]))}"
         if accuracies
         else ""
@@ -376,7 +376,7 @@ def _zero_to_end(case: Case, candidates: list[Score], loss: ProgressChange) -> E
     return Evidence(
         title="A score is 0 to the end",
         because=f"{score.name!r} is 0 at the last {count} evaluations, from {case.unit} {first} to "
-        f"{last}{beside}. The loss went {loss.text}.",
+        f"{last}{contrast}. The loss went {loss.text}.",
         step=first,
         measured={"value": 0.0, "evaluations": count},
         first=Action(
