@@ -615,7 +615,9 @@ def count_alarms(
             with_alarm += bool(slugs)
             print(f"  {habit.__name__:24} {task:10} {seed:3}  {' '.join(slugs)}", flush=True)
     count = len(picked) * len(seeds)
-    print(f"{with_alarm} of {count} runs have an alarm ({with_alarm / max(count, 1):.1%})", flush=True)
+    print(
+        f"{with_alarm} of {count} runs have an alarm ({with_alarm / max(count, 1):.1%})", flush=True
+    )
 
 
 def main() -> None:
