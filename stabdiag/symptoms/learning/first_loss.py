@@ -18,11 +18,13 @@ from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import (
     CLEAR_RATIO,
     FIFTH,
+    HALF,
     MAJORITY,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
     NEGLIGIBLE,
     QUARTER,
+    RELATIVE_TOLERANCE,
     TENTHS,
 )
 from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
@@ -267,7 +269,9 @@ def _by_floor(case: Case) -> Evidence | None:
     highest = min((1 + _NEAR_FLOOR) * floor, floor + QUARTER * (math.log(classes) - floor))
     is_at_floor = (1 - _LOSS_ROUNDING) * floor <= float(x.min()) and last <= highest
     has_fallen = last < (1 - _NEAR_FLOOR) * float(x[0])
-    if not is_at_floor or not has_fallen or before - last > NEGLIGIBLE * last:
+    # A loss that falls past the floor slows down, too, but not as much as one that ends there.
+    is_flat = before - last <= max(HALF * (last - floor), RELATIVE_TOLERANCE * last)
+    if not is_at_floor or not has_fallen or not is_flat:
         return None
     return _evidence(
         f"The loss ends at {num(last)} and is never below {num(floor)}: with {classes} classes, "

@@ -18,6 +18,7 @@ from stabdiag.stats.quantiles import diff_sigma, median, pooled_diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
+    CLEAR_RATIO,
     HALF,
     HUNDREDFOLD,
     MAJORITY,
@@ -129,8 +130,8 @@ def _above_start(case: Case) -> Climb | None:
 def _climbed(case: Case) -> Climb | None:
     """Return the climb of a loss under a rate that is higher than usual."""
     lr = case.history.finite("lr")
-    # At usual rates, the loss of healthy runs also rises and recovers.
-    if not is_high(case) or not len(lr):
+    # At usual rates, and just above them, the loss of healthy runs also rises and recovers.
+    if not is_high(case, CLEAR_RATIO) or not len(lr):
         return None
     x, steps = case.loss.values, case.loss.steps
     parts, size = levels(x, TWENTIETHS), len(x) // TWENTIETHS
