@@ -11,18 +11,21 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import median, medians, typical
 from stabdiag.stats.rolling import TrailingBaseline, preceding_median
-from stabdiag.stats.shape import SearchWindows, Spike
+from stabdiag.stats.shape import SearchWindows, Spike, centered_median
 from stabdiag.stats.standards import (
     CLEAR,
+    CONTEXT_POINTS,
     FEW_EVENTS,
     FIFTH,
     HALF,
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    MIN_TREND_POINTS,
     QUARTER,
     QUARTERS,
     SUBSAMPLE_SIZE,
+    TENTHS,
 )
 from stabdiag.stats.tails import FAR_OUT, PRIOR_WEIGHT
 
@@ -274,6 +277,29 @@ class Surroundings:
     def _last(self) -> int:
         after = self.reach.window // QUARTERS if self.spike.recovered else self.reach.window
         return self.spike.end + after + MAX_GAP
+
+
+def has_similar_noise(x: Floats, spike: Spike) -> bool:
+    """Return True if single losses elsewhere in a short log are similarly far above their level.
+
+    Args:
+        x: shape (n,), finite.
+        spike: a recovered spike.
+
+    A short log has few points after its initial descent, and too few show the noise. The level
+    here is a centered median, which follows a descent without a lag, so only the first tenth of
+    the log is excluded. One other excursion has to reach half of the height, and FEW_EVENTS have to
+    be comparable.
+    """
+    heights = x - centered_median(x, 2 * MIN_TREND_POINTS + 1)
+    heights[: max(len(x) // TENTHS, MIN_SAMPLE)] = 0.0
+    heights[max(spike.onset - CONTEXT_POINTS, 0) : spike.end + CONTEXT_POINTS] = 0.0
+    highest: list[float] = []
+    for _ in range(FEW_EVENTS):
+        top = int(np.argmax(heights))
+        highest.append(float(heights[top]))
+        heights[max(top - CONTEXT_POINTS, 0) : top + CONTEXT_POINTS + 1] = 0.0
+    return highest[0] >= HALF * spike.height and highest[-1] >= COMPARABLE * spike.height
 
 
 def point_residuals(x: Floats, base: TrailingBaseline, first: int) -> Residuals:

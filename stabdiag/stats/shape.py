@@ -208,7 +208,7 @@ def rise_points(x: Floats, at: int, reach: SearchWindows) -> int:
     part = x[first:last]
     if part.min() > 0 and part.max() > BLOWUP_RATIO * median(part[: at - first + 1]):
         x, first, last, at = np.log(part), 0, last - first, at - first
-    smooth = _centered_median(x[first:last], CONTEXT_POINTS)
+    smooth = centered_median(x[first:last], CONTEXT_POINTS)
     before, after = smooth[: at - first + 1], smooth[at - first :]
     low = min(
         median(part) for part in np.array_split(before, max(len(before) // MIN_TREND_POINTS, 1))
@@ -223,6 +223,7 @@ def rise_points(x: Floats, at: int, reach: SearchWindows) -> int:
     return max(upper - foot, 1)
 
 
-def _centered_median(x: Floats, width: int) -> Floats:
+def centered_median(x: Floats, width: int) -> Floats:
+    """Return the median of the ``width`` points around each point, for an odd width."""
     padded = np.pad(x, width // 2, mode="edge")
     return medians(np.lib.stride_tricks.sliding_window_view(padded, width))

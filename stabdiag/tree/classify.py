@@ -14,12 +14,12 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.events import LevelEvent, find_events
-from stabdiag.stats.peaks import MAX_GAP, Surroundings
+from stabdiag.stats.peaks import MAX_GAP, Surroundings, has_similar_noise
 from stabdiag.stats.profile import measure_profile, profile_of_stretches
 from stabdiag.stats.recurrence import PeakGroup, find_peak_group
 from stabdiag.stats.shape import SearchWindows, Spike, describe, rise_points
 from stabdiag.stats.spikes import SpikeScan, level_spans, merged, next_start, with_rise_as_onset
-from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE, MIN_SAMPLE
+from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE, MIN_LONG_LOG, MIN_SAMPLE
 from stabdiag.tree.comparable import CurriculumRamp, ObjectiveChange
 from stabdiag.tree.reward import find_collapsed_reward
 from stabdiag.tree.rises import is_end_of_climb, is_start_of_climb
@@ -38,6 +38,9 @@ class EventVerdict(Enum):
     EXPECTED = "expected"
     CLIMB = "climb"
 
+
+# A log of fewer points than this is short: half of it is needed to measure the noise.
+_SHORT_LOG: Final = 2 * MIN_LONG_LOG
 
 Context = TypeVar("Context")
 
@@ -87,6 +90,13 @@ class EventContext:
         return in_group and self.spike.recovered is True
 
     @property
+    def is_short_log_noise(self) -> bool:
+        """Whether the event is a recovered single loss of a short log whose noise is as high."""
+        x = self.event.residuals.values
+        is_recovered_point = self.event.is_single and self.spike.recovered is True
+        return is_recovered_point and len(x) < _SHORT_LOG and has_similar_noise(x, self.spike)
+
+    @property
     def is_insignificant(self) -> bool:
         """Whether the event recovered and is too low to be distinct from noise.
 
@@ -125,6 +135,12 @@ EVENT_RULES: Final[tuple[Rule[EventContext], ...]] = (
         name="stands out",
         purpose="a recovered stretch reached 5 deviations, a loss the limit or twice spike.sigma",
         applies=lambda c: c.is_insignificant,
+        verdict=EventVerdict.NOISE,
+    ),
+    Rule(
+        name="noise of a short log",
+        purpose="a loss of a short log is not a spike if single losses elsewhere come near",
+        applies=lambda c: c.is_short_log_noise,
         verdict=EventVerdict.NOISE,
     ),
     Rule(

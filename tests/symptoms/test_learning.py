@@ -311,6 +311,8 @@ def test_symptom_is_reported(symptom, slug, run, manifest, first):
         ("softmax-twice", squashed(1.4612), {"num_classes": 4}),
         ("softmax-twice", squashed(1.4612, 0.7), {}),
         ("softmax-twice", squashed(1.30), {}),
+        # Passes the level of the floor, and still falls.
+        ("softmax-twice", log(falling(2.4, 1.49, 180)), {"num_classes": 10}),
         # Never fell.
         ("plateau-early", log(np.full(N, 3.0)), {"target_loss": 2.5}),
         # Still falling.

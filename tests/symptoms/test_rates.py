@@ -9,6 +9,9 @@ NOISE = np.random.default_rng(0).normal(0, 0.02, 400)
 ADAM = {"optimizer": "adamw", "total_steps": 400}
 
 
+RISES_MIDWAY = 0.5 + 2 * np.exp(-AT / 10) + 0.9 * np.exp(-(((AT - 180) / 60) ** 2)) - 3e-4 * AT
+
+
 def log(loss, peak):
     return {"step": AT, "loss": loss + NOISE, "lr": peak * COSINE}
 
@@ -33,6 +36,11 @@ def test_a_loss_that_explodes_at_the_second_step_shows_too_high_a_rate(symptom):
     run["loss"][::9] = [0.4, *[0.0] * 44]
     finding = symptom("lr-too-high", run)
     assert (finding.step, finding.actions[0].from_) == (0, 1e4)
+
+
+def test_a_rise_at_a_clearly_high_rate_is_reported(symptom):
+    finding = symptom("lr-too-high", log(RISES_MIDWAY, 0.03), ADAM)
+    assert (finding.step, finding.actions[0].from_) == (59, pytest.approx(0.03))
 
 
 @pytest.mark.parametrize(("peak", "to"), [(0.3, 0.01), (0.03, 0.003)])
@@ -97,6 +105,8 @@ SHORT = {name: values[:59] for name, values in log(blown_up(5.0), 0.3).items()}
         ("lr-too-high", log(blown_up(0.5), 3e-3)),
         ("lr-too-high", log(1 + np.exp(-AT / 50), 0.3)),
         ("lr-too-high", SHORT),
+        # A rise at a rate just above the usual ones.
+        ("lr-too-high", log(RISES_MIDWAY, 0.012)),
         # The first loss is low by chance, as others are.
         ("lr-too-high", varying(400)),
         ("lr-too-high", varying(70)),

@@ -72,3 +72,14 @@ def test_peaks_of_all_heights_are_noise_because_of_rows_of_the_table(monkeypatch
     monkeypatch.setattr("stabdiag.tree.classify.EVENT_RULES", rows)
     spikes = find_spikes(x, REACH, 3.0, 0.005, 0.02).spikes
     assert {spike.peak for spike in spikes} & {*at.tolist()}
+
+
+@pytest.mark.parametrize("seed", [29, 53])
+def test_noise_of_a_short_log_is_compared_with_the_whole_log(seed):
+    # Squared errors of batches of 16, with heavy tails.
+    at, errors = np.arange(90), np.random.default_rng(seed).standard_t(4, (90, 16))
+    x = (0.2 + 2.0 * np.exp(-at / 12)) * np.square(errors).mean(axis=1)
+    assert find_spikes(x, REACH, 3.0, 0.05, 0.05).spikes == ()
+    x[60] += 20.0
+    (spike,) = find_spikes(x, REACH, 3.0, 0.05, 0.05).spikes
+    assert spike.onset == 60
