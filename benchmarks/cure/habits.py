@@ -211,7 +211,7 @@ class LowRank(nn.Module):
 
 def low_rank(loop: Loop) -> None:
     """LoRA on a pretrained model."""
-    loop.train(150)
+    loop.train(1000)
     loop.model.requires_grad_(False)
     for name, layer in list(loop.model.named_children()):
         if isinstance(layer, nn.Linear):

@@ -27,6 +27,8 @@ class Optimizers:
         self.given = [unwrap(optimizer) for optimizer in several]
         self.main = self.given[0]
         self._seen = list(self.given)
+        # A loop may set the rate of each step: only before the first one is it the configured one.
+        self._configured_lr = self._largest_group.get("lr")
         # Optimizers that are known not to be the main one.
         self._others: weakref.WeakSet[Any] = weakref.WeakSet()
 
@@ -102,7 +104,7 @@ class Optimizers:
         betas = group.get("betas")
         settings = {
             "optimizer": type(self.main).__name__,
-            "peak_lr": group.get("initial_lr", group.get("lr")),
+            "peak_lr": group.get("initial_lr", self._configured_lr or group.get("lr")),
             "weight_decay": group.get("weight_decay"),
             "epsilon": group.get("eps"),
             "momentum": group.get("momentum"),

@@ -615,3 +615,16 @@ def test_accumulated_gradients_are_not_skipped_steps(tmp_path):
     _, written = read(tmp_path / "run.jsonl")
     assert column(written, "skipped") == [0] * 4
     assert column(written, "recorder/micro_steps") == [3] * 4
+
+
+def test_a_warm_up_in_the_loop_does_not_hide_the_peak_rate(tmp_path):
+    model = mlp()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+
+    def loss_of(x, y):
+        optimizer.param_groups[0]["lr"] = 1e-4
+        return functional.cross_entropy(model(x), y)
+
+    config, rows = train(model, tmp_path / "run.jsonl", optimizer=optimizer, loss_of=loss_of)
+    assert config["peak_lr"] == 1e-2
+    assert column(rows, "lr") == [1e-4] * len(rows)
