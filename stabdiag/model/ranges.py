@@ -14,6 +14,7 @@ from stabdiag.model.text import num
 SETTINGS: Final = {
     "peak_lr": "peak learning rate",
     "weight_decay": "weight decay",
+    "momentum": "momentum",
     "label_smoothing": "label smoothing",
     "dropout": "dropout",
 }
@@ -26,7 +27,12 @@ CLIP: Final = 0.5
 FIRST_CLIP: Final = 1.0
 ADAMW_DECAY: Final = 0.01
 L2_DECAY: Final = 1e-4
-DEFAULTS: Final = {"weight_decay": ADAMW_DECAY, "label_smoothing": 0.1, "dropout": 0.1}
+DEFAULTS: Final = {
+    "weight_decay": ADAMW_DECAY,
+    "momentum": 0.9,
+    "label_smoothing": 0.1,
+    "dropout": 0.1,
+}
 FP16_EPSILON: Final = 1e-4
 
 # Thresholds that people clip gradient norms at.
@@ -90,6 +96,7 @@ def settings_with_ranges(
     values = {
         "peak_lr": manifest.peak_lr if peak_lr is None else peak_lr,
         "weight_decay": manifest.weight_decay,
+        "momentum": other_number(others, "momentum"),
         "label_smoothing": other_number(others, "label_smoothing"),
         "dropout": other_number(others, "dropout"),
     }
@@ -105,6 +112,7 @@ def _ranges(manifest: Manifest, limits: Limits, *, pretrained: bool) -> dict[str
     bounds = limits.preflight
     ranges = {
         "weight_decay": _upper_range(bounds.decay_high),
+        "momentum": _upper_range(bounds.momentum_high),
         "label_smoothing": _upper_range(bounds.label_smoothing_high),
         "dropout": _upper_range(bounds.dropout_high),
     }

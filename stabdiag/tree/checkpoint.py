@@ -10,7 +10,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import saves_none
 from stabdiag.model.text import every, listed, plural
 from stabdiag.stats.quantiles import usual_gap
-from stabdiag.stats.standards import MIN_TREND_POINTS
+from stabdiag.stats.standards import MIN_LONG_LOG, MIN_TREND_POINTS, TENTH
 from stabdiag.tree.run import Run
 
 
@@ -99,7 +99,7 @@ def earlier_checkpoint(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
     if is_saving_off:
         last = 0
     elif not is_known:
-        last = 0 if _is_first_step(run, step) else None
+        last = 0 if _is_beginning(run, step) else None
     if not is_known or last is None:
         return Checkpoint(step=last, every=None, unit=run.unit, is_saving_off=is_saving_off)
     since = step - round(stride)
@@ -108,11 +108,19 @@ def earlier_checkpoint(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
     return Checkpoint(step=last, every=every, older=older or 0, unit=run.unit, count=count)
 
 
-def _is_first_step(run: Run, step: int) -> bool:
-    """Return True if a step is among the first two of a run that begins in this log."""
+def _is_beginning(run: Run, step: int) -> bool:
+    """Return True if a step is so early in a run that no checkpoint before it is worth keeping.
+
+    It is one of the first two records, or within the first hundred steps and the first tenth of a
+    run that begins in this log.
+    """
     logged = run.history.get("loss")
     if run.history.counts_records:
         return False  # a fragment of a log may begin anywhere
     if logged is None or len(logged) < MIN_TREND_POINTS:
         return step <= 0
-    return step <= int(logged.steps[1]) and int(logged.steps[0]) <= usual_gap(logged.steps)
+    first, last = int(logged.steps[0]), int(logged.steps[-1])
+    if first > usual_gap(logged.steps):
+        return False
+    early = first + min(MIN_LONG_LOG, TENTH * (last - first)) if run.unit == "step" else first
+    return step <= max(early, int(logged.steps[1]))

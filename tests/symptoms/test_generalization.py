@@ -245,6 +245,13 @@ def test_an_accuracy_far_above_that_in_training_is_reported(
         assert "accuracy is far above" in finding.title
 
 
+@pytest.mark.parametrize(("start", "is_reported"), [(10.4, True), (6.9, False)])
+def test_half_of_the_training_loss_is_far_below_it_for_tokens(symptom, start, is_reported):
+    train = falling(start, 3.0)
+    finding = symptom("eval-far-below-train", run(train, train / np.linspace(1.5, 2.5, N)))
+    assert (finding is not None) == is_reported
+
+
 def test_an_evaluation_loss_is_not_a_training_loss(symptom):
     assert symptom("overfitting", {"step": AT, "eval_loss": TURNED}) == ("eval_loss",)
 

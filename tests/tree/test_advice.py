@@ -589,3 +589,39 @@ def test_a_pretrained_model_that_does_not_improve_is_asked_about(falls, pretrain
     finding = diagnosed(log, pretrained=pretrained)
     assert finding.slug == "healthy"
     assert ("requires_grad" in finding.first_action) is is_asked
+
+
+def early_climb(first, **columns):
+    """Return a run whose loss climbs from a step on, after it fell from the first step."""
+    steps, noise = np.arange(1500), np.random.default_rng(2).standard_normal(1500)
+    rise = 0.8 * (1 - np.exp(-np.maximum(steps - first, 0) / 60))
+    loss = 1.4 + 0.9 * np.exp(-steps / (first / 4)) + rise + 0.03 * noise
+    return {"step": steps, "loss": loss, "lr": np.full(1500, 0.05), **columns}
+
+
+FLAT_NORM = {"grad_norm": np.exp(0.1 * np.random.default_rng(3).standard_normal(1500))}
+
+
+@pytest.mark.parametrize(
+    ("momentum", "words"), [(0.999, "Lower the momentum from 0.999 to 0.9"), (0.9, "Restart from")]
+)
+def test_an_unusual_setting_is_named_instead_of_the_data(momentum, words):
+    finding = diagnosed(early_climb(60, **FLAT_NORM), optimizer="sgd", momentum=momentum)
+    assert finding.slug == "divergence-unexplained"
+    assert finding.first_action.startswith(words)
+    assert ("nothing logged" in finding.title) == (momentum == 0.9)
+
+
+@pytest.mark.parametrize(
+    ("first", "begin"), [(60, "Restart from the beginning"), (600, "Reload the last checkpoint")]
+)
+def test_no_checkpoint_of_the_first_hundred_steps_is_reloaded(first, begin):
+    assert diagnosed(early_climb(first)).first_action.startswith(begin)
+
+
+@pytest.mark.parametrize(("first", "is_asked"), [(60, True), (600, False)])
+def test_gradients_that_grow_from_the_start_may_add_up(first, is_asked):
+    norm = {"grad_norm": 1 + np.maximum(np.arange(1500) - first / 2, 0) / 30}
+    finding = diagnosed(early_climb(first, **norm))
+    assert finding.slug == "divergence-grad-norm-rising"
+    assert any("zero_grad" in action.text for action in finding.actions) == is_asked

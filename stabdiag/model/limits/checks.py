@@ -76,6 +76,10 @@ class PreflightLimits:
         0.6, unit="dropout", at_most=1.0, source="Srivastava et al. 2014: 0.5; convention"
     )
     """Dropout above this leaves too little of a layer to learn from."""
+    momentum_high: float = limit(
+        0.99, unit="momentum", at_most=1.0, source="Sutskever et al. 2013: 0.9 to 0.99"
+    )
+    """Momentum above this carries the weights far past a minimum."""
     finetune_factor: float = limit(
         0.1, unit="x the usual rate", at_least=1e-4, at_most=1.0, source="convention"
     )

@@ -291,6 +291,7 @@ NUMBERS: Final = {
             "seq_len seq_length sequence_length max_seq_len max_seq_length sequence_len "
             "block_size context_length context_len max_length"
         ),
+        "momentum": "momentum sgd_momentum optimizer_momentum optimizer_params_momentum",
         "label_smoothing": "label_smoothing label_smoothing_factor smoothing",
         "dropout": (
             "dropout dropout_rate dropout_p dropout_prob hidden_dropout hidden_dropout_prob "

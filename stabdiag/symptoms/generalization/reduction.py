@@ -12,7 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import QUARTER
+from stabdiag.stats.standards import QUARTER, TWICE
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     find_gap,
@@ -22,6 +22,11 @@ from stabdiag.symptoms.generalization.gap import (
 from stabdiag.symptoms.generalization.overfitting import FEW_EVALUATIONS, is_memorizing
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import has_chance_level, may_sum_sequences
+
+# A cross-entropy that starts here is over thousands of tokens, which are not augmented: then a
+# factor of two is sufficient.
+_TOKENS: Final = 8.0
 
 _SAME_UNIT: Final = Action(
     Do.CHECK_LOSS_FUNCTION,
@@ -143,7 +148,12 @@ def eval_far_below_train(case: Case) -> Evidence | None:
         return None
     late = ratios[1:]
     least, usual = float(late.min()), median(late)
-    if least < case.limits.generalization.augmentation:
+    is_text = (
+        has_chance_level(case)
+        and float(case.loss.values[0]) >= _TOKENS
+        and not may_sum_sequences(case)
+    )
+    if least < (TWICE if is_text else case.limits.generalization.augmentation):
         return _accuracy_far_above(case)
     heldout = case.history.finite("eval_loss")
     return Evidence(

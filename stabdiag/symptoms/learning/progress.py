@@ -33,8 +33,9 @@ from stabdiag.symptoms.losses import (
     no_course,
     small_test,
 )
-from stabdiag.symptoms.schedule.settings import far_settings, lacks_warmup, replacement
+from stabdiag.symptoms.schedule.settings import lacks_warmup
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
+from stabdiag.tree.advice.settings import far_settings, replacement
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import Progress, ProgressChange, find_progress, learns_clearly

@@ -15,6 +15,7 @@ from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
 from stabdiag.stats.standards import TENFOLD
 from stabdiag.tree.advice.climb import ClimbAdvice, find_climb
 from stabdiag.tree.advice.rates import half_lr, lowered, tenth_lr
+from stabdiag.tree.advice.settings import far_settings, replacement
 from stabdiag.tree.advice.shared import (
     Advice,
     clip,
@@ -38,6 +39,11 @@ _START_OVER = Reload("Restart from the beginning (no checkpoint of this log is s
 _CHECK_SIGN = Action(
     ActionKind.CHECK_LOSS_FUNCTION,
     "Check the sign of the loss, and that the optimizer goes down: the loss never fell.",
+)
+_CHECK_ZEROED = Action(
+    ActionKind.CHECK_MODEL,
+    "Check that optimizer.zero_grad() runs before each backward pass: gradients that add up grow "
+    "from the first steps on.",
 )
 _COMPARE = Action(
     ActionKind.CHECK_EVALUATION,
@@ -163,7 +169,8 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     reduced = tenth_lr if _exploded(case) else half_lr
     rate, threshold = reduced(case, climb.first), clip(case)
     cut = f"Clip the gradient norm at {threshold}."
-    check = (climb.check(), *decay_unknown(case))
+    zeroed = (_CHECK_ZEROED,) if climb.reload.checkpoint == 0 else ()
+    check = (*zeroed, climb.check(), *decay_unknown(case))
     next_actions = (*check, Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
     first = climb.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
     actions = (first, *next_actions, *_try_bf16(case), _check_drift(case))
@@ -181,7 +188,7 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
     first = climb.reload.and_then(ActionKind.INSPECT_DATA, climb.check_data, step=climb.first)
     next_actions: tuple[Action, ...] = (lower, *decay_unknown(case))
     other = " else" if near_climb(case, climb.damage_start, climb.first) else ""
-    detail = f"Nothing{other} logged explains it."
+    detail, title = f"Nothing{other} logged explains it.", ""
     if _is_frozen(case):
         detail, next_actions = _ZERO_RATE, ()
     elif _exploded(case):
@@ -199,15 +206,29 @@ def unexplained(case: Case, answers: Mapping[str, Answer]) -> Advice:
         detail = f"The weight decay is {num(case.manifest.weight_decay or 0.0)}; "
         detail += f"{usual_decay(case)[1]}."
         first, next_actions = start_over, (first, lower)
+    elif settings := [setting for setting in far_settings(case) if setting.is_high]:
+        detail = " ".join(setting.text for setting in settings)
+        first, *changes = map(replacement, settings)
+        next_actions = (*changes, climb.check(), *next_actions)
+        title = "The loss diverged; a setting is outside its usual range"
+    elif climb.reload.checkpoint == 0:
+        # So early, the rate is more often too high than the data harder.
+        reduce = climb.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
+        first, next_actions = reduce, (climb.check(), *decay_unknown(case))
     elif answers["Q4.4"].verdict is Verdict.UNKNOWN:
         # Without a gradient norm, the learning rate may be the cause.
         first = climb.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
         next_actions = (climb.check(), *decay_unknown(case))
-        if require_rise(case).best <= 1 and climb.reload.checkpoint == 0:
-            next_actions = (_CHECK_SIGN, *next_actions)
+    if (
+        climb.reload.checkpoint == 0
+        and require_rise(case).best <= 1
+        and first.kind is ActionKind.LOWER_LR
+    ):
+        next_actions = (_CHECK_SIGN, *next_actions)
     actions = (first, *next_actions, *_try_bf16(case), *_further_checks(case))
     (first, *others), detail = climb.after_resume(actions, detail)
-    return climb.advice(detail, first=first, next_actions=tuple(others))
+    advice = climb.advice(detail, first=first, next_actions=tuple(others))
+    return replace(advice, title=title)
 
 
 def _extreme_decay(case: Case) -> Action | None:
