@@ -148,11 +148,9 @@ def eval_far_below_train(case: Case) -> Evidence | None:
         return None
     late = ratios[1:]
     least, usual = float(late.min()), median(late)
-    is_text = (
-        has_chance_level(case)
-        and float(case.loss.values[0]) >= _TOKENS
-        and not may_sum_sequences(case)
-    )
+    lowest, highest = _TOKENS, case.limits.learning.untrained_loss
+    is_text = has_chance_level(case) and not may_sum_sequences(case)
+    is_text = is_text and lowest <= case.loss.values[0] <= highest
     if least < (TWICE if is_text else case.limits.generalization.augmentation):
         return _accuracy_far_above(case)
     heldout = case.history.finite("eval_loss")
