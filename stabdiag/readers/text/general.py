@@ -19,10 +19,11 @@ from stabdiag.readers.columns import Bar, Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.counters import EPOCH, STEP
+from stabdiag.readers.text.evaluation import Evaluation
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
-from stabdiag.readers.text.measured import Evaluation, MeasuredLines
+from stabdiag.readers.text.measured import MeasuredLines
 from stabdiag.readers.text.normalization import normalize
 from stabdiag.readers.text.sample import TextEvidence
 from stabdiag.readers.text.tokens import LOSS_STEM, OBJECTIVES

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
 from itertools import compress
-from typing import Final, TypeAlias
+from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
@@ -26,7 +25,6 @@ from stabdiag.readers.text.counters import (
     line_counters,
 )
 from stabdiag.readers.text.grammar import (
-    NUMBER_PATTERN,
     Kind,
     TextPart,
     is_a_loss,
@@ -36,7 +34,6 @@ from stabdiag.readers.text.grammar import (
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.shapes import Cells, KnownShapes, LineShape, by_names
 from stabdiag.readers.text.tokens import (
-    EVALUATION_STEMS,
     LONGEST,
     LOSS_STEM,
     VALIDATED,
@@ -54,8 +51,6 @@ from stabdiag.readers.text.tokens import (
 
 _BLANKS: Final = (b" ", b"\t")
 
-_SpannedLine: TypeAlias = tuple[int, bytes, Spans]
-
 # A part of the names of rates, norms, scales and evaluated scores. Character sets take longer.
 _COMPANION: Final = re.compile(
     rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|eward|val|Val|test|Test"
@@ -69,24 +64,12 @@ _SCORED: Final = re.compile(
 # A record without its loss has its counter and at least two more values.
 _MIN_VALUES: Final = 3
 
-# Prose about a NaN loss, or source code at the head of a log that sets a loss to 0.
-_PROSE: Final = re.compile(
-    rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is "
-    rb"|^\s{0,80}\w{1,80} = 0(?:\.0?)?\s{0,80}$",
-    re.IGNORECASE,
-)
-
 # | train | epoch 001 | loss 4.5 | num_updates 500: fairseq's mean, at a step that has its own line.
 _MEAN_OF_EPOCH: Final = re.compile(rb"\| train \| epoch \d{1,6} \|")
 
-# The loss of an evaluation is searched for in this many lines below its heading.
-_MAX_LINES_BELOW: Final = 3
 
 # An arrow or a bullet begins a statement: → saved (reward: 5.2), - best loss 0.31, ✓ Saved.
 _NEW_STATEMENT: Final = re.compile(rb"[ \t]{0,40}(?:[\xc2-\xf4]|[-=]{0,3}>|[-*+~] )")
-
-# Loss: 2.31 (2.25), as timm and others print each batch: the mean of all so far.
-_MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 
 
 def find_spans(
@@ -121,11 +104,6 @@ def find_spans(
     if "reduced_train_loss" in pairs:
         pairs.pop("loss", None)
     return {**pairs, **named}
-
-
-def _start(begin: int, line: bytes) -> int:
-    """Return a position in a line after the label that may name its rank."""
-    return begin + min(LONGEST_LABEL, len(line) - 1)
 
 
 @frozen
@@ -352,109 +330,3 @@ def _goes_with_a_loss(name: str) -> bool:
     """Return True if a name is the name of a rate, a norm, a scale or a reward."""
     roles = assign([name])
     return roles.has("lr", "tokens_per_second") or can_judge_without_loss(roles.columns)
-
-
-@frozen
-class Evaluation(Kind):
-    """Lines with the loss of an evaluation, without the counter of other lines.
-
-    They belong to the step before them. If a name recurs before the next line of the training, the
-    lines are batches of an evaluation, and the last mean printed after a value counts. Without a
-    mean, they may belong to several evaluations, and none counts.
-    """
-
-    counter: bytes
-    word: bytes = LOSS_STEM
-    counter_alias: bytes | None = None
-
-    def find(self, data: bytes) -> list[TextPart]:
-        """Return all lines of this kind."""
-        return make_parts(self._unique_values(data))
-
-    def _unique_values(self, data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
-        for stretch in self._stretches(data):
-            times = Counter(name for _, _, spans in stretch for name in spans)
-            means = {
-                name: (row, mean[1])
-                for row, (_, line, spans) in enumerate(stretch)
-                for name, at in spans.items()
-                if times[name] > 1 and (mean := _MEAN.match(line, at[1])) is not None
-            }
-            for row, (begin, line, spans) in enumerate(stretch):
-                cells = {name: line[slice(*at)] for name, at in spans.items() if times[name] == 1}
-                cells |= {name: mean for name, (last, mean) in means.items() if last == row}
-                if any(map(is_a_loss, cells)):
-                    yield _start(begin, line), cells
-
-    def _stretches(self, data: bytes) -> Iterator[list[_SpannedLine]]:
-        """Yield the evaluation lines between two lines of the training."""
-        stretch: list[_SpannedLine] = []
-        end = 0
-        for item in self._lines(data):
-            begin, line, _ = item
-            if stretch and data.find(self.word, end, begin) >= 0:
-                yield stretch
-                stretch = []
-            stretch.append(item)
-            end = begin + len(line)
-        yield stretch
-
-    def _lines(self, data: bytes) -> Iterator[_SpannedLine]:
-        """Yield the lines of this kind, in order."""
-        for begin, line in _lines_with_a_word(data):
-            if len(line) > LONGEST:
-                continue
-            if self.word in line and not has_number(line):
-                continue
-            if self.word not in line:
-                yield from self._evaluation_lines(data, begin, line)
-            elif not self._has_counter(line):
-                spans = self._spans(line)
-                if spans and not _PROSE.search(line):
-                    yield begin, line, spans
-
-    def _evaluation_lines(self, data: bytes, begin: int, heading: bytes) -> Iterator[_SpannedLine]:
-        """Yield the line shortly below the heading of an evaluation that has its loss."""
-        if not (prefix := evaluation_prefix(heading, len(heading))):
-            return
-        end = begin + len(heading)
-        for _ in range(_MAX_LINES_BELOW):
-            begin, end = end + 1, line_end(data, end + 1, LONGEST)
-            line = data[begin:end]
-            if self.word.lower() in line.lower():
-                if not self._has_counter(line):
-                    named = find_spans(line, word=self.word)
-                    spans = {
-                        f"{prefix}{name}": at for name, at in named.items() if not trains(name)
-                    }
-                    # A line that names the evaluation is found without the heading.
-                    if any(map(is_a_loss, spans)) and not any(map(is_evaluation, named)):
-                        yield begin, line, spans
-                return
-
-    def _has_counter(self, line: bytes) -> bool:
-        """Return True if a line has the counter. Its word alone is checked first, for speed."""
-        if is_word(self.counter) and self.counter in line.lower():
-            return True
-        return not line_counters(line).keys().isdisjoint((self.counter, self.counter_alias))
-
-    def _spans(self, line: bytes) -> Spans:
-        """Return the spans of the evaluation values on a line, none if they have no loss."""
-        values = find_spans(line, word=self.word).items()
-        spans = {name: span for name, span in values if is_evaluation(name)}
-        return spans if any(map(is_a_loss, spans)) else {}
-
-
-def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield each line that may belong to an evaluation, and where it begins."""
-    plain = data.lower()
-    # Words that do not occur are left out of the pattern.
-    words = [word for word in EVALUATION_STEMS if word in plain]
-    after = 0
-    # A value and an interval are not evaluations.
-    pattern = b"|".join(words).replace(b"val", rb"(?<!inter)val(?!ue)")
-    for match in re.finditer(pattern, plain) if words else ():
-        if match.start() >= after:
-            begin = data.rfind(b"\n", 0, match.start()) + 1
-            after = line_end(data, match.end(), len(data))
-            yield begin, data[begin:after]

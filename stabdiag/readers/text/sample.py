@@ -19,9 +19,10 @@ from stabdiag.readers.text.counters import (
     is_word,
     line_counters,
 )
+from stabdiag.readers.text.evaluation import Evaluation
 from stabdiag.readers.text.failures import is_exception
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar, Kind, Normalization, Step
-from stabdiag.readers.text.measured import Evaluation, Heading, MeasuredLines, find_spans
+from stabdiag.readers.text.measured import Heading, MeasuredLines, find_spans
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
     LOSS_STEM,
