@@ -13,6 +13,7 @@ import pytest
 
 from stabdiag.cli import main
 from stabdiag.cli.config import read_project
+from stabdiag.model.limits import Limits
 from tests.conftest import ROOT, python
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -130,6 +131,22 @@ def test_links_and_paths_lead_somewhere(page):
             assert not anchor or anchor in _anchors(linked), f"{target}#{anchor}"
     for path in re.findall(r"`((?:stabdiag|tests|docs|benchmarks|fixtures)/[\w./-]+)`", text):
         assert (ROOT / path).exists(), path
+
+
+def test_a_sentence_of_a_report_leads_to_its_rule_and_number():
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    _, _, table = page.partition("| sentence in a report | search for | file | rule and number |")
+    rows = [line.split("|")[1:-1] for line in table.split("\n\n")[0].splitlines()[2:]]
+    limits = {info.name for info in Limits().items()}
+    assert len(rows) >= 5
+    for _, words, files, rule in rows:
+        (search,) = re.findall(r"`([^`]+)`", words)
+        for path in re.findall(r"`([^`]+)`", files):
+            assert search in (ROOT / "stabdiag" / path).read_text(encoding="utf-8"), path
+        names = re.findall(r"`([^`]+)`", rule)
+        assert limits.intersection(names), rule
+        for path in (name for name in names if name.endswith(".py")):
+            assert (ROOT / "stabdiag" / path).is_file(), path
 
 
 def test_every_target_of_the_fuzzer_has_its_row():
