@@ -17,7 +17,7 @@ from stabdiag.stats.standards import (
     MIN_TREND_POINTS,
     RELATIVE_TOLERANCE,
     ROUNDING_DIGITS,
-    TENTHS,
+    TWICE,
 )
 from stabdiag.tree.drivers import climb_rates
 from stabdiag.tree.run import Run
@@ -25,9 +25,9 @@ from stabdiag.tree.run import Run
 # A rise of one printed digit may be rounding.
 _ROUNDING_DIGITS = ROUNDING_DIGITS
 
-# If the loss never fell by this fraction, a rise by less does not matter either: the mean loss of a
-# word model that does not train yet creeps up by 0.005 %.
-_MIN_RELATIVE_RISE = RELATIVE_TOLERANCE / TENTHS
+# If the loss fell by less than it rose, a rise by a smaller fraction of it does not matter: a
+# smoothed loss that does not learn wanders by a percent.
+_MIN_RELATIVE_RISE = TWICE * RELATIVE_TOLERANCE
 
 
 def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
@@ -78,7 +78,7 @@ def material_bar(run: Run, rise: Rise) -> float:
     # A change of the last printed digit is rounding.
     least = max(limits.material * rise.progress, _ROUNDING_DIGITS * last_digit(run.loss.values))
     negligible = _MIN_RELATIVE_RISE * abs(rise.best_level)
-    if rise.progress < negligible:
+    if rise.progress < rise.amount:
         least = max(least, negligible)
     if has_rising_lr(run, rise):
         return max(least, rise.bar)
