@@ -50,13 +50,11 @@ def shared_classes(trees):
     return {name: where for name, where in places.items() if len(where) > 1}
 
 
-def test_a_constant_has_one_value():
-    shared = shared_constants(modules())
+def test_a_name_has_one_constant_or_class():
+    trees = modules()
+    shared = shared_constants(trees)
     assert {name: where for name, where in shared.items() if name not in PROTOCOLS} == {}
-
-
-def test_a_class_name_has_one_class():
-    assert shared_classes(modules()) == {}
+    assert shared_classes(trees) == {}
 
 
 @pytest.mark.parametrize(
