@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from stabdiag.model.limits import Limits
@@ -44,6 +45,32 @@ def test_diagnoses_are_right_as_often_as_they_were(scored, label, least, highest
 
     (share,) = (entry for entry in shares(scored) if entry.name == label)
     assert least <= 100 * share.hits / share.runs <= highest
+
+
+@pytest.mark.parametrize(
+    ("classes", "end", "expect"),
+    [(6, 1.79, ""), (6, 1.7, "healthy"), (None, 1.79, "healthy"), (60, 1.79, "healthy")],
+)
+def test_a_classifier_that_only_guesses_is_not_labeled_healthy(classes, end, expect):
+    from labels import Seen, healthy_label
+    from logged import Log
+
+    at = np.arange(200)
+    noise = 0.01 * np.random.default_rng(0).standard_normal(200)
+    loss = end + np.exp(-at / 10) + noise
+    log = Log(step=at, values={"loss": loss}, present={"loss": np.ones(200, bool)})
+    seen = Seen(
+        log=log,
+        full=log,
+        twin=log,
+        full_twin=log,
+        dtype="fp32",
+        logs_dtype=True,
+        growth=2000,
+        static=False,
+        classes=classes,
+    )
+    assert healthy_label(seen).expect == expect
 
 
 def test_the_page_is_current(scored):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,6 +28,7 @@ RUINED = (
     "divergence-weight-norm-collapsing",
 )
 FREQUENT = 4  # spikes
+GUESS = 0.98  # of the logarithm of the number of classes
 WARNINGS = frozenset(
     {
         *("spike-long-tail-batch", "spike-lr-jump", "spike-duplicate-batch", "spike-recovered"),
@@ -37,7 +39,7 @@ WARNINGS = frozenset(
 
 @dataclass(frozen=True)
 class Seen:
-    """A run and its twin, each as it was logged and in full."""
+    """A run and its twin, each as it was logged and in full; the classes if it is a classifier."""
 
     log: Log
     full: Log
@@ -48,6 +50,7 @@ class Seen:
     growth: int
     static: bool
     restless: bool = False
+    classes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -151,6 +154,12 @@ def hump(loss: Floats) -> float:
     return above / (level_deviation(loss, width) + 1e-12) if above > 0.1 * progress else 0.0
 
 
+def guesses(seen: Seen) -> bool:
+    """Whether a classifier ends within 2 % of the loss of random guessing."""
+    last = seen.log["loss"][-max(len(seen.log.step) // 10, 5) :]
+    return seen.classes is not None and float(last.mean()) > GUESS * math.log(seen.classes)
+
+
 def healthy_label(seen: Seen) -> Label:
     """A run without a fault, or whose fault left no trace: dropped if it looks ill all the same."""
     log = seen.log
@@ -158,6 +167,8 @@ def healthy_label(seen: Seen) -> Label:
     share, deviations = risen(log["loss"], log["loss"])
     if progress <= 0 or progress < 3 * float(np.std(log["loss"][-int(width) :])) / width**0.5:
         return Label("", "learned nothing")
+    if guesses(seen):
+        return Label("", "ends no better than a guess")
     if np.ptp(log["loss"][len(log["loss"]) // 2 :]) == 0:
         return Label("", "exactly constant")
     if deviations > (2 if share > 0.2 else 3) and share > 0.05:

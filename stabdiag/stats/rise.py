@@ -132,8 +132,25 @@ def net_rise(x: Floats, window: int, significance: float) -> Rise | None:
     ]
     # A loss that ends at its best level has recovered, even if the mean of the last window is high.
     rises = [rise for rise in rises if x[-CONTEXT_POINTS:].max() > rise.best_level] or rises[:1]
-    clearest = _clearest(rises, significance)
+    clearest = _clearest(_without_dips(rises, sizes, len(x)), significance)
     return replace(clearest, onset=climb_onset(x, clearest, sizes[0]))
+
+
+def _without_dips(rises: list[Rise], sizes: list[int], count: int) -> list[Rise]:
+    """Return the rises without those from a dip back to the usual level.
+
+    The lowest of many short levels is low by chance. After a climb, the loss is higher than before
+    it, which long levels show as well if it stayed up for twice their length.
+
+    Args:
+        rises: one for each scale, from short to long levels.
+        sizes: the numbers of losses in half a level, for all scales.
+        count: the number of losses.
+    """
+    *short, long = rises
+    if long.points != 2 * sizes[-1] or long.amount > long.bar:
+        return rises
+    return [rise for rise in short if count - rise.crest < 2 * long.points] or [long]
 
 
 def _clearest(rises: list[Rise], significance: float) -> Rise:

@@ -88,3 +88,18 @@ def test_a_periodic_loss_does_not_rise(points, period, noise):
     x += np.random.default_rng(points).normal(0.0, noise, points)
     rise = net_rise(x, min(points, 200), 0.001)
     assert rise.amount < 2.5 * rise.bar
+
+
+@pytest.mark.parametrize("seed", [4, 7, 16])
+def test_the_return_from_a_short_dip_is_not_a_climb(seed):
+    at = np.arange(600)
+    x = 1.85 + 0.7 * np.exp(-at / 50) + 0.06 * np.random.default_rng(seed).standard_normal(600)
+    dip = net_rise(x - 0.1 * np.clip(1 - np.abs(at - 190) / 40, 0, 1), 100, 0.001)
+    assert dip.amount <= dip.bar
+    # The same rise, from a level that lasted.
+    climb = net_rise(x + 0.1 * np.clip((at - 190) / 40, 0, 1), 100, 0.001)
+    assert climb.amount > climb.bar
+    assert climb.p_value < 0.001
+    # And at the end, where no level follows it.
+    late = net_rise(x + 0.3 * np.clip((at - 560) / 40, 0, 1), 100, 0.001)
+    assert late.amount > late.bar

@@ -168,6 +168,7 @@ def make_one(base: Base, full_base: Log, family: Family, plan: Plan, number: int
         static=config.static_scale,
         restless=family.flavour in ("wave", "blocks", "curriculum", "tails")
         or family.schedule == "warm_restarts",
+        classes=KINDS[family.kind](base.spec, family.seed).classes,
     )
     faults = [
         (name, fault_record.shows_at, at if name not in WHOLE_RUN else fault_record.shows_at)
