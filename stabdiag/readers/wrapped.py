@@ -56,6 +56,8 @@ def unwrapped(stream: Stream) -> Stream:
     records: list[Record] = []
     for size in _SAMPLE_SIZES:
         head = stream.peek(size)
+        if not any(b'"%b"' % key.encode() in head for key in _LINE_KEYS):
+            return stream
         lines = head[: head.rfind(b"\n") + 1].splitlines()
         records = [record for line in lines for record in _records(line)]
         key = _log_key(records)

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from statistics import NormalDist
 from typing import Final
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -137,8 +138,19 @@ class Progress:
         return figures
 
 
+# The tree and several symptoms ask for the progress of the same case.
+_PROGRESS: Final[WeakKeyDictionary[Case, Progress]] = WeakKeyDictionary()
+
+
 def find_progress(case: Case) -> Progress:
-    """Return the progress of a run in its loss, evaluations, scores and reward."""
+    """Return the progress of a run in its loss, evaluations, scores and reward. Cached."""
+    progress = _PROGRESS.get(case)
+    if progress is None:
+        progress = _PROGRESS[case] = _measure_progress(case)
+    return progress
+
+
+def _measure_progress(case: Case) -> Progress:
     first, last = case.history.first_step, case.history.last_step or 0
     return Progress(
         changes=tuple(_changes(case)),

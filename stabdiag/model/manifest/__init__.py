@@ -153,7 +153,8 @@ class Manifest:
         return by_spelling({**parse_manifest(config).also, **self.also})
 
     def _gaps(self, other: Manifest) -> dict[str, Any]:
-        return {name: value for name, value in other.known.items() if name not in self.known}
+        known = self.known
+        return {name: value for name, value in other.known.items() if name not in known}
 
 
 def parse_manifest(raw: Mapping[str, Any], path: str | None = None) -> Manifest:

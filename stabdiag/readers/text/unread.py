@@ -118,6 +118,10 @@ class UnreadLines:
         number = first_line + data.count(b"\n", 0, begin)
         examined = 0
         rest = data[begin + 1 :]
+        forms = {*rest.translate(SAME_DIGITS).split(b"\n")}
+        # Many blocks only repeat a few messages.
+        if len(forms) <= _MAX_EXAMINED and not any(map(self._may_count, forms)):
+            return
         may_have_records = _names_loss(rest) or any(sign in rest for sign in _DELIMITERS)
         for line in rest.split(b"\n"):
             if examined >= _MAX_EXAMINED and not may_have_records:
@@ -133,11 +137,22 @@ class UnreadLines:
             begin += len(line) + 1
             number += 1
 
-    def _take_without_loss(self, line: bytes, number: int) -> None:
-        """Count a line that has all words of a record but the loss."""
+    def _may_count(self, line: bytes) -> bool:
+        """Return True if a line may look like a record, with its loss or without it."""
+        form = _classify_line(line[:_MAX_UNREAD_LINE])
+        return form is _Form.MAY_BE_RECORD or (
+            form is _Form.OTHER and self._has_words(line[:_MAX_UNREAD_LINE])
+        )
+
+    def _has_words(self, line: bytes) -> bool:
+        """Return True if a line has all words of a record but the loss."""
         if self._between:
             self._compare_words()
-        if _other_words(line) in self._words:
+        return _other_words(line) in self._words
+
+    def _take_without_loss(self, line: bytes, number: int) -> None:
+        """Count a line that has all words of a record but the loss."""
+        if self._has_words(line):
             self._alike += 1
             self._line = number if self._line is None else self._line
 
