@@ -197,14 +197,14 @@ _OPENS: Final = re.compile(
 
 
 # A number that is not a part of a word.
-_NUMBER_START: Final = re.compile(rb"(?<![\w.])[-+.]{0,2}(?:\d|[nN][aA][nN]|[iI][nN][fF])")
+NUMBER_START: Final = re.compile(rb"(?<![\w.])[-+.]{0,2}(?:\d|[nN][aA][nN]|[iI][nN][fF])")
 # A value depends on at most this many characters after its blank; see ``_VALUE_END``.
 _AFTER_NUMBER: Final = 4
 
 
 def has_number(line: bytes) -> bool:
     """Return True if a line has a number that may be a value; much faster than ``line_fields``."""
-    return _NUMBER_START.search(line) is not None
+    return NUMBER_START.search(line) is not None
 
 
 def _values_end(line: bytes) -> int:
@@ -212,7 +212,7 @@ def _values_end(line: bytes) -> int:
 
     No field is after it: a search up to there takes far less time on a line of words.
     """
-    starts = [match.start() for match in _NUMBER_START.finditer(line)]
+    starts = [match.start() for match in NUMBER_START.finditer(line)]
     end = line.find(b" ", starts[-1]) if starts else 0
     return end + _AFTER_NUMBER if end >= 0 else len(line)
 
