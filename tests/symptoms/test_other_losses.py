@@ -35,13 +35,19 @@ def test_a_second_loss_that_goes_nan_is_a_warning(name):
     assert severities & {"warning", "error"}
 
 
-@pytest.mark.parametrize("name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss"])
+@pytest.mark.parametrize("name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss", "kl"])
 def test_a_second_loss_that_climbs_is_a_warning(name):
     climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
     finding = findings_by_slug(name, climb)["other-loss-rising"]
     assert finding.severity == "warning"
     assert finding.evidence["loss"] == name
     assert 200 < finding.step < 300
+
+
+@pytest.mark.parametrize("name", ["reward", "policy_loss", "entropy"])
+def test_the_divergence_of_a_policy_may_climb(name):
+    climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
+    assert "other-loss-rising" not in findings_by_slug("kl", climb, **{name: 0.1 * FALLING})
 
 
 def test_the_first_bad_step_and_the_number_are_named():

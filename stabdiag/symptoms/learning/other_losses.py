@@ -10,6 +10,7 @@ from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import is_adversarial_loss
+from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.text import SHOWN_NAMES, listed, num, plural
 from stabdiag.stats.standards import (
@@ -27,6 +28,11 @@ from stabdiag.tree.case import Case
 # Roles that are losses, or terms of one, under names of their own.
 _LOSSES = ("other_loss", "load_balance")
 _ROLES = (*_LOSSES, "policy_kl", "policy_entropy")
+
+# Without a policy, a divergence is a term of the loss, as in a variational autoencoder.
+_RISING = (*_LOSSES, "policy_kl")
+_OF_POLICIES = ("reward", "policy_entropy", "clip_fraction")
+_POLICY_WORDS = frozenset({"approx", "policy", "actor", "ppo", "objective", "pg", "advantage"})
 
 # A loss that was finite for this many records, and is not for most that follow, has failed. In
 # tables with several kinds of records, NaN fills the gaps from the start, or is rare.
@@ -80,8 +86,8 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
 @Symptom(
     slug="other-loss-rising",
     title="Another loss climbs",
-    needs=(" or ".join(_LOSSES),),
-    preconditions=(at_least(LEAST, *_LOSSES, groups=True),),
+    needs=(" or ".join(_RISING),),
+    preconditions=(at_least(LEAST, *_RISING, groups=True),),
     explained_by=("nan", "divergence", "spike-persistent"),
     next_actions=(
         Action(Do.CHECK_LOSS_FUNCTION, "Check its sign and its weight in the total."),
@@ -92,7 +98,8 @@ def other_loss_rising(case: Case) -> Evidence | None:
     """Does another loss end far above the best level it had?"""
     if case.loss_kind is not None or case.history.group("loss_weight"):
         return None
-    losses = (loss for loss in _others(case, _LOSSES) if is_other_loss(loss.column))
+    roles = _LOSSES if _trains_a_policy(case) else _RISING
+    losses = (loss for loss in _others(case, roles) if is_other_loss(loss.column))
     climbs = [climb for series in losses if (climb := _climb(series)) is not None]
     if not climbs:
         return None
@@ -121,6 +128,14 @@ def _others(case: Case, roles: tuple[str, ...] = _ROLES) -> Iterator[Series]:
         for series in case.history.group(role).values():
             if not is_adversarial_loss(series.column):
                 yield series
+
+
+def _trains_a_policy(case: Case) -> bool:
+    """Return True if a column belongs to a policy, whose divergence grows while it learns."""
+    words = (name_words(loss.column) for loss in _others(case))
+    return any(map(case.history.has, _OF_POLICIES)) or any(
+        not _POLICY_WORDS.isdisjoint(own) for own in words
+    )
 
 
 def _failure_step(series: Series) -> int | None:
