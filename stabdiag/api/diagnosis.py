@@ -107,6 +107,14 @@ def make_early_report(report: reported.Report, last: int) -> Report:
     return make_report(history, report.manifest, report.limits, literal=report.literal)
 
 
+def make_later_report(report: reported.Report, step: int) -> Report:
+    """Return the diagnosis of a run after a step, without earlier records."""
+    cut = report.history.after(step)
+    events = tuple(e for e in cut.events if e.step is None or e.step > step)
+    history = replace(cut, events=events)
+    return make_report(history, report.manifest, report.limits, literal=report.literal)
+
+
 def first_detected(report: Report) -> Detection | None:
     """Return the first step where a diagnosis would have reported the problem.
 

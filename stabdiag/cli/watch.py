@@ -198,6 +198,8 @@ def watch(
     )
     _write_report(text, out, one_line, report.history.source.files)
     if certain is not None:
+        if certain.slug not in {finding.slug for finding in report.findings}:
+            notify(f"found after a NaN that recovered: {verdict(certain)}")
         return Exit.FOUND
     if seen.end is EndReason.STOPPED:
         return signal_exit_code(caught)

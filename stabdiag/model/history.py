@@ -79,6 +79,10 @@ class Series:
         """Return the points with ``step <= last``."""
         return self._take(slice(int(np.searchsorted(self.steps, last, side="right"))))
 
+    def since(self, first: int) -> Series:
+        """Return the points with ``step >= first``."""
+        return self._take(slice(int(np.searchsorted(self.steps, first)), None))
+
     def _take(self, which: slice | Mask) -> Series:
         steps, values = self.steps[which], self.values[which]
         return Series(
@@ -244,6 +248,11 @@ class History:
     def before(self, step: int) -> History:
         """Return the history of all steps below ``step``."""
         cut = {role: series.until(step - 1) for role, series in self.series.items()}
+        return replace(self, series={role: s for role, s in cut.items() if len(s)})
+
+    def after(self, step: int) -> History:
+        """Return the history of all steps above ``step``."""
+        cut = {role: series.since(step + 1) for role, series in self.series.items()}
         return replace(self, series={role: s for role, s in cut.items() if len(s)})
 
     @property

@@ -10,6 +10,7 @@ finding:
   spike whose window is still open is never certain. Neither is a spike that begins with an epoch
   of many records, according to the log, the manifest or repeating batches: with a fixed order of
   the data, it may repeat in each epoch.
+- After a NaN that recovers, the losses since then are judged by themselves.
 - A climb is certain if it would have been found one window and half a window earlier as well. It is
   not certain while a logged setting makes the loss harder, such as a loss weight.
 - Any other finding follows the same rule with the window of a spike.
@@ -25,7 +26,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.api.diagnosis import make_early_report
+from stabdiag.api.diagnosis import make_early_report, make_later_report
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.events import EventCode, EventKind
 from stabdiag.model.findings import PARTLY_READ, Finding, Severity
@@ -82,8 +83,28 @@ def certain(
 ) -> Finding | None:
     """Return the first certain finding of at least this severity, or None.
 
-    ``initial`` has the losses at the start of the watch.
+    After a NaN that recovers, the losses since then are judged by themselves, because the diagnosis
+    tests only those before it. ``initial`` has the losses at the start of the watch.
     """
+    found = _first_certain(report, fail_on, initial)
+    if found is not None or report.diagnosis.section != "§1":
+        return found
+    since = _since_last_nan(report)
+    return None if since is None else _first_certain(since, fail_on, initial)
+
+
+def _since_last_nan(report: Report) -> Report | None:
+    """Return the diagnosis of the losses after the last NaN, or None if they are few."""
+    loss = report.history.logged("loss")
+    bad = np.flatnonzero(~np.isfinite(loss.values))
+    if not len(bad) or len(loss) - 1 - bad[-1] < report.limits.spike.min_points:
+        return None
+    return make_later_report(report, int(loss.steps[bad[-1]]))
+
+
+def _first_certain(
+    report: Report, fail_on: Severity, initial: InitialLosses | None
+) -> Finding | None:
     if any(event.code is EventCode.SEVERAL_WRITERS for event in report.history.events):
         return None
     bad = [

@@ -199,3 +199,24 @@ def test_a_run_without_a_loss_is_judged_by_what_it_has(steps, slug):
     report = stabdiag.diagnose({"step": np.arange(steps), "loss_scale": scale, "grad_norm": norms})
     sure = certain(report, Severity.ERROR)
     assert (sure and sure.slug) == slug
+
+
+def run_with_a_jump(at, records):
+    """Return the report of a loss with one NaN at 120 that stays high from a record on."""
+    random = np.random.default_rng(5)
+    loss = 2 + 3 * np.exp(-np.arange(records) / 90) + random.normal(0, 0.03, records)
+    loss[120] = np.nan
+    loss[at:] += 7
+    return stabdiag.diagnose({"step": np.arange(records), "loss": loss})
+
+
+def test_a_jump_after_a_nan_that_recovered_is_certain():
+    report = run_with_a_jump(430, 500)
+    assert [finding.slug for finding in report.findings] == ["nan-dtype-unknown"]
+    finding = certain(report, Severity.ERROR)
+    assert (finding.slug, finding.step) == ("spike-persistent", 430)
+
+
+@pytest.mark.parametrize(("at", "records"), [(430, 430), (430, 440), (130, 138)])
+def test_a_nan_that_recovered_is_not_certain(at, records):
+    assert certain(run_with_a_jump(at, records), Severity.ERROR) is None
