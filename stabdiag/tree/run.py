@@ -49,7 +49,10 @@ class Run:
 
     def _has_short_reward(self) -> bool:
         """Return True if a policy is trained and has too few rewards to judge it by."""
-        is_policy = any(map(self.history.has, ("policy_kl", "policy_entropy", "clip_fraction")))
+        others = self.history.group("other_loss").values()
+        is_policy = any(
+            map(self.history.has, ("policy_kl", "policy_entropy", "clip_fraction"))
+        ) or any("kl" in name_words(series.column) for series in others)
         rewards = len(self.history.finite("reward"))
         return is_policy and 0 < rewards < self.limits.divergence.min_points
 

@@ -96,3 +96,10 @@ def test_a_reward_without_a_loss_excuses_nothing(calm):
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "insufficient-data"
     assert report.diagnosis.summary.startswith("No loss was logged")
+
+
+@pytest.mark.parametrize("divergence", ["kl", "rewards_train/KL"])
+def test_a_few_rewards_next_to_a_divergence_are_of_a_policy(divergence):
+    at = np.arange(1, 16)
+    log = {"step": at, "loss": 9.3e-5 * at, divergence: 1e-3 * at, "reward": 0.3 + 0.1 * (at % 3)}
+    assert stabdiag.diagnose(log).diagnosis.slug == "insufficient-data"

@@ -98,8 +98,12 @@ def other_loss_rising(case: Case) -> Evidence | None:
     """Does another loss end far above the best level it had?"""
     if case.loss_kind is not None or case.history.group("loss_weight"):
         return None
-    roles = _LOSSES if _trains_a_policy(case) else _RISING
-    losses = (loss for loss in _others(case, roles) if is_other_loss(loss.column))
+    is_of_policy = _trains_a_policy(case)
+    losses = (
+        loss
+        for loss in _others(case, _RISING)
+        if is_other_loss(loss.column) and not (is_of_policy and "kl" in name_words(loss.column))
+    )
     climbs = [climb for series in losses if (climb := _climb(series)) is not None]
     if not climbs:
         return None
