@@ -175,6 +175,26 @@ def test_an_invalid_setting_is_one_line_with_the_file(stabdiag, tmp_path, text, 
     assert words in result.err
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[tool.stabdiag]\nfail-on = 'never'\n",
+        "  [ tool . stabdiag ]\nfail-on = 'never'\n",
+        "[\"tool\".'stabdiag']\nfail-on = 'never'\n",
+        "[tool]\nstabdiag = {fail-on = 'never'}\n",
+        "tool.stabdiag.fail-on = 'never'\n",
+    ],
+)
+def test_every_spelling_of_the_table_is_found(stabdiag, tmp_path, text):
+    (tmp_path / "pyproject.toml").write_text(text)
+    assert settings_in_force(stabdiag)["fail-on"] == ("never", "pyproject.toml [tool.stabdiag]")
+
+
+def test_a_dependency_is_not_a_table(stabdiag, tmp_path):
+    (tmp_path / "pyproject.toml").write_text("[project]\ndependencies = ['stabdiag'\n")
+    assert stabdiag("config").out.startswith("Settings file: none")
+
+
 def test_without_a_file_the_defaults_apply(stabdiag):
     out = stabdiag("config").out
     assert out.startswith("Settings file: none in this folder or above\n")

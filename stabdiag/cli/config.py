@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field, fields
 from datetime import date, datetime
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     from stabdiag.model.findings import IgnoreRule
 
 _CONFIG_FILES = ("stabdiag.toml", "pyproject.toml")
+
+# The table of stabdiag in a pyproject.toml, or the table that it may be in. To parse a file that
+# only names stabdiag as a dependency takes a twentieth of the time of a small log.
+_OWN_TABLE = r"(?m)^[ \t]*\[{0,2}[ \t]*[\"']?tool[\"']?[ \t]*(?:\]|\.[ \t]*[\"']?stabdiag)"
 _CONFIG_TABLES = ("columns", "manifest", "limits")
 _SECTIONS = tuple(section.name for section in fields(Limits) if section.name != "set_by")
 _SEVERITIES = ("error", "warning", "unknown", "never")
@@ -104,7 +109,7 @@ def _read(path: Path) -> dict[str, Any] | None:
         raise ConfigError(unreadable(path, error)) from None
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not valid TOML ({error})") from None
-    if path.name == "pyproject.toml" and "stabdiag" not in text:
+    if path.name == "pyproject.toml" and not re.search(_OWN_TABLE, text):
         return None
     from stabdiag.model.manifest.text import parsed
 
