@@ -27,9 +27,14 @@ _DISPERSION = 1.6
 _EDGE = 1.05
 _ITERATIONS = 12
 
-# The kurtosis of a uniform draw is 1.8 and of a normal one 3; weights that were trained for long
-# have heavier tails.
-_KURTOSIS = (1.6, 3.3)
+# Weights are drawn from a uniform or a normal distribution. Each has its kurtosis, and the kurtosis
+# of n values its standard error: this over √n. Trained weights come from between, and beyond.
+_UNIFORM_KURTOSIS, _UNIFORM_ERROR = 1.8, 1.15
+_NORMAL_KURTOSIS, _NORMAL_ERROR = 3.0, 4.9
+_MAX_ERRORS = 4.0
+
+# Fewer values than this may look normal once they are trained.
+_MIN_NORMAL_VALUES = 4096
 
 
 class Parameters:
@@ -70,8 +75,10 @@ class Parameters:
         """
         worst: dict[str, float] = {}
         for name, p in self._matrices.items():
+            if not len(p) or p[0].numel() < _MIN_MATRIX_ROWS:
+                continue
             std = float(p.detach().float().std())
-            if not math.isfinite(std) or std == 0 or p[0].numel() < _MIN_MATRIX_ROWS:
+            if not math.isfinite(std) or std == 0:
                 continue
             value = std if id(p) in embeddings else std * math.sqrt(p[0].numel())
             layer = self.layer[name]
@@ -175,7 +182,7 @@ def looks_random(weight: torch.Tensor) -> bool:
     if not math.isfinite(variance) or variance == 0:
         return False
     kurtosis = float(centered.pow(4).mean()) / variance**2
-    if not _KURTOSIS[0] <= kurtosis <= _KURTOSIS[1]:
+    if not _is_drawn(kurtosis, values.numel()):
         return False
     for dim in (0, 1):
         squares = centered.pow(2).mean(dim)
@@ -184,6 +191,15 @@ def looks_random(weight: torch.Tensor) -> bool:
             return False
     edge = math.sqrt(variance) * sum(math.sqrt(size) for size in values.shape)
     return _spectral_norm(centered) <= _EDGE * edge
+
+
+def _is_drawn(kurtosis: float, count: int) -> bool:
+    """Return True if values have the kurtosis of a uniform draw, or many of a normal one."""
+    errors = _MAX_ERRORS / math.sqrt(count)
+    if abs(kurtosis - _UNIFORM_KURTOSIS) <= errors * _UNIFORM_ERROR:
+        return True
+    is_normal = abs(kurtosis - _NORMAL_KURTOSIS) <= errors * _NORMAL_ERROR
+    return count >= _MIN_NORMAL_VALUES and is_normal
 
 
 def _spectral_norm(matrix: torch.Tensor) -> float:

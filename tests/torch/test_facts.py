@@ -10,6 +10,7 @@ from torch.nn import functional
 from torch.nn.utils import parametrize  # noqa: F401 - imported so that hooks meet it
 
 import stabdiag.torch as sd
+from stabdiag.torch.parameters import looks_random
 from tests.torch.runs import batches, column, mlp, read, recorder, train
 
 
@@ -628,3 +629,27 @@ def test_a_warm_up_in_the_loop_does_not_hide_the_peak_rate(tmp_path):
     config, rows = train(model, tmp_path / "run.jsonl", optimizer=optimizer, loss_of=loss_of)
     assert config["peak_lr"] == 1e-2
     assert column(rows, "lr") == [1e-4] * len(rows)
+
+
+def drawn(kind, rows, columns):
+    """Return a matrix of independent values."""
+    torch.manual_seed(0)
+    uniform, normal = torch.rand(rows, columns) - 0.5, torch.randn(rows, columns)
+    return {"uniform": uniform, "normal": normal, "between": uniform + 0.2 * normal}[kind]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "columns", "is_random"),
+    [
+        ("uniform", 48, 20, True),
+        ("uniform", 256, 128, True),
+        ("normal", 64, 64, True),
+        ("normal", 256, 128, True),
+        # A small trained matrix may look normal; a sum of a draw and of updates is neither.
+        ("normal", 48, 20, False),
+        ("between", 48, 20, False),
+        ("between", 256, 128, False),
+    ],
+)
+def test_a_matrix_looks_random_if_it_was_drawn(kind, rows, columns, is_random):
+    assert looks_random(drawn(kind, rows, columns)) is is_random
