@@ -16,11 +16,13 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import capitalized, listed, num
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma, median, quantiles, robust_sigma
+from stabdiag.stats.quantiles import diff_sigma, median, medians, quantiles, robust_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
     COMPLETE,
+    CONTEXT_POINTS,
+    FIFTH,
     MAX_CHANCE_OF_MANY,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
@@ -170,8 +172,8 @@ def improved_score(case: Case) -> ProgressChange | None:
 def learns_clearly(case: Case, progress: Progress) -> bool:
     """Return True if a run improved and its loss fell well below the loss of an untrained model.
 
-    A fall from far above the chance level down to it is not learning. Neither is the recovery from
-    first updates that were too large.
+    A fall from far above the chance level down to it is not learning. The recovery from a rise in
+    the first steps is not, either.
     """
     loss = progress.role_change("loss")
     if not progress.better or loss is None or loss.first <= 0 or loss.last < 0:
@@ -207,10 +209,27 @@ def _loss_change(case: Case) -> ProgressChange:
     is_comparable = case.loss_kind is None and "reward" not in case.history.series
     first, last = median(x[:MIN_CONSECUTIVE]), float(levels(x, TENTHS)[-1])
     better = _loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None
-    # A loss that rises in its first steps and falls again has not improved if it ends above them.
-    if better and not case.objective_changes and case.ramp is None:
-        better = last - first <= _FAR_SIGMAS * max(diff_sigma(x), robust_sigma(x[len(x) // 2 :]))
+    if better is not None and not case.objective_changes and case.ramp is None:
+        noise = _FAR_SIGMAS * max(diff_sigma(x[len(x) // 2 :]), robust_sigma(x[len(x) // 2 :]))
+        # Recovery from a rise in the first steps is not progress: the untrained model is the start.
+        start = float(x[0])
+        if last <= start and _rises_at_start(x, noise):
+            first, better = start, better and start - last > min(noise, FIFTH * start)
+        better = better and last - first <= noise
     return ProgressChange(role="loss", name="the loss", first=first, last=last, better=better)
+
+
+def _rises_at_start(x: Floats, noise: float) -> bool:
+    """Return True if the first twentieth of the losses rises above the first loss, beyond noise.
+
+    Losses of few examples vary in proportion to their level, so the factor counts as well.
+    """
+    early = x[: len(x) // TWENTIETHS]
+    if len(early) < MIN_SAMPLE or early.min() <= 0:
+        return False
+    windows = np.lib.stride_tricks.sliding_window_view(early, CONTEXT_POINTS)
+    highest, first, sigma = float(medians(windows).max()), float(x[0]), diff_sigma(np.log(early))
+    return highest - first > noise and math.log(highest / first) > _FAR_SIGMAS * sigma
 
 
 def _loss_falls(case: Case) -> bool | None:

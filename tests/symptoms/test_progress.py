@@ -303,3 +303,44 @@ def test_a_first_loss_far_below_an_untrained_model_is_mentioned(start, manifest,
     report = stabdiag.diagnose({"step": steps, "loss": loss}, manifest=manifest)
     assert report.diagnosis.slug == "healthy"
     assert ("untrained model" in report.diagnosis.summary) == is_named
+
+
+@pytest.mark.parametrize(("end", "slug"), [(2.3, "no-progress"), (1.5, "healthy")])
+def test_recovery_from_a_rise_in_the_first_steps_is_not_progress(end, slug):
+    steps, noise = np.arange(1000), np.random.default_rng(4).standard_normal(1000)
+    rise = 12 * (1 - np.exp(-steps / 8)) * np.exp(-steps / 40)
+    loss = end + (2.4 - end) * np.exp(-steps / 100) + rise + 0.06 * noise * (1 + rise)
+    report = stabdiag.diagnose({"step": steps, "loss": loss})
+    assert ("from 2.3" in report.diagnosis.summary) or slug == "healthy"
+    assert (report.diagnosis.slug == "no-progress") == (slug == "no-progress")
+
+
+def test_a_low_rate_is_the_first_suspect_where_nothing_is_learned(symptom):
+    loss = 1.5 + 0.05 * np.random.default_rng(5).standard_normal(60)
+    for rate, begin in ((1e-6, "Raise the peak learning rate from 1e-06"), (1e-3, "Train on only")):
+        finding = symptom("no-progress", log(loss, lr=np.full(60, rate)), {"optimizer": "adam"})
+        assert finding.first_action.startswith(begin)
+
+
+@pytest.mark.parametrize(
+    ("columns", "manifest", "begin"),
+    [
+        ({}, {}, "Scale the inputs"),  # 1008 is no usual log K times a power of two
+        ({}, {"batch_size": 256}, "Divide the loss by the 256 examples"),
+        ({}, {"batch_size": 64}, "Scale the inputs"),
+        ({"eval_loss": 2.0}, {}, "Divide the loss"),
+        ({"eval_loss": 300.0}, {"batch_size": 256}, "Scale the inputs"),
+    ],
+)
+def test_a_high_first_loss_is_a_sum_or_comes_from_the_inputs(symptom, columns, manifest, begin):
+    fall = np.exp(-AT / 60)
+    run = log(36 + 972 * fall, accuracy=evaluated(np.linspace(0.1, 0.6, 20)))
+    run |= {name: evaluated(value * (0.5 + 0.5 * fall[SPARSE])) for name, value in columns.items()}
+    assert symptom("initial-loss-off", run, manifest).first_action.startswith(begin)
+
+
+def test_single_low_losses_of_few_examples_are_not_a_start():
+    rng = np.random.default_rng(6)
+    loss = (0.3 + 3 * np.exp(-np.arange(1500) / 150)) * rng.standard_normal(1500) ** 2
+    loss[0] = 0.01
+    assert stabdiag.diagnose({"step": np.arange(1500), "loss": loss}).diagnosis.slug == "healthy"

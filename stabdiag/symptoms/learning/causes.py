@@ -29,8 +29,19 @@ from stabdiag.symptoms.losses import rate_is_zero
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
 
+# Relative to a weight norm: below this, nearly all updates were lost.
+_SAME_NORM = 1e-6
+
 # A value with fewer digits may have been rounded.
 MIN_EXACT_DIGITS = 4
+
+
+_MASTER_WEIGHTS = Action(
+    Do.CHECK_PRECISION,
+    "Keep the weights that the optimizer updates in fp32: bf16 rounds away updates below 1/256 of "
+    "a weight.",
+    also=(Do.CHANGE_DTYPE,),
+)
 
 
 @frozen
@@ -68,7 +79,10 @@ def without_learning(
             step=step,
             measured=measured,
             first=change,
-            next_actions=(first, *symptom.next_actions),
+            next_actions=(
+                first,
+                *(action for action in symptom.next_actions if action.kind is not change.kind),
+            ),
         )
     if cause is None:
         return Evidence(because=f"{because}.", step=step, measured=measured, first=first)
@@ -136,6 +150,8 @@ def _cause(case: Case, since: int) -> Cause | None:
             words = f"{same} in fp16, with a loss scale of {num(float(scale[0]))}"
         if words:
             return Cause(words=words, first=skipped, next_actions=(first,))
+        if case.manifest.dtype == "bf16":
+            return Cause(words=f"{same} in bf16", first=_MASTER_WEIGHTS, next_actions=(first,))
         return Cause(
             words=same, first=first, next_actions=() if case.manifest.dtype else (skipped,)
         )
@@ -172,7 +188,9 @@ def unchanged_norm(case: Case) -> float | None:
     """Return the largest weight norm, if every logged one is the same in every record."""
     norms = [series.finite().values for series in case.history.group("weight_norm").values()]
     is_constant = [
-        len(x) > FEW_EVENTS and not np.ptp(x) and digits(float(x[0])) >= MIN_EXACT_DIGITS
+        len(x) > FEW_EVENTS
+        and np.ptp(x) <= _SAME_NORM * x[0]
+        and digits(float(x[0])) >= MIN_EXACT_DIGITS
         for x in norms
     ]
     return max(float(x[0]) for x in norms) if norms and all(is_constant) else None

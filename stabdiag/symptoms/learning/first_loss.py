@@ -142,22 +142,40 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
     highest = case.limits.learning.untrained_loss
     if first <= highest:
         return None
+    scale = Action(
+        Do.CHECK_MODEL,
+        "Scale the inputs to a mean of 0 and a standard deviation of 1. If they are, print the "
+        "standard deviation of each layer's output before training, and scale down the "
+        "initialization of the first layer that is far above 1.",
+        also=(Do.INSPECT_DATA, Do.CHANGE_MODEL),
+    )
+    mean = _use_mean(case.manifest.batch_size)
+    first_action, other = (mean, scale) if _may_be_sum(case, first) else (scale, mean)
     return Evidence(
         because=f"The first loss is {num(first)}, and an accuracy is logged with it. The mean "
         f"cross-entropy of an untrained classifier is log K; {num(highest)} would give "
         "the right class a probability of one in a million.",
         step=int(case.loss.steps[0]),
         measured={"first_loss": first},
-        first=_use_mean(case.manifest.batch_size),
-        next_actions=(
-            Action(
-                Do.CHECK_MODEL,
-                f"{_SCALE_DOWN}; scale the inputs to a standard deviation of 1.",
-                also=(Do.CHANGE_MODEL, Do.INSPECT_DATA),
-            ),
-            *initial_loss_off.next_actions,
-        ),
+        first=first_action,
+        next_actions=(other, *initial_loss_off.next_actions),
     )
+
+
+def _may_be_sum(case: Case, first: float) -> bool:
+    """Return True if a first loss may be a sum over the batch.
+
+    Over a known batch, the mean is then plausible. Otherwise the loss is a usual log K times a
+    power of two; evaluations, which are usually means, tell a sum from a wrong scale first.
+    """
+    highest = case.limits.learning.untrained_loss
+    evaluated = case.history.finite("eval_loss").values
+    if len(evaluated):
+        return bool(evaluated[0] <= highest)
+    if case.manifest.batch_size is not None:
+        return first / case.manifest.batch_size <= highest
+    ratios = [first / math.log(classes) for classes in USUAL_CLASSES]
+    return any(abs(ratio / 2 ** round(math.log2(ratio)) - 1) <= _AT_POWER for ratio in ratios)
 
 
 @Symptom(

@@ -25,6 +25,7 @@ from stabdiag.stats.standards import (
     NEGLIGIBLE,
     TENTHS,
 )
+from stabdiag.symptoms.learning.rates import lr_out_of_range, rate_near_low
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
     few_trained,
@@ -73,7 +74,7 @@ _TRAIN_MORE: Final = Action(
 _LEARNING: Final = (
     *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
     *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
-    *("epoch-pattern", "loss-negative"),
+    *("epoch-pattern", "loss-negative", "grad-vanishing-by-depth"),
 )
 
 
@@ -122,7 +123,7 @@ def _has_better_score(progress: Progress) -> bool:
 
 def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidence:
     if progress.better:
-        words = ["The loss falls, but ends no better than a guess."]
+        words = ["The loss ends no better than a guess."]
     elif progress.better is None:
         words = ["The loss cannot be compared from beginning to end, and no score was logged."]
     else:
@@ -137,17 +138,18 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
     words += [setting.text for setting in far]
     if lacks_warmup(case):
         words.append("The schedule has no warm-up.")
+    first, *others = [*map(replacement, far), small]
+    if not far and (rate := lr_out_of_range(case) or rate_near_low(case)) is not None:
+        text, other_rate = rate
+        words.append(text)
+        first, others = other_rate, [small]
     is_warning = chance is not None and not few_trained(case)
     return Evidence(
         because=" ".join(filter(None, words)),
         step=int(case.loss.steps[0]) if len(case.loss) else None,
         measured=progress.measured | ({} if chance is None else chance.measured),
-        first=replacement(far[0]) if far else small,
-        next_actions=(
-            *map(replacement, far[1:]),
-            *((small,) if far else ()),
-            *no_progress.next_actions,
-        ),
+        first=first,
+        next_actions=(*others, *no_progress.next_actions),
         severity=Severity.WARNING if is_warning else None,
     )
 

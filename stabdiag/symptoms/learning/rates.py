@@ -247,12 +247,16 @@ def rate_near_low(case: Case) -> tuple[str, Action] | None:
     """
     peak, (optimizer, low, high) = peak_rate(case), usual(case)
     is_known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
-    if starts_pretrained(case) or not is_known or not peak or not low <= peak <= _FAR_RATE * low:
+    if starts_pretrained(case) or not peak or not low <= peak <= _FAR_RATE * low:
         return None
+    lowest = "the lowest" if peak <= low else "near the lowest"
     words = (
-        f"The peak learning rate is {num(peak)}, near the lowest that is usual for {optimizer}, "
-        f"{num(low)}."
+        f"The peak learning rate is {num(peak)}, {lowest} that is usual for {optimizer}"
+        f"{'' if peak <= low else f', {num(low)}'}."
     )
+    if not is_known:
+        text = f"Run a learning-rate range test: a peak of {num(peak)} hardly changes the weights."
+        return words, Action(Do.TEST_LR, text, also=(Do.RAISE_LR,), setting="peak_lr")
     return words, _raise(peak, typed((low * high) ** 0.5))
 
 
