@@ -158,8 +158,7 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
         return named.take(names, "no loss was logged: only checks without a loss can run")
     # A column whose meaning is unknown may be the loss.
     has_meaning = (
-        may_serve(name) or _is_of_the_machine(name) or not columns.load(name).present.any()
-        for name in columns.names
+        may_serve(name) or _is_no_loss(name) or _is_margin(name, columns) for name in columns.names
     )
     if _has_scores(columns.names, names) and all(has_meaning):
         return named.take(names, "no loss was logged: only the scores can be judged")
@@ -171,9 +170,14 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     )
 
 
-def _is_of_the_machine(name: str) -> bool:
-    """Return True if a column measures time, memory or speed."""
-    return not _MACHINE_WORDS.isdisjoint(name_words(name))
+def _is_no_loss(name: str) -> bool:
+    """Return True if a column measures time, memory or speed, or is the best score so far."""
+    return not _MACHINE_WORDS.isdisjoint(name_words(name)) or name.lower() == "best"
+
+
+def _is_margin(name: str, columns: Columns) -> bool:
+    """Return True if a column has no name and no values, as beside a table of Markdown."""
+    return name.startswith("column_") and not columns.load(name).present.any()
 
 
 def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
@@ -216,13 +216,34 @@ _NORMALIZATIONS: Final = (
     Normalization((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),
 )
 
+# CatBoost: 39:  learn: 0.9479  test: 0.9194  best: 0.9212 (24)  total: 24.3s  remaining: 2h
+_BOOSTED_SCORES: Final = Normalization(
+    (b"learn: ", b"test: ", b"best: ", b"remaining: "),
+    rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (%b)[ \t]{1,12}test: (%b)[ \t]{1,12}best: (%b)(?= \()"
+    % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
+    rb"iteration \1 train_score: \2 test_score: \3 best: \4",
+)
+_BOOSTED_LINES: Final = 100
+
 
 def find_normalizations(data: bytes) -> tuple[Normalization, ...]:
     """Return the replacements whose markers are in a log."""
     ends = data[:_MARKER_BYTES] + data[max(len(data) - _MARKER_BYTES, _MARKER_BYTES) :]
     markers = {*chain.from_iterable(row.markers for row in _NORMALIZATIONS)}
     present = {marker for marker in markers if marker in ends}
-    return tuple(row for row in _NORMALIZATIONS if present.issuperset(row.markers))
+    rows = tuple(row for row in _NORMALIZATIONS if present.issuperset(row.markers))
+    return (*rows, _BOOSTED_SCORES) if _are_boosted_scores(ends) else rows
+
+
+def _are_boosted_scores(data: bytes) -> bool:
+    """Return True if CatBoost prints a measure that it maximizes: its best value is the highest."""
+    if not all(marker in data for marker in _BOOSTED_SCORES.markers):
+        return False
+    lines = islice(re.finditer(_BOOSTED_SCORES.pattern, data), _BOOSTED_LINES)
+    values = [(float(line[3]), float(line[4])) for line in lines]
+    if not values or any(best < value for value, best in values):
+        return False
+    return values[0][0] < values[-1][1]
 
 
 def normalize(data: bytes, normalizations: Sequence[Normalization]) -> bytes:

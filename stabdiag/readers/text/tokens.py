@@ -51,6 +51,7 @@ SCORES: Final = (
     *(b"ccuracy", b"acc", b"Acc", b"mAP", b"BLEU", b"bleu", b"chrF", b"WER", b"wer", b"CER"),
     *(b"AUC", b"auc", b"F1", b"f1", b"PSNR", b"psnr", b"SSIM", b"ssim", b"FID", b"fid", b"IoU"),
     *(b"iou", b"IOU", b"Dice", b"dice", b"ROUGE", b"rouge"),
+    b"test_score",
 )
 # The score of a game, if episodes are counted, and all names of rewards.
 SCORE: Final = b"core"

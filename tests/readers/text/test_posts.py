@@ -479,3 +479,30 @@ def test_a_total_named_by_a_letter_has_its_parts(diagnosed):
     series = diagnosed(text).history.series
     assert series["loss"].values[0] == pytest.approx(falling(1, 40), abs=0.01)
     assert series["other_loss/loss_crf"].values[0] == 6.53
+
+
+BOOSTED = (
+    "{n}:\tlearn: {learn:.7f}\ttest: {test:.7f}\tbest: {best:.7f} ({at})\ttotal: {n}s\t"
+    "remaining: 2h\n"
+)
+
+
+def test_boosted_trees_with_a_measure_that_is_maximized(diagnosed):
+    scores = [0.9 + 0.002 * min(n, 12) - 0.001 * max(n - 12, 0) for n in range(40)]
+    text = "".join(
+        BOOSTED.format(n=n, learn=0.9 + 0.002 * n, test=score, best=max(scores[: n + 1]), at=n)
+        for n, score in enumerate(scores)
+    )
+    series = diagnosed(text).history.series
+    assert series["score/test_score"].values == pytest.approx(scores)
+    assert "loss" not in series
+
+
+def test_boosted_trees_with_a_loss(diagnosed):
+    text = "".join(
+        BOOSTED.format(n=n, learn=1 / (n + 2), test=1 / (n + 1), best=1 / (n + 1), at=n)
+        for n in range(40)
+    )
+    series = diagnosed(text).history.series
+    assert series["eval_loss"].values[3] == 0.25
+    assert series["loss"].values[3] == 0.2
