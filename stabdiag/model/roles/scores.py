@@ -32,7 +32,8 @@ class Direction(IntEnum):
 
 # The names are compared without underscores, splits and words that say how a score is averaged.
 # Names of two or three letters that also mean something else count only with an evaluation word.
-_HIGHER: Final = re.compile(
+# Most logs have no score, so the patterns are compiled where they are used.
+_HIGHER: Final = (
     r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pixel|combined|[am])?"
     r"acc(uracy)?\d*"
     r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|rewardsaccurac(y|ies)"
@@ -48,16 +49,16 @@ _HIGHER: Final = re.compile(
     r"|hit(s|rate)(at)?\d*|inceptionscore|is\d+k|clipscore"
     r"|(ents|cats|spans)[fpr]|(dep)?[ul]as|tagacc"
 )
-_LOWER: Final = re.compile(
+_LOWER: Final = (
     r"[wcu]er|(word|char|character|token|phone|phoneme|sentence|top\d+)?err(or)?rates?"
     r"|top\d+err(or)?|equalerrorrate|perplexity|ppl|fid\d*k?(full)?|kid\d+k?(full)?|lpips|niqe"
     r"|r?mse|mae|s?mape|mean(squared|absolute)error|rootmeansquarederror|bitsper(char|byte|dim)"
     r"|bp[bcd]|brier(score)?"
 )
-_HIGHER_IF_EVALUATED: Final = re.compile(
+_HIGHER_IF_EVALUATED: Final = (
     r"em|ap|snr|sdr|(combined)?score|(episodic|episode|ep)?(reward|return)s?"
 )
-_LOWER_IF_EVALUATED: Final = re.compile(r"per|ter|mer|der|eer|epe|ece|kid|err(or)?|fvd|fad|mcd")
+_LOWER_IF_EVALUATED: Final = r"per|ter|mer|der|eer|epe|ece|kid|err(or)?|fvd|fad|mcd"
 
 # Words that describe where a score was measured, or how it was averaged.
 _QUALIFIERS: Final = frozenset(
@@ -79,7 +80,7 @@ PROPERTIES: Final = frozenset(
 )
 
 # The names of scores that need no qualifier after a section, as in Set5/PSNR.
-_BY_LAST_WORD: Final = re.compile(
+_BY_LAST_WORD: Final = (
     r"f1(score)?|psnry?|ssimy?|lpips|niqe|bleu\d*|rouge[12l]|[wc]er|fid\d*k?|miou|mdice|auroc"
 )
 
@@ -92,7 +93,7 @@ _OF_TRAINING: Final = frozenset({"rewards_accuracies", "rewards_accuracy"})
 # Lightning names the data loader behind the name of each metric.
 _DATA_LOADER: Final = re.compile(r"/dataloader_idx_0$")
 
-_ACCURACY_NAME: Final = re.compile(
+_ACCURACY_NAME: Final = (
     r"(sparse)?(categorical)?(token)?acc(uracy)?1?|(acc(uracy)?)?top1(acc(uracy)?)?|prec1"
 )
 _ACCURACY_QUALIFIERS: Final = _QUALIFIERS.union(
@@ -114,7 +115,7 @@ def score_direction(name: str) -> Direction | None:
     direction = _direction(words, is_heldout=is_evaluation(own))
     if direction is None and "/" in own and PROPERTIES.isdisjoint(words):
         last = name_words(last_word(own))
-        if _BY_LAST_WORD.fullmatch("".join(last)):
+        if re.fullmatch(_BY_LAST_WORD, "".join(last)):
             return _direction(last, is_heldout=False)
     return direction
 
@@ -122,9 +123,9 @@ def score_direction(name: str) -> Direction | None:
 def _direction(words: Sequence[str], *, is_heldout: bool) -> Direction | None:
     for qualifiers in (_MINIMAL_QUALIFIERS, _QUALIFIERS):
         key = "".join(word for word in words if word not in qualifiers)
-        if _HIGHER.fullmatch(key) or (is_heldout and _HIGHER_IF_EVALUATED.fullmatch(key)):
+        if re.fullmatch(_HIGHER, key) or (is_heldout and re.fullmatch(_HIGHER_IF_EVALUATED, key)):
             return Direction.HIGHER
-        if _LOWER.fullmatch(key) or (is_heldout and _LOWER_IF_EVALUATED.fullmatch(key)):
+        if re.fullmatch(_LOWER, key) or (is_heldout and re.fullmatch(_LOWER_IF_EVALUATED, key)):
             return Direction.LOWER
     return None
 
@@ -142,7 +143,7 @@ def accuracy_role(name: str) -> str | None:
     words = name_words(own)
     key = "".join(word for word in words if word not in _ACCURACY_QUALIFIERS)
     is_training, is_heldout = is_training_score(own), is_evaluation(own)
-    if is_training == is_heldout or not _ACCURACY_NAME.fullmatch(key):
+    if is_training == is_heldout or not re.fullmatch(_ACCURACY_NAME, key):
         return None
     return "accuracy" if is_training else "eval_accuracy"
 

@@ -63,13 +63,13 @@ _DIFFICULTY_DIRECTION: Final = (
     | dict.fromkeys(("image_res", "crop_size", "input_size"), 0)
 )
 
-# Words before and after the name of a setting that name its owner or its unit.
-_OWNER_PREFIX: Final = re.compile(
+# Words before and after the name of a setting that name its owner or its unit; compiled on use.
+_OWNER_PREFIX: Final = (
     r"^(train|training|trainer|current|cur|curr|data|loader|dataloader|model|optim|optimizer|adam|"
     r"adamw|sgd|hparams?|hyperparameters|hp|config|cfg|args|params?|settings?|curriculum|schedule|"
     r"kd|distill|distillation|student|num|n|number_of|group_?\d*|pg_?\d*|param_groups?_?\d*|\d+)_"
 )
-_UNIT_SUFFIXES: Final = re.compile(
+_UNIT_SUFFIXES: Final = (
     r"_(id|idx|index|no|num|number|name|value|ratio|rate|prob|p|now|current|group_?\d*|"
     r"pg_?\d*|param_group_?\d*|\d+)$"
 )
@@ -139,10 +139,10 @@ def _plain(key: str) -> str | None:
     while key:
         if key in _SETTING_NAMES or _is_loss_weight(key):
             return key
-        bare = _UNIT_SUFFIXES.sub("", key)
+        bare = re.sub(_UNIT_SUFFIXES, "", key)
         if bare in _SETTING_NAMES:
             return bare
-        shorter = _OWNER_PREFIX.sub("", key)
+        shorter = re.sub(_OWNER_PREFIX, "", key)
         if shorter == key:
             return None
         key = shorter

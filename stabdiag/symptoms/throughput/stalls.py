@@ -11,7 +11,6 @@ from stabdiag.model.text import duration
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
-from stabdiag.symptoms.throughput.endings import FATAL, find_ending
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import earlier_checkpoint
 
@@ -55,6 +54,8 @@ def _stopped_early(case: Case) -> Evidence | None:
     event = _final_message(case, last - 2 * case.stride)
     if event is None:
         return None
+    from stabdiag.symptoms.throughput.endings import find_ending  # few logs have a message
+
     saved = earlier_checkpoint(case, last + 1).step
     where = f"the checkpoint of {case.unit} {saved}" if saved else "the last checkpoint"
     ending = find_ending(event)
@@ -80,6 +81,10 @@ def _final_message(case: Case, since: float) -> Event | None:
 
     If the planned length is unknown, only messages that always end a run count.
     """
+    if not case.history.messages:
+        return None
+    from stabdiag.symptoms.throughput.endings import FATAL
+
     is_length_known = case.manifest.total_steps is not None
     return next(
         (
