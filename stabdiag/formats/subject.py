@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
-from stabdiag.model.baseline import BaselineStatus, SeriesComparison
 from stabdiag.model.findings import Answer, Finding, Scalar, Severity, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.report import Report, skipped
 from stabdiag.model.text import and_more, plural
+
+if TYPE_CHECKING:
+    from stabdiag.model.baseline import SeriesComparison
 
 _POINTS_AROUND, _POINTS_AFTER_NAN = 200, 40
 
@@ -126,6 +129,8 @@ def baseline_note(report: Report) -> Iterator[tuple[str, str]]:
     comparison = report.baseline
     if comparison is None:
         return
+    from stabdiag.model.baseline import BaselineStatus
+
     if comparison.status is BaselineStatus.INSIDE:
         yield "baseline", comparison.inside
     elif comparison.references:
