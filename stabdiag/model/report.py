@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -116,7 +117,12 @@ class Report(RankedFindings):
         """The tree's summary if only symptoms were found, else empty."""
         outcome = self.tree.outcome
         well = outcome.severity is Severity.OK and outcome.slug != self.diagnosis.slug
-        return f"Otherwise: {outcome.summary}" if well else ""
+        if not well:
+            return ""
+        # Figures that the diagnosis has are not repeated.
+        sentences = re.split(r"(?<=\.) (?=[A-Z0-9])", outcome.summary)
+        new = [text for text in sentences if text not in self.diagnosis.summary]
+        return f"Otherwise: {' '.join(new)}"
 
     def __repr__(self) -> str:
         """Name the report in one line; all of its data would fill a screen."""

@@ -625,3 +625,13 @@ def test_gradients_that_grow_from_the_start_may_add_up(first, is_asked):
     finding = diagnosed(early_climb(first, **norm))
     assert finding.slug == "divergence-grad-norm-rising"
     assert any("zero_grad" in action.text for action in finding.actions) == is_asked
+
+
+@pytest.mark.parametrize(("factor", "words"), [(1.03, "to a tenth"), (1.001, "halve")])
+def test_a_loss_that_explodes_in_its_first_steps_starts_again_at_a_tenth(factor, words):
+    noise = np.random.default_rng(2).standard_normal(400)
+    loss = 3.2 * factor ** np.minimum(np.arange(400), 300) * (1 + 0.02 * noise)
+    finding = diagnosed({"step": np.arange(400), "loss": loss, "lr": np.full(400, 2.0)})
+    assert finding.slug == "divergence-unexplained"
+    assert words in finding.first_action
+    assert finding.first_action.startswith("Restart from the beginning")

@@ -7,7 +7,9 @@ import numpy as np
 from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, sentence
-from stabdiag.stats.quantiles import diff_sigma, medians
+from stabdiag.stats.quantiles import diff_sigma, median, medians
+from stabdiag.stats.shape import BLOWUP_RATIO
+from stabdiag.stats.standards import MIN_CONSECUTIVE
 from stabdiag.tree.advice.shared import (
     LEVEL,
     STATE,
@@ -82,6 +84,20 @@ def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Cli
         f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above its "
         f"best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
     )
+    start, begin = median(case.loss.values[:MIN_CONSECUTIVE]), int(case.loss.steps[0])
+    if rise.best_level > BLOWUP_RATIO * start > 0 and begin <= case.stride:
+        # It exploded before any level could be measured.
+        reload = earlier_checkpoint(case, begin, case.stride).reload(
+            f"the explosion of the loss from {case.unit} {begin} on"
+        )
+        return ClimbAdvice(
+            first=begin,
+            began=begin,
+            damage_start=begin,
+            summary=f"The loss exploded in the first {case.unit}s, from {num(start)}, and {ended}.",
+            reload=reload,
+            unit=case.unit,
+        )
     since, exploded = f"the climb from {case.unit} {first} on", explosion_step(case, rise.onset)
     turned = answer.measured.get("turning_step") if answer else None
     if exploded is not None and not (isinstance(turned, int) and turned < exploded):
