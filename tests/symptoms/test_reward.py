@@ -109,3 +109,14 @@ def test_a_policy_far_from_its_reference_is_a_note(symptom, last, first, is_pres
 
 def test_a_high_but_steady_distance_is_no_drift(symptom):
     assert symptom("policy-drifts", log(20 + STEPS + NOISE, kl=np.full(N, 40.0))) is None
+
+
+@pytest.mark.parametrize(
+    ("last", "begin"),
+    [(0.001, "Raise the weight of the entropy bonus"), (1.0, "Run the same code")],
+)
+def test_a_flat_reward_without_exploration_needs_entropy(symptom, last, begin):
+    entropy = last + 1.4 * np.exp(-STEPS / 20)
+    finding = symptom("reward-not-rising", log(20 + NOISE, entropy=entropy))
+    assert finding.first_action.startswith(begin)
+    assert not any("entropy," in action.text for action in finding.actions)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.text import num
+from stabdiag.model.text import listed, num
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
@@ -53,7 +54,6 @@ _DRIFT: Final = TENFOLD
         Action(
             Do.RERUN, "Run three other seeds: results of reinforcement learning depend on chance."
         ),
-        Action(Do.LOG_MORE, "Log the policy's entropy, the value loss and the KL of each update."),
     ),
 )
 def reward_not_rising(case: Case) -> Evidence | None:
@@ -84,8 +84,19 @@ def _fallen(case: Case, collapse: Reward) -> Evidence:
         step=collapse.best_step,
         measured={"first": collapse.first, "best": collapse.best, "last": collapse.last},
         first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),
-        next_actions=reward_not_rising.next_actions,
+        next_actions=(*reward_not_rising.next_actions, *_log_more(case)),
     )
+
+
+def _log_more(case: Case) -> tuple[Action, ...]:
+    """Return the action to log what describes a policy, or nothing if all of it was logged."""
+    names = {
+        "policy_entropy": "the policy's entropy",
+        "other_loss": "the value loss",
+        "policy_kl": "the KL of each update",
+    }
+    missing = [name for role, name in names.items() if not case.history.has(role)]
+    return (Action(Do.LOG_MORE, f"Log {listed(missing)}."),) if missing else ()
 
 
 def _flat(case: Case) -> Evidence | None:
@@ -107,7 +118,20 @@ def _flat(case: Case) -> Evidence | None:
         "Run the same code on a task that is solved within minutes, such as CartPole: if the "
         "reward rises there, look at exploration and rewards; otherwise look at the code.",
     )
-    return without_learning(
+    collapsed = policy_entropy_collapsed
+    is_checked = not collapsed.missing(case) and not collapsed.failed_precondition(case)
+    entropy = collapsed.check(case) if is_checked else None
+    if entropy is not None:
+        return Evidence(
+            because=f"From {case.unit} {first} to {last} the reward {reward.column!r} never rose "
+            f"beyond its noise: {num(begun)} in the first tenth and {num(ends)} in the last. "
+            "The policy no longer explores.",
+            step=first,
+            measured={"first": begun, "best": float(means.max()), "last": ends},
+            first=entropy.first,
+            next_actions=(*collapsed.next_actions, *reward_not_rising.next_actions, small),
+        )
+    evidence = without_learning(
         case,
         reward_not_rising,
         step=first,
@@ -116,6 +140,9 @@ def _flat(case: Case) -> Evidence | None:
         measured={"first": begun, "best": float(means.max()), "last": ends},
         first=small,
     )
+    known = evidence.next_actions
+    next_actions = reward_not_rising.next_actions if known is None else known
+    return replace(evidence, next_actions=(*next_actions, *_log_more(case)))
 
 
 @Symptom(
