@@ -183,10 +183,10 @@ def notify_other_runs(log: str, source: Source) -> None:
 
 def notify_unusable_baseline(report: Report) -> None:
     """Print that no baseline run is usable, so that the report is about the log alone."""
-    from stabdiag.model.baseline import describe_unused
-
     comparison = report.baseline
     if comparison is not None and not comparison.references:
+        from stabdiag.model.baseline import describe_unused
+
         reasons = describe_unused(comparison.left_out)
         notify(f"no baseline to compare with: {reasons or 'no run given'}")
 
