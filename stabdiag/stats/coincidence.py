@@ -7,11 +7,20 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import distinct
-from stabdiag.stats.standards import FEW_EVENTS, MIN_CONSECUTIVE, TENTH
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    FEW_EVENTS,
+    MIN_CONSECUTIVE,
+    NEARLY_ALL,
+    TENTH,
+)
 
 # Changes in more than this fraction of the records are frequent. Frequent batch ids come from the
 # loader's numbering, and a setting that changes this often does not change in steps.
 FREQUENT_RATE = TENTH
+
+# Ids that rise at nine of ten records are read in order.
+_IN_ORDER = NEARLY_ALL
 
 # This many changes are never frequent, even in a short log.
 FEW_CHANGES = FEW_EVENTS
@@ -92,3 +101,43 @@ def steps_since_seen(steps: Ints, values: Floats) -> Floats:
         gaps = np.append(np.inf, np.diff(steps[order]).astype(np.float64))
         since[order[repeats]] = gaps[repeats]
     return since
+
+
+def max_chance_repeats(ids: Floats, since: Floats, lookback: Floats | float) -> Floats:
+    """Return the largest number of repeats to expect within some steps if the order is random.
+
+    Args:
+        ids: shape (n,); NaN is ignored.
+        since: the steps since each id was last seen, inf for new ones: shape (n,).
+        lookback: the steps, a number or an array.
+
+    The draws are uniform over the range of the ids, with three standard deviations of a Poisson
+    count on top. If fewer ids repeat between one and two times the longest lookback, as in shuffled
+    epochs, their rate counts. Ids that rise at nine of ten records are read in order, so none
+    repeats by chance.
+    """
+    steps, ids = np.asarray(lookback, dtype=np.float64), ids[np.isfinite(ids)]
+    is_in_order = len(ids) < 2 or float((np.diff(ids) > 0).mean()) > _IN_ORDER
+    if is_in_order or np.ptp(ids) == 0:
+        return np.zeros(steps.shape)
+    longest = float(steps.max(initial=1.0))
+    later = np.count_nonzero((since > longest) & (since <= 2 * longest)) / longest
+    rate = min(len(ids) / (float(np.ptp(ids)) + 1), later)
+    expected = rate * np.minimum(steps, len(ids))
+    return expected + BEYOND_CHANCE * np.sqrt(expected)
+
+
+def unlikely_repeats(ids: Floats, since: Floats, lookback: float) -> Mask:
+    """Return the mask of the repeats within some steps that a random order does not explain.
+
+    A repeat counts if more ids repeat after as few steps than a random order explains.
+    """
+    within = since <= lookback
+    gaps = np.sort(since[within])
+    if not len(gaps):
+        return within
+    counts = np.searchsorted(gaps, gaps, side="right")
+    bounds = max_chance_repeats(ids, since, np.append(gaps, lookback))[:-1]
+    unlikely = within.copy()
+    unlikely[within] = np.isin(since[within], gaps[counts > bounds])
+    return unlikely

@@ -140,7 +140,8 @@ def _without_dips(rises: list[Rise], sizes: list[int], count: int) -> list[Rise]
     """Return the rises without those from a dip back to the usual level.
 
     The lowest of many short levels is low by chance. After a climb, the loss is higher than before
-    it, which long levels show as well if it stayed up for twice their length.
+    it, which long levels show as well if it stayed up for twice their length. An obvious rise is
+    not a chance.
 
     Args:
         rises: one for each scale, from short to long levels.
@@ -150,7 +151,12 @@ def _without_dips(rises: list[Rise], sizes: list[int], count: int) -> list[Rise]
     *short, long = rises
     if long.points != 2 * sizes[-1] or long.amount > long.bar:
         return rises
-    return [rise for rise in short if count - rise.crest < 2 * long.points] or [long]
+
+    def is_dip(rise: Rise) -> bool:
+        is_moderate = rise.bar < rise.amount <= DRAWUP_FACTOR * rise.bar
+        return is_moderate and count - rise.crest >= 2 * long.points
+
+    return [*(rise for rise in short if not is_dip(rise)), long]
 
 
 def _clearest(rises: list[Rise], significance: float) -> Rise:

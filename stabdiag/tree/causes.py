@@ -12,7 +12,12 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits.tree import SpikeLimits
-from stabdiag.stats.coincidence import FREQUENT_RATE, changes_frequently, steps_since_seen
+from stabdiag.stats.coincidence import (
+    FREQUENT_RATE,
+    changes_frequently,
+    steps_since_seen,
+    unlikely_repeats,
+)
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -98,14 +103,22 @@ class Causes:
         return self.since_seen <= self.limits.batch_lookback
 
     @cached_property
+    def unlikely_repeats(self) -> Mask:
+        """A mask of these records without the repeats that a random order explains."""
+        ids, lookback = self.history.series["batch_id"].values, self.limits.batch_lookback
+        return unlikely_repeats(ids, self.since_seen, lookback)
+
+    @cached_property
     def repeat_steps(self) -> Ints | None:
         """The steps whose batch was seen shortly before, or None unless they are few."""
         batches = self.history.get("batch_id")
         if batches is None:
             return None
         steps = batches.steps
-        repeats = steps[self.repeats_batch]
-        return repeats if 0 < len(repeats) <= FREQUENT_RATE * len(steps) else None
+        if np.count_nonzero(self.repeats_batch) > FREQUENT_RATE * len(steps):
+            return None
+        repeats = steps[self.unlikely_repeats]
+        return repeats if len(repeats) else None
 
     @cached_property
     def moves(self) -> tuple[Moves, ...]:

@@ -96,6 +96,10 @@ def batch_panel(run: Run, first: int, last: int) -> Panel:
     if usual > FREQUENT_RATE:
         because = f"batch ids repeat throughout ({usual:.0%} of the steps), so they show nothing"
         return panel(holds=None, because=because)
+    candidates = candidates[run.causes.unlikely_repeats[candidates]]
+    if not len(candidates):
+        because = "batch ids repeat as often as in a random order, so they show nothing"
+        return panel(holds=None, because=because)
     # A stuck loader is stuck from the first of the consecutive repeats.
     at = int(candidates[0] - np.argmin(repeats[: candidates[0]][::-1]))
     name, step = whole(float(batches.values[at])), int(batches.steps[at])

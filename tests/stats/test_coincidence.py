@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stabdiag.stats.coincidence import Onset, nearest
+from stabdiag.stats.coincidence import Onset, nearest, steps_since_seen, unlikely_repeats
 
 
 def near(changes, at, *, last=None, n=1000):
@@ -53,3 +53,38 @@ def test_chance_alone_rarely_yields_a_change(points, count):
         result = nearest(changes, changes, onset)
         reported += result is not None and result.chance < 0.05
     assert reported < 0.05 * 1500
+
+
+def test_repeats_of_a_random_order_are_not_unlikely():
+    rng = np.random.default_rng(0)
+    steps, ids = np.arange(400), rng.integers(0, 4096, 400).astype(np.float64)
+    since = steps_since_seen(steps, ids)
+    assert (since <= 100).any()
+    assert not unlikely_repeats(ids, since, 100).any()
+    # A loader that is stuck repeats a batch more often than that.
+    ids[200:206] = ids[199]
+    unlikely = unlikely_repeats(ids, steps_since_seen(steps, ids), 100)
+    assert np.flatnonzero(unlikely).tolist() == [200, 201, 202, 203, 204, 205]
+
+
+def test_a_repeat_of_shuffled_epochs_is_not_unlikely():
+    rng = np.random.default_rng(0)
+    ids = np.concatenate([rng.permutation(500) for _ in range(8)]).astype(np.float64)
+    steps = np.arange(len(ids))
+    since = steps_since_seen(steps, ids)
+    assert (since <= 100).any()
+    assert not unlikely_repeats(ids, since, 100).any()
+
+
+@pytest.mark.parametrize("at", [50, 300])
+def test_a_single_repeat_of_ordered_or_unique_ids_is_unlikely(at):
+    steps, ids = np.arange(400), np.random.default_rng(0).permutation(400).astype(np.float64)
+    for order in (np.arange(400.0), ids):
+        order[at] = order[at - 40]
+        unlikely = unlikely_repeats(order, steps_since_seen(steps, order), 100)
+        assert np.flatnonzero(unlikely).tolist() == [at]
+
+
+def test_missing_ids_are_never_repeats():
+    steps, ids = np.arange(50), np.full(50, np.nan)
+    assert not unlikely_repeats(ids, steps_since_seen(steps, ids), 100).any()

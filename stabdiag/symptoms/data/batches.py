@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from itertools import pairwise
 
 import numpy as np
@@ -11,11 +10,10 @@ from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
-from stabdiag.stats.coincidence import FREQUENT_RATE
+from stabdiag.stats.coincidence import FREQUENT_RATE, max_chance_repeats
 from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
 from stabdiag.stats.shape import Spike, late_recovery
 from stabdiag.stats.standards import (
-    BEYOND_CHANCE,
     CONTEXT_POINTS,
     FEW_EVENTS,
     FIFTH,
@@ -33,9 +31,6 @@ from stabdiag.tree.case import Case
 
 # A jump at each epoch explains spikes that begin there and recover.
 _SPIKES = ("spike-recovered", "spike-persistent", "frequent-spikes")
-
-# Ids that rise at nine of ten records are read in order, so none repeats by chance.
-_IN_ORDER = NEARLY_ALL
 
 
 def _few_epochs(case: Case) -> str:
@@ -220,7 +215,8 @@ def batch_repeats(case: Case) -> Evidence | None:
     # A stuck loader repeats one batch often; an id that never changes may be a placeholder.
     is_single_batch = repeated == different == 1 and _is_memorized(case)
     is_usual = repeated > FREQUENT_RATE * different
-    by_chance = _max_chance_repeats(ids, case.limits.spike.batch_lookback)
+    lookback = float(case.limits.spike.batch_lookback)
+    by_chance = float(max_chance_repeats(ids, case.causes.since_seen, lookback))
     if (is_usual or count <= by_chance) and not is_single_batch:
         return None
     at = int(np.argmax(repeats))
@@ -251,16 +247,3 @@ def _is_memorized(case: Case) -> bool:
         and len(heldout) > 0
         and HUNDREDFOLD * median(x[-LEAST:]) < float(heldout[-1])
     )
-
-
-def _max_chance_repeats(ids: Floats, lookback: int) -> float:
-    """Return the largest number of repeats to expect from random draws with replacement.
-
-    The draws are uniform over the range of the ids, with three standard deviations of a Poisson
-    count on top.
-    """
-    ordered = float((np.diff(ids) > 0).mean()) if len(ids) > 1 else 1.0
-    if ordered > _IN_ORDER:
-        return 0.0
-    expected = len(ids) * min(lookback, len(ids)) / (float(np.ptp(ids)) + 1)
-    return expected + BEYOND_CHANCE * math.sqrt(expected)
