@@ -103,41 +103,40 @@ def steps_since_seen(steps: Ints, values: Floats) -> Floats:
     return since
 
 
-def max_chance_repeats(ids: Floats, since: Floats, lookback: Floats | float) -> Floats:
-    """Return the largest number of repeats to expect within some steps if the order is random.
+def max_chance_repeats(ids: Floats, since: Floats, lookback: float, gaps: Floats) -> Floats:
+    """Return the largest number of repeats within each of some gaps, if the order is random.
 
     Args:
         ids: shape (n,); NaN is ignored.
         since: the steps since each id was last seen, inf for new ones: shape (n,).
-        lookback: the steps, a number or an array.
+        lookback: the longest gap of a repeat, in steps.
+        gaps: shape (m,), in steps, at most ``lookback``.
 
-    The draws are uniform over the range of the ids, with three standard deviations of a Poisson
-    count on top. If fewer ids repeat between one and two times the longest lookback, as in shuffled
-    epochs, their rate counts. Ids that rise at nine of ten records are read in order, so none
-    repeats by chance.
+    The number is a Poisson count with three standard deviations on top. Its rate is the rate for
+    draws from the range of the ids, or for all repeats within ``lookback`` if it is lower, as in
+    shuffled epochs. It is 0 if the order is not random: the ids rise at nine of ten records, or
+    none repeats later.
     """
-    steps, ids = np.asarray(lookback, dtype=np.float64), ids[np.isfinite(ids)]
+    ids = ids[np.isfinite(ids)]
     is_in_order = len(ids) < 2 or float((np.diff(ids) > 0).mean()) > _IN_ORDER
-    if is_in_order or np.ptp(ids) == 0:
-        return np.zeros(steps.shape)
-    longest = float(steps.max(initial=1.0))
-    later = np.count_nonzero((since > longest) & (since <= 2 * longest)) / longest
-    rate = min(len(ids) / (float(np.ptp(ids)) + 1), later)
-    expected = rate * np.minimum(steps, len(ids))
-    return expected + BEYOND_CHANCE * np.sqrt(expected)
+    repeats_later = np.isfinite(since) & (since > lookback)
+    if is_in_order or np.ptp(ids) == 0 or not repeats_later.any():
+        return np.zeros(len(gaps))
+    rate = min(len(ids) / (float(np.ptp(ids)) + 1), np.count_nonzero(since <= lookback) / lookback)
+    expected = rate * np.minimum(gaps, len(ids))
+    # In a random order, a single repeat is never unlikely.
+    return np.maximum(expected + BEYOND_CHANCE * np.sqrt(expected), 1.0)
 
 
 def unlikely_repeats(ids: Floats, since: Floats, lookback: float) -> Mask:
-    """Return the mask of the repeats within some steps that a random order does not explain.
+    """Return the mask of the repeats within ``lookback`` that a random order does not explain.
 
-    A repeat counts if more ids repeat after as few steps than a random order explains.
+    A repeat counts if more ids repeat within as few steps than a random order explains.
     """
     within = since <= lookback
-    gaps = np.sort(since[within])
-    if not len(gaps):
-        return within
-    counts = np.searchsorted(gaps, gaps, side="right")
-    bounds = max_chance_repeats(ids, since, np.append(gaps, lookback))[:-1]
+    gaps = since[within]
+    ordered = np.sort(gaps)
+    counts = np.searchsorted(ordered, gaps, side="right")
     unlikely = within.copy()
-    unlikely[within] = np.isin(since[within], gaps[counts > bounds])
+    unlikely[within] = counts > max_chance_repeats(ids, since, lookback, gaps)
     return unlikely

@@ -216,7 +216,7 @@ def batch_repeats(case: Case) -> Evidence | None:
     is_single_batch = repeated == different == 1 and _is_memorized(case)
     is_usual = repeated > FREQUENT_RATE * different
     lookback = float(case.limits.spike.batch_lookback)
-    by_chance = float(max_chance_repeats(ids, case.causes.since_seen, lookback))
+    (by_chance,) = max_chance_repeats(ids, case.causes.since_seen, lookback, np.array([lookback]))
     if (is_usual or count <= by_chance) and not is_single_batch:
         return None
     at = int(np.argmax(repeats))
