@@ -69,6 +69,9 @@ _HEADING_BYTES: Final = 1 << 22
 # The counter of a reward restarts with each run in the log, so that it rises less often.
 _RISING_REWARDS: Final = 0.9
 
+# A statement of source code.
+_RETURNED: Final = re.compile(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
+
 # The fewest lines and different values of one loss in a log without a counter. Fewer are enough if
 # the lines differ only in their numbers and follow each other closely. Source code and prose repeat
 # one value.
@@ -193,7 +196,7 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
     rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
     for word, sample in rewards:
         uncounted = _uncounted(log.data, sample.values, sample)
-        if uncounted is not None:
+        if uncounted is not None and not _RETURNED.search(log.data):
             return replace(uncounted, word=word)
     for word in SCORES:
         if word in log.data:

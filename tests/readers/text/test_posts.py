@@ -506,3 +506,9 @@ def test_boosted_trees_with_a_loss(diagnosed):
     series = diagnosed(text).history.series
     assert series["eval_loss"].values[3] == 0.25
     assert series["loss"].values[3] == 0.2
+
+
+def test_statements_that_return_numbers_are_no_rewards(diagnosed):
+    code = "".join(f"    case {n}:\n      return {3 * n};\n" for n in range(1, 9))
+    with pytest.raises(NoUsableRecord):
+        diagnosed("int digits(int n) {\n  switch (n) {\n" + code + "  }\n}\n")
