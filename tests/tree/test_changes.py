@@ -287,6 +287,8 @@ def test_a_step_of_the_learning_rate_in_either_direction_is_named(calm, rate, ex
     finding = stabdiag.diagnose(spiking(calm, lr=rate(np.arange(800)))).diagnosis
     assert finding.section == "§2"
     assert (f"The learning rate {expected}" in finding.summary) is bool(expected)
+    checks = [action.text for action in finding.actions if "rate falls from" in action.text]
+    assert bool(checks) is expected.startswith("fell")
 
 
 LENGTHS = 500 + 50 * np.random.default_rng(2).standard_normal(800)

@@ -254,3 +254,12 @@ def test_the_batch_of_a_nan_is_named(calm):
     assert any("(batch id 7600)" in action.text for action in actions)
     del log["batch_id"]
     assert not any("batch id" in a.text for a in stabdiag.diagnose(log).diagnosis.actions)
+
+
+@pytest.mark.parametrize(("term", "is_named"), [("kl_loss", True), ("loss", False)])
+def test_a_term_of_the_loss_that_goes_nan_is_named(calm, term, is_named):
+    log = calm()
+    log |= {"loss": log["loss"].copy(), "recon_loss": 0.9 * log["loss"], "kl_loss": log["loss"] / 9}
+    log[term] = np.where(np.arange(800) < 600, log[term], np.nan)
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert summary.startswith(f"The loss {term!r} is" if is_named else "The loss is non-finite")

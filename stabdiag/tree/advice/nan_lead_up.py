@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import capitalized
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
@@ -17,6 +18,9 @@ from stabdiag.tree.advice.shared import (
 from stabdiag.tree.case import Case
 from stabdiag.tree.drivers import half_peak_step, why_lead_up_unknown
 from stabdiag.tree.nan import FirstBad, Origin
+
+# The words of a column that is the whole loss, not a term of it.
+_WHOLE_LOSS = frozenset({"loss", "losses", "train", "training", "total", "lm", "step", "batch"})
 
 # A warm-up may matter up to this multiple of the steps to half the peak learning rate.
 _WARMUP_REACH = TENFOLD
@@ -62,6 +66,13 @@ def describe_start(case: Case, start: Origin) -> str:
     return f"{first}{calm}: suspect a bad sample or a layer's numerics."
 
 
+def _name_loss(case: Case) -> str:
+    """Return a subject: the loss, with its column if that is one term next to others."""
+    column = case.history.series["loss"].column
+    is_term = case.history.has("other_loss") and not _WHOLE_LOSS.issuperset(name_words(column))
+    return f"The loss {column!r}" if is_term else "The loss"
+
+
 def describe_nan(case: Case, bad: FirstBad) -> str:
     """Describe the position and number of non-finite losses, as a sentence."""
     good = "" if bad.last_good is None else f" (last finite loss: {case.unit} {bad.last_good})"
@@ -69,10 +80,12 @@ def describe_nan(case: Case, bad: FirstBad) -> str:
     count = f"{bad.count} of {bad.total} losses {are} non-finite"
     if not bad.is_permanent:
         return (
-            f"The loss is non-finite at {case.unit} {bad.step}{good} and finite again later; "
+            f"{_name_loss(case)} is non-finite at {case.unit} {bad.step}{good} and finite again "
+            "later; "
             f"{count}."
         )
     counts = "" if bad.count == 1 else f"; {count}"
+    loss = _name_loss(case)
     if bad.last_good is None and bad.step > 0:
-        return f"The loss is non-finite at {case.unit} {bad.step}, the first one logged{counts}."
-    return f"The loss is non-finite from {case.unit} {bad.step} on{good}{counts}."
+        return f"{loss} is non-finite at {case.unit} {bad.step}, the first one logged{counts}."
+    return f"{loss} is non-finite from {case.unit} {bad.step} on{good}{counts}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stabdiag.model.findings import Action, ActionKind, Answer, Severity
+from stabdiag.model.findings import Action, ActionKind, Answer, Scalar, Severity
 from stabdiag.model.text import capitalized, num, plural, typed
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
@@ -134,7 +134,7 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
     keep_going = Action(
         ActionKind.KEEP_GOING, f"Keep the run going: the loss recovered within {back}."
     )
-    actions = (keep_going, check, clip_next_time(case))
+    actions = (keep_going, *_check_fall(case, measured), check, clip_next_time(case))
     # After several spikes without clipping, clip now.
     if spike.resumed is None and len(case.spikes) >= _MIN_FREQUENT and not case.manifest.grad_clip:
         actions = (_clip_now(case), keep_going, check)
@@ -151,6 +151,19 @@ def recovered(case: Case, answers: Mapping[str, Answer]) -> Advice:
             *logging_advice(case, ("grad_norm", "lr", "batch_id"), densely=("grad_norm",)),
         ),
     )
+
+
+def _check_fall(case: Case, measured: Mapping[str, Scalar]) -> tuple[Action, ...]:
+    """Return the action for a learning rate that fell at the onset, or nothing."""
+    at = measured.get("lr_fell_at")
+    if not isinstance(at, int):
+        return ()
+    low, high = (shown(measured.get(key)) for key in ("lr_after", "lr_before"))
+    text = (
+        f"Check the schedule at {case.unit} {at}, where the learning rate falls from {high} to "
+        f"{low}."
+    )
+    return (Action(ActionKind.FIX_SCHEDULE, text, step=at),)
 
 
 def _clip_now(case: Case) -> Action:
