@@ -31,6 +31,13 @@ _MAX_SHAPE_LINE: Final = 1000
 # A number that is not a value, such as a time or a percentage, and the blanks that align values.
 _VARIABLE_PART: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
 
+# Several words after the last value, such as a sample of generated text: they differ from line to
+# line, and none is a value. "2.31 or" is not a value either.
+_LAST_WORDS: Final = (
+    rb"(?! or )(?:[ \t]{1,4}(?![nN][aA][nN]x{0,4}\b|[iI][nN][fF](?:inity)?\b)[A-Za-z]\w{0,40})"
+    rb"{3,100}[ \t]{0,8}"
+)
+
 # A value: any characters of numbers, including nan and inf, in half the time of a pattern for
 # numbers. It is validated when it is read.
 _VALUE_GROUP: Final = rb"([-+.,\deEnNaAiIfFKMB]{1,40})"
@@ -155,7 +162,9 @@ def line_pattern(line: bytes, shape: LineShape) -> re.Pattern[bytes] | None:
         source.append(_loose_pattern(line[end:begin]))
         source.append(_VALUE_GROUP if is_value else re.escape(line[max(begin, end) : after]))
         end = max(end, after)
-    pattern = re.compile(b"".join([*source, _loose_pattern(line[end:])]))
+    last_words = re.fullmatch(_LAST_WORDS, line[end:])
+    source.append(_loose_pattern(line[end:]) if last_words is None else _LAST_WORDS)
+    pattern = re.compile(b"".join(source))
     match = pattern.fullmatch(line)
     expected = tuple(line[begin:after] for begin, after in sorted(shape.values))
     return pattern if match is not None and match.groups() == expected else None

@@ -207,6 +207,32 @@ class TestFastPaths:
         for other in (b"eta: 1  [10:00:00] a: 1  c: 2 (50%)", lines[0] + b"x", b"", b"eta: 1"):
             assert pattern.fullmatch(other) is None
 
+    def test_a_shape_takes_other_words_after_the_last_value(self):
+        pattern = self.pattern(b"step: 3 loss: 2.31 the cat sat on a mat17")
+        assert pattern.fullmatch(b"step: 4 loss: 2.5 and an owl from far away")
+        for words in (b"", b"the cat", b"the cat sat nan", b"a b c 3", b"a b c: 3", b"or a b c"):
+            assert pattern.fullmatch(b"step: 4 loss: 2.5 %b" % words) is None
+
+    @pytest.mark.parametrize("last", ["then grad norm nan", "or so it seems here", "lr 0.5"])
+    def test_lines_with_changing_words_are_read_like_single_lines(self, last, monkeypatch):
+        words = ("owl", "cat17", "loss", "val", "epoch", "rate", "inner", "none", "infinite")
+        lines = [
+            f"step {n} loss {3 - n / 100} {' '.join(words[n % k] for k in range(2, 9))}\n"
+            for n in range(200)
+        ]
+        lines[50::20] = [f"step {n} loss {3 - n / 100} {last}\n" for n in range(50, 200, 20)]
+
+        def read():
+            stream = Stream("run.log", io.BytesIO("".join(lines).encode()))
+            columns = next(reader for reader in TEXT_READERS if reader.name == "text").read(stream)
+            return {name: columns.load(name).values for name in sorted(columns.names)}
+
+        fast = read()
+        monkeypatch.setattr("stabdiag.readers.text.shapes._MIN_LINES", 10**9)
+        np.testing.assert_equal(fast, read())
+        # "2.31 or so" is not a value.
+        assert len(fast["loss"]) == (192 if last.startswith("or") else 200)
+
     def test_digits_of_a_name_are_not_other_numbers(self):
         pattern = self.pattern(b"acc1: 0.5 acc5: 0.75")
         assert pattern.fullmatch(b"acc1: 0.25 acc5: 0.5")
