@@ -11,7 +11,7 @@ from stabdiag.model.frozen import frozen
 
 @frozen
 class BaselineOutcome:
-    """One possible finding; ``then`` is what to do after the actions that name this run's cause."""
+    """One possible finding; ``next_actions`` follow the actions that name the cause in this run."""
 
     slug: str
     severity: Severity
