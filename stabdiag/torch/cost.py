@@ -23,7 +23,7 @@ _MIN_ALLOWED = 0.2
 _CALL_SECONDS = 5e-7
 
 # The time of a step in which the recorder is idle: it counts the steps of the optimizer.
-_IDLE_SECONDS = 4e-6
+_IDLE_SECONDS = 5e-6
 
 # The recorder takes this much time before it begins to save it: a run of seconds gets all its rows.
 _FREE_SECONDS = 1.0

@@ -6,6 +6,8 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+import torch
+
 _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
@@ -26,6 +28,12 @@ def guarded(method: _Method) -> _Method:
             self._cost.leave()
 
     return call  # type: ignore[return-value]
+
+
+def uncompiled(method: _Method) -> _Method:
+    """Run a method as it is where a compiled function calls it."""
+    result: _Method = torch.compiler.disable(method)
+    return result
 
 
 def untimed(method: _Method) -> _Method:

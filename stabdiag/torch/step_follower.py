@@ -13,7 +13,7 @@ from stabdiag.torch import patches
 from stabdiag.torch.batches import Batches
 from stabdiag.torch.cost import Cost
 from stabdiag.torch.failures import SavedFailures
-from stabdiag.torch.guard import guarded, untimed
+from stabdiag.torch.guard import guarded, uncompiled, untimed
 from stabdiag.torch.held import HeldBatch
 from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
@@ -164,10 +164,13 @@ class StepFollower:
         elif self._record.columns.get("skipped"):
             self._end_step()
 
+    # The step of an optimizer may be compiled: it would trace what the hooks call.
+
     def _before_step(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if not self._is_idle:
             self._begin_update(optimizer, arguments, keywords)
 
+    @uncompiled
     @guarded
     def _begin_update(self, optimizer: Any, arguments: Any, keywords: Any) -> None:
         if self._is_in_backward and self._optimizers.shares_parameters(optimizer):
@@ -208,6 +211,7 @@ class StepFollower:
     def _count_optimizer_step(self) -> None:
         self._end_step()
 
+    @uncompiled
     @guarded
     def _end_update(self, optimizer: Any) -> None:
         if not self._optimizers.is_main(optimizer, self._parameters.ids):
