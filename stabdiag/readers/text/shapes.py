@@ -103,19 +103,19 @@ def by_names(
         line = lines[remaining[len(remaining) // 2]] if len(remaining) >= _MIN_LINES else None
         if line is None or len(line) > _MAX_SHAPE_LINE or unique == _MAX_UNIQUE:
             break
-        known = shapes.find(line)
-        if known is None:
+        known_shape = shapes.find(line)
+        if known_shape is None:
             shape = look(line)
             pattern = line_pattern(line, shape)
             if pattern is None:
                 break
             names = shape.names
         else:
-            names, pattern = known
+            names, pattern = known_shape
         alike, columns, remaining = _alike(lines, remaining, pattern)
         if len(alike) == 1:
             unique += 1
-        elif known is None:
+        elif known_shape is None:
             shapes.add(names, pattern)
         parts_by_names[names].append((alike, columns))
     for row in remaining:
