@@ -341,9 +341,8 @@ def make_cell_piece(cells: Cells) -> Piece:
 
 def _without_rounded_zeros(cells: Cells) -> Cells:
     """Return rates without those that were rounded to zero: 0.0000 may be 0.00005."""
-    return [
-        None if cell is not None and _ROUNDED_TO_ZERO.fullmatch(cell) else cell for cell in cells
-    ]
+    zeros = {cell for cell in {*cells} if cell is not None and _ROUNDED_TO_ZERO.fullmatch(cell)}
+    return [None if cell in zeros else cell for cell in cells] if zeros else cells
 
 
 def _meaning(cell: bytes | None) -> tuple[int, float, str]:
