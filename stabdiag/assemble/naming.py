@@ -176,7 +176,7 @@ def _is_no_loss(name: str) -> bool:
 
 
 def _is_margin(name: str, columns: Columns) -> bool:
-    """Return True if a column has no name and no values, as beside a table of Markdown."""
+    """Return True if a column has no name and no values, as next to a table of Markdown."""
     return name.startswith("column_") and not columns.load(name).present.any()
 
 

@@ -121,8 +121,8 @@ def split_by_decrease(
     sound = [end for end in ends if end.state is EndState.SOUND]
     if len(sound) < len(ends) or _last_step(runs, min) < _SAME_LENGTH * _last_step(runs, max):
         return [], []
-    most = max(end.start - end.last for end in sound)
-    lagging = [end for end in sound if end.start - end.last < _LAGGING_FRACTION * most]
+    largest_fall = max(end.start - end.last for end in sound)
+    lagging = [end for end in sound if end.start - end.last < _LAGGING_FRACTION * largest_fall]
     return lagging, [end for end in sound if end not in lagging]
 
 

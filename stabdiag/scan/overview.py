@@ -257,22 +257,22 @@ def where(rows: StoredRows, condition: str) -> StoredRows:
     Raises:
         StabdiagError: if the condition is malformed, or no run has the field or setting.
     """
-    wanted = Condition.parse(condition)
+    parsed = Condition.parse(condition)
     names: set[str] = set()
     meets = bytearray()
     any_number = False
-    for recorded in _values(rows, wanted.name, names):
-        meets.append(wanted.is_met(recorded))
-        any_number = any_number or not wanted.needs_numbers or number(recorded) is not None
-    if wanted.name not in {*_READ_COLUMNS, *names}:
-        hint = did_you_mean(wanted.name, [*_READ_COLUMNS, *sorted(names)])
+    for recorded in _values(rows, parsed.name, names):
+        meets.append(parsed.is_met(recorded))
+        any_number = any_number or not parsed.needs_numbers or number(recorded) is not None
+    if parsed.name not in {*_READ_COLUMNS, *names}:
+        hint = did_you_mean(parsed.name, [*_READ_COLUMNS, *sorted(names)])
         raise StabdiagError(
-            f"--where {wanted.name}: no run has a field or setting of this name{hint}"
+            f"--where {parsed.name}: no run has a field or setting of this name{hint}"
         )
-    if wanted.needs_numbers and not any_number:
+    if parsed.needs_numbers and not any_number:
         raise StabdiagError(
-            f"--where {condition!r}: {wanted.sign} needs numbers, and no run has a number as "
-            f"{wanted.name}"
+            f"--where {condition!r}: {parsed.sign} needs numbers, and no run has a number as "
+            f"{parsed.name}"
         )
     return rows.filter(np.frombuffer(meets, np.bool_))
 

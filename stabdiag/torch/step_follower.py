@@ -192,11 +192,11 @@ class StepFollower:
         self._record.measure_before(self._parameters, optimizer, by_layer=due)
         if self._skipper is not None:
             self._skipper.before_step(optimizer)
-        found = getattr(optimizer, "found_inf", None)
-        if found is None:
+        overflow = getattr(optimizer, "found_inf", None)
+        if overflow is None:
             self._failures.before_step(self._record.vector)
         else:
-            self._record.vector.add(["found_inf"], as_vector(found))
+            self._record.vector.add(["found_inf"], as_vector(overflow))
 
     def _after_step(self, optimizer: Any, *_: object) -> None:
         self._has_new_gradients = False

@@ -141,14 +141,14 @@ class Progress:
 
 
 # The tree and several symptoms ask for the progress of the same case.
-_PROGRESS: Final[WeakKeyDictionary[Case, Progress]] = WeakKeyDictionary()
+_PROGRESS_BY_CASE: Final[WeakKeyDictionary[Case, Progress]] = WeakKeyDictionary()
 
 
 def find_progress(case: Case) -> Progress:
     """Return the progress of a run in its loss, evaluations, scores and reward. Cached."""
-    progress = _PROGRESS.get(case)
+    progress = _PROGRESS_BY_CASE.get(case)
     if progress is None:
-        progress = _PROGRESS[case] = _measure_progress(case)
+        progress = _PROGRESS_BY_CASE[case] = _measure_progress(case)
     return progress
 
 

@@ -68,9 +68,9 @@ class Run:
     @cached_property
     def overall_grad_norm(self) -> Series | None:
         """The gradient norm or, if only layers were logged, a series that fails where one does."""
-        whole, layers = self.history.get("grad_norm"), self.history.group("grad_norm").values()
-        if whole is not None or not layers:
-            return whole
+        overall, layers = self.history.get("grad_norm"), self.history.group("grad_norm").values()
+        if overall is not None or not layers:
+            return overall
         longest = max(layers, key=len)
         bad = [layer.steps[~np.isfinite(layer.values)] for layer in layers]
         values = np.where(np.isin(longest.steps, np.concatenate(bad)), np.inf, longest.values)

@@ -86,9 +86,9 @@ def certain(
     After a NaN that recovers, the losses since then are judged by themselves, because the diagnosis
     tests only those before it. ``initial`` has the losses at the start of the watch.
     """
-    found = _first_certain(report, fail_on, initial)
-    if found is not None or report.diagnosis.section != "§1":
-        return found
+    finding = _first_certain(report, fail_on, initial)
+    if finding is not None or report.diagnosis.section != "§1":
+        return finding
     since = _since_last_nan(report)
     return None if since is None else _first_certain(since, fail_on, initial)
 

@@ -117,13 +117,13 @@ class UnreadLines:
         read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
         number = first_line + data.count(b"\n", 0, begin)
         examined = 0
-        rest = data[begin + 1 :]
-        forms = {*rest.translate(SAME_DIGITS).split(b"\n")}
+        later = data[begin + 1 :]
+        forms = {*later.translate(SAME_DIGITS).split(b"\n")}
         # Many blocks only repeat a few messages.
         if len(forms) <= _MAX_EXAMINED and not any(map(self._may_count, forms)):
             return
-        may_have_records = _names_loss(rest) or any(sign in rest for sign in _DELIMITERS)
-        for line in rest.split(b"\n"):
+        may_have_records = _names_loss(later) or any(sign in later for sign in _DELIMITERS)
+        for line in later.split(b"\n"):
             if examined >= _MAX_EXAMINED and not may_have_records:
                 break
             form = _classify_line(line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS))

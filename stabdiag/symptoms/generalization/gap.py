@@ -67,7 +67,7 @@ class Gap:
     trained: float
     evaluated: float
     least: float
-    most: float
+    highest: float
     is_factor: bool
     is_of_first_epoch: bool
 
@@ -113,7 +113,7 @@ def find_gap(case: Case) -> Gap | None:
         trained=float(nearby[0]),
         evaluated=float(since.values[0]),
         least=least,
-        most=highest,
+        highest=highest,
         # A sum has at least two terms.
         is_factor=2 <= least <= highest < limits.gap * least
         and _fall_together(nearby, since.values),

@@ -52,7 +52,7 @@ def eval_loss_scaled(case: Case) -> Evidence | None:
     if gap is None or not gap.is_factor:
         return None
     return Evidence(
-        because=f"The evaluation loss is {num(gap.least)} to {num(gap.most)} x the training "
+        because=f"The evaluation loss is {num(gap.least)} to {num(gap.highest)} x the training "
         f"loss from {case.unit} {gap.step} to the end: a constant factor, not a generalization "
         f"gap.",
         step=gap.step,

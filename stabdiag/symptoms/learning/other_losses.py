@@ -30,7 +30,7 @@ _LOSSES = ("other_loss", "load_balance")
 _ROLES = (*_LOSSES, "policy_kl", "policy_entropy")
 
 # Without a policy, a divergence is a term of the loss, as in a variational autoencoder.
-_RISING = (*_LOSSES, "policy_kl")
+_RISING_ROLES = (*_LOSSES, "policy_kl")
 _OF_POLICIES = ("reward", "policy_entropy", "clip_fraction")
 _POLICY_WORDS = frozenset({"approx", "policy", "actor", "ppo", "objective", "pg", "advantage"})
 
@@ -86,8 +86,8 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
 @Symptom(
     slug="other-loss-rising",
     title="Another loss climbs",
-    needs=(" or ".join(_RISING),),
-    preconditions=(at_least(LEAST, *_RISING, groups=True),),
+    needs=(" or ".join(_RISING_ROLES),),
+    preconditions=(at_least(LEAST, *_RISING_ROLES, groups=True),),
     explained_by=("nan", "divergence", "spike-persistent"),
     next_actions=(
         Action(Do.CHECK_LOSS_FUNCTION, "Check its sign and its weight in the total."),
@@ -101,7 +101,7 @@ def other_loss_rising(case: Case) -> Evidence | None:
     is_of_policy = _trains_a_policy(case)
     losses = (
         loss
-        for loss in _others(case, _RISING)
+        for loss in _others(case, _RISING_ROLES)
         if is_other_loss(loss.column) and not (is_of_policy and "kl" in name_words(loss.column))
     )
     climbs = [climb for series in losses if (climb := _climb(series)) is not None]
