@@ -105,3 +105,15 @@ def test_a_nan_in_the_diagnosed_loss_covers_the_others():
     report = stabdiag.diagnose({"step": STEPS, "loss": loss, "aux_loss": loss})
     assert report.diagnosis.slug == "nan-dtype-unknown"
     assert "other-loss-nonfinite" not in {finding.slug for finding in report.findings}
+
+
+def test_a_loss_that_a_text_log_prints_only_as_nan(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text(
+        "".join(
+            f"[Epoch 0][Batch {n}], Speed: 31.8, CrossEntropy={value:.6f}, SmoothL1=nan\n"
+            for n, value in enumerate(FALLING[::10])
+        )
+    )
+    findings = {finding.slug: finding for finding in stabdiag.diagnose(path).findings}
+    assert findings["other-loss-nonfinite"].evidence["loss"] == "SmoothL1"

@@ -14,6 +14,7 @@ from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.text import SHOWN_NAMES, listed, num, plural
 from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
     FAR_RATIO,
     HALF,
     LEAST,
@@ -38,6 +39,8 @@ _POLICY_WORDS = frozenset({"approx", "policy", "actor", "ppo", "objective", "pg"
 # tables with several kinds of records, NaN fills the gaps from the start, or is rare.
 _MIN_FINITE = MIN_CONSECUTIVE
 _MIN_BAD = MIN_CONSECUTIVE
+# A loss without any finite value needs more: it may be a placeholder of the first records.
+_MIN_ONLY_BAD = CONTEXT_POINTS
 _MOSTLY = HALF
 
 # The run is divided into twentieths. A loss climbs if its end is far above the best level of its
@@ -61,7 +64,9 @@ _MIN_RISE = TWICE
 def other_loss_nonfinite(case: Case) -> Evidence | None:
     """Did a component, an auxiliary loss or another candidate go NaN and stay so?"""
     failed = [
-        (step, series) for series in _others(case) if (step := _failure_step(series)) is not None
+        (step, series)
+        for series in _others(case)
+        if (step := _failure_step(series, printed=case.history.source.format == "text")) is not None
     ]
     if not failed:
         return None
@@ -142,11 +147,16 @@ def _trains_a_policy(case: Case) -> bool:
     )
 
 
-def _failure_step(series: Series) -> int | None:
-    """Return the step from which a loss is not finite for most of its records, or None."""
+def _failure_step(series: Series, *, printed: bool) -> int | None:
+    """Return the step from which a loss is not finite for most of its records, or None.
+
+    A column of only NaN has no values, unless the NaN is ``printed`` in the lines of a text log.
+    """
     bad = ~np.isfinite(series.values)
     if not bad.any():
         return None
+    if bad.all():
+        return int(series.steps[0]) if printed and len(bad) >= _MIN_ONLY_BAD else None
     first = int(np.argmax(bad))
     after = bad[first:]
     if first < _MIN_FINITE or after.sum() < _MIN_BAD or after.mean() < _MOSTLY:
