@@ -109,8 +109,8 @@ def _above_start(case: Case) -> Climb | None:
     # loss of 0 belongs to a batch without labels.
     if np.mean((pieces > 0) & (pieces < began)) > MAX_CHANCE_OF_MANY:
         return None
-    # Single losses on both sides of it are noise, unless most are far above it.
-    is_far = np.mean(x > TENFOLD * began) >= MAJORITY
+    # Single losses on both sides of it are noise, unless most of the high ones are far above it.
+    is_far = np.mean(pieces > TENFOLD * began) >= MAJORITY
     noise = pooled_diff_sigma(pieces)
     if not is_far and median(parts[high]) - began < BEYOND_CHANCE * noise:
         return None
