@@ -105,13 +105,14 @@ def interval_means(counts: Ints, means: Floats) -> tuple[Mask, Floats]:
     """
     kept, values = ~np.isfinite(means), means.copy()
     done = counts + max(1 - int(counts.min(initial=1)), 0)
+    intervals = _interval_count(means[~kept])
     for rows in np.split(np.arange(len(done)), 1 + np.flatnonzero(np.diff(done) < 0)):
         finite = rows[np.isfinite(means[rows])]
         # The line at the end of an epoch repeats the last state of its bar.
         finite = finite[np.append(np.diff(done[finite]) > 0, True)] if len(finite) else finite
         if not len(finite):
             continue
-        bounds = np.linspace(0, done[finite[-1]], _interval_count(means[finite]) + 1)[1:]
+        bounds = np.linspace(0, done[finite[-1]], intervals + 1)[1:]
         ends = finite[np.unique(np.searchsorted(done[finite], bounds))]
         kept[ends] = True
         lengths = np.diff(done[ends], prepend=0)
@@ -122,8 +123,8 @@ def interval_means(counts: Ints, means: Floats) -> tuple[Mask, Floats]:
 def _interval_count(means: Floats) -> int:
     """Return the number of intervals for which the rounding of the means is negligible."""
     places = next((n for n in range(_PLACES) if (means == np.round(means, n)).all()), _PLACES)
-    exact = _MAX_ROUNDING * float(np.median(np.abs(means))) * 10.0**places
-    return int(np.clip(exact, MIN_RECORDS, _INTERVALS))
+    level = float(np.median(np.abs(means))) if len(means) else 0.0
+    return int(np.clip(_MAX_ROUNDING * level * 10.0**places, MIN_RECORDS, _INTERVALS))
 
 
 def ends_of_means(counts: Ints, losses: Floats) -> Mask | None:
