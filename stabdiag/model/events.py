@@ -37,6 +37,7 @@ class EventCode(StrEnum):
     COLLECTIVE_FAILED = "collective-failed"
     SCALE_AT_MINIMUM = "scale-at-minimum"
     NOT_FINITE = "not-finite"
+    LOSS_EXPLODED = "loss-exploded"
     CUDA_ERROR = "cuda-error"
     KILLED = "killed"
     TRACEBACK = "traceback"

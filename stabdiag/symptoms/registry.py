@@ -25,7 +25,7 @@ from stabdiag.symptoms.resume import resume
 from stabdiag.symptoms.schedule import schedule, settings, warmup
 from stabdiag.symptoms.symptom import Symptom
 from stabdiag.symptoms.throughput import stalls, throughput
-from stabdiag.symptoms.weights import magnitude, weight_norms
+from stabdiag.symptoms.weights import implausible, magnitude, weight_norms
 
 # If several findings are equally severe, the first in this order is the diagnosis.
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -91,7 +91,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     resume.resume_loss_jump,
     spikes.frequent_spikes,
     gradient_norms.grad_nonfinite,
-    magnitude.loss_implausible,
+    implausible.loss_implausible,
     gradient_norms.grad_exploding,
     magnitude.activation_exploding,
     magnitude.attention_logits_growing,

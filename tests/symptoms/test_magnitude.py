@@ -29,6 +29,8 @@ SAWTOOTH = 1e-3 * (1 - (3.2 * PART) % 1) * 0.95 + 2e-5
 CASES = [
     ("loss-implausible", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
+    ("loss-implausible", log(loss=-10 * np.exp(16 * PART)), {}, "error"),
+    ("loss-implausible", log(loss=5 - np.exp(20 * PART) + NOISE), {}, "error"),
     ("activation-exploding", {"step": STEPS, "act_max/3": NORM * LATE}, {}, "warning"),
     ("activation-exploding", log(**{"act_max/3": NORM * LATE, "act_max/4": NORM}), {}, "warning"),
     ("activation-exploding", log(**{"activation_max/h.3": 40000 + NOISE}), FP16, "warning"),
@@ -70,6 +72,9 @@ CASES = [
 NEAR_MISSES = [
     ("loss-implausible", {"step": np.arange(7), "loss": [min(x, 1e6) for x in SEVEN]}, {}),
     ("loss-implausible", log(loss=1e15 * LOSS), {}),
+    ("loss-implausible", log(loss=-2e4 * (1 - np.exp(-9 * PART)) + NOISE), {}),
+    ("loss-implausible", log(loss=-np.exp(5 * PART)), {}),
+    ("loss-implausible", log(loss=-10 * np.exp(16 * PART), reward=PART), {}),
     ("activation-exploding", {"step": STEPS, "act_max": NORM * np.where(STEPS < 60, 1, 1e3)}, {}),
     ("activation-exploding", log(**{"activation_max/h.3": 20000 + NOISE}), FP16),
     ("activation-exploding", log(**{"act_max/3": 1 + 900 * (1 - np.exp(-8 * PART))}), {}),

@@ -68,6 +68,16 @@ SORTS: Final = (
         ),
     ),
     MessageKind(
+        code=EventCode.LOSS_EXPLODED,
+        title="the program stopped as the loss exploded",
+        anchors=(b"xplod", b"iverg"),
+        line=re.compile(
+            rb"(?:[Ee]xplod|[Dd]iverg)(?:ed|ing)\b[^\n]{0,40}\b(?:[Aa]bort|[Ss]topping|[Tt]erminating"
+            rb"|[Ee]xiting|[Qq]uitting)|(?:[Aa]bort|[Ss]topping|[Tt]erminating)\w{0,4}\b[^\n]{0,40}"
+            rb"\b(?:exploded|exploding|diverged|diverging)\b"
+        ),
+    ),
+    MessageKind(
         code=EventCode.CUDA_ERROR,
         title="CUDA error",
         anchors=(b"rror", b"_STATUS_", b"Assertion `"),

@@ -130,6 +130,11 @@ ENDINGS: Final = (
         next_actions=(_ON_CPU,),
     ),
     Ending(
+        code=EventCode.LOSS_EXPLODED,
+        kind=Do.LOWER_LR,
+        clause="Lower the learning rate to a tenth, and clip the gradient norm",
+    ),
+    Ending(
         code=EventCode.KILLED,
         kind=Do.READ_LOGS,
         clause="Find out who killed the process: the scheduler's log (time limit, preemption), or "

@@ -22,6 +22,9 @@ def messages_of(read):
 @pytest.mark.parametrize(
     ("title", "line"),
     [
+        ("the program stopped as the loss exploded", "loss is exploding, aborting."),
+        ("the program stopped as the loss exploded", "Training diverged! Stopping early."),
+        ("the program stopped as the loss exploded", "Aborting: the loss has diverged"),
         ("out of memory", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"),
         ("out of memory", "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0)"),
         ("out of memory", "[1234.5] Out of memory: Killed process 4711 (python)"),
@@ -69,6 +72,7 @@ def test_a_message_has_a_line_and_a_step(messages_of, title, line):
         "memory (MB) | allocated: 15492.8 | max allocated: 20045.0",
         "validation error: 0.034",
         "minimum learning rate: 1e-5",
+        "clip the gradients, or the loss may explode and the run abort",
         "found NaN in column 3 of the data",
         "NCCL version 2.21.5+cuda12.4",
     ],

@@ -1,0 +1,159 @@
+"""Losses that no healthy run has: impossibly large, or without a bound below zero."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.findings import Action, Confidence, Severity
+from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import LARGEST_READ
+from stabdiag.model.text import num, plural, times
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
+from stabdiag.stats.standards import (
+    HUNDREDFOLD,
+    LEAST,
+    MIN_CONSECUTIVE,
+    QUARTERS,
+    TENFOLD,
+    TENTHS,
+    TWICE,
+)
+from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.tree.advice.shared import describe_batches
+from stabdiag.tree.case import Case
+
+# A loss this many times the usual one needs no statistical test: noise never spans ten orders of
+# magnitude.
+_ORDERS: Final = 1e10
+
+
+@Symptom(
+    slug="loss-implausible",
+    severity=Severity.ERROR,
+    confidence=Confidence.HIGH,
+    title="The loss is impossibly large",
+    needs=("loss",),
+    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved", "loss-constant"),
+    preconditions=(at_least(1, "loss"),),
+    next_actions=(
+        Action(Do.SAFE_OPERATIONS, "Look for a division by nearly 0, an exp or a power in it."),
+        Action(
+            Do.CLIP_GRADIENTS,
+            "Clip the gradient norm, or skip updates when the loss is this large.",
+        ),
+    ),
+)
+def loss_implausible(case: Case) -> Evidence | None:
+    """Does the square of a finite loss overflow fp32, or is it ten orders above the others?
+
+    In a log too short for a test of spikes, a hundred times the other losses is sufficient. A loss
+    that keeps multiplying below zero has no bound.
+    """
+    unbounded = _unbounded(case)
+    if unbounded is not None:
+        return unbounded
+    sizes = np.abs(case.loss.values)
+    usual = median(sizes)
+    if len(sizes) >= MIN_CONSECUTIVE and len(sizes) < case.min_losses_for_spikes:
+        outlier = _outlier_of_few(case)
+        if outlier is not None:
+            return outlier
+    bar = (
+        min(FP32_SQUARE_OVERFLOW, _ORDERS * usual)
+        if len(sizes) >= MIN_CONSECUTIVE and usual > 0
+        else FP32_SQUARE_OVERFLOW
+    )
+    high = np.flatnonzero(sizes > bar)
+    if not len(high):
+        return None
+    first, worst = int(high[0]), int(np.argmax(sizes))
+    step = case.at(first)
+    comparison = f"{times(float(sizes[worst]) / usual)} the usual {num(usual)}"
+    # Larger numbers are read as this value.
+    bound = "at least " if sizes[worst] >= LARGEST_READ else ""
+    if len(high) == len(sizes) or usual <= 0:
+        comparison = "a number whose square is infinite in fp32"
+    return Evidence(
+        because=f"{plural(len(high), 'loss is', 'losses are')} finite but impossibly large, of "
+        f"{len(sizes)}: the largest, {bound}{num(float(case.loss.values[worst]))} at {case.unit} "
+        f"{case.at(worst)}, is {comparison}.",
+        step=step,
+        measured={
+            "losses": len(high),
+            "total": len(sizes),
+            "largest": float(case.loss.values[worst]),
+            "usual": usual,
+        },
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Recompute the loss of {describe_batches(case, step)} in fp32, term by term, and "
+            "inspect its inputs and labels.",
+            also=(Do.CHECK_LOSS_FUNCTION,),
+            step=step,
+        ),
+    )
+
+
+def _outlier_of_few(case: Case) -> Evidence | None:
+    """Report a loss of a short log that is a hundred times the highest one before it.
+
+    It is an error if the loss has not come back. The first losses may be high.
+    """
+    x = case.loss.values
+    if x.min() <= 0 or len(x) < 2 * MIN_CONSECUTIVE:
+        return None
+    before = np.maximum.accumulate(x)
+    jumps = np.flatnonzero(x[MIN_CONSECUTIVE:] > HUNDREDFOLD * before[MIN_CONSECUTIVE - 1 : -1])
+    if not len(jumps):
+        return None
+    at = int(jumps[0]) + MIN_CONSECUTIVE
+    highest, last = float(before[at - 1]), float(x[-1])
+    is_back = last <= TWICE * highest
+    step = case.at(at)
+    return Evidence(
+        title="The loss jumped far above all before it",
+        because=f"The loss jumped to {num(float(x[at]))} at {case.unit} {step}, "
+        f"{times(float(x[at]) / highest)} the highest of the {at} losses before, and is "
+        f"{num(last)} at the end. The log is too short for a test of spikes.",
+        step=step,
+        measured={"largest": float(x[at]), "usual": highest},
+        severity=Severity.WARNING if is_back else None,
+        first=Action(
+            Do.INSPECT_DATA,
+            f"Recompute the loss of {describe_batches(case, step)} from the weights before it: if "
+            "it is as high, inspect its inputs and labels, otherwise lower the learning rate.",
+            also=(Do.LOWER_LR,),
+            step=step,
+        ),
+    )
+
+
+def _unbounded(case: Case) -> Evidence | None:
+    """Report a loss that multiplies below zero: nothing bounds what it minimizes."""
+    x = case.loss.values
+    if len(x) < LEAST or case.loss_kind is not None or "reward" in case.history.series:
+        return None
+    reached = levels(x, TENTHS)
+    begun = max(abs(float(reached[0])), 1.0)
+    # A log-likelihood of many dimensions is far below zero too, but settles.
+    multiplies = bool((reached[-QUARTERS:] < TWICE * reached[-QUARTERS - 1 : -1]).all())
+    if reached[-1] > -TENFOLD * HUNDREDFOLD * begun or not multiplies:
+        return None
+    first = int(np.argmax(x < 0))
+    return Evidence(
+        title="The loss falls without bound",
+        because=f"The loss went from {num(float(x[0]))} to {num(float(x[-1]))} and still doubles: "
+        "nothing bounds it from below.",
+        step=case.at(first),
+        measured={"first": float(x[0]), "last": float(x[-1])},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Check the sign of each term of the loss. If it is a likelihood, bound the variance "
+            "from below; if it compares scores, bound or normalize them.",
+        ),
+        next_actions=(),
+    )
