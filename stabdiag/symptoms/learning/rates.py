@@ -106,8 +106,9 @@ def _above_start(case: Case) -> Climb | None:
     size = len(x) // TWENTIETHS
     pieces = x[len(x) - TWENTIETHS * size :].reshape(TWENTIETHS, size)[high]
     # Losses of small batches vary by orders of magnitude: the first one may be low by chance. A
-    # loss of 0 belongs to a batch without labels.
-    if np.mean((pieces > 0) & (pieces < began)) > MAX_CHANCE_OF_MANY:
+    # loss of 0 belongs to a batch without labels. Later, a loss that exploded may come back.
+    early = pieces[: (len(pieces) + 1) // 2]
+    if np.mean((early > 0) & (early < began)) > MAX_CHANCE_OF_MANY:
         return None
     # Single losses on both sides of it are noise, unless most of the high ones are far above it.
     is_far = np.mean(pieces > TENFOLD * began) >= MAJORITY
