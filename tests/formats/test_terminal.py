@@ -62,7 +62,14 @@ def test_a_warning_leads_a_run_without_findings_of_the_tree(healthy, slugs, expe
     note = replace(healthy.diagnosis, slug="plateau", severity=Severity.NOTE)
     act = Action(ActionKind.LOG_MORE, "Act.")
     warnings = [
-        replace(note, slug=slug, severity=Severity.WARNING, title=f"On {slug}", actions=(act,))
+        replace(
+            note,
+            slug=slug,
+            severity=Severity.WARNING,
+            title=f"On {slug}",
+            summary=f"Found {slug}.",
+            actions=(act,),
+        )
         for slug in slugs
     ]
     text = render(replace(healthy, findings=(*warnings, note)), "terminal")
