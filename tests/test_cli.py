@@ -253,10 +253,16 @@ def test_limits_are_overridden_by_files_and_flags(stabdiag, tmp_path):
         ("[tool.stabdiag.limit]\nspike.sigma = 4\n", "unknown key 'tool.stabdiag.limit'; "),
         ("[tool]\nstabdiag = 4\n", "tool.stabdiag is not a table"),
         ("[tool.stabdiag]\nlimits = 4\n", "tool.stabdiag.limits is not a table"),
-        (f"stabdiag = {'1' * 5000}\n", "not valid TOML (Exceeds the limit"),
-        (f"stabdiag = 0x{'f' * 5000}\n", "not valid TOML (a number of more than 1000 digits)"),
-        (f"stabdiag = {'[' * 2000}\n", "not valid TOML ("),
-        (f"{'stabdiag.' * 3000}a = 1\n", "not valid TOML (nested more than 100 levels deep)"),
+        (f"[tool.stabdiag]\na = {'1' * 5000}\n", "not valid TOML (Exceeds the limit"),
+        (
+            f"[tool.stabdiag]\na = 0x{'f' * 5000}\n",
+            "not valid TOML (a number of more than 1000 digits)",
+        ),
+        (f"[tool.stabdiag]\na = {'[' * 2000}\n", "not valid TOML ("),
+        (
+            f"[tool.stabdiag]\n{'a.' * 3000}a = 1\n",
+            "not valid TOML (nested more than 100 levels deep)",
+        ),
     ],
 )
 @pytest.mark.parametrize("name", ["pyproject.toml", "stabdiag.toml"])

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, sentence
 from stabdiag.stats.quantiles import diff_sigma, median, medians
 from stabdiag.stats.shape import BLOWUP_RATIO
-from stabdiag.stats.standards import MIN_CONSECUTIVE
+from stabdiag.stats.standards import MIN_CONSECUTIVE, TWICE
 from stabdiag.tree.advice.shared import (
     LEVEL,
     STATE,
@@ -84,9 +85,10 @@ def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Cli
         f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above its "
         f"best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
     )
-    start, begin = median(case.loss.values[:MIN_CONSECUTIVE]), int(case.loss.steps[0])
-    if rise.best_level > BLOWUP_RATIO * start > 0 and begin <= case.stride:
+    start = median(case.loss.values[:MIN_CONSECUTIVE])
+    if rise.best_level > BLOWUP_RATIO * start > 0 and case.loss.steps[0] <= case.stride:
         # It exploded before any level could be measured.
+        begin = case.at(_explosion_start(case.loss.values, start))
         reload = earlier_checkpoint(case, begin, case.stride).reload(
             f"the explosion of the loss from {case.unit} {begin} on"
         )
@@ -169,3 +171,10 @@ def _last_best_step(case: Case) -> int:
     low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
     last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)
     return case.at(last)
+
+
+def _explosion_start(losses: Floats, start: float) -> int:
+    """Return the position of the first of the losses that lead to an explosion."""
+    exploded = int(np.argmax(losses > BLOWUP_RATIO * start))
+    calm = np.flatnonzero(losses[:exploded] <= TWICE * start)
+    return int(calm[-1]) + 1 if len(calm) else 0
