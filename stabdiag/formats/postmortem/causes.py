@@ -20,7 +20,7 @@ _CAUSE_QUESTIONS: Final = {
 }
 
 # A "no" to these questions rules out a cause; a "no" to others (has the loss recovered?) does not.
-_ASKED: Final = {
+_SUSPECTS: Final = {
     "Q1.1": "A NaN or infinite loss",
     "Q1.3": "Where the NaN began",
     "Q2.1": "A loss spike",
@@ -78,22 +78,22 @@ def suspects(incident: Incident) -> Iterator[Answer]:
     why it is open.
     """
     rises = _answer(incident, "Q4.1")
-    unasked = {}
+    skipped = {}
     if rises is not None and rises.branch == "material":
         reason = "not asked: the tree stops at the first cause of a climb"
-        unasked = dict.fromkeys(("Q4.2", "Q4.3", "Q4.4"), reason)
+        skipped = dict.fromkeys(("Q4.2", "Q4.3", "Q4.4"), reason)
     if incident.report.diagnosis.slug == "nan-dtype-unknown":
-        unasked["Q3.3"] = "not asked: the dtype is unknown"
-    for question, suspect in _ASKED.items():
+        skipped["Q3.3"] = "not asked: the dtype is unknown"
+    for question, suspect in _SUSPECTS.items():
         answer = _answer(incident, question)
         if question == "Q2.3":
             yield from (_panel_answer(incident, panel) for panel in find_panels(incident))
         elif answer is not None:
             prefix = "before the NaN: " if answer.scope is AnswerScope.LEAD_UP else ""
             yield replace(answer, asks=suspect, because=f"{prefix}{answer.because}")
-        elif question in unasked:
+        elif question in skipped:
             yield Answer(
-                question=question, asks=suspect, verdict=Verdict.UNKNOWN, because=unasked[question]
+                question=question, asks=suspect, verdict=Verdict.UNKNOWN, because=skipped[question]
             )
     yield from _settings(incident)
 
