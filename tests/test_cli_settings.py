@@ -179,6 +179,7 @@ def test_an_invalid_setting_is_one_line_with_the_file(stabdiag, tmp_path, text, 
     "text",
     [
         "[tool.stabdiag]\nfail-on = 'never'\n",
+        "tool = {stabdiag = {fail-on = 'never'}}\n",
         "  [ tool . stabdiag ]\nfail-on = 'never'\n",
         "[\"tool\".'stabdiag']\nfail-on = 'never'\n",
         "[tool]\nstabdiag = {fail-on = 'never'}\n",

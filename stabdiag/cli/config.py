@@ -22,7 +22,7 @@ _CONFIG_FILES = ("stabdiag.toml", "pyproject.toml")
 
 # The table of stabdiag in a pyproject.toml, or the table that it may be in. To parse a file that
 # only names stabdiag as a dependency takes a twentieth of the time of a small log.
-_OWN_TABLE = r"(?m)^[ \t]*\[{0,2}[ \t]*[\"']?tool[\"']?[ \t]*(?:\]|\.[ \t]*[\"']?stabdiag)"
+_OWN_TABLE = r"(?m)^[ \t]*\[{0,2}[ \t]*[\"']?tool[\"']?[ \t]*(?:[\]=]|\.[ \t]*[\"']?stabdiag)"
 _CONFIG_TABLES = ("columns", "manifest", "limits")
 _SECTIONS = tuple(section.name for section in fields(Limits) if section.name != "set_by")
 _SEVERITIES = ("error", "warning", "unknown", "never")
