@@ -40,6 +40,9 @@ _MAX_SUMMARY: Final = 5
 
 _MAX_UNREAD_LINE: Final = 2000
 
+# A loss with this many characters is recognized by its value.
+_MIN_LOSS_DIGITS: Final = 4
+
 # At most this many lines of a block are compared with the form of a record without its loss.
 _MAX_EXAMINED: Final = 200
 _MAX_BETWEEN: Final = 1 << 14
@@ -188,7 +191,10 @@ class UnreadLines:
         """Return True if the loss of a line is the last loss, as in the last redraw of a bar."""
         head = _BEFORE_VALUE.match(line)
         value = _FORM_NUMBER.match(line, head.end()) if head else None
-        return value is not None and value[0] in _FORM_NUMBER.findall(self._last)
+        # A shorter number may be another value of the record by chance.
+        if value is None or len(value[0]) < _MIN_LOSS_DIGITS:
+            return False
+        return value[0] in _FORM_NUMBER.findall(self._last)
 
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""

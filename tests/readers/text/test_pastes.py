@@ -176,7 +176,7 @@ def test_a_table_of_rewards_of_models_is_not_a_log(diagnosed):
         diagnosed("| model | reward |\n|---|---|\n| a | 3 |\n| b | 4 |\n| c | 5 |\n")
 
 
-@pytest.mark.parametrize(("last", "is_partly_read"), [("1.30", False), ("1e9", True)])
+@pytest.mark.parametrize(("last", "is_partly_read"), [("1.30", False), ("1e9", True), ("30", True)])
 def test_the_last_redraw_of_a_bar_repeats_the_last_loss(diagnosed, last, is_partly_read):
     losses = [f"{2.3 - n / 30:.2f}" for n in range(31)]
     text = "".join(
