@@ -89,31 +89,13 @@ def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Cli
     if rise.best_level > BLOWUP_RATIO * start > 0 and case.loss.steps[0] <= case.stride:
         # It exploded before any level could be measured.
         begin = case.at(_explosion_start(case.loss.values, start))
-        reload = earlier_checkpoint(case, begin, case.stride).reload(
-            f"the explosion of the loss from {case.unit} {begin} on"
-        )
-        return ClimbAdvice(
-            first=begin,
-            began=begin,
-            damage_start=begin,
-            summary=f"The loss exploded in the first {case.unit}s, from {num(start)}, and {ended}.",
-            reload=reload,
-            unit=case.unit,
-        )
+        summary = f"The loss exploded in the first {case.unit}s, from {num(start)}, and {ended}."
+        return _explosion(case, begin, summary, f"from {case.unit} {begin} on")
     since, exploded = f"the climb from {case.unit} {first} on", explosion_step(case, rise.onset)
     turned = answer.measured.get("turning_step") if answer else None
     if exploded is not None and not (isinstance(turned, int) and turned < exploded):
-        reload = earlier_checkpoint(case, exploded, case.stride).reload(
-            f"the explosion of the loss at {case.numbered(exploded)}"
-        )
-        return ClimbAdvice(
-            first=exploded,
-            began=exploded,
-            damage_start=exploded,
-            summary=f"The loss exploded at {case.unit} {exploded}, and {ended}.",
-            reload=reload,
-            unit=case.unit,
-        )
+        summary = f"The loss exploded at {case.unit} {exploded}, and {ended}."
+        return _explosion(case, exploded, summary, f"at {case.numbered(exploded)}")
     if isinstance(turned, int):
         # The cause began long before the loss climbed.
         since = f"{cause} from {case.unit} {turned} on" if turned < first else since
@@ -171,6 +153,21 @@ def _last_best_step(case: Case) -> int:
     low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
     last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)
     return case.at(last)
+
+
+def _explosion(case: Case, step: int, summary: str, where: str) -> ClimbAdvice:
+    """Return the climb of a loss that exploded at a step."""
+    reload = earlier_checkpoint(case, step, case.stride).reload(
+        f"the explosion of the loss {where}"
+    )
+    return ClimbAdvice(
+        first=step,
+        began=step,
+        damage_start=step,
+        summary=summary,
+        reload=reload,
+        unit=case.unit,
+    )
 
 
 def _explosion_start(losses: Floats, start: float) -> int:
