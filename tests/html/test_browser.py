@@ -316,7 +316,8 @@ def test_a_run_has_the_same_color_in_all_charts(opened, runs):
     ends = page.locator("section").filter(has_text="Where they end").locator("tbody td:first-child")
     assert set(ends.all_inner_texts()) == set(loss)
     page.set_viewport_size({"width": 400, "height": 844})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    # The charts are drawn again in a later frame.
+    page.wait_for_function("document.documentElement.scrollWidth <= 400")
 
 
 @pytest.mark.parametrize("width", [400, 1280])
