@@ -18,7 +18,8 @@ from stabdiag.apply.values import (
 from stabdiag.errors import ConfigError
 from stabdiag.model.findings import ActionKind
 from stabdiag.model.frozen import frozen
-from stabdiag.model.manifest.keys import KEYS, NUMBERS, Key, number, plain, spellings
+from stabdiag.model.manifest.keys import KEYS, NUMBERS, Key, spellings
+from stabdiag.model.manifest.parsing import number, plain
 
 _LR: Final = "peak_lr"
 

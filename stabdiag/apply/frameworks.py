@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from stabdiag.apply.documents import KeyPath
 from stabdiag.model.frozen import frozen
-from stabdiag.model.manifest.keys import KEYS, plain, spellings
+from stabdiag.model.manifest.keys import KEYS, spellings
+from stabdiag.model.manifest.parsing import plain
 from stabdiag.model.text import word_list
 
 

@@ -9,7 +9,8 @@ from typing import Any, Final
 from stabdiag.apply.documents import Document, Edit, KeyPath
 from stabdiag.apply.frameworks import Framework
 from stabdiag.model.findings import ActionKind
-from stabdiag.model.manifest.keys import KEYS, LOSS_SCALE, Key, number, parse_dtype, plain
+from stabdiag.model.manifest.keys import KEYS, LOSS_SCALE, Key
+from stabdiag.model.manifest.parsing import number, parse_dtype, plain
 from stabdiag.model.text import word_list
 
 # Values are written with as many digits as the report shows.

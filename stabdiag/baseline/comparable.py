@@ -11,7 +11,7 @@ from stabdiag.comparison.task import TASK, identity, same_value
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import SettingDifference, UnusedReference
 from stabdiag.model.comparison import ComparisonKind, Relevance
-from stabdiag.model.manifest.keys import plain
+from stabdiag.model.manifest.parsing import plain
 
 Settings: TypeAlias = Mapping[str, str | float]
 

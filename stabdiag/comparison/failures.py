@@ -12,7 +12,7 @@ from stabdiag.comparison.outcomes import RUN_FAILS
 from stabdiag.comparison.settings import explaining, join_words
 from stabdiag.model.comparison import ComparedRun, Comparison, ComparisonKind, Difference, same
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
-from stabdiag.model.manifest.keys import number, plain
+from stabdiag.model.manifest.parsing import number, plain
 from stabdiag.model.text import clipped, num
 
 # At most this many suspects are named.

@@ -12,7 +12,8 @@ from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.comparison import ComparedRun, ComparisonKind
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.manifest.keys import NUMBERS, plain
+from stabdiag.model.manifest.keys import NUMBERS
+from stabdiag.model.manifest.parsing import plain
 from stabdiag.model.text import and_more
 from stabdiag.sources.logs import are_ranks_of_one_job, parse_rank
 from stabdiag.stats.quantiles import usual_gap

@@ -24,7 +24,7 @@ from stabdiag.model.comparison import (
     same,
 )
 from stabdiag.model.findings import Action, ActionKind, Finding, Scalar, Severity
-from stabdiag.model.manifest.keys import number, plain
+from stabdiag.model.manifest.parsing import number, plain
 from stabdiag.model.text import listed
 
 # Settings without influence on the result: paths, names, times, machines, intervals of logging and

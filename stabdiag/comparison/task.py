@@ -11,7 +11,7 @@ from stabdiag.comparison.outcomes import NOT_COMPARABLE
 from stabdiag.comparison.settings import join_words, settings
 from stabdiag.model.comparison import ComparedRun, Comparison, ComparisonKind
 from stabdiag.model.findings import Action, ActionKind, Finding
-from stabdiag.model.manifest.keys import number, plain
+from stabdiag.model.manifest.parsing import number, plain
 from stabdiag.model.text import num
 
 # Keys that name the task, the data or the model: the last word of a key, by kind.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from stabdiag.model.findings import RankedFindings
 from stabdiag.model.frozen import frozen
-from stabdiag.model.manifest.keys import number
+from stabdiag.model.manifest.parsing import number
 from stabdiag.model.text import clipped, num
 
 if TYPE_CHECKING:

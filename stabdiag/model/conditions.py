@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from stabdiag.errors import StabdiagError
 from stabdiag.model.frozen import frozen
-from stabdiag.model.manifest.keys import number
+from stabdiag.model.manifest.parsing import number
 
 _SIGN: Final = re.compile(r"!=|>=|<=|=|>|<")
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from stabdiag.errors import StabdiagError, did_you_mean
 from stabdiag.model.arrays import Ints
 from stabdiag.model.conditions import Condition
-from stabdiag.model.manifest.keys import number
+from stabdiag.model.manifest.parsing import number
 from stabdiag.model.scan import Changes, Count, Group, Overview, Row, ScanChange, UnreadLogs
 from stabdiag.scan.common import find_common
 from stabdiag.scan.rows import ROW_SCHEMA, SEVERITIES, StoredRows, read_columns, read_rows

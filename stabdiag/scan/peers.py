@@ -16,7 +16,7 @@ from stabdiag.comparison.settings import find_relevance
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import BaselineStatus
 from stabdiag.model.comparison import ComparisonKind, Relevance
-from stabdiag.model.manifest.keys import plain
+from stabdiag.model.manifest.parsing import plain
 from stabdiag.model.scan import Peers, WorseThanPeers
 from stabdiag.scan.rows import StoredRows
 

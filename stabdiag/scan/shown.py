@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from stabdiag.api.shown import Displayable
 from stabdiag.model import scan as scanned
-from stabdiag.model.manifest.keys import number
+from stabdiag.model.manifest.parsing import number
 
 if TYPE_CHECKING:
     from stabdiag.model.frames import DataFrame

@@ -11,7 +11,8 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
-from stabdiag.model.manifest.keys import other_number, plain
+from stabdiag.model.manifest.keys import other_number
+from stabdiag.model.manifest.parsing import plain
 from stabdiag.model.report import Report
 from stabdiag.model.text import num, plural
 

@@ -28,14 +28,13 @@ from stabdiag.model.manifest.keys import (
     SAVE_STRATEGY,
     SAVING,
     by_spelling,
-    flag,
     is_static,
     other_number,
     others,
-    parse_dtype,
     parse_strategy,
     spellings,
 )
+from stabdiag.model.manifest.parsing import flag, parse_dtype
 from stabdiag.model.manifest.text import parse_mapping
 
 # Keys that switch their section on or off.

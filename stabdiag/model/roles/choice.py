@@ -10,6 +10,7 @@ from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.fallbacks import loss_measure
+from stabdiag.model.roles.groups import find_group_role, find_groups
 from stabdiag.model.roles.hints import check_chosen, describe_likely_columns
 from stabdiag.model.roles.loss_kinds import (
     describe_discriminator_choice,
@@ -38,7 +39,7 @@ from stabdiag.model.roles.names import (
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.model.roles.settings import column_setting
-from stabdiag.model.roles.table import ROLES, Role, find_group_role, find_groups
+from stabdiag.model.roles.table import ROLES, Role
 from stabdiag.model.text import and_more, listed, word_list
 
 _ROLE_SPELLINGS = frozenset(name for role in ROLES if not role.several for name in role.names)

@@ -6,9 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from stabdiag.errors import ColumnError, did_you_mean
+from stabdiag.model.roles.groups import find_group_role
 from stabdiag.model.roles.names import is_an_lr, is_evaluation, name_words, normal
 from stabdiag.model.roles.scores import PROPERTIES, accuracy_role, score_direction
-from stabdiag.model.roles.table import ROLES, find_group_role
+from stabdiag.model.roles.table import ROLES
 
 _ROLE_BY_NAME: Final = {name: role.name for role in ROLES for name in role.names}
 _GROUPED_ROLES: Final = frozenset(role.name for role in ROLES if role.prefixes or role.several)

@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import islice
 from typing import Final
 
-from stabdiag.model.manifest.keys import KEYS, plain
+from stabdiag.model.manifest.keys import KEYS
+from stabdiag.model.manifest.parsing import plain
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.json.tolerant import decode_line
 
