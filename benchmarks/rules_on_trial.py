@@ -254,7 +254,7 @@ def listening(rules: Sequence[Rule], effective: set[str]) -> Iterator[None]:
 
     others = [rule for rule in rules if not rule.row]
     targets = [(at, listen(rule, new)) for rule in others for at, new in rule.off.items()]
-    with _replaced([(f"{TREE}.classify:classify", recording), *targets]):
+    with _replaced([(f"{TREE}.rules:classify", recording), *targets]):
         yield
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from enum import Enum
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Final, Generic, TypeVar
+from typing import Final
 
 import numpy as np
 
@@ -23,41 +22,11 @@ from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE, MIN_LONG_LOG, MIN_S
 from stabdiag.tree.comparable import CurriculumRamp, ObjectiveChange
 from stabdiag.tree.reward import find_collapsed_reward
 from stabdiag.tree.rises import is_end_of_climb, is_start_of_climb
+from stabdiag.tree.rules import EventVerdict, Rule, classify
 from stabdiag.tree.run import Run
-
-
-class EventVerdict(Enum):
-    """The classes of events.
-
-    ``USUAL`` is noise that the run has elsewhere as well: events that overlap it are skipped.
-    """
-
-    SPIKE = "spike"
-    NOISE = "noise"
-    USUAL = "usual noise"
-    EXPECTED = "expected"
-    CLIMB = "climb"
-
 
 # A log of fewer points than this is short: half of it is needed to measure the noise.
 _SHORT_LOG: Final = 2 * MIN_LONG_LOG
-
-Context = TypeVar("Context")
-
-
-@frozen
-class Rule(Generic[Context]):
-    """A row of a table: its name, its purpose, the condition, and the verdict if it applies."""
-
-    name: str
-    purpose: str
-    applies: Callable[[Context], bool]
-    verdict: EventVerdict
-
-
-def classify(rules: Sequence[Rule[Context]], context: Context) -> EventVerdict:
-    """Return the verdict of the first rule that applies; a spike if none does."""
-    return next((rule.verdict for rule in rules if rule.applies(context)), EventVerdict.SPIKE)
 
 
 @frozen
