@@ -24,7 +24,7 @@ from stabdiag.stats.standards import (
     TENTHS,
 )
 from stabdiag.symptoms.gradients.clipping import clip_limitation
-from stabdiag.symptoms.learning.rates import rate_near_low, setting_out_of_range
+from stabdiag.symptoms.learning.rate_fixes import rate_near_low, setting_out_of_range
 from stabdiag.symptoms.losses import rate_is_zero
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case

@@ -24,7 +24,8 @@ from stabdiag.stats.standards import (
     TWENTIETHS,
 )
 from stabdiag.symptoms.learning.causes import without_learning
-from stabdiag.symptoms.learning.rates import learning_slow, lower_rate
+from stabdiag.symptoms.learning.rate_fixes import lower_rate
+from stabdiag.symptoms.learning.rates import learning_slow
 from stabdiag.symptoms.losses import (
     USUAL_CLASSES,
     best_evaluation,

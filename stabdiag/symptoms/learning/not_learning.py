@@ -25,7 +25,7 @@ from stabdiag.symptoms.learning.causes import (
     without_learning,
 )
 from stabdiag.symptoms.learning.chance import plateau_at_chance
-from stabdiag.symptoms.learning.rates import lower_rate
+from stabdiag.symptoms.learning.rate_fixes import lower_rate
 from stabdiag.symptoms.learning.stuck import loss_constant
 from stabdiag.symptoms.losses import (
     ONE_BATCH,

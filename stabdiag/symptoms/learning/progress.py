@@ -25,7 +25,7 @@ from stabdiag.stats.standards import (
     NEGLIGIBLE,
     TENTHS,
 )
-from stabdiag.symptoms.learning.rates import lr_out_of_range, rate_near_low
+from stabdiag.symptoms.learning.rate_fixes import lr_out_of_range, rate_near_low
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
     few_trained,

@@ -12,7 +12,7 @@ from stabdiag.model.findings import Action, Scalar
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.model.text import num, sentence, typed
+from stabdiag.model.text import num, typed
 from stabdiag.stats.levels import MEAN_TO_SIGMA, levels
 from stabdiag.stats.quantiles import diff_sigma, median, pooled_diff_sigma
 from stabdiag.stats.standards import (
@@ -29,6 +29,13 @@ from stabdiag.stats.standards import (
     TENTHS,
     TWENTIETHS,
 )
+from stabdiag.symptoms.learning.rate_fixes import (
+    FAR_RATE,
+    lower_rate,
+    lr_out_of_range,
+    raise_rate,
+    setting_out_of_range,
+)
 from stabdiag.symptoms.losses import (
     FALLEN,
     RANGE_TEST,
@@ -40,16 +47,12 @@ from stabdiag.symptoms.losses import (
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import highest_usual_rate, is_high, is_low, peak_rate, usual
-from stabdiag.tree.advice.shared import less_decay, usual_decay
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import starts_pretrained
 
 # Runs are divided into twentieths; a climb spans at least three of them.
 _LONG = MIN_CONSECUTIVE
 _MIN_RATE_POINTS = MIN_CONSECUTIVE * TWENTIETHS
-
-# A rate this many times the highest usual one is clearly wrong.
-_FAR_RATE = TENFOLD
 
 
 @frozen
@@ -141,7 +144,7 @@ def _climbed(case: Case) -> Climb | None:
     top_rate = int(np.argmax(rates))
     low_at, high_at, rise = _largest_rise(parts)
     has_recovered = parts[-1] < parts[low_at]
-    if high_at < top_rate or not (has_recovered or is_high(case, _FAR_RATE)):
+    if high_at < top_rate or not (has_recovered or is_high(case, FAR_RATE)):
         return None
     early = x[len(x) - TWENTIETHS * size :][low_at * size : (high_at + 1) * size]
     noise = MEAN_TO_SIGMA * diff_sigma(early) / size**0.5
@@ -166,7 +169,7 @@ def _evaluated_worse(case: Case) -> Climb | None:
     began = float(case.loss.values[0])
     worse = np.flatnonzero(heldout.values > case.limits.learning.above_start * began)
     # At a rate far above the range, a single evaluation is sufficient.
-    if len(worse) < (1 if is_high(case, _FAR_RATE) else len(heldout) / TENTHS):
+    if len(worse) < (1 if is_high(case, FAR_RATE) else len(heldout) / TENTHS):
         return None
     top = float(heldout.values.max())
     return Climb(
@@ -185,80 +188,6 @@ def _largest_rise(parts: Floats) -> tuple[int, int, float]:
     high = int(np.argmax(parts / lowest))
     low = int(np.argmin(parts[: high + 1]))
     return low, high, float(parts[high] - parts[low])
-
-
-def lower_rate(case: Case, *, is_second: bool = False) -> Action:
-    """Return the advice to start with a lower rate; ``is_second`` asks for the one after that."""
-    peak, start = peak_rate(case), "If it still climbs, try again" if is_second else "Start again"
-    if peak is None:
-        part = "hundredth" if is_second else "tenth"
-        text = f"{start} with a {part} of the learning rate, and a longer warm-up."
-        return Action(Do.LOWER_LR, text, also=(Do.ADD_WARMUP,), checkpoint=0)
-    to = typed(min(peak / TENFOLD, highest_usual_rate(case)) / (TENFOLD if is_second else 1))
-    text = f"{start} with a peak learning rate of {num(to)} instead of {num(peak)}."
-    return Action(Do.LOWER_LR, text, setting="peak_lr", from_=peak, to=to, checkpoint=0)
-
-
-def setting_out_of_range(case: Case) -> tuple[str, Action] | None:
-    """Return the text and fix for a weight decay or peak rate outside its usual range."""
-    decay = case.manifest.weight_decay
-    highest, usual_range = usual_decay(case)
-    if decay is None or decay <= highest:
-        return lr_out_of_range(case)
-    fix = less_decay(case)
-    words = f"The weight decay is {num(decay)}; {usual_range}."
-    text = sentence(f"{fix} and start again")
-    return words, Action(fix.kind, text, checkpoint=0, **fix.change)
-
-
-def lr_out_of_range(case: Case) -> tuple[str, Action] | None:
-    """Return the text and fix for a peak rate outside the usual range of its optimizer."""
-    peak = peak_rate(case)
-    if not peak or peak < 0:
-        return None
-    optimizer, low, high = usual(case)
-    # This range is wide if the optimizer's family is unknown.
-    if low <= peak <= high:
-        return None
-    too_high = peak > high
-    if not too_high and starts_pretrained(case):
-        return None
-    to = typed(
-        min(peak / TENFOLD, highest_usual_rate(case)) if too_high else max(TENFOLD * peak, low)
-    )
-    verb = "Lower" if too_high else "Raise"
-    words = (
-        f"The peak learning rate is {num(peak)}; {num(low)} to {num(high)} is usual for "
-        f"{optimizer}."
-    )
-    return words, Action(
-        Do.LOWER_LR if too_high else Do.RAISE_LR,
-        f"{verb} the peak learning rate from {num(peak)} to {num(to)} and start again.",
-        setting="peak_lr",
-        from_=peak,
-        to=to,
-        checkpoint=0,
-    )
-
-
-def rate_near_low(case: Case) -> tuple[str, Action] | None:
-    """Return the text and fix for a peak rate just above the lowest usual one.
-
-    Only a known optimizer has a usual rate to raise it to: the geometric middle of its range.
-    """
-    peak, (optimizer, low, high) = peak_rate(case), usual(case)
-    is_known = case.limits.preflight.usual_rates(case.manifest.optimizer) is not None
-    if starts_pretrained(case) or not peak or not low <= peak <= _FAR_RATE * low:
-        return None
-    lowest = "the lowest" if peak <= low else "near the lowest"
-    words = (
-        f"The peak learning rate is {num(peak)}, {lowest} that is usual for {optimizer}"
-        f"{'' if peak <= low else f', {num(low)}'}."
-    )
-    if not is_known:
-        text = f"Run a learning-rate range test: a peak of {num(peak)} hardly changes the weights."
-        return words, Action(Do.TEST_LR, text, also=(Do.RAISE_LR,), setting="peak_lr")
-    return words, _raise(peak, typed((low * high) ** 0.5))
 
 
 @Symptom(
@@ -349,8 +278,8 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
     target = min(TENFOLD * longer * peak, TENFOLD * HUNDREDFOLD * peak, usual(case)[2])
     to = typed(target if is_known else min(target, TENFOLD * peak))
     later = typed(min(target, highest_usual_rate(case)))
-    raise_lr, out_of_range = _raise(peak, to), setting_out_of_range(case)
-    second = (_raise(peak, later, "If it is still slow"),) if low_rate and later > to else ()
+    raise_lr, out_of_range = raise_rate(peak, to), setting_out_of_range(case)
+    second = (raise_rate(peak, later, "If it is still slow"),) if low_rate and later > to else ()
     if out_of_range is not None:
         words, raise_lr, second, low_rate = f"{words} {out_of_range[0]}", out_of_range[1], (), True
     if starts_pretrained(case):
@@ -368,12 +297,6 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
         first=raise_lr if low_rate else test,
         next_actions=(*second, test if low_rate else raise_lr, *learning_slow.next_actions),
     )
-
-
-def _raise(peak: float, to: float, only_if: str = "") -> Action:
-    verb = f"{only_if}, raise" if only_if else "Raise"
-    text = f"{verb} the peak learning rate from {num(peak)} to {num(to)} and start again."
-    return Action(Do.RAISE_LR, text, setting="peak_lr", from_=peak, to=to, checkpoint=0)
 
 
 def flat_at_low_rate(case: Case, measured: Mapping[str, Scalar]) -> Evidence | None:

@@ -27,7 +27,7 @@ from stabdiag.symptoms.learning.causes import (
     evaluations_are_constant,
     without_learning,
 )
-from stabdiag.symptoms.learning.rates import lower_rate
+from stabdiag.symptoms.learning.rate_fixes import lower_rate
 from stabdiag.symptoms.losses import FALLEN, ONE_BATCH, USUAL_CLASSES
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case

@@ -17,7 +17,7 @@ from stabdiag.stats.standards import (
     TENFOLD,
     TENTHS,
 )
-from stabdiag.symptoms.learning.rates import lr_out_of_range
+from stabdiag.symptoms.learning.rate_fixes import lr_out_of_range
 from stabdiag.symptoms.losses import no_course
 from stabdiag.symptoms.schedule.schedule import no_schedule
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
