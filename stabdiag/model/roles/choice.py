@@ -288,7 +288,7 @@ _VAGUE: Final = frozenset(
 # Quantities divided by the weights, as in char-rnn: grad/param norm.
 _DIVIDED: Final = frozenset({"grad", "grads", "gradient", "gradients", "update", "updates"})
 
-_TOTAL_WORDS: Final = frozenset({"total", "tot", "overall", "combined"})
+_TOTAL_WORDS: Final = frozenset({"total", "tot", "overall", "combined", "joint"})
 
 # Maximum number of other losses, since each costs time in a log of thousands of columns.
 _MAX_LOSS_PARTS: Final = 8

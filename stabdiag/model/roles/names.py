@@ -227,10 +227,15 @@ def last_word(name: str) -> str:
 
 # English names of losses, learning rates, epochs and steps in other languages.
 
-# A text in another language mentions a loss only with one of these words (损失, 損失, 손실,
-# pérdida, perda, perte, потери) or the German Verlust.
+# A text in another language mentions a loss only with one of these words (损失, 損失, ロス, 손실,
+# pérdida, perda, perte, потери, лосс, kayıp) or the German Verlust, and the set of an English loss
+# with one of the last.
 _FOREIGN_LOSSES: Final = tuple(
-    word.encode() for word in ("损失", "損失", "손실", "érdida", "erda", "erte", "отери", "отеря")
+    word.encode()
+    for word in (
+        *("损失", "損失", "误差", "誤差", "ロス", "손실", "로스", "érdida", "erda", "erte"),
+        *("отери", "отеря", "отерь", "осс", "шибка", "ayıp", "aybı", "验证集", "测试集"),
+    )
 )
 
 # Texts in these languages have other bytes than ASCII and the blocks of progress bars. Those that
@@ -244,24 +249,41 @@ _TRAINING_IN_EAST_ASIAN: Final = f"{_ALL}(?:训练(?:集)?|訓練|学習|훈련|
 _EVAL: Final = (
     f"{_ALL}(?:验证(?:集)?|驗證(?:集)?|検証|검증|测试(?:集)?|測試(?:集)?|テスト|테스트)[ _]?{_ALL}"
 )
-_A_LOSS: Final = "(?:(?:损失|損失)(?:函数|函數|関数)?(?:值)?|손실)"
+_A_LOSS: Final = "(?:(?:损失|損失)(?:函数|函數|関数)?(?:值)?|손실|(?<!ク)ロス|(?<!크)로스)"
+_AN_ERROR: Final = "(?:误差|誤差)"
+_AN_ACCURACY: Final = (
+    "(?:准确率|準確率|正确率|正確率|(?<!混合)(?<!半)(?<!单)(?<!双)精度|정확도|(?:Т|т)очность)"
+)
 _ROMANCE: Final = "(?<![A-Za-z])(?:P|p)(?:érdida|erda|erte)"
-_RUSSIAN: Final = "(?:П|п)отер(?:и|я)"
+_RUSSIAN: Final = "(?:(?:Ф|ф)ункция потерь|(?:П|п)отер(?:и|я)|(?:Л|л)осс)"
+_AT_TRAINING: Final = " на (?:обучении|трейне)"
+_AT_EVALUATION: Final = " на (?:валидации|тесте)"
 _OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
 
 # Longer names come first. Few logs need them, so ``re`` compiles them on first use.
 _IN_ENGLISH: Final = tuple(
     (pattern.encode(), english)
     for pattern, english in (
-        (f"{_TRAINING_IN_EAST_ASIAN}{_A_LOSS}", b" train loss"),
-        (f"{_EVAL}{_A_LOSS}", b" val loss"),
+        (f"{_TRAINING_IN_EAST_ASIAN}(?:{_A_LOSS}|{_AN_ERROR})", b" train loss"),
+        (f"{_EVAL}(?:{_A_LOSS}|{_AN_ERROR})", b" val loss"),
         (f"{_ALL}{_A_LOSS}", b" loss"),
+        (f"{_TRAINING_IN_EAST_ASIAN}{_AN_ACCURACY}", b" train acc"),
+        (f"{_EVAL}{_AN_ACCURACY}", b" val acc"),
+        (f"(?:整体)?(?:验证|测试)集(?:上)?(?:的)?{_AN_ACCURACY}", b" val acc"),
+        (_AN_ACCURACY, b" acc"),
+        # The loss of the whole set is often the sum of its batches, on another scale.
+        (r"(?<!整体)(?:验证|测试)集(?:上)?(?:的)? ?(?=[Ll]oss|LOSS|[Aa]cc)", b" val "),
         (f"{_ROMANCE}{_OF}(?:entrenamiento|treino|treinamento|entraînement)", b"train loss"),
         (f"{_ROMANCE}{_OF}(?:validación|validação|validation|prueba|teste|test)", b"val loss"),
         (_ROMANCE, b"loss"),
-        (f"{_RUSSIAN} на обучении", b"train loss"),
-        (f"{_RUSSIAN} на (?:валидации|тесте)", b"val loss"),
+        (f"{_RUSSIAN}{_AT_TRAINING}", b"train loss"),
+        (f"{_RUSSIAN}{_AT_EVALUATION}", b"val loss"),
         (_RUSSIAN, b"loss"),
+        (f"(?:О|о)шибка{_AT_TRAINING}", b"train error"),
+        (f"(?:О|о)шибка{_AT_EVALUATION}", b"val error"),
+        ("(?:E|e)ğitim (?:K|k)aybı", b"train loss"),
+        ("(?:D|d)oğrulama (?:K|k)aybı", b"val loss"),
+        ("(?:K|k)(?:ayıp|aybı)", b"loss"),
         ("(?:T|t)rainings-?(?:V|v)erlust", b"train loss"),
         ("(?:V|v)alidierungs-?(?:V|v)erlust", b"val loss"),
         ("Verlust", b"loss"),
@@ -269,8 +291,14 @@ _IN_ENGLISH: Final = tuple(
         ("梯度(?:范数|範數)|Gradientennorm", b" grad_norm"),
         (r"第 {0,2}(\d{1,6}) {0,2}(?:轮|輪|个epoch|个周期|エポック)", rb" epoch \1 "),
         (r"第 {0,2}(\d{1,9}) {0,2}(?:步|次迭代)", rb" step \1 "),
-        ("轮次|轮数|训练轮|エポック|에포크|эпоха|Эпоха", b" epoch"),
-        ("步数|步骤|迭代(?!次数)|ステップ|스텝|Schritt", b" step"),
+        (r"(\d{1,6}) ?(?:번째 ?(?:에포크|에폭)|(?:에포크|에폭)(?=의|에서)|エポック目)", rb" epoch \1 "),
+        ("轮次|轮数|训练轮|エポック|에포크|에폭|эпоха|Эпоха", b" epoch "),
+        ("步数|步骤|迭代(?!次数)|ステップ|스텝|Schritt", b" step "),
+        # A particle between a name and its value: 손실은 0.53, 損失は0.53, 损失为0.53
+        (
+            r"(loss|lr|acc|grad_norm) ?(?:은|는|이|가|は|が|为|為|是)(?=\s{0,2}[-+]?(?:[\d.]|nan|inf|NaN))",
+            rb"\1: ",
+        ),
     )
 )
 

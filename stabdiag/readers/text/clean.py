@@ -12,6 +12,7 @@ import numpy as np
 from stabdiag.model.arrays import Ints
 from stabdiag.model.roles.names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
+from stabdiag.readers.text.glued import separate_records
 from stabdiag.readers.text.values import plain_values
 
 # Colors and the movements of the cursor (ECMA-48), and the titles that shells set.
@@ -57,7 +58,8 @@ class Text:
     """A stretch of whole lines, cleaned.
 
     ``data`` begins with a newline, so that a pattern can ask for the start of any line. A single
-    carriage return has become a newline, which ``line_numbers`` does not count. A dict of numbers
+    carriage return has become a newline, which ``line_numbers`` does not count; so has the end of a
+    record that another one follows on the same line. A dict of numbers
     that is printed on several lines is one line, as is a name above its value. The ``>`` of a
     quoted mail is removed, full-width punctuation and quotation marks are ASCII, and names of
     losses are in English.
@@ -67,6 +69,7 @@ class Text:
         """Clean ``block``, whose first line has the number ``first_line``."""
         if b"\x1b" in block:
             block = _ANSI.sub(b"", block)
+        block = separate_records(block)
         self._first = first_line
         self._breaks = _NO_BREAKS
         if b"\r" in block:

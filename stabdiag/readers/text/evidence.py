@@ -33,6 +33,7 @@ from stabdiag.readers.text.counters import (
     find_headings,
     is_word,
 )
+from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks, has_evaluation_blocks
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste, find_single_record
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, trains
@@ -134,8 +135,12 @@ def evidence(data: bytes) -> TextEvidence | None:
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
     normalizations = find_normalizations(data)
-    result = _find_evidence(normalize(data, normalizations))
-    return None if result is None else replace(result, normalizations=normalizations)
+    data = normalize(data, normalizations)
+    has_blocks = has_evaluation_blocks(data)
+    result = _find_evidence(EvaluationBlocks().mark(data) if has_blocks else data)
+    if result is None:
+        return None
+    return replace(result, normalizations=normalizations, has_evaluation_blocks=has_blocks)
 
 
 def _find_evidence(data: bytes) -> TextEvidence | None:

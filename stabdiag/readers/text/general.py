@@ -20,6 +20,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.counters import EPOCH, STEP
 from stabdiag.readers.text.evaluation import Evaluation
+from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.log import read_log
@@ -56,6 +57,7 @@ def read(stream: Stream) -> Columns:
             " as Step 100 | loss: 2.31"
         )
     start = normalize(head[:_EVALUATION_BYTES], result.normalizations)
+    start = EvaluationBlocks().mark(start) if result.has_evaluation_blocks else start
     if result.counter == EPOCH and _is_evaluation_first(result, start):
         result = replace(result, evaluation_first=True)
     columns = read_log(stream, "text", result.grammar)

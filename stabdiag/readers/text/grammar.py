@@ -216,6 +216,7 @@ class Grammar:
         left_out: the column whose NaN the framework does not print. A kind of line restores them.
         ended: finds the line at the end of a training. Another training may follow.
         normalizations: replacements that give the log standard names.
+        has_evaluation_blocks: headings announce lines of evaluations that look like training lines.
         block: the log is read in blocks of about this many bytes.
     """
 
@@ -227,6 +228,7 @@ class Grammar:
     left_out: str = ""
     ended: bytes | None = None
     normalizations: tuple[Normalization, ...] = ()
+    has_evaluation_blocks: bool = False
     # The fastest of 32 kB to 4 MB: the matches of a larger block do not fit into the CPU caches.
     block: int = 1 << 16
 

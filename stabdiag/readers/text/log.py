@@ -22,6 +22,7 @@ from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import BadLine, Column, Columns, Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, line_end
+from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import (
     REPORTED_LOSS,
     REPORTED_OVERFLOW,
@@ -75,6 +76,7 @@ class TextLog:
         self._failures = Failures(pattern=b"", ignored=_failure_patterns(grammar))
         self._config: dict[str, object] = {}
         self._ends: list[int] = []
+        self._evaluations = EvaluationBlocks()
         self._unread = UnreadLines()
         self._offset = 0
         self._line = 1
@@ -84,6 +86,8 @@ class TextLog:
         grammar = self._grammar
         text = Text(block, first_line=self._line)
         text.data = normalize(text.data, grammar.normalizations)
+        if grammar.has_evaluation_blocks:
+            text.data = self._evaluations.mark(text.data)
         parts_by_kind = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
         if not self._table and self._offset < _CONFIG_BYTES:
             until = min((min(part.starts) for _, part in parts_by_kind), default=len(text.data))
@@ -124,6 +128,7 @@ class TextLog:
         other._table = self._table.copy()
         other._messages = self._messages.copy()
         other._ends = [*self._ends]
+        other._evaluations = copy(self._evaluations)
         other._unread = self._unread.copy()
         return other
 

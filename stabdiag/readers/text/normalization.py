@@ -158,6 +158,19 @@ _NORMALIZATIONS: Final = (
         rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b%%)" % NUMBER_PATTERN,
         rb"At iteration \1, rms loss=",
     ),
+    # An evaluation of an earlier iteration follows on the same line: At iteration 2100, stage 0, Eval
+    # Char error rate=5.1, Word error rate=20.3. So does a test that was left out.
+    Normalization(
+        (b"ean rms=", b"Eval Char error rate="),
+        rb"At iteration (\d{1,12}), stage \d, Eval Char error rate=(%b), Word error rate=(%b)"
+        % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb" eval_cer=\2, eval_wer=\3 of \1",
+    ),
+    Normalization(
+        (b"ean rms=", b"skipping test at iteration"),
+        rb"skipping test at iteration ?(?=\d)",
+        b"skipping test of ",
+    ),
     *(
         Normalization((b"ean rms=", b" %b=" % name), b" %b=" % name, b" train_%b=" % score)
         for name, score in (

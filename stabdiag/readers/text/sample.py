@@ -149,6 +149,7 @@ class TextEvidence:
         planned_steps: the last value of the counter: 100 for epoch 3/100.
         evaluation_first: each evaluation is printed above the line of its epoch.
         normalizations: the replacements that give the log standard names.
+        has_evaluation_blocks: headings announce evaluation lines that look like training lines.
     """
 
     counter: bytes | None
@@ -165,6 +166,7 @@ class TextEvidence:
     planned_steps: int | None = None
     evaluation_first: bool = False
     normalizations: tuple[Normalization, ...] = ()
+    has_evaluation_blocks: bool = False
 
     @property
     def is_without_loss(self) -> bool:
@@ -197,6 +199,7 @@ class TextEvidence:
             joined=self.above,
             config=_CONFIG,
             normalizations=self.normalizations,
+            has_evaluation_blocks=self.has_evaluation_blocks,
         )
 
     @property

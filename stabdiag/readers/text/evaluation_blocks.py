@@ -1,0 +1,145 @@
+"""Recognize lines of an evaluation by the heading above them, if they look like training lines.
+
+``epoch: 4, loss is: 0.36`` below ``testing in eval mode`` has the form of a training loss. Its
+names get the prefix of an evaluation here, so that it is read like any other evaluation.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from stabdiag.model.roles.scores import accuracy_role, score_direction
+from stabdiag.readers.text.counters import EPOCH, counter_value, line_counters
+from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.tokens import LOSS_STEM, VALIDATED, line_fields
+
+# A heading begins with one of these words, after a time and the name of a logger: Validation at
+# epoch 5, testing in eval mode, ===== Start evaluating =====, 开始验证
+_HEADING: Final = re.compile(
+    rb"[\s\d:.,/T=*#>+|\[\]()-]{0,60}(?:(?:[a-z_.]{1,40} )?\[?(?:INFO|DEBUG)\]?[\s:|-]{1,6})?"
+    rb"[\s\d:.,=*#>|\[\]()-]{0,60}"
+    rb"(?:(?:start|begin|run|now|perform)(?:ning|ing|s)?(?: the| an| to|,)? )?"
+    rb"(?:valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?"
+    rb"|\xe5\xbc\x80\xe5\xa7\x8b(?:\xe9\xaa\x8c\xe8\xaf\x81|\xe6\xb5\x8b\xe8\xaf\x95))"
+    rb"(?:[ _](?:in|at|on|of|for|after|the|a|eval(?:uation)?|test|val(?:id(?:ation)?)?|mode|model|set"
+    rb"|data|phase|stage|start(?:s|ed|ing)?|begins?|epoch|step|iter(?:ation)?|#?\d{1,9})){0,6}"
+    rb"[^\w]{0,80}$",
+    re.IGNORECASE,
+)
+# Every heading has one of these texts.
+_HEADING_STEMS: Final = (
+    *(b"alid", b"val", b"ALID", b"VAL", b"est", b"EST"),
+    *("验证".encode(), "测试".encode()),
+)
+# The training continues: Training at epoch 6, Now continue training, Epoch 6
+_TRAINING: Final = re.compile(
+    r"(?<![a-z])(?:train(?:ing)?|epoch)(?![a-z_])|训练".encode(), re.IGNORECASE
+)
+_NAMES_TRAINING: Final = re.compile(r"(?<![a-z])train(?:ing)?(?![a-z])|训练".encode(), re.IGNORECASE)
+_NAMES_EVALUATION: Final = re.compile(rb"(?<![a-z])(?:val|eval|test|valid)", re.IGNORECASE)
+
+_MAX_HEADING: Final = 160
+
+# The fewest training lines that look like a line of an evaluation.
+_MIN_TRAINING: Final = 3
+
+# Headings are searched for in this many bytes at the head.
+_HEAD_BYTES: Final = 1 << 19
+
+
+class EvaluationBlocks:
+    """The blocks of evaluation lines in a text, read piece by piece."""
+
+    def __init__(self) -> None:
+        """Begin outside of a block."""
+        self._inside = False
+        self._is_first = False
+        self._counts: dict[bytes, int] = {}
+
+    def mark(self, data: bytes) -> bytes:
+        """Return a text whose lines below the heading of an evaluation have names of one."""
+        if not self._inside and not _may_have_headings(data):
+            return data
+        lines = data.split(b"\n")
+        block: list[int] = []
+        for at, inside in self._scan(lines):
+            if inside:
+                block.append(at)
+            elif block:
+                _mark_block(lines, block)
+                block = []
+        _mark_block(lines, block)
+        return b"\n".join(lines)
+
+    def _scan(self, lines: list[bytes]) -> Iterator[tuple[int, bool]]:
+        """Yield the position of each line with a loss, and whether it is in a block."""
+        for at, line in enumerate(lines):
+            if LOSS_STEM in line and _loss_names(line):
+                self._inside &= not (_NAMES_TRAINING.search(line) or self._continues(line))
+                self._is_first = False
+                yield at, self._inside and not _NAMES_EVALUATION.search(line)
+            elif _is_heading(line):
+                self._inside = self._is_first = True
+            elif self._inside and len(line) <= _MAX_HEADING and _TRAINING.search(line):
+                self._inside = False
+
+
+    def _continues(self, line: bytes) -> bool:
+        """Return True if a record continues the count of the training, or of its epochs."""
+        spans = line_counters(line).items()
+        counts = {name: counter_value(line[slice(*span)]) for name, span in spans}
+        rising = {name for name, count in counts.items() if count > self._counts.get(name, count)}
+        if self._inside and not (rising if self._is_first else EPOCH in rising):
+            return False
+        self._counts = counts
+        return True
+
+
+def has_evaluation_blocks(data: bytes) -> bool:
+    """Return True if lines below headings of evaluations have the form of training lines."""
+    head = data[:_HEAD_BYTES]
+    if not _may_have_headings(head):
+        return False
+    lines = head.split(b"\n")
+    if not any(map(_is_heading, lines)):
+        return False
+    training: list[tuple[str, ...]] = []
+    evaluated: list[tuple[str, ...]] = []
+    for at, inside in EvaluationBlocks()._scan(lines):  # noqa: SLF001
+        names = tuple(item.name for item in line_fields(lines[at]))
+        (evaluated if inside else training).append(names)
+    usual = [{*names} for names in {*training} if training.count(names) >= _MIN_TRAINING]
+    return any({*names} <= trained for names in {*evaluated} for trained in usual)
+
+
+def _may_have_headings(data: bytes) -> bool:
+    return any(stem in data for stem in _HEADING_STEMS)
+
+
+def _is_heading(line: bytes) -> bool:
+    """Return True if a line announces an evaluation."""
+    if not line or len(line) > _MAX_HEADING or not _may_have_headings(line):
+        return False
+    return _HEADING.match(line) is not None
+
+
+def _loss_names(line: bytes) -> list[str]:
+    return [item.name for item in line_fields(line) if is_a_loss(item.name)]
+
+
+def _mark_block(lines: list[bytes], block: list[int]) -> None:
+    """Rename the measurements of a block's lines, and remove the counters of its batches."""
+    for at in block:
+        line = bytearray(lines[at])
+        if len(block) > 1:
+            for name, (begin, end) in line_counters(lines[at]).items():
+                if name != EPOCH:
+                    line[begin:end] = b" " * (end - begin)
+        fields = sorted(line_fields(lines[at]), key=lambda item: item.at, reverse=True)
+        for item in fields:
+            is_score = score_direction(item.name) is not None or accuracy_role(item.name)
+            if is_a_loss(item.name) or is_score:
+                line[item.at[0] : item.at[0]] = VALIDATED.encode()
+        lines[at] = bytes(line)

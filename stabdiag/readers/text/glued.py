@@ -1,0 +1,42 @@
+"""Separate records that share a line.
+
+A program that ends its lines with a carriage return only on a terminal, or that prints without a
+line end, writes its progress bars or records one after the other. So does a paste that lost them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+# The end of tqdm's bar, and another bar on the same line: … 2.15it/s, loss=0.5]Validating: 100%|██
+# A blank may separate a bar from its own values.
+_CLOSED_BAR: Final = re.compile(
+    rb"((?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\])(?=[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|)"
+)
+# Lightning's bar without its end: …, throughput=19.00, Epoch 0:   3%|
+_OPEN_BAR: Final = re.compile(rb", (?=[A-Z]\w{1,20}(?: \d{1,6})?: {1,4}\d{1,3}%\|)")
+
+# A record after the last value of another one: val_acc: 0.97Epoch 2/40, images/s[2024-02-11 …
+_NEXT_RECORD: Final = re.compile(
+    rb"(?:(?<=[\d.)\]%}])|(?<=nan))(?=(?:[Ee]poch|EPOCH|[Ss]tep|STEP|[Ii]ter(?:ation)?)[ :=\[#]{1,3}\d"
+    rb"|\[\d{4}-\d\d-\d\d[ T]\d)|(?<=[a-z%)\]}])(?=\d{4}-\d\d-\d\d[ T]\d\d:)|(?<=\})(?=\{[\"'])"
+)
+_MIN_RECORDS: Final = 2
+
+# Only text with lines of this mean length, or with hardly any line, is searched for records.
+_LONG_LINES: Final = 1000
+_FEW_LINES: Final = 2
+
+_BAR: Final = b"%|"
+
+
+def separate_records(block: bytes) -> bytes:
+    """Return a block with a carriage return between the bars or records that share a line."""
+    lines = block.count(b"\n")
+    if _BAR in block and block.count(_BAR) > lines + block.count(b"\r") + 1:
+        block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
+    if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
+        return block
+    glued = len(_NEXT_RECORD.findall(block))
+    return _NEXT_RECORD.sub(b"\r", block) if glued >= _MIN_RECORDS else block
