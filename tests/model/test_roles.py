@@ -147,6 +147,10 @@ def test_names_without_a_role(role, name):
         ("activations/relu.1", {"activation_norm/relu.1": "activations/relu.1"}),
         ("saturation/tanh.1", {"saturated_fraction/tanh.1": "saturation/tanh.1"}),
         ("grad_norm grad_norm/a", {"grad_norm": "grad_norm", "grad_norm/a": "grad_norm/a"}),
+        # A joint loss is the sum of its parts.
+        ("rec_avg_loss icl_avg_loss joint_avg_loss", {"loss": "joint_avg_loss"}),
+        # gen and discrim, the networks of pix2pix.
+        ("gen_loss_L1 gen_loss_GAN discrim_loss", {"loss": "discrim_loss"}),
         # Other languages.
         ("训练损失 验证损失", {"loss": "训练损失", "eval_loss": "验证损失"}),
         ("損失 検証損失", {"loss": "損失", "eval_loss": "検証損失"}),

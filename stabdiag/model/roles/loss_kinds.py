@@ -24,7 +24,7 @@ _READINGS: Final = frozenset(
 )
 
 GENERATOR: Final = frozenset({"g", "gen", "generator"})
-DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discriminator", "critic"})
+DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discrim", "discriminator", "critic"})
 
 # A regularizer of the discriminator is not its loss: Loss/D/reg, r1_penalty, D_gp.
 _REGULARIZERS: Final = frozenset(
@@ -68,7 +68,7 @@ def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
     if len(own_words) < 2 or any(len(words) != 1 for words in own_words):
         return ()
     words = [word for (word,) in own_words]
-    if len(set(words)) < len(words) or any(map(_is_reading, words)):
+    if len(set(words)) < len(words) or any(map(_is_reading, words)) or "joint" in words:
         return ()
     if is_evaluation(names[0]) and len({word.strip("0123456789") for word in words}) == 1:
         return ()

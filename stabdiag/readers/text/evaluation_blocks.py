@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from stabdiag.model.roles.scores import accuracy_role, score_direction
-from stabdiag.readers.text.counters import EPOCH, counter_value, line_counters
+from stabdiag.readers.text.counters import EPOCH, NTH, counter_value, line_counters
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.tokens import LOSS_STEM, VALIDATED, line_fields
 
@@ -57,6 +57,7 @@ class EvaluationBlocks:
         self._inside = False
         self._is_first = False
         self._counts: dict[bytes, int] = {}
+        self._bars: set[bytes] = set()
 
     def mark(self, data: bytes) -> bytes:
         """Return a text whose lines below the heading of an evaluation have names of one."""
@@ -79,7 +80,8 @@ class EvaluationBlocks:
             if LOSS_STEM in line and _loss_names(line):
                 self._inside &= not (_NAMES_TRAINING.search(line) or self._continues(line))
                 self._is_first = False
-                yield at, self._inside and not _NAMES_EVALUATION.search(line)
+                is_marked = _NAMES_EVALUATION.search(line) or self._is_other_bar(line)
+                yield at, self._inside and not is_marked
             elif _is_heading(line):
                 self._inside = self._is_first = True
             elif self._inside and len(line) <= _MAX_HEADING and _TRAINING.search(line):
@@ -94,7 +96,17 @@ class EvaluationBlocks:
         if self._inside and not (rising if self._is_first else EPOCH in rising):
             return False
         self._counts = counts
+        self._bars.update(name for name in counts if name.startswith(NTH))
         return True
+
+    def _is_other_bar(self, line: bytes) -> bool:
+        """Return True if the only counter is a position in a bar that the training does not have.
+
+        Such lines are known by the length of their bar: step 10/80 after step 600/600.
+        """
+        counters = line_counters(line)
+        bars = {name for name in counters if name.startswith(NTH)}
+        return bool(bars) and bars.isdisjoint(self._bars) and len({*counters.values()}) == 1
 
 
 def has_evaluation_blocks(data: bytes) -> bool:

@@ -1,0 +1,77 @@
+"""Bars and records that follow each other on one line."""
+
+import math
+
+import pytest
+
+import stabdiag
+from stabdiag.readers.text.clean import Text
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text):
+        log = tmp_path / "train.log"
+        log.write_text(text)
+        return stabdiag.read(log)
+
+    return read
+
+
+def loss_at(number):
+    return 2.5 - number / 100
+
+
+def test_a_bar_begins_after_the_end_of_another_one(read):
+    bar = "Epoch 3: {n:3d}%|████      | {n}/100 [00:{n:02d}<01:10,  2.15it/s, loss={loss:.2f}]"
+    series = read("".join(bar.format(n=n, loss=loss_at(n)) for n in range(1, 60))).series["loss"]
+    assert series.steps.tolist() == list(range(1, 60))
+    assert series.values.tolist() == pytest.approx([loss_at(n) for n in range(1, 60)])
+
+
+def test_a_bar_without_an_end_begins_after_a_comma(read):
+    bar = "Epoch 0: {n:3d}%|██    | {n}/100 [2:19<7:15, 1.05s/it, loss={loss:.2f}, rate=19.00, "
+    series = read("".join(bar.format(n=n, loss=loss_at(n)) for n in range(1, 60))).series["loss"]
+    assert series.steps.tolist() == list(range(1, 60))
+
+
+def test_values_after_a_blank_belong_to_the_bar_before_them():
+    line = b"100%|##| 9/9 [00:01<00:00, 9.1it/s] train loss 0.5 100%|##| 3/3 [00:01<00:00, 3it/s]\n"
+    assert Text(line).data.count(b"\n") == 2
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "Epoch {n}/40 - train_loss: {loss} - val_acc: 0.97",
+        "step {n} | lr 1e-4 | loss {loss}",
+        "[2024-02-11 09:00:{n:02d}] step {n} loss {loss} 12 images/s",
+    ],
+)
+def test_records_without_line_ends(read, record):
+    series = read("".join(record.format(n=n, loss=loss_at(n)) for n in range(1, 41))).series["loss"]
+    assert series.steps.tolist() == list(range(1, 41))
+    assert series.values.tolist() == [loss_at(n) for n in range(1, 41)]
+
+
+def test_the_last_of_records_without_line_ends_may_be_nan(read):
+    values = read("step 100 loss 2.3step 200 loss 2.1step 300 loss nan").series["loss"].values
+    assert math.isnan(values[-1])
+    assert values[:2].tolist() == [2.3, 2.1]
+
+
+@pytest.mark.parametrize("name", ["val_loss_step=11.30", "10epoch:train:1-5batch", "global_step=4"])
+def test_a_counter_within_a_name_does_not_begin_a_record(name):
+    line = f"loss=1.5, {name}, lr=0.1, {name}\n".encode()
+    assert Text(line).data == b"\n" + line
+
+
+def test_lines_of_usual_length_are_not_searched():
+    lines = b"loss 0.97Epoch 2\n" * 4
+    assert Text(lines).data == b"\n" + lines
+
+
+def test_line_numbers_do_not_count_the_separated_records():
+    text = Text(b"step 1 loss 2.5step 2 loss 2.4step 3 loss 2.3\nstep 4 loss 2.2\n")
+    starts = [text.data.index(b"step %d" % n) for n in (1, 2, 3, 4)]
+    assert text.line_numbers(starts).tolist() == [1, 1, 1, 2]
