@@ -258,6 +258,8 @@ _ROMANCE: Final = "(?<![A-Za-z])(?:P|p)(?:érdida|erda|erte)"
 _RUSSIAN: Final = "(?:(?:Ф|ф)ункция потерь|(?:П|п)отер(?:и|я)|(?:Л|л)осс)"
 _AT_TRAINING: Final = " на (?:обучении|трейне)"
 _AT_EVALUATION: Final = " на (?:валидации|тесте)"
+_PARTICLE: Final = "(?:은|는|이|가|は|が|为|為|是)"
+_A_VALUE: Final = r"[-+]?(?:[\d.]|nan|inf|NaN)"
 _OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
 
 # Longer names come first. Few logs need them, so ``re`` compiles them on first use.
@@ -291,14 +293,14 @@ _IN_ENGLISH: Final = tuple(
         ("梯度(?:范数|範數)|Gradientennorm", b" grad_norm"),
         (r"第 {0,2}(\d{1,6}) {0,2}(?:轮|輪|个epoch|个周期|エポック)", rb" epoch \1 "),
         (r"第 {0,2}(\d{1,9}) {0,2}(?:步|次迭代)", rb" step \1 "),
-        (r"(\d{1,6}) ?(?:번째 ?(?:에포크|에폭)|(?:에포크|에폭)(?=의|에서)|エポック目)", rb" epoch \1 "),
+        (
+            r"(\d{1,6}) ?(?:번째 ?(?:에포크|에폭)|(?:에포크|에폭)(?=의|에서)|エポック目)",
+            rb" epoch \1 ",
+        ),
         ("轮次|轮数|训练轮|エポック|에포크|에폭|эпоха|Эпоха", b" epoch "),
         ("步数|步骤|迭代(?!次数)|ステップ|스텝|Schritt", b" step "),
         # A particle between a name and its value: 손실은 0.53, 損失は0.53, 损失为0.53
-        (
-            r"(loss|lr|acc|grad_norm) ?(?:은|는|이|가|は|が|为|為|是)(?=\s{0,2}[-+]?(?:[\d.]|nan|inf|NaN))",
-            rb"\1: ",
-        ),
+        (f"(loss|lr|acc|grad_norm) ?{_PARTICLE}(?=\\s{{0,2}}{_A_VALUE})", rb"\1: "),
     )
 )
 

@@ -23,8 +23,8 @@ _HEADING: Final = re.compile(
     rb"(?:(?:start|begin|run|now|perform)(?:ning|ing|s)?(?: the| an| to|,)? )?"
     rb"(?:valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?"
     rb"|\xe5\xbc\x80\xe5\xa7\x8b(?:\xe9\xaa\x8c\xe8\xaf\x81|\xe6\xb5\x8b\xe8\xaf\x95))"
-    rb"(?:[ _](?:in|at|on|of|for|after|the|a|eval(?:uation)?|test|val(?:id(?:ation)?)?|mode|model|set"
-    rb"|data|phase|stage|start(?:s|ed|ing)?|begins?|epoch|step|iter(?:ation)?|#?\d{1,9})){0,6}"
+    rb"(?:[ _](?:in|at|on|of|for|after|the|a|eval(?:uation)?|test|val(?:id(?:ation)?)?|mode"
+    rb"|model|set|data|phase|stage|start(?:s|ed|ing)?|begins?|epoch|step|iter(?:ation)?|#?\d{1,9})){0,6}"
     rb"[^\w]{0,80}$",
     re.IGNORECASE,
 )
@@ -37,7 +37,9 @@ _HEADING_STEMS: Final = (
 _TRAINING: Final = re.compile(
     r"(?<![a-z])(?:train(?:ing)?|epoch)(?![a-z_])|训练".encode(), re.IGNORECASE
 )
-_NAMES_TRAINING: Final = re.compile(r"(?<![a-z])train(?:ing)?(?![a-z])|训练".encode(), re.IGNORECASE)
+_NAMES_TRAINING: Final = re.compile(
+    r"(?<![a-z])train(?:ing)?(?![a-z])|训练".encode(), re.IGNORECASE
+)
 _NAMES_EVALUATION: Final = re.compile(rb"(?<![a-z])(?:val|eval|test|valid)", re.IGNORECASE)
 
 _MAX_HEADING: Final = 160
@@ -86,7 +88,6 @@ class EvaluationBlocks:
                 self._inside = self._is_first = True
             elif self._inside and len(line) <= _MAX_HEADING and _TRAINING.search(line):
                 self._inside = False
-
 
     def _continues(self, line: bytes) -> bool:
         """Return True if a record continues the count of the training, or of its epochs."""
