@@ -67,7 +67,7 @@ class EvaluationBlocks:
             return data
         lines = data.split(b"\n")
         block: list[int] = []
-        for at, inside in self._scan(lines):
+        for at, inside in self.find_losses(lines):
             if inside:
                 block.append(at)
             elif block:
@@ -76,7 +76,7 @@ class EvaluationBlocks:
         _mark_block(lines, block)
         return b"\n".join(lines)
 
-    def _scan(self, lines: list[bytes]) -> Iterator[tuple[int, bool]]:
+    def find_losses(self, lines: list[bytes]) -> Iterator[tuple[int, bool]]:
         """Yield the position of each line with a loss, and whether it is in a block."""
         for at, line in enumerate(lines):
             if LOSS_STEM in line and _loss_names(line):
@@ -120,7 +120,7 @@ def has_evaluation_blocks(data: bytes) -> bool:
         return False
     training: list[tuple[str, ...]] = []
     evaluated: list[tuple[str, ...]] = []
-    for at, inside in EvaluationBlocks()._scan(lines):  # noqa: SLF001
+    for at, inside in EvaluationBlocks().find_losses(lines):
         names = tuple(item.name for item in line_fields(lines[at]))
         (evaluated if inside else training).append(names)
     usual = [{*names} for names in {*training} if training.count(names) >= _MIN_TRAINING]
