@@ -158,8 +158,8 @@ _NORMALIZATIONS: Final = (
         rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b%%)" % NUMBER_PATTERN,
         rb"At iteration \1, rms loss=",
     ),
-    # On the same line follows an evaluation of an earlier iteration, or a test that was left out: At
-    # iteration 2100, stage 0, Eval Char error rate=5.1, Word error rate=20.3
+    # On the same line follows an evaluation of an earlier iteration, or a test that was skipped:
+    # At iteration 2100, stage 0, Eval Char error rate=5.1, Word error rate=20.3
     Normalization(
         (b"ean rms=", b"Eval Char error rate="),
         rb"At iteration (\d{1,12}), stage \d, Eval Char error rate=(%b), Word error rate=(%b)"
