@@ -276,10 +276,10 @@ def _log_more(case: Case) -> Action:
     if case.manifest.total_steps in (last, last + 1):
         text = f"Log the loss more often in the next run ({needed})."
         return Action(ActionKind.LOG_MORE, text, setting="loss")
-    logged = plural(len(case.loss), "loss", "losses")
+    count = len(case.loss)
+    logged = "this loss is" if count == 1 else f"these {count} losses are"
     text = (
-        f"Diagnose the whole log if these {logged} are a part of it, or log the loss more often"
-        f" ({needed})."
+        f"Diagnose the whole log if {logged} a part of it, or log the loss more often ({needed})."
     )
     return Action(ActionKind.LOG_MORE, text, setting="loss")
 

@@ -174,12 +174,12 @@ _AUXILIARY: Final = frozenset(
 _PLAIN_LOSS_WORDS: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})
 
 # Words next to a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
-_REWARDS: Final = frozenset({"reward", "rewards", "return", "returns"})
+_REWARDS: Final = frozenset(word_list("reward rewards return returns rew rews rewmean"))
 _SCORE_WORDS: Final = frozenset({"score", "scores"})
 _OF_REWARDS: Final = frozenset(
     word_list(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
-        "train training rollout env environment per last raw episodic smoothed"
+        "train training rollout env environment per last raw episodic smoothed tot cum 100ep"
     )
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation
@@ -22,8 +22,9 @@ from stabdiag.readers.text.tokens import Field, line_fields, lines_with_a_loss
 # The fewest lines of a pasted excerpt.
 _EXCERPT: Final = 2
 
-# The most lines of a paste with a single record.
+# The most lines of a paste with a single record, without the overflows that may follow it.
 _MAX_PASTE: Final = 8
+_OVERFLOW: Final = re.compile(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
 
 # A short paste has at most this many bytes and words.
 _MAX_SHORT: Final = 4000
@@ -64,8 +65,15 @@ def find_excerpt(
 
 def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     """Return the evidence in the only record of a paste that has hardly any other line."""
-    shapes = {names: lines for names, lines in sample.shapes.items() if len(names) >= MANY_VALUES}
-    if data.count(b"\n") > _MAX_PASTE or sum(map(len, sample.shapes.values())) != 1:
+    trained = {
+        names: lines
+        for names, lines in sample.shapes.items()
+        if not all(map(is_evaluation, loss_names(names)))
+    }
+    shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
+    is_one = sum(map(len, trained.values())) == 1
+    others = (line for line in data.splitlines() if line.strip() and not _OVERFLOW.search(line))
+    if not is_one or len([*islice(others, _MAX_PASTE + 1)]) > _MAX_PASTE:
         return None
     return find_excerpt(shapes, fewest=1)
 

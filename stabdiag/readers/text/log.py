@@ -50,6 +50,8 @@ _IS_LOGGED: Final = re.compile(
     rb"(?:[Ee]rror|[Ee]xception|ERROR|WARN\w{0,3}|[Ww]arning|INFO|FATAL|CRITICAL)\b"
 )
 
+_HALVED_TWICE: Final = 4.0
+
 # Arguments are searched for in this many bytes of a log without records.
 _CONFIG_BYTES: Final = 1 << 24
 
@@ -339,7 +341,7 @@ def with_reports(rows: Rows, names: Sequence[str], scale: Column | None) -> Rows
     """Return rows in which a reported failure is a value of the log's own loss.
 
     A loss scale at its minimum counts as a loss that is not finite, unless the log shows how the
-    loss ``scale`` fell.
+    loss ``scale`` fell to it.
     """
     if not {REPORTED_LOSS, REPORTED_OVERFLOW} & rows.parts.keys():
         return rows
@@ -348,11 +350,17 @@ def with_reports(rows: Rows, names: Sequence[str], scale: Column | None) -> Rows
     loss = roles.columns.get("loss", "loss")
     reports = parts.pop(REPORTED_LOSS, [])
     overflows = parts.pop(REPORTED_OVERFLOW, [])
-    falls = scale is not None and len(scale.logged) > 1 and np.ptp(scale.logged) > 0
+    falls = scale is not None and _falls_clearly(scale.logged)
     reports = reports if falls else [*reports, *overflows]
     if reports:
         parts[loss] = [*parts.get(loss, []), *reports]
     return replace(rows, parts=parts)
+
+
+def _falls_clearly(scale: Floats) -> bool:
+    """Return True if a loss scale was halved more than twice: a cut log may show the last time."""
+    finite = scale[np.isfinite(scale)]
+    return len(finite) > 1 and bool(finite.max() > _HALVED_TWICE * finite.min())
 
 
 def _without_ranks(rows: Rows) -> Rows:

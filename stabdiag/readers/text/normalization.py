@@ -69,7 +69,35 @@ def _lists_of_gan_losses() -> Iterator[Normalization]:
         yield Normalization(pairs, rb"(?<=[ ,])(?:%b)=(?=%b)" % (name, number), b"loss_%b=" % loss)
 
 
+# The counter is in the name of the loss: loss_epoch_3 = 2.31, epoch_3_val_loss: 2.31, Loss (300):
+# 2.31, loss[300]: 2.31, and loss of epoch3-batch-50: 2.31. Several on a line are parts of a loss.
+_COUNTED_NAMES: Final = (
+    Normalization((b"oss_epoch_",), rb"\b(\w{0,40}[Ll]oss)_epoch_(\d{1,6})\b", rb"epoch \2 \1"),
+    Normalization(
+        (b"poch_", b"_loss"), rb"\b[Ee]poch_(\d{1,6})_((?:\w{1,20}_)?loss)\b", rb"epoch \1 \2"
+    ),
+    *(
+        Normalization(
+            (b"oss" + opening,),
+            rb"(?m)^([A-Za-z][A-Za-z_]{0,20}[ _])?([Ll]oss)%b(\d{1,9})%b"
+            rb"(?= ?[:=] ?%b)(?![^\n]{0,200}oss%b)"
+            % (re.escape(opening), re.escape(closing), NUMBER_PATTERN, re.escape(opening)),
+            rb"step \3 \1\2",
+        )
+        for opening, closing in ((b"[", b"]"), (b" (", b")"))
+    ),
+    Normalization(
+        (b" loss of epoch", b"batch"),
+        rb" loss of epoch[ _-]?(\d{1,6})[ ,_-]{1,2}batch[ _-]?(\d{1,9}) ?[:=] ?(?=%b)"
+        % NUMBER_PATTERN,
+        rb" epoch \1 batch \2 loss: ",
+    ),
+)
+
 _NORMALIZATIONS: Final = (
+    *_COUNTED_NAMES,
+    # In epoch 3, the loss was 2.31. That it was NaN is a report of a failure.
+    Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d)", b"loss is "),
     # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012
     Normalization((b" trl:",), rb"s:(?=\d{1,12} t[re]l:)", b"step:"),
     Normalization((b" trl:",), b" trl:", b" train_loss:"),

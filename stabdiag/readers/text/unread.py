@@ -86,6 +86,8 @@ class UnreadLines:
         self._alike = 0
         self._others = 0
         self._line: int | None = None
+        # The number of the last line of the text so far, if it is a record that breaks off.
+        self._unfinished: int | None = None
 
     def copy(self) -> Self:
         """Return a copy for trial additions."""
@@ -93,6 +95,9 @@ class UnreadLines:
 
     def look(self, data: bytes, parts: Iterable[TextPart], first_line: int) -> None:
         """Add the next block of the log, and the parts that were found in it."""
+        if self._unfinished is not None and data.strip():
+            self._count(self._unfinished, is_alike=False)
+            self._unfinished = None
         losses: list[int] = []
         others: list[int] = []
         records: set[int] = set()
@@ -120,7 +125,7 @@ class UnreadLines:
         read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
         number = first_line + data.count(b"\n", 0, begin)
         examined = 0
-        later = data[begin + 1 :]
+        later, end = data[begin + 1 :], len(data.rstrip())
         forms = {*later.translate(SAME_DIGITS).split(b"\n")}
         # Many blocks only repeat a few messages.
         if len(forms) <= _MAX_EXAMINED and not any(map(self._may_count, forms)):
@@ -132,6 +137,10 @@ class UnreadLines:
             form = _classify_line(line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS))
             is_unread = form is not _Form.NO_NUMBER and begin not in used
             if is_unread and form is _Form.MAY_BE_RECORD:
+                if begin + len(line) + 1 >= end and _breaks_off(line):
+                    # A killed job or a cut paste ends like this.
+                    self._unfinished = number
+                    break
                 is_unread = not self._take(line[:_MAX_UNREAD_LINE], number)
             is_candidate = is_unread and begin not in read and b"oss" not in line.lower()
             if is_candidate and examined < _MAX_EXAMINED:
@@ -156,8 +165,7 @@ class UnreadLines:
     def _take_without_loss(self, line: bytes, number: int) -> None:
         """Count a line that has all words of a record but the loss."""
         if self._has_words(line):
-            self._alike += 1
-            self._line = number if self._line is None else self._line
+            self._count(number, is_alike=True)
 
     def _compare_words(self) -> None:
         """Find the words of records, unless lines with only these words occur between them."""
@@ -182,10 +190,14 @@ class UnreadLines:
                 return False
         elif self._repeats_loss(line):
             return False
-        self._alike += alike
-        self._others += not alike
-        self._line = number if self._line is None else self._line
+        self._count(number, is_alike=alike)
         return True
+
+    def _count(self, number: int, *, is_alike: bool) -> None:
+        """Count a line."""
+        self._alike += is_alike
+        self._others += not is_alike
+        self._line = number if self._line is None else self._line
 
     def _repeats_loss(self, line: bytes) -> bool:
         """Return True if the loss of a line is the last loss, as in the last redraw of a bar."""
@@ -231,6 +243,11 @@ def _other_words(line: bytes) -> _Words:
 def _words_of_form(line: bytes) -> _Words:
     words = _UNREAD_WORD.findall(_LOSS_VALUE.sub(b"", line))
     return (*words,) if len(words) >= _MIN_WORDS else ()
+
+
+def _breaks_off(line: bytes) -> bool:
+    """Return True if a line is the beginning of a dict."""
+    return line.count(b"{") > line.count(b"}")
 
 
 def _shape(line: bytes) -> bytes:

@@ -122,10 +122,12 @@ def _has_better_score(progress: Progress) -> bool:
 
 
 def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidence:
+    reward = _unusable_reward(case)
     if progress.better:
         words = ["The loss ends no better than a guess."]
     elif progress.better is None:
-        words = ["The loss cannot be compared from beginning to end, and no score was logged."]
+        other = "no score was logged" if reward is None else f"{reward!r} is never finite"
+        words = [f"The loss cannot be compared from beginning to end, and {other}."]
     else:
         words = ["No logged series ends better than it began by more than its noise."]
     words.append(progress.sentence)
@@ -143,6 +145,12 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         text, other_rate = rate
         words.append(text)
         first, others = other_rate, [small]
+    if reward is not None:
+        text = (
+            f"Find out why {reward!r} is never finite: no episode ended, or the environment does "
+            "not record its episodes (Monitor in Stable-Baselines)."
+        )
+        first, others = Action(Do.CHECK_EVALUATION, text), [first, *others]
     is_warning = chance is not None and not few_trained(case)
     return Evidence(
         because=" ".join(filter(None, words)),
@@ -152,6 +160,13 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         next_actions=(*others, *no_progress.next_actions),
         severity=Severity.WARNING if is_warning else None,
     )
+
+
+def _unusable_reward(case: Case) -> str | None:
+    """Return the column of the reward if none of its values is finite."""
+    reward = case.history.series.get("reward")
+    is_unusable = reward is not None and len(reward) > 0 and not len(reward.finite())
+    return reward.column if reward is not None and is_unusable else None
 
 
 def _learned_little(case: Case, progress: Progress) -> Evidence | None:

@@ -512,3 +512,74 @@ def test_statements_that_return_numbers_are_no_rewards(diagnosed):
     code = "".join(f"    case {n}:\n      return {3 * n};\n" for n in range(1, 9))
     with pytest.raises(NoUsableRecord):
         diagnosed("int digits(int n) {\n  switch (n) {\n" + code + "  }\n}\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loss_epoch_{n} = {loss}",
+        "epoch_{n}_loss: {loss}",
+        "train_loss[{n}] = {loss}",
+        "Loss ({n}): {loss}",
+        "INFO - The train loss of epoch2-batch-{n}:{loss}",
+        "In epoch {n}, the loss was {loss}.",
+    ],
+)
+def test_a_counter_in_the_name_of_the_loss(diagnosed, line):
+    values = [falling(n, 30) for n in range(30)]
+    text = "".join(line.format(n=n + 1, loss=f"{value:.4f}\n") for n, value in enumerate(values))
+    series = diagnosed(text.replace("\n.", ".\n")).history.series
+    assert series["loss"].steps.tolist() == list(range(1, 31))
+    assert series["loss"].values.tolist() == pytest.approx(values, abs=1e-4)
+
+
+def test_several_losses_with_an_index_are_no_steps(diagnosed):
+    text = "".join(
+        f"step {n} loss[0]: {falling(n, 30):.4f} loss[1]: {falling(n, 30) / 2:.4f}\n"
+        for n in range(1, 31)
+    )
+    with pytest.raises(NoUsableRecord):
+        diagnosed(text)
+
+
+def test_a_record_that_breaks_off_at_the_end_is_not_left_out(diagnosed):
+    text = "".join(
+        f"{{'loss': {falling(n, 30):.4f}, 'grad_norm': 0.5, 'epoch': {n / 100:.2f}}}\n"
+        for n in range(1, 31)
+    )
+    report = diagnosed(text + "{'loss': 0.9312, 'grad_no\n")
+    assert report.diagnosis.slug == "healthy"
+    report = diagnosed(text + "{'loss': 0.9312, 'grad_no\nmore text\n" * 2)
+    assert report.diagnosis.slug == "partly-read"
+
+
+def test_one_record_and_the_overflows_after_it(diagnosed):
+    record = "| epoch 007 | loss 5.21 | ppl 37.0 | num_updates 900 | lr 0.0004 | loss_scale 0.5"
+    scales = [0.5 / 2**n for n in range(1, 13)]
+    overflows = "".join(
+        f"| WARNING: overflow detected, setting loss scale to: {scale}\n" for scale in scales
+    )
+    report = diagnosed(f"It fails after an overflow, see below.\n```\n{record}\n{overflows}```\n")
+    assert report.diagnosis.slug == "loss-scale-collapsed"
+
+
+def test_a_scale_at_its_minimum_after_one_halving(diagnosed):
+    text = (
+        "{'loss': 1.82, 'learning_rate': 0.0002, 'epoch': 0.31}\n"
+        "[deepspeed] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 2, reducing to 1\n"
+        "Exception: Current loss scale already at minimum - cannot decrease scale anymore.\n"
+    )
+    assert diagnosed(text).diagnosis.slug == "nan-fp16-overflow"
+
+
+def test_a_reward_that_is_never_finite_is_named(diagnosed):
+    table = (
+        "| ep_rewmean | nan |\n| explained_variance | 0.126 |\n| fps | 838 |\n"
+        "| policy_loss | 0.0006 |\n| total_timesteps | {step} |\n| value_loss | {loss:.3f} |\n"
+    )
+    rule = "-" * 30 + "\n"
+    text = "".join(rule + table.format(step=128 * n, loss=60 + n % 7) + rule for n in range(1, 41))
+    diagnosis = diagnosed(text).diagnosis
+    assert diagnosis.slug == "no-progress"
+    assert "'ep_rewmean' is never finite" in diagnosis.summary
+    assert diagnosis.first_action.startswith("Find out why 'ep_rewmean' is never finite")
