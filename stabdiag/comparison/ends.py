@@ -12,8 +12,8 @@ from stabdiag.model.comparison import ComparedRun
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
-from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.course import late_noise, measure_course
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import TWENTIETHS
 
 # The start of a run is the mean of this many losses: a fast run leaves it soon.
@@ -91,15 +91,15 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
     if len(finite) < max(limits.min_points, TWENTIETHS):
         return FinalLevel(run=run, state=EndState.UNKNOWN)
     values = finite.values
-    parts = levels(values, TWENTIETHS)
-    best_part = int(np.argmin(parts))
+    parts = measure_course(values)
+    best_part = int(np.argmin(parts.levels))
     start, best, last = (
         float(values[:_START_LOSSES].mean()),
-        float(parts[best_part]),
-        float(parts[-1]),
+        float(parts.levels[best_part]),
+        float(parts.levels[-1]),
     )
     decrease = start - best
-    noise_floor = _LEVEL_CHANGE_SIGMAS * diff_sigma(values[len(values) // 2 :])
+    noise_floor = _LEVEL_CHANGE_SIGMAS * late_noise(values)
     state = EndState.UNKNOWN
     if last - best > max(_DIVERGED_FRACTION * decrease, noise_floor):
         state = EndState.DIVERGED
@@ -107,9 +107,7 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
         state = EndState.FLAT
     elif start - last >= _SOUND_FRACTION * decrease:
         state = EndState.SOUND
-    size = len(values) // TWENTIETHS
-    middle = len(values) - (TWENTIETHS - best_part) * size + size // 2
-    step = int(finite.steps[middle])
+    step = int(finite.steps[parts.middles[best_part]])
     return FinalLevel(run=run, state=state, start=start, best=best, last=last, step=step)
 
 

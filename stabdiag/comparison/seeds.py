@@ -15,8 +15,9 @@ from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
+from stabdiag.stats.course import evaluation_level, late_noise
 from stabdiag.stats.means import Spread, mean_and_error, spread
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.quantiles import median
 
 # A mean at the end of a run needs this many losses; the start is the mean of this many losses.
 _MIN_END_POINTS: Final = 5
@@ -179,10 +180,10 @@ def _evaluation_differs(comparison: Comparison, final: Ends) -> Iterator[Finding
             points = None if series is None else series.until(final.until).finite().values
             if points is None or len(points) < _LAST_EVALUATIONS:
                 break
-            values[run.label] = median(points[-_LAST_EVALUATIONS:])
+            values[run.label] = evaluation_level(points)
             changes.append(abs(float(points[0]) - values[run.label]))
             if len(points) >= 2 * _LAST_EVALUATIONS:
-                noises.append(diff_sigma(points[len(points) // 2 :]))
+                noises.append(late_noise(points))
         if len(values) < len(comparison.runs):
             continue
         i, distance = farthest_from_others([*values.values()])

@@ -7,17 +7,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, power_of_ten, robust_sigma
-from stabdiag.stats.standards import (
-    CONTEXT_POINTS,
-    MAX_TREND_POINTS,
-    QUARTERS,
-    SUBSAMPLE_SIZE,
-    TENTHS,
-    TWENTIETHS,
-)
-
-# A block is trimmed by a tenth at either end if it has at least this many points.
-_TENTH = TENTHS
+from stabdiag.stats.standards import MAX_TREND_POINTS, QUARTERS, SUBSAMPLE_SIZE, TENTHS, TWENTIETHS
 
 # The standard deviation of normal noise divided by its mean absolute deviation.
 MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
@@ -30,12 +20,6 @@ BEND_TO_SIGMA = MAD_TO_SIGMA / float(np.sqrt(1.5))
 # from it only by the rounding of binary fractions.
 MOST_DIGITS = 6
 _PRINTED = 1e-12
-
-
-def beginning(x: Floats) -> float:
-    """Return the initial level of a series, shape (n,), finite, n at least 1, in its unit."""
-    # The highest of the first losses, since a loss soon falls.
-    return float(x[:CONTEXT_POINTS].max())
 
 
 def levels(x: Floats, stretches: int) -> Floats:
@@ -55,16 +39,6 @@ def levels(x: Floats, stretches: int) -> Floats:
     return medians(grid[:, :: max(size // SUBSAMPLE_SIZE, 1)])
 
 
-def end_level(x: Floats, parts: int) -> float:
-    """Return the median of the last of equal parts of a series, in its own unit.
-
-    Args:
-        x: shape (n,), finite, n at least 1.
-        parts: the number of parts, at least 1.
-    """
-    return median(x[-max(len(x) // parts, 1) :])
-
-
 def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
     """Return the levels of blocks of ``size`` points, counted from the end, and their starts.
 
@@ -75,10 +49,10 @@ def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
     Returns:
         Levels in units of ``x``, and positions, shape (n // size,) each.
 
-    A level is a trimmed mean without the lowest and the highest tenth. Single spikes do not change
-    it, but ever higher bursts from a constant floor do.
+    A level is a trimmed mean without the lowest and the highest tenth, if there are ten
+    points or more. Single spikes do not change it, but ever higher bursts from a constant floor do.
     """
-    spare, cut = len(x) % size, size // _TENTH
+    spare, cut = len(x) % size, size // TENTHS
     starts = np.arange(spare, len(x), size)
     blocks = np.sort(x[spare:].reshape(-1, size), axis=1)
     return blocks[:, cut : size - cut].mean(axis=1), starts
@@ -86,7 +60,7 @@ def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
 
 def is_trimmed(size: int) -> bool:
     """Return True if the level of a block of ``size`` points is a trimmed mean."""
-    return size >= _TENTH
+    return size >= TENTHS
 
 
 def last_digit(x: Floats) -> float:

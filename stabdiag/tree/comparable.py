@@ -18,7 +18,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.settings import difficulty_direction, is_loss_weight
 from stabdiag.model.text import num
 from stabdiag.stats.coincidence import FEW_CHANGES
-from stabdiag.stats.levels import beginning
+from stabdiag.stats.course import beginning
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, QUARTER, RELATIVE_TOLERANCE

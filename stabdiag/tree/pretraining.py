@@ -6,14 +6,12 @@ import math
 from typing import Final
 
 from stabdiag.model.roles.names import name_words
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import HALF, MIN_CONSECUTIVE
+from stabdiag.stats.course import start_level
+from stabdiag.stats.standards import HALF
 from stabdiag.tree.run import Run
 
 # A model that starts below this fraction of log K is pretrained: random weights cost log K.
 _FAR_BELOW_CHANCE: Final = HALF
-
-_FIRST_LOSSES: Final = MIN_CONSECUTIVE
 
 # Losses that are not a cross-entropy in nats have no chance level of log K.
 _NOT_NATS: Final = frozenset(
@@ -64,4 +62,4 @@ def starts_pretrained(run: Run) -> bool | None:
     chance = chance_loss(run)
     if configured is not None or chance is None or not len(run.loss):
         return configured
-    return median(run.loss.values[:_FIRST_LOSSES]) < _FAR_BELOW_CHANCE * chance
+    return start_level(run.loss.values) < _FAR_BELOW_CHANCE * chance

@@ -15,8 +15,17 @@ from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import capitalized, listed, num
+from stabdiag.stats.course import (
+    end_level,
+    evaluation_level,
+    late_noise,
+    moving_medians,
+    outer_levels,
+    second_half,
+    start_level,
+)
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma, median, medians, quantiles, robust_sigma
+from stabdiag.stats.quantiles import diff_sigma, median, quantiles, robust_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
@@ -207,10 +216,10 @@ def _loss_change(case: Case) -> ProgressChange:
     """Return the change of the loss."""
     x = case.loss.values
     is_comparable = case.loss_kind is None and "reward" not in case.history.series
-    first, last = median(x[:MIN_CONSECUTIVE]), float(levels(x, TENTHS)[-1])
+    first, last = start_level(x), end_level(x)
     better = _loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None
     if better is not None and not case.objective_changes and case.ramp is None:
-        noise = _FAR_SIGMAS * max(diff_sigma(x[len(x) // 2 :]), robust_sigma(x[len(x) // 2 :]))
+        noise = _FAR_SIGMAS * max(late_noise(x), robust_sigma(second_half(x)))
         # Recovery from a rise in the first steps is not progress: the untrained model is the start.
         start = float(x[0])
         if last <= start and _rises_at_start(x, noise):
@@ -227,8 +236,8 @@ def _rises_at_start(x: Floats, noise: float) -> bool:
     early = x[: len(x) // TWENTIETHS]
     if len(early) < MIN_SAMPLE or early.min() <= 0:
         return False
-    windows = np.lib.stride_tricks.sliding_window_view(early, CONTEXT_POINTS)
-    highest, first, sigma = float(medians(windows).max()), float(x[0]), diff_sigma(np.log(early))
+    highest, first = float(moving_medians(early, CONTEXT_POINTS).max()), float(x[0])
+    sigma = diff_sigma(np.log(early))
     return highest - first > noise and math.log(highest / first) > _FAR_SIGMAS * sigma
 
 
@@ -261,7 +270,7 @@ def falls(x: Floats) -> bool:
     Its first values or levels are far above its second half, or it has a falling trend.
     """
     every = max(len(x) // SUBSAMPLE_SIZE, 1)
-    late, last = x[len(x) // 2 :: every], float(levels(x, TENTHS)[-1])
+    late, last = second_half(x)[::every], end_level(x)
     sigma = max(robust_sigma(late), diff_sigma(x))
     high = float(quantiles(late, (_HIGHEST,))[0])
     start = float(x[:MIN_CONSECUTIVE].min())
@@ -298,7 +307,7 @@ def _levels_fall(parts: Floats, fine: Floats) -> bool:
 
 def _eval_change(series: Series) -> ProgressChange:
     x = series.values
-    last = median(x[1:][-MIN_CONSECUTIVE:])
+    last = evaluation_level(x[1:])
     least = CLEAR_CHANGE * abs(float(x[0]))
     clear = (
         max(BEYOND_CHANCE * diff_sigma(x), RELATIVE_EPS * least) if len(x) >= MIN_SAMPLE else least
@@ -315,7 +324,7 @@ def _eval_change(series: Series) -> ProgressChange:
 def _reward_change(series: Series) -> ProgressChange:
     """Return the change of the reward; a reward at its maximum does not have to rise."""
     x = series.values
-    first, *_, last = levels(x, TENTHS).tolist()
+    first, last = outer_levels(x)
     is_highest = x.max() > 0 and median(x) >= x.max()
     return ProgressChange(
         role="reward",

@@ -10,11 +10,11 @@ import numpy as np
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
-from stabdiag.stats.levels import beginning, end_level
+from stabdiag.stats.course import beginning, end_level
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import BLOWUP_RATIO
-from stabdiag.stats.standards import HUNDREDFOLD, QUARTER, TENTHS
+from stabdiag.stats.standards import HUNDREDFOLD, QUARTER
 from stabdiag.tree.run import Run
 
 # A reward has collapsed if this fraction of it, or of its gain, is lost. Rewards regularly vary by
@@ -64,7 +64,7 @@ def _loss_blew_up(run: Run, reward: Series, fall: Rise) -> bool:
     above the largest possible value.
     """
     x = run.loss.values
-    ends = end_level(x, TENTHS)
+    ends = end_level(x)
     if fall.progress <= fall.bar and ends > BLOWUP_RATIO * median(np.abs(x)):
         return True
     largest = (_MAX_RETURN * float(np.abs(reward.values).max())) ** 2

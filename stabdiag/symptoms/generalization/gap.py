@@ -10,7 +10,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num
-from stabdiag.stats.levels import levels
+from stabdiag.stats.course import evaluation_level, outer_levels
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
@@ -19,7 +19,6 @@ from stabdiag.stats.standards import (
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
-    TENTHS,
 )
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.losses import FALLEN, from_the_start, is_distance
@@ -132,7 +131,7 @@ def may_be_pretrained(case: Case) -> bool:
 
     That is possible if the loss does not fall, or the accuracy does not improve.
     """
-    early, *_, late = levels(case.loss.values, TENTHS)
+    early, late = outer_levels(case.loss.values)
     if not from_the_start(case) or late > FALLEN * early:
         return True
     right = case.history.finite("accuracy").values
@@ -181,7 +180,7 @@ def _stays_above_best(x: Floats, at: int) -> bool:
     enough evaluations follow, they also have to rise.
     """
     level, after = median(x[max(at - 1, 0) : at + 2]), x[at + 1 :]
-    rise = median(after[-MIN_CONSECUTIVE:]) - level
+    rise = evaluation_level(after) - level
     noise = diff_sigma(x[at:]) if len(after) >= CONTEXT_POINTS else 0.0
     if rise <= _RISE_SIGMAS * noise:
         return False

@@ -7,17 +7,9 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import beginning, levels
-from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import (
-    CLEAR,
-    FIFTH,
-    MIN_COMPARED,
-    MIN_CONSECUTIVE,
-    NEGLIGIBLE,
-    TENTHS,
-    THIRD,
-)
+from stabdiag.stats.course import beginning, end_level, evaluation_level
+from stabdiag.stats.quantiles import diff_sigma
+from stabdiag.stats.standards import CLEAR, FIFTH, MIN_COMPARED, NEGLIGIBLE, THIRD
 from stabdiag.symptoms.generalization.gap import (
     TurningPoint,
     find_gap,
@@ -126,7 +118,7 @@ def _jump(case: Case, turning_point: TurningPoint) -> Action | None:
     best = int(np.searchsorted(heldout.steps, turning_point.step))
     rises = np.diff(x)
     at = best + int(rises[best:].argmax())
-    least = _JUMP_FRACTION * (median(x[-MIN_CONSECUTIVE:]) - float(x.min()))
+    least = _JUMP_FRACTION * (evaluation_level(x) - float(x.min()))
     if at < _MIN_EVALUATIONS_BEFORE or rises[at] < max(
         least, CLEAR * diff_sigma(x[at // 2 : at + 1])
     ):
@@ -259,8 +251,8 @@ def underfitting(case: Case) -> Evidence | None:
     chance = chance_loss(case)
     if pair is None or chance is None:
         return None
-    last = float(levels(after.values, TENTHS)[-1])
-    heldout = median(pair[1].values[-MIN_CONSECUTIVE:])
+    last = end_level(after.values)
+    heldout = evaluation_level(pair[1].values)
     learned = last < chance * (1 - CLEAR * case.limits.learning.chance_band)
     if not learned or last < case.limits.generalization.underfit * chance or heldout < last:
         return None

@@ -5,11 +5,8 @@ from __future__ import annotations
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.levels import beginning, levels
+from stabdiag.stats.course import beginning, outer_levels, second_half
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import (
-    TENTHS,
-)
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     TurningPoint,
@@ -110,13 +107,13 @@ def learning_not_transferring(case: Case) -> Evidence | None:
     if pair is None or may_be_pretrained(case) or evaluations_are_constant(case) or find_gap(case):
         return None
     train, heldout = pair
-    early, *_, now = levels(train.values, TENTHS).tolist()
+    early, now = outer_levels(train.values)
     begun, best = beginning(train.values), float(heldout.values.min())
     if now > RUN_AWAY * early:
         return None
     least = f"no evaluation loss was below {num(best)}"
     if best <= UNLEARNED * max(begun, float(heldout.values[0])):
-        late = median(heldout.values[len(heldout) // 2 :])
+        late = median(second_half(heldout.values))
         if late <= case.limits.generalization.gap * begun or _has_better_evaluation(case):
             return None
         least = f"the evaluation loss stays near {num(late)}"

@@ -13,8 +13,9 @@ from stabdiag.model.limits.checks import optimizer_family
 from stabdiag.model.ranges import FIRST_CLIP, USUAL_CLIPS
 from stabdiag.model.roles.names import counts_per_record
 from stabdiag.model.text import num, percent
+from stabdiag.stats.course import settled
 from stabdiag.stats.quantiles import distinct, median, quantiles
-from stabdiag.stats.standards import MIN_LONG_LOG, NEARLY_ALL, RELATIVE_TOLERANCE, TENTHS
+from stabdiag.stats.standards import MIN_LONG_LOG, NEARLY_ALL, RELATIVE_TOLERANCE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -42,7 +43,7 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         return _with_reach(case, stuck)
     if threshold <= 0 or len(norm) < MIN_LONG_LOG:
         return None
-    x = norm.values[len(norm) // TENTHS :]
+    x = norm.values[settled(len(norm))]
     fraction, usual = float(np.mean(x > threshold)), median(x)
     high = float(quantiles(x, [NEARLY_ALL])[0])
     if fraction < limits.clip_rate or usual <= limits.clip_depth * threshold:
@@ -68,7 +69,7 @@ def grad_clip_saturated(case: Case) -> Evidence | None:
         because=f"The gradient norm is above the clip threshold {num(threshold)} at "
         f"{fraction:.0%} of "
         f"{len(x)} logged steps; its median is {num(usual / threshold)} x the threshold.",
-        step=int(norm.steps[len(norm) // TENTHS]),
+        step=int(norm.steps[settled(len(norm))][0]),
         measured={"fraction": fraction, "threshold": threshold, "median": usual},
         severity=Severity.WARNING if far_off else None,
         first=first,
@@ -150,7 +151,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
     """
     if len(norm) < MIN_LONG_LOG:
         return None
-    x, threshold = norm.values[len(norm) // TENTHS :], case.manifest.grad_clip
+    x, threshold = norm.values[settled(len(norm))], case.manifest.grad_clip
     highest = float(x.max())
     fraction = float(np.mean(x >= highest * (1 - RELATIVE_TOLERANCE))) if highest > 0 else 0.0
     is_threshold = (
@@ -166,7 +167,7 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
         because=f"The gradient norm is {num(highest)} at {fraction:.0%} of {len(x)} logged steps: "
         "it was logged after clipping, and nearly every gradient is clipped to that size.",
         title="The gradient norm is stuck at the clip threshold",
-        step=int(norm.steps[len(norm) // TENTHS]),
+        step=int(norm.steps[settled(len(norm))][0]),
         measured={"fraction": fraction, "threshold": highest},
         first=Action(
             Do.LOG_MORE,

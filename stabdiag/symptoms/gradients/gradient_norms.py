@@ -8,7 +8,8 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
-from stabdiag.stats.levels import end_level, levels
+from stabdiag.stats.course import end_level, position_after, present_level
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.stats.standards import (
     CLEAR,
@@ -245,7 +246,7 @@ def _stays_up(case: Case, since: int) -> bool:
     late = case.loss.between(since, int(case.loss.steps[-1])).values
     if not _has_loss_left(case) or len(late) < 2 * MIN_SAMPLE:
         return False
-    change = median(late[-MIN_SAMPLE:]) - median(late[:MIN_SAMPLE])
+    change = present_level(late) - median(late[:MIN_SAMPLE])
     return bool(change > -CLEAR * diff_sigma(late) / MIN_SAMPLE**0.5)
 
 
@@ -263,7 +264,7 @@ def _got_worse(case: Case) -> bool:
     if not len(case.loss):
         return False
     loss = levels(case.loss.values, TWENTIETHS)
-    worse = median(case.loss.values[-MIN_SAMPLE:]) - float(loss.min())
+    worse = present_level(case.loss.values) - float(loss.min())
     return len(loss) > 1 and worse > CLEAR * median(np.abs(np.diff(loss)))
 
 
@@ -297,8 +298,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
     # If the weights vanish, the gradient does too: that is another symptom.
     if weight_norm_shrinking.evidence(case):
         return None
-    large = np.flatnonzero(norm.values > TENTH * early)
-    began = int(norm.steps[min(int(large[-1]) + 1, len(norm) - 1)])
+    began = int(norm.steps[min(position_after(norm.values > TENTH * early), len(norm) - 1)])
     return Evidence(
         because=f"The gradient norm fell from {num(early)} to {num(last)}, but the loss only from "
         f"{num(float(left[0]))} to {num(float(left[-1]))}.",
@@ -315,14 +315,13 @@ def grad_vanishing(case: Case) -> Evidence | None:
 
 def _zero_to_the_end(case: Case, norm: Series) -> Evidence | None:
     """Report a gradient norm that becomes exactly 0 while the loss is high and does not fall."""
-    positive = np.flatnonzero(norm.values)
-    began = int(positive[-1]) + 1 if len(positive) else 0
+    began = position_after(norm.values != 0)
     if not began or len(norm) - began < LEAST:
         return None
     step, last = int(norm.steps[began]), int(norm.steps[-1])
     if not _stays_up(case, step):
         return None
-    level = median(case.loss.values[-MIN_SAMPLE:])
+    level = present_level(case.loss.values)
     return Evidence(
         title="The gradient became 0",
         because=f"The gradient norm is exactly 0 at all {len(norm) - began} records from "
@@ -360,7 +359,7 @@ def _few_groups(case: Case) -> str:
 def grad_layer_outlier(case: Case) -> Evidence | None:
     """Is the gradient of one group far from the gradients of all others?"""
     usual = {
-        name: end_level(x, QUARTERS)
+        name: end_level(x)
         for name, series in case.history.group("grad_norm").items()
         if name != "all" and len(x := series.finite().values) >= LEAST
     }

@@ -13,8 +13,8 @@ from stabdiag.model.events import EventCode
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
-from stabdiag.stats.levels import end_level
-from stabdiag.stats.standards import LEAST, MIN_COMPARED, QUARTER, QUARTERS
+from stabdiag.stats.course import end_level
+from stabdiag.stats.standards import LEAST, MIN_COMPARED, QUARTER
 from stabdiag.symptoms.recorded.facts import quoted
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
@@ -43,7 +43,7 @@ def _depths(case: Case) -> list[tuple[int, str, float]]:
     """
     layers: dict[int, list[tuple[float, str]]] = {}
     for number, name, values in _groups(case):
-        usual = end_level(values, QUARTERS)
+        usual = end_level(values)
         layers.setdefault(number, []).append((usual, name))
     middles = {number: sorted(groups)[len(groups) // 2] for number, groups in layers.items()}
     return [(number, name, usual) for number, (usual, name) in sorted(middles.items())]

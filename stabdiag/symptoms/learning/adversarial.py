@@ -10,9 +10,9 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
-from stabdiag.stats.levels import levels
+from stabdiag.stats.course import end_level
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_LONG_LOG, NEGLIGIBLE, TENTHS
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_LONG_LOG, NEGLIGIBLE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import improved_score
@@ -100,4 +100,4 @@ def _networks(case: Case) -> tuple[Series, Series] | None:
 
 def _ends(series: Series) -> tuple[float, float]:
     """Return the first and last level of a loss."""
-    return median(series.values[:CONTEXT_POINTS]), float(levels(series.values, TENTHS)[-1])
+    return median(series.values[:CONTEXT_POINTS]), end_level(series.values)

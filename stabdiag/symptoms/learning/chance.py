@@ -13,7 +13,8 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.levels import beginning, levels
+from stabdiag.stats.course import beginning, second_half
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
@@ -217,7 +218,7 @@ def _learned(case: Case, cost: float, late: Floats, band: float) -> bool:
 
     A loss that falls from a jump far above chance only returns to chance.
     """
-    training = median(case.loss.values[len(case.loss) // 2 :])
+    training = median(second_half(case.loss.values))
     generalizes = best_evaluation(case) < cost * (1 - 2 * band)
     falls = bool((np.diff(late) < 0).all()) and not _jumped(case, cost)
     return falls or generalizes or training < cost * (1 - NEGLIGIBLE)
@@ -256,7 +257,7 @@ def _one_class(case: Case, late: Floats, right: float) -> tuple[int, float, str]
     and the same in training.
     """
     level, x = median(late), case.loss.values
-    apart = float(np.abs(np.append(late, median(x[len(x) // 2 :])) - level).max())
+    apart = float(np.abs(np.append(late, median(second_half(x))) - level).max())
     begun = beginning(x) if case.history.counts_epochs else float(levels(x, TENTHS)[0])
     costs = 0 < right < 1 and float(late.min()) >= _entropy(right)
     if not costs or apart > NEGLIGIBLE * level or level > (1 - NEGLIGIBLE) * begun:

@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, typed
+from stabdiag.stats.course import end_level, second_half
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, quantiles, typical
 from stabdiag.stats.smooth import count_waves
@@ -127,7 +128,7 @@ def _evaluations_swing(case: Case) -> Evidence | None:
 
 def _above_start(case: Case) -> Evidence | None:
     limits, x = case.limits.learning, case.loss.values
-    late = x[len(x) // 2 :]
+    late = second_half(x)
     began, level = float(x[0]), typical(late)
     low, high = quantiles(late, (TENTH, NEARLY_ALL)).tolist()
     # If later losses are occasionally as low as the first, the first may be low by chance.
@@ -238,7 +239,7 @@ def too_good(case: Case) -> Evidence | None:
     if classes < limits.min_classes or chance is None:
         return None
     x = case.loss.values
-    last = float(levels(x, TENTHS)[-1])
+    last = end_level(x)
     # A model that starts that low was trained before.
     if last >= limits.suspicious_loss * chance or x[0] < chance / 2:
         return None

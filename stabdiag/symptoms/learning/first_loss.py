@@ -13,7 +13,8 @@ from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import capitalized, num
-from stabdiag.stats.levels import end_level, levels
+from stabdiag.stats.course import end_level
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import (
     CLEAR_RATIO,
@@ -194,7 +195,7 @@ def _may_be_sum(case: Case, first: float) -> bool:
 def loss_negative(case: Case) -> Evidence | None:
     """Is the loss of a classifier negative from the start?"""
     x = case.loss.values
-    last = end_level(x, TENTHS)
+    last = end_level(x)
     if last >= 0 or median(x) >= 0:
         return None
     score = improved_score(case)
@@ -253,7 +254,7 @@ def _by_accuracy(case: Case) -> Evidence | None:
         losses, right = (case.history.finite(name).values for name in (role, score))
         if min(len(losses), len(right)) < TENTHS:
             continue
-        fraction = float(levels(right, TENTHS)[-1]) / full_scale(right.max())
+        fraction = end_level(right) / full_scale(right.max())
         *_, before, last = levels(losses, TENTHS // 2).tolist()
         if fraction < _MOSTLY_RIGHT or before - last > NEGLIGIBLE * last:
             continue
@@ -273,7 +274,7 @@ def _by_accuracy(case: Case) -> Evidence | None:
 def _final_accuracies(case: Case) -> list[float]:
     """Return the medians of the last tenths of the logged accuracies, as fractions."""
     logged = (case.history.finite(role).values for role in ("accuracy", "eval_accuracy"))
-    return [end_level(right, TENTHS) / full_scale(right.max()) for right in logged if len(right)]
+    return [end_level(right) / full_scale(right.max()) for right in logged if len(right)]
 
 
 def _by_floor(case: Case) -> Evidence | None:

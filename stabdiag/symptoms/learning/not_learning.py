@@ -7,14 +7,14 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
+from stabdiag.stats.course import start_level
 from stabdiag.stats.levels import block_levels, levels
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CONTEXT_POINTS,
     FEW_EVENTS,
     MAX_CHANCE_OF_MANY,
-    MIN_CONSECUTIVE,
     NEGLIGIBLE,
     TENTHS,
 )
@@ -168,7 +168,7 @@ def _never_fell(case: Case) -> bool:
     tenths, _ = block_levels(x, len(x) // TENTHS)
     noise = BEYOND_CHANCE * diff_sigma(x) / (len(x) // TENTHS) ** 0.5
     first = float(tenths[0])
-    began = max(first, median(x[:MIN_CONSECUTIVE]) - noise)
+    began = max(first, start_level(x) - noise)
     return bool(began - float(tenths.min()) <= min(noise, 2 * least * first))
 
 

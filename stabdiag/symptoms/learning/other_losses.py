@@ -13,6 +13,7 @@ from stabdiag.model.roles.loss_kinds import is_adversarial_loss
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.text import SHOWN_NAMES, listed, num, plural
+from stabdiag.stats.course import position_after
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     FAR_RATIO,
@@ -183,6 +184,5 @@ def _climb(series: Series) -> tuple[float, int, Series] | None:
     early, best, last = _levels(values)
     if best <= 0 or last < _MIN_CLIMB * best or last < _MIN_RISE * early:
         return None
-    below = np.flatnonzero(values <= _MIN_RISE * best)
-    at = min(int(below[-1]) + 1, len(values) - 1)
+    at = min(position_after(values <= _MIN_RISE * best), len(values) - 1)
     return last / best, int(finite.steps[at]), series

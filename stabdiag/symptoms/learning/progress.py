@@ -14,8 +14,8 @@ from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.course import end_level, evaluation_level, moving_medians, position_after
+from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     FIFTH,
@@ -23,7 +23,6 @@ from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     MIN_TREND_POINTS,
     NEGLIGIBLE,
-    TENTHS,
 )
 from stabdiag.symptoms.learning.rate_fixes import lr_out_of_range, rate_near_low
 from stabdiag.symptoms.losses import (
@@ -186,7 +185,7 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
     if loss is None or not accuracies or starts_pretrained(case) or no_course(case):
         return None
     values = accuracies[0].values
-    right = median(values[-MIN_CONSECUTIVE:]) / full_scale(values.max())
+    right = evaluation_level(values) / full_scale(values.max())
     is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
     if not is_long or right >= _LOW_ACCURACY or learns_clearly(case, progress):
         return None
@@ -228,7 +227,7 @@ def _chance(case: Case) -> _Chance | None:
     cost = chance_loss(case)
     if cost is None or not from_the_start(case):
         return None
-    last = float(levels(case.loss.values, TENTHS)[-1])
+    last = end_level(case.loss.values)
     if last < (1 - _NEAR_CHANCE) * cost:
         return None
     classes = case.manifest.vocab_size
@@ -289,9 +288,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     if len(good) < _MIN_SCORES:
         return None
     # The best value may be luck, so the best level of three in a row is used.
-    level = np.array(
-        [median(good[i : i + MIN_CONSECUTIVE]) for i in range(len(good) - MIN_CONSECUTIVE + 1)]
-    )
+    level = moving_medians(good)
     at = int(np.argmax(level))
     best, last = float(level[at]), float(level[-1])
     lost, gained = best - last, best - float(good[0])
@@ -379,8 +376,7 @@ def _zero_to_end(case: Case, candidates: list[Score], loss: ProgressChange) -> E
     if not others or any(score.direction < 0 or score.series.values[-1] for score in others):
         return None
     score = others[0]
-    positions = np.flatnonzero(score.series.values)
-    at = int(positions[-1]) + 1 if len(positions) else 0
+    at = position_after(score.series.values != 0)
     count = len(score.series) - at
     # A score that was above 0 most of the time has collapsed.
     if count < max(_MIN_SCORES, HALF * len(score.series)):

@@ -13,7 +13,13 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, typed
-from stabdiag.stats.levels import MEAN_TO_SIGMA, levels
+from stabdiag.stats.course import (
+    level_error,
+    measure_course,
+    position_after,
+    second_half,
+    start_level,
+)
 from stabdiag.stats.quantiles import diff_sigma, median, pooled_diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -101,13 +107,12 @@ def lr_too_high(case: Case) -> Evidence | None:
 def _above_start(case: Case) -> Climb | None:
     """Return the climb of a loss far above its beginning for part of the run."""
     x, steps = case.loss.values, case.loss.steps
-    began, parts = float(x[0]), levels(x, TWENTIETHS)
-    high = np.flatnonzero(parts > case.limits.learning.above_start * began)
+    began, parts = float(x[0]), measure_course(x)
+    high = np.flatnonzero(parts.levels > case.limits.learning.above_start * began)
     # A later rise has another cause, which the tree looks for.
     if len(high) < _LONG or high[0] > 1:
         return None
-    size = len(x) // TWENTIETHS
-    pieces = x[len(x) - TWENTIETHS * size :].reshape(TWENTIETHS, size)[high]
+    pieces = parts.rows(x)[high]
     # Losses of small batches vary by orders of magnitude: the first one may be low by chance. A
     # loss of 0 belongs to a batch without labels. Later, a loss that exploded may come back.
     early = pieces[: (len(pieces) + 1) // 2]
@@ -116,16 +121,15 @@ def _above_start(case: Case) -> Climb | None:
     # Single losses on both sides of it are noise, unless most of the high ones are far above it.
     is_far = np.mean(pieces > TENFOLD * began) >= MAJORITY
     noise = pooled_diff_sigma(pieces)
-    if not is_far and median(parts[high]) - began < BEYOND_CHANCE * noise:
+    if not is_far and median(parts.levels[high]) - began < BEYOND_CHANCE * noise:
         return None
-    top = float(parts.max())
-    at = int(high[0]) * len(x) // TWENTIETHS
+    top = float(parts.levels.max())
     return Climb(
         words=f"The loss began at {num(began)} and was above "
         f"{num(case.limits.learning.above_start * began)} for "
-        f"{len(high) / TWENTIETHS:.0%} of the run, "
+        f"{len(high) / len(parts):.0%} of the run, "
         f"at up to {num(top)}: the first steps made the model worse than an untrained one.",
-        step=int(steps[at]),
+        step=int(steps[parts.starts[high[0]]]),
         low=began,
         high=top,
     )
@@ -138,16 +142,15 @@ def _climbed(case: Case) -> Climb | None:
     if not is_high(case, CLEAR_RATIO) or not len(lr):
         return None
     x, steps = case.loss.values, case.loss.steps
-    parts, size = levels(x, TWENTIETHS), len(x) // TWENTIETHS
-    ends = steps[len(x) - TWENTIETHS * size :][size - 1 :: size]
+    whole = measure_course(x)
+    parts, ends = whole.levels, steps[whole.ends]
     rates = np.interp(ends, lr.steps, lr.values)
     top_rate = int(np.argmax(rates))
     low_at, high_at, rise = _largest_rise(parts)
     has_recovered = parts[-1] < parts[low_at]
     if high_at < top_rate or not (has_recovered or is_high(case, FAR_RATE)):
         return None
-    early = x[len(x) - TWENTIETHS * size :][low_at * size : (high_at + 1) * size]
-    noise = MEAN_TO_SIGMA * diff_sigma(early) / size**0.5
+    noise = level_error(diff_sigma(x[whole.span(low_at, high_at)]), whole.size)
     least = case.limits.learning.climb * parts[low_at]
     if rise <= max(CLEAR * noise, least):
         return None
@@ -227,18 +230,16 @@ def still_rises(lr: Series) -> bool:
 
 def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     """Report a series whose fall per unit of learning rate is as high at the end as before."""
-    limits, x = case.limits.learning, series.values
-    parts = levels(x, TWENTIETHS)
+    limits, x, whole = case.limits.learning, series.values, measure_course(series.values)
+    parts = whole.levels
     first, last = float(parts[0]), float(parts[-1])
     fell = median(parts[:2]) - median(parts[-2:])
     if fell > (limits.small_fall if is_low(case) else NEGLIGIBLE) * first or _falls_immediately(
         x, first, fell
     ):
         return None
-    size = len(x) // len(parts)
-    middle = series.steps[len(x) - len(parts) * size :][size // 2 :: size][: len(parts)]
     spent = np.cumsum(lr.values * np.diff(lr.steps, prepend=lr.steps[:1]))
-    along = np.interp(middle, lr.steps, spent)
+    along = np.interp(series.steps[whole.middles], lr.steps, spent)
     half = int(np.searchsorted(along, along[-1] / 2))
     if min(half, len(parts) - half) < MIN_CONSECUTIVE or parts.min() <= 0:
         return None
@@ -246,7 +247,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     # The fall of the line itself from point to point is not noise.
     is_same_grid = np.array_equal(series.steps, lr.steps)
     line = spent if is_same_grid else np.interp(series.steps, lr.steps, spent)
-    noise = MEAN_TO_SIGMA * diff_sigma(x - _slope(along, parts) * line) / size**0.5
+    noise = level_error(diff_sigma(x - _slope(along, parts) * line), whole.size)
     is_clear = fell > CLEAR * noise and -late * np.ptp(along[half:]) > BEYOND_CHANCE * noise
     if not is_clear or -late < limits.constant_slope * -early:
         return None
@@ -255,7 +256,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
 
 def _falls_immediately(x: Floats, first: float, fell: float) -> bool:
     """Return True if a series fell more within its first level than later, beyond its noise."""
-    first_fall = median(x[:MIN_CONSECUTIVE]) - first
+    first_fall = start_level(x) - first
     return first_fall > max(fell, BEYOND_CHANCE * diff_sigma(x))
 
 
@@ -304,15 +305,15 @@ def flat_at_low_rate(case: Case, measured: Mapping[str, Scalar]) -> Evidence | N
     if no_course(case) or few_trained(case) or case.loss.values.min() <= 0 or not is_low(case):
         return None
     lr = case.history.finite("lr")
-    level, peak = levels(case.loss.values, TWENTIETHS), float(lr.values.max())
+    parts, peak = measure_course(case.loss.values), float(lr.values.max())
+    level = parts.levels
     fallen = float(level[0] - level[-1])
-    flat = np.flatnonzero(level - level[-1] > NEGLIGIBLE * fallen)
-    since = int(flat[-1]) + 1 if len(flat) else 0
-    is_constant = lr.values[len(lr) // 2 :].min() >= case.limits.schedule.at_peak * peak
+    since = position_after(level - level[-1] > NEGLIGIBLE * fallen)
+    is_constant = second_half(lr.values).min() >= case.limits.schedule.at_peak * peak
     has_fallen = level[-1] < FALLEN * level[0]
     if not (is_constant and has_fallen and since <= TENTHS and level[-1] > HALF * level[0]):
         return None
-    step = int(case.loss.steps[since * len(case.loss) // TWENTIETHS])
+    step = int(case.loss.steps[parts.starts[since]])
     return Evidence(
         title="The loss is flat at a constant learning rate",
         because=f"The loss has stayed at {num(float(level[-1]))} since {case.unit} {step}, and the "

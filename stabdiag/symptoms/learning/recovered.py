@@ -12,9 +12,9 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.scores import Direction
 from stabdiag.model.text import num, plural
+from stabdiag.stats.course import beginning, measure_course, moving_medians
 from stabdiag.stats.drawup import RecoveredRise, recovered_rise
-from stabdiag.stats.levels import beginning
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.standards import (
     CLEAR,
     CONTEXT_POINTS,
@@ -161,10 +161,9 @@ def collapse_recovered(case: Case) -> Evidence | None:
 
 def _dip_of_score(score: Score) -> _Dip | None:
     good, steps = score.goodness, score.series.steps
-    windows = len(good) - MIN_CONSECUTIVE + 1
     if len(good) < 3 * MIN_CONSECUTIVE:
         return None
-    level = np.array([median(good[i : i + MIN_CONSECUTIVE]) for i in range(windows)])
+    level = moving_medians(good)
     # The level of the three values before each window.
     ends = steps[MIN_CONSECUTIVE - 1 :]
     dip = _find_dip(level, float(good[0]), diff_sigma(good))
@@ -207,17 +206,13 @@ def _dip_of_reward(case: Case) -> _Dip | None:
     reward = case.history.finite("reward")
     if len(reward) < MIN_LONG_LOG:
         return None
-    size = len(reward) // _REWARD_LEVELS
-    if size < 2:
-        return None
-    first = len(reward) - size * _REWARD_LEVELS
-    parts = reward.values[first:].reshape(_REWARD_LEVELS, size)
-    level = np.median(parts, axis=1)
+    parts = measure_course(reward.values, _REWARD_LEVELS)
+    level = parts.levels
     dip = _find_dip(level, float(level[0]), diff_sigma(level))
     if dip is None:
         return None
     before, at, back = dip
-    starts = reward.steps[first::size]
+    starts = reward.steps[parts.starts]
     return _Dip(
         name=reward.column,
         before=float(level[before]),

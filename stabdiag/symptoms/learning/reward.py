@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import listed, num
+from stabdiag.stats.course import measure_course, outer_levels
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
@@ -105,9 +106,9 @@ def _flat(case: Case) -> Evidence | None:
     A reward that is mostly at its highest value does not have to rise.
     """
     reward = case.history.finite("reward")
-    x, steps, size = reward.values, reward.steps, len(reward) // TENTHS
-    parts = x[-TENTHS * size :].reshape(TENTHS, size)
-    means, error = parts.mean(axis=1), float(np.sqrt(2 * parts.var(axis=1).mean() / size))
+    x, steps, tenths = reward.values, reward.steps, measure_course(reward.values, TENTHS)
+    parts = tenths.rows(x)
+    means, error = parts.mean(axis=1), float(np.sqrt(2 * parts.var(axis=1).mean() / tenths.size))
     rose = means.max() - means[0] > BEYOND_CHANCE * error or mann_kendall(x) < MAX_CHANCE
     if rose or (x.max() > 0 and median(x) >= x.max()):
         return None
@@ -162,7 +163,7 @@ def policy_entropy_collapsed(case: Case) -> Evidence | None:
     The entropy of continuous actions may be negative, and has no such floor.
     """
     entropy = case.history.finite("policy_entropy")
-    begun, *_, last = levels(entropy.values, TENTHS).tolist()
+    begun, last = outer_levels(entropy.values)
     begun = max(begun, median(entropy.values[:CONTEXT_POINTS]))
     if entropy.values.min() < 0 or begun <= 0 or last > _NO_ENTROPY_LEFT * begun:
         return None

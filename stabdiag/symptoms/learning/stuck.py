@@ -11,7 +11,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
-from stabdiag.stats.levels import levels
+from stabdiag.stats.course import outer_levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
@@ -206,7 +206,7 @@ def _clear_fall(x: Floats) -> tuple[float, float] | None:
     if len(x) < TENTHS:
         falls = len(x) >= MIN_CONSECUTIVE and x[0] > 0 and bool((np.diff(x) < 0).all())
         return (float(x[0]), float(x[-1])) if falls else None
-    first, *_, last = levels(x, TENTHS).tolist()
+    first, last = outer_levels(x)
     return (first, last) if first > 0 and last <= FALLEN * first else None
 
 

@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import OVERFIT_BATCHES
 from stabdiag.model.text import num, plural, typed
-from stabdiag.stats.levels import levels
+from stabdiag.stats.course import end_level, measure_course
 from stabdiag.stats.standards import HUNDREDFOLD, NEGLIGIBLE, TENFOLD, TWENTIETHS
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -48,9 +48,8 @@ def lr_range_test(case: Case) -> Evidence | None:
     lr, loss = case.history.finite("lr"), case.loss
     if not _is_sweep(case):
         return None
-    level = levels(loss.values, min(len(loss), 2 * TWENTIETHS))
-    size = len(loss) // len(level)
-    ends = loss.steps[len(loss) - size * len(level) :][size - 1 :: size]
+    parts = measure_course(loss.values, 2 * TWENTIETHS)
+    level, ends = parts.levels, loss.steps[parts.ends]
     lowest = int(level.argmin())
     rate = float(np.interp(ends[lowest], lr.steps, lr.values))
     first, last = float(lr.values[0]), float(lr.values[-1])
@@ -119,7 +118,7 @@ def one_batch_test(case: Case) -> Evidence | None:
     count = _batches(case)
     if count is None or count > _MOST_BATCHES or len(case.loss) > _MAX_TRIAL_STEPS:
         return None
-    first, last = float(case.loss.values[0]), float(levels(case.loss.values, TWENTIETHS)[-1])
+    first, last = float(case.loss.values[0]), end_level(case.loss.values)
     if not 0 <= last <= _MEMORIZED * first:
         return None
     return Evidence(

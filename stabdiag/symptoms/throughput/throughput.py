@@ -13,6 +13,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import capitalized, num, percent
+from stabdiag.stats.course import position_after, settled
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
 from stabdiag.stats.standards import CLEAR, LEAST, QUARTER, TENTHS, TINY
@@ -116,8 +117,7 @@ def throughput_drop(case: Case) -> Evidence | None:
     fraction = last / usual if usual > 0 else 1.0
     if fraction >= case.limits.throughput.drop_ratio or last <= 0 or not _is_clear_drop(level):
         return None
-    fast = np.flatnonzero(speed > (usual + last) / 2)
-    since = int(steps[min(int(fast[-1]) + 1, len(steps) - 1)])
+    since = int(steps[min(position_after(speed > (usual + last) / 2), len(steps) - 1)])
     before, after = (1 / usual, 1 / last) if is_time else (usual, last)
     subject = "Steps" if case.unit == "step" else f"{capitalized(case.unit)}s"
     change = f"The throughput fell by {1 - fraction:.0%}"
@@ -240,8 +240,8 @@ def data_loading_slow(case: Case) -> Evidence | None:
     """Do steps spend most of their time waiting for data?"""
     waits, times = case.history.finite("data_time"), case.history.finite("step_time")
     # The first tenth fills the loader's queue.
-    wait = median(waits.values[len(waits) // TENTHS :])
-    step = median(times.values[len(times) // TENTHS :])
+    wait = median(waits.values[settled(len(waits))])
+    step = median(times.values[settled(len(times))])
     # The step time includes the data time, unless it is shorter.
     total = step if wait <= step else step + wait
     if total <= 0 or wait < case.limits.throughput.data_fraction * total:
@@ -275,7 +275,7 @@ def data_loading_slow(case: Case) -> Evidence | None:
 def mfu_low(case: Case) -> Evidence | None:
     """Is little of the accelerator's peak used?"""
     mfu = case.history.finite("mfu")
-    x = mfu.values[len(mfu) // TENTHS :]
+    x = mfu.values[settled(len(mfu))]
     # Some logs use percent. The median ignores single records above the peak, which are
     # mismeasured.
     usual = median(x)
@@ -310,7 +310,7 @@ def memory_growth(case: Case) -> Evidence | None:
     """Does memory keep growing?"""
     memory = max((series.finite() for series in case.history.group("memory").values()), key=len)
     # In the first tenth a run allocates what it needs.
-    level, since = levels(memory.values, TENTHS), int(memory.steps[len(memory) // TENTHS])
+    level, since = levels(memory.values, TENTHS), int(memory.steps[settled(len(memory))][0])
     first, last = float(level[1]), float(level[-1])
     growth = last / first - 1 if first > 0 else 0.0
     # A logged peak rises by ever smaller steps if memory does not grow.

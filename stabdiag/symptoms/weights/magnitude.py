@@ -11,6 +11,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, times
+from stabdiag.stats.course import position_after, present_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.stats.standards import (
@@ -19,7 +20,6 @@ from stabdiag.stats.standards import (
     FEW_EVENTS,
     LEAST,
     MIN_CONSECUTIVE,
-    MIN_SAMPLE,
     QUARTERS,
     TENFOLD,
     TENTHS,
@@ -53,7 +53,7 @@ def growth(size: Series, least: float = 0.0, *, from_lowest: bool) -> tuple[floa
 
     The level is the lowest level of the series, or its median level; at least ``least``.
     """
-    reached, last = levels(size.values, TWENTIETHS), median(size.values[-MIN_SAMPLE:])
+    reached, last = levels(size.values, TWENTIETHS), present_level(size.values)
     # A steady rise is far above its start by the middle of the first part.
     lowest = min(float(reached.min()), median(size.values[:CONTEXT_POINTS]))
     level = max(lowest if from_lowest else median(reached), least)
@@ -62,8 +62,7 @@ def growth(size: Series, least: float = 0.0, *, from_lowest: bool) -> tuple[floa
 
 def growth_began(size: Series, level: float) -> int:
     """Return the step after which a series stayed above ten times its level."""
-    small = np.flatnonzero(size.values <= TENFOLD * level)
-    return int(size.steps[min(int(small[-1]) + 1 if len(small) else 0, len(size) - 1)])
+    return int(size.steps[min(position_after(size.values <= TENFOLD * level), len(size) - 1)])
 
 
 def _longest(case: Case, *roles: str) -> list[Series]:

@@ -13,7 +13,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, plural, sentence, times
-from stabdiag.stats.levels import levels
+from stabdiag.stats.course import Course, measure_course
 from stabdiag.stats.quantiles import median, power_of_ten
 from stabdiag.stats.rise import ONSET_FRACTION
 from stabdiag.stats.standards import (
@@ -52,18 +52,23 @@ class NormGroup:
 
     name: str
     points: Series
-    levels: Floats
+    course: Course
+
+    @property
+    def levels(self) -> Floats:
+        """The median of each tenth."""
+        return self.course.levels
 
     def step(self, tenth: int) -> int:
         """Return the step where a tenth begins, counted from 0."""
-        return int(self.points.steps[tenth * len(self.points) // TENTHS])
+        return int(self.points.steps[self.course.starts[tenth]])
 
 
 def _groups(case: Case, role: str) -> list[NormGroup]:
     """Return the groups of a role that have enough finite points."""
     finite = {name: series.finite() for name, series in case.history.group(role).items()}
     return [
-        NormGroup(name=name, points=points, levels=levels(points.values, TENTHS))
+        NormGroup(name=name, points=points, course=measure_course(points.values, TENTHS))
         for name, points in finite.items()
         if len(points) >= LEAST
     ]

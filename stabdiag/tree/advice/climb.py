@@ -8,9 +8,10 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, ActionKind, Answer
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num, sentence
-from stabdiag.stats.quantiles import diff_sigma, median, medians
+from stabdiag.stats.course import moving_medians, start_level
+from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.shape import BLOWUP_RATIO
-from stabdiag.stats.standards import MIN_CONSECUTIVE, TWICE
+from stabdiag.stats.standards import TWICE
 from stabdiag.tree.advice.shared import (
     LEVEL,
     STATE,
@@ -85,7 +86,7 @@ def find_climb(case: Case, cause: str = "", answer: Answer | None = None) -> Cli
         f"The loss climbed from {case.unit} {first} on and {ended}, {num(rise.amount)} above its "
         f"best level ({num(rise.best_level)} near {case.unit} {best_step(case)})."
     )
-    start = median(case.loss.values[:MIN_CONSECUTIVE])
+    start = start_level(case.loss.values)
     if rise.best_level > BLOWUP_RATIO * start > 0 and case.loss.steps[0] <= case.stride:
         # It exploded before any level could be measured.
         begin = case.at(_explosion_start(case.loss.values, start))
@@ -149,7 +150,7 @@ def _last_best_step(case: Case) -> int:
     before = x[max(rise.best - case.rise_window, case.comparable_range.start) : rise.best + 1]
     if rise.onset - rise.best < LEVEL or len(before) < 2:
         return case.at(rise.onset)
-    smooth = medians(np.lib.stride_tricks.sliding_window_view(x[rise.best : rise.onset], LEVEL))
+    smooth = moving_medians(x[rise.best : rise.onset], LEVEL)
     low = np.flatnonzero(smooth <= rise.best_level + diff_sigma(before))
     last = rise.best + (int(low[-1]) + LEVEL // 2 if len(low) else 0)
     return case.at(last)

@@ -10,9 +10,10 @@ import numpy as np
 from stabdiag.model.findings import Action, ActionKind, Answer, Verdict
 from stabdiag.model.limits.checks import optimizer_family
 from stabdiag.model.text import num, sentence
+from stabdiag.stats.course import start_level
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
-from stabdiag.stats.standards import MIN_CONSECUTIVE, TENFOLD
+from stabdiag.stats.standards import TENFOLD
 from stabdiag.tree.advice.climb import ClimbAdvice, find_climb
 from stabdiag.tree.advice.rates import half_lr, lowered, tenth_lr
 from stabdiag.tree.advice.settings import far_settings, replacement
@@ -305,7 +306,7 @@ def _exploded(case: Case) -> bool:
     """
     rise = require_rise(case)
     before = case.loss.values[: rise.best + 1]
-    if rise.last_level > BLOWUP_RATIO * median(before[:MIN_CONSECUTIVE]) > 0:
+    if rise.last_level > BLOWUP_RATIO * start_level(before) > 0:
         return True
     drop = float(before.max()) - rise.best_level
     is_blowup = rise.amount > BLOWUP_RATIO * max(drop, abs(rise.best_level))

@@ -1,0 +1,138 @@
+"""The course of a series: its level at the start, at the end and over equal parts.
+
+A level is a median, so that single outliers do not change it. All series are finite, of the shape
+(n,) with n at least 1; levels and noise are in the unit of the series.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.frozen import frozen
+from stabdiag.stats.levels import MEAN_TO_SIGMA, levels
+from stabdiag.stats.quantiles import diff_sigma, median, medians
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_CONSECUTIVE, MIN_SAMPLE, TENTHS, TWENTIETHS
+
+
+def start_level(x: Floats) -> float:
+    """Return the level of the first values: only three, since a loss soon falls."""
+    return median(x[:MIN_CONSECUTIVE])
+
+
+def beginning(x: Floats) -> float:
+    """Return the initial level of a series, shape (n,), finite, n at least 1, in its unit."""
+    # The highest of the first losses, since a loss soon falls.
+    return float(x[:CONTEXT_POINTS].max())
+
+
+def end_level(x: Floats) -> float:
+    """Return the level of the last tenth."""
+    return median(x[-max(len(x) // TENTHS, 1) :])
+
+
+def outer_levels(x: Floats) -> tuple[float, float]:
+    """Return the levels of the first and of the last tenth."""
+    first, *_, last = levels(x, TENTHS).tolist()
+    return first, last
+
+
+def present_level(x: Floats) -> float:
+    """Return the level of the last few values, which shows a change just before the end."""
+    return median(x[-MIN_SAMPLE:])
+
+
+def evaluation_level(x: Floats) -> float:
+    """Return the level of the last evaluations: only three, since there are few of them."""
+    return median(x[-MIN_CONSECUTIVE:])
+
+
+def second_half(x: Floats) -> Floats:
+    """Return the second half, in which most of a descent is over."""
+    return x[len(x) // 2 :]
+
+
+def late_noise(x: Floats) -> float:
+    """Return the standard deviation of single values in the second half, n at least 3."""
+    return diff_sigma(second_half(x))
+
+
+def settled(count: int) -> slice:
+    """Return the positions after the first tenth of ``count`` points.
+
+    In the first tenth, a program compiles, fills queues and allocates memory, and a model leaves
+    its initialization.
+    """
+    return slice(count // TENTHS, None)
+
+
+def level_error(sigma: float, *counts: int) -> float:
+    """Return the standard error of a level, or of the difference between two levels.
+
+    Args:
+        sigma: the standard deviation of single values, which are independent.
+        counts: the number of values of each level, at least 1.
+
+    The error of a median of normal values exceeds the error of a mean by ``MEAN_TO_SIGMA``.
+    """
+    return MEAN_TO_SIGMA * sigma * math.sqrt(sum(1 / count for count in counts))
+
+
+def moving_medians(x: Floats, width: int = MIN_CONSECUTIVE) -> Floats:
+    """Return the median of each ``width`` consecutive values: shape (n - width + 1,)."""
+    return medians(sliding_window_view(x, width))
+
+
+def position_after(where: Mask) -> int:
+    """Return the position after the last one that is true; 0 if none is."""
+    positions = np.flatnonzero(where)
+    return int(positions[-1]) + 1 if len(positions) else 0
+
+
+@frozen
+class Course:
+    """A series by equal parts.
+
+    ``levels`` are the medians of the parts. Each has ``size`` points; the first part begins at the
+    position ``first``, since points that do not fill the parts are left out at the beginning.
+    """
+
+    levels: Floats
+    size: int
+    first: int
+
+    def __len__(self) -> int:
+        return len(self.levels)
+
+    @property
+    def starts(self) -> Ints:
+        """The first position of each part."""
+        return self.first + self.size * np.arange(len(self))
+
+    @property
+    def middles(self) -> Ints:
+        """The middle position of each part."""
+        return self.starts + self.size // 2
+
+    @property
+    def ends(self) -> Ints:
+        """The last position of each part."""
+        return self.starts + self.size - 1
+
+    def rows(self, x: Floats) -> Floats:
+        """Return the values by part: shape (parts, size)."""
+        return x[self.first :].reshape(len(self), self.size)
+
+    def span(self, first: int, last: int) -> slice:
+        """Return the positions from one part to another, both included."""
+        return slice(int(self.starts[first]), int(self.ends[last]) + 1)
+
+
+def measure_course(x: Floats, parts: int = TWENTIETHS) -> Course:
+    """Return the course of a series over equal parts; fewer if there are fewer points."""
+    reached = levels(x, parts)
+    size = len(x) // len(reached)
+    return Course(levels=reached, size=size, first=len(x) - len(reached) * size)
