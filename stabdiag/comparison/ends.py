@@ -12,12 +12,9 @@ from stabdiag.model.comparison import ComparedRun
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
-from stabdiag.stats.course import late_noise, measure_course
+from stabdiag.stats.course import late_noise, measure_course, start_level
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import TWENTIETHS
-
-# The start of a run is the mean of this many losses: a fast run leaves it soon.
-_START_LOSSES: Final = 3
 
 # A run has diverged if it lost half of its decrease, and is sound if it kept three quarters.
 _DIVERGED_FRACTION: Final = 0.5
@@ -94,7 +91,7 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
     parts = measure_course(values)
     best_part = int(np.argmin(parts.levels))
     start, best, last = (
-        float(values[:_START_LOSSES].mean()),
+        start_level(values),
         float(parts.levels[best_part]),
         float(parts.levels[-1]),
     )

@@ -15,13 +15,13 @@ from stabdiag.model.findings import Action, ActionKind, Finding, Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
-from stabdiag.stats.course import evaluation_level, late_noise
+from stabdiag.stats.course import evaluation_level, late_noise, start_level
 from stabdiag.stats.means import Spread, mean_and_error, spread
 from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_CONSECUTIVE
 
-# A mean at the end of a run needs this many losses; the start is the mean of this many losses.
-_MIN_END_POINTS: Final = 5
-_START_POINTS: Final = 3
+# A mean at the end of a run needs this many losses.
+_MIN_END_POINTS: Final = CONTEXT_POINTS
 
 # At most this many runs are listed individually.
 _MAX_LISTED: Final = 3
@@ -29,8 +29,8 @@ _MAX_LISTED: Final = 3
 # Below this, a p-value is rounding error.
 _MIN_P_VALUE: Final = 1e-16
 
-# Evaluations are rare: the end is the median of this many, and the noise needs twice as many.
-_LAST_EVALUATIONS: Final = 3
+# The level of evaluations needs this many, and their noise twice as many.
+_LAST_EVALUATIONS: Final = MIN_CONSECUTIVE
 
 # Evaluations differ from this many standard deviations of a single evaluation.
 _EVALUATION_SIGMAS: Final = 4.0
@@ -125,7 +125,7 @@ def ends(runs: Sequence[ComparedRun], limits: CompareLimits) -> Ends:
             levels.append(
                 Level(run=run.label, value=mean.value, error=mean.error, noise=mean.deviation)
             )
-            descents.append(float(loss.finite().values[:_START_POINTS].mean()) - mean.value)
+            descents.append(start_level(loss.finite().values) - mean.value)
     descent = max(median(np.array(descents)), 0.0) if descents else 0.0
     return Ends(levels=tuple(levels), lost=tuple(non_finite), until=until, descent=descent)
 

@@ -13,6 +13,8 @@ from stabdiag.model.comparison import ComparedRun, Comparison, ComparisonKind
 from stabdiag.model.findings import Action, ActionKind, Finding
 from stabdiag.model.manifest.parsing import number, plain
 from stabdiag.model.text import num
+from stabdiag.stats.course import evaluation_level, start_level
+from stabdiag.stats.standards import MIN_CONSECUTIVE
 
 # Keys that name the task, the data or the model: the last word of a key, by kind.
 TASK: Final = {
@@ -34,9 +36,9 @@ _COUNT_SETTINGS: Final = {
 # Numbers that differ by less were written with fewer digits.
 _EQUAL: Final = 1e-6
 
-# The start and the end of a loss are means of this many. Seeds do not change the start by this
+# The start and the end of a loss need this many losses each. Seeds do not change the start by this
 # factor: it follows from the loss function and the number of classes.
-_MIN_TASK_LOSSES: Final = 3
+_MIN_TASK_LOSSES: Final = MIN_CONSECUTIVE
 _START_RATIO: Final = 3.0
 
 # A sentence names at most this many runs.
@@ -155,10 +157,7 @@ def _on_different_scales(
         values = run.history.finite("loss").values
         if len(values) < 2 * _MIN_TASK_LOSSES:
             return None
-        start, end = (
-            float(part.mean()) for part in (values[:_MIN_TASK_LOSSES], values[-_MIN_TASK_LOSSES:])
-        )
-        spans.append((run.label, start, end))
+        spans.append((run.label, start_level(values), evaluation_level(values)))
     spans.sort(key=lambda span: span[1])
     return next(
         (

@@ -15,7 +15,19 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import MEAN_TO_SIGMA, levels
 from stabdiag.stats.quantiles import diff_sigma, median, medians
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_CONSECUTIVE, MIN_SAMPLE, TENTHS, TWENTIETHS
+from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    MIN_CONSECUTIVE,
+    MIN_SAMPLE,
+    TENTHS,
+    THIRD,
+    TWENTIETHS,
+)
+
+# With linear growth, the last three of nine tenths contribute a third of the change; a random walk
+# contributes less. The last tenth must contribute a third of what linear growth would, or else the
+# series jumped and settled.
+_LINEAR_FRACTION = THIRD
 
 
 def start_level(x: Floats) -> float:
@@ -79,6 +91,27 @@ def level_error(sigma: float, *counts: int) -> float:
     The error of a median of normal values exceeds the error of a mean by ``MEAN_TO_SIGMA``.
     """
     return MEAN_TO_SIGMA * sigma * math.sqrt(sum(1 / count for count in counts))
+
+
+def change_of_halves(x: Floats) -> tuple[float, float]:
+    """Return the mean of the second half minus the mean of the first, and its standard error.
+
+    The error is that of independent values around a trend, n at least 2.
+    """
+    early, late = x[: len(x) // 2], second_half(x)
+    error = diff_sigma(x) * math.sqrt(1 / len(early) + 1 / len(late))
+    return float(late.mean() - early.mean()), error
+
+
+def keeps_growing(tenths: Floats) -> bool:
+    """Return True if a series grows to its end, about as fast as since its first tenth.
+
+    Args:
+        tenths: the levels of ten parts.
+    """
+    late, last = tenths[-1] - tenths[-4], tenths[-1] - tenths[-2]
+    is_linear = late >= _LINEAR_FRACTION * (tenths[-1] - tenths[1])
+    return bool(late >= 0 and is_linear and last >= _LINEAR_FRACTION * late / 3)
 
 
 def moving_medians(x: Floats, width: int = MIN_CONSECUTIVE) -> Floats:

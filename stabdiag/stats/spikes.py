@@ -19,15 +19,17 @@ from stabdiag.stats.shape import SearchWindows, Spike
 class SpikeScan:
     """All spikes of a log, the limit of the scores, and the largest score.
 
-    ``abrupt`` are the spikes that were found from the few points before them. ``largest_chance`` is
-    the probability that noise leaves a gap as wide as the one below the largest score. ``group``
-    are rare peaks separated from the noise, ``frequent_peaks`` are too many to be spikes.
+    ``largest_level`` is the expected value where the score is largest, and ``largest_chance`` the
+    probability that noise leaves a gap as wide as the one below that score. ``abrupt`` are the
+    spikes that were found from the few points before them. ``group`` are rare peaks separated from
+    the noise, ``frequent_peaks`` are too many to be spikes.
     """
 
     spikes: tuple[Spike, ...]
     limit: float
     largest: float
     largest_at: int
+    largest_level: float
     tested: int
     largest_chance: float = 1.0
     abrupt: tuple[Spike, ...] = ()
@@ -128,5 +130,6 @@ def outliers(x: Floats, window: int, reach: SearchWindows, sigmas: float) -> Spi
         limit=sigmas,
         largest=float(scores[largest]) if tested.any() else 0.0,
         largest_at=largest,
+        largest_level=float(mean[largest]),
         tested=int(tested.sum()),
     )

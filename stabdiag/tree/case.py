@@ -113,8 +113,8 @@ class Case(Run):
         if scan.largest <= min(scan.limit, self.limits.data.tail_sigma):
             return False
         after = x[scan.largest_at + 1 : scan.largest_at + 1 + MIN_SAMPLE]
-        level = median(x[max(scan.largest_at - self.spike_window, 0) : scan.largest_at])
-        return not len(after) or median(after) < (level + float(x[scan.largest_at])) / 2
+        middle = (scan.largest_level + float(x[scan.largest_at])) / 2
+        return not len(after) or median(after) < middle
 
     @property
     def reward(self) -> Reward | None:

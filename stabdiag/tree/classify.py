@@ -167,7 +167,13 @@ def find_spikes(
         abrupt = abrupt_spikes(x, reach, sigmas, 1 if of_means else MIN_CONSECUTIVE, atypical)
     if n <= first + 1:
         return SpikeScan(
-            spikes=abrupt, limit=np.inf, largest=0.0, largest_at=0, tested=0, abrupt=abrupt
+            spikes=abrupt,
+            limit=np.inf,
+            largest=0.0,
+            largest_at=0,
+            largest_level=np.nan,
+            tested=0,
+            abrupt=abrupt,
         )
     has_cause = np.zeros(n, dtype=bool) if after_logged_cause is None else after_logged_cause
     single = measure_profile(x, reach, false_alarm)
@@ -206,6 +212,7 @@ def find_spikes(
         limit=single.limit,
         largest=largest_score,
         largest_at=largest,
+        largest_level=float(single.base.level[largest]),
         largest_chance=single.points.excursions.chance_of_separation(
             largest_score, largest - 2 * MAX_GAP, largest + 2 * MAX_GAP
         ),

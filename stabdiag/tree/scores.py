@@ -9,13 +9,10 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import Direction, is_training_score, score_direction
+from stabdiag.stats.course import level_error
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE
 from stabdiag.tree.run import Run
-
-# A score changed if its level moved by more than this many standard deviations of single values.
-# The medians of three values from the same noise differ by 0.95 standard deviations.
-_CLEAR_SIGMAS = BEYOND_CHANCE
 
 # With fewer values the noise is unknown, and a change has to exceed this fraction of the value.
 MIN_VALUES = 2 * MIN_CONSECUTIVE
@@ -55,7 +52,7 @@ class Score:
         change = median(after) - median(before)
         values = self.goodness
         if len(values) >= MIN_VALUES:
-            least = _CLEAR_SIGMAS * diff_sigma(values) / min(len(before), len(after)) ** 0.5
+            least = BEYOND_CHANCE * level_error(diff_sigma(values), len(before), len(after))
         else:
             least = CLEAR_CHANGE * float(np.abs(values).max())
         return change if abs(change) > least else 0.0

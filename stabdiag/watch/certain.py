@@ -27,7 +27,7 @@ from __future__ import annotations
 import numpy as np
 
 from stabdiag.api.diagnosis import make_early_report, make_later_report
-from stabdiag.model.arrays import Floats, Mask
+from stabdiag.model.arrays import Mask
 from stabdiag.model.events import EventCode, EventKind
 from stabdiag.model.findings import PARTLY_READ, Finding, Severity
 from stabdiag.model.frozen import frozen
@@ -35,7 +35,9 @@ from stabdiag.model.history import History, Series
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.report import Report
 from stabdiag.model.roles.settings import difficulty_direction
-from stabdiag.stats.quantiles import usual_gap
+from stabdiag.stats.course import present_level
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median, usual_gap
 
 # Earlier times that have to show the finding, in windows; the longest first, since it fails
 # soonest.
@@ -172,13 +174,8 @@ def _persists(finding: Finding, report: Report, initial: InitialLosses) -> bool:
     if len(finite) < _MIN_WINDOW_POINTS or len(before) < _MIN_WINDOW_POINTS:
         return False
     # Above the midpoint between the best level and the level at the start of the watch.
-    best, last = min(_levels(before)), float(np.median(before[-_MIN_WINDOW_POINTS:]))
-    return float(np.median(finite)) > (best + last) / 2
-
-
-def _levels(values: Floats) -> list[float]:
-    parts = np.array_split(values, max(len(values) // _MIN_WINDOW_POINTS, 1))
-    return [float(np.median(part)) for part in parts]
+    best = float(levels(before, len(before) // _MIN_WINDOW_POINTS).min())
+    return median(finite) > (best + present_level(before)) / 2
 
 
 def _is_lasting_nan(finding: Finding, report: Report) -> bool:

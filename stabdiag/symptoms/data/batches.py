@@ -11,6 +11,7 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE, max_chance_repeats
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
 from stabdiag.stats.shape import Spike, late_recovery
 from stabdiag.stats.standards import (
@@ -153,9 +154,9 @@ def epoch_pattern(case: Case) -> Evidence | None:
     length = int(usual_gap(case.loss.steps[starts]))
     return Evidence(
         because=f"In each of {len(epochs)} epochs of {length} {case.unit}s, the loss rises and "
-        f"falls at the same positions, between {num(low)} and {num(high)} (means of a twentieth of "
-        "an epoch after the first one): the data has the same order in every epoch, and its parts "
-        "differ.",
+        f"falls at the same positions, between {num(low)} and {num(high)} (medians of a twentieth "
+        "of an epoch after the first one): the data has the same order in every epoch, and its "
+        "parts differ.",
         step=int(case.loss.steps[starts[0]]),
         measured={"low": low, "high": high, "deviation": remaining, "epochs": len(epochs)},
         first=Action(
@@ -171,7 +172,7 @@ def epoch_pattern(case: Case) -> Evidence | None:
 
 
 def _levels_of_epochs(case: Case) -> Floats | None:
-    """Return the mean losses of the twentieths of complete epochs, shape (epochs, 20), or None."""
+    """Return the levels of the twentieths of complete epochs, shape (epochs, 20), or None."""
     loss, epoch = case.loss, case.history.finite("epoch")
     turns = epoch.steps[1:][np.diff(np.floor(epoch.values)) == 1]
     cuts = np.unique(np.concatenate([[0], np.searchsorted(loss.steps, turns), [len(loss)]]))
@@ -180,9 +181,7 @@ def _levels_of_epochs(case: Case) -> Floats | None:
     whole_epochs = [part for part in parts if abs(len(part) - usual) <= NEGLIGIBLE * usual]
     if usual < LEAST or len(whole_epochs) < FEW_EVENTS + 1:
         return None
-    return np.array(
-        [[block.mean() for block in np.array_split(part, TWENTIETHS)] for part in whole_epochs]
-    )
+    return np.array([levels(part, TWENTIETHS) for part in whole_epochs])
 
 
 def _is_of_pattern(spike: Spike, boundaries: Ints, high: float) -> bool:

@@ -260,7 +260,7 @@ def heavy_tailed_loss(case: Case) -> Evidence | None:
     if scan.largest <= scan.limit and scan.largest_chance > _UNUSUAL_GAP:
         return None
     at = scan.largest_at
-    level, value = median(x[max(at - case.spike_window, 0) : at]), float(x[at])
+    level, value = scan.largest_level, float(x[at])
     # On a steep descent, a loss may be above its trend and still be lower than those before it. In
     # a short window, autocorrelated noise looks smaller than it is.
     context = x[max(at - MIN_LONG_LOG, 0) : at]

@@ -135,8 +135,8 @@ def may_be_pretrained(case: Case) -> bool:
     if not from_the_start(case) or late > FALLEN * early:
         return True
     right = case.history.finite("accuracy").values
-    return len(right) >= CONTEXT_POINTS and float(right[:CONTEXT_POINTS].min()) >= median(
-        right[-CONTEXT_POINTS:]
+    return len(right) >= CONTEXT_POINTS and float(right[:CONTEXT_POINTS].min()) >= evaluation_level(
+        right
     )
 
 

@@ -8,10 +8,17 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural
-from stabdiag.stats.course import end_level, position_after, present_level
+from stabdiag.stats.course import (
+    end_level,
+    level_error,
+    outer_levels,
+    position_after,
+    present_level,
+)
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
     CLEAR,
     LEAST,
     MIN_COMPARED,
@@ -247,7 +254,7 @@ def _stays_up(case: Case, since: int) -> bool:
     if not _has_loss_left(case) or len(late) < 2 * MIN_SAMPLE:
         return False
     change = present_level(late) - median(late[:MIN_SAMPLE])
-    return bool(change > -CLEAR * diff_sigma(late) / MIN_SAMPLE**0.5)
+    return change > -BEYOND_CHANCE * level_error(diff_sigma(late), MIN_SAMPLE, MIN_SAMPLE)
 
 
 def _has_loss_left(case: Case) -> bool:
@@ -255,8 +262,8 @@ def _has_loss_left(case: Case) -> bool:
     values = case.loss.values
     if not len(values) or values.min() <= 0:
         return False
-    reached = levels(values, TWENTIETHS)
-    return float(reached[-1]) >= _LITTLE_LEFT * float(reached[0])
+    first, last = outer_levels(values)
+    return last >= _LITTLE_LEFT * first
 
 
 def _got_worse(case: Case) -> bool:

@@ -10,9 +10,8 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
-from stabdiag.stats.course import end_level
-from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_LONG_LOG, NEGLIGIBLE
+from stabdiag.stats.course import end_level, start_level
+from stabdiag.stats.standards import MIN_LONG_LOG, NEGLIGIBLE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import improved_score
@@ -93,11 +92,9 @@ def _networks(case: Case) -> tuple[Series, Series] | None:
     generators = [series for series, own in zip(losses, words, strict=True) if own & GENERATOR]
     if not discriminators or not generators:
         return None
-    return discriminators[0], max(
-        generators, key=lambda series: median(series.values[-CONTEXT_POINTS:])
-    )
+    return discriminators[0], max(generators, key=lambda series: end_level(series.values))
 
 
 def _ends(series: Series) -> tuple[float, float]:
     """Return the first and last level of a loss."""
-    return median(series.values[:CONTEXT_POINTS]), end_level(series.values)
+    return start_level(series.values), end_level(series.values)

@@ -11,6 +11,7 @@ from stabdiag.model.findings import Action, Scalar
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import digits, num
+from stabdiag.stats.course import change_of_halves
 from stabdiag.stats.levels import MOST_DIGITS, levels
 from stabdiag.stats.quantiles import diff_sigma, power_of_ten
 from stabdiag.stats.standards import (
@@ -178,10 +179,8 @@ def loss_changes(case: Case, since: int) -> bool:
     x = case.loss.values[case.loss.steps >= since]
     if len(x) <= FEW_EVENTS:
         return False
-    halves = np.array_split(x, 2)
-    error = diff_sigma(x) * float(np.sqrt(4 / len(x)))
-    change = abs(float(halves[0].mean() - halves[1].mean()))
-    return change > max(NEGLIGIBLE * abs(float(x[0])), BEYOND_CHANCE * float(error))
+    change, error = change_of_halves(x)
+    return abs(change) > max(NEGLIGIBLE * abs(float(x[0])), BEYOND_CHANCE * error)
 
 
 def unchanged_norm(case: Case) -> float | None:

@@ -7,8 +7,8 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.course import start_level
-from stabdiag.stats.levels import block_levels, levels
+from stabdiag.stats.course import change_of_halves, level_error, start_level
+from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -144,10 +144,9 @@ def _is_static(case: Case) -> bool:
         and not case.history.without_gradient
     ):
         return False
-    early, late = x[: len(x) // 2], x[len(x) // 2 :]
-    error = diff_sigma(x) * float(np.sqrt(1 / len(early) + 1 / len(late)))
-    least = case.limits.learning.min_fall * float(early.mean())
-    return float(early.mean() - late.mean()) <= max(least, BEYOND_CHANCE * error)
+    change, error = change_of_halves(x)
+    least = case.limits.learning.min_fall * float(x.mean())
+    return -change <= max(least, BEYOND_CHANCE * error)
 
 
 def _rose_immediately(case: Case) -> bool:
@@ -165,8 +164,8 @@ def _never_fell(case: Case) -> bool:
     if _few_losses(case):
         return False
     x, least = case.loss.values, case.limits.learning.min_fall
-    tenths, _ = block_levels(x, len(x) // TENTHS)
-    noise = BEYOND_CHANCE * diff_sigma(x) / (len(x) // TENTHS) ** 0.5
+    tenths = levels(x, TENTHS)
+    noise = BEYOND_CHANCE * level_error(diff_sigma(x), len(x) // TENTHS)
     first = float(tenths[0])
     began = max(first, start_level(x) - noise)
     return bool(began - float(tenths.min()) <= min(noise, 2 * least * first))

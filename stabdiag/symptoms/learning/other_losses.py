@@ -14,6 +14,7 @@ from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.text import SHOWN_NAMES, listed, num, plural
 from stabdiag.stats.course import position_after
+from stabdiag.stats.levels import levels
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     FAR_RATIO,
@@ -167,9 +168,9 @@ def _failure_step(series: Series, *, printed: bool) -> int | None:
 
 def _levels(values: np.ndarray) -> tuple[float, float, float]:
     """Return the highest level of the first quarter, the best of the middle, and the last."""
-    medians = [float(np.median(part)) for part in np.array_split(values, TWENTIETHS)]
-    middle = medians[_QUARTER_PARTS:-_QUARTER_PARTS]
-    return max(medians[:_QUARTER_PARTS]), min(middle), min(medians[-2:])
+    reached = levels(values, TWENTIETHS).tolist()
+    middle = reached[_QUARTER_PARTS:-_QUARTER_PARTS]
+    return max(reached[:_QUARTER_PARTS]), min(middle), min(reached[-2:])
 
 
 def _climb(series: Series) -> tuple[float, int, Series] | None:

@@ -10,12 +10,11 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import listed, num
-from stabdiag.stats.course import measure_course, outer_levels
+from stabdiag.stats.course import measure_course, outer_levels, start_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
-    CONTEXT_POINTS,
     MAX_CHANCE,
     MIN_LONG_LOG,
     NEGLIGIBLE,
@@ -164,7 +163,7 @@ def policy_entropy_collapsed(case: Case) -> Evidence | None:
     """
     entropy = case.history.finite("policy_entropy")
     begun, last = outer_levels(entropy.values)
-    begun = max(begun, median(entropy.values[:CONTEXT_POINTS]))
+    begun = max(begun, start_level(entropy.values))
     if entropy.values.min() < 0 or begun <= 0 or last > _NO_ENTROPY_LEFT * begun:
         return None
     gone = entropy.values <= _NO_ENTROPY_LEFT * begun

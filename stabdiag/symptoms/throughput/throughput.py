@@ -13,10 +13,10 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import capitalized, num, percent
-from stabdiag.stats.course import position_after, settled
+from stabdiag.stats.course import keeps_growing, position_after, settled
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
-from stabdiag.stats.standards import CLEAR, LEAST, QUARTER, TENTHS, TINY
+from stabdiag.stats.standards import CLEAR, LEAST, TENTHS, TINY
 from stabdiag.symptoms.losses import rhythm
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -314,8 +314,7 @@ def memory_growth(case: Case) -> Evidence | None:
     first, last = float(level[1]), float(level[-1])
     growth = last / first - 1 if first > 0 else 0.0
     # A logged peak rises by ever smaller steps if memory does not grow.
-    keeps_growing = last - level[-4] > QUARTER * (last - first)
-    if growth <= case.limits.throughput.memory_growth or not keeps_growing:
+    if growth <= case.limits.throughput.memory_growth or not keeps_growing(level):
         return None
     return Evidence(
         because=f"The memory in use grew from {num(first)} at {case.unit} {since} to {num(last)} "

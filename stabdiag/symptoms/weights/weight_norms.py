@@ -13,28 +13,14 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, plural, sentence, times
-from stabdiag.stats.course import Course, measure_course
-from stabdiag.stats.quantiles import median, power_of_ten
+from stabdiag.stats.course import Course, keeps_growing, measure_course, start_level
+from stabdiag.stats.quantiles import power_of_ten
 from stabdiag.stats.rise import ONSET_FRACTION
-from stabdiag.stats.standards import (
-    CONTEXT_POINTS,
-    HALF,
-    LEAST,
-    MIN_CONSECUTIVE,
-    TENFOLD,
-    TENTHS,
-    THIRD,
-    TINY,
-)
+from stabdiag.stats.standards import HALF, LEAST, MIN_CONSECUTIVE, TENFOLD, TENTHS, TINY
 from stabdiag.symptoms.learning.causes import loss_changes
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
 from stabdiag.tree.case import Case
-
-# With linear growth, the last three of nine tenths contribute a third of the change; a random walk
-# contributes less. The last tenth must contribute a third of what linear growth would, or else the
-# norm jumped and settled.
-_LINEAR_FRACTION = THIRD
 
 # A healthy update is about a thousandth of the weights.
 _USUAL_UPDATE = 1e-3
@@ -95,7 +81,7 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     limit = case.limits.weights.norm_growth
     if group is None:
         return None
-    since_start = group.levels[-1] / median(group.points.values[:CONTEXT_POINTS])
+    since_start = group.levels[-1] / start_level(group.points.values)
     if _ratio(group) <= limit and (since_start <= limit or _ratio(group) <= limit**0.5):
         return None
     decay = more_decay(case, group.name)
@@ -104,7 +90,7 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     if _ratio(group) > limit:
         return evidence
     # Much of the growth in the first tenth may be the normal change from the initialization.
-    begin, last = median(group.points.values[:CONTEXT_POINTS]), float(group.levels[-1])
+    begin, last = start_level(group.points.values), float(group.levels[-1])
     return replace(
         evidence,
         because=f"The weight norm of {group.name!r} went from {num(begin)} at the beginning to "
@@ -173,12 +159,7 @@ def _farthest(case: Case, *, growing: bool) -> NormGroup | None:
 
 def _keeps_changing(norm: Floats, *, growing: bool) -> bool:
     # A decay by a constant fraction per step is linear in the logarithm.
-    scaled = norm if growing else -np.log(np.maximum(norm, TINY))
-    late, last = scaled[-1] - scaled[-4], scaled[-1] - scaled[-2]
-    return bool(
-        late >= max(_LINEAR_FRACTION * (scaled[-1] - scaled[1]), 0.0)
-        and last >= _LINEAR_FRACTION * late / 3
-    )
+    return keeps_growing(norm if growing else -np.log(np.maximum(norm, TINY)))
 
 
 def _ratio(group: NormGroup, since: int = 1) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from stabdiag.model.findings import Action, ActionKind, Answer, Scalar, Severity
 from stabdiag.model.text import capitalized, num, plural, typed
+from stabdiag.stats.course import start_level
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
 from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, TENFOLD, TWICE
@@ -285,7 +286,7 @@ def _restart(case: Case, spike: SpikeFacts, condition: str = "") -> Action:
 
 def _has_exploded(case: Case) -> bool:
     """Return True if the loss grew many times, to more than it began with."""
-    spike, began = focus(case), median(case.loss.values[:CONTEXT_POINTS])
+    spike, began = focus(case), start_level(case.loss.values)
     return spike.is_blowup and spike.base + spike.height > began
 
 
