@@ -130,6 +130,6 @@ def outliers(x: Floats, window: int, reach: SearchWindows, sigmas: float) -> Spi
         limit=sigmas,
         largest=float(scores[largest]) if tested.any() else 0.0,
         largest_at=largest,
-        largest_level=float(mean[largest]),
+        largest_level=float(mean[largest]) if tested.any() else np.nan,
         tested=int(tested.sum()),
     )
