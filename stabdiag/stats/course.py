@@ -14,11 +14,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import MEAN_TO_SIGMA, levels
-from stabdiag.stats.quantiles import diff_sigma, median, medians
+from stabdiag.stats.quantiles import diff_sigma, median, medians, robust_sigma
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    SUBSAMPLE_SIZE,
     TENTHS,
     THIRD,
     TWENTIETHS,
@@ -41,6 +42,21 @@ def beginning(x: Floats) -> float:
     return float(x[:CONTEXT_POINTS].max())
 
 
+def early_high(x: Floats, count: int) -> tuple[float, int]:
+    """Return the value that the first values after the start reach several times in a row.
+
+    Args:
+        x: n above ``count``.
+        count: the number of values after the first one, at least ``MIN_CONSECUTIVE``.
+
+    Returns:
+        The highest value that consecutive ones are not below, and the position of the first.
+    """
+    lowest = sliding_window_view(x[1 : count + 1], MIN_CONSECUTIVE).min(axis=1)
+    at = int(lowest.argmax())
+    return float(lowest[at]), at + 1
+
+
 def end_level(x: Floats) -> float:
     """Return the level of the last tenth."""
     return median(x[-max(len(x) // TENTHS, 1) :])
@@ -50,6 +66,16 @@ def outer_levels(x: Floats) -> tuple[float, float]:
     """Return the levels of the first and of the last tenth."""
     first, *_, last = levels(x, TENTHS).tolist()
     return first, last
+
+
+def highest_level(x: Floats) -> float:
+    """Return the highest level of a twentieth."""
+    return float(levels(x, TWENTIETHS).max())
+
+
+def lowest_level(x: Floats) -> float:
+    """Return the lowest level of a twentieth."""
+    return float(levels(x, TWENTIETHS).min())
 
 
 def present_level(x: Floats) -> float:
@@ -70,6 +96,12 @@ def second_half(x: Floats) -> Floats:
 def late_noise(x: Floats) -> float:
     """Return the standard deviation of single values in the second half, n at least 3."""
     return diff_sigma(second_half(x))
+
+
+def late_spread(x: Floats) -> float:
+    """Return the standard deviation in the second half, which includes slow variation."""
+    late = second_half(x)[:: max(len(x) // SUBSAMPLE_SIZE, 1)]
+    return max(robust_sigma(late), diff_sigma(late))
 
 
 def settled(count: int) -> slice:

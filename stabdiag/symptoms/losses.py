@@ -7,12 +7,13 @@ import re
 
 import numpy as np
 
-from stabdiag.model.arrays import Ints
+from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import num
+from stabdiag.stats.course import outer_levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import COMPLETE, MAJORITY, MIN_TREND_POINTS, TENTH
 from stabdiag.symptoms.symptom import too_few
@@ -95,6 +96,12 @@ def losses_after_warmup(case: Case) -> Series:
     else:
         begin = int(loss.steps[0]) + (case.manifest.warmup_steps or 0)
     return loss.between(begin, int(loss.steps[-1]))
+
+
+def has_fallen(x: Floats) -> bool:
+    """Return True if a positive loss ends well below its first level."""
+    first, last = outer_levels(x)
+    return last <= FALLEN * first
 
 
 def rate_is_zero(case: Case, since: int) -> bool:

@@ -16,21 +16,20 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import capitalized, listed, num
 from stabdiag.stats.course import (
+    early_high,
     end_level,
     evaluation_level,
-    late_noise,
-    moving_medians,
+    late_spread,
     outer_levels,
     second_half,
     start_level,
 )
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma, median, quantiles, robust_sigma
+from stabdiag.stats.quantiles import diff_sigma, median, quantiles
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
     COMPLETE,
-    CONTEXT_POINTS,
     FIFTH,
     MAX_CHANCE_OF_MANY,
     MIN_CONSECUTIVE,
@@ -219,7 +218,7 @@ def _loss_change(case: Case) -> ProgressChange:
     first, last = start_level(x), end_level(x)
     better = _loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None
     if better is not None and not case.objective_changes and case.ramp is None:
-        noise = _FAR_SIGMAS * max(late_noise(x), robust_sigma(second_half(x)))
+        noise = _FAR_SIGMAS * late_spread(x)
         # Recovery from a rise in the first steps is not progress: the untrained model is the start.
         start = float(x[0])
         if last <= start and _rises_at_start(x, noise):
@@ -236,7 +235,7 @@ def _rises_at_start(x: Floats, noise: float) -> bool:
     early = x[: len(x) // TWENTIETHS]
     if len(early) < MIN_SAMPLE or early.min() <= 0:
         return False
-    highest, first = float(moving_medians(early, CONTEXT_POINTS).max()), float(x[0])
+    highest, first = early_high(x, len(early) - 1)[0], float(x[0])
     sigma = diff_sigma(np.log(early))
     return highest - first > noise and math.log(highest / first) > _FAR_SIGMAS * sigma
 
@@ -271,7 +270,7 @@ def falls(x: Floats) -> bool:
     """
     every = max(len(x) // SUBSAMPLE_SIZE, 1)
     late, last = second_half(x)[::every], end_level(x)
-    sigma = max(robust_sigma(late), diff_sigma(x))
+    sigma = late_spread(x)
     high = float(quantiles(late, (_HIGHEST,))[0])
     start = float(x[:MIN_CONSECUTIVE].min())
     if start > high and start - last > _FAR_SIGMAS * sigma:

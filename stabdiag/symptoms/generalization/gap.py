@@ -10,7 +10,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num
-from stabdiag.stats.course import evaluation_level, outer_levels
+from stabdiag.stats.course import evaluation_level
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
@@ -21,7 +21,7 @@ from stabdiag.stats.standards import (
     MIN_SAMPLE,
 )
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.symptoms.losses import FALLEN, from_the_start, is_distance
+from stabdiag.symptoms.losses import FALLEN, from_the_start, has_fallen, is_distance
 from stabdiag.tree.case import Case
 
 # The training loss has clearly separated from the evaluations, or both fell far, if it has halved.
@@ -131,8 +131,7 @@ def may_be_pretrained(case: Case) -> bool:
 
     That is possible if the loss does not fall, or the accuracy does not improve.
     """
-    early, late = outer_levels(case.loss.values)
-    if not from_the_start(case) or late > FALLEN * early:
+    if not from_the_start(case) or not has_fallen(case.loss.values):
         return True
     right = case.history.finite("accuracy").values
     return len(right) >= CONTEXT_POINTS and float(right[:CONTEXT_POINTS].min()) >= evaluation_level(

@@ -30,7 +30,7 @@ from stabdiag.stats.standards import (
     TWENTIETHS,
     TWICE,
 )
-from stabdiag.symptoms.losses import FALLEN
+from stabdiag.symptoms.losses import has_fallen
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.symptoms.weights.magnitude import growth, growth_began
 from stabdiag.symptoms.weights.weight_norms import weight_norm_shrinking
@@ -297,10 +297,10 @@ def grad_vanishing(case: Case) -> Evidence | None:
     zero = _zero_to_the_end(case, norm)
     if zero is not None:
         return zero
-    reached, left = levels(norm.values, TWENTIETHS), levels(loss, TWENTIETHS)
+    reached, (loss_first, loss_last) = levels(norm.values, TWENTIETHS), outer_levels(loss)
     early, last = median(reached[: TWENTIETHS // QUARTERS]), float(reached[-1])
     fraction = last / early if early > 0 else 1.0
-    if fraction >= case.limits.gradients.vanish_ratio or left[-1] < FALLEN * left[0]:
+    if fraction >= case.limits.gradients.vanish_ratio or has_fallen(loss):
         return None
     # If the weights vanish, the gradient does too: that is another symptom.
     if weight_norm_shrinking.evidence(case):
@@ -308,7 +308,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
     began = int(norm.steps[min(position_after(norm.values > TENTH * early), len(norm) - 1)])
     return Evidence(
         because=f"The gradient norm fell from {num(early)} to {num(last)}, but the loss only from "
-        f"{num(float(left[0]))} to {num(float(left[-1]))}.",
+        f"{num(loss_first)} to {num(loss_last)}.",
         step=began,
         measured={"early": early, "last": last, "fraction": fraction},
         first=Action(

@@ -11,8 +11,8 @@ from stabdiag.model.findings import Action, Scalar
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import digits, num
-from stabdiag.stats.course import change_of_halves
-from stabdiag.stats.levels import MOST_DIGITS, levels
+from stabdiag.stats.course import change_of_halves, highest_level
+from stabdiag.stats.levels import MOST_DIGITS
 from stabdiag.stats.quantiles import diff_sigma, power_of_ten
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -22,7 +22,6 @@ from stabdiag.stats.standards import (
     MIN_SAMPLE,
     NEGLIGIBLE,
     RELATIVE_TOLERANCE,
-    TENTHS,
 )
 from stabdiag.symptoms.gradients.clipping import clip_limitation
 from stabdiag.symptoms.learning.rate_fixes import rate_near_low, setting_out_of_range
@@ -229,6 +228,6 @@ def rose_far(case: Case) -> bool:
     x = case.loss.values
     if not len(x):
         return False
-    began, highest = float(x[0]), float(levels(x, TENTHS).max())
+    began, highest = float(x[0]), highest_level(x)
     beyond = highest - began > BEYOND_CHANCE * diff_sigma(x)
     return beyond and highest > case.limits.learning.above_start * began

@@ -13,17 +13,10 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.course import beginning, second_half
+from stabdiag.stats.course import beginning, highest_level, second_half
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import (
-    MIN_CONSECUTIVE,
-    MIN_SAMPLE,
-    NEGLIGIBLE,
-    QUARTER,
-    TENTHS,
-    TWENTIETHS,
-)
+from stabdiag.stats.standards import MIN_CONSECUTIVE, MIN_SAMPLE, NEGLIGIBLE, QUARTER, TENTHS
 from stabdiag.symptoms.learning.causes import without_learning
 from stabdiag.symptoms.learning.rate_fixes import lower_rate
 from stabdiag.symptoms.learning.rates import learning_slow
@@ -228,7 +221,7 @@ def _jumped(case: Case, cost: float) -> bool:
     """Return True if the loss was far above chance before it settled there."""
     x = case.loss.values
     # The loss of one batch may be far off; the mean of an epoch is not.
-    highest = float((x if case.history.counts_epochs else levels(x, TWENTIETHS)).max())
+    highest = float(x.max()) if case.history.counts_epochs else highest_level(x)
     return highest > case.limits.learning.above_start * cost
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
-from stabdiag.stats.course import second_half
+from stabdiag.stats.course import early_high, second_half
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -44,8 +44,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
         return None
     count = max(round(limits.early * len(loss)), 2 * MIN_CONSECUTIVE)
     begun, early = float(loss.values[0]), loss.values[1 : count + 1]
-    lowest_in_row = np.lib.stride_tricks.sliding_window_view(early, MIN_CONSECUTIVE).min(axis=1)
-    high, at, level = float(lowest_in_row.max()), int(lowest_in_row.argmax()) + 1, median(early)
+    (high, at), level = early_high(loss.values, count), median(early)
     late = second_half(loss.values)
     # The noise is assumed to be proportional to the level of the loss.
     noise = diff_sigma(late) * begun / median(late)

@@ -11,7 +11,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, times
-from stabdiag.stats.course import position_after, present_level, start_level
+from stabdiag.stats.course import lowest_level, position_after, present_level, start_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.stats.standards import (
@@ -53,10 +53,13 @@ def growth(size: Series, least: float = 0.0, *, from_lowest: bool) -> tuple[floa
 
     The level is the lowest level of the series, or its median level; at least ``least``.
     """
-    reached, last = levels(size.values, TWENTIETHS), present_level(size.values)
-    # A steady rise is far above its start by the middle of the first part.
-    lowest = min(float(reached.min()), start_level(size.values))
-    level = max(lowest if from_lowest else median(reached), least)
+    last = present_level(size.values)
+    if from_lowest:
+        # A steady rise is far above its start by the middle of the first part.
+        level = min(lowest_level(size.values), start_level(size.values))
+    else:
+        level = median(levels(size.values, TWENTIETHS))
+    level = max(level, least)
     return last / level if level > 0 else 0.0, level, last
 
 
