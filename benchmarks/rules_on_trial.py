@@ -33,6 +33,11 @@ class Rule:
         """The location of the rule, without the name of the program."""
         return next(iter(self.off)).removeprefix("stabdiag.").replace(":", ".")
 
+    @property
+    def reaches_symptoms(self) -> bool:
+        """Whether symptoms call what the rule replaces, not only the tree."""
+        return any(target.startswith(USED_BY_SYMPTOMS) for target in self.off)
+
 
 def always(value: object) -> Callable[..., Any]:
     """Return a function that returns a value for any arguments."""
@@ -40,6 +45,9 @@ def always(value: object) -> Callable[..., Any]:
 
 
 STATS, TREE = "stabdiag.stats", "stabdiag.tree"
+
+# Symptoms call functions of these modules themselves.
+USED_BY_SYMPTOMS = (f"{STATS}.trend:", f"{TREE}.causes:", f"{TREE}.drivers:")
 
 # The logs that need a row of the tables.
 NEEDED = {
