@@ -43,10 +43,10 @@ from stabdiag.symptoms.learning.rate_fixes import (
     setting_out_of_range,
 )
 from stabdiag.symptoms.losses import (
+    FALLEN,
     RANGE_TEST,
     few_trained,
     has_ended,
-    has_fallen,
     no_course,
     not_comparable,
     small_test,
@@ -310,7 +310,8 @@ def flat_at_low_rate(case: Case, measured: Mapping[str, Scalar]) -> Evidence | N
     fallen = float(level[0] - level[-1])
     since = position_after(level - level[-1] > NEGLIGIBLE * fallen)
     is_constant = second_half(lr.values).min() >= case.limits.schedule.at_peak * peak
-    falls = has_fallen(case.loss.values)
+    # It fell within its first tenth, so the first twentieth is its start.
+    falls = level[-1] < FALLEN * level[0]
     if not (is_constant and falls and since <= TENTHS and level[-1] > HALF * level[0]):
         return None
     step = int(case.loss.steps[parts.starts[since]])
