@@ -135,6 +135,16 @@ def change_of_halves(x: Floats) -> tuple[float, float]:
     return float(late.mean() - early.mean()), error
 
 
+def usual_change(levels: Floats) -> float:
+    """Return the usual distance between neighboring levels, at least two."""
+    return median(np.abs(np.diff(levels)))
+
+
+def level_before(x: Floats, position: int, width: int) -> float:
+    """Return the level of at most ``width`` values before a position above 0."""
+    return median(x[max(position - width, 0) : position])
+
+
 def keeps_growing(tenths: Floats) -> bool:
     """Return True if a series grows to its end, about as fast as since its first tenth.
 

@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.model.findings import Panel, Scalar
 from stabdiag.model.text import every, num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE
+from stabdiag.stats.course import level_before
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.standards import MIN_CONSECUTIVE, TWICE
@@ -123,7 +124,7 @@ def leading_layer(run: Run, spike: Spike) -> tuple[str, float] | None:
     ratios = {}
     for name, series in run.history.group("grad_norm").items():
         around, before = series.between(first, last).finite(), series.finite().until(first - 1)
-        usual = median(before.values[-run.spike_window :]) if len(before) else 0.0
+        usual = level_before(before.values, len(before), run.spike_window) if len(before) else 0.0
         if name != "all" and usual > 0 and len(around):
             ratios[name] = float(around.values.max()) / usual
     if len(ratios) < MIN_CONSECUTIVE:

@@ -11,6 +11,7 @@ from stabdiag.stats.course import (
     highest_level,
     keeps_growing,
     late_spread,
+    level_before,
     level_error,
     lowest_level,
     measure_course,
@@ -20,6 +21,7 @@ from stabdiag.stats.course import (
     present_level,
     settled,
     start_level,
+    usual_change,
 )
 
 
@@ -118,3 +120,10 @@ def test_the_position_after_the_last_one():
 def test_the_first_tenth_is_not_settled():
     assert np.arange(25)[settled(25)].tolist() == list(range(2, 25))
     assert np.arange(5)[settled(5)].tolist() == list(range(5))
+
+
+def test_the_level_before_a_position_uses_only_values_before_it():
+    x = np.array([1.0, 2.0, 3.0, 100.0, 100.0])
+    assert level_before(x, 3, 5) == 2.0
+    assert level_before(x, 3, 1) == 3.0
+    assert usual_change(np.array([1.0, 2.0, 4.0, 5.0])) == 1.0

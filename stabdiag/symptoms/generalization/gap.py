@@ -10,7 +10,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num
-from stabdiag.stats.course import evaluation_level
+from stabdiag.stats.course import evaluation_level, level_before
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
@@ -101,7 +101,7 @@ def find_gap(case: Case) -> Gap | None:
         return None
     since = heldout.between(int(heldout.steps[soon[-1]]), end + round(case.stride))
     at = np.searchsorted(train.steps, since.steps)
-    nearby = np.array([median(train.values[max(i - LEAST, 0) : i + 1]) for i in at.tolist()])
+    nearby = np.array([level_before(train.values, i + 1, LEAST) for i in at.tolist()])
     ratios, first = since.values / nearby, int(since.steps[0])
     least, highest = float(ratios.min()), float(ratios.max())
     if least < limits.gap:

@@ -14,6 +14,7 @@ from stabdiag.stats.course import (
     outer_levels,
     position_after,
     present_level,
+    usual_change,
 )
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
@@ -272,7 +273,7 @@ def _got_worse(case: Case) -> bool:
         return False
     loss = levels(case.loss.values, TWENTIETHS)
     worse = present_level(case.loss.values) - float(loss.min())
-    return len(loss) > 1 and worse > CLEAR * median(np.abs(np.diff(loss)))
+    return len(loss) > 1 and worse > CLEAR * usual_change(loss)
 
 
 @Symptom(

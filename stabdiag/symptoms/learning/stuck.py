@@ -11,8 +11,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import digits, num
-from stabdiag.stats.course import outer_levels
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.course import level_before, outer_levels
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     FEW_EVENTS,
@@ -170,11 +169,10 @@ def _zero(case: Case, start: int) -> Evidence | None:
     has_gradients = bool(case.history.finite("grad_norm").values.any())
     if "reward" in case.history.series or (start == 0 and has_gradients):
         return None
-    before = x[max(0, start - CONTEXT_POINTS) : start]
-    if len(before) and median(before) <= _DROP_FRACTION * x[0]:
+    fell = {"before": level_before(x, start, CONTEXT_POINTS)} if start else {}
+    if fell and fell["before"] <= _DROP_FRACTION * x[0]:
         return None
     first, count = int(steps[start]), len(x) - start
-    fell = {"before": median(before)} if len(before) else {}
     points = f"the last {count}" if fell else f"all {count}"
     was = f"; just before, it was {num(fell['before'])}" if fell else ""
     return Evidence(

@@ -13,7 +13,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import capitalized, num, percent
-from stabdiag.stats.course import keeps_growing, position_after, settled
+from stabdiag.stats.course import keeps_growing, position_after, settled, usual_change
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
 from stabdiag.stats.standards import CLEAR, LEAST, TENTHS, TINY
@@ -146,8 +146,7 @@ def _is_clear_drop(level: Floats) -> bool:
     """
     logs = np.log(np.maximum(level[1:], TINY))
     before, after = logs[:-2], logs[-2:]
-    noise = median(np.abs(np.diff(logs)))
-    return bool(np.max(before) - np.max(after) > _MIN_NOISE_RATIO * noise)
+    return bool(np.max(before) - np.max(after) > _MIN_NOISE_RATIO * usual_change(logs))
 
 
 def _unit(series: Series) -> str:

@@ -11,7 +11,13 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, times
-from stabdiag.stats.course import lowest_level, position_after, present_level, start_level
+from stabdiag.stats.course import (
+    level_before,
+    lowest_level,
+    position_after,
+    present_level,
+    start_level,
+)
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.stats.standards import (
@@ -265,8 +271,8 @@ def _find_jump(series: Series, factor: float, width: int) -> _Jump | None:
     noise: float | None = None
     best: _Jump | None = None
     for place, step_change in zip(at[by_size].tolist(), changes[by_size].tolist(), strict=True):
-        before = median(np.log(x[place - width : place]))
-        after = median(np.log(x[place : place + width]))
+        before = float(np.log(level_before(x, place, width)))
+        after = float(np.log(level_before(x, place + width, width)))
         change = after - before
         # Most of the change happened in this step.
         is_sudden = step_change / change > 0.5 if change else False
@@ -274,7 +280,7 @@ def _find_jump(series: Series, factor: float, width: int) -> _Jump | None:
             continue
         # The rest needs the whole series, so it is computed for few of the candidates.
         noise = robust_sigma(np.diff(np.log(x))) if noise is None else noise
-        remaining = median(np.log(x[place:]))
+        remaining = float(np.log(median(x[place:])))
         lasts = (remaining - before) / change > 0.5
         if lasts and abs(change) > CLEAR * noise:
             jump = _Jump(
