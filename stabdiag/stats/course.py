@@ -99,9 +99,12 @@ def late_noise(x: Floats) -> float:
 
 
 def late_spread(x: Floats) -> float:
-    """Return the standard deviation in the second half, which includes slow variation."""
+    """Return the spread of the second half, which includes slow variation.
+
+    It is at least the noise of single values, for which the whole series is the larger sample.
+    """
     late = second_half(x)[:: max(len(x) // SUBSAMPLE_SIZE, 1)]
-    return max(robust_sigma(late), diff_sigma(late))
+    return max(robust_sigma(late), diff_sigma(x))
 
 
 def settled(count: int) -> slice:
