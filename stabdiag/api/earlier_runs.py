@@ -48,6 +48,9 @@ def _failed(
 def _note(history: History, earlier: History, worst: Finding) -> Finding:
     leaf, number = OUTCOME_BY_SLUG[EARLIER_RUN_FAILED], earlier.source.attempt
     where = "" if worst.step is None else f" at {earlier.unit} {worst.step}"
+    problem = f"{worst.title[:1].lower()}{worst.title[1:]}"
+    if earlier.source.resumed_at is not None:
+        return _abandoned_note(earlier, worst, problem)
     runs = plural(history.source.attempts, "run")
     return Finding(
         slug=leaf.slug,
@@ -56,7 +59,7 @@ def _note(history: History, earlier: History, worst: Finding) -> Finding:
         question=worst.question,
         title=leaf.title,
         summary=f"The log holds {runs}, and this is number {history.source.attempt}. Number "
-        f"{number} failed{where}: {worst.title[:1].lower()}{worst.title[1:]}.",
+        f"{number} failed{where}: {problem}.",
         actions=(
             Action(
                 ActionKind.SEE_FINDING, f"Diagnose the run that failed with --attempt {number}."
@@ -64,4 +67,30 @@ def _note(history: History, earlier: History, worst: Finding) -> Finding:
         ),
         unit=earlier.unit,
         evidence={"attempt": number, "outcome": worst.slug, "failed_at": worst.step},
+    )
+
+
+def _abandoned_note(earlier: History, worst: Finding, problem: str) -> Finding:
+    """Return the note for an attempt that a resume from a checkpoint gave up."""
+    leaf, unit = OUTCOME_BY_SLUG[EARLIER_RUN_FAILED], earlier.unit
+    last, resumed_at = earlier.last_step, earlier.source.resumed_at
+    where = "" if worst.step is None else f" at {unit} {worst.step}"
+    return Finding(
+        slug=leaf.slug,
+        severity=leaf.severity,
+        section=leaf.section,
+        question=worst.question,
+        title="An earlier attempt of this run failed",
+        summary=f"The attempt that ended at {unit} {last} failed{where}: {problem}. The run "
+        f"resumed at {unit} {resumed_at}, and the later attempt is diagnosed.",
+        actions=(
+            Action(
+                ActionKind.CHECK_SETTINGS,
+                f"Find out what changed at the resume at {unit} {resumed_at}, such as the learning "
+                "rate or the order of the data. If nothing did, the failure may come back.",
+                step=resumed_at,
+            ),
+        ),
+        unit=unit,
+        evidence={"outcome": worst.slug, "failed_at": worst.step, "resumed_at": resumed_at},
     )

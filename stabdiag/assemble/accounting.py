@@ -63,13 +63,15 @@ def _cells(
             message=f"{values} of {shown_name(name)!r} after it cannot be read as a number",
             count=len(strays),
         )
-    without_step = int((loss.present & ~usable)[last + 1 :].sum())
-    if without_step:
-        records = plural(without_step, "record")
+    without_step = np.flatnonzero((loss.present & ~usable)[last + 1 :]) + last + 1
+    # The last record may break off before its step.
+    is_cut = without_step.tolist() == [columns.rows - 1] and np.isfinite(loss.values[-1])
+    if len(without_step) and not is_cut:
+        records = plural(len(without_step), "record")
         yield LeftOut(
             code=EventCode.RECORDS_LEFT_OUT,
-            message=f"{records} with a loss after it {_has(without_step)} no step",
-            count=without_step,
+            message=f"{records} with a loss after it {_has(len(without_step))} no step",
+            count=len(without_step),
         )
     for other, count, position in _other_losses(columns, {*names.values()}, first, last):
         yield LeftOut(

@@ -33,6 +33,7 @@ from stabdiag.assemble.order import find_order
 from stabdiag.assemble.parquet import converted_history
 from stabdiag.assemble.records import (
     MAX_SHOWN_COLUMNS,
+    MIN_RECORDS,
     MIN_SERIES_LENGTH,
     select_rank,
 )
@@ -58,8 +59,13 @@ if TYPE_CHECKING:
     from stabdiag.model.limits import Limits
     from stabdiag.readers.columns import Column, Columns
 
-# At most this many earlier runs of a log are diagnosed as well: each costs as much as the last one.
+# At most this many earlier runs of a log, and this many attempts that a resume gave up, are
+# diagnosed as well: each costs as much as the last one.
 MAX_EARLIER_RUNS = 10
+MAX_ABANDONED = 3
+
+# An attempt may have failed if its last loss is this many times the usual one.
+_FAR_UP = 2.0
 
 
 # Columns without a role are listed first if their names contain these words.
@@ -144,10 +150,16 @@ def build_history(
         is_parallel=is_parallel,
     )
     history = built.history(number)
-    if attempt is not None or order.runs == 1:
+    if attempt is not None:
         return history
-    earlier = [n for n in range(1, order.runs + 1) if n != number][-MAX_EARLIER_RUNS:]
-    return replace(history, earlier=tuple(built.histories(earlier)))
+    numbers = [n for n in range(1, order.runs + 1) if n != number][-MAX_EARLIER_RUNS:]
+    return replace(history, earlier=(*built.histories(numbers), *built.failed_attempts(number)))
+
+
+def _ends_far_up(losses: Floats) -> bool:
+    """Return True if the last losses are not finite, or far above the usual one."""
+    last = losses[-MIN_RECORDS:]
+    return not np.isfinite(last).all() or bool(last[-1] > _FAR_UP * np.nanmedian(losses))
 
 
 def _epoch_falls(
@@ -198,12 +210,25 @@ class _OrderedLog:
             with suppress(NoUsableRecord):
                 yield self.history(number)
 
+    def failed_attempts(self, number: int) -> Iterator[History]:
+        """Yield the attempts of a run that a resume gave up, if they may have failed."""
+        losses, order, usable = self.losses, self.order, self.clock.usable
+        if order.interleaved:
+            return
+        for row in [row for row in order.rewinds if order.number[row] == number][-MAX_ABANDONED:]:
+            run = order.abandoned(row, usable, losses.records)
+            rows = np.flatnonzero(run & losses.records)
+            if len(rows) and _ends_far_up(losses.values[rows]):
+                yield self._history_of(number, run, resumed_at=int(order.steps[row]))
+
     def history(self, number: int) -> History:
         """Return the history of one run, by its number from 1."""
+        return self._history_of(number, self.order.run(number))
+
+    def _history_of(self, number: int, run: Mask, *, resumed_at: int | None = None) -> History:
         columns, names, picked = self.columns, self.names, self.picked
         clock, data, order = self.clock, self.data, self.order
         events = [*self.events]
-        run = order.run(number)
         losses = without_running_means(self.losses, clock, order.steps, run, columns.bar)
         events += [*losses.events, *order.events]
         events += unused_after_loss(columns, names, losses.records & clock.usable, clock.usable)
@@ -244,6 +269,7 @@ class _OrderedLog:
                 attempt=number,
                 files=columns.files,
                 parts=tuple(_parts(columns, order.steps, run)),
+                resumed_at=resumed_at,
             ),
         )
 

@@ -36,6 +36,7 @@ class Order:
         number: the run of each record, from 1. It is 0 for records that a later attempt of the run
             repeated, and -1 for records of unused ranks. For a single run it is a view of its mask.
         runs: the number of runs, in the order of the log.
+        rewinds: the training records with which a run resumes from a checkpoint.
         events: the events to report.
         interleaved: whether several writers share the log. It then has several runs only if each
             writer wrote its own.
@@ -44,12 +45,21 @@ class Order:
     steps: Ints
     number: Ints | NDArray[np.int8]
     runs: int = 1
+    rewinds: tuple[int, ...] = ()
     events: tuple[Event, ...] = ()
     interleaved: bool = False
 
     def run(self, number: int) -> Mask:
         """Return the records of a run."""
         return np.equal(self.number, number)
+
+    def abandoned(self, row: int, usable: Mask, is_loss: Mask) -> Mask:
+        """Return the records of the attempt that the resume at a record gave up."""
+        run = int(self.number[row])
+        first = int(np.argmax(self.number == run))
+        before = np.zeros(len(self.steps), dtype=bool)
+        before[first:row] = usable[first:row] & np.isin(self.number[first:row], (0, run))
+        return _kept(self.steps, before, is_loss)
 
     def with_other_ranks(self, others: Mask) -> Order:
         """Return a copy that excludes the records of other ranks.
@@ -170,6 +180,7 @@ def _later_run_starts(
 def _one_after_the_other(parts: Sequence[Order]) -> Order:
     """Return the order of a log whose parts are separate runs."""
     before = [0, *accumulate(part.runs for part in parts)]
+    begins = [0, *accumulate(len(part.steps) for part in parts)][:-1]
     numbers = [
         np.where(part.number > 0, part.number.astype(np.int64) + count, 0)
         for part, count in zip(parts, before, strict=False)
@@ -178,6 +189,9 @@ def _one_after_the_other(parts: Sequence[Order]) -> Order:
         steps=np.concatenate([part.steps for part in parts]),
         number=np.concatenate(numbers),
         runs=before[-1],
+        rewinds=tuple(
+            begin + row for begin, part in zip(begins, parts, strict=True) for row in part.rewinds
+        ),
         events=tuple(event for part in parts for event in part.events),
         interleaved=any(part.interleaved for part in parts),
     )
@@ -237,7 +251,10 @@ def _ordered(
     if walk.turns:
         events += _restart_events(walk)
     events += _superseded(int((counted & (number == 0)).sum()))
-    return Order(steps=steps, number=number, runs=len(begins), events=tuple(events))
+    rewinds = tuple(rows[walk.rewinds].tolist())
+    return Order(
+        steps=steps, number=number, runs=len(begins), rewinds=rewinds, events=tuple(events)
+    )
 
 
 def _restart_events(walk: StepWalk) -> list[Event]:

@@ -36,6 +36,7 @@ class StepWalk:
         offsets: positions, and the offset added to the steps from there on.
         turns: the number of restarts of the counter.
         restarts: the continued steps of restarts without a new epoch.
+        rewinds: the positions of resumes from a checkpoint.
         events: the events to report.
         last: the position of the last step back.
     """
@@ -48,6 +49,7 @@ class StepWalk:
     offsets: list[tuple[int, int]] = field(default_factory=lambda: [(0, 0)])
     turns: int = 0
     restarts: list[int] = field(default_factory=list)
+    rewinds: list[int] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     last: int = 0
 
@@ -65,6 +67,7 @@ class StepWalk:
             self.offsets.append((position, 0))
             self.begins.append(position)
         else:
+            self.rewinds.append(position)
             self.events.append(_rewind(self.steps[part] + offset, self.losses[part], to + offset))
         self.last = position
 

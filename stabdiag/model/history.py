@@ -110,7 +110,8 @@ class Source:
 
     ``files`` are all local files that were read, including files next to the log. ``parts`` is
     empty if the run has a single file. ``other_runs`` is the number of other runs in the same
-    folder or archive.
+    folder or archive. ``resumed_at`` is the step at which a later attempt of the same run resumed
+    from a checkpoint, if this is the attempt before.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Source:
     files: tuple[str, ...] = ()
     parts: tuple[Part, ...] = ()
     other_runs: int = 0
+    resumed_at: int | None = None
 
     def record_path(self, step: int | None) -> str:
         """Return the file with the record of a step, or the last file if unknown."""

@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import tarfile
 
 import numpy as np
@@ -141,3 +142,25 @@ def test_healthy_earlier_runs_are_not_mentioned(tmp_path):
     path = tmp_path / "run.jsonl"
     path.write_text(lines() + lines())
     assert [finding.slug for finding in api.diagnose(path).findings] == ["healthy"]
+
+
+@pytest.mark.parametrize(("end", "failed"), [(math.nan, True), (3e4, True), (2.2, False)])
+def test_an_attempt_that_failed_before_a_resume_is_a_note(tmp_path, end, failed):
+    path = tmp_path / "run.jsonl"
+    generator = np.random.default_rng(3)
+    steps = [*range(200), *range(150, 260)]
+    losses = [2 + 0.02 * float(generator.normal()) for _ in steps]
+    losses[190:200] = [end] * 10
+    path.write_text(
+        "".join(
+            json.dumps({"step": step, "loss": loss}) + "\n"
+            for step, loss in zip(steps, losses, strict=True)
+        )
+    )
+    report = api.diagnose(path)
+    notes = [finding for finding in report.findings if finding.slug == "earlier-run-failed"]
+    assert bool(notes) == failed
+    assert failed != any(finding.slug == "resume-loss-jump" for finding in report.findings)
+    for note in notes:
+        assert note.evidence["failed_at"] == 190
+        assert note.evidence["resumed_at"] == note.actions[0].step == 150

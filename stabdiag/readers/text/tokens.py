@@ -161,7 +161,8 @@ _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs",
 # Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, and loss(epoch 0): 2.31.
 REPORTED_AT_STEP: Final = re.compile(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
-    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)))"
+    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)"
+    rb"|[Rr]ewards?|[Rr]eturns?))"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
     rb"\d{1,12}(?:/\d{1,12})?[)\]]?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b"

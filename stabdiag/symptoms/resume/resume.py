@@ -58,7 +58,14 @@ def resume_loss_jump(case: Case) -> Evidence | None:
     results = (
         check(case, paired, sign=sign) for sign in (1, -1) for check in (_changed_pairs, _jumped)
     )
-    return next(filter(None, results), None)
+    # A loss that is lower than in an attempt that failed is expected.
+    failed_before = {attempt.source.resumed_at for attempt in case.history.earlier}
+    changes = (
+        result
+        for result in results
+        if result is not None and not (result.title and result.step in failed_before)
+    )
+    return next(changes, None)
 
 
 def _width(case: Case) -> int:

@@ -583,3 +583,15 @@ def test_a_reward_that_is_never_finite_is_named(diagnosed):
     assert diagnosis.slug == "no-progress"
     assert "'ep_rewmean' is never finite" in diagnosis.summary
     assert diagnosis.first_action.startswith("Find out why 'ep_rewmean' is never finite")
+
+
+@pytest.mark.parametrize(
+    ("loss", "slug"), [("5.3", "insufficient-data"), ("nan", "nan-dtype-unknown")]
+)
+def test_a_record_of_fairseq_that_breaks_off_before_its_step(diagnosed, loss, slug):
+    line = '2021-01-05 | INFO | train | {{"epoch": {n}, "train_loss": "{loss}", "train_{rest}\n'
+    text = "".join(
+        line.format(n=n, loss=9.1 - n, rest=f'num_updates": "{110 * n}"}}') for n in range(1, 4)
+    )
+    report = diagnosed(text + line.format(n=4, loss=loss, rest="ppl"))
+    assert report.diagnosis.slug == slug
