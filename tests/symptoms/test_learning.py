@@ -504,3 +504,22 @@ def test_a_loss_that_is_flat_because_every_step_is_skipped(symptom, skipped, is_
     loss = 8 + 0.08 * np.random.default_rng(3).standard_normal(800)
     finding = symptom("not-learning", {"step": np.arange(800), "loss": loss, "skipped": skipped})
     assert ("every step was skipped" in finding.first_action) == is_cause
+
+
+PERIOD = np.array([0.9741, 1.3742, 1.239, 0.967, 1.0386, 1.1681, 1.224, 0.961])
+
+
+def test_losses_that_are_the_same_in_every_epoch_show_that_nothing_is_updated():
+    diagnosis = stabdiag.diagnose(log(np.resize(PERIOD, N))).diagnosis
+    assert diagnosis.slug == "loss-constant"
+    assert diagnosis.title == "The same losses repeat exactly"
+    assert diagnosis.evidence["period"] == len(PERIOD)
+    assert "requires_grad" in diagnosis.first_action
+
+
+def test_losses_that_almost_repeat_or_have_few_digits_do_not():
+    changed = np.resize(PERIOD, N)
+    changed[-1] += 0.0001
+    for losses in (changed, np.round(np.resize(PERIOD, N), 1)):
+        slugs = {finding.slug for finding in stabdiag.diagnose(log(losses)).findings}
+        assert "loss-constant" not in slugs

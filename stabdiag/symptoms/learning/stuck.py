@@ -46,6 +46,11 @@ _ADVANTAGES = Action(
     "same, the gradient is zero.",
 )
 
+# Losses that repeat exactly have at least this many values in a period, and these many candidates
+# for the period are tried.
+_MIN_PERIOD = MIN_CONSECUTIVE
+_MAX_TRIED = CONTEXT_POINTS
+
 # A loss that falls to 0 in a single step was above this fraction of its first value just before.
 _DROP_FRACTION = TENTH
 
@@ -84,8 +89,11 @@ def _min_identical(case: Case) -> int:
     ),
 )
 def loss_constant(case: Case) -> Evidence | None:
-    """Is the loss constant to the last digit up to the end of the log?"""
+    """Is the loss constant to the last digit up to the end of the log, or the same every epoch?"""
     x, steps = case.loss.values, case.loss.steps
+    period = _period(x)
+    if period is not None:
+        return _repeated(case, period)
     changes = np.flatnonzero(x != x[-1])
     start = int(changes[-1]) + 1 if len(changes) else 0
     count, first = len(x) - start, int(steps[start])
@@ -131,6 +139,39 @@ def loss_constant(case: Case) -> Evidence | None:
             _ADVANTAGES if action is ONE_BATCH else action for action in next_actions
         ),
     )
+
+
+def _period(x: Floats) -> int | None:
+    """Return the number of losses after which all losses repeat exactly, or None.
+
+    With few digits, losses may repeat by chance.
+    """
+    if len(x) < MIN_SAMPLE + _MIN_PERIOD or not np.isfinite(x).all():
+        return None
+    candidates = np.flatnonzero(x[1 : len(x) // 2 + 1] == x[0])[:_MAX_TRIED] + 1
+    for period in candidates.tolist():
+        if len(x) - period >= MIN_SAMPLE and np.array_equal(x[period:], x[:-period]):
+            values = np.unique(x[:period])
+            is_exact = max(digits(_written(float(value))) for value in values) >= MIN_EXACT_DIGITS
+            return period if len(values) >= _MIN_PERIOD and is_exact else None
+    return None
+
+
+def _repeated(case: Case, period: int) -> Evidence:
+    """Report losses that are the same in every epoch: no update changes them."""
+    x, steps = case.loss.values, case.loss.steps
+    first, last = int(steps[0]), int(steps[-1])
+    evidence = without_learning(
+        case,
+        loss_constant,
+        step=first,
+        because=f"From {case.unit} {first} to {last} the same {period} losses repeat to the last "
+        f"digit, {num(len(x) / period)} times: no update changes the loss",
+        measured={"period": period, "points": len(x)},
+        is_constant=True,
+        first=_check_trained(case, first),
+    )
+    return replace(evidence, title="The same losses repeat exactly")
 
 
 def _check_trained(case: Case, first: int) -> Action:
