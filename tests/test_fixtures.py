@@ -104,6 +104,7 @@ NEAR_MISSES = {
     "batch-norm-of-few": ("healthy-recorded-cnn", "healthy-recorded-accumulation"),
     "optimizer-replaced": ("healthy-recorded-cnn", "healthy-recorded-fine-tuning"),
     "initial-weights-off": ("healthy-recorded-bf16", "healthy-recorded-regression"),
+    "inputs-rescaled": ("healthy-recorded-cnn", "recorded-inputs-nonfinite"),
     "labels-in-order": ("healthy-recorded-cnn", "healthy-recorded-accumulation"),
     "ranks-differ": ("healthy-recorded-ranks", "recorded-ranks-share-batches"),
     "ranks-share-batches": ("healthy-recorded-ranks", "recorded-ranks-differ"),

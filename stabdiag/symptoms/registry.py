@@ -43,6 +43,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     loss_function.gradient_of_a_multiple,
     loss_function.relu_on_logits,
     parameters.updates_lost,
+    inputs.inputs_rescaled,
     inputs.labels_in_order,
     ranks.ranks_share_batches,
     parameters.initial_weights_off,

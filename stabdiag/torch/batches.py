@@ -71,34 +71,37 @@ class Batches:
                     ("recorder/input_std", part.std(correction=0)),
                     ("recorder/input_nonfinite", (~torch.isfinite(inputs.detach())).sum().float()),
                 ]
-        if targets is not None and targets.numel() and targets.device.type == "cpu":
-            if targets.ndim == 1 and not targets.is_floating_point():
-                if (change := self._label_correlation(targets)) is not None:
-                    columns["recorder/label_correlation"] = change
-            elif targets.is_floating_point():
-                columns["recorder/target_mean"] = float(targets.detach().float().mean())
+        if targets is not None and targets.numel():
+            if targets.is_floating_point():
+                part = _part(targets).float()
+                pending += [
+                    ("recorder/target_mean", part.mean()),
+                    ("recorder/target_std", part.std(correction=0)),
+                ]
+            elif targets.ndim == 1 and targets.device.type == "cpu":
+                columns.update(self._label_correlation(targets))
         return columns, pending
 
-    def _label_correlation(self, labels: torch.Tensor) -> float | None:
-        """Return the correlation of the classes of this batch and the last one.
+    def _label_correlation(self, labels: torch.Tensor) -> dict[str, float]:
+        """Return a column with the correlation of the classes of this batch and the last one.
 
         Each histogram is compared with the mean of all so far: in shuffled data its
         difference from the mean does not depend on the previous batch.
         """
         counts = torch.bincount(labels.detach().clamp(-1, _MAX_CLASSES - 1) + 1)[1:].float()
         if not len(counts):
-            return None
+            return {}
         histogram = counts / counts.sum()
         self._count += 1
         last, self._last_histogram = self._last_histogram, histogram
         size = max(len(histogram), len(self._sum))
         self._sum = _padded(self._sum, size) + _padded(histogram, size)
         if last is None or self._count < 3:
-            return None
+            return {}
         mean = self._sum / self._count
         first, second = _padded(last, size) - mean, _padded(histogram, size) - mean
         norm = float(first.norm() * second.norm())
-        return float(first @ second) / norm if norm > 0 else None
+        return {"recorder/label_correlation": float(first @ second) / norm} if norm > 0 else {}
 
 
 def _padded(values: torch.Tensor, size: int) -> torch.Tensor:

@@ -97,3 +97,47 @@ def test_many_epochs_of_guessing_are_an_error(symptom):
 )
 def test_near_miss_is_not_reported(symptom, run):
     assert symptom("plateau-at-chance", run) is None
+
+
+RANDOM = np.random.default_rng(0)
+SPREAD = 1.4 + RANDOM.normal(0, 0.15, 400)
+CENTER = RANDOM.normal(0, 0.25, 400)
+COST = SPREAD**2 + CENTER**2
+
+
+def regression(loss, eval_loss=2.1):
+    """Return a recorded regression; the evaluation is logged every 20 steps."""
+    steps = np.arange(1, 401)
+    evaluated = np.where(steps % 20 == 0, eval_loss, None)
+    return {
+        "step": steps,
+        "loss": loss,
+        "eval_loss": evaluated,
+        "recorder/target_std": SPREAD,
+        "recorder/target_mean": CENTER,
+    }
+
+
+def test_a_regression_that_predicts_the_mean_is_reported(symptom):
+    finding = symptom(
+        "plateau-at-chance", regression(COST * RANDOM.normal(0.99, 0.01, 400)), {"total_steps": 400}
+    )
+    assert finding.severity == "warning"
+    assert "predicting the mean of the targets" in finding.summary
+    assert finding.evidence["variance"] == pytest.approx(COST.mean(), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        # It explains a tenth of the variance, or did until the end.
+        regression(0.9 * COST, 1.9),
+        regression(COST * np.linspace(1.1, 0.9, 400), 1.9),
+        # Evaluations are better than the mean.
+        regression(COST, np.linspace(2.0, 1.5, 400)),
+        # Another loss, whose mean happens to be the variance.
+        regression(RANDOM.permutation(COST)),
+    ],
+)
+def test_a_regression_that_learns_is_not_reported(symptom, run):
+    assert symptom("plateau-at-chance", run) is None

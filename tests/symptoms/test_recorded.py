@@ -166,3 +166,61 @@ def test_statistics_of_two_examples_are_reported_if_evaluation_uses_them(
         if "eval_loss" in row and mode is not None:
             row["recorder/evaluated_in_training_mode"] = mode
     assert ("batch-norm-of-few" in slugs(diagnosed(tmp_path, rows))) is is_reported
+
+
+SCALE = 1.4 + 0.05 * np.sin(7.3 * np.arange(400))
+
+
+def batches_of(scale):
+    return {
+        "step": np.arange(1, 401),
+        "loss": np.linspace(3, 1, 400) + 0.01 * np.cos(2.1 * np.arange(400)),
+        "recorder/input_std": scale,
+    }
+
+
+def factors(factor, *places):
+    """Return scales that differ by a factor at some places."""
+    scale = SCALE.copy()
+    for place in places:
+        scale[place] *= factor
+    return scale
+
+
+@pytest.mark.parametrize(
+    ("scale", "says", "step"),
+    [
+        (factors(2, slice(200, None)), "the batches from step 201 on", 201),
+        (factors(0.4, slice(200, None)), "the batches from step 201 on", 201),
+        # The majority of the batches has the new scale.
+        (factors(4, slice(100, None)), "the batches from step 101 on", 101),
+        (factors(3, slice(200, 260)), "the batches from step 201 to 260", 201),
+        (factors(10, slice(36, None, 37)), "10 of 400 batches, the first at step 37,", 37),
+        (factors(10, slice(50, 53)), "3 of 400 batches", 51),
+    ],
+)
+def test_inputs_of_another_scale_are_reported(symptom, scale, says, step):
+    finding = symptom("inputs-rescaled", batches_of(scale))
+    assert says in finding.summary
+    assert finding.step == step
+
+
+@pytest.mark.parametrize(
+    "scale",
+    [
+        SCALE,
+        # Augmentation that is switched off.
+        factors(1.2, slice(300, None)),
+        # A scale that drifts.
+        SCALE * np.linspace(1, 5, 400),
+        # Sources that alternate.
+        factors(2, slice(None, None, 2)),
+        # Two outliers, and heavy tails without a gap.
+        factors(10, 30, 200),
+        np.random.default_rng(0).lognormal(0, 0.8, 400),
+        # Inputs that are all zero.
+        np.zeros(400),
+    ],
+)
+def test_inputs_of_one_scale_are_not_reported(symptom, scale):
+    assert symptom("inputs-rescaled", batches_of(scale)) is None

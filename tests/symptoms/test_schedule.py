@@ -74,6 +74,9 @@ def of_400(rates):
             TO_THE_END | {"schedule": "exponential"},
             "optimizer step.",
         ),
+        # A schedule for a run 20 times as long, whether the manifest names it or not.
+        ("lr-never-decays", run(cosine(50, 20 * N)), {"total_steps": N}, "800 steps, and check"),
+        ("lr-never-decays", run(cosine(0, 20 * N)), TO_THE_END, "800 steps, and check"),
         ("lr-discontinuity", run(JUMPED), {}, "at step 400"),
     ],
 )
@@ -123,6 +126,11 @@ def test_symptom_is_reported(symptom, slug, log, manifest, first):
         ("lr-decays-early", of_400(STEPPED_TWICE[:240].repeat(2)[:400]), {}),
         # Constant, as configured.
         ("lr-never-decays", run(CONSTANT), {"total_steps": N, "schedule": "constant_with_warmup"}),
+        # A schedule for a longer run, in a run that ended before.
+        ("lr-never-decays", run(cosine(50, 20 * N)), {"total_steps": 20 * N}),
+        # It decays by a tenth, or not at all.
+        ("lr-never-decays", run(PEAK * np.linspace(1, 0.9, N)), {"total_steps": N}),
+        ("lr-never-decays", run(PEAK * (1 - 1e-3 * (AT % 2))), {"total_steps": N}),
         # Stopped before.
         ("lr-never-decays", run(CONSTANT), {"total_steps": 10 * N, "schedule": "wsd"}),
         # Ups and downs of a small batch.
@@ -158,3 +166,13 @@ def test_a_cosine_that_rises_again_is_stepped_too_often(symptom, stride):
     assert finding.severity == "warning"
     assert (finding.actions[0].kind, finding.actions[0].to) == ("fix-schedule", 400)
     assert finding.step == 200
+
+
+@pytest.mark.parametrize(
+    ("rate", "length"),
+    [(cosine(50, 20 * N), 20 * N - 50), (PEAK * (1 - AT / (30 * N)), 30 * N)],
+)
+def test_length_of_a_schedule_that_is_too_long(symptom, rate, length):
+    finding = symptom("lr-never-decays", run(rate), {"total_steps": N})
+    assert finding.severity == "warning"
+    assert finding.evidence["decay_steps"] == pytest.approx(length, rel=0.05)

@@ -1,9 +1,10 @@
-"""A loss stuck at the level of random guessing, given the number of classes or the accuracy."""
+"""A loss stuck at the level of guessing, given the classes, the accuracy or the targets."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
@@ -16,7 +17,15 @@ from stabdiag.model.text import num
 from stabdiag.stats.course import beginning, highest_level, second_half
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import MIN_CONSECUTIVE, MIN_SAMPLE, NEGLIGIBLE, QUARTER, TENTHS
+from stabdiag.stats.standards import (
+    MIN_CONSECUTIVE,
+    MIN_LONG_LOG,
+    MIN_SAMPLE,
+    NEARLY_ALL,
+    NEGLIGIBLE,
+    QUARTER,
+    TENTHS,
+)
 from stabdiag.symptoms.learning.causes import without_learning
 from stabdiag.symptoms.learning.rate_fixes import lower_rate
 from stabdiag.symptoms.learning.rates import learning_slow
@@ -57,6 +66,7 @@ class Guess:
         guess: the kind of guess, as a noun phrase.
         classes: the number of classes, 0 if unknown.
         cost: the expected loss of the guess.
+        is_of_numbers: whether the targets are numbers, not classes.
     """
 
     late: Floats
@@ -66,6 +76,7 @@ class Guess:
     guess: str
     classes: int
     cost: float
+    is_of_numbers: bool = False
 
 
 def _too_few_losses(case: Case) -> str:
@@ -96,7 +107,9 @@ def _too_few_losses(case: Case) -> str:
 def plateau_at_chance(case: Case) -> Evidence | None:
     """Does the loss stay at the level of random guessing?"""
     too_few = few_trained(case, needs_start=case.manifest.vocab_size is None)
-    guess = _by_accuracy(case) or (None if too_few else _by_classes(case))
+    guess = _by_accuracy(case)
+    if guess is None and not too_few:
+        guess = _by_classes(case) or _by_targets(case)
     if guess is None:
         return None
     evidence = without_learning(
@@ -104,7 +117,10 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         plateau_at_chance,
         step=guess.first,
         because=f"{guess.description}: {guess.guess} gives {num(guess.cost)}",
-        measured={"loss": float(guess.late[-1]), "log_k": guess.cost}
+        measured={
+            "loss": float(guess.late[-1]),
+            "variance" if guess.is_of_numbers else "log_k": guess.cost,
+        }
         | ({"classes": guess.classes} if guess.classes else {}),
         first=lower_rate(case) if _jumped(case, guess.cost) else small_test(guess.cost),
     )
@@ -116,8 +132,51 @@ def plateau_at_chance(case: Case) -> Evidence | None:
         next_actions=tuple(
             action for action in next_actions if action.kind is not evidence.first.kind
         ),
-        severity=Severity.WARNING if too_few else None,
+        # Some targets are mostly noise: a return, a rare event.
+        severity=Severity.WARNING if too_few or guess.is_of_numbers else None,
     )
+
+
+def _by_targets(case: Case) -> Guess | None:
+    """Return the guess of a regression whose squared error is the variance of its targets.
+
+    Each batch then costs the mean squared distance of its targets from one constant.
+    """
+    deviation, mean = (case.history.finite(f"recorder/target_{name}") for name in ("std", "mean"))
+    steps = reduce(np.intersect1d, (case.loss.steps, deviation.steps, mean.steps))
+    if len(steps) < MIN_LONG_LOG:
+        return None
+    losses, spread, centers = (
+        series.values[np.searchsorted(series.steps, steps)]
+        for series in (case.loss, deviation, mean)
+    )
+    costs = spread**2 + (centers - centers.mean()) ** 2
+    cost = float(costs.mean())
+    since = len(steps) // 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        late = levels(losses[since:] / costs[since:], TENTHS)
+    # Batches must follow their own targets: another loss may have the same mean by chance.
+    follows = _correlation(losses[since:], costs[since:]) >= NEARLY_ALL
+    is_guess = float(np.abs(late - 1).max()) <= NEGLIGIBLE
+    if not follows or not is_guess or best_evaluation(case) < cost * (1 - 2 * NEGLIGIBLE):
+        return None
+    first, last = int(steps[since]), int(steps[-1])
+    return Guess(
+        late=late * cost,
+        first=first,
+        last=last,
+        description=f"The loss of each batch is {num(float(late.min()), 3)} to "
+        f"{num(float(late.max()), 3)} times the variance of its targets from {case.unit} {first} "
+        f"to {last}",
+        guess="predicting the mean of the targets",
+        classes=0,
+        cost=cost,
+        is_of_numbers=True,
+    )
+
+
+def _correlation(x: Floats, y: Floats) -> float:
+    return float(np.corrcoef(x, y)[0, 1]) if np.ptp(x) > 0 and np.ptp(y) > 0 else 0.0
 
 
 def _by_classes(case: Case) -> Guess | None:

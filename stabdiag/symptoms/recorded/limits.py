@@ -28,6 +28,11 @@ class RecordedLimits:
     label_order: float = limit(0.5, unit="correlation", at_least=0.1, at_most=1.0)
     """Class histograms of neighboring batches correlate by 0.07 at most in shuffled data, and by
     0.94 or more in sorted data."""
+    input_scale: float = limit(1.5, unit="x the usual deviation", at_least=1.1)
+    """Augmentation that is switched off changes the scale of the inputs by a few percent; a missing
+    normalization, by more than this."""
+    input_outlier: float = limit(3.0, unit="x the usual deviation", at_least=1.5)
+    """Rare batches vary more. This far from the others, as a group of their own, they are bad."""
     lost_updates: float = limit(0.5, unit="of the weights", at_least=0.05, at_most=1.0)
     """bf16 drops an update below 1/512 of the weight. Failed runs lose 62 to 86 % of them, healthy
     ones up to 17 %."""

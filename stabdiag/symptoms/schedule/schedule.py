@@ -13,8 +13,10 @@ from stabdiag.model.text import num
 from stabdiag.stats.quantiles import distinct, usual_gap
 from stabdiag.stats.standards import (
     COMPLETE,
+    HALF,
     LEAST,
     MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
     NEGLIGIBLE,
     QUARTERS,
     TENFOLD,
@@ -213,6 +215,8 @@ def lr_never_decays(case: Case) -> Evidence | None:
                 to=warmup,
             ),
         )
+    if (length := _decay_length(lr)) is not None:
+        return _too_long(case, length, total, measured)
     if schedule is None or not re.search(_DECAYS, schedule):
         return flat_at_low_rate(case, measured)
     return Evidence(
@@ -229,6 +233,45 @@ def lr_never_decays(case: Case) -> Evidence | None:
                 setting="lr",
                 checkpoint=end,
             ),
+        ),
+    )
+
+
+def _decay_length(lr: Series) -> float | None:
+    """Return the steps that a rate just below its peak needs to decay, None if it does not decay.
+
+    The decay is a cosine if half of its time took it less than half of the way, or else a line.
+    """
+    top = len(lr) - 1 - int(np.argmax(lr.values[::-1]))
+    x, steps = lr.values[top:], lr.steps[top:]
+    # A printed rate falls in stairs: they have to be many, and none may go up.
+    if distinct(x) < MIN_TREND_POINTS or (np.diff(x) > 0).any():
+        return None
+    fallen = 1 - x / x[0]
+    middle = int(np.searchsorted(steps, (steps[0] + steps[-1]) / 2))
+    span = float(steps[-1] - steps[0])
+    if fallen[middle] >= _COSINE * fallen[-1]:
+        return span / float(fallen[-1])
+    return span * HALF * np.pi / float(np.arcsin(np.sqrt(fallen[-1])))
+
+
+def _too_long(case: Case, length: float, total: int, measured: dict[str, Scalar]) -> Evidence:
+    """Report a schedule that needs far more steps than the run has."""
+    lr = case.history.finite("lr")
+    peak, last, end = float(lr.values.max()), float(lr.values[-1]), int(lr.steps[-1])
+    return Evidence(
+        title="The learning-rate schedule is too long for the run",
+        severity=Severity.WARNING,
+        because=f"The learning rate decays, but only from {num(peak)} to {num(last)} by "
+        f"{case.unit} {end} of {total}: at this pace it needs about {num(length, 2)} {case.unit}s.",
+        step=end,
+        measured={**measured, "decay_steps": round(length)},
+        first=Action(
+            Do.FIX_SCHEDULE,
+            f"Set the length of the schedule to the run's {total} {case.unit}s, and check that it "
+            "counts optimizer steps.",
+            setting="total_steps",
+            to=total,
         ),
     )
 
