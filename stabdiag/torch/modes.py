@@ -20,7 +20,7 @@ class Modes:
 
     No forward pass is hooked. A batch norm that ran in training mode has changed its buffers, which
     PyTorch counts on the host. For dropout the flags have to serve: they are read when a step or an
-    evaluation is reported, and ``on_mode`` sees every switch in between.
+    evaluation is reported, and ``on_evaluation_mode`` sees every switch in between.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -41,10 +41,8 @@ class Modes:
         """Whether steps and backward passes are counted, to tell evaluations from them."""
         return bool(self._norms)
 
-    def on_mode(self, module: Any, training: bool) -> None:
-        """Note that a module was switched."""
-        if training:
-            return
+    def on_evaluation_mode(self, module: Any) -> None:
+        """Note that a module was switched to evaluation mode."""
         root = self._root()
         if module is root or module in (
             getattr(root, "module", None),

@@ -35,6 +35,7 @@ class Listener(Protocol):
 
 
 _listeners: list[Listener] = []
+_asleep: list[Listener] = []
 _originals: list[tuple[Any, str, Any]] = []
 
 
@@ -47,10 +48,27 @@ def listen(listener: Listener) -> None:
 
 def stop_listening(listener: Listener) -> None:
     """Report no more calls to a listener; after the last one PyTorch is as it was."""
+    wake(listener)
     if listener in _listeners:
         _listeners.remove(listener)
     if not _listeners:
         _uninstall()
+
+
+def sleep(listener: Listener) -> None:
+    """Report no backward passes to a listener; if all are asleep, these are not wrapped."""
+    _asleep.append(listener)
+    if len(_asleep) == len(_listeners):
+        _restore(torch.autograd, "backward")
+
+
+def wake(listener: Listener) -> None:
+    """Report backward passes again."""
+    if listener not in _asleep:
+        return
+    _asleep.remove(listener)
+    if not any(name == "backward" for _, name, _ in _originals):
+        _replace(torch.autograd, "backward", _backward)
 
 
 def _install() -> None:
@@ -63,11 +81,19 @@ def _install() -> None:
 
 
 def _uninstall() -> None:
-    while _originals:
-        owner, name, original = _originals.pop()
-        # Another tool may have wrapped the wrapper meanwhile: it then stays, and reports nothing.
-        if getattr(getattr(owner, name), "is_stabdiag_wrapper", False):
-            setattr(owner, name, original)
+    for owner, name, _ in [*_originals]:
+        _restore(owner, name)
+    _originals.clear()
+
+
+def _restore(owner: Any, name: str) -> None:
+    """Remove a wrapper, unless another tool has wrapped it: it then stays and reports nothing."""
+    for entry in _originals:
+        if entry[0] is owner and entry[1] == name:
+            if getattr(getattr(owner, name), "is_stabdiag_wrapper", False):
+                setattr(owner, name, entry[2])
+                _originals.remove(entry)
+            return
 
 
 def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
@@ -81,12 +107,14 @@ def _replace(owner: Any, name: str, make: Callable[[Any], Any]) -> None:
 def _backward(original: Any) -> Any:
     def backward(tensors: Any, *args: Any, **kwargs: Any) -> Any:
         for listener in _listeners:
-            listener.on_backward(tensors)
+            if listener not in _asleep:
+                listener.on_backward(tensors)
         try:
             return original(tensors, *args, **kwargs)
         finally:
             for listener in _listeners:
-                listener.after_backward()
+                if listener not in _asleep:
+                    listener.after_backward()
 
     return backward
 

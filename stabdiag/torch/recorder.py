@@ -145,13 +145,11 @@ class Recorder(StepFollower):
         it is the sum of what the backward passes of this step began with. ``step`` is the number
         of this step, where it is not counted from the optimizer's first.
         """
-        stays_idle = self._only_counts and self._step + 1 < self._idle_until
-        if stays_idle and self._stepped and step is None:
+        if self._sleeps:
             # Most steps of a run whose steps take a millisecond: each call counts.
-            self._step += 1
-            self._cost.skipped += 1
-            self._stepped = False
-            self._last_event = "loss"
+            self._calls_left -= 1
+            if self._calls_left <= 0 or (step is not None and step >= self._idle_until):
+                self._wake(step)
         elif self._is_idle:
             self._count_step(step)
         else:
@@ -161,7 +159,7 @@ class Recorder(StepFollower):
     def evaluated(self, loss: Any, *, step: int | None = None) -> None:
         """Report the loss of an evaluation, right after it."""
         self._rows.write_waiting(wait=True)
-        row = {"step": self._step if step is None else step, "eval_loss": as_number(loss)}
+        row = {"step": self._last_step if step is None else step, "eval_loss": as_number(loss)}
         self._rows.write({**row, **self._modes.on_evaluation()})
 
     @guarded
@@ -191,6 +189,14 @@ class Recorder(StepFollower):
         """Yield the batches of a loader; measures what they hold, and how long they took."""
         iterator = iter(loader)
         while not self.should_stop:
+            if self._sleeps:
+                for batch in iterator:
+                    yield batch
+                    if not self._sleeps:
+                        break
+                else:
+                    return
+                continue
             start = perf_counter()
             try:
                 batch = next(iterator)

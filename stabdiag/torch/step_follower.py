@@ -19,6 +19,7 @@ from stabdiag.torch.logfile import LogFile
 from stabdiag.torch.modes import Modes
 from stabdiag.torch.optimizers import Optimizers
 from stabdiag.torch.parameters import Parameters
+from stabdiag.torch.rhythm import MIN_SLEEP, Rhythm
 from stabdiag.torch.rows import RowWriter
 from stabdiag.torch.skipping import StepSkipper
 from stabdiag.torch.stale import StaleGradients
@@ -35,6 +36,8 @@ class StepFollower:
 
     PyTorch reports backward passes, optimizer steps, modes, clipped gradients and loss scalers to
     it. A step is *due* if it has a row. Between rows the follower is *idle*: it only counts steps.
+    If the training loop reports losses in a steady rhythm, it sleeps: it counts these calls, and
+    PyTorch reports no step.
     """
 
     _model: weakref.ref[nn.Module]
@@ -53,6 +56,10 @@ class StepFollower:
         self._stops_at_failure = False
         self._is_idle = self._only_counts = self._stepped = False
         self._step = self._idle_until = 0
+        self._rhythm = Rhythm()
+        self._sleeps = False
+        self._calls_left = self._calls_asleep = 0
+        self._steps_done: int | None = None
         self._last_event = ""
         self._is_in_backward = self._has_new_gradients = False
         self._batches = Batches()
@@ -80,6 +87,52 @@ class StepFollower:
             if self._stale is not None:
                 self._stale.detach() if is_idle else self._stale.attach()
 
+    # Sleep between rows.
+
+    @untimed
+    def _sleep(self) -> None:
+        """Follow no step until the one before the next row."""
+        if not self._only_counts or not (calls := self._rhythm.calls_per_step):
+            return
+        steps = self._idle_until - self._step
+        if steps < MIN_SLEEP:
+            return
+        self._sleeps = True
+        self._calls_left = self._calls_asleep = calls * steps
+        self._steps_done = self._optimizers.steps_done
+        self._unhook()
+        patches.sleep(self)
+
+    @untimed
+    def _wake(self, step: int | None) -> None:
+        """Follow steps again: the loop has just reported the last loss of one."""
+        steps = self._slept_steps if step is None else max(step - self._step, 1)
+        self._sleeps = False
+        patches.wake(self)
+        # The finalizer of the recorder has this very list.
+        self._handles += self._optimizers.hook(self._before_step, self._after_step)
+        self._has_new_gradients = self._is_in_backward = False
+        self._step = (self._step + steps if step is None else step) - 1
+        self._cost.skipped += steps - 1
+        self._last_event = "loss"
+        self._finish_without_row()
+
+    @property
+    def _slept_steps(self) -> int:
+        """The steps since the recorder fell asleep, also if the rhythm has changed since."""
+        calls = self._calls_asleep - self._calls_left
+        steps = calls // (self._rhythm.calls_per_step or 1)
+        before, done = self._steps_done, self._optimizers.steps_done
+        if before is None or done is None:
+            return steps
+        # An optimizer counts no skipped steps, so fewer may be right.
+        return steps if steps / 2 < done - before <= steps else max(done - before, 1)
+
+    @property
+    def _last_step(self) -> int:
+        """The last step that has ended."""
+        return self._step + self._slept_steps if self._sleeps else self._step
+
     # What the training loop reports.
 
     @untimed
@@ -89,7 +142,9 @@ class StepFollower:
             self._step = step - 1
         self._record.losses.skip()
         if self._stepped:
+            self._rhythm.note(len(self._record.losses))
             self._finish_without_row()
+            self._sleep()
         self._last_event = "loss"
 
     @guarded
@@ -98,6 +153,7 @@ class StepFollower:
             self._step = step - 1
         self._take_loss(loss)
         if self._stepped:
+            self._rhythm.note(len(self._record.losses))
             self._finish_row()
         self._last_event = "loss"
 
@@ -136,23 +192,36 @@ class StepFollower:
         self._is_in_backward = False
         self._has_new_gradients = not self._gradients_are_gone
 
-    @guarded
     def on_mode(self, module: Any, training: bool) -> None:
         """Note a switch between training and evaluation mode."""
-        self._modes.on_mode(module, training)
+        # Some loops call ``train()`` at each step, which calls it for each module.
+        if not training:
+            self._note_evaluation(module)
 
     @guarded
+    def _note_evaluation(self, module: Any) -> None:
+        self._modes.on_evaluation_mode(module)
+
     def on_clip(self, parameters: Any, max_norm: Any, total: Any) -> None:
         """Keep the norm of the gradient before it was clipped."""
+        if self._is_due:
+            self._keep_clip(parameters, max_norm, total)
+
+    @guarded
+    def _keep_clip(self, parameters: Any, max_norm: Any, total: Any) -> None:
         if isinstance(parameters, torch.Tensor):
             parameters = [parameters]
-        if self._is_due and any(id(p) in self._parameters.ids for p in parameters):
+        if any(id(p) in self._parameters.ids for p in parameters):
             self._rows.graph_settings["grad_clip"] = as_number(max_norm)
             self._record.vector.add(["clip"], as_vector(total))
 
-    @guarded
     def on_scaler_step(self, scaler: Any, optimizer: Any, done: bool) -> None:
         """Note the loss scale, and a step that the scaler skipped."""
+        if not self._sleeps:
+            self._follow_scaler(scaler, optimizer, done)
+
+    @guarded
+    def _follow_scaler(self, scaler: Any, optimizer: Any, done: bool) -> None:
         if not self._optimizers.has(optimizer):
             return
         self._scaler = scaler
@@ -252,6 +321,8 @@ class StepFollower:
         """Mark the step as done. A loop that reports the loss before the step ends its row here."""
         self._stepped = True
         if self._last_event == "loss" and len(self._record.losses):
+            # No hook may be removed while an optimizer calls it, so such a loop is never slept in.
+            self._rhythm.restart()
             self._finish_row()
 
     def _take_loss(self, loss: Any) -> None:
@@ -318,11 +389,15 @@ class StepFollower:
 
     # The end.
 
-    def _remove_hooks(self) -> None:
-        patches.stop_listening(self)
+    def _unhook(self) -> None:
         for handle in self._handles:
             handle.remove()
-        self._handles = []
+        self._handles.clear()
+
+    def _remove_hooks(self) -> None:
+        self._sleeps = False
+        patches.stop_listening(self)
+        self._unhook()
         if self._stale is not None:
             self._stale.detach()
 

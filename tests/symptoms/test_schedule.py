@@ -128,7 +128,12 @@ def test_symptom_is_reported(symptom, slug, log, manifest, first):
         ("lr-never-decays", run(CONSTANT), {"total_steps": N, "schedule": "constant_with_warmup"}),
         # A schedule for a longer run, in a run that ended before.
         ("lr-never-decays", run(cosine(50, 20 * N)), {"total_steps": 20 * N}),
-        # It decays by a tenth, or not at all.
+        # It jumped near the end, or decays by a tenth, or not at all.
+        (
+            "lr-never-decays",
+            run(np.where(AT < 700, PEAK / 10, cosine(0, 9 * N))),
+            {"total_steps": N},
+        ),
         ("lr-never-decays", run(PEAK * np.linspace(1, 0.9, N)), {"total_steps": N}),
         ("lr-never-decays", run(PEAK * (1 - 1e-3 * (AT % 2))), {"total_steps": N}),
         # Stopped before.

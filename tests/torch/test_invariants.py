@@ -11,10 +11,11 @@ import pytest
 import torch
 from torch import nn
 from torch.nn import functional
+from torch.optim.optimizer import _global_optimizer_post_hooks
 
 import stabdiag.torch as sd
 from stabdiag.torch import patches
-from tests.torch.runs import batches, mlp, read, recorder, train
+from tests.torch.runs import batches, column, mlp, read, recorder, train
 
 STEPS = 50
 
@@ -137,6 +138,7 @@ TASKS = {
     "mlp-held": (lambda: mlp(norm=True), classify, {"heldout": True}),
     "cnn-held": (Conv, classify, {"heldout": True}),
     "mlp-few-rows": (mlp, classify, {"rows": 8}),
+    "transformer-few-rows": (Attention, classify, {"rows": 16, "autocast": "bf16"}),
     "cnn-few-rows": (Conv, classify, {"rows": 8, "heldout": True}),
 }
 
@@ -214,6 +216,90 @@ def test_nothing_but_the_count_of_steps_is_hooked_between_rows(tmp_path):
     assert [step for step, is_hooked in enumerate(hooked, start=1) if is_hooked] == [
         1, 2, 3, 7, 8, 15, 16, 23, 24,
     ]  # fmt: skip
+
+
+def is_hooked():
+    """Whether PyTorch reports a backward pass, or a step of an optimizer."""
+    is_wrapped = hasattr(torch.autograd.backward, "is_stabdiag_wrapper")
+    hooks = _global_optimizer_post_hooks
+    assert is_wrapped == bool(hooks)
+    return is_wrapped
+
+
+@pytest.mark.parametrize(
+    ("micro_batches", "reports_first", "sleeps"),
+    [(1, False, True), (3, False, True), (1, True, False)],
+)
+def test_nothing_is_hooked_between_rows_of_a_steady_loop(
+    micro_batches, reports_first, sleeps, tmp_path
+):
+    path, model = tmp_path / "run.jsonl", mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    hooked, step = [], 1
+    with recorder(model, optimizer, path, rows=16) as rec:
+        loader = rec.batches(batches(64 * micro_batches))
+        for number, (x, y) in enumerate(loader, start=1):
+            hooked += [step] if is_hooked() else []
+            loss = functional.cross_entropy(model(x), y)
+            loss.backward()
+            if reports_first:
+                rec.step(loss)
+            if number % micro_batches == 0:
+                optimizer.step()
+                optimizer.zero_grad()
+                step += 1
+            if not reports_first:
+                rec.step(loss)
+            if number % (10 * micro_batches) == 0:
+                rec.evaluated(1.0)
+        assert _global_optimizer_post_hooks
+    assert not is_hooked()
+    _, rows = read(path)
+    assert column([row for row in rows if "eval_loss" in row], "step") == [10, 20, 30, 40, 50, 60]
+    for row in rows:
+        if "loss" in row:
+            assert row["recorder/optimizer_steps"] == row["step"] - 1
+            assert row["recorder/micro_steps"] == micro_batches
+    # Four steps show the rhythm; the two steps before each row are followed, and the one after it.
+    followed = {1, 2, 3, 4, 15, 16, 17, 31, 32, 33, 47, 48, 49, 63, 64}
+    assert set(hooked) == (followed if sleeps else set(range(1, 65)))
+
+
+def test_a_loop_whose_rhythm_changes_is_followed_again(tmp_path):
+    path, model = tmp_path / "run.jsonl", mlp()
+    optimizer = torch.optim.AdamW(model.parameters())
+    with recorder(model, optimizer, path, rows=16) as rec:
+        for step in range(1, 101):
+            micro_batches = 1 if step < 20 else 4
+            for number, (x, y) in enumerate(batches(micro_batches, seed=step), start=1):
+                loss = functional.cross_entropy(model(x), y)
+                loss.backward()
+                if number == micro_batches:
+                    optimizer.step()
+                    optimizer.zero_grad()
+                rec.step(loss)
+    _, rows = read(path)
+    assert len(rows) >= 7
+    assert all(row["recorder/optimizer_steps"] == row["step"] - 1 for row in rows)
+
+
+def test_a_loop_that_numbers_its_steps_sleeps_until_the_next_row(tmp_path):
+    path, model = tmp_path / "run.jsonl", mlp()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    hooked = []
+    with recorder(model, optimizer, path, rows=16) as rec:
+        # The loop counts from 1 again in its second epoch.
+        for step, (x, y) in zip([*range(1, 41)] * 2, batches(80), strict=True):
+            hooked.append(is_hooked())
+            loss = functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            rec.step(loss, step=step)
+    _, rows = read(path)
+    assert sum(hooked) < 40
+    assert column(rows, "step")[3:5] == [16, 32]
+    assert column(rows, "step")[-2:] == [16, 32]
 
 
 @pytest.mark.parametrize("evaluates_in_training_mode", [False, True])

@@ -244,8 +244,9 @@ def _decay_length(lr: Series) -> float | None:
     """
     top = len(lr) - 1 - int(np.argmax(lr.values[::-1]))
     x, steps = lr.values[top:], lr.steps[top:]
+    is_recent = 2 * (steps[-1] - steps[0]) < steps[-1] - lr.steps[0]
     # A printed rate falls in stairs: they have to be many, and none may go up.
-    if distinct(x) < MIN_TREND_POINTS or (np.diff(x) > 0).any():
+    if is_recent or distinct(x) < MIN_TREND_POINTS or (np.diff(x) > 0).any():
         return None
     fallen = 1 - x / x[0]
     middle = int(np.searchsorted(steps, (steps[0] + steps[-1]) / 2))
