@@ -12,8 +12,9 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import context_size
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike, blowup_start
-from stabdiag.stats.standards import FAR_RATIO
+from stabdiag.stats.standards import FAR_RATIO, MIN_CONSECUTIVE, MIN_TREND_POINTS, NEGLIGIBLE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.checkpoint import earlier_checkpoint
@@ -85,7 +86,7 @@ def _is_there_a_spike(case: Case) -> Reply:
     if worst in scan.abrupt:
         return _abrupt(case, worst)
     if not scan.tested:
-        return untested(case)
+        return _without_rise(case) or untested(case)
     counted, measured = count_outliers(case)
     measured |= {
         "family_size": scan.tested,
@@ -109,6 +110,30 @@ def _is_there_a_spike(case: Case) -> Reply:
             noise = _HEAVY
         why = f"; {noise}, but here several are high together or a cause was logged just before"
     return risen(case, worst, counted, measured, f"{why}{wide}")
+
+
+def _without_rise(case: Case) -> Reply | None:
+    """Answer that a log too short to test for spikes has none: the loss falls nearly throughout.
+
+    Any spike would be a rise above the lowest loss so far.
+    """
+    x = case.loss.values
+    if len(x) < MIN_TREND_POINTS or case.loss_kind is not None:
+        return None
+    lowest = np.minimum.accumulate(x)
+    # A single high first loss does not measure the fall.
+    rises, fall = x - lowest, float(min(x[0], median(x[:MIN_CONSECUTIVE])) - lowest[-1])
+    rise, at = float(rises.max()), int(rises.argmax())
+    if fall <= 0 or rise > NEGLIGIBLE * fall:
+        return None
+    ends = "never rose"
+    if rise:
+        ends = f"is at most {num(rise)} above its lowest value so far"
+    return no(
+        f"the loss fell by {num(fall)} and {ends}",
+        *([case.at(at)] if rise else []),
+        measured={"logged": len(x), "fall": fall, "largest_rise": rise},
+    )
 
 
 def untested(case: Case) -> Reply:

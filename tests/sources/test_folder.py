@@ -396,6 +396,14 @@ def test_invalid_manifests_are_reported_and_ignored(put, lines):
     assert stabdiag.diagnose(log).diagnosis.slug == "healthy"
 
 
+def test_a_manifest_named_like_its_log_needs_no_known_field(put, lines):
+    log = put("run.jsonl", lines(0, 50))
+    put("run.manifest.json", '{"overfit_batches": 1}')
+    manifest = stabdiag.diagnose(log).manifest
+    assert manifest.path is not None
+    assert manifest.others({})["overfit_batches"] == 1
+
+
 @pytest.mark.parametrize("name", ["config.yaml", "hparams.yaml", "manifest.json", "config.toml"])
 def test_manifests_that_break_a_parser_are_reported_and_ignored(put, lines, name):
     log = put("run/log.jsonl", lines(0, 50))

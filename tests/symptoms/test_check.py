@@ -95,7 +95,8 @@ def test_skipped_checks_are_reported_once():
 
 def test_symptoms_come_before_insufficient_data():
     at = np.arange(15)
-    log = {"step": at, "loss": 2.0 * np.exp(-at / 4) + 0.01, "eval_loss": 2.0 + 0.1 * at}
+    loss = 2.0 * np.exp(-at / 4) + 0.01 + np.where(at > 9, 0.2, 0.0)
+    log = {"step": at, "loss": loss, "eval_loss": 2.0 + 0.1 * at}
     report = stabdiag.diagnose(log)
     slugs = [finding.slug for finding in report.findings]
     assert slugs == ["learning-not-transferring", "insufficient-data"]

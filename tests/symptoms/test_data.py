@@ -131,6 +131,40 @@ def test_the_first_switch_of_classes_is_no_spike():
     assert not [finding for finding in report.findings if finding.slug.startswith("spike")]
 
 
+def classes_in_blocks(seed, switch=20.0):
+    """Ten classes of 9 or 10 batches each; the loss falls within each class."""
+    rng = np.random.default_rng(seed)
+    within = np.concatenate([np.arange(size) for size in [9, 10] * 5])
+    levels = np.repeat(rng.uniform(0.7, 1.3, 10), [9, 10] * 5)
+    course = 2.5 * levels * (0.55 + 0.9 * np.exp(-within / 3))
+    loss = np.tile(course, 11) * np.exp(rng.normal(0, 0.03, 95 * 11))
+    bursts = rng.random(len(loss)) < 0.05
+    loss[bursts] *= rng.uniform(3, switch, bursts.sum())
+    loss[:30] = np.linspace(2.3, 0.5, 30)
+    return {"step": np.arange(len(loss)), "loss": loss, "epoch": np.arange(len(loss)) // 95}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_classes_of_another_length_than_a_twentieth_are_a_pattern(symptom, seed):
+    assert symptom("epoch-pattern", classes_in_blocks(seed)) is not None
+
+
+def test_a_rise_into_the_pattern_is_explained_by_it():
+    run = classes_in_blocks(0, switch=4.0)
+    run["loss"][20:] += 1.5
+    report = stabdiag.diagnose(run)
+    assert report.diagnosis.slug == "epoch-pattern"
+    assert report.diagnosis.severity == "warning"
+    run["loss"][700:] *= np.geomspace(1, 30, len(run["loss"]) - 700)
+    assert stabdiag.diagnose(run).diagnosis.slug.startswith("divergence")
+
+
+def test_small_noisy_batches_in_the_same_order_are_not_a_pattern(symptom):
+    rng = np.random.default_rng(3)
+    order = np.tile(rng.normal(0, 0.3, 100), 10)
+    assert symptom("epoch-pattern", log(FALLING + order, epoch=EPOCHS)) is None
+
+
 def test_a_later_blowup_is_not_part_of_the_pattern():
     loss = SORTED.copy()
     loss[640:] += 60

@@ -108,6 +108,10 @@ def test_a_policy_is_not_advised_to_memorize_one_batch():
     assert diagnosis.next_actions[-1].startswith("Print the advantages")
 
 
+# A single class: each evaluation is perfect.
+PERFECT = log(falling(2.3, 1e-4, 20), val_acc=np.where(AT % 80 == 79, 1.0, None))
+
+
 @pytest.mark.parametrize(
     ("slug", "run", "manifest", "first"),
     [
@@ -169,6 +173,8 @@ def test_a_policy_is_not_advised_to_memorize_one_batch():
         ("softmax-twice", squashed(0.3132), {"num_classes": 2}, "Pass logits"),
         ("too-good", LEAK, WORDS, "Print one batch"),
         ("too-good", {**LEAK, "eval_loss": LEAK["loss"]}, WORDS, "Print one batch"),
+        ("too-good", PERFECT, {}, "only one class"),
+        ("too-good", PERFECT, {"num_classes": 10}, "only one class"),
     ],
 )
 def test_symptom_is_reported(symptom, slug, run, manifest, first):
@@ -319,6 +325,14 @@ def test_symptom_is_reported(symptom, slug, run, manifest, first):
         ("plateau-early", log(falling(9.0, 4.0, 400) + noise(0.01)), {"target_loss": 2.5}),
         # Ten classes.
         ("too-good", LEAK, {"num_classes": 10}),
+        # The first evaluation was not perfect, the loss did not fall, and a trained model.
+        (
+            "too-good",
+            {**PERFECT, "val_acc": np.where(AT % 80 == 79, 1 - 0.1 * (AT == 79), None)},
+            {},
+        ),
+        ("too-good", {**PERFECT, "loss": 0.5 + noise(0.01)}, {}),
+        ("too-good", PERFECT, {"init_from": "a/model"}),
         # Rewards throughout.
         ("too-good", log(np.abs(noise(0.01)) + 0.001), WORDS),
         # Below zero, so not a distance.

@@ -344,3 +344,26 @@ def test_single_low_losses_of_few_examples_are_not_a_start():
     loss = (0.3 + 3 * np.exp(-np.arange(1500) / 150)) * rng.standard_normal(1500) ** 2
     loss[0] = 0.01
     assert stabdiag.diagnose({"step": np.arange(1500), "loss": loss}).diagnosis.slug == "healthy"
+
+
+EPOCHS_20 = np.arange(20)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "slug"),
+    [(0.1, 0.1, "no-progress"), (0.1, 0.6, "insufficient-data"), (1.0, 1.0, "insufficient-data")],
+)
+def test_scores_alone_show_no_progress(first, last, slug):
+    noise = 0.004 * np.random.default_rng(4).standard_normal(20) * (first < 1)
+    log = {"epoch": EPOCHS_20, "val_f1": np.linspace(first, last, 20) + noise}
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == slug
+    if slug == "no-progress":
+        assert report.diagnosis.title == "No learning shown"
+
+
+def test_few_or_late_scores_show_nothing():
+    short = {"epoch": EPOCHS_20[:8], "val_f1": np.full(8, 0.1) + 0.001 * (EPOCHS_20[:8] % 2)}
+    late = {"step": 5000 + EPOCHS_20, "val_f1": 0.5 + 0.01 * (EPOCHS_20 % 3)}
+    for log in (short, late):
+        assert stabdiag.diagnose(log).diagnosis.slug == "insufficient-data"

@@ -67,6 +67,8 @@ def of_400(rates):
         ("lr-never-decays", run(np.full(N, 1e-5), STALLED), ADAM, "Warm up to a higher peak"),
         ("lr-decays-early", run(cosine(50, 500)), {}, "800 steps"),
         ("lr-decays-early", run(DROPPED), {}, "stop at step 480"),
+        # A step decay that counts batches instead of epochs.
+        ("lr-decays-early", run(PEAK * 0.3 ** (AT // 10)), {}, "800 steps"),
         ("lr-never-decays", run(CONSTANT), TO_THE_END, "created with 800"),
         (
             "lr-never-decays",
@@ -92,6 +94,8 @@ def test_symptom_is_reported(symptom, slug, log, manifest, first):
     [
         # No warm-up, and none was needed.
         ("lr-no-warmup", run(cosine(0, N)), {}),
+        # A step decay to a thousandth.
+        ("lr-decays-early", run(PEAK * 0.1 ** np.minimum(AT // 100, 3)), {}),
         # One bad batch.
         ("lr-no-warmup", run(CONSTANT, np.where(AT == 5, 20.0, LOSS)), {}),
         # Logged from 100 on.

@@ -353,7 +353,24 @@ LEARNED = [2.0, 1.6, 1.3, 1.1, 0.9, 0.8, 0.75, 0.74]
 )
 def test_a_clear_rise_is_found_in_a_short_log(losses, climbs):
     slug = stabdiag.diagnose({"loss": losses}).diagnosis.slug
-    assert slug == ("divergence-unexplained" if climbs else "insufficient-data")
+    assert slug == "divergence-unexplained" if climbs else slug in ("insufficient-data", "healthy")
+
+
+@pytest.mark.parametrize(
+    ("rise", "count", "verdict"),
+    [(0.0, 10, Verdict.NO), (0.05, 15, Verdict.NO), (0.3, 15, Verdict.UNKNOWN), (0.0, 9, None)],
+)
+def test_a_short_log_that_only_falls_has_no_spike(rise, count, verdict):
+    loss = 0.1 + 2 * np.exp(-np.arange(count) / 4)
+    loss[7] += rise + float(loss[6] - loss[7]) * (rise > 0)
+    report = stabdiag.diagnose({"loss": loss})
+    assert answer_to(report, "Q2.1").verdict is (verdict or Verdict.UNKNOWN)
+    assert report.diagnosis.slug == ("healthy" if verdict is Verdict.NO else "insufficient-data")
+
+
+def test_a_short_log_without_progress_is_not_healthy():
+    loss = np.array([2.31, 2.30, 2.305, 2.31, 2.30, 2.302, 2.31, 2.303, 2.30, 2.304, 2.302, 2.30])
+    assert stabdiag.diagnose({"loss": loss}).diagnosis.slug == "insufficient-data"
 
 
 @pytest.mark.parametrize(("count", "verdict"), [(9, Verdict.UNKNOWN), (10, Verdict.NO)])

@@ -15,11 +15,13 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
 from stabdiag.stats.shape import Spike, late_recovery
 from stabdiag.stats.standards import (
+    CLEAR_RATIO,
     CONTEXT_POINTS,
     FEW_EVENTS,
     FIFTH,
     HUNDREDFOLD,
     LEAST,
+    MIN_CONSECUTIVE,
     NEARLY_ALL,
     NEGLIGIBLE,
     SUBSAMPLE_SIZE,
@@ -29,6 +31,7 @@ from stabdiag.stats.standards import (
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
+from stabdiag.tree.rises import is_clear
 
 # A jump at each epoch explains spikes that begin there and recover.
 _SPIKES = ("spike-recovered", "spike-persistent", "frequent-spikes")
@@ -136,22 +139,27 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
 )
 def epoch_pattern(case: Case) -> Evidence | None:
     """Does the loss rise and fall by large amounts at the same positions of every epoch?"""
-    epochs = _levels_of_epochs(case)
+    epochs = _losses_of_epochs(case)
     if epochs is None or _rate_restarts(case, case.loss.steps[_boundaries(case)]):
         return None
     # The first epoch has its own course: the model learns most there.
     later = epochs[1:]
-    odd, even, pattern = later[::2].mean(0), later[1::2].mean(0), later.mean(0)
-    level = abs(float(later.mean()))
+    pattern = _twentieths(later)
+    level = abs(float(pattern.mean()))
     line = np.polyval(np.polyfit(np.arange(len(pattern)), pattern, 1), np.arange(len(pattern)))
     # A loss that falls or rises throughout each epoch is a running mean, or memorization. Batches
     # in a fixed order differ as well, which does no harm: small differences are a note.
     remaining = float((pattern - line).std())
-    if remaining < TENTH * level or np.corrcoef(odd, even)[0, 1] < NEARLY_ALL:
+    if remaining < TENTH * level or _agreement(later[::2], later[1::2]) < NEARLY_ALL:
         return None
     low, high = float(pattern.min()), float(pattern.max())
     starts = _boundaries(case)
     length = int(usual_gap(case.loss.steps[starts]))
+    climbs = _climbs_into_pattern(case, starts, high)
+    explains_spikes = all(_is_of_pattern(spike, starts, high) for spike in case.spikes)
+    lasts = explains_spikes and any(spike.recovered is False for spike in case.spikes)
+    is_worse = level > CLEAR_RATIO * median(case.loss.values[:MIN_CONSECUTIVE])
+    is_harmless = not (climbs or lasts or is_worse) and remaining < FIFTH * level
     return Evidence(
         because=f"In each of {len(epochs)} epochs of {length} {case.unit}s, the loss rises and "
         f"falls at the same positions, between {num(low)} and {num(high)} (medians of a twentieth "
@@ -164,15 +172,19 @@ def epoch_pattern(case: Case) -> Evidence | None:
             "Shuffle the training data (shuffle=True), and train again from the start: sorted by "
             "class or source, the model forgets each part during the next one.",
         ),
-        severity=None if remaining >= FIFTH * level else Severity.NOTE,
-        explains=_SPIKES
-        if all(_is_of_pattern(spike, starts, high) for spike in case.spikes)
-        else (),
+        severity=Severity.NOTE if is_harmless else None,
+        explains=(
+            *(_SPIKES if explains_spikes else ()),
+            *(("divergence-unexplained",) if climbs else ()),
+        ),
     )
 
 
-def _levels_of_epochs(case: Case) -> Floats | None:
-    """Return the levels of the twentieths of complete epochs, shape (epochs, 20), or None."""
+def _losses_of_epochs(case: Case) -> Floats | None:
+    """Return the losses of complete epochs, shape (epochs, losses), or None if there are few.
+
+    Epochs are cut to the length of the shortest.
+    """
     loss, epoch = case.loss, case.history.finite("epoch")
     turns = epoch.steps[1:][np.diff(np.floor(epoch.values)) == 1]
     cuts = np.unique(np.concatenate([[0], np.searchsorted(loss.steps, turns), [len(loss)]]))
@@ -181,7 +193,35 @@ def _levels_of_epochs(case: Case) -> Floats | None:
     whole_epochs = [part for part in parts if abs(len(part) - usual) <= NEGLIGIBLE * usual]
     if usual < LEAST or len(whole_epochs) < FEW_EVENTS + 1:
         return None
-    return np.array([levels(part, TWENTIETHS) for part in whole_epochs])
+    shortest = min(map(len, whole_epochs))
+    return np.array([part[:shortest] for part in whole_epochs])
+
+
+def _twentieths(epochs: Floats) -> Floats:
+    """Return the usual course of an epoch: medians of its twentieths, over the epochs."""
+    return np.median([levels(epoch, TWENTIETHS) for epoch in epochs], axis=0)
+
+
+def _agreement(some: Floats, others: Floats) -> float:
+    """Return the correlation of the course of some epochs with that of the others.
+
+    Classes of another length than a twentieth show only at single positions. There the ranks are
+    compared: the first batch of a class has a loss far above the rest.
+    """
+    rank, other_rank = (np.median(part, axis=0).argsort().argsort() for part in (some, others))
+    by_part = np.corrcoef(_twentieths(some), _twentieths(others))[0, 1]
+    return float(max(by_part, np.corrcoef(rank, other_rank)[0, 1]))
+
+
+def _climbs_into_pattern(case: Case, boundaries: Ints, high: float) -> bool:
+    """Return True if the loss rises in the first two epochs, and not beyond the pattern."""
+    rise = case.rise
+    return (
+        rise is not None
+        and is_clear(case, rise)
+        and rise.onset <= int(boundaries[min(1, len(boundaries) - 1)])
+        and rise.last_level <= TWICE * high
+    )
 
 
 def _is_of_pattern(spike: Spike, boundaries: Ints, high: float) -> bool:

@@ -9,12 +9,14 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.roles.scores import PERCENT
 from stabdiag.model.text import num, typed
 from stabdiag.stats.course import end_level, second_half
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, quantiles, typical
 from stabdiag.stats.smooth import count_waves
 from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
     FAR_RATIO,
     MAX_CHANCE,
     MIN_TREND_POINTS,
@@ -38,7 +40,7 @@ from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import lowered
 from stabdiag.tree.advice.shared import clip_action
 from stabdiag.tree.case import Case
-from stabdiag.tree.pretraining import chance_loss
+from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import find_progress
 
 # Waves are counted on this many levels. On more, the noise of healthy runs looks like waves as
@@ -224,7 +226,7 @@ def plateau_early(case: Case) -> Evidence | None:
 @Symptom(
     slug="too-good",
     title="The loss is too good to be true",
-    needs=("loss", "manifest.vocab_size"),
+    needs=("loss", "manifest.vocab_size or eval_accuracy"),
     explained_by=("nan",),
     preconditions=(at_least(TENTHS, "loss"), no_distance),
     next_actions=(
@@ -233,7 +235,47 @@ def plateau_early(case: Case) -> Evidence | None:
     ),
 )
 def too_good(case: Case) -> Evidence | None:
-    """Has the loss of a language model gone to nearly zero?"""
+    """Has the loss of a language model gone to nearly zero, or is every evaluation perfect?"""
+    return _near_zero_loss(case) or _always_perfect(case)
+
+
+def _always_perfect(case: Case) -> Evidence | None:
+    """Report a run whose evaluations are all perfect although the model had to learn.
+
+    Few tasks are solved by the first evaluation. With a single class, or a label among the inputs,
+    they are.
+    """
+    right = case.history.finite("eval_accuracy")
+    loss, x = case.loss, right.values
+    if len(right) < CONTEXT_POINTS or np.ptp(x) or x[0] not in (1, PERCENT):
+        return None
+    first, last = float(loss.values[0]), float(levels(loss.values, TENTHS)[-1])
+    if starts_pretrained(case) or not from_the_start(case) or not 0 <= last < first / TENFOLD:
+        return None
+    step = int(right.steps[0])
+    return Evidence(
+        title="Every evaluation is perfect from the first one on",
+        because=f"{right.column!r} is {num(float(x[0]))} at all {len(x)} evaluations, from "
+        f"{case.unit} {step} to {int(right.steps[-1])}, and the loss went from {num(first)} to "
+        f"{num(last)}: the task may be trivial.",
+        step=step,
+        measured={"first_loss": first, "loss": last, "evaluations": len(x)},
+        severity=Severity.NOTE,
+        first=Action(
+            Do.CHECK_LABELS,
+            "Count the labels of each class in the training and the evaluation data: if only one "
+            "class occurs, every guess is right.",
+            also=(Do.INSPECT_DATA,),
+        ),
+        next_actions=(
+            Action(Do.INSPECT_DATA, "Check whether an input contains the label."),
+            *too_good.next_actions,
+        ),
+    )
+
+
+def _near_zero_loss(case: Case) -> Evidence | None:
+    """Report a loss over a large vocabulary that went to nearly zero."""
     limits, classes = case.limits.learning, case.manifest.vocab_size or 0
     chance = chance_loss(case)
     if classes < limits.min_classes or chance is None:

@@ -15,7 +15,7 @@ from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.course import end_level, evaluation_level, moving_medians, position_after
-from stabdiag.stats.quantiles import diff_sigma
+from stabdiag.stats.quantiles import diff_sigma, usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     FIFTH,
@@ -79,15 +79,17 @@ _LEARNING: Final = (
 
 def _few_losses(case: Case) -> str:
     """Return the reason why the log is too short to show progress, or ""."""
-    longest = max(len(case.loss), len(case.history.finite("reward")))
-    return "" if longest >= MIN_TREND_POINTS else too_few(MIN_TREND_POINTS, f"{longest} of loss")
+    longest, name = max(len(case.loss), len(case.history.finite("reward"))), "loss"
+    if not longest:
+        longest, name = max((len(score.series) for score in scores(case)), default=0), "a score"
+    return "" if longest >= MIN_TREND_POINTS else too_few(MIN_TREND_POINTS, f"{longest} of {name}")
 
 
 @Symptom(
     slug="no-progress",
     severity=Severity.NOTE,
     title="Stable, but no learning shown",
-    needs=("loss or reward",),
+    needs=("loss or reward or accuracy or eval_accuracy or score",),
     preconditions=(_few_losses,),
     explained_by=("nan", "divergence", "loss-scale", "spike-persistent", "spike-unresolved"),
     yields_to=_LEARNING,
@@ -102,9 +104,11 @@ def no_progress(case: Case) -> Evidence | None:
     progress = find_progress(case)
     little = _learned_little(case, progress) if progress.better else None
     # In a log too short to test for spikes, missing progress means nothing.
-    is_short = max(len(case.loss), len(case.history.finite("reward"))) < case.min_losses_for_spikes
-    if little is not None or is_short:
+    longest = max(len(case.loss), len(case.history.finite("reward")))
+    if little is not None or 0 < longest < case.min_losses_for_spikes:
         return little
+    if not longest and not _could_improve(case):
+        return None
     # A policy loss or an adversarial loss does not show progress either way.
     is_unknown = progress.better is None and case.loss_kind is not None
     if is_unknown or starts_pretrained(case):
@@ -116,12 +120,21 @@ def no_progress(case: Case) -> Evidence | None:
     return _evidence(case, progress, chance)
 
 
+def _could_improve(case: Case) -> bool:
+    """Return True if every score was logged from the start, and none began at its best value."""
+    return all(
+        int(score.series.steps[0]) <= 2 * usual_gap(score.series.steps) and not _is_perfect(score)
+        for score in scores(case)
+    )
+
+
 def _has_better_score(progress: Progress) -> bool:
     return any(change.better for change in progress.changes if change.role != "loss")
 
 
 def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidence:
     reward = _unusable_reward(case)
+    title = ""
     if progress.better:
         words = ["The loss ends no better than a guess."]
     elif progress.better is None:
@@ -132,6 +145,9 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
     words.append(progress.sentence)
     if chance is not None:
         words.append(chance.text)
+    elif not len(case.loss) and "reward" not in case.history.series:
+        title = "No learning shown"
+        words.append("No loss was logged, so NaN, spikes and climbs cannot be tested.")
     elif not from_the_start(case) and len(case.loss):
         words.append(f"The log begins at {case.unit} {int(case.loss.steps[0])}.")
     level = change.last if (change := progress.role_change("loss")) is not None else None
@@ -152,6 +168,7 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         first, others = Action(Do.CHECK_EVALUATION, text), [first, *others]
     is_warning = chance is not None and not few_trained(case)
     return Evidence(
+        title=title,
         because=" ".join(filter(None, words)),
         step=int(case.loss.steps[0]) if len(case.loss) else None,
         measured=progress.measured | ({} if chance is None else chance.measured),

@@ -35,6 +35,10 @@ _LOW = NEGLIGIBLE
 _COSINE = 0.4
 _RISE = MIN_CONSECUTIVE
 
+# A step decay by factors of 10 ends at a thousandth or a ten-thousandth of the peak. Updates a
+# hundred times smaller are lost to rounding in fp32.
+_NOTHING = 1e-6
+
 # These schedules have no length.
 _ENDLESS = r"(?i)exp|inverse|rsqrt|sqrt"
 
@@ -72,8 +76,8 @@ def lr_decays_early(case: Case) -> Evidence | None:
     flat = np.ptp(lr.values[at + (len(lr) - at) // QUARTERS :]) <= TENTH * limits.floor * peak
     if fraction < limits.at_floor or not flat:
         return None
-    # A step decay repeats its rates, and does not go down to 0, where nothing is trained.
-    if last > 0 and 2 * distinct(lr.values[:at]) < at:
+    # A step decay repeats its rates, and does not go down to where nothing is trained.
+    if last > _NOTHING * peak and 2 * distinct(lr.values[:at]) < at:
         return None
     length = _length(case, lr)
     set_length = Action(
