@@ -37,6 +37,7 @@ class LogBuilder:
         bad_count: the number of these lines.
         lines: the number of lines that were read.
         is_ended: the last line is complete. A killed job may leave half a line.
+        breaks_off: whether the last unread line is the beginning of an object.
         left_out: lines that look like records but could not be read.
         messages: the messages on lines that are not records.
     """
@@ -46,6 +47,7 @@ class LogBuilder:
     bad_count: int = 0
     lines: int = 0
     is_ended: bool = True
+    breaks_off: bool = False
     left_out: list[LeftOut] = field(default_factory=list)
     messages: InterleavedMessages | None = None
 
@@ -59,7 +61,11 @@ class LogBuilder:
             self.messages = self.messages or InterleavedMessages()
             understood = self.messages.look(bad, self.lines, count_rows(self.chunks))
             bad = [line for line in bad if line.reason and line.line not in understood]
-            self.left_out += lines_left_out(bad, lines=self.lines, records=count_rows(self.chunks))
+            unread = lines_left_out(bad, lines=self.lines, records=count_rows(self.chunks))
+            if unread:
+                self.left_out += unread
+                text = next(line.text for line in bad if self.lines + line.line == unread[-1].line)
+                self.breaks_off = text.count("{") > text.count("}")
         self.bad_count += len(bad)
         self.bad += [line.moved(self.lines) for line in bad[: MAX_BAD_RECORDS - len(self.bad)]]
         self.lines += lines
@@ -82,10 +88,12 @@ class LogBuilder:
 
     def _left_out(self) -> Sequence[LeftOut]:
         """Return the lines that were left out, except an incomplete last line."""
-        last = self.left_out[-1:]
-        if not self.is_ended and last and (last[0].line, last[0].count) == (self.lines, 1):
-            return self.left_out[:-1]
-        return self.left_out
+        if not self.left_out or self.left_out[-1].count > 1:
+            return self.left_out
+        last = self.left_out[-1]
+        is_cut = self.breaks_off and last.above == count_rows(self.chunks)
+        is_last = not self.is_ended and last.line == self.lines
+        return self.left_out[:-1] if is_cut or is_last else self.left_out
 
     def columns(self, source: str, format: str, notes: Iterable[str]) -> Columns:
         """Return all columns of a log with this source and format."""

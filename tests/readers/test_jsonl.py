@@ -224,3 +224,14 @@ def test_large_logs_take_the_arrow_path(log):
     lines.insert(30_000, '{"a":' * 100_000 + "1" + "}" * 100_000 + "\n")
     columns = log("".join(lines))
     assert (columns.rows, columns.bad_count) == (40_000, 1)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_an_object_that_breaks_off_at_the_end_is_not_left_out(tmp_path, end):
+    path = tmp_path / "run.jsonl"
+    losses = 2 + np.exp(-np.arange(40) / 9)
+    records = "".join(f'{{"step": {n}, "loss": {loss:.4f}}}\n' for n, loss in enumerate(losses))
+    path.write_text(f'{records}{{"step": 40, "loss": 2.0{end}')
+    assert diagnose(path).diagnosis.slug == "healthy"
+    path.write_text(f'{records}{{"step": 40, "loss": 2.0\n' + '{"step": 41, "lo\n')
+    assert diagnose(path).diagnosis.slug == "partly-read"

@@ -21,7 +21,7 @@ _OPEN_BAR: Final = re.compile(rb", (?=[A-Z]\w{1,20}(?: \d{1,6})?: {1,4}\d{1,3}%\
 _NEXT_RECORD: Final = re.compile(
     rb"(?:(?<=[\d.)\]%}])|(?<=nan))"
     rb"(?=(?:[Ee]poch|EPOCH|[Ss]tep|STEP|[Ii]ter(?:ation)?)[ :=\[#]{1,3}\d)"
-    rb"|(?<=\S)(?=\[\d{4}-\d\d-\d\d[ T]\d)|(?<=[a-z%)\]}])(?=\d{4}-\d\d-\d\d[ T]\d\d:)"
+    rb"|(?<=\S) ?(?=\[\d{4}[-/]\d\d[-/]\d\d[ T]\d)|(?<=[a-z%)\]}])(?=\d{4}-\d\d-\d\d[ T]\d\d:)"
     rb"|(?<=\})(?=\{[\"'])"
 )
 _MIN_RECORDS: Final = 2

@@ -136,11 +136,11 @@ class UnreadLines:
                 break
             form = _classify_line(line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS))
             is_unread = form is not _Form.NO_NUMBER and begin not in used
+            # A killed job or a cut paste ends like this.
+            if is_unread and begin + len(line) + 1 >= end and self._breaks_off(line):
+                self._unfinished = number
+                break
             if is_unread and form is _Form.MAY_BE_RECORD:
-                if begin + len(line) + 1 >= end and _breaks_off(line):
-                    # A killed job or a cut paste ends like this.
-                    self._unfinished = number
-                    break
                 is_unread = not self._take(line[:_MAX_UNREAD_LINE], number)
             is_candidate = is_unread and begin not in read and b"oss" not in line.lower()
             if is_candidate and examined < _MAX_EXAMINED:
@@ -148,6 +148,11 @@ class UnreadLines:
                 self._take_without_loss(line[:_MAX_UNREAD_LINE], number)
             begin += len(line) + 1
             number += 1
+
+    def _breaks_off(self, line: bytes) -> bool:
+        """Return True if a line is the beginning of a dict, or of a record up to its loss."""
+        is_open = line.count(b"{") > line.count(b"}")
+        return is_open or (not _names_loss(line) and self._has_words(line[:_MAX_UNREAD_LINE]))
 
     def _may_count(self, line: bytes) -> bool:
         """Return True if a line may look like a record, with its loss or without it."""
@@ -243,11 +248,6 @@ def _other_words(line: bytes) -> _Words:
 def _words_of_form(line: bytes) -> _Words:
     words = _UNREAD_WORD.findall(_LOSS_VALUE.sub(b"", line))
     return (*words,) if len(words) >= _MIN_WORDS else ()
-
-
-def _breaks_off(line: bytes) -> bool:
-    """Return True if a line is the beginning of a dict."""
-    return line.count(b"{") > line.count(b"}")
 
 
 def _shape(line: bytes) -> bytes:

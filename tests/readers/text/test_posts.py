@@ -595,3 +595,21 @@ def test_a_record_of_fairseq_that_breaks_off_before_its_step(diagnosed, loss, sl
     )
     report = diagnosed(text + line.format(n=4, loss=loss, rest="ppl"))
     assert report.diagnosis.slug == slug
+
+
+def test_a_line_that_breaks_off_before_its_loss_is_not_left_out(diagnosed):
+    line = "\titers: {n}, epoch: 1 | loss: {loss:.4f}\n"
+    text = "".join(line.format(n=100 * n, loss=falling(n, 30)) for n in range(1, 31))
+    assert diagnosed(text + "\titers: 3100, epoch: 1 |\n").diagnosis.slug == "healthy"
+    # Many records without their loss are a sign that the loss is no longer a number.
+    lost = "".join(f"\titers: {100 * n}, epoch: 1 |\n" for n in range(31, 40))
+    assert diagnosed(text + lost).diagnosis.slug == "partly-read"
+
+
+def test_records_with_their_time_in_brackets_on_one_line(diagnosed):
+    text = " ".join(
+        f"[2021/06/30 12:24:{n:02d}] root INFO: epoch: [1/500], iter: {10 * n}, lr: 0.001, "
+        f"loss: {falling(n, 30):.4f}, acc: 0.06, samples: 5120, ips: 46.57"
+        for n in range(1, 31)
+    )
+    assert len(losses_in(diagnosed(text))) == 30
