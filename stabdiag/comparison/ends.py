@@ -14,22 +14,30 @@ from stabdiag.model.limits.checks import CompareLimits
 from stabdiag.model.text import num
 from stabdiag.stats.course import late_noise, measure_course, start_level
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import TWENTIETHS
+from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    HALF,
+    NEARLY_ALL,
+    QUARTER,
+    TENTH,
+    THIRD,
+    TWENTIETHS,
+)
 
 # A run has diverged if it lost half of its decrease, and is sound if it kept three quarters.
-_DIVERGED_FRACTION: Final = 0.5
-_SOUND_FRACTION: Final = 0.75
+_DIVERGED_FRACTION: Final = HALF
+_SOUND_FRACTION: Final = 1 - QUARTER
 
 # A rise or a decrease counts from this many standard deviations of a single loss.
-_LEVEL_CHANGE_SIGMAS: Final = 3.0
+_LEVEL_CHANGE_SIGMAS: Final = BEYOND_CHANCE
 
 # A run learns less than another if it decreases by less than this fraction of its decrease, over
 # about the same steps.
-_LAGGING_FRACTION: Final = 2 / 3
-_SAME_LENGTH: Final = 0.9
+_LAGGING_FRACTION: Final = 2 * THIRD
+_SAME_LENGTH: Final = NEARLY_ALL
 
 # A run makes no progress if it decreases by less than this fraction of a sound run's decrease.
-_NO_PROGRESS: Final = 0.1
+_NO_PROGRESS: Final = TENTH
 
 
 class EndState(Enum):

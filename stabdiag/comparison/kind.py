@@ -17,12 +17,13 @@ from stabdiag.model.manifest.parsing import plain
 from stabdiag.model.text import and_more
 from stabdiag.sources.logs import are_ranks_of_one_job, parse_rank
 from stabdiag.stats.quantiles import usual_gap
+from stabdiag.stats.standards import MIN_CONSECUTIVE
 
 # A run that begins this many logged steps after another continues it.
 _MIN_OFFSET: Final = 10
 
 # Runs share a seed if at least this many first losses agree, and all until the loss moves.
-_MIN_EQUAL: Final = 3
+_MIN_EQUAL: Final = MIN_CONSECUTIVE
 
 _SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECASE)
 

@@ -18,7 +18,7 @@ from stabdiag.model.text import num
 from stabdiag.stats.course import evaluation_level, late_noise, start_level
 from stabdiag.stats.means import Spread, mean_and_error, spread
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_CONSECUTIVE
+from stabdiag.stats.standards import CLEAR, CONTEXT_POINTS, MIN_CONSECUTIVE
 
 # A mean at the end of a run needs this many losses.
 _MIN_END_POINTS: Final = CONTEXT_POINTS
@@ -33,7 +33,7 @@ _MIN_P_VALUE: Final = 1e-16
 _LAST_EVALUATIONS: Final = MIN_CONSECUTIVE
 
 # Evaluations differ from this many standard deviations of a single evaluation.
-_EVALUATION_SIGMAS: Final = 4.0
+_EVALUATION_SIGMAS: Final = CLEAR
 
 # The evaluation series that are compared, and their names in a sentence.
 _EVALUATIONS: Final = {

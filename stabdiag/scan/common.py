@@ -21,13 +21,14 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import ANY_ERROR, Common, ComparedSettings, Split
 from stabdiag.scan.rows import StoredRows, read_columns
 from stabdiag.stats.contrast import chance_in_strata, split_chance, upper_tail
+from stabdiag.stats.standards import HALF, MAX_CHANCE
 
 Codes: TypeAlias = np.ndarray[Any, np.dtype[np.uint8]]
 
 TYPED: Final = ("dtype", "optimizer", "peak_lr", "batch_size", "seed")
 """Settings that have columns of their own."""
 
-CHANCE: Final = 0.05
+CHANCE: Final = MAX_CHANCE
 """Largest chance of any statement if nothing were connected."""
 
 # Minimum runs with an outcome, and minimum runs that share a value.
@@ -38,7 +39,7 @@ _MIN_RUNS: Final = 3
 _MIN_ODDS_RATIO: Final = 3.0
 
 # Settings whose splits correlate this much moved together.
-_MIN_CORRELATION: Final = 0.5
+_MIN_CORRELATION: Final = HALF
 
 # More thresholds or values of one setting add nothing, and codes fit into a byte.
 _MAX_SPLITS: Final = 128

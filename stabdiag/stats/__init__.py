@@ -6,4 +6,6 @@ that are usual for the run, and ``shape`` describes how a spike rose and whether
 
 Climbs: ``rise`` compares the last level with the best one (``levels``), relative to earlier rises
 that recovered, with the test of ``trend``. ``smooth`` dates the onset of the cause.
+
+Everything else: ``course`` measures the start, the end, the noise and equal parts of any series.
 """

@@ -14,11 +14,12 @@ from numpy.lib.stride_tricks import sliding_window_view
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import MEAN_TO_SIGMA, levels
-from stabdiag.stats.quantiles import diff_sigma, median, medians, robust_sigma
+from stabdiag.stats.quantiles import diff_sigma, median, medians, robust_sigma, typical
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    NEGLIGIBLE,
     SUBSAMPLE_SIZE,
     TENTHS,
     THIRD,
@@ -93,6 +94,11 @@ def second_half(x: Floats) -> Floats:
     return x[len(x) // 2 :]
 
 
+def late_level(x: Floats) -> float:
+    """Return the usual value in the second half."""
+    return typical(second_half(x))
+
+
 def late_noise(x: Floats) -> float:
     """Return the standard deviation of single values in the second half, n at least 3."""
     return diff_sigma(second_half(x))
@@ -138,6 +144,16 @@ def change_of_halves(x: Floats) -> tuple[float, float]:
     return float(late.mean() - early.mean()), error
 
 
+def flat_part(levels: Floats, fallen: float) -> int:
+    """Return the first part from which a series is flat: nearly at its last level.
+
+    Args:
+        levels: the levels of equal parts.
+        fallen: the fall of the series; a small fraction of it may be left.
+    """
+    return position_after(levels - levels[-1] > NEGLIGIBLE * fallen)
+
+
 def usual_change(levels: Floats) -> float:
     """Return the usual distance between neighboring levels, at least two."""
     return median(np.abs(np.diff(levels)))
@@ -168,6 +184,15 @@ def position_after(where: Mask) -> int:
     """Return the position after the last one that is true; 0 if none is."""
     positions = np.flatnonzero(where)
     return int(positions[-1]) + 1 if len(positions) else 0
+
+
+def passing_point(x: Floats, middle: float) -> int:
+    """Return the position from which a series is above a value, with the fewest exceptions.
+
+    Single values on the wrong side of it, before or after, do not move the position.
+    """
+    side = np.sign(x - middle)
+    return int(np.argmin(np.cumsum(side) - side))
 
 
 @frozen

@@ -79,15 +79,6 @@ def diff_sigma(x: Floats) -> float:
     return robust_sigma(steps[:: max(len(steps) // SUBSAMPLE_SIZE, 1)]) / float(np.sqrt(2))
 
 
-def pooled_diff_sigma(rows: Floats) -> float:
-    """Return the robust deviation of single values within rows of different levels.
-
-    Args:
-        rows: shape (rows, n), finite, n at least 2. Differences between rows do not count.
-    """
-    return robust_sigma(np.diff(rows, axis=1).ravel()) / float(np.sqrt(2))
-
-
 def median(x: Floats) -> float:
     """Return the median of finite values, shape (n,), n at least 1."""
     return float(medians(x[np.newaxis])[0])

@@ -58,7 +58,7 @@ _TREND_SIGMAS: Final = -NormalDist().inv_cdf(MAX_CHANCE_OF_MANY)
 # second half (chance 1 in 8,000). The distance in standard deviations guards against
 # autocorrelated noise.
 _HIGHEST: Final = 1 - NEGLIGIBLE
-_FAR_SIGMAS: Final = 3.5
+_FAR_SIGMAS: Final = BEYOND_CHANCE
 
 # A single first value has to exceed the whole second half, by more standard deviations.
 _ONE_FAR: Final = CLEAR

@@ -38,13 +38,14 @@ from stabdiag.model.roles.settings import difficulty_direction
 from stabdiag.stats.course import present_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
+from stabdiag.stats.standards import MIN_TREND_POINTS
 
 # Earlier times that have to show the finding, in windows; the longest first, since it fails
 # soonest.
 _LOOKBACK_WINDOWS = (1.0, 0.5)
 
 # If the loss is logged rarely, a window contains at least this many points.
-_MIN_WINDOW_POINTS = 10
+_MIN_WINDOW_POINTS = MIN_TREND_POINTS
 
 # The format is certain after _MIN_POINTS losses, or this many after the finding.
 _MORE_LOSSES = 2

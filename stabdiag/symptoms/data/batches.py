@@ -11,6 +11,7 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE, max_chance_repeats
+from stabdiag.stats.course import end_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
 from stabdiag.stats.shape import Spike, late_recovery
@@ -281,8 +282,4 @@ def _is_memorized(case: Case) -> bool:
     A run that simply has little data ends low on both.
     """
     x, heldout = case.loss.values, case.history.finite("eval_loss").values
-    return (
-        len(x) > LEAST
-        and len(heldout) > 0
-        and HUNDREDFOLD * median(x[-LEAST:]) < float(heldout[-1])
-    )
+    return len(x) > LEAST and len(heldout) > 0 and HUNDREDFOLD * end_level(x) < float(heldout[-1])

@@ -13,6 +13,8 @@ from stabdiag.model.text import num
 from stabdiag.stats.course import evaluation_level, level_before
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
+    CLEAR,
     CONTEXT_POINTS,
     HALF,
     LEAST,
@@ -27,12 +29,12 @@ from stabdiag.tree.case import Case
 # The training loss has clearly separated from the evaluations, or both fell far, if it has halved.
 RUN_AWAY = HALF
 
-# A rise is clear beyond four standard deviations between evaluations.
-_CLEAR_RISE_SIGMAS = 4.0
+# A rise is clear beyond this many standard deviations of single evaluations.
+_CLEAR_RISE_SIGMAS = CLEAR
 
 # The difference of two medians of three has 0.95 of the standard deviation of single values, and
 # the best was chosen among many.
-_RISE_SIGMAS = 2.5
+_RISE_SIGMAS = BEYOND_CHANCE
 
 # Evaluations rise after the best one if their trend has this probability by chance.
 _RISES_BY_CHANCE = MAX_CHANCE
@@ -178,7 +180,7 @@ def _stays_above_best(x: Floats, at: int) -> bool:
     The lowest of many noisy evaluations is below its own level, so the level around it is used. If
     enough evaluations follow, they also have to rise.
     """
-    level, after = median(x[max(at - 1, 0) : at + 2]), x[at + 1 :]
+    level, after = level_before(x, at + 2, MIN_CONSECUTIVE), x[at + 1 :]
     rise = evaluation_level(after) - level
     noise = diff_sigma(x[at:]) if len(after) >= CONTEXT_POINTS else 0.0
     if rise <= _RISE_SIGMAS * noise:
@@ -194,10 +196,10 @@ def find_turn(case: Case) -> TurningPoint | None:
     (train, heldout), limits = pair, case.limits.generalization
     x = heldout.values
     at = int(np.argmin(x))
-    after = x[at + 1 :][-MIN_CONSECUTIVE:]
+    after = x[at + 1 :]
     if len(after) < 2:  # a single one may be noise
         return None
-    best, last = float(x[at]), median(after)
+    best, last = float(x[at]), evaluation_level(after)
     train_at_best, train_now = (
         training_level(train, heldout, at),
         training_level(train, heldout, len(x) - 1),

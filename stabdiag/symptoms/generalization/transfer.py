@@ -5,8 +5,7 @@ from __future__ import annotations
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
-from stabdiag.stats.course import beginning, outer_levels, second_half
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.course import beginning, late_level, outer_levels
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     TurningPoint,
@@ -113,7 +112,7 @@ def learning_not_transferring(case: Case) -> Evidence | None:
         return None
     least = f"no evaluation loss was below {num(best)}"
     if best <= UNLEARNED * max(begun, float(heldout.values[0])):
-        late = median(second_half(heldout.values))
+        late = late_level(heldout.values)
         if late <= case.limits.generalization.gap * begun or _has_better_evaluation(case):
             return None
         least = f"the evaluation loss stays near {num(late)}"

@@ -21,12 +21,12 @@ from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
+    FAR_RATIO,
     LEAST,
     MIN_COMPARED,
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
     MIN_SAMPLE,
-    QUARTERS,
     TENTH,
     TWENTIETHS,
     TWICE,
@@ -46,7 +46,7 @@ from stabdiag.tree.scaler import skipped_throughout
 _FLAT_FACTOR = TWICE
 
 # A norm that grows by this many times as much is a note in any case: it is several hundredfold.
-_HUGE_FACTOR = 5.0
+_HUGE_FACTOR = FAR_RATIO
 
 # A run with less than this fraction of its loss left has converged: gradients may grow then.
 _LITTLE_LEFT = TENTH
@@ -298,8 +298,7 @@ def grad_vanishing(case: Case) -> Evidence | None:
     zero = _zero_to_the_end(case, norm)
     if zero is not None:
         return zero
-    reached, (loss_first, loss_last) = levels(norm.values, TWENTIETHS), outer_levels(loss)
-    early, last = median(reached[: TWENTIETHS // QUARTERS]), float(reached[-1])
+    (early, last), (loss_first, loss_last) = outer_levels(norm.values), outer_levels(loss)
     fraction = last / early if early > 0 else 1.0
     if fraction >= case.limits.gradients.vanish_ratio or has_fallen(loss):
         return None

@@ -14,7 +14,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.course import beginning, highest_level, second_half
+from stabdiag.stats.course import beginning, highest_level, late_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import (
@@ -270,7 +270,7 @@ def _learned(case: Case, cost: float, late: Floats, band: float) -> bool:
 
     A loss that falls from a jump far above chance only returns to chance.
     """
-    training = median(second_half(case.loss.values))
+    training = late_level(case.loss.values)
     generalizes = best_evaluation(case) < cost * (1 - 2 * band)
     falls = bool((np.diff(late) < 0).all()) and not _jumped(case, cost)
     return falls or generalizes or training < cost * (1 - NEGLIGIBLE)
@@ -309,7 +309,7 @@ def _one_class(case: Case, late: Floats, right: float) -> tuple[int, float, str]
     and the same in training.
     """
     level, x = median(late), case.loss.values
-    apart = float(np.abs(np.append(late, median(second_half(x))) - level).max())
+    apart = float(np.abs(np.append(late, late_level(x)) - level).max())
     begun = beginning(x) if case.history.counts_epochs else float(levels(x, TENTHS)[0])
     costs = 0 < right < 1 and float(late.min()) >= _entropy(right)
     if not costs or apart > NEGLIGIBLE * level or level > (1 - NEGLIGIBLE) * begun:

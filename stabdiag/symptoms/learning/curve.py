@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.scores import PERCENT
 from stabdiag.model.text import num, typed
-from stabdiag.stats.course import end_level, second_half
+from stabdiag.stats.course import end_level, flat_part, late_level, second_half
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, quantiles, typical
 from stabdiag.stats.smooth import count_waves
@@ -21,7 +21,6 @@ from stabdiag.stats.standards import (
     MAX_CHANCE,
     MIN_TREND_POINTS,
     NEARLY_ALL,
-    NEGLIGIBLE,
     QUARTERS,
     TENFOLD,
     TENTH,
@@ -100,7 +99,7 @@ def _evaluations_swing(case: Case) -> Evidence | None:
     late = heldout.values[len(heldout) // QUARTERS :]
     if len(late) < 2 * MIN_TREND_POINTS or late.min() <= 0 or case.loss_kind is not None:
         return None
-    low, high = quantiles(late, (0.1, 0.9)).tolist()
+    low, high = quantiles(late, (TENTH, NEARLY_ALL)).tolist()
     above = late > median(late)
     turns = int((above[1:] != above[:-1]).sum())
     changes = {change.role: change for change in find_progress(case).changes}
@@ -131,7 +130,7 @@ def _evaluations_swing(case: Case) -> Evidence | None:
 def _above_start(case: Case) -> Evidence | None:
     limits, x = case.limits.learning, case.loss.values
     late = second_half(x)
-    began, level = float(x[0]), typical(late)
+    began, level = float(x[0]), late_level(x)
     low, high = quantiles(late, (TENTH, NEARLY_ALL)).tolist()
     # If later losses are occasionally as low as the first, the first may be low by chance.
     by_chance = np.mean(late <= began) >= MAX_CHANCE
@@ -202,7 +201,7 @@ def plateau_early(case: Case) -> Evidence | None:
     level = levels(after.values, TWENTIETHS)
     last = float(level[-1])
     fallen = float(after.values[0]) - last
-    flat = float(level[TENTHS]) - last <= NEGLIGIBLE * fallen
+    flat = flat_part(level, fallen) <= TENTHS
     if target is None or last <= case.limits.learning.above_target * target:
         return None
     if not flat or fallen <= 0:

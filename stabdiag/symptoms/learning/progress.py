@@ -23,6 +23,7 @@ from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     MIN_TREND_POINTS,
     NEGLIGIBLE,
+    TWICE,
 )
 from stabdiag.symptoms.learning.rate_fixes import lr_out_of_range, rate_near_low
 from stabdiag.symptoms.losses import (
@@ -56,7 +57,7 @@ _LOST_GAIN: Final = HALF
 _LEAST_LOSS: Final = FIFTH
 
 # An error rate counts insertions, so it may exceed 1 as a fraction.
-_HIGHEST_FRACTION: Final = 2.0
+_HIGHEST_FRACTION: Final = TWICE
 
 # Three values for the best level and three for the last one.
 _MIN_SCORES: Final = MIN_VALUES

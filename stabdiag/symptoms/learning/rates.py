@@ -13,14 +13,8 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, typed
-from stabdiag.stats.course import (
-    level_error,
-    measure_course,
-    position_after,
-    second_half,
-    start_level,
-)
-from stabdiag.stats.quantiles import diff_sigma, median, pooled_diff_sigma
+from stabdiag.stats.course import flat_part, level_error, measure_course, second_half, start_level
+from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
@@ -120,7 +114,7 @@ def _above_start(case: Case) -> Climb | None:
         return None
     # Single losses on both sides of it are noise, unless most of the high ones are far above it.
     is_far = np.mean(pieces > TENFOLD * began) >= MAJORITY
-    noise = pooled_diff_sigma(pieces)
+    noise = diff_sigma(pieces.ravel())
     if not is_far and median(parts.levels[high]) - began < BEYOND_CHANCE * noise:
         return None
     top = float(parts.levels.max())
@@ -308,7 +302,7 @@ def flat_at_low_rate(case: Case, measured: Mapping[str, Scalar]) -> Evidence | N
     parts, peak = measure_course(case.loss.values), float(lr.values.max())
     level = parts.levels
     fallen = float(level[0] - level[-1])
-    since = position_after(level - level[-1] > NEGLIGIBLE * fallen)
+    since = flat_part(level, fallen)
     is_constant = second_half(lr.values).min() >= case.limits.schedule.at_peak * peak
     # It fell within its first tenth, so the first twentieth is its start.
     falls = level[-1] < FALLEN * level[0]

@@ -12,6 +12,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, sentence, times
 from stabdiag.stats.course import (
+    keeps_growing,
     level_before,
     lowest_level,
     position_after,
@@ -25,7 +26,6 @@ from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     FEW_EVENTS,
     LEAST,
-    MIN_CONSECUTIVE,
     QUARTERS,
     TENFOLD,
     TENTHS,
@@ -166,11 +166,8 @@ def attention_logits_growing(case: Case) -> Evidence | None:
     size = max(sizes, key=lambda series: growth(series, 1.0, from_lowest=True)[0])
     ratio, level, last = growth(size, 1.0, from_lowest=True)
     is_explosion = ratio > case.limits.gradients.explode_ratio
-    reached = levels(size.values, TWENTIETHS)
-    keeps_growing = len(reached) > CONTEXT_POINTS and bool(
-        (reached[-MIN_CONSECUTIVE:] > reached[-CONTEXT_POINTS]).all()
-    )
-    is_large = ratio > _LOGIT_GROWTH and last > case.limits.weights.large_logit and keeps_growing
+    is_large = ratio > _LOGIT_GROWTH and last > case.limits.weights.large_logit
+    is_large = is_large and keeps_growing(levels(size.values, TENTHS))
     if not (is_explosion or is_large):
         return None
     began = growth_began(size, level)
