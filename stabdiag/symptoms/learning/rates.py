@@ -136,15 +136,15 @@ def _climbed(case: Case) -> Climb | None:
     if not is_high(case, CLEAR_RATIO) or not len(lr):
         return None
     x, steps = case.loss.values, case.loss.steps
-    whole = measure_course(x)
-    parts, ends = whole.levels, steps[whole.ends]
+    twentieths = measure_course(x)
+    parts, ends = twentieths.levels, steps[twentieths.ends]
     rates = np.interp(ends, lr.steps, lr.values)
     top_rate = int(np.argmax(rates))
     low_at, high_at, rise = _largest_rise(parts)
     has_recovered = parts[-1] < parts[low_at]
     if high_at < top_rate or not (has_recovered or is_high(case, FAR_RATE)):
         return None
-    noise = level_error(diff_sigma(x[whole.span(low_at, high_at)]), whole.size)
+    noise = level_error(diff_sigma(x[twentieths.span(low_at, high_at)]), twentieths.size)
     least = case.limits.learning.climb * parts[low_at]
     if rise <= max(CLEAR * noise, least):
         return None
@@ -224,8 +224,8 @@ def still_rises(lr: Series) -> bool:
 
 def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     """Report a series whose fall per unit of learning rate is as high at the end as before."""
-    limits, x, whole = case.limits.learning, series.values, measure_course(series.values)
-    parts = whole.levels
+    limits, x, twentieths = case.limits.learning, series.values, measure_course(series.values)
+    parts = twentieths.levels
     first, last = float(parts[0]), float(parts[-1])
     fell = median(parts[:2]) - median(parts[-2:])
     if fell > (limits.small_fall if is_low(case) else NEGLIGIBLE) * first or _falls_immediately(
@@ -233,7 +233,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     ):
         return None
     spent = np.cumsum(lr.values * np.diff(lr.steps, prepend=lr.steps[:1]))
-    along = np.interp(series.steps[whole.middles], lr.steps, spent)
+    along = np.interp(series.steps[twentieths.middles], lr.steps, spent)
     half = int(np.searchsorted(along, along[-1] / 2))
     if min(half, len(parts) - half) < MIN_CONSECUTIVE or parts.min() <= 0:
         return None
@@ -241,7 +241,7 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     # The fall of the line itself from point to point is not noise.
     is_same_grid = np.array_equal(series.steps, lr.steps)
     line = spent if is_same_grid else np.interp(series.steps, lr.steps, spent)
-    noise = level_error(diff_sigma(x - _slope(along, parts) * line), whole.size)
+    noise = level_error(diff_sigma(x - _slope(along, parts) * line), twentieths.size)
     is_clear = fell > CLEAR * noise and -late * np.ptp(along[half:]) > BEYOND_CHANCE * noise
     if not is_clear or -late < limits.constant_slope * -early:
         return None
