@@ -537,3 +537,14 @@ def test_losses_that_almost_repeat_or_have_few_digits_do_not():
     for losses in (changed, np.round(np.resize(PERIOD, N), 1)):
         slugs = {finding.slug for finding in stabdiag.diagnose(log(losses)).findings}
         assert "loss-constant" not in slugs
+
+
+@pytest.mark.parametrize("stuck", [True, False])
+def test_an_adversary_whose_loss_never_changes_is_stuck(stuck):
+    generator = np.zeros(20) if stuck else np.linspace(0.0, 0.1, 20)
+    run = {"step": AT[:20], "d_loss": 70 + noise(9)[:20], "g_loss": generator}
+    findings = {finding.slug: finding for finding in stabdiag.diagnose(run).findings}
+    assert ("loss-constant" in findings) == stuck
+    if stuck:
+        assert findings["loss-constant"].severity == "warning"
+        assert "'g_loss' is exactly 0 at all 20 records" in findings["loss-constant"].summary

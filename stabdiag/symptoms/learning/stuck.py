@@ -10,6 +10,9 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
+from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
+from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import digits, num
 from stabdiag.stats.course import level_before, outer_levels
 from stabdiag.stats.standards import (
@@ -91,9 +94,11 @@ def _min_identical(case: Case) -> int:
 def loss_constant(case: Case) -> Evidence | None:
     """Is the loss constant to the last digit up to the end of the log, or the same every epoch?"""
     x, steps = case.loss.values, case.loss.steps
-    period = _period(x)
+    period, partner = _period(x), _constant_network(case)
     if period is not None:
         return _repeated(case, period)
+    if partner is not None:
+        return _stuck_network(case, partner)
     changes = np.flatnonzero(x != x[-1])
     start = int(changes[-1]) + 1 if len(changes) else 0
     count, first = len(x) - start, int(steps[start])
@@ -172,6 +177,45 @@ def _repeated(case: Case, period: int) -> Evidence:
         first=_check_trained(case, first),
     )
     return replace(evidence, title="The same losses repeat exactly")
+
+
+def _constant_network(case: Case) -> Series | None:
+    """Return the loss of one of two adversaries if it is always the same, as the other changes."""
+    if case.history.loss_kind is not LossKind.ADVERSARIAL or not np.ptp(case.loss.values):
+        return None
+    others = (series.finite() for series in case.history.group("other_loss").values())
+    return next(
+        (
+            series
+            for series in others
+            if len(series) >= MIN_SAMPLE
+            and not np.ptp(series.values)
+            and (DISCRIMINATOR | GENERATOR) & {*name_words(series.column)}
+        ),
+        None,
+    )
+
+
+def _stuck_network(case: Case, series: Series) -> Evidence:
+    """Report an adversary that no longer learns: its loss has no gradient."""
+    value, first = float(series.values[0]), int(series.steps[0])
+    return Evidence(
+        title="The loss of one network does not change",
+        because=f"{series.column!r} is exactly {num(value)} at all {len(series)} records, from "
+        f"{case.unit} {first} to {int(series.steps[-1])}, while {case.loss.column!r} changes.",
+        step=first,
+        measured={"loss": value, "points": len(series)},
+        severity=Severity.WARNING,
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            f"Print the discriminator's outputs for real and generated samples at {case.unit} "
+            f"{first}: if they are saturated, the loss has no gradient, and a loss of logits, a "
+            "lower learning rate or a weaker discriminator helps.",
+            also=(Do.LOWER_LR,),
+            step=first,
+        ),
+        next_actions=loss_constant.next_actions[:-1],
+    )
 
 
 def _check_trained(case: Case, first: int) -> Action:
