@@ -25,6 +25,7 @@ from stabdiag.model.manifest.parsing import number
 from stabdiag.model.scan import Changes, Count, Group, Overview, Row, ScanChange, UnreadLogs
 from stabdiag.scan.common import find_common
 from stabdiag.scan.rows import ROW_SCHEMA, SEVERITIES, StoredRows, read_columns, read_rows
+from stabdiag.stats.quantiles import median
 
 RankedRun: TypeAlias = tuple[int, int, str, int]
 
@@ -189,16 +190,21 @@ def _group(worst: Row, alike: _FailureGroup) -> Group:
         runs=alike.runs,
         lost_steps=alike.lost,
         worst=worst,
-        steps=(int(steps[0]), int(np.median(steps)), int(steps[-1])) if len(steps) else None,
+        steps=_range_of_steps(steps) if len(steps) else None,
         near=_largest_cluster(steps, np.array(alike.last), alike.runs),
     )
+
+
+def _range_of_steps(steps: Ints) -> tuple[int, int, int]:
+    """Return the first, the middle and the last of sorted steps."""
+    return int(steps[0]), int(median(steps.astype(np.float64))), int(steps[-1])
 
 
 def _largest_cluster(steps: Ints, last: Ints, runs: int) -> tuple[int, int, int] | None:
     """Return the first and last step and the size of the largest cluster of steps, if any."""
     if len(steps) < _MIN_CLOSE or not len(last):
         return None
-    within = np.searchsorted(steps, steps + _CLOSE * np.median(last), side="right")
+    within = np.searchsorted(steps, steps + _CLOSE * median(last.astype(np.float64)), side="right")
     count = within - np.arange(len(steps))
     largest = int(count.argmax())
     if count[largest] < max(_MIN_CLOSE, runs / 2):

@@ -154,6 +154,12 @@ def flat_part(levels: Floats, fallen: float) -> int:
     return position_after(levels - levels[-1] > NEGLIGIBLE * fallen)
 
 
+def usual_mean(x: Floats, factor: float) -> float:
+    """Return the mean of the values up to ``factor`` times the median, 0 if there are none."""
+    usual = x[x <= factor * median(x)]
+    return float(usual.mean()) if len(usual) else 0.0
+
+
 def usual_change(levels: Floats) -> float:
     """Return the usual distance between neighboring levels, at least two."""
     return median(np.abs(np.diff(levels)))

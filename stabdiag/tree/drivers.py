@@ -7,6 +7,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
+from stabdiag.stats.course import usual_mean
 from stabdiag.stats.smooth import turning_point
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
@@ -142,9 +143,8 @@ def _largest(run: Run, norm: Series, step: int) -> Surge | None:
     if len(norm) < 2 * CONTEXT_POINTS:
         return None
     latest = norm.values[-CONTEXT_POINTS:]
-    usual = float(
-        np.mean(norm.values[max(len(norm) - MIN_LONG_LOG - CONTEXT_POINTS, 0) : -CONTEXT_POINTS])
-    )
+    before = norm.values[:-CONTEXT_POINTS][-MIN_LONG_LOG:]
+    usual = usual_mean(before, run.limits.spike.grad_ratio)
     if usual <= 0:
         return None
     steps, at = norm.steps[-CONTEXT_POINTS:], int(np.argmax(latest))

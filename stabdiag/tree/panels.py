@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.model.findings import Panel, Scalar
 from stabdiag.model.text import every, num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE
-from stabdiag.stats.course import level_before
+from stabdiag.stats.course import level_before, usual_mean
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.standards import MIN_CONSECUTIVE, TWICE
@@ -163,8 +163,7 @@ def grad_panel(run: Run, spike: Spike) -> Panel:
             "clipping"
         )
         return panel(holds=None, because=because)
-    typical = before[before <= median(before) * limits.grad_ratio]
-    usual = float(np.mean(typical)) if len(typical) else 0.0
+    usual = usual_mean(before, limits.grad_ratio)
     if usual <= 0:
         return panel(holds=None, because="the gradient norm was 0 before it")
     ratio = float(norms.max()) / usual

@@ -24,6 +24,7 @@ from stabdiag.stats.course import (
     settled,
     start_level,
     usual_change,
+    usual_mean,
 )
 
 
@@ -143,3 +144,10 @@ def test_a_series_is_flat_from_its_last_clear_fall():
     levels = np.array([10.0, 6.0, 3.0, 2.2, 2.1, 2.0])
     assert flat_part(levels, 8.0) == 3
     assert flat_part(np.ones(5), 0.0) == 0
+
+
+def test_outliers_do_not_count_in_the_usual_mean():
+    x = np.array([1.0, 2.0, 3.0, 500.0])
+    assert usual_mean(x, 30.0) == 2.0
+    assert usual_mean(x, 1000.0) == 126.5
+    assert usual_mean(np.zeros(3), 30.0) == 0.0
