@@ -192,15 +192,6 @@ def position_after(where: Mask) -> int:
     return int(positions[-1]) + 1 if len(positions) else 0
 
 
-def passing_point(x: Floats, middle: float) -> int:
-    """Return the position from which a series is above a value, with the fewest exceptions.
-
-    Single values on the wrong side of it, before or after, do not move the position.
-    """
-    side = np.sign(x - middle)
-    return int(np.argmin(np.cumsum(side) - side))
-
-
 @frozen
 class Course:
     """A series by equal parts.

@@ -18,7 +18,6 @@ from stabdiag.stats.course import (
     measure_course,
     moving_medians,
     outer_levels,
-    passing_point,
     position_after,
     present_level,
     settled,
@@ -130,14 +129,6 @@ def test_the_level_before_a_position_uses_only_values_before_it():
     assert level_before(x, 3, 5) == 2.0
     assert level_before(x, 3, 1) == 3.0
     assert usual_change(np.array([1.0, 2.0, 4.0, 5.0])) == 1.0
-
-
-def test_single_exceptions_do_not_move_the_passing_point():
-    x = np.append(np.zeros(50), np.ones(50))
-    assert passing_point(x, 0.5) == 50
-    x[[10, 70]] = 1.0, 0.0
-    assert passing_point(x, 0.5) == 50
-    assert passing_point(-x, -0.5) == 0
 
 
 def test_a_series_is_flat_from_its_last_clear_fall():

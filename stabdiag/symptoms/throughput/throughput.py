@@ -13,7 +13,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import capitalized, num, percent
-from stabdiag.stats.course import keeps_growing, passing_point, settled, usual_change
+from stabdiag.stats.course import keeps_growing, position_after, settled, usual_change
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
 from stabdiag.stats.standards import CLEAR, LEAST, TENTHS, TINY
@@ -61,7 +61,9 @@ def straggler(case: Case) -> Evidence | None:
     last, lost = ends[worst], 1 - 1 / ends[worst]
     if lost <= case.limits.throughput.lost_fraction:
         return None
-    since = int(steps[passing_point(ratios[worst], (1 + last) / 2)])
+    # The step that best separates usual times from slow times.
+    slow = np.sign(ratios[worst] - (1 + last) / 2)
+    since = int(steps[np.argmin(np.cumsum(slow) - slow)])
     number = re.search(r"(?<!\d)\d+$", ranks[worst])
     slowest = f"rank {number[0]}" if number else "the slowest rank"
     return Evidence(
@@ -115,7 +117,7 @@ def throughput_drop(case: Case) -> Evidence | None:
     fraction = last / usual if usual > 0 else 1.0
     if fraction >= case.limits.throughput.drop_ratio or last <= 0 or not _is_clear_drop(level):
         return None
-    since = int(steps[passing_point(-speed, -(usual + last) / 2)])
+    since = int(steps[min(position_after(speed > (usual + last) / 2), len(steps) - 1)])
     before, after = (1 / usual, 1 / last) if is_time else (usual, last)
     subject = "Steps" if case.unit == "step" else f"{capitalized(case.unit)}s"
     change = f"The throughput fell by {1 - fraction:.0%}"
