@@ -15,7 +15,6 @@ from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.manifest.parsing import plain
 from stabdiag.model.report import Report
 from stabdiag.model.text import num, plural
-from stabdiag.stats.quantiles import median
 
 # Time stamps above these are in nanoseconds, microseconds and milliseconds: in a larger unit they
 # would be after the year 5000.
@@ -145,7 +144,7 @@ def _median(series: Series, first: int, last: int) -> float | None:
         return None
     # A series that only increases is a total since the beginning.
     counts_up = len(values) > 2 and bool(np.all(np.diff(values) > 0))
-    return None if counts_up else median(values)
+    return None if counts_up else float(np.median(values))
 
 
 def _rate(series: Series, first: int, last: int) -> tuple[float | None, str]:
