@@ -23,8 +23,9 @@ import written
 from pyarrow import parquet
 
 import stabdiag
-from stabdiag.baseline.profile import RunProfile, run_profile
+from stabdiag.baseline.profile import run_profile
 from stabdiag.model.history import History
+from stabdiag.model.profile import RunProfile
 
 CURE: Final = Path(__file__).parents[1] / "cure" / "data"
 

@@ -30,9 +30,10 @@ from baseline_runs import (
 )
 
 from stabdiag.baseline.judge import judge
-from stabdiag.baseline.profile import RunProfile, run_profile
+from stabdiag.baseline.profile import run_profile
 from stabdiag.model.baseline import BaselineComparison, BaselineStatus
 from stabdiag.model.manifest import Manifest
+from stabdiag.model.profile import RunProfile
 from stabdiag.stats import bands
 
 NUMBERS: Final = (1, 2, 3, 5, 10)

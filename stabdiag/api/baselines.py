@@ -8,20 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from stabdiag.baseline.findings import baseline_finding
+from stabdiag.api.references import References, read_references
 from stabdiag.baseline.guard import find_odd_run
 from stabdiag.baseline.judge import is_worse, judge
-from stabdiag.baseline.kept import write_kept
-from stabdiag.baseline.profile import RunProfile, run_profile
-from stabdiag.baseline.references import References, read_references
+from stabdiag.baseline.profile import run_profile
 from stabdiag.comparison import compare_with_baseline, differ_by_seed, ends_differ
 from stabdiag.comparison.outcomes import AGREE, RUN_FAILS
 from stabdiag.errors import StabdiagError
 from stabdiag.model.comparison import Comparison, ComparisonKind
 from stabdiag.model.findings import Action, ActionKind, Finding, Severity
 from stabdiag.model.frozen import frozen
+from stabdiag.model.profile import RunProfile
 from stabdiag.model.report import Report
 from stabdiag.model.text import plural
+from stabdiag.sources.profiles import write_kept
+from stabdiag.symptoms.baseline.findings import baseline_finding
 
 if TYPE_CHECKING:
     from stabdiag.assemble.inputs import Options

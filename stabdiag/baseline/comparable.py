@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from stabdiag.baseline.profile import RunProfile
 from stabdiag.comparison.settings import find_relevance
 from stabdiag.comparison.task import TASK, identity, same_value
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import SettingDifference, UnusedReference
 from stabdiag.model.comparison import ComparisonKind, Relevance
 from stabdiag.model.manifest.parsing import plain
+from stabdiag.model.profile import RunProfile
 
 Settings: TypeAlias = Mapping[str, str | float]
 

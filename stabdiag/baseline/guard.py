@@ -5,20 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
-from stabdiag.baseline.profile import RunProfile
 from stabdiag.baseline.roles import usual_spread, worse_direction
 from stabdiag.model.baseline import UnusedReference
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.bands import (
-    MIN_COMMON_BINS,
-    Band,
-    bin_start,
-    deviation_bar,
-    make_band,
-    measure_deviation,
-)
+from stabdiag.model.profile import RunProfile
+from stabdiag.stats.bands import Band, bin_start, deviation_bar
+from stabdiag.stats.leave_one_out import MANY, Peak, leave_one_out, shared_band
 
 # Fewer references than this cannot outvote one of them.
 _MIN_TO_LEAVE_OUT: Final = 4
@@ -27,8 +19,7 @@ _MIN_TO_LEAVE_OUT: Final = 4
 _LEAVE_OUT_FACTOR: Final = 2.0
 _MIN_PER_LEFT_OUT: Final = 4
 
-# From this many references on, a single one does not move the band.
-_MANY: Final = 20
+_NO_PEAK: Final = Peak(size=0.0, bin=0, lasts=False)
 
 
 @frozen
@@ -45,15 +36,6 @@ class GuardedReferences:
     odd_one: UnusedReference | None = None
 
 
-@frozen
-class _Peak:
-    """The largest deviation of a reference, its first step outside, and if it stays outside."""
-
-    size: float = 0.0
-    step: int = 0
-    lasts: bool = False
-
-
 def guard(references: Sequence[RunProfile]) -> GuardedReferences:
     """Test each reference against the others.
 
@@ -62,19 +44,19 @@ def guard(references: Sequence[RunProfile]) -> GuardedReferences:
     kept = list(references)
     left_out: list[UnusedReference] = []
     max_left_out = len(kept) // _MIN_PER_LEFT_OUT if len(kept) >= _MIN_TO_LEAVE_OUT else 0
-    peaks: list[dict[str, _Peak]] = []
+    peaks: list[dict[str, Peak]] = []
     while len(kept) >= _MIN_TO_LEAVE_OUT - 1:
         peaks = _peaks(kept)
-        worst = [max(own.values(), key=lambda peak: peak.size, default=_Peak()) for own in peaks]
+        worst = [max(own.values(), key=lambda peak: peak.size, default=_NO_PEAK) for own in peaks]
         # One at a time, since a bad reference widens the band; of many, several do not.
         order = sorted(range(len(kept)), key=lambda position: -worst[position].size)
         limit = _LEAVE_OUT_FACTOR * deviation_bar(len(kept) - 1)
-        odd = [at for at in order[: max(len(kept) // _MANY, 1)] if worst[at].size > limit]
+        odd = [at for at in order[: max(len(kept) // MANY, 1)] if worst[at].size > limit]
         if not odd:
             break
         odd_runs = [
             UnusedReference(
-                name=kept[at].name, reason="differs from the others", step=worst[at].step
+                name=kept[at].name, reason="differs from the others", step=bin_start(worst[at].bin)
             )
             for at in odd
         ]
@@ -106,39 +88,17 @@ def _largest(runs: Sequence[RunProfile]) -> list[float]:
     return [max((peak.size for peak in own.values()), default=0.0) for own in _peaks(runs)]
 
 
-def _peaks(references: Sequence[RunProfile]) -> list[dict[str, _Peak]]:
+def _peaks(references: Sequence[RunProfile]) -> list[dict[str, Peak]]:
     """Return the peak of each reference against the others, by role, in the series that decide."""
-    peaks: list[dict[str, _Peak]] = [{} for _ in references]
+    peaks: list[dict[str, Peak]] = [{} for _ in references]
     for role in shared_roles(references):
         if worse_direction(role) is None:
             continue
-        common_band = _core_band(role, references) if len(references) > _MANY else None
-        for reference, own in zip(references, peaks, strict=True):
-            levels = reference.series.get(role)
-            others = [other for other in references if other is not reference]
-            band = common_band or role_band(role, others)
-            if levels is None or band is None:
-                continue
-            deviation = measure_deviation(levels, band)
-            if len(deviation.bins) < MIN_COMMON_BINS:
-                continue
-            outside = deviation.outside(deviation_bar(len(others)))
-            step = bin_start(int(deviation.bins[int(np.argmax(outside))]))
-            own[role] = _Peak(size=deviation.peak, step=step, lasts=bool(outside[-1]))
+        levels = [reference.series.get(role) for reference in references]
+        for own, peak in zip(peaks, leave_one_out(levels, usual_spread(role)), strict=True):
+            if peak is not None:
+                own[role] = peak
     return peaks
-
-
-def _core_band(role: str, references: Sequence[RunProfile]) -> Band | None:
-    """Return the band of the references that deviate least: several bad ones widen the band of all.
-
-    As many are set aside as may be left out.
-    """
-    band = role_band(role, references)
-    if band is None:
-        return None
-    logged = [reference for reference in references if role in reference.series]
-    logged.sort(key=lambda reference: measure_deviation(reference.series[role], band).peak)
-    return role_band(role, logged[: len(logged) - len(logged) // _MIN_PER_LEFT_OUT])
 
 
 def shared_roles(profiles: Sequence[RunProfile]) -> list[str]:
@@ -152,7 +112,5 @@ def shared_roles(profiles: Sequence[RunProfile]) -> list[str]:
 
 def role_band(role: str, references: Sequence[RunProfile], *, log: bool = True) -> Band | None:
     """Return the band of a role, or None if fewer than half of the references have it."""
-    levels = [reference.series[role] for reference in references if role in reference.series]
-    if len(levels) * 2 < len(references):
-        return None
-    return make_band(levels, usual_spread(role), log=log)
+    levels = [reference.series.get(role) for reference in references]
+    return shared_band(levels, usual_spread(role), log=log)

@@ -10,7 +10,6 @@ import numpy as np
 
 from stabdiag.baseline.comparable import comparable, differing_settings, have_known_task
 from stabdiag.baseline.guard import GuardedReferences, guard, role_band, shared_roles
-from stabdiag.baseline.profile import RunProfile
 from stabdiag.baseline.roles import is_evaluated, series_name, worse_direction
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.baseline import (
@@ -20,7 +19,9 @@ from stabdiag.model.baseline import (
     Unusable,
     UnusedReference,
 )
+from stabdiag.model.profile import RunProfile
 from stabdiag.stats.bands import (
+    END_BAR,
     MAX_SPREAD_FACTOR,
     MIN_COMMON_BINS,
     Band,
@@ -200,6 +201,9 @@ def _compared(
     """Compare a series with the band of the references."""
     column = run.columns.get(role, role)
     outside = deviation.outside(bar)
+    direction = worse_direction(role)
+    if direction is not None and deviation.bins[-1] == band.bins[-1]:
+        outside |= deviation.outside_at_end(END_BAR * bar, direction)
     steps = [max(bin_start(int(number)), run.first_step) for number in deviation.bins]
     status, at = _status(role, deviation, outside)
     onset = steps[_onset(outside)] if outside[-1] else None

@@ -1,21 +1,20 @@
-"""The profile of a run: what a baseline keeps of it, about 300 bytes per series."""
+"""Reduce a run to its profile."""
 
 from __future__ import annotations
 
-import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import field
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from stabdiag.baseline.roles import is_compared
 from stabdiag.comparison.settings import is_secret
-from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.manifest import Manifest
-from stabdiag.stats.bands import Levels, bin_levels
+from stabdiag.model.profile import RunProfile
+from stabdiag.sources.names import identity, run_name
+from stabdiag.stats.bands import bin_levels
 
 # A loss that is not finite is a failure; an evaluation loss may overflow where the run is fine.
 _LOSS_ROLE: Final = "loss"
@@ -26,30 +25,6 @@ _MAX_TEXT: Final = 200
 
 # Groups of a role, such as layers: a few dozen show where to look.
 _MAX_PROFILE_GROUPS: Final = 50
-
-
-@frozen
-class RunProfile:
-    """A run reduced to its level, count and noise per series and bin.
-
-    ``key`` identifies the log, since a run is never its own reference; it is empty for a table in
-    memory. ``non_finite`` is the first step with a loss that is NaN or infinite. ``loss_kind`` is
-    set for a loss that may rise while the run learns. ``settings`` has the scalars of the manifest.
-    ``outcome`` and ``severity`` belong to the diagnosis; they are empty without one.
-    """
-
-    name: str
-    key: str
-    series: Mapping[str, Levels]
-    columns: Mapping[str, str] = field(default_factory=dict)
-    first_step: int = 0
-    last_step: int = 0
-    unit: str = "step"
-    non_finite: int | None = None
-    settings: Mapping[str, str | float] = field(default_factory=dict)
-    outcome: str = ""
-    severity: str = ""
-    loss_kind: str = ""
 
 
 @np.errstate(all="ignore")  # losses may be infinite or huge
@@ -95,43 +70,6 @@ def _compared(history: History) -> Iterator[tuple[str, Series]]:
         groups[first] += bool(group)
         if len(series) and is_compared(role) and groups[first] <= _MAX_PROFILE_GROUPS:
             yield role, series
-
-
-def identity(source: str) -> str:
-    """Return the identity of a log: its real path, or its URL."""
-    if not source or "://" in source:
-        return source
-    return os.path.realpath(source)
-
-
-# File and folder names that many runs share.
-_PLAIN_NAMES: Final = frozenset(
-    """
-    log logs metrics train training run history scalars progress results output trainer_state
-    events tensorboard wandb-history log_history csv files stats
-    """.split()  # noqa: SIM905 - so that it can be read
-)
-
-
-def run_name(source: str, *, parents: int | None = None) -> str:
-    """Return the name by which people know a run: its file, or its folder if the file is plain.
-
-    With ``parents``, numbered folders below it and that many folders above it are included.
-
-    >>> run_name("good/run_b/log.jsonl"), run_name("good/run_b.csv"), run_name("metrics.csv")
-    ('run_b', 'run_b', 'metrics.csv')
-    >>> run_name("good/run_b/7/log.jsonl"), run_name("good/run_b/7/log.jsonl", parents=0)
-    ('run_b', 'run_b/7')
-    """
-    parts = [part for part in source.split("/") if part not in ("", ".")]
-    stems = [part.partition(".")[0] or part for part in parts]
-    named = [at for at, stem in enumerate(stems) if stem.lower() not in _PLAIN_NAMES]
-    at = next((at for at in reversed(named) if not stems[at].isdigit()), None)
-    if at is None:
-        return parts[-1] if parts else source
-    if parents is None:
-        return stems[at]
-    return "/".join([*parts[max(at - parents, 0) : named[-1]], stems[named[-1]]])
 
 
 def _settings(history: History, manifest: Manifest) -> Iterator[tuple[str, str | float]]:

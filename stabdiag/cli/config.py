@@ -220,10 +220,10 @@ def _rules(entries: object) -> Iterator[IgnoreRule]:
 
 
 def _slugs() -> list[str]:
-    from stabdiag.baseline import outcomes as against
     from stabdiag.checks import preflight
     from stabdiag.comparison import outcomes
     from stabdiag.model import edges
+    from stabdiag.symptoms.baseline import outcomes as against
     from stabdiag.symptoms.registry import SYMPTOM_BY_SLUG
 
     return [

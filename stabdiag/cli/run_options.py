@@ -14,7 +14,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
 
 if TYPE_CHECKING:
-    from stabdiag.baseline.references import References
+    from stabdiag.api.references import References
     from stabdiag.scan.work import ScanOptions
 
 _OPTION_EXAMPLES: Final = {

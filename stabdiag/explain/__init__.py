@@ -19,9 +19,9 @@ from stabdiag.model.text import filled, find_limit_names, kept_text
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from stabdiag.baseline.outcomes import BaselineOutcome
     from stabdiag.comparison.outcomes import ComparisonOutcome
     from stabdiag.model.limits import LimitInfo, Limits
+    from stabdiag.symptoms.baseline.outcomes import BaselineOutcome
     from stabdiag.symptoms.symptom import Symptom
 
 _TEXT_WIDTH = 100
@@ -148,7 +148,7 @@ def _comparisons() -> dict[str, ComparisonOutcome]:
 
 
 def _baselines() -> dict[str, BaselineOutcome]:
-    from stabdiag.baseline.outcomes import BASELINE_OUTCOME_BY_SLUG
+    from stabdiag.symptoms.baseline.outcomes import BASELINE_OUTCOME_BY_SLUG
 
     return BASELINE_OUTCOME_BY_SLUG
 

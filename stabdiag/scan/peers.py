@@ -8,17 +8,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from stabdiag.baseline.findings import baseline_finding
 from stabdiag.baseline.judge import judge
-from stabdiag.baseline.kept import read_store
-from stabdiag.baseline.profile import RunProfile, identity
 from stabdiag.comparison.settings import find_relevance
 from stabdiag.errors import StabdiagError
 from stabdiag.model.baseline import BaselineStatus
 from stabdiag.model.comparison import ComparisonKind, Relevance
 from stabdiag.model.manifest.parsing import plain
+from stabdiag.model.profile import RunProfile
 from stabdiag.model.scan import Peers, WorseThanPeers
 from stabdiag.scan.rows import StoredRows
+from stabdiag.sources.names import identity
+from stabdiag.sources.profiles import read_store
+from stabdiag.symptoms.baseline.findings import baseline_finding
 
 Settings: TypeAlias = tuple[tuple[str, str | float], ...]
 

@@ -19,7 +19,6 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from stabdiag.baseline.kept import profiles_path
 from stabdiag.errors import StabdiagError
 from stabdiag.files import atomic_write
 from stabdiag.model.arrays import Mask
@@ -34,6 +33,7 @@ from stabdiag.scan.rows import (
     storable_text,
 )
 from stabdiag.sources.group import STORE_PART, Job
+from stabdiag.sources.profiles import profiles_path
 
 KnownRows: TypeAlias = np.ndarray[Any, Any]
 

@@ -17,14 +17,14 @@ import pyarrow as pa
 from stabdiag._version import __version__
 from stabdiag.api.baselines import with_baseline
 from stabdiag.api.diagnosis import make_report
+from stabdiag.api.references import References
 from stabdiag.assemble.inputs import Options, run_found
-from stabdiag.baseline.kept import profile_table
-from stabdiag.baseline.profile import RunProfile, run_profile
-from stabdiag.baseline.references import References
+from stabdiag.baseline.profile import run_profile
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
 from stabdiag.model.findings import IgnoreRule
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
+from stabdiag.model.profile import RunProfile
 from stabdiag.model.report import Report
 from stabdiag.model.scan import UNREAD, Row
 from stabdiag.model.text import shown
@@ -40,6 +40,7 @@ from stabdiag.sources.find import walk_jobs
 from stabdiag.sources.folder import Container, Entry, ReadRequest
 from stabdiag.sources.group import File, Job, Lister, SkippedEntries, UnreadReason
 from stabdiag.sources.jobs import job_path, read_job, read_job_files
+from stabdiag.sources.profiles import profile_table
 from stabdiag.sources.read import is_archive
 from stabdiag.sources.remote import Remote
 

@@ -9,13 +9,13 @@ doi:10.2202/1544-6115.1027).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from typing import Final
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
+from stabdiag.model.profile import Levels
 from stabdiag.stats.standards import MIN_CONSECUTIVE, QUARTERS
 
 BINS_PER_OCTAVE: Final = 8
@@ -46,39 +46,9 @@ BAND_BARS: Final[tuple[tuple[int, float], ...]] = (
     (1, 20.0),
 )
 
-
-@frozen
-class Levels:
-    """A series by bin: all arrays have the shape (k,), ``bins`` rises.
-
-    ``mean`` and ``noise`` describe the values, ``log_mean`` and ``log_noise`` their logarithms.
-    The latter are NaN throughout if any value is not positive. ``noise`` is the standard deviation
-    of a single value about its local trend.
-    """
-
-    bins: Ints
-    count: Ints
-    mean: Floats
-    noise: Floats
-    log_mean: Floats
-    log_noise: Floats
-
-    def __len__(self) -> int:
-        return len(self.bins)
-
-    @cached_property
-    def is_positive(self) -> bool:
-        """Whether all values are positive, so that their logarithms exist."""
-        return bool(np.isfinite(self.log_mean).all())
-
-    def center(self, *, log: bool) -> Floats:
-        """Return the mean of the values, or of their logarithms."""
-        return self.log_mean if log else self.mean
-
-    def error(self, *, log: bool) -> Floats:
-        """Return the squared standard error of each bin's mean."""
-        noise = self.log_noise if log else self.noise
-        return np.asarray(noise**2 / self.count)
+END_BAR: Final = 0.8
+"""At the end of the references, a run is judged once, and only on its worse side. This part of the
+bar then has about as few false alarms as the whole bar has over all bins and both sides."""
 
 
 @frozen
@@ -136,6 +106,18 @@ class Deviation:
         out = np.zeros(len(self.values), np.bool_)
         out[:-1] |= pairs
         out[1:] |= pairs
+        return out
+
+    def outside_at_end(self, bar: float, direction: int) -> Mask:
+        """Return the last bins, without a gap, that share a deviation beyond the bar.
+
+        Args:
+            bar: in standard deviations.
+            direction: 1 for deviations above the band, -1 for deviations below.
+        """
+        out: Mask = self.outside(bar) & (np.sign(self.values) == direction)
+        inside = np.flatnonzero(~out)
+        out[: inside[-1] + 1 if len(inside) else 0] = False
         return out
 
 

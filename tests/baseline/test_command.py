@@ -243,7 +243,7 @@ def test_python_raises_if_there_is_no_run(folder):
 
 def test_a_baseline_of_another_version_is_one_clear_line(folder, monkeypatch, capsys):
     good_runs(folder / "good", 2)
-    monkeypatch.setattr("stabdiag.baseline.kept.PROFILE_VERSION", 99)
+    monkeypatch.setattr("stabdiag.sources.profiles.PROFILE_VERSION", 99)
     stabdiag.baseline("good").save("base.parquet")
     monkeypatch.undo()
     monkeypatch.chdir(folder)

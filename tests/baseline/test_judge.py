@@ -7,9 +7,11 @@ import pytest
 
 from stabdiag import StabdiagError, diagnose
 from stabdiag.baseline.judge import judge
-from stabdiag.baseline.profile import run_name, run_profile
+from stabdiag.baseline.profile import run_profile
 from stabdiag.model.baseline import BaselineStatus, Unusable
 from stabdiag.model.manifest import Manifest, parse_manifest
+from stabdiag.sources.names import run_name
+from stabdiag.stats.bands import deviation_bar
 from tests.baseline.made import run
 
 
@@ -44,6 +46,25 @@ def test_a_run_that_ends_higher_is_worse(references):
 def test_one_reference_shows_only_a_large_difference():
     assert verdict(run(50, worse=1.1, since=200), good(1)).status is BaselineStatus.INSIDE
     assert verdict(run(50, worse=3, since=200), good(1)).status is BaselineStatus.WORSE
+
+
+@pytest.mark.parametrize(
+    ("worse", "steps", "until", "status"),
+    [
+        (1.045, 400, None, BaselineStatus.WORSE),
+        # The same difference in a run that has not ended, that comes back, or on the good side.
+        (1.045, 250, None, BaselineStatus.INSIDE),
+        (1.045, 400, 300, BaselineStatus.INSIDE),
+        (1 / 1.045, 400, None, BaselineStatus.INSIDE),
+    ],
+)
+def test_a_finished_run_is_judged_by_a_lower_bar(worse, steps, until, status):
+    columns = run(50, worse=worse, since=100, until=until)
+    columns = {name: values[:steps] for name, values in columns.items()}
+    result = verdict(columns, good(3))
+    assert result.status is status
+    peaks = [series.peak for series in result.series if series.decides]
+    assert max(peaks) < deviation_bar(3)
 
 
 def test_a_run_that_ends_lower_is_better():

@@ -6,8 +6,8 @@ import jsonschema
 import pytest
 
 import stabdiag
-from stabdiag.baseline.kept import read_store
 from stabdiag.formats.json import schema
+from stabdiag.sources.profiles import read_store
 from tests.baseline.made import good_runs, run, write
 
 SETTINGS = {"dtype": "fp32", "peak_lr": 0.1}

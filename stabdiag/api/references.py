@@ -10,17 +10,19 @@ from pathlib import Path
 from typing import Final
 
 from stabdiag.assemble.inputs import Options, loaded_run, run_found
-from stabdiag.baseline.kept import is_kept, is_store, read_kept, read_store
-from stabdiag.baseline.profile import RunProfile, run_name, run_profile
+from stabdiag.baseline.profile import run_profile
 from stabdiag.errors import NoUsableRecord, StabdiagError
 from stabdiag.model.baseline import UnusedReference
 from stabdiag.model.conditions import Condition
 from stabdiag.model.frozen import frozen
+from stabdiag.model.profile import RunProfile
 from stabdiag.model.report import Report
 from stabdiag.model.text import plural, shown
 from stabdiag.sources.find import find
 from stabdiag.sources.group import Job, SkippedEntries
 from stabdiag.sources.jobs import read_job
+from stabdiag.sources.names import run_name
+from stabdiag.sources.profiles import is_kept, is_store, read_kept, read_store
 
 # A baseline of a thousand runs is a sweep; reading more logs than that is a mistake.
 _MAX_LOGS: Final = 1000

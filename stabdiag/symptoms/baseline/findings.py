@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from stabdiag.baseline.outcomes import BY_STATUS, UNLIKE, WORSE
 from stabdiag.model.baseline import (
     BaselineComparison,
     BaselineStatus,
@@ -16,6 +15,7 @@ from stabdiag.model.baseline import (
 )
 from stabdiag.model.findings import Action, ActionKind, Confidence, Finding, Scalar, Severity
 from stabdiag.model.text import and_more, listed, num
+from stabdiag.symptoms.baseline.outcomes import BY_STATUS, UNLIKE, WORSE
 
 # Outcomes of the tree that make a run worse beyond a warning.
 _DIVERGED: Final = ("nan-", "divergence-")

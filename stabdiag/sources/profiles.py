@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from stabdiag.baseline.profile import RunProfile
 from stabdiag.errors import StabdiagError
 from stabdiag.files import atomic_write
+from stabdiag.model.profile import Levels, RunProfile
 from stabdiag.sources.group import PROFILES
-from stabdiag.stats.bands import Levels
 
 if TYPE_CHECKING:
     import pyarrow as pa

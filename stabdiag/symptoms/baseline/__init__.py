@@ -1,0 +1,1 @@
+"""What a comparison with a baseline finds, and its sentences."""
