@@ -548,3 +548,11 @@ def test_an_adversary_whose_loss_never_changes_is_stuck(stuck):
     if stuck:
         assert findings["loss-constant"].severity == "warning"
         assert "'g_loss' is exactly 0 at all 20 records" in findings["loss-constant"].summary
+
+
+def test_a_loss_that_becomes_0_in_one_step_needs_few_records():
+    fell = stabdiag.diagnose({"step": AT[:12], "loss": np.array([0.1004, *[0.0] * 11])})
+    assert fell.diagnosis.slug == "loss-constant"
+    slowly = 0.1 * 0.01 ** AT[:4]
+    gradual = stabdiag.diagnose({"step": AT[:12], "loss": np.array([*slowly, *[0.0] * 8])})
+    assert "loss-constant" not in {finding.slug for finding in gradual.findings}

@@ -39,7 +39,7 @@ _HIGHER: Final = (
     r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|rewardsaccurac(y|ies)"
     r"|prec(ision)?(at)?\d+|precisionb?|recall(at)?\d*b?|sensitivity|specificity"
     r"|f\d(score)?|m?fscore|fmeasure"
-    r"|m?ap\d+\w?|map|mar\d+|averageprecision|auc\d*|auroc|rocauc|aucroc|auprc|prauc"
+    r"|m?ap\d+\w?|map|mar\d+|averageprecision|auc(pr)?\d*|auroc|rocauc|aucroc|auprc|prauc"
     r"|(bbox|box|segm|mask|keypoints?|proposals?|track)m?a[pr]\d*[sml]?"
     r"|(sacre|corpus)?bleu(score)?\d*|rouge\w{0,4}|meteor|chrf\d*|bertscore\w{0,9}|cider\w?"
     r"|m?dice(score|coefficient|coef)?|m?iou\d*|jaccard(index)?|pck\d*"
@@ -90,6 +90,11 @@ _MAX_SECTIONS: Final = 6
 # Trainers of preferences log these for the training data without saying so.
 _OF_TRAINING: Final = frozenset({"rewards_accuracies", "rewards_accuracy"})
 
+# XGBoost and LightGBM name the set before each metric: validation_0-auc, valid_0's auc.
+_NUMBERED_SET: Final = re.compile(
+    r"^(valid(?:ation)?|eval|test|train(?:ing)?)(?:set)?(?:[_-]\d{1,2})?(?:'s |-| )(?=[a-z])"
+)
+
 # Lightning names the data loader behind the name of each metric.
 _DATA_LOADER: Final = re.compile(r"/dataloader_idx_0$")
 
@@ -108,7 +113,7 @@ _MAX_SCORE_NAME: Final = 80
 @lru_cache(maxsize=1 << 17)
 def score_direction(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
-    own = _DATA_LOADER.sub("", without_run(name))
+    own = _NUMBERED_SET.sub(r"\1 ", _DATA_LOADER.sub("", without_run(name)))
     words = name_words(own)
     if len(own) > _MAX_SCORE_NAME or is_setting(own) or "loss" in words or "best" in words:
         return None

@@ -12,7 +12,7 @@ EPOCH: Final = b"epoch"
 NTH: Final = b"N/"
 FIRST: Final = b"N at the start"
 _WITHIN_EPOCH: Final = b"[epoch, N]"
-_LONE_COUNT: Final = b"[N]"
+LONE_COUNT: Final = b"[N]"
 
 # Within each of these, other counters may restart; the coarsest last.
 COARSE: Final = (EPOCH, b"episode", b"round")
@@ -83,7 +83,7 @@ _BY_PUNCTUATION: Final = tuple(
         (
             rb"(?:(?:\] |\b(?:INFO|DEBUG|[Tt]rain(?:ing)?) {1,4})\[ {0,8}(\d{1,12})\] "
             rb"|^\[ {0,8}(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}))(?=[A-Za-z_])",
-            (_LONE_COUNT, _LONE_COUNT),
+            (LONE_COUNT, LONE_COUNT),
             b"[",
         ),
     )

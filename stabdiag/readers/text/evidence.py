@@ -29,6 +29,7 @@ from stabdiag.readers.text.counters import (
     EPOCH,
     FIRST,
     GAMES,
+    LONE_COUNT,
     STEP,
     find_headings,
     is_word,
@@ -196,7 +197,8 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
 def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:
     """Return the evidence in rewards without a counter, or in scores next to a counter.
 
-    A score needs a word as its counter, which only rises, at least within each epoch.
+    A score needs a word as its counter, which only rises, at least within each epoch, or a number
+    in brackets that rises evenly.
     """
     rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
     for word, sample in rewards:
@@ -207,9 +209,12 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
         if word in log.data:
             sample = take_sample(log.data, word)
             result = on_loss_lines(sample.counters)
-            if result is not None and is_word(result.counter or b""):
-                counts = sample.counters[result.counter or b"", result.loss]
-                if all(a[0] < b[0] or a[1] <= b[1] for a, b in pairwise(counts)):
+            counter = b"" if result is None else result.counter or b""
+            if result is not None and (is_word(counter) or counter == LONE_COUNT):
+                pairs = [*pairwise(sample.counters[counter, result.loss])]
+                is_rising = all(a[0] < b[0] or a[1] <= b[1] for a, b in pairs)
+                is_even = len({b[1] - a[1] for a, b in pairs}) == 1
+                if is_rising and (is_even or counter != LONE_COUNT):
                     return replace(result, word=word) if result.lines >= _MIN_SCORE_VALUES else None
     return None
 

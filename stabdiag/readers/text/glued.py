@@ -17,6 +17,9 @@ _CLOSED_BAR: Final = re.compile(
 # Lightning's bar without its end: …, throughput=19.00, Epoch 0:   3%|
 _OPEN_BAR: Final = re.compile(rb", (?=[A-Z]\w{1,20}(?: \d{1,6})?: {1,4}\d{1,3}%\|)")
 
+# Another bar of Keras: … - mrcnn_class 2/632 [..............................] - ETA: 2:07:20 - …
+_NEXT_KERAS_BAR: Final = re.compile(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\] - )")
+
 # A record after the last value of another one: val_acc: 0.97Epoch 2/40, images/s[2024-02-11 …
 _NEXT_RECORD: Final = re.compile(
     rb"(?:(?<=[\d.)\]%}])|(?<=nan))"
@@ -38,6 +41,8 @@ def separate_records(block: bytes) -> bytes:
     lines = block.count(b"\n")
     if _BAR in block and block.count(_BAR) > lines + block.count(b"\r") + 1:
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
+    if block.count(b"] - ETA: ") > lines + block.count(b"\r") + 1:
+        block = _NEXT_KERAS_BAR.sub(b"\r", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
     glued = len(_NEXT_RECORD.findall(block))

@@ -70,11 +70,19 @@ def _min_identical(case: Case) -> int:
         # A Dice, hinge or margin loss without a gradient stays at 1. A loss of 0 from the first
         # record on is not rounded: no untrained model is perfect.
         return min(points, MIN_SAMPLE if x[0] else MIN_CONSECUTIVE)
+    if len(x) and not x[-1] and _falls_to_zero_at_once(x):
+        return min(points, MIN_SAMPLE)
     is_epochs = case.history.counts_epochs
     fell = not len(x) or x[-1] < (1 - NEGLIGIBLE) * x[0]
     if fell or (x[-1] and digits(_written(float(x[-1]))) < MIN_EXACT_DIGITS):
         return min(points, MIN_SAMPLE) if is_epochs else points
     return min(points, FEW_EVENTS + 1 if is_epochs else MIN_SAMPLE)
+
+
+def _falls_to_zero_at_once(x: Floats) -> bool:
+    """Return True if a loss was far above 0 just before it became 0 for good."""
+    others = x[x != 0]
+    return len(others) > 0 and bool(others[-1] > _DROP_FRACTION * others[0])
 
 
 @Symptom(

@@ -613,3 +613,26 @@ def test_records_with_their_time_in_brackets_on_one_line(diagnosed):
         for n in range(1, 31)
     )
     assert len(losses_in(diagnosed(text))) == 30
+
+
+@pytest.mark.parametrize("name", ["eval-auc", "validation_0-auc", "valid_0's auc"])
+def test_boosting_rounds_with_scores_alone(diagnosed, name):
+    text = "".join(f"[{n}]\t{name}:{0.6 + 0.01 * n:.5f}\n" for n in range(20))
+    series = diagnosed(text).history.series
+    assert [list(series[role].steps) for role in series if name in series[role].column] == [
+        list(range(20))
+    ]
+
+
+def test_scores_next_to_a_number_in_brackets_that_does_not_rise_evenly(diagnosed):
+    text = "".join(f"[{n * n}]\teval-auc:{0.6 + 0.01 * n:.5f}\n" for n in range(20))
+    with pytest.raises(NoUsableRecord):
+        diagnosed(text)
+
+
+def test_bars_of_keras_on_one_line(diagnosed):
+    bar = "{n}/632 [>.............................] - ETA: 2:07:20 - loss: {loss} - mrcnn_class "
+    text = "Epoch 1/20 " + "".join(
+        bar.format(n=n, loss=loss) for n, loss in enumerate(["5.1723", "nan", "nan"], start=1)
+    )
+    assert diagnosed(text + "\n").diagnosis.slug == "nan-dtype-unknown"
