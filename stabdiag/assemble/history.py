@@ -30,7 +30,6 @@ from stabdiag.assemble.losses import (
 from stabdiag.assemble.means import without_running_means
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
-from stabdiag.assemble.parquet import converted_history
 from stabdiag.assemble.records import (
     MAX_SHOWN_COLUMNS,
     MIN_RECORDS,
@@ -95,6 +94,8 @@ def build_history(
         NoUsableRecord: if no record has both a loss and a step, or each belongs to a separate run.
     """
     if columns.converted and not chosen and attempt in (None, 1):
+        from stabdiag.assemble.parquet import converted_history
+
         history = converted_history(columns, columns.converted)
         if history is not None:
             return history

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACTION, by_writer
-from stabdiag.assemble.step_drops import StepWalk, starts_over
 from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import plural
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from stabdiag.assemble.step_drops import StepWalk
     from stabdiag.assemble.steps import Steps
     from stabdiag.model.arrays import Floats, Ints, Mask
 
@@ -147,6 +147,9 @@ def find_order(
             number[~usable] = 0
             return Order(steps=steps, number=number, runs=int(number.max()), interleaved=True)
         return _interleaved(steps, rows, usable, times=len(back))
+    # Imported here, because the steps of most logs only rise.
+    from stabdiag.assemble.step_drops import StepWalk
+
     walk = StepWalk(
         steps=steps[rows], losses=losses[rows], of_epochs=clock.of_epochs, length=epoch_length
     )
@@ -164,6 +167,10 @@ def _later_run_starts(
 
     Steps that go back are handled elsewhere. If the epoch continues, it is a resume.
     """
+    if not ends:
+        return []
+    from stabdiag.assemble.step_drops import starts_over
+
     begins: list[int] = []
     begun = 0
     for position in sorted({*np.searchsorted(rows, ends).tolist()}):

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 from math import nan
-from statistics import median
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.model.events import Event, EventKind
+from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints
@@ -124,5 +124,5 @@ def starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
 
 
 def _level(losses: Floats) -> float:
-    finite = losses[np.isfinite(losses)].tolist()
-    return median(finite) if finite else nan
+    finite = losses[np.isfinite(losses)]
+    return median(finite) if len(finite) else nan

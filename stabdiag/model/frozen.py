@@ -1,4 +1,4 @@
-"""Frozen dataclasses with keyword-only fields, whose methods are not compiled for each class.
+"""Dataclasses with keyword-only fields, whose methods are not compiled for each class.
 
 ``dataclass`` compiles up to six methods of each class as it is imported. For the 150 classes that a
 diagnosis takes, that is a fifth of the time of a small log.
@@ -35,15 +35,21 @@ def frozen(cls: Any = None, /, *, eq: bool = False) -> Any:
     return (lambda given: _made(given, eq=eq)) if cls is None else _made(cls, eq=eq)
 
 
-def _made(cls: Any, *, eq: bool) -> Any:
+@dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))
+def mutable(cls: _Class) -> _Class:
+    """Make a class what ``dataclass(kw_only=True, eq=False)`` would make it."""
+    made: _Class = _made(cls, eq=False, is_frozen=False)
+    return made
+
+
+def _made(cls: Any, *, eq: bool, is_frozen: bool = True) -> Any:
     cls.__doc__ = cls.__doc__ or cls.__name__  # else dataclass makes one of the signature
     dataclass(init=False, repr=False, eq=False, kw_only=True)(cls)
     every = fields(cls)
     methods = {
         "__init__": _init(every),
         "__repr__": _repr,
-        "__setattr__": _refuse,
-        "__delattr__": _refuse,
+        **({"__setattr__": _refuse, "__delattr__": _refuse} if is_frozen else {}),
         **(_by_value([entry.name for entry in every if entry.compare]) if eq else {}),
     }
     for name, method in methods.items():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from stabdiag.model.events import LeftOut
+from stabdiag.model.frozen import mutable
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import (
     MAX_BAD_RECORDS,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from stabdiag.readers.text.log import InterleavedMessages
 
 
-@dataclass(kw_only=True, eq=False)
+@mutable
 class LogBuilder:
     """The blocks of a log that were read so far.
 

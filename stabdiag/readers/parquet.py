@@ -5,10 +5,11 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Final
 
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
+from stabdiag.model.frozen import mutable
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, ColumnFilter, Columns, Piece, Rows, every_column, join
 from stabdiag.readers.compressed import refuse_bomb
@@ -82,7 +83,7 @@ def read(stream: Stream) -> Columns:
     )
 
 
-@dataclass(kw_only=True, eq=False)
+@mutable
 class _Fields:
     """The fields of a file, read when a column is loaded. The first call reads all requested ones.
 

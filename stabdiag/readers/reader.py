@@ -6,13 +6,15 @@ from collections.abc import Callable
 from enum import Enum, auto
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stabdiag.errors import LogError
 from stabdiag.model.frozen import frozen
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.grammar import Grammar
+
+if TYPE_CHECKING:
+    from stabdiag.readers.text.grammar import Grammar
 
 
 class GrowingLog(Protocol):
@@ -130,27 +132,26 @@ def _is_installed(package: str) -> bool:
 
 @frozen
 class TextReader(Reader):
-    """A format of text logs, read with its ``grammar`` or with the grammar in its module.
+    """A format of text logs, read with the grammar that is its part or its module's GRAMMAR.
 
     ``grows`` means that it can be read block by block. If a grammar is not enough, the module has
     its own ``read`` or ``sniff``.
     """
 
-    module: str = "stabdiag.readers.text.log"
     priority: SniffPriority = SniffPriority.TEXT
-    grammar: Grammar | None = None
     grows: bool = True
 
-    def _grammar(self) -> Grammar | None:
-        if self.grammar is not None:
-            return self.grammar
+    def grammar(self) -> Grammar | None:
+        """Import the grammar, or return None if the module reads the format in another way."""
+        from stabdiag.readers.text.grammar import Grammar
+
         functions = self.functions()
         grammar = getattr(functions, "GRAMMAR", functions)
         return grammar if isinstance(grammar, Grammar) else None
 
     def sniff(self, head: bytes, *, is_complete: bool) -> bool:
         """Return True if the head of a file has a line that only this framework writes."""
-        grammar = self._grammar()
+        grammar = self.grammar()
         if grammar is None:
             return super().sniff(head, is_complete=is_complete)
         from stabdiag.readers.text.clean import cleaned
@@ -159,7 +160,7 @@ class TextReader(Reader):
 
     def growing(self) -> GrowingLog | None:
         """Return a reader of growing logs, or None if a log has to be re-read each time."""
-        grammar = self._grammar()
+        grammar = self.grammar()
         if grammar is None or not self.grows:
             return None
         from stabdiag.readers.text.log import TextLog
@@ -168,7 +169,7 @@ class TextReader(Reader):
 
     def read(self, stream: Stream) -> Columns:
         """Read a stream."""
-        grammar = self._grammar()
+        grammar = self.grammar()
         if grammar is None or hasattr(self.functions(), "read"):
             return super().read(stream)
         from stabdiag.readers.text.log import read_log

@@ -24,13 +24,47 @@ from typing import Final
 
 from stabdiag.errors import LogError, did_you_mean
 from stabdiag.readers.reader import Reader, SniffPriority, TextReader
-from stabdiag.readers.text.frameworks import FRAMEWORKS
-from stabdiag.readers.text.status_lines import ALONE
 
 _TEXT_PACKAGE: Final = "stabdiag.readers.text"
 
 TEXT_READERS: Final = (
-    *FRAMEWORKS,
+    TextReader(
+        name="megatron",
+        title="a log of Megatron-LM or Megatron-DeepSpeed",
+        module=f"{_TEXT_PACKAGE}.frameworks",
+        part="MEGATRON",
+        detected_by="a line with iteration N/ M and fields that end on bars",
+        not_read="timers and memory reports",
+        example=" iteration      100/    8000 | lm loss: 7.072597E-01 | loss scale: 65536.0 | …",
+    ),
+    TextReader(
+        name="composer",
+        title="a log of Composer",
+        module=f"{_TEXT_PACKAGE}.frameworks",
+        part="COMPOSER",
+        detected_by="indented lines of Train or Eval with a name and a number",
+        not_read="tables and words",
+        example="[batch=10/1000]:  over lines such as  Train loss/train/total: 3.2100",
+    ),
+    TextReader(
+        name="deepspeed",
+        title="a log of DeepSpeed",
+        module=f"{_TEXT_PACKAGE}.frameworks",
+        part="DEEPSPEED",
+        detected_by="a line of step=N, skipped=N, lr=[…], if no framework above it matches",
+        not_read="timers and memory reports",
+        example="[Rank 0] step=510, skipped=8, lr=[9.6e-06, 9.6e-06], mom=[(0.9, 0.95)]",
+        priority=SniffPriority.LATE,
+    ),
+    TextReader(
+        name="caffe",
+        title="a log of Caffe",
+        module=f"{_TEXT_PACKAGE}.frameworks",
+        part="CAFFE",
+        detected_by="a line of solver.cpp with Iteration N, loss = or lr =",
+        not_read="the outputs of the training net",
+        example="I0120 20:08:35.002946 17443 solver.cpp:237] Iteration 20, loss = 6.90814",
+    ),
     TextReader(
         name="hf-trainer-stdout",
         title="what the HF Trainer printed",
@@ -125,11 +159,12 @@ TEXT_READERS: Final = (
     TextReader(
         name="alarms",
         title="a log that only reports overflows, or losses that are not finite",
+        module=f"{_TEXT_PACKAGE}.status_lines",
+        part="ALONE",
         detected_by="a line of DeepSpeed, Apex, detectron2, DETR, Keras, … that reports it",
         not_read="all other lines",
         example="OVERFLOW! Rank 0 Skipping step. Attempted loss scale: 65536, reducing to 32768",
         priority=SniffPriority.LAST,
-        grammar=ALONE,
         # If losses follow, the log has another format.
         grows=False,
     ),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats
+from stabdiag.model.frozen import mutable
 from stabdiag.readers.arrow import MANY_COLUMNS, ArrowTable
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.columns import BadLine, Chunk, Column, all_numbers
@@ -16,7 +17,7 @@ from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.source import Stream
 
 
-@dataclass(kw_only=True, eq=False)
+@mutable
 class Slab(LogBuilder):
     """A log builder with a preallocated array for each column of numbers.
 

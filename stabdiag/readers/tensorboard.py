@@ -11,7 +11,7 @@ import math
 import re
 import struct
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import compress
 from pathlib import PurePosixPath
@@ -20,6 +20,7 @@ from typing import Any, Final
 import numpy as np
 
 from stabdiag.model.arrays import AnyArray, Bytes, Ints, Mask
+from stabdiag.model.frozen import mutable
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import parse_record
@@ -262,7 +263,7 @@ def _tag_of_run(folder: PurePosixPath, tag: str) -> str:
     return f"{folder}/{tag}" if curve == folder.name else f"{tag}/{curve}"
 
 
-@dataclass(kw_only=True, eq=False)
+@mutable
 class _EventFile:
     """What one event file holds; ``begun`` is when its first event was written."""
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import quantiles, quantiles_in_order
+from stabdiag.stats.quantiles import normal_quantile, quantiles, quantiles_in_order
 from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, HALF, MIN_SAMPLE, QUARTER
-
-_NORMAL = NormalDist()
 
 # Scores above this many standard deviations belong to an excursion.
 FAR_OUT = 2.5
@@ -45,7 +42,7 @@ class UpperTail:
 
     def exceeded_with_chance(self, chance: float) -> float:
         """Return the value that one draw exceeds with the given chance (0 < chance < 0.5)."""
-        z = -_NORMAL.inv_cdf(chance)
+        z = normal_quantile(chance)
         stretch = math.exp(self.skew * z + self.weight * z * z / 2)
         return self.centre + self.scale * z * stretch
 
@@ -72,7 +69,7 @@ def upper_tail(ordered: Floats) -> UpperTail:
     depth = max(2, math.floor(math.log2(n / MIN_SAMPLE)))
     chances = 0.5 ** np.arange(2, depth + 1)
     centre, *uppers = quantiles_in_order(ordered, [0.5, *(1 - chances)])
-    z = np.array([-_NORMAL.inv_cdf(chance) for chance in chances])
+    z = np.array([normal_quantile(chance) for chance in chances])
     spreads = np.array(uppers) - centre
     # Most values may be equal, as with a hinge loss: only the others show the noise.
     if (spreads > 0).any():
@@ -161,6 +158,6 @@ def medians_tail(tail: UpperTail, medians: Floats, count: int) -> UpperTail:
     weight = max(tail.weight / ((count + 1) / 2), _MEDIANS_WEIGHT)
     chances = (QUARTER, QUARTER / 2)
     centre, *uppers = quantiles(medians, [HALF, *(1 - chance for chance in chances)])
-    z = -np.array([_NORMAL.inv_cdf(chance) for chance in chances])
+    z = np.array([normal_quantile(chance) for chance in chances])
     heights = (np.array(uppers) - centre) / (z * np.exp(skew * z + weight * z * z / 2))
     return UpperTail(centre=float(centre), scale=float(heights.mean()), skew=skew, weight=weight)

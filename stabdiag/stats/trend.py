@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import median, normal_quantile, normal_tail
 from stabdiag.stats.standards import MAX_CHANCE, MAX_TREND_POINTS, MIN_COMPARED, RELATIVE_EPS
 
 # An autocorrelation above this many standard deviations is not zero.
-_SIGNIFICANT = -NormalDist().inv_cdf(MAX_CHANCE)
+_SIGNIFICANT = normal_quantile(MAX_CHANCE)
 
 
 def mann_kendall(x: Floats) -> float:
@@ -33,7 +32,7 @@ def mann_kendall(x: Floats) -> float:
     score, variance = kendall_score(x)
     variance *= _variance_stretch(x)
     z = (score - math.copysign(1.0, score)) / math.sqrt(variance) if score else 0.0
-    return NormalDist().cdf(-z)
+    return normal_tail(z)
 
 
 def kendall_score(x: Floats) -> tuple[float, float]:

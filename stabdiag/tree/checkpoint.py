@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
 from stabdiag.model.findings import Action, ActionKind
@@ -24,7 +23,7 @@ class ActionFields(TypedDict, total=False):
     step: int | None
 
 
-@dataclass(frozen=True, eq=False)
+@frozen
 class Reload:
     """An imperative clause, and the step of the checkpoint if known; 0 to start over."""
 
@@ -69,20 +68,24 @@ class Checkpoint:
     def reload(self, event: str) -> Reload:
         """Return the instruction to reload the last checkpoint before an event."""
         if self.step is None:
-            return Reload(f"Reload the last checkpoint before {event}")
+            return Reload(clause=f"Reload the last checkpoint before {event}")
         if self.step == 0:
             none = "no checkpoint" if self.every else "nothing worth keeping"
             if self.is_saving_off:
                 return Reload(
-                    "Train again from the start with checkpoints (the settings save none)", 0
+                    clause="Train again from the start with checkpoints (the settings save none)",
+                    checkpoint=0,
                 )
             if self.count:
                 none = "none of the checkpoints next to the log"
-            return Reload(f"Restart from the beginning ({none} precedes {event})", 0)
+            return Reload(
+                clause=f"Restart from the beginning ({none} precedes {event})", checkpoint=0
+            )
         older = f" (or {self.unit} {self.older} if that is already damaged)" if self.older else ""
         return Reload(
-            f"Reload the checkpoint of {self.unit} {self.step}, the last before {event}{older}",
-            self.step,
+            clause=f"Reload the checkpoint of {self.unit} {self.step}, the last before "
+            f"{event}{older}",
+            checkpoint=self.step,
         )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from statistics import NormalDist
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -25,7 +24,7 @@ from stabdiag.stats.course import (
     start_level,
 )
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma, median, quantiles
+from stabdiag.stats.quantiles import diff_sigma, median, normal_quantile, quantiles
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
@@ -52,7 +51,7 @@ from stabdiag.tree.scores import CLEAR_CHANGE, scores
 # exceed each of the last 20 with a chance of 1 in 1,771.
 _EARLY_LEVELS: Final = 2
 _T_LEVELS: Final = 4.3
-_TREND_SIGMAS: Final = -NormalDist().inv_cdf(MAX_CHANCE_OF_MANY)
+_TREND_SIGMAS: Final = normal_quantile(MAX_CHANCE_OF_MANY)
 
 # A start is above the later losses if its first three values are in the highest twentieth of the
 # second half (chance 1 in 8,000). The distance in standard deviations guards against

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from statistics import NormalDist
 from typing import Final
 
 import numpy as np
@@ -12,7 +11,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import context_size
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import median, normal_tail
 from stabdiag.stats.shape import Spike, blowup_start
 from stabdiag.stats.standards import FAR_RATIO, MIN_CONSECUTIVE, MIN_TREND_POINTS, NEGLIGIBLE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
@@ -161,7 +160,7 @@ def count_outliers(case: Case) -> tuple[str, dict[str, Scalar]]:
     sigma = case.limits.spike.sigma
     count = int(case.baseline.above.sum())
     tested = int((~np.isnan(case.baseline.mean)).sum())
-    expected = tested * (1 - NormalDist().cdf(sigma))
+    expected = tested * normal_tail(sigma)
     text = f"no outliers (0 of {tested} above {num(sigma)}σ)"
     if count:
         text = (

@@ -16,8 +16,6 @@ from stabdiag.model.findings import (
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.shape import Spike
 from stabdiag.tree import divergence, nan, precision, spike
-from stabdiag.tree.advice import ADVICE
-from stabdiag.tree.advice.nan import after_earlier
 from stabdiag.tree.advice.shared import with_fallback_checkpoint
 from stabdiag.tree.case import Case, Reply, unknown
 from stabdiag.tree.confidence import leaf_confidence
@@ -60,6 +58,8 @@ def _of_nan(case: Case, trail: list[Answer], findings: list[Finding]) -> Walk:
         lead_up = _sections(replace(case, history=before, before_nan=True))
         errors = _errors(lead_up.findings)
         if errors:
+            from stabdiag.tree.advice.nan import after_earlier
+
             trail, findings = _section(_with_errors(case, errors), "§1")
             earlier = errors[0][1]
             by_schedule = _is_schedule(case, earlier)
@@ -194,6 +194,9 @@ def _answer(case: Case, question: Question, reply: Reply) -> Answer:
 
 def _finding(case: Case, slug: str, answers: dict[str, Answer]) -> Finding:
     outcome = OUTCOME_BY_SLUG[slug]
+    # Imported here, because a run in which nothing is found needs no advice.
+    from stabdiag.tree.advice.leaves import ADVICE
+
     advice = ADVICE[slug](case, answers)
     last = list(answers.values())[-1]
     return Finding(

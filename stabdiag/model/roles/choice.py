@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from itertools import islice
 from typing import Final
@@ -150,19 +150,18 @@ def _assigned(names: tuple[str, ...], chosen: tuple[tuple[str, str], ...]) -> As
     )
 
 
-@dataclass(kw_only=True)
 class _Choice:
     """The columns chosen so far, by role; ``patterns`` are the ones chosen by name pattern."""
 
-    names: list[str]
-    columns: dict[str, str]
-    notes: list[str] = field(default_factory=list)
-    patterns: dict[str, list[str]] = field(default_factory=dict)
-    parts: dict[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.taken = set(self.columns.values())
-        self._by_name = _by_name(self.names)
+    def __init__(self, names: list[str], columns: dict[str, str]) -> None:
+        """Begin with the columns of roles that the user named."""
+        self.names = names
+        self.columns = columns
+        self.notes: list[str] = []
+        self.patterns: dict[str, list[str]] = {}
+        self.parts: dict[str, tuple[str, ...]] = {}
+        self.taken = set(columns.values())
+        self._by_name = _by_name(names)
         self._by_end: dict[str, list[str]] = {}
         for name in self.names:
             if "/" in name:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final
 
 import numpy as np
 
+from stabdiag.model.frozen import mutable
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine, Chunk, Piece, Rows, piece_of_cells
 from stabdiag.readers.words import NUMBER, WORD, meaning
@@ -185,7 +186,7 @@ _LONGEST_QUOTED: Final = 1 << 14
 _ODD: Final = ('"', "#", "---", "===", "\0", "\r", "\ufeff", " ", "\t")
 
 
-@dataclass(kw_only=True, eq=False)
+@mutable
 class CsvBlock:
     """The content of a block: ``under`` is the header before it, ``names`` the header after it.
 

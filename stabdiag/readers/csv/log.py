@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, partial
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.frozen import mutable
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns
@@ -40,7 +41,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     return detect_dialect(text, is_complete=is_complete) is not None or find_table(text) is not None
 
 
-@dataclass(kw_only=True, eq=False)
+@mutable
 class _BlockParser:
     """Parses a block under the current header, with Arrow if ``fast``."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.frozen import mutable
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import BadLine, Chunk, Columns
 from stabdiag.readers.json.config import head_config, with_config
@@ -53,7 +54,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     return any(records and not reason for records, reason in decoded)
 
 
-@dataclass(kw_only=True, eq=False)
+@mutable
 class _FastParser:
     """The work on one block, by the fastest way that can read it; remembers how each did."""
 
@@ -79,7 +80,7 @@ def _tolerant(block: bytes) -> _Result:
     return chunk, lines, bad
 
 
-@dataclass(kw_only=True, eq=False)
+@mutable
 class JsonLines:
     """The JSON lines that were read so far; ``add`` reads what is appended to the log."""
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Final
 
 import numpy as np
 
 from stabdiag.model.arrays import AnyArray, Ints
 from stabdiag.model.events import Event, EventKind
+from stabdiag.model.frozen import mutable
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import NameParts, find_split, is_setting
 from stabdiag.model.text import clipped
@@ -56,7 +57,7 @@ _PAIR: Final = 2
 _INDEX_KEY: Final = re.compile(r"\d{1,15}", re.ASCII)
 
 
-@dataclass(kw_only=True, eq=False)
+@mutable
 class Tables:
     """The tables of a document, each by its path of keys.
 

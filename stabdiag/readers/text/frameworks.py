@@ -1,4 +1,4 @@
-"""The frameworks that need a grammar of their own, one row each."""
+"""The grammars of the frameworks that need one of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import Final
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.reader import SniffPriority, TextReader
 from stabdiag.readers.text.grammar import (
     BARS,
     NUMBER_PATTERN,
@@ -55,151 +54,121 @@ def _with_nan(part: TextPart) -> TextPart:
     return replace(part, names=(*part.names, _LM_LOSS), cells=[*part.cells, losses])
 
 
-FRAMEWORKS: Final = (
-    TextReader(
-        name="megatron",
-        title="a log of Megatron-LM or Megatron-DeepSpeed",
-        detected_by="a line with iteration N/ M and fields that end on bars",
-        not_read="timers and memory reports",
-        example=" iteration      100/    8000 | lm loss: 7.072597E-01 | loss scale: 65536.0 | …",
-        grammar=Grammar(
-            step="iteration",
-            kinds=(
-                _Iterations(
-                    pattern=rb"iteration(?<!, iteration) {1,12}(\d{1,12})/ {0,12}\d{1,12} "
-                    rb"\|([^\n]{1,4000})",
-                    names=("iteration",),
-                    pairs=BARS,
-                ),
-                #  validation loss at iteration 1000 | lm loss value: 2.1E+00 | lm loss PPL: 8.1 |
-                Line(
-                    pattern=rb"validation loss at (?:iteration (\d{1,12})|the end of training)"
-                    rb"(?: (?:on|for) val[^|\n]{0,80})? \|([^\n]{1,4000})",
-                    names=("iteration",),
-                    pairs=BARS,
-                ),
-                # … | MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: 3468.20ms/0 | MnPwr/Rnk: 601796W/8 | …
-                Line(
-                    pattern=rb"M[nx]Rtt/Rnk: ([\d.]{1,20}ms/\d{1,6})\b",
-                    pairs=rb"(?=[\d.]{1,20}ms/(\d{1,6}))([\d.]{1,20})",
-                    named="rank_time/{}".format,
-                    identifies_format=False,
-                ),
-                megatron_failure_line(_LM_LOSS),
-                *SCALE,
-            ),
-            joined=True,
-            left_out=_LM_LOSS,
-            config=rb"\W(\w{1,80}) \.{3,80} ([^\n]{1,200})",
+MEGATRON: Final = Grammar(
+    step="iteration",
+    kinds=(
+        _Iterations(
+            pattern=rb"iteration(?<!, iteration) {1,12}(\d{1,12})/ {0,12}\d{1,12} "
+            rb"\|([^\n]{1,4000})",
+            names=("iteration",),
+            pairs=BARS,
+        ),
+        #  validation loss at iteration 1000 | lm loss value: 2.1E+00 | lm loss PPL: 8.1 |
+        Line(
+            pattern=rb"validation loss at (?:iteration (\d{1,12})|the end of training)"
+            rb"(?: (?:on|for) val[^|\n]{0,80})? \|([^\n]{1,4000})",
+            names=("iteration",),
+            pairs=BARS,
+        ),
+        # … | MnRtt/Rnk: 3453.08ms/8 | MxRtt/Rnk: 3468.20ms/0 | MnPwr/Rnk: 601796W/8 | …
+        Line(
+            pattern=rb"M[nx]Rtt/Rnk: ([\d.]{1,20}ms/\d{1,6})\b",
+            pairs=rb"(?=[\d.]{1,20}ms/(\d{1,6}))([\d.]{1,20})",
+            named="rank_time/{}".format,
+            identifies_format=False,
+        ),
+        megatron_failure_line(_LM_LOSS),
+        *SCALE,
+    ),
+    joined=True,
+    left_out=_LM_LOSS,
+    config=rb"\W(\w{1,80}) \.{3,80} ([^\n]{1,200})",
+)
+
+COMPOSER: Final = Grammar(
+    step="step",
+    kinds=(
+        # If the training is measured in epochs, batches are counted within each epoch.
+        Line(
+            pattern=rb"\[(?:epoch=(\d{1,9})(?:/\d{1,9})?\]\[)?batch=(\d{1,12})"
+            rb"(?:/\d{1,12})?\]:?",
+            names=("epoch", "step"),
+            begins=True,
+            signature=rb"batch=\d{1,12}(?:/\d{1,12})?\]:\s{1,400}(?:Train|Eval) ",
+        ),
+        # Pasting replaces the tab by blanks.
+        Line(
+            pattern=rb" Train (?<=\s Train )([^\n:]{1,300}: %b)(?=\s)" % NUMBER_PATTERN,
+            pairs=PAIR,
+            signature=rb"\t Train [^\n:]{1,300}: %b\s" % NUMBER_PATTERN,
+        ),
+        Line(
+            pattern=rb" (?<=\s )(Eval [^\n:]{1,300}: %b)(?=\s)" % NUMBER_PATTERN,
+            pairs=PAIR,
+            identifies_format=False,
         ),
     ),
-    TextReader(
-        name="composer",
-        title="a log of Composer",
-        detected_by="indented lines of Train or Eval with a name and a number",
-        not_read="tables and words",
-        example="[batch=10/1000]:  over lines such as  Train loss/train/total: 3.2100",
-        grammar=Grammar(
-            step="step",
-            kinds=(
-                # If the training is measured in epochs, batches are counted within each epoch.
-                Line(
-                    pattern=rb"\[(?:epoch=(\d{1,9})(?:/\d{1,9})?\]\[)?batch=(\d{1,12})"
-                    rb"(?:/\d{1,12})?\]:?",
-                    names=("epoch", "step"),
-                    begins=True,
-                    signature=rb"batch=\d{1,12}(?:/\d{1,12})?\]:\s{1,400}(?:Train|Eval) ",
-                ),
-                # Pasting replaces the tab by blanks.
-                Line(
-                    pattern=rb" Train (?<=\s Train )([^\n:]{1,300}: %b)(?=\s)" % NUMBER_PATTERN,
-                    pairs=PAIR,
-                    signature=rb"\t Train [^\n:]{1,300}: %b\s" % NUMBER_PATTERN,
-                ),
-                Line(
-                    pattern=rb" (?<=\s )(Eval [^\n:]{1,300}: %b)(?=\s)" % NUMBER_PATTERN,
-                    pairs=PAIR,
-                    identifies_format=False,
-                ),
-            ),
-            joined=True,
+    joined=True,
+)
+
+DEEPSPEED: Final = Grammar(
+    step="step",
+    kinds=(
+        # [Rank 0] step=510, skipped=8, lr=[9.6e-06, 9.6e-06], mom=[(0.9, 0.95)]
+        Line(
+            pattern=rb"step=(\d{1,12}), skipped=(\d{1,12}), lr=\[(%b)[,\]]" % NUMBER_PATTERN,
+            names=("step", "skipped", "lr"),
+        ),
+        # steps: 10 loss: 4.2313 iter time (s): 0.512 samples/sec: 62.500
+        Line(
+            pattern=rb"steps: (\d{1,12}) loss: (%b) iter time \(s\): (%b) "
+            rb"samples/sec: (%b)" % (VALUE, VALUE, VALUE),
+            names=("step", "loss", "iter time (s)", "samples/sec"),
+        ),
+        # Epoch 1/16 with loss 0.5754789632299672
+        Line(
+            pattern=rb"Epoch \d{1,6}/\d{1,6} with loss (%b)" % VALUE,
+            names=("loss",),
+            identifies_format=False,
+        ),
+        # Epoch: 0, Step: 10, Rank: 0, loss = 5.968
+        Line(
+            pattern=rb"Epoch: (\d{1,6}), Step: (\d{1,12}), Rank: 0, loss = (%b)" % VALUE,
+            names=("epoch", "step", "loss"),
+            identifies_format=False,
+        ),
+        # [Rank 0] Loss: 10.8719
+        Line(
+            pattern=rb"\[Rank 0\] Loss: (%b)" % VALUE,
+            names=("loss",),
+            identifies_format=False,
+        ),
+        Line(pattern=rb"\nppl: (%b)" % VALUE, names=("ppl",), identifies_format=False),
+        *SCALE,
+    ),
+    config=rb":print\] {1,4}(\w{1,80}) [. ]{1,80}([^\n]{1,200})",
+)
+
+CAFFE: Final = Grammar(
+    step="Iteration",
+    kinds=(
+        # Iteration 100 (5.2 iter/s, 3.8s/20 iters), loss = 6.9
+        Line(
+            pattern=rb"Iteration (\d{1,12})(?: \([^)\n]{1,80}\))?, "
+            rb"(?:loss = (%b)(?!\S)|lr = (%b)(?!\S)|Testing net)"
+            % (NUMBER_PATTERN, NUMBER_PATTERN),
+            names=("Iteration", "loss", "lr"),
+            signature=rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
+            rb"(?: \([^)\n]{1,80}\))?, (?:loss|lr) = ",
+        ),
+        Line(
+            pattern=rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)" % NUMBER_PATTERN,
+            pairs=PAIR,
+            named=lambda name: f"test {name}",
+            identifies_format=False,
         ),
     ),
-    TextReader(
-        name="deepspeed",
-        title="a log of DeepSpeed",
-        detected_by="a line of step=N, skipped=N, lr=[…], if no framework above it matches",
-        not_read="timers and memory reports",
-        example="[Rank 0] step=510, skipped=8, lr=[9.6e-06, 9.6e-06], mom=[(0.9, 0.95)]",
-        priority=SniffPriority.LATE,
-        grammar=Grammar(
-            step="step",
-            kinds=(
-                # [Rank 0] step=510, skipped=8, lr=[9.6e-06, 9.6e-06], mom=[(0.9, 0.95)]
-                Line(
-                    pattern=rb"step=(\d{1,12}), skipped=(\d{1,12}), lr=\[(%b)[,\]]"
-                    % NUMBER_PATTERN,
-                    names=("step", "skipped", "lr"),
-                ),
-                # steps: 10 loss: 4.2313 iter time (s): 0.512 samples/sec: 62.500
-                Line(
-                    pattern=rb"steps: (\d{1,12}) loss: (%b) iter time \(s\): (%b) "
-                    rb"samples/sec: (%b)" % (VALUE, VALUE, VALUE),
-                    names=("step", "loss", "iter time (s)", "samples/sec"),
-                ),
-                # Epoch 1/16 with loss 0.5754789632299672
-                Line(
-                    pattern=rb"Epoch \d{1,6}/\d{1,6} with loss (%b)" % VALUE,
-                    names=("loss",),
-                    identifies_format=False,
-                ),
-                # Epoch: 0, Step: 10, Rank: 0, loss = 5.968
-                Line(
-                    pattern=rb"Epoch: (\d{1,6}), Step: (\d{1,12}), Rank: 0, loss = (%b)" % VALUE,
-                    names=("epoch", "step", "loss"),
-                    identifies_format=False,
-                ),
-                # [Rank 0] Loss: 10.8719
-                Line(
-                    pattern=rb"\[Rank 0\] Loss: (%b)" % VALUE,
-                    names=("loss",),
-                    identifies_format=False,
-                ),
-                Line(pattern=rb"\nppl: (%b)" % VALUE, names=("ppl",), identifies_format=False),
-                *SCALE,
-            ),
-            config=rb":print\] {1,4}(\w{1,80}) [. ]{1,80}([^\n]{1,200})",
-        ),
-    ),
-    TextReader(
-        name="caffe",
-        title="a log of Caffe",
-        detected_by="a line of solver.cpp with Iteration N, loss = or lr =",
-        not_read="the outputs of the training net",
-        example="I0120 20:08:35.002946 17443 solver.cpp:237] Iteration 20, loss = 6.90814",
-        grammar=Grammar(
-            step="Iteration",
-            kinds=(
-                # Iteration 100 (5.2 iter/s, 3.8s/20 iters), loss = 6.9
-                Line(
-                    pattern=rb"Iteration (\d{1,12})(?: \([^)\n]{1,80}\))?, "
-                    rb"(?:loss = (%b)(?!\S)|lr = (%b)(?!\S)|Testing net)"
-                    % (NUMBER_PATTERN, NUMBER_PATTERN),
-                    names=("Iteration", "loss", "lr"),
-                    signature=rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
-                    rb"(?: \([^)\n]{1,80}\))?, (?:loss|lr) = ",
-                ),
-                Line(
-                    pattern=rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)"
-                    % NUMBER_PATTERN,
-                    pairs=PAIR,
-                    named=lambda name: f"test {name}",
-                    identifies_format=False,
-                ),
-            ),
-            joined=True,
-            config=rb"\n(base_lr|max_iter|lr_policy|weight_decay|clip_gradients|snapshot"
-            rb"|random_seed): ([^\n]{1,80})",
-        ),
-    ),
+    joined=True,
+    config=rb"\n(base_lr|max_iter|lr_policy|weight_decay|clip_gradients|snapshot"
+    rb"|random_seed): ([^\n]{1,80})",
 )

@@ -36,7 +36,9 @@ from stabdiag.tree.reward import Reward, find_collapsed_reward
 
 _PLOT = Action(ActionKind.LOG_MORE, "Plot the learning rate at every step before the restart.")
 _ZERO_RATE = "The learning rate was 0 all that time: the weights did not change, so the data did."
-_START_OVER = Reload("Restart from the beginning (no checkpoint of this log is sound)", 0)
+_START_OVER = Reload(
+    clause="Restart from the beginning (no checkpoint of this log is sound)", checkpoint=0
+)
 _CHECK_SIGN = Action(
     ActionKind.CHECK_LOSS_FUNCTION,
     "Check the sign of the loss, and that the optimizer goes down: the loss never fell.",

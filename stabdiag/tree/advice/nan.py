@@ -214,8 +214,8 @@ def _reload(case: Case, start: Origin) -> Reload:
     last = earlier_checkpoint(case, start.began, case.stride)
     if start.bad.count == start.bad.total and not last.step:
         if last.step is None:
-            return Reload("Reload a checkpoint from before this log, if there is one")
-        return Reload("Restart from the beginning, or from before this log", 0)
+            return Reload(clause="Reload a checkpoint from before this log, if there is one")
+        return Reload(clause="Restart from the beginning, or from before this log", checkpoint=0)
     event = "first non-finite value, at" if start.began == start.step else "trouble that began at"
     return last.reload(f"the {event} {case.unit} {start.began}")
 

@@ -81,8 +81,7 @@ def test_a_log_may_be_cut_anywhere(text_reader):
 def patterns():
     by_name = {}
     for text_reader in TEXT_READERS:
-        grammar = text_reader.grammar or getattr(text_reader.functions(), "GRAMMAR", None)
-        grammar = grammar or Grammar(step="", kinds=())
+        grammar = text_reader.grammar() or Grammar(step="", kinds=())
         lines = [kind for kind in grammar.kinds if isinstance(kind, Line)]
         for number, line in enumerate(lines):
             own = {"pattern": line.pattern, "pairs": line.pairs, "signature": line.signature}
