@@ -378,10 +378,12 @@ def without_initial_nan(
     It is the mean of no values, before the first update: NaN in the weights would persist. It is
     kept if the next loss is not finite either.
     """
+    if not loss.present.any() or not np.isnan(loss.values[np.argmax(loss.present)]):
+        return loss, []
     rows = np.flatnonzero(loss.present)[:2]
     if len(rows) < 2 or np.diff(steps[rows]) <= 0 or (norm is not None and norm.present[rows[0]]):
         return loss, []
-    if not np.isnan(loss.values[rows[0]]) or not np.isfinite(loss.values[rows[1]]):
+    if not np.isfinite(loss.values[rows[1]]):
         return loss, []
     present = loss.present.copy()
     present[rows[0]] = False

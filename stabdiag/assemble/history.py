@@ -335,6 +335,8 @@ def _unreadable(columns: Columns) -> list[Event]:
 
 def _repeated_steps(losses: Losses, order: Order, number: int) -> Iterator[RepeatedSteps]:
     """Yield the steps that each resume of a run repeated, where both attempts logged a loss."""
+    if np.all(order.steps[1:] >= order.steps[:-1]):
+        return
     rows = np.flatnonzero(losses.records & np.isfinite(losses.values) & (order.number >= 0))
     steps, runs = order.steps[rows], order.number[rows]
     back = np.flatnonzero(np.diff(steps) < 0) + 1

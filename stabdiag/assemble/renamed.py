@@ -61,13 +61,14 @@ def _continuations(
     columns: Columns, names: Mapping[str, str], role: str, column: Column
 ) -> Iterator[tuple[str, Column]]:
     """Yield the columns of the same role that are entirely before or after a column."""
-    rows = np.flatnonzero(column.present)
-    if column.is_text or len(rows) < MIN_RECORDS:
-        return
     taken = set(names.values())
-    for other in columns.names:
-        if other in taken or not _is_general(other, role):
-            continue
+    others = [name for name in columns.names if name not in taken and _is_general(name, role)]
+    if not others or column.is_text:
+        return
+    rows = np.flatnonzero(column.present)
+    if len(rows) < MIN_RECORDS:
+        return
+    for other in others:
         candidate = columns.load(other)
         candidate_rows = np.flatnonzero(candidate.present)
         if candidate.is_text or len(candidate_rows) < MIN_RECORDS:

@@ -70,6 +70,16 @@ class Series:
         good = np.isfinite(self.values)
         return self if good.all() else self._take(good)
 
+    @cached_property
+    def lowest(self) -> float:
+        """The lowest value of finite points, infinity without points."""
+        return float(self.values.min(initial=np.inf))
+
+    @cached_property
+    def highest(self) -> float:
+        """The highest value of finite points, -infinity without points."""
+        return float(self.values.max(initial=-np.inf))
+
     def between(self, first: int, last: int) -> Series:
         """Return the points with ``first <= step <= last``."""
         low, high = np.searchsorted(self.steps, [first, last + 1])

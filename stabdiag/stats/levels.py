@@ -31,12 +31,12 @@ def levels(x: Floats, stretches: int) -> Floats:
 
     Returns:
         Shape (min(stretches, n),). Points that do not fill the parts evenly are dropped at the
-        beginning, because the end matters more.
+        beginning, because the end matters more. Of a long series, an evenly spaced sample is used.
     """
     count = min(stretches, len(x))
     size = len(x) // count
     grid = x[len(x) - count * size :].reshape(count, size)
-    return medians(grid[:, :: max(size // SUBSAMPLE_SIZE, 1)])
+    return medians(grid[:, :: max(len(x) // SUBSAMPLE_SIZE, 1)])
 
 
 def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:

@@ -60,6 +60,11 @@ def distinct(values: Floats | Ints) -> int:
     return min(len(values), 1) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
 
 
+def is_constant(x: Floats) -> bool:
+    """Return True if all values of a series, shape (n,), are equal; fast if its ends differ."""
+    return not len(x) or (x[0] == x[-1] and not np.ptp(x))
+
+
 def power_of_ten(exponent: float | Floats | Ints) -> Any:
     """Return ten to the power of a number, or of each number of an array."""
     return 10.0**exponent
@@ -101,8 +106,8 @@ def diff_sigma(x: Floats) -> float:
     Args:
         x: shape (n,), finite, n at least 2.
     """
-    steps = np.diff(x)
-    return robust_sigma(steps[:: max(len(steps) // SUBSAMPLE_SIZE, 1)]) / float(np.sqrt(2))
+    every = max((len(x) - 1) // SUBSAMPLE_SIZE, 1)
+    return robust_sigma(x[1:][::every] - x[:-1][::every]) / float(np.sqrt(2))
 
 
 def median(x: Floats) -> float:

@@ -54,8 +54,7 @@ def is_distance(case: Case, *, to_zero: bool = False) -> bool:
     is_game = case.loss_kind is not None or "reward" in history.series or words & _GAMES
     if is_evaluation(loss.column) or is_game or not len(loss):
         return False
-    lowest = float(loss.values.min())
-    return lowest > 0 or (to_zero and lowest == 0)
+    return loss.lowest > 0 or (to_zero and loss.lowest == 0)
 
 
 def from_the_start(case: Case) -> bool:
@@ -90,9 +89,8 @@ def not_comparable(case: Case, *, to_zero: bool = False) -> str:
 def losses_after_warmup(case: Case) -> Series:
     """Return the losses since the learning rate first reached half its peak."""
     lr, loss = case.history.finite("lr"), case.loss
-    peak = float(lr.values.max(initial=0.0))
-    if peak > 0:
-        begin = int(lr.steps[np.argmax(lr.values >= peak / 2)])
+    if lr.highest > 0:
+        begin = int(lr.steps[np.argmax(lr.values >= lr.highest / 2)])
     else:
         begin = int(loss.steps[0]) + (case.manifest.warmup_steps or 0)
     return loss.between(begin, int(loss.steps[-1]))
@@ -108,13 +106,14 @@ def rate_is_zero(case: Case, since: int) -> bool:
     """Return True if the learning rate is logged and is 0 from a step to the end."""
     rates = case.history.finite("lr")
     late = rates.values[np.searchsorted(rates.steps, since) :]
-    return len(late) > 0 and not late.any()
+    # The last rate is usually enough.
+    return len(late) > 0 and not late[-1] and not late.any()
 
 
 def has_ended(case: Case) -> bool:
     """Return True if the run is complete, by its schedule or by the manifest's length."""
-    rates, total = case.history.finite("lr").values, case.manifest.total_steps
-    if len(rates) and rates.max() > 0 and rates[-1] <= DECAYED * rates.max():
+    rates, total = case.history.finite("lr"), case.manifest.total_steps
+    if rates.highest > 0 and rates.values[-1] <= DECAYED * rates.highest:
         return True
     return total is not None and int(case.loss.steps[-1]) >= COMPLETE * total
 

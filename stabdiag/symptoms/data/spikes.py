@@ -199,13 +199,14 @@ def _rhythmic(case: Case) -> Evidence | None:
     left_out = len(loss) - rows * width
     x = loss.values[left_out:].reshape(rows, width)
     level = medians(x)[:, np.newaxis]
-    noise = MAD_TO_SIGMA * medians(np.abs(x - level))[:, np.newaxis]
+    above = x - level
+    noise = MAD_TO_SIGMA * medians(np.abs(above))[:, np.newaxis]
     bar = np.maximum(limits.spike_sigma * noise, limits.spike_fraction * np.abs(level))
-    at = _starts(np.flatnonzero((x - level > bar).ravel()))
+    at = _starts(np.flatnonzero(above > bar))
     # Spikes close together are one event.
     if len(at) < limits.spike_count or at[-1] - at[0] < len(loss) // QUARTERS:
         return None
-    height, steps = median((x - level).ravel()[at]), loss.steps[left_out + at]
+    height, steps = median(above.ravel()[at]), loss.steps[left_out + at]
     gap = rhythm(steps)
     if gap is None:
         return None

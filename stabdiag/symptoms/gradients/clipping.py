@@ -14,7 +14,7 @@ from stabdiag.model.ranges import FIRST_CLIP, USUAL_CLIPS
 from stabdiag.model.roles.names import counts_per_record
 from stabdiag.model.text import num, percent
 from stabdiag.stats.course import settled
-from stabdiag.stats.quantiles import distinct, median, quantiles
+from stabdiag.stats.quantiles import is_constant, median, quantiles
 from stabdiag.stats.standards import MIN_LONG_LOG, NEARLY_ALL, RELATIVE_TOLERANCE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -154,14 +154,16 @@ def _stuck_at_threshold(case: Case, norm: Series) -> Evidence | None:
     x, threshold = norm.values[settled(len(norm))], case.manifest.grad_clip
     highest = float(x.max())
     fraction = float(np.mean(x >= highest * (1 - RELATIVE_TOLERANCE))) if highest > 0 else 0.0
+    if fraction < case.limits.gradients.clip_rate:
+        return None
     is_threshold = (
         abs(highest - threshold) <= RELATIVE_TOLERANCE * threshold
         if threshold
         # A norm that never changes may be a placeholder, unless it is a usual clip threshold.
-        else distinct(norm.values) > 1
+        else not is_constant(norm.values)
         or any(np.isclose(highest, USUAL_CLIPS, rtol=RELATIVE_TOLERANCE))
     )
-    if fraction < case.limits.gradients.clip_rate or not is_threshold:
+    if not is_threshold:
         return None
     return Evidence(
         because=f"The gradient norm is {num(highest)} at {fraction:.0%} of {len(x)} logged steps: "

@@ -118,6 +118,8 @@ def grad_nonfinite(case: Case) -> Evidence | None:
     # The gradient cannot be measured before the first update.
     if len(bad) > 1:
         bad[0] &= bad[1]
+    if not bad.any():
+        return None
     steps = norm.steps[bad]
     steps = steps[np.isin(steps, loss.steps)]
     if not len(steps):
@@ -260,10 +262,9 @@ def _stays_up(case: Case, since: int) -> bool:
 
 def _has_loss_left(case: Case) -> bool:
     """Return True if a positive loss has not fallen to a small fraction of its start."""
-    values = case.loss.values
-    if not len(values) or values.min() <= 0:
+    if not len(case.loss) or case.loss.lowest <= 0:
         return False
-    first, last = outer_levels(values)
+    first, last = outer_levels(case.loss.values)
     return last >= _LITTLE_LEFT * first
 
 

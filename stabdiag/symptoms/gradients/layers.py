@@ -14,6 +14,7 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.stats.course import end_level
+from stabdiag.stats.quantiles import is_constant
 from stabdiag.stats.standards import LEAST, MIN_COMPARED, QUARTER
 from stabdiag.symptoms.recorded.facts import quoted
 from stabdiag.symptoms.symptom import Evidence, Symptom
@@ -144,7 +145,7 @@ def group_frozen(case: Case) -> Evidence | None:
         frozen = sorted(
             name
             for name, series in groups.items()
-            if (np.ptp(series.values) == 0 if is_norm else not series.values.any())
+            if (is_constant(series.values) if is_norm else not series.values.any())
         )
         # A series of zeros is taken for a placeholder, so it is not among the groups.
         zeros = sorted(_groups_of_zeros(case, role))

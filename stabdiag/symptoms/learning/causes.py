@@ -187,6 +187,7 @@ def unchanged_norm(case: Case) -> float | None:
     norms = [series.finite().values for series in case.history.group("weight_norm").values()]
     is_constant = [
         len(x) > FEW_EVENTS
+        and abs(x[-1] - x[0]) <= _SAME_NORM * x[0]
         and np.ptp(x) <= _SAME_NORM * x[0]
         and digits(float(x[0])) >= MIN_EXACT_DIGITS
         for x in norms

@@ -131,10 +131,12 @@ def _above_start(case: Case) -> Evidence | None:
     limits, x = case.limits.learning, case.loss.values
     late = second_half(x)
     began, level = float(x[0]), late_level(x)
+    if level < limits.above_start * began:
+        return None
     low, high = quantiles(late, (TENTH, NEARLY_ALL)).tolist()
     # If later losses are occasionally as low as the first, the first may be low by chance.
     by_chance = np.mean(late <= began) >= MAX_CHANCE
-    if level < limits.above_start * began or high < limits.swing * low or by_chance:
+    if high < limits.swing * low or by_chance:
         return None
     has_fallen = level < FALLEN * typical(x[: len(x) // TENTHS])
     # A loss that keeps rising diverges, which the tree reports.

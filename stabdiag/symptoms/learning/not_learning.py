@@ -56,7 +56,7 @@ def _few_losses(case: Case) -> str:
     after, count = len(losses_after_warmup(case)), len(case.loss)
     if count < _MIN_LOSSES:
         return too_few(_MIN_LOSSES, f"{count} of loss")
-    span = int(np.ptp(case.loss.steps)) + case.stride
+    span = int(case.loss.steps[-1] - case.loss.steps[0]) + case.stride
     if not case.history.counts_epochs and span < case.limits.learning.min_steps_ended:
         return f"needs {case.limits.learning.min_steps_ended} {case.unit}s, logged: {span:.0f}"
     return "" if 2 * after >= count else f"needs half of the losses after the warm-up, not {after}"

@@ -296,10 +296,10 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
 
 def flat_at_low_rate(case: Case, measured: Mapping[str, Scalar]) -> Evidence | None:
     """Report a loss that fell a little and then stayed flat at a low, constant rate."""
-    if no_course(case) or few_trained(case) or case.loss.values.min() <= 0 or not is_low(case):
+    if no_course(case) or few_trained(case) or case.loss.lowest <= 0 or not is_low(case):
         return None
     lr = case.history.finite("lr")
-    parts, peak = measure_course(case.loss.values), float(lr.values.max())
+    parts, peak = measure_course(case.loss.values), lr.highest
     level = parts.levels
     fallen = float(level[0] - level[-1])
     since = flat_part(level, fallen)

@@ -15,6 +15,7 @@ from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import digits, num
 from stabdiag.stats.course import level_before, outer_levels
+from stabdiag.stats.quantiles import is_constant
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     FEW_EVENTS,
@@ -66,7 +67,7 @@ def _min_identical(case: Case) -> int:
     fewer are needed if the loss is the same whole number in all records.
     """
     x, points = case.loss.values, case.limits.learning.constant_points
-    if len(x) and not np.ptp(x) and float(x[0]).is_integer():
+    if len(x) and is_constant(x) and float(x[0]).is_integer():
         # A Dice, hinge or margin loss without a gradient stays at 1. A loss of 0 from the first
         # record on is not rounded: no untrained model is perfect.
         return min(points, MIN_SAMPLE if x[0] else MIN_CONSECUTIVE)

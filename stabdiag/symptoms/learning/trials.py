@@ -12,6 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import OVERFIT_BATCHES
 from stabdiag.model.text import num, plural, typed
 from stabdiag.stats.course import end_level, measure_course
+from stabdiag.stats.quantiles import is_constant
 from stabdiag.stats.standards import HUNDREDFOLD, NEGLIGIBLE, TENFOLD, TWENTIETHS
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
@@ -102,7 +103,7 @@ def _batches(case: Case) -> int | None:
     # A run with evaluations is not a trial: its loader is stuck.
     if not len(ids) or case.history.has("eval_loss"):
         return None
-    return 1 if len(ids) == len(case.loss) and not np.ptp(ids) else _MOST_BATCHES + 1
+    return 1 if len(ids) == len(case.loss) and is_constant(ids) else _MOST_BATCHES + 1
 
 
 @Symptom(

@@ -47,7 +47,7 @@ _DECAYS = r"(?i)cosine|linear|poly|exp|decay|inverse|rsqrt|sqrt|wsd|onecycle|one
 
 def no_schedule(case: Case) -> str:
     """Return the reason why the learning rates show no schedule, or ""."""
-    is_zero = case.history.finite("lr").values.max(initial=0.0) <= 0
+    is_zero = case.history.finite("lr").highest <= 0
     return at_least(LEAST, "lr")(case) or ("needs a learning rate above 0" if is_zero else "")
 
 
@@ -65,7 +65,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     """Does the learning rate reach its floor long before the run ends?"""
     lr, limits = case.history.finite("lr"), case.limits.schedule
     # A jump can create a false peak.
-    highest = float(lr.values.max())
+    highest = lr.highest
     peak, last = min(case.manifest.peak_lr or highest, highest), float(lr.values[-1])
     if last > limits.floor * peak:
         return None
@@ -124,7 +124,7 @@ def ends_mid_cycle(case: Case) -> Evidence | None:
     A rate that rises again along the curve of its decay was stepped past its end: a warning.
     """
     lr = case.history.finite("lr")
-    x, highest = lr.values, float(lr.values.max())
+    x, highest = lr.values, lr.highest
     peak = min(case.manifest.peak_lr or highest, highest)
     top = int(np.argmax(x >= case.limits.schedule.at_peak * peak))
     climbs = _climbs_again(lr, top, peak) and not has_restarts(case.manifest.schedule)
@@ -193,7 +193,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
     total = case.manifest.total_steps
     if total is None or int(lr.steps[-1]) < COMPLETE * total:
         return None
-    peak, last, end = float(lr.values.max()), float(lr.values[-1]), int(lr.steps[-1])
+    peak, last, end = lr.highest, float(lr.values[-1]), int(lr.steps[-1])
     if last < case.limits.schedule.at_peak * peak:
         return None
     measured: dict[str, Scalar] = {"lr": last, "peak_lr": peak, "total_steps": total}

@@ -39,7 +39,7 @@ _SLACK = 20
 def lr_no_warmup(case: Case) -> Evidence | None:
     """Did the run start at its peak learning rate, and did the loss go up immediately?"""
     lr, limits, loss = case.history.finite("lr"), case.limits.schedule, case.loss
-    first, peak = float(lr.values[0]), float(lr.values.max())
+    first, peak = float(lr.values[0]), lr.highest
     if int(lr.steps[0]) > case.stride or first < limits.at_peak * peak:
         return None
     count = max(round(limits.early * len(loss)), 2 * MIN_CONSECUTIVE)
@@ -120,7 +120,7 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
     falls = np.flatnonzero(np.diff(lr.values) <= 0)
     at = int(falls[0]) if len(falls) else len(lr) - 1
     logged, factor = int(lr.steps[at]), limits.warmup_tolerance
-    peak = case.manifest.peak_lr or float(lr.values.max())
+    peak = case.manifest.peak_lr or lr.highest
     if not len(falls):
         # Without a configured warm-up, a rate may rise throughout by design.
         if configured < 1 or logged <= factor * configured:
@@ -141,7 +141,7 @@ def lr_warmup_mismatch(case: Case) -> Evidence | None:
         measured={
             "warmup_logged": logged,
             "warmup_configured": configured,
-            "peak_lr": float(lr.values.max()),
+            "peak_lr": lr.highest,
         },
         first=Action(
             Do.FIX_SCHEDULE,

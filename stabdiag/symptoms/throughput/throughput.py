@@ -197,7 +197,8 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
         return None
     steps, speed = pace
     usual = typical(speed)
-    if usual <= 0:
+    # Slow steps take at least twice the usual time.
+    if usual <= 0 or np.count_nonzero(speed <= usual / 2) < _LEAST_SLOW:
         return None
     # The time that each step loses, in usual steps. On a shared machine, slow steps can occur at
     # any time, so the period is taken from the steps that lose most.

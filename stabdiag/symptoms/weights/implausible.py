@@ -11,7 +11,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import LARGEST_READ
 from stabdiag.model.text import num, plural, times
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import median
+from stabdiag.stats.quantiles import typical
 from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
 from stabdiag.stats.standards import (
     HUNDREDFOLD,
@@ -57,7 +57,7 @@ def loss_implausible(case: Case) -> Evidence | None:
     if unbounded is not None:
         return unbounded
     sizes = np.abs(case.loss.values)
-    usual = median(sizes)
+    usual = typical(sizes)
     if len(sizes) >= MIN_CONSECUTIVE and len(sizes) < case.min_losses_for_spikes:
         outlier = _outlier_of_few(case)
         if outlier is not None:

@@ -254,10 +254,12 @@ def _find_jump(series: Series, factor: float, width: int) -> _Jump | None:
         width: the number of points for the levels before and after the change.
     """
     finite = series.finite()
-    if len(finite) < max(LEAST, QUARTERS * width) or finite.values.min() <= 0:
+    if len(finite) < max(LEAST, QUARTERS * width) or finite.lowest <= 0:
         return None
     # Most of the change happens in one step, so that step changes by more than half of the minimum.
     bar, x = np.sqrt(factor), finite.values
+    if finite.highest <= bar * finite.lowest:
+        return None
     is_candidate = (x[1:] > bar * x[:-1]) | (bar * x[1:] < x[:-1])
     at = 1 + np.flatnonzero(is_candidate)
     at = at[(at >= max(len(x) // TENTHS, width)) & (at < len(x) - width)]
