@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.levels import MEAN_TO_SIGMA, levels
+from stabdiag.stats.levels import MAX_LEVEL_POINTS, MEAN_TO_SIGMA, levels
 from stabdiag.stats.quantiles import diff_sigma, median, medians, robust_sigma, typical
 from stabdiag.stats.standards import (
     CONTEXT_POINTS,
@@ -131,7 +131,9 @@ def level_error(sigma: float, *counts: int) -> float:
 
     The error of a median of normal values exceeds the error of a mean by ``MEAN_TO_SIGMA``.
     """
-    return MEAN_TO_SIGMA * sigma * math.sqrt(sum(1 / count for count in counts))
+    return (
+        MEAN_TO_SIGMA * sigma * math.sqrt(sum(1 / min(count, MAX_LEVEL_POINTS) for count in counts))
+    )
 
 
 def change_of_halves(x: Floats) -> tuple[float, float]:

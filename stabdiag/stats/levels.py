@@ -9,6 +9,10 @@ from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, power_of_ten, robust_sigma
 from stabdiag.stats.standards import MAX_TREND_POINTS, QUARTERS, SUBSAMPLE_SIZE, TENTHS, TWENTIETHS
 
+# A level is the median of about this many points at most: its error is 3 % of the deviation of one
+# value, and the levels of a long series take a fraction of the time.
+MAX_LEVEL_POINTS = SUBSAMPLE_SIZE // TENTHS
+
 # The standard deviation of normal noise divided by its mean absolute deviation.
 MEAN_TO_SIGMA = float(np.sqrt(np.pi / 2))
 
@@ -31,12 +35,12 @@ def levels(x: Floats, stretches: int) -> Floats:
 
     Returns:
         Shape (min(stretches, n),). Points that do not fill the parts evenly are dropped at the
-        beginning, because the end matters more. Of a long series, an evenly spaced sample is used.
+        beginning, because the end matters more. Of a long part, an evenly spaced sample is used.
     """
     count = min(stretches, len(x))
     size = len(x) // count
     grid = x[len(x) - count * size :].reshape(count, size)
-    return medians(grid[:, :: max(len(x) // SUBSAMPLE_SIZE, 1)])
+    return medians(grid[:, :: max(size // MAX_LEVEL_POINTS, 1)])
 
 
 def block_levels(x: Floats, size: int) -> tuple[Floats, Ints]:
