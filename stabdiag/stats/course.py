@@ -127,7 +127,7 @@ def level_error(sigma: float, *counts: int) -> float:
 
     Args:
         sigma: the standard deviation of single values, which are independent.
-        counts: the number of values of each level, at least 1.
+        counts: the number of values of each level, at least 1; ``levels`` samples long parts.
 
     The error of a median of normal values exceeds the error of a mean by ``MEAN_TO_SIGMA``.
     """
