@@ -11,7 +11,6 @@ import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.model.events import Event, EventKind
-from stabdiag.stats.quantiles import median
 
 if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints
@@ -125,4 +124,4 @@ def starts_over(old: Floats, new: Floats, *, turns: int) -> bool:
 
 def _level(losses: Floats) -> float:
     finite = losses[np.isfinite(losses)]
-    return median(finite) if len(finite) else nan
+    return float(np.median(finite)) if len(finite) else nan

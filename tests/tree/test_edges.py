@@ -6,7 +6,7 @@ import pytest
 
 from stabdiag.model.edges import EDGES, END, OUTCOME_BY_SLUG, QUESTIONS, SECTIONS
 from stabdiag.model.findings import Verdict
-from stabdiag.tree.advice import ADVICE
+from stabdiag.tree.advice.leaves import ADVICE
 from stabdiag.tree.case import Reply
 from stabdiag.tree.walk import follow
 
