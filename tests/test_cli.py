@@ -389,3 +389,10 @@ def test_files_that_each_start_a_run_are_reported(stabdiag, tmp_path):
     assert "stabdiag check" in result.err
     assert stabdiag("diagnose", first, second, "--attempt", "1").err == ""
     assert stabdiag("diagnose", first, third).err == ""
+
+
+def test_without_arguments_the_help_is_shown(stabdiag):
+    result = stabdiag()
+    assert (result.code, result.err) == (2, "")
+    assert result.out.startswith("Usage: stabdiag LOG... [OPTIONS]\n")
+    assert result.out == stabdiag("--help").out

@@ -54,7 +54,8 @@ def main() -> Exit:
         )
         _check_command(words)
         with completion:
-            code = app(words[:1])(words, prog_name=_PROGRAM, standalone_mode=False)
+            shown = words or ["--help"]
+            code = app(words[:1])(shown, prog_name=_PROGRAM, standalone_mode=False)
     except StabdiagError as error:
         return report_error(str(error))
     except OSError as error:
@@ -71,7 +72,7 @@ def main() -> Exit:
     # A plain number is typer's own exit code, for example after Ctrl-C.
     if code == Exit.FOUND and not isinstance(code, Exit):
         raise SystemExit(code)
-    return Exit(code or Exit.OK)
+    return Exit(code or Exit.OK) if words else Exit.REFUSED
 
 
 def _check_folder() -> None:
@@ -154,7 +155,6 @@ def app(commands: Sequence[str] = ()) -> typer.Typer:
     app = typer.Typer(
         name=_PROGRAM,
         cls=Program,
-        no_args_is_help=True,
         epilog=epilogs[_PROGRAM],
         rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -234,5 +234,4 @@ def _usage(error: Exception, words: Sequence[str]) -> Exit:
         raise error
     message = _with_suggestion(error.format_message())
     command = " ".join([_PROGRAM, *(name for name in words[:1] if name in _COMMANDS)])
-    # Without a command, typer has already shown the help.
-    return report_error(f"{message} (see {command} --help)") if message else Exit.REFUSED
+    return report_error(f"{message} (see {command} --help)")
