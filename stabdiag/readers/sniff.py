@@ -13,6 +13,7 @@ from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
+from stabdiag.readers.source_code import MAX_SOURCE, begins_as_source, is_source_code
 
 _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"
@@ -55,6 +56,8 @@ _BROKEN_EVENT_FILE: Final = (
 _BINARY: Final = (
     "a binary file, not a log that can be read; pass a file of JSON lines, CSV or Parquet"
 )
+
+_SOURCE_CODE: Final = "source code, not a log; pass the text that the program printed"
 
 _TEXT_WITHOUT_A_LOSS: Final = (
     "a text log without a loss: no lines of a known framework, and no repeated loss next to"
@@ -206,12 +209,22 @@ def refuse_empty(stream: Stream) -> None:
 def sniff(stream: Stream) -> Reader:
     """Return the reader of a stream, or raise an error that describes the stream."""
     head, is_complete = stream.head()
+    if _is_source_code(stream, head):
+        raise NoUsableRecord(f"{stream.name}: {_SOURCE_CODE}")
     detected = _first(_EARLY, head, is_complete=is_complete)
     if detected is None and not_text(head) is None:
         detected = _text(stream) or _fallback(stream, head, is_complete=is_complete)
     if detected is None:
         raise NoUsableRecord(f"{stream.name}: {_describe(stream, head)}")
     return detected
+
+
+def _is_source_code(stream: Stream, head: bytes) -> bool:
+    """Return True if a stream is a whole file of source code."""
+    if not begins_as_source(head):
+        return False
+    text = stream.peek(MAX_SOURCE)
+    return len(text) < MAX_SOURCE and is_source_code(text)
 
 
 def detect_format(head: bytes, *, is_complete: bool) -> str | None:
