@@ -1,4 +1,4 @@
-"""Logs whose lines were wrapped in JSON, by Docker, a JSON logger or a notebook."""
+"""Logs that were wrapped: in JSON by Docker, a JSON logger or a notebook, or in tables of HTML."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ _MIN_WRAPPED_FRACTION: Final = 0.9
 # Records with these columns need no text: they are the log themselves.
 _TRAINING_ROLES: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "reward")
 
+# A table of HTML. The end of the last one may be missing.
+_CELL_TAGS: Final = (b"<td", b"<TD")
+_HTML_TABLE: Final = re.compile(r"(?is)<table.*?(?:</table\s*>|$)")
+_HTML_TAG: Final = re.compile(r"</?(?:div|p|span|pre|code|details|summary)\b[^<>\n]{0,200}>")
+
 # Keys near the start of every notebook.
 _NOTEBOOK: Final = (b'"cells"', b'"cell_type"')
 
@@ -45,7 +50,7 @@ def unwrapped(stream: Stream) -> Stream:
     """Return the stream of the lines that are wrapped in JSON, or the stream itself."""
     # Kaggle writes a list, an object a line.
     if not stream.peek(64).lstrip().startswith((b"{", b'[{"stream_name":')):
-        return stream
+        return _without_tags(stream)
     if all(mark in stream.head()[0] for mark in _NOTEBOOK):
         text = _printed(stream)
         if text is None:
@@ -66,6 +71,17 @@ def unwrapped(stream: Stream) -> Stream:
     # Docker leaves a line its end, and cuts a long one into several records.
     ends = any(str(record.get(key)).endswith("\n") for record in records)
     return _keyed_stream(key, stream, _lines(stream, key, end="" if ends else "\n"))
+
+
+def _without_tags(stream: Stream) -> Stream:
+    """Return a stream whose tables are Markdown instead of HTML, as a post may have them."""
+    head, is_complete = stream.head()
+    if not (is_complete and any(tag in head for tag in _CELL_TAGS)):
+        return stream
+    text = stream.read_all().decode("utf-8", "replace")
+    plain = _HTML_TABLE.sub(lambda table: "\n" + "\n".join(_rows(table[0])) + "\n", text)
+    plain = _HTML_TAG.sub("", plain)
+    return stream.rewritten(iter([plain.encode("utf-8", "replace")]))
 
 
 def _keyed_stream(key: str, stream: Stream, pieces: Iterable[bytes]) -> Stream:

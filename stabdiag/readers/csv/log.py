@@ -38,6 +38,12 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
     if text.lstrip()[:1] == b"{" or is_document(text, is_complete=is_complete):
         return False
+    # The only commas may be within the tensors that a pasted loop printed.
+    if b"\ntensor(" in text:
+        from stabdiag.readers.text.values import name_bare_tensors
+
+        if name_bare_tensors(text) != text:
+            return False
     return detect_dialect(text, is_complete=is_complete) is not None or find_table(text) is not None
 
 

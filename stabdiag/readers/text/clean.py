@@ -13,7 +13,7 @@ from stabdiag.model.arrays import Ints
 from stabdiag.model.roles.names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
 from stabdiag.readers.text.glued import separate_records
-from stabdiag.readers.text.values import plain_values
+from stabdiag.readers.text.values import name_bare_tensors, plain_values
 
 # Colors and the movements of the cursor (ECMA-48), and the titles that shells set.
 _ANSI: Final = re.compile(
@@ -79,7 +79,7 @@ class Text:
                 block = block.replace(b"\r", b"\n")
         if b"\xef" in block or (b"\xe2" in block and b"\xe2\x80" in block):
             block = _WIDE_SIGN.sub(lambda sign: _ASCII_SIGNS[sign[0]], block)
-        block = plain_values(block)
+        block = plain_values(name_bare_tensors(block))
         if b"f0" in block:
             block = _JULIA_FLOAT32.sub(rb"\1e\2", block)
         if has_foreign_loss_name(block):

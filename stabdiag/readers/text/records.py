@@ -187,6 +187,12 @@ _YOLO_BAR: Final = re.compile(
     # The message about a NaN loss. The bar still shows the means before it.
     rb"|WARNING: non-finite loss, ending training" % NUMBER_PATTERN
 )
+# A row of a paste without its heading. The order of the other losses depends on the version.
+_YOLO_ROW: Final = re.compile(
+    rb"\n {0,8}\d{1,6}/\d{1,6} {1,20}[\d.]{1,8}[KMG] {1,20}(?:%b {1,20}){3}\d{1,9} {1,20}\d{2,5}:"
+    rb" {1,4}\d{1,3}%%\|" % NUMBER_PATTERN
+)
+_YOLO_ROW_NAMES: Final = ("box_loss", "second_loss", "third_loss")
 
 
 _YOLO_SCORES: Final = re.compile(
@@ -205,6 +211,8 @@ def _bars(data: bytes) -> Iterator[Record]:
     epoch, are left out.
     """
     headings = [*_BAR_HEADING.finditer(data)]
+    if not headings:
+        yield from _rows_without_heading(data)
     ends = [heading.start() for heading in headings[1:]] + [len(data)] * bool(headings)
     begin = 0
     for heading, end in zip(headings, ends, strict=True):
@@ -220,6 +228,20 @@ def _bars(data: bytes) -> Iterator[Record]:
         if scores is not None:
             yield scores.start(2), {"epoch": epoch, **_scores(scores[1], scores[2])}
         begin = end
+
+
+def _rows_without_heading(data: bytes) -> Iterator[Record]:
+    """Yield the states of the bars in a paste that begins below its heading."""
+    if _YOLO_ROW.search(data) is None:
+        return
+    for bar in _YOLO_BAR.finditer(data):
+        losses = bar[2].split() if bar[2] else []
+        if len(losses) == len(_YOLO_ROW_NAMES):
+            yield bar.start(), {"epoch": bar[1], **dict(zip(_YOLO_ROW_NAMES, losses, strict=True))}
+
+
+def _is_yolo(data: bytes) -> bool:
+    return _BAR_HEADING.search(data) is not None or _YOLO_ROW.search(data) is not None
 
 
 def _scores(heading: bytes, values: bytes) -> dict[str, bytes]:
@@ -254,6 +276,6 @@ MLLOG: Final = Grammar(
 YOLO: Final = Grammar(
     step="epoch",
     block=LARGE_BLOCK,
-    kinds=(Records(find_records=_bars, signature=_BAR_HEADING.search),),
+    kinds=(Records(find_records=_bars, signature=_is_yolo),),
     joined=True,
 )

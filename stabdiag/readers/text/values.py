@@ -24,6 +24,16 @@ _WRAPPED: Final = re.compile(
     rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER_PATTERN
 )
 
+# Lines of tensors only, below a loss in words or in code: print(loss), loss:
+_BARE_TENSOR: Final = (
+    rb"[ \t]{0,8}tensor\(%b(?:, [^\n()]{1,60}(?:\([^\n()]{0,20}\))?[^\n()]{0,60})?\)[ \t\r]{0,8}"
+    % NUMBER_PATTERN
+)
+_BARE_TENSORS: Final = re.compile(
+    rb"(?:(?<=\n)|\A)%b(?:\n%b){1,100000}(?=\n|\Z)" % (_BARE_TENSOR, _BARE_TENSOR)
+)
+_LOSS_ABOVE: Final = 400
+
 # nan.0, as Lightning prints a value that it rounds to the width of others.
 _WITH_DECIMALS: Final = re.compile(rb"(?<![\w.])([-+]?(?:nan|inf))\.0{1,6}(?![\w.])")
 
@@ -67,6 +77,18 @@ _OF_A_LOSS: Final = re.compile(
     rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}"
     rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % _NO_VALUE_WORDS
 )
+
+
+def name_bare_tensors(data: bytes) -> bytes:
+    """Return a text in which lines of tensors only, below a loss, are lines of this loss."""
+    if b"\ntensor(" not in data:
+        return data
+
+    def named(match: re.Match[bytes]) -> bytes:
+        above = data[max(match.start() - _LOSS_ABOVE, 0) : match.start()]
+        return match[0].replace(b"tensor(", b"loss: tensor(") if b"loss" in above else match[0]
+
+    return _BARE_TENSORS.sub(named, data)
 
 
 def plain_values(data: bytes) -> bytes:

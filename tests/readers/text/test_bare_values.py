@@ -1,0 +1,77 @@
+"""Values without a name on their lines, and rows of YOLO without their heading."""
+
+import math
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text, name="run.log"):
+        log = tmp_path / name
+        log.write_text(text)
+        return stabdiag.read(log)
+
+    return read
+
+
+LOOP = "for i in range(5):\n    loss = step()\n    print(loss)\n\nOutput:\n"
+
+
+@pytest.mark.parametrize("of_a_tensor", ["", ", device='cuda:0'", ", grad_fn=<NllLossBackward0>"])
+def test_tensors_below_a_printed_loss_are_losses(read, of_a_tensor):
+    values = ["3.2207", "2.8", "nan", "nan", "nan"]
+    text = LOOP + "".join(f"tensor({value}{of_a_tensor})\n" for value in values)
+    losses = read(text).series["loss"].values
+    assert losses[:2].tolist() == [3.2207, 2.8]
+    assert [math.isnan(loss) for loss in losses] == [False, False, True, True, True]
+
+
+def test_tensors_of_unknown_meaning_are_refused(read):
+    with pytest.raises(LogError):
+        read("print(accuracy)\n" + "".join(f"tensor({3 - n / 10:.4f})\n" for n in range(8)))
+
+
+ROW = (
+    "      {n}/100      6.2G {losses}         {n}        640: 100%|█████| 113/113 [00:24<00:00]\n"
+    "                   all        128        929      0.4        0.3       0.21        0.1\n"
+)
+
+
+def test_rows_of_yolo_without_a_heading(read):
+    text = "".join(ROW.format(n=n, losses=f"  {3 - n / 10:.3f}  1.5  1.2") for n in range(1, 13))
+    series = read(text).series
+    assert series["loss"].steps.tolist() == list(range(1, 13))
+    assert series["loss"].values.tolist() == pytest.approx([5.7 - n / 10 for n in range(1, 13)])
+
+
+def test_rows_of_yolo_that_are_all_nan(read):
+    text = "".join(ROW.format(n=n, losses="       nan" * 3) for n in range(1, 4))
+    assert all(map(math.isnan, read(text).series["loss"].values))
+
+
+def test_a_row_of_yolo_with_another_number_of_losses_has_no_names(read):
+    with pytest.raises(LogError):
+        read("".join(ROW.format(n=n, losses="  1.5" * 6) for n in range(1, 13)))
+
+
+HTML = (
+    "<div><table border='1'><thead><tr><th>Step</th><th>Training Loss</th>"
+    "<th>Validation Loss</th></tr></thead><tbody>{rows}</tbody></table></div>\n"
+)
+
+
+@pytest.mark.parametrize("separator", ["", "\n    "])
+def test_a_table_of_html(read, separator):
+    cells = separator + "<td>{step}</td>" + separator + "<td>{loss}</td>" + separator
+    rows = "".join(
+        "<tr>" + cells.format(step=100 * n, loss=3 - n / 10) + "<td>nan</td></tr>"
+        for n in range(1, 13)
+    )
+    series = read("Is this normal?\n" + HTML.format(rows=rows)).series
+    assert series["loss"].steps.tolist() == list(range(100, 1300, 100))
+    assert series["loss"].values.tolist() == [3 - n / 10 for n in range(1, 13)]
+    assert all(map(math.isnan, series["eval_loss"].values))
