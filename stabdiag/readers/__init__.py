@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.line_wraps import joined_lines
+from stabdiag.readers.reader import Reader
 from stabdiag.readers.registry import reader
 from stabdiag.readers.run_columns import with_runs
 from stabdiag.readers.sniff import refuse_empty, refuse_pointer, sniff
@@ -41,7 +43,9 @@ def read_stream(
     plain.run_id = run_id
     refuse_empty(plain)
     refuse_pointer(plain)
-    under, chosen = plain.under, chosen or sniff(plain)
+    under = plain.under
+    if chosen is None:
+        plain, chosen = _sniffed(plain)
     if grows and chosen.by_lines:
         plain = plain.rewritten(ended_lines(plain))
     columns = with_runs(chosen.read(plain), run_id)
@@ -52,6 +56,20 @@ def read_stream(
     message = f"the lines of the log are in the field {under!r} of JSON records"
     event = Event(kind=EventKind.PLACE, message=message)
     return replace(columns, events=(event, *columns.events))
+
+
+def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
+    """Return a stream with its reader, if needed without the labels of its lines."""
+    try:
+        return stream, sniff(stream)
+    except NoUsableRecord:
+        # Imported here, as nearly all logs are read as they are.
+        from stabdiag.readers.decorations import undecorated
+
+        result = undecorated(stream, sniff)
+        if result is None:
+            raise
+        return result
 
 
 def bare(stream: Stream) -> Stream:

@@ -40,6 +40,12 @@ _FIRST_WORDS: Final = re.compile(rb"\s{0,8}(\S{1,16}(?:\s{1,12}\S{1,8})?)")
 _NUMBERS: Final = re.compile(rb"[\d\s]+")
 
 
+# A label that a viewer, a launcher or a search puts before every line: 118:, 0: , 1707642001.482
+_LABEL: Final = re.compile(
+    rb"\s{0,8}(?:\d{1,9} ?[:|)]|\d{6,12}\.\d{1,6}(?= )|[\w./-]{1,60}:(?:\d{1,9}:)?)"
+)
+
+
 @frozen
 class _Wrap:
     """How a log was broken: where its records begin, and how its lines continue.
@@ -60,7 +66,9 @@ class _Wrap:
         if not self.at_blanks:
             return length == self.width
         has_blank = line.endswith(b" ") != following.startswith(b" ")
-        if not (following.strip() and has_blank) or following.startswith(b"  "):
+        # Two blanks at the end are a line break in Markdown.
+        is_separate = following.startswith(b"  ") or line.endswith(b"  ")
+        if not (following.strip() and has_blank) or is_separate:
             return False
         next_word = following.split(None, 1)[0]
         return length <= self.width <= len(line.rstrip()) + 1 + len(next_word)
@@ -89,6 +97,8 @@ def _find_wrap(head: bytes) -> _Wrap | None:
         if count < _MIN_RECORDS or begins[-1] - begins[0] < (1 + _MIN_BROKEN) * (count - 1):
             continue
         records = [_before_blank(lines[begin:end]) for begin, end in pairwise(begins)]
+        if _are_labeled(records):
+            continue
         width = max(_length(line) for record in records for line in record)
         wraps = [
             _Wrap(opening=opening, width=width, at_blanks=at_blanks) for at_blanks in (False, True)
@@ -103,6 +113,16 @@ def _opening(line: bytes) -> bytes:
     """Return the first words of a line, with each number as 0."""
     words = _FIRST_WORDS.match(line)
     return _NUMBERS.sub(b"0", words[1]) if words else b""
+
+
+def _are_labeled(records: list[list[bytes]]) -> bool:
+    """Return True if every line has the label of its record, so that none is the rest of one."""
+    labels = {
+        None if label is None else _NUMBERS.sub(b"0", label[0])
+        for record in records
+        for label in map(_LABEL.match, record)
+    }
+    return len(labels) == 1 and None not in labels
 
 
 def _length(line: bytes) -> int:

@@ -20,6 +20,24 @@ _ANSI: Final = re.compile(
     rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}\x07|[=>])"
 )
 
+# Colors whose escape character a page or a viewer dropped or shows: [32m, ^[[0m, ␛[0m
+_SHOWN_ANSI: Final = re.compile(rb"(?:\^\[|\xe2\x90\x9b)?\[\d{0,3}(?:;\d{1,3}){0,4}m")
+_RESETS: Final = (b"[0m", b"[39m", b"[m")
+
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+
+# A line end that is shown before the real one.
+_SHOWN_END: Final = re.compile(rb"(?:<br ?/?>|\^M)[ \t]{0,8}(?=\n|\Z)")
+
+_SHOWN_TAG: Final = re.compile(rb"</?(?:pre|code)>")
+
+# Blanks of other widths, and what a page shows for signs of HTML.
+_BLANKS: Final = (b"\xc2\xa0", b"\xe3\x80\x80")
+_HTML_SIGNS: Final = (
+    *((b"&#39;", b"'"), (b"&#x27;", b"'"), (b"&quot;", b'"'), (b"&nbsp;", b" ")),
+    *((b"&lt;", b"<"), (b"&gt;", b">"), (b"&amp;", b"&")),
+)
+
 # The full-width punctuation of Chinese and Japanese texts (Unicode, FF00 to FF5E), and the plain.
 # And the quotation marks that a forum makes of plain ones.
 _ASCII_SIGNS: Final = {
@@ -69,7 +87,7 @@ class Text:
         """Clean ``block``, whose first line has the number ``first_line``."""
         if b"\x1b" in block:
             block = _ANSI.sub(b"", block)
-        block = separate_records(block)
+        block = separate_records(_plain_signs(block))
         self._first = first_line
         self._breaks = _NO_BREAKS
         if b"\r" in block:
@@ -101,6 +119,24 @@ class Text:
         at = np.array(places, dtype=np.int64) - 1
         count = np.searchsorted
         return self._first + count(ends, at) + count(self._joined, at) - count(self._breaks, at)
+
+
+def _plain_signs(block: bytes) -> bytes:
+    """Return a block without colors whose escapes are lost, odd blanks, and signs of HTML."""
+    block = block.removeprefix(_BYTE_ORDER_MARK)
+    if any(reset in block for reset in _RESETS):
+        block = _SHOWN_ANSI.sub(b"", block)
+    if b"\xc2" in block or b"\xe3" in block:
+        for blank in _BLANKS:
+            block = block.replace(blank, b" ")
+    if b"<br" in block or b"^M\n" in block:
+        block = _SHOWN_END.sub(b"", block)
+    if b"<pre" in block or b"<code" in block:
+        block = _SHOWN_TAG.sub(b"", block)
+    if b"&" in block and b";" in block:
+        for escaped, sign in _HTML_SIGNS:
+            block = block.replace(escaped, sign)
+    return block
 
 
 def _may_spread(block: bytes) -> bool:

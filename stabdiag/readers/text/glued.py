@@ -29,6 +29,11 @@ _NEXT_RECORD: Final = re.compile(
 )
 _MIN_RECORDS: Final = 2
 
+# What a page, a viewer or a string of Python shows in the place of a line end.
+_LINE_ENDS: Final = re.compile(
+    rb"<br ?/?>|\^M|\\r\\n|\\n|(?<=['\"]), (?=['\"](?:[^'\"\n]{0,200}\d){2})"
+)
+
 # Only text with lines of this mean length, or with hardly any line, is searched for records.
 _LONG_LINES: Final = 1000
 _FEW_LINES: Final = 2
@@ -45,5 +50,7 @@ def separate_records(block: bytes) -> bytes:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
-    glued = len(_NEXT_RECORD.findall(block))
-    return _NEXT_RECORD.sub(b"\r", block) if glued >= _MIN_RECORDS else block
+    for between in (_LINE_ENDS, _NEXT_RECORD):
+        if len(between.findall(block)) >= _MIN_RECORDS:
+            block = between.sub(b"\r", block)
+    return block

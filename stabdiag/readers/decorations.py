@@ -1,0 +1,160 @@
+"""Remove what a launcher, a viewer or a post adds to each line of a log.
+
+Formats that need no fixed layout skip labels by themselves. The others, such as tables, are read
+without the labels, if they are not recognized with them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from io import BytesIO
+from itertools import pairwise
+from typing import Final
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.readers.blocks import blocks
+from stabdiag.readers.reader import Reader
+from stabdiag.readers.source import Stream
+
+# The bytes of the head that are examined, the fewest lines, and the fraction of them that have a
+# decoration.
+_HEAD_BYTES: Final = 1 << 14
+_SNIFFED_BYTES: Final = 1 << 20
+_MIN_LINES: Final = 3
+_MIN_DECORATED: Final = 0.85
+
+_DATE: Final = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
+_LEVEL: Final = rb"(?:DEBUG|INFO|WARN|WARNING)"
+
+# A number that counts the lines, or the rank of all of them.
+_LINE_NUMBER: Final = re.compile(rb"[ \t]{0,10}(\d{1,9})(?: ?[:.|)]|\t|(?= {2}))[ \t]?")
+
+# Labels at the start of a line, in the order in which they are tried.
+_LABELS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        # A colour that was set for the line, and blanks without a width.
+        rb"(?:\xe2\x80\x8b|\xef\xbb\xbf)+",
+        rb"(?:\x1b|\^\[|\xe2\x90\x9b)?\[(?:\d{1,3};){0,3}\d{1,3}m",
+        # GitHub Actions, Docker, Kubernetes; pm2, Compose; pods, ranks, Ray
+        rb"(?:[\w -]{1,60}\t){1,2}(?=%b)" % _DATE,
+        rb"(?:\d{1,4}\|)?[\w.-]{1,60} {0,24}\| ",
+        rb"\[[\w./:-]{1,100}\]:? ",
+        rb"\[\d{1,6},[\w:,-]{1,60}\]<std(?:out|err)>: ?",
+        rb"\(\w{1,60} (?:rank=\d{1,6} )?pid=\d{1,9}(?:, ip=[\d.]{7,15})?\) ",
+        # syslog, journalctl
+        rb"<\d{1,3}>\d [^ \n]{1,40} (?:[^ \n]{1,60} ){5}",
+        rb"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d|%b) [\w.-]{1,60} [\w./-]{1,60}(?:\[\d{1,9}\])?: "
+        % _DATE,
+        # loguru, Python's logging, absl, log4j
+        rb"%b \| %b {1,8}\| [^|\n]{1,80}? - " % (_DATE, _LEVEL),
+        rb"%b(?: - [\w.]{1,60})? - %b - " % (_DATE, _LEVEL),
+        rb"%b:\w{1,40}:" % _LEVEL,
+        rb"[IWE]\d{4} \d\d:\d\d:\d\d\.\d{1,6} {1,4}\d{1,20} [\w.]{1,60}:\d{1,6}\] ",
+        rb"\d\d/\d\d/\d\d \d\d:\d\d:\d\d %b [\w.$]{1,80}: " % _LEVEL,
+        # Times alone
+        rb"\[?%b\]? " % _DATE,
+        rb"\[\+?[\d.]{1,16} ?s\] |\d{10}(?:\.\d{1,9})? ",
+        rb"\d{1,2}:\d\d(?::\d\d)? [AP]M ",
+        # A file that was searched, a list, a quotation, a difference, a border
+        rb"[\w./-]{1,80}\.(?:log|txt|out|err|csv):(?:\d{1,9}:)?",
+        rb"(?:[-*+] |\xe2\x80\xa2 )",
+        rb"(?:> ?){1,4}",
+        rb"[+-](?![\d.])|\+(?=[\d.])",
+        rb"(?:\xe2\x94\x82|\|(?= {1,2}\d)) ?",
+        rb"(?:\*\*|`|[\"'])",
+        rb"[ \t]{1,16}",
+    )
+)
+
+# Decorations at the end of a line.
+_TAILS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rb"(?:\x1b|\^\[|\xe2\x90\x9b)?\[0?m[ \t]{0,8}$",
+        rb"<br ?/?>[ \t]{0,8}$",
+        rb"\^M$",
+        rb"(?:\\n)?[\"'],?[ \t]{0,8}$",
+        rb"(?:\*\*|`)[ \t]{0,8}$",
+        rb"\\$",
+        rb"[ \t]{0,200}\xe2\x94\x82$",
+    )
+)
+
+# Lines that belong to the decoration, not to the log.
+_FRAME: Final = re.compile(
+    rb"(?:diff --git |index [0-9a-f]{6,}|--- |\+\+\+ |@@ |```|~~~|</?(?:pre|code)|new file mode"
+    rb"|[\[\]]\s*$|(?:\xe2\x94[\x80-\xbf]){3,})"
+)
+
+# At most this many decorations are removed from a line.
+_MAX_DECORATIONS: Final = 6
+
+
+def undecorated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream, Reader] | None:
+    """Return the stream without the decorations of its lines, and its reader.
+
+    Decorations are removed one by one, from the outside, until ``sniff`` recognizes the rest: the
+    innermost may be the counter of the log. Return None if it recognizes none.
+    """
+    head = stream.peek(_HEAD_BYTES)
+    if b"\0" in head:
+        return None
+    longer = stream.peek(_SNIFFED_BYTES)
+    lines = [line for line in head.splitlines() if line.strip() and not _FRAME.match(line)]
+    decorations = _find_decorations(lines[:-1] if len(head) == _HEAD_BYTES else lines)
+    is_framed = any(map(_FRAME.match, head.splitlines()))
+    for count in range(0 if is_framed else 1, len(decorations) + 1):
+        removed = decorations[:count]
+        trial = Stream(stream.name, BytesIO(_without(longer, removed)))
+        try:
+            reader = sniff(trial)
+        except NoUsableRecord:
+            continue
+        pieces = (_without(block, removed) for block in blocks(stream))
+        return stream.rewritten(pieces), reader
+    return None
+
+
+def _find_decorations(lines: list[bytes]) -> list[re.Pattern[bytes]]:
+    """Return the decorations that nearly all lines have, from the outside."""
+    decorations: list[re.Pattern[bytes]] = []
+    for _ in range(_MAX_DECORATIONS):
+        decoration = _next_decoration(lines)
+        if decoration is None:
+            break
+        decorations.append(decoration)
+        lines = [stripped for line in lines if (stripped := _strip(line, decoration)).strip()]
+    return decorations
+
+
+def _next_decoration(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
+    if len(lines) < _MIN_LINES:
+        return None
+    least = _MIN_DECORATED * len(lines)
+    for label in _LABELS:
+        if sum(label.match(line) is not None for line in lines) >= least:
+            return label
+    for tail in _TAILS:
+        if sum(tail.search(line) is not None for line in lines) >= least:
+            return tail
+    numbers = [int(match[1]) for line in lines if (match := _LINE_NUMBER.match(line))]
+    steps = {after - before for before, after in pairwise(numbers)}
+    return _LINE_NUMBER if len(numbers) >= least and steps in ({1}, {0}) else None
+
+
+def _strip(line: bytes, decoration: re.Pattern[bytes]) -> bytes:
+    match = decoration.search(line) if decoration in _TAILS else decoration.match(line)
+    return line if match is None else line[: match.start()] + line[match.end() :]
+
+
+def _without(block: bytes, decorations: Sequence[re.Pattern[bytes]]) -> bytes:
+    """Return a block without decorations and without the lines that belong to them."""
+    kept: list[bytes] = []
+    for line in block.replace(b"\r\n", b"\n").removesuffix(b"\n").split(b"\n"):
+        if not _FRAME.match(line):
+            for decoration in decorations:
+                line = _strip(line, decoration)  # noqa: PLW2901
+            kept.append(line)
+    return b"\n".join(kept) + b"\n"

@@ -1,0 +1,127 @@
+"""What launchers, viewers and posts add to each line of a log."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import NoUsableRecord
+
+LOSSES = [2.5 - n / 50 for n in range(40)]
+
+LOGS = {
+    "epochs": [
+        f"Epoch {n + 1}/40 - train_loss: {loss:.4f} - val_acc: 0.5" for n, loss in enumerate(LOSSES)
+    ],
+    "keras": [
+        line
+        for n, loss in enumerate(LOSSES)
+        for line in (f"Epoch {n + 1}/40", f"9/9 [====] - 4s 40ms/step - loss: {loss:.4f}")
+    ],
+    "table": ["epoch      loss   val_loss"]
+    + [f"{n + 1:5d} {loss:9.4f} {loss:9.4f}" for n, loss in enumerate(LOSSES)],
+    "csv": ["epoch,train_loss,lr"] + [f"{n + 1},{loss:.4f},0.1" for n, loss in enumerate(LOSSES)],
+    "darknet": [
+        f" {n + 1}: {loss:.6f}, {loss:.6f} avg loss, 0.001000 rate, 2.05 seconds, 64 images"
+        for n, loss in enumerate(LOSSES)
+    ],
+    "boosting": [f"[{n + 1}]\ttraining's l2: {loss:.5f}" for n, loss in enumerate(LOSSES)],
+}
+
+LABELS = {
+    "docker": "2024-02-11T09:{n:02d}:03.482913447Z ",
+    "compose": "trainer_1  | ",
+    "kubernetes": "[pod/train-7f9c/trainer] ",
+    "actions": "train\tRun training\t2024-02-11T09:{n:02d}:03.482Z ",
+    "journal": "Feb 11 09:{n:02d}:03 node-03 train.sh[41213]: ",
+    "ray": "(TrainTrainable pid=41213) ",
+    "torchrun": "[rank0]: ",
+    "line numbers": "{n:6d}  ",
+    "numbers and a bar": "{n:4d} | ",
+    "searched": "logs/train.log:{n}:",
+    "list": "- ",
+    "quotation": "> > ",
+    "loguru": "2024-02-11 09:00:{n:02d}.482 | INFO     | __main__:train:214 - ",
+    "absl": "I0211 09:00:{n:02d}.482913 140168988 train.py:115] ",
+    "indented": "    ",
+}
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text):
+        log = tmp_path / "run.log"
+        log.write_text(text, encoding="utf-8")
+        return stabdiag.read(log)
+
+    return read
+
+
+@pytest.mark.parametrize("label", LABELS.values(), ids=LABELS)
+@pytest.mark.parametrize("lines", LOGS.values(), ids=LOGS)
+def test_a_label_on_each_line(read, lines, label):
+    minutes = [f"{label.format(n=n % 60)}{line}\n" for n, line in enumerate(lines, 3)]
+    numbered = [f"{label.format(n=n)}{line}\n" for n, line in enumerate(lines, 3)]
+    loss = read("".join(minutes if ":{n:02d}" in label else numbered)).series["loss"]
+    np.testing.assert_allclose(loss.values, LOSSES, atol=1e-4)
+    # A label makes the first column of a CSV file a text: its rows are counted.
+    first = loss.steps[0] if lines is LOGS["csv"] else 1
+    assert loss.steps.tolist() == list(range(first, first + 40))
+
+
+SHOWN = {
+    "colors": "[32m{line}[0m\n",
+    "colors with a caret": "^[[32m{line}^[[0m\n",
+    "carriage returns": "{line}^M\n",
+    "breaks": "{line}<br>\n",
+    "backticks": "`{line}`\n",
+    "two blanks": "{line}  \n",
+    "a border": "│ {line} │\n",
+    "no-break spaces": "{line}\n",
+    "strings": "    '{line}',\n",
+}
+
+
+@pytest.mark.parametrize("form", SHOWN)
+@pytest.mark.parametrize("lines", [LOGS["epochs"], LOGS["keras"]], ids=["epochs", "keras"])
+def test_signs_that_a_page_shows(read, lines, form):
+    text = "".join(SHOWN[form].format(line=line) for line in lines)
+    text = text.replace(" ", "\u00a0") if form == "no-break spaces" else text
+    loss = read(text).series["loss"]
+    assert loss.values.tolist() == pytest.approx(LOSSES)
+    assert loss.steps.tolist() == list(range(1, 41))
+
+
+@pytest.mark.parametrize("end", ["<br/>", "^M", "\\n", "\\r\\n"])
+def test_line_ends_that_a_page_shows(read, end):
+    loss = read(end.join(LOGS["epochs"])).series["loss"]
+    assert loss.values.tolist() == pytest.approx(LOSSES)
+
+
+def test_signs_of_html(read):
+    lines = [f"{{'loss': {loss:.2f}, 'epoch': {n / 10}}}" for n, loss in enumerate(LOSSES)]
+    loss = read("\n".join(lines).replace("'", "&#39;")).series["loss"]
+    assert loss.values.tolist() == pytest.approx(LOSSES)
+
+
+def test_the_lines_of_a_difference_of_files(read):
+    head = "diff --git a/log.csv b/log.csv\n--- /dev/null\n+++ b/log.csv\n@@ -0,0 +1,41 @@\n"
+    loss = read(head + "".join(f"+{line}\n" for line in LOGS["csv"])).series["loss"]
+    assert loss.values.tolist() == pytest.approx(LOSSES)
+
+
+def test_a_step_at_the_start_of_each_line_is_not_removed(read):
+    loss = read("".join(f"{n}: loss={loss}\n" for n, loss in enumerate(LOSSES, 7))).series["loss"]
+    assert loss.steps.tolist() == list(range(7, 47))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "".join(f"[pod/web-7f9c/nginx] GET /page/{n} 200\n" for n in range(40)),
+        "".join(f"> line {n} of a mail about the training\n" for n in range(40)),
+        "".join(f"- learning rate {n}\n- batch size {n}\n" for n in range(3)),
+    ],
+)
+def test_labeled_lines_without_a_log_are_refused(read, text):
+    with pytest.raises(NoUsableRecord):
+        read(text)
