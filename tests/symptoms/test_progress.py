@@ -195,6 +195,24 @@ def test_an_f1_of_zero_next_to_a_high_accuracy_is_a_guess_of_one_class(symptom, 
     assert symptom("score-constant", log(loss, **scores)).first_action.startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("columns", "is_reported"),
+    [
+        ({"acc": np.full(40, 0.25)}, True),
+        ({"acc": np.full(12, 0.25)}, False),
+        ({"acc": np.append(np.full(39, 0.25), 0.26)}, False),
+        ({"acc": np.ones(40)}, False),
+        ({"acc": np.full(40, 0.25), "val_f1": np.linspace(0.1, 0.5, 40)}, False),
+        ({"acc": np.full(40, 0.25), "reward": np.linspace(0.1, 0.5, 40)}, False),
+    ],
+)
+def test_constant_scores_are_reported_without_a_loss(symptom, columns, is_reported):
+    finding = symptom("score-constant", {"step": np.arange(len(columns["acc"])), **columns})
+    assert (finding is not None) == is_reported
+    if finding is not None:
+        assert "loss" not in finding.summary
+
+
 def test_constant_scores_are_not_reported_if_the_loss_is_flat(symptom):
     loss = NOISE["gaussian"](np.random.default_rng(0))
     assert symptom("score-constant", log(loss, val_f1=evaluated(np.zeros(20)))) is None

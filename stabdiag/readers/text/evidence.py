@@ -7,6 +7,7 @@ them, is the step.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -198,7 +199,7 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
     """Return the evidence in rewards without a counter, or in scores next to a counter.
 
     A score needs a word as its counter, which only rises, at least within each epoch, or a number
-    in brackets that rises evenly.
+    in brackets that rises evenly, or an epoch on a line of its own above it.
     """
     rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
     for word, sample in rewards:
@@ -216,6 +217,10 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
                 is_even = len({b[1] - a[1] for a, b in pairs}) == 1
                 if is_rising and (is_even or counter != LONE_COUNT):
                     return replace(result, word=word) if result.lines >= _MIN_SCORE_VALUES else None
+            epochs = {EPOCH: _heading_counts(log, sample)[EPOCH]}
+            below = heading_evidence(epochs, sample.values, fewest=_MIN_SCORE_VALUES)
+            if below is not None and below.lines >= _MIN_SCORE_VALUES and below.rising == 1:
+                return replace(below, word=word)
     return None
 
 
@@ -284,7 +289,19 @@ def _heading_counts(log: _Log, sample: Sample) -> dict[bytes, list[int]]:
     for place, name, count in log.headings:
         if place < sample.end:
             counts[name].append(count)
+    # Games between two losses are not steps of the training.
+    for game in [name for name in counts if name in GAMES]:
+        if len(_counts_above_losses(log, sample, game)) < MIN_COUNTS:
+            del counts[game]
     return counts
+
+
+def _counts_above_losses(log: _Log, sample: Sample, counter: bytes) -> set[int]:
+    """Return the counts of a counter that are the last ones above a loss."""
+    places = [(place, count) for place, name, count in log.headings if name == counter]
+    lines = lines_with_a_loss(log.data[: sample.end + 1], sample.word)
+    above = (bisect_left(places, (begin, 0)) - 1 for begin, _ in lines)
+    return {places[at][1] for at in above if at >= 0}
 
 
 def _with_few_epochs(
@@ -326,7 +343,8 @@ def _uncounted(
         if counted_loss == loss and word != FIRST and count_moves([count for _, count in pairs])
     }
     fewest, different = _UNCOUNTED
-    if _are_alike(data, loss, sample):
+    restarts = any(is_word(word) and len(values) == lines for word, values in counts.items())
+    if restarts or _are_alike(data, loss, sample):
         several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
         lost = several and any(map(is_lost, values.get(loss, ())))
         fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
@@ -334,10 +352,15 @@ def _uncounted(
         if lines >= _UNCOUNTED[0] and len({*_loss_lines(data, loss, sample)}) >= different:
             different = 2
     too_few = lines < fewest or len({*values.get(loss, ())}) < different
-    if too_few or any(rising_fraction(values) < 1 for values in counts.values()):
+    if too_few or not all(map(_is_in_order, counts.values())):
         return None
     epoch = EPOCH if len(counts.get(EPOCH, ())) == lines else None
     return TextEvidence(counter=epoch, loss=loss, lines=lines, rising=float(epoch is not None))
+
+
+def _is_in_order(counts: list[int]) -> bool:
+    """Return True if a counter only rises, or begins again at its first value."""
+    return all(after >= before or after == counts[0] for before, after in pairwise(counts))
 
 
 def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:

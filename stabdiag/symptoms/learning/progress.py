@@ -348,17 +348,25 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     ),
 )
 def score_constant(case: Case) -> Evidence | None:
-    """Is every score constant, or every one but the accuracy 0 to its end, while the loss falls?"""
+    """Is every score constant, or every one but the accuracy 0 to its end, while the loss falls?
+
+    Without a loss, only scores that are constant in a longer log count.
+    """
     candidates = [
         score
         for score in scores(case)
         if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(name_words(score.name))
     ]
     loss = find_progress(case).role_change("loss")
-    if not candidates or loss is None or not loss.better:
+    if not len(case.loss):
+        fewest = case.limits.learning.constant_points
+        is_other = any(len(score.series) < fewest or np.ptp(score.goodness) for score in candidates)
+        if is_other or "reward" in case.history.series:
+            return None
+    elif loss is None or not loss.better:
         return None
     has_accuracy = any("accuracy" in score.series.role for score in candidates)
-    if has_accuracy or any(np.ptp(score.goodness) for score in candidates):
+    if loss is not None and (has_accuracy or any(np.ptp(score.goodness) for score in candidates)):
         zero = _zero_to_end(case, candidates, loss)
         if zero is not None or any(np.ptp(score.goodness) for score in candidates):
             return zero
@@ -367,11 +375,12 @@ def score_constant(case: Case) -> Evidence | None:
     if not imperfect:
         return None
     score = imperfect[0]
+    contrast = "" if loss is None else f", while the loss went {loss.text}"
     value, steps = float(score.series.values[0]), score.series.steps
     first, last = int(steps[0]), int(steps[-1])
     return Evidence(
         because=f"{score.name!r} is {num(value)} at all {len(score.series)} evaluations, from "
-        f"{case.unit} {first} to {last}, while the loss went {loss.text}.",
+        f"{case.unit} {first} to {last}{contrast}.",
         step=first,
         measured={"value": value, "evaluations": len(score.series)},
         first=Action(

@@ -1,0 +1,62 @@
+"""Epochs, games and iterations on lines around the values."""
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import NoUsableRecord
+
+
+@pytest.fixture
+def series(tmp_path):
+    def series(text):
+        log = tmp_path / "run.log"
+        log.write_text(text)
+        return stabdiag.read(log).series
+
+    return series
+
+
+def test_scores_below_the_lines_of_their_epochs(series):
+    """torch-ngp prints no loss."""
+    text = "".join(
+        f"==> Start Training Epoch {n}, lr=0.01 ...\n==> Finished Epoch {n}.\n"
+        f"++> Evaluate at epoch {n} ...\nPSNR = {12 + n / 2}\n"
+        for n in range(1, 13)
+    )
+    psnr = series(text)["score/PSNR"]
+    assert psnr.steps.tolist() == list(range(1, 13))
+    assert psnr.values.tolist() == [12 + n / 2 for n in range(1, 13)]
+
+
+def test_a_few_scores_below_epochs_are_not_a_log(series):
+    with pytest.raises(NoUsableRecord):
+        series("".join(f"Epoch {n} is done.\nPSNR = {12 + n / 2}\n" for n in range(1, 4)))
+
+
+def test_games_between_the_epochs_are_not_steps(series):
+    """Each iteration trains for three epochs again, and plays 20 games."""
+    text = "".join(
+        "positions from 3000 game(s) (2565 decisive)\n"
+        + "".join(
+            f"  epoch {n}/3  loss={2 - n / 10 - at / 100:.2f}  val={2 + n / 10:.2f}\n"
+            for n in (1, 2, 3)
+        )
+        + "".join(f"  eval game {n}/20  moves={n + 9}\n" for n in range(1, 21))
+        for at in range(3)
+    )
+    loss = series(text)["loss"]
+    assert loss.steps.tolist() == [1, 2, 3]
+    assert loss.values.tolist() == [1.88, 1.78, 1.68]
+
+
+def test_tesseract_evaluates_on_the_line_of_a_later_iteration(series):
+    text = "".join(
+        f"At iteration {80 * n}/{100 * n}/{103 * n}, Mean rms={5 - n / 10:.1f}%, delta=8.5%, "
+        f"char train={90 - n}%, word train={95 - n}%, skip ratio=0.2%,  New best char error = 9"
+        f"At iteration {70 * n}, stage 0, Eval Char error rate={91 - n}, Word error rate={96 - n} "
+        "wrote checkpoint.\n"
+        for n in range(1, 13)
+    )
+    read = series(text)
+    assert read["loss"].steps.tolist() == list(range(100, 1300, 100))
+    assert read["score/eval_cer"].values.tolist() == list(range(90, 78, -1))
