@@ -18,6 +18,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import COMPLETE, MAJORITY, MIN_TREND_POINTS, TENTH
 from stabdiag.symptoms.symptom import too_few
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import starts_pretrained
 
 RANGE_TEST = Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces.")
 ONE_BATCH = Action(Do.TRY_SMALL, "Train on a single batch: the loss has to go to zero.")
@@ -60,6 +61,11 @@ def is_distance(case: Case, *, to_zero: bool = False) -> bool:
 def from_the_start(case: Case) -> bool:
     """Return True if the log contains the beginning of the run and not only a resume."""
     return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(MIN_TREND_POINTS, 2 * case.stride)
+
+
+def untrained_model(case: Case) -> str:
+    """Name the model at the start of a run."""
+    return "the one it started from" if starts_pretrained(case) else "an untrained one"
 
 
 def no_distance(case: Case, *, to_zero: bool = False) -> str:

@@ -12,7 +12,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import EXACT_FIGURES, num, plural
-from stabdiag.stats.standards import MIN_CONSECUTIVE
+from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
+from stabdiag.stats.standards import HUNDREDFOLD, MIN_CONSECUTIVE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.checkpoint import earlier_checkpoint
 from stabdiag.tree.drivers import Surge, find_surge, why_lead_up_unknown
@@ -40,7 +41,8 @@ class Origin:
     ``bad`` is the first non-finite loss. ``role`` is the first non-finite series, at ``step``: the
     loss itself or a series before it. ``surge`` is None if the log does not show the gradient norm.
     ``jump`` is the learning-rate jump that led to the NaN, if any. ``was_damaged`` means that an
-    error began shortly before. ``began`` is the first step of all trouble: a sound checkpoint
+    error began shortly before. ``exploded_to`` is the last finite loss if it exploded and the
+    gradient norm does not show it. ``began`` is the first step of all trouble: a sound checkpoint
     precedes it.
     """
 
@@ -50,6 +52,7 @@ class Origin:
     surge: Surge | None
     jump: Panel | None
     was_damaged: bool
+    exploded_to: float | None
     began: int
 
     @property
@@ -59,8 +62,8 @@ class Origin:
 
     @property
     def blew_up(self) -> bool:
-        """Whether the optimization blew up: gradients surged, or an error began just before."""
-        return self.surge_start is not None or self.was_damaged
+        """Whether the optimization blew up: gradients or loss surged, or an error began before."""
+        return self.surge_start is not None or self.was_damaged or self.exploded_to is not None
 
 
 # Measured in the forward pass, before the loss of the same step is computed.
@@ -128,8 +131,19 @@ def origin(case: Case) -> Origin:
         jump=jump if jump.holds else None,
         was_damaged=bool(case.error_steps)
         and bad.step - case.error_steps[-1] <= case.recovery_steps,
+        exploded_to=_last_loss_if_exploded(case, bad) if surge is None else None,
         began=min((step, *surged, *case.error_steps, *jumps, *damage)),
     )
+
+
+def _last_loss_if_exploded(case: Case, bad: FirstBad) -> float | None:
+    """Return the last loss before the NaN if it is far above all others and their first.
+
+    A single bad batch is as high only once: the loss has to be beyond what fp32 can square.
+    """
+    x = case.history.finite("loss").until(bad.step).values
+    is_exploded = len(x) > 1 and x[-1] > FP32_SQUARE_OVERFLOW and x[-1] > HUNDREDFOLD * x[:-1].max()
+    return float(x[-1]) if is_exploded else None
 
 
 def _order(role: str) -> tuple[int, int, list[int], str]:

@@ -61,6 +61,16 @@ OTHERWISE = {
     "loss": [2.19, 1.81, 1.37, 0.99, 0.72, 0.55, 0.44, 0.37],
     "eval_loss": [2.307, 2.299, 2.296, 2.301, 2.288, 2.293, 2.291, 2.295],
 }
+AVERAGED = [2.312, 2.3115, 2.311, 2.3105, 2.31, 2.309, 2.308, 2.307]
+WORSE_MODE = {
+    "epoch": AT[:8],
+    "loss": [0.6, 0.3, 0.2, 0.14, 0.1, 0.08, 0.06, 0.05],
+    "eval_loss": [0.99, 0.93, 0.9, 0.88, 0.86, 0.85, 0.84, 0.83],
+    "accuracy": [0.87, 0.92, 0.95, 0.96, 0.97, 0.98, 0.98, 0.99],
+    "eval_accuracy": [0.71, 0.72, 0.73, 0.73, 0.74, 0.74, 0.75, 0.75],
+}
+# Most evaluation examples are right, so something carries over.
+RIGHT = WORSE_MODE | {"eval_loss": [0.6, 0.62, 0.66, 0.7, 0.75, 0.8, 0.86, 0.93]}
 FAR = np.array([5.9, 6.6, 5.2, 6.1, 5.5, 6.3, 5.4, 6.0])
 QUICK = falling(5.0, 0.2, 30)
 HEART = 3.0 + AT / 400
@@ -111,6 +121,10 @@ def every(points):
         # Never better than an untrained model, in steps and in epochs.
         ("learning-not-transferring", run(TRAIN, np.full(N, 5.0)), {}, "20 evaluation examples"),
         ("learning-not-transferring", OTHERWISE, {}, "20 evaluation examples"),
+        # An average of the weights that hardly moves.
+        ("learning-not-transferring", OTHERWISE | {"eval_loss": AVERAGED}, {}, "(EMA)"),
+        # Worse after the first epoch than in training during it.
+        ("eval-gap-from-start", WORSE_MODE, {}, "evaluation mode"),
         # Noisy evaluations far above an untrained model, in epochs.
         ("learning-not-transferring", OTHERWISE | {"eval_loss": FAR}, {}, "evaluation mode"),
         # A sum over the micro-batches of a step, and their mean.
@@ -179,6 +193,10 @@ def test_symptom_is_reported(symptom, slug, log, manifest, first):
         ("eval-constant", epochs(0.1902, 0.1872, 0.1844, 0.182), {}),
         # At chance.
         ("underfitting", run(falling(5.55, 5.54), falling(5.55, 5.55)), K),
+        # A small difference after the first epoch, and no accuracy.
+        ("eval-gap-from-start", WORSE_MODE | {"eval_accuracy": [0.8] * 8}, {}),
+        ("eval-gap-from-start", WORSE_MODE | {"accuracy": [None] * 8}, {}),
+        ("learning-not-transferring", RIGHT, {}),
     ],
 )
 def test_near_miss_is_not_reported(symptom, slug, log, manifest):

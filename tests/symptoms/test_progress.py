@@ -385,3 +385,33 @@ def test_few_or_late_scores_show_nothing():
     late = {"step": 5000 + EPOCHS_20, "val_f1": 0.5 + 0.01 * (EPOCHS_20 % 3)}
     for log in (short, late):
         assert stabdiag.diagnose(log).diagnosis.slug == "insufficient-data"
+
+
+@pytest.mark.parametrize("batch_size", [16, None])
+def test_a_summed_loss_is_not_compared_with_chance(batch_size):
+    loss = 16 * (0.4 + 4.2 * np.exp(-AT / 200)) * (1 + 0.02 * np.random.default_rng(1).random(N))
+    manifest = {"num_classes": 100, "batch_size": batch_size}
+    report = stabdiag.diagnose(log(loss), manifest=manifest)
+    assert "no-progress" not in [finding.slug for finding in report.findings]
+    assert report.diagnosis.slug == "initial-loss-off"
+
+
+def test_micro_batches_that_are_summed_are_named():
+    loss = 12 * (0.4 + (np.log(10) - 0.4) * np.exp(-AT / 200))
+    manifest = {"num_classes": 10, "gradient_accumulation_steps": 12}
+    finding = stabdiag.diagnose(log(loss), manifest=manifest).diagnosis
+    assert finding.slug == "initial-loss-off"
+    assert "each micro-batch by 12" in finding.first_action
+
+
+def test_a_model_that_only_memorizes_gets_its_own_first_action():
+    at = np.arange(12)
+    run = {
+        "epoch": at,
+        "loss": 2.07 - 0.018 * at,
+        "accuracy": 0.12 + 0.018 * at,
+        "eval_accuracy": 0.125 + 0.005 * np.random.default_rng(0).standard_normal(12),
+    }
+    finding = stabdiag.diagnose(run, manifest={"num_classes": 8}).diagnosis
+    assert finding.slug == "no-progress"
+    assert "20 evaluation examples" in finding.first_action

@@ -263,3 +263,12 @@ def test_a_term_of_the_loss_that_goes_nan_is_named(calm, term, is_named):
     log[term] = np.where(np.arange(800) < 600, log[term], np.nan)
     summary = stabdiag.diagnose(log).diagnosis.summary
     assert summary.startswith(f"The loss {term!r} is" if is_named else "The loss is non-finite")
+
+
+@pytest.mark.parametrize(("last", "is_blowup"), [(9e23, True), (60.0, False)])
+def test_a_loss_that_explodes_within_two_steps_needs_a_tenth_of_the_rate(last, is_blowup):
+    log = {"step": np.arange(1, 41), "loss": [13.8, last] + [np.nan] * 38, "lr": [0.15] * 40}
+    finding = stabdiag.diagnose(log, manifest={"dtype": "fp32"}).diagnosis
+    assert finding.slug == "nan-fp32"
+    assert ("a tenth" in finding.first_action) is is_blowup
+    assert ("blow-up" in finding.summary) is is_blowup

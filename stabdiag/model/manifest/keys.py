@@ -210,6 +210,11 @@ NUMBERS: Final = {
             "steps_per_epoch num_steps_per_epoch iters_per_epoch iterations_per_epoch "
             "batches_per_epoch num_batches_per_epoch num_update_steps_per_epoch"
         ),
+        # The number of micro-batches in one step.
+        "accumulated_batches": (
+            "gradient_accumulation_steps accumulate_grad_batches grad_accum_steps grad_accum "
+            "gradient_accumulation grad_accumulation accumulation_steps"
+        ),
         # The number of tokens in one sequence.
         "sequence_length": (
             "seq_len seq_length sequence_length max_seq_len max_seq_length sequence_len "

@@ -200,7 +200,7 @@ def _losses_of_epochs(case: Case) -> Floats | None:
 
 def _twentieths(epochs: Floats) -> Floats:
     """Return the usual course of an epoch: medians of its twentieths, over the epochs."""
-    return np.median([levels(epoch, TWENTIETHS) for epoch in epochs], axis=0)
+    return medians(np.array([levels(epoch, TWENTIETHS) for epoch in epochs]).T)
 
 
 def _agreement(some: Floats, others: Floats) -> float:
@@ -209,7 +209,7 @@ def _agreement(some: Floats, others: Floats) -> float:
     Classes of another length than a twentieth show only at single positions. There the ranks are
     compared: the first batch of a class has a loss far above the rest.
     """
-    rank, other_rank = (np.median(part, axis=0).argsort().argsort() for part in (some, others))
+    rank, other_rank = (medians(part.T).argsort().argsort() for part in (some, others))
     by_part = np.corrcoef(_twentieths(some), _twentieths(others))[0, 1]
     return float(max(by_part, np.corrcoef(rank, other_rank)[0, 1]))
 

@@ -9,6 +9,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.course import evaluation_level, level_before
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
@@ -21,6 +22,7 @@ from stabdiag.stats.standards import (
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    TENTH,
 )
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.losses import FALLEN, from_the_start, has_fallen, is_distance
@@ -90,8 +92,10 @@ def with_evaluations(case: Case, *, to_zero: bool = False) -> tuple[Series, Seri
 def find_gap(case: Case) -> Gap | None:
     """Return the gap between the losses if it existed before the model could memorize much."""
     pair = with_evaluations(case)
+    if pair is None or may_be_pretrained(case):
+        return None
     # Logs with one record per epoch do not show the time before that.
-    if pair is None or may_be_pretrained(case) or case.history.counts_epochs:
+    if case.history.counts_epochs and not _is_worse_in_first_epoch(case):
         return None
     (train, heldout), limits = pair, case.limits.generalization
     begin, end = int(train.steps[0]), int(train.steps[-1])
@@ -120,6 +124,20 @@ def find_gap(case: Case) -> Gap | None:
         and _fall_together(nearby, since.values),
         is_of_first_epoch=first <= _end_of_first_epoch(case),
     )
+
+
+def _is_worse_in_first_epoch(case: Case) -> bool:
+    """Return True if fewer examples are right after the first epoch than in training during it.
+
+    The mean over the first epoch includes the untrained model, so evaluations are better if the
+    two are measured in the same way.
+    """
+    right, heldout_right = (case.history.finite(role) for role in ("accuracy", "eval_accuracy"))
+    if not len(right) or not len(heldout_right):
+        return False
+    full = full_scale(max(right.values.max(), heldout_right.values.max()))
+    is_first = right.steps[0] == heldout_right.steps[0] <= case.loss.steps[0] + 1
+    return bool(is_first and right.values[0] - heldout_right.values[0] >= TENTH * full)
 
 
 def _fall_together(train: Floats, heldout: Floats) -> bool:

@@ -6,10 +6,11 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.course import beginning, end_level, evaluation_level
 from stabdiag.stats.quantiles import diff_sigma
-from stabdiag.stats.standards import CLEAR, FIFTH, MIN_COMPARED, NEGLIGIBLE, THIRD
+from stabdiag.stats.standards import CLEAR, FIFTH, HALF, MIN_COMPARED, NEGLIGIBLE, THIRD
 from stabdiag.symptoms.generalization.gap import (
     TurningPoint,
     find_gap,
@@ -106,9 +107,20 @@ def is_memorizing(case: Case) -> bool:
 
 def carries_nothing(case: Case, turning_point: TurningPoint) -> bool:
     """Return True if the best evaluation does not beat an untrained model, and did not jump."""
-    return _jump(case, turning_point) is None and turning_point.best > UNLEARNED * beginning(
-        case.loss.values
-    )
+    begun, best = beginning(case.loss.values), turning_point.best
+    # Far above the loss of an untrained model, evaluations are made by another mode or inputs.
+    is_far = best > case.limits.generalization.gap * begun
+    is_unlearned = best > UNLEARNED * begun and (is_far or not is_mostly_right(case))
+    return is_unlearned and _jump(case, turning_point) is None
+
+
+def is_mostly_right(case: Case) -> bool:
+    """Return True if most evaluation examples are right, so the model has learned something.
+
+    The first loss of a log with one record per epoch is not the loss of an untrained model.
+    """
+    right = case.history.finite("eval_accuracy").values
+    return len(right) > 0 and end_level(right) / full_scale(right.max()) >= HALF
 
 
 def _jump(case: Case, turning_point: TurningPoint) -> Action | None:

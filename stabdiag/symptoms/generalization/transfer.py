@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.course import beginning, late_level, outer_levels
+from stabdiag.stats.standards import MIN_COMPARED, RELATIVE_TOLERANCE
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     TurningPoint,
@@ -18,6 +21,7 @@ from stabdiag.symptoms.generalization.overfitting import (
     UNLEARNED,
     carries_nothing,
     is_memorizing,
+    is_mostly_right,
     memorizing_turn,
     overfitting,
 )
@@ -26,6 +30,11 @@ from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import find_progress
 
+_STALE = Action(
+    Do.CHECK_EVALUATION,
+    "Check that the evaluated model is the trained one: its loss hardly changes. An average of the "
+    "weights may decay too slowly (EMA), or the evaluation may use an old copy.",
+)
 _CARRIES_NOTHING = Action(
     Do.CHECK_LABELS,
     "Print 20 training and 20 evaluation examples with their labels, as the model gets them: look "
@@ -118,12 +127,21 @@ def learning_not_transferring(case: Case) -> Evidence | None:
         least = f"the evaluation loss stays near {num(late)}"
     # Evaluations far worse than an untrained model are made by another mode or other inputs.
     is_far = best > case.limits.generalization.gap * begun
+    if not is_far and is_mostly_right(case):
+        return None
+    # An average of the weights that hardly moves improves slowly and steadily.
+    is_still = float(np.ptp(heldout.values)) <= RELATIVE_TOLERANCE * best
+    is_still = (
+        is_still and len(heldout) >= MIN_COMPARED and bool((np.diff(heldout.values) < 0).all())
+    )
+    if is_still:
+        least = f"{least} or above {num(float(heldout.values.max()))}"
     return Evidence(
         because=f"The training loss went from {num(begun)} to {num(now)}; {least}.",
         step=int(heldout.steps[0]),
         measured={"first_loss": begun, "loss": now, "best_eval_loss": best},
-        first=_OTHER_MODE if is_far else _CARRIES_NOTHING,
-        next_actions=(_CARRIES_NOTHING, *_SAME_MEASURE) if is_far else None,
+        first=_OTHER_MODE if is_far else _STALE if is_still else _CARRIES_NOTHING,
+        next_actions=(_CARRIES_NOTHING, *_SAME_MEASURE) if is_far or is_still else None,
     )
 
 

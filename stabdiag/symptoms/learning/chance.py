@@ -211,9 +211,8 @@ def _by_classes(case: Case) -> Guess | None:
         late=late,
         first=first,
         last=last,
-        description=f"The loss is {num(float(late.max()))} to {num(float(late.min()))} (medians "
-        f"over a "
-        f"tenth of the run) from {case.unit} {first} to {last}",
+        description=f"The loss is {_span(late)} (medians over a tenth of the run) from "
+        f"{case.unit} {first} to {last}",
         guess=f"random guessing among {classes} classes{source}",
         classes=classes,
         cost=chance,
@@ -255,14 +254,19 @@ def _by_accuracy(case: Case) -> Guess | None:
             late=late,
             first=first,
             last=last,
-            description=f"The {loss_name} is {num(float(late.max()))} to "
-            f"{num(float(late.min()))} and the "
-            f"accuracy {num(median(fractions))} from {case.unit} {first} to {last}",
+            description=f"The {loss_name} is {_span(late)} and the accuracy "
+            f"{num(median(fractions))} from {case.unit} {first} to {last}",
             guess=guess,
             classes=classes,
             cost=cost,
         )
     return None
+
+
+def _span(late: Floats) -> str:
+    """Return the highest and the lowest level, or one figure if they look the same."""
+    high, low = num(float(late.max())), num(float(late.min()))
+    return high if high == low else f"{high} to {low}"
 
 
 def _learned(case: Case, cost: float, late: Floats, band: float) -> bool:

@@ -87,6 +87,7 @@ def initial_loss_off(case: Case) -> Evidence | None:
     if ratio <= case.limits.learning.initial_factor:
         return None
     classes, count = case.manifest.vocab_size, _summed_examples(case, ratio)
+    accumulated = _accumulated_batches(case, ratio)
     because = (
         f"The first loss is {num(first)}, {num(ratio)} x the {num(cost)} of an "
         f"untrained model with {classes} classes."
@@ -99,6 +100,20 @@ def initial_loss_off(case: Case) -> Evidence | None:
         f"{num(cost)}, and check that the loss is a mean, not a sum.",
         also=(Do.CHANGE_MODEL, Do.CHECK_LOSS_FUNCTION),
     )
+    if accumulated is not None:
+        return Evidence(
+            title="The first loss is a sum over micro-batches",
+            because=f"{because} A sum over {accumulated} accumulated batches starts at "
+            f"{num(accumulated * cost)}.",
+            step=step,
+            measured=measured | {"accumulated_batches": accumulated},
+            first=Action(
+                Do.CHECK_LOSS_FUNCTION,
+                f"Divide the loss of each micro-batch by {accumulated} before backward(), and log "
+                "the mean: summed gradients multiply the learning rate of SGD by the same factor.",
+            ),
+            next_actions=(scale_down,),
+        )
     if count is None:
         return Evidence(because=because, step=step, measured=measured, first=scale_down)
     return Evidence(
@@ -107,8 +122,16 @@ def initial_loss_off(case: Case) -> Evidence | None:
         step=step,
         measured=measured | {"examples": count},
         first=_use_mean(count),
-        next_actions=(scale_down, *initial_loss_off.next_actions),
+        next_actions=(scale_down,),
     )
+
+
+def _accumulated_batches(case: Case, ratio: float) -> int | None:
+    """Return the configured number of micro-batches in a step if the first loss is their sum."""
+    settings = case.manifest.others(case.history.config)
+    count = int(other_number(settings, "accumulated_batches") or 1)
+    is_sum = count > 1 and abs(ratio / count - 1) <= _AT_POWER
+    return count if is_sum else None
 
 
 def _summed_examples(case: Case, ratio: float) -> int | None:

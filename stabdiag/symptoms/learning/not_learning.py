@@ -35,6 +35,7 @@ from stabdiag.symptoms.losses import (
     not_comparable,
     rate_is_zero,
     small_test,
+    untrained_model,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
@@ -94,7 +95,7 @@ def not_learning(case: Case) -> Evidence | None:
     if not is_static and _rose_immediately(case):
         return Evidence(
             because=f"{because}: it rose in the first steps, "
-            "which made the model worse than an untrained one.",
+            f"which made the model worse than {untrained_model(case)}.",
             step=int(steps[0]),
             measured=measured,
             first=lower_rate(case),

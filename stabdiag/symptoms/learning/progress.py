@@ -25,6 +25,7 @@ from stabdiag.stats.standards import (
     NEGLIGIBLE,
     TWICE,
 )
+from stabdiag.symptoms.learning.first_loss import initial_loss_off
 from stabdiag.symptoms.learning.rate_fixes import lr_out_of_range, rate_near_low
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
@@ -71,6 +72,14 @@ _TRAIN_MORE: Final = Action(
     also=(Do.KEEP_GOING, Do.RAISE_LR),
 )
 
+_COMPARE_EXAMPLES: Final = Action(
+    Do.CHECK_LABELS,
+    "Print 20 training and 20 evaluation examples with their labels, as the model gets them: it "
+    "learns its training examples, and nothing that carries over. Look for labels that belong to "
+    "other inputs.",
+    also=(Do.INSPECT_DATA,),
+)
+
 _LEARNING: Final = (
     *("loss-constant", "plateau-at-chance", "not-learning", "learning-slow", "lr-too-high"),
     *("loss-oscillating", "reward-not-rising", "score-collapsed", "eval-constant"),
@@ -114,11 +123,19 @@ def no_progress(case: Case) -> Evidence | None:
     is_unknown = progress.better is None and case.loss_kind is not None
     if is_unknown or starts_pretrained(case):
         return None
-    chance = _chance(case)
+    chance = None if _starts_as_sum(case) else _chance(case)
     # If the loss falls only to chance level, nothing has been learned yet.
     if progress.better and (chance is None or few_trained(case) or _has_better_score(progress)):
         return None
     return _evidence(case, progress, chance)
+
+
+def _starts_as_sum(case: Case) -> bool:
+    """Return True if the first loss is a sum, which is not compared with log K."""
+    evidence = initial_loss_off.evidence(case)
+    return evidence is not None and not {"examples", "accumulated_batches"}.isdisjoint(
+        evidence.measured
+    )
 
 
 def _could_improve(case: Case) -> bool:
@@ -214,10 +231,16 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
         f"{accuracies[0].column!r} is {right:.0%} at the end.",
         step=int(case.loss.steps[0]),
         measured=progress.measured | {"accuracy": right},
-        first=small_test(loss.last),
+        first=_COMPARE_EXAMPLES if _only_memorizes(progress) else small_test(loss.last),
         next_actions=(_TRAIN_MORE, *no_progress.next_actions),
         severity=Severity.WARNING,
     )
+
+
+def _only_memorizes(progress: Progress) -> bool:
+    """Return True if the training accuracy improved, and the evaluation accuracy did not."""
+    trained, evaluated = map(progress.role_change, ("accuracy", "eval_accuracy"))
+    return bool(trained and trained.better and evaluated and evaluated.better is False)
 
 
 def _epochs(case: Case) -> float:

@@ -44,6 +44,7 @@ from stabdiag.symptoms.losses import (
     no_course,
     not_comparable,
     small_test,
+    untrained_model,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import highest_usual_rate, is_high, is_low, peak_rate, usual
@@ -122,7 +123,7 @@ def _above_start(case: Case) -> Climb | None:
         words=f"The loss began at {num(began)} and was above "
         f"{num(case.limits.learning.above_start * began)} for "
         f"{len(high) / len(parts):.0%} of the run, "
-        f"at up to {num(top)}: the first steps made the model worse than an untrained one.",
+        f"at up to {num(top)}: the first steps made the model worse than {untrained_model(case)}.",
         step=int(steps[parts.starts[high[0]]]),
         low=began,
         high=top,

@@ -173,7 +173,10 @@ def grad_norm_rising(case: Case, answers: Mapping[str, Answer]) -> Advice:
     rate, threshold = reduced(case, climb.first), clip(case)
     cut = f"Clip the gradient norm at {threshold}."
     zeroed = (_CHECK_ZEROED,) if climb.reload.checkpoint == 0 else ()
-    check = (*zeroed, climb.check(), *decay_unknown(case))
+    settings = [setting for setting in far_settings(case) if setting.name != "peak_lr"]
+    detail = " ".join((detail, *(setting.text for setting in settings)))
+    changes = map(replacement, settings)
+    check = (*changes, *zeroed, climb.check(), *decay_unknown(case))
     next_actions = (*check, Action(ActionKind.CLIP_GRADIENTS, cut, **threshold.change))
     first = climb.reload.and_then(ActionKind.LOWER_LR, str(rate), **rate.change)
     actions = (first, *next_actions, *_try_bf16(case), _check_drift(case))

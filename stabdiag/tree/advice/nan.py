@@ -293,6 +293,8 @@ def _blown_up(case: Case, start: Origin) -> Advice:
     lead_up = ""
     if case.error_steps:
         lead_up = f"The run was in trouble from {case.unit} {case.error_steps[-1]} on. "
+    if start.exploded_to is not None:
+        lead_up += f"Just before, the loss was {num(start.exploded_to)}. "
     if start.surge is not None and start.surge.since is not None:
         norm, ratio = capitalized(start.surge.name), num(start.surge.ratio)
         lead_up = f"{norm} surged to {ratio} x its mean at {case.unit} {start.surge.step}. "
@@ -303,7 +305,8 @@ def _blown_up(case: Case, start: Origin) -> Advice:
             f"The peak learning rate is {num(peak_rate(case) or 0.0)}, above the {num(high)} that "
             f"is usual for {family}: suspect an optimization blow-up."
         )
-    reduced = tenth_lr if exploded_before_nan(case, start) else half_lr
+    is_explosion = start.exploded_to is not None or exploded_before_nan(case, start)
+    reduced = tenth_lr if is_explosion else half_lr
     rate = reduced(case, start.bad.step, as_noun=True)
     suspects = Action(
         ActionKind.INSPECT_DATA, f"Inspect {suspect_batches(case, start)}.", step=start.bad.step

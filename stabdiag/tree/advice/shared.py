@@ -55,6 +55,9 @@ TO_BF16 = Change(setting="dtype", from_="fp16", to="bf16")
 # The state that a resume has to restore.
 STATE = "the optimizer's moments, the schedule, the scaler and the position in the data"
 
+# Adds the weight decay to the gradient, where smaller values are usual.
+_SGD = frozenset({"sgd", "nesterov", "momentum", "rmsprop"})
+
 # In these frameworks Adam decouples the weight decay by default, like AdamW.
 _DECOUPLED = ("megatron", "deepspeed", "fairseq")
 
@@ -182,8 +185,9 @@ def less_decay(case: Case) -> Decay:
         return Decay(kind=kind, words=words, now=decay, new=L2_DECAY)
     if decay is not None and decay > usual:
         words = f"lower the weight decay from {num(decay)}, far above the usual {num(usual)}, to "
-        words += f"AdamW's default, {num(ADAMW_DECAY)}"
-        return Decay(kind=kind, words=words, now=decay, new=ADAMW_DECAY)
+        is_sgd = (case.manifest.optimizer or "").lower() in _SGD
+        fitting, name = (L2_DECAY, "") if is_sgd else (ADAMW_DECAY, "AdamW's default, ")
+        return Decay(kind=kind, words=f"{words}{name}{num(fitting)}", now=decay, new=fitting)
     now = "" if decay is None else f" to {num(decay / 2)} (now {num(decay)})"
     new = None if decay is None else decay / 2
     return Decay(kind=kind, words=f"halve the weight decay{now}", now=decay, new=new)
