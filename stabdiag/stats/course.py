@@ -16,6 +16,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import MAX_LEVEL_POINTS, MEAN_TO_SIGMA, levels
 from stabdiag.stats.quantiles import diff_sigma, median, medians, robust_sigma, typical
 from stabdiag.stats.standards import (
+    BEYOND_CHANCE,
     CONTEXT_POINTS,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
@@ -136,14 +137,17 @@ def level_error(sigma: float, *counts: int) -> float:
     )
 
 
-def change_of_halves(x: Floats) -> tuple[float, float]:
-    """Return the mean of the second half minus the mean of the first, and its standard error.
+def change_of_halves(x: Floats, least: float) -> float:
+    """Return the mean of the second half minus the mean of the first, 0 if it may be noise.
 
-    The error is that of independent values around a trend, n at least 2.
+    Args:
+        x: n at least 2.
+        least: a smaller change is negligible, in the unit of the series.
     """
     early, late = x[: len(x) // 2], second_half(x)
     error = diff_sigma(x) * math.sqrt(1 / len(early) + 1 / len(late))
-    return float(late.mean() - early.mean()), error
+    change = float(late.mean() - early.mean())
+    return change if abs(change) > max(least, BEYOND_CHANCE * error) else 0.0
 
 
 def flat_part(levels: Floats, fallen: float) -> int:

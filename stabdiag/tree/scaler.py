@@ -10,6 +10,7 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import counts_per_record
+from stabdiag.stats.course import change_of_halves
 from stabdiag.stats.quantiles import distinct, median, usual_gap
 from stabdiag.stats.standards import (
     CLEAR_RATIO,
@@ -195,8 +196,7 @@ def skipped_throughout(case: Case) -> int | None:
     norm, loss = case.history.get("grad_norm"), case.loss.values
     if norm is None or len(norm) < _MIN_SKIPPED or np.isfinite(norm.values).any():
         return None
-    half = len(loss) // 2
-    if half and median(loss[-half:]) < median(loss[:half]) * (1 - _MAX_FLAT_FALL):
+    if len(loss) > 1 and change_of_halves(loss, _MAX_FLAT_FALL * abs(median(loss))) < 0:
         return None
     return len(norm)
 

@@ -75,11 +75,14 @@ def test_the_error_of_a_level_is_the_spread_of_medians():
     assert level_error(1.0, 26, 25) == pytest.approx((after - before).std(), rel=0.06)
 
 
-def test_the_change_of_halves_has_a_sign_and_the_error_of_noise():
+def test_a_change_of_halves_is_beyond_the_noise_and_not_negligible():
     noise = np.random.default_rng(1).normal(size=(2000, 40))
-    changes = np.array([change_of_halves(row) for row in noise])
-    assert changes[:, 0].std() == pytest.approx(np.median(changes[:, 1]), rel=0.15)
-    assert change_of_halves(np.repeat([1.0, 3.0], 20))[0] == 2.0
+    assert np.mean([change_of_halves(row, 0.0) != 0 for row in noise]) < 0.02
+    step = np.repeat([1.0, 3.0], 20)
+    assert change_of_halves(step, 1.9) == 2.0
+    assert change_of_halves(-step, 1.9) == -2.0
+    assert change_of_halves(step, 2.1) == 0.0
+    assert change_of_halves(step + 10 * noise[0], 0.0) == 0.0
 
 
 def test_slow_variation_counts_as_spread():

@@ -178,8 +178,7 @@ def loss_changes(case: Case, since: int) -> bool:
     x = case.loss.values[case.loss.steps >= since]
     if len(x) <= FEW_EVENTS:
         return False
-    change, error = change_of_halves(x)
-    return abs(change) > max(NEGLIGIBLE * abs(float(x[0])), BEYOND_CHANCE * error)
+    return change_of_halves(x, NEGLIGIBLE * abs(float(x[0]))) != 0
 
 
 def unchanged_norm(case: Case) -> float | None:

@@ -143,9 +143,7 @@ def _is_static(case: Case) -> bool:
         and not case.history.without_gradient
     ):
         return False
-    change, error = change_of_halves(x)
-    least = case.limits.learning.min_fall * float(x.mean())
-    return -change <= max(least, BEYOND_CHANCE * error)
+    return change_of_halves(x, case.limits.learning.min_fall * abs(float(x.mean()))) >= 0
 
 
 def _rose_immediately(case: Case) -> bool:
