@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import stabdiag
+from stabdiag.model.history import Series
+from stabdiag.tree.causes import jumps
 from tests.tree.made import (
     add,
     answer_to,
@@ -170,3 +172,12 @@ def test_overflows_that_keep_to_a_third_of_the_interval_are_too_many(calm):
     log["grad_norm"][60::100] = np.inf
     report = stabdiag.diagnose(log, manifest={"dtype": "fp16", "loss_scale_window": 300})
     assert report.diagnosis.slug == "gradient-overflow"
+
+
+@pytest.mark.parametrize(("digits", "jumped"), [(5, 0), (5, 400), (9, 400)])
+def test_a_warmup_with_few_digits_does_not_jump(digits, jumped):
+    steps = np.arange(1000)
+    rates = np.minimum(steps / 700, 1) * 3e-4
+    rates[jumped or len(rates) :] *= 3
+    lr = Series(role="lr", column="lr", steps=steps, values=np.round(rates, digits))
+    assert jumps(lr, 1.5).tolist() == ([jumped] if jumped else [])
