@@ -143,6 +143,8 @@ def _by_targets(case: Case) -> Guess | None:
     Each batch then costs the mean squared distance of its targets from one constant.
     """
     deviation, mean = (case.history.finite(f"recorder/target_{name}") for name in ("std", "mean"))
+    if min(len(deviation), len(mean)) < MIN_LONG_LOG:
+        return None
     steps = reduce(np.intersect1d, (case.loss.steps, deviation.steps, mean.steps))
     if len(steps) < MIN_LONG_LOG:
         return None
