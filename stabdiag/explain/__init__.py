@@ -12,6 +12,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from stabdiag.errors import StabdiagError, did_you_mean
+from stabdiag.explain.search import search
 from stabdiag.formats.limits import bounds
 from stabdiag.model.edges import OUTCOME_BY_SLUG, OUTCOMES, QUESTIONS, Question
 from stabdiag.model.text import filled, find_limit_names, kept_text
@@ -40,7 +41,7 @@ def explain(name: str, limits: Limits) -> str:
     """
     names_by_lowercase = {known_name.lower(): known_name for known_name in names(limits)}
     exact = names_by_lowercase.get(name.lower())
-    matches = [exact] if exact else _search(name, limits)
+    matches = [exact] if exact else _find_pages(name, limits)
     if not matches:
         raise StabdiagError(
             f"no finding, question or limit is named {name!r}{did_you_mean(name, names(limits))} "
@@ -74,14 +75,13 @@ def _full_entry(name: str, limits: Limits) -> str:
     return _limit(next(info for info in limits.items() if info.name == name))
 
 
-def _search(query: str, limits: Limits) -> list[str]:
-    """Return the entries with all query words in name and title, or else in their text."""
-    words = query.lower().split()
-    headings = {name: f"{name} {title}".lower() for name, title in titles(limits).items()}
-    for texts in (headings, {name: _full_entry(name, limits).lower() for name in headings}):
-        if matches := [name for name in headings if all(word in texts[name] for word in words)]:
-            return matches
-    return []
+def _find_pages(query: str, limits: Limits) -> list[str]:
+    """Return the entries that match some words, or a part of a name; the best first."""
+    title_of, part = titles(limits), query.strip().lower()
+    if part and (matches := [name for name in title_of if part in name]):
+        return matches
+    headings = {name: f"{name} {title}" for name, title in title_of.items()}
+    return search(query, headings, {name: _full_entry(name, limits) for name in title_of})
 
 
 def _first_sentence(name: str, limits: Limits) -> str:

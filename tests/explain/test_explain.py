@@ -117,4 +117,30 @@ def test_words_on_several_pages_list_those_pages():
 
 
 def test_words_on_a_single_page_show_that_page():
-    assert explain("keeps spiking", LIMITS) == explain("frequent-spikes", LIMITS)
+    assert explain("generator discriminator wins", LIMITS) == explain("discriminator-wins", LIMITS)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("loss goes up", "divergence-unexplained"),
+        ("validation loss increases", "eval-rising"),
+        ("exploding gradients", "grad-exploding"),
+        ("Loss is NaN", "nan-dtype-unknown"),
+        ("my loss is not decreasing", "not-learning"),
+        ("dead neurons", "dead-neurons"),
+        ("accuracy stuck", "plateau-at-chance"),
+        ("slow data loader", "data-loading-slow"),
+    ],
+)
+def test_a_problem_in_the_words_of_a_user_is_found(query, expected):
+    page = explain(query, Limits())
+    listed = re.findall(r"^- `([^`]+)`", page, re.MULTILINE)
+    assert expected in (listed or [page.split(":")[0].removeprefix("# ")])
+    assert len(listed) <= 8
+
+
+@pytest.mark.parametrize("query", ["xyzzy plugh", "the of it", ""])
+def test_words_that_match_nothing_are_refused(query):
+    with pytest.raises(StabdiagError, match="no finding, question or limit is named"):
+        explain(query, Limits())
