@@ -7,6 +7,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
+from stabdiag.model.text import word_list
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -27,8 +29,10 @@ _SYNONYMS: Final = (
 )
 _MEANINGS: Final = {word: group[0] for group in _SYNONYMS for word in group}
 _IGNORED: Final = frozenset(
-    "a an and are at be but does for from get gets go goes have i in is it its my of on or our so "
-    "than that the then there to too very was when why with will model run training".split()
+    word_list(
+        "a an and are at be but does for from get gets go goes have i in is it its my of on or our "
+        "so than that the then there to too very was when why with will model run training"
+    )
 )
 _ENDINGS: Final = ("ing", "ed", "es", "s", "e")
 
