@@ -1,17 +1,19 @@
 """What the recorder costs: training with and without it in turn, on one CPU core.
 
 python benchmarks/recorder_cost.py              a transformer, a small CNN, a small MLP
-python benchmarks/recorder_cost.py --pairs 8    fewer repeats
+python benchmarks/recorder_cost.py --turns 8    fewer repeats
 
-Two processes train the same model on the same batches, a block of steps each in turn, one of them
-with a recorder. Times are CPU times, so that other work on the machine counts as little as it can.
-The figure is the median of the ratios of neighboring blocks, with its standard error.
+Three processes train the same model on the same batches, a block of steps each in random order,
+one of them with a recorder. Times are CPU times, so that other work on the machine counts as little
+as it can. The figure is the median of the ratios of a block to the mean of both others, with its
+standard error; as a control, the ratio of the two processes without a recorder.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import random
 import statistics
 import tempfile
 import time
@@ -118,12 +120,12 @@ def train_blocks(task: str, pipe: Connection, *, records: bool) -> None:
             recorder.close()
 
 
-def measure(task: str, pairs: int) -> str:
+def measure(task: str, turns: int) -> str:
     """Return a row of the table."""
     steps = MODELS[task][1]
     context = get_context("spawn")
     ends, processes = [], []
-    for records in (False, True):
+    for records in (False, False, True):
         end, other = context.Pipe()
         process = context.Process(
             target=train_blocks, args=(task, other), kwargs={"records": records}
@@ -132,38 +134,42 @@ def measure(task: str, pairs: int) -> str:
         ends.append(end)
         processes.append(process)
     seconds = []
-    for pair in range(pairs + WARM_UP):
-        times = [0.0, 0.0]
-        for which in (0, 1) if pair % 2 else (1, 0):
+    for turn in range(turns + WARM_UP):
+        times = [0.0, 0.0, 0.0]
+        for which in random.sample(range(3), 3):
             ends[which].send(True)
             times[which] = ends[which].recv()
-        if pair >= WARM_UP:
+        if turn >= WARM_UP:
             seconds.append(times)
     for end in ends:
         end.send(False)
-    own, row, layers = ends[1].recv()
+    own, row, layers = ends[2].recv()
     for process in processes:
         process.join()
-    ratios = sorted(recorded / plain - 1 for plain, recorded in seconds)
-    overhead = statistics.median(ratios)
-    spread = statistics.median(abs(ratio - overhead) for ratio in ratios)
+    overhead = estimate([2 * recorded / (a + b) - 1 for a, b, recorded in seconds])
+    control = estimate([b / a - 1 for a, b, _ in seconds])
+    step = 1e3 * statistics.median(plain for plain, *_ in seconds) / steps
+    return f"| {task} | {step:.2f} ms | {overhead} | {control} | {own:.1%} | {row} | {layers} |"
+
+
+def estimate(ratios: list[float]) -> str:
+    """Return the median of some ratios with its standard error."""
+    middle = statistics.median(ratios)
+    spread = statistics.median(abs(ratio - middle) for ratio in ratios)
     error = NORMAL * MEDIAN_ERROR * spread / math.sqrt(len(ratios))
-    step = 1e3 * statistics.median(plain for plain, _ in seconds) / steps
-    return (
-        f"| {task} | {step:.2f} ms | {overhead:.1%} ± {error:.1%} | {own:.1%} | {row} | {layers} |"
-    )
+    return f"{middle:.1%} ± {error:.1%}"
 
 
 def main() -> None:
     """Measure each task, and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=15, help="pairs of blocks")
+    parser.add_argument("--turns", type=int, default=15, help="blocks of each process")
     parser.add_argument("--tasks", nargs="*", default=[*MODELS], choices=[*MODELS])
     options = parser.parse_args()
-    print("| task | step | overhead | by its own count | a row every | layers every |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
+    print("| task | step | overhead | control | by its own count | a row every | layers every |")
+    print("| --- | ---: | ---: | ---: | ---: | ---: | ---: |")
     for task in options.tasks:
-        print(measure(task, options.pairs), flush=True)
+        print(measure(task, options.turns), flush=True)
 
 
 if __name__ == "__main__":

@@ -21,13 +21,13 @@ from stabdiag.model.baseline import (
 )
 from stabdiag.model.profile import RunProfile
 from stabdiag.stats.bands import (
-    END_BAR,
     MAX_SPREAD_FACTOR,
     MIN_COMMON_BINS,
     Band,
     Deviation,
     bin_start,
     deviation_bar,
+    end_bar,
     measure_deviation,
 )
 
@@ -203,7 +203,7 @@ def _compared(
     outside = deviation.outside(bar)
     direction = worse_direction(role)
     if direction is not None and deviation.bins[-1] == band.bins[-1]:
-        outside |= deviation.outside_at_end(END_BAR * bar, direction)
+        outside |= deviation.outside_at_end(end_bar(bar), direction)
     steps = [max(bin_start(int(number)), run.first_step) for number in deviation.bins]
     status, at = _status(role, deviation, outside)
     onset = steps[_onset(outside)] if outside[-1] else None

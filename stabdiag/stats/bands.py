@@ -16,7 +16,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.profile import Levels
-from stabdiag.stats.standards import MIN_CONSECUTIVE, QUARTERS
+from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE, QUARTERS
 
 BINS_PER_OCTAVE: Final = 8
 """Width of a bin: 9 % of the step. Wide enough to average noise, narrow enough to date an onset."""
@@ -46,9 +46,9 @@ BAND_BARS: Final[tuple[tuple[int, float], ...]] = (
     (1, 20.0),
 )
 
-END_BAR: Final = 0.8
-"""At the end of the references, a run is judged once, and only on its worse side. This part of the
-bar then has about as few false alarms as the whole bar has over all bins and both sides."""
+# At the end of the references, a run is judged once, and only on its worse side. This part of the
+# bar then has about as few false alarms as the whole bar has over all bins and both sides.
+_END_BAR: Final = 0.8
 
 
 @frozen
@@ -208,6 +208,15 @@ def deviation_bar(references: int) -> float:
     (20.0, 3.8, 3.0)
     """
     return next(bar for minimum, bar in BAND_BARS if references >= minimum)
+
+
+def end_bar(bar: float) -> float:
+    """Return the bar for the end of a finished run.
+
+    >>> end_bar(20.0), end_bar(3.2)
+    (16.0, 3.0)
+    """
+    return max(_END_BAR * bar, BEYOND_CHANCE)
 
 
 def make_band(references: Sequence[Levels], prior: Prior, *, log: bool = True) -> Band | None:

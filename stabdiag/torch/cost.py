@@ -22,8 +22,9 @@ _MIN_ALLOWED = 0.2
 # The time of a timed call outside its own measurement.
 _CALL_SECONDS = 5e-7
 
-# The time of a step in which the recorder is idle: it counts the steps of the optimizer.
-_IDLE_SECONDS = 5e-6
+# The time of a step in which the recorder sleeps, and counts a reported loss, or is idle, and
+# counts the steps of the optimizer. The training pushes these calls out of the caches.
+_SLEEP_SECONDS, _IDLE_SECONDS = 5e-6, 3e-5
 
 # The recorder takes this much time before it begins to save it: a run of seconds gets all its rows.
 _FREE_SECONDS = 1.0
@@ -58,8 +59,9 @@ class Cost:
         self._is_timed = True
         self._idle_until: float | None = None
         self._steps, self._next_review = 0, _REVIEW_EVERY
-        # Steps since the last row, and the number of idle steps among them.
-        self.skipped = self._idle_steps = 0
+        # Steps since the last row; the number of idle steps among them, and of those asleep.
+        self.skipped = self._idle_steps = self.slept = 0
+        self._idle_seconds = 0.0  # of an idle step, since the last row
 
     def ask(self, part: str, steps: int) -> None:
         """Set the shortest cadence of a part."""
@@ -127,7 +129,8 @@ class Cost:
         steps, idle_steps = self.skipped + 1, self._idle_steps
         self._last_row = self._last_step = now
         self._idle_until = None
-        self._own, self.skipped, self._idle_steps = 0.0, 0, 0
+        slept = min(self.slept, idle_steps)
+        self._own, self.skipped, self._idle_steps, self.slept = 0.0, 0, 0, 0
         if before is None:
             return
         self._steps += steps
@@ -140,7 +143,8 @@ class Cost:
         else:
             self._seconds[part].append(own)
             self._total += own
-        idle_seconds = idle_steps * _IDLE_SECONDS
+        idle_seconds = slept * _SLEEP_SECONDS + (idle_steps - slept) * _IDLE_SECONDS
+        self._idle_seconds = idle_seconds / max(idle_steps, 1)
         self._total += idle_seconds
         self._elapsed += now - before
         self._step_seconds.append(max(now - before - own - idle_seconds, 0.0) / steps)
@@ -152,8 +156,7 @@ class Cost:
     def _review(self) -> None:
         budget = self.budget * median(self._step_seconds)
         # No cadence lowers the time of idle steps.
-        floor = _IDLE_SECONDS if self._idle_step_seconds else 0.0
-        allowed = max(budget - floor, _MIN_ALLOWED * budget)
+        allowed = max(budget - self._idle_seconds, _MIN_ALLOWED * budget)
         costs = {part: median(seconds) for part, seconds in self._seconds.items()}
         for part, share in _BUDGET_SHARES.items():
             own = costs.get(part, 0.0) - (costs.get("row", 0.0) if part != "row" else 0.0)

@@ -114,6 +114,7 @@ class StepFollower:
         self._has_new_gradients = self._is_in_backward = False
         self._step = (self._step + steps if step is None else step) - 1
         self._cost.skipped += steps - 1
+        self._cost.slept += steps
         self._last_event = "loss"
         self._finish_without_row()
 
