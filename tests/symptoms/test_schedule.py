@@ -185,3 +185,19 @@ def test_length_of_a_schedule_that_is_too_long(symptom, rate, length):
     finding = symptom("lr-never-decays", run(rate), {"total_steps": N})
     assert finding.severity == "warning"
     assert finding.evidence["decay_steps"] == pytest.approx(length, rel=0.05)
+
+
+EACH_EPOCH = PEAK * (1 - AT % 250 / 250)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "severity"),
+    [({}, "note"), ({"total_steps": N}, "warning"), ({"total_steps": 2 * N}, "note")],
+)
+def test_a_complete_run_should_not_end_within_a_cycle(symptom, manifest, severity):
+    assert symptom("ends-mid-cycle", run(EACH_EPOCH), manifest).severity == severity
+
+
+def test_a_complete_run_may_end_with_a_cycle(symptom):
+    rates = PEAK * (1 - AT % 200 / 200)
+    assert symptom("ends-mid-cycle", run(rates), {"total_steps": N}) is None

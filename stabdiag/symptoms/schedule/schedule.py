@@ -121,7 +121,8 @@ def lr_decays_early(case: Case) -> Evidence | None:
 def ends_mid_cycle(case: Case) -> Evidence | None:
     """Did the rate fall below a tenth of its peak, rise again, and end above half?
 
-    A rate that rises again along the curve of its decay was stepped past its end: a warning.
+    It is a warning if the rate rises again along the curve of its decay, since it was stepped past
+    its end, or if the run is complete.
     """
     lr = case.history.finite("lr")
     x, highest = lr.values, lr.highest
@@ -142,7 +143,7 @@ def ends_mid_cycle(case: Case) -> Evidence | None:
         f"{rise} {num(high)}, and ends at {num(float(x[-1]))}.",
         step=step,
         measured={"floor_lr": floor, "peak_lr": peak, "lr": high, "last_lr": float(x[-1])},
-        severity=Severity.WARNING if climbs else None,
+        severity=Severity.WARNING if climbs or (is_high and _is_complete(case, lr)) else None,
         title="The learning rate rises again after its decay" if climbs else "",
         first=Action(
             Do.FIX_SCHEDULE,
@@ -173,6 +174,12 @@ def _climbs_again(lr: Series, top: int, peak: float) -> bool:
     return middle - lowest >= _RISE and quarter <= _COSINE * float(x[middle])
 
 
+def _is_complete(case: Case, lr: Series) -> bool:
+    """Return True if the run has reached its planned end."""
+    total = case.manifest.total_steps
+    return total is not None and int(lr.steps[-1]) >= COMPLETE * total
+
+
 def _length(case: Case, lr: Series) -> int:
     """Return the length of the run in steps; if they start at 0, it is the last step plus 1."""
     return max(int(lr.steps[-1]) + (int(lr.steps[0]) == 0), case.manifest.total_steps or 0)
@@ -191,7 +198,7 @@ def lr_never_decays(case: Case) -> Evidence | None:
     """Is the learning rate still at its peak at the end of a run whose schedule decays?"""
     lr, schedule = case.history.finite("lr"), case.manifest.schedule
     total = case.manifest.total_steps
-    if total is None or int(lr.steps[-1]) < COMPLETE * total:
+    if total is None or not _is_complete(case, lr):
         return None
     peak, last, end = lr.highest, float(lr.values[-1]), int(lr.steps[-1])
     if last < case.limits.schedule.at_peak * peak:
