@@ -47,7 +47,24 @@ def without(row, *names):
     return {name: value for name, value in row.items() if name not in names}
 
 
+def bar_lines(*, evaluated=True, length=None):
+    """Return bars of 8 batches, maybe with a bar of an evaluation below each epoch.
+
+    From the last epoch but one on, the bars of the training have another ``length``.
+    """
+    lines = []
+    for epoch in range(ROWS // 8):
+        batches = 8 if length is None or epoch < ROWS // 8 - 2 else length
+        lines += [
+            f"Epoch: [{epoch}]  [{at}/{batches}]  loss: {loss}  PSNR: 13.5"
+            for at, loss in enumerate(losses()[8 * epoch : 8 * epoch + 8])
+        ]
+        lines += [f"Epoch: [{epoch}]  [0/1]  loss: 2.2345  PSNR: 19.6"] * evaluated
+    return lines
+
+
 PARTLY = {
+    "bars of another length.log": bar_lines(evaluated=False, length=12),
     "a broken value.jsonl": json_lines(
         lambda row: json.dumps(row).replace('"loss": ', '"loss": ?')
     ),
@@ -87,6 +104,7 @@ COMPLETE = {
         '  File "train.py", line 3, in <module>',
         "KeyboardInterrupt",
     ],
+    "bars of evaluations.log": bar_lines(),
     "last words.log": [*text_lines(), "Training done", "final loss: 2.01", "val loss: 2.2"],
 }
 

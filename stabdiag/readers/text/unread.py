@@ -17,6 +17,7 @@ from stabdiag.model.events import LeftOut
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.left_out import is_row, may_hold_loss, unreadable
 from stabdiag.readers.text.clean import SAME_DIGITS, line_end
+from stabdiag.readers.text.counters import POSITION
 from stabdiag.readers.text.grammar import TextPart, is_a_loss
 from stabdiag.readers.text.tokens import has_number
 
@@ -81,6 +82,8 @@ class UnreadLines:
         # which they are found once a line is compared with them.
         self._words: frozenset[_Words] = frozenset()
         self._between = b""
+        # The same lines, among which are those of the bars of evaluations.
+        self._recent = b""
         # The line of the last loss: a progress bar repeats its values.
         self._last = b""
         self._alike = 0
@@ -118,7 +121,7 @@ class UnreadLines:
             begin = line_end(data, losses[-1], len(data))
             self._last = _whole_line(data, losses[-1])
             first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
-            self._between = data[max(first, begin - _MAX_BETWEEN) : begin]
+            self._between = self._recent = data[max(first, begin - _MAX_BETWEEN) : begin]
         if len(data) - begin < 2:
             return
         used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
@@ -193,7 +196,7 @@ class UnreadLines:
             names_loss = names_loss and _DIGIT.search(line) is not None
             if not (names_loss and may_hold_loss(text)) and not is_row(text):
                 return False
-        elif self._repeats_loss(line):
+        elif self._repeats_loss(line) or self._is_other_bar(line):
             return False
         self._count(number, is_alike=alike)
         return True
@@ -213,10 +216,26 @@ class UnreadLines:
             return False
         return value[0] in _FORM_NUMBER.findall(self._last)
 
+    def _is_other_bar(self, line: bytes) -> bool:
+        """Return True if a line is a position in a bar whose lines between records are not read.
+
+        It is the bar of an evaluation, which has another length than the bars of the training.
+        """
+        totals = _totals(line)
+        if not totals or totals & _totals(self._last):
+            return False
+        between = self._recent.split(b"\n")
+        return any(_totals(other) == totals and _shape(other) == _shape(line) for other in between)
+
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""
         count = self._alike + (self._others if self._others > _MAX_SUMMARY else 0)
         return [unreadable(count, above=None, line=self._line)] if count else []
+
+
+def _totals(line: bytes) -> set[bytes]:
+    """Return the lengths of the bars on a line: 600 for 10/600."""
+    return {match[2] for match in POSITION.finditer(line[:_MAX_UNREAD_LINE])}
 
 
 def _whole_line(data: bytes, place: int) -> bytes:
