@@ -334,3 +334,10 @@ def test_a_checkpoint_without_a_step_is_named_by_its_epoch(symptom):
         "nearest to record 320 (epoch 40.5),"
         in symptom("overfitting", losses | fractional_epochs).first_action
     )
+
+
+@pytest.mark.parametrize(("at", "is_reported"), [(0, False), (1, True)])
+def test_a_nan_before_the_first_evaluation_is_a_placeholder(symptom, at, is_reported):
+    eval_loss = TRAIN.copy()
+    eval_loss[at * EVERY] = np.nan
+    assert (symptom("eval-nonfinite", run(TRAIN, eval_loss)) is not None) == is_reported

@@ -556,3 +556,24 @@ def test_a_loss_that_becomes_0_in_one_step_needs_few_records():
     slowly = 0.1 * 0.01 ** AT[:4]
     gradual = stabdiag.diagnose({"step": AT[:12], "loss": np.array([*slowly, *[0.0] * 8])})
     assert "loss-constant" not in {finding.slug for finding in gradual.findings}
+
+
+def test_a_second_pair_of_adversaries_may_not_train_yet():
+    run = {
+        "step": AT[:20],
+        "d_loss": 70 + noise(9)[:20],
+        "g_loss": np.linspace(0.0, 0.1, 20),
+        "d_lm_loss": np.zeros(20),
+        "g_lm_loss": np.zeros(20),
+    }
+    assert "loss-constant" not in {finding.slug for finding in stabdiag.diagnose(run).findings}
+
+
+def test_a_constant_regularizer_of_a_discriminator_is_not_a_stuck_adversary():
+    run = {
+        "step": AT[:20],
+        "Loss/D/loss": 70 + noise(9)[:20],
+        "Loss/G/loss": np.linspace(2.1, 2.4, 20),
+        "Loss/D/reg": np.full(20, 0.07),
+    }
+    assert "loss-constant" not in {finding.slug for finding in stabdiag.diagnose(run).findings}

@@ -27,7 +27,7 @@ GENERATOR: Final = frozenset({"g", "gen", "generator"})
 DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discrim", "discriminator", "critic"})
 
 # A regularizer of the discriminator is not its loss: Loss/D/reg, r1_penalty, D_gp.
-_REGULARIZERS: Final = frozenset(
+REGULARIZERS: Final = frozenset(
     {"reg", "regularizer", "regularization", "penalty", "gp", "r1", "r2", "pl", "lazy"}
 )
 
@@ -44,7 +44,7 @@ def find_discriminator_loss(names: Sequence[str]) -> str | None:
     regularizer of the discriminator is not its loss.
     """
     words = {name: set(name_words(name)) for name in names}
-    losses = {name: own for name, own in words.items() if not own & _REGULARIZERS}
+    losses = {name: own for name, own in words.items() if not own & REGULARIZERS}
     if not any(words & GENERATOR for words in losses.values()):
         return None
     return next((name for name, words in losses.items() if words & DISCRIMINATOR), None)

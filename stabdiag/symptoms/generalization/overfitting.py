@@ -10,7 +10,15 @@ from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.course import beginning, end_level, evaluation_level
 from stabdiag.stats.quantiles import diff_sigma
-from stabdiag.stats.standards import CLEAR, FIFTH, HALF, MIN_COMPARED, NEGLIGIBLE, THIRD
+from stabdiag.stats.standards import (
+    CLEAR,
+    FIFTH,
+    HALF,
+    MIN_COMPARED,
+    MIN_TREND_POINTS,
+    NEGLIGIBLE,
+    THIRD,
+)
 from stabdiag.symptoms.generalization.gap import (
     TurningPoint,
     find_gap,
@@ -301,7 +309,9 @@ def eval_nonfinite(case: Case) -> Evidence | None:
     """Is an evaluation loss NaN or infinite while the training loss is finite?"""
     heldout = case.history.series["eval_loss"]
     bad = ~np.isfinite(heldout.values)
-    if not bad.any():
+    # Before its first evaluation, a program may print NaN in the place of a value.
+    is_placeholder = bool(np.isnan(heldout.values[0])) and len(heldout) >= MIN_TREND_POINTS
+    if not bad.any() or (is_placeholder and not bad[1:].any()):
         return None
     first, count = int(heldout.steps[bad][0]), int(bad.sum())
     of = f" ({count} of {len(heldout)} evaluations)" if len(heldout) > 1 else ""

@@ -11,7 +11,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
+from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, REGULARIZERS, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import digits, num
 from stabdiag.stats.course import level_before, outer_levels
@@ -193,16 +193,21 @@ def _constant_network(case: Case) -> Series | None:
     if case.history.loss_kind is not LossKind.ADVERSARIAL or not np.ptp(case.loss.values):
         return None
     others = (series.finite() for series in case.history.group("other_loss").values())
-    return next(
-        (
-            series
-            for series in others
-            if len(series) >= MIN_SAMPLE
-            and not np.ptp(series.values)
-            and (DISCRIMINATOR | GENERATOR) & {*name_words(series.column)}
-        ),
-        None,
+    constant = [
+        series
+        for series in others
+        if len(series) >= MIN_SAMPLE
+        and not np.ptp(series.values)
+        and REGULARIZERS.isdisjoint(name_words(series.column))
+    ]
+    discriminators, generators = (
+        [series for series in constant if network & {*name_words(series.column)}]
+        for network in (DISCRIMINATOR, GENERATOR)
     )
+    # A pair whose losses are both constant does not train yet, next to a pair that does.
+    if discriminators and generators:
+        return None
+    return next(iter(discriminators + generators), None)
 
 
 def _stuck_network(case: Case, series: Series) -> Evidence:
