@@ -90,13 +90,14 @@ def last_line_end(data: bytes) -> int:
     return max(data.rfind(b"\n"), data.rfind(b"\r")) + 1
 
 
-def line_count(block: bytes) -> int:
-    """Return the number of lines in a block, including an incomplete last line.
+def count_line_ends(block: bytes) -> int:
+    """Return the number of line ends in a block, five times faster than ``bytes.count``."""
+    return int(np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n")))
 
-    NumPy counts five times faster than ``bytes.count``.
-    """
-    ends = np.count_nonzero(np.frombuffer(block, dtype=np.uint8) == ord("\n"))
-    return int(ends) + (not block.endswith(b"\n"))
+
+def line_count(block: bytes) -> int:
+    """Return the number of lines in a block, including an incomplete last line."""
+    return count_line_ends(block) + (not block.endswith(b"\n"))
 
 
 def line_starts(block: bytes) -> Positions:

@@ -147,6 +147,12 @@ def _may_spread(block: bytes) -> bool:
 
 
 @lru_cache(maxsize=1)
+def line_forms(data: bytes) -> frozenset[bytes]:
+    """Return the different lines of a text, with digits other than 0 as 1. Cached for one text."""
+    return frozenset(data.translate(SAME_DIGITS).split(b"\n"))
+
+
+@lru_cache(maxsize=1)
 def cleaned(head: bytes) -> bytes:
     """Return a cleaned head. Cached, as several formats are tried on it."""
     return Text(head).data

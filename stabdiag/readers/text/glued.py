@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from stabdiag.readers.blocks import count_line_ends
+
 # The end of tqdm's bar, and another bar on the same line: … 2.15it/s, loss=0.5]Validating: 100%|██
 # A blank may separate a bar from its own values.
 _CLOSED_BAR: Final = re.compile(
@@ -43,7 +45,7 @@ _BAR: Final = b"%|"
 
 def separate_records(block: bytes) -> bytes:
     """Return a block with a carriage return between the bars or records that share a line."""
-    lines = block.count(b"\n")
+    lines = count_line_ends(block)
     if _BAR in block and block.count(_BAR) > lines + block.count(b"\r") + 1:
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
     if block.count(b"] - ETA: ") > lines + block.count(b"\r") + 1:

@@ -18,10 +18,10 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
-from stabdiag.readers.blocks import blocks
+from stabdiag.readers.blocks import blocks, count_line_ends
 from stabdiag.readers.columns import BadLine, Column, Columns, Rows, join
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text, line_end
+from stabdiag.readers.text.clean import Text, line_end, line_forms
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import (
     REPORTED_LOSS,
@@ -36,7 +36,7 @@ from stabdiag.readers.text.normalization import normalize
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.steps import announced_number
 from stabdiag.readers.text.table import Table
-from stabdiag.readers.text.unread import UnreadLines
+from stabdiag.readers.text.unread import MAX_FORMS, UnreadLines
 from stabdiag.readers.words import NULL
 
 # 'fp16': True, bf16=False, mixed_precision: bf16: how programs print their arguments.
@@ -121,7 +121,7 @@ class TextLog:
             self._messages.add_report(text, self._offset, begin)
         self._unread.look(text.data, [part for _, part in parts_by_kind], self._line)
         self._offset += len(text.data)
-        self._line += block.count(b"\n")
+        self._line += count_line_ends(block)
         return text, [part for _, part in parts_by_kind], spans
 
     def copy(self) -> Self:
@@ -250,11 +250,15 @@ def _line_begins(data: bytes, parts: Iterable[TextPart]) -> set[int]:
 
 
 def _other_lines(data: bytes, parts: Sequence[TextPart]) -> bytes | None:
-    """Return the lines that belong to no part, or None if these are most lines."""
+    """Return the lines that belong to no part.
+
+    If these are most lines, return each form of a line once, or None if there are many forms.
+    """
     count = sum(len(part.starts) for part in parts)
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
     if 2 * count < len(ends):
-        return None
+        forms = line_forms(data)
+        return b"\n".join(forms) if len(forms) <= MAX_FORMS else None
     starts = np.concatenate([np.asarray(part.starts, dtype=np.int64) for part in parts])
     is_other = np.ones(len(ends) + 1, dtype=bool)
     is_other[np.searchsorted(ends, starts)] = False

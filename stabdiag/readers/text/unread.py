@@ -16,7 +16,7 @@ from typing import Final, Self, TypeAlias
 from stabdiag.model.events import LeftOut
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.left_out import is_row, may_hold_loss, unreadable
-from stabdiag.readers.text.clean import SAME_DIGITS, line_end
+from stabdiag.readers.text.clean import SAME_DIGITS, line_end, line_forms
 from stabdiag.readers.text.counters import POSITION
 from stabdiag.readers.text.grammar import TextPart, is_a_loss
 from stabdiag.readers.text.tokens import has_number
@@ -46,6 +46,8 @@ _MIN_LOSS_DIGITS: Final = 4
 
 # At most this many lines of a block are compared with the form of a record without its loss.
 _MAX_EXAMINED: Final = 200
+# A block whose lines have at most this many forms only repeats a few messages.
+MAX_FORMS: Final = 200
 _MAX_BETWEEN: Final = 1 << 14
 _MIN_WORDS: Final = 2
 _LOSS_WORD: Final = re.compile(rb"loss", re.IGNORECASE)
@@ -126,13 +128,12 @@ class UnreadLines:
             return
         used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
         read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
+        later, end = data[begin + 1 :], len(data.rstrip())
+        forms = line_forms(later if begin else data)
+        if len(forms) <= MAX_FORMS and not any(map(self._may_count, forms)):
+            return
         number = first_line + data.count(b"\n", 0, begin)
         examined = 0
-        later, end = data[begin + 1 :], len(data.rstrip())
-        forms = {*later.translate(SAME_DIGITS).split(b"\n")}
-        # Many blocks only repeat a few messages.
-        if len(forms) <= _MAX_EXAMINED and not any(map(self._may_count, forms)):
-            return
         may_have_records = _names_loss(later) or any(sign in later for sign in _DELIMITERS)
         for line in later.split(b"\n"):
             if examined >= _MAX_EXAMINED and not may_have_records:
