@@ -52,6 +52,9 @@ _IS_LOGGED: Final = re.compile(
 
 _HALVED_TWICE: Final = 4.0
 
+# At most this many forms of idle lines are kept: the digits of a few messages vary.
+_MAX_IDLE_FORMS: Final = 5000
+
 # Arguments are searched for in this many bytes of a log without records.
 _CONFIG_BYTES: Final = 1 << 24
 
@@ -80,11 +83,18 @@ class TextLog:
         self._ends: list[int] = []
         self._evaluations = EvaluationBlocks()
         self._unread = UnreadLines()
+        # The forms of the lines just above, since the last line with a record or a message.
+        self._idle_forms: frozenset[bytes] = frozenset()
         self._offset = 0
         self._line = 1
 
     def add(self, block: bytes) -> tuple[Text, list[TextPart], list[tuple[int, int]]]:
         """Read one more block; return its text, the parts in it, and the spans of messages."""
+        # A warning may be repeated for megabytes.
+        if self._idle_forms and line_forms(block) <= self._idle_forms:
+            self._offset += len(block)
+            self._line += count_line_ends(block)
+            return Text(b"", first_line=self._line), [], []
         grammar = self._grammar
         text = Text(block, first_line=self._line)
         text.data = normalize(text.data, grammar.normalizations)
@@ -119,10 +129,23 @@ class TextLog:
         boundaries = {begin for begin, _ in spans} | {end for _, end in spans}
         for begin in sorted(_line_begins(text.data, reports) - boundaries):
             self._messages.add_report(text, self._offset, begin)
-        self._unread.look(text.data, [part for _, part in parts_by_kind], self._line)
+        may_count = self._unread.look(text.data, [part for _, part in parts_by_kind], self._line)
+        is_used = bool(parts_by_kind or reports or spans or may_count)
+        self._idle_forms = frozenset() if is_used else self._with_idle_forms(block)
         self._offset += len(text.data)
         self._line += count_line_ends(block)
         return text, [part for _, part in parts_by_kind], spans
+
+    def _with_idle_forms(self, block: bytes) -> frozenset[bytes]:
+        """Return the forms of idle lines with the lines of a block; none if they may matter."""
+        is_config = not self._table and self._offset < _CONFIG_BYTES
+        if is_config or self._grammar.ended is not None or self._grammar.has_evaluation_blocks:
+            return frozenset()
+        forms = line_forms(block)
+        if len(forms) > MAX_FORMS:
+            return frozenset()
+        both = forms | self._idle_forms
+        return both if len(both) <= _MAX_IDLE_FORMS else forms
 
     def copy(self) -> Self:
         """Return a copy for trial additions."""

@@ -98,8 +98,11 @@ class UnreadLines:
         """Return a copy for trial additions."""
         return copy(self)
 
-    def look(self, data: bytes, parts: Iterable[TextPart], first_line: int) -> None:
-        """Add the next block of the log, and the parts that were found in it."""
+    def look(self, data: bytes, parts: Iterable[TextPart], first_line: int) -> bool:
+        """Add the next block of the log, and the parts that were found in it.
+
+        Return False if no line of the block may count.
+        """
         if self._unfinished is not None and data.strip():
             self._count(self._unfinished, is_alike=False)
             self._unfinished = None
@@ -125,13 +128,13 @@ class UnreadLines:
             first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
             self._between = self._recent = data[max(first, begin - _MAX_BETWEEN) : begin]
         if len(data) - begin < 2:
-            return
+            return False
         used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
         read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
         later, end = data[begin + 1 :], len(data.rstrip())
         forms = line_forms(later if begin else data)
         if len(forms) <= MAX_FORMS and not any(map(self._may_count, forms)):
-            return
+            return False
         number = first_line + data.count(b"\n", 0, begin)
         examined = 0
         may_have_records = _names_loss(later) or any(sign in later for sign in _DELIMITERS)
@@ -152,6 +155,7 @@ class UnreadLines:
                 self._take_without_loss(line[:_MAX_UNREAD_LINE], number)
             begin += len(line) + 1
             number += 1
+        return True
 
     def _breaks_off(self, line: bytes) -> bool:
         """Return True if a line is the beginning of a dict, or of a record up to its loss."""

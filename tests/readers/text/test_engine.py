@@ -266,3 +266,41 @@ class TestFastPaths:
         columns = values("text", f"iter 7: loss {'9' * 30}, time 1ms\niter 8: loss 1, time 2ms\n")
         assert columns["step"] == [7, 8]
         assert columns["loss"] == [1e30, 1]
+
+
+class TestRepeatedLines:
+    WARNING = "UserWarning: worker {} of 8 restarts its loader\n"
+
+    def read(self, last):
+        """Read records, many blocks of one warning, and other lines."""
+        records = "".join(f"a{step}:{1 + step / 8}\n" for step in range(20))
+        repeated = "".join(self.WARNING.format(1 + n % 8) for n in range(2000))
+        text = records + repeated + last
+        grammar = Grammar(step="step", kinds=(A,), block=1 << 12)
+        columns = read_log(Stream("run.log", io.BytesIO(text.encode())), "some", grammar)
+        return columns, text
+
+    def test_records_below_are_read(self):
+        columns, _ = self.read("a20:0.5\na21:0.25\n")
+        assert columns.load("a").values.tolist()[-3:] == [1 + 19 / 8, 0.5, 0.25]
+
+    def test_a_message_below_is_found_on_its_line(self):
+        columns, text = self.read("RuntimeError: CUDA error: an illegal memory access\n")
+        (event,) = columns.events
+        assert (event.line, event.step) == (text.count("\n"), 19)
+
+    def test_a_message_that_repeats_is_counted(self):
+        self.WARNING = "worker {}: CUDA error: an illegal memory access (error)\n"
+        columns, _ = self.read("")
+        assert columns.events[-1].message.endswith("(and 1995 more such lines)")
+
+
+def test_lines_that_only_repeat_are_searched_once(monkeypatch):
+    lines = "".join(f"UserWarning: worker {1 + n % 8} restarts\n" for n in range(50_000))
+    cleaned = []
+    monkeypatch.setattr(
+        "stabdiag.readers.text.log.Text",
+        lambda block, **given: cleaned.append(len(block)) or Text(block, **given),
+    )
+    assert table(f"a1:5\na2:6\n{lines}a3:7\n", A, size=1 << 14)["a"] == [5, 6, 7]
+    assert sum(cleaned) < len(lines) / 4
