@@ -16,6 +16,7 @@ from stabdiag.symptoms.learning import (
     rates,
     recovered,
     reward,
+    scores,
     stuck,
     trials,
 )
@@ -67,8 +68,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     curve.too_good,
     first_loss.loss_negative,
     progress.no_progress,
-    progress.score_collapsed,
-    progress.score_constant,
+    scores.score_collapsed,
+    scores.score_constant,
     # A stuck loader comes before the memorization that it causes.
     batches.batch_repeats,
     # An evaluation of the wrong model comes before conclusions from its losses.

@@ -8,7 +8,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.model.roles.scores import Direction, is_training_score, score_direction
+from stabdiag.model.roles.scores import PERCENT, Direction, is_training_score, score_direction
 from stabdiag.stats.course import level_error
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE
@@ -36,6 +36,12 @@ class Score:
     def goodness(self) -> Floats:
         """The values with the sign that makes higher ones better."""
         return self.series.values * float(self.direction)
+
+    @property
+    def starts_perfect(self) -> bool:
+        """Whether the first value cannot be improved."""
+        first = self.goodness[0]
+        return bool(first == 0 if self.direction < 0 else first in (1, PERCENT))
 
     @property
     def best_position(self) -> int:

@@ -1,4 +1,4 @@
-"""Runs that are stable and show no learning, and scores that collapse."""
+"""Runs that are stable and show no learning."""
 
 from __future__ import annotations
 
@@ -6,24 +6,19 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import name_words
-from stabdiag.model.roles.scores import PERCENT, full_scale
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.course import end_level, evaluation_level, moving_medians, position_after
-from stabdiag.stats.quantiles import diff_sigma, usual_gap
+from stabdiag.stats.course import end_level, evaluation_level
+from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.standards import (
-    BEYOND_CHANCE,
-    FIFTH,
     HALF,
-    MIN_CONSECUTIVE,
     MIN_TREND_POINTS,
     NEGLIGIBLE,
-    TWICE,
 )
 from stabdiag.symptoms.learning.first_loss import initial_loss_off
 from stabdiag.symptoms.learning.rate_fixes import lr_out_of_range, rate_near_low
@@ -40,8 +35,8 @@ from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.advice.settings import far_settings, replacement
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
-from stabdiag.tree.progress import Progress, ProgressChange, find_progress, learns_clearly
-from stabdiag.tree.scores import MIN_VALUES, Score, scores
+from stabdiag.tree.progress import Progress, find_progress, learns_clearly
+from stabdiag.tree.scores import scores
 
 # A loss that ends within this fraction of log K, or above it, does not beat a guess.
 _NEAR_CHANCE: Final = NEGLIGIBLE
@@ -49,22 +44,6 @@ _NEAR_CHANCE: Final = NEGLIGIBLE
 # An accuracy below this, after this many epochs, is low. The loss shows whether it is too low.
 _LOW_ACCURACY: Final = HALF
 _MANY_EPOCHS: Final = 10
-
-# A score has collapsed if it has also lost this fraction of its gain.
-_LOST_GAIN: Final = HALF
-
-# The loss must be at least this fraction of the range of the score (0 to 1, or 0 to 100): a score
-# that was never good cannot collapse.
-_LEAST_LOSS: Final = FIFTH
-
-# An error rate counts insertions, so it may exceed 1 as a fraction.
-_HIGHEST_FRACTION: Final = TWICE
-
-# Three values for the best level and three for the last one.
-_MIN_SCORES: Final = MIN_VALUES
-
-# A perplexity follows from the loss: one that never changes is a constant of the program.
-_PERPLEXITY: Final = frozenset({"ppl", "perplexity"})
 
 _TRAIN_MORE: Final = Action(
     Do.CHANGE_MODEL,
@@ -141,7 +120,7 @@ def _starts_as_sum(case: Case) -> bool:
 def _could_improve(case: Case) -> bool:
     """Return True if every score was logged from the start, and none began at its best value."""
     return all(
-        int(score.series.steps[0]) <= 2 * usual_gap(score.series.steps) and not _is_perfect(score)
+        int(score.series.steps[0]) <= 2 * usual_gap(score.series.steps) and not score.starts_perfect
         for score in scores(case)
     )
 
@@ -286,173 +265,3 @@ def _first_action(case: Case, level: float | None) -> Action:
             "there either, the fault is in the code.",
         )
     return small_test(level)
-
-
-def _scale(good: Floats) -> float:
-    """Return the range of a score: 1 or 100, judging by its values, or 0 if unknown."""
-    highest = float(np.abs(good).max())
-    if highest <= _HIGHEST_FRACTION:
-        return 1.0
-    return float(PERCENT) if highest <= PERCENT else 0.0
-
-
-def _few_scores(case: Case) -> str:
-    """Return the reason why no score is long enough to show a collapse, or ""."""
-    longest = max((len(score.series) for score in scores(case)), default=0)
-    return "" if longest >= _MIN_SCORES else too_few(_MIN_SCORES, f"{longest} of a score")
-
-
-@Symptom(
-    slug="score-collapsed",
-    severity=Severity.ERROR,
-    title="A score collapsed",
-    needs=("accuracy or eval_accuracy or score",),
-    preconditions=(_few_scores,),
-    explained_by=("nan",),
-    next_actions=(
-        Action(
-            Do.CHECK_EVALUATION,
-            "Evaluate an earlier checkpoint with the current code: a low score means that the "
-            "evaluation changed, not the model.",
-        ),
-        Action(Do.LOWER_LR, "If the model changed, restart from there at a lower learning rate."),
-    ),
-)
-def score_collapsed(case: Case) -> Evidence | None:
-    """Did a score lose most of what it had gained, and stay down?"""
-    collapses = (_collapse(case, score) for score in scores(case))
-    return next((evidence for evidence in collapses if evidence is not None), None)
-
-
-def _collapse(case: Case, score: Score) -> Evidence | None:
-    good, steps = score.goodness, score.series.steps
-    if len(good) < _MIN_SCORES:
-        return None
-    # The best value may be luck, so the best level of three in a row is used.
-    level = moving_medians(good)
-    at = int(np.argmax(level))
-    best, last = float(level[at]), float(level[-1])
-    lost, gained = best - last, best - float(good[0])
-    noise = BEYOND_CHANCE * diff_sigma(good)
-    least_left = case.limits.generalization.collapsed_score
-    is_far = last < least_left * best if best > 0 else last < best / least_left
-    least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * _scale(good))
-    if not is_far or lost <= least or at + MIN_CONSECUTIVE >= len(good):
-        return None
-    best_value, last_value = best * score.direction, last * score.direction
-    below = np.flatnonzero(good < (best + last) / 2)
-    step = int(steps[at + MIN_CONSECUTIVE - 1])
-    onset = int(steps[below[below > at][0]]) if (below > at).any() else step
-    return Evidence(
-        because=f"{score.name!r} was {num(best_value)} at {case.unit} {step} and is "
-        f"{num(last_value)} at the end ({case.unit} {int(steps[-1])}, "
-        f"medians of {MIN_CONSECUTIVE}); it began at {num(float(score.series.values[0]))}.",
-        step=onset,
-        measured={"best": best_value, "last": last_value},
-        first=Action(
-            Do.KEEP_CHECKPOINT,
-            f"Keep the checkpoint nearest to {case.describe(step)}, and find out what changed "
-            f"before {case.describe(onset)}: data, learning rate, evaluation.",
-            also=(Do.INSPECT_DATA,),
-            checkpoint=step,
-        ),
-    )
-
-
-@Symptom(
-    slug="score-constant",
-    title="No score changes",
-    needs=("accuracy or eval_accuracy or score",),
-    preconditions=(_few_scores,),
-    explained_by=("nan",),
-    yields_to=("plateau-at-chance", "loss-constant", "eval-constant", "not-learning"),
-    next_actions=(
-        Action(Do.CHECK_LABELS, "Check that evaluation and training use the same labels."),
-    ),
-)
-def score_constant(case: Case) -> Evidence | None:
-    """Is every score constant, or every one but the accuracy 0 to its end, while the loss falls?
-
-    Without a loss, only scores that are constant in a longer log count.
-    """
-    candidates = [
-        score
-        for score in scores(case)
-        if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(name_words(score.name))
-    ]
-    loss = find_progress(case).role_change("loss")
-    if not len(case.loss):
-        fewest = case.limits.learning.constant_points
-        is_other = any(len(score.series) < fewest or np.ptp(score.goodness) for score in candidates)
-        if is_other or "reward" in case.history.series:
-            return None
-    elif loss is None or not loss.better:
-        return None
-    has_accuracy = any("accuracy" in score.series.role for score in candidates)
-    if loss is not None and (has_accuracy or any(np.ptp(score.goodness) for score in candidates)):
-        zero = _zero_to_end(case, candidates, loss)
-        if zero is not None or any(np.ptp(score.goodness) for score in candidates):
-            return zero
-    # A perfect score cannot improve.
-    imperfect = [score for score in candidates if not _is_perfect(score)]
-    if not imperfect:
-        return None
-    score = imperfect[0]
-    contrast = "" if loss is None else f", while the loss went {loss.text}"
-    value, steps = float(score.series.values[0]), score.series.steps
-    first, last = int(steps[0]), int(steps[-1])
-    return Evidence(
-        because=f"{score.name!r} is {num(value)} at all {len(score.series)} evaluations, from "
-        f"{case.unit} {first} to {last}{contrast}.",
-        step=first,
-        measured={"value": value, "evaluations": len(score.series)},
-        first=Action(
-            Do.CHECK_EVALUATION,
-            f"Print 20 predictions with their labels as {score.name!r} compares them: look for "
-            "a different label format, an empty prediction, a threshold that is never reached.",
-            also=(Do.CHECK_LABELS,),
-        ),
-    )
-
-
-def _zero_to_end(case: Case, candidates: list[Score], loss: ProgressChange) -> Evidence | None:
-    """Report a score that ends at 0, so that no example of a class is found.
-
-    A guess of the most frequent class has a high accuracy, but an F1, a recall and a precision of
-    0. One score of several may be 0 because its class or size of object does not occur.
-    """
-    accuracies = [score for score in candidates if "accuracy" in score.series.role]
-    others = [score for score in candidates if score not in accuracies]
-    if not others or any(score.direction < 0 or score.series.values[-1] for score in others):
-        return None
-    score = others[0]
-    at = position_after(score.series.values != 0)
-    count = len(score.series) - at
-    # A score that was above 0 most of the time has collapsed.
-    if count < max(_MIN_SCORES, HALF * len(score.series)):
-        return None
-    first, last = int(score.series.steps[at]), int(score.series.steps[-1])
-    contrast = (
-        f", although {accuracies[0].name!r} is {num(float(accuracies[0].series.values[-1]))}"
-        if accuracies
-        else ""
-    )
-    return Evidence(
-        title="A score is 0 to the end",
-        because=f"{score.name!r} is 0 at the last {count} evaluations, from {case.unit} {first} to "
-        f"{last}{contrast}. The loss went {loss.text}.",
-        step=first,
-        measured={"value": 0.0, "evaluations": count},
-        first=Action(
-            Do.CHECK_EVALUATION,
-            "Count the predictions and the labels of each class in one evaluation. If only the "
-            "most frequent class is predicted, weight the loss by class, sample the classes "
-            "evenly, or lower the threshold.",
-            also=(Do.CHECK_LABELS, Do.INSPECT_DATA),
-        ),
-    )
-
-
-def _is_perfect(score: Score) -> bool:
-    best = score.goodness[0]
-    return bool(best == 0 if score.direction < 0 else best in (1, PERCENT))
