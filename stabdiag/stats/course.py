@@ -39,8 +39,7 @@ def start_level(x: Floats) -> float:
 
 
 def beginning(x: Floats) -> float:
-    """Return the initial level of a series, shape (n,), finite, n at least 1, in its unit."""
-    # The highest of the first losses, since a loss soon falls.
+    """Return the highest of the first values: at least the loss of an untrained model."""
     return float(x[:CONTEXT_POINTS].max())
 
 
@@ -61,7 +60,7 @@ def early_high(x: Floats, count: int) -> tuple[float, int]:
 
 def end_level(x: Floats) -> float:
     """Return the level of the last tenth."""
-    return median(x[-max(len(x) // TENTHS, 1) :])
+    return typical(x[-max(len(x) // TENTHS, 1) :])
 
 
 def outer_levels(x: Floats) -> tuple[float, float]:
