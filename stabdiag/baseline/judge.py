@@ -201,9 +201,12 @@ def _compared(
     """Compare a series with the band of the references."""
     column = run.columns.get(role, role)
     outside = deviation.outside(bar)
-    direction = worse_direction(role)
-    if direction is not None and deviation.bins[-1] == band.bins[-1]:
-        outside |= deviation.outside_at_end(end_bar(bar), direction)
+    direction = worse_direction(role) or 0
+    at_end = np.zeros(len(outside), np.bool_)
+    if direction and deviation.bins[-1] == band.bins[-1]:
+        at_end = deviation.outside_at_end(end_bar(bar), direction)
+    is_low_bar = bool(at_end[-1]) and not outside[-1]
+    outside |= at_end
     steps = [max(bin_start(int(number)), run.first_step) for number in deviation.bins]
     status, at = _status(role, deviation, outside)
     onset = steps[_onset(outside)] if outside[-1] else None
@@ -213,15 +216,18 @@ def _compared(
     apart = float(band.high[of] - band.low[of])
     starts = np.array([bin_start(int(number)) for number in band.bins], np.int64)
     reach = bar * np.sqrt(band.variance + band.error)
+    # The edge on the worse side is where the run is judged to be outside.
+    judged = np.isin(band.bins, deviation.bins[at_end])
+    worse_reach = np.where(judged, end_bar(bar) / bar, 1.0) * reach
     return SeriesComparison(
         role=role,
         column=column,
         name=series_name(role, column),
         status=status,
-        decides=worse_direction(role) is not None,
+        decides=bool(direction),
         bins=len(steps),
         peak=deviation.peak,
-        bar=bar,
+        bar=end_bar(bar) if is_low_bar else bar,
         level=_plain(center + difference, band),
         reference=_plain(center, band),
         ratio=float(np.exp(min(difference, _MAX_LOG_RATIO))) if band.log else None,
@@ -233,8 +239,8 @@ def _compared(
         onset=onset,
         back=steps[last + 1] if last is not None and not outside[-1] else None,
         band_steps=np.append(starts, bin_start(int(band.bins[-1]) + 1) - 1),
-        band_low=_edge(band.center - reach, band),
-        band_high=_edge(band.center + reach, band),
+        band_low=_edge(band.center - (worse_reach if direction < 0 else reach), band),
+        band_high=_edge(band.center + (worse_reach if direction > 0 else reach), band),
     )
 
 

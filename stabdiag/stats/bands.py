@@ -48,7 +48,7 @@ BAND_BARS: Final[tuple[tuple[int, float], ...]] = (
 
 # At the end of the references, a run is judged once, and only on its worse side. This part of the
 # bar then has about as few false alarms as the whole bar has over all bins and both sides.
-_END_BAR: Final = 0.8
+_END_BAR: Final = 0.75
 
 
 @frozen
@@ -214,7 +214,7 @@ def end_bar(bar: float) -> float:
     """Return the bar for the end of a finished run.
 
     >>> end_bar(20.0), end_bar(3.2)
-    (16.0, 3.0)
+    (15.0, 3.0)
     """
     return max(_END_BAR * bar, BEYOND_CHANCE)
 

@@ -63,8 +63,12 @@ def test_a_finished_run_is_judged_by_a_lower_bar(worse, steps, until, status):
     columns = {name: values[:steps] for name, values in columns.items()}
     result = verdict(columns, good(3))
     assert result.status is status
-    peaks = [series.peak for series in result.series if series.decides]
-    assert max(peaks) < deviation_bar(3)
+    for series in result.series:
+        if series.decides:
+            assert series.peak < deviation_bar(3)
+            assert (series.peak > series.bar) == (series.status is BaselineStatus.WORSE)
+    if status is BaselineStatus.WORSE:
+        assert result.deciding.level > result.deciding.band_high[-1]
 
 
 def test_a_run_that_ends_lower_is_better():
