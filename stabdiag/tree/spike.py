@@ -11,9 +11,9 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import num, plural, sigmas
 from stabdiag.stats.abrupt import context_size
-from stabdiag.stats.quantiles import normal_tail
+from stabdiag.stats.quantiles import median, normal_tail
 from stabdiag.stats.shape import Spike, blowup_start
-from stabdiag.stats.standards import FAR_RATIO, MIN_TREND_POINTS, NEGLIGIBLE, TENFOLD
+from stabdiag.stats.standards import FAR_RATIO, MIN_CONSECUTIVE, MIN_TREND_POINTS, NEGLIGIBLE
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.checkpoint import earlier_checkpoint
@@ -120,9 +120,8 @@ def _without_rise(case: Case) -> Reply | None:
     if len(x) < MIN_TREND_POINTS or case.loss_kind is not None:
         return None
     lowest = np.minimum.accumulate(x)
-    # A first loss far above the second one does not measure the fall.
-    first = x[1] if x[0] > TENFOLD * abs(x[1]) else x[0]
-    rises, fall = x - lowest, float(first - lowest[-1])
+    # A single first loss above all others does not show that the loss falls.
+    rises, fall = x - lowest, float(median(x[:MIN_CONSECUTIVE]) - lowest[-1])
     rise, at = float(rises.max()), int(rises.argmax())
     if fall <= 0 or rise > NEGLIGIBLE * fall:
         return None

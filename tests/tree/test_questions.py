@@ -390,3 +390,9 @@ def test_sparse_weight_norms_are_compared_with_each_other(calm):
     answer = answer_to(stabdiag.diagnose(sparse), "Q4.3")
     assert answer.branch == "climbing"
     assert "within 500 steps (not 200: it was logged too rarely)" in answer.because
+
+
+def test_a_short_log_that_falls_only_at_its_first_loss_is_not_tested_for_spikes():
+    loss = np.array([1.209, 1.144, *np.resize([1.146, 1.145, 1.1455], 12)])
+    report = stabdiag.diagnose({"step": np.arange(len(loss)), "loss": loss})
+    assert report.diagnosis.slug == "insufficient-data"
