@@ -27,7 +27,7 @@ from stabdiag.assemble.losses import (
     with_hidden_norms,
     with_nan_of_any,
 )
-from stabdiag.assemble.means import without_running_means
+from stabdiag.assemble.means import with_corrected_start, without_running_means
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.records import (
@@ -231,6 +231,7 @@ class _OrderedLog:
         clock, data, order = self.clock, self.data, self.order
         events = [*self.events]
         losses = without_running_means(self.losses, clock, order.steps, run, columns.bar)
+        losses = with_corrected_start(losses, order.steps, run)
         events += [*losses.events, *order.events]
         events += unused_after_loss(columns, names, losses.records & clock.usable, clock.usable)
         if "loss" in names and not (run & losses.records).any():

@@ -1,4 +1,4 @@
-"""Losses that are means since their epoch began, as the progress bars of Keras show them."""
+"""Losses that are means of earlier ones: since their epoch began, or weighted exponentially."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from stabdiag.assemble.steps import Steps, are_epochs
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.columns import Bar
+from stabdiag.stats.smoothing import corrected_average
 
 # An epoch is divided into at most this many intervals. Their means are exact to this fraction of
 # the loss, although the means on the bar are rounded.
@@ -51,6 +52,27 @@ def without_running_means(
     records[rows], changed[rows] = ends, values
     event = Event(kind=EventKind.COLUMN, message=message)
     return replace(losses, records=records, values=changed, events=[*losses.events, event])
+
+
+def with_corrected_start(losses: Losses, steps: Ints, run: Mask) -> Losses:
+    """Return the losses without the low start of an exponential moving average.
+
+    Many programs begin the average at zero, so that it rises to the level of the losses first.
+    """
+    rows = np.flatnonzero(losses.records & run)
+    values, counts = losses.values[rows], steps[rows]
+    # A resume may begin the average again.
+    is_end = ~np.isfinite(values)
+    is_end[1:] |= np.diff(counts) <= 0
+    size = int(is_end.argmax()) if is_end.any() else len(rows)
+    corrected = corrected_average(values[:size])
+    if corrected is None:
+        return losses
+    changed = losses.values.copy()
+    changed[rows[:size]] = corrected
+    message = "the loss is a moving average that started at 0: its first values are corrected"
+    event = Event(kind=EventKind.COLUMN, message=message)
+    return replace(losses, values=changed, events=[*losses.events, event])
 
 
 def _shows_means(bar: Bar | None, counts: Ints, losses: Floats) -> bool:

@@ -23,8 +23,10 @@ from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CONTEXT_POINTS,
     HALF,
+    MAJORITY,
     MIN_CONSECUTIVE,
     MIN_TREND_POINTS,
+    NEARLY_ALL,
     NEGLIGIBLE,
     RELATIVE_TOLERANCE,
     ROUNDING_DIGITS,
@@ -72,7 +74,13 @@ class Causes:
         """The steps where the learning rate jumps by more than its schedule explains."""
         lr, factor = self.history.finite("lr"), self.limits.lr_jump
         steps = jumps(lr, factor)
-        return steps[~_are_restarts(lr, steps)] if has_restarts(self.schedule) else steps
+        are_restarts = _are_restarts(lr, steps)
+        if self.schedule is None:
+            repeats = (_repeats_schedule(lr, step) for step in steps.tolist())
+            are_restarts &= np.fromiter(repeats, dtype=bool, count=len(steps))
+        elif not has_restarts(self.schedule):
+            return steps
+        return steps[~are_restarts]
 
     @cached_property
     def warm_restarts(self) -> Ints:
@@ -155,6 +163,22 @@ def _are_restarts(lr: Series, steps: Ints) -> Mask:
     peak = np.maximum.accumulate(lr.values)[at - 1]
     are: Mask = (lr.values[at] >= HALF * peak) & (lr.values[at] <= (1 + NEGLIGIBLE) * peak)
     return are
+
+
+def _repeats_schedule(lr: Series, step: int) -> bool:
+    """Return True if the rates from a step on follow the same course as from the start of the log.
+
+    A warm-up may precede the first cycle only, and later cycles may have lower rates.
+    """
+    at = int(np.searchsorted(lr.steps, step))
+    size = min(at, len(lr) - at)
+    if size < max(MIN_TREND_POINTS, NEARLY_ALL * at):
+        return False
+    first, again = lr.values[:size], lr.values[at : at + size]
+    peak, scale = float(first.max()), float(again.max() / first.max())
+    follows = np.abs(again / scale - first) <= NEGLIGIBLE * peak
+    # A constant rate has no course.
+    return bool(np.mean(follows) >= NEARLY_ALL and again.min() <= MAJORITY * again.max())
 
 
 def usual_stride(history: History, series: Series) -> float:

@@ -143,6 +143,7 @@ def find_spikes(
     after_logged_cause: Mask | None = None,
     *,
     of_means: bool = False,
+    average_sigma: float = 0.0,
 ) -> SpikeScan:
     """Find the points and stretches that are too high for the run's own noise.
 
@@ -155,6 +156,7 @@ def find_spikes(
         atypical: points, shape (n,), that are excluded from the level a spike has to return to.
         after_logged_cause: points, shape (n,), just after a logged cause.
         of_means: whether each loss is a mean over many batches: of an epoch, or an evaluation.
+        average_sigma: the standard deviation of a moving average; 0 if the loss is not one.
 
     A point is too high if its score, the distance from the baseline in standard deviations, exceeds
     the family-wise limit of this run's own scores. A stretch is too high if the median of the next
@@ -195,7 +197,7 @@ def find_spikes(
             spike=describe(x, profile.base, event.onset, profile.reach, atypical),
             reach=reach,
             sigmas=sigmas,
-            min_height=min_range_share * spans[event.onset],
+            min_height=max(min_range_share * spans[event.onset], CLEAR * average_sigma),
             has_cause=bool(has_cause[event.onset]),
             group=group,
         )

@@ -56,6 +56,7 @@ def measure(run: Run) -> Measures:
         atypical=run.duplicate_batch_mask,
         after_logged_cause=run.after_logged_cause,
         of_means=run.history.counts_epochs or is_evaluation(run.loss.column),
+        average_sigma=0.0 if run.average is None else run.average.sigma,
     )
     scan = _judge_by_steps(run, scan)
     reward = find_maintained_reward(run)

@@ -25,6 +25,7 @@ from stabdiag.stats.course import (
 )
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import diff_sigma, median, normal_quantile, quantiles
+from stabdiag.stats.smoothing import find_average
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
@@ -265,8 +266,20 @@ def falls(x: Floats) -> bool:
     Args:
         x: shape (n,), finite, n at least 4.
 
-    Its first values or levels are far above its second half, or it has a falling trend.
+    Its first values or levels are far above its second half, or it has a falling trend. The values
+    of a moving average are not independent: it falls if it loses far more than a single value
+    varies, or if the single values fall.
     """
+    if not _is_lower_at_end(x):
+        return False
+    average = find_average(x)
+    if average is None or float(x[0]) - end_level(x) > _FAR_SIGMAS * average.value_sigma:
+        return True
+    return _is_lower_at_end(average.values)
+
+
+def _is_lower_at_end(x: Floats) -> bool:
+    """Return True if independent values end lower than they began."""
     every = max(len(x) // SUBSAMPLE_SIZE, 1)
     late, last = second_half(x)[::every], end_level(x)
     sigma = late_spread(x)

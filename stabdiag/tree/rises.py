@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.stats.abrupt import MIN_LEVEL_RATIO, multiplies
 from stabdiag.stats.levels import last_digit
-from stabdiag.stats.quantiles import medians
+from stabdiag.stats.quantiles import median, medians
 from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.standards import (
@@ -43,9 +43,14 @@ def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     for spike in spikes:
         if spike.recovered:
             x[spike.onset : spike.end] = spike.base
+    start = run.chance_start
+    if start:  # the low start of a moving average is not a level that the run had
+        x[:start] = np.maximum(x[:start], median(x[start : 2 * start + 1]))
     rise = net_rise(x[part], run.rise_window, run.limits.divergence.significance)
     if rise is None:
         return None
+    if run.average is not None:  # its noise lasts for longer than a level
+        rise = replace(rise, bar=max(rise.bar, CLEAR * run.average.sigma))
     begin = part.start
     return replace(rise, best=begin + rise.best, onset=begin + rise.onset, crest=begin + rise.crest)
 

@@ -20,6 +20,7 @@ from stabdiag.model.text import num
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import SearchWindows
+from stabdiag.stats.smoothing import MovingAverage, chance_start, find_average
 from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS
 from stabdiag.stats.trend import is_running_sum
 from stabdiag.tree.causes import Causes
@@ -87,6 +88,16 @@ class Run:
         settings = self.manifest.others(self.history.config)
         named = (settings[name] for name in (*LOSS_FUNCTION, ARCHITECTURES) if name in settings)
         return frozenset(word for value in named for word in name_words(str(value)))
+
+    @cached_property
+    def chance_start(self) -> int:
+        """The number of losses in which a first one counts that was low by chance."""
+        return chance_start(self.loss.values, self.average)
+
+    @cached_property
+    def average(self) -> MovingAverage | None:
+        """The moving average that the loss is, or None."""
+        return find_average(self.loss.values)
 
     @property
     def unit(self) -> str:

@@ -126,3 +126,23 @@ NO_MEANS = {
 @pytest.mark.parametrize("shape", NO_MEANS)
 def test_other_losses_on_a_bar_are_kept(diagnosed, shape):
     assert len(diagnosed(tqdm(NO_MEANS[shape])).history.series["loss"]) == BATCHES
+
+
+def test_an_average_that_starts_at_zero_does_not_climb():
+    values = 0.9 + 1.4 * np.exp(-np.arange(1000) / 200)
+    values += np.random.default_rng(3).normal(0, 0.05, 1000)
+    average, loss = 0.0, []
+    for value in values:
+        average = 0.98 * average + 0.02 * value
+        loss.append(average)
+    report = stabdiag.diagnose({"step": np.arange(1000), "loss": loss})
+    assert report.diagnosis.slug == "healthy"
+    assert any(
+        "a moving average that started at 0" in event.message for event in report.history.events
+    )
+    # A loss that grows to its level at another pace rose.
+    rises = 2.3 - 2.2 * np.exp(-np.arange(1000) / 200)
+    report = stabdiag.diagnose(
+        {"step": np.arange(1000), "loss": rises + (values - values.mean()) / 9}
+    )
+    assert report.diagnosis.severity.value in ("warning", "error")

@@ -293,6 +293,15 @@ def test_earliest_error_before_a_nan_determines_the_checkpoint(calm):
     assert (see.kind, see.step) == (K.SEE_FINDING, 220)
 
 
+def test_a_late_recovery_is_an_error_if_the_loss_was_high_for_long(calm):
+    log = calm()
+    log["loss"] -= 2.0 * np.exp(-np.arange(800) / 200)
+    log["loss"][400:620] += 3.0
+    finding = diagnosed(log, checkpoint_every=100)
+    assert finding.title == "Loss spike that recovered late"
+    assert finding.severity == "error"
+
+
 @pytest.mark.parametrize(
     ("every", "kept"), [(100, False), (1000, True), (None, False)], ids=["near", "none", "unknown"]
 )
@@ -303,6 +312,7 @@ def test_a_loss_that_was_back_late_is_weighed(calm, every, kept):
     finding = diagnosed(log, checkpoint_every=every)
     assert (finding.slug, finding.step) == ("spike-persistent", 400)
     assert finding.title == "Loss spike that recovered late"
+    assert finding.severity == "warning"  # the loss was high for less than a fifth of the log
     assert 520 <= finding.back <= 540
     first = finding.actions[0]
     assert first.kinds == ((K.KEEP_GOING,) if kept else (K.CLIP_GRADIENTS, K.INSPECT_DATA))

@@ -50,3 +50,12 @@ def test_a_single_jump_of_the_rate_is_not_a_schedule():
     diagnosis = stabdiag.diagnose({**log, "lr": rate}).diagnosis
     assert diagnosis.severity.value in ("warning", "error")
     assert "learning rate" in diagnosis.summary
+
+
+@pytest.mark.parametrize(("rate", "is_expected"), [(1.0, True), (3.0, False)])
+def test_a_schedule_that_repeats_its_course_restarts(rate, is_expected):
+    log = restarting(rate=np.where(STEPS >= CYCLE, rate, 1.0) * RATE)
+    log = {name: values[: 2 * CYCLE] for name, values in log.items()}
+    log["loss"] += np.where(STEPS[: 2 * CYCLE] >= CYCLE, 0.4 * RATE[: 2 * CYCLE] / 1e-3, 0)
+    spikes = [f for f in stabdiag.diagnose(log).findings if f.slug.startswith("spike")]
+    assert (not spikes) == is_expected

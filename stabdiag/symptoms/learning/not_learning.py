@@ -149,11 +149,12 @@ def _is_static(case: Case) -> bool:
 def _rose_immediately(case: Case) -> bool:
     """Return True if the first losses are lower than nearly all that follow, not by chance."""
     x = case.loss.values
-    return not few_trained(case) and any(
+    is_lowest = any(
         float((x[k:] <= x[:k].max()).mean()) ** k < _MAX_TREND_CHANCE
         for k in _FIRST
         if len(x) > 2 * k
     )
+    return is_lowest and not few_trained(case) and not case.chance_start
 
 
 def _never_fell(case: Case) -> bool:

@@ -15,6 +15,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.text import num, typed
 from stabdiag.stats.course import flat_part, level_error, measure_course, second_half, start_level
 from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.smoothing import find_average, single_value_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
@@ -117,6 +118,8 @@ def _above_start(case: Case) -> Climb | None:
     is_far = np.mean(pieces > TENFOLD * began) >= MAJORITY
     noise = diff_sigma(pieces.ravel())
     if not is_far and median(parts.levels[high]) - began < BEYOND_CHANCE * noise:
+        return None
+    if case.chance_start:
         return None
     top = float(parts.levels.max())
     return Climb(
@@ -233,6 +236,9 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
         x, first, fell
     ):
         return None
+    average = find_average(x)
+    if average is not None and average.weight * twentieths.size < MIN_CONSECUTIVE:
+        return None  # it hides how fast the first losses fell
     spent = np.cumsum(lr.values * np.diff(lr.steps, prepend=lr.steps[:1]))
     along = np.interp(series.steps[twentieths.middles], lr.steps, spent)
     half = int(np.searchsorted(along, along[-1] / 2))
@@ -242,7 +248,8 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     # The fall of the line itself from point to point is not noise.
     is_same_grid = np.array_equal(series.steps, lr.steps)
     line = spent if is_same_grid else np.interp(series.steps, lr.steps, spent)
-    noise = level_error(diff_sigma(x - _slope(along, parts) * line), twentieths.size)
+    rest = x - _slope(along, parts) * line
+    noise = level_error(single_value_sigma(rest), twentieths.size)
     is_clear = fell > CLEAR * noise and -late * np.ptp(along[half:]) > BEYOND_CHANCE * noise
     if not is_clear or -late < limits.constant_slope * -early:
         return None

@@ -8,7 +8,8 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, plural
 from stabdiag.stats.course import early_high, second_half
-from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
+from stabdiag.stats.quantiles import median, usual_gap
+from stabdiag.stats.smoothing import single_value_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
@@ -47,7 +48,7 @@ def lr_no_warmup(case: Case) -> Evidence | None:
     (high, at), level = early_high(loss.values, count), median(early)
     late = second_half(loss.values)
     # The noise is assumed to be proportional to the level of the loss.
-    noise = diff_sigma(late) * begun / median(late)
+    noise = single_value_sigma(late) * begun / median(late)
     risen = limits.early_rise * begun
     stays = level >= risen and level - begun > BEYOND_CHANCE * noise
     # If later losses are usually higher but one is as low, the first was low by chance.

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
+
 from stabdiag.model.findings import Action, ActionKind, Answer, Scalar, Severity
 from stabdiag.model.text import capitalized, num, plural, typed
 from stabdiag.stats.course import start_level
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import late_recovery
-from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, TENFOLD, TWICE
+from stabdiag.stats.standards import CONTEXT_POINTS, FEW_EVENTS, FIFTH, TENFOLD, TWICE
 from stabdiag.tree.advice.probed import saved_batch_suffix
 from stabdiag.tree.advice.rates import lowered, tenth_lr
 from stabdiag.tree.advice.shared import (
@@ -313,9 +315,14 @@ def _late(case: Case, spike: SpikeFacts, back: int, time: str) -> Advice:
         next_actions=actions[1:],
         back=back,
         title="Loss spike that recovered late",
-        # A run worth keeping is not an error.
-        severity=None if why is None else Severity.WARNING,
+        # A run worth keeping is not an error, and neither is one that survived at a small cost.
+        severity=Severity.WARNING if why is not None or _cost_little(case, spike, back) else None,
     )
+
+
+def _cost_little(case: Case, spike: SpikeFacts, back: int) -> bool:
+    """Return True if the loss was high for at most a fifth of the log."""
+    return bool(back - spike.onset <= FIFTH * np.ptp(case.loss.steps))
 
 
 def _worth_keeping(case: Case, spike: SpikeFacts, back: int) -> str | None:
