@@ -10,10 +10,10 @@ import numpy as np
 from stabdiag.assemble.losses import Losses
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, USUAL_FRACTION
 from stabdiag.assemble.steps import Steps, are_epochs
+from stabdiag.assemble.zero_start import corrected_average
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.events import Event, EventKind
 from stabdiag.readers.columns import Bar
-from stabdiag.stats.smoothing import corrected_average
 
 # An epoch is divided into at most this many intervals. Their means are exact to this fraction of
 # the loss, although the means on the bar are rounded.

@@ -1,4 +1,4 @@
-"""Moving averages: the correction of one that starts at zero, and the values that they average."""
+"""Moving averages: their memory, and the single values that they average."""
 
 from __future__ import annotations
 
@@ -17,27 +17,11 @@ from stabdiag.stats.standards import (
     HALF,
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
-    MIN_TREND_POINTS,
-    NEARLY_ALL,
     QUARTER,
     SUBSAMPLE_SIZE,
     TWICE,
 )
 from stabdiag.stats.trend import without_line
-
-# The average starts below this fraction of its level. It has memory for at least this many points,
-# and the log has three times as many.
-_LOW_START: Final = QUARTER
-_MIN_MEMORY: Final = 4.0
-_MEMORIES: Final = 3
-
-# Corrected by its decay, the average varies by at most this factor while it starts. The single
-# values that it implies stay within these factors of their median.
-_MAX_RATIO: Final = TWICE
-_LOWEST_VALUE, _HIGHEST_VALUE = 0.2, 4.0
-
-_ITERATIONS: Final = 50
-_TOLERANCE: Final = 1e-6
 
 # A series is an average if its changes over five points vary by this factor more than those over
 # one: a new value has a weight of at most a fifth. Changes are compared over up to a quarter of
@@ -47,68 +31,6 @@ _SPANS: Final = 4
 _MAX_CORRELATION: Final = 0.3
 _COMPARED_MEMORIES: Final = 5
 _MIN_COMPARED: Final = 50
-
-
-def corrected_average(x: Floats) -> Floats | None:
-    """Return an exponential moving average that started at zero, corrected, or None.
-
-    Args:
-        x: shape (n,), finite, in its own unit.
-
-    Returns:
-        Shape (n,), x[t] / (1 - b ** (t + 1)) for the decay b, as Adam corrects its moments (Kingma
-        & Ba 2015, arXiv:1412.6980, section 3). None if the series is not of this kind.
-
-    The decay gives the first value, 1 - b of the level, and also the number of points in which the
-    average reaches its level. A loss that rises for another reason does not satisfy both.
-    """
-    decay = _zero_start_decay(x)
-    if decay is None:
-        return None
-    corrected: Floats = x / (1 - decay ** np.arange(1, len(x) + 1))
-    start = corrected[: round(_MEMORIES / (1 - decay))]
-    memory = round(1 / (1 - decay))
-    level = median(start)
-    if start.max() > _MAX_RATIO * start.min() or x[0] > _LOW_START * level:
-        return None
-    if np.mean(np.diff(x[:memory]) > 0) < NEARLY_ALL:
-        return None
-    # Later losses do not vary independently either.
-    if _variogram_ratio(x[len(x) // 2 :][:SUBSAMPLE_SIZE], CONTEXT_POINTS) < TWICE:
-        return None
-    values = np.diff(x[: memory + 1], prepend=0.0) / (1 - decay)
-    values[1:] += x[:memory]
-    is_usual = (values > _LOWEST_VALUE * level) & (values < _HIGHEST_VALUE * level)
-    return corrected if is_usual.all() else None
-
-
-def _zero_start_decay(x: Floats) -> float | None:
-    """Return the decay of a series if it is an average that started at zero, or None.
-
-    The level is the median of the corrected series, which depends on the decay.
-    """
-    head = x[: max(len(x) // 2, MIN_TREND_POINTS)]
-    if len(x) < MIN_TREND_POINTS or not 0 < x[0] < _LOW_START * head.max():
-        return None
-    at, level, decay = CONTEXT_POINTS - 1, float(head.max()), 0.0
-    for _ in range(_ITERATIONS):
-        if not 0 < x[at] < level:
-            return None
-        decay = float((1 - x[at] / level) ** (1 / (at + 1)))
-        memory = 1 / (1 - decay) if decay < 1 else np.inf
-        if memory < _MIN_MEMORY or _MEMORIES * memory > len(x):
-            return None
-        stop = max(round(_MEMORIES * memory), MIN_TREND_POINTS)
-        start = x[:stop] / (1 - decay ** np.arange(1, stop + 1))
-        # The mean of as many values as the average remembers has less noise than the first, and
-        # hardly contains the losses of the first steps, which may be much higher.
-        at = min(round(memory), len(start) - MIN_CONSECUTIVE)
-        middle = (at + len(start)) // 2
-        near, far = median(start[at:middle]), median(start[middle:])
-        last, level = level, near + max(near - far, 0.0) / 2  # a falling loss was higher before
-        if abs(level - last) <= _TOLERANCE * level:
-            break
-    return decay
 
 
 @frozen

@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from stabdiag.stats.smoothing import (
-    chance_start,
-    corrected_average,
-    find_average,
-    single_value_sigma,
-)
+from stabdiag.assemble.zero_start import corrected_average
+from stabdiag.stats.smoothing import chance_start, find_average, single_value_sigma
 
 STEPS = 1_000
 
