@@ -14,8 +14,9 @@ _LOW_START: Final = 0.25
 _MIN_MEMORY: Final = 4.0
 _MEMORIES: Final = 3
 
-# While it starts, this fraction of its changes are rises. Corrected by its decay, the average varies by at most this factor while it starts. The single
-# values that it implies stay within these factors of their median.
+# At least this fraction of its first changes are rises. Corrected by its decay, the average varies
+# by at most this factor while it starts, and the single values that it implies stay within the last
+# two factors of their median.
 _MIN_RISING: Final = 0.9
 _MAX_RATIO: Final = 2.0
 _LOWEST_VALUE, _HIGHEST_VALUE = 0.2, 4.0
