@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final
 from weakref import WeakKeyDictionary
 
@@ -38,6 +39,7 @@ from stabdiag.stats.standards import (
     NEGLIGIBLE,
     QUARTERS,
     RELATIVE_EPS,
+    RELATIVE_TOLERANCE,
     SUBSAMPLE_SIZE,
     TENTHS,
     TWENTIETHS,
@@ -191,11 +193,17 @@ def learns_clearly(case: Case, progress: Progress) -> bool:
 
 
 def _changes(case: Case) -> Iterator[ProgressChange]:
-    if len(case.loss):
-        yield _loss_change(case)
+    loss = _loss_change(case) if len(case.loss) else None
+    if loss is not None:
+        yield loss
     eval_loss = case.history.finite("eval_loss")
     if len(eval_loss) > 1:
-        yield _eval_change(eval_loss)
+        change = _eval_change(eval_loss)
+        # Without a fall of the training loss, a tiny one of the evaluation loss is not learning.
+        is_tiny = change.first - change.last < RELATIVE_TOLERANCE * abs(change.first)
+        if loss is not None and loss.better is False and is_tiny:
+            change = replace(change, better=False)
+        yield change
     for score in scores(case)[:_SHOWN_SCORES]:
         values = score.series.values
         gain = score.gain(score.goodness[:1], score.goodness[1:][-MIN_CONSECUTIVE:])

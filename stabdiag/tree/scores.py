@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from stabdiag.model.arrays import Floats
@@ -58,7 +60,9 @@ class Score:
         change = median(after) - median(before)
         values = self.goodness
         if len(values) >= MIN_VALUES:
-            least = BEYOND_CHANCE * level_error(diff_sigma(values), len(before), len(after))
+            # If most evaluations are equal, the others show the noise.
+            sigma = diff_sigma(values) or float(np.diff(values).std()) / math.sqrt(2)
+            least = BEYOND_CHANCE * level_error(sigma, len(before), len(after))
         else:
             least = CLEAR_CHANGE * float(np.abs(values).max())
         return change if abs(change) > least else 0.0

@@ -71,6 +71,8 @@ WORSE_MODE = {
 }
 # Most evaluation examples are right, so something carries over.
 RIGHT = WORSE_MODE | {"eval_loss": [0.6, 0.62, 0.66, 0.7, 0.75, 0.8, 0.86, 0.93]}
+# A fall by less than half.
+SLIGHT = falling(4.6, 1.8, 800)
 FAR = np.array([5.9, 6.6, 5.2, 6.1, 5.5, 6.3, 5.4, 6.0])
 QUICK = falling(5.0, 0.2, 30)
 HEART = 3.0 + AT / 400
@@ -128,6 +130,7 @@ def every(points):
         # Noisy evaluations far above an untrained model, in epochs.
         ("learning-not-transferring", OTHERWISE | {"eval_loss": FAR}, {}, "evaluation mode"),
         # A sum over the micro-batches of a step, and their mean.
+        ("train-loss-summed", run(8 * SLIGHT, SLIGHT), {}, "of micro-batches of a step (about 8"),
         ("train-loss-summed", run(16 * FLAT, FLAT), {}, "micro-batches of a step (about 16)"),
         ("underfitting", run(falling(5.5, 4.6), falling(5.5, 4.7)), K, "Train longer"),
         ("eval-nonfinite", run(TRAIN, np.where(AT < 200, TRAIN, np.nan)), {}, "batch by batch"),

@@ -415,3 +415,11 @@ def test_a_model_that_only_memorizes_gets_its_own_first_action():
     finding = stabdiag.diagnose(run, manifest={"num_classes": 8}).diagnosis
     assert finding.slug == "no-progress"
     assert "20 evaluation examples" in finding.first_action
+
+
+def test_a_tiny_fall_of_the_evaluations_alone_is_not_learning():
+    loss = 1.0 + 0.2 * np.random.default_rng(2).standard_normal(N)
+    worn = log(loss, eval_loss=evaluated(np.linspace(1.0475, 1.0429, N // 100)))
+    assert stabdiag.diagnose(worn).diagnosis.slug in ("no-progress", "not-learning")
+    learned = log(loss, eval_loss=evaluated(np.linspace(1.0475, 0.9, N // 100)))
+    assert stabdiag.diagnose(learned).diagnosis.slug == "healthy"

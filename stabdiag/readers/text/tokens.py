@@ -380,6 +380,9 @@ def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
     return [next(prefix for at, prefix in reversed(opened) if at <= item.at[0]) for item in fields]
 
 
+_PERPLEXITY: Final = frozenset({"perplexity", "ppl"})
+
+
 def renamed(pairs: Spans, word: bytes) -> Spans:
     """Rename values with a word of ``OTHER_LOSSES`` to losses: avg_cost becomes avg_loss."""
     result: Spans = {}
@@ -390,7 +393,9 @@ def renamed(pairs: Spans, word: bytes) -> Spans:
         elif word.lower() in TRAINED and _SPLIT.fullmatch(name):
             result.setdefault(f"{name} loss", span)
         elif match is not None and (match[1] + match[2]).lower().endswith(word.decode().lower()):
-            result.setdefault(f"{match[1]}loss{match[3]}", span)
+            # A perplexity keeps its word: it has another level than a loss in nats.
+            kept = f"{match[2]}_" if match[2].lower() in _PERPLEXITY else ""
+            result.setdefault(f"{match[1]}{kept}loss{match[3]}", span)
         else:
             result.setdefault(name, span)
     return result

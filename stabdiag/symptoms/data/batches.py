@@ -16,12 +16,12 @@ from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
 from stabdiag.stats.shape import Spike, late_recovery
 from stabdiag.stats.standards import (
-    CLEAR_RATIO,
     CONTEXT_POINTS,
     FEW_EVENTS,
     FIFTH,
     HUNDREDFOLD,
     LEAST,
+    MAJORITY,
     MIN_CONSECUTIVE,
     NEARLY_ALL,
     NEGLIGIBLE,
@@ -151,7 +151,7 @@ def epoch_pattern(case: Case) -> Evidence | None:
     # A loss that falls or rises throughout each epoch is a running mean, or memorization. Batches
     # in a fixed order differ as well, which does no harm: small differences are a note.
     remaining = float((pattern - line).std())
-    if remaining < TENTH * level or _agreement(later[::2], later[1::2]) < NEARLY_ALL:
+    if remaining < TENTH * level or not _is_same_course(later[::2], later[1::2]):
         return None
     low, high = float(pattern.min()), float(pattern.max())
     starts = _boundaries(case)
@@ -159,7 +159,7 @@ def epoch_pattern(case: Case) -> Evidence | None:
     climbs = _climbs_into_pattern(case, starts, high)
     explains_spikes = all(_is_of_pattern(spike, starts, high) for spike in case.spikes)
     lasts = explains_spikes and any(spike.recovered is False for spike in case.spikes)
-    is_worse = level > CLEAR_RATIO * median(case.loss.values[:MIN_CONSECUTIVE])
+    is_worse = level > (1 + TENTH) * median(case.loss.values[:MIN_CONSECUTIVE])
     is_harmless = not (climbs or lasts or is_worse) and remaining < FIFTH * level
     return Evidence(
         because=f"In each of {len(epochs)} epochs of {length} {case.unit}s, the loss rises and "
@@ -203,15 +203,16 @@ def _twentieths(epochs: Floats) -> Floats:
     return medians(np.array([levels(epoch, TWENTIETHS) for epoch in epochs]).T)
 
 
-def _agreement(some: Floats, others: Floats) -> float:
-    """Return the correlation of the course of some epochs with that of the others.
+def _is_same_course(some: Floats, others: Floats) -> bool:
+    """Return True if the course of some epochs agrees with that of the others.
 
     Classes of another length than a twentieth show only at single positions. There the ranks are
-    compared: the first batch of a class has a loss far above the rest.
+    compared: the first batch of a class has a loss far above the rest. Single losses are noisier,
+    so a lower correlation is enough.
     """
     rank, other_rank = (medians(part.T).argsort().argsort() for part in (some, others))
     by_part = np.corrcoef(_twentieths(some), _twentieths(others))[0, 1]
-    return float(max(by_part, np.corrcoef(rank, other_rank)[0, 1]))
+    return bool(by_part >= NEARLY_ALL or np.corrcoef(rank, other_rank)[0, 1] >= MAJORITY)
 
 
 def _climbs_into_pattern(case: Case, boundaries: Ints, high: float) -> bool:

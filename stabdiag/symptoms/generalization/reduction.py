@@ -12,7 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import QUARTER, TWICE
+from stabdiag.stats.standards import FIFTH, QUARTER, RELATIVE_TOLERANCE, TWICE
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     find_gap,
@@ -20,6 +20,7 @@ from stabdiag.symptoms.generalization.gap import (
     with_evaluations,
 )
 from stabdiag.symptoms.generalization.overfitting import FEW_EVALUATIONS, is_memorizing
+from stabdiag.symptoms.losses import FALLEN
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import has_chance_level, may_sum_sequences
@@ -78,14 +79,14 @@ def _ratios(case: Case) -> Floats | None:
     return ratios
 
 
-def _has_fallen(case: Case) -> bool:
-    """Return True if the training loss has halved from the first evaluation to the last."""
+def _has_fallen(case: Case, *, to: float) -> bool:
+    """Return True if the training loss has fallen to a fraction since the first evaluation."""
     pair = with_evaluations(case)
     if pair is None:
         return False
     train, heldout = pair
     first, last = (training_level(train, heldout, at) or 0.0 for at in (0, len(heldout) - 1))
-    return last <= RUN_AWAY * first
+    return last <= to * first
 
 
 @Symptom(
@@ -107,7 +108,11 @@ def train_loss_summed(case: Case) -> Evidence | None:
     least, highest = float(ratios.min()), float(ratios.max())
     limits = case.limits.generalization
     is_constant = limits.augmentation <= least <= highest < limits.gap * least
-    if not is_constant or not _has_fallen(case):
+    # A number of micro-batches is a whole number: if the factor is one, a small fall is enough.
+    factor = median(ratios)
+    is_whole = abs(factor - round(factor)) <= 2 * RELATIVE_TOLERANCE * factor
+    fall = FALLEN if is_whole and highest <= (1 + FIFTH) * least else RUN_AWAY
+    if not is_constant or not _has_fallen(case, to=fall):
         return None
     step = int(case.history.finite("eval_loss").steps[0])
     return Evidence(
@@ -118,7 +123,7 @@ def train_loss_summed(case: Case) -> Evidence | None:
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
             "Check that the training loss is divided by the number of micro-batches of a step "
-            f"(about {num(median(ratios), 2)}): if summed, its gradients are too large by that "
+            f"(about {num(factor, 2)}): if summed, its gradients are too large by that "
             f"factor.",
         ),
     )

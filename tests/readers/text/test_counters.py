@@ -401,5 +401,11 @@ def test_a_failure_after_the_last_epoch_truncates_nothing(put):
     text = "".join(f"Epoch {n}/10: loss={4 - n / 100}\n" for n in range(1, 11))
     failed = 'Traceback (most recent call last):\n  File "t.py", line 4\nIndexError: too many\n'
     report = stabdiag.diagnose(put(text + failed))
-    assert [finding.slug for finding in report.findings] == ["insufficient-data"]
+    assert [finding.slug for finding in report.findings] == ["healthy"]
     assert "in the next run" in report.diagnosis.first_action
+
+
+def test_a_perplexity_is_not_compared_with_log_k(put):
+    text = "".join(f"[Step {n}] perplexity={4000 * 0.98**n + 30:.1f}\n" for n in range(1, 90))
+    report = stabdiag.diagnose(put(text), manifest={"vocab_size": 32000})
+    assert report.diagnosis.slug == "healthy"

@@ -83,7 +83,8 @@ def test_the_losses_and_the_diagnosis(path):
         loss.values, sample_losses(path), atol=0.0051 if "bar" in path.stem else 0
     )
     # The sample of YOLO has the same scores in each epoch.
-    usual = "score-constant" if path.parent.name == "yolo" else "insufficient-data"
+    # A sample is short; if its loss only falls, it has no spike.
+    usual = ("score-constant",) if path.parent.name == "yolo" else ("insufficient-data", "healthy")
     assert report.diagnosis.slug.startswith("nan-" if path.stem.endswith("-nan") else usual)
 
 
