@@ -13,7 +13,6 @@ from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
-from stabdiag.readers.source_code import MAX_SOURCE, begins_as_source, is_source_code
 
 _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"
@@ -221,6 +220,10 @@ def sniff(stream: Stream) -> Reader:
 
 def _is_source_code(stream: Stream, head: bytes) -> bool:
     """Return True if a stream is a whole file of source code."""
+    if head.startswith(b"{"):  # JSON lines do without the import
+        return False
+    from stabdiag.readers.source_code import MAX_SOURCE, begins_as_source, is_source_code
+
     if not begins_as_source(head):
         return False
     text = stream.peek(MAX_SOURCE)
