@@ -34,12 +34,12 @@ from stabdiag.model.roles.names import (
     normal,
 )
 from stabdiag.model.roles.scores import score_columns
-from stabdiag.model.text import and_more, listed
+from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import Column, Columns
 
 # Words in the names of measurements of the machine.
 _MACHINE_WORDS = frozenset(
-    {"time", "speed", "elapsed", "eta", "sec", "throughput", "memory", "mem", "remaining"}
+    word_list("time speed elapsed eta sec ips throughput memory mem remaining samples")
 )
 
 
@@ -172,7 +172,10 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
 
 def _is_no_loss(name: str) -> bool:
     """Return True if a column measures time, memory or speed, or is the best score so far."""
-    return not _MACHINE_WORDS.isdisjoint(name_words(name)) or name.lower() == "best"
+    words = {*name_words(name)}
+    # Paddle calls the times of a batch and of its data a cost.
+    is_time = "cost" in words and not words.isdisjoint(("batch", "reader", "data"))
+    return is_time or not _MACHINE_WORDS.isdisjoint(words) or name.lower() == "best"
 
 
 def _is_margin(name: str, columns: Columns) -> bool:

@@ -94,7 +94,61 @@ _COUNTED_NAMES: Final = (
     ),
 )
 
+
+def _sums_of_deepxde() -> Iterator[Normalization]:
+    """Yield the replacements that name the terms of a loss in the tables of DeepXDE.
+
+    1000      [8.44e-03, 8.57e-02]    [1.13e-02, 0.00e+00]    [1.28e+00]: the terms of the training
+    loss, of the test loss, which is left out, and the metrics.
+    """
+    for count in range(1, 13):
+        terms = b", ".join([rb"(%b)" % NUMBER_PATTERN] * count)
+        letters = bytes(range(ord("a"), ord("a") + count))
+        named = b", ".join(rb"loss_%c: \%d" % (letter, n) for n, letter in enumerate(letters, 2))
+        yield Normalization(
+            (b"Train loss  ", b"Test metric"),
+            rb"(?m)^(\d{1,9}) {1,12}\[%b\] {1,8}\[[^\]\n]{1,400}\] {1,8}\[[^\]\n]{0,200}\]" % terms,
+            rb"step: \1, %b" % named,
+        )
+
+
 _NORMALIZATIONS: Final = (
+    *_sums_of_deepxde(),
+    # The tutorials of PyTorch on names and on translation: 5000 5% (0m 12s) 2.4 Coelho / Russian,
+    # and 1m 20s (- 18m 45s) (5000 6%) 2.8453
+    Normalization(
+        (b"% (", b"m ", b"s) "),
+        rb"(?m)^(\d{1,9}) \d{1,3}%% \(\d{1,5}m \d{1,2}s\) (%b)(?=\s)" % NUMBER_PATTERN,
+        rb"step \1 loss \2",
+    ),
+    Normalization(
+        (b"s (- ", b"%) "),
+        rb"(?m)^\d{1,5}m \d{1,2}s \(- \d{1,5}m \d{1,2}s\) \((\d{1,9}) \d{1,3}%%\) (%b)(?=\s|$)"
+        % NUMBER_PATTERN,
+        rb"step \1 loss \2",
+    ),
+    # Flows: train: 341.4885 (0.6284 bpd) | val: 365.0357 (0.5844 bpd) | lr: 0.0001
+    Normalization((b" bpd) | val: ",), rb" \(%b bpd\)" % NUMBER_PATTERN, b""),
+    # OpenSpiel's AlphaZero: Losses(total: 3.167, policy: 2.390, value: 0.742, l2: 0.037)
+    Normalization(
+        (b"Losses(total: ",),
+        rb"Losses\(total: (%b), policy: (%b), value: (%b), l2: (%b)\)" % (4 * (NUMBER_PATTERN,)),
+        rb"loss: \1, policy_loss: \2, value_loss: \3, l2_loss: \4",
+    ),
+    # The first CatBoost: 12:      learn 0.6355000000passed: 17.4 sec      total: 3m 13s
+    Normalization(
+        (b"learn ", b"passed: "),
+        rb"(?m)^(\d{1,9}):[ \t]{1,12}learn (%b?)passed: " % NUMBER_PATTERN,
+        rb"iteration \1 learn loss: \2 passed: ",
+    ),
+    # The letters of two networks in a bar, or after it: [… 2.15it/s, DR=0.71, G=nan, GP=2.1, LR=…],
+    # and 3.20s/it]G: 1.30 | D: 0.69 | GP: 0.11
+    Normalization(
+        (b"s/it]G: ", b" | D: "), rb"(?<=[\]| ])([GD]): (?=%b)" % NUMBER_PATTERN, rb"loss_\1: "
+    ),
+    Normalization(
+        (b"/s, ", b", G="), rb"(?<=, )(G|D[RF]?)=(?=%b[,\]])" % NUMBER_PATTERN, rb"loss_\1="
+    ),
     *_COUNTED_NAMES,
     # In epoch 3, the loss was 2.31. That it was NaN is a report of a failure.
     Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d)", b"loss is "),

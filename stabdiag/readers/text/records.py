@@ -192,6 +192,15 @@ _YOLO_ROW: Final = re.compile(
     rb"\n {0,8}\d{1,6}/\d{1,6} {1,20}[\d.]{1,8}[KMG] {1,20}(?:%b {1,20}){3}\d{1,9} {1,20}\d{2,5}:"
     rb" {1,4}\d{1,3}%%\|" % NUMBER_PATTERN
 )
+# A row of results.txt of YOLOv5 and YOLOv7.
+_YOLO_RESULT: Final = re.compile(
+    rb"\n {1,8}(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]((?: {1,20}%b){13})[ \t\r]{0,20}(?=\n|$)"
+    % NUMBER_PATTERN
+)
+_YOLO_RESULT_NAMES: Final = (
+    *("box_loss", "obj_loss", "cls_loss", "total_loss", "labels", "img_size"),
+    *("precision", "recall", "mAP50", "mAP50-95", "val_box_loss", "val_obj_loss", "val_cls_loss"),
+)
 _YOLO_ROW_NAMES: Final = ("box_loss", "second_loss", "third_loss")
 
 
@@ -213,6 +222,9 @@ def _bars(data: bytes) -> Iterator[Record]:
     headings = [*_BAR_HEADING.finditer(data)]
     if not headings:
         yield from _rows_without_heading(data)
+        for row in _YOLO_RESULT.finditer(data):
+            cells = dict(zip(_YOLO_RESULT_NAMES, row[2].split(), strict=True))
+            yield row.start(1), {"epoch": row[1], **cells}
     ends = [heading.start() for heading in headings[1:]] + [len(data)] * bool(headings)
     begin = 0
     for heading, end in zip(headings, ends, strict=True):
@@ -241,7 +253,7 @@ def _rows_without_heading(data: bytes) -> Iterator[Record]:
 
 
 def _is_yolo(data: bytes) -> bool:
-    return _BAR_HEADING.search(data) is not None or _YOLO_ROW.search(data) is not None
+    return any(row.search(data) for row in (_BAR_HEADING, _YOLO_ROW, _YOLO_RESULT))
 
 
 def _scores(heading: bytes, values: bytes) -> dict[str, bytes]:

@@ -94,7 +94,7 @@ EVALUATED: Final = (VALIDATED, TESTED)
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
     rb"(?:Loss(?: Total)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
-    rb"|[Ll]oss [A-Z]\w?(?![\w.])"
+    rb"|[Ll]oss [A-Z]\w{0,20}(?![\w.])"
 )
 
 # What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor([2.31], device=…);

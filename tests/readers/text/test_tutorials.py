@@ -1,0 +1,88 @@
+"""Logs of tutorials and of programs that name their losses in their own way."""
+
+import math
+
+import pytest
+
+import stabdiag
+
+
+@pytest.fixture
+def series(tmp_path):
+    def series(text):
+        log = tmp_path / "run.log"
+        log.write_text(text)
+        return stabdiag.read(log).series
+
+    return series
+
+
+LOSSES = [2.5 - n / 20 for n in range(12)]
+
+LINES = {
+    "names": "{step} {n}% (0m {n}s) {loss} Coelho / Russian ✓",
+    "translation": "{n}m 28s (- 6m 40s) ({step} {n}%) {loss}",
+    "a flow": "Epoch {step}/9000 | train: {loss} (0.62 bpd) | val: 3.5 (0.58 bpd) | z_std: 5.7",
+    "an old CatBoost": "{step}:      learn {loss}passed: 17.4 sec      total: 3m   remaining: 3h",
+    "letters after a bar": "0% {step}/90000 [00:40<81:43,  3.20s/it]G: 1.30 | D: {loss} | GP: 0.11",
+    "letters in a bar": "1%|  | {step}/90000 [07:11<00:00, 21.73it/s, R=9, D={loss}, G=2.1, LR=1]",
+    "a title": "Epoch {step}/9000 - Loss Discriminator: {loss}, Loss Generator: -8.1",
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_a_loss_is_read_by_the_form_of_its_line(series, line):
+    text = "".join(
+        line.format(step=100 * n, n=n, loss=f"{loss:.4f}") + "\n"
+        for n, loss in enumerate(LOSSES, 1)
+    )
+    loss = series(text)["loss"]
+    assert loss.steps.tolist() == list(range(100, 1300, 100))
+    assert loss.values.tolist() == pytest.approx(LOSSES)
+
+
+def test_a_nan_in_the_lines_of_a_tutorial(series):
+    text = "".join(f"{5000 * n} {n}% (0m {n}s) nan Ko / Korean ✓\n" for n in range(1, 5))
+    assert all(map(math.isnan, series(text)["loss"].values))
+
+
+def test_the_terms_of_deepxde_are_added(series):
+    heading = "Step      Train loss            Test loss             Test metric\n"
+    text = heading + "".join(
+        f"{1000 * n:<10d}[{loss:.2e}, 1.00e-01]    [{loss:.2e}, 0.00e+00]    [1.61e+00]\n"
+        for n, loss in enumerate(LOSSES)
+    )
+    loss = series(text)["loss"]
+    assert loss.steps.tolist() == list(range(0, 12000, 1000))
+    assert loss.values.tolist() == pytest.approx([value + 0.1 for value in LOSSES], abs=0.01)
+
+
+def test_the_losses_of_openspiel(series):
+    text = "".join(
+        f"[2022-01-27 14:{n}:14.120] Step: {n}\n[2022-01-27 14:{n}:18.293] Losses(total: "
+        f"{loss:.3f}, policy: 1.5, value: 0.7, l2: 0.037)\n"
+        for n, loss in enumerate(LOSSES, 10)
+    )
+    assert series(text)["loss"].values.tolist() == pytest.approx(LOSSES)
+
+
+@pytest.mark.parametrize("loss", ["0.5", "nan"])
+def test_the_results_of_yolov5(series, loss):
+    row = "     {n}/299    0.489G" + f"       {loss}" * 3 + "       1.5        10       640"
+    row += "     0.3" * 4 + f"       {loss}" * 3 + "\n"
+    read = series("".join(row.format(n=n) for n in range(12)))
+    assert read["loss"].values.tolist() == [1.5] * 12
+    assert read["loss"].column == "total_loss"
+    assert read["score/mAP50"].values.tolist() == [0.3] * 12
+    assert math.isnan(read["eval_loss"].values[0]) == (loss == "nan")
+
+
+def test_scores_next_to_the_times_of_paddle(series):
+    text = "".join(
+        f"2022-04-12 23:{n}:19,808 - INFO - epoch: {n}, batch_id: 0, AUC: {0.5 + n / 50}, "
+        "avg_reader_cost: 0.00031 sec, avg_batch_cost: 0.00173 sec, avg_samples: 1024.0, "
+        "ips: 7184.45 ins/s\n"
+        for n in range(10, 22)
+    )
+    auc = series(text)["score/AUC"]
+    assert auc.values.tolist() == pytest.approx([0.5 + n / 50 for n in range(10, 22)])
