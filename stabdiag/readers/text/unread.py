@@ -222,12 +222,12 @@ class UnreadLines:
         return value[0] in _FORM_NUMBER.findall(self._last)
 
     def _is_other_bar(self, line: bytes) -> bool:
-        """Return True if a line is a position in a bar whose lines between records are not read.
+        """Return True if a line is in a bar of another length, whose earlier lines are not read.
 
-        It is the bar of an evaluation, which has another length than the bars of the training.
+        It is the bar of an evaluation next to the bars of the training.
         """
-        totals = _totals(line)
-        if not totals or totals & _totals(self._last):
+        totals, own_totals = _totals(line), _totals(self._last)
+        if not (totals and own_totals) or totals & own_totals:
             return False
         between = self._recent.split(b"\n")
         return any(_totals(other) == totals and _shape(other) == _shape(line) for other in between)
