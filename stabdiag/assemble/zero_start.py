@@ -8,30 +8,17 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 
-# The average starts below this fraction of its level. It has memory for at least this many points,
-# and the log has three times as many.
-_LOW_START: Final = 0.25
-_MIN_MEMORY: Final = 4.0
+# An average remembers at least this many values, so that it starts below a quarter of its level.
+# The single values that it implies stay within the same factor of their median.
+_MIN_MEMORY: Final = 4
+
+# The log has this many times as many points. While it starts, at least this fraction of the changes
+# are rises and, corrected by its decay, the average varies by a factor of two at most.
 _MEMORIES: Final = 3
-
-# At least this fraction of its first changes are rises. Corrected by its decay, the average varies
-# by at most this factor while it starts, and the single values that it implies stay within the last
-# two factors of their median.
 _MIN_RISING: Final = 0.9
-_MAX_RATIO: Final = 2.0
-_LOWEST_VALUE, _HIGHEST_VALUE = 0.2, 4.0
 
-_ITERATIONS: Final = 50
-_TOLERANCE: Final = 1e-6
-
-# The search for the decay begins with the fifth value, and a level is a median of at least three.
-_MIN_POINTS: Final = 10
-_FIRST_POINT, _MIN_LEVEL = 4, 3
-
-# Changes over this many points are larger than changes over one by this factor. Independent losses
-# have equal changes, and an average with the shortest memory has a factor of 1.7.
-_SPAN: Final = 5
-_MIN_GROWTH: Final = 1.4
+# The decay and the level depend on each other, and converge within this many iterations.
+_ITERATIONS: Final = 30
 
 
 def corrected_average(x: Floats) -> Floats | None:
@@ -54,7 +41,7 @@ def corrected_average(x: Floats) -> Floats | None:
     start = corrected[: round(_MEMORIES / (1 - decay))]
     memory = round(1 / (1 - decay))
     level = float(np.median(start))
-    if start.max() > _MAX_RATIO * start.min() or x[0] > _LOW_START * level:
+    if start.max() > 2 * start.min() or _MIN_MEMORY * x[0] > level:
         return None
     if np.mean(np.diff(x[:memory]) > 0) < _MIN_RISING:
         return None
@@ -63,7 +50,7 @@ def corrected_average(x: Floats) -> Floats | None:
         return None
     values = np.diff(x[: memory + 1], prepend=0.0) / (1 - decay)
     values[1:] += x[:memory]
-    is_usual = (values > _LOWEST_VALUE * level) & (values < _HIGHEST_VALUE * level)
+    is_usual = (_MIN_MEMORY * values > level) & (values < _MIN_MEMORY * level)
     return corrected if is_usual.all() else None
 
 
@@ -72,10 +59,11 @@ def _zero_start_decay(x: Floats) -> float | None:
 
     The level is the median of the corrected series, which depends on the decay.
     """
-    head = x[: max(len(x) // 2, _MIN_POINTS)]
-    if len(x) < _MIN_POINTS or not 0 < x[0] < _LOW_START * float(head.max()):
+    if len(x) < _MEMORIES * _MIN_MEMORY or x[0] <= 0:
         return None
-    at, level, decay = _FIRST_POINT, float(head.max()), 0.0
+    at, level, decay = _MIN_MEMORY, float(x[: len(x) // 2].max()), 0.0
+    if _MIN_MEMORY * x[0] >= level:
+        return None
     for _ in range(_ITERATIONS):
         if not 0 < x[at] < level:
             return None
@@ -83,20 +71,18 @@ def _zero_start_decay(x: Floats) -> float | None:
         memory = 1 / (1 - decay) if decay < 1 else np.inf
         if memory < _MIN_MEMORY or _MEMORIES * memory > len(x):
             return None
-        stop = max(round(_MEMORIES * memory), _MIN_POINTS)
+        stop = round(_MEMORIES * memory)
         start = x[:stop] / (1 - decay ** np.arange(1, stop + 1))
         # The mean of as many values as the average remembers has less noise than the first, and
         # hardly contains the losses of the first steps, which may be much higher.
-        at = min(round(memory), len(start) - _MIN_LEVEL)
-        middle = (at + len(start)) // 2
-        near, far = float(np.median(start[at:middle])), float(np.median(start[middle:]))
-        last, level = level, near + max(near - far, 0.0) / 2  # a falling loss was higher before
-        if abs(level - last) <= _TOLERANCE * level:
-            break
+        at = round(memory)
+        near, far = np.array_split(start[at:], 2)
+        level, last_level = float(np.median(near)), float(np.median(far))
+        level += max(level - last_level, 0.0) / 2  # a falling loss was higher before
     return decay
 
 
 def _is_smooth(x: Floats) -> bool:
-    """Return True if changes over five points are clearly larger than changes over one."""
-    near, far = np.diff(x), x[_SPAN:] - x[:-_SPAN]
-    return float(np.abs(far).mean()) > _MIN_GROWTH * float(np.abs(near).mean())
+    """Return True if changes over several points vary more than twice as much as over one."""
+    near, far = np.diff(x), x[_MIN_MEMORY:] - x[:-_MIN_MEMORY]
+    return bool(np.abs(far).mean() > np.sqrt(2) * np.abs(near).mean())

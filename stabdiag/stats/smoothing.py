@@ -18,6 +18,7 @@ from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
     QUARTER,
+    QUARTERS,
     SUBSAMPLE_SIZE,
     TWICE,
 )
@@ -27,10 +28,10 @@ from stabdiag.stats.trend import without_line
 # one: a new value has a weight of at most a fifth. Changes are compared over up to a quarter of
 # half of the log. The first value is compared with those of this many memories, at least 50.
 _MIN_RATIO: Final = 3.0
-_SPANS: Final = 4
-_MAX_CORRELATION: Final = 0.3
-_COMPARED_MEMORIES: Final = 5
-_MIN_COMPARED: Final = 50
+_SPANS: Final = QUARTERS
+_MAX_CORRELATION: Final = QUARTER
+_COMPARED_MEMORIES: Final = CONTEXT_POINTS
+_MIN_COMPARED: Final = MIN_LONG_LOG // 2
 
 
 @frozen
@@ -107,7 +108,8 @@ def _correlation(x: Floats, lag: int) -> float:
 def _variogram_ratio(x: Floats, span: int) -> float:
     """Return how much more changes over ``span`` points vary than changes over one; 0 if none."""
     first = _mean_change(x, 1)
-    return (_mean_change(x, span) / first) ** 2 if first > 0 else 0.0
+    ratio = _mean_change(x, span) / first if first > 0 else 0.0
+    return ratio * ratio
 
 
 def _mean_change(x: Floats, span: int) -> float:
