@@ -223,7 +223,9 @@ def _loss_change(case: Case) -> ProgressChange:
     """Return the change of the loss."""
     x = case.loss.values
     is_comparable = case.loss_kind is None and "reward" not in case.history.series
-    first, last = start_level(x), end_level(x)
+    # The loss of an epoch is a mean, and falls far within the first few.
+    first = float(x[0]) if case.history.counts_epochs else start_level(x)
+    last = end_level(x)
     better = _loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None
     if better is not None and not case.objective_changes and case.ramp is None:
         noise = _FAR_SIGMAS * late_spread(x)

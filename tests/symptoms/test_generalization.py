@@ -344,3 +344,12 @@ def test_a_nan_before_the_first_evaluation_is_a_placeholder(symptom, at, is_repo
     eval_loss = TRAIN.copy()
     eval_loss[at * EVERY] = np.nan
     assert (symptom("eval-nonfinite", run(TRAIN, eval_loss)) is not None) == is_reported
+
+
+def test_a_model_that_is_mostly_right_has_learned_something(symptom):
+    run = WORSE_MODE | {"eval_loss": [1.26, 1.4, 1.5, 1.6, 1.7, 1.8, 1.9, 1.96]}
+    run |= {"eval_accuracy": [0.78, 0.77, 0.77, 0.76, 0.76, 0.75, 0.75, 0.75]}
+    finding = symptom("learning-not-transferring", run)
+    assert "What the model learned later does not carry over" in finding.summary
+    wrong = run | {"eval_accuracy": [0.1, 0.11, 0.1, 0.12, 0.1, 0.11, 0.1, 0.1]}
+    assert "Nothing the model learned carries over" in symptom(finding.slug, wrong).summary

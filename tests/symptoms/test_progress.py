@@ -423,3 +423,8 @@ def test_a_tiny_fall_of_the_evaluations_alone_is_not_learning():
     assert stabdiag.diagnose(worn).diagnosis.slug in ("no-progress", "not-learning")
     learned = log(loss, eval_loss=evaluated(np.linspace(1.0475, 0.9, N // 100)))
     assert stabdiag.diagnose(learned).diagnosis.slug == "healthy"
+
+
+def test_the_loss_of_an_epoch_log_starts_at_its_first_epoch():
+    run = {"epoch": EPOCHS_20, "loss": 0.8 * 0.3**EPOCHS_20 + 0.001}
+    assert "The loss went from 0.801 to" in stabdiag.diagnose(run).diagnosis.summary

@@ -110,7 +110,9 @@ def learning_not_transferring(case: Case) -> Evidence | None:
     """Did training lower the loss while no evaluation was better than at the start?"""
     turning_point = memorizing_turn(case)
     if turning_point is not None:
-        return _turned_at_start(turning_point) if carries_nothing(case, turning_point) else None
+        return (
+            _turned_at_start(case, turning_point) if carries_nothing(case, turning_point) else None
+        )
     pair = with_evaluations(case)
     if pair is None or may_be_pretrained(case) or evaluations_are_constant(case) or find_gap(case):
         return None
@@ -151,9 +153,13 @@ def _has_better_evaluation(case: Case) -> bool:
     return any(change.better for change in changes if change.role not in ("loss", "accuracy"))
 
 
-def _turned_at_start(turning_point: TurningPoint) -> Evidence:
+def _turned_at_start(case: Case, turning_point: TurningPoint) -> Evidence:
+    learned = (
+        "What the model learned later" if is_mostly_right(case) else "Nothing the model learned"
+    )
+    does = "does not carry over" if is_mostly_right(case) else "carries over"
     return Evidence(
-        because=f"{turning_point.words} Nothing the model learned carries over to the evaluation.",
+        because=f"{turning_point.words} {learned} {does} to the evaluation.",
         step=turning_point.step,
         measured=turning_point.measured,
         first=_CARRIES_NOTHING,

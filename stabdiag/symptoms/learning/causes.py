@@ -74,6 +74,8 @@ def without_learning(
         out_of_range = rate_near_low(case)
     if cause is None and out_of_range is not None:
         words, change = out_of_range
+        # If the rate is too low, a lower one does not help.
+        unhelpful = {change.kind, *((Do.LOWER_LR,) if Do.RAISE_LR in change.kinds else ())}
         return Evidence(
             because=f"{because}. {words}",
             step=step,
@@ -81,7 +83,7 @@ def without_learning(
             first=change,
             next_actions=(
                 first,
-                *(action for action in symptom.next_actions if action.kind is not change.kind),
+                *(action for action in symptom.next_actions if action.kind not in unhelpful),
             ),
         )
     if cause is None:
