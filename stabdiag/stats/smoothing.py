@@ -73,15 +73,17 @@ def find_average(x: Floats) -> MovingAverage | None:
     # In both halves, because a fault may look like an average from its onset on.
     halves = x[: len(x) // 2][-SUBSAMPLE_SIZE:], x[len(x) // 2 :][:SUBSAMPLE_SIZE]
     first = _mean_change(halves[1], 1)
-    span, ratios = CONTEXT_POINTS, []
+    span = CONTEXT_POINTS
+    ratios: list[float] = []
     while span <= len(halves[0]) // _SPANS:
         ratio = min(_variogram_ratio(half, span) for half in halves)
         # The changes of a smooth curve, or of a drift, grow faster than those of a random walk.
-        if ratio > TWICE * span:
+        # The changes of most series hardly grow, which the first span shows.
+        if ratio > TWICE * span or (not ratios and ratio < _MIN_RATIO):
             break
         ratios.append(ratio)
         span += span // 2
-    if not ratios or ratios[0] < _MIN_RATIO:
+    if not ratios:
         return None
     weight = 1 / max(ratios)
     weights, changes = np.maximum(1 / np.arange(2, len(x) + 1), weight), np.diff(x)
