@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.levels import MEAN_TO_SIGMA
+from stabdiag.stats.levels import MEAN_TO_SIGMA, last_digit
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.standards import (
     CLEAR_RATIO,
@@ -54,6 +54,10 @@ class MovingAverage:
         """The standard deviation of the average, at most: that of a mean of 1 / weight values."""
         return self.value_sigma * float(np.sqrt(self.weight))
 
+    def level_sigma(self, points: int) -> float:
+        """Return the deviation of a mean of ``points`` averages: they share most of their values."""
+        return self.sigma * float(np.sqrt(min(2 / (self.weight * points), 1.0)))
+
 
 def find_average(x: Floats) -> MovingAverage | None:
     """Return the moving average that a series is, or None.
@@ -94,8 +98,10 @@ def find_average(x: Floats) -> MovingAverage | None:
     values = x[:-1] + changes / weights
     recent = without_line(values[len(values) // 2 :][:SUBSAMPLE_SIZE])
     later = max(round(HALF / weight), MIN_CONSECUTIVE)
-    # The single values of an average are independent, and those of a wave are not.
-    if not -FIFTH < _correlation(recent, 1) < _MAX_CORRELATION:
+    # The single values of an average are independent, and those of a wave are not. A change by the
+    # last digit is often followed by its opposite.
+    lowest = -HALF if TWICE * last_digit(x) > first else -FIFTH
+    if not lowest < _correlation(recent, 1) < _MAX_CORRELATION:
         return None
     if _correlation(recent, later) < -QUARTER:
         return None

@@ -49,8 +49,8 @@ def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     rise = net_rise(x[part], run.rise_window, run.limits.divergence.significance)
     if rise is None:
         return None
-    if run.average is not None:  # its noise lasts for longer than a level
-        rise = replace(rise, bar=max(rise.bar, CLEAR * run.average.sigma))
+    if run.average is not None:  # its noise may last for longer than a level
+        rise = replace(rise, bar=max(rise.bar, CLEAR * run.average.level_sigma(rise.points)))
     begin = part.start
     return replace(rise, best=begin + rise.best, onset=begin + rise.onset, crest=begin + rise.crest)
 

@@ -92,3 +92,18 @@ def test_a_low_first_value_of_an_average_is_chance_and_an_explosion_is_not():
     exploded = exponential(values, 0.98)
     assert chance_start(exploded, find_average(exploded)) == 0
     assert chance_start(values, find_average(values)) == 0
+
+
+def test_a_rounded_average_is_recognized():
+    x = window(noise(sigma=0.5), 200)
+    assert find_average(np.round(x, 3)) is not None
+
+
+def test_a_wave_is_not_an_average():
+    wave = np.sin(np.arange(STEPS) / 4)
+    assert find_average(noise(sigma=0.1) + wave) is None
+
+
+def test_the_mean_of_many_averages_varies_less():
+    average = find_average(exponential(noise(), 0.95))
+    assert average.level_sigma(1_000) < 0.5 * average.level_sigma(10) == 0.5 * average.sigma
