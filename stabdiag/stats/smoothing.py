@@ -55,7 +55,7 @@ class MovingAverage:
         return self.value_sigma * float(np.sqrt(self.weight))
 
     def level_sigma(self, points: int) -> float:
-        """Return the deviation of a mean of ``points`` averages: they share most of their values."""
+        """Return the deviation of a mean of ``points`` averages, which share their values."""
         return self.sigma * float(np.sqrt(min(2 / (self.weight * points), 1.0)))
 
 
