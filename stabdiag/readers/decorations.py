@@ -112,6 +112,8 @@ def undecorated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stre
             reader = sniff(trial)
         except NoUsableRecord:
             continue
+        if removed:
+            stream.notes.append("the labels that other programs added to each line are ignored")
         pieces = (_without(block, removed) for block in blocks(stream))
         return stream.rewritten(pieces), reader
     return None

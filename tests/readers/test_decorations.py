@@ -125,3 +125,10 @@ def test_a_step_at_the_start_of_each_line_is_not_removed(read):
 def test_labeled_lines_without_a_log_are_refused(read, text):
     with pytest.raises(NoUsableRecord):
         read(text)
+
+
+def test_removed_labels_are_reported(read):
+    history = read("".join(f"[pod/train-7f9c/x] {line}\n" for line in LOGS["darknet"]))
+    assert any("labels" in event.message for event in history.events)
+    history = read("".join(f"{line}\n" for line in LOGS["darknet"]))
+    assert not any("labels" in event.message for event in history.events)
