@@ -10,7 +10,7 @@ folder of logs are diagnosed again. The loss in correct answers is the worth of 
 only diagnosed again if the rule has an effect on it, and its symptoms are only checked again if
 what the tree measured or answered is different.
 
-The page takes about eight minutes of one processor; ``--processes`` sets how many are used.
+The page takes about ten minutes of one processor; ``--processes`` sets how many are used.
 """
 
 from __future__ import annotations
