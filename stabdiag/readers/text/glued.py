@@ -48,7 +48,7 @@ def separate_records(block: bytes) -> bytes:
     lines = count_line_ends(block) + block.count(b"\r")
     if _BAR in block and block.count(_BAR) > lines + 1:
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
-    if block.count(b"] - ETA: ") > lines + 1:
+    if b"]" in block and block.count(b"] - ETA: ") > lines + 1:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block

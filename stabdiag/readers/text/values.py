@@ -81,7 +81,7 @@ _OF_A_LOSS: Final = re.compile(
 
 def name_bare_tensors(data: bytes) -> bytes:
     """Return a text in which lines of tensors only, below a loss, are lines of this loss."""
-    if b"\ntensor(" not in data:
+    if b"(" not in data or b"\ntensor(" not in data:
         return data
 
     def named(match: re.Match[bytes]) -> bytes:
