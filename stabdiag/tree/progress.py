@@ -31,6 +31,7 @@ from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
     COMPLETE,
+    FAR_RATIO,
     FIFTH,
     MAX_CHANCE_OF_MANY,
     MIN_CONSECUTIVE,
@@ -282,6 +283,9 @@ def falls(x: Floats) -> bool:
     """
     if not _is_lower_at_end(x):
         return False
+    # No single value of usual noise, with which an average may begin, is that far above its mean.
+    if 0 < end_level(x) < float(x[0]) / FAR_RATIO:
+        return True
     average = find_average(x)
     if average is None or float(x[0]) - end_level(x) > _FAR_SIGMAS * average.value_sigma:
         return True

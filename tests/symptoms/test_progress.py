@@ -428,3 +428,9 @@ def test_a_tiny_fall_of_the_evaluations_alone_is_not_learning():
 def test_the_loss_of_an_epoch_log_starts_at_its_first_epoch():
     run = {"epoch": EPOCHS_20, "loss": 0.8 * 0.3**EPOCHS_20 + 0.001}
     assert "The loss went from 0.801 to" in stabdiag.diagnose(run).diagnosis.summary
+
+
+def test_an_average_that_ends_at_a_fraction_of_its_start_falls():
+    single = 0.1 + 1.7 * np.exp(-np.arange(1050) / 100)
+    single *= np.exp(0.3 * np.random.default_rng(3).standard_normal(1050))
+    assert stabdiag.diagnose(log(single.reshape(-1, 10).mean(1))).diagnosis.slug == "healthy"
