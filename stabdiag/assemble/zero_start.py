@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.model.arrays import Floats
 
 # An average remembers at least this many values, so that it starts below a quarter of its level.
@@ -14,11 +15,11 @@ _MIN_MEMORY: Final = 4
 
 # The log has this many times as many points. While it starts, at least this fraction of the changes
 # are rises and, corrected by its decay, the average varies by a factor of two at most.
-_MEMORIES: Final = 3
+_MEMORIES: Final = MIN_RECORDS
 _MIN_RISING: Final = 0.9
 
 # The decay and the level depend on each other, and converge within this many iterations.
-_ITERATIONS: Final = 30
+_MAX_ITERATIONS: Final = 30
 
 
 def corrected_average(x: Floats) -> Floats | None:
@@ -64,7 +65,7 @@ def _zero_start_decay(x: Floats) -> float | None:
     at, level, decay = _MIN_MEMORY, float(x[: len(x) // 2].max()), 0.0
     if _MIN_MEMORY * x[0] >= level:
         return None
-    for _ in range(_ITERATIONS):
+    for _ in range(_MAX_ITERATIONS):
         if not 0 < x[at] < level:
             return None
         decay = float((1 - x[at] / level) ** (1 / (at + 1)))

@@ -10,7 +10,7 @@ from stabdiag.model.baseline import UnusedReference
 from stabdiag.model.frozen import frozen
 from stabdiag.model.profile import RunProfile
 from stabdiag.stats.bands import Band, bin_start, deviation_bar
-from stabdiag.stats.leave_one_out import MANY, Peak, leave_one_out, shared_band
+from stabdiag.stats.leave_one_out import MANY, PeakDeviation, leave_one_out, shared_band
 
 # Fewer references than this cannot outvote one of them.
 _MIN_TO_LEAVE_OUT: Final = 4
@@ -19,7 +19,7 @@ _MIN_TO_LEAVE_OUT: Final = 4
 _LEAVE_OUT_FACTOR: Final = 2.0
 _MIN_PER_LEFT_OUT: Final = 4
 
-_NO_PEAK: Final = Peak(size=0.0, bin=0, lasts=False)
+_NO_PEAK: Final = PeakDeviation(size=0.0, bin=0, lasts=False)
 
 
 @frozen
@@ -44,7 +44,7 @@ def guard(references: Sequence[RunProfile]) -> GuardedReferences:
     kept = list(references)
     left_out: list[UnusedReference] = []
     max_left_out = len(kept) // _MIN_PER_LEFT_OUT if len(kept) >= _MIN_TO_LEAVE_OUT else 0
-    peaks: list[dict[str, Peak]] = []
+    peaks: list[dict[str, PeakDeviation]] = []
     while len(kept) >= _MIN_TO_LEAVE_OUT - 1:
         peaks = _peaks(kept)
         worst = [max(own.values(), key=lambda peak: peak.size, default=_NO_PEAK) for own in peaks]
@@ -88,9 +88,9 @@ def _largest(runs: Sequence[RunProfile]) -> list[float]:
     return [max((peak.size for peak in own.values()), default=0.0) for own in _peaks(runs)]
 
 
-def _peaks(references: Sequence[RunProfile]) -> list[dict[str, Peak]]:
+def _peaks(references: Sequence[RunProfile]) -> list[dict[str, PeakDeviation]]:
     """Return the peak of each reference against the others, by role, in the series that decide."""
-    peaks: list[dict[str, Peak]] = [{} for _ in references]
+    peaks: list[dict[str, PeakDeviation]] = [{} for _ in references]
     for role in shared_roles(references):
         if worse_direction(role) is None:
             continue

@@ -30,6 +30,9 @@ _SEED: Final = re.compile(r"(?<![a-z])seed[-_.=]?(\d{1,12})(?!\d)", re.IGNORECAS
 # At most this many seeds are listed.
 _MAX_SEEDS: Final = 6
 
+# A rank in a section with one of these words is that of a matrix: lora.rank.
+_OF_MATRICES: Final = ("lora", "adapter", "peft", "galore")
+
 
 def stride(run: ComparedRun) -> float:
     """Return the typical number of steps between two logged losses of a run."""
@@ -45,7 +48,9 @@ def span(run: ComparedRun) -> tuple[int, int]:
 def find_rank(name: str, manifest: Manifest) -> int | None:
     """Return the rank in the manifest, else the one in the name: ``run.rank3.jsonl``."""
     for key, value in manifest.also.items():
-        if plain(key.rpartition(".")[2]) in NUMBERS["rank"] and str(value).isdecimal():
+        section, _, last = key.rpartition(".")
+        is_of_process = not any(word in plain(section) for word in _OF_MATRICES)
+        if is_of_process and plain(last) in NUMBERS["rank"] and str(value).isdecimal():
             return int(str(value)[:9])
     return parse_rank(name)
 

@@ -29,8 +29,8 @@ _MAX_LENGTH = 60
 # The significant figures that show the limits of a dtype in full, such as 65504.
 EXACT_FIGURES = 5
 
-# The significant figures of both ends of a range.
-_RANGE_FIGURES = 3
+# The significant figures of a level that is only compared, such as both ends of a range.
+ROUGH_FIGURES = 3
 
 _PERCENT = 100
 _MINUTE, _HOUR = 60, 3600
@@ -76,7 +76,7 @@ def num(value: float, figures: int = 4) -> str:
 
 def number_range(low: float, high: float) -> str:
     """Return a range as text: ``0.1 to 0.25``, or one number if both look the same."""
-    first, last = num(low, _RANGE_FIGURES), num(high, _RANGE_FIGURES)
+    first, last = num(low, ROUGH_FIGURES), num(high, ROUGH_FIGURES)
     return first if first == last else f"{first} to {last}"
 
 

@@ -20,8 +20,8 @@ from stabdiag.readers.source import Stream
 # The bytes of the head that are examined, the fewest lines, and the fraction of them that have a
 # decoration.
 _HEAD_BYTES: Final = 1 << 14
-_SNIFFED_BYTES: Final = 1 << 20
-_MIN_LINES: Final = 3
+_DECORATED_BYTES: Final = 1 << 20
+_MIN_LABELED: Final = 3
 _MIN_DECORATED: Final = 0.85
 
 _DATE: Final = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
@@ -34,7 +34,7 @@ _LINE_NUMBER: Final = re.compile(rb"[ \t]{0,10}(\d{1,9})(?: ?[:.|)]|\t|(?= {2}))
 _LABELS: Final = tuple(
     re.compile(pattern)
     for pattern in (
-        # A colour that was set for the line, and blanks without a width.
+        # A color that was set for the line, and blanks without a width.
         rb"(?:\xe2\x80\x8b|\xef\xbb\xbf)+",
         rb"(?:\x1b|\^\[|\xe2\x90\x9b)?\[(?:\d{1,3};){0,3}\d{1,3}m",
         # GitHub Actions, Docker, Kubernetes; pm2, Compose; pods, ranks, Ray
@@ -101,7 +101,7 @@ def undecorated(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stre
     head = stream.peek(_HEAD_BYTES)
     if b"\0" in head:
         return None
-    longer = stream.peek(_SNIFFED_BYTES)
+    longer = stream.peek(_DECORATED_BYTES)
     lines = [line for line in head.splitlines() if line.strip() and not _FRAME.match(line)]
     decorations = _find_decorations(lines[:-1] if len(head) == _HEAD_BYTES else lines)
     is_framed = any(map(_FRAME.match, head.splitlines()))
@@ -132,7 +132,7 @@ def _find_decorations(lines: list[bytes]) -> list[re.Pattern[bytes]]:
 
 
 def _next_decoration(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
-    if len(lines) < _MIN_LINES:
+    if len(lines) < _MIN_LABELED:
         return None
     least = _MIN_DECORATED * len(lines)
     for label in _LABELS:

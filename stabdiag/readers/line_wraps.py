@@ -41,7 +41,7 @@ _NUMBERS: Final = re.compile(rb"[\d\s]+")
 
 
 # A label that a viewer, a launcher or a search puts before every line: 118:, 0: , 1707642001.482
-_LABEL: Final = re.compile(
+_LINE_LABEL: Final = re.compile(
     rb"\s{0,8}(?:\d{1,9} ?[:|)]|\d{6,12}\.\d{1,6}(?= )|[\w./-]{1,60}:(?:\d{1,9}:)?)"
 )
 
@@ -120,7 +120,7 @@ def _are_labeled(records: list[list[bytes]]) -> bool:
     labels = {
         None if label is None else _NUMBERS.sub(b"0", label[0])
         for record in records
-        for label in map(_LABEL.match, record)
+        for label in map(_LINE_LABEL.match, record)
     }
     return len(labels) == 1 and None not in labels
 

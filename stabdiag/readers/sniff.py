@@ -56,7 +56,7 @@ _BINARY: Final = (
     "a binary file, not a log that can be read; pass a file of JSON lines, CSV or Parquet"
 )
 
-_SOURCE_CODE: Final = "source code, not a log; pass the text that the program printed"
+_IS_SOURCE_CODE: Final = "source code, not a log; pass the text that the program printed"
 
 _TEXT_WITHOUT_A_LOSS: Final = (
     "a text log without a loss: no lines of a known framework, and no repeated loss next to"
@@ -209,7 +209,7 @@ def sniff(stream: Stream) -> Reader:
     """Return the reader of a stream, or raise an error that describes the stream."""
     head, is_complete = stream.head()
     if _is_source_code(stream, head):
-        raise NoUsableRecord(f"{stream.name}: {_SOURCE_CODE}")
+        raise NoUsableRecord(f"{stream.name}: {_IS_SOURCE_CODE}")
     detected = _first(_EARLY, head, is_complete=is_complete)
     if detected is None and not_text(head) is None:
         detected = _text(stream) or _fallback(stream, head, is_complete=is_complete)

@@ -10,7 +10,7 @@ import re
 from typing import Final
 
 # The first line that is not blank or a comment: of Python, JavaScript, C, Rust, Go, Java, Julia, R.
-_BEGINS: Final = re.compile(
+_STATEMENT: Final = re.compile(
     rb"(?:[rRbBuUfF]{0,2}(?:\"\"\"|''')"
     rb"|(?:from [\w.]{1,100} )?import [\w{*\"'.]|(?:async )?def \w|class \w{1,80}[(:{ ]|@\w"
     rb"|(?:const|let|var) [\w{\[][^=\n]{0,100}=|(?:export|function) |['\"]use strict|describe\("
@@ -42,7 +42,7 @@ def begins_as_source(head: bytes) -> bool:
     for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:_MAX_LINE]:
         if not line.strip() or _COMMENT.match(line) or _PYTHON_COMMENT.match(line):
             continue
-        return _BEGINS.match(line) is not None
+        return _STATEMENT.match(line) is not None
     return False
 
 

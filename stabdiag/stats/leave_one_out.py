@@ -24,7 +24,7 @@ MANY: Final = 20
 
 
 @frozen
-class Peak:
+class PeakDeviation:
     """The largest deviation of a reference from the others.
 
     ``bin`` is the first bin outside their band, the first common one if there is none. ``lasts`` is
@@ -44,7 +44,7 @@ def shared_band(
     return make_band(levels, prior, log=log) if 2 * len(levels) >= len(references) else None
 
 
-def leave_one_out(references: Sequence[Levels | None], prior: Prior) -> list[Peak | None]:
+def leave_one_out(references: Sequence[Levels | None], prior: Prior) -> list[PeakDeviation | None]:
     """Return the peak of each reference against the others.
 
     Args:
@@ -56,7 +56,7 @@ def leave_one_out(references: Sequence[Levels | None], prior: Prior) -> list[Pea
     """
     common_band = _core_band(references, prior) if len(references) > MANY else None
     bar = deviation_bar(len(references) - 1)
-    peaks: list[Peak | None] = []
+    peaks: list[PeakDeviation | None] = []
     for at, levels in enumerate(references):
         others = [*references[:at], *references[at + 1 :]]
         band = common_band or shared_band(others, prior)
@@ -66,7 +66,7 @@ def leave_one_out(references: Sequence[Levels | None], prior: Prior) -> list[Pea
             continue
         outside = deviation.outside(bar)
         first = int(deviation.bins[int(np.argmax(outside))])
-        peaks.append(Peak(size=deviation.peak, bin=first, lasts=bool(outside[-1])))
+        peaks.append(PeakDeviation(size=deviation.peak, bin=first, lasts=bool(outside[-1])))
     return peaks
 
 

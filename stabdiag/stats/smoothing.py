@@ -27,7 +27,7 @@ from stabdiag.stats.trend import without_line
 # A series is an average if its changes over five points vary by this factor more than those over
 # one: a new value has a weight of at most a fifth. Changes are compared over up to a quarter of
 # half of the log. The first value is compared with those of this many memories, at least 50.
-_MIN_RATIO: Final = 3.0
+_MIN_VARIOGRAM_RATIO: Final = 3.0
 _SPANS: Final = QUARTERS
 _MAX_CORRELATION: Final = QUARTER
 _COMPARED_MEMORIES: Final = CONTEXT_POINTS
@@ -83,7 +83,7 @@ def find_average(x: Floats) -> MovingAverage | None:
         ratio = min(_variogram_ratio(half, span) for half in halves)
         # The changes of a smooth curve, or of a drift, grow faster than those of a random walk.
         # The changes of most series hardly grow, which the first span shows.
-        if ratio > TWICE * span or (not ratios and ratio < _MIN_RATIO):
+        if ratio > TWICE * span or (not ratios and ratio < _MIN_VARIOGRAM_RATIO):
             break
         ratios.append(ratio)
         span += span // 2

@@ -89,7 +89,7 @@ def test_a_job_of_another_user_may_be_hidden(sleeper, monkeypatch, tmp_path):
     ("first", "later", "expected"),
     [
         # An error of an earlier attempt, before and after the job resumes from an earlier step.
-        ({"nan_at": 290}, {}, ["nan-dtype-unknown", "healthy"]),
+        ({"nan_at": 290}, {}, ["nan-dtype-unknown", "earlier-run-failed"]),
         ({}, {"jump_at": 290}, ["healthy", "spike-unresolved"]),
         ({}, {"nan_at": 290}, ["healthy", "nan-dtype-unknown, certain"]),
     ],

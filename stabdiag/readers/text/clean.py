@@ -32,7 +32,7 @@ _SHOWN_END: Final = re.compile(rb"(?:<br ?/?>|\^M)[ \t]{0,8}(?=\n|\Z)")
 _SHOWN_TAG: Final = re.compile(rb"</?(?:pre|code)>")
 
 # Blanks of other widths, and what a page shows for signs of HTML.
-_BLANKS: Final = (b"\xc2\xa0", b"\xe3\x80\x80")
+_WIDE_BLANKS: Final = (b"\xc2\xa0", b"\xe3\x80\x80")
 _HTML_SIGNS: Final = (
     *((b"&#39;", b"'"), (b"&#x27;", b"'"), (b"&quot;", b'"'), (b"&nbsp;", b" ")),
     *((b"&lt;", b"<"), (b"&gt;", b">"), (b"&amp;", b"&")),
@@ -130,7 +130,7 @@ def _plain_signs(block: bytes) -> bytes:
     if b"[" in block and any(reset in block for reset in _RESETS):
         block = _SHOWN_ANSI.sub(b"", block)
     if b"\xc2" in block or b"\xe3" in block:
-        for blank in _BLANKS:
+        for blank in _WIDE_BLANKS:
             block = block.replace(blank, b" ")
     if (b"<" in block and b"<br" in block) or (b"^" in block and b"^M\n" in block):
         block = _SHOWN_END.sub(b"", block)

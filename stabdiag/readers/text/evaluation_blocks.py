@@ -48,7 +48,7 @@ _MAX_HEADING: Final = 160
 _MIN_TRAINING: Final = 3
 
 # Headings are searched for in this many bytes at the head.
-_HEAD_BYTES: Final = 1 << 19
+_EVALUATION_HEAD: Final = 1 << 19
 
 
 class EvaluationBlocks:
@@ -112,7 +112,7 @@ class EvaluationBlocks:
 
 def has_evaluation_blocks(data: bytes) -> bool:
     """Return True if lines below headings of evaluations have the form of training lines."""
-    head = data[:_HEAD_BYTES]
+    head = data[:_EVALUATION_HEAD]
     if not _may_have_headings(head):
         return False
     lines = head.split(b"\n")

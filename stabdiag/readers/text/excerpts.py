@@ -24,7 +24,7 @@ _EXCERPT: Final = 2
 
 # The most lines of a paste with a single record, without the overflows that may follow it.
 _MAX_PASTE: Final = 8
-_OVERFLOW: Final = re.compile(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
+_OF_OVERFLOWS: Final = re.compile(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
 
 # A short paste has at most this many bytes and words.
 _MAX_SHORT: Final = 4000
@@ -72,7 +72,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     }
     shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
     is_one = sum(map(len, trained.values())) == 1
-    others = (line for line in data.splitlines() if line.strip() and not _OVERFLOW.search(line))
+    others = (line for line in data.splitlines() if line.strip() and not _OF_OVERFLOWS.search(line))
     if not is_one or len([*islice(others, _MAX_PASTE + 1)]) > _MAX_PASTE:
         return None
     return find_excerpt(shapes, fewest=1)

@@ -29,7 +29,7 @@ _NEXT_RECORD: Final = re.compile(
     rb"|(?<=\S) ?(?=\[\d{4}[-/]\d\d[-/]\d\d[ T]\d)|(?<=[a-z%)\]}])(?=\d{4}-\d\d-\d\d[ T]\d\d:)"
     rb"|(?<=\})(?=\{[\"'])"
 )
-_MIN_RECORDS: Final = 2
+_MIN_GLUED: Final = 2
 
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _LINE_ENDS: Final = re.compile(
@@ -53,6 +53,6 @@ def separate_records(block: bytes) -> bytes:
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
     for between in (_LINE_ENDS, _NEXT_RECORD):
-        if len(between.findall(block)) >= _MIN_RECORDS:
+        if len(between.findall(block)) >= _MIN_GLUED:
             block = between.sub(b"\r", block)
     return block

@@ -14,7 +14,8 @@ from stabdiag.model.baseline import (
     Unusable,
 )
 from stabdiag.model.findings import Action, ActionKind, Confidence, Finding, Scalar, Severity
-from stabdiag.model.text import and_more, listed, num
+from stabdiag.model.text import ROUGH_FIGURES, SHOWN_NAMES, and_more, listed, num
+from stabdiag.stats.standards import FEW_EVENTS, TENFOLD, TWICE
 from stabdiag.symptoms.baseline.outcomes import BY_STATUS, UNLIKE, WORSE
 
 # Outcomes of the tree that make a run worse beyond a warning.
@@ -24,17 +25,14 @@ _DIVERGED: Final = ("nan-", "divergence-")
 _NEAR: Final = 1.25
 
 # From this ratio on, times are easier to read than a percentage.
-_TIMES: Final = 2.0
+_TIMES: Final = TWICE
 
 # Levels that differ by more than this factor are named themselves.
-_FACTOR: Final = 10.0
+_FACTOR: Final = TENFOLD
 
 # A deviation is clear if it exceeds the bar this many times, against this many references.
-_CLEAR: Final = 2.0
-_SEVERAL: Final = 3
-
-# Settings, references left out and findings that a sentence names.
-_MAX_NAMED_ITEMS: Final = 3
+_CLEAR: Final = TWICE
+_SEVERAL: Final = FEW_EVENTS
 
 # A run may go on for this much longer than its references before the report says so.
 _LONGER: Final = 1.1
@@ -196,7 +194,8 @@ def _away(series: SeriesComparison, comparison: BaselineComparison) -> str:
     """Describe the distance of a series from the references: ``37% above theirs``."""
     references, where = _reference_pronoun(comparison), "above" if series.higher else "below"
     if series.ratio is None or not 1 / _FACTOR <= series.ratio <= _FACTOR:
-        return f"at {num(series.level, 3)}, far {where} {references} at {num(series.reference, 3)}"
+        level, reference = (num(at, ROUGH_FIGURES) for at in (series.level, series.reference))
+        return f"at {level}, far {where} {references} at {reference}"
     if series.ratio >= _TIMES:
         return f"at {num(series.ratio, 2)} times {references}"
     return f"{_percent(abs(series.ratio - 1))} {where} {references}"
@@ -219,8 +218,8 @@ def _context(comparison: BaselineComparison) -> Iterator[str]:
     if _may_be_another_task(comparison):
         yield "The run may also have another task: no manifest names its task, data or model."
     if comparison.settings:
-        named = [_setting(difference) for difference in comparison.settings[:_MAX_NAMED_ITEMS]]
-        omitted = len(comparison.settings) - _MAX_NAMED_ITEMS
+        named = [_setting(difference) for difference in comparison.settings[:SHOWN_NAMES]]
+        omitted = len(comparison.settings) - SHOWN_NAMES
         suffix = [f"{omitted} more"] if omitted > 0 else []
         yield f"Settings that differ: {listed([*named, *suffix])}. Begin there."
     elif comparison.learning_rate is not None:
@@ -259,7 +258,7 @@ def _is_close(finding: Finding, comparison: BaselineComparison) -> bool:
 def _describe_nearby(nearby: Sequence[Finding]) -> Iterator[str]:
     if nearby:
         named = [f"{finding.headline} ({finding.slug})" for finding in nearby]
-        yield f"Around that step: {and_more(named, _MAX_NAMED_ITEMS)}."
+        yield f"Around that step: {and_more(named, SHOWN_NAMES)}."
 
 
 _SAME_TASK: Final = Action(
@@ -276,7 +275,7 @@ def _actions(comparison: BaselineComparison, nearby: Sequence[Finding]) -> Itera
         yield from _quiet_actions(comparison)
         return
     rate = comparison.learning_rate
-    for difference in comparison.settings[:_MAX_NAMED_ITEMS]:
+    for difference in comparison.settings[:SHOWN_NAMES]:
         yield _reset(difference)
     if not comparison.settings and rate is not None:
         high, low = _ACTIONS_BY_SETTING["lr"]

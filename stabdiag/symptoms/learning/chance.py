@@ -13,7 +13,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.scores import full_scale
-from stabdiag.model.text import num
+from stabdiag.model.text import num, number_range
 from stabdiag.stats.course import beginning, highest_level, late_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median
@@ -167,9 +167,9 @@ def _by_targets(case: Case) -> Guess | None:
         late=late * cost,
         first=first,
         last=last,
-        description=f"The loss of each batch is {num(float(late.min()), 3)} to "
-        f"{num(float(late.max()), 3)} times the variance of its targets from {case.unit} {first} "
-        f"to {last}",
+        description="The loss of each batch is "
+        f"{number_range(float(late.min()), float(late.max()))} times "
+        f"the variance of its targets from {case.unit} {first} to {last}",
         guess="predicting the mean of the targets",
         classes=0,
         cost=cost,

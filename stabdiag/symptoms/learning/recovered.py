@@ -47,6 +47,9 @@ _BEYOND_OTHERS: Final = TWICE
 _LOST: Final = 0.6
 _REWARD_LEVELS: Final = 40
 
+# A collapse and its recovery are seen in this many evaluations.
+_MIN_DIP_VALUES: Final = 3 * MIN_CONSECUTIVE
+
 # Scores and rewards of some runs fall repeatedly: a collapse is this many times an earlier fall.
 _BEYOND_EARLIER: Final = TWICE
 
@@ -124,9 +127,9 @@ def _few_values(case: Case) -> str:
     """Return the reason why neither a score nor a reward is long enough, or ""."""
     longest = max((len(score.series) for score in scores(case)), default=0)
     rewards = len(case.history.finite("reward"))
-    if longest >= 3 * MIN_CONSECUTIVE or rewards >= MIN_LONG_LOG:
+    if longest >= _MIN_DIP_VALUES or rewards >= MIN_LONG_LOG:
         return ""
-    return too_few(3 * MIN_CONSECUTIVE, f"{longest} of a score")
+    return too_few(_MIN_DIP_VALUES, f"{longest} of a score")
 
 
 @Symptom(
@@ -163,7 +166,7 @@ def collapse_recovered(case: Case) -> Evidence | None:
 
 def _dip_of_score(score: Score) -> _Dip | None:
     good, steps = score.goodness, score.series.steps
-    if len(good) < 3 * MIN_CONSECUTIVE:
+    if len(good) < _MIN_DIP_VALUES:
         return None
     level = moving_medians(good)
     # The level of the three values before each window.

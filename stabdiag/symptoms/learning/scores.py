@@ -40,7 +40,7 @@ _HIGHEST_FRACTION: Final = TWICE
 _MIN_SCORES: Final = MIN_VALUES
 
 # A perplexity follows from the loss: one that never changes is a constant of the program.
-_PERPLEXITY: Final = frozenset({"ppl", "perplexity"})
+_PERPLEXITY: Final = frozenset({"perplexity", "ppl"})
 
 
 def _scale(good: Floats) -> float:

@@ -52,7 +52,7 @@ _ADVANTAGES = Action(
 
 # Losses that repeat exactly have at least this many values in a period, and these many candidates
 # for the period are tried.
-_MIN_PERIOD = MIN_CONSECUTIVE
+_MIN_REPEATED = MIN_CONSECUTIVE
 _MAX_TRIED = CONTEXT_POINTS
 
 # A loss that falls to 0 in a single step was above this fraction of its first value just before.
@@ -160,14 +160,14 @@ def _period(x: Floats) -> int | None:
 
     With few digits, losses may repeat by chance.
     """
-    if len(x) < MIN_SAMPLE + _MIN_PERIOD or not np.isfinite(x).all():
+    if len(x) < MIN_SAMPLE + _MIN_REPEATED or not np.isfinite(x).all():
         return None
     candidates = np.flatnonzero(x[1 : len(x) // 2 + 1] == x[0])[:_MAX_TRIED] + 1
     for period in candidates.tolist():
         if len(x) - period >= MIN_SAMPLE and np.array_equal(x[period:], x[:-period]):
             values = np.unique(x[:period])
             is_exact = max(digits(_written(float(value))) for value in values) >= MIN_EXACT_DIGITS
-            return period if len(values) >= _MIN_PERIOD and is_exact else None
+            return period if len(values) >= _MIN_REPEATED and is_exact else None
     return None
 
 

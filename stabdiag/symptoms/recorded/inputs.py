@@ -25,7 +25,7 @@ from stabdiag.tree.case import Case
 
 _ORDER: Final = f"{PREFIX}/label_correlation"
 _NONFINITE: Final = f"{PREFIX}/input_nonfinite"
-_SCALE: Final = f"{PREFIX}/input_std"
+_INPUT_SCALE: Final = f"{PREFIX}/input_std"
 
 # Fewer batches do not show whether the labels are sorted.
 _MIN_BATCHES: Final = MIN_TREND_POINTS
@@ -61,8 +61,8 @@ def labels_in_order(case: Case) -> Evidence | None:
 @Symptom(
     slug="inputs-rescaled",
     title="The inputs change their scale",
-    needs=(_SCALE,),
-    preconditions=(at_least(MIN_LONG_LOG, _SCALE),),
+    needs=(_INPUT_SCALE,),
+    preconditions=(at_least(MIN_LONG_LOG, _INPUT_SCALE),),
     is_fact=True,
     next_actions=(
         Action(
@@ -73,7 +73,7 @@ def labels_in_order(case: Case) -> Evidence | None:
 )
 def inputs_rescaled(case: Case) -> Evidence | None:
     """Do the inputs of some batches have clearly another scale than those of the others?"""
-    series = case.history.finite(_SCALE)
+    series = case.history.finite(_INPUT_SCALE)
     positive = series.values > 0
     steps, scale = series.steps[positive], series.values[positive]
     if len(scale) < MIN_LONG_LOG:

@@ -19,7 +19,7 @@ _SOFTMAX: Final = f"{PREFIX}/softmax_twice"
 _LOG: Final = f"{PREFIX}/log_of_softmax"
 _RELU: Final = f"{PREFIX}/relu_logits"
 _BROADCAST: Final = f"{PREFIX}/broadcast_loss"
-_STALE: Final = f"{PREFIX}/stale_gradients"
+_STALE_GRADIENTS: Final = f"{PREFIX}/stale_gradients"
 _MULTIPLE: Final = f"{PREFIX}/gradient_multiple"
 
 
@@ -144,8 +144,8 @@ def loss_broadcast(case: Case) -> Evidence | None:
     slug="gradients-not-zeroed",
     severity=Severity.ERROR,
     title="Gradients are not set to zero",
-    needs=(_STALE,),
-    preconditions=(at_least(MIN_CONSECUTIVE, _STALE),),
+    needs=(_STALE_GRADIENTS,),
+    preconditions=(at_least(MIN_CONSECUTIVE, _STALE_GRADIENTS),),
     is_fact=True,
     next_actions=(
         Action(
@@ -156,7 +156,7 @@ def loss_broadcast(case: Case) -> Evidence | None:
 )
 def gradients_not_zeroed(case: Case) -> Evidence | None:
     """Do most steps start with stale gradients of the previous step?"""
-    stale = case.history.finite(_STALE)
+    stale = case.history.finite(_STALE_GRADIENTS)
     fraction = float(stale.values[1:].mean())
     if fraction <= HALF:
         return None

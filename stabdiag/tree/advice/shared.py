@@ -56,7 +56,7 @@ TO_BF16 = Change(setting="dtype", from_="fp16", to="bf16")
 STATE = "the optimizer's moments, the schedule, the scaler and the position in the data"
 
 # Adds the weight decay to the gradient, where smaller values are usual.
-_SGD = frozenset({"sgd", "nesterov", "momentum", "rmsprop"})
+_SGD_FAMILY = frozenset({"sgd", "nesterov", "momentum", "rmsprop"})
 
 # In these frameworks Adam decouples the weight decay by default, like AdamW.
 _DECOUPLED = ("megatron", "deepspeed", "fairseq")
@@ -185,7 +185,7 @@ def less_decay(case: Case) -> Decay:
         return Decay(kind=kind, words=words, now=decay, new=L2_DECAY)
     if decay is not None and decay > usual:
         words = f"lower the weight decay from {num(decay)}, far above the usual {num(usual)}, to "
-        is_sgd = (case.manifest.optimizer or "").lower() in _SGD
+        is_sgd = (case.manifest.optimizer or "").lower() in _SGD_FAMILY
         fitting, name = (L2_DECAY, "") if is_sgd else (ADAMW_DECAY, "AdamW's default, ")
         return Decay(kind=kind, words=f"{words}{name}{num(fitting)}", now=decay, new=fitting)
     now = "" if decay is None else f" to {num(decay / 2)} (now {num(decay)})"

@@ -71,7 +71,10 @@ LINES = [
     ("iter {n} Train MSE: {loss}", "Train loss"),
     ("update {n} nll {loss}", "loss"),
     ("Cost after iteration {n}: {loss}", "loss"),
-    ("[INFO:s.training] Epoch[0] Batch [{n}]\tSpeed: 9.1 samples/sec\tperplexity={loss}", "loss"),
+    (
+        "[INFO:s.training] Epoch[0] Batch [{n}]\tSpeed: 9.1 samples/sec\tperplexity={loss}",
+        "perplexity_loss",
+    ),
     (
         "07:08:09.1 [main] INFO o.d.ScoreIterationListener - Score at iteration {n} is {loss}",
         "loss",
