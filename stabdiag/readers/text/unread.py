@@ -158,9 +158,16 @@ class UnreadLines:
         return True
 
     def _breaks_off(self, line: bytes) -> bool:
-        """Return True if a line is the beginning of a dict, or of a record up to its loss."""
-        is_open = line.count(b"{") > line.count(b"}")
-        return is_open or (not _names_loss(line) and self._has_words(line[:_MAX_UNREAD_LINE]))
+        """Return True if a line is the beginning of a dict, or of a record that ends on its loss.
+
+        A whole record without its loss has the words that follow the loss in other records.
+        """
+        if line.count(b"{") > line.count(b"}"):
+            return True
+        loss = _LOSS_VALUE.search(self._last)
+        ends_on_loss = loss is not None and not _UNREAD_WORD.search(self._last, loss.end())
+        is_without_loss = not _names_loss(line) and self._has_words(line[:_MAX_UNREAD_LINE])
+        return ends_on_loss and is_without_loss
 
     def _may_count(self, line: bytes) -> bool:
         """Return True if a line may look like a record, with its loss or without it."""

@@ -636,3 +636,9 @@ def test_bars_of_keras_on_one_line(diagnosed):
         bar.format(n=n, loss=loss) for n, loss in enumerate(["5.1723", "nan", "nan"], start=1)
     )
     assert diagnosed(text + "\n").diagnosis.slug == "nan-dtype-unknown"
+
+
+def test_a_last_record_without_its_loss_is_left_out(diagnosed):
+    text = "".join(f"step {n} loss {falling(n, 30):.4f} lr 0.001\n" for n in range(1, 31))
+    assert diagnosed(text).diagnosis.slug == "healthy"
+    assert diagnosed(text + "step 31 lr 0.001\n").diagnosis.slug == "partly-read"
