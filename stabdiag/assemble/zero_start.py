@@ -77,13 +77,13 @@ def _zero_start_decay(x: Floats) -> float | None:
         # The mean of as many values as the average remembers has less noise than the first, and
         # hardly contains the losses of the first steps, which may be much higher.
         at = round(memory)
-        near, far = np.array_split(start[at:], 2)
-        level, last_level = float(np.median(near)), float(np.median(far))
+        earlier, later = np.array_split(start[at:], 2)
+        level, last_level = float(np.median(earlier)), float(np.median(later))
         level += max(level - last_level, 0.0) / 2  # a falling loss was higher before
     return decay
 
 
 def _is_smooth(x: Floats) -> bool:
     """Return True if changes over several points vary more than twice as much as over one."""
-    near, far = np.diff(x), x[_MIN_MEMORY:] - x[:-_MIN_MEMORY]
-    return bool(np.abs(far).mean() > np.sqrt(2) * np.abs(near).mean())
+    short, long = np.diff(x), x[_MIN_MEMORY:] - x[:-_MIN_MEMORY]
+    return bool(np.abs(long).mean() > np.sqrt(2) * np.abs(short).mean())

@@ -96,6 +96,6 @@ def _meaning(word: str) -> str:
         if stem != word and len(stem) > 2:
             # Stems may have lost an e or doubled their last letter: decreasing, dropped.
             forms = (stem, f"{stem}e", stem[:-1] if stem[-1] == stem[-2] else stem)
-            known = next((_MEANINGS[form] for form in forms if form in _MEANINGS), None)
-            return known or stem
+            meaning = next((_MEANINGS[form] for form in forms if form in _MEANINGS), None)
+            return meaning or stem
     return word

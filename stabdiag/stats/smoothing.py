@@ -142,8 +142,8 @@ def chance_start(x: Floats, average: MovingAverage | None) -> int:
     memory = max(round(1 / average.weight), CONTEXT_POINTS)
     size = min(max(_COMPARED_MEMORIES * memory, _MIN_COMPARED), len(average.values))
     values = average.values[:size]
-    head, rest = np.split(values, [min(memory, size // 2)])
-    is_chance = values.min() <= x[0] < median(values) and head.max() <= TWICE * rest.max()
+    head, tail = np.split(values, [min(memory, size // 2)])
+    is_chance = values.min() <= x[0] < median(values) and head.max() <= TWICE * tail.max()
     return min(size, len(x) // 2) if is_chance else 0
 
 

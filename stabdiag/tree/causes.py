@@ -174,11 +174,11 @@ def _repeats_schedule(lr: Series, step: int) -> bool:
     size = min(at, len(lr) - at)
     if size < max(MIN_TREND_POINTS, NEARLY_ALL * at):
         return False
-    first, again = lr.values[:size], lr.values[at : at + size]
-    peak, scale = float(first.max()), float(again.max() / first.max())
-    follows = np.abs(again / scale - first) <= NEGLIGIBLE * peak
+    first, second = lr.values[:size], lr.values[at : at + size]
+    peak, scale = float(first.max()), float(second.max() / first.max())
+    follows = np.abs(second / scale - first) <= NEGLIGIBLE * peak
     # A constant rate has no course.
-    return bool(np.mean(follows) >= NEARLY_ALL and again.min() <= MAJORITY * again.max())
+    return bool(np.mean(follows) >= NEARLY_ALL and second.min() <= MAJORITY * second.max())
 
 
 def usual_stride(history: History, series: Series) -> float:

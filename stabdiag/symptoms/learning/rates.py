@@ -248,8 +248,8 @@ def _straight(case: Case, series: Series, lr: Series) -> Evidence | None:
     # The fall of the line itself from point to point is not noise.
     is_same_grid = np.array_equal(series.steps, lr.steps)
     line = spent if is_same_grid else np.interp(series.steps, lr.steps, spent)
-    rest = x - _slope(along, parts) * line
-    noise = level_error(single_value_sigma(rest), twentieths.size)
+    residuals = x - _slope(along, parts) * line
+    noise = level_error(single_value_sigma(residuals), twentieths.size)
     is_clear = fell > CLEAR * noise and -late * np.ptp(along[half:]) > BEYOND_CHANCE * noise
     if not is_clear or -late < limits.constant_slope * -early:
         return None
