@@ -35,6 +35,9 @@ _NUMBER_CELL: Final = re.compile(
 )
 _MIN_CELLS: Final = 2
 
+# A value that is not a finite number, or lost.
+_LOST_VALUE: Final = re.compile(r"(?<![A-Za-z])(?:nan|[+-]?inf|null|none)(?![a-z])", re.IGNORECASE)
+
 # The first characters decide whether a line may be a record.
 _MAX_CHECKED_CHARS: Final = 4000
 
@@ -48,6 +51,12 @@ def may_hold_loss(line: str) -> bool:
         return True
     cells, numbers = _cells(line)
     return cells >= _MIN_CELLS and 2 * numbers >= cells
+
+
+def breaks_off(line: str) -> bool:
+    """Return True if a line is the beginning of an object in which no value looks non-finite."""
+    begun = line[:_MAX_CHECKED_CHARS]
+    return line.count("{") > line.count("}") and _LOST_VALUE.search(begun) is None
 
 
 def is_row(line: str) -> bool:

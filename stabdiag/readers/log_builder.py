@@ -56,7 +56,7 @@ class LogBuilder:
         """Add a block with this many lines. Its bad lines are numbered from its first line."""
         if bad:
             # Imported here, because a clean log does not need it.
-            from stabdiag.readers.left_out import lines_left_out
+            from stabdiag.readers.left_out import breaks_off, lines_left_out
             from stabdiag.readers.text.log import InterleavedMessages
 
             self.messages = self.messages or InterleavedMessages()
@@ -66,7 +66,7 @@ class LogBuilder:
             if unread:
                 self.left_out += unread
                 text = next(line.text for line in bad if self.lines + line.line == unread[-1].line)
-                self.breaks_off = text.count("{") > text.count("}")
+                self.breaks_off = breaks_off(text)
         self.bad_count += len(bad)
         self.bad += [line.moved(self.lines) for line in bad[: MAX_BAD_RECORDS - len(self.bad)]]
         self.lines += lines

@@ -15,7 +15,7 @@ from typing import Final, Self, TypeAlias
 
 from stabdiag.model.events import LeftOut
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.left_out import is_row, may_hold_loss, unreadable
+from stabdiag.readers.left_out import breaks_off, is_row, may_hold_loss, unreadable
 from stabdiag.readers.text.clean import SAME_DIGITS, line_end, line_forms
 from stabdiag.readers.text.counters import POSITION
 from stabdiag.readers.text.grammar import TextPart, is_a_loss
@@ -162,8 +162,8 @@ class UnreadLines:
 
         A whole record without its loss has the words that follow the loss in other records.
         """
-        if line.count(b"{") > line.count(b"}"):
-            return True
+        if b"{" in line:
+            return breaks_off(line.decode("utf-8", "replace"))
         loss = _LOSS_VALUE.search(self._last)
         ends_on_loss = loss is not None and not _UNREAD_WORD.search(self._last, loss.end())
         is_without_loss = not _names_loss(line) and self._has_words(line[:_MAX_UNREAD_LINE])

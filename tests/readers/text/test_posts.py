@@ -642,3 +642,12 @@ def test_a_last_record_without_its_loss_is_left_out(diagnosed):
     text = "".join(f"step {n} loss {falling(n, 30):.4f} lr 0.001\n" for n in range(1, 31))
     assert diagnosed(text).diagnosis.slug == "healthy"
     assert diagnosed(text + "step 31 lr 0.001\n").diagnosis.slug == "partly-read"
+
+
+def test_a_record_that_breaks_off_after_a_lost_value_is_left_out(diagnosed):
+    text = "".join(
+        f"{{'loss': {falling(n, 30):.4f}, 'grad_norm': 0.5, 'epoch': {n / 100:.2f}}}\n"
+        for n in range(1, 31)
+    )
+    report = diagnosed(text + "{'loss': None, 'grad_no\n")
+    assert report.diagnosis.slug == "partly-read"
