@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,6 +27,7 @@ from stabdiag.cli.terminal import (
     signal_exit_code,
     write_text,
 )
+from stabdiag.formats import by_suffix
 from stabdiag.model.scan import UNREAD, Row, totals
 from stabdiag.model.text import plural
 
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 # The only format that is not text.
 _PARQUET: Final = "parquet"
+_PARQUET_SUFFIX: Final = ".parquet"
 
 # Failed runs listed above the bar, and the width of the bar.
 _MAX_FAILURES: Final = 5
@@ -54,13 +56,14 @@ def scan(
             metavar="PATH...", help="Folders, logs, archives, URLs, buckets, and patterns of these."
         ),
     ],
-    store: Annotated[
+    output: Annotated[
         Path | None,
         typer.Option(
             "--output",
             "-o",
-            metavar="FOLDER",
-            help="Store one row per run there as Parquet; the next scan reads only what changed.",
+            metavar="PATH",
+            help="A folder stores one row per run, and the next scan reads only what changed. A "
+            "file (`.html`, `.md`, `.json`, `.parquet`) gets the overview or the rows.",
         ),
     ] = None,
     write: options.WriteOption = None,
@@ -156,8 +159,14 @@ def scan(
         settings=settings,
         baseline=baseline,
     )
-    out = OutputOptions(formats=OverviewFormat, format=format, json=json, quiet=quiet, color=color)
     outputs = parse_write_options(write, [*OverviewFormat, _PARQUET])
+    store, report = (None, output) if _is_file_name(output) else (output, None)
+    if report is not None and report.suffix.lower() == _PARQUET_SUFFIX:
+        outputs.append((report, _PARQUET))
+        report = None
+    out = OutputOptions(
+        formats=OverviewFormat, format=format, output=report, json=json, quiet=quiet, color=color
+    )
     format_name = out.choose_format(run_options, paths, [path for path, _ in outputs])
     exit_severity = run_options.exit_severity(fail_on)
     gc.enable()  # __main__ disables it for short commands
@@ -180,7 +189,11 @@ def scan(
                     stopped=lambda: bool(caught),
                 )
         except KeyboardInterrupt:
-            hint = "run the same command to continue" if store else "without -o, nothing was kept"
+            hint = (
+                "run the same command to continue"
+                if store
+                else "nothing was kept without -o FOLDER"
+            )
             notify(f"stopped; {hint}")
             return signal_exit_code(caught)
         for line in skipped.messages():
@@ -194,21 +207,29 @@ def scan(
         for count in overview.counts:
             severity_counts[count.severity or UNREAD] += count.runs
         summary = f"{plural(overview.runs, 'run')}: {totals(severity_counts)}"
-        for path, name in (*outputs, (None, format_name)):  # files first
-            if path is not None and name == _PARQUET:
+
+        def render(name: str) -> Iterable[str]:
+            return render_pieces(overview, name, "overview", verdict=summary, **render_options)
+
+        for path, name in outputs:
+            if name == _PARQUET:
                 write_rows(overview.rows, path)
-            elif path is None and quiet:
-                write_text(summary, None)
             else:
-                write_text(
-                    render_pieces(overview, name, "overview", verdict=summary, **render_options),
-                    path,
-                )
+                write_text(render(name), path)
+        out.write_report(lambda: render(format_name), summary, *(path for path, _ in outputs))
     severities = {count.severity for count in overview.counts if count.outcome != PARTLY_READ}
     if any(name is not None and fails(Severity(name), exit_severity) for name in severities):
         return Exit.FOUND
     has_open_checks = any(is_check_error(c.outcome, exit_severity) for c in overview.counts)
     return Exit.REFUSED if None in severities or has_open_checks else Exit.OK
+
+
+def _is_file_name(path: Path | None) -> bool:
+    """Whether the name is that of a report or of a table, and not of a folder of rows."""
+    if path is None or path.is_dir():
+        return False
+    suffix = path.suffix.lower()
+    return suffix == _PARQUET_SUFFIX or by_suffix(suffix) is not None
 
 
 @contextmanager

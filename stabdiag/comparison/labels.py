@@ -21,6 +21,27 @@ _SUFFIXES: Final = re.compile(
 # Generated file names, which are not labels: event files and time stamps.
 _GENERATED: Final = re.compile(r"tfevents|^\w{3}\d{2}_\d{2}-\d{2}-\d{2}_|^\d{4,8}[-_]?\d{2,6}")
 
+# Names that programs give to the log of every run.
+_STANDARD: Final = frozenset(
+    [
+        "log",
+        "logs",
+        "metrics",
+        "train",
+        "training",
+        "history",
+        "progress",
+        "results",
+        "output",
+        "events",
+        "scalars",
+        "stdout",
+        "trainer_state",
+        "trainer_log",
+        "log_history",
+    ]
+)
+
 
 def make_labels(names: Sequence[str], ranks: Sequence[int | None]) -> list[str]:
     """Return a distinct label for each run.
@@ -44,9 +65,9 @@ def _own_names(names: Sequence[str]) -> list[str]:
     """Return the part of each path that distinguishes the runs: a file or folder name."""
     paths = [[part for part in re.split(r"[/\\]", name) if part] or [name] for name in names]
     stems = [_SUFFIXES.sub("", path[-1]) or path[-1] for path in paths]
-    for files in (stems, [path[-1] for path in paths]):
-        if len(set(files)) == len(files) and not any(map(_GENERATED.search, files)):
-            return files
+    is_named = not any(_GENERATED.search(stem) for stem in stems)
+    if is_named and len(set(stems)) == len(stems) and not _STANDARD.issuperset(stems):
+        return stems
     depth = min(map(len, paths))
     columns = [[path[i] for path in paths] for i in range(depth - 1)]
     columns += [[path[-i] for path in paths] for i in range(depth, 0, -1)]

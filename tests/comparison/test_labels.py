@@ -13,7 +13,9 @@ from stabdiag.comparison.labels import make_labels
         (["out/a/wandb/files/output.log", "out/b/wandb/files/output.log"], ["a", "b"]),
         (["x.jsonl", "x.csv"], ["x.jsonl", "x.csv"]),
         (["x.jsonl.gz", "y.jsonl.gz"], ["x", "y"]),
-        # A folder is a better label than a generated name.
+        # A folder is a better label than a generated or a standard name.
+        (["base/log.jsonl", "low/log.jsonl.gz"], ["base", "low"]),
+        (["base/log.jsonl", "low/metrics.csv"], ["base", "low"]),
         (["one/runs/Nov28_10-00-00_h", "two/runs/Nov28_11-00-00_h"], ["one", "two"]),
         # Equal names are not labels, and types of tables are not either.
         (["log.csv", "log.csv"], ["run 1", "run 2"]),

@@ -37,6 +37,27 @@ def test_other_formats_and_conditions(stabdiag, sweep, tmp_path):
     assert parquet.read_table(rows)["run"].to_pylist() == [row["run"] for row in report["rows"]]
 
 
+def test_the_name_of_the_output_chooses_a_report_a_table_or_a_store(stabdiag, sweep, tmp_path):
+    scan = partial(stabdiag, "scan", sweep, "--executor", THREADS, "-o")
+    done = scan("page.html")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("stabdiag: wrote page.html; 10 runs: 5 failed")
+    assert (tmp_path / "page.html").read_text("utf-8").startswith("<!doctype html>")
+    assert "wrote rows.parquet" in scan("rows.parquet").err
+    assert parquet.read_table(tmp_path / "rows.parquet").num_rows == 10
+    assert "cannot write .svg files" in scan("page.svg").err
+    for folder in ("rows", "rows.v2", "kept.html"):
+        (tmp_path / "kept.html").mkdir(exist_ok=True)
+        assert scan(folder).out.startswith("ERROR  5 of 10 runs failed")
+        assert list((tmp_path / folder).glob("*.parquet"))
+
+
+def test_many_places_are_counted(stabdiag, sweep):
+    shown = stabdiag("scan", *sorted(sweep.glob("*.jsonl")), "--executor", THREADS).out
+    assert "and 7 more" in shown
+    assert f"{sweep}/run3.jsonl" not in shown.replace("\n", "")
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

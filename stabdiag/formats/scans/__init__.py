@@ -27,6 +27,9 @@ _OTHER_SIDE = {"≥": "below", "<": "otherwise", "=": "otherwise"}
 
 NO_CAUSE = "correlation, not cause"
 
+# The scanned places that are listed; a pattern of the shell can be thousands.
+_MAX_PLACES = 3
+
 
 @frozen
 class Section:
@@ -204,6 +207,12 @@ def changed(overview: Overview) -> Iterator[tuple[str, str]]:
 def unread(group: UnreadLogs) -> str:
     """Describe why logs could not be read."""
     return f"{plural(group.logs, 'log')}: {group.reason}"
+
+
+def places(overview: Overview) -> tuple[str, ...]:
+    """Return the first places that were scanned, and the number of the others."""
+    first, others = overview.places[:_MAX_PLACES], overview.places[_MAX_PLACES:]
+    return (*first, f"and {len(others)} more") if others else first
 
 
 def took(overview: Overview) -> str:

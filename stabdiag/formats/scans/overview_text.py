@@ -58,9 +58,9 @@ def lines(overview: Overview, page: Page) -> Iterator[Text]:
         if section.end:
             yield from page.wrap(page.text(section.end, "dim"), "  ")
     yield page.text("")
-    foot = ", ".join(filter(None, (*overview.places, words.took(overview))))
+    foot = ", ".join(filter(None, (*words.places(overview), words.took(overview))))
     yield from page.wrap(page.text(foot, "dim"))
-    yield page.text("more: stabdiag diagnose PATH; --write html=scan.html", "dim")
+    yield page.text("more: stabdiag diagnose PATH; -o scan.html", "dim")
 
 
 def _worst(overview: Overview) -> str | None:
@@ -163,7 +163,7 @@ def _blocks(overview: Overview, command: str | None) -> Iterator[str]:
             yield escape(section.end)
     if command:
         yield block(command, "sh")
-    yield signed((*overview.places, words.took(overview)))
+    yield signed((*words.places(overview), words.took(overview)))
 
 
 def _sign(severity: str | None) -> str:
