@@ -182,7 +182,7 @@ def read_losses(
     if skipped.any():
         # The value in these records, if any, is 0.0 and does not belong to a step.
         loss = replace(loss, present=loss.present & ~(skipped & (loss.values == 0.0)))
-    elsewhere = skipped
+    elsewhere = skipped | _unreadable(loss)
     for name, later in _later_losses(columns, names, loss):
         elsewhere = elsewhere | later
         events.append(_about_later(name, int(steps[np.argmax(later)])))
@@ -209,6 +209,13 @@ def read_losses(
     )
     hidden_losses += [] if stopped is None else [stopped]
     return _restore_nan(loss, hidden_losses, clock, events)
+
+
+def _unreadable(loss: Column) -> Mask:
+    """Return a mask of the records whose loss is a text with digits, such as 2.31 nats."""
+    unreadable = np.zeros(len(loss.present), dtype=bool)
+    unreadable[loss.stray_rows] = True
+    return unreadable & ~loss.null
 
 
 def _restore_nan(

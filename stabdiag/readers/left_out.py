@@ -34,6 +34,12 @@ _NUMBER_CELL: Final = re.compile(
     r"\s*[\"']?(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf))[\"']?\s*", re.IGNORECASE
 )
 _MIN_CELLS: Final = 2
+# A row of a printed table: a count and decimal numbers. A matrix of counts is not one.
+_ALIGNED_ROW: Final = re.compile(
+    r"\s{0,40}\d{1,12}(?=[^\n]{0,400}(?:\d\.\d|\bnan|\binf))"
+    r"(?:\s{1,40}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)){1,60}\s{0,40}",
+    re.IGNORECASE,
+)
 
 # A value that is not a finite number, or lost.
 _LOST_VALUE: Final = re.compile(r"(?<![A-Za-z])(?:nan|[+-]?inf|null|none)(?![a-z])", re.IGNORECASE)
@@ -50,7 +56,7 @@ def may_hold_loss(line: str) -> bool:
     if _LOSS_BEFORE_VALUE.search(line) and not _EVALUATION_NAME.search(line):
         return True
     cells, numbers = _cells(line)
-    return cells >= _MIN_CELLS and 2 * numbers >= cells
+    return (cells >= _MIN_CELLS and 2 * numbers >= cells) or is_aligned_row(line)
 
 
 def breaks_off(line: str) -> bool:
@@ -62,7 +68,12 @@ def breaks_off(line: str) -> bool:
 def is_row(line: str) -> bool:
     """Return True if a line is a row of a table that holds only numbers."""
     cells, numbers = _cells(line[:_MAX_CHECKED_CHARS])
-    return cells >= _MIN_CELLS and numbers == cells
+    return (cells >= _MIN_CELLS and numbers == cells) or is_aligned_row(line)
+
+
+def is_aligned_row(line: str) -> bool:
+    """Return True if a line is a count and decimal numbers, separated by blanks."""
+    return _ALIGNED_ROW.fullmatch(line[:_MAX_CHECKED_CHARS]) is not None
 
 
 def _cells(line: str) -> tuple[int, int]:

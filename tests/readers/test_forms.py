@@ -48,6 +48,7 @@ CSV = {
         ("step;loss;lr\n" if n == CHANGE + 1 else "") + f"{n};{loss_at(n)};0.1"
     ),
     "position": lambda n: f"{n}/60,{loss_at(n)},0.1",
+    "blanks": lambda n: f"{n} {loss_at(n)} 0.1",
 }
 TEXT = {
     "capitalized": lambda n: f"Step: {n} Loss: {loss_at(n)} LR: 0.1",
@@ -69,7 +70,9 @@ NAMES += [f"text {name}" for name in TEXT]
 LEFT_OUT = [
     ("step,loss,lr\n", csv_line, lambda n: f"{n},{loss_at(n)},0.1,7"),
     ("step,loss,lr\n", csv_line, lambda n: f"{n},{loss_at(n)}"),
+    ("step,loss,lr\n", csv_line, lambda n: f"{n},{loss_at(n).lower()} nats,0.1"),
     ("", text_line, csv_line),
+    ("", text_line, lambda n: f"{n:6d}  {loss_at(n)}  1.0e-01"),
     ("", text_line, lambda n: f"step: {n} loss: {loss_at(n)}nats lr: 0.1"),
     ("", json_line, lambda n: f'{{"loss": {loss_at(n)}, "lr": 0.1}}'),
 ]
@@ -97,6 +100,32 @@ def test_a_loss_continues_in_another_format(written, header, before, after):
 @pytest.mark.parametrize(("header", "before", "after"), LEFT_OUT, ids=range(len(LEFT_OUT)))
 def test_an_unreadable_change_of_format_is_not_healthy(written, header, before, after):
     assert stabdiag.diagnose(written(header, before, after)).diagnosis.slug != "healthy"
+
+
+def test_a_value_with_a_unit_is_left_out_and_not_nan(written):
+    lines = [f"{n},2.{99 - n}{' nats' * (n > 30)},0.1" for n in range(60)]
+    path = written("", json_line, json_line)
+    path.write_text("step,loss,lr\n" + "\n".join(lines))
+    report = stabdiag.diagnose(path)
+    assert report.diagnosis.slug == "partly-read"
+    assert np.isfinite(report.history.series["loss"].values).all()
+
+
+def test_a_cell_with_blanks_in_brackets_is_one_cell(written):
+    rows = [f"{n:6d}  {2.5 - n / 100:.2f}  1e-4" for n in range(30)]
+    rows += [f"{n:6d}  tensor(nan, device='cuda:0')  1e-4" for n in range(30, 60)]
+    path = written("", json_line, json_line)
+    path.write_text("  step  loss  lr\n" + "\n".join(rows))
+    loss = stabdiag.read(path).series["loss"]
+    assert len(loss) == 60
+    assert np.isnan(loss.values[30:]).all()
+
+
+def test_a_matrix_below_the_records_is_not_left_out(written):
+    path = written("", text_line, text_line)
+    matrix = "\n".join(f"{n * 3} {n * 7} {n}" for n in range(10))
+    path.write_text("\n".join(f"step: {n} loss: 2.5 lr: 0.1" for n in range(60)) + "\n" + matrix)
+    assert stabdiag.diagnose(path).diagnosis.slug != "partly-read"
 
 
 def test_a_new_name_is_an_event(written):

@@ -59,8 +59,10 @@ def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
-# In printed tables, blanks align the cells.
+# In printed tables, blanks align the cells. A cell may contain blanks inside brackets:
+# tensor(nan, device='cuda:0').
 BLANKS: Final = " "
+_BRACKETED_CELL: Final = re.compile(r"[^\s()]*\([^()]{0,200}\)\S*|\S+")
 
 _LONGEST_NAME: Final = 200
 
@@ -80,6 +82,8 @@ def split_cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of one line, stripped."""
     line = line.lstrip("\ufeff").rstrip("\r")
     if delimiter == BLANKS:
+        if "(" in line:
+            return _BRACKETED_CELL.findall(line)
         return [cell for cell in line.split(BLANKS) if cell]
     if '"' not in line:
         row = line.split(delimiter)
@@ -285,12 +289,14 @@ def _plain(text: str, names: tuple[str, ...], delimiter: str) -> _Cells | None:
 
 def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> list[str] | None:
     """Return the cells of a line that another delimiter splits into a record or a header."""
-    for other in DELIMITERS:
+    for other in (*DELIMITERS, BLANKS):
         if other == delimiter or other not in line:
             continue
         cells = split_cells(line, other)
         is_record = len(cells) == len(names) and all(meaning(cell)[0] != WORD for cell in cells)
-        if is_record or is_next_header(cells, names):
+        # Words between blanks may be prose.
+        may_be_header = other != BLANKS or {*cells} == {*names}
+        if is_record or (may_be_header and is_next_header(cells, names)):
             return cells
     return None
 

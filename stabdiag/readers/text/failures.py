@@ -54,7 +54,9 @@ _FAILURE_ANCHORS: Final = (
         b"FATAL",
         b"RITICAL",
         b"bort",
+        b"ABORT",
         b"iverg",
+        b"ssert",
     ),
     *(
         b"NaN",
@@ -66,10 +68,16 @@ _FAILURE_ANCHORS: Final = (
         b"or nan",
         b"inite",
         b"infinity",
+        b"Infinity",
         b"to inf",
         b"to nan",
+        b"not a number",
+        b"verflow",
     ),
-    *(b": nan", b"=nan", b"= nan", b"nvalid loss", b"inimum loss scale", b"at minimum"),
+    *(b": nan", b"=nan", b"= nan", b"(nan", b": inf", b": -inf", b"=inf", b"(inf", b"(-inf"),
+    *(b"nvalid loss", b"inimum loss scale", b"at minimum"),
+    # "becomes", "appears": loss为nan, loss 出现 nan.
+    *("为nan".encode(), "为 nan".encode(), "现nan".encode(), "现 nan".encode()),
 )
 
 _MAX_FAILURE_LINE: Final = 1000
@@ -79,13 +87,15 @@ _MAX_FAILURE_LINE: Final = 1000
 # A value that is not finite, as a word of a sentence.
 _NOT_FINITE: Final = (
     rb"(?<![\w./-])(?:nans?|infs?|infinit(?:y|e)|non-?finite|not (?:a )?finite|isn't finite"
-    rb"|diverged|not a number)(?![\w/(-]|\.\w)"
+    rb"|no longer finite|diverged|not a number)(?![\w/(-]|\.\w)"
 )
 _NAMES_IT: Final = re.compile(_NOT_FINITE)
 # What some exceptions say of parameters that are NaN, without the word.
 _IMPLIES_IT: Final = re.compile(
     rb"expects all elements of std >= 0|to satisfy the constraint [^\n]{0,200}found invalid values"
     rb"|nvalid loss, terminating"
+    rb"|ssert\w{0,10}\b[^\n]{0,60}\bfailed\b[^\n]{0,60}\.is_?(?:finite|nan)\b"
+    rb"|ssertion [`'!][^\n]{0,60}\bis_?(?:finite|nan)\([^\n]{0,60} failed"
 )
 _MINIMUM: Final = re.compile(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
@@ -97,25 +107,36 @@ _MINIMUM: Final = re.compile(
 _FAILURE_WORDS: Final = (b"nan", b"finit", b"diverged", b"not a number", b"expects all elements")
 _FAILURE_WORDS_BY_PART: Final = {
     b"invalid": (b"found invalid values", b"invalid loss"),
+    b"overflow": (b"stopping", b"aborting", b"terminating", b"exiting", b"halting"),
     b"minimum": (b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
 }
 _INFINITE: Final = re.compile(rb"infs?(?![\w/(-])")
 
 # RuntimeError: …, torch.cuda.OutOfMemoryError: …, [rank3]: ValueError: …; and of C++ programs.
 _EXCEPTION_NAME: Final = re.compile(
-    rb"(?<![\w\"'])(?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception)(?:: |\()"
+    rb"(?<![\w\"'])(?:[A-Za-z_]\w{0,60}\.){0,8}_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |\()"
     rb"|terminate called after throwing|Check failed: "
 )
 _SUBJECT: Final = re.compile(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
-    rb"|parameters?|activations?|logits|model|training|train)(?![a-z])",
+    rb"|parameters?|activations?|logits|model|training|train)(?![a-z])" + "|损失|梯度".encode(),
 )
+# Without a name of what is not finite, the program says that it ends.
+_ENDING: Final = re.compile(
+    rb"(?<![a-z])(?<!early )(?<!early-)(?:abort|terminat|halt|stopp|exit|quit|bail|crash)"
+    rb"(?:ing|ed)(?![a-z])"
+)
+_OVERFLOW: Final = re.compile(
+    rb"(?:grad|loss|backward|fp16|numerical|floating)[^\n]{0,60}\boverflow(?:ed)?\b"
+    rb"|\boverflow(?:ed)?\b[^\n]{0,60}(?:grad|loss|backward|fp16|numerical|floating)"
+)
+_OCCURRED: Final = re.compile(rb"\b(?:detected|found|occurred|encountered|overflowed)\b|!")
 _GRADIENT_NAME: Final = re.compile(rb"(?<![a-z])(?:grad|gnorm|global.norm)")
 _LOSS_NAME: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)")
 _SKIPS: Final = re.compile(rb"skip|ignor")
 _FATAL_WORDS: Final = re.compile(
     rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat"
-    rb"|giv(?:e|ing) up|diverg)",
+    rb"|giv(?:e|ing) up|diverg|halt|quit|bail|crash)",
 )
 
 # Source code, comments and settings.
@@ -123,7 +144,7 @@ _SOURCE_CODE: Final = re.compile(
     rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import "
     rb"|from \w|print\b|logg(?:er|ing)\.|warnings?\.|self\.)"
     rb"|^ {4}|raise \w|(?:torch|np|numpy|math|jnp|tf)\.\w{0,20}is_?(?:nan|inf|finite)"
-    rb"|[=:] ?(?:True|False|true|false|yes|no)\b|(?:^|\s)--\w"
+    rb"|[=:] ?(?:True|False|true|false|yes|no)\b|(?:^|\s)--\w|\b(?:en|dis)abled\b"
 )
 # Conditions, plans and denials shortly before a value: nothing happened.
 _CONDITION_WORDS: Final = re.compile(
@@ -180,17 +201,19 @@ def _failure_of_form(line: bytes) -> Failure | None:
     text = line.lower()
     is_minimum = _MINIMUM.search(text) is not None
     is_implied = _IMPLIES_IT.search(line) is not None
-    if not (is_minimum or is_implied or _NAMES_IT.search(text)):
+    patterns = (_ENDING, _OVERFLOW, _OCCURRED)
+    is_overflow = b"overflow" in text and all(pattern.search(text) for pattern in patterns)
+    if not (is_minimum or is_implied or is_overflow or _NAMES_IT.search(text)):
         return None
     if _SOURCE_CODE.search(line) or _FINITE_LOSS.search(line):
         return None
     if is_minimum:
         return Failure.MINIMUM_SCALE
-    if is_implied:
+    if is_implied or (is_overflow and not _SKIPS.search(text)):
         return Failure.LOSS
     raised = is_exception(line)
     if not raised:
-        if not _SUBJECT.search(text) or _is_condition(text):
+        if not (_SUBJECT.search(text) or _ENDING.search(text)) or _is_condition(text):
             return None
         if _EVALUATION_METRIC.search(text) and not _TRAINING_PREFIX.search(text):
             return None

@@ -90,10 +90,13 @@ SORTS: Final = (
     MessageKind(
         code=EventCode.KILLED,
         title="killed",
-        anchors=(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped", b"free"),
+        anchors=(
+            *(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped", b"free"),
+            *(b"Terminated", b"borted", b"reempted"),
+        ),
         words=(
             *(b"SIG", b"Killed", b"Segmentation", b"core dumped", b"xit", b"free", b"make: *"),
-            *(b"CANCELLED", b"is killed by", b"DUE TO"),
+            *(b"CANCELLED", b"is killed by", b"DUE TO", b"Terminated", b"borted", b"reempted"),
         ),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
@@ -102,7 +105,9 @@ SORTS: Final = (
             rb"|[Ee]xit(?:ed)?[- ]?(?:with )?(?:exit )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
             rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|^(?:free\(\): |double free or )"
             rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$"
-            rb"|\bKilled\s{1,80}(?:python|torchrun|srun)"
+            rb"|\bKilled\s{1,80}(?:python|torchrun|srun)|^Terminated\s{0,80}$"
+            rb"|\b(?:[Jj]ob|[Rr]un|[Tt]ask|[Tt]raining|[Pp]rocess)(?: was| has been| got)?"
+            rb" (?:aborted|preempted)(?=[\s.!]{0,9}$|[:;,]| (?:by|due|after|because|on|at|with)\b)"
         ),
     ),
 )
@@ -111,11 +116,15 @@ SORTS: Final = (
 _LONE_EXCEPTION: Final = MessageKind(
     code=EventCode.TRACEBACK,
     title="traceback",
-    anchors=(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
+    anchors=(
+        *(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
+        b"abi: terminating",
+    ),
     line=re.compile(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
-        rb"(?:[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$)"
+        rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$)"
         rb"|^terminate called (?:after throwing|without an active exception)"
+        rb"|^libc\+\+abi(?:\.dylib)?: terminating"
     ),
 )
 

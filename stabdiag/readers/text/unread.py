@@ -29,6 +29,8 @@ _FORM_NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b"
 # A number before a delimiter, as in a row of a table: 201,2.31,0.001
 _DELIMITERS: Final = (b",", b";", b"|", b"\t")
 _DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}[,;|\t]")
+# A count before a number: a row of a printed table, 201 2.31 0.001.
+_ALIGNED: Final = re.compile(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
 _FORM_SPACE: Final = re.compile(rb"\s+")
 
 # This many record lines of a block show the forms of its lines: a logger has few.
@@ -266,7 +268,8 @@ def _classify_line(line: bytes) -> _Form:
     """Return the kind of a line: without a number, possibly a record, or another."""
     if not has_number(line):
         return _Form.NO_NUMBER
-    is_row_or_loss = _names_loss(line) or _DELIMITED.search(line) is not None
+    is_row = _DELIMITED.search(line) is not None or _ALIGNED.match(line) is not None
+    is_row_or_loss = _names_loss(line) or is_row
     return _Form.MAY_BE_RECORD if is_row_or_loss else _Form.OTHER
 
 

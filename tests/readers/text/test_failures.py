@@ -46,6 +46,17 @@ NOT_FINITE = (
     "AssertionError: loss must be finite, got nan",
     "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
     "NaNs found in the weights, halting",
+    "ABORT: loss is not a number",
+    "Terminating on NaN at step 300",
+    "Stopped: the training loss is no longer finite.",
+    "assertion failed: loss.isfinite()",
+    "train: Assertion `!isnan(loss)' failed.",
+    "loss value is abnormal (nan), please check the data",
+    "梯度爆炸, loss 为 nan, 训练终止",
+    "tripped the NaN guard: halting",
+    "Non-finite gradient norm 3 times in a row. Bailing out.",
+    "loss spiked to Infinity, quitting",
+    "overflow detected in the backward pass, stopping",
 )
 DIED = (
     "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
@@ -64,6 +75,10 @@ DIED = (
     "SIGTERM received, shutting down",
     "container killed: OOMKilled",
     "double free or corruption (!prev)",
+    "Terminated",
+    "Connection to node02 lost; heartbeat timeout; job aborted",
+    "libc++abi: terminating due to uncaught exception of type std::runtime_error",
+    "torch._C._LinAlgError: linalg.cholesky: the input is not positive-definite",
 )
 HARMLESS = (
     "Training finished. No NaN was found.",
@@ -84,6 +99,11 @@ HARMLESS = (
     "Note: losses may become nan with fp16",
     'logger.error("NaN loss")',
     "[info] infinity norm: 2.5",
+    "Early stopping on NaN: enabled",
+    "Stopping criterion TerminateOnNaN enabled",
+    "gradient overflow is handled by the scaler, which is exiting its warm-up",
+    "Terminated the data loader workers",
+    "1 job aborted or resumed: 0",
 )
 
 
