@@ -22,24 +22,9 @@ _SUFFIXES: Final = re.compile(
 _GENERATED: Final = re.compile(r"tfevents|^\w{3}\d{2}_\d{2}-\d{2}-\d{2}_|^\d{4,8}[-_]?\d{2,6}")
 
 # Names that programs give to the log of every run.
-_STANDARD: Final = frozenset(
-    [
-        "log",
-        "logs",
-        "metrics",
-        "train",
-        "training",
-        "history",
-        "progress",
-        "results",
-        "output",
-        "events",
-        "scalars",
-        "stdout",
-        "trainer_state",
-        "trainer_log",
-        "log_history",
-    ]
+_STANDARD: Final = re.compile(
+    r"(logs?|metrics|train(ing|er_state|er_log)?|(log_)?history|progress|results|output|events"
+    r"|scalars|stdout)$"
 )
 
 
@@ -66,7 +51,7 @@ def _own_names(names: Sequence[str]) -> list[str]:
     paths = [[part for part in re.split(r"[/\\]", name) if part] or [name] for name in names]
     stems = [_SUFFIXES.sub("", path[-1]) or path[-1] for path in paths]
     is_named = not any(_GENERATED.search(stem) for stem in stems)
-    if is_named and len(set(stems)) == len(stems) and not _STANDARD.issuperset(stems):
+    if is_named and len(set(stems)) == len(stems) and not all(map(_STANDARD.match, stems)):
         return stems
     depth = min(map(len, paths))
     columns = [[path[i] for path in paths] for i in range(depth - 1)]
