@@ -204,10 +204,11 @@ class History:
 
     def has(self, prefix: str) -> bool:
         """Return True if a role was logged, directly or for one of its groups."""
-        return prefix in self._logged
+        return prefix in self.logged_roles
 
     @cached_property
-    def _logged(self) -> frozenset[str]:
+    def logged_roles(self) -> frozenset[str]:
+        """The roles that were logged, and the roles of groups without their group."""
         logged = [role for role, series in self.series.items() if len(series)]
         return frozenset([*logged, *(role.partition("/")[0] for role in logged)])
 

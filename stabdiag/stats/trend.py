@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
+from collections import Counter
 
 import numpy as np
 
@@ -44,10 +46,20 @@ def kendall_score(x: Floats) -> tuple[float, float]:
     Mann 1945, doi:10.2307/1907187; the variance with ties is from Kendall 1975, Rank Correlation
     Methods, eq. 4.4.
     """
-    score = float(np.tril(np.sign(np.subtract.outer(x, x))).sum())
-    sizes = np.append(len(x), np.unique(x, return_counts=True)[1]).astype(np.float64)
-    total, *ties = (sizes * (sizes - 1) * (2 * sizes + 5)).tolist()
-    return score, (total - sum(ties)) / 18
+    values, ordered, rising = x.tolist(), list[float](), 0
+    for value in values:
+        lower = bisect_left(ordered, value)
+        ordered.insert(lower, value)
+        rising += lower
+    ties = [size for size in Counter(values).values() if size > 1]
+    pairs = math.comb(len(x), 2) - sum(math.comb(size, 2) for size in ties)
+    spread, lost = _kendall_terms(len(x)), sum(map(_kendall_terms, ties))
+    return 2 * rising - pairs, (spread - lost) / 18
+
+
+def _kendall_terms(size: int) -> int:
+    """Return 18 times the variance of the score of this many values without ties."""
+    return size * (size - 1) * (2 * size + 5)
 
 
 def _variance_stretch(x: Floats) -> float:

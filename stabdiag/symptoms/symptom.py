@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import cached_property
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from stabdiag.model.findings import Action, Confidence, Finding, Scalar, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import plural
 from stabdiag.tree.case import Case
 
-_MANIFEST = "manifest."
-MESSAGE = "message"
+# Several checks ask for the evidence of another one.
+_EVIDENCE_BY_CASE: Final[WeakKeyDictionary[Case, dict[Symptom, Evidence | None]]] = (
+    WeakKeyDictionary()
+)
 
 
 @frozen
@@ -81,7 +85,7 @@ class Symptom:
         return tuple(
             need
             for need, alternatives in self._alternatives
-            if not any(_has(case, alternative) for alternative in alternatives)
+            if case.logged_or_configured.isdisjoint(alternatives)
         )
 
     @cached_property
@@ -111,7 +115,17 @@ class Symptom:
     def evidence(self, case: Case) -> Evidence | None:
         """Run the check; return None if it cannot be made or finds nothing."""
         is_unchecked = self.missing(case) or self.failed_precondition(case)
-        return None if is_unchecked else self.check(case)
+        return None if is_unchecked else self.checked_evidence(case)
+
+    def checked_evidence(self, case: Case) -> Evidence | None:
+        """Run the check on a case that has what it needs; return None if it finds nothing. Cached.
+
+        The preconditions have to be met.
+        """
+        known = _EVIDENCE_BY_CASE.setdefault(case, {})
+        if self not in known:
+            known[self] = self.check(case)
+        return known[self]
 
     def finding(self, evidence: Evidence, unit: str) -> Finding:
         """Return the finding for a check's evidence; ``unit`` is the name of a step."""
@@ -183,11 +197,3 @@ def _finite(case: Case, role: str, groups: bool) -> int:
     if not groups:
         return len(case.history.finite(role))
     return max((len(series.finite()) for series in case.history.group(role).values()), default=0)
-
-
-def _has(case: Case, need: str) -> bool:
-    if need.startswith(_MANIFEST):
-        return getattr(case.manifest, need.removeprefix(_MANIFEST)) is not None
-    if need == MESSAGE:
-        return bool(case.history.messages)
-    return case.history.has(need)

@@ -98,7 +98,7 @@ def earlier_checkpoint(run: Run, step: int, stride: float = 1.0) -> Checkpoint:
     manifest, last = run.manifest, run.manifest.earlier_checkpoint(step)
     every, count = manifest.checkpoint_every, len(manifest.checkpoints or ())
     is_known = count > 0 or every is not None
-    is_saving_off = not is_known and saves_none(manifest.others(run.history.config))
+    is_saving_off = not is_known and saves_none(run.settings)
     if is_saving_off:
         last = 0
     elif not is_known:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -78,14 +79,26 @@ class Run:
         return replace(longest, role="grad_norm", values=values)
 
     @cached_property
+    def logged_or_configured(self) -> frozenset[str]:
+        """The logged roles, the known fields as ``manifest.dtype``, and ``message``, if any."""
+        fields = [f"manifest.{name}" for name in self.manifest.known]
+        messages = ["message"] if self.history.messages else []
+        return self.history.logged_roles.union(fields, messages)
+
+    @cached_property
+    def settings(self) -> dict[str, Any]:
+        """The settings without a field in the manifest, by plain spelling."""
+        return self.manifest.others(self.history.config)
+
+    @cached_property
     def names_pretrained_model(self) -> bool | None:
         """Whether the settings name a pretrained model; None if they do not say."""
-        return is_pretrained(self.manifest.others(self.history.config))
+        return is_pretrained(self.settings)
 
     @cached_property
     def loss_function_words(self) -> frozenset[str]:
         """The words of the loss function that the settings name; a model may name it, too."""
-        settings = self.manifest.others(self.history.config)
+        settings = self.settings
         named = (settings[name] for name in (*LOSS_FUNCTION, ARCHITECTURES) if name in settings)
         return frozenset(word for value in named for word in name_words(str(value)))
 

@@ -58,11 +58,13 @@ def _has_other_meaning(sections: list[str], name: str) -> bool:
     Examples: the batch size of an evaluation, the epsilon of a norm layer, and the rank of a
     low-rank adapter.
     """
+    if not sections:
+        return False
     words = {word for section in sections for word in plain(section).split("_")}
     key = plain(name)
     if words & _OTHER_SECTIONS and not key.startswith(("eval", "val")):
         return True
-    section = plain(sections[-1]) if sections else ""
+    section = plain(sections[-1])
     return (key in ("eps", "epsilon") and "norm" in section) or (key == "rank" and "lora" in words)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from stabdiag.model.text import word_list
 
 
+@lru_cache(maxsize=1 << 12)
 def plain(name: str) -> str:
     """Return a normalized name for comparisons: lower case, words joined by ``_``."""
     return re.sub(r"[^a-z0-9]+", "_", name.strip().lower()).strip("_")

@@ -128,8 +128,7 @@ def initial_loss_off(case: Case) -> Evidence | None:
 
 def _accumulated_batches(case: Case, ratio: float) -> int | None:
     """Return the configured number of micro-batches in a step if the first loss is their sum."""
-    settings = case.manifest.others(case.history.config)
-    count = int(other_number(settings, "accumulated_batches") or 1)
+    count = int(other_number(case.settings, "accumulated_batches") or 1)
     is_sum = count > 1 and abs(ratio / count - 1) <= _AT_POWER
     return count if is_sum else None
 
@@ -142,8 +141,7 @@ def _summed_examples(case: Case, ratio: float) -> int | None:
     """
     batch = case.manifest.batch_size
     if batch is not None and batch >= _MIN_POWER:
-        settings = case.manifest.others(case.history.config)
-        tokens = batch * int(other_number(settings, "sequence_length") or 1)
+        tokens = batch * int(other_number(case.settings, "sequence_length") or 1)
         sums = (
             count for count in (batch, tokens) if count / _NEAR_SUM <= ratio <= count * _NEAR_SUM
         )

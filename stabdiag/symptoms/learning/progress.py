@@ -230,7 +230,7 @@ def _epochs(case: Case) -> float:
     if len(epochs):
         return float(np.ptp(epochs))
     # A run that completed its steps completed its epochs.
-    planned = other_number(case.manifest.others(case.history.config), "epochs")
+    planned = other_number(case.settings, "epochs")
     return planned if planned is not None and has_ended(case) else 0.0
 
 

@@ -119,8 +119,7 @@ def _flat(case: Case) -> Evidence | None:
         "reward rises there, look at exploration and rewards; otherwise look at the code.",
     )
     collapsed = policy_entropy_collapsed
-    is_checked = not collapsed.missing(case) and not collapsed.failed_precondition(case)
-    entropy = collapsed.check(case) if is_checked else None
+    entropy = collapsed.evidence(case)
     if entropy is not None:
         return Evidence(
             because=f"From {case.unit} {first} to {last} the reward {reward.column!r} never rose "

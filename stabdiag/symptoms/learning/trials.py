@@ -93,8 +93,7 @@ def _no_batches(case: Case) -> str:
 
 def _batches(case: Case) -> int | None:
     """Return the number of batches that a run trains on, as configured or if there is only one."""
-    settings = case.manifest.others(case.history.config)
-    configured = (settings[name] for name in OVERFIT_BATCHES if name in settings)
+    configured = (case.settings[name] for name in OVERFIT_BATCHES if name in case.settings)
     # In Lightning, 1 means one batch and 1.0 means all batches.
     counts = [int(count) for count in configured if isinstance(count, int) and count >= 1]
     if counts:
