@@ -110,7 +110,7 @@ def check_symptoms(case: Case) -> SymptomResults:
     for symptom in SYMPTOMS:
         missing = symptom.missing(case)
         why = "" if missing else symptom.failed_precondition(case)
-        evidence = None if missing or why else symptom.checked_evidence(case)
+        evidence = None if missing or why else symptom.run_check(case)
         if evidence is not None:
             present.append((symptom, _with_changes(case, symptom, evidence)))
         elif missing or (why := why or symptom.inconclusive_reason(case)):

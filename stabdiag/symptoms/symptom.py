@@ -12,6 +12,7 @@ from stabdiag.model.findings import Action, Confidence, Finding, Scalar, Severit
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import plural
 from stabdiag.tree.case import Case
+from stabdiag.tree.run import MESSAGE
 
 # Several checks ask for the evidence of another one.
 _EVIDENCE_BY_CASE: Final[WeakKeyDictionary[Case, dict[Symptom, Evidence | None]]] = (
@@ -102,7 +103,7 @@ class Symptom:
     def roles(self) -> tuple[str, ...]:
         """The series that the symptom needs, without fields of the manifest."""
         needs = [need for _, alternatives in self._alternatives for need in alternatives]
-        return tuple(need for need in needs if "." not in need and need != "message")
+        return tuple(need for need in needs if "." not in need and need != MESSAGE)
 
     def failed_precondition(self, case: Case) -> str:
         """Return the reason why the log is too short for the check, or ""."""
@@ -115,17 +116,17 @@ class Symptom:
     def evidence(self, case: Case) -> Evidence | None:
         """Run the check; return None if it cannot be made or finds nothing."""
         is_unchecked = self.missing(case) or self.failed_precondition(case)
-        return None if is_unchecked else self.checked_evidence(case)
+        return None if is_unchecked else self.run_check(case)
 
-    def checked_evidence(self, case: Case) -> Evidence | None:
+    def run_check(self, case: Case) -> Evidence | None:
         """Run the check on a case that has what it needs; return None if it finds nothing. Cached.
 
         The preconditions have to be met.
         """
-        known = _EVIDENCE_BY_CASE.setdefault(case, {})
-        if self not in known:
-            known[self] = self.check(case)
-        return known[self]
+        results = _EVIDENCE_BY_CASE.setdefault(case, {})
+        if self not in results:
+            results[self] = self.check(case)
+        return results[self]
 
     def finding(self, evidence: Evidence, unit: str) -> Finding:
         """Return the finding for a check's evidence; ``unit`` is the name of a step."""

@@ -26,6 +26,9 @@ from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS
 from stabdiag.stats.trend import is_running_sum
 from stabdiag.tree.causes import Causes
 
+# What a symptom needs if a message in the log is enough for it.
+MESSAGE = "message"
+
 
 @frozen
 class Run:
@@ -82,7 +85,7 @@ class Run:
     def logged_or_configured(self) -> frozenset[str]:
         """The logged roles, the known fields as ``manifest.dtype``, and ``message``, if any."""
         fields = [f"manifest.{name}" for name in self.manifest.known]
-        messages = ["message"] if self.history.messages else []
+        messages = [MESSAGE] if self.history.messages else []
         return self.history.logged_roles.union(fields, messages)
 
     @cached_property

@@ -11,7 +11,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.roles.table import ROLES
 from stabdiag.symptoms.registry import SYMPTOMS
-from stabdiag.symptoms.symptom import MESSAGE
+from stabdiag.tree.run import MESSAGE
 
 CONSTANT = {"step": np.arange(400), "loss": np.full(400, 2.5)}
 
