@@ -9,6 +9,7 @@ doi:10.2202/1544-6115.1027).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -145,8 +146,9 @@ def bin_levels(steps: Ints, values: Floats, last_step: int) -> Levels:
     if not good.all():
         steps, values = steps[good], values[good]
     bins = step_bins(steps)
-    if len(bins) and not _is_half_seen(last_step):
-        kept = int(np.searchsorted(bins, step_bins(np.array([last_step]))[0]))
+    excluded = _bin_barely_seen(last_step)
+    if excluded is not None:
+        kept = int(bins.searchsorted(excluded))
         bins, values = bins[:kept], values[:kept]
     if not len(bins):
         none = np.zeros(0)
@@ -169,19 +171,20 @@ def bin_levels(steps: Ints, values: Floats, last_step: int) -> Levels:
     )
 
 
-def _is_half_seen(last_step: int) -> bool:
-    """Return True if a run's last bin was seen at least to its middle."""
+@lru_cache(maxsize=1)  # the same for all series of a run
+def _bin_barely_seen(last_step: int) -> int | None:
+    """Return the bin of a run's last step if the run ended before its middle, else None."""
     number = int(step_bins(np.array([last_step]))[0])
     first, end = (2.0 ** (at / BINS_PER_OCTAVE) for at in (number, number + 1))
-    return bool(last_step + 1 >= (first + end) / 2)
+    return None if last_step + 1 >= (first + end) / 2 else number
 
 
 def _moments(values: Floats, begins: Ints, count: Ints) -> tuple[Floats, Floats]:
     """Return the mean and the noise of each bin, relative to the first value against overflow."""
     mean = np.add.reduceat(values, begins) / count
-    change = np.abs(np.diff(values, append=values[-1:]))
-    ends = begins + count - 1
-    change[ends] = 0.0  # the difference to the next bin's first value
+    change = np.zeros(len(values))
+    np.abs(values[1:] - values[:-1], out=change[:-1])
+    change[begins + count - 1] = 0.0  # the difference to the next bin's first value
     total = np.add.reduceat(change, begins)
     pairs = count - 1
     noise = np.where(pairs > 0, _DIFFERENCE_TO_SIGMA * total / np.maximum(pairs, 1), np.nan)
@@ -194,7 +197,10 @@ def _filled(noise: Floats, values: Floats) -> Floats:
     If no bin has two values, the noise is unknown and counts as 0: the spread between the
     references contains it.
     """
-    measured = np.flatnonzero(np.isfinite(noise))
+    is_known = np.isfinite(noise)
+    if is_known.all():
+        return noise
+    measured = np.flatnonzero(is_known)
     if not len(measured):
         return np.zeros(len(noise))
     at = np.minimum(np.searchsorted(measured, np.arange(len(noise))), len(measured) - 1)

@@ -41,7 +41,7 @@ def normal_quantile(chance: float) -> float:
             return z
 
 
-# Up to this many values, sorting takes less time than a partition and the maximum of its lower half.
+# Up to this many values, a sort takes less time than a partition and the maximum of the lower half.
 _MAX_SORTED = 2000
 
 # The standard deviation of a normal distribution over its median absolute deviation.
