@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stabdiag.formats.measured import changed_limits, number
+from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Answer, Finding, Scalar, Severity, Verdict
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
@@ -218,6 +219,17 @@ def _band(role: str, report: Report) -> SeriesComparison | None:
     if report.baseline is None or report.diagnosis.section != _BASELINE:
         return None
     return next((series for series in report.baseline.series if series.role == role), None)
+
+
+def range_with_band(values: Floats, band: SeriesComparison) -> tuple[float, float]:
+    """Return the range of a curve, extended to the nearer edge of its band where both end.
+
+    A picture of this range shows how far the run ends from the good runs.
+    """
+    low, high = float(values.min()), float(values.max())
+    end = int(np.searchsorted(band.band_steps, band.last_step, side="right")) - 1
+    edge = float(band.band_high[end] if band.higher else band.band_low[end])
+    return (min(low, edge), max(high, edge)) if np.isfinite(edge) else (low, high)
 
 
 def _level(series: Series, report: Report) -> tuple[str, float] | None:

@@ -13,9 +13,9 @@ import numpy as np
 from stabdiag.formats.canvas import Scale
 from stabdiag.formats.compared import gap, run_names
 from stabdiag.formats.html.points import MAX_CHART_POINTS, look_up_values, select_points
-from stabdiag.formats.subject import cause_role, is_about_baseline, movement
+from stabdiag.formats.subject import cause_role, is_about_baseline, movement, range_with_band
 from stabdiag.model.arrays import Floats, Ints
-from stabdiag.model.baseline import BaselineComparison
+from stabdiag.model.baseline import BaselineComparison, SeriesComparison
 from stabdiag.model.comparison import Comparison
 from stabdiag.model.findings import RollingBaseline
 from stabdiag.model.frozen import frozen
@@ -162,26 +162,33 @@ def _with_bands(
         values = values[values > 0]
     if not len(values):
         return panel
-    # An edge far outside would flatten the curve.
-    low, high = float(values.min()), float(values.max())
-    if panel.scale == "linear":
-        margin = high - low or abs(float(values[0]))
-        limits = (low - margin, high + margin)
-    else:
-        factor = min(max(high / low, 2.0), _BAND_FACTOR)
-        limits = (low / factor, high * factor)
-    bands = [
-        ChartBand(
-            name=f"{series.column}: {comparison.runs}",
-            low=_interpolate(panel.steps, series.band_steps, series.band_low, limits),
-            high=_interpolate(panel.steps, series.band_steps, series.band_high, limits),
-        )
-        for series in comparison.series
-        if series.role in roles and len(series.band_steps)
+    shown = [
+        series for series in comparison.series if series.role in roles and len(series.band_steps)
     ]
-    # A band completely outside is a flat line at the end of the scale.
-    shown = [band for band in bands if (band.high > band.low).any()]
-    return replace(panel, bands=tuple(shown[:_MAX_BANDS]))
+    return replace(
+        panel,
+        bands=tuple(
+            ChartBand(
+                name=f"{series.column}: {comparison.runs}",
+                low=_interpolate(panel.steps, series.band_steps, series.band_low, limits),
+                high=_interpolate(panel.steps, series.band_steps, series.band_high, limits),
+            )
+            for series in shown[:_MAX_BANDS]
+            for limits in [_band_limits(values, series, panel.scale)]
+        ),
+    )
+
+
+def _band_limits(values: Floats, band: SeriesComparison, scale: str) -> tuple[float, float]:
+    """Return the range in which a band is drawn: an edge far outside would flatten the curve."""
+    low, high = range_with_band(values, band)
+    if scale == "linear":
+        margin = high - low or abs(high)
+        return low - margin, high + margin
+    if low <= 0:  # a logarithmic axis has no place for this edge
+        low = float(values.min())
+    factor = min(max(high / low, 2.0), _BAND_FACTOR)
+    return low / factor, high * factor
 
 
 def _interpolate(

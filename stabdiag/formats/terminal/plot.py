@@ -21,7 +21,7 @@ from stabdiag.formats.canvas import (
     titled,
 )
 from stabdiag.formats.measured import number, span
-from stabdiag.formats.subject import Plot, group
+from stabdiag.formats.subject import Plot, group, range_with_band
 from stabdiag.formats.terminal.page import Page
 from stabdiag.model.arrays import Floats, Mask
 
@@ -66,13 +66,12 @@ def _edges(plot: Plot, view: View) -> tuple[Floats, ...]:
     steps = np.linspace(plot.first, plot.last, view.columns)
     band_steps = np.log(np.maximum(plot.band.band_steps, 1))
     column_steps = np.log(np.maximum(steps, 1))
-    margin = float(np.ptp(values)) or abs(float(values[0]))
+    low, high = range_with_band(values, plot.band)
+    margin = high - low or abs(high)
     edges = []
     for edge in (plot.band.band_high, plot.band.band_low):
         values_by_column = np.interp(column_steps, band_steps, edge, left=np.nan, right=np.nan)
-        is_visible = (values_by_column > values.min() - margin) & (
-            values_by_column < values.max() + margin
-        )
+        is_visible = (values_by_column > low - margin) & (values_by_column < high + margin)
         edges.append(np.where(is_visible, values_by_column, np.nan))
     return tuple(edges)
 
