@@ -23,6 +23,7 @@ from stabdiag.model.report import Report
 from stabdiag.model.text import plural
 from stabdiag.sources.profiles import write_kept
 from stabdiag.symptoms.baseline.findings import baseline_finding
+from stabdiag.symptoms.check import is_fact
 
 if TYPE_CHECKING:
     from stabdiag.assemble.inputs import Options
@@ -148,11 +149,13 @@ def _profiles(comparison: Comparison) -> list[RunProfile]:
 
 
 def _inserted(findings: Iterable[Finding], finding: Finding) -> tuple[Finding, ...]:
-    """Insert a finding by severity, after findings of the tree with the same severity."""
+    """Insert a finding by severity, after facts and findings of the tree of the same severity."""
 
     def order(item: Finding) -> tuple[int, int]:
+        if is_fact(item):
+            return item.severity.rank, 0
         is_from_tree = item.section.startswith("§")
-        return item.severity.rank, 0 if is_from_tree else 1 + (item is not finding)
+        return item.severity.rank, 1 if is_from_tree else 2 + (item is not finding)
 
     kept = [item for item in findings if item.severity is not Severity.OK]
     return tuple(sorted([*kept, finding], key=order))

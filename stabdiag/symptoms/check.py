@@ -102,6 +102,11 @@ def worst_first(tree: tuple[Finding, ...], symptoms: tuple[Finding, ...]) -> tup
     return tuple(findings) or tree
 
 
+def is_fact(finding: Finding) -> bool:
+    """Return True if a finding does not depend on any curve."""
+    return finding.slug in _FACTS
+
+
 def check_symptoms(case: Case) -> SymptomResults:
     """Check every symptom, regardless of the tree's findings."""
     present: list[tuple[Symptom, Evidence]] = []
