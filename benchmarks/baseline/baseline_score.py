@@ -18,6 +18,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 from baseline_runs import (
+    ALERT_SEVERITIES,
     ALL_COLUMNS,
     FORMS,
     FRESH,
@@ -31,13 +32,13 @@ from baseline_runs import (
 
 from stabdiag.baseline.judge import judge
 from stabdiag.baseline.profile import run_profile
-from stabdiag.model.baseline import BaselineComparison, BaselineStatus
+from stabdiag.model.baseline import BaselineComparison
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.profile import RunProfile
 from stabdiag.stats import bands
+from stabdiag.symptoms.baseline.findings import baseline_finding
 
 NUMBERS: Final = (1, 2, 3, 5, 10)
-WARNED: Final = (BaselineStatus.WORSE, BaselineStatus.UNLIKE)
 LOOKS: Final = 20  # at a growing log
 DRAWS: Final = 3  # of references for each run
 WAYS: Final = {ALL_COLUMNS: (ALL_COLUMNS,), "as people log": FORMS}
@@ -144,7 +145,8 @@ def _drawn(run: Run, runs: Sequence[Run], number: int) -> list[Run]:
 
 
 def _is_warned(comparison: BaselineComparison) -> bool:
-    return comparison.status in WARNED
+    finding = baseline_finding(comparison)
+    return finding is not None and finding.severity.value in ALERT_SEVERITIES
 
 
 def _score(

@@ -23,6 +23,7 @@ from stabdiag.model.profile import RunProfile
 from stabdiag.stats.bands import (
     MAX_SPREAD_FACTOR,
     MIN_COMMON_BINS,
+    AverageDeviation,
     Band,
     Deviation,
     bin_start,
@@ -30,6 +31,7 @@ from stabdiag.stats.bands import (
     end_bar,
     measure_deviation,
 )
+from stabdiag.stats.standards import TWICE
 
 # The first of these that decides gives its name and numbers to the verdict.
 _BY_WEIGHT: Final = ("eval_loss", "eval_accuracy", "score", "reward", "loss", "accuracy")
@@ -125,12 +127,25 @@ def _verdict(
             return replace(result, status=BaselineStatus.WORSE, deciding=series, step=series.onset)
     if better:
         status, series, step = BaselineStatus.BETTER, better[0], better[0].onset
+        result = replace(result, is_unexplained=_is_unexplained(result, better[0], deciders))
     elif with_status[BaselineStatus.LEFT]:
         status, series = BaselineStatus.LEFT, with_status[BaselineStatus.LEFT][0]
         step = series.step
     else:
         return result
     return replace(result, status=status, deciding=series, step=step)
+
+
+def _is_unexplained(
+    result: BaselineComparison, better: SeriesComparison, deciders: Sequence[SeriesComparison]
+) -> bool:
+    """Return True if a training loss is far better without a known reason or an evaluation.
+
+    Leaked targets, and batches that repeat, look like this.
+    """
+    is_far = better.ratio is not None and better.ratio * TWICE <= 1 and not better.higher
+    has_reason = bool(result.settings) or result.learning_rate is not None
+    return is_far and not has_reason and not any(is_evaluated(item.role) for item in deciders)
 
 
 def _reaches_end(series: SeriesComparison, result: BaselineComparison) -> bool:
@@ -203,8 +218,13 @@ def _compared(
     outside = deviation.outside(bar)
     direction = worse_direction(role) or 0
     at_end = np.zeros(len(outside), np.bool_)
+    average = None
     if direction and deviation.bins[-1] == band.bins[-1]:
         at_end = deviation.outside_at_end(end_bar(bar), direction)
+        if not outside[-1] and not at_end[-1]:
+            average = _worse_average(deviation, end_bar(bar), direction)
+    if average is not None:
+        at_end[-average.bins :] = True
     is_low_bar = bool(at_end[-1]) and not outside[-1]
     outside |= at_end
     steps = [max(bin_start(int(number)), run.first_step) for number in deviation.bins]
@@ -212,13 +232,15 @@ def _compared(
     onset = steps[_onset(outside)] if outside[-1] else None
     last = int(np.flatnonzero(outside)[-1]) if outside.any() else None
     of = int(np.searchsorted(band.bins, deviation.bins[at]))
-    difference, center = float(deviation.difference[at]), float(band.center[of])
+    difference = deviation.difference[at] if average is None else average.difference
+    difference, center = float(difference), float(band.center[of])
     apart = float(band.high[of] - band.low[of])
     starts = np.array([bin_start(int(number)) for number in band.bins], np.int64)
     reach = bar * np.sqrt(band.variance + band.error)
     # The edge on the worse side is where the run is judged to be outside.
     judged = np.isin(band.bins, deviation.bins[at_end])
-    worse_reach = np.where(judged, end_bar(bar) / bar, 1.0) * reach
+    noise = band.error if average is None else 0.0  # it averages out
+    worse_reach = np.where(judged, end_bar(bar) * np.sqrt(band.variance + noise), reach)
     return SeriesComparison(
         role=role,
         column=column,
@@ -226,12 +248,13 @@ def _compared(
         status=status,
         decides=bool(direction),
         bins=len(steps),
-        peak=deviation.peak,
+        peak=deviation.peak if average is None else abs(average.value),
         bar=end_bar(bar) if is_low_bar else bar,
         level=_plain(center + difference, band),
         reference=_plain(center, band),
         ratio=float(np.exp(min(difference, _MAX_LOG_RATIO))) if band.log else None,
         closeness=float(np.expm1(min(apart, _MAX_LOG_RATIO))) if band.log else apart,
+        averaged=average is not None,
         higher=difference > 0,
         first_step=steps[0],
         last_step=min(bin_start(int(deviation.bins[-1]) + 1) - 1, run.last_step),
@@ -242,6 +265,12 @@ def _compared(
         band_low=_edge(band.center - (worse_reach if direction < 0 else reach), band),
         band_high=_edge(band.center + (worse_reach if direction > 0 else reach), band),
     )
+
+
+def _worse_average(deviation: Deviation, bar: float, direction: int) -> AverageDeviation | None:
+    """Return the average over the last octave if it exceeds a bar on the worse side."""
+    average = deviation.average_at_end()
+    return None if average is None or average.value * direction <= bar else average
 
 
 def _status(role: str, deviation: Deviation, outside: Mask) -> tuple[BaselineStatus, int]:
@@ -257,8 +286,8 @@ def _status(role: str, deviation: Deviation, outside: Mask) -> tuple[BaselineSta
         return BaselineStatus.DIFFERS, end
     if outside.all():
         return BaselineStatus.UNLIKE, end
-    is_worse = np.sign(deviation.values[-1]) == direction
-    return BaselineStatus.WORSE if is_worse else BaselineStatus.BETTER, end
+    is_better = np.sign(deviation.values[-1]) == -direction
+    return BaselineStatus.BETTER if is_better else BaselineStatus.WORSE, end
 
 
 def _onset(outside: Mask) -> int:

@@ -33,7 +33,7 @@ _DIVERGENCE = (
 )
 _BASELINE_SERIES = (
     "role column status decides first_outside=step onset back level reference ratio closeness "
-    "deviation=peak allowed=bar intervals=bins first_step last_step"
+    "averaged deviation=peak allowed=bar intervals=bins first_step last_step"
 )
 
 

@@ -90,7 +90,9 @@ class SeriesComparison:
     their quotient, None if not all values are positive; ``higher`` is True if the run is above.
     ``closeness`` is the spread of the references there: a fraction of their level if ``ratio`` is
     known, else in the unit of the series. ``peak`` is the largest deviation that two
-    neighboring bins share, in standard deviations, and ``bar`` the deviation allowed.
+    neighboring bins share, in standard deviations, and ``bar`` the deviation allowed. If
+    ``averaged`` is set, only the average from ``onset`` to the end is outside: ``level``,
+    ``ratio`` and ``peak`` describe that average.
 
     ``band_steps``, ``band_low`` and ``band_high`` have the shape (k,): the edges of the band at
     the first step of each bin, and at the last step of the last one.
@@ -108,6 +110,7 @@ class SeriesComparison:
     reference: float
     ratio: float | None = None
     closeness: float = 0.0
+    averaged: bool = False
     higher: bool = False
     first_step: int = 0
     last_step: int = 0
@@ -129,7 +132,9 @@ class BaselineComparison:
     ``last_step`` the last step of the run and ``references_until`` the last step of the longest
     reference. ``references`` are the names of the runs used, and ``reference_noun`` is the word for
     one of them. ``task_known`` is True if the run and a reference name their task, dataset or
-    model. ``run_name`` is the name of the run in sentences, if it needs one.
+    model. ``is_unexplained`` is True if a loss is far better than the references' although no known
+    setting differs and no evaluation confirms it. ``run_name`` is the name of the run in sentences,
+    if it needs one.
     """
 
     status: BaselineStatus
@@ -145,6 +150,7 @@ class BaselineComparison:
     odd_one: UnusedReference | None = None
     settings_known: bool = False
     task_known: bool = False
+    is_unexplained: bool = False
     last_step: int = 0
     references_until: int = 0
     unit: str = "step"

@@ -52,6 +52,10 @@ BAND_BARS: Final[tuple[tuple[int, float], ...]] = (
 _END_BAR: Final = 0.75
 
 
+# The last octave is averaged if at least this many of its bins are common.
+_MIN_OCTAVE_BINS: Final = BINS_PER_OCTAVE // 2
+
+
 @frozen
 class Prior:
     """The usual spread of good runs, in level and in time.
@@ -90,15 +94,28 @@ class Band:
 
 
 @frozen
+class AverageDeviation:
+    """The average deviation over the last ``bins`` common bins, in standard deviations."""
+
+    value: float
+    difference: float
+    bins: int
+
+
+@frozen
 class Deviation:
     """The deviation of a run from a band, in standard deviations, on their common bins.
 
-    ``peak`` is the largest absolute deviation that two neighboring bins share with the same sign.
+    ``variance`` is the variance of ``difference`` between good runs, and ``noise`` the part that
+    the noise of the logged values adds. ``peak`` is the largest absolute deviation that two
+    neighboring bins share with the same sign.
     """
 
     bins: Ints
     values: Floats
     difference: Floats
+    variance: Floats
+    noise: Floats
     peak: float
 
     def outside(self, bar: float) -> Mask:
@@ -120,6 +137,22 @@ class Deviation:
         inside = np.flatnonzero(~out)
         out[: inside[-1] + 1 if len(inside) else 0] = False
         return out
+
+    def average_at_end(self) -> AverageDeviation | None:
+        """Return the average over the last octave, or None if it has few common bins.
+
+        A good run that is better or worse than others usually stays so from bin to bin, but the
+        noise of each bin is its own, and averages out.
+        """
+        number = int((self.bins > self.bins[-1] - BINS_PER_OCTAVE).sum())
+        if number < _MIN_OCTAVE_BINS:
+            return None
+        last = slice(-number, None)
+        variance = self.variance[last].mean() + self.noise[last].sum() / number**2
+        difference = float(self.difference[last].mean())
+        return AverageDeviation(
+            value=difference / float(np.sqrt(variance)), difference=difference, bins=number
+        )
 
 
 def step_bins(steps: Ints) -> Ints:
@@ -301,13 +334,16 @@ def measure_deviation(run: Levels, band: Band) -> Deviation:
     difference = run.center(log=band.log)[at] - band.center[of]
     good = np.isfinite(difference)
     bins, at, of, difference = bins[good], at[good], of[good], difference[good]
-    variance = band.variance[of] + run.error(log=band.log)[at] + band.error[of]
-    values = difference / np.sqrt(variance)
+    variance = band.variance[of]
+    noise = run.error(log=band.log)[at] + band.error[of]
+    values = difference / np.sqrt(variance + noise)
     shared = _shared(values)
     return Deviation(
         bins=bins,
         values=values,
         difference=difference,
+        variance=variance,
+        noise=noise,
         peak=float(shared.max()) if len(shared) else 0.0,
     )
 

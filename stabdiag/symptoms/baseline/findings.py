@@ -59,7 +59,7 @@ def baseline_finding(
 ) -> Finding | None:
     """Return the finding of a comparison, or None if the run is within the band.
 
-    ``findings`` are the findings of the run alone: the ones near the step are named.
+    ``findings`` are the findings of the run alone: the related ones are named.
     """
     outcome = BY_STATUS.get(comparison.status)
     if outcome is None:
@@ -69,7 +69,8 @@ def baseline_finding(
         for finding in findings
     )
     is_error = comparison.non_finite or (outcome in (WORSE, UNLIKE) and diverged)
-    nearby = [finding for finding in findings if _is_close(finding, comparison)]
+    severity = Severity.WARNING if comparison.is_unexplained else outcome.severity
+    related = [finding for finding in findings if _is_related(finding, comparison)]
     summary = {
         BaselineStatus.WORSE: _worse,
         BaselineStatus.UNLIKE: _unlike,
@@ -79,12 +80,12 @@ def baseline_finding(
     }[comparison.status]
     return Finding(
         slug=outcome.slug,
-        severity=Severity.ERROR if is_error else outcome.severity,
+        severity=Severity.ERROR if is_error else severity,
         section="baseline",
         question="",
         title=outcome.title,
-        summary=" ".join(filter(None, [*summary(comparison), *_describe_nearby(nearby)])),
-        actions=tuple(_actions(comparison, nearby)),
+        summary=" ".join(filter(None, [*summary(comparison), *_describe_related(related)])),
+        actions=tuple(_actions(comparison, related)),
         step=comparison.step,
         evidence=dict(_measured(comparison)),
         unit=comparison.unit,
@@ -116,6 +117,11 @@ def _better(comparison: BaselineComparison) -> Iterator[str]:
     at = f"{comparison.unit} {comparison.step}"
     subject, runs = comparison.subject, comparison.runs
     yield f"{subject} is better than {runs} from {at} on: {_ends(comparison)}."
+    if comparison.is_unexplained:
+        yield (
+            "No setting that is known explains it, and no evaluation confirms it: the model may "
+            "see its targets, or learn the same few examples."
+        )
     yield from _context(comparison)
 
 
@@ -187,7 +193,8 @@ def _ends(comparison: BaselineComparison) -> str:
             _percent(series.closeness) if series.ratio is not None else num(series.closeness, 2)
         )
         close = f", which differ by at most {spread}"
-    return f"its {series.name} ends {_away(series, comparison)}{close}"
+    verb = "is on average" if series.averaged else "ends"
+    return f"its {series.name} {verb} {_away(series, comparison)}{close}"
 
 
 def _away(series: SeriesComparison, comparison: BaselineComparison) -> str:
@@ -248,17 +255,30 @@ def _value(value: Scalar) -> str:
     return num(value) if isinstance(value, float) else str(value)
 
 
-def _is_close(finding: Finding, comparison: BaselineComparison) -> bool:
-    if finding.step is None or comparison.step is None or finding.severity is Severity.OK:
-        return False
-    low, high = sorted((max(finding.step, 1), max(comparison.step, 1)))
+def _is_related(finding: Finding, comparison: BaselineComparison) -> bool:
+    """Return True if a finding is near a departure, or warns of the run as a whole."""
+    if finding.step is None:
+        return finding.severity in (Severity.ERROR, Severity.WARNING)
+    first = comparison.first_to_leave
+    departures = {comparison.step, None if first is None else first.step} - {None}
+    return finding.severity is not Severity.OK and any(
+        _is_near(finding.step, step) for step in departures if step is not None
+    )
+
+
+def _is_near(step: int, other: int) -> bool:
+    low, high = sorted((max(step, 1), max(other, 1)))
     return high <= _NEAR * low
 
 
-def _describe_nearby(nearby: Sequence[Finding]) -> Iterator[str]:
-    if nearby:
-        named = [f"{finding.headline} ({finding.slug})" for finding in nearby]
-        yield f"Around that step: {and_more(named, SHOWN_NAMES)}."
+def _describe_related(related: Sequence[Finding]) -> Iterator[str]:
+    for where, findings in (
+        ("Around that step", [finding for finding in related if finding.step is not None]),
+        ("In the run as a whole", [finding for finding in related if finding.step is None]),
+    ):
+        if findings:
+            named = [f"{finding.headline} ({finding.slug})" for finding in findings]
+            yield f"{where}: {and_more(named, SHOWN_NAMES)}."
 
 
 _SAME_TASK: Final = Action(
@@ -268,7 +288,7 @@ _SAME_TASK: Final = Action(
 )
 
 
-def _actions(comparison: BaselineComparison, nearby: Sequence[Finding]) -> Iterator[Action]:
+def _actions(comparison: BaselineComparison, related: Sequence[Finding]) -> Iterator[Action]:
     """Yield what to do: the settings that differ first, then what was found around the step."""
     outcome = BY_STATUS[comparison.status]
     if outcome not in (WORSE, UNLIKE):
@@ -289,7 +309,7 @@ def _actions(comparison: BaselineComparison, nearby: Sequence[Finding]) -> Itera
             to=rate.reference,
             step=rate.step,
         )
-    for finding in nearby[:1]:
+    for finding in related[:1]:
         yield Action(
             ActionKind.SEE_FINDING,
             f"Look at {finding.slug} first: {finding.first_action}".rstrip(": "),
@@ -299,7 +319,9 @@ def _actions(comparison: BaselineComparison, nearby: Sequence[Finding]) -> Itera
         yield _SAME_TASK
     elif not comparison.settings and rate is None:
         settings_text = (
-            "settings are the same" if comparison.settings_known else "settings are not known"
+            "settings that both name are the same"
+            if comparison.settings_known
+            else "settings are not known"
         )
         first = comparison.first_to_leave
         role = "loss" if first is None else first.name
@@ -332,7 +354,14 @@ def _reset(difference: SettingDifference) -> Action:
 
 
 def _quiet_actions(comparison: BaselineComparison) -> Iterator[Action]:
-    if comparison.status is BaselineStatus.BETTER:
+    if comparison.is_unexplained:
+        yield Action(
+            ActionKind.CHECK_EVALUATION,
+            "Evaluate this run and a reference on the same held-out data; if this run is worse "
+            "there, look for targets in its inputs, and for batches that repeat.",
+            also=(ActionKind.INSPECT_DATA,),
+        )
+    elif comparison.status is BaselineStatus.BETTER:
         same = "evaluation is" if comparison.task_known else "task, data and evaluation are"
         it = "it is" if comparison.task_known else "they are"
         yield Action(
