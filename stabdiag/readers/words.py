@@ -46,6 +46,9 @@ def spelled_number(text: str) -> float | None:
         printed = re.fullmatch(_PRINTED_NUMBER_WRAPPER, text)
         if printed is not None:
             return spelled_number(printed[1] or printed[2])
+    if text.endswith("%") and text[:1] in "+-.0123456789":
+        percent = spelled_number(text[:-1].rstrip())
+        return None if percent is None else percent / 100
     number = _TRUTH_VALUES.get(text)
     return not_finite(text) if number is None else number
 

@@ -377,3 +377,12 @@ def test_invalid_files_are_refused(log, name, text, why):
 def test_a_byte_order_mark_and_blank_lines_contain_no_record(log, blank):
     with pytest.raises(LogError):
         log(f"\ufeff{blank}\n", format="csv")
+
+
+def test_messages_between_the_rows_are_no_obstacle(log):
+    rows = "".join(
+        f"{n},{1 - n / 10:.2f},{n / 10},21m {n}s\nBest model saved at epoch {n}\n"
+        for n in range(1, 6)
+    )
+    read = log(f"Epoch,Train Loss,Val Loss,Time\n{rows}Using device: cuda\nSeed: 5\n")
+    assert read.load("Train Loss").values.tolist() == [0.9, 0.8, 0.7, 0.6, 0.5]

@@ -235,6 +235,7 @@ _FOREIGN_LOSSES: Final = tuple(
     for word in (
         *("损失", "損失", "误差", "誤差", "ロス", "손실", "로스", "érdida", "erda", "erte"),
         *("отери", "отеря", "отерь", "осс", "шибка", "ayıp", "aybı", "验证集", "测试集"),
+        *("entrenamiento", "validación", "validação", "treinamento"),
     )
 )
 
@@ -277,6 +278,9 @@ _IN_ENGLISH: Final = tuple(
         (r"(?<!整体)(?:验证|测试)集(?:上)?(?:的)? ?(?=[Ll]oss|LOSS|[Aa]cc)", b" val "),
         (f"{_ROMANCE}{_OF}(?:entrenamiento|treino|treinamento|entraînement)", b"train loss"),
         (f"{_ROMANCE}{_OF}(?:validación|validação|validation|prueba|teste|test)", b"val loss"),
+        (f"(?:L|l)oss{_OF}(?:entrenamiento|treino|treinamento|entraînement)", b"train loss"),
+        (f"(?:L|l)oss{_OF}(?:validación|validação|prueba|teste)", b"val loss"),
+        ("(?:E|e)xactitud|(?:P|p)recisión", b"acc"),
         (_ROMANCE, b"loss"),
         (f"{_RUSSIAN}{_AT_TRAINING}", b"train loss"),
         (f"{_RUSSIAN}{_AT_EVALUATION}", b"val loss"),

@@ -130,7 +130,8 @@ def _recurs(delimiter: str, first: str, below: Sequence[str]) -> bool:
     """Return True if a line below others is the header of a table of mostly numbers."""
     count = first.count(delimiter)
     if (
-        delimiter == BLANKS
+        # A table in Markdown below a text has a reader of its own.
+        delimiter in (BLANKS, "|")
         or not 0 < count < _MAX_HEADER_COLUMNS
         or not is_header(split_cells(first, delimiter))
     ):
@@ -160,7 +161,9 @@ def _divided(
     if delimiter == BLANKS and not _is_table(header, rows):
         return None
     rows, commas = pointed(rows, delimiter)
-    if is_header(header) and are_records(rows, len(header)):
+    # A printed table in Markdown has a reader of its own.
+    has_messages = delimiter not in ("|", BLANKS)
+    if is_header(header) and are_records(rows, len(header), has_messages=has_messages):
         return Dialect(
             delimiter=delimiter,
             commas=commas,
@@ -238,11 +241,18 @@ def _counts(rows: list[list[str]]) -> bool:
     return all(row[0] == str(number) for number, row in enumerate(rows))
 
 
-def are_records(rows: list[list[str]], width: int) -> bool:
-    """Return True if most rows have this width, and most of their cells are numbers."""
+def are_records(rows: list[list[str]], width: int, *, has_messages: bool = False) -> bool:
+    """Return True if most rows have this width, and most of their cells are numbers.
+
+    With ``has_messages``, lines of one cell between the rows do not count.
+    """
     fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
     fitting = [row for row in fitting if not is_prose(row)]
-    if not fitting or len(rows) - len(fitting) > max(1, _MAX_RAGGED * len(rows)):
+    rest = len(rows) - len(fitting)
+    if has_messages and width > 2 and len(fitting) >= _MIN_NUMBER_ROWS:
+        # A program may print messages between its rows.
+        rest -= sum(len(row) == 1 for row in rows)
+    if not fitting or rest > max(1, _MAX_RAGGED * len(rows)):
         return False
     states = cell_states([cell for row in fitting for cell in row if cell])
     # One or two columns of words are common. A table of words is not a log.

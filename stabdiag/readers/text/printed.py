@@ -8,20 +8,22 @@
     | 2     | 5.9321     |           2        0.6702  0.0178        │ 1     │ 3.31       │
 
 Cells are separated by bars, or by two or more blanks, as in skorch, fastai or scikit-learn. Without
-bars, the first cell of a row has to be a count. This excludes tables of results, whose rows begin
-with the name of a model.
+bars, the first cell of a row has to be a count, or all cells are numbers. This excludes tables of
+results, whose rows begin with the name of a model.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_a_reward
+from stabdiag.model.roles.scores import score_direction
+from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine, Columns, Piece, Rows
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
@@ -51,7 +53,7 @@ _CELL_TEXT: Final = re.compile(r"\S+(?: \S+)*")
 _COLUMN_NAME: Final = re.compile(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
 _INTEGER_CELL: Final = re.compile(r"\d{1,12}(?:\.0)?")
 # The start of a row, which most other lines of a log lack.
-_NUMBERED_ROW: Final = re.compile(rb"[ \t]{0,200}\d")
+_NUMBERED_ROW: Final = re.compile(rb"[ \t]{0,200}[-+]?(?:[.\d]|nan|inf)")
 _PRINTED_NUMBER: Final = re.compile(
     r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE
 )
@@ -74,6 +76,7 @@ class _Table:
     names: tuple[str, ...]
     heading: _Cells
     barred: bool
+    counted: bool = True
     rows: list[Cells] = field(default_factory=list)
     others: list[BadLine] = field(default_factory=list)
 
@@ -100,17 +103,32 @@ def read(stream: Stream) -> Columns:
         source=stream.name,
         format="printed-table",
         bad=table.others,
-        notes=stream.notes,
+        notes=(*stream.notes, *_other_tables(stream.peek(_MAX_PRINTED_BYTES), table)),
     )
 
 
+def _other_tables(data: bytes, read_table: _Table) -> Iterator[str]:
+    """Yield a note if a text has other tables with a loss."""
+    others = len(_full_tables(data)) - 1
+    if others > 0 and not read_table.counted:
+        yield f"{plural(others, 'other table')} with a loss not read: each run has a table"
+
+
+def _full_tables(data: bytes) -> list[_Table]:
+    return [table for table in _tables(cleaned(data)) if len(table.rows) >= _MIN_PRINTED_ROWS]
+
+
 def _largest(data: bytes) -> _Table | None:
-    tables = [table for table in _tables(cleaned(data)) if len(table.rows) >= _MIN_PRINTED_ROWS]
-    return max(tables, key=lambda table: len(table.rows), default=None)
+    tables = _full_tables(data)
+    # Each table of a later run begins with the same heading: of equal tables, the last one counts.
+    return max(reversed(tables), key=lambda table: len(table.rows), default=None)
 
 
 def _tables(data: bytes) -> list[_Table]:
-    """Return the tables with a loss. A table continues after a repeated heading."""
+    """Return the tables with a loss.
+
+    A table continues after a repeated heading, unless its rows have no count.
+    """
     tables: list[_Table] = []
     table, inside = None, False
     lines = data.split(b"\n") if any(word in data for word in _NAME_STEMS) else []
@@ -126,8 +144,10 @@ def _tables(data: bytes) -> list[_Table]:
         if not is_read:
             inside = False
         elif _is_heading(names, barred=barred):
-            if not tables or tables[-1].names != names:
-                tables.append(_Table(names=names, heading=cells, barred=barred))
+            counted = barred or not _is_measure(names[0], barred=barred)
+            counted = counted and score_direction(names[0]) is None
+            if not tables or tables[-1].names != names or not counted:
+                tables.append(_Table(names=names, heading=cells, barred=barred, counted=counted))
             table, inside = tables[-1], True
             continue
         elif barred and not inside and _MARKDOWN_RULE.fullmatch(line):
@@ -152,7 +172,7 @@ def _is_heading(names: Sequence[str], *, barred: bool) -> bool:
     return (
         len(set(names)) == len(names) > 1
         and all(map(_COLUMN_NAME.fullmatch, names))
-        and any(_is_measure(name, barred=barred) for name in (names if barred else names[1:]))
+        and any(_is_measure(name, barred=barred) for name in names)
     )
 
 
@@ -166,7 +186,13 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
     row: list[str | None] = [*map(_plain, cells)]
     if not table.barred:
         words = [*_BLANK_FREE_TEXT.finditer(line)]
-        if len(words) < 2 or not _INTEGER_CELL.fullmatch(words[0][0]):
+        if len(words) < 2:
+            return None
+        if not table.counted:
+            is_row = len(words) == len(table.heading)
+            if not is_row or not all(_PRINTED_NUMBER.fullmatch(word[0]) for word in words):
+                return None
+        elif not _INTEGER_CELL.fullmatch(words[0][0]):
             return None
         if len(words) == len(table.heading):
             row = [word[0] for word in words]

@@ -134,7 +134,7 @@ def test_roles_next_to_the_loss():
         },
         "text/olmo-core.log": {"lr", "grad_norm", "tokens_per_second", "clock"},
         "text/pix2pix.log": {"epoch", "step_time"},
-        "printed-table/markdown.log": {"eval_loss"},
+        "printed-table/markdown.log": {"eval_loss", "accuracy"},
         "printed-table/plain.log": {"eval_loss"},
         "printed-table/rich.log": {"eval_loss"},
         "text/tacotron2.log": {"eval_loss", "grad_norm", "step_time"},

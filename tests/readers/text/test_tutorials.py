@@ -86,3 +86,13 @@ def test_scores_next_to_the_times_of_paddle(series):
     )
     auc = series(text)["score/AUC"]
     assert auc.values.tolist() == pytest.approx([0.5 + n / 50 for n in range(10, 22)])
+
+
+def test_a_loss_of_the_training_and_one_of_the_validation_in_spanish(series):
+    text = "".join(
+        f"{n}% Epoch {n}: loss entrenamiento={loss}, loss validación=0.5, exactitud=55.0%\n"
+        for n, loss in enumerate(LOSSES, 1)
+    )
+    read = series(text)
+    assert read["loss"].values.tolist() == LOSSES
+    assert set(read["eval_loss"].values.tolist()) == {0.5}
