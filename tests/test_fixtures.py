@@ -55,7 +55,7 @@ def test_every_outcome_is_reached_by_a_run():
 SHOWN_BY_SYNTHETIC_LOGS = {
     *("heavy-tailed-loss", "overconfident", "collapse-recovered", "discriminator-wins"),
     *("loss-scale-stuck", "policy-drifts", "policy-entropy-collapsed"),
-    *("epoch-pattern", "loss-negative"),
+    *("epoch-pattern", "loss-negative", "kl-collapsed"),
 }
 
 

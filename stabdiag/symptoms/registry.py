@@ -10,6 +10,7 @@ from stabdiag.symptoms.learning import (
     chance,
     curve,
     first_loss,
+    latent,
     not_learning,
     other_losses,
     progress,
@@ -87,6 +88,7 @@ SYMPTOMS: tuple[Symptom, ...] = (
     other_losses.other_loss_nonfinite,
     other_losses.other_loss_rising,
     adversarial.discriminator_wins,
+    latent.kl_collapsed,
     batches.epoch_boundary_jump,
     batches.epoch_pattern,
     # A change at a resume comes before its consequences.
