@@ -271,6 +271,10 @@ def _epsilon(launch: Launch) -> Check:
     if manifest.dtype == "fp16" and not scaled and value < launch.limits.overflow.min_epsilon:
         because += ", which is zero in an fp16 optimizer state (smallest value 6e-08)."
         return failed(because, "Keep that state in fp32, or raise epsilon to 1e-4.")
+    setting = launch.settings.get("epsilon")
+    if setting is not None and not setting.is_usual:
+        because += f"; {setting.usual.text}: the updates of most weights would be tiny."
+        return risky(because, "Use 1e-8, Adam's default.")
     return passed(f"{because}.")
 
 

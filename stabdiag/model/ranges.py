@@ -6,6 +6,7 @@ from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limits import Limits
+from stabdiag.model.limits.checks import is_adam
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import by_spelling, is_pretrained, other_number
 from stabdiag.model.text import num
@@ -15,6 +16,7 @@ SETTINGS: Final = {
     "peak_lr": "peak learning rate",
     "weight_decay": "weight decay",
     "momentum": "momentum",
+    "epsilon": "epsilon of Adam",
     "label_smoothing": "label smoothing",
     "dropout": "dropout",
 }
@@ -30,6 +32,7 @@ L2_DECAY: Final = 1e-4
 DEFAULTS: Final = {
     "weight_decay": ADAMW_DECAY,
     "momentum": 0.9,
+    "epsilon": 1e-8,
     "label_smoothing": 0.1,
     "dropout": 0.1,
 }
@@ -97,6 +100,7 @@ def settings_with_ranges(
         "peak_lr": manifest.peak_lr if peak_lr is None else peak_lr,
         "weight_decay": manifest.weight_decay,
         "momentum": other_number(others, "momentum"),
+        "epsilon": manifest.epsilon,
         "label_smoothing": other_number(others, "label_smoothing"),
         "dropout": other_number(others, "dropout"),
     }
@@ -116,6 +120,8 @@ def _ranges(manifest: Manifest, limits: Limits, *, pretrained: bool) -> dict[str
         "label_smoothing": _upper_range(bounds.label_smoothing_high),
         "dropout": _upper_range(bounds.dropout_high),
     }
+    if is_adam(manifest.optimizer):
+        ranges["epsilon"] = _upper_range(bounds.epsilon_high)
     rates = bounds.usual_rates(manifest.optimizer, pretrained=pretrained)
     if rates is not None:
         text = f"{num(rates.low)} to {num(rates.high)} is usual for {rates.title}"

@@ -81,6 +81,7 @@ def test_a_good_configuration_is_fine_and_an_empty_one_unknown(raw, state, begin
         ("weight-decay", {"weight_decay": 5}, Severity.WARNING),
         ("epsilon", {"epsilon": 0}, Severity.ERROR),
         ("epsilon", {"dtype": "fp16"}, Severity.NOTE),
+        ("epsilon", {"optimizer": "adamw", "epsilon": 0.1}, Severity.WARNING),
         ("dtype", {"dtype": "fp16"}, Severity.NOTE),
         ("loss-scaling", {"dtype": "fp16", "static_loss_scale": True}, Severity.WARNING),
         ("checkpoints", {"checkpoint_every": 200_000}, Severity.ERROR),
@@ -115,6 +116,8 @@ def test_unusual_settings_fail(slug, changes, severity):
         # A ratio above 1 is a number of steps.
         ("warmup", {"warmup_steps": None, "warmup_ratio": 2000}, State.UNKNOWN),
         ("epsilon", {"optimizer": "sgd", "epsilon": 0}, State.PASSED),
+        ("epsilon", {"optimizer": "rmsprop", "epsilon": 0.1}, State.PASSED),
+        ("epsilon", {"optimizer": "adamw", "epsilon": 1e-3}, State.PASSED),
         ("epsilon", {"dtype": "fp16", "loss_scale_window": 1000}, State.PASSED),
         ("loss-scaling", {"dtype": "fp16", "loss_scale_window": 1000}, State.PASSED),
         ("loss-scaling", {"dtype": "fp32"}, State.PASSED),

@@ -28,6 +28,11 @@ def optimizer_family(optimizer: str | None) -> str | None:
     return next((family for family, name in _FAMILIES if name.search(optimizer or "")), None)
 
 
+def is_adam(optimizer: str | None) -> bool:
+    """Return True if an optimizer is Adam or one of its variants, which RMSprop is not."""
+    return "adam" in (optimizer or "").lower()
+
+
 @frozen(eq=True)
 class UsualRates:
     """The usual range of peak learning rates for a family of optimizers."""
@@ -80,6 +85,11 @@ class PreflightLimits:
         0.99, unit="momentum", at_most=1.0, source="Sutskever et al. 2013: 0.9 to 0.99"
     )
     """Momentum above this carries the weights far past a minimum."""
+    epsilon_high: float = limit(
+        0.01, unit="epsilon", source="Kingma and Ba 2015: 1e-8; convention: up to 1e-3"
+    )
+    """With an epsilon above this, Adam is SGD at the learning rate divided by epsilon: most
+    gradients are smaller."""
     finetune_factor: float = limit(
         0.1, unit="x the usual rate", at_least=1e-4, at_most=1.0, source="convention"
     )

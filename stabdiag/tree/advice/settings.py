@@ -18,6 +18,7 @@ _UNUSUAL_RATE: Final = TWICE
 _KINDS: Final = {
     "weight_decay": Do.LOWER_WEIGHT_DECAY,
     "momentum": Do.CHANGE_OPTIMIZER,
+    "epsilon": Do.CHANGE_OPTIMIZER,
     "label_smoothing": Do.REGULARIZE_LESS,
     "dropout": Do.REGULARIZE_LESS,
 }
