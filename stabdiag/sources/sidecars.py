@@ -219,7 +219,7 @@ def _manifest(texts: Iterable[Iterable[_Text]]) -> tuple[Manifest, list[Event]]:
             elif name:
                 parsed = parse_manifest(_run_settings(parse_mapping(name, data)), name)
                 # A file called like the log was written for it, even if it has no known field.
-                is_used = parsed.known or name.endswith(f".{_MANIFEST_FILE}")
+                is_used = parsed.known or parsed.also or name.endswith(f".{_MANIFEST_FILE}")
                 manifest = manifest.fill_gaps(parsed) if is_used else manifest
         except ManifestError as error:
             # A file of this name may be something else.

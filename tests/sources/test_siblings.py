@@ -164,3 +164,14 @@ def test_an_attempt_that_failed_before_a_resume_is_a_note(tmp_path, end, failed)
     for note in notes:
         assert note.evidence["failed_at"] == 190
         assert note.evidence["resumed_at"] == note.actions[0].step == 150
+
+
+def test_a_manifest_that_only_names_the_start_of_a_run_is_used(tmp_path):
+    rng = np.random.default_rng(7)
+    losses = 0.3 * np.exp(0.2 * rng.standard_normal(300))
+    rows = [{"step": step, "loss": loss} for step, loss in enumerate(losses.tolist())]
+    log = tmp_path / "log.jsonl"
+    log.write_text("\n".join(map(json.dumps, rows)))
+    assert api.diagnose(log).diagnosis.slug in ("no-progress", "not-learning")
+    (tmp_path / "manifest.json").write_text('{"init_from": "the/model"}')
+    assert api.diagnose(log).diagnosis.slug == "healthy"
