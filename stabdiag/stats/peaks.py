@@ -9,7 +9,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import median, medians, typical
+from stabdiag.stats.quantiles import median, medians, quantiles, typical
 from stabdiag.stats.rolling import TrailingBaseline, preceding_median
 from stabdiag.stats.shape import SearchWindows, Spike, centered_median
 from stabdiag.stats.standards import (
@@ -284,15 +284,17 @@ def has_similar_noise(x: Floats, spike: Spike) -> bool:
 
     Args:
         x: shape (n,), finite.
-        spike: a recovered spike.
+        spike: a spike that did not last.
 
     A short log has few points after its initial descent, and too few show the noise. The level
     here is a centered median, which follows a descent without a lag, so only the first tenth of
-    the log is excluded. One other excursion has to reach half of the height, and FEW_EVENTS have to
-    be comparable.
+    the log is excluded, and nothing if the log begins at its later level. One other excursion has
+    to reach half of the height, and FEW_EVENTS have to be comparable.
     """
     heights = x - centered_median(x, 2 * MIN_TREND_POINTS + 1)
-    heights[: max(len(x) // TENTHS, MIN_SAMPLE)] = 0.0
+    early = max(len(x) // TENTHS, MIN_SAMPLE)
+    if median(x[:early]) > float(quantiles(x[early:], (1 - QUARTER,))[0]):
+        heights[:early] = 0.0
     heights[max(spike.onset - CONTEXT_POINTS, 0) : spike.end + CONTEXT_POINTS] = 0.0
     highest: list[float] = []
     for _ in range(FEW_EVENTS):

@@ -60,10 +60,13 @@ class EventContext:
 
     @property
     def is_short_log_noise(self) -> bool:
-        """Whether the event is a recovered single loss of a short log whose noise is as high."""
+        """Whether the event is a single loss of a short log whose noise is as high.
+
+        The last loss of a log had no time to recover, so it is compared with the noise, too.
+        """
         x = self.event.residuals.values
-        is_recovered_point = self.event.is_single and self.spike.recovered is True
-        return is_recovered_point and len(x) < _SHORT_LOG and has_similar_noise(x, self.spike)
+        is_point = self.event.is_single and self.spike.recovered is not False
+        return is_point and len(x) < _SHORT_LOG and has_similar_noise(x, self.spike)
 
     @property
     def is_insignificant(self) -> bool:
