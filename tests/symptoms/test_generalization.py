@@ -353,3 +353,18 @@ def test_a_model_that_is_mostly_right_has_learned_something(symptom):
     assert "What the model learned later does not carry over" in finding.summary
     wrong = run | {"eval_accuracy": [0.1, 0.11, 0.1, 0.12, 0.1, 0.11, 0.1, 0.1]}
     assert "Nothing the model learned carries over" in symptom(finding.slug, wrong).summary
+
+
+def boosted(rise, noise=0.0):
+    """Return 150 rounds of boosting whose evaluation loss rises early and settles."""
+    at, rng = np.arange(150), np.random.default_rng(6)
+    heldout = 1.0 + 0.6 * np.exp(-at) + rise * (1 - np.exp(-np.maximum(at - 3, 0) / 6))
+    heldout += noise * rng.standard_normal(150)
+    return {"step": at, "loss": 1.6 * np.exp(-at / 9), "eval_loss": heldout}
+
+
+@pytest.mark.parametrize(
+    ("rise", "noise", "is_present"), [(0.3, 0.0005, True), (0.0, 0.0005, False), (0.0, 0.1, False)]
+)
+def test_evaluations_that_rise_and_settle_are_overfitting(symptom, rise, noise, is_present):
+    assert (symptom("overfitting", boosted(rise, noise)) is not None) == is_present

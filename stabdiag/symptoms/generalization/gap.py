@@ -11,7 +11,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.course import evaluation_level, level_before
+from stabdiag.stats.course import evaluation_level, late_spread, level_before, second_half
 from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -196,14 +196,18 @@ def _stays_above_best(x: Floats, at: int) -> bool:
     """Return True if evaluations stay above the level of the best one.
 
     The lowest of many noisy evaluations is below its own level, so the level around it is used. If
-    enough evaluations follow, they also have to rise.
+    enough evaluations follow, they also have to rise, or to settle far above that level.
     """
     level, after = level_before(x, at + 2, MIN_CONSECUTIVE), x[at + 1 :]
     rise = evaluation_level(after) - level
     noise = diff_sigma(x[at:]) if len(after) >= CONTEXT_POINTS else 0.0
     if rise <= _RISE_SIGMAS * noise:
         return False
-    return len(after) < MIN_SAMPLE or mann_kendall(x[at:]) < _RISES_BY_CHANCE
+    if len(after) < MIN_SAMPLE or mann_kendall(x[at:]) < _RISES_BY_CHANCE:
+        return True
+    # The level that memorization ends at may last longer than the rise to it.
+    late = second_half(after)
+    return float(late.min()) - level > _CLEAR_RISE_SIGMAS * max(noise, late_spread(after))
 
 
 def find_turn(case: Case) -> TurningPoint | None:
