@@ -208,12 +208,15 @@ def _changes(case: Case) -> Iterator[ProgressChange]:
     for score in scores(case)[:_SHOWN_SCORES]:
         values = score.series.values
         gain = score.gain(score.goodness[:1], score.goodness[1:][-MIN_CONSECUTIVE:])
+        # As for the evaluation loss: no score explains what the loss does not show.
+        is_tiny = gain is not None and 0 < gain < CLEAR_CHANGE * score.scale
+        is_unshown = is_tiny and loss is not None and loss.better is False
         yield ProgressChange(
             role=score.series.role,
             name=repr(score.name),
             first=float(values[0]),
             last=float(values[-1]),
-            better=None if gain is None else gain > 0,
+            better=None if gain is None else gain > 0 and not is_unshown,
         )
     reward = case.history.finite("reward")
     if len(reward) >= MIN_TREND_POINTS:

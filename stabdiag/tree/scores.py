@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 
@@ -13,12 +14,17 @@ from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import PERCENT, Direction, is_training_score, score_direction
 from stabdiag.stats.course import level_error
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE
+from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE, TWICE
 from stabdiag.tree.run import Run
 
 # With fewer values the noise is unknown, and a change has to exceed this fraction of the value.
 MIN_VALUES = 2 * MIN_CONSECUTIVE
 CLEAR_CHANGE = 0.02
+
+# An error rate counts insertions, so it may exceed 1 as a fraction.
+_HIGHEST_FRACTION = TWICE
+
+_DETERMINATION = re.compile(r"(?i)(?<![a-z0-9])(r2|r_?squared|r\^2)(?![a-z0-9]|_?adj)(?:_?score)?")
 
 
 @frozen
@@ -44,6 +50,19 @@ class Score:
         """Whether the first value cannot be improved."""
         first = self.goodness[0]
         return bool(first == 0 if self.direction < 0 else first in (1, PERCENT))
+
+    @property
+    def scale(self) -> float:
+        """The range of the score: 1 or 100, judging by its values, or 0 if unknown."""
+        highest = float(np.abs(self.series.values).max())
+        if highest <= _HIGHEST_FRACTION:
+            return 1.0
+        return float(PERCENT) if highest <= PERCENT else 0.0
+
+    @property
+    def explains_variance(self) -> bool:
+        """Whether it is a coefficient of determination, 0 for a guess of the mean."""
+        return _DETERMINATION.search(self.name) is not None
 
     @property
     def best_position(self) -> int:

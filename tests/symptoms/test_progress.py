@@ -434,3 +434,58 @@ def test_an_average_that_ends_at_a_fraction_of_its_start_falls():
     single = 0.1 + 1.7 * np.exp(-np.arange(1050) / 100)
     single *= np.exp(0.3 * np.random.default_rng(3).standard_normal(1050))
     assert stabdiag.diagnose(log(single.reshape(-1, 10).mean(1))).diagnosis.slug == "healthy"
+
+
+def determined(begin, end, scale=1.0):
+    """Return a regression with a falling loss and an R² that changes in proportion."""
+    noise = 1 + 0.05 * np.random.default_rng(4).standard_normal(N)
+    fall = np.exp(-AT / (N / 3))
+    r2 = evaluated(end + (begin - end) * np.exp(-np.arange(N // 100)))
+    return log(scale * (0.3 + fall) * noise, val_r2=r2)
+
+
+@pytest.mark.parametrize(
+    ("end", "total", "severity"),
+    [(-16.0, None, "note"), (-16.0, N, "warning"), (0.0, N, "warning"), (0.1, N, None)],
+)
+def test_an_r2_below_zero_is_worse_than_a_guess(symptom, end, total, severity):
+    finding = symptom("no-progress", determined(-75.0, end), {"total_steps": total})
+    assert (finding and finding.severity.value) == severity
+    if finding:
+        assert "Standardize the targets" in finding.first_action
+
+
+@pytest.mark.parametrize(("end", "is_present"), [(0.02, True), (0.2, False)])
+def test_a_tiny_gain_of_a_score_alone_is_not_learning(symptom, end, is_present):
+    loss = 1.0 + 0.2 * np.random.default_rng(2).standard_normal(N)
+    r2 = evaluated(np.array([0.004, *np.full(N // 100 - 1, end)]))
+    assert (symptom("no-progress", log(loss, val_r2=r2)) is not None) == is_present
+
+
+def taught(accuracy, eval_loss):
+    at = np.arange(12)
+    return {
+        "epoch": at + 1,
+        "loss": 0.01 * 0.7**at,
+        "eval_loss": eval_loss * 0.7**at,
+        "eval_accuracy": accuracy,
+    }
+
+
+NEAR_CHANCE = np.array([5, 2, 3, 4, 2, 3, 4, 3, 2, 4, 3, 3]) / 100
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "eval_loss", "is_present"),
+    [
+        (NEAR_CHANCE, 0.01, True),
+        (NEAR_CHANCE + np.arange(12) / 50, 0.01, False),
+        (NEAR_CHANCE + 0.6, 0.01, False),
+        (NEAR_CHANCE, 0.01 * 0.7 ** -np.arange(12), False),
+    ],
+)
+def test_an_accuracy_that_never_improves_is_noted(symptom, accuracy, eval_loss, is_present):
+    finding = symptom("score-constant", taught(accuracy, eval_loss))
+    assert (finding and finding.severity.value) == ("note" if is_present else None)
+    if is_present:
+        assert "outputs of a teacher" in finding.first_action

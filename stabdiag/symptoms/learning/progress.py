@@ -17,6 +17,7 @@ from stabdiag.stats.course import end_level, evaluation_level
 from stabdiag.stats.quantiles import usual_gap
 from stabdiag.stats.standards import (
     HALF,
+    MIN_COMPARED,
     MIN_TREND_POINTS,
     NEGLIGIBLE,
 )
@@ -36,7 +37,7 @@ from stabdiag.tree.advice.settings import far_settings, replacement
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import Progress, find_progress, learns_clearly
-from stabdiag.tree.scores import scores
+from stabdiag.tree.scores import heldout_scores, scores
 
 # A loss that ends within this fraction of log K, or above it, does not beat a guess.
 _NEAR_CHANCE: Final = NEGLIGIBLE
@@ -91,6 +92,9 @@ def _few_losses(case: Case) -> str:
 def no_progress(case: Case) -> Evidence | None:
     """Does nothing end better than it began, beyond its noise, or the loss only at chance?"""
     progress = find_progress(case)
+    worse = _worse_than_mean(case, progress)
+    if worse is not None:
+        return worse
     little = _learned_little(case, progress) if progress.better else None
     # In a log too short to test for spikes, missing progress means nothing.
     longest = max(len(case.loss), len(case.history.finite("reward")))
@@ -213,6 +217,34 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
         first=_COMPARE_EXAMPLES if _only_memorizes(progress) else small_test(loss.last),
         next_actions=(_TRAIN_MORE, *no_progress.next_actions),
         severity=Severity.WARNING,
+    )
+
+
+def _worse_than_mean(case: Case, progress: Progress) -> Evidence | None:
+    """Report a coefficient of determination that ends at 0 or below: a guess of the mean has 0."""
+    score = next((score for score in heldout_scores(case) if score.explains_variance), None)
+    if score is None or len(score.series) < MIN_COMPARED or no_course(case):
+        return None
+    level = evaluation_level(score.series.values)
+    if level > 0:
+        return None
+    learns = learns_clearly(case, progress)
+    standardize = Action(
+        Do.INSPECT_DATA,
+        "Standardize the targets (subtract their mean, divide by their standard deviation), so that "
+        "the outputs do not have to grow to their size first.",
+    )
+    is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
+    small = small_test(end_level(case.loss.values))
+    return Evidence(
+        title="Stable, but worse than a guess of the mean",
+        because=f"{progress.sentence} {score.name!r} ends at {num(level)}, and a guess of the mean "
+        "of the targets has 0.",
+        step=int(case.loss.steps[0]),
+        measured=progress.measured | {"determination": level},
+        first=standardize if learns else small,
+        next_actions=(small if learns else standardize, _TRAIN_MORE, *no_progress.next_actions),
+        severity=Severity.WARNING if is_long else None,
     )
 
 

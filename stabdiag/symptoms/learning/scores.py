@@ -6,11 +6,10 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.names import name_words
-from stabdiag.model.roles.scores import PERCENT
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.course import moving_medians, position_after
 from stabdiag.stats.quantiles import diff_sigma
@@ -18,12 +17,15 @@ from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     FIFTH,
     HALF,
+    MAX_CHANCE,
     MIN_CONSECUTIVE,
-    TWICE,
+    MIN_SAMPLE,
 )
+from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
-from stabdiag.tree.progress import ProgressChange, find_progress
+from stabdiag.tree.pretraining import starts_pretrained
+from stabdiag.tree.progress import ProgressChange, find_progress, learns_clearly
 from stabdiag.tree.scores import MIN_VALUES, Score, scores
 
 # A score has collapsed if it has also lost this fraction of its gain.
@@ -33,22 +35,11 @@ _LOST_GAIN: Final = HALF
 # that was never good cannot collapse.
 _LEAST_LOSS: Final = FIFTH
 
-# An error rate counts insertions, so it may exceed 1 as a fraction.
-_HIGHEST_FRACTION: Final = TWICE
-
 # Three values for the best level and three for the last one.
 _MIN_SCORES: Final = MIN_VALUES
 
 # A perplexity follows from the loss: one that never changes is a constant of the program.
 _PERPLEXITY: Final = frozenset({"perplexity", "ppl"})
-
-
-def _scale(good: Floats) -> float:
-    """Return the range of a score: 1 or 100, judging by its values, or 0 if unknown."""
-    highest = float(np.abs(good).max())
-    if highest <= _HIGHEST_FRACTION:
-        return 1.0
-    return float(PERCENT) if highest <= PERCENT else 0.0
 
 
 def _few_scores(case: Case) -> str:
@@ -91,7 +82,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     noise = BEYOND_CHANCE * diff_sigma(good)
     least_left = case.limits.generalization.collapsed_score
     is_far = last < least_left * best if best > 0 else last < best / least_left
-    least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * _scale(good))
+    least = max(noise, _LOST_GAIN * gained, _LEAST_LOSS * score.scale)
     if not is_far or lost <= least or at + MIN_CONSECUTIVE >= len(good):
         return None
     best_value, last_value = best * score.direction, last * score.direction
@@ -147,7 +138,7 @@ def score_constant(case: Case) -> Evidence | None:
     if loss is not None and (has_accuracy or any(np.ptp(score.goodness) for score in candidates)):
         zero = _zero_to_end(case, candidates, loss)
         if zero is not None or any(np.ptp(score.goodness) for score in candidates):
-            return zero
+            return zero or _never_better(case, candidates)
     # A perfect score cannot improve.
     imperfect = [score for score in candidates if not score.starts_perfect]
     if not imperfect:
@@ -167,6 +158,44 @@ def score_constant(case: Case) -> Evidence | None:
             "a different label format, an empty prediction, a threshold that is never reached.",
             also=(Do.CHECK_LABELS,),
         ),
+    )
+
+
+def _never_better(case: Case, candidates: list[Score]) -> Evidence | None:
+    """Report a low evaluation accuracy that never improves although both losses fall.
+
+    If the evaluation loss does not fall, what was learned does not carry over, which is a finding
+    of its own.
+    """
+    progress = find_progress(case)
+    heldout, loss = progress.role_change("eval_loss"), progress.role_change("loss")
+    accuracy = next((own for own in candidates if own.series.role == "eval_accuracy"), None)
+    if accuracy is None or loss is None or heldout is None or not heldout.better:
+        return None
+    if starts_pretrained(case) or not learns_clearly(case, progress):
+        return None
+    x, steps = accuracy.series.values, accuracy.series.steps
+    is_low = x.max() < HALF * full_scale(x.max())
+    if len(x) < MIN_SAMPLE or not is_low or mann_kendall(x) < MAX_CHANCE:
+        return None
+    best = float(moving_medians(x).max())
+    if best - float(x[0]) > BEYOND_CHANCE * diff_sigma(x):
+        return None
+    return Evidence(
+        title="The accuracy never improves",
+        because=f"{accuracy.name!r} is {num(float(x[0]))} at {case.unit} {int(steps[0])} and at "
+        f"most {num(float(x.max()))} in {len(x)} evaluations, while the loss went {loss.text} and "
+        f"the evaluation loss {heldout.text}.",
+        step=int(steps[0]),
+        measured={"first": float(x[0]), "best": float(x.max()), "evaluations": len(x)},
+        first=Action(
+            Do.CHECK_LABELS,
+            "Check that the loss and the accuracy use the same target: print 20 predictions with "
+            "what the loss compares them with (labels, the outputs of a teacher) and what the "
+            "accuracy compares them with.",
+            also=(Do.CHECK_LOSS_FUNCTION, Do.CHECK_EVALUATION),
+        ),
+        severity=Severity.NOTE,
     )
 
 
