@@ -72,9 +72,7 @@ def kl_collapsed(case: Case) -> Evidence | None:
 
 def _terms(case: Case) -> tuple[Series, Series] | None:
     """Return the KL term and the reconstruction loss of a variational autoencoder, or None."""
-    others = [
-        series.finite() for role in _ROLES for series in case.history.group(role).values()
-    ]
+    others = [series.finite() for role in _ROLES for series in case.history.group(role).values()]
     logged = [
         (series, set(name_words(series.column)))
         for series in (*others, case.loss)

@@ -231,8 +231,8 @@ def _worse_than_mean(case: Case, progress: Progress) -> Evidence | None:
     learns = learns_clearly(case, progress)
     standardize = Action(
         Do.INSPECT_DATA,
-        "Standardize the targets (subtract their mean, divide by their standard deviation), so that "
-        "the outputs do not have to grow to their size first.",
+        "Standardize the targets (subtract their mean, divide by their standard deviation), so "
+        "that the outputs do not have to grow to their size first.",
     )
     is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
     small = small_test(end_level(case.loss.values))
