@@ -13,7 +13,14 @@ from stabdiag.readers.line_wraps import joined_lines
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.registry import reader
 from stabdiag.readers.run_columns import with_runs
-from stabdiag.readers.sniff import refuse_empty, refuse_pointer, sniff
+from stabdiag.readers.sniff import (
+    CSV,
+    LABELED_BYTES,
+    has_labeled_rows,
+    refuse_empty,
+    refuse_pointer,
+    sniff,
+)
 from stabdiag.readers.source import Stream
 from stabdiag.readers.wrapped import unwrapped
 
@@ -61,7 +68,7 @@ def read_stream(
 def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
     """Return a stream with its reader, if needed without the labels of its lines."""
     try:
-        return stream, sniff(stream)
+        chosen = sniff(stream)
     except NoUsableRecord:
         # Imported here, as nearly all logs are read as they are.
         from stabdiag.readers.decorations import undecorated
@@ -70,6 +77,11 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
         if result is None:
             raise
         return result
+    if chosen.name == CSV and has_labeled_rows(stream.peek(LABELED_BYTES)):
+        from stabdiag.readers.decorations import undecorated
+
+        return undecorated(stream, sniff) or (stream, chosen)
+    return stream, chosen
 
 
 def bare(stream: Stream) -> Stream:

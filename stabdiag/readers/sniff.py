@@ -284,3 +284,25 @@ def _by_suffix(name: str, head: bytes, *, is_complete: bool) -> Reader | None:
         if stem.endswith(candidate.suffixes):
             return candidate
     return reader("jsonl") if head.lstrip().startswith(b'{"') else None
+
+
+# The format of a table, whose first cell takes up what another program wrote before each line.
+CSV: Final = "csv"
+LABELED_BYTES: Final = 1 << 12
+_LABELED_CELL: Final = re.compile(
+    rb"([^,;\t\n]{0,100}(?:[|:\])>] {0,4}|(?:DEBUG|INFO|WARNING) ))([\w./#-]{1,60})[,;\t]"
+)
+_MIN_LABELED_ROWS: Final = 2
+
+
+def has_labeled_rows(head: bytes) -> bool:
+    """Return True if a header and the rows below it begin with the same label.
+
+    ``worker-1  | step,loss`` is above ``worker-1  | 1,2.5``.
+    """
+    cells = list(map(_LABELED_CELL.match, head.split(b"\n")[: 1 + _MIN_LABELED_ROWS]))
+    if len(cells) <= _MIN_LABELED_ROWS:
+        return False
+    labels = {re.sub(rb"\d+", b"0", cell[1]) for cell in cells if cell is not None}
+    numbers = [cell is not None and re.fullmatch(rb"[\d.]+", cell[2]) is not None for cell in cells]
+    return len(labels) == 1 and numbers == [False] + [True] * _MIN_LABELED_ROWS and None not in cells

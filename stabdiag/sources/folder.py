@@ -249,7 +249,10 @@ class Folder(Container):
             try:
                 status = item.stat()
             except OSError:  # a broken link
-                link = item.stat(follow_symlinks=False)
+                try:
+                    link = item.stat(follow_symlinks=False)
+                except OSError:  # deleted since it was listed, or an open file of this process
+                    continue
                 if looks_like_log(item.name) and (link.st_dev, link.st_ino) not in seen:
                     seen.add((link.st_dev, link.st_ino))
                     self.hidden.append(f"{item.path} (a broken link)")

@@ -132,3 +132,17 @@ def test_removed_labels_are_reported(read):
     assert any("labels" in event.message for event in history.events)
     history = read("".join(f"{line}\n" for line in LOGS["darknet"]))
     assert not any("labels" in event.message for event in history.events)
+
+
+@pytest.mark.parametrize("label", ["worker-1  | ", "[rank0]: ", "INFO:root:", "0: "])
+def test_a_labeled_table_keeps_its_first_column(tmp_path, label):
+    lines = ["step,loss,acc", *(f"{n},{2.5 - n / 10},0.5" for n in range(10, 20))]
+    path = tmp_path / "run.csv"
+    path.write_text("".join(f"{label}{line}\n" for line in lines))
+    assert stabdiag.read(path).series["loss"].steps.tolist() == [*range(10, 20)]
+
+
+def test_a_first_column_of_names_is_kept(tmp_path):
+    path = tmp_path / "run.csv"
+    path.write_text("run: a,loss\n" + "".join(f"run: {n},{2.5 - n / 10}\n" for n in range(9)))
+    assert stabdiag.read(path).series["loss"].values[0] == 2.5
