@@ -305,4 +305,6 @@ def has_labeled_rows(head: bytes) -> bool:
         return False
     labels = {re.sub(rb"\d+", b"0", cell[1]) for cell in cells if cell is not None}
     numbers = [cell is not None and re.fullmatch(rb"[\d.]+", cell[2]) is not None for cell in cells]
-    return len(labels) == 1 and numbers == [False] + [True] * _MIN_LABELED_ROWS and None not in cells
+    return (
+        len(labels) == 1 and numbers == [False] + [True] * _MIN_LABELED_ROWS and None not in cells
+    )
