@@ -9,8 +9,8 @@ from stabdiag.baseline.roles import usual_spread, worse_direction
 from stabdiag.model.baseline import UnusedReference
 from stabdiag.model.frozen import frozen
 from stabdiag.model.profile import RunProfile
-from stabdiag.stats.bands import Band, bin_start, deviation_bar
-from stabdiag.stats.leave_one_out import MANY, PeakDeviation, leave_one_out, shared_band
+from stabdiag.stats.bands import bin_start, deviation_bar
+from stabdiag.stats.leave_one_out import MANY, PeakDeviation, leave_one_out
 
 # Fewer references than this cannot outvote one of them.
 _MIN_TO_LEAVE_OUT: Final = 4
@@ -108,9 +108,3 @@ def shared_roles(profiles: Sequence[RunProfile]) -> list[str]:
     return [
         role for role in roles if sum(role in profile.series for profile in profiles) >= required
     ]
-
-
-def role_band(role: str, references: Sequence[RunProfile], *, log: bool = True) -> Band | None:
-    """Return the band of a role, or None if fewer than half of the references have it."""
-    levels = [reference.series.get(role) for reference in references]
-    return shared_band(levels, usual_spread(role), log=log)

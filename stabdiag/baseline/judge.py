@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 
 from stabdiag.baseline.comparable import comparable, differing_settings, have_known_task
-from stabdiag.baseline.guard import GuardedReferences, guard, role_band, shared_roles
-from stabdiag.baseline.roles import is_evaluated, series_name, worse_direction
+from stabdiag.baseline.guard import GuardedReferences, guard, shared_roles
+from stabdiag.baseline.roles import is_evaluated, series_name, usual_spread, worse_direction
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.baseline import (
     BaselineComparison,
@@ -27,10 +27,12 @@ from stabdiag.stats.bands import (
     Band,
     Deviation,
     bin_start,
+    comparable_levels,
     deviation_bar,
     end_bar,
     measure_deviation,
 )
+from stabdiag.stats.leave_one_out import shared_band
 from stabdiag.stats.standards import TWICE
 
 # The first of these that decides gives its name and numbers to the verdict.
@@ -72,7 +74,7 @@ def judge(
     guarded = guard(finite)
     kept = guarded.references
     compared = list(_series(run, guarded))
-    usable = (series for series, factor in compared if factor <= MAX_SPREAD_FACTOR)
+    usable = [series for series, factor in compared if factor <= MAX_SPREAD_FACTOR]
     series = tuple(sorted(usable, key=_departure))
     deciders = [item for item in series if item.decides]
     if run.loss_kind and any(item.role != "loss" for item in deciders):
@@ -83,6 +85,7 @@ def judge(
         references=tuple(other.name for other in kept),
         left_out=(*left_out, *guarded.left_out),
         series=series,
+        too_different=tuple(s.name for s, _ in compared if s.decides and s not in usable),
         settings=tuple(differing_settings(run, kept)),
         settings_known=bool(run.settings) and any(other.settings for other in kept),
         task_known=have_known_task(run, kept),
@@ -198,9 +201,12 @@ def _series(
     """Yield each series that run and references share, with the spread factor of the references."""
     references = guarded.references
     for role in shared_roles(references):
-        levels = run.series.get(role)
-        band = None if levels is None else role_band(role, references, log=levels.is_positive)
-        if levels is None or band is None:
+        own = [profile.series.get(role) for profile in (run, *references)]
+        levels, *others = comparable_levels(own)
+        if levels is None:
+            continue
+        band = shared_band(others, usual_spread(role), log=levels.is_positive)
+        if band is None:
             continue
         deviation = measure_deviation(levels, band)
         if len(deviation.bins) < MIN_COMMON_BINS:

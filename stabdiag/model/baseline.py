@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 # Reasons, and unused references with the same reason, that a sentence names.
 _MAX_NAMED_REASONS = 4
 _MAX_REFERENCE_NAMES = 3
+_MAX_NAMED_SERIES = 3
 
 
 class BaselineStatus(StrEnum):
@@ -127,14 +128,15 @@ class BaselineComparison:
     """A run compared with a baseline.
 
     ``deciding`` is the series that determines the verdict. ``series`` are all compared series; the
-    first to leave the band comes first. ``step`` is the step where the run left the band
-    permanently, or its loss stopped being finite. ``compared_until`` is the last common step,
-    ``last_step`` the last step of the run and ``references_until`` the last step of the longest
-    reference. ``references`` are the names of the runs used, and ``reference_noun`` is the word for
-    one of them. ``task_known`` is True if the run and a reference name their task, dataset or
-    model. ``is_unexplained`` is True if a loss is far better than the references' although no known
-    setting differs and no evaluation confirms it. ``run_name`` is the name of the run in sentences,
-    if it needs one.
+    first to leave the band comes first. ``too_different`` are the names of series that were not
+    compared, because the references differ too much in them. ``step`` is the step where the run
+    left the band permanently, or its loss stopped being finite. ``compared_until`` is the last
+    common step, ``last_step`` the last step of the run and ``references_until`` the last step of
+    the longest reference. ``references`` are the names of the runs used, and ``reference_noun`` is
+    the word for one of them. ``task_known`` is True if the run and a reference name their task,
+    dataset or model. ``is_unexplained`` is True if a loss is far better than the references'
+    although no known setting differs and no evaluation confirms it. ``run_name`` is the name of the
+    run in sentences, if it needs one.
     """
 
     status: BaselineStatus
@@ -142,6 +144,7 @@ class BaselineComparison:
     left_out: tuple[UnusedReference, ...] = ()
     deciding: SeriesComparison | None = None
     series: tuple[SeriesComparison, ...] = ()
+    too_different: tuple[str, ...] = ()
     settings: tuple[SettingDifference, ...] = ()
     step: int | None = None
     non_finite: bool = False
@@ -175,11 +178,19 @@ class BaselineComparison:
         return f"Left out: {describe_unused(self.left_out)}." if self.left_out else ""
 
     @property
+    def too_different_text(self) -> str:
+        """The series that were not compared, in one sentence; empty if there is none."""
+        if not self.too_different:
+            return ""
+        names = and_more(self.too_different, _MAX_NAMED_SERIES)
+        return f"Not compared, since it differs too much between the references: {names}."
+
+    @property
     def inside(self) -> str:
         """One sentence on a run within the band of its references."""
         until = f"{self.unit} {self.compared_until}"
         inside = f"{self.subject} is within the band of {self.runs} up to {until}."
-        return " ".join(filter(None, (inside, self.left_out_text)))
+        return " ".join(filter(None, (inside, self.too_different_text, self.left_out_text)))
 
     @property
     def first_to_leave(self) -> SeriesComparison | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -35,6 +35,16 @@ class Levels:
     def is_positive(self) -> bool:
         """Whether all values are positive, so that their logarithms exist."""
         return bool(np.isfinite(self.log_mean).all())
+
+    def with_logs_of_means(self) -> Levels:
+        """Return the levels with the logarithm of each mean, not the mean of logarithms.
+
+        The logarithm of noisy values is lower on average than that of their mean. A log of means
+        over several steps can only be compared with a log of every step by means.
+        """
+        if not self.is_positive:
+            return self
+        return replace(self, log_mean=np.log(self.mean), log_noise=self.noise / self.mean)
 
     def center(self, *, log: bool) -> Floats:
         """Return the mean of the values, or of their logarithms."""

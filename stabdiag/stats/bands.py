@@ -17,7 +17,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.profile import Levels
-from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE, QUARTERS
+from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE, QUARTERS, TWICE
 
 BINS_PER_OCTAVE: Final = 8
 """Width of a bin: 9 % of the step. Wide enough to average noise, narrow enough to date an onset."""
@@ -238,6 +238,21 @@ def _filled(noise: Floats, values: Floats) -> Floats:
         return np.zeros(len(noise))
     at = np.minimum(np.searchsorted(measured, np.arange(len(noise))), len(measured) - 1)
     return np.asarray(noise[measured[at]])
+
+
+def comparable_levels(series: Sequence[Levels | None]) -> list[Levels | None]:
+    """Return the levels of runs, with logarithms of means if the runs log at different strides."""
+    logged = [levels for levels in series if levels is not None]
+    last = min((int(levels.bins[-1]) for levels in logged), default=0)
+    counts = [_count_in_octave(levels, last) for levels in logged]
+    if not counts or max(counts) < TWICE * min(counts):
+        return [*series]
+    return [None if levels is None else levels.with_logs_of_means() for levels in series]
+
+
+def _count_in_octave(levels: Levels, last: int) -> int:
+    within = (levels.bins <= last) & (levels.bins > last - BINS_PER_OCTAVE)
+    return int(levels.count[within].sum())
 
 
 def deviation_bar(references: int) -> float:

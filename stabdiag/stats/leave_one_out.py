@@ -13,6 +13,7 @@ from stabdiag.stats.bands import (
     MIN_COMMON_BINS,
     Band,
     Prior,
+    comparable_levels,
     deviation_bar,
     make_band,
     measure_deviation,
@@ -54,6 +55,7 @@ def leave_one_out(references: Sequence[Levels | None], prior: Prior) -> list[Pea
     Returns:
         Shape (n,), None if a reference and the others have too few common bins.
     """
+    references = comparable_levels(references)
     common_band = _core_band(references, prior) if len(references) > MANY else None
     bar = deviation_bar(len(references) - 1)
     peaks: list[PeakDeviation | None] = []

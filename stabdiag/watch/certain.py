@@ -13,6 +13,7 @@ finding:
 - After a NaN that recovers, the losses since then are judged by themselves.
 - A climb is certain if it would have been found one window and half a window earlier as well. It is
   not certain while a logged setting makes the loss harder, such as a loss weight.
+- A run that is worse than its baseline is certain once it was outside for the window of a climb.
 - Any other finding follows the same rule with the window of a spike.
 - A problem that began before the watch is certain only if the records since then show it, too.
 - No finding is certain if several runs write to the log at the same time, because it is unknown
@@ -39,6 +40,9 @@ from stabdiag.stats.course import present_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import MIN_TREND_POINTS
+
+# The section of a finding against earlier good runs.
+_BASELINE = "baseline"
 
 # Earlier times that have to show the finding, in windows; the longest first, since it fails
 # soonest.
@@ -130,6 +134,8 @@ def _first_certain(
 def _was_found_earlier(section: str, report: Report, fail_on: Severity) -> bool:
     """Return True if a finding of the section existed a window and half a window ago."""
     limits = report.limits
+    if any(f.section == _BASELINE for f in report.findings if _section(f) == section):
+        return _is_outside_for(_span(report, limits.divergence.window), report)
     window = limits.divergence.window if section == "§4" else limits.spike.recovery_steps
     last = report.history.last_step or 0
     for share in _LOOKBACK_WINDOWS:
@@ -137,6 +143,15 @@ def _was_found_earlier(section: str, report: Report, fail_on: Severity) -> bool:
         if not any(_section(f) == section and f.severity.rank <= fail_on.rank for f in earlier):
             return False
     return True
+
+
+def _is_outside_for(steps: float, report: Report) -> bool:
+    """Return True if the run was outside the band of its references for this many steps."""
+    comparison = report.baseline
+    series = None if comparison is None else comparison.deciding
+    if series is None or series.onset is None:
+        return False
+    return series.last_step - series.onset >= steps
 
 
 def _is_immediate(finding: Finding, report: Report) -> bool:
@@ -171,6 +186,8 @@ def _persists(finding: Finding, report: Report, initial: InitialLosses) -> bool:
     values = loss.values[fresh]
     if finding.section == "§1":
         return not np.isfinite(values[-1])
+    if finding.section == _BASELINE:
+        return True  # it is outside at the end
     finite, before = values[np.isfinite(values)], loss.finite().until(first - 1).values
     if len(finite) < _MIN_WINDOW_POINTS or len(before) < _MIN_WINDOW_POINTS:
         return False

@@ -8,7 +8,14 @@ from stabdiag.baseline.judge import judge
 from stabdiag.formats import render
 from stabdiag.model.baseline import BaselineStatus
 from stabdiag.model.findings import ActionKind, Severity
-from stabdiag.stats.bands import Prior, bin_levels, deviation_bar, end_bar, make_band
+from stabdiag.stats.bands import (
+    Prior,
+    bin_levels,
+    comparable_levels,
+    deviation_bar,
+    end_bar,
+    make_band,
+)
 from stabdiag.stats.bands import measure_deviation as measure
 from tests.baseline.made import STEPS, run
 from tests.baseline.test_judge import profile
@@ -163,3 +170,43 @@ def test_the_terminal_plot_shows_a_band_far_below_the_run():
     plot = text[text.index("dots: the band") :].split("Checked")[0]
     dotted = [line for line in plot.splitlines() if "·" in line]
     assert len(dotted) >= 2
+
+
+def means_over_five(columns):
+    steps, losses = columns["step"].reshape(-1, 5), columns["loss"].reshape(-1, 5)
+    return {"step": steps[:, -1], "loss": losses.mean(axis=1)}
+
+
+@pytest.mark.parametrize("number", [3, 12])
+def test_means_over_steps_are_compared_with_every_step(number):
+    # With this noise, logarithms are 20 % lower on average than the logarithm of the mean.
+    options = {"noise": 0.7}
+    others = [profile(noisy(seed, **options), f"seed{seed}") for seed in range(number)]
+    for seed in range(60, 66):
+        result = judge(profile(means_over_five(noisy(seed, **options))), others)
+        assert result.status is BaselineStatus.INSIDE
+    worse = means_over_five(noisy(60, worse=2.5, since=100, **options))
+    assert judge(profile(worse), others).status is BaselineStatus.WORSE
+
+
+def test_references_may_log_at_different_strides():
+    dense = [profile(noisy(seed, noise=0.7), f"seed{seed}") for seed in range(4)]
+    sparse = [profile(means_over_five(noisy(seed, noise=0.7)), f"m{seed}") for seed in range(4, 8)]
+    result = judge(profile(noisy(60, noise=0.7)), [*dense, *sparse])
+    assert result.status is BaselineStatus.INSIDE
+    assert len(result.references) == 8
+
+
+def test_levels_at_the_same_stride_keep_the_mean_of_logarithms():
+    steps = np.arange(1, 401)
+    values = np.exp(np.random.default_rng(0).standard_normal(400))
+    dense = bin_levels(steps, values, 400)
+    sparse = bin_levels(steps[4::5], values[4::5], 400)
+    same, none = comparable_levels([dense, None])
+    assert same is dense
+    assert none is None
+    other, _ = comparable_levels([dense, sparse])
+    assert other.log_mean == pytest.approx(np.log(dense.mean))
+    values[10] = -1.0
+    negative = bin_levels(steps, values, 400)
+    assert comparable_levels([negative, sparse])[0] is negative

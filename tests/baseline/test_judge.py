@@ -215,6 +215,17 @@ def test_an_evaluation_loss_that_varies_between_good_runs_still_decides(factor, 
         assert result.deciding.role == "eval_loss"
 
 
+def test_a_series_that_differs_too_much_between_good_runs_is_named():
+    references = [
+        profile(scaled(seed, own), f"good{seed}") for seed, own in enumerate((0.05, 1.0, 20.0))
+    ]
+    result = verdict(scaled(50, 1.0), references)
+    assert result.status is BaselineStatus.INSIDE
+    assert result.too_different == ("evaluation loss",)
+    assert "Not compared, since it differs too much between" in result.inside
+    assert verdict(run(50), good(3)).too_different_text == ""
+
+
 def test_a_reference_that_came_back_is_kept():
     odd = profile(run(7, worse=2, since=100, until=140), "odd")
     assert verdict(run(50), [*good(2), odd]).status is not BaselineStatus.UNUSABLE

@@ -232,6 +232,7 @@ def _context(comparison: BaselineComparison) -> Iterator[str]:
     elif comparison.learning_rate is not None:
         at = f"{comparison.unit} {comparison.learning_rate.step}"
         yield f"The learning rate differs from {at} on: begin there."
+    yield comparison.too_different_text
     yield comparison.left_out_text
     until = comparison.references_until
     if deciding is not None and comparison.last_step > _LONGER * until:
