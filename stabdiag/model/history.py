@@ -188,7 +188,14 @@ class History:
 
     def finite(self, role: str) -> Series:
         """Return the finite points of a role, without points if it was not logged."""
-        return self.logged(role).finite()
+        if role not in self._finite_by_role:
+            self._finite_by_role[role] = self.logged(role).finite()
+        return self._finite_by_role[role]
+
+    @cached_property
+    def _finite_by_role(self) -> dict[str, Series]:
+        """The finite points of the roles that were asked for."""
+        return {}
 
     def group(self, prefix: str) -> dict[str, Series]:
         """Return the series of one role per group: ``weight_norm`` gives ``weight_norm/…``."""

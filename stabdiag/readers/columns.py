@@ -301,16 +301,27 @@ class Rows:
 
 def record_rows(records: Sequence[dict[str, object]], order: Sequence[str] | None = None) -> Rows:
     """Return a chunk of flat records, with its columns in the given order."""
-    groups: dict[tuple[str, ...], list[int]] = {}
-    for row, record in enumerate(records):
-        groups.setdefault(tuple(record), []).append(row)
     chunk = Rows(rows=len(records), parts={_printable(name): [] for name in order or ()})
-    for keys, rows in groups.items():
-        where = None if len(rows) == len(records) else np.array(rows, dtype=np.intp)
-        columns = zip(*(records[row].values() for row in rows), strict=True)
+    for keys, rows in _rows_by_keys(records).items():
+        where = None if rows is None else np.array(rows, dtype=np.intp)
+        group = records if rows is None else [records[row] for row in rows]
+        columns = zip(*map(dict.values, group), strict=True)
         for key, column in zip(keys, columns, strict=False):
             chunk.parts.setdefault(_printable(key), []).append((where, make_piece(column)))
     return chunk
+
+
+def _rows_by_keys(
+    records: Sequence[dict[str, object]],
+) -> Mapping[tuple[str, ...], list[int] | None]:
+    """Return the rows of the records with the same keys, or None if all records have them."""
+    first = tuple(records[0]) if records else ()
+    if all(map(first.__eq__, map(tuple, records))):
+        return {first: None}
+    groups: dict[tuple[str, ...], list[int]] = {}
+    for row, record in enumerate(records):
+        groups.setdefault(tuple(record), []).append(row)
+    return groups
 
 
 def _printable(name: str) -> str:

@@ -90,6 +90,8 @@ def _find_wrap(head: bytes) -> _Wrap | None:
     lines = head.replace(b"\r\n", b"\n").split(b"\n")[:-1]
     if len(lines) <= _MIN_RECORDS or b"\0" in head:
         return None
+    if all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
+        return None  # each line is a JSON object
     openings = [_opening(line) for line in lines]
     counts = Counter(opening for opening in openings if opening)
     for opening, count in counts.most_common(2):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ def normal_tail(z: float) -> float:
     return (1 - math.erf(z / math.sqrt(2))) / 2
 
 
+@lru_cache(maxsize=256)  # most calls are for a few powers of two
 def normal_quantile(chance: float) -> float:
     """Return the value that a standard normal variable exceeds with a chance, 0 < chance < 0.5.
 

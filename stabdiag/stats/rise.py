@@ -256,7 +256,8 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
     # A loss that grew a millionfold left its level long before a fifth of its final height.
     onset = best + _last_low_position(up[: foot - best + 1], max(FIFTH * progress, bar))
     begin, end = int(starts[onset]), int(starts[crest]) + 2 * size
-    trends = (mann_kendall(x[begin:end]), mann_kendall(x[max(end - window, 0) : end]))
+    at_crest = recent if end == len(x) else mann_kendall(x[max(end - window, 0) : end])
+    during = recent if (begin, end) == (len(x) - window, len(x)) else mann_kendall(x[begin:end])
     return Rise(
         best=int(starts[best]),
         onset=begin,
@@ -267,7 +268,7 @@ def _at_scale(x: Floats, window: int, size: int, recent: float, deviation: float
         progress=progress,
         points=2 * size,
         deviation=deviation,
-        p_value=min(recent, *trends),
+        p_value=min(recent, at_crest, during),
         recent_p_value=recent,
     )
 

@@ -76,16 +76,17 @@ def _rises(x: Floats, height: float) -> list[tuple[int, int]]:
     rises: list[tuple[int, int]] = []
     low = high = 0
     rising = False
-    for i, value in enumerate(x.tolist()):
+    values = x.tolist()
+    for i, value in enumerate(values):
         if rising:
-            if value >= x[high]:
+            if value >= values[high]:
                 high = i
-            elif x[high] - value >= height:
+            elif values[high] - value >= height:
                 rises.append((low, high))
                 low, rising = i, False
-        elif value <= x[low]:
+        elif value <= values[low]:
             low = i
-        elif value - x[low] >= height:
+        elif value - values[low] >= height:
             high, rising = i, True
     return rises
 

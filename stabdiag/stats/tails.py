@@ -95,9 +95,13 @@ class _Line:
 
 def _line(u: Floats, y: Floats) -> _Line:
     """Return the least-squares line of y over u with a bounded slope; flat for two points."""
-    slope = float(np.clip(np.polyfit(u, y, 1)[0], 0.0, _STEEPEST)) if len(u) > 2 else 0.0
-    level = float(np.mean(y - slope * u))
-    return _Line(slope=slope, level=level, error=float(np.sum((y - level - slope * u) ** 2)))
+    slope = 0.0
+    if len(u) > 2:
+        offsets = u - u.mean()
+        slope = min(max(float(offsets @ y) / float(offsets @ offsets), 0.0), _STEEPEST)
+    level = float((y - slope * u).mean())
+    residuals = y - level - slope * u
+    return _Line(slope=slope, level=level, error=float(residuals @ residuals))
 
 
 def declustered(scores: Floats) -> Floats:

@@ -67,8 +67,7 @@ def _variance_stretch(x: Floats) -> float:
     residual = without_line(x)
     if np.ptp(residual) <= RELATIVE_EPS * np.ptp(x):
         return 1.0  # the residuals of a straight line are periodic rounding errors
-    ranks = np.argsort(np.argsort(residual)).astype(np.float64)
-    ranks -= ranks.mean()
+    ranks = residual.argsort().argsort() - (n - 1) / 2
     power = float(ranks @ ranks)
     stretch = 0.0
     for lag in range(1, n - 2):

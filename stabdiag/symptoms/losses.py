@@ -18,6 +18,7 @@ from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import COMPLETE, MAJORITY, MIN_TREND_POINTS, TENTH
 from stabdiag.symptoms.symptom import too_few
 from stabdiag.tree.case import Case
+from stabdiag.tree.once import once_per_case
 from stabdiag.tree.pretraining import starts_pretrained
 
 RANGE_TEST = Action(Do.TEST_LR, "Run a learning-rate range test: too low crawls, too high bounces.")
@@ -50,12 +51,18 @@ def is_distance(case: Case, *, to_zero: bool = False) -> bool:
     It has to be a training loss that is always positive and not adversarial or from reinforcement
     learning. With ``to_zero`` it may reach 0: many logs have four decimals.
     """
+    if not _may_be_distance(case):
+        return False
+    return case.loss.lowest > 0 or (to_zero and case.loss.lowest == 0)
+
+
+@once_per_case
+def _may_be_distance(case: Case) -> bool:
+    """Return True if a training loss was logged, and not one of a game."""
     loss, history = case.loss, case.history
     words = set(re.split(r"[^a-z]+", loss.column.lower()))
     is_game = case.loss_kind is not None or "reward" in history.series or words & _GAMES
-    if is_evaluation(loss.column) or is_game or not len(loss):
-        return False
-    return loss.lowest > 0 or (to_zero and loss.lowest == 0)
+    return len(loss) > 0 and not is_game and not is_evaluation(loss.column)
 
 
 def from_the_start(case: Case) -> bool:
@@ -92,6 +99,7 @@ def not_comparable(case: Case, *, to_zero: bool = False) -> str:
     return no_course(case, to_zero=to_zero)
 
 
+@once_per_case
 def losses_after_warmup(case: Case) -> Series:
     """Return the losses since the learning rate first reached half its peak."""
     lr, loss = case.history.finite("lr"), case.loss

@@ -83,10 +83,13 @@ class Symptom:
 
     def missing(self, case: Case) -> tuple[str, ...]:
         """Return the needs that this case does not meet."""
+        available = case.logged_or_configured
         return tuple(
-            need
-            for need, alternatives in self._alternatives
-            if case.logged_or_configured.isdisjoint(alternatives)
+            [
+                need
+                for need, alternatives in self._alternatives
+                if available.isdisjoint(alternatives)
+            ]
         )
 
     @cached_property
@@ -148,7 +151,10 @@ class Symptom:
 
 
 def _first(reasons: tuple[Callable[[Case], str], ...], case: Case) -> str:
-    return next((why for reason in reasons if (why := reason(case))), "")
+    for reason in reasons:
+        if why := reason(case):
+            return why
+    return ""
 
 
 def at_least(count: int | str, *roles: str, groups: bool = False) -> Callable[[Case], str]:

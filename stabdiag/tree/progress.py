@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -47,6 +46,7 @@ from stabdiag.stats.standards import (
 )
 from stabdiag.stats.trend import kendall_score, mann_kendall
 from stabdiag.tree.case import Case
+from stabdiag.tree.once import once_per_case
 from stabdiag.tree.pretraining import chance_loss
 from stabdiag.tree.scores import CLEAR_CHANGE, scores
 
@@ -151,19 +151,9 @@ class Progress:
         return figures
 
 
-# The tree and several symptoms ask for the progress of the same case.
-_PROGRESS_BY_CASE: Final[WeakKeyDictionary[Case, Progress]] = WeakKeyDictionary()
-
-
+@once_per_case
 def find_progress(case: Case) -> Progress:
-    """Return the progress of a run in its loss, evaluations, scores and reward. Cached."""
-    progress = _PROGRESS_BY_CASE.get(case)
-    if progress is None:
-        progress = _PROGRESS_BY_CASE[case] = _measure_progress(case)
-    return progress
-
-
-def _measure_progress(case: Case) -> Progress:
+    """Return the progress of a run in its loss, evaluations, scores and reward."""
     first, last = case.history.first_step, case.history.last_step or 0
     return Progress(
         changes=tuple(_changes(case)),

@@ -11,6 +11,7 @@ from stabdiag.model.text import num, typed
 from stabdiag.stats.standards import TENFOLD, TWICE
 from stabdiag.tree.advice.rates import peak_rate
 from stabdiag.tree.case import Case
+from stabdiag.tree.once import once_per_case
 
 # A learning rate this factor outside its range is unusual even if the run learns.
 _UNUSUAL_RATE: Final = TWICE
@@ -24,6 +25,7 @@ _KINDS: Final = {
 }
 
 
+@once_per_case
 def known_settings(case: Case) -> dict[str, SettingRange]:
     """Return the settings of a run that have a usual range, by name."""
     return settings_with_ranges(
