@@ -224,7 +224,10 @@ def _with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumn
         candidates = (other for other in others if _has_values(columns.load(other), min_count))
         reason = f"{name!r} has no value other than 0"
     elif np.isfinite(chosen.logged).all():
-        candidates = (other for other in others if _is_lost(columns.load(other)))
+        is_short = len(chosen.logged) < MIN_RECORDS
+        candidates = (
+            other for other in others if _is_lost(columns.load(other), of_few=is_short)
+        )
         reason = f"it went NaN and {name!r} did not"
     else:  # an average of this loss may stay NaN for longer
         return named
@@ -244,9 +247,14 @@ def _has_values(loss: Column, min_count: float) -> bool:
     return not loss.is_text and not _is_all_zero(loss) and int(loss.present.sum()) >= min_count
 
 
-def _is_lost(loss: Column) -> bool:
-    """Return True if a loss was finite, went NaN or infinite once, and never recovered."""
+def _is_lost(loss: Column, *, of_few: bool) -> bool:
+    """Return True if a loss was finite, went NaN or infinite once, and never recovered.
+
+    In a log ``of_few`` records, the last value decides.
+    """
     finite = np.isfinite(loss.logged)
+    if of_few:
+        return len(finite) > 0 and not finite[-1]
     last = int(np.count_nonzero(finite))
     return last >= MIN_RECORDS and len(finite) - last >= MIN_RECORDS and bool(finite[:last].all())
 

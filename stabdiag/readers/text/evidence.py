@@ -309,14 +309,16 @@ def _with_few_epochs(
 ) -> TextEvidence | None:
     """Return the evidence in two epochs or iterations, each with a line of its own.
 
-    One is enough if it has a loss that is not finite.
+    One is enough if it has several losses, such as one of an evaluation, or one that is not finite.
     """
     by_iteration = _ITERATION_ALONE.search(data, 0, sample.end) is not None
     if not by_iteration and not _EPOCH_ALONE.search(data, 0, sample.end):
         return None
     lost = any(is_lost(value) for values in sample.values.values() for value in values)
+    several = len(sample.values) > 1 and all(len(values) == 1 for values in sample.values.values())
     counter = _ITERATION_WORD if by_iteration else EPOCH
-    return heading_evidence({counter: headings[counter]}, sample.values, fewest=1 if lost else 2)
+    fewest = 1 if lost or several else 2
+    return heading_evidence({counter: headings[counter]}, sample.values, fewest=fewest)
 
 
 def _failed_excerpt(log: _Log, sample: Sample) -> TextEvidence | None:

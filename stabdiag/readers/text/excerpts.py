@@ -26,6 +26,9 @@ _EXCERPT: Final = 2
 _MAX_PASTE: Final = 8
 _OF_OVERFLOWS: Final = re.compile(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
 
+# The fewest values and counters on the only record of a paste.
+_MIN_RECORD: Final = 3
+
 # A short paste has at most this many bytes and words.
 _MAX_SHORT: Final = 4000
 _MAX_WORDS: Final = 150
@@ -64,18 +67,55 @@ def find_excerpt(
 
 
 def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
-    """Return the evidence in the only record of a paste that has hardly any other line."""
+    """Return the evidence in the only record of a paste that has hardly any other line.
+
+    The record may have several lines with the same count, each with another loss.
+    """
     trained = {
         names: lines
         for names, lines in sample.shapes.items()
         if not all(map(is_evaluation, loss_names(names)))
     }
-    shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
-    is_one = sum(map(len, trained.values())) == 1
     others = (line for line in data.splitlines() if line.strip() and not _OF_OVERFLOWS.search(line))
-    if not is_one or len([*islice(others, _MAX_PASTE + 1)]) > _MAX_PASTE:
+    if len([*islice(others, _MAX_PASTE + 1)]) > _MAX_PASTE:
         return None
-    return find_excerpt(shapes, fewest=1)
+    if sum(map(len, trained.values())) != 1:
+        return _split_record(trained)
+    shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
+    if shapes:
+        return find_excerpt(shapes, fewest=1)
+    return find_excerpt(trained, fewest=1) if _has_one_record(data) else None
+
+
+def _split_record(shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in lines with the same count of the same counter and different losses."""
+    lines = [line for shape in shapes.values() for line in shape]
+    words = (word for word in lines[0] if is_word(word)) if len(lines) == len(shapes) > 1 else ()
+    for word in words:
+        if len({line.get(word) for line in lines}) == 1:
+            loss = loss_names(next(iter(shapes)))[0]
+            return TextEvidence(counter=word, loss=loss, lines=len(lines), rising=1.0)
+    return None
+
+
+def _has_one_record(data: bytes) -> bool:
+    """Return True if the only line with a loss is a record: not a sentence, nor a setting.
+
+    It has a counter with a word and its total, or two counters, or a second value.
+    """
+    records = [
+        (line, [item for item in line_fields(line) if is_a_loss(item.name)])
+        for _, line in lines_with_a_loss(data)
+    ]
+    records = [(line, losses) for line, losses in records if losses]
+    if len(records) != 1 or _SENTENCE.search(records[0][0]):
+        return False
+    line, losses = records[0]
+    if not all(_ASSIGNS.fullmatch(line[item.at[1] : item.value[0]]) for item in losses):
+        return False
+    counters = line_counters(line)
+    values = {item.name for item in line_fields(line)} | {*counters}
+    return any(map(is_word, counters)) and len(values) >= _MIN_RECORD
 
 
 def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
+from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Bar, Columns
 from stabdiag.readers.source import Stream
@@ -99,7 +100,15 @@ def _is_evaluation_first(result: TextEvidence, head: bytes) -> bool:
 def _counting_epochs(columns: Columns) -> Columns:
     """Return the columns with the counter as epochs: an epoch may have many losses."""
     epoch, load = EPOCH.decode(), columns.load
-    names = dict.fromkeys(epoch if name == STEP else name for name in columns.names)
+    step = assign([name for name in columns.names if name != STEP]).columns.get("step")
+    # Iter[450/ 41] on each line: the last count of each epoch is not a step.
+    counts = load(step).logged if step is not None else np.empty(0)
+    stands_still = len(counts) > 1 and len(np.unique(counts)) == 1
+    names = dict.fromkeys(
+        epoch if name == STEP else name
+        for name in columns.names
+        if not (stands_still and name == step)
+    )
     return replace(
         columns, names=(*names,), load=lambda name: load(STEP if name == epoch else name)
     )

@@ -241,6 +241,45 @@ def test_one_line_suffices_if_its_loss_is_not_finite(put, line, step):
     assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", step)
 
 
-def test_a_single_line_is_refused(put):
+@pytest.mark.parametrize(
+    ("text", "loss"),
+    [
+        ("Iter [4000/160000] lr: 2.5e-05, loss: 2.5\n", 2.5),
+        ("Epoch: 7/200; iter: 0/156; Loss: 0.25; time: 37.99 s;\n", 0.25),
+        ("my output\n\n| epoch 3 | step 120 | loss 1.5 |\n", 1.5),
+        ("epoch:  4\n\n10:00:01: train loss : 0.5\n10:02:13: validation loss: 0.75\n", 0.5),
+        ("10:00 (Step: 90) train_a_loss = 0.5.\n10:00 (Step: 90) train_b_loss = 0.25.\n", 0.5),
+    ],
+)
+def test_the_only_record_of_a_paste_is_read(put, text, loss):
+    report = stabdiag.diagnose(put(text))
+    assert report.diagnosis.slug == "insufficient-data"
+    assert report.history.series["loss"].values.tolist() == [loss]
+
+
+def test_a_nan_among_the_losses_of_the_only_record_is_seen(put):
+    lines = [f"10:00:0{n} INFO: (Step: 90) train_{n}_loss = {n / 4}.\n" for n in range(1, 5)]
+    report = stabdiag.diagnose(put("".join([*lines, "10:00:05 (Step: 90) train_mel_loss = nan.\n"])))
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 90)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "After a while in epoch 3, this model has a training loss: 2.5 and does not improve.\n",
+        "loss: 2.5\n",
+        "epoch 3: the loss\nloss: 2.5\n",
+        "Iter [4000/160000] lr: 2.5e-05, loss: 2.5\n" + "loading a file\n" * 9,
+    ],
+)
+def test_a_sentence_or_a_lone_value_is_not_a_record(put, text):
     with pytest.raises(NoUsableRecord, match="is on one line only"):
-        stabdiag.read(put("Iter [4000/160000] lr: 2.5e-05, loss: 2.5\n"))
+        stabdiag.read(put(text))
+
+
+def test_a_position_that_does_not_move_is_not_the_step(put):
+    text = "".join(
+        f"| Epoch [{n}/1000] Iter[450/ 41]\t\tLoss: {3 - n / 100:.4f} Acc@1: {n}.680%\n"
+        for n in range(211, 217)
+    )
+    assert stabdiag.read(put(text)).series["loss"].steps.tolist() == [*range(211, 217)]
