@@ -220,7 +220,7 @@ def _dtype(history: History) -> tuple[str, str] | None:
     if values[0] > 1:
         # A scale of 1 means nothing: some frameworks write it for any dtype.
         return "fp16", f"a loss scale of {values[0]:g} was used, which only fp16 training needs"
-    if values[0] < 1 and skipped.any():
+    if (values[0] < 1 and skipped.any()) or (len(skipped) > 1 and skipped.all()):
         return "fp16", f"steps were skipped at a loss scale of {values[0]:g}"
     return None
 

@@ -162,6 +162,12 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     )
     if _has_scores(columns.names, names) and all(has_meaning):
         return named.take(names, "no loss was logged: only the scores can be judged")
+    if columns.is_unknown:
+        free = [repr(name) for name in columns.names if name not in names.values()]
+        note = (
+            f"none of {listed(free)} is the known name of a loss" if free else "no loss was logged"
+        )
+        return named.take(names, f"{note}; --column loss=NAME selects one")
     shown = and_more([*map(shown_name, columns.names)], MAX_SHOWN_COLUMNS)
     raise ColumnError(
         f"{columns.source}: no column looks like a training loss (it has "
@@ -225,9 +231,7 @@ def _with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumn
         reason = f"{name!r} has no value other than 0"
     elif np.isfinite(chosen.logged).all():
         is_short = len(chosen.logged) < MIN_RECORDS
-        candidates = (
-            other for other in others if _is_lost(columns.load(other), of_few=is_short)
-        )
+        candidates = (other for other in others if _is_lost(columns.load(other), of_few=is_short))
         reason = f"it went NaN and {name!r} did not"
     else:  # an average of this loss may stay NaN for longer
         return named

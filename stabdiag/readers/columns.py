@@ -142,6 +142,7 @@ class Columns:
         stored: the runs of a database that holds several, the one that was read first.
         left_out: content that was not read but may have a loss. Only content after the last loss
             counts, which ``assemble`` decides.
+        is_unknown: the values have a counter, but their names say nothing about their meaning.
     """
 
     source: str
@@ -165,6 +166,7 @@ class Columns:
     other_runs: int = 0
     stored: tuple[StoredRun, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
+    is_unknown: bool = False
 
     def with_columns(self, columns: Mapping[str, Column]) -> Columns:
         """Return a copy with derived columns, which replace columns of the same name."""

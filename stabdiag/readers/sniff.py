@@ -271,7 +271,12 @@ def _fallback(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | Non
     if by_suffix is reader("jsonl"):
         return by_suffix
     longer = stream.peek(_HEAD_SIZES[-1])
-    return _first(_LAST, longer, is_complete=len(longer) < _HEAD_SIZES[-1]) or by_suffix
+    detected = _first(_LAST, longer, is_complete=len(longer) < _HEAD_SIZES[-1]) or by_suffix
+    if detected is not None:
+        return detected
+    from stabdiag.readers.text.general import sniff_unknown
+
+    return reader("text") if sniff_unknown(longer, stream.name) else None
 
 
 def _by_suffix(name: str, head: bytes, *, is_complete: bool) -> Reader | None:

@@ -19,6 +19,7 @@ from stabdiag.tree.scaler import (
     fall_to_floor,
     find_overflows,
     is_averaged,
+    is_floor,
     last_fall,
     stuck_scale,
     tolerated_overflows,
@@ -91,11 +92,15 @@ def _what_does_the_scale_show(case: Case) -> Reply:
 def _collapsed(case: Case, scale: Series, overflows: Overflows) -> Reply | None:
     least = case.limits.precision.scale_floor
     fall = last_fall(scale, least)
-    if fall is None and float(scale.values.max()) < least and overflows.count > MAX_OCCASIONAL:
+    lowest, highest = float(scale.values.min()), float(scale.values.max())
+    is_pinned = lowest == highest and is_floor(case, highest)
+    if fall is None and (highest < least or is_pinned) and overflows.count > MAX_OCCASIONAL:
         # The log may begin after the scale has fallen.
-        first, lowest = int(overflows.at[0]), float(scale.values.min())
+        first = int(overflows.at[0])
+        where = f"at {num(lowest)}, the scaler's floor," if is_pinned else f"below {num(least)}"
+        least_value = "" if is_pinned else f", {num(lowest)} at the lowest"
         return yes(
-            f"the loss scale is below {num(least)} throughout, {num(lowest)} at the lowest, with "
+            f"the loss scale is {where} throughout{least_value}, with "
             f"{plural(overflows.count, 'overflow')}",
             first,
             branch="collapsed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -357,6 +358,18 @@ def last_fall(scale: Series, below: float) -> Fall | None:
     )
 
 
+def is_floor(case: Case, value: float) -> bool:
+    """Return True if a dynamic scaler cannot lower its scale below this value."""
+    if case.manifest.static_loss_scale:
+        return False
+    return any(np.isclose(value, floor) for floor in _floors(case))
+
+
+def _floors(case: Case) -> Sequence[float]:
+    configured = case.manifest.loss_scale_min
+    return _KNOWN_FLOORS if configured is None else (configured,)
+
+
 def fall_to_floor(case: Case, scale: Series, overflows: Overflows) -> Fall | None:
     """Return the fall to the floor of the scaler if gradients still overflow there, or None.
 
@@ -365,9 +378,8 @@ def fall_to_floor(case: Case, scale: Series, overflows: Overflows) -> Fall | Non
         scale: finite, at least one value.
         overflows: the overflows.
     """
-    values, configured = scale.values, case.manifest.loss_scale_min
-    floors = _KNOWN_FLOORS if configured is None else (configured,)
-    floor = next((floor for floor in floors if np.isclose(values.min(), floor)), None)
+    values = scale.values
+    floor = next((floor for floor in _floors(case) if np.isclose(values.min(), floor)), None)
     if floor is None or values[-1] > _PROBE * floor:
         return None
     fall = last_fall(scale, _PROBE * floor)

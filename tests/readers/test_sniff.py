@@ -108,7 +108,7 @@ def test_an_event_file_by_its_name(tmp_path):
 @pytest.mark.parametrize(
     ("text", "name", "losses"),
     [
-        (b'2021 INFO {"epoch": 1, "loss": "4.2"}\n2021 INFO done\n', "loss", [4.2]),
+        (b'2021 INFO {"epoch": 1, "loss": "4.2"}\n' + b"2021 INFO done\n" * 9, "loss", [4.2]),
     ],
     ids=["JSON in a text"],
 )

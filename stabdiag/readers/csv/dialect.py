@@ -161,6 +161,12 @@ def _divided(
     if delimiter == BLANKS and not _is_table(header, rows):
         return None
     rows, commas = pointed(rows, delimiter)
+    if (
+        len(header) == 1
+        and not assign(header).columns
+        and WORD in cell_states([cell for row in rows for cell in row])
+    ):
+        return None  # a text with some numbers alone on a line
     # A printed table in Markdown has a reader of its own.
     has_messages = delimiter not in ("|", BLANKS)
     if is_header(header) and are_records(rows, len(header), has_messages=has_messages):

@@ -29,8 +29,8 @@ _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # It is searched for in lower case, by the first bytes of all these words.
 _COUNTER: Final = re.compile(
     rb"(?=[gsinmbeurtf\xc3\xe8])(?<![a-z])(?<!_in_)"
-    rb"(global[ _]step|step|game|generation|trial|(?:total[ _])?timestep|frame|iteration|iter|itr"
-    rb"|it(?=[:=]| {1,4}\d)|num_updates|n?update"
+    rb"(global[ _]step|step|tick|game|generation|trial|(?:total[ _])?timestep|frame|iteration|iter"
+    rb"|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\)(?! \())?[\"']?(?:[\s:=#\[(.]{1,12}[\"']?|\]:? {1,12})(%b)"
     rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"

@@ -228,7 +228,7 @@ def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
     """Return the evidence in lines whose loss has a name with this word."""
     sample = take_sample(log.data, word)
     result = _evidence(log, sample)
-    if result is None or (word.lower() in TRAINED and _are_scores(sample.values[result.loss])):
+    if result is None or (word.lower() in TRAINED and are_scores(sample.values[result.loss])):
         return None
     names = chain.from_iterable(sample.shapes)
     total = next((name for name in names if name.lower() == "loss"), None)
@@ -242,7 +242,7 @@ def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
     )
 
 
-def _are_scores(values: list[bytes]) -> bool:
+def are_scores(values: list[bytes]) -> bool:
     """Return True if values may be scores, which rise from the start and are at most 100."""
     numbers = [float(value) for value in values]
     third = max(len(numbers) // 3, 1)

@@ -24,11 +24,13 @@ from stabdiag.readers.text.evaluation import Evaluation
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.lists import find_lists, read_lists
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measured import MeasuredLines
 from stabdiag.readers.text.normalization import normalize
 from stabdiag.readers.text.sample import TextEvidence
 from stabdiag.readers.text.tokens import LOSS_STEM, OBJECTIVES
+from stabdiag.readers.text.unknown import unknown_evidence
 
 # Evidence, and evaluations above their epochs, are searched for in this many bytes at the head.
 _EVIDENCE_BYTES: Final = 1 << 24
@@ -48,10 +50,21 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     return evidence(cleaned(head)) is not None
 
 
+def sniff_unknown(head: bytes, source: str) -> bool:
+    """Return True if values of unknown meaning recur while a counter rises, or losses are listed.
+
+    This is the last resort, after all other formats.
+    """
+    data = cleaned(head)
+    return unknown_evidence(data) is not None or bool(find_lists(data, source))
+
+
 def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
     head = cleaned(stream.peek(_EVIDENCE_BYTES))
-    result = evidence(head)
+    result = evidence(head) or unknown_evidence(head)
+    if result is None and (lists := find_lists(head, stream.name)):
+        return read_lists(stream, lists)
     if result is None:
         raise NoUsableRecord(
             f"{stream.name}: no record could be read; expected lines with a step and a loss, such"
@@ -77,6 +90,7 @@ def read(stream: Stream) -> Columns:
         epoch_length=result.epoch_length,
         bar=_find_bar(head),
         config=config,
+        is_unknown=result.is_unknown,
     )
 
 

@@ -57,11 +57,24 @@ _BOX_ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})
 _TRAINING_VALUES: Final = re.compile(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
 
 
+# Names of which several show that a table without rules, as in a paste, is one of these.
+_OF_POLICIES: Final = re.compile(
+    rb"\|[ \t]{0,20}(?:\w{1,20}/[ \t]{0,4})?(?:n_?updates|total_?timesteps|ep_?rew_?mean"
+    rb"|policy_loss|policy_gradient_loss|value_loss|explained_variance|approx_?kl|AverageEpRet)"
+    rb"[ \t]{0,40}\|"
+)
+_MIN_OF_POLICIES: Final = 3
+_MAX_LONE_TABLE: Final = 1 << 14
+
+
 def _tables(data: bytes) -> Iterator[Record]:
-    """Yield the position and cells of each table with a rule above or below it."""
+    """Yield the position and cells of each table with a rule above or below it.
+
+    A paste of one table may lack its rules.
+    """
     # Most logs have no rule, and the search for a fixed text is much faster.
     rules = [match.span() for match in _BOX_RULE.finditer(data)] if _DASHES in data else []
-    if not rules:
+    if not rules and not _is_lone_table(data):
         return
     begins = [0, *(end for _, end in rules)]
     ends = [*(begin for begin, _ in rules), len(data)]
@@ -82,6 +95,13 @@ def _tables(data: bytes) -> Iterator[Record]:
                 table.setdefault(f"{section}{name.strip()}", value)
         if table:
             yield place, table
+
+
+def _is_lone_table(data: bytes) -> bool:
+    if b"|" not in data or len(data) > _MAX_LONE_TABLE:
+        return False
+    names = [*map(bytes.strip, _OF_POLICIES.findall(data))]
+    return len(names) >= _MIN_OF_POLICIES and len({*names}) == len(names)
 
 
 def _has_training_table(data: bytes) -> bool:

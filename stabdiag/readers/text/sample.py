@@ -150,6 +150,7 @@ class TextEvidence:
         evaluation_first: each evaluation is printed above the line of its epoch.
         normalizations: the replacements that give the log standard names.
         has_evaluation_blocks: headings announce evaluation lines that look like training lines.
+        is_unknown: ``word`` is the name of values whose meaning is unknown.
     """
 
     counter: bytes | None
@@ -167,11 +168,12 @@ class TextEvidence:
     evaluation_first: bool = False
     normalizations: tuple[Normalization, ...] = ()
     has_evaluation_blocks: bool = False
+    is_unknown: bool = False
 
     @property
     def is_without_loss(self) -> bool:
         """Whether the log has only other measures, such as norms and scales, or scores."""
-        return self.word in OTHER_MEASURES or self.word in SCORES
+        return self.is_unknown or self.word in OTHER_MEASURES or self.word in SCORES
 
     @property
     def grammar(self) -> Grammar:

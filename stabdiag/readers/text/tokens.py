@@ -71,7 +71,7 @@ BY_SPLIT: Final = re.compile(
     % (NUMBER_PATTERN, rb"[Vv]al|VAL|[Vv]alid|[Tt]est|TEST|[Dd]ev|[Ee]val", NUMBER_PATTERN)
 )
 TRAINED: Final = (b"train", b"learn")
-_SPLIT: Final = re.compile("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
+SPLIT: Final = re.compile("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total|global"
     r"|overall|current)[ _/-]"
@@ -222,12 +222,15 @@ def _values_end(line: bytes) -> int:
 def makes_a_record(name: str, word: bytes) -> bool:
     """Return True if a line with this name is a record of a log whose loss is found by ``word``.
 
-    It is the name of a loss, or of another measure or score if ``word`` is part of one.
+    It is the name of a loss, or of another measure or score if ``word`` is part of one, or the word
+    itself if its meaning is unknown.
     """
+    if word == LOSS_STEM:
+        return is_a_loss(name)
     if word in SCORES:
         return score_direction(name) is not None or accuracy_role(name) is not None
     if word not in OTHER_MEASURES:
-        return is_a_loss(name)
+        return is_a_loss(name) or name.encode() == word
     return can_judge_without_loss(assign([name]).columns)
 
 
@@ -390,7 +393,7 @@ def renamed(pairs: Spans, word: bytes) -> Spans:
         match = _OTHER_LOSS.fullmatch(name)
         if word == SCORE and is_a_reward(name, of_episodes=True):
             result.setdefault(name.lower().replace("score", "reward"), span)
-        elif word.lower() in TRAINED and _SPLIT.fullmatch(name):
+        elif word.lower() in TRAINED and SPLIT.fullmatch(name):
             result.setdefault(f"{name} loss", span)
         elif match is not None and (match[1] + match[2]).lower().endswith(word.decode().lower()):
             # A perplexity keeps its word: it has another level than a loss in nats.

@@ -80,13 +80,17 @@ _OF_A_LOSS: Final = re.compile(
 
 
 def name_bare_tensors(data: bytes) -> bytes:
-    """Return a text in which lines of tensors only, below a loss, are lines of this loss."""
+    """Return a text in which lines of tensors only are lines of a loss.
+
+    A loss is named above them, or they have a gradient: usually only a loss is printed with one.
+    """
     if b"(" not in data or b"\ntensor(" not in data:
         return data
 
     def named(match: re.Match[bytes]) -> bytes:
         above = data[max(match.start() - _LOSS_ABOVE, 0) : match.start()]
-        return match[0].replace(b"tensor(", b"loss: tensor(") if b"loss" in above else match[0]
+        is_loss = b"loss" in above or match[0].count(b"grad_fn=") == match[0].count(b"tensor(")
+        return match[0].replace(b"tensor(", b"loss: tensor(") if is_loss else match[0]
 
     return _BARE_TENSORS.sub(named, data)
 

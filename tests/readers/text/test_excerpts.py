@@ -259,7 +259,8 @@ def test_the_only_record_of_a_paste_is_read(put, text, loss):
 
 def test_a_nan_among_the_losses_of_the_only_record_is_seen(put):
     lines = [f"10:00:0{n} INFO: (Step: 90) train_{n}_loss = {n / 4}.\n" for n in range(1, 5)]
-    report = stabdiag.diagnose(put("".join([*lines, "10:00:05 (Step: 90) train_mel_loss = nan.\n"])))
+    lines.append("10:00:05 INFO: (Step: 90) train_mel_loss = nan.\n")
+    report = stabdiag.diagnose(put("".join(lines)))
     assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 90)
 
 

@@ -255,12 +255,9 @@ def test_a_log_without_a_loss_is_read_for_its_other_series(put, line, roles):
     assert "the log has no loss" in history.events[0].message
 
 
-@pytest.mark.parametrize(
-    "text", [log("step {n} foo {loss}"), log("step {n} grad_norm {loss}", 9), log("norm 2 max {n}")]
-)
-def test_ambiguous_names_are_not_norms(put, text):
+def test_ambiguous_names_are_not_norms(put):
     with pytest.raises(NoUsableRecord):
-        stabdiag.read(put(text, "run.txt"))
+        stabdiag.read(put(log("norm 2 max {n}"), "run.txt"))
 
 
 def test_algorithm_metrics_have_roles(put):
@@ -501,7 +498,6 @@ DAYS = [n % 28 + 1 for n in range(100)]
         log("step {n} batch_cost: {loss}"),
         log("step {n} mse_count: 5.0"),
         "At epoch 3 the loss is nan, with lr: 0.1.",
-        "step 3 loss: 2.5 lr: 0.1 acc: 0.2",
         "step 3 loss: 2.5 lr: 0.1 acc: 0.2 n: 1\n" + "It is the first of many lines.\n" * 9,
         "It says\nstep 3 loss: nan lr: 0.1 acc: 0.2 n: 1\n" + "and then, the loss: 0.5\n" * 3,
         "step 1 loss 2.5\nstep 1 loss 2.4\n",

@@ -1,0 +1,110 @@
+"""Read lists of losses as Python and NumPy print them.
+
+::
+
+    {'loss': [0.69, 0.65, 0.61, 0.58], 'val_loss': [0.69, 0.66, 0.67, 0.71]}
+    train_loss = [2.302, 2.295, 2.281]      losses: [array(2.3, dtype=float32), array(nan, …), …]
+    [2.30258512 2.29541016 2.28012085
+     1.99871159 1.88761234        nan]
+
+A list without a name is one of losses if the text above names a loss, or if it is the whole text
+and the name of the file does not contradict. The longest list of losses
+counts, with all lists of the same length.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from stabdiag.model.events import Event, EventKind
+from stabdiag.model.roles.names import is_setting, name_words
+from stabdiag.readers.columns import Columns, Rows
+from stabdiag.readers.log_builder import columns_from_chunks
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
+from stabdiag.readers.text.table import make_cell_piece
+from stabdiag.readers.unnamed import may_be_losses, name_of_values
+
+# The search covers this many bytes. A shorter list may be a setting, such as weights of losses.
+_MAX_BYTES: Final = 1 << 22
+_MIN_LIST: Final = 4
+
+# Weights of losses, and values that losses are scaled by.
+_WEIGHTS: Final = frozenset({"weight", "weights", "coef", "coefs", "coeffs", "lambda", "lambdas"})
+
+# A name and the characters between it and its list, such as = np.array( or ': [
+_NAME_BYTES: Final = 80
+_NAME: Final = re.compile(
+    rb"(?<![\w.])([A-Za-z][\w./-]{0,40}(?: [a-z]\w{0,20})?)[\"']?\]?[ \t]{0,4}[:=]\s{0,4}"
+    rb"(?:(?:np\.|numpy\.|torch\.)?(?:[Aa]rray|tensor|deque|list)\()?\[?$"
+)
+# A loss is named in this many bytes above a list without a name.
+_ABOVE_BYTES: Final = 400
+
+_LIST: Final = re.compile(rb"\[([^\[\]]{3,1000000})\]")
+_WRAPPED: Final = re.compile(
+    rb"(?:\w{1,10}\.)?(?:[Aa]rray|tensor|b?float\d\d)\((%b)(?:,[^()]{0,80}(?:\(\)[^()]{0,40})?)?\)"
+    % NUMBER_PATTERN
+)
+_NUMBER: Final = re.compile(NUMBER_PATTERN)
+_ELLIPSIS: Final = b"..."
+
+
+def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
+    """Return the lists of the same length as the longest list of losses, by name.
+
+    Args:
+        data: the text.
+        source: the name of its file, after which a list is named that is the whole text.
+    """
+    lists: dict[str, list[bytes]] = {}
+    data = data[:_MAX_BYTES]
+    for match in _LIST.finditer(data) if b"[" in data else ():
+        name, values = _name(data, match.start()), _values(match[1])
+        if name is None and not data[: match.start()].strip():
+            name = name_of_values(source)
+        if name is not None and len(values) >= _MIN_LIST:
+            lists[name] = values
+    losses = [name for name, values in lists.items() if _are_losses(name, values)]
+    longest = max((len(lists[name]) for name in losses), default=0)
+    return {name: values for name, values in lists.items() if len(values) == longest}
+
+
+def read_lists(stream: Stream, lists: Mapping[str, list[bytes]]) -> Columns:
+    """Return the columns of lists."""
+    names = ", ".join(map(repr, lists))
+    count = len(next(iter(lists.values())))
+    event = Event(kind=EventKind.COLUMN, message=f"read from lists of {count} values: {names}")
+    columns = columns_from_chunks(
+        [Rows.of({name: make_cell_piece(values) for name, values in lists.items()})],
+        source=stream.name,
+        format="text",
+        notes=stream.notes,
+    )
+    return replace(columns, events=(event,))
+
+
+def _name(data: bytes, begin: int) -> str | None:
+    """Return the name before a list, or "loss" if a loss is named above a list without a name."""
+    before = data[max(begin - _NAME_BYTES, 0) : begin]
+    match = _NAME.search(before)
+    if match is not None:
+        return match[1].decode("ascii", "replace")
+    alone = before.rpartition(b"\n")[2].strip() in (b"", b"[", b"array(", b"tensor(")
+    is_below_a_loss = b"loss" in data[max(begin - _ABOVE_BYTES, 0) : begin].lower()
+    return "loss" if alone and is_below_a_loss else None
+
+
+def _values(text: bytes) -> list[bytes]:
+    """Return the numbers of a list; none if it has anything else."""
+    tokens = _WRAPPED.sub(rb"\1", text).replace(b",", b" ").split()
+    values = [token for token in tokens if token != _ELLIPSIS]
+    return values if all(map(_NUMBER.fullmatch, values)) else []
+
+
+def _are_losses(name: str, values: list[bytes]) -> bool:
+    is_weight = is_setting(name) or not _WEIGHTS.isdisjoint(name_words(name))
+    return is_a_loss(name) and not is_weight and may_be_losses([*map(float, values)])

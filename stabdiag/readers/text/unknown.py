@@ -1,0 +1,174 @@
+"""The evidence in a log without known names of values: D: 0.69 G: 0.7, or kimg 40.0 augment 0.1.
+
+A text is searched for it last, when nothing else was found. The search may take longer than others.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
+from typing import Final
+
+from stabdiag.model.roles.names import is_setting, name_words
+from stabdiag.readers.text.counter_evidence import heading_evidence, on_loss_lines
+from stabdiag.readers.text.counters import find_headings, is_word
+from stabdiag.readers.text.evidence import are_scores, evidence
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
+from stabdiag.readers.text.measured import find_spans
+from stabdiag.readers.text.normalization import normalize
+from stabdiag.readers.text.sample import Sample, TextEvidence, is_lost, take_sample
+from stabdiag.readers.text.tokens import LONGEST, SPLIT, has_number
+
+# The search covers this many bytes at the head, and this many lines with a number.
+_HEAD_BYTES: Final = 1 << 18
+_MAX_LINES: Final = 500
+
+# The fewest lines with a name, or with two values that belong together, and the most names tried.
+_MIN_LINES: Final = 3
+_MIN_PAIRS: Final = 2
+_MAX_NAMES: Final = 6
+
+# At least one in this many lines is a record. Source code and prose repeat fewer.
+_LINES_APART: Final = 3
+
+# Values that belong together: of two networks, of two kinds of samples, of a variational encoder.
+_ADVERSARIES: Final = (
+    (rb"[Nn]et_?D|D|[Dd]isc?|[Dd]iscriminator|[Cc]ritic", b"D"),
+    (rb"[Nn]et_?G|G|[Gg]en|[Gg]enerator", b"G"),
+)
+_SUPERVISION: Final = ((rb"[Ss]up(?:ervised)?", b"sup"), (rb"[Uu]n?sup(?:ervised)?", b"unsup"))
+_VARIATIONAL: Final = ((rb"[Rr]ec(?:on\w{0,12})?", b"recon"), (rb"KLD?|kld?", b"kl"))
+_PAIRS: Final = (_ADVERSARIES, _SUPERVISION, _VARIATIONAL)
+
+# D: 0.69, and [D - real: 0.4, fake: 0.2], where the network has several values.
+_NAMED: Final = rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)"
+_SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)"
+
+# Names that a loss has only where nothing else is named: total: 2.4, L1: 0.12, bpd=3.2
+_TOTALS: Final = re.compile(
+    rb"(?<![\w./-])([Tt]otal|[Ll][12]?|bp[cdb]|KLD?)(?= ?[:=] ?%b(?![\w%%:]| ?(?:sec|min|s|ms)\b))"
+    % NUMBER_PATTERN
+)
+
+# Lines of a count and a value without names: 12:	2.31, and (12, 2.31). And a value alone, below
+# the line of a counter.
+_COUNTED_VALUE: Final = (
+    rb"(?m)^[ \t]{0,8}[\[(]?(\d{1,9})(?:[:,;]|[:,]?[ \t]{1,8})[ \t]{0,8}(%b)[\])]?,?[ \t]{0,8}$"
+    % NUMBER_PATTERN
+)
+_VALUE_ALONE: Final = rb"(?m)^[ \t]{0,8}(%b)[ \t]{0,8}$" % NUMBER_PATTERN
+# Values that rise from the start up to at most 100 may be scores: they are not called a value,
+# which is taken as a loss.
+_VALUE: Final = b"value"
+_SCORE: Final = b"measure"
+
+
+def unknown_evidence(data: bytes) -> TextEvidence | None:
+    """Return the evidence in values without known names, or None if there is too little."""
+    head = data[:_HEAD_BYTES]
+    rows = (*_named_pairs(head),) or (*_named_totals(head),)
+    result = evidence(normalize(data, rows)) if rows else None
+    if result is not None:
+        return replace(result, normalizations=(*rows, *result.normalizations))
+    return _values_by_name(head) or _values_without_name(head)
+
+
+def _named_pairs(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements that name the losses of a pair if both are in a text."""
+    for pair in _PAIRS:
+        for form in (_NAMED, _SECTION):
+            patterns = [(form % (names, NUMBER_PATTERN), loss) for names, loss in pair]
+            if all(_is_frequent(pattern, head) for pattern, _ in patterns):
+                end = b"_" if form == _SECTION else b""
+                for pattern, loss in patterns:
+                    yield Normalization((), pattern, b"loss_" + loss + end)
+
+
+def _named_totals(head: bytes) -> Iterator[Normalization]:
+    if _is_frequent(_TOTALS.pattern, head):
+        yield Normalization((), _TOTALS.pattern, rb"\1_loss")
+
+
+def _is_frequent(pattern: bytes, head: bytes) -> bool:
+    return len([*islice(re.finditer(pattern, head), _MIN_PAIRS)]) >= _MIN_PAIRS
+
+
+def _values_by_name(head: bytes) -> TextEvidence | None:
+    """Return the evidence in the values of a name next to, or below, a counter that only rises.
+
+    A name with a value that is not finite is the name of a loss.
+    """
+    lines = [line for line in head.split(b"\n") if len(line) <= LONGEST and has_number(line)]
+    spans = [find_spans(line) for line in lines[:_MAX_LINES]]
+    counts = Counter(name for names in spans for name in names)
+    names = [name for name, count in counts.most_common() if count >= _MIN_LINES]
+    named = (name for name in names if name.isascii() and not is_setting(name))
+    # Times and rates say least.
+    for name in sorted(islice(named, _MAX_NAMES), key=_is_of_machine):
+        sample = take_sample(head, name.encode())
+        result = _counted(head, sample)
+        if result is None or not _is_dense(head, result.lines):
+            continue
+        values = sample.values[name]
+        if are_scores(values) and SPLIT.fullmatch(name):
+            continue  # the score of a split, not its loss
+        if any(map(is_lost, values)):
+            pattern = _NAMED % (re.escape(name.encode()), NUMBER_PATTERN)
+            lost = (Normalization((), pattern, name.encode() + b"_loss"),)
+            as_a_loss = evidence(normalize(head, lost))
+            if as_a_loss is not None:
+                return replace(as_a_loss, normalizations=(*lost, *as_a_loss.normalizations))
+        if len({*values}) >= _MIN_LINES:
+            return replace(result, word=name.encode(), is_unknown=True)
+    return None
+
+
+def _is_of_machine(name: str) -> bool:
+    words = {*name_words(name)}
+    return "/" in name or not words.isdisjoint(("time", "sec", "speed", "mem", "memory", "lr"))
+
+
+def _values_without_name(head: bytes) -> TextEvidence | None:
+    """Return the evidence in lines of a count and a value, or of a value below a counter."""
+    lines = re.findall(_COUNTED_VALUE, head)
+    counts = [int(count) for count, _ in lines]
+    is_counted = len(counts) >= _MIN_LINES and all(map(int.__lt__, counts, counts[1:]))
+    values = [value for _, value in lines] if is_counted else re.findall(_VALUE_ALONE, head)
+    if len(values) < _MIN_LINES or not any(b"." in value or is_lost(value) for value in values):
+        return None
+    has_loss = any(map(is_lost, values))
+    name = b"loss" if has_loss else _SCORE if are_scores(values) else _VALUE
+    row = (
+        Normalization((), _COUNTED_VALUE, rb"step \1, %b: \2" % name)
+        if is_counted
+        else Normalization((), _VALUE_ALONE, rb"%b: \1" % name)
+    )
+    normalized = normalize(head, (row,))
+    if has_loss:
+        as_a_loss = evidence(normalized)
+        return None if as_a_loss is None else replace(as_a_loss, normalizations=(row,))
+    result = _counted(normalized, take_sample(normalized, name))
+    if result is None or not _is_dense(head, result.lines):
+        return None
+    return replace(result, word=name, is_unknown=True, normalizations=(row,))
+
+
+def _counted(head: bytes, sample: Sample) -> TextEvidence | None:
+    """Return the evidence for a counter with a word that only rises, at least in each epoch."""
+    result = on_loss_lines(sample.counters)
+    if result is not None and result.rising == 1:
+        return result if any(is_word(word) for word, _ in sample.counters) else None
+    headings: dict[bytes, list[int]] = {}
+    for place, word, count in find_headings(head):
+        if place < sample.end:
+            headings.setdefault(word, []).append(count)
+    below = heading_evidence(headings, sample.values)
+    return below if below is not None and below.rising == 1 else None
+
+
+def _is_dense(head: bytes, lines: int) -> bool:
+    """Return True if a text has at most a few other lines for each of these lines."""
+    return _LINES_APART * lines >= sum(1 for line in head.split(b"\n") if line.strip())

@@ -1,0 +1,149 @@
+"""Logs without a known name of a loss, and printed lists."""
+
+import math
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    def diagnosed(text, name="excerpt.txt"):
+        path = tmp_path / name
+        path.write_text(text)
+        return stabdiag.diagnose(path)
+
+    return diagnosed
+
+
+def lines(form, values):
+    return "".join(form.format(n=n, value=value) for n, value in enumerate(values, start=1))
+
+
+FALLING = [3 - n / 10 for n in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("form", "column"),
+    [
+        ("[Epoch 3/9] [Batch {n}/40] [G - a: 1.5, b: 0.1] [D - real: {value}, fake: 0.1]\n", "D"),
+        ("iter {n} | D: {value} G: 0.7\n", "D"),
+        ("iter {n} | netD: {value} netG: 0.7\n", "D"),
+        ("Iter {n} | Sup: {value} Unsup: 0.1\n", "sup"),
+        ("epoch {n}, recon: {value}, KLD: 0.1\n", "recon"),
+        ("epoch {n}, total: {value}, box: 0.1, cls: 0.3\n", "total"),
+        ("epoch {n}, bpd={value}\n", "bpd"),
+    ],
+)
+def test_names_that_are_losses_where_nothing_else_is(diagnosed, form, column):
+    loss = diagnosed(lines(form, FALLING)).history.series["loss"]
+    assert column in loss.column
+    assert loss.steps.tolist() == list(range(1, 13))
+    # Two kinds of loss add up.
+    np.testing.assert_allclose(np.diff(loss.values), -0.1)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "tick {n}   kimg {n}.6   time 1d 06h 06m   sec/tick {value}   gpumem 8.9   augment 6.5\n",
+        "==> Start Training Epoch {n}, lr={value} ...\n==> Finished Epoch {n}.\n",
+        "step {n} foo {value}\n",
+    ],
+)
+def test_values_of_unknown_meaning_are_not_called_a_loss(diagnosed, form):
+    report = diagnosed(lines(form, FALLING))
+    assert report.diagnosis.slug == "insufficient-data"
+    assert "No loss was logged" in report.diagnosis.summary
+    assert "loss" not in report.history.series
+
+
+def test_a_value_of_unknown_meaning_that_goes_nan_is_the_loss(diagnosed):
+    diagnosis = diagnosed(lines("step {n} foo {value}\n", [*FALLING, "nan", "nan"])).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 13)
+
+
+@pytest.mark.parametrize(
+    "form", ["{n}:\t{value}\n", "({n}, {value})\n", "iteration {n}\n{value}\n"]
+)
+def test_values_without_a_name(diagnosed, form):
+    series = diagnosed(lines(form, FALLING)).history.series["loss"]
+    assert series.values.tolist() == FALLING
+    assert series.steps.tolist() == list(range(1, 13))
+    # They may be scores if they rise.
+    rising = [90 + n / 4 for n in range(12)]
+    assert "loss" not in diagnosed(lines(form, rising)).history.series
+    lost = diagnosed(lines(form, [*FALLING, "nan", "nan"])).diagnosis
+    assert (lost.slug, lost.step) == ("nan-dtype-unknown", 13)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        lines("step {n} of the recipe: stir\n", FALLING),
+        lines("step {n} foo 2.5\n", FALLING),
+        lines("foo {value}\n", FALLING),
+        lines("step 7 foo {value}\n", FALLING),
+        lines("step {n} foo {value}\na\nb\nc\n", FALLING),
+        lines("{n}. Install the package\n", FALLING),
+        lines("D: {value} G: 0.5\n", [0.5]),
+        "lr = [0.1, 0.01, 0.001, 0.0001]\n",
+        "loss_weights = [0.5, 0.25, 0.1, 0.15]\n",
+        "loss = [0.5, 0.25]\n",
+        "loss: [a, b, c, d]\n",
+        "names = [2.5, 2.25, 2.0, 1.75]\n",
+    ],
+)
+def test_other_numbers_are_not_a_log(diagnosed, text):
+    with pytest.raises(LogError):
+        diagnosed(text)
+
+
+NUMBERS = [0.75, 0.5, 0.25, "nan", "nan"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"losses = [{', '.join(map(str, NUMBERS))}]\n",
+        f"my loss:\n\n[{', '.join(map(str, NUMBERS))}]\nwhat is wrong?\n",
+        f"[{' '.join(map(str, NUMBERS))}]\n",
+        "loss: [0.75 0.5  0.25\n  nan  nan]\n",
+        f"{{'loss': {NUMBERS}, 'val_loss': [1.5, 1.25, 1.5, 2.5, 3.5]}}\n".replace("'nan'", "nan"),
+        "losses: [" + ", ".join(f"array({n}, dtype=float32)" for n in NUMBERS) + "]\n",
+        "".join(f"tensor({n}, grad_fn=<NllLossBackward0>)\n" for n in NUMBERS),
+        "train_loss = np.array([0.75, 0.5, 0.25, nan, nan])\n",
+    ],
+)
+def test_printed_lists(diagnosed, text):
+    report = diagnosed(text)
+    losses = report.history.series["loss"].values.tolist()
+    assert losses[:3] == NUMBERS[:3]
+    assert all(map(math.isnan, losses[3:]))
+    assert report.diagnosis.slug == "nan-dtype-unknown"
+
+
+def test_lists_of_another_length_are_left_out(diagnosed):
+    text = (
+        "loss = [0.75, 0.5, 0.25, 0.5]\nval_loss = [1.5, 1.25, 1.5, 2.5]\nacc = [1, 2, 3, 4, 5]\n"
+    )
+    series = diagnosed(text).history.series
+    assert series["eval_loss"].values.tolist() == [1.5, 1.25, 1.5, 2.5]
+    assert "accuracy" not in series
+
+
+TABLE = (
+    "| explained_variance | 0.865   |\n| fps                | 1641    |\n"
+    "| n_updates          | {n}    |\n| policy_loss        | -2.9e-08 |\n"
+    "| total_timesteps    | {n}00   |\n| value_loss         | 0.5     |\n"
+)
+
+
+def test_a_table_of_a_policy_without_its_rules(diagnosed):
+    series = diagnosed("What do these mean?\n\n" + TABLE.format(n=13)).history.series
+    assert series["loss"].values.tolist() == [0.5]
+    with pytest.raises(LogError):
+        diagnosed("| model | 0.5 |\n| loss | 0.25 |\n| acc | 0.5 |\n| fps | 164 |\n")
