@@ -39,7 +39,13 @@ def has_chance_level(run: Run) -> bool:
 
 
 def may_sum_sequences(run: Run) -> bool:
-    """Return True if a score of transcriptions was logged: the loss may be a sum over each one."""
+    """Return True if a score of transcriptions was logged, or a CTC loss.
+
+    The loss may be a sum over each sequence then.
+    """
+    logged = run.history.series.values()
+    if any("ctc" in name_words(series.column) for series in logged):
+        return True
     columns = (series.column for series in run.history.group("score").values())
     return any(not _TRANSCRIPTION.isdisjoint(name_words(column)) for column in columns)
 

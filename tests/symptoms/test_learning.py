@@ -272,6 +272,8 @@ def test_symptom_is_reported(symptom, slug, run, manifest, first):
         ("not-learning", short(2.0 + noise(0.4), falling(2.12, 1.9)), {}),
         # Trained before.
         ("initial-loss-off", log(falling(3.0, 2.0)), WORDS),
+        # A sum over each sequence.
+        ("initial-loss-off", log(falling(250.0, 20.0)) | {"loss_ctc": falling(280.0, 20.0)}, WORDS),
         # A sum of parts.
         (
             "initial-loss-off",

@@ -123,6 +123,19 @@ def unusable(calm, n=100, usable=()):
     return {name: values[:n] for name, values in log.items()}
 
 
+def test_a_scale_at_its_floor_throughout_has_collapsed(tmp_path):
+    line = (
+        "[deepscale] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: {0}, reducing to {0}\n"
+    )
+    slugs = []
+    for scale in (1, 4096):
+        path = tmp_path / f"{scale}.log"
+        path.write_text(line.format(scale) * 8)
+        slugs.append(stabdiag.diagnose(path).diagnosis.slug)
+    # A scale that could fall and does not is static.
+    assert slugs == ["loss-scale-collapsed", "loss-scale-static"]
+
+
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", None])
 def test_a_run_whose_updates_were_all_skipped_is_an_error(calm, dtype):
     manifest = {"dtype": dtype} if dtype else {}

@@ -7,7 +7,7 @@ from itertools import islice, pairwise
 from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.text.counters import COARSE, NTH, is_word, line_counters
+from stabdiag.readers.text.counters import COARSE, FIRST, NTH, is_word, line_counters
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
@@ -56,6 +56,9 @@ def find_excerpt(
         words = [
             word for word in (lines[0] if finest else named) if all(word in line for line in lines)
         ]
+        if len(lines) == 1:
+            # The number at the start of the only line may be a day.
+            words = [word for word in words if word != FIRST]
         # Words come before positions. A position may be a date, but has a small total then.
         words.sort(key=lambda word: (word in COARSE, 0 if is_word(word) else 99 - len(word)))
         for word in words:

@@ -59,6 +59,11 @@ _COUNTED_VALUE: Final = (
     rb"(?m)^[ \t]{0,8}[\[(]?(\d{1,9})(?:[:,;]|[:,]?[ \t]{1,8})[ \t]{0,8}(%b)[\])]?,?[ \t]{0,8}$"
     % NUMBER_PATTERN
 )
+# And the rows of a table below its heading, which a paste lacks: epoch, step, loss, and others.
+_ROW: Final = (
+    rb"(?m)^[ \t]{0,8}(\d{1,6})[ \t]{1,20}(\d{1,9})[ \t]{1,20}(%b)"
+    rb"(?=(?:[ \t]{1,40}%b){1,12}[ \t]{0,200}$)" % (NUMBER_PATTERN, NUMBER_PATTERN)
+)
 _VALUE_ALONE: Final = rb"(?m)^[ \t]{0,8}(%b)[ \t]{0,8}$" % NUMBER_PATTERN
 # Values that rise from the start up to at most 100 may be scores: they are not called a value,
 # which is taken as a loss.
@@ -133,19 +138,12 @@ def _is_of_machine(name: str) -> bool:
 
 def _values_without_name(head: bytes) -> TextEvidence | None:
     """Return the evidence in lines of a count and a value, or of a value below a counter."""
-    lines = re.findall(_COUNTED_VALUE, head)
-    counts = [int(count) for count, _ in lines]
-    is_counted = len(counts) >= _MIN_LINES and all(map(int.__lt__, counts, counts[1:]))
-    values = [value for _, value in lines] if is_counted else re.findall(_VALUE_ALONE, head)
+    pattern, replacement, values = _unnamed_values(head)
     if len(values) < _MIN_LINES or not any(b"." in value or is_lost(value) for value in values):
         return None
     has_loss = any(map(is_lost, values))
     name = b"loss" if has_loss else _SCORE if are_scores(values) else _VALUE
-    row = (
-        Normalization((), _COUNTED_VALUE, rb"step \1, %b: \2" % name)
-        if is_counted
-        else Normalization((), _VALUE_ALONE, rb"%b: \1" % name)
-    )
+    row = Normalization((), pattern, replacement % name)
     normalized = normalize(head, (row,))
     if has_loss:
         as_a_loss = evidence(normalized)
@@ -154,6 +152,19 @@ def _values_without_name(head: bytes) -> TextEvidence | None:
     if result is None or not _is_dense(head, result.lines):
         return None
     return replace(result, word=name, is_unknown=True, normalizations=(row,))
+
+
+def _unnamed_values(head: bytes) -> tuple[bytes, bytes, list[bytes]]:
+    """Return the pattern of values next to a rising count, or else alone; names for it; values."""
+    for pattern, replacement in (
+        (_COUNTED_VALUE, rb"step \1, %b: \2"),
+        (_ROW, rb"epoch \1, step \2, %b: \3 others: "),
+    ):
+        lines = re.findall(pattern, head)
+        counts = [int(line[-2]) for line in lines]
+        if len(counts) >= _MIN_LINES and all(map(int.__lt__, counts, counts[1:])):
+            return pattern, replacement, [line[-1] for line in lines]
+    return _VALUE_ALONE, rb"%b: \1", re.findall(_VALUE_ALONE, head)
 
 
 def _counted(head: bytes, sample: Sample) -> TextEvidence | None:

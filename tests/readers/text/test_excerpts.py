@@ -257,6 +257,11 @@ def test_the_only_record_of_a_paste_is_read(put, text, loss):
     assert report.history.series["loss"].values.tolist() == [loss]
 
 
+def test_a_day_at_the_start_of_the_only_record_is_not_its_step(put):
+    text = "23 May 14:00    INFO  epoch 5 training [time: 0.98s, train loss: 7450.5]\n"
+    assert stabdiag.read(put(text)).series["loss"].steps.tolist() == [5]
+
+
 def test_a_nan_among_the_losses_of_the_only_record_is_seen(put):
     lines = [f"10:00:0{n} INFO: (Step: 90) train_{n}_loss = {n / 4}.\n" for n in range(1, 5)]
     lines.append("10:00:05 INFO: (Step: 90) train_mel_loss = nan.\n")

@@ -67,7 +67,13 @@ def test_a_value_of_unknown_meaning_that_goes_nan_is_the_loss(diagnosed):
 
 
 @pytest.mark.parametrize(
-    "form", ["{n}:\t{value}\n", "({n}, {value})\n", "iteration {n}\n{value}\n"]
+    "form",
+    [
+        "{n}:\t{value}\n",
+        "({n}, {value})\n",
+        "iteration {n}\n{value}\n",
+        "3        {n}     {value}     0.18     0.0001        \n",
+    ],
 )
 def test_values_without_a_name(diagnosed, form):
     series = diagnosed(lines(form, FALLING)).history.series["loss"]
