@@ -41,6 +41,10 @@ _NUMBER_SUFFIX: Final = re.compile(r"[-_. ]?\d+")
 _TENSORBOARD: Final = "tensorboard"
 _MLFLOW: Final = "mlflow-metric"
 
+# Structured logs: a file with this suffix is not the output of another program.
+_TABLE_SUFFIXES: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv"})
+_DIGITS: Final = re.compile(r"[-_.]?\d+")
+
 # Where DVCLive keeps a table for each metric.
 _METRICS_FOLDER: Final = ("plots", "metrics")
 _TABLE_SUFFIX: Final = ".tsv"
@@ -92,8 +96,9 @@ def read_best_log(
         unread = and_more(other_names, _MAX_NAMED_LOGS)
         notes = [f"chose {chosen} of {1 + len(other_names)} logs; not read: {unread}", *notes]
     columns = replace(columns, other_runs=_count_other_runs(log, others))
-    if container.hidden:
-        hidden = _unread_paths([*dict.fromkeys(container.hidden)])
+    paths = [*dict.fromkeys(container.hidden), *_unreadable_siblings(log, logs, entries)]
+    if paths:
+        hidden = _unread_paths(paths)
         columns = replace(columns, left_out=(*columns.left_out, hidden))
     siblings = () if run is not None else tuple(_siblings(container, log, others))
     return replace(sidecars, events=[*map(note, notes), *sidecars.events]).attach(columns, siblings)
@@ -114,6 +119,21 @@ def with_unread_siblings(log: LoadedLog) -> LoadedLog:
     )
     columns = replace(log.columns, left_out=(*log.columns.left_out, entry))
     return replace(log, columns=columns)
+
+
+def _unreadable_siblings(log: Log, logs: Sequence[Log], entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield the files that are named like the log except for a number, and are not readable.
+
+    An empty file is the log of a run, or of a rank, that logs nothing.
+    """
+    if log.path.suffix not in _TABLE_SUFFIXES:
+        return
+    readable = {other.key for other in logs}
+    for entry in entries:
+        if entry.size and entry.key not in readable and entry.path.parent == log.path.parent:
+            name, own_name = (_DIGITS.sub("", path.name) for path in (entry.path, log.path))
+            if name == own_name:
+                yield f"{entry.path} (not readable)"
 
 
 def _unread_paths(hidden: Sequence[str]) -> LeftOut:

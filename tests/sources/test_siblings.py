@@ -175,3 +175,17 @@ def test_a_manifest_that_only_names_the_start_of_a_run_is_used(tmp_path):
     assert api.diagnose(log).diagnosis.slug in ("no-progress", "not-learning")
     (tmp_path / "manifest.json").write_text('{"init_from": "the/model"}')
     assert api.diagnose(log).diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize("text", ["garbage\n" * 9, "\0" * 5000, '{"step": 1, "loss": '])
+def test_an_unreadable_sibling_is_named_and_not_healthy(tmp_path, text):
+    write(tmp_path, **{"run.jsonl": lines(), "run2.jsonl": text})
+    diagnosis = api.diagnose(tmp_path).diagnosis
+    assert diagnosis.slug == "partly-read"
+    assert "run2.jsonl" in diagnosis.summary
+
+
+@pytest.mark.parametrize(("name", "text"), [("run2.jsonl", ""), ("notes.jsonl", "garbage\n")])
+def test_an_empty_or_another_file_is_not_a_sibling(tmp_path, name, text):
+    write(tmp_path, **{"run.jsonl": lines(), name: text})
+    assert api.diagnose(tmp_path).diagnosis.slug == "healthy"

@@ -25,6 +25,12 @@ _LOOKAHEAD_BYTES: Final = 200
 # The longest item after the last comma of a truncated list.
 _LONGEST_LAST: Final = 60
 
+# A program may print its settings as an object of at most this many bytes, above this many lines.
+_LONGEST_SETTINGS: Final = 1 << 14
+_MIN_LINES_BELOW: Final = 2
+# [20] loss: 2.5, in contrast, is a line of text.
+_JSON_LINE: Final = re.compile(rb"\s*(?:[\]{},\"]|\[[^\n]*[\[\],]\s*$)")
+
 
 def is_document(head: bytes, *, is_complete: bool) -> bool:
     """Return True if a text is one JSON document, rather than one object per line."""
@@ -35,6 +41,8 @@ def is_document(head: bytes, *, is_complete: bool) -> bool:
         return False
     if holds_history(text):
         return True
+    if _has_text_below(text):
+        return False
     first, _, remainder = text.partition(b"\n")
     first = first.strip()
     if remainder:
@@ -47,6 +55,17 @@ def is_document(head: bytes, *, is_complete: bool) -> bool:
         )
         return opened or (first.endswith(b",") and remainder.lstrip().startswith(b'"'))
     return _is_table(first) if is_complete else _TABLE_FIRST.match(text) is not None
+
+
+def _has_text_below(text: bytes) -> bool:
+    """Return True if an object of settings at the head is above the lines of a log."""
+    end = text.find(b"\n}\n", 0, _LONGEST_SETTINGS)
+    if end < 0 or b'loss"' in text[:end]:
+        return False
+    lines = [line for line in text[end + 3 :].split(b"\n", _MIN_LINES_BELOW) if line.strip()]
+    return len(lines) >= _MIN_LINES_BELOW and not any(
+        _JSON_LINE.match(line) for line in lines[:_MIN_LINES_BELOW]
+    )
 
 
 def holds_history(head: bytes) -> bool:
