@@ -9,8 +9,8 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
-from stabdiag.stats.quantiles import median, medians, quantiles, typical
-from stabdiag.stats.rolling import TrailingBaseline, preceding_median
+from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, quantiles, typical
+from stabdiag.stats.rolling import TrailingBaseline, preceding_median, rounding
 from stabdiag.stats.shape import SearchWindows, Spike, centered_median
 from stabdiag.stats.standards import (
     CLEAR,
@@ -18,6 +18,7 @@ from stabdiag.stats.standards import (
     FEW_EVENTS,
     FIFTH,
     HALF,
+    LEAST,
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
@@ -26,6 +27,7 @@ from stabdiag.stats.standards import (
     QUARTERS,
     SUBSAMPLE_SIZE,
     TENTHS,
+    TINY,
 )
 from stabdiag.stats.tails import FAR_OUT, PRIOR_WEIGHT
 
@@ -319,6 +321,21 @@ def point_residuals(x: Floats, base: TrailingBaseline, first: int) -> Residuals:
         first=first,
         burn_in_end=_burn_in_end(base.level, first),
     )
+
+
+def centered_baseline(x: Floats) -> TrailingBaseline:
+    """Return the level and deviation of the points around each point: ``x`` has shape (n,), finite.
+
+    On a descent, the slope inflates the deviation of the points before. The mean of the medians
+    before and after a point follows a descent, so the distance from it is noise.
+    """
+    padded = np.pad(x, CONTEXT_POINTS, mode="edge")
+    sides = medians(np.lib.stride_tricks.sliding_window_view(padded, CONTEXT_POINTS))
+    level = (sides[: len(x)] + sides[CONTEXT_POINTS + 1 :]) / 2
+    distances = np.abs(x - level)
+    sigma = MAD_TO_SIGMA * centered_median(distances, 2 * LEAST + 1)
+    floor = max(QUARTER * MAD_TO_SIGMA * median(distances), rounding(x), TINY)
+    return TrailingBaseline(level=level, sigma=np.maximum(sigma, floor))
 
 
 def median_residuals(

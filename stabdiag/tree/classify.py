@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Final
 
@@ -13,12 +14,27 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.events import LevelEvent, find_events
-from stabdiag.stats.peaks import MAX_GAP, Surroundings, has_similar_noise
+from stabdiag.stats.peaks import (
+    MAX_GAP,
+    Residuals,
+    Surroundings,
+    centered_baseline,
+    has_similar_noise,
+    point_residuals,
+)
 from stabdiag.stats.profile import measure_profile, profile_of_stretches
 from stabdiag.stats.recurrence import PeakGroup, find_peak_group
+from stabdiag.stats.rolling import TrailingBaseline
 from stabdiag.stats.shape import SearchWindows, Spike, describe, rise_points
 from stabdiag.stats.spikes import SpikeScan, level_spans, merged, next_start, with_rise_as_onset
-from stabdiag.stats.standards import CLEAR, MIN_CONSECUTIVE, MIN_LONG_LOG, MIN_SAMPLE
+from stabdiag.stats.standards import (
+    CLEAR,
+    MIN_CONSECUTIVE,
+    MIN_LONG_LOG,
+    MIN_SAMPLE,
+    MIN_TREND_POINTS,
+    SUBSAMPLE_SIZE,
+)
 from stabdiag.tree.comparable import CurriculumRamp, ObjectiveChange
 from stabdiag.tree.reward import find_collapsed_reward
 from stabdiag.tree.rises import is_end_of_climb, is_start_of_climb
@@ -184,6 +200,9 @@ def find_spikes(
     single = measure_profile(x, reach, false_alarm)
     lasting = profile_of_stretches(x, single)
     separated = find_peak_group(single.points)
+    near = None
+    if n <= SUBSAMPLE_SIZE and len(single.points.excursions.positions):
+        separated, near = _more_peaks(separated, *_peaks_on_descent(x, single.points))
     group = separated if separated is not None and separated.is_rare else None
     events = find_events(x, single, lasting, has_cause, group)
     spans = level_spans(single.base.level, [event.onset for event in events])
@@ -195,12 +214,17 @@ def find_spikes(
         if event.at < max(resume, usual_until[width]):
             continue
         profile = single if event.is_single else lasting
+        base, windows = profile.base, profile.reach
+        min_height = max(min_range_share * spans[event.onset], CLEAR * average_sigma)
+        if near is not None and group is not None and event.is_single and group.has(event.at):
+            base, windows = near, replace(reach, window=MIN_TREND_POINTS, least=MIN_TREND_POINTS)
+            min_height = min_range_share * spans[event.onset]
         context = EventContext(
             event=event,
-            spike=describe(x, profile.base, event.onset, profile.reach, atypical),
+            spike=describe(x, base, event.onset, windows, atypical),
             reach=reach,
             sigmas=sigmas,
-            min_height=max(min_range_share * spans[event.onset], CLEAR * average_sigma),
+            min_height=min_height,
             has_cause=bool(has_cause[event.onset]),
             group=group,
         )
@@ -226,6 +250,25 @@ def find_spikes(
         group=group,
         frequent_peaks=separated if group is None else None,
     )
+
+
+def _peaks_on_descent(x: Floats, points: Residuals) -> tuple[PeakGroup | None, TrailingBaseline]:
+    """Return the peaks that a gap separates from the points around them, and the baseline.
+
+    If the initial descent takes most of a log, only the points around a peak show its noise.
+    """
+    base = centered_baseline(x)
+    around = replace(point_residuals(x, base, points.first), burn_in_end=points.first)
+    return find_peak_group(around), base
+
+
+def _more_peaks(
+    separated: PeakGroup | None, around: PeakGroup | None, near: TrailingBaseline
+) -> tuple[PeakGroup | None, TrailingBaseline | None]:
+    """Return the larger of two groups, and the baseline if the second one is larger."""
+    if around is not None and (separated is None or len(around) > len(separated)):
+        return around, near
+    return separated, None
 
 
 @frozen
