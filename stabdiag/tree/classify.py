@@ -16,13 +16,13 @@ from stabdiag.stats.abrupt import abrupt_spikes
 from stabdiag.stats.events import LevelEvent, find_events
 from stabdiag.stats.peaks import (
     MAX_GAP,
-    Residuals,
     Surroundings,
     centered_baseline,
     has_similar_noise,
     point_residuals,
 )
-from stabdiag.stats.profile import measure_profile, profile_of_stretches
+from stabdiag.stats.profile import Profile, measure_profile, profile_of_stretches
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.recurrence import PeakGroup, find_peak_group
 from stabdiag.stats.rolling import TrailingBaseline
 from stabdiag.stats.shape import SearchWindows, Spike, describe, rise_points
@@ -33,6 +33,7 @@ from stabdiag.stats.standards import (
     MIN_LONG_LOG,
     MIN_SAMPLE,
     MIN_TREND_POINTS,
+    QUARTERS,
     SUBSAMPLE_SIZE,
 )
 from stabdiag.tree.comparable import CurriculumRamp, ObjectiveChange
@@ -43,6 +44,10 @@ from stabdiag.tree.run import Run
 
 # A log of fewer points than this is short: half of it is needed to measure the noise.
 _SHORT_LOG: Final = 2 * MIN_LONG_LOG
+
+# The slope of a descent hides a peak if it inflates the deviation by this factor more than in the
+# last quarter of the log.
+_MIN_INFLATION: Final = 3.0
 
 
 @frozen
@@ -202,7 +207,7 @@ def find_spikes(
     separated = find_peak_group(single.points)
     near = None
     if n <= SUBSAMPLE_SIZE and len(single.points.excursions.positions):
-        separated, near = _more_peaks(separated, *_peaks_on_descent(x, single.points))
+        separated, near = _with_descent(x, single, separated)
     group = separated if separated is not None and separated.is_rare else None
     events = find_events(x, single, lasting, has_cause, group)
     spans = level_spans(single.base.level, [event.onset for event in events])
@@ -252,23 +257,27 @@ def find_spikes(
     )
 
 
-def _peaks_on_descent(x: Floats, points: Residuals) -> tuple[PeakGroup | None, TrailingBaseline]:
-    """Return the peaks that a gap separates from the points around them, and the baseline.
+def _with_descent(
+    x: Floats, single: Profile, separated: PeakGroup | None
+) -> tuple[PeakGroup | None, TrailingBaseline | None]:
+    """Return the peaks that a gap separates from the noise, also from the noise around them.
 
-    If the initial descent takes most of a log, only the points around a peak show its noise.
+    If the initial descent takes most of a log, its slope hides peaks, and only the points around a
+    peak show the noise. The baseline of these points is returned if they are needed: the same
+    peaks or more are separated, and the slope inflates the deviation at some of them.
     """
     base = centered_baseline(x)
-    around = replace(point_residuals(x, base, points.first), burn_in_end=points.first)
-    return find_peak_group(around), base
-
-
-def _more_peaks(
-    separated: PeakGroup | None, around: PeakGroup | None, near: TrailingBaseline
-) -> tuple[PeakGroup | None, TrailingBaseline | None]:
-    """Return the larger of two groups, and the baseline if the second one is larger."""
-    if around is not None and (separated is None or len(around) > len(separated)):
-        return around, near
-    return separated, None
+    points = replace(point_residuals(x, base, single.points.first), burn_in_end=single.points.first)
+    around = find_peak_group(points)
+    if around is None or (
+        separated is not None
+        and (len(separated) > len(around) or not all(map(around.has, separated.peaks)))
+    ):
+        return separated, None
+    inflation = single.base.sigma / base.sigma
+    usual = max(median(inflation[-max(len(x) // QUARTERS, 1) :]), 1.0)
+    is_hidden = inflation[around.peaks].max() > _MIN_INFLATION * usual
+    return (around, base) if is_hidden else (separated, None)
 
 
 @frozen

@@ -9,6 +9,7 @@ rising does not learn the new data, and a rising learning rate or weight norm is
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -20,10 +21,17 @@ from stabdiag.model.text import num
 from stabdiag.stats.coincidence import FEW_CHANGES
 from stabdiag.stats.course import beginning
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.shape import Spike
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, QUARTER, RELATIVE_TOLERANCE
+from stabdiag.stats.shape import Spike, centered_median
+from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    MIN_TREND_POINTS,
+    QUARTER,
+    QUARTERS,
+    RELATIVE_TOLERANCE,
+    TENTH,
+)
 from stabdiag.stats.trend import mann_kendall
-from stabdiag.tree.changes import NearbyChange, near_spike, quoted_name
+from stabdiag.tree.changes import NearbyChange, near_spike, nearby_changes, quoted_name
 from stabdiag.tree.rises import is_clear, measure_rise
 from stabdiag.tree.run import Run
 
@@ -33,6 +41,10 @@ _MAX_DELAY = 2
 # A rise follows a change if, halfway through the change, at least this fraction of the rise is done
 # and at least this fraction remains.
 _MIN_REMAINING_FRACTION = QUARTER
+
+# A running mean covers two fifths of a jump in the first quarter of its approach, or less if the
+# loss falls in the meantime. A line covers a quarter.
+_MIN_EARLY_FRACTION = 0.3
 
 
 @frozen
@@ -138,7 +150,8 @@ def find_curriculum_ramp(
     """
     history = run.history
     settings = (*history.group("setting").values(), history.finite("loss_weight"))
-    ramps = (_ramp(run, setting.finite(), spikes, objective_changes) for setting in settings)
+    ramps = [_ramp(run, setting.finite(), spikes, objective_changes) for setting in settings]
+    ramps.append(_delayed_change(run, spikes))
     return max(filter(None, ramps), key=lambda ramp: ramp.until, default=None)
 
 
@@ -179,6 +192,54 @@ def _ramp(
         low=rise.best_level,
         high=rise.last_level,
         is_loss_weight=is_weighted,
+    )
+
+
+def _delayed_change(run: Run, spikes: Sequence[Spike]) -> CurriculumRamp | None:
+    """Return the sudden change of a setting after which the loss approached a new level, or None.
+
+    A running mean shows a jump as an approach: fastest at first, and settled in the end. A fault
+    accelerates, or continues.
+    """
+    if not run.causes.moves:
+        return None
+    x, n = run.loss.values, len(run.loss)
+    rise = measure_rise(run, slice(0, n), spikes)
+    if rise is None or rise.amount <= rise.bar or rise.last_level > beginning(x):
+        return None
+    # The onset is the last point near the best level, which is a mean of several points.
+    begins = (rise.best, max(rise.best - rise.points, 0))
+    near = (nearby_changes(run, run.at(begin), run.at(rise.onset)) for begin in begins)
+    change = next((change for change in chain(*near) if change.changes_objective), None)
+    if change is None:
+        return None
+    first = int(np.searchsorted(run.loss.steps, change.step))
+    width = MIN_TREND_POINTS // 2
+    if n - first < 4 * MIN_TREND_POINTS:
+        return None
+    before, smooth = median(x[max(first - width, 0) : first]), centered_median(x, 2 * width + 1)
+    height = float(smooth[first:].max()) - before
+    last = first + int(np.argmax(smooth[first:] >= before + (1 - TENTH) * height))
+    quarter = (last - first) // QUARTERS
+    settled = x[last + quarter :]
+    is_approach = smooth[first + quarter] - before > _MIN_EARLY_FRACTION * height > 0
+    # It was observed at its new level for at least as long as it took to get there.
+    if not is_approach or n - last < max(last - first, 2 * MIN_TREND_POINTS):
+        return None
+    if mann_kendall(settled) < run.limits.divergence.significance:
+        return None
+    if _has_rising_cause(run, run.at(max(first - 1, 0)), run.at(last)):
+        return None
+    return CurriculumRamp(
+        name=change.name,
+        first=first,
+        last=last,
+        until=last,
+        before=change.before,
+        after=change.after,
+        low=before,
+        high=before + height,
+        is_loss_weight=change.is_loss_weight,
     )
 
 

@@ -233,10 +233,12 @@ def _did_a_weight_norm_change(case: Case) -> Reply:
     # may be shorter than their window.
     reply = weight_norms(case, min(best_step(case), last - window), last)
     if reply.verdict is Verdict.NO:
-        # A climb may continue slowly after most of it is done, so its last window counts as well.
-        end = case.at(case.comparable_range.stop - 1)
-        later = weight_norms(case, max(end - window, began), end)
-        reply = later if later.branch else reply
+        # A climb may continue slowly after most of it is done, so the last window before its
+        # highest level and the last window of the log count as well.
+        crest = case.at(require_rise(case).crest) + window // 2
+        for end in (crest, case.at(case.comparable_range.stop - 1)):
+            later = weight_norms(case, max(end - window, began), end)
+            reply = later if later.branch else reply
     if not reply.branch:
         return reply
     first, name, falling = reply.steps[0], reply.measured["group"], reply.branch == "collapsing"

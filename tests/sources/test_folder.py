@@ -299,6 +299,14 @@ def manifest(path):
     return read_source([path]).manifest
 
 
+def test_a_manifest_with_only_settings_without_a_field_is_used(put, lines):
+    log = put("run/log.jsonl", lines(0, 50))
+    put("run/manifest.json", '{"overfit_batches": 1}')
+    assert manifest(log).also == {"overfit_batches": 1}
+    put("run/manifest.json", '{"short_name": "app", "icons": []}')
+    assert manifest(log).path is None
+
+
 def test_a_manifest_precedes_arguments_and_these_fill_its_gaps(put, lines, tmp_path):
     log = put("run/log.jsonl", lines(0, 50))
     put("run/manifest.json", '{"dtype": "fp16"}')

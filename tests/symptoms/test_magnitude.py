@@ -154,3 +154,20 @@ def short(last=None, at=9, count=10):
 def test_a_hundredfold_loss_of_a_short_log_is_reported(symptom, run, severity):
     finding = symptom("loss-implausible", run)
     assert (finding and finding.severity.value) == severity
+
+
+@pytest.mark.parametrize(
+    ("column", "manifest", "is_near"),
+    [
+        ("max_activation/h.3", FP16, True),
+        ("max_activation/h.3", FP32, False),
+        # A norm over many values may exceed the maximum of one.
+        ("activation_norm/h.3", FP16, False),
+    ],
+)
+def test_exploding_activations_are_compared_with_the_fp16_maximum(
+    symptom, column, manifest, is_near
+):
+    exploding = log(**{column: 40 * 1000**PART * np.exp(NOISE)})
+    finding = symptom("activation-exploding", exploding, manifest)
+    assert ("near the fp16 maximum of 65504" in finding.summary) is is_near

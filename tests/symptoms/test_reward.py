@@ -28,6 +28,9 @@ RARE = (np.random.default_rng(1).random(N) < 0.02) * 1.0
     [
         (log(UP_AND_DOWN + NOISE), "The reward fell and stayed down", "error", "Reload the last"),
         (log(DIPS + NOISE), "The reward fell and stayed down", "warning", "Reload the last"),
+        # A tenth or more of the gain is left: an error up to there.
+        (log(UP_AND_DOWN + 14 * (PART > 0.6) + NOISE), *("The reward fell", "error", "Reload")),
+        (log(UP_AND_DOWN + 30 * (PART > 0.6) + NOISE), *("The reward fell", "warning", "Reload")),
         (
             {name: values[::5] for name, values in log(UP_AND_DOWN + NOISE).items()},
             *("The reward fell and stayed down", "error", "Reload the last"),

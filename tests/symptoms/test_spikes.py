@@ -230,3 +230,35 @@ def test_autocorrelated_noise_of_a_sparse_log_is_no_tail(symptom, seed):
     at = np.arange(1500)
     log = {"step": 10 * at, "loss": (0.5 + 2 / (1 + at / 100)) * (1 + 0.06 * noise)}
     assert symptom("heavy-tailed-loss", log) is None
+
+
+def on_descent(n=800, positions=(), height=0.08, seed=0):
+    """Return a log whose loss falls far for most of it, relative to its noise."""
+    at = np.arange(n)
+    noise = np.random.default_rng(seed).normal(0, 0.0008, n)
+    loss = 0.08 + 0.82 * np.exp(-at / (n / 5)) + noise
+    loss[list(positions)] += height
+    return {"step": at, "loss": loss}
+
+
+ON_DESCENT = (118, 198, 247, 316, 406, 479, 554, 614, 673, 758)
+
+
+@pytest.mark.parametrize("count", [5, 7, 10])
+def test_a_descent_does_not_hide_spikes(count):
+    report = stabdiag.diagnose(on_descent(positions=ON_DESCENT[:count]))
+    assert (report.diagnosis.slug, report.diagnosis.severity.value) == (
+        "frequent-spikes",
+        "warning",
+    )
+    assert report.diagnosis.evidence["spikes"] >= count - 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_on_a_descent_is_not_reported(seed):
+    assert stabdiag.diagnose(on_descent(seed=seed)).diagnosis.slug == "healthy"
+
+
+def test_peaks_on_a_descent_that_come_near_the_noise_are_not_spikes():
+    report = stabdiag.diagnose(on_descent(positions=ON_DESCENT, height=0.003))
+    assert report.diagnosis.severity.value in ("ok", "note")

@@ -212,3 +212,25 @@ def test_a_rising_loss_is_not_a_running_sum(loss, is_running_sum):
         {} if is_running_sum is None else {"val_loss": is_running_sum}
     )
     assert "running sum" not in stabdiag.diagnose(log).diagnosis.summary
+
+
+def after_change(log, tau, height=0.5, first=400):
+    """Return a log with a longer sequence, and a loss that approaches a new level from there."""
+    at = np.maximum(log["step"] - first, 0)
+    loss = log["loss"] + (height * (1 - np.exp(-at / tau)) if tau else height * at / at.max())
+    return {**log, "loss": loss, "seq_len": np.where(log["step"] < first, 512, 2048)}
+
+
+@pytest.mark.parametrize("tau", [60, 150])
+def test_a_running_mean_that_approaches_a_new_level_after_a_change_is_expected(calm, tau):
+    log = after_change(calm(n=1600), tau, first=800)
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.severity.value in ("ok", "note")
+    assert "as seq_len went from 512 to 2048" in report.diagnosis.summary
+    del log["seq_len"]
+    assert stabdiag.diagnose(log).diagnosis.severity.value == "error"
+
+
+def test_a_climb_that_goes_on_after_a_change_is_a_fault(calm):
+    log = after_change(calm(n=1600), None, height=1.5, first=800)
+    assert stabdiag.diagnose(log).diagnosis.severity.value == "error"

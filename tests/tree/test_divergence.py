@@ -200,6 +200,16 @@ def test_the_last_window_of_a_climb_counts_even_after_most_of_it_was_done():
     assert stabdiag.diagnose(still).diagnosis.slug != "divergence-weight-norm-climbing"
 
 
+@pytest.mark.parametrize(("first", "is_cause"), [(1100, True), (1500, False)])
+def test_the_last_window_of_a_climb_counts_if_the_climb_ended_early(first, is_cause):
+    at = np.arange(2400)
+    climb = 1.5 * np.clip((at - 600) / 700, 0, 1)
+    log = {"step": at, "loss": 2 + 2 * np.exp(-at / 150) + climb + 0.05 * np.sin(37.0 * at)}
+    norm = 10.0 * 2.8 ** np.clip((at - first) / 200, 0, 1)
+    report = stabdiag.diagnose({**log, "lr": np.full(2400, 1e-3), "weight_norm/mlp": norm})
+    assert (report.diagnosis.slug == "divergence-weight-norm-climbing") is is_cause
+
+
 ZEROS = [0.0] * 9 + [1e-4] * 5
 
 

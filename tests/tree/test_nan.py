@@ -171,6 +171,14 @@ def test_activations_at_the_step_of_the_loss_name_the_earliest_layer(calm, shuff
     assert "isnan checks inside 'h.2' and on its input" in report.diagnosis.first_action
 
 
+@pytest.mark.parametrize(("value", "is_named"), [(np.nan, True), (7.0, False)])
+def test_the_earliest_layer_is_named_in_fp16_as_well(calm, value, is_named):
+    layers = {f"activation_norm/h.{i}": from_record(5, 6, value) for i in (3, 4)}
+    log = nan_after(calm, **layers, **{"activation_norm/h.0": from_record(1, 1, 1.0)})
+    report = stabdiag.diagnose(log, manifest={"dtype": "fp16"})
+    assert ("'h.3' is the earliest layer" in report.diagnosis.summary) is is_named
+
+
 def test_weights_at_the_step_of_the_loss_come_after_it(calm):
     log = nan_after(calm, **{"weight_norm/h.2": from_record(5, 6, np.nan)})
     report = stabdiag.diagnose(log, manifest={"dtype": "fp32"})

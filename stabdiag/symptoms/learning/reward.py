@@ -17,8 +17,8 @@ from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     MAX_CHANCE,
     MIN_LONG_LOG,
-    NEGLIGIBLE,
     TENFOLD,
+    TENTH,
     TENTHS,
 )
 from stabdiag.stats.trend import mann_kendall
@@ -80,7 +80,7 @@ def _fallen(case: Case, collapse: Reward) -> Evidence:
         f"{collapse.best_step} to {num(collapse.last)} ({level_name(collapse.points)}); it began "
         f"at {num(collapse.first)}.",
         title="The reward fell and stayed down",
-        severity=Severity.ERROR if collapse.last <= collapse.first + NEGLIGIBLE * gained else None,
+        severity=Severity.ERROR if collapse.last <= collapse.first + TENTH * gained else None,
         step=collapse.best_step,
         measured={"first": collapse.first, "best": collapse.best, "last": collapse.last},
         first=reload.and_then(Do.LOWER_LR, str(rate), **rate.change),

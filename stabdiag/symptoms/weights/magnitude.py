@@ -38,7 +38,7 @@ from stabdiag.tree.advice.shared import LEVEL, TO_BF16, clip_action
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import nearby_changes
 from stabdiag.tree.checkpoint import earlier_checkpoint
-from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max
+from stabdiag.tree.nan import Peak, activation_near_fp16_max, describe_near_fp16_max
 
 # Large attention logits that grew by this factor are reported.
 _LOGIT_GROWTH: Final = TENFOLD
@@ -106,12 +106,16 @@ def activation_exploding(case: Case) -> Evidence | None:
     if ratio <= case.limits.gradients.explode_ratio and multiplying:
         size = max(multiplying, key=lambda series: growth(series, from_lowest=True)[0])
         ratio, level, last = growth(size, from_lowest=True)
+    peak = _near_fp16_max(case)
     if ratio <= case.limits.gradients.explode_ratio:
-        return _near_fp16_max(case)
+        return None if peak is None else _approach_of_fp16_max(case, peak)
     began = growth_began(size, level)
+    because = f"{size.column!r} rose from {num(level)} to {num(last)}, {num(ratio)} x, from "
+    because = f"{because}{case.unit} {began} on."
+    if peak is not None:
+        because = f"{because} {sentence(describe_near_fp16_max(peak, case.unit))}"
     return Evidence(
-        because=f"{size.column!r} rose from {num(level)} to {num(last)}, {num(ratio)} x, from "
-        f"{case.unit} {began} on.",
+        because=because,
         step=began,
         measured={"level": level, "last": last, "ratio": ratio},
         first=_restart(case, began),
@@ -130,12 +134,16 @@ def _keeps_multiplying(size: Series) -> bool:
     return is_rising and float(quarter[0]) > 0 and float(quarter[-1] / quarter[0]) > _QUARTER_GROWTH
 
 
-def _near_fp16_max(case: Case) -> Evidence | None:
-    peak = activation_near_fp16_max(case.history, case.history.last_step or 0)
-    if peak is None or case.manifest.dtype != "fp16":
+def _near_fp16_max(case: Case) -> Peak | None:
+    """Return the largest activation of a run in fp16 if it is near 65504."""
+    if case.manifest.dtype != "fp16":
         return None
+    return activation_near_fp16_max(case.history, case.history.last_step or 0)
+
+
+def _approach_of_fp16_max(case: Case, peak: Peak) -> Evidence:
     return Evidence(
-        because=f"{sentence(describe_near_fp16_max(peak, case.unit))}",
+        because=sentence(describe_near_fp16_max(peak, case.unit)),
         title="Activations near the largest number of fp16",
         step=peak.step,
         measured={"largest": peak.value},

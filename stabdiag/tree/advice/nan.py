@@ -111,6 +111,12 @@ def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
     """NaN in fp16."""
     answer, start = answers["Q3.3"], origin(case)
     summary = sentence(start.jump.because) if start.jump else _OVERFLOW[answer.verdict]
+    kind, _, layer = start.role.partition("/")
+    if kind in FORWARD and layer:
+        summary = (
+            f"{summary} {layer!r} is the earliest layer with a non-finite value, at {case.unit} "
+            f"{start.step}."
+        )
     peak = activation_near_fp16_max(case.history, start.bad.step)
     if peak is not None:
         summary = f"{summary} {sentence(describe_near_fp16_max(peak, case.unit))}"
