@@ -140,7 +140,8 @@ ROLES: tuple[Role, ...] = (
         "activation_norm",
         "size of the activations, one column per group",
         "activation_norm activation_max max_activation act_norm act_max max_act",
-        prefixes="activation_norm activation_max max_activation activations act_norm act_max max_act",
+        prefixes="activation_norm activation_max max_activation activations act_norm act_max "
+        "max_act",
     ),
     _role(
         "update_ratio",
