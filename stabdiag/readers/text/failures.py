@@ -75,6 +75,8 @@ _FAILURE_ANCHORS: Final = (
         b"verflow",
     ),
     *(b": nan", b"=nan", b"= nan", b"(nan", b": inf", b": -inf", b"=inf", b"(inf", b"(-inf"),
+    *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf"),
+    *(b"nan detected", b"nan found", b"nan in ", b"nan encountered", b"nan value"),
     *(b"nvalid loss", b"inimum loss scale", b"at minimum"),
     # "becomes", "appears": loss为nan, loss 出现 nan.
     *("为nan".encode(), "为 nan".encode(), "现nan".encode(), "现 nan".encode()),
@@ -86,7 +88,8 @@ _MAX_FAILURE_LINE: Final = 1000
 
 # A value that is not finite, as a word of a sentence.
 _NOT_FINITE: Final = (
-    rb"(?<![\w./-])(?:nans?|infs?|infinit(?:y|e)|non-?finite|not (?:a )?finite|isn't finite"
+    rb"(?<![\w./-])(?:(?:nan/inf|inf/nan)s?(?! (?:check|guard|detect(?:ion|or)|filter|monitor))"
+    rb"|nans?|infs?|infinit(?:y|e)|non[- ]?finite|not (?:a )?finite|isn't finite"
     rb"|no longer finite|diverged|not a number)(?![\w/(-]|\.\w)"
 )
 _NAMES_IT: Final = re.compile(_NOT_FINITE)
@@ -119,7 +122,8 @@ _EXCEPTION_NAME: Final = re.compile(
 )
 _SUBJECT: Final = re.compile(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
-    rb"|parameters?|activations?|logits|model|training|train)(?![a-z])" + "|损失|梯度".encode(),
+    rb"|parameters?|activations?|logits|model|training|train|optimization|objective)(?![a-z])"
+    + "|损失|梯度".encode(),
 )
 # Without a name of what is not finite, the program says that it ends.
 _ENDING: Final = re.compile(
@@ -136,7 +140,7 @@ _LOSS_NAME: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)")
 _SKIPS: Final = re.compile(rb"skip|ignor")
 _FATAL_WORDS: Final = re.compile(
     rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat"
-    rb"|giv(?:e|ing) up|diverg|halt|quit|bail|crash)",
+    rb"|giv(?:e|ing) up|diverg|halt|quit|bail|crash|shut(?:ting)? ?down)",
 )
 
 # Source code, comments and settings.

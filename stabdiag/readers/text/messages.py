@@ -37,10 +37,12 @@ SORTS: Final = (
     MessageKind(
         code=EventCode.OUT_OF_MEMORY,
         title="out of memory",
-        anchors=(b"rror", b"ut of memory", b"oom", b"OOMK"),
+        anchors=(b"rror", b"ut of memory", b"oom", b"OOMK", b"o allocate", b"nsufficient Memory"),
         line=re.compile(
             rb"(?:CUDA|HIP|XPU) out of memory|OutOfMemoryError: |CUDA_ERROR_OUT_OF_MEMORY"
             rb"|RESOURCE_EXHAUSTED: Out of memory|Out of memory: Killed process|oom.kill|OOMKilled"
+            rb"|(?:rror|ailed): [^\n]{0,40}\bout of memory|\bFailed to allocate (?:memory|\d)"
+            rb"|execution failed: Insufficient Memory"
         ),
     ),
     MessageKind(
@@ -73,18 +75,18 @@ SORTS: Final = (
         anchors=(b"xplod", b"iverg"),
         line=re.compile(
             rb"(?:[Ee]xplod|[Dd]iverg)(?:ed|ing)\b[^\n]{0,40}\b(?:[Aa]bort|[Ss]topping|[Tt]erminating"
-            rb"|[Ee]xiting|[Qq]uitting)|(?:[Aa]bort|[Ss]topping|[Tt]erminating)\w{0,4}\b[^\n]{0,40}"
-            rb"\b(?:exploded|exploding|diverged|diverging)\b"
+            rb"|[Ee]xiting|[Qq]uitting|[Gg]iving up|[Kk]illing)"
+            rb"|(?:[Aa]bort|[Ss]topping|[Tt]erminating)\w{0,4}\b[^\n]{0,40}\b(?:exploded|exploding|diverged|diverging)\b"
         ),
     ),
     MessageKind(
         code=EventCode.CUDA_ERROR,
         title="CUDA error",
-        anchors=(b"rror", b"_STATUS_", b"Assertion `"),
+        anchors=(b"rror", b"_STATUS_", b"Assertion `", b"CUDA_ERROR"),
         line=re.compile(
             rb"CUDA error: (?!out of memory)|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
             rb"|\.cuh?:\d{1,9}:[^\n]{0,120}Assertion `"
-            rb"|cudaError[A-Z]"
+            rb"|cudaError[A-Z]|\bCUDA_ERROR_(?!OUT_OF_MEMORY)[A-Z]"
         ),
     ),
     MessageKind(
@@ -92,11 +94,12 @@ SORTS: Final = (
         title="killed",
         anchors=(
             *(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped", b"free"),
-            *(b"Terminated", b"borted", b"reempted"),
+            *(b"Terminated", b"borted", b"reempted", b"rashed", b" signal "),
         ),
         words=(
             *(b"SIG", b"Killed", b"Segmentation", b"core dumped", b"xit", b"free", b"make: *"),
             *(b"CANCELLED", b"is killed by", b"DUE TO", b"Terminated", b"borted", b"reempted"),
+            *(b"rashed", b" signal "),
         ),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
@@ -105,9 +108,11 @@ SORTS: Final = (
             rb"|[Ee]xit(?:ed)?[- ]?(?:with )?(?:exit )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
             rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|^(?:free\(\): |double free or )"
             rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$"
-            rb"|\bKilled\s{1,80}(?:python|torchrun|srun)|^Terminated\s{0,80}$"
-            rb"|\b(?:[Jj]ob|[Rr]un|[Tt]ask|[Tt]raining|[Pp]rocess)(?: was| has been| got)?"
-            rb" (?:aborted|preempted)(?=[\s.!]{0,9}$|[:;,]| (?:by|due|after|because|on|at|with)\b)"
+            rb"|\bKilled\s{1,80}(?:python|torchrun|srun)|^(?:Terminated|Aborted!?)\s{0,80}$"
+            rb"|\b(?:exited on|terminated by|killed by|died with) signal \d"
+            rb"|\b(?:[Jj]ob|[Rr]un|[Tt]ask|[Tt]raining|[Pp]rocess)(?: step)?"
+            rb"(?: was| has been| got)? (?:aborted|preempted|crashed)"
+            rb"(?=[\s.!]{0,9}$|[:;,]| (?:by|due|after|because|on|at|with)\b)"
         ),
     ),
 )
@@ -118,12 +123,13 @@ _LONE_EXCEPTION: Final = MessageKind(
     title="traceback",
     anchors=(
         *(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
-        b"abi: terminating",
+        *(b"abi: terminating", b"panic", b"atal error: "),
     ),
     line=re.compile(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
         rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$)"
         rb"|^terminate called (?:after throwing|without an active exception)"
+        rb"|^panic: |^thread '[^'\n]{1,40}' panicked at |^fatal error: |^Error in [^\n]{1,80}\) : "
         rb"|^libc\+\+abi(?:\.dylib)?: terminating"
     ),
 )
