@@ -57,6 +57,18 @@ def test_the_terms_of_deepxde_are_added(series):
     assert loss.values.tolist() == pytest.approx([value + 0.1 for value in LOSSES], abs=0.01)
 
 
+@pytest.mark.parametrize("form", ["**{}:** {}", "**{}**: {}"])
+def test_bold_names_in_markdown(series, form):
+    text = "".join(
+        f"### Epoch {n}/12\n- {form.format('Train Loss', loss)}\n"
+        f"- {form.format('Test Accuracy', '98.2%')}\n\n"
+        for n, loss in enumerate(LOSSES, 1)
+    )
+    loss = series(text)["loss"]
+    assert loss.values.tolist() == pytest.approx(LOSSES)
+    assert loss.steps[0] == 1
+
+
 def test_the_losses_of_openspiel(series):
     text = "".join(
         f"[2022-01-27 14:{n}:14.120] Step: {n}\n[2022-01-27 14:{n}:18.293] Losses(total: "
