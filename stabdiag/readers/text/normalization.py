@@ -303,12 +303,8 @@ _NORMALIZATIONS: Final = (
         rb"\nepoch \1 train_loss: \2 valid_loss: \3 metrics:",
     ),
     # Markdown: - **Train Loss:** 2.31, **Loss**: 2.31
-    Normalization(
-        (b"oss:** ",), rb"\*\*([A-Za-z][\w /()-]{0,40}):\*\*(?= {1,4}[-+\dni])", rb"\1:"
-    ),
-    Normalization(
-        (b"oss**: ",), rb"\*\*([A-Za-z][\w /()-]{0,40})\*\*(?=: {1,4}[-+\dni])", rb"\1"
-    ),
+    Normalization((b"oss:** ",), rb"\*\*([A-Za-z][\w /()-]{0,40}):\*\*(?= {1,4}[-+\dni])", rb"\1:"),
+    Normalization((b"oss**: ",), rb"\*\*([A-Za-z][\w /()-]{0,40})\*\*(?=: {1,4}[-+\dni])", rb"\1"),
     *_lists_of_gan_losses(),
     # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
     Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
