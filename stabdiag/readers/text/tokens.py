@@ -89,11 +89,11 @@ VALIDATED: Final = "val "
 TESTED: Final = "test "
 EVALUATED: Final = (VALIDATED, TESTED)
 
-# Names of several capitalized words: Generator Loss, Avg. Train Loss, Learning Rate, Loss Scale,
-# Loss D, Gen Loss Total. The level of a logger is not part of the name.
+# Names of several capitalized words: Generator Loss, Avg. Train Loss, Val Acc, Learning Rate, Loss
+# Scale, Loss D, Gen Loss Total. The level of a logger is not part of the name.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
-    rb"(?:Loss(?: Total)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
+    rb"(?:Loss(?: Total)?|Acc(?:uracy)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
     rb"|[Ll]oss [A-Z]\w{0,20}(?![\w.])"
 )
 

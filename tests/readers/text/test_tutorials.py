@@ -108,3 +108,15 @@ def test_a_loss_of_the_training_and_one_of_the_validation_in_spanish(series):
     read = series(text)
     assert read["loss"].values.tolist() == LOSSES
     assert set(read["eval_loss"].values.tolist()) == {0.5}
+
+
+@pytest.mark.parametrize("word", ["Acc", "Accuracy"])
+def test_accuracies_of_both_splits_in_capitalized_words(series, word):
+    text = "".join(
+        f"Epoch [{n}/12], Loss: {loss}, Train {word}: 0.5{n}, Val Loss: 0.9, Val {word}: 0.25\n"
+        for n, loss in enumerate(LOSSES, 1)
+    )
+    read = series(text)
+    assert read["loss"].values.tolist() == LOSSES
+    assert set(read["eval_accuracy"].values.tolist()) == {0.25}
+    assert read["accuracy"].column == f"Train {word}"
