@@ -350,8 +350,10 @@ def with_nan_of_any(losses: Losses, steps: Ints, usable: Mask, *, interleaved: b
     bad = ~np.isfinite(losses.values[rows])
     lost, size = np.bincount(group, weights=bad), np.bincount(group)
     partly = (lost > 0) & (lost < size)
-    # A record kind whose loss was never finite is not meant to have one.
-    if not partly.any() or int(np.argmax(lost > 0)) < MIN_RECORDS:
+    # A record kind whose loss was never finite is not meant to have one. A single finite loss is
+    # enough if the loss is lost at all later steps.
+    begin = int(np.argmax(lost > 0))
+    if not partly.any() or not begin or (begin < MIN_RECORDS and not lost[begin:].all()):
         return losses
     marked = rows[partly[group] & ~bad]
     values = losses.values.copy()

@@ -279,6 +279,12 @@ def test_the_nan_of_one_rank_is_not_lost(build, ahead):
     assert lost == list(range(80, 100))
 
 
+@pytest.mark.parametrize(("bad", "is_lost"), [(range(2, 100), True), (range(2, 50, 10), False)])
+def test_an_early_nan_of_one_rank_counts_if_it_lasts(build, bad, is_lost):
+    history = build(ranks(bad))
+    assert np.isfinite(history.series["loss"].values).all() != is_lost
+
+
 def test_a_step_that_is_repeated_after_a_nan_is_a_resume(build):
     log = falling(range(100))
     log[50]["loss"] = float("nan")
