@@ -6,9 +6,16 @@ import numpy as np
 
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.course import beginning, late_level, outer_levels
-from stabdiag.stats.standards import MIN_COMPARED, RELATIVE_TOLERANCE
+from stabdiag.stats.course import (
+    beginning,
+    end_level,
+    evaluation_level,
+    late_level,
+    outer_levels,
+)
+from stabdiag.stats.standards import HALF, MIN_COMPARED, RELATIVE_TOLERANCE
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     TurningPoint,
@@ -122,7 +129,9 @@ def learning_not_transferring(case: Case) -> Evidence | None:
     if now > RUN_AWAY * early:
         return None
     least = f"no evaluation loss was below {num(best)}"
-    if best <= UNLEARNED * max(begun, float(heldout.values[0])):
+    # The first batch may be harder than the evaluation, so accuracies that disagree count as well.
+    stays = best > UNLEARNED * float(heldout.values[0]) and _is_right_in_training_only(case)
+    if best <= UNLEARNED * max(begun, float(heldout.values[0])) and not stays:
         late = late_level(heldout.values)
         if late <= case.limits.generalization.gap * begun or _has_better_evaluation(case):
             return None
@@ -145,6 +154,15 @@ def learning_not_transferring(case: Case) -> Evidence | None:
         first=_OTHER_MODE if is_far else _STALE if is_still else _CARRIES_NOTHING,
         next_actions=(_CARRIES_NOTHING, *_SAME_MEASURE) if is_far or is_still else None,
     )
+
+
+def _is_right_in_training_only(case: Case) -> bool:
+    """Return True if most training examples are right at the end, and far fewer held-out ones."""
+    trained, heldout = (case.history.finite(role).values for role in ("accuracy", "eval_accuracy"))
+    if not len(trained) or not len(heldout):
+        return False
+    full = full_scale(float(max(trained.max(), heldout.max())))
+    return end_level(trained) - evaluation_level(heldout) >= HALF * full
 
 
 def _has_better_evaluation(case: Case) -> bool:
