@@ -489,3 +489,49 @@ def test_an_accuracy_that_never_improves_is_noted(symptom, accuracy, eval_loss, 
     assert (finding and finding.severity.value) == ("note" if is_present else None)
     if is_present:
         assert "outputs of a teacher" in finding.first_action
+
+
+def crawling(fall, course):
+    """Return 300 losses that fall by a fraction of 4, along a line or along a bend."""
+    at = np.arange(300)
+    done = at / 299 if course == "line" else 1 - np.exp(-at / 30)
+    noise = 0.01 * fall * np.random.default_rng(5).standard_normal(300)
+    return {"step": at, "loss": 4.0 * (1 - fall * done + noise)}
+
+
+@pytest.mark.parametrize(
+    ("fall", "course", "manifest", "is_present"),
+    [
+        (0.002, "line", {}, True),
+        (0.002, "bend", {}, False),
+        (0.2, "line", {}, False),
+        (0.002, "line", {"init_from": "the/model"}, False),
+    ],
+)
+def test_a_loss_that_crawls_along_a_line_is_noted(symptom, fall, course, manifest, is_present):
+    finding = symptom("no-progress", crawling(fall, course), manifest)
+    assert (finding and finding.severity.value) == ("note" if is_present else None)
+
+
+@pytest.mark.parametrize(
+    ("fall", "right", "is_present"), [(0.02, 0.12, True), (0.02, 0.2, False), (0.2, 0.12, False)]
+)
+def test_a_loss_and_an_accuracy_that_hardly_change_are_noted(symptom, fall, right, is_present):
+    at = np.arange(300)
+    accuracy = np.where(at % 50 == 49, 0.1 + (right - 0.1) * at / 299, np.nan)
+    noise = 0.005 * np.random.default_rng(6).standard_normal(300)
+    loss = 2.3 * (1 - fall * (1 - np.exp(-at / 60)) + noise)
+    finding = symptom("no-progress", {"step": at, "loss": loss, "eval_accuracy": accuracy})
+    assert (finding and finding.severity.value) == ("note" if is_present else None)
+
+
+@pytest.mark.parametrize(("last", "is_present"), [(2.3, True), (0.5, False)])
+def test_a_loss_that_falls_to_evaluations_that_never_improve(symptom, last, is_present):
+    at = np.arange(12)
+    run = {
+        "epoch": at + 1,
+        "loss": last + 2.0 * np.exp(-at / 2),
+        "eval_loss": 2.3 + 0.01 * np.random.default_rng(7).standard_normal(12),
+        "eval_accuracy": NEAR_CHANCE,
+    }
+    assert (symptom("no-progress", run) is not None) == is_present

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -14,12 +15,16 @@ from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
 from stabdiag.stats.course import end_level, evaluation_level
-from stabdiag.stats.quantiles import usual_gap
+from stabdiag.stats.levels import levels
+from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
     HALF,
+    LEAST,
     MIN_COMPARED,
     MIN_TREND_POINTS,
     NEGLIGIBLE,
+    QUARTERS,
+    TENTHS,
 )
 from stabdiag.symptoms.learning.first_loss import initial_loss_off
 from stabdiag.symptoms.learning.rate_fixes import lr_out_of_range, rate_near_low
@@ -28,6 +33,7 @@ from stabdiag.symptoms.losses import (
     few_trained,
     from_the_start,
     has_ended,
+    losses_after_warmup,
     no_course,
     small_test,
 )
@@ -37,7 +43,7 @@ from stabdiag.tree.advice.settings import far_settings, replacement
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
 from stabdiag.tree.progress import Progress, find_progress, learns_clearly
-from stabdiag.tree.scores import heldout_scores, scores
+from stabdiag.tree.scores import CLEAR_CHANGE, Score, heldout_scores, scores
 
 # A loss that ends within this fraction of log K, or above it, does not beat a guess.
 _NEAR_CHANCE: Final = NEGLIGIBLE
@@ -187,37 +193,88 @@ def _unusable_reward(case: Case) -> str | None:
 
 
 def _learned_little(case: Case, progress: Progress) -> Evidence | None:
-    """Report an accuracy that is low after many epochs with little progress of the loss.
+    """Report little progress: a low accuracy after many epochs, or a tiny fall of the loss.
 
     That is normal for a task with thousands of answers, or for a pretrained model. A loss that fell
-    by less than a third from log K means that there is much left to learn.
+    by less than a third from log K means that there is much left to learn. Early in a run, a loss
+    and an accuracy that hardly changed are a note, as is a loss that crawls along a line.
     """
     loss = progress.role_change("loss")
+    if loss is None or starts_pretrained(case) or no_course(case):
+        return None
+    fell = (loss.first - loss.last) / loss.first if loss.first > 0 else 0.0
     # Token accuracy says little.
     accuracies = [
-        score.series
+        score
         for score in scores(case)
         if score.series.role in ("accuracy", "eval_accuracy")
         and "token" not in name_words(score.name)
     ]
-    if loss is None or not accuracies or starts_pretrained(case) or no_course(case):
-        return None
-    values = accuracies[0].values
+    if not accuracies:
+        return _little(case, progress, fell) if _crawls(case, progress) else None
+    values = accuracies[0].series.values
     right = evaluation_level(values) / full_scale(values.max())
-    is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
-    if not is_long or right >= _LOW_ACCURACY or learns_clearly(case, progress):
+    learns = learns_clearly(case, progress) and not _evaluations_stay(progress, loss.last)
+    if right >= _LOW_ACCURACY or learns:
         return None
-    fell = (loss.first - loss.last) / loss.first if loss.first > 0 else 0.0
+    is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
+    if not is_long and not _has_hardly_begun(case, accuracies[0], fell):
+        return None
+    evidence = _little(case, progress, fell)
+    name = accuracies[0].name
+    return replace(
+        evidence,
+        because=f"{progress.sentence} The loss fell by {fell:.0%}, and {name!r} is {right:.0%} at "
+        "the end.",
+        measured=evidence.measured | {"accuracy": right},
+        first=_COMPARE_EXAMPLES if _only_memorizes(progress) else evidence.first,
+        severity=Severity.WARNING if is_long else None,
+    )
+
+
+def _little(case: Case, progress: Progress, fell: float) -> Evidence:
     return Evidence(
         title="Stable, but little was learned",
-        because=f"{progress.sentence} The loss fell by {fell:.0%}, and "
-        f"{accuracies[0].column!r} is {right:.0%} at the end.",
+        because=f"{progress.sentence} The loss fell by {fell:.2g} of its first value.",
         step=int(case.loss.steps[0]),
-        measured=progress.measured | {"accuracy": right},
-        first=_COMPARE_EXAMPLES if _only_memorizes(progress) else small_test(loss.last),
+        measured=dict(progress.measured),
+        first=small_test(end_level(case.loss.values)),
         next_actions=(_TRAIN_MORE, *no_progress.next_actions),
-        severity=Severity.WARNING,
     )
+
+
+def _evaluations_stay(progress: Progress, last: float) -> bool:
+    """Return True if a loss ends near evaluations that did not improve, nor their accuracy.
+
+    It only fell from a start that was worse than that, such as the mean of a first epoch.
+    """
+    heldout, right = map(progress.role_change, ("eval_loss", "eval_accuracy"))
+    if heldout is None or right is None or right.better is not False:
+        return False
+    is_still = heldout.first - heldout.last < CLEAR_CHANGE * heldout.first
+    return is_still and last > (1 - NEGLIGIBLE) * heldout.last
+
+
+def _has_hardly_begun(case: Case, accuracy: Score, fell: float) -> bool:
+    """Return True if the loss and an accuracy hardly changed since the end of the warm-up."""
+    gained = float(accuracy.goodness[-1] - accuracy.goodness[0]) / accuracy.scale
+    is_sampled = len(losses_after_warmup(case)) >= case.limits.learning.min_points
+    return is_sampled and max(fell, gained) < NEGLIGIBLE
+
+
+def _crawls(case: Case, progress: Progress) -> bool:
+    """Return True if the loss fell by a tiny fraction and did not slow down on the way.
+
+    A loss that fell fast at first and is flat now may be as low as it can be.
+    """
+    after, limits = losses_after_warmup(case).values, case.limits.learning
+    is_scored = any(change.is_score and change.better for change in progress.changes)
+    if is_scored or len(after) < LEAST:
+        return False
+    parts = levels(after, TENTHS)
+    first, middle, last = float(parts[0]), median(parts[QUARTERS:-QUARTERS]), float(parts[-1])
+    is_tiny = first - last < limits.min_fall * first
+    return is_tiny and middle - last >= limits.constant_slope * (first - middle) > 0
 
 
 def _worse_than_mean(case: Case, progress: Progress) -> Evidence | None:

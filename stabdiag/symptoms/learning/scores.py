@@ -170,7 +170,9 @@ def _never_better(case: Case, candidates: list[Score]) -> Evidence | None:
     progress = find_progress(case)
     heldout, loss = progress.role_change("eval_loss"), progress.role_change("loss")
     accuracy = next((own for own in candidates if own.series.role == "eval_accuracy"), None)
-    if accuracy is None or loss is None or heldout is None or not heldout.better:
+    if accuracy is None or loss is None or heldout is None or heldout.first <= 0:
+        return None
+    if heldout.last > (1 - case.limits.learning.small_fall) * heldout.first:
         return None
     if starts_pretrained(case) or not learns_clearly(case, progress):
         return None
