@@ -368,3 +368,21 @@ def boosted(rise, noise=0.0):
 )
 def test_evaluations_that_rise_and_settle_are_overfitting(symptom, rise, noise, is_present):
     assert (symptom("overfitting", boosted(rise, noise)) is not None) == is_present
+
+
+@pytest.mark.parametrize(
+    ("right", "heldout_right", "is_present"), [(0.95, 0.12, True), (0.95, 0.6, False)]
+)
+def test_accuracies_that_disagree_outweigh_a_hard_first_batch(
+    symptom, right, heldout_right, is_present
+):
+    at = np.arange(0, 300, 10)
+    evaluated_at = at % 50 == 40
+    log = {
+        "step": at,
+        "loss": 0.08 + 2.5 * np.exp(-at / 30),
+        "accuracy": right - 0.85 * np.exp(-at / 30),
+        "eval_loss": np.where(evaluated_at, 2.3 - at / 20000, np.nan),
+        "eval_accuracy": np.where(evaluated_at, heldout_right, np.nan),
+    }
+    assert (symptom("learning-not-transferring", log) is not None) == is_present

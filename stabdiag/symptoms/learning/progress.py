@@ -226,7 +226,7 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
         evidence,
         because=f"{progress.sentence} The loss fell by {fell:.0%}, and {name!r} is {right:.0%} at "
         "the end.",
-        measured=evidence.measured | {"accuracy": right},
+        measured=progress.measured | {"accuracy": right},
         first=_COMPARE_EXAMPLES if _only_memorizes(progress) else evidence.first,
         severity=Severity.WARNING if is_long else None,
     )
