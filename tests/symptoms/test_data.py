@@ -123,6 +123,27 @@ def test_small_differences_between_the_parts_of_an_epoch_are_a_note(symptom, pat
     assert symptom("epoch-pattern", log(pattern, epoch=EPOCHS)).severity == severity
 
 
+def test_a_period_of_the_loss_shows_the_epoch_if_none_was_logged(symptom):
+    finding = symptom("epoch-pattern", log(SORTED))
+    assert finding.severity == "warning"
+    assert "In each of 10 periods (epochs were not logged) of 100 steps" in finding.summary
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        log(3 + np.sin(2 * np.pi * WITHIN) + NOISE),
+        log(SAW),
+        log(SORTED, lr=0.001 * (1.01 - WITHIN)),
+        log(SORTED, reward=STEPS * 1.0),
+        log(3 + RNG.normal(0, 1, N)),
+    ],
+    ids=["a wave", "a running mean", "restarts of the rate", "a policy", "noise"],
+)
+def test_other_periods_are_not_epochs(symptom, columns):
+    assert symptom("epoch-pattern", columns) is None
+
+
 def test_the_first_switch_of_classes_is_no_spike():
     loss = SORTED.copy()
     loss[:10], loss[10:20] = 0.01, 17.0

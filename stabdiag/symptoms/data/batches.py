@@ -13,6 +13,7 @@ from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE, max_chance_repeats
 from stabdiag.stats.course import end_level
 from stabdiag.stats.levels import levels
+from stabdiag.stats.period import find_period
 from stabdiag.stats.quantiles import distinct, median, medians, robust_sigma, usual_gap
 from stabdiag.stats.shape import Spike, late_recovery
 from stabdiag.stats.standards import (
@@ -25,8 +26,10 @@ from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     NEARLY_ALL,
     NEGLIGIBLE,
+    RELATIVE_TOLERANCE,
     SUBSAMPLE_SIZE,
     TENTH,
+    THIRDS,
     TWENTIETHS,
     TWICE,
 )
@@ -104,6 +107,34 @@ def _boundaries(case: Case) -> Ints:
     return starts[(starts >= CONTEXT_POINTS) & (starts <= len(steps) - CONTEXT_POINTS)]
 
 
+def _starts(case: Case) -> Ints:
+    """Return the positions of the first losses of each epoch, or of each period of the loss.
+
+    If no epoch was logged, the loss may still show its length. A learning rate that rises again,
+    and the loss of a policy or of two opponents, have periods of their own.
+    """
+    history = case.history
+    if history.has("epoch"):
+        return _boundaries(case)
+    rates = history.finite("lr").values
+    late = rates[len(rates) // THIRDS :]
+    has_cycles = bool((np.diff(late) > RELATIVE_TOLERANCE * late[:-1]).any())
+    is_other = history.counts_epochs or history.loss_kind is not None or history.has("reward")
+    period = None if has_cycles or is_other else find_period(case.loss.values, LEAST)
+    return np.arange(period or len(case.loss), len(case.loss), period or 1)
+
+
+def _no_period(case: Case) -> str:
+    """Return the reason that no course of an epoch is known, or ""."""
+    if case.history.has("epoch"):
+        return _few_epochs(case)
+    return "" if len(_starts(case)) >= FEW_EVENTS else "needs the epoch, or a period of the loss"
+
+
+def _period_name(case: Case) -> str:
+    return "epochs" if case.history.has("epoch") else "periods (epochs were not logged)"
+
+
 def _changes(x: Floats, positions: Ints) -> Floats:
     """Return the median after each position minus the median before it."""
     windows = np.lib.stride_tricks.sliding_window_view(x, CONTEXT_POINTS)
@@ -123,10 +154,10 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
 @Symptom(
     slug="epoch-pattern",
     title="The loss takes the same course in every epoch",
-    needs=("loss", "epoch"),
+    needs=("loss",),
     explained_by=("nan",),
     yields_to=("epoch-boundary-jump",),
-    preconditions=(at_least(FEW_EVENTS * LEAST, "loss"), _few_epochs),
+    preconditions=(at_least(FEW_EVENTS * LEAST, "loss"), _no_period),
     next_actions=(
         Action(
             Do.CHECK_LABELS,
@@ -140,8 +171,8 @@ def _rate_restarts(case: Case, steps: Ints) -> bool:
 )
 def epoch_pattern(case: Case) -> Evidence | None:
     """Does the loss rise and fall by large amounts at the same positions of every epoch?"""
-    epochs = _losses_of_epochs(case)
-    if epochs is None or _rate_restarts(case, case.loss.steps[_boundaries(case)]):
+    epochs, starts = _losses_of_epochs(case), _starts(case)
+    if epochs is None or _rate_restarts(case, case.loss.steps[starts]):
         return None
     # The first epoch has its own course: the model learns most there.
     later = epochs[1:]
@@ -154,7 +185,6 @@ def epoch_pattern(case: Case) -> Evidence | None:
     if remaining < TENTH * level or not _is_same_course(later[::2], later[1::2]):
         return None
     low, high = float(pattern.min()), float(pattern.max())
-    starts = _boundaries(case)
     length = int(usual_gap(case.loss.steps[starts]))
     climbs = _climbs_into_pattern(case, starts, high)
     explains_spikes = all(_is_of_pattern(spike, starts, high) for spike in case.spikes)
@@ -162,10 +192,10 @@ def epoch_pattern(case: Case) -> Evidence | None:
     is_worse = level > (1 + TENTH) * median(case.loss.values[:MIN_CONSECUTIVE])
     is_harmless = not (climbs or lasts or is_worse) and remaining < FIFTH * level
     return Evidence(
-        because=f"In each of {len(epochs)} epochs of {length} {case.unit}s, the loss rises and "
-        f"falls at the same positions, between {num(low)} and {num(high)} (medians of a twentieth "
-        "of an epoch after the first one): the data has the same order in every epoch, and its "
-        "parts differ.",
+        because=f"In each of {len(epochs)} {_period_name(case)} of {length} {case.unit}s, the loss "
+        f"rises and falls at the same positions, between {num(low)} and {num(high)} (medians of a "
+        "twentieth of an epoch after the first one): the data has the same order in every epoch, "
+        "and its parts differ.",
         step=int(case.loss.steps[starts[0]]),
         measured={"low": low, "high": high, "deviation": remaining, "epochs": len(epochs)},
         first=Action(
@@ -188,7 +218,8 @@ def _losses_of_epochs(case: Case) -> Floats | None:
     """
     loss, epoch = case.loss, case.history.finite("epoch")
     turns = epoch.steps[1:][np.diff(np.floor(epoch.values)) == 1]
-    cuts = np.unique(np.concatenate([[0], np.searchsorted(loss.steps, turns), [len(loss)]]))
+    inner = np.searchsorted(loss.steps, turns) if len(epoch) else _starts(case)
+    cuts = np.unique(np.concatenate([[0], inner, [len(loss)]]))
     parts = [loss.values[a:b] for a, b in pairwise(cuts.tolist())]
     usual = median(np.array([len(part) for part in parts], dtype=np.float64))
     whole_epochs = [part for part in parts if abs(len(part) - usual) <= NEGLIGIBLE * usual]
