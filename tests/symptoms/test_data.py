@@ -125,7 +125,7 @@ def test_small_differences_between_the_parts_of_an_epoch_are_a_note(symptom, pat
 
 def test_a_period_of_the_loss_shows_the_epoch_if_none_was_logged(symptom):
     finding = symptom("epoch-pattern", log(SORTED))
-    assert finding.severity == "warning"
+    assert finding.severity == "note"
     assert "In each of 10 periods (epochs were not logged) of 100 steps" in finding.summary
 
 

@@ -191,6 +191,8 @@ def epoch_pattern(case: Case) -> Evidence | None:
     lasts = explains_spikes and any(spike.recovered is False for spike in case.spikes)
     is_worse = level > (1 + TENTH) * median(case.loss.values[:MIN_CONSECUTIVE])
     is_harmless = not (climbs or lasts or is_worse) and remaining < FIFTH * level
+    # A period alone may have another reason than the order of the data.
+    is_inferred = not case.history.has("epoch")
     return Evidence(
         because=f"In each of {len(epochs)} {_period_name(case)} of {length} {case.unit}s, the loss "
         f"rises and falls at the same positions, between {num(low)} and {num(high)} (medians of a "
@@ -203,8 +205,10 @@ def epoch_pattern(case: Case) -> Evidence | None:
             "Shuffle the training data (shuffle=True), and train again from the start: sorted by "
             "class or source, the model forgets each part during the next one.",
         ),
-        severity=Severity.NOTE if is_harmless else None,
-        explains=(
+        severity=Severity.NOTE if is_harmless or is_inferred else None,
+        explains=()
+        if is_inferred
+        else (
             *(_SPIKES if explains_spikes else ()),
             *(("divergence-unexplained",) if climbs else ()),
         ),
