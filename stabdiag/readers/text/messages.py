@@ -94,12 +94,20 @@ SORTS: Final = (
         title="killed",
         anchors=(
             *(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped", b"free"),
-            *(b"Terminated", b"borted", b"reempted", b"rashed", b" signal "),
+            *(
+                b"Terminated",
+                b"borted",
+                b"reempted",
+                b" crashed",
+                b"on signal ",
+                b"by signal ",
+                b"th signal ",
+            ),
         ),
         words=(
             *(b"SIG", b"Killed", b"Segmentation", b"core dumped", b"xit", b"free", b"make: *"),
             *(b"CANCELLED", b"is killed by", b"DUE TO", b"Terminated", b"borted", b"reempted"),
-            *(b"rashed", b" signal "),
+            *(b" crashed", b"on signal ", b"by signal ", b"th signal "),
         ),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
@@ -123,7 +131,7 @@ _LONE_EXCEPTION: Final = MessageKind(
     title="traceback",
     anchors=(
         *(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
-        *(b"abi: terminating", b"panic", b"atal error: "),
+        *(b"abi: terminating", b"panic: ", b"panicked at", b"atal error: "),
     ),
     line=re.compile(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
