@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.levels import MEAN_TO_SIGMA, last_digit
-from stabdiag.stats.quantiles import diff_sigma, median
+from stabdiag.stats.quantiles import diff_sigma, median, robust_sigma
 from stabdiag.stats.standards import (
     CLEAR_RATIO,
     CONTEXT_POINTS,
@@ -87,7 +87,7 @@ def find_average(x: Floats) -> MovingAverage | None:
             break
         ratios.append(ratio)
         span += span // 2
-    if not ratios:
+    if not ratios or min(_usual_ratio(half, CONTEXT_POINTS) for half in halves) < TWICE:
         return None
     weight = 1 / max(ratios)
     weights, changes = np.maximum(1 / np.arange(2, len(x) + 1), weight), np.diff(x)
@@ -118,6 +118,15 @@ def _variogram_ratio(x: Floats, span: int) -> float:
     first = _mean_change(x, 1)
     ratio = _mean_change(x, span) / first if first > 0 else 0.0
     return ratio * ratio
+
+
+def _usual_ratio(x: Floats, span: int) -> float:
+    """Return the same ratio of usual changes: spikes that decay look like an average otherwise.
+
+    It is infinite if most changes are 0, as in a series with few digits.
+    """
+    usual, first = (robust_sigma(x[points:] - x[:-points]) for points in (span, 1))
+    return (usual / first) ** 2 if first > 0 else float("inf")
 
 
 def _mean_change(x: Floats, span: int) -> float:

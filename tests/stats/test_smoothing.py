@@ -107,3 +107,11 @@ def test_a_wave_is_not_an_average():
 def test_the_mean_of_many_averages_varies_less():
     average = find_average(exponential(noise(), 0.95))
     assert average.level_sigma(1_000) < 0.5 * average.level_sigma(10) == 0.5 * average.sigma
+
+
+def test_spikes_that_decay_do_not_make_an_average():
+    rng = np.random.default_rng(0)
+    x = 1.2 + rng.normal(0, 0.012, 400)
+    for at in (40, 110, 180, 260, 330):
+        x[at : at + 30] += 0.8 * np.exp(-np.arange(30) / 5)
+    assert find_average(x) is None
