@@ -24,6 +24,7 @@ from stabdiag.assemble.extra_series import (
 from stabdiag.assemble.losses import (
     load,
     read_losses,
+    with_hidden_activations,
     with_hidden_norms,
     with_nan_of_any,
 )
@@ -114,6 +115,7 @@ def build_history(
     data, restored = with_hidden_norms(data, null_is_nan=columns.distinguishes_null)
     events += [*dropped, *moved, *restored]
     losses = read_losses(columns, data, names, clock, absent_records=limits.nan.absent_records)
+    data = with_hidden_activations(data, losses)
     # 5. Order: resumes and consecutive runs.
     usable_losses = losses.records & np.isfinite(losses.values)
     ranks = data.pop("rank", None)

@@ -20,6 +20,7 @@ from stabdiag.assemble.hidden import (
 )
 from stabdiag.assemble.records import (
     MIN_RECORDS,
+    USUAL_FRACTION,
     shown_name,
     up_to_last,
     without_fill,
@@ -278,6 +279,34 @@ def with_hidden_norms(
     verb = "counts" if count == 1 and not others_like_it else "count"
     message = f"{values} {verb} as not finite: missing, null or -1 in a record with a loss"
     return {**data, **marked}, [Event(kind=EventKind.HIDDEN_NAN, message=message)]
+
+
+def with_hidden_activations(data: dict[str, Column], losses: Losses) -> dict[str, Column]:
+    """Return the columns by role with non-finite activations restored.
+
+    A table has no cell for NaN next to missing values. If the loss is not finite and other layers
+    were logged in the same record, an activation that is otherwise logged with every loss was not
+    finite.
+    """
+    finite = np.isfinite(losses.values)
+    bad = losses.records & ~finite
+    names = [role for role in data if role.partition("/")[0] == "activation_norm"]
+    if not bad.any() or len(names) < 2:
+        return data
+    bad &= np.any([data[role].present for role in names], axis=0)
+    marked: dict[str, Column] = {}
+    for role in names:
+        column = data[role]
+        hidden, usual = bad & ~column.present, losses.records & finite
+        if hidden.any() and column.present[usual].mean() >= USUAL_FRACTION:
+            values = np.where(hidden, np.nan, column.values)
+            marked[role] = replace(
+                column,
+                values=values,
+                present=column.present | hidden,
+                null=column.null & ~hidden,
+            )
+    return {**data, **marked}
 
 
 def _wholly_skipped(skipped: Column | None, name: str, steps: Ints) -> Mask:

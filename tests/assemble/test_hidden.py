@@ -1,8 +1,11 @@
 """Losses and norms that went NaN without a written NaN, and their near misses."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.model.events import EventKind
 
@@ -551,3 +554,21 @@ def test_blanks_in_the_gaps_of_a_long_table(build, every, format):
         if every == 1 and step % 10 == 9:
             wide.append({"step": step, "val_loss": 2.0})
     assert nan_steps(build(long(wide, gaps=True), format)) == []
+
+
+@pytest.mark.parametrize(("later", "is_hidden"), [(4.0, True), (None, False)])
+def test_blank_activations_next_to_a_hidden_nan_were_not_finite(tmp_path, later, is_hidden):
+    """If no layer was logged in the record, nothing shows that the others were."""
+    n, bad = 60, 57
+    columns = {
+        "step": list(range(n)),
+        "loss": [2.0 - 0.01 * i if i < bad else None for i in range(n)],
+        "grad_norm": [1.0] * n,
+        "act_norm/layers.0": [3.0 if i < bad else later for i in range(n)],
+        "act_norm/layers.1": [3.0 if i < bad else None for i in range(n)],
+    }
+    path = tmp_path / "run.parquet"
+    pq.write_table(pa.table(columns), path)
+    last = stabdiag.read(path).series["activation_norm/layers.1"]
+    assert np.isnan(last.values[-3:]).all() == is_hidden
+    assert len(last) == (n if is_hidden else bad)
