@@ -535,3 +535,62 @@ def test_a_loss_that_falls_to_evaluations_that_never_improve(symptom, last, is_p
         "eval_accuracy": NEAR_CHANCE,
     }
     assert (symptom("no-progress", run) is not None) == is_present
+
+
+AT_300 = np.arange(300)
+STILL = 2.3 + 0.01 * np.random.default_rng(8).standard_normal(300)
+
+
+@pytest.mark.parametrize(
+    ("rates", "peak", "kind"),
+    [
+        (1e-5 * (AT_300 + 1) / 300, 1e-3, "fix-schedule"),
+        (1e-3 * (AT_300 + 1) / 300, 1e-3, "try-small"),
+        (1e-5 * (AT_300 + 1) / 300, None, "other"),
+        (np.full(300, 1e-5), 1e-3, "other"),
+    ],
+)
+def test_a_warm_up_that_never_ends_is_named_first(rates, peak, kind):
+    report = stabdiag.diagnose(
+        {"step": AT_300, "loss": STILL, "lr": rates}, manifest={"learning_rate": peak}
+    )
+    assert report.diagnosis.slug in ("not-learning", "no-progress")
+    first = report.diagnosis.actions[0].kind.value
+    assert first == kind if kind != "other" else first != "fix-schedule"
+
+
+@pytest.mark.parametrize(
+    ("clip", "optimizer", "norm", "is_named"),
+    [
+        (1e-3, "sgd", 0.7, True),
+        (1e-3, "adamw", 0.7, False),
+        (1e-3, "sgd", 1e-4, False),
+        (1.0, "sgd", 7.0, False),
+    ],
+)
+def test_a_tiny_clip_threshold_is_named_if_sgd_learns_nothing(clip, optimizer, norm, is_named):
+    run = {"step": AT_300, "loss": STILL, "grad_norm": norm * STILL / 2.3}
+    report = stabdiag.diagnose(run, manifest={"grad_clip": clip, "optimizer": optimizer})
+    assert report.diagnosis.slug in ("not-learning", "no-progress")
+    assert (report.diagnosis.actions[0].kind.value == "raise-clip") == is_named
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "right", "is_contradicted"),
+    [
+        (np.log(64), 0.1, 0.99, True),
+        (3.8, 2.0, 0.99, True),
+        (3.8, 0.1, 0.99, False),
+        (3.8, 2.0, 0.3, False),
+    ],
+)
+def test_a_softmax_over_the_batch_is_not_an_initialization(
+    symptom, first, last, right, is_contradicted
+):
+    run = {
+        "step": AT_300,
+        "loss": last + (first - last) * np.exp(-AT_300 / 40),
+        "accuracy": right - (right - 0.1) * np.exp(-AT_300 / 40),
+    }
+    finding = symptom("initial-loss-off", run, {"num_classes": 10, "batch_size": 64})
+    assert ("dimension of the softmax" in finding.first_action) == is_contradicted

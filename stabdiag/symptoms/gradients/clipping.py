@@ -109,7 +109,30 @@ def clip_limitation(case: Case) -> tuple[str, Action] | None:
         f"Clipped to {num(threshold)}, all steps together move the weights by at most "
         f"{percent(reach, 2)} of their norm."
     )
-    return words, Action(
+    return words, _higher_clip(threshold)
+
+
+def tiny_clip(case: Case) -> tuple[str, Action] | None:
+    """Return the text and fix for a threshold below the usual ones if SGD learns nothing, or None.
+
+    It is for runs whose weights were not logged, so that the way they can move is unknown.
+    """
+    norm, threshold = case.history.finite("grad_norm").values, case.manifest.grad_clip
+    is_sgd = optimizer_family(case.manifest.optimizer) == "sgd"
+    if not threshold or not is_sgd or threshold >= case.limits.preflight.clip_low or not len(norm):
+        return None
+    fraction = float(np.mean(norm >= threshold * (1 - RELATIVE_TOLERANCE)))
+    if fraction < case.limits.gradients.clip_rate:
+        return None
+    words = (
+        f"The gradient norm, {num(median(norm))} in the median, is clipped to {num(threshold)} at "
+        f"{fraction:.0%} of the steps, and the steps of SGD shrink with it."
+    )
+    return words, _higher_clip(threshold)
+
+
+def _higher_clip(threshold: float) -> Action:
+    return Action(
         Do.RAISE_CLIP,
         f"Raise the clip threshold from {num(threshold)} to {num(FIRST_CLIP)}, and start again.",
         also=(Do.CLIP_GRADIENTS,),

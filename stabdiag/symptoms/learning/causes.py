@@ -23,8 +23,12 @@ from stabdiag.stats.standards import (
     NEGLIGIBLE,
     RELATIVE_TOLERANCE,
 )
-from stabdiag.symptoms.gradients.clipping import clip_limitation
-from stabdiag.symptoms.learning.rate_fixes import rate_near_low, setting_out_of_range
+from stabdiag.symptoms.gradients.clipping import clip_limitation, tiny_clip
+from stabdiag.symptoms.learning.rate_fixes import (
+    rate_near_low,
+    setting_out_of_range,
+    unfinished_warmup,
+)
 from stabdiag.symptoms.losses import rate_is_zero
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
@@ -68,7 +72,12 @@ def without_learning(
     With ``is_constant``, the loss is the same to the last digit.
     """
     cause = _cause(case, step)
-    out_of_range = setting_out_of_range(case) or clip_limitation(case)
+    out_of_range = (
+        unfinished_warmup(case)
+        or setting_out_of_range(case)
+        or clip_limitation(case)
+        or tiny_clip(case)
+    )
     # A low rate does not explain a loss that never changes or one that rose.
     if out_of_range is None and not is_constant and not rose_far(case):
         out_of_range = rate_near_low(case)

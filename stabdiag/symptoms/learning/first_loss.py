@@ -114,6 +114,19 @@ def initial_loss_off(case: Case) -> Evidence | None:
             ),
             next_actions=(scale_down,),
         )
+    if count is None and (words := _contradiction(case, first, cost)):
+        return Evidence(
+            title="The loss does not fit the predictions",
+            because=f"{because} {words}",
+            step=step,
+            measured=measured,
+            first=Action(
+                Do.CHECK_LOSS_FUNCTION,
+                "Check the dimension of the softmax in the loss: it has to be the one of the "
+                "classes, and not of the batch.",
+            ),
+            next_actions=(scale_down,),
+        )
     if count is None:
         return Evidence(because=because, step=step, measured=measured, first=scale_down)
     return Evidence(
@@ -124,6 +137,17 @@ def initial_loss_off(case: Case) -> Evidence | None:
         first=_use_mean(count),
         next_actions=(scale_down,),
     )
+
+
+def _contradiction(case: Case, first: float, cost: float) -> str:
+    """Return the reason why a first loss is not the cross-entropy of the predictions, or ""."""
+    batch = case.manifest.batch_size or 0
+    right, last = max(_final_accuracies(case), default=0.0), end_level(case.loss.values)
+    if batch > 1 and abs(first / math.log(batch) - 1) <= RELATIVE_TOLERANCE:
+        return f"The {batch} examples of a batch, as classes, would have {num(math.log(batch))}."
+    if right >= _MOSTLY_RIGHT and last >= HALF * cost:
+        return f"It still ends at {num(last)}, although {right:.0%} of the examples are right."
+    return ""
 
 
 def _accumulated_batches(case: Case, ratio: float) -> int | None:

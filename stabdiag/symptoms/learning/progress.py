@@ -13,7 +13,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import full_scale
-from stabdiag.model.text import num
+from stabdiag.model.text import num, percent
 from stabdiag.stats.course import end_level, evaluation_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
@@ -26,8 +26,13 @@ from stabdiag.stats.standards import (
     QUARTERS,
     TENTHS,
 )
+from stabdiag.symptoms.gradients.clipping import tiny_clip
 from stabdiag.symptoms.learning.first_loss import initial_loss_off
-from stabdiag.symptoms.learning.rate_fixes import lr_out_of_range, rate_near_low
+from stabdiag.symptoms.learning.rate_fixes import (
+    lr_out_of_range,
+    rate_near_low,
+    unfinished_warmup,
+)
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
     few_trained,
@@ -158,15 +163,8 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
     elif not from_the_start(case) and len(case.loss):
         words.append(f"The log begins at {case.unit} {int(case.loss.steps[0])}.")
     level = change.last if (change := progress.role_change("loss")) is not None else None
-    small, far = _first_action(case, level), far_settings(case)
-    words += [setting.text for setting in far]
-    if lacks_warmup(case):
-        words.append("The schedule has no warm-up.")
-    first, *others = [*map(replacement, far), small]
-    if not far and (rate := lr_out_of_range(case) or rate_near_low(case)) is not None:
-        text, other_rate = rate
-        words.append(text)
-        first, others = other_rate, [small]
+    causes, first, others = _causes(case, _first_action(case, level))
+    words += causes
     if reward is not None:
         text = (
             f"Find out why {reward!r} is never finite: no episode ended, or the environment does "
@@ -183,6 +181,23 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         next_actions=(*others, *no_progress.next_actions),
         severity=Severity.WARNING if is_warning else None,
     )
+
+
+def _causes(case: Case, test: Action) -> tuple[list[str], Action, list[Action]]:
+    """Return what the settings say about missing progress, and the actions, a ``test`` last."""
+    far = far_settings(case)
+    words = [setting.text for setting in far]
+    if lacks_warmup(case):
+        words.append("The schedule has no warm-up.")
+    first, *others = [*map(replacement, far), test]
+    rate = unfinished_warmup(case)
+    if rate is None and not far:
+        rate = lr_out_of_range(case) or rate_near_low(case) or tiny_clip(case)
+    if rate is not None:
+        text, fix = rate
+        words.append(text)
+        first, others = fix, [first, *others]
+    return words, first, others
 
 
 def _unusable_reward(case: Case) -> str | None:
@@ -221,11 +236,9 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
     if not is_long and not _has_hardly_begun(case, accuracies[0], fell):
         return None
     evidence = _little(case, progress, fell)
-    name = accuracies[0].name
     return replace(
         evidence,
-        because=f"{progress.sentence} The loss fell by {fell:.0%}, and {name!r} is {right:.0%} at "
-        "the end.",
+        because=f"{evidence.because} {accuracies[0].name!r} is {right:.0%} at the end.",
         measured=progress.measured | {"accuracy": right},
         first=_COMPARE_EXAMPLES if _only_memorizes(progress) else evidence.first,
         severity=Severity.WARNING if is_long else None,
@@ -233,13 +246,15 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
 
 
 def _little(case: Case, progress: Progress, fell: float) -> Evidence:
+    words, first, others = _causes(case, small_test(end_level(case.loss.values)))
+    fall = f"The loss fell by {percent(fell, 2)} of its first value."
     return Evidence(
         title="Stable, but little was learned",
-        because=f"{progress.sentence} The loss fell by {fell:.2g} of its first value.",
+        because=" ".join((progress.sentence, fall, *words)),
         step=int(case.loss.steps[0]),
         measured=dict(progress.measured),
-        first=small_test(end_level(case.loss.values)),
-        next_actions=(_TRAIN_MORE, *no_progress.next_actions),
+        first=first,
+        next_actions=(*others, _TRAIN_MORE, *no_progress.next_actions),
     )
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num, sentence, typed
-from stabdiag.stats.standards import TENFOLD
+from stabdiag.stats.standards import HALF, MIN_TREND_POINTS, TENFOLD
 from stabdiag.tree.advice.rates import highest_usual_rate, peak_rate, usual
 from stabdiag.tree.advice.shared import less_decay, usual_decay
 from stabdiag.tree.case import Case
@@ -65,6 +67,30 @@ def lr_out_of_range(case: Case) -> tuple[str, Action] | None:
         setting="peak_lr",
         from_=peak,
         to=to,
+        checkpoint=0,
+    )
+
+
+def unfinished_warmup(case: Case) -> tuple[str, Action] | None:
+    """Return the text and fix for a rate that rises to the end and is far below its set peak."""
+    lr, peak = case.history.finite("lr"), case.manifest.peak_lr
+    if not peak or len(lr) < MIN_TREND_POINTS or lr.highest >= HALF * peak:
+        return None
+    if np.any(np.diff(lr.values) <= 0):
+        return None
+    last, step = float(lr.values[-1]), int(lr.steps[-1])
+    words = (
+        f"The learning rate still rises at {case.unit} {step}: it is {num(last)} there, and its "
+        f"peak is set to {num(peak)}."
+    )
+    usual_steps = max(round(case.limits.preflight.warmup_high * step), 1)
+    return words, Action(
+        Do.FIX_SCHEDULE,
+        f"Shorten the warm-up so that it ends within {usual_steps} {case.unit}s, a fifth of the "
+        "run, and check its unit: optimizer steps, micro-batches, epochs, samples.",
+        also=(Do.RAISE_LR,),
+        setting="warmup_steps",
+        to=usual_steps,
         checkpoint=0,
     )
 
