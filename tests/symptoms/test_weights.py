@@ -126,3 +126,20 @@ def test_a_nonpositive_decay_is_not_halved(symptom, decay, kind):
     run = log(weight_norm__emb=10 * np.exp(-3 * PART))
     finding = symptom("weight-norm-shrinking", run, {"weight_decay": decay})
     assert finding.actions[0].kind == kind
+
+
+@pytest.mark.parametrize(
+    ("update", "is_off"),
+    [(2.0, True), (0.01, False), (50.0, False)],
+    ids=["a fifth", "a thousandth", "before the learning rate"],
+)
+def test_norms_of_updates_are_compared_with_norms_of_weights(symptom, update, is_off):
+    norms = {"update_norm": np.full(N, update), "param_norm": 10 + PART}
+    finding = symptom("update-ratio-off", log(**norms))
+    assert (finding is not None) is is_off
+    assert finding is None or finding.severity == "note"
+
+
+def test_a_gradient_norm_is_no_norm_of_updates(symptom):
+    norms = {"update_norm": 2 + 0 * PART, "grad_norm": 2 + 0 * PART, "param_norm": 10 + PART}
+    assert symptom("update-ratio-off", log(**norms)) is None

@@ -151,6 +151,13 @@ ROLES: tuple[Role, ...] = (
         training=False,
     ),
     _role(
+        "update_norm",
+        "norm of the updates, one column per group",
+        "update_norm updates_norm norm_of_update param_update_norm",
+        prefixes="update_norm",
+        training=False,
+    ),
+    _role(
         "moved_fraction",
         "fraction of the weights that a step changed, one column per group",
         "moved_fraction",

@@ -60,6 +60,32 @@ def _groups(case: Case, role: str) -> list[NormGroup]:
     ]
 
 
+def _ratios_of_norms(case: Case) -> list[NormGroup]:
+    """Return the norms of updates relative to the norms of the same weights, for long series.
+
+    A norm above that of the weights, or equal to the gradient's, does not include the learning
+    rate.
+    """
+    groups = []
+    weights, gradients = case.history.group("weight_norm"), case.history.group("grad_norm")
+    for name, norms in case.history.group("update_norm").items():
+        if name not in weights:
+            continue
+        update, weight = norms.finite(), weights[name].finite()
+        steps, at, of_weights = np.intersect1d(update.steps, weight.steps, return_indices=True)
+        sizes = weight.values[of_weights]
+        if len(steps) < LEAST or sizes.min() <= 0:
+            continue
+        ratios = update.values[at] / sizes
+        points = replace(update, steps=steps, values=ratios)
+        gradient = gradients.get(name)
+        is_gradient = gradient is not None and np.array_equal(gradient.values, norms.values)
+        if ratios.max() <= 1 and not is_gradient:
+            course = measure_course(ratios, TENTHS)
+            groups.append(NormGroup(name=name, points=points, course=course))
+    return groups
+
+
 @Symptom(
     slug="weight-norm-runaway",
     title="A weight norm keeps growing",
@@ -185,8 +211,8 @@ def _evidence(case: Case, group: NormGroup, trend: str, first: Action) -> Eviden
 @Symptom(
     slug="update-ratio-off",
     title="Updates are out of proportion to the weights",
-    needs=("update_ratio",),
-    preconditions=(at_least(LEAST, "update_ratio", groups=True),),
+    needs=("update_ratio or update_norm",),
+    preconditions=(at_least(LEAST, "update_ratio", "update_norm", groups=True),),
     next_actions=(
         Action(Do.CHECK_MODEL, "Check the initialization: weights near zero inflate the ratio."),
         Action(Do.RAISE_CLIP, "Check that clipping does not remove most of the gradient."),
@@ -194,7 +220,8 @@ def _evidence(case: Case, group: NormGroup, trend: str, first: Action) -> Eviden
 )
 def update_ratio_off(case: Case) -> Evidence | None:
     """Are updates far too large or too small for the weights that they change?"""
-    limits, groups = case.limits.weights, _groups(case, "update_ratio")
+    limits = case.limits.weights
+    groups = _groups(case, "update_ratio") or _ratios_of_norms(case)
     off: list[tuple[float, str, float, int]] = []
     for group in groups:
         # Some logs contain the base-10 logarithm.
@@ -220,6 +247,8 @@ def update_ratio_off(case: Case) -> Evidence | None:
         because=f"Updates of {name!r} are {num(ratio)} of its weights; about "
         f"{num(_USUAL_UPDATE)} is usual ({plural(len(off), 'group')} of {len(groups)} off).",
         step=step,
+        # The norm of an update may have been logged before the learning rate was applied.
+        severity=None if case.history.has("update_ratio") else Severity.NOTE,
         measured={
             "group": name,
             "ratio": ratio,
