@@ -56,7 +56,7 @@ def may_hold_loss(line: str) -> bool:
     if _LOSS_BEFORE_VALUE.search(line) and not _EVALUATION_NAME.search(line):
         return True
     cells, numbers = _cells(line)
-    return (cells >= _MIN_CELLS and 2 * numbers >= cells) or is_aligned_row(line)
+    return cells >= _MIN_CELLS and 2 * numbers >= cells
 
 
 def breaks_off(line: str) -> bool:
@@ -68,11 +68,8 @@ def breaks_off(line: str) -> bool:
 def is_row(line: str) -> bool:
     """Return True if a line is a row of a table that holds only numbers."""
     cells, numbers = _cells(line[:_MAX_CHECKED_CHARS])
-    return (cells >= _MIN_CELLS and numbers == cells) or is_aligned_row(line)
-
-
-def is_aligned_row(line: str) -> bool:
-    """Return True if a line is a count and decimal numbers, separated by blanks."""
+    if cells >= _MIN_CELLS and numbers == cells:
+        return True
     return _ALIGNED_ROW.fullmatch(line[:_MAX_CHECKED_CHARS]) is not None
 
 

@@ -128,6 +128,24 @@ def test_a_matrix_below_the_records_is_not_left_out(written):
     assert stabdiag.diagnose(path).diagnosis.slug != "partly-read"
 
 
+REPORT = "".join(
+    f"           {n}       0.97      0.98      0.9{n}       98{n}\n" for n in range(10)
+)
+
+
+TABS = "".join(f"{n}\t0.{n}1\t0.{n}2\n" for n in range(12))
+
+
+@pytest.mark.parametrize(
+    ("line", "table"), [(text_line, REPORT), (text_line, TABS), (json_line, REPORT)]
+)
+def test_scores_of_each_class_below_the_records_are_not_left_out(written, line, table):
+    path = written("", line, line)
+    lines = [line(n).replace("NaN", "1.9") for n in range(1, 60)]
+    path.write_text("\n".join(lines) + f"\n              precision    recall\n{table}")
+    assert stabdiag.diagnose(path).diagnosis.slug != "partly-read"
+
+
 def test_a_new_name_is_an_event(written):
     history = stabdiag.read(written("", json_line, JSON["renamed"]))
     assert any("'loss' is named 'train_loss'" in event.message for event in history.events)

@@ -254,11 +254,11 @@ def are_records(rows: list[list[str]], width: int, *, has_messages: bool = False
     """
     fitting = [row for row in rows if len(row) == width or (len(row) == width + 1 and not row[-1])]
     fitting = [row for row in fitting if not is_prose(row)]
-    rest = len(rows) - len(fitting)
+    unfitting = len(rows) - len(fitting)
     if has_messages and width > 2 and len(fitting) >= _MIN_NUMBER_ROWS:
         # A program may print messages between its rows.
-        rest -= sum(len(row) == 1 for row in rows)
-    if not fitting or rest > max(1, _MAX_RAGGED * len(rows)):
+        unfitting -= sum(len(row) == 1 for row in rows)
+    if not fitting or unfitting > max(1, _MAX_RAGGED * len(rows)):
         return False
     states = cell_states([cell for row in fitting for cell in row if cell])
     # One or two columns of words are common. A table of words is not a log.

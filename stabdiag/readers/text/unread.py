@@ -31,6 +31,9 @@ _DELIMITERS: Final = (b",", b";", b"|", b"\t")
 _DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}[,;|\t]")
 # A count before a number: a row of a printed table, 201 2.31 0.001.
 _ALIGNED: Final = re.compile(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
+_ROW_COUNT: Final = re.compile(rb"[\s|\[(]{0,40}(\d{1,12})(?![\d.])")
+# A number that is not a total, a part of a date or of a time.
+_WHOLE_NUMBER: Final = re.compile(rb"(?<![\w.:/+-])(\d{1,12})(?![\w.:+-])")
 _FORM_SPACE: Final = re.compile(rb"\s+")
 
 # This many record lines of a block show the forms of its lines: a logger has few.
@@ -208,12 +211,22 @@ class UnreadLines:
         if not alike:
             text = line.decode("utf-8", "replace")
             names_loss = names_loss and _DIGIT.search(line) is not None
-            if not (names_loss and may_hold_loss(text)) and not is_row(text):
+            is_record = names_loss and may_hold_loss(text)
+            if not is_record and not (is_row(text) and self._continues(line)):
                 return False
         elif self._repeats_loss(line) or self._is_other_bar(line):
             return False
         self._count(number, is_alike=alike)
         return True
+
+    def _continues(self, line: bytes) -> bool:
+        """Return False if a row begins with a count that does not continue that of the log.
+
+        Tables below a log, such as scores for each class, count from the start.
+        """
+        count = _ROW_COUNT.match(line)
+        counts = map(int, _WHOLE_NUMBER.findall(self._last))
+        return count is None or int(count[1]) > max(counts, default=0)
 
     def _count(self, number: int, *, is_alike: bool) -> None:
         """Count a line."""
