@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation
-from stabdiag.readers.text.counters import COARSE, FIRST, NTH, is_word, line_counters
+from stabdiag.readers.text.counters import (
+    COARSE,
+    FIRST,
+    NTH,
+    counter_value,
+    is_word,
+    line_counters,
+)
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
@@ -79,7 +87,12 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         for names, lines in sample.shapes.items()
         if not all(map(is_evaluation, loss_names(names)))
     }
-    others = (line for line in data.splitlines() if line.strip() and not _OF_OVERFLOWS.search(line))
+    counts = [*islice((dict(line) for lines in trained.values() for line in lines), _MAX_PASTE)]
+    others = (
+        line
+        for line in data.splitlines()
+        if line.strip() and not _OF_OVERFLOWS.search(line) and not _shares_count(line, counts)
+    )
     if len([*islice(others, _MAX_PASTE + 1)]) > _MAX_PASTE:
         return None
     if sum(map(len, trained.values())) != 1:
@@ -88,6 +101,16 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     if shapes:
         return find_excerpt(shapes, fewest=1)
     return find_excerpt(trained, fewest=1) if _has_one_record(data) else None
+
+
+def _shares_count(line: bytes, records: Sequence[Mapping[bytes, int]]) -> bool:
+    """Return True if a line has the same count of the same counter as a record: step:2."""
+    return any(
+        record.get(word) == counter_value(line[slice(*at)])
+        for word, at in line_counters(line).items()
+        for record in records
+        if is_word(word)
+    )
 
 
 def _split_record(shapes: Shapes) -> TextEvidence | None:
@@ -107,7 +130,7 @@ def _has_one_record(data: bytes) -> bool:
     It has a counter with a word and its total, or two counters, or a second value.
     """
     records = [
-        (line, [item for item in line_fields(line) if is_a_loss(item.name)])
+        (line, [item for item in line_fields(line) if _trains(item.name)])
         for _, line in lines_with_a_loss(data)
     ]
     records = [(line, losses) for line, losses in records if losses]
@@ -122,9 +145,18 @@ def _has_one_record(data: bytes) -> bool:
 
 
 def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
-    """Return the evidence in a paste of a few lines: two records, or a loss that is not finite."""
+    """Return the evidence in a paste of a few lines: two records, or a loss that is not finite.
+
+    A longer paste counts if all its records have many values, and none a finite loss.
+    """
     if len(data) > _MAX_SHORT or len(data.split()) > _MAX_WORDS:
-        return None
+        lost, lines = (
+            sum(map(len, shapes.values())) for shapes in (sample.not_finite, sample.shapes)
+        )
+        if not 1 < lost == lines or len(data) > _MAX_SHORT * MANY_VALUES:
+            return None
+        loss = loss_names(next(iter(sample.not_finite)))[0]
+        return TextEvidence(counter=None, loss=loss, lines=lines, rising=1.0)
     counted = next(filter(None, map(_counted_twice, sample.shapes.items())), None)
     if counted is not None:
         return counted
@@ -132,7 +164,7 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
         (line, item)
         for _, line in lines_with_a_loss(data)
         for item in line_fields(line)
-        if is_a_loss(item.name) and not is_evaluation(item.name)
+        if _trains(item.name)
     ]
     lost = [(line, item) for line, item in records if _is_lost_record(line, item)]
     if not lost or 2 * len(lost) < len(records):
@@ -140,6 +172,11 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     line, item = lost[0]
     counter = next(filter(is_word, line_counters(line)), None)
     return TextEvidence(counter=counter, loss=item.name, lines=len(records), rising=1.0)
+
+
+def _trains(name: str) -> bool:
+    """Return True if a name is the name of a loss of the training."""
+    return is_a_loss(name) and not is_evaluation(name)
 
 
 def _is_lost_record(line: bytes, item: Field) -> bool:

@@ -40,8 +40,9 @@ PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER_PATTERN
 
 
 def is_a_loss(name: str) -> bool:
-    """Return True if a name is the name of any loss. A loss scale is not a loss."""
-    return "loss" in name.lower() and "scale" not in name.lower()
+    """Return True if a name is the name of any loss. A loss scale or the time of one is not."""
+    lowered = name.lower()
+    return "loss" in lowered and "scale" not in lowered and not lowered.endswith("time")
 
 
 @lru_cache(maxsize=1 << 10)

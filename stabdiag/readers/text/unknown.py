@@ -64,6 +64,11 @@ _ROW: Final = (
     rb"(?m)^[ \t]{0,8}(\d{1,6})[ \t]{1,20}(\d{1,9})[ \t]{1,20}(%b)"
     rb"(?=(?:[ \t]{1,40}%b){1,12}[ \t]{0,200}$)" % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
+# epoch, 0040, 0.0159, 0.0170: a logger joins the names and values of a line by commas.
+_JOINED: Final = (
+    rb"(?m)\b(?:epoch|step|iter(?:ation)?), {1,4}(\d{1,9}), {1,4}(%b)(?=(?:, {1,4}%b){0,12} {0,8}$)"
+    % (NUMBER_PATTERN, NUMBER_PATTERN)
+)
 _VALUE_ALONE: Final = rb"(?m)^[ \t]{0,8}(%b)[ \t]{0,8}$" % NUMBER_PATTERN
 # Values that rise from the start up to at most 100 may be scores: they are not called a value,
 # which is taken as a loss.
@@ -158,6 +163,7 @@ def _unnamed_values(head: bytes) -> tuple[bytes, bytes, list[bytes]]:
     """Return the pattern of values next to a rising count, or else alone; names for it; values."""
     for pattern, replacement in (
         (_COUNTED_VALUE, rb"step \1, %b: \2"),
+        (_JOINED, rb"step \1, %b: \2 others: "),
         (_ROW, rb"epoch \1, step \2, %b: \3 others: "),
     ):
         lines = re.findall(pattern, head)

@@ -248,6 +248,11 @@ def test_one_line_suffices_if_its_loss_is_not_finite(put, line, step):
         ("Epoch: 7/200; iter: 0/156; Loss: 0.25; time: 37.99 s;\n", 0.25),
         ("my output\n\n| epoch 3 | step 120 | loss 1.5 |\n", 1.5),
         ("epoch:  4\n\n10:00:01: train loss : 0.5\n10:02:13: validation loss: 0.75\n", 0.5),
+        (
+            "".join(f"10:00 train_{name}: 1{name}.5  step:2\n" for name in range(9))
+            + "10:00 train_loss: 0.5  step:2\n10:02 valid_loss: 0.75  step:2\n",
+            0.5,
+        ),
         ("10:00 (Step: 90) train_a_loss = 0.5.\n10:00 (Step: 90) train_b_loss = 0.25.\n", 0.5),
     ],
 )
@@ -255,6 +260,15 @@ def test_the_only_record_of_a_paste_is_read(put, text, loss):
     report = stabdiag.diagnose(put(text))
     assert report.diagnosis.slug == "insufficient-data"
     assert report.history.series["loss"].values.tolist() == [loss]
+
+
+def test_many_values_on_lines_of_different_tasks_without_a_counter(put):
+    line = "INFO - task : ['{}'], loss: {}, hm_loss: {}, loc_loss: {}, num_positive: 4{}.0\n"
+    names = ["car", "truck", "bus", "barrier", "bicycle", "a long word " * 40]
+    lost = "".join(line.format(name, *["nan"] * 3, n) for n, name in enumerate(names))
+    assert stabdiag.diagnose(put(lost)).diagnosis.slug == "nan-dtype-unknown"
+    with pytest.raises(NoUsableRecord):
+        stabdiag.read(put(lost.replace("nan", "0.5")))
 
 
 def test_a_day_at_the_start_of_the_only_record_is_not_its_step(put):

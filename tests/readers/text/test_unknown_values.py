@@ -72,6 +72,7 @@ def test_a_value_of_unknown_meaning_that_goes_nan_is_the_loss(diagnosed):
         "{n}:\t{value}\n",
         "({n}, {value})\n",
         "iteration {n}\n{value}\n",
+        "INFO:name, 2022-03-10 18:35:12,212, epoch, 00{n}, {value}, 0.01, 0.02\n",
         "3        {n}     {value}     0.18     0.0001        \n",
     ],
 )
