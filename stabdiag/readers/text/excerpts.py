@@ -45,7 +45,7 @@ _MAX_WORDS: Final = 150
 _TOTAL_DIGITS: Final = 2
 
 # Four words in a row are a sentence. In a record, nothing is between a loss and its value.
-_SENTENCE: Final = re.compile(rb"(?:(?<![\w-])[A-Za-z']{2,20},? ){4}")
+_SENTENCE: Final = re.compile(rb"(?:(?<![\w-])(?!'?(?:nan|inf)\b)[A-Za-z']{2,20},? ){4}")
 _ASSIGNS: Final = re.compile(rb"[\"']?[\s:=]{1,6}[\"'\[(]?")
 
 
