@@ -125,7 +125,7 @@ def _split_record(shapes: Shapes) -> TextEvidence | None:
 
 
 def _has_one_record(data: bytes) -> bool:
-    """Return True if the only line with a loss is a record: not a sentence, nor a setting.
+    """Return True if the only line with a loss is a record, not a sentence or a setting.
 
     It has a counter with a word and its total, or two counters, or a second value.
     """
@@ -150,10 +150,10 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     A longer paste counts if all its records have many values, and none a finite loss.
     """
     if len(data) > _MAX_SHORT or len(data.split()) > _MAX_WORDS:
-        lost, lines = (
+        count, lines = (
             sum(map(len, shapes.values())) for shapes in (sample.not_finite, sample.shapes)
         )
-        if not 1 < lost == lines or len(data) > _MAX_SHORT * MANY_VALUES:
+        if not 1 < count == lines or len(data) > _MAX_SHORT * MANY_VALUES:
             return None
         loss = loss_names(next(iter(sample.not_finite)))[0]
         return TextEvidence(counter=None, loss=loss, lines=lines, rising=1.0)
