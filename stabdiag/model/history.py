@@ -194,7 +194,7 @@ class History:
 
     @cached_property
     def _finite_by_role(self) -> dict[str, Series]:
-        """The finite points of the roles that were asked for."""
+        """The finite points of the roles in use."""
         return {}
 
     def group(self, prefix: str) -> dict[str, Series]:

@@ -12,6 +12,7 @@ import numpy as np
 from stabdiag.model.arrays import Ints
 from stabdiag.model.roles.names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
+from stabdiag.readers.blocks import bytes_after
 from stabdiag.readers.text.glued import separate_records
 from stabdiag.readers.text.values import name_bare_tensors, plain_values
 
@@ -127,7 +128,7 @@ def _plain_signs(block: bytes) -> bytes:
     The search for a single byte is much faster, and most logs lack it.
     """
     block = block.removeprefix(_BYTE_ORDER_MARK)
-    if b"[" in block and any(reset in block for reset in _RESETS):
+    if b"[" in block and _has_resets(block):
         block = _SHOWN_ANSI.sub(b"", block)
     if b"\xc2" in block or b"\xe3" in block:
         for blank in _WIDE_BLANKS:
@@ -140,6 +141,12 @@ def _plain_signs(block: bytes) -> bytes:
         for escaped, sign in _HTML_SIGNS:
             block = block.replace(escaped, sign)
     return block
+
+
+def _has_resets(block: bytes) -> bool:
+    """Return True if a block has a reset of colors."""
+    after = bytes_after(block, b"[")
+    return any(reset[1:2] in after and reset in block for reset in _RESETS)
 
 
 def _may_spread(block: bytes) -> bool:

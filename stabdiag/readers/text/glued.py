@@ -45,8 +45,8 @@ _BAR: Final = b"%|"
 
 def separate_records(block: bytes) -> bytes:
     """Return a block with a carriage return between the bars or records that share a line."""
-    lines = count_line_ends(block) + block.count(b"\r")
-    if _BAR in block and block.count(_BAR) > lines + 1:
+    lines = count_line_ends(block) + (block.count(b"\r") if b"\r" in block else 0)
+    if b"%" in block and block.count(_BAR) > lines + 1:
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
     if b"]" in block and block.count(b"] - ETA: ") > lines + 1:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from stabdiag.readers.blocks import bytes_before
 from stabdiag.readers.text.grammar import NUMBER_PATTERN
 from stabdiag.readers.values import NULL_WORDS, not_finite
 
@@ -19,6 +20,7 @@ NULL_CELL: Final = b"nAN"
 
 # tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31])
 _VALUE_WRAPPERS: Final = (b"ensor(", b"rray(", b"float")
+_WRAPPER_ENDS: Final = (b"r", b"y", *(b"%d" % digit for digit in range(10)))
 _WRAPPED: Final = re.compile(
     rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\[{0,3} ?(%b) ?\]{0,3}"
     rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER_PATTERN
@@ -98,7 +100,7 @@ def name_bare_tensors(data: bytes) -> bytes:
 def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     # A search takes time even in the logs that lack all of these, so that there are few.
-    if b"(" in data and any(wrapper in data for wrapper in _VALUE_WRAPPERS):
+    if b"(" in data and _may_wrap(data):
         data = _WRAPPED.sub(rb"\1", data)
     if b"#" in data and b"1.#" in data:
         data = _MICROSOFT.sub(_spelled, data)
@@ -111,6 +113,13 @@ def plain_values(data: bytes) -> bytes:
             data = _WITH_DECIMALS.sub(rb"\1", data)
             data = _ENCLOSED.sub(lambda match: match[1] or match[2], data)
     return _OF_A_LOSS.sub(_value_of_a_loss, data)
+
+
+def _may_wrap(data: bytes) -> bool:
+    """Return True if a text has the name of a wrapper of values, and a bracket after its end."""
+    before = bytes_before(data, b"(")
+    ends = any(end in before for end in _WRAPPER_ENDS)
+    return ends and any(wrapper in data for wrapper in _VALUE_WRAPPERS)
 
 
 def _value_of_a_loss(match: re.Match[bytes]) -> bytes:
