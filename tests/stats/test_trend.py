@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from stabdiag.stats.trend import block_means, mann_kendall
+from stabdiag.stats.trend import block_means, kendall_score, mann_kendall
 
 
 def ar1(seed, n, rho):
@@ -48,3 +48,22 @@ def test_block_means_cover_all_points(n, limit, expected):
     assert len(means) == expected
     assert means[0] == x[:size].mean()
     assert means[-1] == x[(expected - 1) * size : expected * size].mean()
+
+
+def _score_by_pairs(x):
+    return sum(np.sign(later - earlier) for at, later in enumerate(x) for earlier in x[:at])
+
+
+@pytest.mark.parametrize("values", [1000, 4, 1])
+def test_kendall_score_counts_rising_and_falling_pairs(values):
+    x = np.random.default_rng(values).integers(0, values, 60).astype(float)
+    score, variance = kendall_score(x)
+    assert score == _score_by_pairs(x)
+    assert (variance > 0) == (values > 1)
+
+
+def test_ties_narrow_the_variance_of_the_kendall_score():
+    # Kendall 1975, eq. 4.4, for 5 values of which 2 and 3 are equal.
+    score, variance = kendall_score(np.array([1.0, 1.0, 2.0, 2.0, 2.0]))
+    assert score == 6
+    assert variance == (5 * 4 * 15 - 2 * 1 * 9 - 3 * 2 * 11) / 18
