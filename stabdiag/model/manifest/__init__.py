@@ -82,8 +82,8 @@ class Manifest:
     @property
     def known(self) -> dict[str, Any]:
         """The fields that are known, by name."""
-        values = ((key.name, getattr(self, key.name)) for key in KEYS)
-        return {name: value for name, value in values if value is not None}
+        values = vars(self)
+        return {key.name: value for key in KEYS if (value := values[key.name]) is not None}
 
     def override(self, values: Mapping[str, object]) -> Manifest:
         """Return the manifest with some fields set by hand.
