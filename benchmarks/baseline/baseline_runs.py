@@ -7,7 +7,7 @@ import json
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import count
@@ -32,7 +32,7 @@ CURE: Final = Path(__file__).parents[1] / "cure" / "data"
 # The first part was trained with other seeds than the others.
 PARTS: Final = (".", "fresh", "second", "third", "fourth")
 
-# No rule or constant was chosen on this part.
+# No rule or constant was chosen on this part, except for the end of a run.
 FRESH: Final = "fourth"
 
 ALL_COLUMNS: Final = "all columns"
@@ -85,13 +85,17 @@ def form_of(number: int) -> str:
     return FORMS[number % len(FORMS)]
 
 
-def cure_runs(jobs: int = 2) -> list[Run]:
+def cure_runs(parts: Sequence[str] = PARTS, jobs: int = 2) -> list[Run]:
     """Return the broken and the healthy runs of the cure benchmark in all forms of their logs.
 
     A broken run that ends within the spread of its healthy twins did no harm, and is left out.
+
+    Args:
+        parts: folders in ``CURE``, or paths of folders that ``cure/train.py`` wrote.
+        jobs: the number of processes.
     """
     selected = []
-    for part in PARTS:
+    for part in parts:
         about = json.loads((CURE / part / "runs.json").read_text())
         rows = _rows_by_run(CURE / part / "logs.parquet")
         good_ends = _good_ends(about)

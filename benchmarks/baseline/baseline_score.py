@@ -55,11 +55,14 @@ def main() -> None:
     """Score, and print tables in Markdown."""
     parser = argparse.ArgumentParser(description="Score comparisons with a baseline.")
     parser.add_argument("--reruns", type=Path, help="a folder with AlgoPerf logs")
+    parser.add_argument("--fresh", type=Path, help="a folder of cure/train.py, scored by itself")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     random.seed(options.seed)
-    runs = cure_runs()
-    parts = {"fresh part": (FRESH,), "other parts": [part for part in PARTS if part != FRESH]}
+    fresh = FRESH if options.fresh is None else str(options.fresh.resolve())
+    all_parts = tuple(dict.fromkeys((*PARTS, fresh)))
+    runs = cure_runs(all_parts)
+    parts = {"fresh part": (fresh,), "other parts": [part for part in all_parts if part != fresh]}
     factors = _calibrated_on_other_tasks(runs)
     for title, names in parts.items():
         scored = [run for run in runs if run.part in names]
