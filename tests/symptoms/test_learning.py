@@ -108,6 +108,14 @@ def test_a_policy_is_not_advised_to_memorize_one_batch():
     assert diagnosis.next_actions[-1].startswith("Print the advantages")
 
 
+@pytest.mark.parametrize(("error", "severity"), [(falling(1, 0.1, 100), "warning"), (0.5, "error")])
+def test_a_loss_printed_as_zero_next_to_a_score_that_improves_is_a_warning(error, severity):
+    run = log(np.zeros(N), mse=error + noise(0.001))
+    diagnosis = stabdiag.diagnose(run).diagnosis
+    assert (diagnosis.slug, diagnosis.severity) == ("loss-constant", severity)
+    assert ("the model learns" in diagnosis.summary) == (severity == "warning")
+
+
 # A single class: each evaluation is perfect.
 PERFECT = log(falling(2.3, 1e-4, 20), val_acc=np.where(AT % 80 == 79, 1.0, None))
 

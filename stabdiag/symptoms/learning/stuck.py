@@ -34,6 +34,7 @@ from stabdiag.symptoms.learning.rate_fixes import lower_rate
 from stabdiag.symptoms.losses import FALLEN, ONE_BATCH, USUAL_CLASSES
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
+from stabdiag.tree.progress import find_progress
 
 _SAME_LOGITS = Action(
     Do.INSPECT_LAYERS,
@@ -274,9 +275,16 @@ def _zero(case: Case, start: int) -> Evidence | None:
     first, count = int(steps[start]), len(x) - start
     points = f"the last {count}" if fell else f"all {count}"
     was = f"; just before, it was {num(fell['before'])}" if fell else ""
+    changes = () if fell else find_progress(case).changes
+    measure = next((item for item in changes if item.better and item.role != "loss"), None)
+    learns = ""
+    if measure is not None:
+        name = "The evaluation loss" if measure.role == "eval_loss" else repr(measure.name)
+        learns = f" {name} went {measure.text} in the meantime, so that the model learns."
     return Evidence(
         because=f"The loss is exactly 0 at {points} logged points, from {case.unit} {first} to "
-        f"{int(steps[-1])}{was}.",
+        f"{int(steps[-1])}{was}.{learns}",
+        severity=None if measure is None else Severity.WARNING,
         step=first,
         measured={"loss": 0.0, "points": count, **fell},
         first=Action(
