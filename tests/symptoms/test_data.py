@@ -137,8 +137,16 @@ def test_a_period_of_the_loss_shows_the_epoch_if_none_was_logged(symptom):
         log(SORTED, lr=0.001 * (1.01 - WITHIN)),
         log(SORTED, reward=STEPS * 1.0),
         log(3 + RNG.normal(0, 1, N)),
+        log(ORDERED),
     ],
-    ids=["a wave", "a running mean", "restarts of the rate", "a policy", "noise"],
+    ids=[
+        "a wave",
+        "a running mean",
+        "restarts of the rate",
+        "a policy",
+        "noise",
+        "small differences",
+    ],
 )
 def test_other_periods_are_not_epochs(symptom, columns):
     assert symptom("epoch-pattern", columns) is None

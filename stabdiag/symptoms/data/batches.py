@@ -182,7 +182,10 @@ def epoch_pattern(case: Case) -> Evidence | None:
     # A loss that falls or rises throughout each epoch is a running mean, or memorization. Batches
     # in a fixed order differ as well, which does no harm: small differences are a note.
     remaining = float((pattern - line).std())
-    if remaining < TENTH * level or not _is_same_course(later[::2], later[1::2]):
+    # A period alone may have another reason than the order of the data.
+    is_inferred = not case.history.has("epoch")
+    least = (FIFTH if is_inferred else TENTH) * level
+    if remaining < least or not _is_same_course(later[::2], later[1::2]):
         return None
     low, high = float(pattern.min()), float(pattern.max())
     length = int(usual_gap(case.loss.steps[starts]))
@@ -191,8 +194,6 @@ def epoch_pattern(case: Case) -> Evidence | None:
     lasts = explains_spikes and any(spike.recovered is False for spike in case.spikes)
     is_worse = level > (1 + TENTH) * median(case.loss.values[:MIN_CONSECUTIVE])
     is_harmless = not (climbs or lasts or is_worse) and remaining < FIFTH * level
-    # A period alone may have another reason than the order of the data.
-    is_inferred = not case.history.has("epoch")
     return Evidence(
         because=f"In each of {len(epochs)} {_period_name(case)} of {length} {case.unit}s, the loss "
         f"rises and falls at the same positions, between {num(low)} and {num(high)} (medians of a "
