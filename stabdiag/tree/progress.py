@@ -199,7 +199,9 @@ def _changes(case: Case) -> Iterator[ProgressChange]:
         values = score.series.values
         gain = score.gain(score.goodness[:1], score.goodness[1:][-MIN_CONSECUTIVE:])
         # As for the evaluation loss: no score explains what the loss does not show.
-        is_tiny = gain is not None and 0 < gain < CLEAR_CHANGE * score.scale
+        # A guess of the mean has an R² of 0, so a rise to 0 from below is not a gain.
+        below = max(-float(values[0]), 0.0) if score.explains_variance else 0.0
+        is_tiny = gain is not None and 0 < gain < CLEAR_CHANGE * score.scale + below
         is_unshown = is_tiny and loss is not None and loss.better is False
         yield ProgressChange(
             role=score.series.role,

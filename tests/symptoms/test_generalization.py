@@ -386,3 +386,24 @@ def test_accuracies_that_disagree_outweigh_a_hard_first_batch(
         "eval_accuracy": np.where(evaluated_at, heldout_right, np.nan),
     }
     assert (symptom("learning-not-transferring", log) is not None) == is_present
+
+
+@pytest.mark.parametrize(("right", "is_present"), [(0.12, True), (0.97, False)])
+def test_a_low_accuracy_that_never_improves_is_not_pretrained(symptom, right, is_present):
+    at = np.arange(12)
+    log = {
+        "epoch": at + 1,
+        "loss": 0.02 + 0.9 * np.exp(-at),
+        "accuracy": np.full(12, right),
+        "eval_loss": 2.3 + 0.003 * np.random.default_rng(9).standard_normal(12),
+        "eval_accuracy": np.full(12, 0.12),
+    }
+    assert (symptom("learning-not-transferring", log) is not None) == is_present
+
+
+@pytest.mark.parametrize(
+    ("manifest", "severity"), [({}, "warning"), ({"init_from": "the/model"}, "note")]
+)
+def test_a_pretrained_model_may_know_the_training_data(symptom, manifest, severity):
+    finding = symptom("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), manifest)
+    assert finding.severity.value == severity

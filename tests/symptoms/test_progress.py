@@ -455,10 +455,12 @@ def test_an_r2_below_zero_is_worse_than_a_guess(symptom, end, total, severity):
         assert "Standardize the targets" in finding.first_action
 
 
-@pytest.mark.parametrize(("end", "is_present"), [(0.02, True), (0.2, False)])
-def test_a_tiny_gain_of_a_score_alone_is_not_learning(symptom, end, is_present):
+@pytest.mark.parametrize(
+    ("begin", "end", "is_present"), [(0.004, 0.02, True), (-0.1, 0.01, True), (0.004, 0.2, False)]
+)
+def test_a_tiny_gain_of_a_score_alone_is_not_learning(symptom, begin, end, is_present):
     loss = 1.0 + 0.2 * np.random.default_rng(2).standard_normal(N)
-    r2 = evaluated(np.array([0.004, *np.full(N // 100 - 1, end)]))
+    r2 = evaluated(np.array([begin, *np.full(N // 100 - 1, end)]))
     assert (symptom("no-progress", log(loss, val_r2=r2)) is not None) == is_present
 
 

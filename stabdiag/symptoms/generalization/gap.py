@@ -149,14 +149,16 @@ def _fall_together(train: Floats, heldout: Floats) -> bool:
 def may_be_pretrained(case: Case) -> bool:
     """Return True if the model may have memorized the training data before the log begins.
 
-    That is possible if the loss does not fall, or the accuracy does not improve.
+    That is possible if the loss does not fall, or if most examples are right from the start and the
+    accuracy does not improve.
     """
     if not from_the_start(case) or not has_fallen(case.loss.values):
         return True
     right = case.history.finite("accuracy").values
-    return len(right) >= CONTEXT_POINTS and float(right[:CONTEXT_POINTS].min()) >= evaluation_level(
-        right
-    )
+    if len(right) < CONTEXT_POINTS:
+        return False
+    least = float(right[:CONTEXT_POINTS].min())
+    return least >= max(HALF * full_scale(right.max()), evaluation_level(right))
 
 
 def _end_of_first_epoch(case: Case) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
@@ -35,6 +35,7 @@ from stabdiag.symptoms.generalization.overfitting import (
 from stabdiag.symptoms.learning.causes import evaluations_are_constant
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import starts_pretrained
 from stabdiag.tree.progress import find_progress
 
 _STALE = Action(
@@ -87,11 +88,15 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     if gap is None or gap.is_factor:
         return None
     measured = {"first_ratio": gap.evaluated / gap.trained, "min_ratio": gap.least}
+    # A model that was trained before may know the training data already.
+    is_known = starts_pretrained(case) is True
+    known = " The pretrained model may have seen the training data." if is_known else ""
     return Evidence(
+        severity=Severity.NOTE if is_known else None,
         because=f"At {case.unit} {gap.step}, {gap.fraction_of_run:.0%} into the run, the "
         f"evaluation loss is "
         f"{num(gap.evaluated)} and the training loss {num(gap.trained)}; it stays at least "
-        f"{num(gap.least)} x the training loss.",
+        f"{num(gap.least)} x the training loss.{known}",
         step=gap.step,
         measured=measured,
         first=Action(

@@ -233,7 +233,7 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
     if right >= _LOW_ACCURACY or learns:
         return None
     is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
-    if not is_long and not _has_hardly_begun(case, accuracies[0], fell):
+    if not is_long and not _is_at_its_start(case, accuracies[0], fell):
         return None
     evidence = _little(case, progress, fell)
     return replace(
@@ -270,7 +270,7 @@ def _evaluations_stay(progress: Progress, last: float) -> bool:
     return is_still and last > (1 - NEGLIGIBLE) * heldout.last
 
 
-def _has_hardly_begun(case: Case, accuracy: Score, fell: float) -> bool:
+def _is_at_its_start(case: Case, accuracy: Score, fell: float) -> bool:
     """Return True if the loss and an accuracy hardly changed since the end of the warm-up."""
     gained = float(accuracy.goodness[-1] - accuracy.goodness[0]) / accuracy.scale
     is_sampled = len(losses_after_warmup(case)) >= case.limits.learning.min_points
