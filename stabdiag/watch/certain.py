@@ -135,7 +135,7 @@ def _was_found_earlier(section: str, report: Report, fail_on: Severity) -> bool:
     """Return True if a finding of the section existed a window and half a window ago."""
     limits = report.limits
     if any(f.section == _BASELINE for f in report.findings if _section(f) == section):
-        return _is_outside_for(_span(report, limits.divergence.window), report)
+        return _departure_lasts(report, _span(report, limits.divergence.window))
     window = limits.divergence.window if section == "§4" else limits.spike.recovery_steps
     last = report.history.last_step or 0
     for share in _LOOKBACK_WINDOWS:
@@ -145,8 +145,8 @@ def _was_found_earlier(section: str, report: Report, fail_on: Severity) -> bool:
     return True
 
 
-def _is_outside_for(steps: float, report: Report) -> bool:
-    """Return True if the run was outside the band of its references for this many steps."""
+def _departure_lasts(report: Report, steps: float) -> bool:
+    """Return True if the run has been outside the band of its references for some steps."""
     comparison = report.baseline
     series = None if comparison is None else comparison.deciding
     if series is None or series.onset is None:

@@ -90,7 +90,7 @@ def test_the_sentence_names_an_average():
 
 
 def deviation(stride):
-    """Return the deviation of a run that logs one value in so many steps."""
+    """Return the deviation of a run that logs a value each ``stride`` steps."""
     steps = np.arange(stride, 2049, stride)
     rng = np.random.default_rng(stride)
 
