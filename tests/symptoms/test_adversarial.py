@@ -55,3 +55,10 @@ def test_a_game_is_healthy_if_its_samples_get_better():
     assert "fid" in answers["Q4.1"].because
     fid = {"fid": [180 + NOISE[0][step] if step % 30 == 29 else None for step in STEPS]}
     assert stabdiag.diagnose(game(*BALANCED, **fid)).diagnosis.slug != "healthy"
+
+
+def test_a_loss_that_falls_by_twelve_orders_was_not_too_large():
+    won = 1e-12 + 0.7 * np.exp(-STEPS / 4)
+    slugs = [finding.slug for finding in stabdiag.diagnose(game(won)).findings]
+    assert "loss-implausible" not in slugs
+    assert "discriminator-wins" in slugs

@@ -11,7 +11,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import LARGEST_READ
 from stabdiag.model.text import num, plural, times
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import typical
+from stabdiag.stats.quantiles import median, typical
 from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
 from stabdiag.stats.standards import (
     HUNDREDFOLD,
@@ -62,8 +62,10 @@ def loss_implausible(case: Case) -> Evidence | None:
         outlier = _outlier_of_few(case)
         if outlier is not None:
             return outlier
+    # A loss that falls to nearly 0, as a discriminator's, was not too large before.
+    plausible = max(usual, median(sizes[:MIN_CONSECUTIVE])) if len(sizes) else usual
     bar = (
-        min(FP32_SQUARE_OVERFLOW, _ORDERS * usual)
+        min(FP32_SQUARE_OVERFLOW, _ORDERS * plausible)
         if len(sizes) >= MIN_CONSECUTIVE and usual > 0
         else FP32_SQUARE_OVERFLOW
     )
