@@ -15,7 +15,7 @@ from stabdiag.stats.standards import MIN_TREND_POINTS, NEGLIGIBLE, RELATIVE_TOLE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
-_ROLES: Final = ("other_loss", "policy_kl")
+_TERM_ROLES: Final = ("other_loss", "policy_kl")
 _KL: Final = frozenset({"kl", "kld", "kldiv"})
 _RECONSTRUCTION: Final = frozenset({"recon", "recons", "rec", "reconstruction", "elbo", "bce"})
 
@@ -23,8 +23,8 @@ _RECONSTRUCTION: Final = frozenset({"recon", "recons", "rec", "reconstruction", 
 @Symptom(
     slug="kl-collapsed",
     title="The KL term vanished: the latent code is not used",
-    needs=(" or ".join(_ROLES),),
-    preconditions=(at_least(MIN_TREND_POINTS, *_ROLES, groups=True),),
+    needs=(" or ".join(_TERM_ROLES),),
+    preconditions=(at_least(MIN_TREND_POINTS, *_TERM_ROLES, groups=True),),
     explained_by=("nan", "divergence", "spike-persistent"),
     next_actions=(
         Action(
@@ -72,7 +72,9 @@ def kl_collapsed(case: Case) -> Evidence | None:
 
 def _terms(case: Case) -> tuple[Series, Series] | None:
     """Return the KL term and the reconstruction loss of a variational autoencoder, or None."""
-    others = [series.finite() for role in _ROLES for series in case.history.group(role).values()]
+    others = [
+        series.finite() for role in _TERM_ROLES for series in case.history.group(role).values()
+    ]
     logged = [
         (series, set(name_words(series.column)))
         for series in (*others, case.loss)
