@@ -1,4 +1,4 @@
-"""The period of a series that takes the same course again and again."""
+"""The period of a series that repeats its course."""
 
 from __future__ import annotations
 

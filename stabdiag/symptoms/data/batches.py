@@ -182,9 +182,12 @@ def epoch_pattern(case: Case) -> Evidence | None:
     # A loss that falls or rises throughout each epoch is a running mean, or memorization. Batches
     # in a fixed order differ as well, which does no harm: small differences are a note.
     remaining = float((pattern - line).std())
-    # A period alone may have another reason than the order of the data.
+    # A period alone may have another reason than the order of the data, such as a hard batch in
+    # each: without it, the rest of the course has to differ by as much.
     is_inferred = not case.history.has("epoch")
     least = (FIFTH if is_inferred else TENTH) * level
+    if is_inferred:
+        remaining = min(remaining, robust_sigma(pattern - line))
     if remaining < least or not _is_same_course(later[::2], later[1::2]):
         return None
     low, high = float(pattern.min()), float(pattern.max())
