@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Reasons, and unused references with the same reason, that a sentence names.
 _MAX_NAMED_REASONS = 4
 _MAX_REFERENCE_NAMES = 3
-_MAX_NAMED_SERIES = 3
+_MAX_SERIES_TOO_DIFFERENT = 3
 
 
 class BaselineStatus(StrEnum):
@@ -182,7 +182,7 @@ class BaselineComparison:
         """The series that were not compared, in one sentence; empty if there is none."""
         if not self.too_different:
             return ""
-        names = and_more(self.too_different, _MAX_NAMED_SERIES)
+        names = and_more(self.too_different, _MAX_SERIES_TOO_DIFFERENT)
         return f"Not compared, since it differs too much between the references: {names}."
 
     @property

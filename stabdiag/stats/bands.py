@@ -52,10 +52,6 @@ BAND_BARS: Final[tuple[tuple[int, float], ...]] = (
 _END_BAR: Final = 0.75
 
 
-# The last octave is averaged if at least this many of its bins are common.
-_MIN_OCTAVE_BINS: Final = BINS_PER_OCTAVE // 2
-
-
 @frozen
 class Prior:
     """The usual spread of good runs, in level and in time.
@@ -139,13 +135,13 @@ class Deviation:
         return out
 
     def average_at_end(self) -> AverageDeviation | None:
-        """Return the average over the last octave, or None if it has few common bins.
+        """Return the average over the last octave; None if fewer than half of its bins are common.
 
         A good run that is better or worse than others usually stays so from bin to bin, but the
         noise of each bin is its own, and averages out.
         """
         number = int((self.bins > self.bins[-1] - BINS_PER_OCTAVE).sum())
-        if number < _MIN_OCTAVE_BINS:
+        if 2 * number < BINS_PER_OCTAVE:
             return None
         last = slice(-number, None)
         variance = self.variance[last].mean() + self.noise[last].sum() / number**2

@@ -14,13 +14,14 @@ from stabdiag.stats.standards import (
     NEARLY_ALL,
     QUARTERS,
     SUBSAMPLE_SIZE,
+    THIRD,
     THIRDS,
 )
 
 # The course is compared after a cubic trend is removed. Noise and drift have no correlation as high
 # as HALF at a long lag. Between two periods it falls by more than this.
 _TREND_DEGREE: Final = 3
-_MIN_DROP: Final = 0.3
+_MIN_DROP: Final = THIRD
 
 
 def find_period(x: Floats, shortest: int) -> int | None:

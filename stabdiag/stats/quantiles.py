@@ -26,7 +26,7 @@ def normal_tail(z: float) -> float:
     return (1 - math.erf(z / math.sqrt(2))) / 2
 
 
-@lru_cache(maxsize=256)  # most calls are for a few powers of two
+@lru_cache  # most calls are for a few powers of two
 def normal_quantile(chance: float) -> float:
     """Return the value that a standard normal variable exceeds with a chance, 0 < chance < 0.5.
 

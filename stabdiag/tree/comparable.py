@@ -29,6 +29,7 @@ from stabdiag.stats.standards import (
     QUARTERS,
     RELATIVE_TOLERANCE,
     TENTH,
+    THIRD,
 )
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.tree.changes import NearbyChange, near_spike, nearby_changes, quoted_name
@@ -44,7 +45,7 @@ _MIN_REMAINING_FRACTION = QUARTER
 
 # A running mean covers two fifths of a jump in the first quarter of its approach, or less if the
 # loss falls in the meantime. A line covers a quarter.
-_MIN_EARLY_FRACTION = 0.3
+_MIN_EARLY_FRACTION = THIRD
 
 
 @frozen
@@ -215,7 +216,7 @@ def _delayed_change(run: Run, spikes: Sequence[Spike]) -> CurriculumRamp | None:
         return None
     first = int(np.searchsorted(run.loss.steps, change.step))
     width = MIN_TREND_POINTS // 2
-    if n - first < 4 * MIN_TREND_POINTS:
+    if n - first < QUARTERS * MIN_TREND_POINTS:
         return None
     before, smooth = median(x[max(first - width, 0) : first]), centered_median(x, 2 * width + 1)
     height = float(smooth[first:].max()) - before

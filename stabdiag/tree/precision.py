@@ -236,7 +236,7 @@ def _halving(case: Case, bad: int) -> bool | None:
     if len(scale) < 2:
         return None
     fell: Mask = np.diff(scale.values) < 0
-    twice = 4 * scale.values[1:] <= scale.values[:-1]
+    twice = 2**2 * scale.values[1:] <= scale.values[:-1]
     return bool(fell[-2:].any() or fell.sum() > 1 or (fell & twice).any())
 
 

@@ -22,7 +22,7 @@ def test_the_neighbors_of_a_sign_are_returned_in_order(block, before, after):
 
 
 @pytest.mark.parametrize("reset", [b"[0m", b"[39m", b"[m"])
-def test_colors_without_escapes_are_removed_beside_other_brackets(reset):
+def test_colors_without_escapes_are_removed_next_to_other_brackets(reset):
     text = Text(b"[2026-01-05] step 1 [31mloss: 2.5%b\n" % reset)
     assert text.data == b"\n[2026-01-05] step 1 loss: 2.5\n"
 
@@ -35,7 +35,7 @@ def test_brackets_without_a_reset_are_kept():
 @pytest.mark.parametrize(
     "value", [b"tensor(2.5)", b"np.float32(2.5)", b"array([2.5])", b"Tensor(2.5, device='cuda:0')"]
 )
-def test_wrapped_values_are_unwrapped_beside_other_parentheses(value):
+def test_wrapped_values_are_unwrapped_next_to_other_parentheses(value):
     text = Text(b"time (ms): 3 (5) loss: %b\n" % value)
     assert text.data == b"\ntime (ms): 3 (5) loss: 2.5\n"
 

@@ -133,7 +133,7 @@ _ENDING: Final = re.compile(
     rb"(?<![a-z])(?<!early )(?<!early-)(?:abort|terminat|halt|stopp|exit|quit|bail|crash)"
     rb"(?:ing|ed)(?![a-z])"
 )
-_OVERFLOW: Final = re.compile(
+_OVERFLOW_REPORT: Final = re.compile(
     rb"(?:grad|loss|backward|fp16|numerical|floating)[^\n]{0,60}\boverflow(?:ed)?\b"
     rb"|\boverflow(?:ed)?\b[^\n]{0,60}(?:grad|loss|backward|fp16|numerical|floating)"
 )
@@ -208,7 +208,7 @@ def _failure_of_form(line: bytes) -> Failure | None:
     text = line.lower()
     is_minimum = _MINIMUM.search(text) is not None
     is_implied = _IMPLIES_IT.search(line) is not None
-    patterns = (_ENDING, _OVERFLOW, _OCCURRED)
+    patterns = (_ENDING, _OVERFLOW_REPORT, _OCCURRED)
     is_overflow = b"overflow" in text and all(pattern.search(text) for pattern in patterns)
     if not (is_minimum or is_implied or is_overflow or _NAMES_IT.search(text)):
         return None

@@ -33,7 +33,7 @@ _MAX_BYTES: Final = 1 << 22
 _MIN_LIST: Final = 4
 
 # Weights of losses, and values that losses are scaled by.
-_WEIGHTS: Final = frozenset({"weight", "weights", "coef", "coefs", "coeffs", "lambda", "lambdas"})
+_FACTORS: Final = frozenset({"weight", "weights", "coef", "coefs", "coeffs", "lambda", "lambdas"})
 
 # A name and the characters between it and its list, such as = np.array( or ': [
 _NAME_BYTES: Final = 80
@@ -44,8 +44,8 @@ _NAME: Final = re.compile(
 # A loss is named in this many bytes above a list without a name.
 _ABOVE_BYTES: Final = 400
 
-_LIST: Final = re.compile(rb"\[([^\[\]]{3,1000000})\]")
-_WRAPPED: Final = re.compile(
+_PRINTED_LIST: Final = re.compile(rb"\[([^\[\]]{3,1000000})\]")
+_WRAPPED_LIST: Final = re.compile(
     rb"(?:\w{1,10}\.)?(?:[Aa]rray|tensor|b?float\d\d)\((%b)(?:,[^()]{0,80}(?:\(\)[^()]{0,40})?)?\)"
     % NUMBER_PATTERN
 )
@@ -62,7 +62,7 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     """
     lists: dict[str, list[bytes]] = {}
     data = data[:_MAX_BYTES]
-    for match in _LIST.finditer(data) if b"[" in data else ():
+    for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
         name, values = _name(data, match.start()), _values(match[1])
         if name is None and not data[: match.start()].strip():
             name = name_of_values(source)
@@ -100,11 +100,11 @@ def _name(data: bytes, begin: int) -> str | None:
 
 def _values(text: bytes) -> list[bytes]:
     """Return the numbers of a list; none if it has anything else."""
-    tokens = _WRAPPED.sub(rb"\1", text).replace(b",", b" ").split()
+    tokens = _WRAPPED_LIST.sub(rb"\1", text).replace(b",", b" ").split()
     values = [token for token in tokens if token != _ELLIPSIS]
     return values if all(map(_NUMBER.fullmatch, values)) else []
 
 
 def _are_losses(name: str, values: list[bytes]) -> bool:
-    is_weight = is_setting(name) or not _WEIGHTS.isdisjoint(name_words(name))
+    is_weight = is_setting(name) or not _FACTORS.isdisjoint(name_words(name))
     return is_a_loss(name) and not is_weight and may_be_losses([*map(float, values)])

@@ -58,12 +58,12 @@ _TRAINING_VALUES: Final = re.compile(r"loss|rew|epret|timesteps|n_?updates", re.
 
 
 # Names of which several show that a table without rules, as in a paste, is one of these.
-_OF_POLICIES: Final = re.compile(
+_POLICY_NAMES: Final = re.compile(
     rb"\|[ \t]{0,20}(?:\w{1,20}/[ \t]{0,4})?(?:n_?updates|total_?timesteps|ep_?rew_?mean"
     rb"|policy_loss|policy_gradient_loss|value_loss|explained_variance|approx_?kl|AverageEpRet)"
     rb"[ \t]{0,40}\|"
 )
-_MIN_OF_POLICIES: Final = 3
+_MIN_POLICY_NAMES: Final = 3
 _MAX_LONE_TABLE: Final = 1 << 14
 
 
@@ -100,8 +100,8 @@ def _tables(data: bytes) -> Iterator[Record]:
 def _is_lone_table(data: bytes) -> bool:
     if b"|" not in data or len(data) > _MAX_LONE_TABLE:
         return False
-    names = [*map(bytes.strip, _OF_POLICIES.findall(data))]
-    return len(names) >= _MIN_OF_POLICIES and len({*names}) == len(names)
+    names = [*map(bytes.strip, _POLICY_NAMES.findall(data))]
+    return len(names) >= _MIN_POLICY_NAMES and len({*names}) == len(names)
 
 
 def _has_training_table(data: bytes) -> bool:

@@ -23,11 +23,11 @@ from stabdiag.readers.text.sample import Sample, TextEvidence, is_lost, take_sam
 from stabdiag.readers.text.tokens import LONGEST, SPLIT, has_number
 
 # The search covers this many bytes at the head, and this many lines with a number.
-_HEAD_BYTES: Final = 1 << 18
+_UNKNOWN_HEAD_BYTES: Final = 1 << 18
 _MAX_LINES: Final = 500
 
 # The fewest lines with a name, or with two values that belong together, and the most names tried.
-_MIN_LINES: Final = 3
+_MIN_COUNTED: Final = 3
 _MIN_PAIRS: Final = 2
 _MAX_NAMES: Final = 6
 
@@ -35,20 +35,20 @@ _MAX_NAMES: Final = 6
 _LINES_APART: Final = 3
 
 # Values that belong together: of two networks, of two kinds of samples, of a variational encoder.
-_ADVERSARIES: Final = (
+_NETWORK_NAMES: Final = (
     (rb"[Nn]et_?D|D|[Dd]isc?|[Dd]iscriminator|[Cc]ritic", b"D"),
     (rb"[Nn]et_?G|G|[Gg]en|[Gg]enerator", b"G"),
 )
 _SUPERVISION: Final = ((rb"[Ss]up(?:ervised)?", b"sup"), (rb"[Uu]n?sup(?:ervised)?", b"unsup"))
-_VARIATIONAL: Final = ((rb"[Rr]ec(?:on\w{0,12})?", b"recon"), (rb"KLD?|kld?", b"kl"))
-_PAIRS: Final = (_ADVERSARIES, _SUPERVISION, _VARIATIONAL)
+_VARIATIONAL_NAMES: Final = ((rb"[Rr]ec(?:on\w{0,12})?", b"recon"), (rb"KLD?|kld?", b"kl"))
+_PAIRS: Final = (_NETWORK_NAMES, _SUPERVISION, _VARIATIONAL_NAMES)
 
 # D: 0.69, and [D - real: 0.4, fake: 0.2], where the network has several values.
 _NAMED: Final = rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)"
 _SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)"
 
 # Names that a loss has only where nothing else is named: total: 2.4, L1: 0.12, bpd=3.2
-_TOTALS: Final = re.compile(
+_TOTAL_NAMES: Final = re.compile(
     rb"(?<![\w./-])([Tt]otal|[Ll][12]?|bp[cdb]|KLD?)(?= ?[:=] ?%b(?![\w%%:]| ?(?:sec|min|s|ms)\b))"
     % NUMBER_PATTERN
 )
@@ -73,12 +73,12 @@ _VALUE_ALONE: Final = rb"(?m)^[ \t]{0,8}(%b)[ \t]{0,8}$" % NUMBER_PATTERN
 # Values that rise from the start up to at most 100 may be scores: they are not called a value,
 # which is taken as a loss.
 _VALUE: Final = b"value"
-_SCORE: Final = b"measure"
+_UNNAMED_SCORE: Final = b"measure"
 
 
 def unknown_evidence(data: bytes) -> TextEvidence | None:
     """Return the evidence in values without known names, or None if there is too little."""
-    head = data[:_HEAD_BYTES]
+    head = data[:_UNKNOWN_HEAD_BYTES]
     rows = (*_named_pairs(head),) or (*_named_totals(head),)
     result = evidence(normalize(data, rows)) if rows else None
     if result is not None:
@@ -98,8 +98,8 @@ def _named_pairs(head: bytes) -> Iterator[Normalization]:
 
 
 def _named_totals(head: bytes) -> Iterator[Normalization]:
-    if _is_frequent(_TOTALS.pattern, head):
-        yield Normalization((), _TOTALS.pattern, rb"\1_loss")
+    if _is_frequent(_TOTAL_NAMES.pattern, head):
+        yield Normalization((), _TOTAL_NAMES.pattern, rb"\1_loss")
 
 
 def _is_frequent(pattern: bytes, head: bytes) -> bool:
@@ -114,7 +114,7 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
     lines = [line for line in head.split(b"\n") if len(line) <= LONGEST and has_number(line)]
     spans = [find_spans(line) for line in lines[:_MAX_LINES]]
     counts = Counter(name for names in spans for name in names)
-    names = [name for name, count in counts.most_common() if count >= _MIN_LINES]
+    names = [name for name, count in counts.most_common() if count >= _MIN_COUNTED]
     named = (name for name in names if name.isascii() and not is_setting(name))
     # Times and rates say least.
     for name in sorted(islice(named, _MAX_NAMES), key=_is_of_machine):
@@ -131,7 +131,7 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
             as_a_loss = evidence(normalize(head, lost))
             if as_a_loss is not None:
                 return replace(as_a_loss, normalizations=(*lost, *as_a_loss.normalizations))
-        if len({*values}) >= _MIN_LINES:
+        if len({*values}) >= _MIN_COUNTED:
             return replace(result, word=name.encode(), is_unknown=True)
     return None
 
@@ -144,10 +144,10 @@ def _is_of_machine(name: str) -> bool:
 def _values_without_name(head: bytes) -> TextEvidence | None:
     """Return the evidence in lines of a count and a value, or of a value below a counter."""
     pattern, replacement, values = _unnamed_values(head)
-    if len(values) < _MIN_LINES or not any(b"." in value or is_lost(value) for value in values):
+    if len(values) < _MIN_COUNTED or not any(b"." in value or is_lost(value) for value in values):
         return None
     has_loss = any(map(is_lost, values))
-    name = b"loss" if has_loss else _SCORE if are_scores(values) else _VALUE
+    name = b"loss" if has_loss else _UNNAMED_SCORE if are_scores(values) else _VALUE
     row = Normalization((), pattern, replacement % name)
     normalized = normalize(head, (row,))
     if has_loss:
@@ -168,7 +168,7 @@ def _unnamed_values(head: bytes) -> tuple[bytes, bytes, list[bytes]]:
     ):
         lines = re.findall(pattern, head)
         counts = [int(line[-2]) for line in lines]
-        if len(counts) >= _MIN_LINES and all(map(int.__lt__, counts, counts[1:])):
+        if len(counts) >= _MIN_COUNTED and all(map(int.__lt__, counts, counts[1:])):
             return pattern, replacement, [line[-1] for line in lines]
     return _VALUE_ALONE, rb"%b: \1", re.findall(_VALUE_ALONE, head)
 

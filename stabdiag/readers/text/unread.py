@@ -33,7 +33,7 @@ _DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}[,;|\t]")
 _ALIGNED: Final = re.compile(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
 _ROW_COUNT: Final = re.compile(rb"[\s|\[(]{0,40}(\d{1,12})(?![\d.])")
 # A number that is not a total, a part of a date or of a time.
-_WHOLE_NUMBER: Final = re.compile(rb"(?<![\w.:/+-])(\d{1,12})(?![\w.:+-])")
+_UNREAD_NUMBER: Final = re.compile(rb"(?<![\w.:/+-])(\d{1,12})(?![\w.:+-])")
 _FORM_SPACE: Final = re.compile(rb"\s+")
 
 # This many record lines of a block show the forms of its lines: a logger has few.
@@ -225,7 +225,7 @@ class UnreadLines:
         Tables below a log, such as scores for each class, count from the start.
         """
         count = _ROW_COUNT.match(line)
-        counts = map(int, _WHOLE_NUMBER.findall(self._last))
+        counts = map(int, _UNREAD_NUMBER.findall(self._last))
         return count is None or int(count[1]) > max(counts, default=0)
 
     def _count(self, number: int, *, is_alike: bool) -> None:

@@ -50,17 +50,17 @@ def kl_collapsed(case: Case) -> Evidence | None:
     divergence, reconstruction = pair
     x = divergence.values
     highest, ended = float(levels(x, TWENTIETHS).max()), end_level(x)
-    rest = abs(end_level(reconstruction.values))
+    remainder = abs(end_level(reconstruction.values))
     # The rest is in the same unit, so that a start far too high does not make a usual end small.
-    if x.min() < 0 or ended > RELATIVE_TOLERANCE * highest or ended > NEGLIGIBLE * rest:
+    if x.min() < 0 or ended > RELATIVE_TOLERANCE * highest or ended > NEGLIGIBLE * remainder:
         return None
     step = int(divergence.steps[int((x <= RELATIVE_TOLERANCE * highest).argmax())])
     return Evidence(
         because=f"{divergence.column!r} fell from {num(highest)} to {num(ended)}, and "
-        f"{reconstruction.column!r} ends at {num(rest)}: the latent code of every example is "
+        f"{reconstruction.column!r} ends at {num(remainder)}: the latent code of every example is "
         "nearly the prior, and the decoder learns nothing from it.",
         step=step,
-        measured={"highest": highest, "last": ended, "reconstruction": rest},
+        measured={"highest": highest, "last": ended, "reconstruction": remainder},
         first=Action(
             Do.CHECK_LOSS_FUNCTION,
             f"Check that {divergence.column!r} and {reconstruction.column!r} are reduced alike, "

@@ -128,7 +128,7 @@ def adam_underflow_risk(case: Case) -> Evidence | None:
     title="The loss scale never grows again",
     needs=("loss_scale", "manifest.dtype"),
     explained_by=("nan", "gradient-overflow", "loss-scale"),
-    preconditions=(at_least(10, "loss_scale"),),
+    preconditions=(at_least(MIN_TREND_POINTS, "loss_scale"),),
     next_actions=(
         Action(Do.LOG_MORE, "Log skipped steps: a scaler that counts them restarts its interval."),
     ),

@@ -13,7 +13,13 @@ from stabdiag.model.history import RepeatedSteps
 from stabdiag.model.text import SHOWN_NAMES, every, num, whole
 from stabdiag.stats.levels import jump_up
 from stabdiag.stats.quantiles import distinct
-from stabdiag.stats.standards import FEW_EVENTS, MIN_CONSECUTIVE, MIN_TREND_POINTS, QUARTERS
+from stabdiag.stats.standards import (
+    FEW_EVENTS,
+    MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
+    QUARTERS,
+    RELATIVE_TOLERANCE,
+)
 from stabdiag.symptoms.symptom import Evidence, Symptom, around_resumes, at_least
 from stabdiag.tree.case import Case
 
@@ -193,7 +199,8 @@ def resume_lr_reset(case: Case) -> Evidence | None:
             continue
         # A lower rate that stays is a decision; a rate that rises again is a second warm-up.
         later = float(lr.values[at:].max())
-        has_second_warmup = old > ratio * max(new, 0.0) and later > ratio * max(new, 1e-3 * old)
+        least = max(new, RELATIVE_TOLERANCE * old)
+        has_second_warmup = old > ratio * max(new, 0.0) and later > ratio * least
         if new <= ratio * old and not has_second_warmup:
             continue
         return Evidence(
