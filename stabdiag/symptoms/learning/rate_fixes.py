@@ -6,7 +6,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.text import num, sentence, typed
+from stabdiag.model.text import num, percent, sentence, typed
 from stabdiag.stats.standards import HALF, MIN_TREND_POINTS, TENFOLD
 from stabdiag.tree.advice.rates import highest_usual_rate, peak_rate, usual
 from stabdiag.tree.advice.shared import less_decay, usual_decay
@@ -83,10 +83,11 @@ def unfinished_warmup(case: Case) -> tuple[str, Action] | None:
         f"The learning rate still rises at {case.unit} {step}: it is {num(last)} there, and its "
         f"peak is set to {num(peak)}."
     )
+    usual = percent(case.limits.preflight.warmup_high, 2)
     usual_steps = max(round(case.limits.preflight.warmup_high * step), 1)
     return words, Action(
         Do.FIX_SCHEDULE,
-        f"Shorten the warm-up so that it ends within {usual_steps} {case.unit}s, a fifth of the "
+        f"Shorten the warm-up so that it ends within {usual_steps} {case.unit}s, {usual} of the "
         "run, and check its unit: optimizer steps, micro-batches, epochs, samples.",
         also=(Do.RAISE_LR,),
         setting="warmup_steps",
