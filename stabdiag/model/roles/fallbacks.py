@@ -34,8 +34,9 @@ _LOSS_MEASURES: Final = word_list(
 _COMPARABLE_MEASURES: Final = _LOSS_MEASURES[: _LOSS_MEASURES.index("rmse")]
 
 
-# These may mean something else in a log without steps or epochs.
-_AMBIGUOUS_LOSSES: Final = ("cost", "error")
+# These may mean something else in a log without steps or epochs. Semi-supervised training logs the
+# loss of its labeled examples as sup.
+_AMBIGUOUS_LOSSES: Final = ("cost", "error", "sup", "supervised", "criterion")
 
 
 _TRAINING_AFFIX: Final = re.compile(

@@ -44,9 +44,10 @@ _MAX_WORDS: Final = 150
 # The most digits in the total of a position that may be a rank or a date.
 _TOTAL_DIGITS: Final = 2
 
-# Four words in a row are a sentence. In a record, nothing is between a loss and its value.
+# Four words in a row are a sentence. In a record, nothing is between a loss and its value; blanks
+# may align the values of several lines.
 _SENTENCE: Final = re.compile(rb"(?:(?<![\w-])(?!'?(?:nan|inf)\b)[A-Za-z']{2,20},? ){4}")
-_ASSIGNS: Final = re.compile(rb"[\"']?[\s:=]{1,6}[\"'\[(]?")
+_ASSIGNS: Final = re.compile(rb"[\"']?(?:[\s:=]{1,6}|[ \t]{1,40})[\"'\[(]?")
 
 
 def find_excerpt(

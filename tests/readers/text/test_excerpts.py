@@ -234,6 +234,7 @@ def test_a_head_like_an_excerpt_is_read_further(read):
         ("Iter [4000/160000] lr: 2.5e-05, decode.loss: 0.07, aux.loss: nan, loss: nan", 4000),
         ("Surrogate loss: nan KL: 0.1 Entropy: nan training epoch: 2 learning_rate: 0.0003", 2),
         ("\n".join(f"Batch 7/9 loss nan lr 1e-3 grad_norm nan rank {n}" for n in (2, 0, 1)), 7),
+        ("| Iteration             12\n| lossAverage             nan\n| Return      0.625", 0),
     ],
 )
 def test_one_line_suffices_if_its_loss_is_not_finite(put, line, step):
