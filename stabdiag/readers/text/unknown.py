@@ -53,6 +53,12 @@ _TOTAL_NAMES: Final = re.compile(
     % NUMBER_PATTERN
 )
 
+# Losses of spaCy by the name of their component: {'ner': 117.4, 'tok2vec': 3.2}
+_COMPONENTS: Final = (
+    rb"(?<=['\"])(ner|textcat(?:_multilabel)?|spancat|tagger|parser|tok2vec|transformer|morphologizer"
+    rb"|senter|entity_linker)(?=['\"] ?: ?%b[,}])" % NUMBER_PATTERN
+)
+
 # Lines of a count and a value without names: 12:	2.31, and (12, 2.31). And a value alone, below
 # the line of a counter.
 _COUNTED_VALUE: Final = (
@@ -98,8 +104,9 @@ def _named_pairs(head: bytes) -> Iterator[Normalization]:
 
 
 def _named_totals(head: bytes) -> Iterator[Normalization]:
-    if _is_frequent(_TOTAL_NAMES.pattern, head):
-        yield Normalization((), _TOTAL_NAMES.pattern, rb"\1_loss")
+    for pattern in (_TOTAL_NAMES.pattern, _COMPONENTS):
+        if _is_frequent(pattern, head):
+            yield Normalization((), pattern, rb"\1_loss")
 
 
 def _is_frequent(pattern: bytes, head: bytes) -> bool:

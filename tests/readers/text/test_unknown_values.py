@@ -36,6 +36,8 @@ FALLING = [3 - n / 10 for n in range(12)]
         ("epoch {n}, recon: {value}, KLD: 0.1\n", "recon"),
         ("epoch {n}, total: {value}, box: 0.1, cls: 0.3\n", "total"),
         ("epoch {n}, bpd={value}\n", "bpd"),
+        ("Iteration {n}\n{{'textcat': {value}}}\n", "textcat"),
+        ("epoch {n} {{'tok2vec': 0.1, 'ner': {value}}}\n", "ner"),
     ],
 )
 def test_names_that_are_losses_where_nothing_else_is(diagnosed, form, column):
