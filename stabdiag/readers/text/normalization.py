@@ -185,6 +185,12 @@ _NORMALIZATIONS: Final = (
         % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
         rb"\niteration \1: loss \2, avg: \3, learning_rate: \4, ",
     ),
+    # Above it are the losses of each layer and micro-batch, which add up to that loss.
+    Normalization(
+        (b" Region ", b" Avg (IOU: ", b" rate, ", b" seconds, "),
+        rb"\b(class|iou|total)_loss = (?=%b)" % NUMBER_PATTERN,
+        rb"region_\1 = ",
+    ),
     # YOLACT: [  0]     10 || B: 7.1 | C: 22.5 | M: 6.2 | S: 61.3 | T: 97.2 || ETA: 1 day, …
     Normalization(
         (b" || ETA: ",),

@@ -255,6 +255,12 @@ def test_one_line_suffices_if_its_loss_is_not_finite(put, line, step):
             0.5,
         ),
         ("10:00 (Step: 90) train_a_loss = 0.5.\n10:00 (Step: 90) train_b_loss = 0.25.\n", 0.5),
+        # Darknet: the losses of layers are parts of the loss above them.
+        (
+            " 46: 16.5, 20.5 avg loss, 0.001 rate, 22.9 seconds, 2944 images, 33.1 hours left\n"
+            + "v3 (iou loss) Region 139 Avg (IOU: 0.5), class_loss = 9.5, total_loss = 60.5 \n" * 3,
+            16.5,
+        ),
     ],
 )
 def test_the_only_record_of_a_paste_is_read(put, text, loss):
