@@ -171,7 +171,12 @@ def scan(
     exit_severity = run_options.exit_severity(fail_on)
     gc.enable()  # __main__ disables it for short commands
     references = run_options.read_references()
-    scan_options = run_options.scan_options(literal=literal, timeout=timeout, references=references)
+    scan_options = run_options.scan_options(
+        literal=literal,
+        timeout=timeout,
+        references=references,
+        keeps_profiles=store is not None or peers,  # a temporary store is not read again
+    )
     import_arrow_without_pandas()
     give_back_memory()
     with TemporaryDirectory(prefix="stabdiag-scan-") as temporary:

@@ -87,6 +87,7 @@ def scan(
         format=format,
         literal=literal,
         timeout=timeout,
+        keeps_profiles=store is not None or peers,
     ).checked()
     if baseline is not None:
         options = replace(options, references=read_baseline(baseline, options, ()))

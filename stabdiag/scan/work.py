@@ -54,13 +54,15 @@ class ScanOptions(Options):
     """How to read and diagnose the logs of a scan.
 
     ``timeout`` is the time limit of a log in seconds. ``references`` are earlier good runs to
-    compare each run with.
+    compare each run with. ``keeps_profiles`` says whether the profiles of the runs are stored for
+    later comparisons.
     """
 
     literal: bool = False
     timeout: float = 300.0
     ignored: tuple[IgnoreRule, ...] = ()
     references: References | None = None
+    keeps_profiles: bool = True
 
     def checked(self) -> Self:
         """Return the options after validation.
@@ -109,7 +111,8 @@ def read_batch(jobs: Sequence[Job], options: ScanOptions) -> Batch:
     """Read the logs of a batch."""
     pa.set_cpu_count(1)  # there is one worker per core
     skipped, profiles = SkippedEntries(), list[RunProfile]()
-    rows = row_table(rows_of_jobs(jobs, options, skipped, keep=profiles.append))
+    keep = profiles.append if options.keeps_profiles else None
+    rows = row_table(rows_of_jobs(jobs, options, skipped, keep=keep))
     batch = Batch(rows=rows, skipped=skipped, profiles=profile_table(profiles))
     if is_worker_process():
         gc.collect()  # automatic collection is off there
