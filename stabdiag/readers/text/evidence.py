@@ -38,7 +38,7 @@ from stabdiag.readers.text.counters import (
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks, has_evaluation_blocks
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste, find_single_record
 from stabdiag.readers.text.failures import Failures
-from stabdiag.readers.text.grammar import NUMBER_PATTERN, trains
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, trains
 from stabdiag.readers.text.measured import find_spans
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
@@ -244,7 +244,7 @@ def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
 
 def are_scores(values: list[bytes]) -> bool:
     """Return True if values may be scores, which rise from the start and are at most 100."""
-    numbers = [float(value) for value in values]
+    numbers = [*map(as_float, values)]
     third = max(len(numbers) // 3, 1)
     rise = sum(numbers[-third:]) > sum(numbers[:third]) and min(numbers) in numbers[:third]
     return rise and max(numbers) <= _LARGEST_SCORE

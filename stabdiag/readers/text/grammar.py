@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import ABC, abstractmethod
 from collections import defaultdict
@@ -37,6 +38,14 @@ QUOTED: Final = rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}
 
 # A text that is only a name and its value.
 PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER_PATTERN
+
+
+def as_float(number: bytes) -> float:
+    """Return the value of a number, or NaN if it is cut into another one, as in 0.50.25."""
+    try:
+        return float(number)
+    except ValueError:
+        return math.nan
 
 
 def is_a_loss(name: str) -> bool:

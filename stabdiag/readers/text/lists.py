@@ -24,7 +24,7 @@ from stabdiag.model.roles.names import is_setting, name_words
 from stabdiag.readers.columns import Columns, Rows
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, is_a_loss
 from stabdiag.readers.text.table import make_cell_piece
 from stabdiag.readers.unnamed import may_be_losses, name_of_values
 
@@ -107,4 +107,4 @@ def _values(text: bytes) -> list[bytes]:
 
 def _are_losses(name: str, values: list[bytes]) -> bool:
     is_weight = is_setting(name) or not _FACTORS.isdisjoint(name_words(name))
-    return is_a_loss(name) and not is_weight and may_be_losses([*map(float, values)])
+    return is_a_loss(name) and not is_weight and may_be_losses([*map(as_float, values)])

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Final
 
-from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization, as_float
 from stabdiag.readers.text.values import plain_values
 
 # Markers are searched for in this many bytes at the head, and at the end of the known data.
@@ -344,7 +344,7 @@ def _are_boosted_scores(data: bytes) -> bool:
     if not all(marker in data for marker in _BOOSTED_SCORES.markers):
         return False
     lines = islice(re.finditer(_BOOSTED_SCORES.pattern, data), _BOOSTED_LINES)
-    values = [(float(line[3]), float(line[4])) for line in lines]
+    values = [(as_float(line[3]), as_float(line[4])) for line in lines]
     if not values or any(best < value for value, best in values):
         return False
     return values[0][0] < values[-1][1]

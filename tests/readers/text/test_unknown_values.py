@@ -156,3 +156,12 @@ def test_a_table_of_a_policy_without_its_rules(diagnosed):
     assert series["loss"].values.tolist() == [0.5]
     with pytest.raises(LogError):
         diagnosed("| model | 0.5 |\n| loss | 0.25 |\n| acc | 0.5 |\n| fps | 164 |\n")
+
+
+@pytest.mark.parametrize("form", ["{n}:\t{value}\n", "({n}, {value})\n", "train_loss = [{all}]\n"])
+def test_a_number_that_is_cut_into_another_is_left_out(diagnosed, form):
+    values = [*map(str, FALLING)]
+    values[5] = "2.42.5"
+    text = form.format(all=", ".join(values)) if "all" in form else lines(form, values)
+    loss = diagnosed(text).history.series["loss"]
+    np.testing.assert_array_equal(loss.values, [*FALLING[:5], *FALLING[6:]])
