@@ -227,8 +227,8 @@ _YOLO_ROW_NAMES: Final = ("box_loss", "second_loss", "third_loss")
 _YOLO_SCORES: Final = re.compile(
     rb"\n {1,40}Class {1,20}Images {1,20}(?:[Ll]abels|[Ii]nstances|[Tt]argets) {1,20}"
     rb"([^\n:][^\n]{1,200}?)\)?:(?: [^\n]{0,400})?"
-    rb"\n {1,40}all {1,20}\d{1,9} {1,20}\d{1,9} {1,20}((?:%b[ \t]{0,20}){1,20})(?=\n|$)"
-    % NUMBER_PATTERN
+    rb"\n {1,40}all {1,20}\d{1,9} {1,20}\d{1,9} {1,20}"
+    rb"(%b(?:[ \t]{1,20}%b){0,19})[ \t]{0,20}(?=\n|$)" % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
 _YOLO_NAMES: Final = {"P": "precision", "R": "recall"}
 
