@@ -16,7 +16,7 @@ from stabdiag.model.arrays import Mask
 from stabdiag.model.events import Event, EventCode, LeftOut
 from stabdiag.model.roles.names import is_a_loss, is_a_reward, is_evaluation, names_split
 from stabdiag.model.roles.scores import score_direction
-from stabdiag.model.text import plural
+from stabdiag.model.text import and_more, plural
 from stabdiag.readers.columns import Columns
 
 # A log continues without a loss if MIN_SERIES_LENGTH records follow, and this fraction of the
@@ -25,6 +25,9 @@ _TAIL_FRACTION = 0.2
 
 # The number of possible loss columns that are checked: each costs time in logs with thousands.
 _MAX_LOSS_COLUMNS = 8
+
+# A message names at most this many columns whose meaning is unknown.
+_MAX_SHOWN_NAMES = 4
 
 
 def unused_after_loss(
@@ -44,7 +47,20 @@ def unused_after_loss(
     if not entries and len(rows):
         entries += _records(columns, names, last, usable, losses=len(rows))
     entries += _lines(columns.left_out, last)
+    if columns.is_unknown and "loss" not in names:
+        entries.append(_unknown_values(columns, names))
     return [entry.as_event() for entry in entries]
+
+
+def _unknown_values(columns: Columns, names: Mapping[str, str]) -> LeftOut:
+    """Return the values of a log without a loss whose meaning is unknown: one may be the loss."""
+    free = [repr(shown_name(name)) for name in columns.names if name not in names.values()]
+    only = f", only {and_more(free, _MAX_SHOWN_NAMES)}" if free else ""
+    return LeftOut(
+        code=EventCode.RECORDS_LEFT_OUT,
+        message=f"{plural(columns.rows, 'record')} without a known loss{only}",
+        count=columns.rows,
+    )
 
 
 def _cells(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
@@ -68,15 +69,14 @@ def read_stream(
 def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
     """Return a stream with its reader, if needed without the labels of its lines."""
     try:
-        chosen = sniff(stream)
+        chosen = sniff(stream, has_known_names=True)
     except NoUsableRecord:
         # Imported here, as nearly all logs are read as they are.
         from stabdiag.readers.decorations import undecorated
 
-        result = undecorated(stream, sniff)
-        if result is None:
-            raise
-        return result
+        # The label of a line may look like a value, so it is removed before names are unknown.
+        result = undecorated(stream, partial(sniff, has_known_names=True))
+        return result or (stream, sniff(stream))
     if chosen.name == CSV and has_labeled_rows(stream.peek(LABELED_BYTES)):
         from stabdiag.readers.decorations import undecorated
 

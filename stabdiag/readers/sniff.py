@@ -56,7 +56,7 @@ _BINARY: Final = (
     "a binary file, not a log that can be read; pass a file of JSON lines, CSV or Parquet"
 )
 
-_IS_SOURCE_CODE: Final = "source code, not a log; pass the text that the program printed"
+_SOURCE_CODE_REFUSAL: Final = "source code, not a log; pass the text that the program printed"
 
 _TEXT_WITHOUT_A_LOSS: Final = (
     "a text log without a loss: no lines of a known framework, and no repeated loss next to"
@@ -205,14 +205,19 @@ def refuse_empty(stream: Stream) -> None:
     raise NoUsableRecord(f"{stream.name}: empty; has the run logged anything yet?")
 
 
-def sniff(stream: Stream) -> Reader:
-    """Return the reader of a stream, or raise an error that describes the stream."""
+def sniff(stream: Stream, *, has_known_names: bool = False) -> Reader:
+    """Return the reader of a stream, or raise an error that describes the stream.
+
+    With ``has_known_names``, a text whose values have unknown names is not recognized.
+    """
     head, is_complete = stream.head()
     if _is_source_code(stream, head):
-        raise NoUsableRecord(f"{stream.name}: {_IS_SOURCE_CODE}")
+        raise NoUsableRecord(f"{stream.name}: {_SOURCE_CODE_REFUSAL}")
     detected = _first(_EARLY, head, is_complete=is_complete)
     if detected is None and not_text(head) is None:
         detected = _text(stream) or _fallback(stream, head, is_complete=is_complete)
+        if detected is None and not has_known_names:
+            detected = _unknown(stream)
     if detected is None:
         raise NoUsableRecord(f"{stream.name}: {_describe(stream, head)}")
     return detected
@@ -271,12 +276,14 @@ def _fallback(stream: Stream, head: bytes, *, is_complete: bool) -> Reader | Non
     if by_suffix is reader("jsonl"):
         return by_suffix
     longer = stream.peek(_HEAD_SIZES[-1])
-    detected = _first(_LAST, longer, is_complete=len(longer) < _HEAD_SIZES[-1]) or by_suffix
-    if detected is not None:
-        return detected
+    return _first(_LAST, longer, is_complete=len(longer) < _HEAD_SIZES[-1]) or by_suffix
+
+
+def _unknown(stream: Stream) -> Reader | None:
     from stabdiag.readers.text.general import sniff_unknown
 
-    return reader("text") if sniff_unknown(longer, stream.name) else None
+    head = stream.peek(_HEAD_SIZES[-1])
+    return reader("text") if sniff_unknown(head, stream.name) else None
 
 
 def _by_suffix(name: str, head: bytes, *, is_complete: bool) -> Reader | None:

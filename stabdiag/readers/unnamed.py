@@ -20,11 +20,9 @@ FEWEST: Final = 3
 # Integers from this value on are times: seconds since 1970, or milliseconds.
 A_TIME: Final = 1e9
 
-# Names of files with losses, of logs with only losses, or of pastes; numbers say nothing. The
-# content of other files is unknown.
+# Names of files with losses, or of logs with only losses. The content of other files is unknown.
 _LOSS_FILE_WORDS: Final = (
     r"loss|train|log(?:_|$|s)|hist|curve|metric|nll|cost|error|run(?:_|$|s)|trace"
-    r"|output|stdout|console|paste|excerpt|nohup|slurm|issue|^[\d_]{1,20}$"
 )
 
 # Names of files with other measures than losses.

@@ -117,11 +117,11 @@ def _counting_epochs(columns: Columns) -> Columns:
     step = assign([name for name in columns.names if name != STEP]).columns.get("step")
     # Iter[450/ 41] on each line: the last count of each epoch is not a step.
     counts = load(step).logged if step is not None else np.empty(0)
-    stands_still = len(counts) > 1 and len(np.unique(counts)) == 1
+    is_constant = len(counts) > 1 and len(np.unique(counts)) == 1
     names = dict.fromkeys(
         epoch if name == STEP else name
         for name in columns.names
-        if not (stands_still and name == step)
+        if not (is_constant and name == step)
     )
     return replace(
         columns, names=(*names,), load=lambda name: load(STEP if name == epoch else name)

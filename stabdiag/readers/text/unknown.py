@@ -76,10 +76,8 @@ _JOINED: Final = (
     % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
 _VALUE_ALONE: Final = rb"(?m)^[ \t]{0,8}(%b)[ \t]{0,8}$" % NUMBER_PATTERN
-# Values that rise from the start up to at most 100 may be scores: they are not called a value,
-# which is taken as a loss.
-_VALUE: Final = b"value"
-_UNNAMED_SCORE: Final = b"measure"
+# The name of these values. It is not the name of a loss: they may be scores, times or rates.
+_UNNAMED: Final = b"measure"
 
 
 def unknown_evidence(data: bytes) -> TextEvidence | None:
@@ -154,7 +152,7 @@ def _values_without_name(head: bytes) -> TextEvidence | None:
     if len(values) < _MIN_COUNTED or not any(b"." in value or is_lost(value) for value in values):
         return None
     has_loss = any(map(is_lost, values))
-    name = b"loss" if has_loss else _UNNAMED_SCORE if are_scores(values) else _VALUE
+    name = b"loss" if has_loss else _UNNAMED
     row = Normalization((), pattern, replacement % name)
     normalized = normalize(head, (row,))
     if has_loss:

@@ -11,10 +11,10 @@ from stabdiag.errors import LogError
 
 @pytest.fixture
 def diagnosed(tmp_path):
-    def diagnosed(text, name="excerpt.txt"):
+    def diagnosed(text, name="excerpt.txt", columns=None):
         path = tmp_path / name
         path.write_text(text)
-        return stabdiag.diagnose(path)
+        return stabdiag.diagnose(path, columns=columns)
 
     return diagnosed
 
@@ -58,9 +58,16 @@ def test_names_that_are_losses_where_nothing_else_is(diagnosed, form, column):
 )
 def test_values_of_unknown_meaning_are_not_called_a_loss(diagnosed, form):
     report = diagnosed(lines(form, FALLING))
-    assert report.diagnosis.slug == "insufficient-data"
-    assert "No loss was logged" in report.diagnosis.summary
+    assert report.diagnosis.slug == "partly-read"
+    assert "12 records without a known loss" in report.diagnosis.summary
     assert "loss" not in report.history.series
+
+
+def test_a_check_fails_if_no_loss_is_known(tmp_path, stabdiag):
+    log = tmp_path / "run.log"
+    log.write_text(lines("step {n} foo {value}\n", FALLING))
+    assert stabdiag("check", log).code == 2
+    assert stabdiag("check", log, "--column", "loss=foo").code == 0
 
 
 def test_a_value_of_unknown_meaning_that_goes_nan_is_the_loss(diagnosed):
@@ -71,7 +78,6 @@ def test_a_value_of_unknown_meaning_that_goes_nan_is_the_loss(diagnosed):
 @pytest.mark.parametrize(
     "form",
     [
-        "{n}:\t{value}\n",
         "({n}, {value})\n",
         "iteration {n}\n{value}\n",
         "INFO:name, 2022-03-10 18:35:12,212, epoch, 00{n}, {value}, 0.01, 0.02\n",
@@ -79,12 +85,12 @@ def test_a_value_of_unknown_meaning_that_goes_nan_is_the_loss(diagnosed):
     ],
 )
 def test_values_without_a_name(diagnosed, form):
-    series = diagnosed(lines(form, FALLING)).history.series["loss"]
+    report = diagnosed(lines(form, FALLING))
+    assert report.diagnosis.slug == "partly-read"
+    assert "loss" not in report.history.series
+    series = diagnosed(lines(form, FALLING), columns={"loss": "measure"}).history.series["loss"]
     assert series.values.tolist() == FALLING
     assert series.steps.tolist() == list(range(1, 13))
-    # They may be scores if they rise.
-    rising = [90 + n / 4 for n in range(12)]
-    assert "loss" not in diagnosed(lines(form, rising)).history.series
     lost = diagnosed(lines(form, [*FALLING, "nan", "nan"])).diagnosis
     assert (lost.slug, lost.step) == ("nan-dtype-unknown", 13)
 
@@ -119,7 +125,6 @@ NUMBERS = [0.75, 0.5, 0.25, "nan", "nan"]
     [
         f"losses = [{', '.join(map(str, NUMBERS))}]\n",
         f"my loss:\n\n[{', '.join(map(str, NUMBERS))}]\nwhat is wrong?\n",
-        f"[{' '.join(map(str, NUMBERS))}]\n",
         "loss: [0.75 0.5  0.25\n  nan  nan]\n",
         f"{{'loss': {NUMBERS}, 'val_loss': [1.5, 1.25, 1.5, 2.5, 3.5]}}\n".replace("'nan'", "nan"),
         "losses: [" + ", ".join(f"array({n}, dtype=float32)" for n in NUMBERS) + "]\n",
@@ -163,5 +168,6 @@ def test_a_number_that_is_cut_into_another_is_left_out(diagnosed, form):
     values = [*map(str, FALLING)]
     values[5] = "2.42.5"
     text = form.format(all=", ".join(values)) if "all" in form else lines(form, values)
-    loss = diagnosed(text).history.series["loss"]
+    columns = None if "loss" in text else {"loss": "measure"}
+    loss = diagnosed(text, columns=columns).history.series["loss"]
     np.testing.assert_array_equal(loss.values, [*FALLING[:5], *FALLING[6:]])
