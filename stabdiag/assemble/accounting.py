@@ -16,7 +16,7 @@ from stabdiag.model.arrays import Mask
 from stabdiag.model.events import Event, EventCode, LeftOut
 from stabdiag.model.roles.names import is_a_loss, is_a_reward, is_evaluation, names_split
 from stabdiag.model.roles.scores import score_direction
-from stabdiag.model.text import and_more, plural
+from stabdiag.model.text import SHOWN_NAMES, and_more, plural
 from stabdiag.readers.columns import Columns
 
 # A log continues without a loss if MIN_SERIES_LENGTH records follow, and this fraction of the
@@ -25,9 +25,6 @@ _TAIL_FRACTION = 0.2
 
 # The number of possible loss columns that are checked: each costs time in logs with thousands.
 _MAX_LOSS_COLUMNS = 8
-
-# A message names at most this many columns whose meaning is unknown.
-_MAX_SHOWN_NAMES = 4
 
 
 def unused_after_loss(
@@ -55,7 +52,7 @@ def unused_after_loss(
 def _unknown_values(columns: Columns, names: Mapping[str, str]) -> LeftOut:
     """Return the values of a log without a loss whose meaning is unknown: one may be the loss."""
     free = [repr(shown_name(name)) for name in columns.names if name not in names.values()]
-    only = f", only {and_more(free, _MAX_SHOWN_NAMES)}" if free else ""
+    only = f", only {and_more(free, SHOWN_NAMES)}" if free else ""
     return LeftOut(
         code=EventCode.RECORDS_LEFT_OUT,
         message=f"{plural(columns.rows, 'record')} without a known loss{only}",

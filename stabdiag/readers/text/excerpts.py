@@ -32,7 +32,7 @@ _EXCERPT: Final = 2
 
 # The most lines of a paste with a single record, without the overflows that may follow it.
 _MAX_PASTE: Final = 8
-_OVERFLOW_LINE: Final = re.compile(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
+_SCALE_OR_OVERFLOW: Final = re.compile(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
 
 # The fewest values and counters on the only record of a paste.
 _MIN_RECORD: Final = 3
@@ -92,7 +92,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     others = (
         line
         for line in data.splitlines()
-        if line.strip() and not _OVERFLOW_LINE.search(line) and not _shares_count(line, counts)
+        if line.strip() and not _SCALE_OR_OVERFLOW.search(line) and not _shares_count(line, counts)
     )
     if len([*islice(others, _MAX_PASTE + 1)]) > _MAX_PASTE:
         return None
