@@ -177,6 +177,19 @@ REINFORCEMENT = {
         *("rewards/format_reward/mean", "reward_scale", "logps/chosen", "completions/mean_length"),
     ),
 }
+# PyTorch's ``clip_grad_norm_`` calls what it returns ``total_norm``.
+HAND_WRITTEN = {
+    "grad_norm": (
+        *("total_norm", "train/total_norm", "gradients_norm", "norm_grad", "grad_l2"),
+        *("grad_l2_norm", "global_gradient_norm", "grad_global_norm", "avg_grad_norm"),
+        *("mean_grad_norm", "grad_norm_preclip"),
+    ),
+    "lr": ("learn_rate", "LR", "train/LR", "lr/group0"),
+    "loss_scale": ("dynamic_loss_scale", "amp/scale"),
+    "weight_norm": ("parameter_norm", "l2_norm_params", "w_norm", "param_norm"),
+    "eval_loss": ("cv_loss", "loss_val", "heldout_loss"),
+    None: ("step_size_up", "norm_layer", "w_norm_time", "total_norms"),
+}
 # Names with a word of a score that measure something else.
 NO_SCORES = {
     None: (
@@ -188,7 +201,16 @@ NO_SCORES = {
         *("recall_time", "ap_power", "num_rewards", "auc_bins", "words_per_second"),
     ),
 }
-GROUPS = (TENSORBOARD, VISION, KERAS, TRANSFORMERS, LIGHTNING, REINFORCEMENT, NO_SCORES)
+GROUPS = (
+    TENSORBOARD,
+    VISION,
+    KERAS,
+    TRANSFORMERS,
+    LIGHTNING,
+    REINFORCEMENT,
+    HAND_WRITTEN,
+    NO_SCORES,
+)
 SPELLINGS = [
     (expected, name) for group in GROUPS for expected, names in group.items() for name in names
 ]

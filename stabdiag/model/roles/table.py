@@ -78,7 +78,9 @@ ROLES: tuple[Role, ...] = (
         "gnorm global_grad_norm total_grad_norm grad_norm_total optim_total_grad_norm "
         "l2_norm_grad_global gradnorm train_gradient_norm grad_2_0_norm_total "
         "train_global_grad_norm global_norm norm g_norm l2_grads grad_gnorm "
-        "gradients_default_optimizer_global_norm grad gn grads_norm grdn",
+        "gradients_default_optimizer_global_norm grad gn grads_norm grdn total_norm "
+        "train_total_norm gradients_norm norm_grad grad_l2 grad_l2_norm global_gradient_norm "
+        "grad_global_norm avg_grad_norm mean_grad_norm grad_norm_preclip",
         prefixes="grad_norm l2_norm_grad gradient_norm",
     ),
     _role(
@@ -86,7 +88,8 @@ ROLES: tuple[Role, ...] = (
         "learning rate",
         "lr learning_rate train_learning_rate train_lr current_lr lr_0 lr_group0 optim_lr "
         "train_samples_lr x_lr0 learningrate optim_learning_rate_group_0 epoch_learning_rate "
-        "train_epoch_learning_rate batch_learning_rate current_learning_rate cur_lr lrate",
+        "train_epoch_learning_rate batch_learning_rate current_learning_rate cur_lr lrate "
+        "learn_rate",
     ),
     # What DeepSpeed says itself holds more than what a framework above it prints. Training scripts
     # of their own name scaler.get_scale() in many ways.
@@ -96,7 +99,8 @@ ROLES: tuple[Role, ...] = (
         "attempted_loss_scale loss_scale train_loss_scale amp_loss_scale "
         "train_samples_loss_scale grad_scale scaler_scale lossscale grad_scaler_scale amp_scale "
         "loss_scaler amp_scaler fp16_grad_scale fp16_loss_scale fp16_scale scaler grad_scaler "
-        "gradient_scale gradient_scaler gradient_scaler_scale scale ls",
+        "gradient_scale gradient_scaler gradient_scaler_scale scale ls "
+        "dynamic_loss_scale",
     ),
     _role(
         "loss_weight",
@@ -109,7 +113,8 @@ ROLES: tuple[Role, ...] = (
     _role(
         "weight_norm",
         "norm of the weights, one column per group",
-        "weight_norm param_norm params_norm train_param_norm weights_norm l2_params p_norm",
+        "weight_norm param_norm params_norm train_param_norm weights_norm l2_params p_norm "
+        "parameter_norm l2_norm_params w_norm",
         prefixes="weight_norm param_norm params_norm l2_norm_param weights_norm",
     ),
     _role(
@@ -333,7 +338,7 @@ ROLES: tuple[Role, ...] = (
         "loss on held-out data",
         "eval_loss val_loss valid_loss validation_loss vali_loss test_loss lm_loss_validation "
         "validation_metrics_loss loss_eval_total dev_loss lm_loss_value tel validate_loss "
-        "evaluation_loss",
+        "evaluation_loss cv_loss",
         training=False,
     ),
     _role(
