@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from enum import Enum, auto
 from typing import Final
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from stabdiag.model.comparison import ComparedRun
 from stabdiag.model.frozen import frozen
-from stabdiag.model.limits.checks import CompareLimits
+from stabdiag.model.limits import Limits
 from stabdiag.model.text import num
 from stabdiag.stats.course import late_noise, measure_course, start_level
 from stabdiag.stats.quantiles import median
@@ -23,6 +24,7 @@ from stabdiag.stats.standards import (
     THIRD,
     TWENTIETHS,
 )
+from stabdiag.tree.case import Case
 
 # A run has diverged if it lost half of its decrease, and is sound if it kept three quarters.
 _DIVERGED_FRACTION: Final = HALF
@@ -54,8 +56,8 @@ class EndState(Enum):
 class FinalLevel:
     """The state of a run at its end, and the losses that show it.
 
-    ``step`` is the first step with a non-finite loss, or the step of the best level of a run that
-    diverged.
+    ``step`` is the first step with a non-finite loss, or the one where a run that diverged begins
+    to rise; ``best_step`` is the step of its best level.
     """
 
     run: ComparedRun
@@ -64,6 +66,7 @@ class FinalLevel:
     best: float = float("nan")
     last: float = float("nan")
     step: int | None = None
+    best_step: int | None = None
 
     def described(self) -> str:
         """Describe the end of the run."""
@@ -71,14 +74,14 @@ class FinalLevel:
         if self.state is EndState.NOT_FINITE:
             return f"{name} has a non-finite loss from step {self.step} on"
         if self.state is EndState.DIVERGED:
-            best = f"its best level {num(self.best)} (step {self.step})"
-            return f"{name} diverges from {best} to {num(self.last)}"
+            best = f"its best level {num(self.best)} (near step {self.best_step})"
+            return f"{name} diverges from step {self.step} on, from {best} to {num(self.last)}"
         if self.state is EndState.FLAT:
             return f"{name} makes no progress ({num(self.start)} to {num(self.last)})"
         return f"{name} decreases from {num(self.start)} to {num(self.last)}"
 
 
-def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
+def find_end(run: ComparedRun, limits: Limits) -> FinalLevel:
     """Return the end of a run; with too few losses it is unknown unless non-finite."""
     loss = run.history.logged("loss")
     is_bad = ~np.isfinite(loss.values)
@@ -93,11 +96,12 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
         )
         return FinalLevel(run=run, state=EndState.NOT_FINITE, step=int(loss.steps[first]))
     finite = loss.finite()
-    if len(finite) < max(limits.min_points, TWENTIETHS):
+    if len(finite) < max(limits.compare.min_points, TWENTIETHS):
         return FinalLevel(run=run, state=EndState.UNKNOWN)
     values = finite.values
     parts = measure_course(values)
     best_part = int(np.argmin(parts.levels))
+    best_step = int(finite.steps[parts.middles[best_part]])
     start, best, last = (
         start_level(values),
         float(parts.levels[best_part]),
@@ -112,12 +116,33 @@ def find_end(run: ComparedRun, limits: CompareLimits) -> FinalLevel:
         state = EndState.FLAT
     elif start - last >= _SOUND_FRACTION * decrease:
         state = EndState.SOUND
-    step = int(finite.steps[parts.middles[best_part]])
-    return FinalLevel(run=run, state=state, start=start, best=best, last=last, step=step)
+    end = FinalLevel(
+        run=run, state=state, start=start, best=best, last=last, step=best_step, best_step=best_step
+    )
+    return _as_diagnosed(end, limits) if state is EndState.DIVERGED else end
+
+
+def _as_diagnosed(end: FinalLevel, limits: Limits) -> FinalLevel:
+    """Return the end of a diverged run with the levels and steps that its diagnosis reports.
+
+    It is unchanged if the diagnosis measures no rise up to the end, for example after a jump.
+    """
+    with np.errstate(all="ignore"):  # losses may be infinite or huge
+        case = Case(history=end.run.history, manifest=end.run.manifest, limits=limits)
+        rise, stop = case.rise, case.comparable_range.stop
+    if rise is None or rise.amount <= 0 or stop < len(case.loss):
+        return end
+    return replace(
+        end,
+        best=rise.best_level,
+        last=rise.last_level,
+        step=case.at(rise.onset),
+        best_step=case.at(rise.best),
+    )
 
 
 def split_by_decrease(
-    runs: Sequence[ComparedRun], limits: CompareLimits
+    runs: Sequence[ComparedRun], limits: Limits
 ) -> tuple[list[FinalLevel], list[FinalLevel]]:
     """Return the sound runs that decrease clearly less than the best one, and the others."""
     ends = [find_end(run, limits) for run in runs]
@@ -134,7 +159,7 @@ def _last_step(runs: Sequence[ComparedRun], choose: Callable[[Iterable[int]], in
 
 
 def split_by_end(
-    runs: Sequence[ComparedRun], limits: CompareLimits
+    runs: Sequence[ComparedRun], limits: Limits
 ) -> tuple[list[FinalLevel], list[FinalLevel]]:
     """Return the runs that fail and the runs that are sound.
 

@@ -79,10 +79,10 @@ def run_fails(comparison: Comparison) -> Iterator[Finding]:
     """
     if comparison.kind not in (ComparisonKind.SEEDS, ComparisonKind.RERUNS):
         return
-    failed, sound = split_by_end(comparison.runs, comparison.limits.compare)
+    failed, sound = split_by_end(comparison.runs, comparison.limits)
     is_lagging = not failed
     if is_lagging and comparison.kind is ComparisonKind.RERUNS:
-        failed, sound = split_by_decrease(comparison.runs, comparison.limits.compare)
+        failed, sound = split_by_decrease(comparison.runs, comparison.limits)
     if not failed:
         return
     suspects = find_suspects(comparison, failed, sound)

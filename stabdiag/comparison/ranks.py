@@ -140,7 +140,7 @@ def ranks_disagree(comparison: Comparison) -> Iterator[Finding]:
 
 def _not_finite_alone(comparison: Comparison) -> Finding | None:
     """Find ranks whose loss stays non-finite while another rank stays finite."""
-    ends = [find_end(run, comparison.limits.compare) for run in comparison.runs]
+    ends = [find_end(run, comparison.limits) for run in comparison.runs]
     non_finite = [end for end in ends if end.state is EndState.NOT_FINITE and end.step is not None]
     if not non_finite:
         return None

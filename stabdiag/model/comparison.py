@@ -28,6 +28,11 @@ class ComparisonKind(StrEnum):
     RESUME = "resume"
     BASELINE = "baseline"
 
+    @property
+    def words(self) -> str:
+        """The relation in a sentence: compared as reruns, as a resumed run."""
+        return {"resume": "a resumed run", "baseline": "a baseline"}.get(self.value, self.value)
+
 
 class Relevance(StrEnum):
     """Whether a differing setting can explain a divergence."""

@@ -1,6 +1,7 @@
 """A failing run next to a good one, and the cause that different settings point to."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -154,6 +155,15 @@ def test_a_spike_that_recovered_is_not_a_failure():
     spiked["loss"][150:155] += 20.0
     spiked["loss"][100] = np.nan
     assert compare(sound(), spiked, *PRECISION).slug != "run-fails"
+
+
+def test_a_diverged_run_has_the_levels_of_its_diagnosis():
+    bad = diverged()
+    diagnosis = stabdiag.diagnose(bad, manifest=PRECISION[1]).diagnosis
+    best, step = re.search(r"best level \(([\d.]+) near step (\d+)\)", diagnosis.summary).groups()
+    comparison = compare(sound(), bad, *PRECISION)
+    assert (comparison.slug, comparison.step) == ("run-fails", diagnosis.step)
+    assert f"from its best level {best} (near step {step}) to " in comparison.summary
 
 
 def test_resumes_and_ranks_have_their_own_findings():

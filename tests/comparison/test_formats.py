@@ -14,7 +14,7 @@ from rich.console import Console
 
 import stabdiag
 from stabdiag import formats
-from stabdiag.formats.compared import overlay
+from stabdiag.formats.compared import overlay, run_names
 from stabdiag.formats.json import schema
 from tests.comparison.conftest import NAMES, PAIRS, compared
 from tests.conftest import ROOT, compare_golden
@@ -93,8 +93,17 @@ def test_many_runs_are_cut_and_one_loss_is_singular():
     assert "and 24 more" in render(replace(comparison, runs=comparison.runs * 8), "terminal")
     for name in ("terminal", "html"):
         text = render(replace(comparison, common=1), name)
-        assert "1 common loss" in text
-        assert "1 common losses" not in text
+        assert "1 loss at a common step" in text
+        assert "losses at common steps" not in text
+
+
+def test_a_label_that_contains_its_setting_is_the_name_of_a_run():
+    names = run_names(compared("seed-variance"))
+    assert list(names.values()) == ["seed1", "seed2", "seed3", "seed4", "seed5"]
+    assert list(run_names(compared("config-differs-lr")).values()) == [
+        "peak_lr 0.003 (base)",
+        "peak_lr 0.001 (low)",
+    ]
 
 
 @pytest.mark.parametrize("short", [25, 27, 40, 150])

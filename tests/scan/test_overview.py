@@ -5,6 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyarrow import parquet
 
+from stabdiag.formats.scans import kinds
 from stabdiag.model.scan import ScanChange
 from stabdiag.scan.overview import make_overview
 from stabdiag.scan.rows import read_rows, row_table
@@ -30,6 +31,21 @@ def test_a_reason_that_names_its_log_is_the_same_for_others():
     rows = [replace(row, reason=f"{row.path}: empty") for row in sweep() if row.severity is None]
     (group,) = make_overview(rows).unread
     assert (group.reason, group.logs) == ("empty", 2)
+
+
+def test_kinds_of_failure_with_one_title_differ_in_their_first_action():
+    rows = sweep()
+    failed = [i for i, row in enumerate(rows) if row.outcome == "spike-persistent"]
+    rows[failed[0]] = replace(rows[failed[0]], action_kind="lower-lr")
+    rows[failed[1]] = replace(rows[failed[1]], action_kind="a-kind-of-an-old-store")
+    titles = [title for _, title in kinds(make_overview(rows))]
+    assert sorted(titles) == [
+        "Loss became NaN",
+        "Loss spiked and recovered",
+        "Loss spiked and stayed up: a-kind-of-an-old-store",
+        "Loss spiked and stayed up: go back to a checkpoint",
+        "Loss spiked and stayed up: lower the learning rate",
+    ]
 
 
 def test_one_long_run_does_not_bring_the_failures_of_others_together():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -22,8 +23,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import plural
 
-DIVERGENCES: Final = ("role", "run", "first at", "by", "> rounding", "> noise", "by")
-LEVEL_HEADINGS: Final = ("run", "final loss", "error", "noise of one")
+DIVERGENCES: Final = ("series", "run", "first at", "by", "> rounding", "> noise", "by")
+LEVEL_HEADINGS: Final = ("run", "final loss", "error", "noise of a loss")
 FIRST_HEADINGS: Final = ("series", "run", "first difference", "beyond the noise", "largest")
 RUNS: Final = ("run", "log", "steps", "losses", "seed")
 
@@ -179,9 +180,24 @@ def run_names(comparison: Comparison) -> dict[str, str]:
             parts = longer
         if max(map(len, parts.values())) == _MAX_NAMING:
             break
-    return {
-        label: f"{', '.join(part)} ({label})" if part else label for label, part in parts.items()
-    }
+    return {label: _run_name(label, part) for label, part in parts.items()}
+
+
+def _run_name(label: str, settings: tuple[str, ...]) -> str:
+    """Return the name of a run; a label that contains its settings is enough (``seed1``)."""
+    unsaid = [text for text in settings if not _contains(label, text)]
+    return f"{', '.join(unsaid)} ({label})" if unsaid else label
+
+
+def _contains(label: str, setting: str) -> bool:
+    """Return True if a label has a setting and its whole value, with any separator or none.
+
+    >>> _contains("run_seed-1", "seed 1"), _contains("seed12", "seed 1")
+    (True, False)
+    """
+    key, _, value = setting.partition(" ")
+    pattern = rf"{re.escape(key)}[\W_]?{re.escape(value)}(?![\w.])"
+    return re.search(pattern, label, re.IGNORECASE) is not None
 
 
 def divergence_rows(comparison: Comparison) -> list[tuple[str, ...]]:
@@ -265,7 +281,7 @@ def facts(comparison: Comparison) -> list[str]:
     """Return facts about the input: common losses, notes, unreadable lines, changed limits."""
     unreadable = [(run.label, run.history.source.unreadable) for run in comparison.runs]
     return [
-        plural(comparison.common, "common loss", "common losses"),
+        plural(comparison.common, "loss at a common step", "losses at common steps"),
         *comparison.notes,
         *(f"{run} has {plural(count, 'unreadable line')}" for run, count in unreadable if count),
         *changed_limits(comparison.limits),

@@ -35,7 +35,7 @@ def lines(comparison: Comparison, page: Page) -> Iterator[Text]:
         yield from fitted(view.LEVEL_HEADINGS, view.levels(comparison), page)
     yield from sections.also_found(comparison, page)
     yield from _settings(comparison, page)
-    yield from page.heading(f"Compared as {comparison.kind.value}", comparison.why)
+    yield from page.heading(f"Compared as {comparison.kind.words}", comparison.why)
     yield from fitted(view.RUNS, view.runs(comparison), page)
     yield from _foot(comparison, page)
 

@@ -108,7 +108,7 @@ def compared(comparison: Comparison, *, command: str | None = None) -> str:
         ("Where they diverge", view.DIVERGENCES, view.divergence_rows(comparison)),
         ("Where they end", view.LEVEL_HEADINGS, view.levels(comparison)),
         ("Settings that differ", ("setting", "relevance"), differences),
-        (f"Compared as {comparison.kind.value}", view.RUNS, view.runs(comparison)),
+        (f"Compared as {comparison.kind.words}", view.RUNS, view.runs(comparison)),
     )
     return page(
         "comparison.html",

@@ -110,11 +110,15 @@ const LINES = {
   event: {name: "severity"},
 };
 
+// The marks with a line: another finding at the step of the diagnosis needs no second one.
+const diagnosed = data.marks.find((mark) => mark.kind === "event");
+const marked = data.marks.filter((mark) => LINES[mark.kind] && !(mark.kind === "finding" && mark.first === diagnosed?.first));
+
 function visible(u) {
   const {left, width} = u.bbox;
-  return data.marks
+  return marked
     .map((mark) => ({mark, style: LINES[mark.kind], x: across(u, mark.first)}))
-    .filter(({style, x}) => style && x >= left && x <= left + width);
+    .filter(({x}) => x >= left && x <= left + width);
 }
 
 function before(u, panel) {
@@ -135,7 +139,7 @@ const flagText = (mark) => `${FLAGS[mark.kind]} ${mark.first.toLocaleString("en"
 // The rows of labels that the first chart needs, if it shows the whole run.
 function flagRows(width) {
   const rows = [];
-  for (const mark of data.marks.filter((mark) => LINES[mark.kind])) {
+  for (const mark of marked) {
     const from = (toX(mark.first) - ends[0]) / (ends[1] - ends[0]) * width;
     const to = from + 7 * flagText(mark).length + 8;
     const row = rows.find((taken) => !taken.some(([a, b]) => from < b && a < to));

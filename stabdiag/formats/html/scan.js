@@ -288,10 +288,10 @@ function legendButtons() {
 
 function kindButtons() {
   for (const button of document.querySelectorAll(".kind button")) {
-    const {outcome, kind} = button.dataset;
+    const {outcome, kind, title} = button.dataset;
     const rows = () => all.filter((row) => coded(data.outcome, row) === outcome && (coded(data.action_kind, row) ?? "") === kind);
     button.hidden = false;
-    picker(button, rows, outcome);
+    picker(button, rows, title);
     button.addEventListener("click", () => get("runs").scrollIntoView());
   }
 }

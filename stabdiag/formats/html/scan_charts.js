@@ -2,6 +2,7 @@
 
 const BINS = 6;
 const MAX_OUTCOMES = 8;
+const LEAST_HEIGHT = 3;
 
 const isNumber = (value) => value !== "" && Number.isFinite(Number(value));
 
@@ -52,17 +53,20 @@ function runsByPart(parts, codes, runs = all) {
   return made;
 }
 
-const percent = (hits, rows) => `${Math.round(100 * hits.length / rows.length)}%`;
+function percent(hits, rows) {
+  const rounded = Math.round(100 * hits.length / rows.length);
+  return rounded === 0 && hits.length ? "<1%" : rounded === 100 && hits.length < rows.length ? ">99%" : `${rounded}%`;
+}
 
-// A bar for each bin: the fraction of its runs that have the outcome. The highest bar fills its chart.
+// A bar for each bin: the fraction of its runs that have the outcome; a full chart is all of them.
 function bars(common) {
   const {codes} = data.settings[common.setting];
   const hasOutcome = (row) => common.outcome === "error" ? severity(row) === "error" : coded(data.outcome, row) === common.outcome;
   const ending = common.outcome === "error" ? "failed" : common.title;
-  const made = element("ul", "bars");
+  const kind = common.outcome === "error" ? "error" : severity(all.find(hasOutcome));
+  const made = element("ul", `bars ${kind}`);
   const ranges = bins(common.setting, common.cut);
   const parts = runsByPart(ranges, codes).map((rows, at) => ({bin: ranges[at], rows, hits: rows.filter(hasOutcome)}));
-  const highest = Math.max(...parts.map(({rows, hits}) => hits.length / rows.length));
   for (const {bin, rows, hits} of parts) {
     const label = `${common.setting} ${bin.name}, ${ending}`;
     const button = element("button", "bar");
@@ -72,7 +76,7 @@ function bars(common) {
     svg.setAttribute("viewBox", "0 0 10 100");
     svg.setAttribute("preserveAspectRatio", "none");
     const bar = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    const height = highest ? 100 * hits.length / rows.length / highest : 0;
+    const height = hits.length ? Math.max(100 * hits.length / rows.length, LEAST_HEIGHT) : 0;
     for (const [key, value] of Object.entries({x: 0, width: 10, y: 100 - height, height})) bar.setAttribute(key, value);
     svg.append(bar);
     button.append(element("b", "figure", percent(hits, rows)), svg, element("bdi", "", bin.name), element("span", "quiet", `${hits.length} of ${rows.length}`));

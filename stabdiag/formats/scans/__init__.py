@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from stabdiag.formats.measured import number
+from stabdiag.model.findings import ActionKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.scan import (
     ANY_ERROR,
@@ -55,14 +57,14 @@ def sections(overview: Overview) -> Iterator[Section]:
             end=compared(overview),
         )
     if overview.groups:
-        kinds = [
+        listed_kinds = [
             (
-                f"{title(item.worst)} [{item.outcome}]: {group(item)}",
+                f"{kind} [{item.outcome}]: {group(item)}",
                 f"{name(item.worst, overview)}: {item.worst.action}" * bool(item.worst.action),
             )
-            for item in overview.groups
+            for item, kind in kinds(overview)
         ]
-        yield Section(title="Kinds of failure", items=tuple(kinds))
+        yield Section(title="Kinds of failure", items=tuple(listed_kinds))
     if overview.peers is not None:
         yield peers_section(overview, overview.peers)
     if overview.changes is not None:
@@ -124,6 +126,26 @@ def title(outcome: Row | Count) -> str:
 def titles(overview: Overview) -> dict[str, str]:
     """Return the titles of all outcomes by slug."""
     return {count.outcome: title(count) for count in overview.counts}
+
+
+def kinds(overview: Overview) -> list[tuple[Group, str]]:
+    """Return the groups of failures, each with its title.
+
+    Groups with the same title differ in their first action, which then follows the title.
+    """
+    frequency = Counter(title(item.worst) for item in overview.groups)
+    return [
+        (item, f"{text}: {_first_action(item.worst)}" if frequency[text] > 1 else text)
+        for item, text in ((item, title(item.worst)) for item in overview.groups)
+    ]
+
+
+def _first_action(row: Row) -> str:
+    """Describe the kind of the first action; an old store may have kinds that no longer exist."""
+    kind = row.action_kind
+    if kind is None:
+        return "no action"
+    return ActionKind(kind).about if kind in set(ActionKind) else kind
 
 
 def group(failure: Group) -> str:

@@ -55,6 +55,7 @@ def to_html(overview: Overview, *, command: str | None = None) -> str:
         worst=next((count.severity for count in overview.counts if count.severity), "note"),
         bar=_bar([overview.of(severity) for severity in severities]),
         titles=words.titles(overview),
+        kinds=words.kinds(overview),
         shown=min(overview.runs, _MAX_ROWS),
         command=command,
     )
