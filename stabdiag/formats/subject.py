@@ -167,6 +167,13 @@ def unchecked(report: Report) -> str:
     return "" if is_redundant else skipped(report.not_checked)
 
 
+def unchecked_count(report: Report) -> str:
+    """Return the number of skipped checks; checks that need the recorder are counted apart."""
+    recorded = sum(check.needs_recorder for check in report.not_checked)
+    others = len(report.not_checked) - recorded
+    return f"{others}, and {recorded} that need stabdiag.torch" if recorded else str(others)
+
+
 def whole_loss(report: Report) -> Plot | None:
     """Return the plot of the whole loss with the step of the diagnosis, or None."""
     loss = report.history.get("loss")

@@ -139,7 +139,23 @@ def test_every_answer_is_found_or_ruled_out_or_open():
         assert (f"({answer.question})" in out) is (answer.verdict is Verdict.NO)
         assert (f"({answer.question})" in open_) is (answer.verdict is Verdict.UNKNOWN)
     assert f"not found: {', '.join(report.clear)}." in out
-    assert all(check.symptom in open_ for check in report.not_checked)
+
+
+def test_symptoms_that_were_not_checked_are_grouped_by_the_reason():
+    report = diagnosed("divergence-unexplained-data")
+    rows = [
+        [cell.strip() for cell in line.split("|")[1:3]]
+        for line in section(postmortem(report), "Not ruled out").splitlines()
+        if line.startswith("|")
+    ]
+    counts = {
+        why: int(names.split()[0]) if names.endswith("others") else names.count(",") + 1
+        for names, why in rows[rows.index(["Symptoms", "Why"]) + 2 :]
+    }
+    assert sum(counts.values()) == len(report.not_checked)
+    recorded = sum(check.needs_recorder for check in report.not_checked)
+    assert counts["need a run that stabdiag.torch recorded"] == recorded
+    assert "overfitting" in dict(map(reversed, rows))["needs eval_loss"]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,14 @@ from stabdiag.formats.html.marks import marks
 from stabdiag.formats.html.payload import other_axes, payload
 from stabdiag.formats.html.shell import filled, page, source
 from stabdiag.formats.measured import changed_limits
-from stabdiag.formats.subject import Mark, baseline_note, choose, decisive, whole_loss
+from stabdiag.formats.subject import (
+    Mark,
+    baseline_note,
+    choose,
+    decisive,
+    unchecked_count,
+    whole_loss,
+)
 from stabdiag.model.comparison import Comparison
 from stabdiag.model.edges import NAMES, QUESTIONS
 from stabdiag.model.manifest import Manifest
@@ -65,6 +72,7 @@ def render(report: Report, *, command: str | None = None) -> str:
         },
         unasked=[question for question in QUESTIONS if question.id not in answered],
         messages=report.history.messages,
+        unchecked_count=unchecked_count(report),
         reading=[
             *baseline_note(report),
             *(("limit", clause) for clause in changed_limits(report.limits)),

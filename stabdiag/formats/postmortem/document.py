@@ -8,7 +8,7 @@ escaped for Markdown unless they are already Markdown.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Final
 
@@ -49,6 +49,9 @@ _CONTEXT_RECORDS: Final = 4
 _STRETCHES: Final = 10
 _QUOTED_MESSAGES: Final = 10
 
+# Reasons for skipped checks that have a row of their own.
+_UNCHECKED_REASONS: Final = 8
+
 # Tables of text with this many columns do not fit on a phone.
 _WIDE_TABLE_COLUMNS: Final = 4
 
@@ -73,11 +76,33 @@ def markdown(report: Report, *, detected: Detection | None = None) -> str:
         suspects=list(suspects(incident)),
         guilty=[panel.branch for panel in find_panels(incident) if panel.holds],
         meaning=rule_text(report.diagnosis, report.limits)[0],
+        unchecked=list(_unchecked(report)),
         decisive=decisive(report),
         messages=report.history.messages[-_QUOTED_MESSAGES:],
         plot=Markup("" if plot is None else _drawn(plot)),
         logged=[] if plot is None else _logged(incident, plot),
     )
+
+
+def _unchecked(report: Report) -> Iterator[tuple[str, str]]:
+    """Yield symptoms that could not be checked for the same reason, and the reason.
+
+    The reasons of most symptoms come first; the rest is a number. A name for each check that needs
+    a recorded run would fill a page.
+    """
+    reasons: dict[str, list[str]] = {}
+    for check in report.not_checked:
+        if not check.needs_recorder:
+            reasons.setdefault(check.because, []).append(check.symptom)
+    ranked = sorted(reasons.items(), key=lambda item: -len(item[1]))
+    for why, symptoms in ranked[:_UNCHECKED_REASONS]:
+        yield ", ".join(symptoms), why
+    hidden = sum(len(symptoms) for _, symptoms in ranked[_UNCHECKED_REASONS:])
+    if hidden:
+        yield f"{hidden} others", "for other reasons: diagnose the log with --verbose"
+    recorded = sum(check.needs_recorder for check in report.not_checked)
+    if recorded:
+        yield f"{recorded} others", "need a run that stabdiag.torch recorded"
 
 
 def as_json(report: Report, *, detected: Detection | None = None) -> str:

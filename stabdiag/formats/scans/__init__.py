@@ -142,10 +142,8 @@ def kinds(overview: Overview) -> list[tuple[Group, str]]:
 
 def _first_action(row: Row) -> str:
     """Describe the kind of the first action; an old store may have kinds that no longer exist."""
-    kind = row.action_kind
-    if kind is None:
-        return "no action"
-    return ActionKind(kind).about if kind in set(ActionKind) else kind
+    abouts = {kind.value: kind.about for kind in ActionKind}
+    return abouts.get(row.action_kind, row.action_kind) if row.action_kind else "no action"
 
 
 def group(failure: Group) -> str:

@@ -110,7 +110,16 @@ def _worst_runs(overview: Overview, page: Page) -> Iterator[Text]:
         yield line
         yield page.text(page.clip(f"    {row.headline or words.title(row)}", page.width))
         if row.action:
-            yield page.text(page.clip(f"    {row.action}", page.width), "dim")
+            yield from _first_lines(row.action, page)
+
+
+def _first_lines(action: str, page: Page) -> Iterator[Text]:
+    """Yield an action in two lines; the second one is cut if there are more."""
+    first, *others = page.wrap(page.text(action, "dim"), "    ")
+    yield first
+    if others:
+        rest = " ".join([others[0].plain, *(line.plain.strip() for line in others[1:])])
+        yield page.text(page.clip(rest, page.width), "dim")
 
 
 def _accent(severity: str | None) -> str:

@@ -7,7 +7,15 @@ from collections.abc import Iterator, Mapping
 from rich.text import Text
 
 from stabdiag.formats.measured import in_words, label, pairs
-from stabdiag.formats.subject import choose, decisive, notes, numbers, source_facts, unchecked
+from stabdiag.formats.subject import (
+    choose,
+    decisive,
+    notes,
+    numbers,
+    source_facts,
+    unchecked,
+    unchecked_count,
+)
 from stabdiag.formats.terminal.page import Page
 from stabdiag.formats.terminal.plot import draw
 from stabdiag.model.comparison import Comparison
@@ -216,7 +224,7 @@ def missing(report: Report, page: Page) -> Iterator[Text]:
     for item in report.not_logged:
         yield from page.wrap(f"{item.role}: {item.cost}", "  ", "    ")
     if report.not_checked:
-        yield from page.heading("Not checked", plural(len(report.not_checked), "symptom"))
+        yield from page.heading("Symptoms not checked", unchecked_count(report))
     for skipped in report.not_checked:
         yield from page.wrap(f"{skipped.symptom}: {skipped.because}", "  ", "    ")
 
