@@ -67,6 +67,8 @@ def of_400(rates):
         ("lr-never-decays", run(np.full(N, 1e-5), STALLED), ADAM, "Warm up to a higher peak"),
         ("lr-decays-early", run(cosine(50, 500)), {}, "800 steps"),
         ("lr-decays-early", run(DROPPED), {}, "stop at step 480"),
+        # It ended long before the run, printed with four decimals.
+        ("lr-decays-early", run(np.round(cosine(0, 400) * 0.3, 4)), {}, "800 steps"),
         # A step decay that counts batches instead of epochs.
         ("lr-decays-early", run(PEAK * 0.3 ** (AT // 10)), {}, "800 steps"),
         ("lr-never-decays", run(CONSTANT), TO_THE_END, "created with 800"),
@@ -120,6 +122,9 @@ def test_symptom_is_reported(symptom, slug, log, manifest, first):
         ("lr-warmup-mismatch", run(PEAK * (AT + 1) / 2000), {"warmup_steps": 2000}),
         # A floor.
         ("lr-decays-early", run(np.maximum(cosine(50, 500), PEAK / 10)), {}),
+        # A cosine that ends with the run, printed with four decimals.
+        ("lr-decays-early", run(np.round(cosine(0, N) * 0.3, 4)), {}),
+        ("lr-decays-early", run(np.round(cosine(50, N) / 10, 4)), {}),
         # Warm restarts.
         ("lr-decays-early", run(RESTARTS), {}),
         # A rate may climb again: by warm restarts, in a triangle, in cycles that were meant, and to

@@ -19,8 +19,10 @@ from stabdiag.stats.standards import (
     MIN_TREND_POINTS,
     NEGLIGIBLE,
     QUARTERS,
+    RELATIVE_EPS,
     TENFOLD,
     TENTH,
+    TWICE,
 )
 from stabdiag.symptoms.learning.rates import flat_at_low_rate, still_rises
 from stabdiag.symptoms.losses import DECAYED
@@ -74,7 +76,7 @@ def lr_decays_early(case: Case) -> Evidence | None:
     fraction = (end - start) / (end - begin)
     # A cosine is below the floor for its last few steps; a schedule that ended is constant.
     flat = np.ptp(lr.values[at + (len(lr) - at) // QUARTERS :]) <= TENTH * limits.floor * peak
-    if fraction < limits.at_floor or not flat:
+    if fraction < limits.at_floor or not flat or _may_be_rounded(lr, at, limits.floor * peak):
         return None
     # A step decay repeats its rates, and does not go down to where nothing is trained.
     if last > _NOTHING * peak and 2 * distinct(lr.values[:at]) < at:
@@ -104,6 +106,25 @@ def lr_decays_early(case: Case) -> Evidence | None:
         first=set_length,
         next_actions=(*lr_decays_early.next_actions, floor),
     )
+
+
+def _may_be_rounded(lr: Series, at: int, floor: float) -> bool:
+    """Return True if the zeros from a position on may be small rates, printed with few decimals.
+
+    All rates are then multiples of a power of ten that is above the floor. A schedule that ends with
+    the run spends about as long below half of that unit as at one unit; one that ended does not.
+    """
+    x = lr.values[:at]
+    unit = float(x[x > 0].min())
+    digits, multiples = float(np.log10(unit)), x / unit
+    deviation = max(abs(digits - round(digits)), np.abs(multiples - multiples.round()).max())
+    if lr.values[at:].any() or unit <= floor or deviation > RELATIVE_EPS:
+        return False
+    other = np.flatnonzero(multiples.round() != 1)
+    if not len(other):  # constant, then off
+        return False
+    since = int(lr.steps[other[-1] + 1])
+    return bool(lr.steps[-1] - lr.steps[at] <= TWICE * (lr.steps[at] - since))
 
 
 @Symptom(
