@@ -152,7 +152,7 @@ def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ..
 
     A lower rate, a longer warm-up or clipping fixes most runs that end in NaN. The evidence against
     it: calm gradients, a NaN before any update, a rate of 0, or a jump of the rate, which is to be
-    fixed instead.
+    fixed instead. Long after the warm-up, only a blow-up needs another one.
     """
     rates = case.history.finite("lr").until(start.bad.step).values
     is_calm = start.surge is not None and not start.blew_up and not case.error_steps
@@ -167,13 +167,18 @@ def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ..
     if not RATE.intersection(first.kinds):
         clauses.append(str(rate))
         kinds.append(ActionKind.LOWER_LR)
-    if ActionKind.ADD_WARMUP not in first.kinds and is_early(case, start.bad.step):
+    needs_warmup = ActionKind.ADD_WARMUP not in first.kinds
+    early = is_early(case, start.bad.step)
+    if needs_warmup and early:
         clauses.append("lengthen the warm-up")
         kinds.append(ActionKind.ADD_WARMUP)
     threshold = clip(case)
     if ActionKind.CLIP_GRADIENTS not in first.kinds:
         clauses.append(f"clip the gradient norm at {threshold}")
         kinds.append(ActionKind.CLIP_GRADIENTS)
+    if needs_warmup and start.blew_up and not early:
+        clauses.append("warm the learning rate up again after the restart")
+        kinds.append(ActionKind.ADD_WARMUP)
     if not clauses:
         return ()
     kind, *other_kinds = kinds
