@@ -29,6 +29,7 @@ SAWTOOTH = 1e-3 * (1 - (3.2 * PART) % 1) * 0.95 + 2e-5
 CASES = [
     ("loss-implausible", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
+    ("loss-implausible", log(loss=np.where(STEPS >= 300, 1e308, LOSS)), {}, "error"),
     ("loss-implausible", log(loss=-10 * np.exp(16 * PART)), {}, "error"),
     ("loss-implausible", log(loss=5 - np.exp(20 * PART) + NOISE), {}, "error"),
     ("activation-exploding", {"step": STEPS, "act_max/3": NORM * LATE}, {}, "warning"),

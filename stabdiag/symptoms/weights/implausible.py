@@ -37,7 +37,7 @@ _ORDERS: Final = 1e10
     confidence=Confidence.HIGH,
     title="The loss is impossibly large",
     needs=("loss",),
-    explained_by=("nan", "divergence", "spike-persistent", "spike-unresolved", "loss-constant"),
+    explained_by=("nan", "divergence", "loss-constant"),
     preconditions=(at_least(1, "loss"),),
     next_actions=(
         Action(Do.SAFE_OPERATIONS, "Look for a division by nearly 0, an exp or a power in it."),
