@@ -234,7 +234,9 @@ def test_a_constant_factor_between_losses_has_its_own_slug(symptom, heldout, slu
 
 
 @pytest.mark.parametrize(
-    ("factor", "slug"), [(1.2, None), (8.0, "eval-far-below-train")], ids=["usual", "leak"]
+    ("factor", "slug"),
+    [(1.2, None), (2.0, None), (2.8, "eval-far-below-train"), (8.0, "eval-far-below-train")],
+    ids=["usual", "augmentation", "growing leak", "leak"],
 )
 def test_an_evaluation_far_below_training_may_leak(factor, slug):
     # The model gradually learns to read the evaluation labels.

@@ -147,23 +147,24 @@ def train_loss_summed(case: Case) -> Evidence | None:
     ),
 )
 def eval_far_below_train(case: Case) -> Evidence | None:
-    """Is the evaluation far better than the training throughout the second half?"""
+    """Is the evaluation better than the training in the second half, and far better at the end?"""
     ratios = _ratios(case)
     if ratios is None:
         return None
     late = ratios[1:]
-    least, usual = float(late.min()), median(late)
+    least, last = float(late.min()), median(late[len(late) // 2 :])
     lowest, highest = _TOKENS, case.limits.learning.untrained_loss
     is_text = has_chance_level(case) and not may_sum_sequences(case)
     is_text = is_text and lowest <= case.loss.values[0] <= highest
-    if least < (TWICE if is_text else case.limits.generalization.augmentation):
+    far = TWICE if is_text else case.limits.generalization.augmentation
+    if least < TWICE or last < far:
         return _accuracy_far_above(case)
     heldout = case.history.finite("eval_loss")
     return Evidence(
-        because=f"In the second half of the run the training loss is {num(usual)} x the "
+        because=f"In the last quarter of the run the training loss is {num(last)} x the "
         f"evaluation loss, which ends at {num(float(heldout.values[-1]))}.",
         step=int(heldout.steps[len(heldout) // 2]),
-        measured={"min_ratio": least, "usual_ratio": usual},
+        measured={"min_ratio": least, "usual_ratio": last},
         first=Action(
             Do.INSPECT_DATA,
             "Look for evaluation examples among the training data, and for labels that leak into "
