@@ -177,6 +177,8 @@ PERFECT = log(falling(2.3, 1e-4, 20), val_acc=np.where(AT % 80 == 79, 1.0, None)
         ("plateau-early", EARLY, {"target_loss": 2.5}, "step 400"),
         ("softmax-twice", squashed(1.4612), {}, "Pass logits"),
         ("softmax-twice", squashed(5.9094, 97.0), {}, "Pass logits"),
+        # Not all probabilities are near 1.
+        ("softmax-twice", squashed(1.50), {"num_classes": 10}, "Pass logits"),
         ("softmax-twice", evaluated(squashed(1.4612)), {}, "Pass logits"),
         ("softmax-twice", squashed(0.3132), {"num_classes": 2}, "Pass logits"),
         ("too-good", LEAK, WORDS, "Print one batch"),
@@ -326,6 +328,8 @@ def test_symptom_is_reported(symptom, slug, run, manifest, first):
         ("softmax-twice", squashed(0.3132), {}),
         ("softmax-twice", squashed(1.4612), {"num_classes": 4}),
         ("softmax-twice", squashed(1.4612, 0.7), {}),
+        ("softmax-twice", squashed(1.50), {}),
+        ("softmax-twice", squashed(1.60), {"num_classes": 10}),
         ("softmax-twice", squashed(1.30), {}),
         # Passes the level of the floor, and still falls.
         ("softmax-twice", log(falling(2.4, 1.49, 180)), {"num_classes": 10}),

@@ -26,6 +26,7 @@ from stabdiag.stats.standards import (
     NEGLIGIBLE,
     QUARTER,
     RELATIVE_TOLERANCE,
+    TENTH,
     TENTHS,
 )
 from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
@@ -305,7 +306,11 @@ def _by_accuracy(case: Case) -> Evidence | None:
             continue
         for classes in (configured,) if configured else USUAL_CLASSES:
             floor = _floor(classes)
-            if abs(last - (floor + 1 - fraction)) <= band * floor:
+            # Probabilities below 1 add to the loss, but other losses may end there, too.
+            excess = last - (floor + 1 - fraction)
+            is_known = configured is not None and configured > 2
+            most = TENTH * (math.log(classes) - floor) if is_known else 0.0
+            if -band * floor <= excess <= max(most, band * floor):
                 name = "evaluation loss" if role == "eval_loss" else "loss"
                 return _evidence(
                     f"The {name} settles at {num(last)} although {fraction:.0%} of the examples "
