@@ -111,8 +111,8 @@ def lr_decays_early(case: Case) -> Evidence | None:
 def _may_be_rounded(lr: Series, at: int, floor: float) -> bool:
     """Return True if the zeros from a position on may be small rates, printed with few decimals.
 
-    All rates are then multiples of a power of ten that is above the floor. A schedule that ends with
-    the run spends about as long below half of that unit as at one unit; one that ended does not.
+    All rates are then multiples of a power of ten that is above the floor. A schedule that ends
+    with the run spends about as long below half of that unit as at one unit; others do not.
     """
     x = lr.values[:at]
     unit = float(x[x > 0].min())
