@@ -28,9 +28,11 @@ from stabdiag.readers.text.tokens import (
     EVALUATION_STEMS,
     LONGEST,
     LOSS_STEM,
+    SCORES,
     Spans,
     evaluation_prefix,
     has_number,
+    makes_a_record,
 )
 
 _SpannedLine: TypeAlias = tuple[int, bytes, Spans]
@@ -84,7 +86,7 @@ class Evaluation(Kind):
             for row, (begin, line, spans) in enumerate(stretch):
                 cells = {name: line[slice(*at)] for name, at in spans.items() if times[name] == 1}
                 cells |= {name: mean for name, (last, mean) in means.items() if last == row}
-                if any(map(is_a_loss, cells)):
+                if any(map(self._is_judged, cells)):
                     yield _after_label(begin, line), cells
 
     def _stretches(self, data: bytes) -> Iterator[list[_SpannedLine]]:
@@ -129,7 +131,7 @@ class Evaluation(Kind):
                         f"{prefix}{name}": at for name, at in named.items() if not trains(name)
                     }
                     # A line that names the evaluation is found without the heading.
-                    if any(map(is_a_loss, spans)) and not any(map(is_evaluation, named)):
+                    if any(map(self._is_judged, spans)) and not any(map(is_evaluation, named)):
                         yield begin, line, spans
                 return
 
@@ -143,7 +145,11 @@ class Evaluation(Kind):
         """Return the spans of the evaluation values on a line, none if they have no loss."""
         values = find_spans(line, word=self.word).items()
         spans = {name: span for name, span in values if is_evaluation(name)}
-        return spans if any(map(is_a_loss, spans)) else {}
+        return spans if any(map(self._is_judged, spans)) else {}
+
+    def _is_judged(self, name: str) -> bool:
+        """Return True if a value is a loss, or a score in a log of scores."""
+        return makes_a_record(name, self.word) if self.word in SCORES else is_a_loss(name)
 
 
 def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.counters import EPOCH, NTH, counter_value, line_counters
-from stabdiag.readers.text.grammar import is_a_loss
-from stabdiag.readers.text.tokens import LOSS_STEM, VALIDATED, line_fields
+from stabdiag.readers.text.grammar import Normalization, is_a_loss
+from stabdiag.readers.text.tokens import LOSS_STEM, VALIDATED, line_fields, lines_with_a_loss
 
 # A heading begins with one of these words, after a time and the name of a logger: Validation at
 # epoch 5, testing in eval mode, ===== Start evaluating =====, 开始验证
@@ -49,6 +50,11 @@ _MIN_TRAINING: Final = 3
 
 # Headings are searched for in this many bytes at the head.
 _EVALUATION_HEAD: Final = 1 << 19
+
+# A bar that is full: 3708/3708. The fewest pairs of bars, and the most that are searched.
+_FULL_BAR: Final = re.compile(rb"(?<![\d/])(\d{1,9})/\1(?![\d/])")
+_MIN_BARS: Final = 2
+_MAX_BARS: Final = 500
 
 
 class EvaluationBlocks:
@@ -125,6 +131,22 @@ def has_evaluation_blocks(data: bytes) -> bool:
         (evaluated if inside else training).append(names)
     usual = [{*names} for names in {*training} if training.count(names) >= _MIN_TRAINING]
     return any({*names} <= trained for names in {*evaluated} for trained in usual)
+
+
+def find_evaluation_bar(data: bytes) -> Normalization | None:
+    """Return the replacement that marks the second of the two bars of each epoch as an evaluation.
+
+    Processing |####| (3708/3708) … Loss: 0.0030, then (493/493): the bars are only drawn when full,
+    and the lines differ only in their totals. Return None for another log.
+    """
+    lines = islice(lines_with_a_loss(data[:_EVALUATION_HEAD]), _MAX_BARS)
+    bars = [match[1] for _, line in lines if (match := _FULL_BAR.search(line)) is not None]
+    first, second = bars[::2], bars[1::2]
+    pair = {*first}, {*second}
+    if len(second) < _MIN_BARS or len(pair[0]) > 1 or len(pair[1]) > 1 or pair[0] == pair[1]:
+        return None
+    bar = rb"(?m)^(?=[^\n]{0,400}(?<!\d)%b/%b(?!\d))" % (second[0], second[0])
+    return Normalization((), bar, b"Validation: ")
 
 
 def _may_have_headings(data: bytes) -> bool:

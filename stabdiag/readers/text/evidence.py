@@ -35,7 +35,11 @@ from stabdiag.readers.text.counters import (
     find_headings,
     is_word,
 )
-from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks, has_evaluation_blocks
+from stabdiag.readers.text.evaluation_blocks import (
+    EvaluationBlocks,
+    find_evaluation_bar,
+    has_evaluation_blocks,
+)
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste, find_single_record
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, trains
@@ -64,6 +68,7 @@ from stabdiag.readers.text.tokens import (
     SUMMED,
     TRAINED,
     lines_with_a_loss,
+    makes_a_record,
 )
 
 # Headings are searched for in this many bytes at the head.
@@ -89,7 +94,7 @@ _LINES_APART: Final = 3
 # The fewest lines of a log without a loss.
 _EVIDENT: Final = 10
 
-# The fewest lines with a score in a log without a loss.
+# The fewest lines with a score in a log without a loss, if a line has only one.
 _MIN_SCORE_VALUES: Final = 5
 
 # The training loss has this many times more lines than a loss that is evaluated occasionally.
@@ -140,6 +145,11 @@ def evidence(data: bytes) -> TextEvidence | None:
     data = normalize(data, normalizations)
     has_blocks = has_evaluation_blocks(data)
     result = _find_evidence(EvaluationBlocks().mark(data) if has_blocks else data)
+    if not has_blocks and (result is None or result.counter is None):
+        bar = find_evaluation_bar(data)
+        if bar is not None:
+            normalizations = (*normalizations, bar)
+            result = _find_evidence(normalize(data, (bar,)))
     if result is None:
         return None
     return replace(result, normalizations=normalizations, has_evaluation_blocks=has_blocks)
@@ -216,12 +226,21 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
                 is_rising = all(a[0] < b[0] or a[1] <= b[1] for a, b in pairs)
                 is_even = len({b[1] - a[1] for a, b in pairs}) == 1
                 if is_rising and (is_even or counter != LONE_COUNT):
-                    return replace(result, word=word) if result.lines >= _MIN_SCORE_VALUES else None
+                    fewest = MIN_COUNTS if _has_several_scores(sample) else _MIN_SCORE_VALUES
+                    return replace(result, word=word) if result.lines >= fewest else None
             epochs = {EPOCH: _heading_counts(log, sample)[EPOCH]}
             below = heading_evidence(epochs, sample.values, fewest=_MIN_SCORE_VALUES)
             if below is not None and below.lines >= _MIN_SCORE_VALUES and below.rising == 1:
                 return replace(below, word=word)
     return None
+
+
+def _has_several_scores(sample: Sample) -> bool:
+    """Return True if each line has several scores, as of the training set and of another set."""
+    scores = (
+        [name for name in names if makes_a_record(name, sample.word)] for names in sample.shapes
+    )
+    return all(len(names) > 1 for names in scores)
 
 
 def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
@@ -315,10 +334,19 @@ def _with_few_epochs(
     if not by_iteration and not _EPOCH_ALONE.search(data, 0, sample.end):
         return None
     lost = any(is_lost(value) for values in sample.values.values() for value in values)
-    several = len(sample.values) > 1 and all(len(values) == 1 for values in sample.values.values())
     counter = _ITERATION_WORD if by_iteration else EPOCH
+    counts = headings[counter]
+    if by_iteration and counts and _is_cut_above(data, sample):
+        counts = [counts[0] - 1, *counts]
+    several = len(sample.values) > 1 and all(len(values) == 1 for values in sample.values.values())
     fewest = 1 if lost or several else 2
-    return heading_evidence({counter: headings[counter]}, sample.values, fewest=fewest)
+    return heading_evidence({counter: counts}, sample.values, fewest=fewest)
+
+
+def _is_cut_above(data: bytes, sample: Sample) -> bool:
+    """Return True if the first loss is above the first heading of an iteration."""
+    first = next((begin for begin, _ in lines_with_a_loss(data, sample.word)), len(data))
+    return _ITERATION_ALONE.search(data, 0, first) is None
 
 
 def _failed_excerpt(log: _Log, sample: Sample) -> TextEvidence | None:

@@ -316,10 +316,11 @@ def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
     """
     alike = {STEP} | {name for name in part.names if is_a_loss(name)}
     rates = {name for name in usual.names if _goes_with_a_loss(name)}
+    by_epoch = {STEP, EPOCH.decode()} <= {*usual.names} & {*part.names}
     evaluates = any(map(is_evaluation, part.names)) and not any(map(is_evaluation, usual.names))
     if not ((rates or evaluates) and alike <= {*usual.names}) or not rates.isdisjoint(part.names):
         return part
-    usual_steps, steps = (lines.cells[lines.names.index(STEP)] for lines in (usual, part))
+    usual_steps, steps = (_counts(lines, by_epoch) for lines in (usual, part))
     # A block may begin between the two lines of a step. A single line may lack its rate as well.
     if len({*steps} - {*usual_steps}) > min(1, len({*steps}) - 1):
         return part
@@ -328,6 +329,12 @@ def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
         for name in part.names
     )
     return replace(part, names=tuple(names))
+
+
+def _counts(part: TextPart, by_epoch: bool) -> list[tuple[object, ...]]:
+    """Return the step of each line of a part, with its epoch if steps restart in each epoch."""
+    names = (EPOCH.decode(), STEP) if by_epoch else (STEP,)
+    return [*zip(*(part.cells[part.names.index(name)] for name in names), strict=True)]
 
 
 @lru_cache(maxsize=1 << 10)

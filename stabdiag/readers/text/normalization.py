@@ -114,6 +114,8 @@ def _sums_of_deepxde() -> Iterator[Normalization]:
 
 _NORMALIZATIONS: Final = (
     *_sums_of_deepxde(),
+    # LightGBM in R prints each line as a text: [1] "[85]:  train's auc:1  test's auc:0.45"
+    Normalization((b'[1] "[',), rb'(?m)^\[1\] "(?=\[\d{1,9}\]:)', b""),
     # The tutorials of PyTorch on names and on translation: 5000 5% (0m 12s) 2.4 Coelho / Russian,
     # and 1m 20s (- 18m 45s) (5000 6%) 2.8453
     Normalization(
@@ -191,6 +193,38 @@ _NORMALIZATIONS: Final = (
         rb"\b(class|iou|total)_loss = (?=%b)" % NUMBER_PATTERN,
         rb"region_\1 = ",
     ),
+    # And of old versions: Region 16 Avg IOU: 0.48, Class: 0.58, Obj: 0.33, No Obj: 0.48, …,
+    # count: 8. Most of them are NaN for a layer without an object.
+    Normalization(
+        (b"Region ", b" Avg IOU: ", b" No Obj: "),
+        rb"(?m)^Region [^\n]{1,120} No Obj: \d[^\n]{1,120}$",
+        b"",
+    ),
+    # CenterPoint: Epoch [1/20][15/15448] lr: 0.0001, …, and below it the losses of several heads:
+    # task : ['truck', 'bus'], loss: 14.0, hm_loss: 9.6, …
+    Normalization(
+        (b"Epoch [", b"task : ['"),
+        rb"\bEpoch \[(\d{1,6})/\d{1,6}\]\[(\d{1,9})/\d{1,9}\](?=\s)",
+        rb"epoch \1 iteration \2",
+    ),
+    Normalization(
+        (b"Epoch [", b"task : ['"), rb"\btask : \['(\w{1,40})'[^\]\n]{0,200}\], loss:", rb"\1_loss:"
+    ),
+    # Gaussian splatting: [ITER 7000] Evaluating test: L1 0.0218 PSNR 27.06
+    Normalization(
+        (b"[ITER ", b"] Evaluating "),
+        rb"\| (\d{1,9})/\d{1,9} (?=\[[\d:]{1,12}<[^\n]{1,60} Loss=)",
+        rb"| iteration \1 ",
+    ),
+    *(
+        Normalization(
+            (b"[ITER ", b"] Evaluating "),
+            rb"\[ITER (\d{1,9})\] Evaluating %b: L1 (%b) PSNR (?=%b)"
+            % (split, NUMBER_PATTERN, NUMBER_PATTERN),
+            rb"iteration \1: %b: \2 %b_psnr: " % (error, split),
+        )
+        for split, error in ((b"test", b"test_l1_loss"), (b"train", b"train_l1"))
+    ),
     # YOLACT: [  0]     10 || B: 7.1 | C: 22.5 | M: 6.2 | S: 61.3 | T: 97.2 || ETA: 1 day, …
     Normalization(
         (b" || ETA: ",),
@@ -246,6 +280,7 @@ _NORMALIZATIONS: Final = (
         rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b%%)" % NUMBER_PATTERN,
         rb"At iteration \1, rms loss=",
     ),
+    Normalization((b"ean rms=", b" char error = "), rb"New (?:best|worst) (?=char error = )", b""),
     # On the same line follows an evaluation of an earlier iteration, or a test that was skipped:
     # At iteration 2100, stage 0, Eval Char error rate=5.1, Word error rate=20.3
     Normalization(

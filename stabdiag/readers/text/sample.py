@@ -181,7 +181,7 @@ class TextEvidence:
         counter = None if self.above else self.counter
         measured = MeasuredLines(counter=counter, word=self.word, counter_alias=self.counter_alias)
         kinds: tuple[Kind, ...] = (measured,)
-        if counter is not None and not self.is_without_loss:
+        if counter is not None and (not self.is_without_loss or self.word in SCORES):
             evaluation = Evaluation(
                 counter=counter,
                 word=self.word,

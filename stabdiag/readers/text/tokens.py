@@ -38,8 +38,9 @@ OTHER_LOSSES: Final = (
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective", b"objf"),
     *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
     *(b"SmoothL1", b"smooth_l1", b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE"),
-    *(b"mae", b"MAE"),
-    *(b"'s l2", b"'s l1", b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
+    *(b"mae", b"MAE", b"rmspe", b"RMSPE", b"rmsle", b"RMSLE", b"mape", b"MAPE"),
+    *(b"'s l2", b"'s l1", b"'s huber", b"'s fair", b"'s quantile", b"'s poisson", b"'s tweedie"),
+    *(b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
     *(b"obj", b"Obj", b"error", b"Error"),
 )
 # Parts of the names of other measures of a run, used without a loss.
@@ -78,7 +79,8 @@ _OTHER_LOSS: Final = re.compile(
     r"|\w{1,30}'s |(?:binary|categorical|sparse[ _]categorical|masked|softmax|sigmoid)[ _]){0,2})"
     r"(cross[ _-]?entropy|smooth[ _-]?l1|huber|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
     r"|objective(?: function)?|objf|log[ _-]?likelihood|loglik"
-    r"|log[ _-]?prob|bce|r?mse|ce|mae|l[12]|total|score at|perplexity|ppl|obj"
+    r"|log[ _-]?prob|bce|r?mse|ce|mae|rms[lp]e|s?mape|l[12]|fair|quantile|poisson|tweedie|total"
+    r"|score at|perplexity|ppl|obj"
     r"|(?:squared )?error)"
     r"((?:_(?:val|valid|validation|eval|test|dev|train|training|trn))?)",
     re.IGNORECASE,

@@ -1,0 +1,128 @@
+"""Forms of logs that people paste from less common programs."""
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+
+@pytest.fixture
+def history(tmp_path):
+    def read(text):
+        (tmp_path / "run.txt").write_text(text)
+        return stabdiag.read(tmp_path / "run.txt")
+
+    return read
+
+
+def points(series):
+    return [*zip(series.steps.tolist(), series.values.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("metric", ["rmspe", "rmsle", "mape", "rmse"])
+@pytest.mark.parametrize("blank", ["\t", " "])
+def test_boosting_reports_an_error_of_each_set(history, metric, blank):
+    rows = [
+        f"[{n}]{blank}train-{metric}:{1 / (n + 1):.4f}{blank}eval-{metric}:{1.5 / (n + 1):.4f}"
+        for n in range(6)
+    ]
+    series = history("The output:\n" + "\n".join(rows)).series
+    assert points(series["loss"])[:2] == [(0, 1.0), (1, 0.5)]
+    assert points(series["eval_loss"])[:2] == [(0, 1.5), (1, 0.75)]
+
+
+def test_a_blank_after_a_bracket_follows_a_rank_before_other_names(history):
+    rows = [f"[{n % 2}] step {n // 2} loss: {2 - n / 10:.2f}" for n in range(12)]
+    assert [step for step, _ in points(history("\n".join(rows)).series["loss"])] == [*range(6)]
+
+
+def test_boosting_in_r_prints_each_line_as_a_text(history):
+    warning = "[LightGBM] [Warning] No further splits with positive gain, best gain: -inf\n"
+    rows = [
+        f"{warning}[1] \"[{n}]:  train's auc:{n / 100}  test's auc:0.45\"\n" for n in range(85, 89)
+    ]
+    series = history("".join(rows)).series
+    assert points(series["score/train's auc"])[0] == (85, 0.85)
+    assert points(series["score/test's auc"])[-1] == (88, 0.45)
+
+
+def test_two_lines_of_one_score_are_not_a_log(history):
+    with pytest.raises(LogError):
+        history("[1]:  test's auc:0.45\n[2]:  test's auc:0.47\n")
+
+
+def test_the_accuracy_of_an_evaluation_is_read_in_a_log_of_scores(history):
+    rows = []
+    for epoch in (3, 4):
+        rows += [
+            f"Epoch[{epoch}] Batch [{n}]\tSpeed: 580.5 samples/sec\taccuracy=0.9{n}"
+            for n in (2, 4, 6)
+        ]
+        rows += [f"Epoch[{epoch}] Validation-accuracy=0.80{epoch}"]
+    series = history("\n".join(rows)).series
+    assert series["eval_accuracy"].values.tolist() == [0.803, 0.804]
+
+
+def test_the_second_of_two_full_bars_is_an_evaluation(history):
+    epochs = [
+        f"Epoch: {n} | LR: 0.00025000\n"
+        f"Processing |####| (3708/3708) ETA: 0:00:01 | Loss: 0.{30 - n} | Acc:  0.84\n"
+        f"Processing |####| (493/493) ETA: 0:00:01 | Loss: 0.{40 - n} | Acc:  0.83\n"
+        for n in range(4, 8)
+    ]
+    series = history("\n".join(epochs)).series
+    assert points(series["loss"]) == [(4, 0.26), (5, 0.25), (6, 0.24), (7, 0.23)]
+    assert points(series["eval_loss"])[0] == (4, 0.36)
+
+
+def test_darknet_prints_nan_for_a_layer_without_an_object(history):
+    layers = (
+        "Region 23 Avg IOU: -nan, Class: -nan, Obj: -nan, No Obj: 0.55, .5R: -nan, count: 0\n"
+        "Region 16 Avg IOU: 0.48, Class: 0.58, Obj: 0.33, No Obj: 0.48, .5R: 0.37, count: 8\n"
+    )
+    batch = "\n 24: 232.563187, 298.240204 avg loss, 0.000000 rate, 0.903927 seconds, 1536 images\n"
+    series = history(6 * layers + batch + layers).series
+    assert points(series["loss"]) == [(24, 232.563187)]
+
+
+def test_gaussian_splatting_reports_its_evaluations(history):
+    text = (
+        "Training progress:  44%|####8     | 22000/50000 [09:23<08:34, 54.45it/s, Loss=0.01003]\n"
+        "[ITER 22000] Evaluating test: L1 0.0066 PSNR 34.69 [26/11 18:13:40]\n\n"
+        "[ITER 22000] Evaluating train: L1 0.0067 PSNR 35.03 [26/11 18:13:43]\n"
+        "Training progress:  48%|####9     | 24000/50000 [10:18<11:08, 38.92it/s, Loss=0.01359]\n"
+        "[ITER 24000] Evaluating test: L1 0.0065 PSNR 34.99 [26/11 18:14:36]\n"
+    )
+    series = history(text).series
+    assert points(series["loss"]) == [(22000, 0.01003), (24000, 0.01359)]
+    assert points(series["eval_loss"]) == [(22000, 0.0066), (24000, 0.0065)]
+
+
+def test_heads_of_a_detector_have_losses_below_the_iteration(history):
+    block = (
+        "2023-07-09 21:27:20,877 - INFO - Epoch [1/20][{n}/15448]\tlr: 0.00010, eta: 23 days\n"
+        "2023-07-09 21:27:20,878 - INFO - task : ['car'], loss: {car}, hm_loss: 5.7041\n"
+        "2023-07-09 21:27:20,878 - INFO - task : ['truck', 'bus'], loss: 14.0, hm_loss: 9.6\n"
+    )
+    text = "\n".join(block.format(n=n, car=14 - n / 10) for n in (10, 20, 30))
+    series = history(text).series
+    assert series["loss"].steps.tolist() == [10, 20, 30]
+    assert series["loss"].values[0] - series["loss"].values[-1] == pytest.approx(2.0)
+
+
+def test_the_first_iteration_may_be_cut_off_above_its_heading(history):
+    block = "Mean value loss: {0}\nMean surrogate loss: -0.0013\nMean reward: -4.1\n"
+    heading = "\n                  Learning iteration 41/100                  \n\n"
+    series = history(block.format(19.7) + heading + block.format(19.6)).series
+    assert points(series["loss"])[-1] == (41, 19.6)
+
+
+def test_a_cut_last_line_is_not_an_evaluation(history):
+    rows = [
+        f"| epoch 01{epoch}  {n}000 / 8223 loss={2 - n / 10}, wps=962, lr=0.001, gnorm=2.1"
+        for epoch in (0, 1)
+        for n in range(1, 5)
+    ]
+    series = history("\n".join([*rows, "| epoch 011  5000 / 8223 loss=1.18 (1.33),"])).series
+    assert "eval_loss" not in series
+    assert series["loss"].values[-1] == 1.18
