@@ -100,3 +100,26 @@ def test_a_column_of_unknown_meaning_next_to_scores_may_be_the_loss():
     assert stabdiag.diagnose({**log, "lr": [0.1] * 60}).diagnosis.slug == "insufficient-data"
     with pytest.raises(StabdiagError, match="name it with --column loss=NAME"):
         stabdiag.diagnose({**log, "energy": [2.0 - 0.01 * i for i in range(60)]})
+
+
+def test_a_file_of_scores_needs_no_counter(tmp_path):
+    path = tmp_path / "train.log"
+    path.write_text("% mean class accuracy (train set)\t\n" + " 7.5e+01\t\n" * 3 + " 9.5e+01\t\n")
+    report = stabdiag.diagnose(path)
+    assert report.diagnosis.slug == "insufficient-data"
+    assert [len(series) for series in report.history.series.values()] == [4]
+
+
+def test_a_column_next_to_a_score_without_a_counter_may_be_the_loss(tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text("mean class accuracy,foo\n" + "75.5,2.5\n" * 9)
+    with pytest.raises(StabdiagError, match="no column looks like a training loss"):
+        stabdiag.diagnose(path)
+
+
+def test_words_for_a_changed_reward_do_not_hide_it(tmp_path):
+    path = tmp_path / "train.csv"
+    path.write_text(
+        "Episode,Reward_Clipped,Real_Score\n" + "".join(f"{n},{n},5\n" for n in range(9))
+    )
+    assert "reward" in stabdiag.diagnose(path).history.series

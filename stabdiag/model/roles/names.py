@@ -179,7 +179,8 @@ _SCORE_WORDS: Final = frozenset({"score", "scores"})
 _OF_REWARDS: Final = frozenset(
     word_list(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
-        "train training rollout env environment per last raw episodic smoothed tot cum 100ep"
+        "train training rollout env environment per last raw episodic smoothed tot cum 100ep "
+        "real true clipped unclipped scaled unscaled normalized shaped original final"
     )
 )
 

@@ -34,7 +34,7 @@ class Direction(IntEnum):
 # Names of two or three letters that also mean something else count only with an evaluation word.
 # Most logs have no score, so the patterns are compiled where they are used.
 _HIGHER: Final = (
-    r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pixel|combined|[am])?"
+    r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pixel|class|combined|[am])?"
     r"acc(uracy)?\d*"
     r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|rewardsaccurac(y|ies)"
     r"|prec(ision)?(at)?\d+|precisionb?|recall(at)?\d*b?|sensitivity|specificity"
@@ -66,7 +66,7 @@ _QUALIFIERS: Final = frozenset(
         "train training eval evaluation val valid validation validate vali test testing dev "
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
         "step all overall total at clean other unnormalized batch raw ortho normalized ctc "
-        "binary multiclass multilabel coco lvis voc pascal global foreground pseudo ema"
+        "binary multiclass multilabel coco lvis voc pascal global foreground pseudo ema set"
     )
 )
 _MINIMAL_QUALIFIERS: Final = _QUALIFIERS - {"score", "mean", "at", "binary"}

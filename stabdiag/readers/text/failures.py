@@ -60,7 +60,7 @@ _FAILURE_ANCHORS: Final = (
     ),
     *(
         b"NaN",
-        b"is nan",
+        *(b"is nan", b"is Nan"),
         b"was nan",
         b"is inf",
         b"was inf",
@@ -72,15 +72,20 @@ _FAILURE_ANCHORS: Final = (
         b"to inf",
         b"to nan",
         b"not a number",
+        b"no longer a number",
+        b"oss nan",
+        b"oss inf",
         b"verflow detected",
         b"verflow occurred",
         b"verflow found",
         b"verflow encountered",
+        *(b"verflow.", b"verflow,", b"verflow;", b"nderflow"),
     ),
-    *(b": nan", b"=nan", b"= nan", b"(nan", b": inf", b": -inf", b"=inf", b"(inf", b"(-inf"),
+    *(b": nan", b"=nan", b"= nan", b"(nan", b": inf", b": -inf", b"=inf", b"= inf", b"(inf"),
+    *(b"(-inf", b"+Inf", b"+inf", b"-Inf"),
     *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf"),
     *(b"nan detected", b"nan found", b"nan in ", b"nan encountered", b"nan value"),
-    *(b"nvalid loss", b"inimum loss scale", b"at minimum"),
+    *(b"nvalid loss", b"inimum loss scale", b"at minimum", b"inimum value", b"oss scale"),
     # "becomes", "appears": loss为nan, loss 出现 nan.
     *("为nan".encode(), "为 nan".encode(), "现nan".encode(), "现 nan".encode()),
 )
@@ -91,9 +96,11 @@ _MAX_FAILURE_LINE: Final = 1000
 
 # A value that is not finite, as a word of a sentence.
 _NOT_FINITE: Final = (
-    rb"(?<![\w./-])(?:(?:nan/inf|inf/nan)s?(?! (?:check|guard|detect(?:ion|or)|filter|monitor))"
+    rb"(?<![\w./-])[-+]?(?:"
+    rb"(?:nan/inf|inf/nan)s?(?! (?:check|guard|detect(?:ion|or)|filter|monitor))"
     rb"|nans?|infs?|infinit(?:y|e)|non[- ]?finite|not (?:a )?finite|isn't finite"
-    rb"|no longer finite|diverged|not a number)(?![\w/(-]|\.\w)"
+    rb"|no longer finite|diverged|(?:not|no longer) a number)"
+    rb"(?![\w/(-]|\.\w| (?:->|=>|to) [-+]?\d)"
 )
 _NAMES_IT: Final = re.compile(_NOT_FINITE)
 # What some exceptions say of parameters that are NaN, without the word.
@@ -102,19 +109,29 @@ _IMPLIES_IT: Final = re.compile(
     rb"|nvalid loss, terminating"
     rb"|ssert\w{0,10}\b[^\n]{0,60}\bfailed\b[^\n]{0,60}\.is_?(?:finite|nan)\b"
     rb"|ssertion [`'!][^\n]{0,60}\bis_?(?:finite|nan)\([^\n]{0,60} failed"
+    rb"|heck failed: [^\n]{0,60}\bis_?(?:finite|nan)\b|[Cc]heck_?[Nn]umerics[^\n]{0,200}NaN"
+    rb"|N[Aa][Nn] in summary histogram"
 )
 _MINIMUM: Final = re.compile(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
-    rb" (?:the |its )?minimum",
+    rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at|fell to) "
+    rb"(?:(?:the|its|a) )?(?:minimum|floor|lower (?:bound|limit)|zero|0(?![.\d]))"
+    rb"|loss.scale (?:is )?at (?:the )?floor",
 )
 
 # A part of each of these three patterns, in lower case: a quick test of a whole text. Words that
 # share a part are searched for only if a text has this part.
-_FAILURE_WORDS: Final = (b"nan", b"finit", b"diverged", b"not a number", b"expects all elements")
+_FAILURE_WORDS: Final = (
+    *(b"nan", b"finit", b"diverged", b"not a number", b"no longer a number"),
+    *(b"expects all elements", b"heck failed: std::is"),
+)
 _FAILURE_WORDS_BY_PART: Final = {
     b"invalid": (b"found invalid values", b"invalid loss"),
     b"overflow": (b"stopping", b"aborting", b"terminating", b"exiting", b"halting"),
-    b"minimum": (b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
+    b"scale": (
+        *(b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
+        *(b"reached", b"hit ", b"is at", b"fell to", b"at floor", b"at the floor"),
+    ),
 }
 _INFINITE: Final = re.compile(rb"infs?(?![\w/(-])")
 
@@ -126,7 +143,7 @@ _EXCEPTION_NAME: Final = re.compile(
 _SUBJECT: Final = re.compile(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
     rb"|parameters?|activations?|logits|model|training|train|optimization|objective)(?![a-z])"
-    + "|损失|梯度".encode(),
+    + "|损失|梯度|損失|勾配|p[eé]rdida|perdas?|perte|verlust|потер".encode(),
 )
 # Without a name of what is not finite, the program says that it ends.
 _ENDING: Final = re.compile(
@@ -137,7 +154,9 @@ _OVERFLOW_REPORT: Final = re.compile(
     rb"(?:grad|loss|backward|fp16|numerical|floating)[^\n]{0,60}\boverflow(?:ed)?\b"
     rb"|\boverflow(?:ed)?\b[^\n]{0,60}(?:grad|loss|backward|fp16|numerical|floating)"
 )
-_OCCURRED: Final = re.compile(rb"\b(?:detected|found|occurred|encountered|overflowed)\b|!")
+_OCCURRED: Final = re.compile(
+    rb"\b(?:detected|found|occurred|encountered|overflowed)\b|!|overflow[.,;]"
+)
 _GRADIENT_NAME: Final = re.compile(rb"(?<![a-z])(?:grad|gnorm|global.norm)")
 _LOSS_NAME: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)")
 _SKIPS: Final = re.compile(rb"skip|ignor")

@@ -37,12 +37,18 @@ SORTS: Final = (
     MessageKind(
         code=EventCode.OUT_OF_MEMORY,
         title="out of memory",
-        anchors=(b"rror", b"ut of memory", b"oom", b"OOMK", b"o allocate", b"nsufficient Memory"),
+        anchors=(
+            *(b"rror", b"ut of memory", b"ut Of Memory", b"oom", b"OOMK", b"o allocate"),
+            *(b"nsufficient Memory", b"ran out of ", b"_EXHAUSTED"),
+        ),
         line=re.compile(
             rb"(?:CUDA|HIP|XPU) out of memory|OutOfMemoryError: |CUDA_ERROR_OUT_OF_MEMORY"
-            rb"|RESOURCE_EXHAUSTED: Out of memory|Out of memory: Killed process|oom.kill|OOMKilled"
+            rb"|RESOURCE_EXHAUSTED|^Out of memory\b|Out of memory: Killed process"
+            rb"|oom.kill|OOMKilled"
             rb"|(?:rror|ailed): [^\n]{0,40}\bout of memory|\bFailed to allocate (?:memory|\d)"
-            rb"|execution failed: Insufficient Memory"
+            rb"|execution failed: Insufficient Memory|error \(2\) ?: out of memory"
+            rb"|task \d{1,6}: Out Of Memory|\b[Rr]an out of (?:\w{1,10} )?memory\b"
+            rb"|[Ee]xceeded (?:job |step |the )?(?:\w{1,10} )?memory limit"
         ),
     ),
     MessageKind(
@@ -72,11 +78,14 @@ SORTS: Final = (
     MessageKind(
         code=EventCode.LOSS_EXPLODED,
         title="the program stopped as the loss exploded",
-        anchors=(b"xplod", b"iverg"),
+        anchors=(b"xplod", b"iverg", b"oss > ", b"oss exceed", b"oss too ", b"blew up"),
         line=re.compile(
             rb"(?:[Ee]xplod|[Dd]iverg)(?:ed|ing)\b[^\n]{0,40}\b(?:[Aa]bort|[Ss]topping|[Tt]erminating"
             rb"|[Ee]xiting|[Qq]uitting|[Gg]iving up|[Kk]illing)"
-            rb"|(?:[Aa]bort|[Ss]topping|[Tt]erminating)\w{0,4}\b[^\n]{0,40}\b(?:exploded|exploding|diverged|diverging)\b"
+            rb"|(?:[Aa]bort|[Ss]topp|[Tt]erminat|[Ee]xit|[Qq]uitt)(?:ing|ed)?\b[^\n]{0,40}"
+            rb"(?:\b(?:exploded|exploding|diverged|diverging|blew up)\b"
+            rb"|\b[Ll]oss (?:> ?\d|exceed(?:s|ed) (?:the )?(?:\d|limit|threshold|max)"
+            rb"|too (?:high|large)[\s.!]{0,9}(?:$|[(,;])))"
         ),
     ),
     MessageKind(
@@ -93,34 +102,40 @@ SORTS: Final = (
         code=EventCode.KILLED,
         title="killed",
         anchors=(
-            *(b"SIG", b"Killed", b"Segmentation", b"rror", b"xit", b"core dumped", b"free"),
-            *(
-                b"Terminated",
-                b"borted",
-                b"reempted",
-                b" crashed",
-                b"on signal ",
-                b"by signal ",
-                b"th signal ",
-            ),
-        ),
-        words=(
-            *(b"SIG", b"Killed", b"Segmentation", b"core dumped", b"xit", b"free", b"make: *"),
-            *(b"CANCELLED", b"is killed by", b"DUE TO", b"Terminated", b"borted", b"reempted"),
-            *(b" crashed", b"on signal ", b"by signal ", b"th signal "),
+            *(b"SIG", b"illed", b"egmentation", b"rror", b"xit", b"core dumped", b"free"),
+            *(b"erminated", b"borted", b"reempted", b"rashed", b"died", b"ancel"),
+            *(b"on signal ", b"by signal ", b"th signal ", b"ught signal "),
+            *(b"nterrupted", b"victed", b"xceeded", b"ode fail", b"oint exception", b"is lost"),
+            *(b"forcing job", b"illing job", b"smashing", b"corrupted ", b"malloc", b"munmap"),
+            *(b"lost communication", b"off the bus"),
         ),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
-            rb"|Signal \d{1,2} \(SIG|Segmentation fault(?: \(core|\s{0,9}$)|CANCELLED AT"
-            rb"|\(core dumped\)|is killed by signal|DUE TO (?:TIME LIMIT|PREEMPTION)"
-            rb"|[Ee]xit(?:ed)?[- ]?(?:with )?(?:exit )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
-            rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|^(?:free\(\): |double free or )"
+            rb"|Signal \d{1,2} \(SIG|CANCELLED AT|\(core dumped\)|is killed by signal"
+            rb"|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)"
+            rb"|[Ee]xit(?:ed)?[- ]?(?:with )?(?:exit |error )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
+            rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|^double free or "
+            rb"|^(?:free|malloc|realloc|munmap_chunk)\(\): (?:invalid|corrupt|double|memory)"
+            rb"|^corrupted (?:size|double)"
+            rb"|stack smashing detected|^Fatal Python error: "
             rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$"
-            rb"|\bKilled\s{1,80}(?:python|torchrun|srun)|^(?:Terminated|Aborted!?)\s{0,80}$"
-            rb"|\b(?:exited on|terminated by|killed by|died with) signal \d"
-            rb"|\b(?:[Jj]ob|[Rr]un|[Tt]ask|[Tt]raining|[Pp]rocess)(?: step)?"
-            rb"(?: was| has been| got)? (?:aborted|preempted|crashed)"
-            rb"(?=[\s.!]{0,9}$|[:;,]| (?:by|due|after|because|on|at|with)\b)"
+            rb"|\bKilled\s{1,80}(?:python|torchrun|srun)"
+            rb"|\b(?:exited on|terminated by|killed by|died with|caught) signal \d"
+            # What a shell says of the program that it ran.
+            rb"|^(?:\w{2,5}: (?:line \d{1,6}: )?)?(?:\d{1,9} )?"
+            rb"(?:[Kk]illed|[Ss]egmentation fault|[Bb]us error|[Ff]loating point exception"
+            rb"|[Ii]llegal (?:hardware )?instruction|[Aa]bort(?:ed)?!?|Terminated)"
+            rb"(?:: \d{1,2})?(?:\s{0,80}$|\s{2,40}\S)"
+            rb"|[Nn]ode fail(?:ure|ed)\b|fallen off the bus|GPU is lost|lost communication with"
+            rb"|forcing job termination|^mpi\w{2,5}: killing job|job killed[: ]"
+            rb"|[Ee]xceeded (?:the |its )?(?:job )?(?:wall ?(?:clock )?time|time limit)"
+            # What happened to a part of the job.
+            rb"|(?<![Nn]o )\b(?:[Jj]ob|[Rr]un|[Tt]ask|[Tt]raining|[Pp]rocess(?:es|\(es\))?"
+            rb"|[Ww]orker|[Aa]ctor|[Nn]ode|[Rr]ank|[Ii]nstance|[Oo]peration|[Pp]od|[Cc]ontainer|^User)"
+            rb"(?: step| \d{1,9}| \(pid[^\n)]{0,20}\)[^\n]{0,20})?"
+            rb"(?: was| were| has been| got)? (?:aborted|preempted|crashed|killed|cancell?ed|died"
+            rb"|interrupted|evicted|exited unexpectedly)"
+            rb"(?=[\s.!]{0,9}$|[:;,]| (?:by|due|after|because|on|at|with|unexpectedly)\b)"
         ),
     ),
 )
@@ -136,18 +151,20 @@ _LONE_EXCEPTION: Final = MessageKind(
     line=re.compile(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
         rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$)"
-        rb"|^terminate called (?:after throwing|without an active exception)"
+        rb"|^terminate called (?:after throwing|without an active exception|recursively)"
         rb"|^panic: |^thread '[^'\n]{1,40}' panicked at |^fatal error: |^Error in [^\n]{1,80}\) : "
         rb"|^libc\+\+abi(?:\.dylib)?: terminating"
     ),
 )
 
 # The anchors of messages that may be on the line of a record.
-_APPENDED: Final = (b"rror", b"ut of memory", b"atchdog", b"NCCL t", b"SIG", b"Killed", b"NaN in ")
+_APPENDED: Final = (b"rror", b"ut of memory", b"atchdog", b"NCCL t", b"SIG", b"illed", b"NaN in ")
 
 _MESSAGE_ANCHORS: Final = tuple(
     dict.fromkeys(anchor for sort in (*SORTS, _LONE_EXCEPTION) for anchor in sort.anchors)
 )
+
+_CODES: Final = [sort.code for sort in (*SORTS, _LONE_EXCEPTION)]
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 _MESSAGE_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {
@@ -211,14 +228,16 @@ class Messages:
         ]
         ends = {end for _, _, end in followed}
         messages = [*_find_messages(text.data, _APPENDED if quick else _MESSAGE_ANCHORS)]
-        # An exception that another kind describes is one message.
-        named = {place for place, code, _ in messages if code is not EventCode.TRACEBACK}
+        # A line that several kinds describe is one message, of the first of these kinds.
+        messages.sort(key=lambda message: _CODES.index(message[1]))
+        named: set[int] = set()
         for place, code, line in messages:
             span = range(place, place + len(line))
             if not ends.isdisjoint(span):
                 continue  # the last line of a traceback
-            if code is EventCode.TRACEBACK and not named.isdisjoint(span):
+            if not named.isdisjoint(span):
                 continue
+            named.add(place)
             self._add(text, offset, place, code, line)
             spans.append((place, place))
         for place, last_line, end in followed:

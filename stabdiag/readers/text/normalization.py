@@ -112,7 +112,20 @@ def _sums_of_deepxde() -> Iterator[Normalization]:
         )
 
 
+# A program that prints without blanks: idx: 3loss: 2.31, epoch=3loss=2.31acc=0.5. A digit may also
+# end a name, as in head1loss, so the digits before the name have to be a value.
+_UNSPACED_VALUE: Final = (
+    rb"((?:^|[ \t:=#\[])%b)(?=(?:(?:train|val|test)_?)?(?:loss|acc|lr|avg|val)\w{0,12} ?[:=])"
+    % NUMBER_PATTERN
+)
+_UNSPACED_PAIRS: Final = tuple(
+    Normalization((marker,), b"(?mi)" + _UNSPACED_VALUE, rb"\1 ")
+    for marker in (b"0loss", b"1loss", b"0Loss", b"1Loss")
+)
+
+
 _NORMALIZATIONS: Final = (
+    *_UNSPACED_PAIRS,
     *_sums_of_deepxde(),
     # LightGBM in R prints each line as a text: [1] "[85]:  train's auc:1  test's auc:0.45"
     Normalization((b'[1] "[',), rb'(?m)^\[1\] "(?=\[\d{1,9}\]:)', b""),

@@ -63,6 +63,19 @@ NOT_FINITE = (
     "nan detected in loss at iteration 300, reverting to the last checkpoint",
     "Got NaN/Inf loss. Reduce the learning rate.",
     "Optimization failed: non-finite function value",
+    "Loss is no longer a number. Exiting with code 3.",
+    "trainer: loss became +Inf",
+    "!!!!! loss nan !!!!!",
+    "train loss is Nan !!!",
+    "bad loss value: -inf",
+    "grad_norm = inf, giving up",
+    "E0101 00:00:00 trainer.cc:99] Check failed: std::isfinite(loss)",
+    "check_numerics_op.cc: abnormal_detected_host @0x10 = {1, 0} Found Inf or NaN",
+    "Gradient overflow. Scaler cannot recover; exiting",
+    "loss scaler underflow: scale reached 0, exiting",
+    "Loss scale has reached its minimum value; stopping.",
+    "Overflow! loss scale at floor, giving up",
+    "Perda NaN detectada, encerrando o treinamento",
 )
 DIED = (
     "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
@@ -97,6 +110,27 @@ DIED = (
     "wandb: run crashed",
     "libc++abi: terminating due to uncaught exception of type std::runtime_error",
     "torch._C._LinAlgError: linalg.cholesky: the input is not positive-definite",
+    "cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/generic/THCStorage.cu:58",
+    "srun: error: n1: task 3: Out Of Memory",
+    "The process was killed because it ran out of memory.",
+    "XLA compilation failed: RESOURCE_EXHAUSTED",
+    "bash: line 1: 4242 Segmentation fault      python train.py",
+    "zsh: killed     python train.py",
+    "Killed: 9",
+    "Floating point exception",
+    "Fatal Python error: Aborted",
+    "*** stack smashing detected ***: terminated",
+    "munmap_chunk(): invalid pointer",
+    "PBS: job killed: walltime 3600 exceeded limit 3600",
+    "Job 42 was killed by the scheduler: memory limit",
+    "spot instance interrupted, shutting down",
+    "DataLoader worker (pid(s) 1234) exited unexpectedly",
+    "The operation was canceled.",
+    "exited with error code 1",
+    "caught signal 15, exiting",
+    "srun: error: Node failure on n12",
+    "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.",
+    "Exiting: loss > 100 for 10 steps",
 )
 HARMLESS = (
     "Training finished. No NaN was found.",
@@ -127,6 +161,18 @@ HARMLESS = (
     "gradient overflow is handled by the scaler, which is exiting its warm-up",
     "Terminated the data loader workers",
     "1 job aborted or resumed: 0",
+    "best loss: inf -> 2.0",
+    "Early stopping: loss too high to improve",
+    "Stopped: loss exceeded patience",
+    "Exceeded the maximum number of epochs",
+    "No process crashed",
+    "node failures: 0",
+    "free(): 10 GB",
+    "tasks cancelled: 0",
+    "Registered handler for signal 15",
+    "loss scale reached 65536",
+    "Overflow count 3, loss scale 1024.",
+    "Killed 3 stale workers",
 )
 
 
@@ -155,7 +201,7 @@ def test_a_report_of_a_value_that_is_not_finite_makes_the_loss_nan(history, form
 def test_a_line_about_the_end_of_the_process_is_a_message_at_the_last_step(history, form, line):
     read = history(form, line)
     messages = [event for event in read.events if event.kind is EventKind.MESSAGE]
-    assert [event.quote for event in messages] == [line]
+    assert [event.quote for event in messages] == [" ".join(line.split())]
     assert messages[0].step >= read.series["loss"].steps[-1] - 1
     assert np.isfinite(read.series["loss"].values).all()
 

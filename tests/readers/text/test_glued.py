@@ -75,3 +75,24 @@ def test_line_numbers_do_not_count_the_separated_records():
     text = Text(b"step 1 loss 2.5step 2 loss 2.4step 3 loss 2.3\nstep 4 loss 2.2\n")
     starts = [text.data.index(b"step %d" % n) for n in (1, 2, 3, 4)]
     assert text.line_numbers(starts).tolist() == [1, 1, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "idx: {n}loss: tensor({loss:.4f}, grad_fn=<NegBackward>)",
+        "epoch:{n}loss:{loss:.4f}",
+        "Epoch {n}Loss: {loss:.4f}acc: 0.5",
+        "step={n}loss={loss:.4f}lr=0.001",
+    ],
+)
+def test_a_name_may_follow_a_value_without_a_blank(read, record):
+    lines = [record.format(n=n, loss=loss_at(n)) for n in range(60)]
+    series = read("\n".join(lines)).series["loss"]
+    assert series.values.tolist() == pytest.approx([loss_at(n) for n in range(60)])
+
+
+def test_a_name_may_contain_a_digit(read):
+    lines = [f"step {n}, head1loss: {loss_at(n)}, head2loss: 0.5" for n in range(60)]
+    history = read("\n".join(lines))
+    assert any("head1loss" in event.message for event in history.events)
