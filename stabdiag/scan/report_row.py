@@ -2,36 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
-from stabdiag.comparison.settings import is_secret
 from stabdiag.formats.postmortem import build_incident
 from stabdiag.formats.postmortem.cost import read_clock
 from stabdiag.model.findings import Severity
 from stabdiag.model.history import Series
-from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.report import Report
 from stabdiag.model.scan import Row
-from stabdiag.model.text import shown
-from stabdiag.scan.common import TYPED
+from stabdiag.scan.run_settings import other_settings, typed_settings
 
-# Limits that keep a row small: points of the curve, settings, and characters of a setting.
+# The points of the curve that a row keeps.
 _MAX_CURVE_POINTS: Final = 32
-_MAX_ROW_SETTINGS: Final = 500
-_MAX_SETTING_LENGTH: Final = 200
 
 
 def make_row(report: Report, path: str, run: str) -> Row:
     """Return the row of a report."""
-    finding, history, manifest = report.diagnosis, report.history, report.manifest
+    finding, history = report.diagnosis, report.history
     loss, eval_loss = history.finite("loss"), history.finite("eval_loss")
     severities = [finding.severity for finding in report.findings]
     clock = read_clock(history)
     dated = clock is not None and clock.calendar
-    typed = {name: getattr(manifest, name) for name in TYPED if name not in manifest.inferred}
+    typed = typed_settings(report, run)
     return Row(
         path=path,
         run=run,
@@ -57,7 +51,7 @@ def make_row(report: Report, path: str, run: str) -> Row:
         loss_last=float(loss.values[-1]) if len(loss) else None,
         eval_loss=float(eval_loss.values[-1]) if len(eval_loss) else None,
         curve=_curve(loss),
-        settings=dict(_settings(report)),
+        settings=other_settings(report, run, typed),
         began=float(clock.seconds[0]) if clock is not None and dated else None,
         ended=float(clock.seconds[-1]) if clock is not None and dated else None,
         **typed,
@@ -80,28 +74,3 @@ def _curve(loss: Series) -> tuple[float, ...]:
     with np.errstate(over="ignore"):  # the loss of a run that blew up
         means = np.add.reduceat(loss.values, begins) / np.diff([*begins, len(loss)])
     return tuple(float(f"{mean:.6g}") for mean in means if np.isfinite(mean))
-
-
-def _settings(report: Report) -> Iterator[tuple[str, str]]:
-    """Yield all other settings of the run, except values inferred from the log."""
-    manifest, typed = report.manifest, set(TYPED)
-    manifest_fields = {
-        key.name: getattr(manifest, key.name)
-        for key in KEYS
-        if key.name not in manifest.inferred and key.name not in typed
-    }
-    settings = {
-        **report.history.config,
-        **manifest.unknown,
-        **manifest.also,
-        **manifest_fields,
-    }
-    # Rows are shared: exclude API keys, and passwords in URLs.
-    names = [
-        name
-        for name, value in settings.items()
-        if isinstance(value, str | int | float) and not is_secret(name)
-    ]
-    for name in names[:_MAX_ROW_SETTINGS]:
-        value = str(settings[name])
-        yield name[:_MAX_SETTING_LENGTH], shown(value)[:_MAX_SETTING_LENGTH]

@@ -115,7 +115,9 @@ def name(run: Row | ScanChange | WorseThanPeers, overview: Overview | None = Non
     has_several_places = overview is not None and len(overview.places) > 1
     if not has_several_places and run.run not in ("", "."):
         return run.run
-    return run.path.removeprefix("" if overview is None else overview.root)
+    path = run.path.removeprefix("" if overview is None else overview.root)
+    # A folder that was named as a place and is one run has its name.
+    return path.rpartition("/")[0] or path if run.run == "." else path
 
 
 def title(outcome: Row | Count) -> str:
