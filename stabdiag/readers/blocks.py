@@ -45,9 +45,9 @@ def blocks(
     """
     waiting: list[bytes] = []
     pending_bytes = 0
-    while data := stream.read(size):
+    while data := stream.read_lines(size):
         first = data.find(b"\n")
-        if (
+        while (
             BLOCK <= size < _MAX_BLOCK_SIZE
             and first >= 0
             and pending_bytes + first >= size // _MIN_BLOCK_LINES
@@ -63,7 +63,7 @@ def blocks(
             stream.push_back(data.partition(b"\n")[2])
             continue
         if cut:
-            yield b"".join([*waiting, memoryview(data)[:cut]])
+            yield b"".join([*waiting, data if cut == len(data) else memoryview(data)[:cut]])
             waiting, pending_bytes = [], 0
         if cut < len(data):
             waiting.append(data[cut:])

@@ -1,8 +1,9 @@
-"""The bytes next to a sign, and the searches that depend on them."""
+"""Blocks of lines, the bytes next to a sign, and the searches that depend on them."""
 
 import pytest
 
-from stabdiag.readers.blocks import bytes_after, bytes_before
+from stabdiag.readers.blocks import blocks, bytes_after, bytes_before
+from stabdiag.readers.source import open_stream
 from stabdiag.readers.text.clean import Text
 
 
@@ -43,3 +44,24 @@ def test_wrapped_values_are_unwrapped_next_to_other_parentheses(value):
 def test_parentheses_without_a_wrapper_are_kept():
     line = b"float (ms): 3 f(5) timer(2) array (7) loss: 2.5\n"
     assert Text(line).data == b"\n" + line
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\nhalf a line"])
+@pytest.mark.parametrize("size", [8, 100, 1000, 5000])
+def test_the_blocks_of_a_file_are_its_lines(tmp_path, size, end):
+    log = tmp_path / "run.log"
+    log.write_text("\n".join("x" * (at % 90) for at in range(100)) + end)
+    with open_stream(log) as stream:
+        stream.peek(50)
+        parts = list(blocks(stream, size=size))
+    assert b"".join(parts) == log.read_bytes()
+    assert all(part.endswith(b"\n") for part in parts[:-1])
+
+
+def test_a_file_is_cut_at_a_line_end_before_it_is_read(tmp_path):
+    log = tmp_path / "run.log"
+    log.write_bytes(b"0123456789\n" * 10)
+    with open_stream(log) as stream:
+        assert stream.read_lines(100) == b"0123456789\n" * 9
+        assert stream.read_lines(100) == b"0123456789\n"
+        assert stream.read_lines(100) == b""

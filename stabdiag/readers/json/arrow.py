@@ -114,10 +114,13 @@ def _deep(block: bytes, starts: Positions) -> bool:
     """Return True if a line may be nested too deeply for Arrow's recursion."""
     if np.diff(starts, append=len(block)).max(initial=0) < 2 * _SHORT_LINE:
         return False
-    # Each line has one brace of its own. This is faster than a count for each line.
-    text = np.frombuffer(block, dtype=np.uint8)
-    braces = np.count_nonzero(text == ord("{")) - len(starts)
-    if braces < _MAX_ARROW_DEPTH and b"[" not in block:
+    # Each line has one brace of its own. This is faster than a count of all braces.
+    stops = [*starts[1:].tolist(), len(block)]
+    inner = (
+        block.find(b"{", start + 1, stop)
+        for start, stop in zip(starts.tolist(), stops, strict=True)
+    )
+    if b"[" not in block and max(inner) < 0:
         return False
     return any(
         line.count(b"{") + line.count(b"[") > _MAX_ARROW_DEPTH and _depth(line) > _MAX_ARROW_DEPTH
