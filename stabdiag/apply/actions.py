@@ -11,6 +11,7 @@ from stabdiag.apply.values import (
     KINDS,
     ByHand,
     dtype_edits,
+    factor,
     is_close,
     loss_scale_edits,
     new_value,
@@ -52,6 +53,8 @@ _KEY_BY_SETTING: Final[Mapping[str, Key]] = {
     **{key.name: key for key in KEYS if key.name in _CARRIED_OUT},
     "min_lr": _MIN_LR,
 }
+
+_FRACTION: Final = "{} sets the warm-up as a fraction of the run here"
 
 _NOTHING_TO_DO: Final = frozenset({ActionKind.KEEP_GOING, ActionKind.DO_NOTHING})
 
@@ -149,6 +152,8 @@ def _edits(action: Mapping[str, Any], document: Document, framework: Framework) 
         yield _new_key(key, action, document, framework)
         return
     old = document.entries[path].value
+    if key.name == "warmup_steps" and 0 < (number(old) or 0) < 1:
+        raise ByHand(_FRACTION.format(".".join(path)))
     value = new_value(action, path, old, key)
     yield Edit(path=path, value=value, before=old)
     if key.name == _LR:
@@ -168,7 +173,7 @@ def _refuse_fraction(key: Key, document: Document) -> None:
         return
     for path in _paths(document, NUMBERS["warmup_share"]):
         if number(document.entries[path].value):
-            raise ByHand(f"{'.'.join(path)} sets the warm-up as a fraction of the run here")
+            raise ByHand(_FRACTION.format(".".join(path)))
 
 
 def _find_path(key: Key, document: Document) -> KeyPath | None:
@@ -199,7 +204,7 @@ def _new_key(key: Key, action: Mapping[str, Any], document: Document, framework:
     """Return the edit that adds a setting under its name in a framework."""
     name = framework.names.get(key.name)
     if name is None:
-        raise ByHand(f"{document.name} has no {key.name}")
+        raise ByHand(f"{document.name} has no {key.name} under a name that is known")
     section = framework.section(document.values())
     siblings = [
         path
@@ -211,7 +216,7 @@ def _new_key(key: Key, action: Mapping[str, Any], document: Document, framework:
     # Next to the learning rate if it is there.
     siblings.sort(key=lambda path: plain(path[-1]) not in _KEY_BY_SETTING[_LR].names)
     if not siblings:
-        raise ByHand(f"{document.name} has no {key.name}")
+        raise ByHand(f"{document.name} has no {key.name} under a name that is known")
     value = new_value(action, (*section, name), None, key)
     return Edit(path=(*section, name), value=value, after=siblings[0])
 
@@ -224,7 +229,7 @@ def _note(action: Mapping[str, Any], edits: Sequence[Edit]) -> str:
         return ""
     return (
         f"{'.'.join(edits[0].path)} is {now:g} here and was {before:g} in the log:"
-        f" it changes by the same factor, {to / before:.3g}"
+        f" it changes by the same factor, {factor(before, to):.3g}"
     )
 
 

@@ -16,6 +16,9 @@ from stabdiag.model.text import word_list
 # Values are written with as many digits as the report shows.
 _WRITTEN_DIGITS: Final = 4
 
+# The digits of a new learning rate in an action.
+_ACTION_DIGITS: Final = 2
+
 _RATES: Final = ("peak_lr", "lr")
 _COUNT_FIELDS: Final = frozenset(word_list("warmup_steps total_steps batch_size"))
 
@@ -68,12 +71,30 @@ def new_value(action: Mapping[str, Any], path: KeyPath, old: object, key: Key) -
         raise ByHand(f"{name} is a peak, and the report gives the rate at one step")
     if now is not None and before is not None and not is_close(now, before):
         if not is_rate or before == 0:
-            raise ByHand(f"{name} is {now:g} here and was {before:g} in the report")
-        to = now * to / before
+            raise ByHand(
+                f"{name} is {now:g} here and was {before:g} in the report: check which one ran"
+            )
+        to = now * factor(before, to)
     _check_direction(action, name, now, to)
     if key.name in _COUNT_FIELDS:
         return round(to)
     return float(f"{to:.{_WRITTEN_DIGITS}g}")
+
+
+def factor(before: float, to: float) -> float:
+    """Return the factor between two rates of a report.
+
+    The new rate has two digits in a report, so the factor is the one with the fewest digits that
+    gives it: a tenth of 0.3725 is written as 0.037.
+
+    >>> factor(0.3725, 0.037), factor(0.53, 0.27), factor(0.0008, 0.0004)
+    (0.1, 0.5, 0.5)
+    """
+    exact = to / before
+    half_digit = 0.5 * 10 ** (math.floor(math.log10(abs(to))) - _ACTION_DIGITS + 1) if to else 0.0
+    rounded = (float(f"{exact:.{digits}g}") for digits in range(1, _WRITTEN_DIGITS))
+    tolerance = half_digit * (1 + 1e-9)  # a rate exactly between two digits
+    return next((value for value in rounded if abs(value * before - to) <= tolerance), exact)
 
 
 def _check_direction(action: Mapping[str, Any], name: str, now: float | None, to: float) -> None:

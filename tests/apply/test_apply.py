@@ -12,6 +12,7 @@ import yaml
 import stabdiag
 from stabdiag.apply import apply_action, first_actions
 from stabdiag.apply.documents import Edit, edited, read_document
+from stabdiag.apply.values import factor
 from stabdiag.cli import main
 from stabdiag.errors import ConfigError
 from tests.conftest import ROOT
@@ -242,11 +243,12 @@ LEFT = [
     ("hf.json", HF, LENGTH, "has no total_steps"),
     ("axolotl.yml", AXOLOTL, WARM_UP, "warmup_ratio sets the warm-up as a fraction"),
     ("axolotl.yml", AXOLOTL, BF16, "does not set fp16"),
+    ("a.yaml", "lr: 0.1\nwarmup_steps: 0.1\n", WARM_UP, "sets the warm-up as a fraction"),
     ("cli.yaml", LIGHTNING, WARM_UP, "has no warmup_steps"),
     ("tune.yaml", TORCHTUNE, WARM_UP, "has no warmup_steps"),
     ("args.yaml", TIMM, WARM_UP, "has no warmup_steps"),
     ("a.yaml", "lr: ${base_lr}\nwd: 0.1\n", HALVE, "lr is '${base_lr}' here"),
-    ("a.yaml", "lr: 0.1\nclip: 2.0\n", CLIP, "clip is 2 here and was 1 in the report"),
+    ("a.yaml", "lr: 0.1\nclip: 2.0\n", CLIP, "clip is 2 here and was 1 in the report: check which one ran"),
     ("a.yaml", "lr: 0.1\nclip: 0.5\n", CLIP_FIRST | {"kind": "clip-gradients"}, "beyond the 1"),
     ("a.yaml", "lr: 0.1\nclip: 1\n", CLIP_FIRST, "clip is 1 already"),
     ("a.yaml", "lr: 0.1\nwarmup_steps: 900\n", WARM_UP, "warmup_steps is 900 here, beyond the 500"),
@@ -328,6 +330,19 @@ def test_a_rate_that_a_program_scales_changes_by_the_same_factor():
     assert "was 0.0008 in the log" in result.note
     assert "0.5" in result.note
     assert applied("a.yaml", "lr: 0.001\n", LOWER).note == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "to", "expected"),
+    [(0.3725, 0.037, 0.1), (0.53, 0.27, 0.5), (0.3, 0.01, 0.033), (2e-4, 0.0, 0.0)],
+)
+def test_a_factor_has_the_precision_of_the_report(before, to, expected):
+    assert factor(before, to) == expected
+
+
+def test_a_tenth_of_another_rate_is_a_tenth():
+    result = applied("a.yaml", "lr: 2.0e-4\n", {**LOWER, "from": 0.3725, "to": 0.037})
+    assert yaml.safe_load(result.text) == {"lr": 2e-5}
 
 
 @pytest.mark.parametrize("value", [5e-5, 3e-4, 0.001, 0.25, 1.0, 32.0, 1e-8, 12345678.0])
@@ -445,7 +460,7 @@ def test_the_command_writes_the_change(report, tmp_path, capsys, monkeypatch):
     # Once is enough.
     code, out, _ = run(capsys, monkeypatch, report, config)
     assert code == 0
-    assert "Left to you: grad_clip is 0.5 here and was 1 in the report." in out
+    assert "Left to you: grad_clip is 0.5 here and was 1 in the report: check which one ran." in out
 
 
 def test_another_action_and_standard_input(report, tmp_path, capsys, monkeypatch):

@@ -102,7 +102,8 @@ KEYS: tuple[Key, ...] = (
         "peak_lr",
         "a number",
         number,
-        "peak_lr lr learning_rate max_lr base_lr optimizer_params_lr optimizer_lr lr0",
+        "peak_lr lr learning_rate max_lr base_lr optimizer_params_lr optimizer_lr lr0 "
+        "initial_learning_rate",
     ),
     _key(
         "warmup_steps",
