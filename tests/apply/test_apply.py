@@ -248,7 +248,12 @@ LEFT = [
     ("tune.yaml", TORCHTUNE, WARM_UP, "has no warmup_steps"),
     ("args.yaml", TIMM, WARM_UP, "has no warmup_steps"),
     ("a.yaml", "lr: ${base_lr}\nwd: 0.1\n", HALVE, "lr is '${base_lr}' here"),
-    ("a.yaml", "lr: 0.1\nclip: 2.0\n", CLIP, "clip is 2 here and was 1 in the report: check which one ran"),
+    (
+        "a.yaml",
+        "lr: 0.1\nclip: 2.0\n",
+        CLIP,
+        "clip is 2 here and was 1 in the report: check which one ran",
+    ),
     ("a.yaml", "lr: 0.1\nclip: 0.5\n", CLIP_FIRST | {"kind": "clip-gradients"}, "beyond the 1"),
     ("a.yaml", "lr: 0.1\nclip: 1\n", CLIP_FIRST, "clip is 1 already"),
     ("a.yaml", "lr: 0.1\nwarmup_steps: 900\n", WARM_UP, "warmup_steps is 900 here, beyond the 500"),
