@@ -84,6 +84,15 @@ GRAMMAR = Grammar(
             step=Step.COMING,
             identifies_format=False,
         ),
+        # An evaluation without a loss, which the Trainer leaves out for unknown label names.
+        Line(
+            pattern=rb"\{%b(?='eval_)(?![^\n{}]{0,4000}?loss)(?=[^\n{}]{0,2000}?%b)"
+            rb"('[^\n{}]{1,4000}\})" % (_NO_ECHO, _COUNTER_ENTRY),
+            pairs=QUOTED,
+            named=_column_name,
+            step=Step.COMING,
+            identifies_format=False,
+        ),
         #  10%|█         | 500/5000 [01:00<08:59, 8.34it/s]
         Line(
             pattern=rb"%\|[^|\n]{0,400}\| (\d{1,12})/(\d{1,12}) \[",

@@ -23,6 +23,15 @@ class TestTrainer:
         alone = "".join(text.splitlines(keepends=True)[::2])
         assert values("hf-trainer-stdout", alone)["loss"] == [1.5, 2.5, 3.5, 4.5, 5.5]
 
+    def test_an_evaluation_without_a_loss_is_read(self, values):
+        text = "".join(
+            f"{{'loss': {n}.5, 'epoch': 0.{n}}}\n{{'eval_accuracy': 0.{n}, 'epoch': 0.{n}}}\n"
+            for n in range(1, 6)
+        )
+        read = values("hf-trainer-stdout", text)
+        assert read["loss"][::2] == [1.5, 2.5, 3.5, 4.5, 5.5]
+        assert read["eval_accuracy"][1::2] == [0.1, 0.2, 0.3, 0.4, 0.5]
+
     def test_a_run_that_begins_beyond_the_epochs_of_the_one_before_is_another(self, put):
         text = "".join(
             f"{{'loss': {4 - n / 100}, 'epoch': {round(every * n, 2)}}}\n"
