@@ -68,6 +68,19 @@ def slow(fall):
     return 2 - fall * np.cumsum(COSINE) / COSINE.sum()
 
 
+@pytest.mark.parametrize(
+    ("peak", "manifest", "severity"),
+    [
+        (2e-5, {"model_name_or_path": "some/model"}, "note"),
+        (1e-9, {"model_name_or_path": "some/model"}, "warning"),
+        (2e-5, {}, "warning"),
+    ],
+)
+def test_a_pretrained_model_may_learn_slowly(symptom, peak, manifest, severity):
+    finding = symptom("learning-slow", log(slow(0.09), peak), ADAM | manifest)
+    assert finding.severity.value == severity
+
+
 def test_a_straight_line_at_a_low_rate_shows_too_low_a_rate(symptom):
     finding = symptom("learning-slow", log(slow(0.3), 1e-5), ADAM)
     assert finding.actions[0].kind == "raise-lr"

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 
 from stabdiag.model.arrays import Floats
-from stabdiag.model.findings import Action, Scalar
+from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
@@ -286,8 +286,10 @@ def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:
     if out_of_range is not None:
         words, raise_lr, second, low_rate = f"{words} {out_of_range[0]}", out_of_range[1], (), True
     if starts_pretrained(case):
-        # A higher rate may undo what a pretrained model knows.
+        # A higher rate may undo what a pretrained model knows, and at a usual one it learns little.
+        is_usual = out_of_range is None and peak >= usual(case)[1]
         return Evidence(
+            severity=Severity.NOTE if is_usual else None,
             because=words,
             step=int(series.steps[0]),
             measured={"first": first, "last": last, "runs": longer, "peak_lr": peak},
