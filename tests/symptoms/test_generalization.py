@@ -122,6 +122,8 @@ def every(points):
         ("eval-gap-from-start", run(TRAIN, 3 * TRAIN + 0.5), {}, "evaluation mode"),
         # Never better than an untrained model, in steps and in epochs.
         ("learning-not-transferring", run(TRAIN, np.full(N, 5.0)), {}, "20 evaluation examples"),
+        # The first training losses are above it by their noise.
+        ("learning-not-transferring", run(TRAIN, np.full(N, 4.7)), {}, "20 evaluation examples"),
         ("learning-not-transferring", OTHERWISE, {}, "20 evaluation examples"),
         # An average of the weights that hardly moves.
         ("learning-not-transferring", OTHERWISE | {"eval_loss": AVERAGED}, {}, "(EMA)"),

@@ -15,7 +15,7 @@ from stabdiag.stats.course import (
     late_level,
     outer_levels,
 )
-from stabdiag.stats.standards import HALF, MIN_COMPARED, RELATIVE_TOLERANCE
+from stabdiag.stats.standards import HALF, MIN_COMPARED, RELATIVE_TOLERANCE, TENTH
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     TurningPoint,
@@ -136,7 +136,10 @@ def learning_not_transferring(case: Case) -> Evidence | None:
     least = f"no evaluation loss was below {num(best)}"
     # The first batch may be harder than the evaluation, so accuracies that disagree count as well.
     stays = best > UNLEARNED * float(heldout.values[0]) and _is_right_in_training_only(case)
-    if best <= UNLEARNED * max(begun, float(heldout.values[0])) and not stays:
+    # The first losses are noisy: a first evaluation near them is made by an untrained model.
+    first = float(heldout.values[0])
+    untrained = first if first >= (1 - TENTH) * begun else begun
+    if best <= UNLEARNED * untrained and not stays:
         late = late_level(heldout.values)
         if late <= case.limits.generalization.gap * begun or _has_better_evaluation(case):
             return None
