@@ -81,16 +81,12 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
     The k highest declustered peaks are a group if the gap below them is too wide for the tail of
     the noise (Rényi 1953, doi:10.1007/BF02127580), in scores and in units of the loss.
     """
-    scores = points.scores
-    far = np.flatnonzero(scores[points.first :] > FAR_OUT) + points.first
-    if not len(far) or scores[far].max() < _MIN_SCORE:
+    excursions = _excursions(points)
+    if excursions is None:
         return None
-    begins = np.flatnonzero(np.diff(far, prepend=-np.inf) > MAX_GAP)
-    peak_scores = np.maximum.reduceat(scores[far], begins)
-    heights = np.maximum.reduceat(points.heights(far), begins)
-    late = far[begins] >= points.burn_in_end
+    peak_scores, heights, late = excursions.scores, excursions.heights, excursions.late
     order = np.flatnonzero(late)[np.argsort(-peak_scores[late], kind="stable")]
-    tested = len(scores) - max(points.first, points.burn_in_end)
+    tested = len(points.scores) - max(points.first, points.burn_in_end)
     count, is_rare = _group_size(peak_scores[order], heights[order], tested)
     if not count:
         return None
@@ -99,26 +95,80 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
     high = peak_scores >= max(_MIN_SCORE, _MIN_RATIO * noise)
     high &= heights >= _MIN_HEIGHT_RATIO * heights[others].max(initial=0.0)
     # Noise of the initial descent is not compared, but its spikes count.
-    members = np.flatnonzero(np.isin(np.arange(len(begins)), group) | (high & ~late))
+    members = np.flatnonzero(np.isin(np.arange(len(late)), group) | (high & ~late))
+    return _group(points, excursions, members, noise, is_rare=is_rare)
+
+
+def high_peaks(points: Residuals) -> PeakGroup | None:
+    """Return all peaks as high as those of a group, unless they are too frequent.
+
+    No gap needs to separate them from the noise.
+    """
+    excursions = _excursions(points)
+    if excursions is None:
+        return None
+    high = excursions.scores >= _MIN_SCORE
+    if high.sum() > _MAX_FREQUENT_RATE * len(points.scores):
+        return None
+    noise = float(excursions.scores[~high].max(initial=FAR_OUT))
+    return _group(points, excursions, np.flatnonzero(high), noise, is_rare=False)
+
+
+@frozen
+class _Excursions:
+    """The declustered excursions of a log: shape (k,), and the positions of their points.
+
+    ``begins`` are indices of their first points in ``far``. ``late`` marks those after the initial
+    descent.
+    """
+
+    far: Ints
+    begins: Ints
+    scores: Floats
+    heights: Floats
+    late: Mask
+
+
+def _excursions(points: Residuals) -> _Excursions | None:
+    """Return the excursions, or None if none is as high as a peak of a group."""
+    scores = points.scores
+    far = np.flatnonzero(scores[points.first :] > FAR_OUT) + points.first
+    if not len(far) or scores[far].max() < _MIN_SCORE:
+        return None
+    begins = np.flatnonzero(np.diff(far, prepend=-np.inf) > MAX_GAP)
+    return _Excursions(
+        far=far,
+        begins=begins,
+        scores=np.maximum.reduceat(scores[far], begins),
+        heights=np.maximum.reduceat(points.heights(far), begins),
+        late=far[begins] >= points.burn_in_end,
+    )
+
+
+def _group(
+    points: Residuals, excursions: _Excursions, members: Ints, noise: float, *, is_rare: bool
+) -> PeakGroup:
+    """Return some excursions as a group, except those of the initial descent that did not rise."""
+    scores, far, begins = points.scores, excursions.far, excursions.begins
     ends = np.append(begins[1:], len(far))[members]
-    excursions = [far[begin:end] for begin, end in zip(begins[members], ends, strict=True)]
-    peaks = np.array([excursion[np.argmax(scores[excursion])] for excursion in excursions])
+    parts = [far[begin:end] for begin, end in zip(begins[members], ends, strict=True)]
+    peaks = np.array([part[np.argmax(scores[part])] for part in parts])
     starts = np.array(
         [
-            excursion[np.argmax(scores[excursion] >= HALF * scores[peak])]
-            for excursion, peak in zip(excursions, peaks, strict=True)
+            part[np.argmax(scores[part] >= HALF * scores[peak])]
+            for part, peak in zip(parts, peaks, strict=True)
         ]
     )
-    separated = PeakGroup(
+    group = PeakGroup(
         starts=starts,
         ends=far[ends - 1] + 1,
         peaks=peaks,
-        heights=heights[members],
-        scores=peak_scores[members],
+        heights=excursions.heights[members],
+        scores=excursions.scores[members],
         noise=noise,
         is_rare=is_rare,
     )
-    return separated.take(late[members] | points.went_up(peaks))
+    return group.take(excursions.late[members] | points.went_up(peaks))
 
 
 def _group_size(scores: Floats, heights: Floats, points: int) -> tuple[int, bool]:

@@ -22,7 +22,8 @@ class SpikeScan:
     ``largest_level`` is the expected value where the score is largest, and ``largest_chance`` the
     probability that noise leaves a gap as wide as the one below that score. ``abrupt`` are the
     spikes that were found from the few points before them. ``group`` are rare peaks separated from
-    the noise, ``frequent_peaks`` are too many to be spikes.
+    the noise, ``frequent_peaks`` are too many to be spikes. ``high_peaks`` are all high peaks if
+    no gap separates any.
     """
 
     spikes: tuple[Spike, ...]
@@ -35,6 +36,7 @@ class SpikeScan:
     abrupt: tuple[Spike, ...] = ()
     group: PeakGroup | None = None
     frequent_peaks: PeakGroup | None = None
+    high_peaks: PeakGroup | None = None
 
 
 def with_rise_as_onset(x: Floats, spike: Spike) -> Spike:

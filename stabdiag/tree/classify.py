@@ -23,12 +23,13 @@ from stabdiag.stats.peaks import (
 )
 from stabdiag.stats.profile import Profile, measure_profile, profile_of_stretches
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.recurrence import PeakGroup, find_peak_group
+from stabdiag.stats.recurrence import PeakGroup, find_peak_group, high_peaks
 from stabdiag.stats.rolling import TrailingBaseline
 from stabdiag.stats.shape import SearchWindows, Spike, describe, rise_points
 from stabdiag.stats.spikes import SpikeScan, level_spans, merged, next_start, with_rise_as_onset
 from stabdiag.stats.standards import (
     CLEAR,
+    HALF,
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
     MIN_SAMPLE,
@@ -220,7 +221,9 @@ def find_spikes(
             continue
         profile = single if event.is_single else lasting
         base, windows = profile.base, profile.reach
-        min_height = max(min_range_share * spans[event.onset], CLEAR * average_sigma)
+        # A cause makes a spike likely: half of the usual height is sufficient.
+        share = min_range_share * (HALF if has_cause[event.onset] else 1.0)
+        min_height = max(share * spans[event.onset], CLEAR * average_sigma)
         if near is not None and group is not None and event.is_single and group.has(event.at):
             base, windows = near, replace(reach, window=MIN_TREND_POINTS, least=MIN_TREND_POINTS)
             min_height = min_range_share * spans[event.onset]
@@ -254,6 +257,7 @@ def find_spikes(
         abrupt=abrupt,
         group=group,
         frequent_peaks=separated if group is None else None,
+        high_peaks=high_peaks(single.points) if separated is None else None,
     )
 
 

@@ -18,7 +18,7 @@ from stabdiag.tree.comparable import (
     find_curriculum_ramp,
     find_objective_changes,
 )
-from stabdiag.tree.recurring import RecurringSpikes, find_recurring
+from stabdiag.tree.recurring import RecurringSpikes, find_periodic, find_recurring
 from stabdiag.tree.reward import Reward, find_collapsed_reward, find_maintained_reward
 from stabdiag.tree.rises import measure_rise
 from stabdiag.tree.run import Run
@@ -68,7 +68,9 @@ def measure(run: Run) -> Measures:
     recurring = None
     if reward is None and find_collapsed_reward(run) is None:
         recurring = find_recurring(run, scan.group, scan.spikes)
-    singles = spikes if recurring is None else _without_recurring(run, spikes, scan)
+        if scan.high_peaks is not None:
+            recurring = find_periodic(run, scan.high_peaks)
+    singles = spikes if recurring is None else _without_recurring(run, spikes, scan, recurring)
     comparable = _find_comparable_range(run, spikes, objective_changes, ramp)
     return Measures(
         scan=scan,
@@ -82,11 +84,14 @@ def measure(run: Run) -> Measures:
     )
 
 
-def _without_recurring(run: Run, spikes: Sequence[Spike], scan: SpikeScan) -> tuple[Spike, ...]:
+def _without_recurring(
+    run: Run, spikes: Sequence[Spike], scan: SpikeScan, recurring: RecurringSpikes
+) -> tuple[Spike, ...]:
     """Return the spikes judged individually: unrecovered ones, and those with a logged cause."""
 
     def is_recurring(spike: Spike) -> bool:
-        belongs = scan.group is not None and scan.group.has(spike.peak)
+        belongs = spike.peak in recurring.positions
+        belongs |= scan.group is not None and scan.group.has(spike.peak)
         return bool(spike.recovered) and belongs and not run.after_logged_cause[spike.onset]
 
     return tuple(spike for spike in spikes if not is_recurring(spike))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -111,12 +112,48 @@ def find_recurring(
     if steps[-1] - steps[0] <= run.recovery_steps:
         return None  # a single burst
     epoch = _epoch_length(run)
-    batch = _fractiond_batch(run, steps)
     period = _find_period(steps, run.stride, epoch)
+    recurring = _describe(run, group, period, epoch)
+    is_single = len(group) < run.limits.data.spike_count
+    return None if is_single and not recurring.is_hard_batch else recurring
+
+
+def find_periodic(run: Run, peaks: PeakGroup) -> RecurringSpikes | None:
+    """Return the highest peaks if they come at a fixed distance, or None.
+
+    A hard batch comes once per epoch even if other peaks are nearly as high. Sets of the highest
+    peaks are tested, each a fifth smaller than the one before. If the length of an epoch is known,
+    the distance has to be that: a spike in the middle of an epoch halves any other.
+    """
+    epoch, least = _epoch_length(run), run.limits.data.spike_count
+    order = np.argsort(-peaks.scores, kind="stable")
+    counts = []
+    count = len(peaks)
+    while count >= least:
+        counts.append(count)
+        count = int(MAJORITY * count)
+    for count in counts:
+        group = peaks.take(np.isin(np.arange(len(peaks)), order[:count]))
+        steps = run.loss.steps[group.peaks]
+        period = _find_period(steps, run.stride, epoch, tests=len(counts))
+        if period is None or not (epoch is None or _is_close(period, epoch, run.stride)):
+            continue
+        if steps[-1] - steps[0] > run.recovery_steps:
+            noise = max([peaks.noise, *peaks.scores[order[count:]].tolist()])
+            recurring = _describe(run, replace(group, noise=noise), period, epoch)
+            return recurring if recurring.is_hard_batch else None
+    return None
+
+
+def _describe(
+    run: Run, group: PeakGroup, period: float | None, epoch: float | None
+) -> RecurringSpikes:
+    """Return a group of peaks with its trends and coincidences."""
+    steps = run.loss.steps[group.peaks]
     coincidences = _coincidences(run, steps)
     surge = run.limits.spike.grad_ratio
     gaps = np.diff(steps).astype(np.float64)
-    recurring = RecurringSpikes(
+    return RecurringSpikes(
         positions=group.peaks,
         steps=steps,
         heights=group.heights,
@@ -124,7 +161,7 @@ def find_recurring(
         noise=group.noise,
         period=period,
         per_epoch=period is not None and epoch is not None and _is_close(period, epoch, run.stride),
-        batch=batch,
+        batch=_shared_batch(run, steps),
         grow=_is_growing(group.heights),
         come_closer=_is_growing(1 / gaps),
         gradients_surge=any(
@@ -132,8 +169,6 @@ def find_recurring(
         ),
         coincidences=coincidences,
     )
-    is_single = len(group) < run.limits.data.spike_count
-    return None if is_single and not recurring.is_hard_batch else recurring
 
 
 def _epoch_length(run: Run) -> float | None:
@@ -149,11 +184,11 @@ def _is_close(distance: float, period: float, stride: float) -> bool:
     return abs(distance - period) <= max(stride, _JITTER * period)
 
 
-def _find_period(steps: Ints, stride: float, epoch: float | None) -> float | None:
+def _find_period(steps: Ints, stride: float, epoch: float | None, tests: int = 1) -> float | None:
     """Return a period of the distances between steps, or None.
 
     The steps cover at least half of the multiples of the period. The fit is significant at 1 %,
-    corrected for the number of candidate periods.
+    corrected for the number of candidate periods and of tested sets of steps.
     """
     gaps = np.diff(steps).astype(np.float64)
     fixed = [] if epoch is None else [epoch]
@@ -169,12 +204,12 @@ def _find_period(steps: Ints, stride: float, epoch: float | None) -> float | Non
         # One distance was used to estimate the period.
         free = len(gaps) - (distance not in fixed)
         chance = min((2 * slack + stride) / period, 1.0) ** free
-        if chance * len(candidates) <= _MAX_PERIOD_CHANCE:
+        if chance * len(candidates) * tests <= _MAX_PERIOD_CHANCE:
             return period
     return None
 
 
-def _fractiond_batch(run: Run, steps: Ints) -> float | None:
+def _shared_batch(run: Run, steps: Ints) -> float | None:
     """Return the id of the batch of nearly all of the steps, or None."""
     batches = run.history.finite("batch_id")
     at = np.isin(batches.steps, steps)

@@ -131,6 +131,33 @@ def test_recurring_spikes_without_a_hard_batch_stay_a_warning(columns):
     assert hard_batch.severity.value == "warning"
 
 
+def low_peaks(positions, seed=3):
+    """Return peaks that fall with the loss and its noise, so that no gap separates them."""
+    n = 400
+    rows = np.arange(n)
+    loss = 0.3 + 2 * np.exp(-rows / 80)
+    sigma = 0.02 * loss
+    loss += np.random.default_rng(seed).normal(0, 1, n) * sigma
+    loss[list(positions)] += 18 * sigma[list(positions)]
+    return {"step": rows, "loss": loss}
+
+
+@pytest.mark.parametrize("epoch", [None, 40])
+def test_a_hard_batch_in_each_epoch_needs_no_gap_to_the_noise(epoch):
+    run = low_peaks(range(25, 400, 40))
+    if epoch:
+        run["epoch"] = run["step"] // epoch
+    report = stabdiag.diagnose(run)
+    assert (report.diagnosis.slug, report.diagnosis.severity.value) == ("frequent-spikes", "note")
+    assert report.diagnosis.title == "A hard batch recurs"
+    assert ("each epoch" in report.diagnosis.summary) is bool(epoch)
+
+
+def test_low_peaks_at_irregular_distances_are_not_one_hard_batch():
+    report = stabdiag.diagnose(low_peaks((25, 71, 98, 152, 187, 229, 251, 303, 320, 383)))
+    assert not any(item.title == "A hard batch recurs" for item in report.findings)
+
+
 def heavy_tailed(peak=0.0):
     """Return a log with heavy-tailed noise, its highest loss raised by a fraction."""
     columns = log()
