@@ -43,6 +43,10 @@ _OTHER_TABLE: Final = Line(pattern=b"")
 # A rate that was rounded to zero. Python prints a true zero as 0.0.
 _ROUNDED_TO_ZERO: Final = re.compile(rb"0\.00{1,20}")
 
+# If a rate was this many units of its last digit before, a rounded zero is below a twentieth of it:
+# a cosine is that low for the last seventh of its steps.
+_UNITS_ABOVE_ZERO: Final = 10
+
 # 1K: LeRobot's form of steps from 1000 on.
 _IN_THOUSANDS: Final = re.compile(r"(\d{1,4})([KMB])")
 
@@ -93,6 +97,7 @@ class Table:
         """Take the lines of ``grammar``."""
         self._grammar = grammar
         self._stored: list[_StoredLines] = []
+        self._highest_rates: dict[str, float] = {}
 
     def __bool__(self) -> bool:
         kinds = (stored.kind for stored in self._stored)
@@ -103,7 +108,7 @@ class Table:
         at = np.array(part.starts, dtype=np.int64)
         ranks = line_ranks(data, part.starts)
         pieces = {
-            name: make_cell_piece(_without_rounded_zeros(cells) if is_an_lr(name) else cells)
+            name: self._rate_piece(name, cells) if is_an_lr(name) else make_cell_piece(cells)
             for name, cells in zip(part.names, part.cells, strict=True)
         }
         clock = line_seconds(data, part.starts) if kind.is_record else None
@@ -130,10 +135,26 @@ class Table:
             )
         )
 
+    def _rate_piece(self, name: str, cells: Cells) -> Piece:
+        """Return the rates of a column without those that were rounded to zero.
+
+        0.0000 may be 0.00005. It stays after a rate of 0.001 or more, which is far above both.
+        """
+        piece = make_cell_piece(cells)
+        rates = piece.values[piece.states == NUMBER]
+        highest = max(self._highest_rates.get(name, 0.0), float(rates.max(initial=0.0)))
+        self._highest_rates[name] = highest
+        zeros = {cell for cell in {*cells} if cell is not None and _ROUNDED_TO_ZERO.fullmatch(cell)}
+        unknown = {cell for cell in zeros if highest * _units_in_one(cell) < _UNITS_ABOVE_ZERO}
+        if not unknown:
+            return piece
+        return make_cell_piece([None if cell in unknown else cell for cell in cells])
+
     def copy(self) -> Table:
         """Return a copy for trial additions."""
         other = Table(self._grammar)
         other._stored = [*self._stored]
+        other._highest_rates = self._highest_rates.copy()
         return other
 
     def among(self, at: Ints, steps: Floats) -> TableRecords:
@@ -339,10 +360,9 @@ def make_cell_piece(cells: Cells) -> Piece:
     return piece_of_meanings(map(_meaning, cells))
 
 
-def _without_rounded_zeros(cells: Cells) -> Cells:
-    """Return rates without those that were rounded to zero: 0.0000 may be 0.00005."""
-    zeros = {cell for cell in {*cells} if cell is not None and _ROUNDED_TO_ZERO.fullmatch(cell)}
-    return [None if cell in zeros else cell for cell in cells] if zeros else cells
+def _units_in_one(zero: bytes) -> float:
+    """Return the number of units of the last digit in 1: 10,000 for 0.0000."""
+    return 10.0 ** (len(zero) - len(b"0."))
 
 
 def _meaning(cell: bytes | None) -> tuple[int, float, str]:

@@ -341,6 +341,14 @@ def test_a_rate_of_which_only_zeros_are_printed_is_not_known(put):
     assert read(put(frozen, "frozen.log")).series["lr"].values.tolist() == [0] * N
 
 
+@pytest.mark.parametrize(("peak", "is_known"), [(2e-3, True), (1e-3, True), (5e-4, False)])
+def test_a_rounded_zero_is_far_below_a_higher_rate_before(put, peak, is_known):
+    rates = [peak if n < N // 2 else 2e-5 for n in range(N)]
+    lines = [f"step {n} loss {loss_at(n):.4f} lr {rate:.4f}\n" for n, rate in enumerate(rates)]
+    lr = read(put("".join(lines), "train.log")).series["lr"]
+    assert (lr.values[-1], len(lr)) == ((0, N) if is_known else (peak, N // 2))
+
+
 def test_an_epoch_of_timm_may_have_few_lines(put):
     lines = []
     for epoch in range(12):
