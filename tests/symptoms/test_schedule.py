@@ -39,6 +39,14 @@ def of_400(rates):
     return {"step": STEPS, "loss": 1 + 2 * np.exp(-STEPS / 60), "lr": rates}
 
 
+@pytest.mark.parametrize(("length", "is_reported"), [(6, True), (15, False), (16, False)])
+def test_a_few_epochs_show_the_end_of_a_schedule(symptom, length, is_reported):
+    epoch = np.arange(16)
+    rates = 1e-3 * (1 + np.cos(np.pi * np.minimum(epoch / length, 1))) / 2
+    log = {"epoch": epoch, "loss": 0.5 + np.exp(-epoch / 2), "lr": rates}
+    assert (symptom("lr-decays-early", log) is not None) == is_reported
+
+
 @pytest.mark.parametrize(
     ("slug", "log", "manifest", "first"),
     [

@@ -53,12 +53,25 @@ def no_schedule(case: Case) -> str:
     return at_least(LEAST, "lr")(case) or ("needs a learning rate above 0" if is_zero else "")
 
 
+def _no_end(case: Case) -> str:
+    """Return the reason why the learning rates do not show where a schedule ends, or "".
+
+    Each epoch counts where epochs are logged: a rate at its floor for a part of them is the end.
+    """
+    return "" if _has_epochs(case) else no_schedule(case)
+
+
+def _has_epochs(case: Case) -> bool:
+    lr = case.history.finite("lr")
+    return case.history.counts_epochs and len(lr) >= MIN_TREND_POINTS and lr.highest > 0
+
+
 @Symptom(
     slug="lr-decays-early",
     confidence=Confidence.HIGH,
     title="The learning rate is at its floor before the run ends",
     needs=("lr",),
-    preconditions=(no_schedule,),
+    preconditions=(_no_end,),
     next_actions=(
         Action(Do.FIX_SCHEDULE, "Count optimizer steps, not micro-batches or processes."),
     ),
