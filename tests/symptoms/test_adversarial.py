@@ -32,6 +32,17 @@ def test_a_discriminator_without_mistakes_wins(names):
     assert names[1] in finding.summary
 
 
+@pytest.mark.parametrize("size", [15, 40])
+def test_a_few_means_show_that_a_discriminator_wins(symptom, size):
+    def means(values):
+        return values.reshape(-1, size).mean(axis=1)
+
+    log = {"step": means(STEPS), "d_loss": means(0.3 * WON), "g_loss": means(LOSING)}
+    assert symptom("discriminator-wins", log) is not None
+    log["g_loss"] = means(LOSING) / 8 + 1
+    assert symptom("discriminator-wins", log) is None
+
+
 @pytest.mark.parametrize("names", NAMES)
 def test_a_balanced_game_is_not_reported(names):
     report = stabdiag.diagnose(game(*BALANCED, names=names))

@@ -10,8 +10,8 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
-from stabdiag.stats.course import end_level, start_level
-from stabdiag.stats.standards import MIN_LONG_LOG, NEGLIGIBLE
+from stabdiag.stats.course import beginning, end_level
+from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, NEGLIGIBLE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import improved_score
@@ -29,7 +29,7 @@ _GENERATOR_LOSES: Final = 3.0
     title="The discriminator wins",
     needs=("loss", "other_loss"),
     explained_by=("nan",),
-    preconditions=(at_least(MIN_LONG_LOG, "loss"),),
+    preconditions=(at_least(MIN_TREND_POINTS, "loss"),),
     next_actions=(
         Action(
             Do.REGULARIZE,
@@ -50,8 +50,10 @@ def discriminator_wins(case: Case) -> Evidence | None:
     if pair is None or improved_score(case) is not None:
         return None
     discriminator, generator = pair
-    begun, ended = _ends(discriminator)
-    generator_begun, generator_ended = _ends(generator)
+    # The first record may be the mean of many steps, and a discriminator wins soon.
+    begun, ended = beginning(discriminator.values), end_level(discriminator.values)
+    generator_begun = float(generator.values[:CONTEXT_POINTS].min())
+    generator_ended = end_level(generator.values)
     if min(begun, generator_begun) <= 0 or discriminator.values.min() < 0:
         return None
     if ended > _NO_LOSS_LEFT * begun or generator_ended < _GENERATOR_LOSES * generator_begun:
@@ -84,7 +86,7 @@ def _networks(case: Case) -> tuple[Series, Series] | None:
     Of several losses of the generator, the highest at the end counts.
     """
     others = [series.finite() for series in case.history.group("other_loss").values()]
-    losses = [series for series in (case.loss, *others) if len(series) >= MIN_LONG_LOG]
+    losses = [series for series in (case.loss, *others) if len(series) >= MIN_TREND_POINTS]
     words = [set(name_words(series.column)) for series in losses]
     discriminators = [
         series for series, own in zip(losses, words, strict=True) if own & DISCRIMINATOR
@@ -93,8 +95,3 @@ def _networks(case: Case) -> tuple[Series, Series] | None:
     if not discriminators or not generators:
         return None
     return discriminators[0], max(generators, key=lambda series: end_level(series.values))
-
-
-def _ends(series: Series) -> tuple[float, float]:
-    """Return the first and last level of a loss."""
-    return start_level(series.values), end_level(series.values)
