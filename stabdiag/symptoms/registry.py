@@ -56,6 +56,8 @@ SYMPTOMS: tuple[Symptom, ...] = (
     parameters.no_gradient,
     stuck.loss_constant,
     chance.plateau_at_chance,
+    # The cause of a reconstruction that does not learn.
+    latent.kl_collapsed,
     curve.loss_oscillating,
     not_learning.not_learning,
     reward.reward_not_rising,
@@ -88,7 +90,6 @@ SYMPTOMS: tuple[Symptom, ...] = (
     other_losses.other_loss_nonfinite,
     other_losses.other_loss_rising,
     adversarial.discriminator_wins,
-    latent.kl_collapsed,
     batches.epoch_boundary_jump,
     batches.epoch_pattern,
     # A change at a resume comes before its consequences.

@@ -42,6 +42,15 @@ def test_a_kl_term_in_use_is_not_reported(symptom, course):
     assert symptom("kl-collapsed", vae(HEALTHY[course])) is None
 
 
+@pytest.mark.parametrize(("factor", "is_reported"), [(1.0, True), (100.0, False)])
+def test_a_code_that_was_never_used_is_reported(symptom, factor, is_reported):
+    log = vae(factor * 0.002 * np.exp(-STEPS / 100), rest=np.full(N, 18.0))
+    assert (symptom("kl-collapsed", log) is not None) == is_reported
+    # The reconstruction improves: the term may be an average over many dimensions.
+    log = vae(0.002 * np.exp(-STEPS / 100), rest=18.0 + 4 * FALLING)
+    assert symptom("kl-collapsed", log) is None
+
+
 def test_a_student_that_matches_its_teacher_is_not_reported(symptom):
     assert symptom("kl-collapsed", vae(COLLAPSED, names=("ce_loss", "kl_loss"))) is None
 

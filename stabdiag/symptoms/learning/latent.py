@@ -9,9 +9,10 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
-from stabdiag.stats.course import end_level
+from stabdiag.stats.course import end_level, outer_levels
 from stabdiag.stats.levels import levels
 from stabdiag.stats.standards import MIN_TREND_POINTS, NEGLIGIBLE, RELATIVE_TOLERANCE, TWENTIETHS
+from stabdiag.symptoms.losses import from_the_start
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 
@@ -52,7 +53,8 @@ def kl_collapsed(case: Case) -> Evidence | None:
     highest, ended = float(levels(x, TWENTIETHS).max()), end_level(x)
     remainder = abs(end_level(reconstruction.values))
     # The rest is in the same unit, so that a start far too high does not make a usual end small.
-    if x.min() < 0 or ended > RELATIVE_TOLERANCE * highest or ended > NEGLIGIBLE * remainder:
+    is_vanished = ended <= min(RELATIVE_TOLERANCE * highest, NEGLIGIBLE * remainder)
+    if x.min() < 0 or not (is_vanished or _is_unused(case, highest, ended, reconstruction)):
         return None
     step = int(divergence.steps[int((x <= RELATIVE_TOLERANCE * highest).argmax())])
     return Evidence(
@@ -68,6 +70,17 @@ def kl_collapsed(case: Case) -> Evidence | None:
             "with a tenth of the weight of the KL term.",
         ),
     )
+
+
+def _is_unused(case: Case, highest: float, ended: float, reconstruction: Series) -> bool:
+    """Return True if the KL term was near 0 before the first record, and nothing is reconstructed.
+
+    A term that is an average over many dimensions is small, too, but then the other loss falls.
+    """
+    early, late = outer_levels(reconstruction.values)
+    is_tiny = ended <= RELATIVE_TOLERANCE * NEGLIGIBLE * late
+    is_flat = late >= (1 - NEGLIGIBLE) * early
+    return from_the_start(case) and is_tiny and is_flat and highest <= RELATIVE_TOLERANCE * late
 
 
 def _terms(case: Case) -> tuple[Series, Series] | None:
