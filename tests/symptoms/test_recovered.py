@@ -105,6 +105,15 @@ def test_a_collapse_of_a_reward_that_recovered_is_a_note(symptom, low, is_presen
     assert (symptom(DIP, run) is not None) == is_present
 
 
+@pytest.mark.parametrize(("name", "is_reported"), [("train_acc", False), ("val_acc", True)])
+def test_an_accuracy_of_a_small_batch_may_be_zero(name, is_reported):
+    right = np.random.default_rng(2).binomial(8, 0.5, 400) / 8
+    right[119:122] = (0.75, 0, 0.75)
+    loss = 1 + np.exp(-np.arange(400) / 50)
+    report = stabdiag.diagnose({"step": range(400), "loss": loss, name: right})
+    assert (DIP in [finding.slug for finding in report.findings]) is is_reported
+
+
 @pytest.mark.parametrize(
     ("zeros", "found"),
     [((8, 15), True), ((3,), False), ((), False), ((38, 39), False)],

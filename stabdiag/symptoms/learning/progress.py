@@ -332,7 +332,9 @@ def _epochs(case: Case) -> float:
         return float(len(case.loss))
     epochs = case.history.finite("epoch").values
     if len(epochs):
-        return float(np.ptp(epochs))
+        # Whole numbers count the epochs; the last one is part of the run.
+        is_whole = not np.any(epochs % 1)
+        return float(np.ptp(epochs)) + is_whole
     # A run that completed its steps completed its epochs.
     planned = other_number(case.settings, "epochs")
     return planned if planned is not None and has_ended(case) else 0.0

@@ -147,7 +147,12 @@ def _few_values(case: Case) -> str:
 )
 def collapse_recovered(case: Case) -> Evidence | None:
     """Did a score or reward lose most of its value for a while, and come back?"""
-    dips = (_dip_of_score(score) or _zero_evaluation(score) for score in scores(case))
+    # The accuracy of a few examples may be 0 by chance.
+    is_of_batches = not case.history.counts_epochs
+    levels = [
+        score for score in scores(case) if not (is_of_batches and score.series.role == "accuracy")
+    ]
+    dips = (_dip_of_score(score) or _zero_evaluation(score) for score in levels)
     dip = next((dip for dip in dips if dip is not None), None) or _dip_of_reward(case)
     if dip is None:
         return None
