@@ -14,7 +14,7 @@ from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import PERCENT, Direction, is_training_score, score_direction
 from stabdiag.stats.course import level_error
 from stabdiag.stats.quantiles import diff_sigma, median
-from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE, TWICE
+from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE, NEGLIGIBLE, TWICE
 from stabdiag.tree.run import Run
 
 # With fewer values the noise is unknown, and a change has to exceed this fraction of the value.
@@ -87,10 +87,24 @@ class Score:
         return change if abs(change) > least else 0.0
 
     def later_gain(self, step: int) -> float | None:
-        """Return the improvement of the last values over those up to a step, or 0 within noise."""
+        """Return the improvement of the last values over those up to a step, or 0 within noise.
+
+        A score improves fast at first, so before the third value only the last one counts.
+        """
         until = len(self.series.until(step))
-        before = self.goodness[:until][-MIN_CONSECUTIVE:]
+        width = MIN_CONSECUTIVE if until >= MIN_CONSECUTIVE else 1
+        before = self.goodness[:until][-width:]
         return self.gain(before, self.goodness[until:][-MIN_CONSECUTIVE:])
+
+    def is_material(self, gain: float) -> bool:
+        """Return True if a gain is more than a twentieth of the distance to a perfect score.
+
+        Any gain is material for a score whose best value is unknown, such as a PSNR in decibels.
+        """
+        is_fraction = self.scale == 1 or self.series.role in ("accuracy", "eval_accuracy")
+        if not is_fraction or self.direction is not Direction.HIGHER:
+            return gain > 0
+        return gain > NEGLIGIBLE * (self.scale - float(self.goodness.max()))
 
 
 def scores(run: Run) -> tuple[Score, ...]:

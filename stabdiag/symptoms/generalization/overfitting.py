@@ -242,7 +242,7 @@ def _better_score(case: Case, turning_point: TurningPoint) -> tuple[Score, float
     """
     gains = [(score, score.later_gain(turning_point.step)) for score in heldout_scores(case)]
     comparable = [(score, gain) for score, gain in gains if gain is not None]
-    improved = [score for score, gain in comparable if gain > 0]
+    improved = [score for score, gain in comparable if score.is_material(gain)]
     if not improved or len(improved) < sum(gain < 0 for _, gain in comparable):
         return None
     score = improved[0]
