@@ -254,7 +254,9 @@ def test_an_evaluation_far_below_training_may_leak(factor, slug):
         (0.63, 0.99, True),
         (63.0, 99.0, True),
         (0.8, 0.95, False),  # as with usual augmentation
-        (0.4, 0.7, False),
+        (0.4, 0.7, True),
+        (0.4, 0.58, False),
+        (0.6, 0.75, False),
         (0.99, 0.999, False),
     ],
 )
@@ -268,6 +270,29 @@ def test_an_accuracy_far_above_that_in_training_is_reported(
     assert (finding is not None) == is_reported
     if is_reported:
         assert "accuracy is far above" in finding.title
+
+
+@pytest.mark.parametrize(
+    ("heldout_right", "severity"), [(0.62, None), (0.79, "note"), (0.89, "warning")]
+)
+def test_accuracies_of_tiny_batches_are_averaged(symptom, heldout_right, severity):
+    right = np.random.default_rng(1).binomial(2, 0.55, 600) / 2
+    evaluated = [heldout_right if step % 50 == 49 else None for step in range(600)]
+    losses = {"loss": 1 + np.exp(-np.arange(600) / 60), "val_loss": np.ones(600)}
+    log = {"step": np.arange(600), "accuracy": right, "val_accuracy": evaluated, **losses}
+    finding = symptom("eval-far-below-train", log)
+    assert (None if finding is None else finding.severity.value) == severity
+
+
+def test_a_solved_task_has_no_gap():
+    def gap(scale):
+        train = 2.3 * np.exp(-AT / 20) + 1e-4 * scale
+        heldout = [4e-4 * scale if step % 80 == 79 else None for step in AT]
+        report = stabdiag.diagnose({"step": AT, "loss": train, "val_loss": heldout})
+        return [finding.slug for finding in report.findings]
+
+    assert "eval-gap-from-start" not in gap(1)
+    assert "eval-gap-from-start" in gap(1000)
 
 
 @pytest.mark.parametrize(("start", "is_reported"), [(10.4, True), (6.9, False)])
@@ -309,6 +334,8 @@ def test_an_evaluation_that_rises_with_a_warm_restart_is_not_reported(
     [
         ("eval_accuracy", (0.85, 0.87, 0.88), "overconfident"),
         ("eval_accuracy", (0.85, 0.85, 0.85), "overfitting"),
+        # Less than a twentieth of what is missing.
+        ("eval_accuracy", (0.45, 0.472, 0.47), "overfitting"),
         ("eval_accuracy", (0.85, 0.86, 0.82), "overfitting"),
         ("eval_wer", (30.0, 22.0, 20.0), "overconfident"),
         ("eval_wer", (20.0, 22.0, 30.0), "overfitting"),

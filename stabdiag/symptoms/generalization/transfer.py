@@ -85,7 +85,7 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
     if is_memorizing(case) or learning_not_transferring.evidence(case):
         return None
     gap = find_gap(case)
-    if gap is None or gap.is_factor:
+    if gap is None or gap.is_factor or _leaves_no_loss(case):
         return None
     measured = {"first_ratio": gap.evaluated / gap.trained, "min_ratio": gap.least}
     # A model that was trained before may know the training data already.
@@ -108,6 +108,12 @@ def eval_gap_from_start(case: Case) -> Evidence | None:
             step=gap.step,
         ),
     )
+
+
+def _leaves_no_loss(case: Case) -> bool:
+    """Return True if the evaluation loss ends at a hundredth of the first loss: a solved task."""
+    last = evaluation_level(case.history.finite("eval_loss").values)
+    return last <= RELATIVE_TOLERANCE * beginning(case.loss.values)
 
 
 @Symptom(
