@@ -181,8 +181,11 @@ PERFECT = log(falling(2.3, 1e-4, 20), val_acc=np.where(AT % 80 == 79, 1.0, None)
         ("softmax-twice", squashed(1.50), {"num_classes": 10}, "Pass logits"),
         ("softmax-twice", evaluated(squashed(1.4612)), {}, "Pass logits"),
         ("softmax-twice", squashed(0.3132), {"num_classes": 2}, "Pass logits"),
+        ("softmax-twice", squashed(1.3), {}, "Check the dimension of the softmax"),
+        ("softmax-twice", squashed(1.6), {"num_classes": 10}, "Check the dimension of the softmax"),
         ("too-good", LEAK, WORDS, "Print one batch"),
         ("too-good", {**LEAK, "eval_loss": LEAK["loss"]}, WORDS, "Print one batch"),
+        ("too-good", {**LEAK, "eval_loss": LEAK["loss"] / 10}, {"num_classes": 40}, "unshifted"),
         ("too-good", PERFECT, {}, "only one class"),
         ("too-good", PERFECT, {"num_classes": 10}, "only one class"),
     ],
@@ -328,15 +331,20 @@ def test_symptom_is_reported(symptom, slug, run, manifest, first):
         ("softmax-twice", squashed(0.3132), {}),
         ("softmax-twice", squashed(1.4612), {"num_classes": 4}),
         ("softmax-twice", squashed(1.4612, 0.7), {}),
-        ("softmax-twice", squashed(1.50), {}),
-        ("softmax-twice", squashed(1.60), {"num_classes": 10}),
-        ("softmax-twice", squashed(1.30), {}),
+        # Less than 1, as with smoothed labels.
+        ("softmax-twice", squashed(0.95), {}),
+        # The logged loss has other terms.
+        ("softmax-twice", {**squashed(1.3), "box_loss": squashed(1.3)["loss"] / 2}, {}),
+        # Many answers are wrong.
+        ("softmax-twice", squashed(1.3, 0.85), {}),
         # Passes the level of the floor, and still falls.
         ("softmax-twice", log(falling(2.4, 1.49, 180)), {"num_classes": 10}),
         # Never fell.
         ("plateau-early", log(np.full(N, 3.0)), {"target_loss": 2.5}),
         # Still falling.
         ("plateau-early", log(falling(9.0, 4.0, 400) + noise(0.01)), {"target_loss": 2.5}),
+        # An easy task.
+        ("too-good", {**LEAK, "eval_loss": LEAK["loss"]}, {"num_classes": 40}),
         # Ten classes.
         ("too-good", LEAK, {"num_classes": 10}),
         # The first evaluation was not perfect, the loss did not fall, and a trained model.

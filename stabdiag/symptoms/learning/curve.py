@@ -11,7 +11,7 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.scores import PERCENT
 from stabdiag.model.text import num, typed
-from stabdiag.stats.course import end_level, flat_part, late_level, second_half
+from stabdiag.stats.course import end_level, evaluation_level, flat_part, late_level, second_half
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, quantiles, typical
 from stabdiag.stats.smooth import count_waves
@@ -237,7 +237,42 @@ def plateau_early(case: Case) -> Evidence | None:
 )
 def too_good(case: Case) -> Evidence | None:
     """Has the loss of a language model gone to nearly zero, or is every evaluation perfect?"""
-    return _near_zero_loss(case) or _always_perfect(case)
+    return _near_zero_loss(case) or _near_zero_evaluation(case) or _always_perfect(case)
+
+
+def _near_zero_evaluation(case: Case) -> Evidence | None:
+    """Report evaluations that leave next to no loss, for any number of classes.
+
+    Real data have wrong labels and ambiguous examples; only an algorithm, such as an addition, is
+    learned without any error.
+    """
+    chance, heldout = chance_loss(case), case.history.finite("eval_loss")
+    if chance is None or len(heldout) < case.limits.generalization.min_evaluations:
+        return None
+    last, begun = evaluation_level(heldout.values), float(case.loss.values[0])
+    least = case.limits.learning.suspicious_loss * TENTH * chance
+    # The mean of a first epoch may be low although the model was untrained.
+    is_pretrained = case.names_pretrained_model or (
+        not case.history.counts_epochs and begun < chance / 2
+    )
+    if last >= least or is_pretrained:
+        return None
+    step = int(heldout.steps[np.argmax(heldout.values < least)])
+    return Evidence(
+        severity=Severity.NOTE,
+        title="The evaluation loss is too good to be true",
+        because=f"The evaluation loss ends at {num(last)}, and the loss began at {num(begun)}. "
+        f"Random guessing among {case.manifest.vocab_size} classes gives {num(chance)}; data with "
+        "any wrong label or ambiguous example do not allow that.",
+        step=step,
+        measured={"first_loss": begun, "eval_loss": last, "log_k": chance},
+        first=Action(
+            Do.INSPECT_DATA,
+            "Print one evaluation batch with its labels and check whether the inputs contain the "
+            "label: unshifted targets, a mask that shows the future, a leaking feature.",
+            also=(Do.CHECK_LABELS,),
+        ),
+    )
 
 
 def _always_perfect(case: Case) -> Evidence | None:

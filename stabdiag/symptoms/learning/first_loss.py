@@ -23,6 +23,7 @@ from stabdiag.stats.standards import (
     MAJORITY,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    NEARLY_ALL,
     NEGLIGIBLE,
     QUARTER,
     RELATIVE_TOLERANCE,
@@ -291,7 +292,7 @@ def softmax_twice(case: Case) -> Evidence | None:
     """
     if not has_chance_level(case):
         return None
-    return _by_accuracy(case) or _by_floor(case)
+    return _by_accuracy(case) or _by_floor(case) or _by_confidence(case)
 
 
 def _by_accuracy(case: Case) -> Evidence | None:
@@ -319,6 +320,42 @@ def _by_accuracy(case: Case) -> Evidence | None:
                     {"loss": last, "accuracy": fraction, "least": floor, "classes": classes},
                 )
     return None
+
+
+def _by_confidence(case: Case) -> Evidence | None:
+    """Report a loss that settles above 1 although nearly all training examples are right.
+
+    A cross-entropy raises the probability of right answers, so it falls below that. A softmax over
+    the examples of a batch does not: examples of the same class share its probability.
+    """
+    losses, right = (case.history.finite(role).values for role in ("loss", "accuracy"))
+    # Other terms, or the examples of a batch, may keep a sum high.
+    is_sum = case.history.group("other_loss") or initial_loss_off.evidence(case)
+    if min(len(losses), len(right)) < TENTHS or is_sum:
+        return None
+    fraction = end_level(right) / full_scale(right.max())
+    *_, before, last = levels(losses, TENTHS // 2).tolist()
+    if fraction < NEARLY_ALL or last < 1 or before - last > NEGLIGIBLE * last:
+        return None
+    return Evidence(
+        title="The loss is too high for its accuracy",
+        because=f"The loss settles at {num(last)} although {fraction:.0%} of the training examples "
+        f"are right: on average (geometric mean), the right class gets a probability of "
+        f"{math.exp(-last):.0%}.",
+        measured={"loss": last, "accuracy": fraction, "probability": math.exp(-last)},
+        first=Action(
+            Do.CHECK_LOSS_FUNCTION,
+            "Check the dimension of the softmax in the loss: it has to be the one of the classes, "
+            "not of the batch. If it is, check that the loss gets logits and no probabilities.",
+            also=(Do.CHECK_MODEL,),
+        ),
+        next_actions=(
+            Action(
+                Do.CHECK_LOSS_FUNCTION,
+                "If labels are smoothed or the loss has other terms, log its cross-entropy alone.",
+            ),
+        ),
+    )
 
 
 def _final_accuracies(case: Case) -> list[float]:
