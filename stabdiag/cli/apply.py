@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from stabdiag.cli.options import expand_pattern
 from stabdiag.cli.terminal import Exit, notify, write_text
 from stabdiag.errors import ConfigError, StabdiagError
 from stabdiag.files import atomic_write
@@ -53,13 +54,14 @@ def apply(
     from stabdiag.apply import apply_action, first_actions
     from stabdiag.apply.documents import read_document
 
+    report, config = _only_match(report), Path(_only_match(str(config)))
     actions = first_actions(_read_report(report), report)
     if not 1 <= action <= len(actions):
         raise StabdiagError(f"--action {action}: the diagnosis has {len(actions)} actions")
     try:
         document = read_document(str(config), config.read_bytes())
     except FileNotFoundError:
-        raise ConfigError(f"{config}: no such file; check the path") from None
+        raise ConfigError(f"{config}: no such file or folder; check the path") from None
     except IsADirectoryError:
         raise ConfigError(f"{config}: a folder; name the configuration in it") from None
     result = apply_action(actions[action - 1], document)
@@ -75,12 +77,17 @@ def apply(
     return Exit.OK
 
 
+def _only_match(path: str) -> str:
+    """Return a path, or the only file that matches it if it is a pattern; `-` is standard input."""
+    return path if path == "-" else str(expand_pattern(Path(path)))
+
+
 def _read_report(name: str) -> object:
     try:
         text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
         content: object = json_module.loads(text)
     except FileNotFoundError:
-        raise ConfigError(f"{name}: no such file; check the path") from None
+        raise ConfigError(f"{name}: no such file or folder; check the path") from None
     except IsADirectoryError:
         raise ConfigError(f"{name}: a folder; name a report in it") from None
     except (ValueError, RecursionError):

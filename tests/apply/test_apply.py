@@ -480,6 +480,18 @@ def test_another_action_and_standard_input(report, tmp_path, capsys, monkeypatch
     assert run(capsys, monkeypatch, report, config, "--action", 9)[0] == 2
 
 
+def test_patterns_name_the_report_and_the_configuration(report, tmp_path, capsys, monkeypatch):
+    (tmp_path / "config.yaml").write_text("grad_clip: 1.0\n", encoding="utf-8")
+    pattern = tmp_path / "conf*.yaml"
+    code, out, _ = run(capsys, monkeypatch, report.with_name("rep*.json"), pattern, "--dry-run")
+    assert code == 0
+    assert "+grad_clip: 0.5" in out
+    (tmp_path / "config2.yaml").touch()
+    code, _, err = run(capsys, monkeypatch, report, pattern)
+    assert code == 2
+    assert "2 files match this pattern" in err
+
+
 @pytest.mark.parametrize("name", ["nothing.yaml", ".", "train.py", "other.yaml"])
 def test_the_command_refuses_unknown_files(name, report, tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
