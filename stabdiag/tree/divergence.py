@@ -94,7 +94,7 @@ def _is_the_loss_rising(case: Case) -> Reply:
     if rise.recent_p_value < limits.significance and rise.amount > 0.5 * rise.bar:
         return yes(
             f"{ends}: a trend over the last {limits.window} {case.unit}s, but a small one "
-            f"(material above {num(bar)})",
+            f"(a rise counts from {num(bar)} on)",
             first,
             last,
             branch="slight",
@@ -106,7 +106,7 @@ def _is_the_loss_rising(case: Case) -> Reply:
             f"(p {rise.p_value:.2g})"
         )
     elif rise.amount > rise.bar:
-        ends += f", a small rise (material above {num(bar)})"
+        ends += f", a small rise (a rise counts from {num(bar)} on)"
     elif rise.amount > 0:
         ends += ", within normal variation"
     return no(ends, measured=measured)

@@ -137,8 +137,8 @@ class Progress:
         if self.planned is None:
             return ""
         if self.is_stopped_early:
-            return f"The log ends after {self.done:,} of {self.planned:,} planned {self.unit}s."
-        return f"All {self.planned:,} planned {self.unit}s are done."
+            return f"The log ends after {self.done} of {self.planned} planned {self.unit}s."
+        return f"All {self.planned} planned {self.unit}s are done."
 
     @property
     def measured(self) -> dict[str, Scalar]:

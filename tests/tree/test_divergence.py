@@ -37,7 +37,7 @@ def test_a_rise_below_the_noise_has_to_be_larger(rise, over, noise, lr, branch):
     answer = answer_to(stabdiag.diagnose({"step": at, "loss": loss, "lr": 1e-3 * lr**up}), "Q4.1")
     assert answer.branch == branch
     if branch is None:
-        assert "a small rise (material above " in answer.because
+        assert "a small rise (a rise counts from " in answer.because
 
 
 @pytest.mark.parametrize(

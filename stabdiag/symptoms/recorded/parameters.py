@@ -80,7 +80,7 @@ def not_in_optimizer(case: Case) -> Evidence | None:
 def frozen_at_init(case: Case) -> Evidence | None:
     """Do weight matrices keep their random values while others are trained?"""
     for fact, reason, fix in (
-        (_FROZEN, "requires_grad is False", "Load the pretrained weights of {}, or unfreeze it."),
+        (_FROZEN, "requires_grad is False", "Load the pretrained weights of {}, or train them."),
         (_UNMOVED, "no step changes them", "Check the learning rate of {}'s parameter group."),
     ):
         step = first_true_step(case, fact)

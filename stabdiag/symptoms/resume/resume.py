@@ -292,8 +292,8 @@ def resume_step_gap(case: Case) -> Evidence | None:
             continue
         first, last = int(steps[at]), int(steps[at + 1])
         return Evidence(
-            because=f"No step is logged between {first} and {last}; before and after, steps "
-            f"are logged {every(round(case.stride), case.unit)}.",
+            because=f"No step is logged between {first} and {last}; before and after, there is a "
+            f"record {every(round(case.stride), case.unit)}.",
             step=first,
             measured={"from": first, "to": last, "missing": last - first - int(case.stride)},
             first=Action(

@@ -174,7 +174,7 @@ def ends_mid_cycle(case: Case) -> Evidence | None:
     rise = "then rose along the same curve, to" if climbs else "rose again, to"
     return Evidence(
         because=f"The learning rate fell from {num(peak)} to {num(floor)} at {case.unit} {step}, "
-        f"{rise} {num(high)}, and ends at {num(float(x[-1]))}.",
+        f"{rise} {num(high)}, and ends {'there' if high == x[-1] else f'at {num(float(x[-1]))}'}.",
         step=step,
         measured={"floor_lr": floor, "peak_lr": peak, "lr": high, "last_lr": float(x[-1])},
         severity=Severity.WARNING if climbs or (is_high and _is_complete(case, lr)) else None,

@@ -180,6 +180,13 @@ def _speed(case: Case) -> tuple[Ints, Floats] | None:
     return series.steps, 1.0 / series.values if is_time else series.values
 
 
+def _speed_unit(case: Case) -> str:
+    """Return the unit of the speeds, or "" if the column does not name it."""
+    series = _pace(case)
+    unit = "" if series is None else _unit(series)
+    return f"steps/{unit}" if unit and series is not None and series.role == "step_time" else unit
+
+
 @Symptom(
     slug="throughput-sawtooth",
     title="Slow steps at regular intervals",
@@ -212,9 +219,11 @@ def throughput_sawtooth(case: Case) -> Evidence | None:
     lost = float(cost[slow].sum() / (float(np.ptp(steps)) + 1 + cost.sum()))
     if every is None or lost <= case.limits.throughput.lost_fraction:
         return None
+    unit = _speed_unit(case)
     return Evidence(
         because=f"Every {num(every)} {case.unit}s, {len(begins)} times, the throughput falls "
-        f"below half of its usual {num(usual)}; this takes {lost:.0%} of the time.",
+        f"below half of its usual {num(usual)}{unit and f' {unit}'}; this takes {lost:.0%} of the "
+        "time.",
         step=int(steps[begins[0]]),
         measured={"interval": every, "drops": len(begins), "lost": lost, "usual": usual},
         first=Action(

@@ -163,7 +163,7 @@ def _approach_of_fp16_max(case: Case, peak: Peak) -> Evidence:
     explained_by=("nan",),
     preconditions=(at_least(LEAST, "max_attention_logit", groups=True),),
     next_actions=(
-        Action(Do.LOWER_LR, "Lower the learning rate, or decay the query and key weights."),
+        Action(Do.RAISE_WEIGHT_DECAY, "Decay the query and key weights."),
         Action(Do.LOG_MORE, "Log the attention entropy: it falls to 0 as the logits grow."),
     ),
 )
