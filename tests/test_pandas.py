@@ -262,3 +262,20 @@ def test_the_command_line_never_imports_pandas(command, tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr
+
+
+# What a terminal shows.
+
+
+def test_results_name_themselves_in_one_line():
+    run, other = RUNS / "spike-lr-jump", RUNS / "spike-unresolved"
+    history = stabdiag.read(run)
+    assert repr(history).startswith(f"<History of {run}")
+    assert repr(history).endswith(": loss, grad_norm, lr, batch_id and 5 more>")
+    assert repr(history.series["loss"]) == "<Series loss: 1000 points, steps 0 to 999>"
+    assert repr(history.logged("mfu")) == "<Series mfu: 0 points>"
+    overview = stabdiag.scan([run, other])
+    assert repr(overview) == "<Overview of 2 runs: 1 failed, 1 with a warning>"
+    assert sorted(overview.to_pandas()["run"]) == ["spike-lr-jump", "spike-unresolved"]
+    comparison = stabdiag.compare([run, other])
+    assert repr(comparison).startswith("<Comparison of spike-lr-jump, spike-unresolved: ")

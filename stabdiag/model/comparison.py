@@ -150,6 +150,13 @@ class Comparison(RankedFindings):
     levels: tuple[Level, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        """Name the comparison in one line; all of its data would fill a screen."""
+        finding = self.diagnosis
+        step = "" if finding.step is None else f", step {finding.step}"
+        runs = ", ".join(run.label for run in self.runs)
+        return f"<Comparison of {runs}: {finding.severity.value}, {finding.slug}{step}>"
+
     @property
     def against(self) -> ComparedRun:
         """The run that the others are compared with."""

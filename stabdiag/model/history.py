@@ -16,6 +16,7 @@ from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
 from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
+from stabdiag.model.text import and_more, plural
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -28,6 +29,9 @@ LARGEST_READ: Final = 1e100
 
 # The fraction of steps that are evaluated, if steps are epochs: the last evaluation may be missing.
 _EVALUATED_FRACTION = 0.9
+
+# The roles that the name of a history has.
+_MAX_NAMED_ROLES: Final = 4
 
 # The key in ``DataFrame.attrs`` for the steps where the value of a role is NaN, by role.
 NAN_STEPS: Final = "stabdiag.nan_steps"
@@ -50,6 +54,11 @@ class Series:
 
     def __len__(self) -> int:
         return len(self.steps)
+
+    def __repr__(self) -> str:
+        """Name the series in one line; its values would fill a screen."""
+        at = f", steps {self.steps[0]} to {self.steps[-1]}" if len(self) else ""
+        return f"<Series {self.role}: {plural(len(self), 'point')}{at}>"
 
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> AnyArray:
         """Return the values as an array."""
@@ -177,6 +186,10 @@ class History:
     unit: str = "step"
     repeated_steps: tuple[RepeatedSteps, ...] = ()
     earlier: tuple[History, ...] = ()
+
+    def __repr__(self) -> str:
+        """Name the history in one line; its values would fill a screen."""
+        return f"<History of {self.source.name}: {and_more([*self.series], _MAX_NAMED_ROLES)}>"
 
     def get(self, role: str) -> Series | None:
         """Return the series of a role, or None if it was not logged."""

@@ -8,6 +8,7 @@ from typing import Final
 
 from stabdiag.model.findings import PARTLY_READ
 from stabdiag.model.frozen import frozen
+from stabdiag.model.text import plural
 
 ANY_ERROR: Final = "error"
 UNREAD: Final = "unread"
@@ -237,6 +238,12 @@ class Overview:
     seconds: float | None = None
     reused: int = 0
     peers: Peers | None = None
+
+    def __repr__(self) -> str:
+        """Name the overview in one line; all of its data would fill a screen."""
+        severities = ("error", "warning", "note", "ok", None)
+        counts = {severity or UNREAD: self.of(severity) for severity in severities}
+        return f"<Overview of {plural(self.runs, 'run')}: {totals(counts)}>"
 
     @property
     def runs(self) -> int:

@@ -48,10 +48,12 @@ class Overview(Displayable, scanned.Overview):
         0  nan-dtype-unknown   300
         1            healthy  <NA>
         """
+        from stabdiag.formats.scans import name
         from stabdiag.model.frames import data_frame
 
         rows = list(self.rows)
-        columns = {name: [getattr(row, name) for row in rows] for name in _ROW_COLUMNS}
+        columns = {field: [getattr(row, field) for row in rows] for field in _ROW_COLUMNS}
+        columns["run"] = [name(row, self) for row in rows]
         for key in dict.fromkeys(key for row in rows for key in row.settings):
             texts = [row.settings.get(key) for row in rows]
             numbers = [None if text is None else number(text) for text in texts]
