@@ -160,7 +160,9 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     has_meaning = (
         may_serve(name) or _is_no_loss(name) or _is_margin(name, columns) for name in columns.names
     )
-    if _has_scores(columns.names, names) and all(has_meaning):
+    # The log of episodes needs no loss.
+    of_episodes = normal(names.get("epoch", "")) in ("episode", "episodes")
+    if _has_scores(columns.names, names) and (of_episodes or all(has_meaning)):
         return named.take(names, "no loss was logged: only the scores can be judged")
     if columns.is_unknown:
         free = [repr(name) for name in columns.names if name not in names.values()]
@@ -235,7 +237,13 @@ def _with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumn
         reason = f"{name!r} has no value other than 0"
     elif np.isfinite(chosen.logged).all():
         is_short = len(chosen.logged) < MIN_RECORDS
-        candidates = (other for other in others if _is_lost(columns.load(other), of_few=is_short))
+        counted = columns.load(names["step"]).present if "step" in names else np.True_
+        losses = ((other, columns.load(other)) for other in others)
+        candidates = (
+            other
+            for other, loss in losses
+            if _is_lost(loss, of_few=is_short) and (loss.present & counted).any()
+        )
         reason = f"it went NaN and {name!r} did not"
     else:  # an average of this loss may stay NaN for longer
         return named

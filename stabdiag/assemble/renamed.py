@@ -20,17 +20,22 @@ from stabdiag.readers.columns import Column, Columns
 # General names of each role consist of one of the core words and any of the optional words.
 _CORE: Final = {
     "loss": frozenset({"loss", "ce", "entropy", "nll"}),
-    "step": frozenset({"step", "steps", "iteration", "iter", "update", "updates"}),
+    "step": frozenset({"step", "steps", "iteration", "iter", "itr", "it", "update", "updates"}),
     "lr": frozenset({"lr", "rate"}),
     "grad_norm": frozenset({"norm", "gnorm"}),
 }
 _OPTIONAL: Final = {
-    "loss": frozenset({"total", "avg", "average", "mean", "cross"}),
+    "loss": frozenset({"total", "avg", "average", "mean", "cross", "batch"}),
     "step": frozenset({"num"}),
     "lr": frozenset({"learning"}),
     "grad_norm": frozenset({"grad", "gradient"}),
 }
-_PREFIXES: Final = frozenset({"train", "training", "trainer", "metrics", "log", "logs", "global"})
+_PREFIXES: Final = frozenset(
+    {
+        *("train", "training", "trainer", "metrics", "log", "logs", "global"),
+        *("data", "values", "stats", "payload", "event", "info"),
+    }
+)
 
 
 def continued_columns(

@@ -17,11 +17,11 @@ from stabdiag.readers.columns import BadLine
 # A record of JSON or of Python that is damaged begins like a whole one.
 _RECORD: Final = re.compile(r"\s*[\[(]?\{\s*[\"'\w]")
 
-# A name of a loss before a value of any spelling, or Marian's cost. What is measured on held-out
-# data is not it.
+# A name of a loss before a value of any spelling, or Marian's cost: loss: 2.3, loss 2.3, loss(2.3),
+# ["loss", 2.3]. What is measured on held-out data is not it.
 _LOSS_BEFORE_VALUE: Final = re.compile(
     r"(?:(?<![a-z])loss(?:es)?|(?<= : )cost)[\"']?"
-    r"(?:\s{0,8}[:=|]\s{0,8}|\s{1,8}(?=[-+.\d]|nan|inf))\S",
+    r"(?:\s{0,8}[:=|]\s{0,8}|(?:\s{1,8}|\(|(?<=[\"'])\s{0,8},\s{0,8})(?=[-+.\d]|nan|inf))\S",
     re.IGNORECASE,
 )
 _EVALUATION_NAME: Final = re.compile(
@@ -41,6 +41,14 @@ _ALIGNED_ROW: Final = re.compile(
     re.IGNORECASE,
 )
 
+# The cells of a row between colons, one of them a decimal number: 201:2.31:0.001. Times have two
+# digits between their colons.
+_COLON_ROW: Final = re.compile(
+    r"\s{0,40}\d{1,12}(?=[^\n]{0,400}(?:\d\.\d|nan|inf))(?![:\d]{0,9}\d:\d\d(?:\.\d{1,9})?\s{0,40}$)"
+    r"(?:\s{0,8}:\s{0,8}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)){1,60}\s{0,40}",
+    re.IGNORECASE,
+)
+
 # A value that is not a finite number, or lost.
 _LOST_VALUE: Final = re.compile(r"(?<![A-Za-z])(?:nan|[+-]?inf|null|none)(?![a-z])", re.IGNORECASE)
 
@@ -56,7 +64,7 @@ def may_hold_loss(line: str) -> bool:
     if _LOSS_BEFORE_VALUE.search(line) and not _EVALUATION_NAME.search(line):
         return True
     cells, numbers = _cells(line)
-    return cells >= _MIN_CELLS and 2 * numbers >= cells
+    return (cells >= _MIN_CELLS and 2 * numbers >= cells) or _COLON_ROW.fullmatch(line) is not None
 
 
 def breaks_off(line: str) -> bool:

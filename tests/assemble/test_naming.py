@@ -117,6 +117,13 @@ def test_a_column_next_to_a_score_without_a_counter_may_be_the_loss(tmp_path):
         stabdiag.diagnose(path)
 
 
+def test_the_log_of_episodes_needs_no_loss(tmp_path):
+    path = tmp_path / "train.csv"
+    rows = [f"{n},{n},0.0{n}" for n in range(9)]
+    path.write_text("\n".join(["Episode,Interval_Solves,Success_Rate", *rows]))
+    assert "score/Success_Rate" in stabdiag.diagnose(path).history.series
+
+
 def test_words_for_a_changed_reward_do_not_hide_it(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text(

@@ -30,6 +30,8 @@ JSON = {
     "total": lambda n: f'{{"step": {n}, "total_loss": {loss_at(n)}, "lr": 0.1}}',
     "cross-entropy": lambda n: f'{{"step": {n}, "train/ce": {loss_at(n)}, "lr": 0.1}}',
     "iteration": lambda n: f'{{"iteration": {n}, "loss": {loss_at(n)}, "lr": 0.1}}',
+    "batch loss": lambda n: f'{{"itr": {n}, "batch_loss": {loss_at(n)}, "lr": 0.1}}',
+    "nested event": lambda n: f'{{"type": "x", "data": {{"step": {n}, "loss": {loss_at(n)}}}}}',
     "position": lambda n: f'{{"step": "{n}/60", "loss": {loss_at(n)}, "lr": 0.1}}',
     "nested": lambda n: f'{{"step": {n}, "metrics": {{"loss": {loss_at(n)}, "lr": 0.1}}}}',
     "nested value": lambda n: f'{{"step": {n}, "loss": {{"value": {loss_at(n)}}}, "lr": 0.1}}',
@@ -75,6 +77,9 @@ LEFT_OUT = [
     ("", text_line, lambda n: f"{n:6d}  {loss_at(n)}  1.0e-01"),
     ("", text_line, lambda n: f"step: {n} loss: {loss_at(n)}nats lr: 0.1"),
     ("", json_line, lambda n: f'{{"loss": {loss_at(n)}, "lr": 0.1}}'),
+    ("", json_line, lambda n: f'[["step", {n}], ["loss", {max(2.0, 2.5 - n / 100)}]]'),
+    ("step,loss,lr\n", csv_line, lambda n: f"{n}:{loss_at(n)}:0.1"),
+    ("", text_line, lambda n: f"step({n}) loss({max(2.0, 2.5 - n / 100)}) lr(0.1)"),
 ]
 
 
@@ -119,6 +124,22 @@ def test_a_cell_with_blanks_in_brackets_is_one_cell(written):
     loss = stabdiag.read(path).series["loss"]
     assert len(loss) == 60
     assert np.isnan(loss.values[30:]).all()
+
+
+def test_times_below_the_records_are_not_left_out(written):
+    path = written("", csv_line, csv_line)
+    times = "\n".join(f"0:0{n}:12.5" for n in range(10))
+    rows = "\n".join(f"{n},{2.5 - n / 100},0.1" for n in range(60))
+    path.write_text(f"step,loss,lr\n{rows}\n{times}\n")
+    assert stabdiag.diagnose(path).diagnosis.slug != "partly-read"
+
+
+def test_a_nan_in_records_without_a_step_does_not_hide_the_others(written):
+    def nested(n):
+        loss = "NaN" if n > 50 else 2.0
+        return f'{{"type": "train", "other": {{"step": {n}, "loss": {loss}}}}}'
+
+    assert len(stabdiag.read(written("", json_line, nested)).series["loss"]) == CHANGE
 
 
 def test_a_matrix_below_the_records_is_not_left_out(written):
