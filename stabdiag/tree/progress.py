@@ -219,8 +219,10 @@ def _loss_change(case: Case) -> ProgressChange:
     """Return the change of the loss."""
     x = case.loss.values
     is_comparable = case.loss_kind is None and "reward" not in case.history.series
-    # The loss of an epoch is a mean, and falls far within the first few.
-    first = float(x[0]) if case.history.counts_epochs else start_level(x)
+    # The loss of an epoch is a mean, and falls far within the first few; so do the losses of a log
+    # that is too short for levels.
+    is_coarse = case.history.counts_epochs or len(x) < TWENTIETHS
+    first = float(x[0]) if is_coarse else start_level(x)
     last = end_level(x)
     better = _loss_falls(case) if is_comparable and len(x) >= MIN_TREND_POINTS else None
     if better is not None and not case.objective_changes and case.ramp is None:

@@ -22,6 +22,7 @@ from stabdiag.readers.blocks import blocks, count_line_ends
 from stabdiag.readers.columns import BadLine, Column, Columns, Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, line_end, line_forms
+from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import (
     REPORTED_LOSS,
@@ -63,7 +64,7 @@ def read_log(stream: Stream, name: str, grammar: Grammar) -> Columns:
     """Read a stream of the named format with its grammar."""
     log = TextLog(name, grammar)
     for block in blocks(stream, size=grammar.block, joined=True):
-        log.add(block)
+        log.add(without_cut_number(block))
     return log.columns(stream)
 
 

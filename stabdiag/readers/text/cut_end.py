@@ -1,0 +1,40 @@
+"""The end of a text log that was cut within a number."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_NUMBER: Final = re.compile(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
+_NUMBER_AT_END: Final = re.compile(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
+_BLANKS: Final = re.compile(rb"[ \t]+")
+
+# Lines above the last one whose form may continue where the last one ends.
+_LINES: Final = 64
+_LONGEST_LINE: Final = 1 << 12
+
+
+def without_cut_number(block: bytes) -> bytes:
+    """Return the end of a log without a last number that is probably cut.
+
+    A program ends each line with a newline. If the last line has none, and lines of its form above
+    go on after its last number, the log ends within the line, perhaps within the number: of 0.6931
+    only a 0 may be left.
+    """
+    if block.endswith(b"\n"):
+        return block
+    above, _, last = block.rpartition(b"\n")
+    number = _NUMBER_AT_END.search(last) if len(last) <= _LONGEST_LINE else None
+    if number is None:
+        return block
+    form = _form(last)
+    lines = above[-_LINES * _LONGEST_LINE :].rsplit(b"\n", _LINES)[-_LINES:]
+    forms = {_form(line) for line in lines if len(line) <= _LONGEST_LINE}
+    if form in forms or not any(other.startswith(form) for other in forms):
+        return block
+    return block[: len(block) - len(number.group())]
+
+
+def _form(line: bytes) -> bytes:
+    """Return a line with each number as 0 and each run of blanks as one blank."""
+    return _BLANKS.sub(b" ", _NUMBER.sub(b"0", line))
