@@ -50,11 +50,15 @@ _MIN_EARLY_FRACTION = THIRD
 
 @frozen
 class ObjectiveChange:
-    """A lasting jump, its new level, and the settings that changed the objective there."""
+    """A lasting jump, its new level, and the settings that changed the objective there.
+
+    Losses are comparable again from the position ``until`` on.
+    """
 
     spike: Spike
     level: float
     changes: tuple[NearbyChange, ...]
+    until: int
 
 
 @frozen
@@ -97,11 +101,12 @@ def find_objective_changes(run: Run, spikes: Sequence[Spike]) -> tuple[Objective
         stop = min(until, end if n - end >= run.rise_window else n)
         is_weighted = any(change.is_loss_weight for change in changes)
         if changes and _keeps_learning(run, spike, stop, is_weighted=is_weighted):
-            change = ObjectiveChange(
-                spike=spike, level=median(x[spike.onset : end]), changes=changes
-            )
-            if not _has_other_cause(run, change):
-                objective_changes.append(change)
+            level = median(x[spike.onset : end])
+            change = ObjectiveChange(spike=spike, level=level, changes=changes, until=spike.onset)
+        else:
+            change = _approached_change(run, spike, until)
+        if change is not None and not _has_other_cause(run, change):
+            objective_changes.append(change)
         until = spike.onset
     return tuple(reversed(objective_changes))
 
@@ -118,6 +123,21 @@ def _keeps_learning(run: Run, spike: Spike, until: int, *, is_weighted: bool) ->
     later = x[(spike.onset + until) // 2 : until]
     keeps = is_weighted or median(later) < beginning(x)
     return keeps and mann_kendall(later) >= run.limits.divergence.significance
+
+
+def _approached_change(run: Run, spike: Spike, until: int) -> ObjectiveChange | None:
+    """Return the change after which a running mean approached a new level, or None.
+
+    It shows a jump late, and takes long to reach the new level.
+    """
+    change = next((near for near in near_spike(run, spike) if near.changes_objective), None)
+    if change is None:
+        return None
+    first = int(np.searchsorted(run.loss.steps, change.step))
+    approach = _find_approach(run, first, until)
+    if approach is None or approach.high > beginning(run.loss.values):
+        return None
+    return ObjectiveChange(spike=spike, level=approach.high, changes=(change,), until=approach.last)
 
 
 def _has_other_cause(run: Run, change: ObjectiveChange) -> bool:
@@ -215,8 +235,38 @@ def _delayed_change(run: Run, spikes: Sequence[Spike]) -> CurriculumRamp | None:
     if change is None:
         return None
     first = int(np.searchsorted(run.loss.steps, change.step))
-    width = MIN_TREND_POINTS // 2
-    if n - first < QUARTERS * MIN_TREND_POINTS:
+    approach = _find_approach(run, first, n)
+    if approach is None:
+        return None
+    return CurriculumRamp(
+        name=change.name,
+        first=first,
+        last=approach.last,
+        until=approach.last,
+        before=change.before,
+        after=change.after,
+        low=approach.low,
+        high=approach.high,
+        is_loss_weight=change.is_loss_weight,
+    )
+
+
+@frozen
+class _Approach:
+    """The approach of a running mean to a new level, which it reaches at the position ``last``."""
+
+    last: int
+    low: float
+    high: float
+
+
+def _find_approach(run: Run, first: int, until: int) -> _Approach | None:
+    """Return the approach to a new level from a position on, or None.
+
+    It is fastest at first, and settles before the position ``until``.
+    """
+    x, width = run.loss.values[:until], MIN_TREND_POINTS // 2
+    if not first or until - first < QUARTERS * MIN_TREND_POINTS:
         return None
     before, smooth = median(x[max(first - width, 0) : first]), centered_median(x, 2 * width + 1)
     height = float(smooth[first:].max()) - before
@@ -225,23 +275,13 @@ def _delayed_change(run: Run, spikes: Sequence[Spike]) -> CurriculumRamp | None:
     settled = x[last + quarter :]
     is_approach = smooth[first + quarter] - before > _MIN_EARLY_FRACTION * height > 0
     # It was observed at its new level for at least as long as it took to get there.
-    if not is_approach or n - last < max(last - first, 2 * MIN_TREND_POINTS):
+    if not is_approach or until - last < max(last - first, 2 * MIN_TREND_POINTS):
         return None
     if mann_kendall(settled) < run.limits.divergence.significance:
         return None
     if _has_rising_cause(run, run.at(max(first - 1, 0)), run.at(last)):
         return None
-    return CurriculumRamp(
-        name=change.name,
-        first=first,
-        last=last,
-        until=last,
-        before=change.before,
-        after=change.after,
-        low=before,
-        high=before + height,
-        is_loss_weight=change.is_loss_weight,
-    )
+    return _Approach(last=last, low=before, high=before + height)
 
 
 def _course(run: Run, setting: Series) -> Floats | None:

@@ -149,10 +149,12 @@ def _find_comparable_range(
     if not stayed:
         return slice(begin, end)
     expected = [change.spike for change in objective_changes]
+    # After a change of the objective the loss counts immediately, even while it settles, unless it
+    # is a running mean.
+    untils = {change.spike.onset: change.until for change in objective_changes}
 
     def jump_end(jump: Spike) -> int:
-        # After a change of the objective the loss counts immediately, even while it settles.
-        return max(jump.onset if jump in expected else jump.end, begin)
+        return max(untils[jump.onset] if jump in expected else jump.end, begin)
 
     if end - jump_end(stayed[-1]) >= run.rise_window:
         return slice(jump_end(stayed[-1]), end)

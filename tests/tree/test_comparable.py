@@ -234,3 +234,26 @@ def test_a_running_mean_that_approaches_a_new_level_after_a_change_is_expected(c
 def test_a_climb_that_goes_on_after_a_change_is_a_fault(calm):
     log = after_change(calm(n=1600), None, height=1.5, first=800)
     assert stabdiag.diagnose(log).diagnosis.severity.value == "error"
+
+
+def staged_mean(height=0.6, weight=0.02, n=2000):
+    """Return a running mean of a loss that jumps with each of two longer sequences."""
+    at = np.arange(n)
+    stage = (at >= 600).astype(int) + (at >= 1200)
+    loss = 2.0 + 2.0 * np.exp(-at / 150) + height * stage
+    loss += 0.05 * np.random.default_rng(0).standard_normal(n)
+    mean = loss.copy()
+    for i in range(1, n):
+        mean[i] = (1 - weight) * mean[i - 1] + weight * loss[i]
+    return {"step": at, "loss": mean, "seq_len": np.array([512, 1024, 2048])[stage]}
+
+
+def test_a_running_mean_may_approach_several_levels():
+    log = staged_mean()
+    assert stabdiag.diagnose(log).diagnosis.severity.value in ("ok", "note")
+    del log["seq_len"]
+    assert stabdiag.diagnose(log).diagnosis.severity.value == "error"
+
+
+def test_a_running_mean_above_its_start_has_lost_all_progress():
+    assert stabdiag.diagnose(staged_mean(height=1.5)).diagnosis.severity.value == "error"
