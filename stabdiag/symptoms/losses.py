@@ -147,7 +147,9 @@ def few_trained(case: Case, *, needs_start: bool = True) -> str:
     if rate_is_zero(case, int(case.loss.steps[0])):
         return ""
     needed = limits.min_points if case.history.counts_epochs else limits.min_steps
-    if has_ended(case) and not case.history.counts_epochs:
+    # A counted record stands for all steps since the record before.
+    is_enough = has_ended(case) or case.history.counts_records
+    if is_enough and not case.history.counts_epochs:
         needed = min(needed, limits.min_steps_ended)
     span = int(after.steps[-1]) - int(after.steps[0])
     # The first step counts as well.
