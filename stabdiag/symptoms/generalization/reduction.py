@@ -16,6 +16,7 @@ from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
     FIFTH,
     MIN_COMPARED,
+    MIN_CONSECUTIVE,
     QUARTER,
     RELATIVE_TOLERANCE,
     TENTH,
@@ -160,7 +161,7 @@ def eval_far_below_train(case: Case) -> Evidence | None:
     if ratios is None:
         return None
     late = ratios[1:]
-    least, last = float(late.min()), median(late[len(late) // 2 :])
+    least, last = float(late.min()), median(late[-MIN_CONSECUTIVE:])
     lowest, highest = _TOKENS, case.limits.learning.untrained_loss
     is_text = has_chance_level(case) and not may_sum_sequences(case)
     is_text = is_text and lowest <= case.loss.values[0] <= highest
@@ -169,7 +170,7 @@ def eval_far_below_train(case: Case) -> Evidence | None:
         return _accuracy_far_above(case)
     heldout = case.history.finite("eval_loss")
     return Evidence(
-        because=f"In the last quarter of the run the training loss is {num(last)} x the "
+        because=f"At the end of the run the training loss is {num(last)} x the "
         f"evaluation loss, which ends at {num(float(heldout.values[-1]))}.",
         step=int(heldout.steps[len(heldout) // 2]),
         measured={"min_ratio": least, "usual_ratio": last},
