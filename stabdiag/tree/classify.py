@@ -280,7 +280,7 @@ def _with_descent(
         return separated, None
     inflation = single.base.sigma / base.sigma
     usual = max(median(inflation[-max(len(x) // QUARTERS, 1) :]), 1.0)
-    is_hidden = inflation[around.peaks].max() > _MIN_INFLATION * usual
+    is_hidden = separated is None or inflation[around.peaks].max() > _MIN_INFLATION * usual
     return (around, base) if is_hidden else (separated, None)
 
 
