@@ -81,7 +81,7 @@ def find_peak_group(points: Residuals) -> PeakGroup | None:
     The k highest declustered peaks are a group if the gap below them is too wide for the tail of
     the noise (Rényi 1953, doi:10.1007/BF02127580), in scores and in units of the loss.
     """
-    excursions = _peak_parts(points)
+    excursions = _decluster(points)
     if excursions is None:
         return None
     peak_scores, heights, late = excursions.scores, excursions.heights, excursions.late
@@ -104,7 +104,7 @@ def high_peaks(points: Residuals) -> PeakGroup | None:
 
     No gap needs to separate them from the noise.
     """
-    excursions = _peak_parts(points)
+    excursions = _decluster(points)
     if excursions is None:
         return None
     high = excursions.scores >= _MIN_SCORE
@@ -115,7 +115,7 @@ def high_peaks(points: Residuals) -> PeakGroup | None:
 
 
 @frozen
-class _PeakParts:
+class _Declustered:
     """The declustered excursions of a log: shape (k,), and the positions of their points.
 
     ``begins`` are indices of their first points in ``far``. ``late`` marks those after the initial
@@ -129,14 +129,14 @@ class _PeakParts:
     late: Mask
 
 
-def _excursions(points: Residuals) -> _PeakParts | None:
+def _decluster(points: Residuals) -> _Declustered | None:
     """Return the excursions, or None if none is as high as a peak of a group."""
     scores = points.scores
     far = np.flatnonzero(scores[points.first :] > FAR_OUT) + points.first
     if not len(far) or scores[far].max() < _MIN_SCORE:
         return None
     begins = np.flatnonzero(np.diff(far, prepend=-np.inf) > MAX_GAP)
-    return _PeakParts(
+    return _Declustered(
         far=far,
         begins=begins,
         scores=np.maximum.reduceat(scores[far], begins),
@@ -146,7 +146,7 @@ def _excursions(points: Residuals) -> _PeakParts | None:
 
 
 def _group(
-    points: Residuals, excursions: _PeakParts, members: Ints, noise: float, *, is_rare: bool
+    points: Residuals, excursions: _Declustered, members: Ints, noise: float, *, is_rare: bool
 ) -> PeakGroup:
     """Return some excursions as a group, except those of the initial descent that did not rise."""
     scores, far, begins = points.scores, excursions.far, excursions.begins
