@@ -100,13 +100,14 @@ def find_objective_changes(run: Run, spikes: Sequence[Spike]) -> tuple[Objective
         # §4 examines the part after the jump has settled, if that is long enough.
         stop = min(until, end if n - end >= run.rise_window else n)
         is_weighted = any(change.is_loss_weight for change in changes)
+        candidate: ObjectiveChange | None
         if changes and _keeps_learning(run, spike, stop, is_weighted=is_weighted):
             level = median(x[spike.onset : end])
-            change = ObjectiveChange(spike=spike, level=level, changes=changes, until=spike.onset)
+            candidate = ObjectiveChange(spike=spike, level=level, changes=changes, until=spike.onset)
         else:
-            change = _approached_change(run, spike, until)
-        if change is not None and not _has_other_cause(run, change):
-            objective_changes.append(change)
+            candidate = _approached_change(run, spike, until)
+        if candidate is not None and not _has_other_cause(run, candidate):
+            objective_changes.append(candidate)
         until = spike.onset
     return tuple(reversed(objective_changes))
 
