@@ -103,7 +103,9 @@ def find_objective_changes(run: Run, spikes: Sequence[Spike]) -> tuple[Objective
         candidate: ObjectiveChange | None
         if changes and _keeps_learning(run, spike, stop, is_weighted=is_weighted):
             level = median(x[spike.onset : end])
-            candidate = ObjectiveChange(spike=spike, level=level, changes=changes, until=spike.onset)
+            candidate = ObjectiveChange(
+                spike=spike, level=level, changes=changes, until=spike.onset
+            )
         else:
             candidate = _approached_change(run, spike, until)
         if candidate is not None and not _has_other_cause(run, candidate):
