@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final
 
 from stabdiag.model.roles.names import is_setting, name_words
@@ -26,9 +26,11 @@ from stabdiag.readers.text.tokens import LONGEST, SPLIT, has_number
 _UNKNOWN_HEAD_BYTES: Final = 1 << 18
 _MAX_LINES: Final = 500
 
-# The fewest lines with a name, or with two values that belong together, and the most names tried.
+# The fewest lines with a name, with two values that belong together, or with rows of a table, and
+# the most names tried.
 _MIN_COUNTED: Final = 3
 _MIN_PAIRS: Final = 2
+_MIN_EVEN: Final = 5
 _MAX_NAMES: Final = 6
 
 # At least one in this many lines is a record. Source code and prose repeat fewer.
@@ -69,6 +71,11 @@ _COUNTED_VALUE: Final = (
 _ROW: Final = (
     rb"(?m)^[ \t]{0,8}(\d{1,6})[ \t]{1,20}(\d{1,9})[ \t]{1,20}(%b)"
     rb"(?=(?:[ \t]{1,40}%b){1,12}[ \t]{0,200}$)" % (NUMBER_PATTERN, NUMBER_PATTERN)
+)
+# And of a table whose first column is the only count: 172000      1.57e+03      3.71e+02
+_COUNTED_ROW: Final = (
+    rb"(?m)^[ \t]{0,8}(\d{1,9})[ \t]{1,20}(%b)(?=(?:[ \t]{1,40}%b){1,20}[ \t]{0,200}$)"
+    % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
 # epoch, 0040, 0.0159, 0.0170: a logger joins the names and values of a line by commas.
 _JOINED: Final = (
@@ -170,12 +177,19 @@ def _unnamed_values(head: bytes) -> tuple[bytes, bytes, list[bytes]]:
         (_COUNTED_VALUE, rb"step \1, %b: \2"),
         (_JOINED, rb"step \1, %b: \2 others: "),
         (_ROW, rb"epoch \1, step \2, %b: \3 others: "),
+        (_COUNTED_ROW, rb"step \1, %b: \2 others: "),
     ):
         lines = re.findall(pattern, head)
         counts = [int(line[-2]) for line in lines]
-        if len(counts) >= _MIN_COUNTED and all(map(int.__lt__, counts, counts[1:])):
+        is_rising = len(counts) >= _MIN_COUNTED and all(map(int.__lt__, counts, counts[1:]))
+        if is_rising and (pattern != _COUNTED_ROW or _are_even(counts)):
             return pattern, replacement, [line[-1] for line in lines]
     return _VALUE_ALONE, rb"%b: \1", re.findall(_VALUE_ALONE, head)
+
+
+def _are_even(counts: Sequence[int]) -> bool:
+    """Return True if there are enough counts at equal intervals, unlike in a table of results."""
+    return len(counts) >= _MIN_EVEN and len({b - a for a, b in pairwise(counts)}) == 1
 
 
 def _counted(head: bytes, sample: Sample) -> TextEvidence | None:

@@ -1,0 +1,127 @@
+"""A table of numbers in the middle of another text, such as a post that quotes a log.
+
+::
+
+    These are the last lines of lcurve.out:
+    # step   rmse_val   rmse_trn    lr
+    ...
+      1000   6.66e-01   9.37e-01    1.1e-08
+      2000   4.68e-01   7.73e-01    1.1e-08
+
+The rows become lines of CSV below their heading. A text is searched for a table last, when nothing
+else was recognized.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
+from itertools import pairwise
+from typing import Final, TypeAlias
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.choice import assign
+from stabdiag.readers.reader import Reader
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text.clean import Text
+
+# A longer text is not a post, and a longer line is not a row.
+_MAX_TEXT: Final = 1 << 20
+_MAX_LINE: Final = 1000
+
+# The fewest rows and columns, and the most lines between a heading and its rows.
+_MIN_ROWS: Final = 3
+_MIN_COLUMNS: Final = 2
+_MAX_BETWEEN: Final = 3
+
+# Marks at both ends of a line that belong to a comment, a quotation or a border.
+_MARKS: Final = " \t\r\"'`#%|>*"
+_SEPARATORS: Final = tuple(
+    re.compile(pattern) for pattern in (r"[ \t]*\|[ \t]*", r"[ \t]*[,;][ \t]*", r"\t| {2,}", r"\s+")
+)
+_NAME: Final = re.compile(r"[^\W\d_][\w ./()%@:-]{0,60}")
+_NUMBER: Final = re.compile(
+    r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan|inf)%?|\d{1,3}:\d\d(?::\d\d)?", re.IGNORECASE
+)
+_COUNT: Final = re.compile(r"\d{1,12}")
+
+_Row: TypeAlias = tuple[str, ...]
+
+
+@frozen
+class _Block:
+    """Rows of numbers with the same number of cells, and the lines above the first."""
+
+    above: list[str]
+    rows: list[_Row]
+
+
+def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream, Reader] | None:
+    """Return the stream of the longest table in a text, and its reader.
+
+    Return None if the text has no table whose first column counts, or ``sniff`` recognizes none.
+    """
+    data = stream.peek(_MAX_TEXT)
+    if len(data) == _MAX_TEXT or b"\0" in data:
+        return None
+    lines = Text(data).data.decode("utf-8", "replace").split("\n")
+    blocks = sorted(_blocks(lines), key=lambda block: -len(block.rows))
+    for block in blocks:
+        names = _heading(block.above, len(block.rows[0]))
+        if names is None or not assign(names).has("step", "epoch"):
+            continue
+        table = "\n".join(map(",".join, [names, *block.rows])).encode() + b"\n"
+        try:
+            reader = sniff(Stream(stream.name, BytesIO(table)))
+        except NoUsableRecord:
+            continue
+        stream.notes.append("only the table of the text is read")
+        return stream.rewritten(iter([table])), reader
+    return None
+
+
+def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
+    """Yield the stretches of rows whose first cell is a count that rises."""
+    above: list[str] = []
+    rows: list[_Row] = []
+    for line in [*lines, ""]:
+        row = _cells(line, _NUMBER) if len(line) <= _MAX_LINE else None
+        if row is not None and (not rows or len(row) == len(rows[-1])):
+            rows.append(row)
+            continue
+        if _counts(rows):
+            yield _Block(above=above, rows=rows)
+        if rows:
+            above = []
+        rows = [] if row is None else [row]
+        if row is None and line.strip():
+            above = [*above[-_MAX_BETWEEN:], line]
+
+
+def _counts(rows: Sequence[_Row]) -> bool:
+    """Return True if there are enough rows, and the first cell of each is a count that rises."""
+    if len(rows) < _MIN_ROWS or not all(_COUNT.fullmatch(row[0]) for row in rows):
+        return False
+    return all(int(before[0]) < int(after[0]) for before, after in pairwise(rows))
+
+
+def _heading(above: Sequence[str], columns: int) -> _Row | None:
+    """Return the names in the nearest line above that has as many cells as the rows."""
+    for line in reversed(above):
+        for separator in _SEPARATORS:
+            cells = (*separator.split(line.strip(_MARKS)),)
+            if len({*cells}) == columns and all(map(_NAME.fullmatch, cells)):
+                return cells
+    return None
+
+
+def _cells(line: str, pattern: re.Pattern[str]) -> _Row | None:
+    """Return the cells of a line if all match a pattern, or None."""
+    text = line.strip(_MARKS)
+    for separator in _SEPARATORS:
+        cells = (*separator.split(text),)
+        if len(cells) >= _MIN_COLUMNS and all(map(pattern.fullmatch, cells)):
+            return cells
+    return None

@@ -1,0 +1,68 @@
+"""Tables of numbers that a post quotes between sentences."""
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+ABOVE = "The errors are reduced. These are the last steps of lcurve.out:\n"
+BELOW = "\nI use 14 data sets, 80 percent of each is for the training. What is wrong?\n"
+COMMENT = "# If there is no reference data, rmse_*_{val,trn} will print nan\n......\n"
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(text):
+        (tmp_path / "post.txt").write_text(text)
+        return tmp_path / "post.txt"
+
+    return write
+
+
+def rows(separator="     ", count=6, first=1):
+    cells = ((f"{first + n}000", f"{2 / (n + 1):.2e}", f"{1 / (n + 1):.2e}") for n in range(count))
+    return "".join(separator.join(row) + "\n" for row in cells)
+
+
+@pytest.mark.parametrize("heading", ["# step  rmse_val  rmse_trn\n", "step rmse_val rmse_trn\n"])
+@pytest.mark.parametrize("separator", ["     ", " ", "\t"])
+@pytest.mark.parametrize("between", ["", COMMENT])
+def test_a_table_between_sentences_is_read(written, heading, separator, between):
+    history = stabdiag.read(written(ABOVE + heading + between + rows(separator) + BELOW))
+    assert history.series["loss"].steps.tolist() == [1000, 2000, 3000, 4000, 5000, 6000]
+    assert history.series["loss"].values[0] == 1.0
+    assert history.series["eval_loss"].values[0] == 2.0
+
+
+def test_rows_between_commas_and_a_quotation_mark_are_read(written):
+    text = ABOVE + '"epoch,loss,val_loss\n1,0.9,1.0\n2,0.8,0.9\n3,0.7,0.8"\n' + BELOW
+    assert stabdiag.read(written(text)).series["loss"].values.tolist() == [0.9, 0.8, 0.7]
+
+
+def test_the_longest_table_is_read(written):
+    heading = "step rmse_val rmse_trn\n"
+    text = ABOVE + heading + rows(count=3) + BELOW + heading + rows(count=5, first=11) + BELOW
+    assert stabdiag.read(written(text)).series["loss"].steps[0] == 11000
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        # The first column is no counter: a table of results.
+        "layers accuracy time\n2 0.71 3.0\n4 0.75 5.0\n8 0.78 9.0\n",
+        # The counter does not rise.
+        "step rmse_val rmse_trn\n3000 1.0 0.9\n2000 0.9 0.8\n1000 0.8 0.7\n",
+        # Two rows.
+        "step rmse_val rmse_trn\n" + rows(count=2),
+        # No name is known.
+        "step size mass\n1 3 4\n2 5 6\n3 7 8\n",
+    ],
+)
+def test_other_tables_are_not_logs(written, table):
+    with pytest.raises(LogError):
+        stabdiag.read(written(ABOVE + table + BELOW))
+
+
+def test_rows_without_a_heading_have_unknown_values(written):
+    report = stabdiag.diagnose(written("tail lcurve.out\n" + rows()))
+    assert report.diagnosis.slug == "partly-read"
