@@ -38,9 +38,7 @@ _MAX_BETWEEN: Final = 3
 
 # Marks at both ends of a line that belong to a comment, a quotation or a border.
 _MARKS: Final = " \t\r\"'`#%|>*"
-_SEPARATORS: Final = tuple(
-    re.compile(pattern) for pattern in (r"[ \t]*\|[ \t]*", r"[ \t]*[,;][ \t]*", r"\t| {2,}", r"\s+")
-)
+_SEPARATORS: Final = tuple(map(re.compile, (r"\|", r"[,;]", r"\t| {2,}", r"\s+")))
 _NAME: Final = re.compile(r"[^\W\d_][\w ./()%@:-]{0,60}")
 _NUMBER: Final = re.compile(
     r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan|inf)%?|\d{1,3}:\d\d(?::\d\d)?", re.IGNORECASE
@@ -111,7 +109,7 @@ def _heading(above: Sequence[str], columns: int) -> _Row | None:
     """Return the names in the nearest line above that has as many cells as the rows."""
     for line in reversed(above):
         for separator in _SEPARATORS:
-            cells = (*separator.split(line.strip(_MARKS)),)
+            cells = (*map(str.strip, separator.split(line.strip(_MARKS))),)
             if len({*cells}) == columns and all(map(_NAME.fullmatch, cells)):
                 return cells
     return None
@@ -121,7 +119,7 @@ def _cells(line: str, pattern: re.Pattern[str]) -> _Row | None:
     """Return the cells of a line if all match a pattern, or None."""
     text = line.strip(_MARKS)
     for separator in _SEPARATORS:
-        cells = (*separator.split(text),)
+        cells = (*map(str.strip, separator.split(text)),)
         if len(cells) >= _MIN_COLUMNS and all(map(pattern.fullmatch, cells)):
             return cells
     return None

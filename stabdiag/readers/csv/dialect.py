@@ -231,6 +231,9 @@ def _is_table(header: list[str], rows: list[list[str]]) -> bool:
         else _MIN_NUMBER_ROWS
     )
     even = len(rows) >= fewest and all(len(row) == len(header) for row in rows)
+    # A sentence may have as many words as a line below it with names and values.
+    if len({*header}) < len(header) or any(cell.endswith(":") for row in rows[:1] for cell in row):
+        return False
     first = {meaning(cell)[0] for cell in header}
     return even and len(header) > 1 and first in ({WORD}, {NUMBER})
 

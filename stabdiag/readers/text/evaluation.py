@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import (
     is_word,
@@ -28,11 +29,9 @@ from stabdiag.readers.text.tokens import (
     EVALUATION_STEMS,
     LONGEST,
     LOSS_STEM,
-    SCORES,
     Spans,
     evaluation_prefix,
     has_number,
-    makes_a_record,
 )
 
 _SpannedLine: TypeAlias = tuple[int, bytes, Spans]
@@ -59,7 +58,7 @@ def _after_label(begin: int, line: bytes) -> int:
 
 @frozen
 class Evaluation(Kind):
-    """Lines with the loss of an evaluation, without the counter of other lines.
+    """Lines with the loss or a score of an evaluation, without the counter of other lines.
 
     They belong to the step before them. If a name recurs before the next line of the training, the
     lines are batches of an evaluation, and the last mean printed after a value counts. Without a
@@ -110,6 +109,10 @@ class Evaluation(Kind):
             if self.word in line and not has_number(line):
                 continue
             if self.word not in line:
+                if has_number(line) and not self._has_counter(line):
+                    spans = self._spans(line)
+                    if spans:
+                        yield begin, line, spans
                 yield from self._evaluation_lines(data, begin, line)
             elif not self._has_counter(line):
                 spans = self._spans(line)
@@ -148,8 +151,11 @@ class Evaluation(Kind):
         return spans if any(map(self._is_judged, spans)) else {}
 
     def _is_judged(self, name: str) -> bool:
-        """Return True if a value is a loss, or a score in a log of scores."""
-        return makes_a_record(name, self.word) if self.word in SCORES else is_a_loss(name)
+        """Return True if a value is a loss, or a known score of an evaluation."""
+        return is_a_loss(name) or (
+            is_evaluation(name)
+            and (score_direction(name) is not None or accuracy_role(name) is not None)
+        )
 
 
 def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -46,6 +46,7 @@ from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, trains
 from stabdiag.readers.text.measured import find_spans
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
+    MANY_VALUES,
     Sample,
     TextEvidence,
     find_counter_alias,
@@ -88,6 +89,8 @@ _ALIKE: Final = (4, 3)
 # Two of those lines are enough if they have several values and one loss is not finite.
 _MIN_NON_FINITE_LINES: Final = (2, 1)
 _NUMBER_TOKEN: Final = re.compile(NUMBER_PATTERN)
+# As many are enough if they have many values.
+_MIN_FULL_RECORDS: Final = 2
 # And their number is at least one in this many lines.
 _LINES_APART: Final = 3
 
@@ -378,6 +381,12 @@ def _uncounted(
         several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
         lost = several and any(map(is_lost, values.get(loss, ())))
         fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
+        # A record with many values is not prose.
+        if max(map(len, sample.shapes), default=0) >= MANY_VALUES:
+            fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)
+        # A loss of exactly 0 on line after line.
+        if lines >= _ALIKE[0] and not any(map(as_float, values.get(loss, ()))):
+            different = 1
         # Many records of a loss that hardly moves differ in their other values.
         if lines >= _UNCOUNTED[0] and len({*_loss_lines(data, loss, sample)}) >= different:
             different = 2

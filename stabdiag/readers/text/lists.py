@@ -7,6 +7,8 @@
     [2.30258512 2.29541016 2.28012085
      1.99871159 1.88761234        nan]
 
+Flower prints each value with its round: losses_centralized [(0, 2.30), (1, 2.28), (2, 2.24)].
+
 A list without a name is one of losses if the text above names a loss, or if it is the whole text
 and the name of the file does not contradict. The longest list of losses
 counts, with all lists of the same length.
@@ -49,6 +51,12 @@ _WRAPPED_LIST: Final = re.compile(
     rb"(?:\w{1,10}\.)?(?:[Aa]rray|tensor|b?float\d\d)\((%b)(?:,[^()]{0,80}(?:\(\)[^()]{0,40})?)?\)"
     % NUMBER_PATTERN
 )
+# A list of pairs of a count and a value, and the fewest of them.
+_LIST_OF_PAIRS: Final = re.compile(
+    rb"(?:(?<=[A-Za-z]) |[\"']?: ?|= ?)\[((?:\(\d{1,9}, %b\),? ?){2,1000})\]" % NUMBER_PATTERN
+)
+_PAIR: Final = re.compile(rb"\(\d{1,9}, (%b)\)" % NUMBER_PATTERN)
+_MIN_PAIRS: Final = 2
 _NUMBER: Final = re.compile(NUMBER_PATTERN)
 _ELLIPSIS: Final = b"..."
 
@@ -62,11 +70,15 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     """
     lists: dict[str, list[bytes]] = {}
     data = data[:_MAX_BYTES]
+    has_pairs = b" [(" in data and _LIST_OF_PAIRS.search(data) is not None
+    if has_pairs:
+        data = _LIST_OF_PAIRS.sub(lambda pairs: b": [%b]" % _PAIR.sub(rb"\1", pairs[1]), data)
+    fewest = _MIN_PAIRS if has_pairs else _MIN_LIST
     for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
         name, values = _name(data, match.start()), _values(match[1])
         if name is None and not data[: match.start()].strip():
             name = name_of_values(source)
-        if name is not None and len(values) >= _MIN_LIST:
+        if name is not None and len(values) >= fewest:
             lists[name] = values
     losses = [name for name, values in lists.items() if _are_losses(name, values)]
     longest = max((len(lists[name]) for name in losses), default=0)

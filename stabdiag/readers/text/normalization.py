@@ -99,17 +99,19 @@ def _sums_of_deepxde() -> Iterator[Normalization]:
     """Yield the replacements that name the terms of a loss in the tables of DeepXDE.
 
     1000      [8.44e-03, 8.57e-02]    [1.13e-02, 0.00e+00]    [1.28e+00]: the terms of the training
-    loss, of the test loss, which is left out, and the metrics.
+    loss, of the test loss, which is left out, and the metrics. An excerpt may lack the heading.
     """
     for count in range(1, 13):
         terms = b", ".join([rb"(%b)" % NUMBER_PATTERN] * count)
-        letters = bytes(range(ord("a"), ord("a") + count))
+        letters = bytes(range(ord("k"), ord("k") + count))  # d and g are networks of a GAN
         named = b", ".join(rb"loss_%c: \%d" % (letter, n) for n, letter in enumerate(letters, 2))
-        yield Normalization(
-            (b"Train loss  ", b"Test metric"),
-            rb"(?m)^(\d{1,9}) {1,12}\[%b\] {1,8}\[[^\]\n]{1,400}\] {1,8}\[[^\]\n]{0,200}\]" % terms,
-            rb"step: \1, %b" % named,
-        )
+        for markers in ((b"Train loss  ", b"Test metric"), (b"]    [",)):
+            yield Normalization(
+                markers,
+                rb"(?m)^(\d{1,9}) {1,12}\[%b\] {1,8}\[[^\]\n]{1,400}\] {1,8}\[[^\]\n]{0,200}\]"
+                % terms,
+                rb"step: \1, %b" % named,
+            )
 
 
 # A program that prints without blanks: idx: 3loss: 2.31, epoch=3loss=2.31acc=0.5. A digit may also
@@ -129,6 +131,29 @@ _NORMALIZATIONS: Final = (
     *_sums_of_deepxde(),
     # LightGBM in R prints each line as a text: [1] "[85]:  train's auc:1  test's auc:0.45"
     Normalization((b'[1] "[',), rb'(?m)^\[1\] "(?=\[\d{1,9}\]:)', b""),
+    # clu, for Flax and T5X: logging_writer.py:48] [1000] train_loss=6.5
+    Normalization(
+        (b"logging_writer.py:",),
+        rb"(?<=logging_writer\.py:)(\d{1,5})\] \[(\d{1,12})\] (?=[A-Za-z])",
+        rb"\1] step \2: ",
+    ),
+    # Flair: DEV : loss 0.1754 - f1-score (micro avg)  0.6586
+    Normalization(
+        (b" - iter ", b" - loss "),
+        rb"(?<=[-:] )((?:f1?-)?score(?: \([a-z ]{1,20}\))?|acc(?:uracy)?) {1,4}(?=\d)",
+        rb"\1: ",
+    ),
+    Normalization(
+        (b" - iter ", b" - loss "),
+        rb"(?i)\bbad epochs(?: \(no improvement\):)? (?=\d)",
+        b"patience: ",
+    ),
+    # keras-rl: …, steps per second: 194, episode reward: 180.000, mean reward: 1.000 [1.000, 1.000]
+    Normalization(
+        (b"steps per second: ", b", mean reward: "),
+        rb"(?<=, )mean reward(?=: )",
+        b"reward_per_step",
+    ),
     # The tutorials of PyTorch on names and on translation: 5000 5% (0m 12s) 2.4 Coelho / Russian,
     # and 1m 20s (- 18m 45s) (5000 6%) 2.8453
     Normalization(

@@ -126,3 +126,81 @@ def test_a_cut_last_line_is_not_an_evaluation(history):
     series = history("\n".join([*rows, "| epoch 011  5000 / 8223 loss=1.18 (1.33),"])).series
     assert "eval_loss" not in series
     assert series["loss"].values[-1] == 1.18
+
+
+@pytest.mark.parametrize("name", ["Validation accuracy", "Test Accuracy", "val acc", "Dev F1"])
+def test_scores_below_a_loss_belong_to_its_epoch(history, name):
+    rows = [f"Epoch {n} loss {2 / n:.3f}\n{name}: 0.{50 + n}\n" for n in range(1, 6)]
+    series = history("".join(rows)).series
+    scores = [data for role, data in series.items() if role not in ("loss", "epoch", "step")]
+    assert [points(data) for data in scores] == [[(n, 0.5 + n / 100) for n in range(1, 6)]]
+
+
+@pytest.mark.parametrize("line", ["Best validation accuracy: 0.9", "Training accuracy: 0.9"])
+def test_best_and_training_scores_below_a_loss_are_not_evaluations(history, line):
+    rows = [f"Epoch {n} loss {2 / n:.3f}\n{line}\n" for n in range(1, 6)]
+    assert "eval_accuracy" not in history("".join(rows)).series
+
+
+def test_flair_prints_scores_without_a_sign(history):
+    rows = [
+        f"epoch {n} - iter 100/100 - loss {2 / n:.3f}\nEPOCH {n}: lr 0.1000 - bad epochs 0\n"
+        f"DEV : f-score 0.{n} - acc 0.5 - tp 0\n"
+        for n in range(1, 6)
+    ]
+    series = history("".join(rows)).series
+    assert series["score/val f-score"].values.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert series["lr"].steps.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_keras_rl_reports_the_reward_of_an_episode_and_of_a_step(history):
+    rows = [
+        f"  {100 * n}/5000: episode: {n}, duration: 0.9s, steps per second: 194,"
+        f" episode reward: {n}.0, mean reward: 1.000 [1.000, 1.000], loss: {9 / n:.3f}\n"
+        for n in range(1, 6)
+    ]
+    assert history("".join(rows)).series["reward"].values.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_a_sentence_is_not_the_heading_of_lines_with_as_many_words(history):
+    rows = [
+        f"- Episode {n} Frame 199 Samples: 10 Terminal: {n} Reward: {n % 3} Epsilon: 0.05\n"
+        for n in range(11, 17)
+    ]
+    series = history("Here are a few of the episodes of a run that I had\n" + "".join(rows)).series
+    assert series["reward"].values.tolist() == [2, 0, 1, 2, 0, 1]
+
+
+def test_rows_of_deepxde_need_no_heading(history):
+    rows = [
+        f"{n}000     [8.3e-04, {n}e-05]    [4.6e-04, 7.4e-03]    [1.0e-02]    \n" for n in (1, 2, 3)
+    ]
+    history = history("".join(rows))
+    assert history.series["loss"].steps.tolist() == [1000, 2000, 3000]
+    assert history.series["loss"].values.tolist() == pytest.approx([8.4e-4, 8.5e-4, 8.6e-4])
+
+
+def test_pairs_of_a_round_and_a_loss_are_a_list_of_losses(history):
+    text = (
+        "INFO flower | app_fit: losses_distributed []\n"
+        "INFO flower | app_fit: losses_centralized [(0, 2.31), (1, 2.28), (2, 2.24)]\n"
+        "INFO flower | app_fit: metrics_centralized {'accuracy': [(0, 0.1), (1, 0.12), (2, 0.2)]}\n"
+    )
+    series = history(text).series
+    assert series["loss"].values.tolist() == [2.31, 2.28, 2.24]
+    assert series["accuracy"].values.tolist() == [0.1, 0.12, 0.2]
+
+
+def test_a_loss_of_zero_on_each_line_needs_no_counter(history):
+    assert history(4 * "Model loss: 0.0\n").series["loss"].values.tolist() == 4 * [0.0]
+
+
+@pytest.mark.parametrize("text", [2 * "Model loss: 0.0\n", 4 * "Model loss: 0.5\n"])
+def test_other_repeated_values_are_not_a_log(history, text):
+    with pytest.raises(LogError):
+        history(text)
+
+
+def test_two_records_with_many_values_need_no_counter(history):
+    line = "epoch: 4 | lr: 1.6 | loss: {0} | train-TER: 50.6 | train-WER: 55.1 | val-loss: 6.1\n"
+    assert history(line.format(3.3) + line.format(3.2)).series["loss"].values.tolist() == [3.3, 3.2]
