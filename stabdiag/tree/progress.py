@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -92,6 +92,11 @@ class ProgressChange:
         return self.role not in ("loss", "eval_loss")
 
     @property
+    def is_visible(self) -> bool:
+        """Whether the change shows in the digits of a report."""
+        return num(self.first) != num(self.last)
+
+    @property
     def text(self) -> str:
         """The change in words, without a verb."""
         return f"from {num(self.first)} to {num(self.last)}"
@@ -127,9 +132,15 @@ class Progress:
     @property
     def sentence(self) -> str:
         """The figures as a sentence."""
-        parts = [f"{change.name} went {change.text}" for change in self.changes[:1]]
-        parts += [f"{change.name} {change.text}" for change in self.changes[1:]]
-        figures = f"{capitalized(listed(parts))}." if parts else ""
+        moved = [(change.name, change.text) for change in self.changes if change.is_visible]
+        still = [
+            (change.name, f"at {num(change.last)}")
+            for change in self.changes
+            if not change.is_visible
+        ]
+        clauses = [_clause(parts, verb) for parts, verb in ((moved, "went"), (still, "stayed"))]
+        figures = capitalized("; ".join(filter(None, clauses)))
+        figures += "." * bool(figures)
         return " ".join(filter(None, (figures, self._length)))
 
     @property
@@ -149,6 +160,15 @@ class Progress:
         if self.planned is not None:
             figures |= {"steps_done": self.done, "planned_steps": self.planned}
         return figures
+
+
+def _clause(parts: Sequence[tuple[str, str]], verb: str) -> str:
+    """Return an enumeration of quantities and what they did; the first one has the verb."""
+    texts = [f"{name} {text}" for name, text in parts]
+    if texts:
+        name, text = parts[0]
+        texts[0] = f"{name} {verb} {text}"
+    return listed(texts) if texts else ""
 
 
 @once_per_case

@@ -125,6 +125,15 @@ def test_a_healthy_report_gives_the_figures():
     assert "planned" not in stabdiag.diagnose(log(loss)).diagnosis.summary
 
 
+def test_a_figure_that_stays_the_same_is_named_once():
+    loss = LEARNING["usual"](np.random.default_rng(0))
+    still = {"eval_loss": evaluated(np.full(20, 6.918)), "val_acc": evaluated(np.full(20, 0.001))}
+    summary = str(stabdiag.diagnose(log(loss, **still)))
+    summary = " ".join(summary.split())
+    assert "; the evaluation loss stayed at 6.918 and 'val_acc' at 0.001." in summary
+    assert "from 6.918 to 6.918" not in summary
+
+
 @pytest.mark.parametrize(
     ("column", "values", "is_reported"),
     [
