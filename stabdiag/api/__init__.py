@@ -234,8 +234,8 @@ def compare(
     """Compare runs that should match: where they diverge, by how much, and why.
 
     Args:
-        runs: two or more, each anything that ``diagnose`` takes; or one folder that holds the logs
-            of several ranks of a job.
+        runs: two or more, each anything that ``diagnose`` takes; or one folder that holds them, or
+            the logs of several ranks of a job.
         kind: ``seeds``, ``reruns``, ``ranks`` or ``resume``; or ``baseline``: is the first run
             worse than the others? If not given, it is inferred from names, manifests and steps.
             If one run ends worse than two or more that agree, these are its baseline.
@@ -256,7 +256,7 @@ def compare(
     ('reruns', 'agree')
     """
     from stabdiag.comparison import compare_runs
-    from stabdiag.sources.logs import find_rank_logs
+    from stabdiag.sources.logs import find_rank_logs, find_run_logs
 
     options = Options(limits=as_limits(limits), columns=columns or {}, format=format)
     if isinstance(runs, str | os.PathLike):
@@ -269,7 +269,8 @@ def compare(
         raise StabdiagError("give the runs to compare as a list, one item for each run")
     sources: list[object] = list(runs)
     if len(sources) == 1 and isinstance(sources[0], str | os.PathLike):
-        sources = [*find_rank_logs(sources[0])] or sources
+        folder = sources[0]
+        sources = [*(find_rank_logs(folder) or find_run_logs(folder))] or sources
     given = [
         None if manifest is None else as_manifest(manifest)
         for manifest in manifests or [None] * len(sources)

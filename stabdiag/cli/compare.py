@@ -24,8 +24,8 @@ def compare(
         list[str],
         typer.Argument(
             metavar="RUN...",
-            help="Logs, folders, archives or URLs, each a separate run; or one folder with the "
-            "logs of several ranks.",
+            help="Logs, folders, archives or URLs, each a separate run; or one folder with "
+            "several runs, or the logs of several ranks.",
             callback=options.expand_patterns,
         ),
     ],

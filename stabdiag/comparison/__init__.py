@@ -111,7 +111,7 @@ def _runs(histories: Sequence[History], manifests: Sequence[Manifest]) -> tuple[
     if len(histories) < 2:
         raise StabdiagError(
             f"{histories[0].source.name if histories else 'no log'}: a comparison needs two or "
-            "more runs; name each log, or a folder with one log per rank (rank0.jsonl, …)"
+            "more runs; name each log, or a folder that has only these runs"
         )
     pairs = list(zip(histories, manifests, strict=True))
     ranks = [find_rank(history.source.name, manifest) for history, manifest in pairs]

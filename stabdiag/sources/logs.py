@@ -15,6 +15,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -73,6 +74,9 @@ PROCESS: Final = re.compile(r"(?:rank|gpu|node|worker|process|proc|host)[-_.]?\d
 _ROTATED_FILE: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
 
 # The rank of a low-rank adapter is not the rank of a process.
+# The runs of a folder that one page or report can compare.
+_MAX_COMPARED_RUNS: Final = 16
+
 RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
@@ -244,6 +248,36 @@ def find_rank_logs(source: str | os.PathLike[str]) -> list[Path]:
             job.setdefault(int(last[1]), []).append(log)
     ranks = _only_job(jobs, container.name)
     return [Path(choose(logs)[0].key) for _, logs in sorted(ranks.items())]
+
+
+def find_run_logs(source: str | os.PathLike[str]) -> list[Path]:
+    """Return a log for each run in a folder, in the order of their names; empty if there is one.
+
+    Runs are the logs of one format in the folder itself, or its subfolders that contain logs.
+
+    Raises:
+        LogError: if the folder cannot be opened, or contains too many runs to compare.
+    """
+    folder = Path(source)
+    if not folder.is_dir():
+        return []
+    container = Folder(folder)
+    runs: dict[str, list[Log]] = {}
+    logs = [log for log in find_logs(container, container.entries()) if log.losses > 0]
+    direct = [log for log in logs if len(log.path.parts) == 1 and log.format != "tensorboard"]
+    for log in direct or logs:
+        runs.setdefault(log.path.parts[0], []).append(log)
+    if direct:
+        frequent, _ = Counter(log.format for log in direct).most_common(1)[0]
+        runs = {name: logs for name, logs in runs.items() if logs[0].format == frequent}
+    if len(runs) > _MAX_COMPARED_RUNS:
+        raise LogError(
+            f"{container.name}: contains {len(runs)} runs, too many to compare; name some of them, "
+            "or diagnose all with stabdiag scan"
+        )
+    if len(runs) < 2:
+        return []
+    return [Path(choose(runs[name])[0].key) for name in sorted(runs, key=natural)]
 
 
 def _only_job(jobs: dict[str, dict[int, list[Log]]], name: str) -> dict[int, list[Log]]:

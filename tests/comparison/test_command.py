@@ -32,6 +32,40 @@ def test_fail_on_decides_the_exit_code(compare, runs, fail_on, code):
     assert (result.code, result.err) == (code, "")
 
 
+@pytest.mark.parametrize(
+    ("folder", "runs", "slug"),
+    [
+        ("seed-variance", 5, "seed-variance"),
+        ("resume-diverges-schedule", 2, "resume-diverges"),
+        ("rank-died", 4, "rank-died"),  # ranks take precedence
+    ],
+)
+def test_a_folder_stands_for_the_runs_in_it(compare, folder, runs, slug):
+    content = json.loads(compare(PAIRS / folder, "--json", "--fail-on", "never").out)
+    assert (len(content["runs"]), content["diagnosis"]["slug"]) == (runs, slug)
+
+
+def test_subfolders_with_logs_are_runs(compare, tmp_path):
+    for name, log in zip(("run2", "run10"), LR, strict=True):
+        (tmp_path / "sweep" / name).mkdir(parents=True)
+        (tmp_path / "sweep" / name / "metrics.jsonl").write_bytes(log.read_bytes())
+    content = json.loads(compare("sweep", "--json").out)
+    assert [run["label"] for run in content["runs"]] == ["run2", "run10"]
+
+
+def test_a_folder_of_one_run_or_too_many_is_refused(compare, tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "many").mkdir()
+    log = LR[0].read_bytes()
+    (tmp_path / "one" / "run.jsonl").write_bytes(log)
+    for number in range(17):
+        (tmp_path / "many" / f"run{number}.jsonl").write_bytes(log)
+    one, many = compare("one"), compare("many")
+    assert (one.code, many.code) == (2, 2)
+    assert "needs two or more runs" in one.err
+    assert "contains 17 runs, too many to compare" in many.err
+
+
 def test_json_is_written_to_a_file(compare, tmp_path):
     result = compare(*LR, "-f", "json", "-o", "found.json")
     assert result.out == ""

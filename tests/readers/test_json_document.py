@@ -483,7 +483,7 @@ def test_an_evaluation_before_the_first_step(log):
     assert log({"val_loss": [2.5] * 9, "loss_weights": [1, 2]}).names == ("val_loss",)
 
 
-EMPTY = r"nothing was logged yet, no value is in "
+EMPTY = r"nothing was logged yet, "
 PAIRS = r"its lists of lists are not"
 NOTHING = r"run\.json: no record could be read"
 REFUSED = [
@@ -497,10 +497,10 @@ REFUSED = [
     ("[[2.5, 9], [2.25, 8], [2.0, 7]]", PAIRS),
     ("[[1, 2.5], [1, 2.0], [2, 1.5]]", PAIRS),
     (json.dumps([[n, 9.0 - n, 0.5] for n in range(1, 31)]), PAIRS),
-    ('{"history": []}', f"{EMPTY}'history'$"),
-    ('{"train": {"loss": [], "acc": []}}', f"{EMPTY}'train/loss', 'train/acc'$"),
+    ('{"history": []}', f"{EMPTY}'history' is empty$"),
+    ('{"train": {"loss": [], "acc": []}}', f"{EMPTY}'train/loss', 'train/acc' are empty$"),
     ('{"log_history": []}', "nothing was logged: 'log_history' is empty; log every few steps$"),
-    ("[\n]", f"{EMPTY}its list$"),
+    ("[\n]", f"{EMPTY}its list is empty$"),
     (
         '{"epoch":\n{\n0: 2.5,\n1: 2.25 }\n}\n',
         "line 3: not JSON, expecting a name in double quotes at '0: 2.5,'",

@@ -92,9 +92,8 @@ def _why_nothing(tables: Tables) -> str:
     empty = [path for path, pieces in tables.columns.items() if not pieces]
     if empty and not tables.bad:
         names = ", ".join(shown(path) for path in empty[:_MAX_NAMED_LISTS] if path)
-        return (
-            f"no record could be read: nothing was logged yet, no value is in {names or 'its list'}"
-        )
+        be = "are" if "," in names else "is"
+        return f"no record could be read: nothing was logged yet, {names or 'its list'} {be} empty"
     reason = f" (line {tables.bad[0].line}: {tables.bad[0].reason})" if tables.bad else ""
     if not all(tables.records.values()) and not reason:
         reason = " (its lists of lists are not [step, value] pairs)"
