@@ -21,6 +21,7 @@ from stabdiag.readers.sniff import (
     refuse_empty,
     refuse_pointer,
     sniff,
+    without_row_labels,
 )
 from stabdiag.readers.source import Stream
 from stabdiag.readers.wrapped import unwrapped
@@ -82,7 +83,7 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
     if chosen.name == CSV and has_labeled_rows(stream.peek(LABELED_BYTES)):
         from stabdiag.readers.decorations import undecorated
 
-        return undecorated(stream, sniff) or (stream, chosen)
+        return undecorated(stream, sniff) or (without_row_labels(stream), chosen)
     return stream, chosen
 
 

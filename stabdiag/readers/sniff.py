@@ -301,9 +301,12 @@ def _by_suffix(name: str, head: bytes, *, is_complete: bool) -> Reader | None:
 # The format of a table, whose first cell takes up what another program wrote before each line.
 CSV: Final = "csv"
 LABELED_BYTES: Final = 1 << 12
-_LABELED_CELL: Final = re.compile(
-    rb"([^,;\t\n]{0,100}(?:[|:\])>] {0,4}|(?:DEBUG|INFO|WARNING) ))([\w./#-]{1,60})[,;\t]"
+_ROW_LABEL: Final = (
+    rb"(?:\([^()\n]{1,80}\) "
+    rb"|[^,;\t\n]{0,100}(?:[|:\])>] {0,4}|(?:DEBUG|INFO|WARNING) |:\d\d(?:[.,]\d{1,9})?Z? ))"
 )
+_LABELED_CELL: Final = re.compile(rb"(%b)([\w./#-]{1,60})[,;\t]" % _ROW_LABEL)
+_LABEL: Final = re.compile(rb"(?m)^%b(?=[\w./#-]{1,60}[,;\t])" % _ROW_LABEL)
 _MIN_LABELED_ROWS: Final = 2
 
 
@@ -320,3 +323,11 @@ def has_labeled_rows(head: bytes) -> bool:
     return (
         len(labels) == 1 and numbers == [False] + [True] * _MIN_LABELED_ROWS and None not in cells
     )
+
+
+def without_row_labels(stream: Stream) -> Stream:
+    """Return a table without the labels of its rows; see ``has_labeled_rows``."""
+    from stabdiag.readers.blocks import blocks
+
+    stream.notes.append("the labels that other programs added to each line are ignored")
+    return stream.rewritten(_LABEL.sub(b"", block) for block in blocks(stream))

@@ -134,7 +134,13 @@ def test_removed_labels_are_reported(read):
     assert not any("labels" in event.message for event in history.events)
 
 
-@pytest.mark.parametrize("label", ["worker-1  | ", "[rank0]: ", "INFO:root:", "0: "])
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("worker-1  | ", "[rank0]: ", "INFO:root:", "0: ", "(pid=123) ", "rank0: ", "INFO: "),
+        *("[0]<stdout>:", "(Worker pid=1, ip=1.2.3.4) ", "2026-01-01 00:00:00 "),
+    ],
+)
 def test_a_labeled_table_keeps_its_first_column(tmp_path, label):
     lines = ["step,loss,acc", *(f"{n},{2.5 - n / 10},0.5" for n in range(10, 20))]
     path = tmp_path / "run.csv"
