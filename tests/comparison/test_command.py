@@ -40,7 +40,7 @@ def test_fail_on_decides_the_exit_code(compare, runs, fail_on, code):
         ("rank-died", 4, "rank-died"),  # ranks take precedence
     ],
 )
-def test_a_folder_stands_for_the_runs_in_it(compare, folder, runs, slug):
+def test_a_folder_is_compared_as_its_runs(compare, folder, runs, slug):
     content = json.loads(compare(PAIRS / folder, "--json", "--fail-on", "never").out)
     assert (len(content["runs"]), content["diagnosis"]["slug"]) == (runs, slug)
 
