@@ -181,6 +181,10 @@ def test_runs_are_cards_on_a_phone(page):
     assert row.locator(".todo").bounding_box()["width"] > 300
     assert not page.locator(".runs thead").is_visible()
     assert page.locator(".runs").evaluate("(node) => node.scrollWidth") <= 400
+    # A long title leaves room for the curve.
+    page.locator(".runs .finding").first.evaluate("(node) => { node.textContent += ' again'.repeat(9); }")
+    inside = "(node) => node.scrollWidth <= node.clientWidth"
+    assert page.locator("#runs .scroll").evaluate(inside)
 
 
 def test_a_run_opens_to_its_summary_and_the_command(scanned):
