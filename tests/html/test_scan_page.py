@@ -182,7 +182,9 @@ def test_runs_are_cards_on_a_phone(page):
     assert not page.locator(".runs thead").is_visible()
     assert page.locator(".runs").evaluate("(node) => node.scrollWidth") <= 400
     # A long title leaves room for the curve.
-    page.locator(".runs .finding").first.evaluate("(node) => { node.textContent += ' again'.repeat(9); }")
+    page.locator(".runs .finding").first.evaluate(
+        "(node) => { node.textContent += ' again'.repeat(9); }"
+    )
     inside = "(node) => node.scrollWidth <= node.clientWidth"
     assert page.locator("#runs .scroll").evaluate(inside)
 
