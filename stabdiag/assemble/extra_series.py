@@ -10,7 +10,7 @@ import numpy as np
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACTION
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import find_split
-from stabdiag.model.roles.other_losses import find_other_losses
+from stabdiag.model.roles.other_losses import MAX_OTHER_LOSSES, RANK_LOSS, find_other_losses
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.roles.settings import (
     column_setting,
@@ -158,6 +158,27 @@ def other_loss_series(
             at, values = steps[which], column.values[which]
             at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
             yield Series(role=role, column=name, steps=at, values=values)
+
+
+def rank_loss_series(
+    name: str, ranks: Column, losses: Floats, steps: Ints, others: Mask
+) -> Iterator[Series]:
+    """Yield the losses of the ranks that are not diagnosed, each as another loss.
+
+    Args:
+        name: the column of the loss.
+        ranks: the rank of each record.
+        losses: the loss of each record.
+        steps: the step of each record.
+        others: the records of other ranks that have a loss.
+    """
+    rows = np.flatnonzero(others & ranks.present & np.isfinite(losses))
+    for rank in np.unique(ranks.values[rows])[:MAX_OTHER_LOSSES].tolist():
+        of_rank = rows[ranks.values[rows] == rank]
+        at, values = in_order(steps[of_rank], losses[of_rank], rising=False)
+        if len(at) >= MIN_SERIES_LENGTH:
+            column = f"{name} of rank {rank:.0f}"
+            yield Series(role=f"{RANK_LOSS}{rank:.0f}", column=column, steps=at, values=values)
 
 
 def _changing(role: str, name: str, column: Column, steps: Ints, run: Mask) -> Series | None:

@@ -19,6 +19,7 @@ from stabdiag.assemble.extra_series import (
     in_order,
     late_loss_parts,
     other_loss_series,
+    rank_loss_series,
     score_series,
 )
 from stabdiag.assemble.losses import (
@@ -151,6 +152,7 @@ def build_history(
         order=order,
         events=tuple(events),
         is_parallel=is_parallel,
+        ranks=ranks if others.any() else None,
     )
     history = built.history(number)
     if attempt is not None:
@@ -206,6 +208,7 @@ class _OrderedLog:
     order: Order
     events: tuple[Event, ...]
     is_parallel: bool
+    ranks: Column | None = None
 
     def histories(self, numbers: Iterable[int]) -> Iterator[History]:
         """Yield the histories of some runs, skipping runs without a usable record."""
@@ -251,6 +254,14 @@ class _OrderedLog:
         used = taken | {logged.column for logged in series.values()}
         series |= {loss.role: loss for loss in other_loss_series(columns, used, order.steps, run)}
         series |= {score.role: score for score in score_series(columns, taken, order.steps, run)}
+        if self.ranks is not None and order.runs == 1:
+            others = clock.usable & losses.records & (order.number < 0)
+            series |= {
+                loss.role: loss
+                for loss in rank_loss_series(
+                    names["loss"], self.ranks, losses.values, order.steps, others
+                )
+            }
         if not columns.unnamed:
             events += _without_a_role(
                 columns.names, {logged.column for logged in series.values()} | taken

@@ -224,3 +224,33 @@ def test_inputs_of_another_scale_are_reported(symptom, scale, says, step):
 )
 def test_inputs_of_one_scale_are_not_reported(symptom, scale):
     assert symptom("inputs-rescaled", batches_of(scale)) is None
+
+
+@pytest.mark.parametrize(
+    ("end", "is_reported"),
+    [(2.3, True), (0.6, False), (0.1, True)],
+)
+def test_losses_of_ranks_that_part_are_reported(end, is_reported):
+    steps = np.arange(200)
+    rng = np.random.default_rng(0)
+
+    def course(last):
+        return (last + (2.3 - last) * np.exp(-steps / 30)) * np.exp(rng.normal(0, 0.05, 200))
+
+    log = {
+        "step": np.repeat(steps, 2),
+        "rank": np.tile([0, 1], 200),
+        "loss": np.column_stack((course(0.4), course(end))).ravel(),
+    }
+    report = stabdiag.diagnose(log)
+    finding = next((item for item in report.findings if item.slug == "ranks-differ"), None)
+    assert (finding is not None) == is_reported
+    if finding is not None:
+        assert (finding.severity, finding.title) == ("warning", "The losses of the ranks differ")
+
+
+def test_a_stage_without_a_loss_does_not_differ():
+    steps = np.arange(200)
+    loss = np.column_stack((0.4 + np.exp(-steps / 30), np.full(200, 1.0))).ravel()
+    log = {"step": np.repeat(steps, 2), "rank": np.tile([0, 1], 200), "loss": loss}
+    assert "ranks-differ" not in [item.slug for item in stabdiag.diagnose(log).findings]

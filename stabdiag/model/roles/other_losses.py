@@ -14,7 +14,10 @@ from stabdiag.model.roles.loss_kinds import find_discriminator_loss, is_adversar
 from stabdiag.model.roles.names import is_a_loss, is_evaluation, is_setting, name_words
 
 # Each column takes time, and a log may have thousands.
-_MAX_OTHER_LOSSES: Final = 16
+MAX_OTHER_LOSSES: Final = 16
+
+# The loss of a rank that is not diagnosed, with the number of the rank.
+RANK_LOSS: Final = "other_loss/rank_"
 
 # Measures that are minimized under names without the word loss.
 _MINIMIZED_MEASURES: Final = frozenset(
@@ -53,7 +56,7 @@ def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str,
     )
     return {
         name if name.startswith("other_loss/") else f"other_loss/{name}": name
-        for name in islice(losses, _MAX_OTHER_LOSSES)
+        for name in islice(losses, MAX_OTHER_LOSSES)
     }
 
 
