@@ -17,6 +17,7 @@ from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
     CONTEXT_POINTS,
+    FAR_RATIO,
     HALF,
     LEAST,
     MAX_CHANCE,
@@ -232,11 +233,9 @@ def find_turn(case: Case) -> TurningPoint | None:
     if train_at_best is None or train_now is None or _restarted(case, step):
         return None
     # If the best evaluation was poor, a small relative rise still counts once the training loss has
-    # halved.
-    runs_away, is_small = (
-        train_now <= RUN_AWAY * train_at_best,
-        last - best <= limits.eval_rise * best,
-    )
+    # halved, or is far below the evaluations.
+    is_apart = train_now <= RUN_AWAY * train_at_best or last >= FAR_RATIO * train_now
+    runs_away, is_small = is_apart, last - best <= limits.eval_rise * best
     if is_small and not (is_clear and runs_away):
         return None
     return TurningPoint(
