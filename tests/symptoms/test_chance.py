@@ -141,3 +141,23 @@ def test_a_regression_that_predicts_the_mean_is_reported(symptom):
 )
 def test_a_regression_that_learns_is_not_reported(symptom, run):
     assert symptom("plateau-at-chance", run, {"total_steps": 400}) is None
+
+
+def test_vanished_weights_and_gradients_come_first(symptom):
+    rng = np.random.default_rng(0)
+    steps = np.arange(600)
+    log = {"step": steps, "loss": np.log(10) + rng.normal(0, 0.005, 600)}
+    finding = symptom("plateau-at-chance", log)
+    assert finding.actions[0].kind == "try-small"
+    shrinking = {"weight_norm/head": 5 * np.exp(-steps / 20)}
+    finding = symptom("plateau-at-chance", log | shrinking)
+    assert finding.actions[0].kind == "lower-weight-decay"
+
+
+def test_a_low_rate_is_not_lowered(symptom):
+    steps = np.arange(600)
+    loss = np.log(10) + np.random.default_rng(0).normal(0, 0.005, 600)
+    for rate, is_lowered in ((3e-5, False), (3e-2, True)):
+        log = {"step": steps, "loss": loss, "lr": np.full(600, rate)}
+        kinds = [action.kind for action in symptom("plateau-at-chance", log).actions]
+        assert ("lower-lr" in kinds) == is_lowered

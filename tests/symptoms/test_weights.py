@@ -25,6 +25,12 @@ COLLAPSED = 4 * np.exp(-STEPS / 60)
 CASES = [
     ("weight-norm-runaway", log(weight_norm__head=10 * np.exp(3 * PART)), "'head'"),
     ("weight-norm-shrinking", log(weight_norm__emb=10 * np.exp(-3 * PART)), "'emb'"),
+    # Weights that vanish, and the loss of a guess.
+    (
+        "weight-norm-shrinking",
+        log(weight_norm__head=0.05 + 5 * np.exp(-PART * 60)) | {"loss": 2.3 + 0.01 * np.exp(-PART)},
+        "Find the weight decay",
+    ),
     ("update-ratio-off", log(update_ratio=np.full(N, 0.5)), "Lower"),
     ("update-ratio-off", log(update_ratio__head=np.full(N, -8.0)), "Raise"),
     ("dead-neurons", log(dead_fraction__mlp=HIGH), "'mlp'"),

@@ -24,12 +24,15 @@ from stabdiag.stats.standards import (
     NEARLY_ALL,
     NEGLIGIBLE,
     QUARTER,
+    RELATIVE_TOLERANCE,
     TENTHS,
 )
+from stabdiag.symptoms.gradients.layers import grad_vanishing_by_depth
 from stabdiag.symptoms.learning.causes import without_learning
 from stabdiag.symptoms.learning.rate_fixes import lower_rate
 from stabdiag.symptoms.learning.rates import learning_slow
 from stabdiag.symptoms.losses import (
+    RANGE_TEST,
     USUAL_CLASSES,
     best_evaluation,
     few_trained,
@@ -39,6 +42,8 @@ from stabdiag.symptoms.losses import (
     small_test,
 )
 from stabdiag.symptoms.symptom import Evidence, Symptom
+from stabdiag.symptoms.weights.weight_norms import weight_norm_shrinking
+from stabdiag.tree.advice.rates import highest_usual_rate, peak_rate
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import has_chance_level
 
@@ -122,19 +127,32 @@ def plateau_at_chance(case: Case) -> Evidence | None:
             "variance" if guess.is_of_numbers else "log_k": guess.cost,
         }
         | ({"classes": guess.classes} if guess.classes else {}),
-        first=lower_rate(case) if _jumped(case, guess.cost) else small_test(guess.cost),
+        first=lower_rate(case)
+        if _jumped(case, guess.cost)
+        else _fix_of_layers(case) or small_test(guess.cost),
     )
     next_actions = (
         plateau_at_chance.next_actions if evidence.next_actions is None else evidence.next_actions
     )
+    peak = peak_rate(case)
+    # A rate that low is not far too high for any optimizer.
+    is_low = peak is not None and peak <= RELATIVE_TOLERANCE * highest_usual_rate(case)
+    unhelpful = {evidence.first.kind, *((Do.LOWER_LR,) if is_low else ())}
     return replace(
         evidence,
-        next_actions=tuple(
-            action for action in next_actions if action.kind is not evidence.first.kind
+        next_actions=(
+            *(action for action in next_actions if action.kind not in unhelpful),
+            *((RANGE_TEST,) if is_low else ()),
         ),
         # Some targets are mostly noise: a return, a rare event.
         severity=Severity.WARNING if too_few or guess.is_of_numbers else None,
     )
+
+
+def _fix_of_layers(case: Case) -> Action | None:
+    """Return the action for weights that vanished, or gradients that do not reach the inputs."""
+    evidence = weight_norm_shrinking.evidence(case) or grad_vanishing_by_depth.evidence(case)
+    return None if evidence is None else evidence.first
 
 
 def _by_targets(case: Case) -> Guess | None:

@@ -27,8 +27,10 @@ from stabdiag.stats.standards import (
     TENTHS,
 )
 from stabdiag.symptoms.gradients.clipping import tiny_clip
+from stabdiag.symptoms.learning.causes import rose_far
 from stabdiag.symptoms.learning.first_loss import initial_loss_off
 from stabdiag.symptoms.learning.rate_fixes import (
+    lower_rate,
     lr_out_of_range,
     rate_near_low,
     unfinished_warmup,
@@ -43,6 +45,7 @@ from stabdiag.symptoms.losses import (
     small_test,
 )
 from stabdiag.symptoms.schedule.settings import lacks_warmup
+from stabdiag.symptoms.schedule.warmup import lr_no_warmup
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.advice.settings import far_settings, replacement
 from stabdiag.tree.case import Case
@@ -192,12 +195,25 @@ def _causes(case: Case, test: Action) -> tuple[list[str], Action, list[Action]]:
     first, *others = [*map(replacement, far), test]
     rate = unfinished_warmup(case)
     if rate is None and not far:
-        rate = lr_out_of_range(case) or rate_near_low(case) or tiny_clip(case)
+        rate = lr_out_of_range(case) or _far_rise(case) or rate_near_low(case) or tiny_clip(case)
     if rate is not None:
         text, fix = rate
         words.append(text)
         first, others = fix, [first, *others]
     return words, first, others
+
+
+def _far_rise(case: Case) -> tuple[str, Action] | None:
+    """Return the text and fix for a loss that rose far above its first value."""
+    if not _has_risen(case):
+        return None
+    x = case.loss.values
+    words = f"The loss had risen from {num(float(x[0]))} to {num(float(x.max()))}."
+    return words, lower_rate(case)
+
+
+def _has_risen(case: Case) -> bool:
+    return rose_far(case) or lr_no_warmup.evidence(case) is not None
 
 
 def _unusable_reward(case: Case) -> str | None:
@@ -247,10 +263,10 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
 
 def _little(case: Case, progress: Progress, fell: float) -> Evidence:
     words, first, others = _causes(case, small_test(end_level(case.loss.values)))
-    fall = f"The loss fell by {percent(fell, 2)} of its first value."
+    fall = "" if _has_risen(case) else f"The loss fell by {percent(fell, 2)} of its first value."
     return Evidence(
         title="Stable, but little was learned",
-        because=" ".join((progress.sentence, fall, *words)),
+        because=" ".join(filter(None, (progress.sentence, fall, *words))),
         step=int(case.loss.steps[0]),
         measured=dict(progress.measured),
         first=first,

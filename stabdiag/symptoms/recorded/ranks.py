@@ -44,7 +44,9 @@ def _no_ranks(case: Case) -> str:
 def _losses_of_ranks(case: Case) -> list[Series]:
     """Return the losses of the ranks that are not diagnosed."""
     others = case.history.group("other_loss").values()
-    return [series for series in others if series.role.startswith(RANK_LOSS) and len(series) >= LEAST]
+    return [
+        series for series in others if series.role.startswith(RANK_LOSS) and len(series) >= LEAST
+    ]
 
 
 def _losses_differ(case: Case) -> Evidence | None:

@@ -11,16 +11,26 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
+from stabdiag.model.ranges import ADAMW_DECAY
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, plural, sentence, times
 from stabdiag.stats.course import Course, keeps_growing, measure_course, start_level
 from stabdiag.stats.quantiles import power_of_ten
 from stabdiag.stats.rise import ONSET_FRACTION
-from stabdiag.stats.standards import HALF, LEAST, MIN_CONSECUTIVE, TENFOLD, TENTHS, TINY
+from stabdiag.stats.standards import (
+    HALF,
+    LEAST,
+    MIN_CONSECUTIVE,
+    NEGLIGIBLE,
+    TENFOLD,
+    TENTHS,
+    TINY,
+)
 from stabdiag.symptoms.learning.causes import loss_changes
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
 from stabdiag.tree.case import Case
+from stabdiag.tree.progress import find_progress, learns_clearly
 
 # A healthy update is about a thousandth of the weights.
 _USUAL_UPDATE = 1e-3
@@ -149,23 +159,38 @@ def weight_norm_shrinking(case: Case) -> Evidence | None:
 
 
 def _pulled_down(case: Case) -> Evidence | None:
-    """Report a norm far below its first value under an unusually high weight decay."""
+    """Report a norm far below its first value, or less far under a high weight decay."""
     decay = case.manifest.weight_decay
     highest, usual_range = usual_decay(case)
     groups = [group for group in _groups(case, "weight_norm") if group.points.values[0] > 0]
-    if decay is None or decay <= highest or not groups:
+    if not groups:
         return None
     group = min(groups, key=lambda group: float(group.levels.min() / group.points.values[0]))
     first, last = float(group.points.values[0]), float(group.levels.min())
-    if last >= _MIN_KEPT * first:
+    is_high = decay is not None and decay > highest
+    if last >= (_MIN_KEPT if is_high else NEGLIGIBLE) * first:
+        return None
+    # A large initialization may settle while the model learns.
+    if not is_high and learns_clearly(case, find_progress(case)):
         return None
     fix = less_decay(case)
+    first_action = Action(fix.kind, sentence(str(fix)), checkpoint=0, **fix.change)
+    if decay is None:
+        first_action = Action(
+            fix.kind,
+            f"Find the weight decay, which was not logged: above "
+            f"{num(case.limits.preflight.decay_high)}, weights shrink to nothing. Use "
+            f"{num(ADAMW_DECAY)}, AdamW's default.",
+            setting="weight_decay",
+            to=ADAMW_DECAY,
+            checkpoint=0,
+        )
+    under = f" under a weight decay of {num(decay)}; {usual_range}" if decay and is_high else ""
     return Evidence(
-        because=f"The weight norm of {group.name!r} went from {num(first)} to {num(last)} under a "
-        f"weight decay of {num(decay)}; {usual_range}.",
+        because=f"The weight norm of {group.name!r} went from {num(first)} to {num(last)}{under}.",
         step=int(group.points.steps[0]),
         measured={"group": group.name, "first": first, "last": last, "ratio": last / first},
-        first=Action(fix.kind, sentence(str(fix)), checkpoint=0, **fix.change),
+        first=first_action,
     )
 
 
