@@ -46,6 +46,11 @@ def name_of_values(source: str) -> str:
     return "loss" if re.search(_LOSS_FILE_WORDS, normal(stem)) else stem
 
 
+def is_named_loss(source: str) -> bool:
+    """Return True if a file is named after a loss."""
+    return "loss" in normal(PurePath(source).name)
+
+
 def is_of_losses(source: str) -> bool:
     """Return True if the numbers of a file may be losses, by its name."""
     return assign([name_of_values(source)]).has("loss", "eval_loss")

@@ -188,6 +188,15 @@ def test_two_columns_without_a_header_are_step_and_loss(log, delimiter):
     assert "the first, which rises in whole numbers, is taken as the step" in str(columns.events)
 
 
+@pytest.mark.parametrize("rows", [9, 80_000])
+def test_several_unnamed_columns_in_a_file_named_after_a_loss_are_losses(log, rows):
+    text = "".join(f"{n},{2.5 + n / 7},{-3.5 - n / 9}\n" for n in range(rows))
+    columns = log(text, "loss.csv")
+    assert (columns.names, columns.unnamed) == (("step", "loss", "loss_2"), True)
+    assert columns.load("loss_2").values[0] == -3.5
+    assert log(text.replace("0,2.5,", "0.5,2.5,"), "train_loss.csv").names[-1] == "loss_3"
+
+
 @pytest.mark.parametrize("rows", [5, 200_000])
 def test_unnamed_numbers_are_named_after_the_file(log, rows):
     text = "".join(f"{step},{0.5 + step / 7}\n" for step in range(rows))
@@ -350,6 +359,7 @@ REFUSED = [
     ("metrics.csv", "1,519\n2,22\n3,24\n", HEADER),
     ("metrics.csv", "1767225600,2.5\n1767225601,2.25\n1767225602,2.0\n", HEADER),
     ("metrics.csv", "1,2.5,0.1\n2,2.25,0.1\n3,2.0,0.1\n", HEADER),
+    ("loss.csv", "1,2.5,7\n2,2.25,9\n3,2.0,8\n", HEADER),
     ("metrics.csv", "1,2.5\n2,up\n3,2.0\n", HEADER),
     (
         "metrics.csv",

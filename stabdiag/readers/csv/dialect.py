@@ -29,7 +29,14 @@ from stabdiag.readers.csv.cells import (
     split_cells,
     unnamed,
 )
-from stabdiag.readers.unnamed import FEWEST, may_be_losses, may_be_steps, name_of_values, taken_as
+from stabdiag.readers.unnamed import (
+    FEWEST,
+    is_named_loss,
+    may_be_losses,
+    may_be_steps,
+    name_of_values,
+    taken_as,
+)
 from stabdiag.readers.words import NUMBER, WORD, cell_states, meaning
 
 _MIN_NUMBER_ROWS: Final = 3
@@ -277,6 +284,9 @@ def _has_numeric_columns(rows: list[list[str]]) -> bool:
 
 _LONGEST_CELL: Final = 60
 
+# At most this many columns without names are taken as losses.
+_MAX_UNNAMED: Final = 8
+
 
 @frozen
 class TableShape:
@@ -298,6 +308,24 @@ class TableShape:
         *steps, losses = [[n for s, n, _ in column if s == NUMBER] for column in columns]
         counted = all(len(column) == len(rows) and may_be_steps(column) for column in steps)
         return counted and len(losses) >= FEWEST and may_be_losses(losses)
+
+    @property
+    def series_names(self) -> tuple[str, ...]:
+        """The names of the columns if all but the steps may be losses; otherwise empty."""
+        width = len(self.rows[0])
+        rows = [row for row in self.rows if len(row) == width]
+        columns = [list(map(meaning, column)) for column in zip(*rows, strict=True)]
+        if not 2 <= width <= _MAX_UNNAMED or len(rows) < FEWEST:
+            return ()
+        if any(state != NUMBER for column in columns for state, _, _ in column):
+            return ()
+        numbers = [[number for _, number, _ in column] for column in columns]
+        counters = ["step"] if may_be_steps(numbers[0]) else []
+        losses = numbers[len(counters) :]
+        if not all(map(may_be_losses, losses)):
+            return ()
+        others = [f"loss_{number}" for number in range(2, len(losses) + 1)]
+        return (*counters, "loss", *others)
 
 
 def find_table(head: bytes) -> TableShape | None:
@@ -330,11 +358,20 @@ def _content(lines: Sequence[str], limit: int) -> list[int]:
 
 def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
     """Return the dialect of unnamed losses, with or without steps, else None."""
-    if not table.is_series:
-        return None
+    names: tuple[str, ...]
     name = name_of_values(source)
-    if len(table.rows[0]) == 1:
-        names: tuple[str, ...] = (name,)
+    if not table.is_series:
+        names = table.series_names if is_named_loss(source) else ()
+        if not names:
+            return None
+        count = len(names) - ("step" in names)
+        description = (
+            f"the file is named after a loss, and names no columns: the first of its {count}"
+            " columns of decimal numbers is taken"
+        )
+        name = "loss"
+    elif len(table.rows[0]) == 1:
+        names = (name,)
         description = "the file names no column: its numbers are taken"
     else:
         names = ("step", name)

@@ -128,6 +128,8 @@ _UNSPACED_PAIRS: Final = tuple(
 
 _NORMALIZATIONS: Final = (
     *_UNSPACED_PAIRS,
+    # MXNet prints the first and the last batch of an interval: Epoch[3] Batch [20-40]
+    Normalization((b"] Batch [0-",), rb"\] Batch \[\d{1,9}-(\d{1,9})\]", rb"] Batch [\1]"),
     *_sums_of_deepxde(),
     # LightGBM in R prints each line as a text: [1] "[85]:  train's auc:1  test's auc:0.45"
     Normalization((b'[1] "[',), rb'(?m)^\[1\] "(?=\[\d{1,9}\]:)', b""),

@@ -417,3 +417,16 @@ def test_a_perplexity_is_not_compared_with_log_k(put):
     text = "".join(f"[Step {n}] perplexity={4000 * 0.98**n + 30:.1f}\n" for n in range(1, 90))
     report = stabdiag.diagnose(put(text), manifest={"vocab_size": 32000})
     assert report.diagnosis.slug == "healthy"
+
+
+def test_the_first_and_last_batch_of_an_interval(tmp_path):
+    path = tmp_path / "train.log"
+    lines = [
+        f"INFO:root:Epoch[{epoch}] Batch [{n}-{n + 20}]\tSpeed: 9.5 samples/sec\tloss={loss_at(n)}"
+        for epoch in range(3)
+        for n in range(0, 400, 20)
+    ]
+    path.write_text("\n".join(lines) + "\n")
+    steps = read(path).series["loss"].steps
+    assert steps[:3].tolist() == [20, 40, 60]
+    assert len(steps) == 60
