@@ -158,6 +158,18 @@ def test_scores_of_a_similar_size_share_a_chart():
     assert names == [{"val_acc", "val_f1"}, {"val_ppl"}]
 
 
+@pytest.mark.parametrize(
+    ("name", "last", "scale"),
+    [("mAP50", 0.9, "linear"), ("acc", 93.0, "linear"), ("ppl", 3e4, "log")],
+)
+def test_a_fraction_has_a_linear_axis(name, last, scale):
+    values = np.geomspace(1e-3, 1, 300) * last
+    loss = 2 + np.exp(-np.arange(300) / 50)
+    report = stabdiag.diagnose({"step": np.arange(300), "loss": loss, name: values})
+    (panel,) = [panel for panel in panels(report) if panel.role == "score"]
+    assert panel.scale == scale
+
+
 def test_the_horizontal_axis_can_be_epochs_or_time():
     steps = np.arange(0, 1000, 10)
     seconds = 1.7e9 + steps * 0.5
