@@ -29,12 +29,19 @@ _NEXT_RECORD: Final = re.compile(
     rb"|(?<=\S) ?(?=\[\d{4}[-/]\d\d[-/]\d\d[ T]\d)|(?<=[a-z%)\]}])(?=\d{4}-\d\d-\d\d[ T]\d\d:)"
     rb"|(?<=\})(?=\{[\"'])"
 )
+_NEXT_RECORD_PARTS: Final = (
+    *(b"poch", b"EPOCH", b"tep", b"STEP", b"ter", b"}{"),
+    # Dates: 2024-02-11, 2024/12/01
+    *(b"-0", b"-1", b"-2", b"-3", b"/0", b"/1", b"/2", b"/3"),
+)
 _MIN_GLUED: Final = 2
 
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _LINE_ENDS: Final = re.compile(
     rb"<br ?/?>|\^M|\\r\\n|\\n|(?<=['\"]), (?=['\"](?:[^'\"\n]{0,200}\d){2})"
 )
+
+_LINE_END_PARTS: Final = (b"<br", b"^M", b"\\n", b"', '", b"', \"", b"\", '", b'", "')
 
 # Only text with lines of this mean length, or with hardly any line, is searched for records.
 _LONG_LINES: Final = 1000
@@ -52,7 +59,10 @@ def separate_records(block: bytes) -> bytes:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
-    for between in (_LINE_ENDS, _NEXT_RECORD):
+    for between, parts in ((_LINE_ENDS, _LINE_END_PARTS), (_NEXT_RECORD, _NEXT_RECORD_PARTS)):
+        # The search for a fixed text is far faster than that for a pattern.
+        if not any(part in block for part in parts):
+            continue
         if len(between.findall(block)) >= _MIN_GLUED:
             block = between.sub(b"\r", block)
     return block

@@ -109,6 +109,14 @@ SORTS: Final = (
             *(b"forcing job", b"illing job", b"smashing", b"corrupted ", b"malloc", b"munmap"),
             *(b"lost communication", b"off the bus"),
         ),
+        words=(
+            *(b"SIG", b"ignal ", b"Signal", b"CANCELLED", b"core dumped", b"DUE TO", b"xit"),
+            *(b"illed", b"illing job", b"egmentation fault", b"us error", b"oint exception"),
+            *(b"llegal ", b"bort", b"erminated", b"ode fail", b"off the bus", b"is lost"),
+            *(b"lost communication", b"forcing job", b"xceeded ", b"reempted", b"rashed"),
+            *(b"ancel", b"died", b"nterrupted", b"victed", b"unexpectedly", b"make: *"),
+            *(b"free", b"alloc(", b"munmap", b"corrupted ", b"smashing", b"atal Python"),
+        ),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
             rb"|Signal \d{1,2} \(SIG|CANCELLED AT|\(core dumped\)|is killed by signal"
