@@ -605,3 +605,23 @@ def test_a_softmax_over_the_batch_is_not_an_initialization(
     }
     finding = symptom("initial-loss-off", run, {"num_classes": 10, "batch_size": 64})
     assert ("dimension of the softmax" in finding.first_action) == is_contradicted
+
+
+@pytest.mark.parametrize(("epochs", "is_reported"), [(14, True), (6, False)])
+def test_many_epochs_without_any_progress_are_not_too_short(epochs, is_reported):
+    at = np.arange(epochs)
+    right = 0.1 + 0.003 * np.sin(at)
+    log = {"epoch": at, "loss": 2.303 + 0.002 * np.cos(at), "val_accuracy": right}
+    slugs = [finding.slug for finding in stabdiag.diagnose(log).findings]
+    reported = {"no-progress", "plateau-at-chance", "not-learning"}.intersection(slugs)
+    assert bool(reported) == is_reported
+
+
+def test_accuracies_of_single_batches_do_not_collapse():
+    rng = np.random.default_rng(3)
+    right = rng.binomial(24, 0.12, 1500) / 24
+    right[700:703], right[-3:] = 0.4, 0.0
+    log = {"step": np.arange(1500), "loss": 2.3 + rng.normal(0, 0.05, 1500), "train_acc": right}
+    assert "score-collapsed" not in [finding.slug for finding in stabdiag.diagnose(log).findings]
+    right[:750], right[750:] = 0.9, 0.1
+    assert "score-collapsed" in [finding.slug for finding in stabdiag.diagnose(log).findings]

@@ -109,10 +109,12 @@ def no_progress(case: Case) -> Evidence | None:
     worse = _worse_than_mean(case, progress)
     if worse is not None:
         return worse
-    little = _learned_little(case, progress) if progress.better else None
-    # In a log too short to test for spikes, missing progress means nothing.
+    # In a log too short to test for spikes, missing progress means nothing, except after many
+    # epochs.
     longest = max(len(case.loss), len(case.history.finite("reward")))
-    if little is not None or 0 < longest < case.min_losses_for_spikes:
+    is_short = 0 < longest < case.min_losses_for_spikes
+    little = _learned_little(case, progress) if progress.better or is_short else None
+    if little is not None or is_short:
         return little
     if not longest and not _could_improve(case):
         return None

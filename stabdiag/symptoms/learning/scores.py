@@ -11,7 +11,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.course import moving_medians, position_after
+from stabdiag.stats.course import measure_course, moving_medians, position_after
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -20,6 +20,7 @@ from stabdiag.stats.standards import (
     MAX_CHANCE,
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
+    TWENTIETHS,
 )
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
@@ -34,6 +35,9 @@ _LOST_GAIN: Final = HALF
 # The loss must be at least this fraction of the range of the score (0 to 1, or 0 to 100): a score
 # that was never good cannot collapse.
 _LEAST_LOSS: Final = FIFTH
+
+# More training accuracies than this belong to single batches; three parts are a twentieth of them.
+_MAX_SINGLE_ACCURACIES: Final = MIN_CONSECUTIVE * TWENTIETHS
 
 # Three values for the best level and three for the last one.
 _MIN_SCORES: Final = MIN_VALUES
@@ -74,6 +78,12 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     good, steps = score.goodness, score.series.steps
     if len(good) < _MIN_SCORES:
         return None
+    medians = f"medians of {MIN_CONSECUTIVE}"
+    if score.series.role == "accuracy" and len(good) > _MAX_SINGLE_ACCURACIES:
+        # The accuracy of a single batch is mostly noise.
+        parts = measure_course(good, _MAX_SINGLE_ACCURACIES)
+        good, steps = parts.levels, steps[parts.ends]
+        medians = f"medians over {MIN_CONSECUTIVE * parts.size} values"
     # The best value may be luck, so the best level of three in a row is used.
     level = moving_medians(good)
     at = int(np.argmax(level))
@@ -92,7 +102,7 @@ def _collapse(case: Case, score: Score) -> Evidence | None:
     return Evidence(
         because=f"{score.name!r} was {num(best_value)} at {case.unit} {step} and is "
         f"{num(last_value)} at the end ({case.unit} {int(steps[-1])}, "
-        f"medians of {MIN_CONSECUTIVE}); it began at {num(float(score.series.values[0]))}.",
+        f"{medians}); it began at {num(float(score.series.values[0]))}.",
         step=onset,
         measured={"best": best_value, "last": last_value},
         first=Action(
