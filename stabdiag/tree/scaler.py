@@ -231,13 +231,16 @@ def find_overflows(case: Case) -> Overflows:
     after = _position(times, calibrating)
     first = int(at[_position(times, calibrating - 1)]) if calibrating else begin
     last = case.history.last_step or (int(at[after]) if after < len(at) else end)
+    # A gradient norm alone shows only the overflows of the logged steps.
+    is_sampled = scale is None and not case.history.has("skipped")
+    covered = max(case.stride, 1.0) if is_sampled else 1.0
     return Overflows(
         at=at,
         times=times,
         calibrating=calibrating,
         interval=interval,
         interval_from=source,
-        expected=max((last - first) / interval, float(len(grew))),
+        expected=max((last - first) / interval / covered, float(len(grew))),
     )
 
 

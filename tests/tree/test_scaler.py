@@ -392,6 +392,13 @@ def test_a_log_cut_down_to_the_search_of_its_scaler_has_no_overflow_too_many():
     assert report.diagnosis.slug == "insufficient-data"
 
 
+@pytest.mark.parametrize(("stride", "slug"), [(1, "healthy"), (25, "gradient-overflow")])
+def test_norms_of_a_sparse_log_show_few_of_its_overflows(calm, stride, slug):
+    log = calm(n=12000 // stride, stride=stride)
+    log["grad_norm"][(np.linspace(0.2, 0.9, 6) * len(log["step"])).astype(int)] = np.inf
+    assert diagnose(log, dtype="fp16").diagnosis.slug == slug
+
+
 def test_nonfinite_gradient_norms_are_reported_without_a_dtype(calm):
     log = calm(40)
     log["grad_norm"][[3, 9]] = np.nan
