@@ -26,6 +26,8 @@ SEVEN = [0.061, 0.074, 8.8e14, 0.058, 0.071, 4.1e14, 0.066]
 CYCLES = 1e-3 * (0.5 + 0.5 * np.cos(2 * np.pi * 2.5 * PART))
 SAWTOOTH = 1e-3 * (1 - (3.2 * PART) % 1) * 0.95 + 2e-5
 
+LOW = 0.15 + 2 * np.exp(-STEPS / 40) + 0.1 * np.abs(NOISE)
+
 CASES = [
     ("loss-implausible", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
@@ -37,6 +39,8 @@ CASES = [
     ("activation-exploding", log(**{"activation_max/h.3": 40000 + NOISE}), FP16, "warning"),
     ("activation-exploding", log(**{"act_max/3": np.exp(9 * PART)}), {}, "warning"),
     ("grad-exploding", log(loss=2.5 + NOISE, grad_norm=NORM * (1 + 1000 * PART)), FP32, "note"),
+    # Of a loss that is low, but not gone.
+    ("grad-exploding", log(loss=LOW, grad_norm=NORM * np.exp(7 * PART)), FP32, "note"),
     ("attention-logits-growing", log(max_attn_logit=2 * NORM * LATE), {}, "warning"),
     ("attention-logits-growing", log(max_attn_logit=5 + 300 * PART), {}, "note"),
     ("norm-jump", log(**{"weight_norm/mlp": (10 + PART) * (1 + (STEPS >= 300))}), {}, "note"),

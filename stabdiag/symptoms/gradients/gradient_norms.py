@@ -27,6 +27,7 @@ from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     MIN_LONG_LOG,
     MIN_SAMPLE,
+    NEGLIGIBLE,
     TENTH,
     TWENTIETHS,
     TWICE,
@@ -49,7 +50,7 @@ _FLAT_FACTOR = TWICE
 _HUGE_FACTOR = FAR_RATIO
 
 # A run with less than this fraction of its loss left has converged: gradients may grow then.
-_LITTLE_LEFT = TENTH
+_LITTLE_LEFT = NEGLIGIBLE
 
 
 # A loss scaler of fp16 halves its first scale at most this many times before it is below 1.
