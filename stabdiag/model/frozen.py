@@ -68,15 +68,15 @@ def _init(every: Sequence[Field[Any]]) -> Callable[..., None]:
     ]
 
     def init(self: object, /, **given: object) -> None:
-        values = vars(self)
-        values.update(defaults)
-        for name, make in makers:
-            if name not in given:
-                values[name] = make()
-        values.update(given)
-        if values.keys() != names:
-            wrong = ", ".join(sorted(values.keys() ^ names))
+        if len(given) < len(names):  # most objects are made with a value for each field
+            given = defaults | given
+            for name, make in makers:
+                if name not in given:
+                    given[name] = make()
+        if given.keys() != names:
+            wrong = ", ".join(sorted(given.keys() ^ names))
             raise TypeError(f"{type(self).__name__}: missing or unknown: {wrong}")
+        vars(self).update(given)
 
     return init
 

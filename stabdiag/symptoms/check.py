@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 from stabdiag.model.findings import INSUFFICIENT_DATA, RATE, ActionKind, Finding, Severity
 from stabdiag.model.frozen import frozen
@@ -112,8 +113,7 @@ def check_symptoms(case: Case) -> SymptomResults:
     present: list[tuple[Symptom, Evidence]] = []
     not_checked: list[NotChecked] = []
     absent: list[Symptom] = []
-    for symptom in SYMPTOMS:
-        missing = symptom.missing(case)
+    for symptom, missing in _missing_needs(case.logged_or_configured):
         why = "" if missing else symptom.failed_precondition(case)
         evidence = None if missing or why else symptom.run_check(case)
         if evidence is not None:
@@ -125,6 +125,12 @@ def check_symptoms(case: Case) -> SymptomResults:
     return SymptomResults(
         present=tuple(present), not_checked=tuple(not_checked), absent=tuple(absent)
     )
+
+
+@lru_cache(maxsize=64)
+def _missing_needs(available: frozenset[str]) -> tuple[tuple[Symptom, tuple[str, ...]], ...]:
+    """Return each symptom with its needs that are not available; many runs of a scan have these."""
+    return tuple((symptom, symptom.missing(available)) for symptom in SYMPTOMS)
 
 
 def _with_changes(case: Case, symptom: Symptom, evidence: Evidence) -> Evidence:

@@ -81,9 +81,8 @@ class Symptom:
         """Return the symptom with this function as its check."""
         return replace(self, check=check)
 
-    def missing(self, case: Case) -> tuple[str, ...]:
-        """Return the needs that this case does not meet."""
-        available = case.logged_or_configured
+    def missing(self, available: frozenset[str]) -> tuple[str, ...]:
+        """Return the needs that are not ``available``: not logged, and not configured."""
         return tuple(
             [
                 need
@@ -118,7 +117,7 @@ class Symptom:
 
     def evidence(self, case: Case) -> Evidence | None:
         """Run the check; return None if it cannot be made or finds nothing."""
-        is_unchecked = self.missing(case) or self.failed_precondition(case)
+        is_unchecked = self.missing(case.logged_or_configured) or self.failed_precondition(case)
         return None if is_unchecked else self.run_check(case)
 
     def run_check(self, case: Case) -> Evidence | None:
@@ -165,10 +164,10 @@ def at_least(count: int | str, *roles: str, groups: bool = False) -> Callable[[C
 
     def precondition(case: Case) -> str:
         needed = _number(case, count)
-        logged = {role: _finite(case, role, groups) for role in roles}
-        if max(logged.values()) >= needed:
+        if any(_finite(case, role, groups) >= needed for role in roles):
             return ""
-        return too_few(needed, ", ".join(f"{points} of {role}" for role, points in logged.items()))
+        logged = (f"{_finite(case, role, groups)} of {role}" for role in roles)
+        return too_few(needed, ", ".join(logged))
 
     return precondition
 
