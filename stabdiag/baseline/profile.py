@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import numpy as np
@@ -12,9 +12,9 @@ from stabdiag.baseline.roles import is_compared
 from stabdiag.comparison.settings import is_secret
 from stabdiag.model.history import History, Series
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.profile import RunProfile
+from stabdiag.model.profile import Levels, RunProfile
 from stabdiag.sources.names import identity, run_name
-from stabdiag.stats.bands import bin_levels
+from stabdiag.stats.bands import bin_levels, levels_of_rows
 
 # A loss that is not finite is a failure; an evaluation loss may overflow where the run is fine.
 _LOSS_ROLE: Final = "loss"
@@ -25,6 +25,9 @@ _MAX_TEXT: Final = 200
 
 # Groups of a role, such as layers: a few dozen show where to look.
 _MAX_PROFILE_GROUPS: Final = 50
+
+# Longer series are measured one by one: a copy of all of them would take much memory.
+_MAX_TOGETHER: Final = 10_000
 
 
 @np.errstate(all="ignore")  # losses may be infinite or huge
@@ -40,9 +43,7 @@ def run_profile(
     """Return the profile of a history; it is named by its source if no name is given."""
     last = history.last_step or 0
     compared = dict(_compared(history))
-    levels = {
-        role: bin_levels(series.steps, series.values, last) for role, series in compared.items()
-    }
+    levels = _levels(compared, last)
     loss = history.logged(_LOSS_ROLE)
     bad = np.flatnonzero(~np.isfinite(loss.values))
     source = history.source.name
@@ -60,6 +61,22 @@ def run_profile(
         severity=severity,
         loss_kind="" if history.loss_kind is None else history.loss_kind.value,
     )
+
+
+def _levels(compared: Mapping[str, Series], last_step: int) -> dict[str, Levels]:
+    """Return the levels of each series; those with the same steps are measured together."""
+    together: dict[str | bytes, list[str]] = {}
+    for role, series in compared.items():
+        is_alone = len(series) > _MAX_TOGETHER or not np.isfinite(series.values).all()
+        together.setdefault(role if is_alone else series.steps.tobytes(), []).append(role)
+    levels: dict[str, Levels] = {}
+    for roles in together.values():
+        steps, rows = compared[roles[0]].steps, [compared[role].values for role in roles]
+        if len(roles) == 1:
+            levels[roles[0]] = bin_levels(steps, rows[0], last_step)
+        else:
+            levels |= zip(roles, levels_of_rows(steps, np.stack(rows), last_step), strict=True)
+    return {role: levels[role] for role in compared}
 
 
 def _compared(history: History) -> Iterator[tuple[str, Series]]:

@@ -10,6 +10,7 @@ from stabdiag.stats.bands import (
     bin_levels,
     bin_start,
     deviation_bar,
+    levels_of_rows,
     make_band,
     measure_deviation,
     step_bins,
@@ -168,3 +169,14 @@ def test_more_references_lower_the_bar():
     bars = [deviation_bar(number) for number in range(1, 40)]
     assert bars == sorted(bars, reverse=True)
     assert bars[-1] == 3.0
+
+
+@pytest.mark.parametrize("last", [300, 301, 340])
+def test_series_with_the_same_steps_have_the_levels_of_each(last):
+    steps = np.arange(0, 300, 3)
+    rows = np.random.default_rng(5).standard_normal((4, len(steps)))
+    rows[1:3] = np.exp(rows[1:3])
+    for together, values in zip(levels_of_rows(steps, rows, last), rows, strict=True):
+        alone = bin_levels(steps, values, last)
+        for name in ("bins", "count", "mean", "noise", "log_mean", "log_noise"):
+            np.testing.assert_array_equal(getattr(together, name), getattr(alone, name))
