@@ -140,6 +140,8 @@ _EXCEPTION_NAME: Final = re.compile(
     rb"(?<![\w\"'])(?:[A-Za-z_]\w{0,60}\.){0,8}_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |\()"
     rb"|terminate called after throwing|Check failed: "
 )
+# A part of each alternative.
+_EXCEPTION_PARTS: Final = (b"Error", b"Exception", b"terminate called", b"Check failed")
 _SUBJECT: Final = re.compile(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
     rb"|parameters?|activations?|logits|model|training|train|optimization|objective)(?![a-z])"
@@ -209,7 +211,7 @@ def may_report(data: bytes) -> bool:
 def is_exception(line: bytes) -> bool:
     """Return True if a line is the message of an exception."""
     # The search takes far longer than these on a line of many words.
-    if not any(anchor in line for anchor in _EXCEPTION_ANCHORS):
+    if not any(part in line for part in _EXCEPTION_PARTS):
         return False
     return _EXCEPTION_NAME.search(line) is not None
 
