@@ -201,7 +201,9 @@ class Run:
         """The rolling mean and standard deviation of the literal rule of Q2.1."""
         window = self.baseline_window
         mean, sigma = trailing_moments(self.loss.values, window)
-        above = self.loss.values > mean + self.limits.spike.sigma * sigma
+        bar = self.limits.spike.sigma * sigma
+        bar += mean  # in place: a long log takes less memory
+        above = self.loss.values > bar
         return RollingBaseline(
             window=window, steps=self.loss.steps, mean=mean, deviation=sigma, above=above
         )

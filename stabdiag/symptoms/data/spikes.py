@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.arrays import Ints
+from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action, Scalar, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, number_range, sigmas, typed, whole
@@ -23,6 +23,9 @@ from stabdiag.tree.recurring import Coincidence, RecurringSpikes
 # The highest loss of a heavy tail is reported if noise leaves the gap below it with at most this
 # probability: more than for a spike, but rarely in healthy runs.
 _UNUSUAL_GAP: Final = TENTH
+
+# This many losses are examined at a time: copies of all losses of a long log take much memory.
+_MAX_PART: Final = 1 << 16
 
 
 def _few_losses(case: Case) -> str:
@@ -198,15 +201,18 @@ def _rhythmic(case: Case) -> Evidence | None:
     rows = len(loss) // width
     left_out = len(loss) - rows * width
     x = loss.values[left_out:].reshape(rows, width)
-    level = medians(x)[:, np.newaxis]
-    above = x - level
-    noise = MAD_TO_SIGMA * medians(np.abs(above))[:, np.newaxis]
-    bar = np.maximum(limits.spike_sigma * noise, limits.spike_fraction * np.abs(level))
-    at = _starts(np.flatnonzero(above > bar))
+    count = max(_MAX_PART // width, 1)
+    parts = [
+        (start * width, *_far_above(case, x[start : start + count]))
+        for start in range(0, rows, count)
+    ]
+    high = np.concatenate([start + at for start, at, _ in parts])
+    at = _starts(high)
     # Spikes close together are one event.
     if len(at) < limits.spike_count or at[-1] - at[0] < len(loss) // QUARTERS:
         return None
-    height, steps = median(above.ravel()[at]), loss.steps[left_out + at]
+    heights = np.concatenate([above for _, _, above in parts])
+    height, steps = median(heights[high.searchsorted(at)]), loss.steps[left_out + at]
     gap = rhythm(steps)
     if gap is None:
         return None
@@ -225,6 +231,16 @@ def _rhythmic(case: Case) -> Evidence | None:
         ),
         next_actions=(Action(Do.SHUFFLE_DATA, "Mix the data more finely (stratified batches)."),),
     )
+
+
+def _far_above(case: Case, rows: Floats) -> tuple[Ints, Floats]:
+    """Return the positions of the losses far above the median of their row, and their heights."""
+    limits, level = case.limits.data, medians(rows)[:, np.newaxis]
+    above = rows - level
+    noise = MAD_TO_SIGMA * medians(np.abs(above))[:, np.newaxis]
+    bar = np.maximum(limits.spike_sigma * noise, limits.spike_fraction * np.abs(level))
+    at = np.flatnonzero(above > bar)
+    return at, above.ravel()[at]
 
 
 def _starts(high: Ints) -> Ints:

@@ -280,7 +280,7 @@ def resume_step_gap(case: Case) -> Evidence | None:
         return None
     # Non-finite losses were logged, too.
     steps = case.history.series["loss"].steps
-    gaps = np.diff(steps).astype(np.float64)
+    gaps = np.diff(steps)
     wide = np.flatnonzero(gaps > case.limits.resume.gap_ratio * case.stride)
     if len(gaps) < _MIN_GAPS or len(wide) > FEW_EVENTS:
         return None
