@@ -58,6 +58,8 @@ CASES = [
 NEAR_MISSES = [
     # A running mean, small differences, a period that is not the epoch, and restarts of the rate.
     ("epoch-pattern", log(SAW, epoch=EPOCHS)),
+    # Printed as 0.0000.
+    ("epoch-pattern", log(np.where(STEPS < 200, SAW, 0.0), epoch=EPOCHS)),
     ("epoch-pattern", log(3 + 0.2 * (ORDERED - 3), epoch=EPOCHS)),
     ("epoch-pattern", log(SORTED, epoch=STEPS // 130)),
     ("epoch-pattern", log(SORTED, epoch=EPOCHS, lr=0.001 * (1.01 - WITHIN))),

@@ -120,6 +120,9 @@ def test_a_loss_printed_as_zero_next_to_a_score_that_improves_is_a_warning(error
 PERFECT = log(falling(2.3, 1e-4, 20), val_acc=np.where(AT % 80 == 79, 1.0, None))
 
 
+LOST = {"eval_loss": np.where(AT % 80 == 79, 0.0, None)}
+
+
 @pytest.mark.parametrize(
     ("slug", "run", "manifest", "first"),
     [
@@ -186,6 +189,8 @@ PERFECT = log(falling(2.3, 1e-4, 20), val_acc=np.where(AT % 80 == 79, 1.0, None)
         ("too-good", LEAK, WORDS, "Print one batch"),
         ("too-good", {**LEAK, "eval_loss": LEAK["loss"]}, WORDS, "Print one batch"),
         ("too-good", {**LEAK, "eval_loss": LEAK["loss"] / 10}, {"num_classes": 40}, "unshifted"),
+        # Printed with four decimals.
+        ("too-good", log(np.round(falling(2.3, 0.0, 4), 4)) | LOST, {"num_classes": 10}, "unshifted"),
         ("too-good", PERFECT, {}, "only one class"),
         ("too-good", PERFECT, {"num_classes": 10}, "only one class"),
     ],

@@ -191,7 +191,7 @@ def epoch_pattern(case: Case) -> Evidence | None:
     least = (FIFTH if is_inferred else TENTH) * level
     if is_inferred:
         remaining = min(remaining, robust_sigma(pattern - line))
-    if remaining < least or not _is_same_course(later[::2], later[1::2]):
+    if remaining <= least or not _is_same_course(later[::2], later[1::2]):
         return None
     low, high = float(pattern.min()), float(pattern.max())
     length = int(usual_gap(case.loss.steps[starts]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -229,7 +230,7 @@ def plateau_early(case: Case) -> Evidence | None:
     title="The loss is too good to be true",
     needs=("loss", "manifest.vocab_size or eval_accuracy"),
     explained_by=("nan",),
-    preconditions=(at_least(TENTHS, "loss"), no_distance),
+    preconditions=(at_least(TENTHS, "loss"), partial(no_distance, to_zero=True)),
     next_actions=(
         Action(Do.CHECK_EVALUATION, "Evaluate on data that no part of the pipeline has touched."),
         Action(Do.INSPECT_DATA, "Count how often each example is seen: small sets are memorized."),
