@@ -190,7 +190,12 @@ LOST = {"eval_loss": np.where(AT % 80 == 79, 0.0, None)}
         ("too-good", {**LEAK, "eval_loss": LEAK["loss"]}, WORDS, "Print one batch"),
         ("too-good", {**LEAK, "eval_loss": LEAK["loss"] / 10}, {"num_classes": 40}, "unshifted"),
         # Printed with four decimals.
-        ("too-good", log(np.round(falling(2.3, 0.0, 4), 4)) | LOST, {"num_classes": 10}, "unshifted"),
+        (
+            "too-good",
+            log(np.round(falling(2.3, 0.0, 4), 4)) | LOST,
+            {"num_classes": 10},
+            "unshifted",
+        ),
         ("too-good", PERFECT, {}, "only one class"),
         ("too-good", PERFECT, {"num_classes": 10}, "only one class"),
     ],
