@@ -129,7 +129,7 @@ MESSAGES: Final = {
     "ConfigRecord": (("update", 1, ["ConfigItem"]),),
     "ConfigItem": _ITEM,
     "OutputRawRecord": (("line", 3, _TEXT),),
-    "RunRecord": (("config", 4, "ConfigRecord"),),
+    "RunRecord": (("config", 4, "ConfigRecord"), ("display_name", 8, _TEXT)),
     "RunExitRecord": (("exit_code", 1, _INT32),),
 }
 

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
-from typing import Final
+from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from stabdiag.errors import LogError, NoUsableRecord
@@ -21,7 +21,7 @@ from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.points import Points
-from stabdiag.readers.source import STANDARD_INPUT, Stream
+from stabdiag.readers.source import MLFLOW_RUN_NAME, STANDARD_INPUT, Stream
 from stabdiag.readers.words import spelled_number
 
 # Time in milliseconds, value, step, data set and its digest; early versions wrote no step.
@@ -42,6 +42,9 @@ def read_run(files: Iterable[tuple[PurePosixPath, Stream]], name: str) -> Column
         elif folder == "params" and parts:
             text = stream.read(_LONGEST_PARAMETER).decode("utf-8", "replace")
             parameters["/".join(parts)] = text.strip()
+        elif str(path) == MLFLOW_RUN_NAME:
+            text = stream.read(_LONGEST_PARAMETER).decode("utf-8", "replace")
+            parameters.setdefault("run_name", text.strip())
     return points.columns(
         source=name, format="mlflow", notes=tuple(notes), config=settings(parameters)
     )
@@ -143,7 +146,12 @@ def _read_tracked(url: str, run_id: str) -> Columns:
     except MlflowException as error:
         first = str(error).splitlines()[0]
         raise LogError(f"{url}: cannot be read ({first}); check the id and {_STORE}") from error
-    return points.columns(source=url, format="mlflow", config=settings(run.data.params))
+    return points.columns(source=url, format="mlflow", config=_with_name(run))
+
+
+def _with_name(run: Any) -> dict[str, object]:
+    name = {"run_name": run.info.run_name} if run.info.run_name else {}
+    return {**name, **settings(run.data.params)}
 
 
 def _check_store(url: str, store: str) -> None:

@@ -21,6 +21,9 @@ from stabdiag.readers.columns import ColumnFilter, every_column
 
 STANDARD_INPUT = "standard input"
 
+MLFLOW_RUN_NAME = "tags/mlflow.runName"
+"""The file with the name of a run, in the folder where MLflow stores the run."""
+
 _LINES_OF_A_HEAD = 20
 
 _PIECE = 1 << 21

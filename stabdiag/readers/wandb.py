@@ -188,6 +188,8 @@ class _Run:
         elif record.HasField("config"):
             self._take_config(record.config)
         elif record.HasField("run"):
+            if record.run.display_name:
+                self._config["run_name"] = record.run.display_name
             self._take_config(record.run.config)
         elif record.HasField("output_raw"):
             self._console.printed(record.output_raw.line)

@@ -18,6 +18,7 @@ from stabdiag.model.text import and_more, plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import describe_archive
+from stabdiag.readers.source import MLFLOW_RUN_NAME
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
 from stabdiag.sources.logs import MIN_LOSSES, PROCESS, Log, choose, find_logs
 from stabdiag.sources.ranks import first_rank_name, has_ranks, merge_ranks, rank_files
@@ -270,4 +271,8 @@ def _run_files(
     inside = {run / "metrics", run / "params"}
     if log.format != _MLFLOW:
         inside = {run.joinpath(*_METRICS_FOLDER)}
-    return [entry for entry in entries if inside.intersection(entry.path.parents)]
+    return [
+        entry
+        for entry in entries
+        if inside.intersection(entry.path.parents) or entry.path == run / MLFLOW_RUN_NAME
+    ]

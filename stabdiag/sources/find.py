@@ -14,6 +14,7 @@ from typing import Any, Final
 from stabdiag.errors import LogError, unreadable
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
+from stabdiag.readers.source import MLFLOW_RUN_NAME
 from stabdiag.sources.curves import is_curve_folder
 from stabdiag.sources.folder import VIRTUAL_ENVIRONMENT, hides_logs, is_skipped, looks_like_log
 from stabdiag.sources.group import (
@@ -134,7 +135,11 @@ class _FolderWalk:
             inside = ["metrics", *({"params"} & set(folders))]
         elif "plots" in folders and "metrics" in self.lister(f"{folder}/plots", self.skipped)[1]:
             inside = ["plots/metrics"]
-        return [file for name in inside for file in self._all(folder, name)]
+        metric_files = [file for name in inside for file in self._all(folder, name)]
+        if "metrics" in inside and "tags" in folders:
+            tags = self._all(folder, "tags")
+            metric_files += [file for file in tags if file.path == MLFLOW_RUN_NAME]
+        return metric_files
 
     def _all(self, folder: str, inside: str, depth: int = 0) -> Iterator[File]:
         files, folders = self.lister(f"{folder}/{inside}", self.skipped)

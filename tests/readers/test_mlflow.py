@@ -110,7 +110,12 @@ def test_a_run_folder_is_what_mlflow_reads(folder):
     columns = run_columns(folder.path)
     check(columns, folder)
     assert (columns.format, columns.rows, columns.notes) == ("mlflow", 27, ())
-    assert columns.config == {"learning_rate": "0.0003", "model.precision": "bf16", "note": "a, b"}
+    assert columns.config == {
+        "learning_rate": "0.0003",
+        "model.precision": "bf16",
+        "note": "a, b",
+        "run_name": "second",
+    }
 
 
 def test_the_rest_of_a_truncated_database_is_read(database, tmp_path):

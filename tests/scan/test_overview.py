@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 import pyarrow as pa
+import pytest
 from pyarrow import parquet
 
-from stabdiag.formats.scans import kinds
+from stabdiag.formats.scans import kinds, name
 from stabdiag.model.scan import ScanChange
 from stabdiag.scan.overview import make_overview
 from stabdiag.scan.rows import read_rows, row_table
@@ -46,6 +47,21 @@ def test_kinds_of_failure_with_one_title_differ_in_their_first_action():
         "Loss spiked and stayed up: go back to a checkpoint",
         "Loss spiked and stayed up: lower the learning rate",
     ]
+
+
+@pytest.mark.parametrize(
+    ("format", "run", "settings", "expected"),
+    [
+        ("mlflow", "4408/97e975294cf946e7", {"run_name": "oak-1"}, "oak-1 (97e97529)"),
+        ("wandb", "wandb/offline-run-2026_06-fcf49lzc", {"run_name": "oak-1"}, "oak-1 (fcf49lzc)"),
+        ("wandb", "sweep/oak-1", {"run_name": "oak-1"}, "oak-1"),
+        ("mlflow", "4408/97e975294cf946e7", {}, "4408/97e975294cf946e7"),
+        ("csv", "run3", {"run_name": "all-the-same"}, "run3"),
+    ],
+)
+def test_a_run_under_an_id_has_the_name_that_its_logger_gave_it(format, run, settings, expected):
+    row = replace(sweep()[0], format=format, run=run, settings=settings)
+    assert name(row) == expected
 
 
 def test_one_long_run_does_not_bring_the_failures_of_others_together():

@@ -34,7 +34,18 @@ const FIXED = [
 const SETTINGS = settingNames.map((name) => ({
   name, value: (row) => setting(name, row), isNumber: isNumeric(name), isExtra: true, isSetting: true,
 }));
-let columns = [...FIXED, ...SETTINGS.slice(0, SETTINGS_SHOWN)];
+// The settings that failed runs share are visible without scrolling: they come before steps and losses.
+const SHARED_SHOWN = 2;
+const shared = new Set(data.common.map((common) => common.setting));
+const isFirst = (column) => shared.has(column.name) && SETTINGS.indexOf(column) < SHARED_SHOWN;
+
+function arranged(settings) {
+  const at = FIXED.findIndex((column) => column.name === "Step");
+  const others = settings.filter((column) => !isFirst(column));
+  return [...FIXED.slice(0, at), ...settings.filter(isFirst), ...FIXED.slice(at), ...others];
+}
+
+let columns = arranged(SETTINGS.slice(0, SETTINGS_SHOWN));
 const sortable = [...FIXED, ...SETTINGS].filter((column) => column.value);
 
 // Sorting: unknown values come last in both directions.
@@ -252,7 +263,7 @@ function columnChoice() {
     box.checked = columns.includes(column);
     box.addEventListener("change", () => {
       const chosen = SETTINGS.filter((other) => other === column ? box.checked : columns.includes(other));
-      columns = [...FIXED, ...chosen];
+      columns = arranged(chosen);
       head();
       show();
     });

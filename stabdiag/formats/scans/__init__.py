@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
@@ -28,6 +29,10 @@ from stabdiag.model.text import listed, plural
 _OTHER_SIDE = {"≥": "below", "<": "otherwise", "=": "otherwise"}
 
 NO_CAUSE = "correlation, not cause"
+
+# Loggers that store a run under an id, and the characters of an id that tell runs apart.
+_NAMED_BY_ID = ("mlflow", "wandb")
+_ID_LENGTH = 8
 
 # The scanned places that are listed; a pattern of the shell can be thousands.
 _MAX_PLACES = 3
@@ -111,7 +116,14 @@ def summary(overview: Overview) -> str:
 
 
 def name(run: Row | ScanChange | WorseThanPeers, overview: Overview | None = None) -> str:
-    """Return the name of a run: relative to the scanned folder, or its path."""
+    """Return the name of a run: relative to the scanned folder, or its path.
+
+    A run that is stored under an id has the name that its logger gave it, with the id.
+    """
+    if isinstance(run, Row) and run.format in _NAMED_BY_ID and run.settings.get("run_name"):
+        *_, run_id = re.split(r"[/-]", run.run if run.run != "." else run.path)
+        given = run.settings["run_name"]
+        return given if given in run.run else f"{given} ({run_id[:_ID_LENGTH]})"
     has_several_places = overview is not None and len(overview.places) > 1
     if not has_several_places and run.run not in ("", "."):
         return run.run
