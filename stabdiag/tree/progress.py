@@ -212,8 +212,9 @@ def _changes(case: Case) -> Iterator[ProgressChange]:
         change = _eval_change(eval_loss)
         # Without a fall of the training loss, a tiny one of the evaluation loss is not learning.
         is_tiny = change.first - change.last < RELATIVE_TOLERANCE * abs(change.first)
-        if loss is not None and loss.better is False and is_tiny:
-            change = replace(change, better=False)
+        if loss is not None and loss.better is False:
+            is_none = is_tiny or _only_recovers(case.loss, eval_loss)
+            change = replace(change, better=change.better and not is_none)
         yield change
     for score in scores(case)[:_SHOWN_SCORES]:
         values = score.series.values
@@ -233,6 +234,17 @@ def _changes(case: Case) -> Iterator[ProgressChange]:
     reward = case.history.finite("reward")
     if len(reward) >= MIN_TREND_POINTS:
         yield _reward_change(reward)
+
+
+def _only_recovers(loss: Series, evaluations: Series) -> bool:
+    """Return True if evaluations began while the loss was high, and end where the loss began.
+
+    A model that a rise in the first steps made worse than untrained recovers without learning.
+    """
+    x = loss.values
+    at = int(np.searchsorted(loss.steps, evaluations.steps[0], side="right")) - 1
+    is_high = at > 0 and x[at] - x[0] > _FAR_SIGMAS * late_spread(x)
+    return is_high and evaluations.values[-1] >= x[0]
 
 
 def _loss_change(case: Case) -> ProgressChange:
@@ -260,7 +272,7 @@ def _rises_at_start(x: Floats, noise: float) -> bool:
 
     Losses of few examples vary in proportion to their level, so the factor counts as well.
     """
-    early = x[: len(x) // TWENTIETHS]
+    early = x[: max(len(x) // TWENTIETHS, MIN_SAMPLE)]
     if len(early) < MIN_SAMPLE or early.min() <= 0:
         return False
     highest, first = early_high(x, len(early) - 1)[0], float(x[0])

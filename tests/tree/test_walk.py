@@ -289,3 +289,25 @@ def test_a_short_log_reports_its_overflows_and_its_highest_loss():
     finding = stabdiag.diagnose({"step": np.arange(8), "loss": loss, "grad_norm": norm}).diagnosis
     assert "2 gradient norms not finite" in finding.summary
     assert finding.summary.endswith("The highest loss was 5.9, at step 4.")
+
+
+@pytest.mark.parametrize(
+    ("first_evaluation", "end", "is_healthy"),
+    [
+        (20, 2.31, False),  # evaluated at the height of the rise, and back where it began
+        (20, 2.0, True),
+        (100, 2.31, True),  # the evaluation was that high without a rise
+    ],
+)
+def test_a_recovery_from_a_rise_in_the_first_steps_is_not_learning(
+    first_evaluation, end, is_healthy
+):
+    rng = np.random.default_rng(1)
+    steps = np.arange(5, 405, 5)
+    loss = 2.302 + 0.02 * rng.normal(size=80) + np.r_[0, 0, 3, 9, 6, 3, 1, np.zeros(73)]
+    evaluations = np.full(80, np.nan)
+    at = np.arange(first_evaluation // 5 - 1, 80, 4)
+    evaluations[at] = end + 0.01 * rng.normal(size=len(at)) + np.r_[3.2, np.zeros(len(at) - 1)]
+    evaluations[-1] = end
+    log = {"step": steps, "loss": loss, "eval_loss": evaluations}
+    assert (stabdiag.diagnose(log).diagnosis.slug == "healthy") == is_healthy
