@@ -224,10 +224,11 @@ def test_reported_evaluation_values_were_logged(symptom):
     ("heldout", "slug"),
     [
         (32 * TRAIN, "eval-loss-scaled"),
+        (512 * TRAIN**0.9, "eval-loss-scaled"),
         (1.8 * TRAIN, "eval-gap-from-start"),
         (3 * TRAIN + 0.5, "eval-gap-from-start"),
     ],
-    ids=["sum", "small", "gap"],
+    ids=["sum", "tokens", "small", "gap"],
 )
 def test_a_constant_factor_between_losses_has_its_own_slug(symptom, heldout, slug):
     other = {"eval-loss-scaled", "eval-gap-from-start"}.difference({slug}).pop()

@@ -120,6 +120,8 @@ SHORT = {name: values[:59] for name, values in log(blown_up(5.0), 0.3).items()}
         ("lr-too-high", SHORT),
         # A rise at a rate just above the usual ones.
         ("lr-too-high", log(RISES_MIDWAY, 0.012)),
+        # The first loss is 0.
+        ("lr-too-high", log(np.where(AT == 0, -NOISE, 1 + np.exp(-AT / 50)), 0.3)),
         # The first loss is low by chance, as others are.
         ("lr-too-high", varying(400)),
         ("lr-too-high", varying(70)),

@@ -16,9 +16,11 @@ from stabdiag.stats.quantiles import diff_sigma, median, usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CLEAR,
+    CLEAR_RATIO,
     CONTEXT_POINTS,
     FAR_RATIO,
     HALF,
+    HUNDREDFOLD,
     LEAST,
     MAX_CHANCE,
     MIN_CONSECUTIVE,
@@ -120,11 +122,18 @@ def find_gap(case: Case) -> Gap | None:
         evaluated=float(since.values[0]),
         least=least,
         highest=highest,
-        # A sum has at least two terms.
-        is_factor=2 <= least <= highest < limits.gap * least
-        and _fall_together(nearby, since.values),
+        is_factor=_is_factor(least, highest, limits.gap)
+        and (least >= HUNDREDFOLD or _fall_together(nearby, since.values)),
         is_of_first_epoch=first <= _end_of_first_epoch(case),
     )
+
+
+def _is_factor(least: float, highest: float, gap: float) -> bool:
+    """Return True if ratios between these values are a factor: a sum has at least two terms.
+
+    No model is a hundred times worse on other data throughout, so that the losses need not fall.
+    """
+    return 2 <= least <= highest < (CLEAR_RATIO if least >= HUNDREDFOLD else gap) * least
 
 
 def _is_worse_in_first_epoch(case: Case) -> bool:

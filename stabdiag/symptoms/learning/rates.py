@@ -105,8 +105,9 @@ def _above_start(case: Case) -> Climb | None:
     x, steps = case.loss.values, case.loss.steps
     began, parts = float(x[0]), measure_course(x)
     high = np.flatnonzero(parts.levels > case.limits.learning.above_start * began)
-    # A later rise has another cause, which the tree looks for.
-    if len(high) < _LONG or high[0] > 1:
+    # A later rise has another cause, which the tree looks for. A first loss of 0 belongs to a batch
+    # without labels, or to one that is right by chance.
+    if len(high) < _LONG or high[0] > 1 or began == 0:
         return None
     pieces = parts.rows(x)[high]
     # Losses of small batches vary by orders of magnitude: the first one may be low by chance. A
