@@ -132,3 +132,17 @@ SHORT = {name: values[:59] for name, values in log(blown_up(5.0), 0.3).items()}
 )
 def test_near_miss_is_not_reported(symptom, slug, run):
     assert symptom(slug, run, ADAM) is None
+
+
+@pytest.mark.parametrize(
+    ("low", "is_reported"), [(7.0, True), (5.0, False)], ids=["never back", "back"]
+)
+def test_a_short_log_far_above_its_first_loss(symptom, low, is_reported):
+    at = np.arange(40)
+    loss = low + 12 * np.exp(-at / 10)
+    loss[0] = 3.9
+    run = {"step": 10 * at, "loss": loss}
+    assert (symptom("lr-too-high", run) is not None) == is_reported
+    # A rise to the end is a divergence.
+    run["loss"] = np.concatenate([[3.9], np.linspace(7.0, 90.0, 39)])
+    assert symptom("lr-too-high", run) is None

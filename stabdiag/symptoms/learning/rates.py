@@ -13,7 +13,14 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, typed
-from stabdiag.stats.course import flat_part, level_error, measure_course, second_half, start_level
+from stabdiag.stats.course import (
+    end_level,
+    flat_part,
+    level_error,
+    measure_course,
+    second_half,
+    start_level,
+)
 from stabdiag.stats.quantiles import diff_sigma, median
 from stabdiag.stats.smoothing import find_average, single_value_sigma
 from stabdiag.stats.standards import (
@@ -25,6 +32,7 @@ from stabdiag.stats.standards import (
     MAJORITY,
     MAX_CHANCE_OF_MANY,
     MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
     NEGLIGIBLE,
     TENFOLD,
     TENTHS,
@@ -41,6 +49,7 @@ from stabdiag.symptoms.losses import (
     FALLEN,
     RANGE_TEST,
     few_trained,
+    from_the_start,
     has_ended,
     no_course,
     not_comparable,
@@ -74,7 +83,7 @@ class Climb:
     explained_by=("nan",),
     yields_to=("epoch-pattern",),
     is_root_cause=True,
-    preconditions=(at_least(_MIN_RATE_POINTS, "loss"), partial(not_comparable, to_zero=True)),
+    preconditions=(at_least(MIN_TREND_POINTS, "loss"), partial(not_comparable, to_zero=True)),
     next_actions=(
         Action(Do.ADD_WARMUP, "Lengthen the warm-up to a twentieth of the run."),
         RANGE_TEST,
@@ -82,7 +91,10 @@ class Climb:
 )
 def lr_too_high(case: Case) -> Evidence | None:
     """Did the loss rise while the learning rate was high, and fall again as it decayed?"""
-    climb = _above_start(case) or _climbed(case) or _evaluated_worse(case)
+    if len(case.loss) < _MIN_RATE_POINTS:
+        climb = _never_returned(case)
+    else:
+        climb = _above_start(case) or _climbed(case) or _evaluated_worse(case)
     out_of_range = lr_out_of_range(case)
     if climb is None:
         return None
@@ -131,6 +143,26 @@ def _above_start(case: Case) -> Climb | None:
         step=int(steps[parts.starts[high[0]]]),
         low=began,
         high=top,
+    )
+
+
+def _never_returned(case: Case) -> Climb | None:
+    """Return the climb if each loss of a short log is far above the first one."""
+    x, steps = case.loss.values, case.loss.steps
+    began, rest = float(x[0]), x[1:]
+    least = case.limits.learning.above_start * began
+    if not from_the_start(case) or began <= 0 or rest.min() <= least or case.chance_start:
+        return None
+    # A rise that goes on is a divergence.
+    if end_level(x) >= float(rest[:MIN_CONSECUTIVE].max()):
+        return None
+    return Climb(
+        words=f"The loss began at {num(began)}, and all {len(rest)} later values are above "
+        f"{num(least)}, at up to {num(float(rest.max()))}: the first steps made the model worse "
+        f"than {untrained_model(case)}.",
+        step=int(steps[1]),
+        low=began,
+        high=float(rest.max()),
     )
 
 
