@@ -625,3 +625,17 @@ def test_accuracies_of_single_batches_do_not_collapse():
     assert "score-collapsed" not in [finding.slug for finding in stabdiag.diagnose(log).findings]
     right[:750], right[750:] = 0.9, 0.1
     assert "score-collapsed" in [finding.slug for finding in stabdiag.diagnose(log).findings]
+
+
+def test_a_spike_after_a_blow_up_without_learning_is_no_news():
+    rng = np.random.default_rng(0)
+    loss = 1.98 + rng.normal(0, 0.03, 1000)
+    loss[0], loss[1:40] = 1.98, 190 * np.exp(-np.arange(39) / 6) + 1.98
+    loss[500] = 8.0
+    right = rng.binomial(32, 0.1, 1000) / 32
+    log = {"step": np.arange(1000), "epoch": np.arange(1000) // 60, "loss": loss, "acc": right}
+    report = stabdiag.diagnose(log)
+    assert (report.diagnosis.slug, report.diagnosis.severity) == ("no-progress", "warning")
+    assert report.diagnosis.actions[0].kind == "lower-lr"
+    loss[1:40] = 1.98
+    assert "spike-recovered" in [item.slug for item in stabdiag.diagnose(log).findings]

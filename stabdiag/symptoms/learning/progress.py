@@ -14,10 +14,12 @@ from stabdiag.model.manifest.keys import other_number
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, percent
-from stabdiag.stats.course import end_level, evaluation_level
+from stabdiag.stats.course import early_high, end_level, evaluation_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    FAR_RATIO,
     HALF,
     LEAST,
     MIN_COMPARED,
@@ -87,6 +89,10 @@ def _few_losses(case: Case) -> str:
     if not longest:
         longest, name = max((len(score.series) for score in scores(case)), default=0), "a score"
     return "" if longest >= MIN_TREND_POINTS else too_few(MIN_TREND_POINTS, f"{longest} of {name}")
+
+
+# After a loss that rose far above its start and learned nothing, a spike that recovered is no news.
+_EXPLAINED = ("spike-recovered",)
 
 
 @Symptom(
@@ -176,7 +182,10 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
             "not record its episodes (Monitor in Stable-Baselines)."
         )
         first, others = Action(Do.CHECK_EVALUATION, text), [first, *others]
-    is_warning = chance is not None and not few_trained(case)
+    little = _learned_little(case, progress)
+    is_warning = (chance is not None and not few_trained(case)) or (
+        little is not None and little.severity is Severity.WARNING
+    )
     return Evidence(
         title=title,
         because=" ".join(filter(None, words)),
@@ -185,6 +194,7 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         first=first,
         next_actions=(*others, *no_progress.next_actions),
         severity=Severity.WARNING if is_warning else None,
+        explains=_EXPLAINED if is_warning and _has_risen(case) else (),
     )
 
 
@@ -215,7 +225,11 @@ def _far_rise(case: Case) -> tuple[str, Action] | None:
 
 
 def _has_risen(case: Case) -> bool:
-    return rose_far(case) or lr_no_warmup.evidence(case) is not None
+    """Return True if the loss rose far above its first value, for a while or in the first steps."""
+    if rose_far(case) or lr_no_warmup.evidence(case) is not None:
+        return True
+    x = case.loss.values
+    return len(x) > CONTEXT_POINTS and early_high(x, CONTEXT_POINTS)[0] > FAR_RATIO * x[0] > 0
 
 
 def _unusable_reward(case: Case) -> str | None:
@@ -260,6 +274,7 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
         measured=progress.measured | {"accuracy": right},
         first=_COMPARE_EXAMPLES if _only_memorizes(progress) else evidence.first,
         severity=Severity.WARNING if is_long else None,
+        explains=_EXPLAINED if is_long and _has_risen(case) else (),
     )
 
 
