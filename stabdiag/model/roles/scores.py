@@ -140,7 +140,7 @@ def accuracy_role(name: str) -> str | None:
     """Return ``accuracy`` or ``eval_accuracy`` if a name contains the score and the split, or None.
 
     ``Accuracy/val``, ``acc_train`` and ``val_acc_epoch`` do. ``accuracy/top1`` names no split, and
-    the accuracy of one of several heads or classes is a score.
+    the accuracy of one of several heads or classes is a score. The best so far never falls.
     """
     own = _DATA_LOADER.sub("", without_run(name))
     if len(own) > _MAX_SCORE_NAME or is_setting(own):
@@ -148,7 +148,7 @@ def accuracy_role(name: str) -> str | None:
     words = name_words(own)
     key = "".join(word for word in words if word not in _ACCURACY_QUALIFIERS)
     is_training, is_heldout = is_training_score(own), is_evaluation(own)
-    if is_training == is_heldout or not re.fullmatch(_ACCURACY_NAME, key):
+    if "best" in words or is_training == is_heldout or not re.fullmatch(_ACCURACY_NAME, key):
         return None
     return "accuracy" if is_training else "eval_accuracy"
 

@@ -51,6 +51,10 @@ _MAX_LINES_BELOW: Final = 3
 _MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 
 
+# Best Valid accuracy: 77.00%, which never falls.
+_BEST: Final = re.compile(rb"(?<![a-z])best(?![a-z])", re.IGNORECASE)
+
+
 def _after_label(begin: int, line: bytes) -> int:
     """Return a position in a line after the label that may name its rank."""
     return begin + min(LONGEST_LABEL, len(line) - 1)
@@ -147,7 +151,11 @@ class Evaluation(Kind):
     def _spans(self, line: bytes) -> Spans:
         """Return the spans of the evaluation values on a line, none if they have no loss."""
         values = find_spans(line, word=self.word).items()
-        spans = {name: span for name, span in values if is_evaluation(name)}
+        spans = {
+            name: span
+            for name, span in values
+            if is_evaluation(name) and (is_a_loss(name) or not _BEST.search(line[: span[0]]))
+        }
         return spans if any(map(self._is_judged, spans)) else {}
 
     def _is_judged(self, name: str) -> bool:

@@ -220,15 +220,19 @@ class TextEvidence:
 
 
 def find_planned_steps(evidence: TextEvidence, sample: Sample) -> int | None:
-    """Return the total of the only position that moves with the counter."""
+    """Return the total of the only position that moves with the counter, unless an epoch has it."""
     counts = sample.counters.get((evidence.counter or b"", evidence.loss), [])
     alike = [
         name
         for (name, loss), others in sample.counters.items()
         if loss == evidence.loss and name.startswith(NTH) and others == counts
     ]
+    # Epoch 1/3 | batch 99/1991: the log may end within the first epoch.
+    others = [name for name, loss in sample.counters if loss == evidence.loss and name not in alike]
+    by_epoch = any(name.startswith(NTH) and name != NTH + b"1" for name in others)
     once = len({count for _, count in counts}) == len(counts)
-    return counter_value(alike[0].removeprefix(NTH)) if once and len(alike) == 1 else None
+    is_planned = once and not by_epoch and len(alike) == 1
+    return counter_value(alike[0].removeprefix(NTH)) if is_planned else None
 
 
 def find_new_counter(evidence: TextEvidence, sample: Sample, tail: Sample) -> bytes | None:

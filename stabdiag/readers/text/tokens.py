@@ -76,7 +76,8 @@ SPLIT: Final = re.compile("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
 _OTHER_LOSS: Final = re.compile(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total|global"
     r"|overall|current)[ _/-]"
-    r"|\w{1,30}'s |(?:binary|categorical|sparse[ _]categorical|masked|softmax|sigmoid)[ _]){0,2})"
+    r"|(?:avg|current)(?=cost)|\w{1,30}'s "
+    r"|(?:binary|categorical|sparse[ _]categorical|masked|softmax|sigmoid)[ _]){0,2})"
     r"(cross[ _-]?entropy|smooth[ _-]?l1|huber|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
     r"|objective(?: function)?|objf|log[ _-]?likelihood|loglik"
     r"|log[ _-]?prob|bce|r?mse|ce|mae|rms[lp]e|s?mape|l[12]|fair|quantile|poisson|tweedie|total"

@@ -136,7 +136,10 @@ def test_scores_below_a_loss_belong_to_its_epoch(history, name):
     assert [points(data) for data in scores] == [[(n, 0.5 + n / 100) for n in range(1, 6)]]
 
 
-@pytest.mark.parametrize("line", ["Best validation accuracy: 0.9", "Training accuracy: 0.9"])
+@pytest.mark.parametrize(
+    "line",
+    ["Best validation accuracy: 0.9", "Best Valid accuracy: 77.00%", "Training accuracy: 0.9"],
+)
 def test_best_and_training_scores_below_a_loss_are_not_evaluations(history, line):
     rows = [f"Epoch {n} loss {2 / n:.3f}\n{line}\n" for n in range(1, 6)]
     assert "eval_accuracy" not in history("".join(rows)).series
@@ -204,3 +207,13 @@ def test_other_repeated_values_are_not_a_log(history, text):
 def test_two_records_with_many_values_need_no_counter(history):
     line = "epoch: 4 | lr: 1.6 | loss: {0} | train-TER: 50.6 | train-WER: 55.1 | val-loss: 6.1\n"
     assert history(line.format(3.3) + line.format(3.2)).series["loss"].values.tolist() == [3.3, 3.2]
+
+
+def test_a_position_within_an_epoch_does_not_plan_the_run(history):
+    rows = [f"Epoch 1/3 | batch {n}/600 | loss {2 - n / 600}\n" for n in range(100, 700, 100)]
+    assert "total_steps" not in history("".join(rows)).config
+
+
+def test_paddle_prints_the_cost_of_all_batches_so_far(history):
+    rows = [f"x.cpp:165]  Batch={n}000 AvgCost={9 / n:.3f} CurrentCost=1.0\n" for n in range(1, 6)]
+    assert points(history("".join(rows)).series["loss"])[:2] == [(1000, 9.0), (2000, 4.5)]
