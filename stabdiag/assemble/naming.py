@@ -194,12 +194,13 @@ def _is_margin(name: str, columns: Columns) -> bool:
 def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:
     """Return True if a log has a counter and a score whose better direction is known.
 
-    A file with only scores, one a record, needs no counter, as the logger of Torch7 writes them.
+    A file with one score a record needs no counter, as the logger of Torch7 writes it. Several
+    scores may be those of different models.
     """
     counters = {"step", "epoch"} & names.keys()
     accuracies = [names[role] for role in ("accuracy", "eval_accuracy") if role in names]
     scores = [*accuracies, *score_columns(columns, names.values()).values()]
-    return bool(scores) and (bool(counters) or len(scores) == len(columns))
+    return bool(scores) and (bool(counters) or len(columns) == 1)
 
 
 def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:

@@ -75,6 +75,11 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
 def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:
     """Return True if a "steps" column contains episode lengths, which go up and down."""
     epochs = columns.load(names["epoch"]).logged if "epoch" in names else steps
+    if {"epoch", "loss", "eval_loss"} <= names.keys():
+        # Records of evaluations repeat the epochs.
+        counters = columns.load(names["step"]), columns.load(names["epoch"])
+        of_loss = columns.load(names["loss"]).present & counters[0].present & counters[1].present
+        steps, epochs = (counter.values[of_loss] for counter in counters)
     is_whole = np.array_equal(epochs, np.floor(epochs))
     is_long = min(len(epochs), len(steps)) > MIN_RECORDS
     return is_long and is_whole and not _increases(steps) and _increases(epochs)

@@ -36,6 +36,7 @@ def hidden(history):
         ("split", ("train", "eval"), "eval/loss"),
         ("Mode", ("train", "test"), "test/loss"),
         ("set", ("train", "val"), "val/loss"),
+        ("name", ("train", "validation"), "validation/loss"),
         ("stage", ("train", "val"), "val/loss"),
         ("dataset", ("train", "val"), "val/loss"),
         ("event", ("train", "val"), "val/loss"),
@@ -131,5 +132,12 @@ def test_an_evaluation_without_a_loss_takes_no_steps_of_its_own(build, format):
         record if record["type"] == "train" else {**record, "loss": None} for record in records()
     ]
     history = build(log, format)
+    assert history.series["loss"].steps.tolist() == list(range(1, 31))
+    assert history.unit == "epoch"
+
+
+def test_the_batches_of_an_epoch_are_no_steps_next_to_evaluations(build):
+    log = [{**record, "iteration": 21 if record["type"] == "train" else 4} for record in records()]
+    history = build(log, "jsonl")
     assert history.series["loss"].steps.tolist() == list(range(1, 31))
     assert history.unit == "epoch"

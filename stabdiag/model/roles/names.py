@@ -25,7 +25,7 @@ _SETTINGS_SECTION = re.compile(
 
 # Columns that name the data split of each record.
 _SPLITS = frozenset(
-    word_list("type phase split mode set stage dataset subset data_split partition event kind")
+    word_list("type phase split mode set stage dataset subset data_split partition event kind name")
 )
 
 

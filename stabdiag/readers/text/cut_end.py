@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 _NUMBER: Final = re.compile(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
-_NUMBER_AT_END: Final = re.compile(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
+_NUMBER_AT_END: Final = re.compile(rb"(?<!\d)\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
 _BLANKS: Final = re.compile(rb"[ \t]+")
 
 # Lines above the last one whose form may continue where the last one ends.

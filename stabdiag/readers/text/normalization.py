@@ -180,7 +180,7 @@ _NORMALIZATIONS: Final = (
     # The first CatBoost: 12:      learn 0.6355000000passed: 17.4 sec      total: 3m 13s
     Normalization(
         (b"learn ", b"passed: "),
-        rb"(?m)^(\d{1,9}):[ \t]{1,12}learn (%b?)passed: " % NUMBER_PATTERN,
+        rb"(?m)^(\d{1,9}):[ \t]{1,12}learn (%b?)[ \t]{0,12}passed: " % NUMBER_PATTERN,
         rb"iteration \1 learn loss: \2 passed: ",
     ),
     # The letters of two networks in a bar, or after it: [… 2.15it/s, DR=0.71, G=nan, GP=2.1, LR=…],

@@ -217,3 +217,10 @@ def test_a_position_within_an_epoch_does_not_plan_the_run(history):
 def test_paddle_prints_the_cost_of_all_batches_so_far(history):
     rows = [f"x.cpp:165]  Batch={n}000 AvgCost={9 / n:.3f} CurrentCost=1.0\n" for n in range(1, 6)]
     assert points(history("".join(rows)).series["loss"])[:2] == [(1000, 9.0), (2000, 4.5)]
+
+
+def test_a_nan_of_the_first_catboost_is_seen(history):
+    rows = [f"{n}:      learn {0.7 - n / 50:.10f}passed: 17 sec      total: 3m\n" for n in range(9)]
+    rows += [f"{n}:\tlearn nan\tpassed: 17 sec\ttotal: 3m\n" for n in range(9, 12)]
+    series = history("".join(rows)).series["loss"]
+    assert [step for step, value in points(series) if value != value] == [9, 10, 11]
