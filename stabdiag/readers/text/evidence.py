@@ -161,7 +161,8 @@ def evidence(data: bytes) -> TextEvidence | None:
 def _find_evidence(data: bytes) -> TextEvidence | None:
     log = _Log(data=data)
     named = _evidence_by_word(log, LOSS_STEM)
-    if named is not None:
+    # The losses of saved models end where the training fails.
+    if named is not None and not take_sample(log.data, LOSS_STEM).has_only_bests:
         return named
     matches = [match[1] for match in (SUMMED.search(data), BY_SPLIT.search(data)) if match]
     words = [*matches, *(word for word in OTHER_LOSSES if word in data)]
@@ -172,7 +173,15 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     if best is not None:
         denser = (other for other in candidates if other.lines >= _DENSER * best.lines)
         best = next(denser, best)
+    if named is not None:
+        return best if best is not None and best.lines >= named.lines else _as_bests(named, log)
     return best or _evidence_without_loss(log)
+
+
+def _as_bests(named: TextEvidence, log: _Log) -> TextEvidence:
+    """Return the evidence of a log in which only saved models have a loss."""
+    saved = take_sample(log.data, LOSS_STEM).saved
+    return replace(named, has_only_bests=all(words & {b"best", b"improved"} for words in saved))
 
 
 def _evidence_without_loss(log: _Log) -> TextEvidence | None:
@@ -261,6 +270,7 @@ def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
         counter_alias=find_counter_alias(result, sample)
         or find_new_counter(result, sample, sample_tail(log.data, word)),
         planned_steps=find_planned_steps(result, sample),
+        repeats_saved=sample.repeats_saved,
     )
 
 

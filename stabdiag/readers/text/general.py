@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.errors import NoUsableRecord
-from stabdiag.model.events import Event, EventKind
+from stabdiag.model.events import Event, EventCode, EventKind, LeftOut
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Bar, Columns
@@ -43,6 +43,13 @@ _KERAS_BAR: Final = re.compile(
 _KERAS_STARTS: Final = (b" [=", b" [>", b" [.", b" \xe2\x94\x81")
 # 45%|████▌     | 450/1000 [00:55<01:07,  8.10it/s, loss=0.693]
 _OTHER_BAR: Final = re.compile(rb"\d/\d{1,9} \[\d{1,4}:\d\d(?::\d\d)?<")
+
+
+# The losses of the best models end where a training fails.
+_OTHER_MODELS: Final = LeftOut(
+    code=EventCode.RECORDS_LEFT_OUT,
+    message="only the best models have a loss: the losses of all others are not logged",
+)
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:
@@ -75,6 +82,8 @@ def read(stream: Stream) -> Columns:
     if result.counter == EPOCH and _is_evaluation_first(result, start):
         result = replace(result, evaluation_first=True)
     columns = read_log(stream, "text", result.grammar)
+    if result.has_only_bests:
+        columns = replace(columns, left_out=(*columns.left_out, _OTHER_MODELS))
     columns, note = _negate_bounds(columns) if result.word.lower() in OBJECTIVES else (columns, "")
     event = Event(
         kind=EventKind.COLUMN,

@@ -37,6 +37,7 @@ from stabdiag.readers.text.tokens import (
     LONGEST,
     LOSS_STEM,
     NUMBER_START,
+    SAVES,
     VALIDATED,
     Span,
     Spans,
@@ -138,12 +139,14 @@ class MeasuredLines(Kind):
     """Lines with a loss and the counter, or with a loss alone without a counter.
 
     Lines near them may have other values of the same step, such as the learning rate. ``word`` is
-    part of the name of the loss.
+    part of the name of the loss. With ``skips_saved``, lines that repeat the loss of a saved model
+    are left out.
     """
 
     counter: bytes | None
     word: bytes = LOSS_STEM
     counter_alias: bytes | None = None
+    skips_saved: bool = False
 
     @cached_property
     def _known(self) -> KnownShapes:
@@ -195,7 +198,15 @@ class MeasuredLines(Kind):
                 for at, line in lines
                 if usual in line or any(word in line.lower() for word in words)
             ]
-        return [(at, line) for at, line in lines if NUMBER_START.search(line)]
+        lines = [(at, line) for at, line in lines if NUMBER_START.search(line)]
+        if self.skips_saved:
+            lines = [(at, line) for at, line in lines if not self._repeats_saved(line)]
+        return lines
+
+    def _repeats_saved(self, line: bytes) -> bool:
+        """Return True if a line without a counter has the loss of a saved model."""
+        place = line.find(self.word)
+        return place > 0 and SAVES.search(line, 0, place) is not None and not line_counters(line)
 
     def _lines_all_with_word(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the lines of a text as ``_lines`` does, if each has the word; much faster.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import field, replace
-from itertools import islice
+from itertools import islice, pairwise
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
@@ -21,12 +21,20 @@ from stabdiag.readers.text.counters import (
 )
 from stabdiag.readers.text.evaluation import Evaluation
 from stabdiag.readers.text.failures import is_exception
-from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar, Kind, Normalization, Step
+from stabdiag.readers.text.grammar import (
+    NUMBER_PATTERN,
+    Grammar,
+    Kind,
+    Normalization,
+    Step,
+    as_float,
+)
 from stabdiag.readers.text.measured import Heading, MeasuredLines, find_spans
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
     LOSS_STEM,
     OTHER_MEASURES,
+    SAVES,
     SCORES,
     lines_with_a_loss,
     makes_a_record,
@@ -49,6 +57,9 @@ _MIN_RENAMED: Final = 2
 # The name of an exception is in this many bytes at the start of a line.
 _MAX_EXCEPTION: Final = 200
 
+# The fewest losses of saved models that show how they change.
+_MIN_BESTS: Final = 3
+
 # A line with this many values is not prose.
 MANY_VALUES: Final = 4
 
@@ -70,7 +81,8 @@ class Sample:
 
     Only the first loss of a line counts. ``not_finite`` are the shapes of lines with a NaN or
     infinite loss and enough other values that they are not prose. ``end`` is the start of the last
-    line. ``word`` is part of the name of the loss.
+    line. ``word`` is part of the name of the loss. For each line, ``saved`` has the words for a
+    saved model before its loss, and ``counted`` is whether it has a counter.
     """
 
     word: bytes = LOSS_STEM
@@ -79,6 +91,26 @@ class Sample:
     shapes: Shapes = field(default_factory=lambda: defaultdict(list))
     not_finite: Shapes = field(default_factory=lambda: defaultdict(list))
     end: int = 0
+    saved: list[frozenset[bytes]] = field(default_factory=list)
+    counted: list[bool] = field(default_factory=list)
+
+    @property
+    def repeats_saved(self) -> bool:
+        """Whether some lines without a counter repeat the loss of a saved model."""
+        repeats = [
+            bool(words) and not counted
+            for words, counted in zip(self.saved, self.counted, strict=True)
+        ]
+        return any(repeats) and not all(repeats)
+
+    @property
+    def has_only_bests(self) -> bool:
+        """Whether all losses belong to saved models, each at most as high as the one before."""
+        if len(self.values) != 1 or not all(self.saved):
+            return False
+        (values,) = self.values.values()
+        losses = [as_float(value) for value in values]
+        return len(losses) >= _MIN_BESTS and all(a >= b for a, b in pairwise(losses))
 
 
 def loss_names(names: Iterable[str], word: bytes = LOSS_STEM) -> list[str]:
@@ -105,8 +137,10 @@ def take_sample(data: bytes, word: bytes) -> Sample:
             continue
         loss, end = losses[0], begin
         sample.values[loss].append(line[slice(*spans[loss])])
+        sample.saved.append(frozenset(SAVES.findall(line[: spans[loss][0]].lower())))
         counts = {name: counter_value(line[slice(*at)]) for name, at in line_counters(line).items()}
         sample.shapes[tuple(spans)].append(counts)
+        sample.counted.append(bool(counts))
         lost = any(is_lost(line[slice(*spans[name])]) for name in losses)
         if lost and len(spans) >= MANY_VALUES:
             sample.not_finite[tuple(spans)].append(counts)
@@ -151,6 +185,8 @@ class TextEvidence:
         normalizations: the replacements that give the log standard names.
         has_evaluation_blocks: headings announce evaluation lines that look like training lines.
         is_unknown: ``word`` is the name of values whose meaning is unknown.
+        has_only_bests: only the losses of the best models so far are logged.
+        repeats_saved: some lines repeat the loss of a saved model.
     """
 
     counter: bytes | None
@@ -169,6 +205,8 @@ class TextEvidence:
     normalizations: tuple[Normalization, ...] = ()
     has_evaluation_blocks: bool = False
     is_unknown: bool = False
+    has_only_bests: bool = False
+    repeats_saved: bool = False
 
     @property
     def is_without_loss(self) -> bool:
@@ -179,7 +217,12 @@ class TextEvidence:
     def grammar(self) -> Grammar:
         """The grammar that finds the records."""
         counter = None if self.above else self.counter
-        measured = MeasuredLines(counter=counter, word=self.word, counter_alias=self.counter_alias)
+        measured = MeasuredLines(
+            counter=counter,
+            word=self.word,
+            counter_alias=self.counter_alias,
+            skips_saved=self.repeats_saved,
+        )
         kinds: tuple[Kind, ...] = (measured,)
         if counter is not None and (not self.is_without_loss or self.word in SCORES):
             evaluation = Evaluation(

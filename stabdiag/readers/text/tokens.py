@@ -179,7 +179,7 @@ _BEST: Final = re.compile(
     rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
 )
 
-_SAVES: Final = re.compile(rb"(?<![a-z])(?:sav(?:ed|ing)|best|improved)(?![a-z])", re.IGNORECASE)
+SAVES: Final = re.compile(rb"(?<![a-z])(?:sav(?:ed|ing)|best|improved)(?![a-z])", re.IGNORECASE)
 
 # CV is the set for cross-validation; mi-test and fit_test are names of runs.
 _EVALUATION_WORD: Final = (
@@ -320,7 +320,7 @@ def line_fields(line: bytes) -> Sequence[Field]:
     # The number after a file name is the line number of the logging call: train.py: 171
     fields = [item for item in fields if not item.name.endswith(_SOURCE_FILES)]
     # New best model saved with loss 2.31
-    if _SAVES.search(line):
+    if SAVES.search(line):
         fields = [item for item in fields if not item.name.lower().startswith("with ")]
     # A loss of 2,345 has a decimal comma; a throughput of 7,012 has a thousands separator.
     return [

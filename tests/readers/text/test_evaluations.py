@@ -185,3 +185,37 @@ def test_a_rate_on_lines_of_its_own_is_not_a_record(put):
             lines.append(f"step {n} | loss {4 - n / 100:.2f} | lr 0.001 | tokens 900")
         lines.append(f"step {n} | lr 0.001")
     assert len(stabdiag.read(put("\n".join(lines) + "\n")).series["loss"]) == 10
+
+
+def epochs_with_bests(name, loss_at, *, best="loss"):
+    """Return epochs that end on a line about the best model so far, if they improved."""
+    lines, lowest = [], 9.0
+    for epoch in range(40):
+        loss = loss_at(epoch)
+        lines.append(f"Epoch {epoch}\n  Train - {name}: {loss:.4f}, KL: 2.6, acc: 91.5%")
+        if loss < lowest:
+            lowest = loss
+            lines.append(f"  -> Saved best ({best}: {loss + 0.03:.4f})")
+    return "\n".join(lines) + "\n"
+
+
+def fails_at_half(epoch):
+    return 2.5 - epoch / 20 if epoch < 20 else float("nan")
+
+
+@pytest.mark.parametrize("best", ["loss", "val loss"])
+@pytest.mark.parametrize("name", ["CE", "MSE", "loss"])
+def test_the_losses_of_saved_models_are_not_those_of_the_training(put, name, best):
+    series = stabdiag.read(put(epochs_with_bests(name, fails_at_half, best=best))).series
+    assert len(series["loss"]) == 40
+    assert series["loss"].values[1] == 2.45
+
+
+def test_a_log_with_the_losses_of_the_best_models_only_has_no_verdict(put):
+    report = stabdiag.diagnose(put(epochs_with_bests("foo", fails_at_half)))
+    assert report.diagnosis.slug == "partly-read"
+
+
+def test_losses_that_are_saved_with_each_epoch_are_read(put):
+    lines = (f"Epoch {epoch}: saved model, loss: {2.5 - epoch / 20}" for epoch in range(40))
+    assert stabdiag.diagnose(put("\n".join(lines) + "\n")).diagnosis.slug == "healthy"
