@@ -69,14 +69,17 @@ _PROMISING: Final = re.compile(
     r"|\.(jsonl|ndjson|csv|tsv|parquet|out|err|wandb|db)(\.|$)",
     re.IGNORECASE,
 )
-_SUMMARY_FILE: Final = re.compile(r"^(all|train|eval|test|predict)_results\.json$|summary\.json$")
+_SUMMARY_FILE: Final = re.compile(
+    r"^(all|train|eval|test|predict)_results\.json$|summary\.json$"
+    r"|^(experiment|basic-variant|searcher)[-_]state-[\d_-]+\.json$"  # Ray Tune
+)
 PROCESS: Final = re.compile(r"(?:rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
 _ROTATED_FILE: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
 
-# The rank of a low-rank adapter is not the rank of a process.
 # The runs of a folder that one page or report can compare.
 _MAX_COMPARED_RUNS: Final = 16
 
+# The rank of a low-rank adapter is not the rank of a process.
 RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 

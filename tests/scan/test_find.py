@@ -7,6 +7,7 @@ import pytest
 from stabdiag.errors import LogError
 from stabdiag.sources.find import find
 from stabdiag.sources.group import SkippedEntries
+from stabdiag.sources.logs import may_be_log
 
 
 @pytest.fixture
@@ -188,3 +189,16 @@ def test_among_runs_each_file_with_a_name_of_its_own_is_one(find_runs):
     names = ["a.csv", "b.csv", "c.jsonl", "d.log", "e.log", "keras_run7.tfevents", "f.wandb"]
     assert find_runs(*names) == {name: [name] for name in names}
     assert len(find_runs("metrics.csv")) == len(names) + 1
+
+
+@pytest.mark.parametrize(
+    ("name", "is_expected"),
+    [
+        ("experiment_state-2026-11-29_06-15-32.json", False),
+        ("basic-variant-state-2026-11-29_06-15-32.json", False),
+        ("result.json", True),
+        ("experiment_state.json", True),
+    ],
+)
+def test_the_state_of_ray_tune_is_not_a_log(name, is_expected):
+    assert may_be_log(name) is is_expected
