@@ -193,6 +193,13 @@ def _find_period(steps: Ints, stride: float, epoch: float | None, tests: int = 1
     gaps = np.diff(steps).astype(np.float64)
     fixed = [] if epoch is None else [epoch]
     candidates = list(dict.fromkeys([*fixed, median(gaps), float(gaps.min())]))
+    # A spike in the middle of an epoch halves the distances of those in each epoch.
+    if epoch is not None:
+        candidates = [
+            distance
+            for distance in candidates
+            if distance >= epoch or not _is_close(epoch % distance, 0.0, stride)
+        ]
     for distance in candidates:
         multiples = np.maximum(np.round(gaps / distance), 1.0)
         period = distance if distance in fixed else float(gaps.sum() / multiples.sum())

@@ -51,6 +51,8 @@ CASES = [
     ("epoch-boundary-jump", log(SAW, epoch=np.round(STEPS / 100, 2)), "set_epoch"),
     ("batch-repeats", log(FALLING, batch_id=ids((300, 40))), "step 301"),
     ("batch-repeats", log(FALLING, batch_id=ids(*((at, 2) for at in ODD))), "step 121"),
+    # More than a tenth of a fixed order, and after more steps than a cause of a spike.
+    ("batch-repeats", log(FALLING, batch_id=np.where(STEPS < 500, STEPS, STEPS - 150)), "step 500"),
     ("batch-repeats", log(MEMORISED, batch_id=STEPS * 0, eval_loss=FALLING), "step 1:"),
     ("frequent-spikes", log(spiky(*REGULAR)), "every 90 steps"),
 ]
@@ -74,6 +76,8 @@ NEAR_MISSES = [
     # Each batch is logged four times, as with accumulation; ids start again with each epoch.
     ("batch-repeats", log(FALLING, batch_id=STEPS // 4)),
     ("batch-repeats", log(FALLING, batch_id=STEPS % 250)),
+    # Two epochs of a fixed order, logged at every third batch.
+    ("batch-repeats", log(FALLING, batch_id=3 * (STEPS % 500) + (STEPS >= 500))),
     # A run with a single batch, and a number that does not identify a batch.
     ("batch-repeats", log(MEMORISED, batch_id=STEPS * 0, eval_loss=MEMORISED)),
     ("batch-repeats", log(FALLING, batch_id=STEPS * 0, eval_loss=FALLING)),

@@ -9,6 +9,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
+from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural, whole
 from stabdiag.stats.coincidence import FREQUENT_RATE, max_chance_repeats
 from stabdiag.stats.course import end_level
@@ -85,16 +86,27 @@ def epoch_boundary_jump(case: Case) -> Evidence | None:
             "Check that the data is reshuffled every epoch: shuffle=True, and "
             "sampler.set_epoch(epoch) with a distributed sampler.",
         ),
-        explains=_SPIKES if all(_is_of_epoch(case, spike, at) for spike in case.spikes) else (),
+        explains=_SPIKES if _are_of_epochs(case, at) else (),
     )
+
+
+def _are_of_epochs(case: Case, boundaries: Ints) -> bool:
+    """Return True if all spikes, recurring ones as well, begin where an epoch does."""
+    peaks = () if case.recurring is None else case.recurring.positions
+    return all(_begins_epoch(peak, boundaries) for peak in peaks) and all(
+        _is_of_epoch(case, spike, boundaries) for spike in case.spikes
+    )
+
+
+def _begins_epoch(position: int, boundaries: Ints) -> bool:
+    after = position - boundaries
+    return bool(((after >= -1) & (after <= 2 * CONTEXT_POINTS)).any())
 
 
 def _is_of_epoch(case: Case, spike: Spike, boundaries: Ints) -> bool:
     """Return True if a spike begins where an epoch does, or just after, and recovers."""
-    after = spike.onset - boundaries
-    begins = bool(((after >= -1) & (after <= 2 * CONTEXT_POINTS)).any())
     sigma = case.limits.spike.recovery_sigma
-    return begins and bool(
+    return _begins_epoch(spike.onset, boundaries) and bool(
         spike.recovered or late_recovery(case.loss.values, spike, sigma) is not None
     )
 
@@ -288,8 +300,11 @@ def _is_of_pattern(spike: Spike, boundaries: Ints, high: float) -> bool:
     ),
 )
 def batch_repeats(case: Case) -> Evidence | None:
-    """Do a few batches repeat long before the epoch is over?"""
+    """Do a few batches repeat long before the epoch is over, or a part of a fixed order?"""
     batches = case.history.series["batch_id"]
+    replay = _replay(case, batches)
+    if replay is not None:
+        return replay
     repeats, ids = case.causes.repeats_batch, batches.values
     count = int(repeats.sum())
     if count < case.limits.data.repeated_batches:
@@ -310,13 +325,43 @@ def batch_repeats(case: Case) -> Evidence | None:
         f"first is batch {whole(float(ids[at]))} at {case.unit} {step}.",
         step=step,
         measured={"repeats": count, "batches": repeated},
-        first=Action(
-            Do.FIX_LOADER,
-            f"Check the loader and the sampler around {case.unit} {step}: log the sample indices "
-            "and find out why they occur twice.",
-            step=step,
-        ),
+        first=_check_loader(case, step),
     )
+
+
+def _replay(case: Case, batches: Series) -> Evidence | None:
+    """Report a part of a fixed order that is trained on again, in the middle of the data.
+
+    An epoch begins with the lowest ids, and a random order falls at every second record.
+    """
+    ids = batches.values
+    falls = np.flatnonzero(np.diff(ids) < 0) + 1
+    rises = ids[1:] > ids[:-1]
+    if not 0 < len(falls) <= FEW_EVENTS or rises.mean() < NEARLY_ALL:
+        return None
+    lowest = float(ids.min()) + TWICE * median(np.diff(ids)[rises])
+    for at, until in pairwise([*falls.tolist(), len(ids)]):
+        again = np.append(np.isin(ids[at:until], ids[:at]), False)
+        count, step = int(again.argmin()), int(batches.steps[at])
+        if ids[at] <= lowest or count < case.limits.data.repeated_batches:
+            continue
+        before, first = (whole(float(ids[position])) for position in (at - 1, at))
+        return Evidence(
+            because=f"{plural(count, 'batch', 'batches')} came again from {case.unit} {step} on: "
+            f"batch {first} follows batch {before}.",
+            step=step,
+            measured={"repeats": count, "batches": count},
+            first=_check_loader(case, step),
+        )
+    return None
+
+
+def _check_loader(case: Case, step: int) -> Action:
+    text = (
+        f"Check the loader and the sampler around {case.unit} {step}: log the sample indices and "
+        "find out why they occur twice."
+    )
+    return Action(Do.FIX_LOADER, text, step=step)
 
 
 def _is_memorized(case: Case) -> bool:
