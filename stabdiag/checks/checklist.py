@@ -135,7 +135,7 @@ def _data(facts: Facts) -> Check:
     if finding is not None:
         return failed(_named(finding), finding.actions[0], *do)
     ids = "; no batch repeats" if facts.logged("batch_id") else ""
-    return manual(f"Nothing in the log points to the data{ids}; no log shows a batch.", *do)
+    return manual(f"Nothing in the log points to the data{ids}; it does not contain the batches.", *do)
 
 
 def _pipeline(facts: Facts) -> Check:
@@ -171,10 +171,14 @@ def _narrow(facts: Facts) -> Check:
 
 
 def _precision(facts: Facts) -> Check:
-    do = (
-        f"{facts.reload}, and run the same batches in fp32: if that works, precision is the cause.",
-        "Scale the loss dynamically, or switch to bf16.",
+    in_fp32 = (
+        f"{facts.reload}, and run the same batches in fp32: if that works, precision is the cause."
     )
+    # bf16 has the range of fp32 and needs no loss scale.
+    if facts.manifest.dtype == "bf16":
+        do = (in_fp32, "Keep softmax, layer norm and the loss in fp32.")
+    else:
+        do = (in_fp32, "Scale the loss dynamically, or switch to bf16.")
     diagnosis = facts.report.diagnosis
     if diagnosis.section != "§1":
         return _by_dtype(facts, facts.finding_with_fix(FixKind.PRECISION), do)
