@@ -135,7 +135,9 @@ def _data(facts: Facts) -> Check:
     if finding is not None:
         return failed(_named(finding), finding.actions[0], *do)
     ids = "; no batch repeats" if facts.logged("batch_id") else ""
-    return manual(f"Nothing in the log points to the data{ids}; it does not contain the batches.", *do)
+    return manual(
+        f"Nothing in the log points to the data{ids}; it does not contain the batches.", *do
+    )
 
 
 def _pipeline(facts: Facts) -> Check:

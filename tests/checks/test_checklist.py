@@ -194,5 +194,9 @@ def test_an_unexplained_divergence_leaves_the_learning_rate_a_suspect():
 
 
 def test_the_advice_for_bf16_does_not_name_bf16_again():
-    assert "switch to bf16" not in " ".join(map(str, get_item("nan-blow-up-bf16", "precision").actions))
-    assert "switch to bf16" in " ".join(map(str, get_item("nan-dtype-unknown", "precision").actions))
+    assert "switch to bf16" not in " ".join(
+        map(str, get_item("nan-blow-up-bf16", "precision").actions)
+    )
+    assert "switch to bf16" in " ".join(
+        map(str, get_item("nan-dtype-unknown", "precision").actions)
+    )
