@@ -68,4 +68,6 @@ def starts_pretrained(run: Run) -> bool | None:
     chance = chance_loss(run)
     if configured is not None or chance is None or not len(run.loss):
         return configured
-    return start_level(run.loss.values) < _FAR_BELOW_CHANCE * chance
+    # In a log with few records, a model may have learned a lot by the second one.
+    x = run.loss.values
+    return max(float(x[0]), start_level(x)) < _FAR_BELOW_CHANCE * chance

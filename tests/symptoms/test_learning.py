@@ -609,3 +609,13 @@ def test_a_constant_regularizer_of_a_discriminator_is_not_a_stuck_adversary():
         "Loss/D/reg": np.full(20, 0.07),
     }
     assert "loss-constant" not in {finding.slug for finding in stabdiag.diagnose(run).findings}
+
+
+def test_a_fast_start_in_a_sparse_log_is_not_pretrained():
+    at = 10 * np.arange(50)
+    loss = 0.3 * np.exp(-at / 100) + 3.6 * np.exp(-at / 2)
+    report = stabdiag.diagnose({"step": at, "loss": loss}, manifest={"vocab_size": 50})
+    assert "trained model" not in report.diagnosis.summary
+    loss[0] = 0.5
+    report = stabdiag.diagnose({"step": at, "loss": loss}, manifest={"vocab_size": 50})
+    assert "trained model" in report.diagnosis.summary

@@ -639,3 +639,10 @@ def test_a_spike_after_a_blow_up_without_learning_is_no_news():
     assert report.diagnosis.actions[0].kind == "lower-lr"
     loss[1:40] = 1.98
     assert "spike-recovered" in [item.slug for item in stabdiag.diagnose(log).findings]
+
+
+@pytest.mark.parametrize(("r2", "kind"), [(-8.7, "inspect-data"), (-0.3, "try-small")])
+def test_targets_far_from_zero_are_standardized_first(symptom, r2, kind):
+    at = np.arange(15)
+    log = {"epoch": at, "loss": 2.26e10 - 1e7 * at, "val_r2": r2 + 0.001 * at}
+    assert symptom("no-progress", log).actions[0].kind == kind

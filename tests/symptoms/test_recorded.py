@@ -247,6 +247,7 @@ def test_losses_of_ranks_that_part_are_reported(end, is_reported):
     assert (finding is not None) == is_reported
     if finding is not None:
         assert (finding.severity, finding.title) == ("warning", "The losses of the ranks differ")
+        assert finding.confidence == "medium"
 
 
 def test_a_stage_without_a_loss_does_not_differ():

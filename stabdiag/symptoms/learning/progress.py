@@ -333,7 +333,8 @@ def _worse_than_mean(case: Case, progress: Progress) -> Evidence | None:
     level = evaluation_level(score.series.values)
     if level > 0:
         return None
-    learns = learns_clearly(case, progress)
+    # Below -1, the outputs are farther from the mean of the targets than the targets are.
+    is_far = learns_clearly(case, progress) or level < -1
     standardize = Action(
         Do.INSPECT_DATA,
         "Standardize the targets (subtract their mean, divide by their standard deviation), so "
@@ -347,8 +348,8 @@ def _worse_than_mean(case: Case, progress: Progress) -> Evidence | None:
         "of the targets has 0.",
         step=int(case.loss.steps[0]),
         measured=progress.measured | {"determination": level},
-        first=standardize if learns else small,
-        next_actions=(small if learns else standardize, _TRAIN_MORE, *no_progress.next_actions),
+        first=standardize if is_far else small,
+        next_actions=(small if is_far else standardize, _TRAIN_MORE, *no_progress.next_actions),
         severity=Severity.WARNING if is_long else None,
     )
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.findings import Action, Severity
+from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.other_losses import RANK_LOSS
@@ -68,13 +68,14 @@ def _losses_differ(case: Case) -> Evidence | None:
         if ratios[0] >= TWICE or late.min() < TWICE or not (late > ratios[0]).all():
             continue
         ended, rank_ended = float(own[-1]), float(other[-1])
+        began = f"{num(float(other[0]))} and {num(float(own[0]))}"
         return Evidence(
             title="The losses of the ranks differ",
             severity=Severity.WARNING,
             because=f"{series.column!r} ends at {num(rank_ended)} and the diagnosed loss "
-            f"{case.loss.column!r} at {num(ended)}; both began near {num(float(own[0]))}. Ranks "
-            "with the same weights have similar losses.",
-            step=int(case.loss.steps[len(x) // 2]),
+            f"{case.loss.column!r} at {num(ended)}; in the first tenth they were {began}. Ranks with "
+            "the same weights have similar losses.",
+            confidence=Confidence.MEDIUM,
             measured={"loss": ended, "rank_loss": rank_ended},
             first=Action(
                 Do.CHECK_MODEL,
