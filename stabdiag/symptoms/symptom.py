@@ -136,7 +136,8 @@ class Symptom:
         return Finding(
             slug=self.slug,
             severity=evidence.severity or self.severity,
-            confidence=evidence.confidence or (Confidence.HIGH if self.is_fact else self.confidence),
+            confidence=evidence.confidence
+            or (Confidence.HIGH if self.is_fact else self.confidence),
             section="symptom",
             question="",
             title=evidence.title or self.title,

@@ -611,6 +611,12 @@ def test_a_constant_regularizer_of_a_discriminator_is_not_a_stuck_adversary():
     assert "loss-constant" not in {finding.slug for finding in stabdiag.diagnose(run).findings}
 
 
+@pytest.mark.parametrize(("right", "severity"), [(0.95, "warning"), (None, "note")])
+def test_a_loss_too_high_for_its_accuracy_may_be_contrastive(symptom, right, severity):
+    evaluated = {} if right is None else {"val_acc": np.where(AT % 80 == 79, right, None)}
+    assert symptom("softmax-twice", squashed(1.3) | evaluated).severity == severity
+
+
 def test_a_fast_start_in_a_sparse_log_is_not_pretrained():
     at = 10 * np.arange(50)
     loss = 0.3 * np.exp(-at / 100) + 3.6 * np.exp(-at / 2)

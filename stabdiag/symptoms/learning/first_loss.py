@@ -339,6 +339,9 @@ def _by_confidence(case: Case) -> Evidence | None:
         return None
     return Evidence(
         title="The loss is too high for its accuracy",
+        # Without an evaluation of the answers, it may be a contrastive loss, which stays high at a
+        # high temperature.
+        severity=None if len(_final_accuracies(case)) > 1 else Severity.NOTE,
         because=f"The loss settles at {num(last)} although {fraction:.0%} of the training examples "
         f"are right: on average (geometric mean), the right class gets a probability of "
         f"{math.exp(-last):.0%}.",
@@ -352,7 +355,8 @@ def _by_confidence(case: Case) -> Evidence | None:
         next_actions=(
             Action(
                 Do.CHECK_LOSS_FUNCTION,
-                "If labels are smoothed or the loss has other terms, log its cross-entropy alone.",
+                "If labels are smoothed, the loss is contrastive or has other terms, log its "
+                "cross-entropy alone.",
             ),
         ),
     )

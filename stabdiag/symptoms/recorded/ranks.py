@@ -73,8 +73,8 @@ def _losses_differ(case: Case) -> Evidence | None:
             title="The losses of the ranks differ",
             severity=Severity.WARNING,
             because=f"{series.column!r} ends at {num(rank_ended)} and the diagnosed loss "
-            f"{case.loss.column!r} at {num(ended)}; in the first tenth they were {began}. Ranks with "
-            "the same weights have similar losses.",
+            f"{case.loss.column!r} at {num(ended)}; in the first tenth they were {began}. Ranks "
+            "with the same weights have similar losses.",
             confidence=Confidence.MEDIUM,
             measured={"loss": ended, "rank_loss": rank_ended},
             first=Action(
