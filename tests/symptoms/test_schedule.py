@@ -47,6 +47,14 @@ def test_a_few_epochs_show_the_end_of_a_schedule(symptom, length, is_reported):
     assert (symptom("lr-decays-early", log) is not None) == is_reported
 
 
+@pytest.mark.parametrize(("length", "is_reported"), [(9, True), (15, False)])
+def test_a_few_epochs_show_a_rate_that_rises_again(symptom, length, is_reported):
+    epoch = np.arange(15)
+    rates = 0.05 * (1 + np.cos(np.pi * (epoch + 1) / length))
+    log = {"epoch": epoch, "loss": 0.2 + np.exp(-epoch / 2), "lr": rates}
+    assert (symptom("ends-mid-cycle", log) is not None) == is_reported
+
+
 @pytest.mark.parametrize(
     ("slug", "log", "manifest", "first"),
     [

@@ -147,7 +147,7 @@ def _may_be_rounded(lr: Series, at: int, floor: float) -> bool:
     title="The run ends in the middle of a learning-rate cycle",
     needs=("lr",),
     explained_by=("nan", "divergence-lr"),
-    preconditions=(no_schedule,),
+    preconditions=(_no_end,),
     next_actions=(
         Action(Do.KEEP_CHECKPOINT, "Keep the checkpoint from the end of the last complete cycle."),
     ),
