@@ -15,7 +15,7 @@ from stabdiag.model.history import History, Series
 from stabdiag.model.limits import Limits
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import ARCHITECTURES, LOSS_FUNCTION, is_pretrained
-from stabdiag.model.roles.loss_kinds import LossKind
+from stabdiag.model.roles.loss_kinds import LossKind, is_value_loss
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
 from stabdiag.stats.quantiles import usual_gap
@@ -49,7 +49,7 @@ class Run:
         if self.history.loss_kind is not None:
             return self.history.loss_kind
         if self._has_short_reward():
-            return LossKind.POLICY
+            return LossKind.VALUE if is_value_loss(self.loss.column) else LossKind.POLICY
         return LossKind.RUNNING_SUM if self._is_running_sum() else None
 
     def _has_short_reward(self) -> bool:

@@ -147,6 +147,11 @@ def is_policy_loss(name: str) -> bool:
     return bool(_POLICY & words) or ("entropy" in words and "cross" not in words)
 
 
+def is_value_loss(name: str) -> bool:
+    """Return True if a loss belongs to a value function."""
+    return not _VALUE_WORDS.isdisjoint(name_words(name))
+
+
 def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind | None:
     """Return the kind of the chosen loss if it may rise while the run learns, or None.
 

@@ -224,3 +224,14 @@ def test_a_nan_of_the_first_catboost_is_seen(history):
     rows += [f"{n}:\tlearn nan\tpassed: 17 sec\ttotal: 3m\n" for n in range(9, 12)]
     series = history("".join(rows)).series["loss"]
     assert [step for step, value in points(series) if value != value] == [9, 10, 11]
+
+
+def test_a_value_loss_next_to_a_few_rewards_is_no_policy_loss(tmp_path):
+    rows = [
+        f"{{'objective/kl': {6 + n}.8, 'objective/rlhf_reward': {2 - n / 10}, 'loss/policy_avg':"
+        f" -0.003, 'loss/value_avg': {0.35 - n / 100}, 'lr': 9e-06, 'epoch': 0.{n}}}\n"
+        for n in range(1, 4)
+    ]
+    (tmp_path / "run.txt").write_text("".join(rows))
+    summary = stabdiag.diagnose(tmp_path / "run.txt").diagnosis.summary
+    assert "'loss/value_avg' is the loss of a value function" in summary
