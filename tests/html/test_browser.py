@@ -293,6 +293,9 @@ def test_runs_of_a_comparison_are_named_by_what_differs(opened, runs):
     names = page.locator("#plots .plot").first.locator(".series bdi").all_inner_texts()
     assert [name.split()[:2] for name in names] == [["dtype", "bf16"], ["dtype", "fp32"]]
     assert find_serious_violations(page) == []
+    page.set_viewport_size({"width": 400, "height": 844})
+    assert find_serious_violations(page) == []
+    page.set_viewport_size({"width": 1280, "height": 900})
     verdict = page.locator(".verdict").inner_text()
     assert verdict.index("first difference") < verdict.index("FIRST ACTION")
 
