@@ -280,7 +280,9 @@ def _with_descent(
         return separated, None
     inflation = single.base.sigma / base.sigma
     usual = max(median(inflation[-max(len(x) // QUARTERS, 1) :]), 1.0)
-    is_hidden = separated is None or inflation[around.peaks].max() > _MIN_INFLATION * usual
+    is_hidden = inflation[around.peaks].max() > _MIN_INFLATION * usual
+    # Decaying spikes inflate the deviation before the next one.
+    is_hidden |= separated is None and around.scores.min() >= MIN_CONSECUTIVE * CLEAR
     return (around, base) if is_hidden else (separated, None)
 
 

@@ -281,6 +281,21 @@ def test_a_descent_does_not_hide_spikes(count):
     assert report.diagnosis.evidence["spikes"] >= count - 1
 
 
+def test_spikes_that_decay_into_each_other_are_found():
+    n = 700
+    rows = np.arange(n)
+    loss = 0.16 + 0.84 * np.exp(-rows / 120)
+    sigma = 0.01 * loss
+    loss += np.random.default_rng(4).normal(0, 1, n) * sigma
+    for place in (230, 247, 314, 562, 585, 632):
+        loss[place:] += 60 * sigma[place] * np.exp(-(rows[place:] - place) / 2)
+    report = stabdiag.diagnose({"step": 25 * rows, "loss": loss})
+    assert (report.diagnosis.slug, report.diagnosis.severity.value) == (
+        "frequent-spikes",
+        "warning",
+    )
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_on_a_descent_is_not_reported(seed):
     assert stabdiag.diagnose(on_descent(seed=seed)).diagnosis.slug == "healthy"
