@@ -21,18 +21,18 @@ _MAX_SETTING_LENGTH: Final = 200
 _FIELD_OF_SPELLING: Final = {name: key.name for key in KEYS for name in key.names}
 
 # Settings in file and folder names, such as ``lr0.01_seed1`` and ``lr=3e-4,batch_size=64``.
-_WORDS: Final = {
+_SETTING_WORDS: Final = {
     "peak_lr": "lr|learning[_-]?rate|peak[_-]?lr|max[_-]?lr",
     "batch_size": "bs|bsz|batch[_-]?size",
     "seed": "seed",
     "weight_decay": "wd|weight[_-]?decay",
     "warmup_steps": "warmup(?:[_-]?steps)?",
 }
-_IN_NAME: Final = {
+_SETTING_IN_NAME: Final = {
     field: re.compile(
         rf"(?<![a-z0-9])(?:{words})[=:_-]?(\d+(?:\.\d+)?(?:e[+-]?\d+)?)(?![a-z0-9]|\.\d)"
     )
-    for field, words in _WORDS.items()
+    for field, words in _SETTING_WORDS.items()
 }
 
 
@@ -92,5 +92,5 @@ def settings_in_name(run: str) -> dict[str, float]:
     >>> settings_in_name("sweep/lr3e-4_bs64/seed1.jsonl")
     {'peak_lr': 0.0003, 'batch_size': 64.0, 'seed': 1.0}
     """
-    matches = {field: pattern.findall(run.lower()) for field, pattern in _IN_NAME.items()}
+    matches = {field: pattern.findall(run.lower()) for field, pattern in _SETTING_IN_NAME.items()}
     return {field: float(values[-1]) for field, values in matches.items() if values}

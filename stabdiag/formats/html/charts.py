@@ -44,7 +44,7 @@ _FLATTENED = 0.1
 _CUT_OFF = 30.0
 
 # A fraction or a percentage is read on a linear axis: its end matters, not its first values.
-_PERCENT = 100.0
+_HIGHEST_PERCENTAGE = 100.0
 
 # Scores share a chart up to this ratio of their sizes: an accuracy and a perplexity do not.
 _SAME_SIZE = 20.0
@@ -285,7 +285,11 @@ def _scale(role: str, drawn: list[Series]) -> str:
     values = np.concatenate([series.finite().values for series in drawn])
     if role == "lr":
         return "log" if is_flattened(values) else "linear"
-    if role == "score" and values.min(initial=np.inf) >= 0 and values.max(initial=0) <= _PERCENT:
+    if (
+        role == "score"
+        and values.min(initial=np.inf) >= 0
+        and values.max(initial=0) <= _HIGHEST_PERCENTAGE
+    ):
         return "linear"
     return "log" if Scale.of(values).log else "linear"
 
