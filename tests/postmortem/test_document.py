@@ -96,7 +96,7 @@ def test_time_stamps_are_in_utc():
     assert "| Step | Time (UTC) | Event |" in text
     assert "| 500 | 2023-11-15 02:23:20 | **Onset, loss not finite** |" in text
     assert "| Onset | step 500, 2023-11-15 02:23:20 UTC |" in text
-    assert "and 99 steps (50 minutes) before the end of the log" in text
+    assert ", 99 steps (50 minutes) before the end of the log" in text
     text = postmortem(broken())
     assert "no time stamps" in section(text, "Timeline")
     assert "time stamps" in section(text, "What to log next time")
