@@ -65,9 +65,12 @@ def make_report(
     other_findings = symptoms.findings(tree_findings, history.unit)
     outcome = symptoms.with_skipped_checks(tree_findings[0])
     incomplete = partly_read(history)
-    other_findings = symptoms.without_expected(other_findings)
+    shown = other_findings
+    other_findings = symptoms.without_expected(other_findings, shown)
     other_findings += failed_runs(history, manifest, limits, literal=literal)
-    findings = worst_first(symptoms.without_expected((outcome, *tree_findings[1:])), other_findings)
+    findings = worst_first(
+        symptoms.without_expected((outcome, *tree_findings[1:]), shown), other_findings
+    )
     if incomplete is not None:
         findings = with_incomplete_first(incomplete, findings)
         outcome = incomplete if outcome.slug in INCONCLUSIVE_OUTCOMES else outcome

@@ -34,12 +34,18 @@ class SymptomResults:
             if slugs.isdisjoint(symptom.yields_to)
         )
 
-    def without_expected(self, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-        """Return the findings except those that a trial causes or a symptom explains."""
+    def without_expected(
+        self, findings: tuple[Finding, ...], shown: tuple[Finding, ...]
+    ) -> tuple[Finding, ...]:
+        """Return the findings except those that a trial causes or a symptom explains.
+
+        A symptom that is not ``shown`` itself, for example after a NaN, explains nothing.
+        """
+        slugs = {finding.slug for finding in shown}
         expected = {
             symptom.slug: prefixes
             for symptom, evidence in self.present
-            if (prefixes := (*symptom.expects, *evidence.explains))
+            if (prefixes := (*symptom.expects, *evidence.explains)) and symptom.slug in slugs
         }
         if not expected:
             return findings

@@ -637,6 +637,10 @@ def test_a_spike_after_a_blow_up_without_learning_is_no_news():
     report = stabdiag.diagnose(log)
     assert (report.diagnosis.slug, report.diagnosis.severity) == ("no-progress", "warning")
     assert report.diagnosis.actions[0].kind == "lower-lr"
+    # What comes before a NaN is still reported.
+    failed = stabdiag.diagnose({**log, "loss": np.where(log["step"] < 990, loss, np.nan)})
+    assert failed.diagnosis.slug == "nan-dtype-unknown"
+    assert "spike-recovered" in [item.slug for item in failed.findings]
     loss[1:40] = 1.98
     assert "spike-recovered" in [item.slug for item in stabdiag.diagnose(log).findings]
 
