@@ -133,7 +133,7 @@ def check_symptoms(case: Case) -> SymptomResults:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache
 def _missing_needs(available: frozenset[str]) -> tuple[tuple[Symptom, tuple[str, ...]], ...]:
     """Return each symptom with its needs that are not available; many runs of a scan have these."""
     return tuple((symptom, symptom.missing(available)) for symptom in SYMPTOMS)

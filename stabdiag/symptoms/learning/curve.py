@@ -20,6 +20,7 @@ from stabdiag.stats.standards import (
     CONTEXT_POINTS,
     FAR_RATIO,
     MAX_CHANCE,
+    MIN_COMPARED,
     MIN_TREND_POINTS,
     NEARLY_ALL,
     QUARTERS,
@@ -50,7 +51,7 @@ _LEVELS = 100
 # If nothing improved, shorter waves count, on more levels of at least four points each. Fewer than
 # six may be parts of a slow drift.
 _SHORT_LEVELS = 400
-_SHORT_POINTS = 4
+_SHORT_POINTS = MIN_COMPARED
 _MIN_SHORT_WAVES = 6
 
 
