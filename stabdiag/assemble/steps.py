@@ -22,7 +22,7 @@ from stabdiag.readers.columns import EXACT, Column, Columns
 _EPOCH_NAMES = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
 # Counters that are not epochs, by the beginning of their names.
-_CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
+_COUNTER_CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
 
 _DAY = timedelta(days=1).total_seconds()
 
@@ -120,7 +120,7 @@ def _read_step_column(
         # Add a translation if the name is in another language.
         source = f"{name!r} (the epoch)" if normal(name) in _EPOCH_NAMES else repr(name)
         note = f"no step was logged: {source} is used as the step"
-        events.append(_note(note, _CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
+        events.append(_note(note, _COUNTER_CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
     missing = columns.rows - int(good.sum())
     if missing:
         have, are = plural(missing, "record has", "records have"), "are" if missing > 1 else "is"

@@ -306,7 +306,7 @@ _ROW_LABEL: Final = (
     rb"|[^,;\t\n]{0,100}(?:[|:\])>] {0,4}|(?:DEBUG|INFO|WARNING) |:\d\d(?:[.,]\d{1,9})?Z? ))"
 )
 _LABELED_CELL: Final = re.compile(rb"(%b)([\w./#-]{1,60})[,;\t]" % _ROW_LABEL)
-_LABEL: Final = re.compile(rb"(?m)^%b(?=[\w./#-]{1,60}[,;\t])" % _ROW_LABEL)
+_LABELED_ROW: Final = re.compile(rb"(?m)^%b(?=[\w./#-]{1,60}[,;\t])" % _ROW_LABEL)
 _MIN_LABELED_ROWS: Final = 2
 
 
@@ -330,4 +330,4 @@ def without_row_labels(stream: Stream) -> Stream:
     from stabdiag.readers.blocks import blocks
 
     stream.notes.append("the labels that other programs added to each line are ignored")
-    return stream.rewritten(_LABEL.sub(b"", block) for block in blocks(stream))
+    return stream.rewritten(_LABELED_ROW.sub(b"", block) for block in blocks(stream))

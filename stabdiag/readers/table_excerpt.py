@@ -28,19 +28,19 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 
 # A longer text is not a post, and a longer line is not a row.
-_MAX_TEXT: Final = 1 << 20
-_MAX_LINE: Final = 1000
+_MAX_EXCERPT_BYTES: Final = 1 << 20
+_MAX_ROW_LENGTH: Final = 1000
 
 # The fewest rows and columns, and the most lines between a heading and its rows.
 _MIN_ROWS: Final = 3
-_MIN_COLUMNS: Final = 2
-_MAX_BETWEEN: Final = 3
+_MIN_EXCERPT_CELLS: Final = 2
+_MAX_LINES_BETWEEN: Final = 3
 
 # Marks at both ends of a line that belong to a comment, a quotation or a border.
 _MARKS: Final = " \t\r\"'`#%|>*"
 _SEPARATORS: Final = tuple(map(re.compile, (r"\|", r"[,;]", r"\t| {2,}", r"\s+")))
-_NAME: Final = re.compile(r"[^\W\d_][\w ./()%@:-]{0,60}")
-_NUMBER: Final = re.compile(
+_HEADING_NAME: Final = re.compile(r"[^\W\d_][\w ./()%@:-]{0,60}")
+_EXCERPT_CELL: Final = re.compile(
     r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan|inf)%?|\d{1,3}:\d\d(?::\d\d)?", re.IGNORECASE
 )
 _COUNT: Final = re.compile(r"\d{1,12}")
@@ -61,8 +61,8 @@ def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
 
     Return None if the text has no table whose first column counts, or ``sniff`` recognizes none.
     """
-    data = stream.peek(_MAX_TEXT)
-    if len(data) == _MAX_TEXT or b"\0" in data:
+    data = stream.peek(_MAX_EXCERPT_BYTES)
+    if len(data) == _MAX_EXCERPT_BYTES or b"\0" in data:
         return None
     lines = Text(data).data.decode("utf-8", "replace").split("\n")
     blocks = sorted(_blocks(lines), key=lambda block: -len(block.rows))
@@ -85,7 +85,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
     above: list[str] = []
     rows: list[_Row] = []
     for line in [*lines, ""]:
-        row = _cells(line, _NUMBER) if len(line) <= _MAX_LINE else None
+        row = _cells(line, _EXCERPT_CELL) if len(line) <= _MAX_ROW_LENGTH else None
         if row is not None and (not rows or len(row) == len(rows[-1])):
             rows.append(row)
             continue
@@ -95,7 +95,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
             above = []
         rows = [] if row is None else [row]
         if row is None and line.strip():
-            above = [*above[-_MAX_BETWEEN:], line]
+            above = [*above[-_MAX_LINES_BETWEEN:], line]
 
 
 def _counts(rows: Sequence[_Row]) -> bool:
@@ -110,7 +110,7 @@ def _heading(above: Sequence[str], columns: int) -> _Row | None:
     for line in reversed(above):
         for separator in _SEPARATORS:
             cells = (*map(str.strip, separator.split(line.strip(_MARKS))),)
-            if len({*cells}) == columns and all(map(_NAME.fullmatch, cells)):
+            if len({*cells}) == columns and all(map(_HEADING_NAME.fullmatch, cells)):
                 return cells
     return None
 
@@ -120,6 +120,6 @@ def _cells(line: str, pattern: re.Pattern[str]) -> _Row | None:
     text = line.strip(_MARKS)
     for separator in _SEPARATORS:
         cells = (*map(str.strip, separator.split(text)),)
-        if len(cells) >= _MIN_COLUMNS and all(map(pattern.fullmatch, cells)):
+        if len(cells) >= _MIN_EXCERPT_CELLS and all(map(pattern.fullmatch, cells)):
             return cells
     return None

@@ -11,6 +11,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, medians, typical
 from stabdiag.stats.standards import (
+    CACHED_POINTS,
     MIN_TREND_POINTS,
     QUARTERS,
     RELATIVE_EPS,
@@ -18,9 +19,6 @@ from stabdiag.stats.standards import (
     TENTH,
     TINY,
 )
-
-# Long logs are processed in chunks of this many points, so that results stay in the cache.
-_CACHED_POINTS = 1 << 14
 
 # On long logs or over wide windows, each median is reused for several points, so that at most this
 # many values are sorted.
@@ -43,7 +41,7 @@ def trailing_moments(x: Floats, window: int) -> tuple[Floats, Floats]:
     points for all positions, and then the runs whose lengths add up to the window.
     """
     mean, deviation = np.full((2, len(x)), np.nan)
-    stretch = max(_CACHED_POINTS, window)
+    stretch = max(CACHED_POINTS, window)
     for start in range(window, len(x), stretch):
         end = min(start + stretch, len(x))
         mean[start:end], m2 = _moments(x[start - window : end - 1], window)

@@ -34,6 +34,10 @@ MIN_LONG_LOG = 100
 # A trend, or the usual changes of the level, are measured over this many points or means at most.
 MAX_TREND_POINTS = 400
 
+# Long logs are processed in chunks of this many points: results stay in the cache, and copies take
+# little memory.
+CACHED_POINTS = 1 << 14
+
 # This many values are enough to estimate a median or a deviation.
 SUBSAMPLE_SIZE = 20_000
 

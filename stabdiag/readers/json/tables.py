@@ -52,7 +52,7 @@ from stabdiag.readers.unnamed import (
 from stabdiag.readers.words import NULL, NUMBER
 
 _POINT: Final = ("wall_time", "step", "value")
-_PAIR: Final = 2
+_PAIR_LENGTH: Final = 2
 
 _INDEX_KEY: Final = re.compile(r"\d{1,15}", re.ASCII)
 
@@ -136,7 +136,7 @@ def _take_points(lists: list[list[object]], path: Path, tables: Tables) -> None:
         del lists[0]
     names = names or _POINT
     rows = [dict(zip(names, item, strict=True)) for item in lists if len(item) == len(names)]
-    pairs = [item for item in lists if len(item) == _PAIR]
+    pairs = [item for item in lists if len(item) == _PAIR_LENGTH]
     steps = [step for step, _ in pairs if isinstance(step, float)]
     records = tables.records.setdefault(path, [])
     if rows and (names is not _POINT or all(map(_is_point, rows))):

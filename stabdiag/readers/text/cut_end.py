@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from typing import Final
 
-_NUMBER: Final = re.compile(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
+_ANY_NUMBER: Final = re.compile(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
 _NUMBER_AT_END: Final = re.compile(rb"(?<!\d)\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
-_BLANKS: Final = re.compile(rb"[ \t]+")
+_BLANK_RUN: Final = re.compile(rb"[ \t]+")
 
 # Lines above the last one whose form may continue where the last one ends.
 _LINES: Final = 64
-_LONGEST_LINE: Final = 1 << 12
+_LONGEST_CUT_LINE: Final = 1 << 12
 
 
 def without_cut_number(block: bytes) -> bytes:
@@ -24,12 +24,12 @@ def without_cut_number(block: bytes) -> bytes:
     if block.endswith(b"\n"):
         return block
     above, _, last = block.rpartition(b"\n")
-    number = _NUMBER_AT_END.search(last) if len(last) <= _LONGEST_LINE else None
+    number = _NUMBER_AT_END.search(last) if len(last) <= _LONGEST_CUT_LINE else None
     if number is None:
         return block
     form = _form(last)
-    lines = above[-_LINES * _LONGEST_LINE :].rsplit(b"\n", _LINES)[-_LINES:]
-    forms = {_form(line) for line in lines if len(line) <= _LONGEST_LINE}
+    lines = above[-_LINES * _LONGEST_CUT_LINE :].rsplit(b"\n", _LINES)[-_LINES:]
+    forms = {_form(line) for line in lines if len(line) <= _LONGEST_CUT_LINE}
     if form in forms or not any(other.startswith(form) for other in forms):
         return block
     return block[: len(block) - len(number.group())]
@@ -37,4 +37,4 @@ def without_cut_number(block: bytes) -> bytes:
 
 def _form(line: bytes) -> bytes:
     """Return a line with each number as 0 and each run of blanks as one blank."""
-    return _BLANKS.sub(b" ", _NUMBER.sub(b"0", line))
+    return _BLANK_RUN.sub(b" ", _ANY_NUMBER.sub(b"0", line))

@@ -52,7 +52,7 @@ _MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 
 
 # Best Valid accuracy: 77.00%, which never falls.
-_BEST: Final = re.compile(rb"(?<![a-z])best(?![a-z])", re.IGNORECASE)
+_BEST_SO_FAR: Final = re.compile(rb"(?<![a-z])best(?![a-z])", re.IGNORECASE)
 
 
 def _after_label(begin: int, line: bytes) -> int:
@@ -154,7 +154,7 @@ class Evaluation(Kind):
         spans = {
             name: span
             for name, span in values
-            if is_evaluation(name) and (is_a_loss(name) or not _BEST.search(line[: span[0]]))
+            if is_evaluation(name) and (is_a_loss(name) or not _BEST_SO_FAR.search(line[: span[0]]))
         }
         return spans if any(map(self._is_judged, spans)) else {}
 

@@ -12,7 +12,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import every, num, number_range, sigmas, typed, whole
 from stabdiag.stats.peaks import MAX_GAP
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, robust_sigma
-from stabdiag.stats.standards import CLEAR, MIN_LONG_LOG, QUARTERS, TENTH
+from stabdiag.stats.standards import CACHED_POINTS, CLEAR, MIN_LONG_LOG, QUARTERS, TENTH
 from stabdiag.symptoms.losses import rhythm
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.advice.rates import lowered
@@ -23,9 +23,6 @@ from stabdiag.tree.recurring import Coincidence, RecurringSpikes
 # The highest loss of a heavy tail is reported if noise leaves the gap below it with at most this
 # probability: more than for a spike, but rarely in healthy runs.
 _UNUSUAL_GAP: Final = TENTH
-
-# This many losses are examined at a time: copies of all losses of a long log take much memory.
-_MAX_PART: Final = 1 << 16
 
 
 def _few_losses(case: Case) -> str:
@@ -201,7 +198,7 @@ def _rhythmic(case: Case) -> Evidence | None:
     rows = len(loss) // width
     left_out = len(loss) - rows * width
     x = loss.values[left_out:].reshape(rows, width)
-    count = max(_MAX_PART // width, 1)
+    count = max(CACHED_POINTS // width, 1)
     parts = [
         (start * width, *_far_above(case, x[start : start + count]))
         for start in range(0, rows, count)

@@ -92,7 +92,7 @@ def _few_losses(case: Case) -> str:
 
 
 # After a loss that rose far above its start and learned nothing, a spike that recovered is no news.
-_EXPLAINED = ("spike-recovered",)
+_EXPLAINED_RISES = ("spike-recovered",)
 
 
 @Symptom(
@@ -194,7 +194,7 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         first=first,
         next_actions=(*others, *no_progress.next_actions),
         severity=Severity.WARNING if is_warning else None,
-        explains=_EXPLAINED if is_warning and _has_risen(case) else (),
+        explains=_EXPLAINED_RISES if is_warning and _has_risen(case) else (),
     )
 
 
@@ -274,7 +274,7 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
         measured=progress.measured | {"accuracy": right},
         first=_COMPARE_EXAMPLES if _only_memorizes(progress) else evidence.first,
         severity=Severity.WARNING if is_long else None,
-        explains=_EXPLAINED if is_long and _has_risen(case) else (),
+        explains=_EXPLAINED_RISES if is_long and _has_risen(case) else (),
     )
 
 
