@@ -172,10 +172,11 @@ def _too_often(case: Case, overflows: Overflows) -> Reply:
         "expected_probes": overflows.expected,
         "growth_interval": overflows.interval,
     }
+    expected = round(overflows.expected, 1)
     because = (
         f"{plural(overflows.later, 'overflow')} after calibration; probing every "
         f"{num(overflows.interval)} steps ({overflows.interval_from}) explains "
-        f"{num(round(overflows.expected, 1))}"
+        f"{num(expected) if expected else 'none'}"
     )
     soon = overflows.too_soon(factor)
     crowded = soon > max(overflows.expected, MAX_OCCASIONAL)
@@ -194,7 +195,7 @@ def _too_often(case: Case, overflows: Overflows) -> Reply:
         return no(because, measured={**measured, "stuck_since": stuck.since})
     if len(scale):
         return no(f"{because}: the scaler works", measured=measured)
-    return no(f"{because}: normal for a working scaler", measured=measured)
+    return no(f"{because}: few enough for a working scaler", measured=measured)
 
 
 def _is_it_an_fp16_overflow(case: Case) -> Reply:
