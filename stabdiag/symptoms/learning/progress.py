@@ -120,7 +120,9 @@ def no_progress(case: Case) -> Evidence | None:
     longest = max(len(case.loss), len(case.history.finite("reward")))
     is_short = 0 < longest < case.min_losses_for_spikes
     little = _learned_little(case, progress) if progress.better or is_short else None
-    if little is not None or is_short:
+    if is_short:
+        return little if little is not None and little.severity is Severity.WARNING else None
+    if little is not None:
         return little
     if not longest and not _could_improve(case):
         return None
@@ -280,7 +282,8 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
 
 def _little(case: Case, progress: Progress, fell: float) -> Evidence:
     words, first, others = _causes(case, small_test(end_level(case.loss.values)))
-    fall = "" if _has_risen(case) else f"The loss fell by {percent(fell, 2)} of its first value."
+    is_fall = fell > 0 and not _has_risen(case)
+    fall = f"The loss fell by {percent(fell, 2)} of its first value." if is_fall else ""
     return Evidence(
         title="Stable, but little was learned",
         because=" ".join(filter(None, (progress.sentence, fall, *words))),
