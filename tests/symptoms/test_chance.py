@@ -5,6 +5,8 @@ import math
 import numpy as np
 import pytest
 
+import stabdiag
+
 FOUR = math.log(4)
 ENTROPY = -0.85 * math.log(0.85) - 0.15 * math.log(0.15)
 SHAKY = np.array([0.004, -0.002, 0.003, -0.001, 0.002, -0.003, 0.001, 0.0])
@@ -161,3 +163,11 @@ def test_a_low_rate_is_not_lowered(symptom):
         log = {"step": steps, "loss": loss, "lr": np.full(600, rate)}
         kinds = [action.kind for action in symptom("plateau-at-chance", log).actions]
         assert ("lower-lr" in kinds) == is_lowered
+
+
+def test_one_loss_next_to_evaluations_at_chance_is_enough(tmp_path):
+    lines = [f"Epoch {n}/50 - Val Loss: 0.693{n % 3}, Val Acc: 0.502{n % 4}" for n in range(1, 13)]
+    lines[0] = "Epoch 1/50 - Train Loss: 0.7008 - Val Loss: 0.6931, Val Acc: 0.5021"
+    path = tmp_path / "train.log"
+    path.write_text("\n".join(lines) + "\n")
+    assert stabdiag.diagnose(path).diagnosis.slug == "plateau-at-chance"

@@ -237,7 +237,7 @@ def rose_far(case: Case) -> bool:
     The first batch may be unusual, so the rise must exceed the noise of single losses.
     """
     x = case.loss.values
-    if not len(x):
+    if len(x) < 2:
         return False
     began, highest = float(x[0]), highest_level(x)
     beyond = highest - began > BEYOND_CHANCE * diff_sigma(x)
