@@ -45,6 +45,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Part, RepeatedSteps, Series, Source
 from stabdiag.model.roles.loss_kinds import loss_kind
 from stabdiag.model.roles.names import is_setting, name_words, names_split
+from stabdiag.model.roles.scores import PERCENT
 from stabdiag.model.roles.settings import column_setting
 from stabdiag.model.text import SHOWN_NAMES, and_more, plural, word_list
 
@@ -309,8 +310,14 @@ def _series(
     for role, column in data.items():
         if role != "loss":
             series = logged(role, column.values, column.present)
-            if len(series):
+            if len(series) and not ("loss" in names and _counts_answers(series)):
                 yield role, series
+
+
+def _counts_answers(series: Series) -> bool:
+    """Return True if the values of an accuracy are numbers of right answers, or their sums."""
+    is_accuracy = series.role in ("accuracy", "eval_accuracy")
+    return is_accuracy and bool(2 * np.count_nonzero(series.values > PERCENT) > len(series))
 
 
 def _several(

@@ -36,7 +36,7 @@ def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     Its positions refer to all losses.
     """
     x, repeats = run.loss.values.copy(), run.duplicate_batch_mask
-    if repeats is not None:
+    if repeats is not None and not repeats.all():
         # Losses of repeated batches are memorized, so they do not count as the best level.
         typical = np.flatnonzero(~repeats)
         x[repeats] = np.interp(np.flatnonzero(repeats), typical, x[typical])

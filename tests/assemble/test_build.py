@@ -171,3 +171,9 @@ def test_a_null_evaluation_loss_is_not_a_nan(build):
 def test_values_without_a_loss_name_stay_together(build):
     log = [{"step": i, "tag": "a" if i % 2 else "b", "value": 3.0} for i in range(9)]
     assert len(build(log).series["loss"]) == 9
+
+
+def test_sums_of_right_answers_are_no_accuracy():
+    log = {"step": range(40), "loss": [2.0] * 40, "acc": [69.0 * n for n in range(40)]}
+    assert "accuracy" not in stabdiag.read(log).series
+    assert "accuracy" in stabdiag.read({**log, "acc": [2.5 * n for n in range(40)]}).series

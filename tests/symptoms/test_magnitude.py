@@ -32,6 +32,7 @@ CASES = [
     ("loss-implausible", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS >= 300, 1e308, LOSS)), {}, "error"),
+    ("loss-implausible", log(loss=np.where(STEPS == 300, 1e30, 0.0)), {}, "error"),
     ("loss-implausible", log(loss=-10 * np.exp(16 * PART)), {}, "error"),
     ("loss-implausible", log(loss=5 - np.exp(20 * PART) + NOISE), {}, "error"),
     ("activation-exploding", {"step": STEPS, "act_max/3": NORM * LATE}, {}, "warning"),

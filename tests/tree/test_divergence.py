@@ -1,5 +1,7 @@
 """§4: what convicts a climb."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -256,3 +258,13 @@ def test_a_climb_counts_by_what_was_learned_at_any_offset(offset):
     loss = offset + 1000 * np.exp(-at / 150) + noise + 80 * np.maximum(at - 1000, 0) / 600
     report = stabdiag.diagnose({"step": at, "loss": loss})
     assert report.diagnosis.slug == "divergence-unexplained"
+
+
+def test_losses_of_repeated_batches_alone_are_judged_as_they_are(tmp_path):
+    at = np.arange(50, 400, 30)
+    rows = [{"step": n, "batch_id": n - 3 if n in at else n} for n in range(400)]
+    for loss, n in zip(np.linspace(2, 3, len(at)), at, strict=True):
+        rows[n]["loss"] = float(loss)
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    assert stabdiag.diagnose(path).diagnosis.slug == "divergence-unexplained"

@@ -308,6 +308,8 @@ def _evaluations_stay(progress: Progress, last: float) -> bool:
 
 def _is_at_its_start(case: Case, accuracy: Score, fell: float) -> bool:
     """Return True if the loss and an accuracy hardly changed since the end of the warm-up."""
+    if not accuracy.scale:
+        return False
     gained = float(accuracy.goodness[-1] - accuracy.goodness[0]) / accuracy.scale
     is_sampled = len(losses_after_warmup(case)) >= case.limits.learning.min_points
     return is_sampled and max(fell, gained) < NEGLIGIBLE

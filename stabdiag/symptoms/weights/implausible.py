@@ -74,11 +74,13 @@ def loss_implausible(case: Case) -> Evidence | None:
         return None
     first, worst = int(high[0]), int(np.argmax(sizes))
     step = case.at(first)
-    comparison = f"{times(float(sizes[worst]) / usual)} the usual {num(usual)}"
+    comparison = (
+        "a number whose square is infinite in fp32"
+        if len(high) == len(sizes) or usual <= 0
+        else f"{times(float(sizes[worst]) / usual)} the usual {num(usual)}"
+    )
     # Larger numbers are read as this value.
     bound = "at least " if sizes[worst] >= LARGEST_READ else ""
-    if len(high) == len(sizes) or usual <= 0:
-        comparison = "a number whose square is infinite in fp32"
     return Evidence(
         because=f"{plural(len(high), 'loss is', 'losses are')} finite but impossibly large, of "
         f"{len(sizes)}: the largest, {bound}{num(float(case.loss.values[worst]))} at {case.unit} "
