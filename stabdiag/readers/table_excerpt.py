@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from io import BytesIO
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
@@ -44,6 +44,7 @@ _EXCERPT_CELL: Final = re.compile(
     r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan|inf)%?|\d{1,3}:\d\d(?::\d\d)?", re.IGNORECASE
 )
 _COUNT: Final = re.compile(r"\d{1,12}")
+_NONFINITE_CELL: Final = re.compile("nan|inf", re.IGNORECASE)
 
 _Row: TypeAlias = tuple[str, ...]
 
@@ -65,12 +66,17 @@ def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
     if len(data) == _MAX_EXCERPT_BYTES or b"\0" in data:
         return None
     lines = Text(data).data.decode("utf-8", "replace").split("\n")
-    blocks = sorted(_blocks(lines), key=lambda block: -len(block.rows))
-    for block in blocks:
+    blocks = list(_blocks(lines))
+    tables = [at for at, block in enumerate(blocks) if _counts(block.rows)]
+    for at in sorted(tables, key=lambda at: -len(blocks[at].rows)):
+        block = blocks[at]
         names = _heading(block.above, len(block.rows[0]))
         if names is None or not assign(names).has("step", "epoch"):
             continue
-        table = "\n".join(map(",".join, [names, *block.rows])).encode() + b"\n"
+        rows = _with_later_rows(block.rows, names, blocks[at + 1 :])
+        if rows is None:
+            return None
+        table = "\n".join(map(",".join, [names, *rows])).encode() + b"\n"
         try:
             reader = sniff(Stream(stream.name, BytesIO(table)))
         except NoUsableRecord:
@@ -80,8 +86,24 @@ def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
     return None
 
 
+def _with_later_rows(rows: list[_Row], names: _Row, others: Sequence[_Block]) -> list[_Row] | None:
+    """Return the rows of a table with those that continue it below other lines.
+
+    Return None if other rows below may tell how the run went on: they count as well, or hold a
+    value that is not finite.
+    """
+    rows = [*rows]
+    for block in others:
+        width = len(block.rows[0])
+        if width == len(names) and _heading(block.above, width) in (names, None):
+            rows += block.rows
+        elif _counts(block.rows) or any(map(_NONFINITE_CELL.search, chain(*block.rows))):
+            return None
+    return rows
+
+
 def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
-    """Yield the stretches of rows whose first cell is a count that rises."""
+    """Yield the stretches of rows with equally many cells."""
     above: list[str] = []
     rows: list[_Row] = []
     for line in [*lines, ""]:
@@ -89,9 +111,8 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
         if row is not None and (not rows or len(row) == len(rows[-1])):
             rows.append(row)
             continue
-        if _counts(rows):
-            yield _Block(above=above, rows=rows)
         if rows:
+            yield _Block(above=above, rows=rows)
             above = []
         rows = [] if row is None else [row]
         if row is None and line.strip():

@@ -45,6 +45,29 @@ def test_the_longest_table_is_read(written):
     assert stabdiag.read(written(text)).series["loss"].steps[0] == 11000
 
 
+@pytest.mark.parametrize("heading", ["", "step rmse_val rmse_trn\n"])
+def test_rows_below_other_lines_continue_the_table(written, heading):
+    text = ABOVE + "step rmse_val rmse_trn\n" + rows() + BELOW + heading + "7000 nan nan\n" + BELOW
+    assert stabdiag.diagnose(written(text)).diagnosis.slug == "nan-dtype-unknown"
+
+
+@pytest.mark.parametrize(
+    ("below", "is_read"),
+    [
+        ("7000 nan\n", False),  # a cut row
+        ("step bleu\n7000 21.0\n8000 3.0\n9000 2.0\n", False),
+        ("class precision\n1 0.9\n", True),  # an evaluation
+    ],
+)
+def test_another_table_below_that_may_go_on_is_not_ignored(written, below, is_read):
+    path = written(ABOVE + "step rmse_val rmse_trn\n" + rows() + BELOW + below)
+    try:
+        slug = stabdiag.diagnose(path).diagnosis.slug
+    except LogError:
+        slug = "refused"
+    assert slug in (("insufficient-data",) if is_read else ("partly-read", "refused"))
+
+
 @pytest.mark.parametrize(
     "table",
     [
