@@ -303,7 +303,9 @@ def test_runs_of_a_comparison_are_named_by_what_differs(opened, runs):
 def test_a_run_has_the_same_color_in_all_charts(opened, runs):
     names = ("spike-lr-jump", "healthy-loss-only", "healthy-bf16")
     logs = [next((runs / name).glob("log.*")) for name in names]
-    page = opened(render(stabdiag.compare(logs), "html", "comparison")).page
+    # Waiting for a condition evaluates it in the page.
+    comparison = render(stabdiag.compare(logs), "html", "comparison")
+    page = opened(comparison, bypass_csp=True).page
     colors = page.evaluate(
         """panels.map((panel) => Object.fromEntries(panel.drawn
           .filter((curve) => "name" in curve)
