@@ -156,13 +156,17 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
         return named
     if can_judge_without_loss(names):
         return named.take(names, "no loss was logged: only checks without a loss can run")
-    # A column whose meaning is unknown may be the loss.
-    has_meaning = (
-        may_serve(name) or _is_no_loss(name) or _is_margin(name, columns) for name in columns.names
-    )
-    # The log of episodes needs no loss.
+    # A column whose meaning is unknown may be the loss. The log of episodes needs no loss, but a
+    # column of it that fails is not ignored.
+    unknown = [
+        name
+        for name in columns.names
+        if not (may_serve(name) or _is_no_loss(name) or _is_margin(name, columns))
+    ]
     of_episodes = normal(names.get("epoch", "")) in ("episode", "episodes")
-    if _has_scores(columns.names, names) and (of_episodes or all(has_meaning)):
+    if _has_scores(columns.names, names) and (
+        not unknown or (of_episodes and all(_stays_finite(columns.load(name)) for name in unknown))
+    ):
         return named.take(names, "no loss was logged: only the scores can be judged")
     if columns.is_unknown:
         free = [repr(name) for name in columns.names if name not in names.values()]
@@ -184,6 +188,11 @@ def _is_no_loss(name: str) -> bool:
     # Paddle calls the times of a batch and of its data a cost.
     is_time = "cost" in words and not words.isdisjoint(("batch", "reader", "data"))
     return is_time or not _MACHINE_WORDS.isdisjoint(words) or name.lower() == "best"
+
+
+def _stays_finite(column: Column) -> bool:
+    """Return True if all values of a column are finite, or words."""
+    return column.is_text or bool(np.isfinite(column.logged).all())
 
 
 def _is_margin(name: str, columns: Columns) -> bool:

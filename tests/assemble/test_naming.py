@@ -124,6 +124,14 @@ def test_the_log_of_episodes_needs_no_loss(tmp_path):
     assert "score/Success_Rate" in stabdiag.diagnose(path).history.series
 
 
+def test_a_column_that_fails_in_the_log_of_episodes_may_be_the_loss(tmp_path):
+    path = tmp_path / "train.csv"
+    rows = [f"{n},{'nan' if n > 5 else n},0.0{n}" for n in range(9)]
+    path.write_text("\n".join(["Episode,Interval_Solves,Success_Rate", *rows]))
+    with pytest.raises(StabdiagError, match="no column looks like a training loss"):
+        stabdiag.diagnose(path)
+
+
 def test_words_for_a_changed_reward_do_not_hide_it(tmp_path):
     path = tmp_path / "train.csv"
     path.write_text(
