@@ -36,9 +36,11 @@ from stabdiag.readers.text.unknown import unknown_evidence
 _EVIDENCE_BYTES: Final = 1 << 24
 _EVALUATION_BYTES: Final = 1 << 20
 
-# 66/3300 [>.......] - ETA: 187s - loss: 1.3111, and 66/3300 ━━━━━━━━ 8s 51ms/step - loss: 1.3111
+# 66/3300 [>.......] - ETA: 187s - loss: 1.3111, and 66/3300 ━━━━━━━━ 8s 51ms/step - loss: 1.3111.
+# If all bars are complete, no mean of an incomplete epoch was printed.
 _KERAS_BAR: Final = re.compile(
-    rb"\d/\d{1,9} (?:\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80}) (?:- )?[^\n]{1,40} - [^\n]{0,80}loss: "
+    rb"(?<!\d)(\d{1,9})/(?!\1 )\d{1,9} (?:\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80}) (?:- )?"
+    rb"[^\n]{1,40} - [^\n]{0,80}loss: "
 )
 _KERAS_STARTS: Final = (b" [=", b" [>", b" [.", b" \xe2\x94\x81")
 # 45%|████▌     | 450/1000 [00:55<01:07,  8.10it/s, loss=0.693]
