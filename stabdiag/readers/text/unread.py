@@ -73,6 +73,8 @@ class _Form(Enum):
     MAY_BE_RECORD = auto()
 
 
+# What may follow the last line of a paste: the end of its block of code, or dots.
+_AROUND_PASTES: Final = b" \t\r\n`."
 # The words of a line.
 _Words: TypeAlias = tuple[bytes, ...]
 
@@ -108,7 +110,7 @@ class UnreadLines:
 
         Return False if no line of the block may count.
         """
-        if self._unfinished is not None and data.strip():
+        if self._unfinished is not None and data.strip(_AROUND_PASTES):
             self._count(self._unfinished, is_alike=False)
             self._unfinished = None
         losses: list[int] = []
@@ -136,7 +138,7 @@ class UnreadLines:
             return False
         used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
         read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
-        later, end = data[begin + 1 :], len(data.rstrip())
+        later, end = data[begin + 1 :], len(data.rstrip(_AROUND_PASTES))
         forms = line_forms(later if begin else data)
         if len(forms) <= MAX_FORMS and not any(map(self._may_count, forms)):
             return False
