@@ -86,6 +86,7 @@ _FAILURE_ANCHORS: Final = (
     *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf"),
     *(b"nan detected", b"nan found", b"nan in ", b"nan encountered", b"nan value"),
     *(b"nvalid loss", b"inimum loss scale", b"at minimum", b"inimum value", b"oss scale"),
+    b"grad_scale is too small",
     # "becomes", "appears": loss为nan, loss 出现 nan.
     *("为nan".encode(), "为 nan".encode(), "现nan".encode(), "现 nan".encode()),
 )
@@ -116,7 +117,7 @@ _MINIMUM: Final = re.compile(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
     rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at|fell to) "
     rb"(?:(?:the|its|a) )?(?:minimum|floor|lower (?:bound|limit)|zero|0(?![.\d]))"
-    rb"|loss.scale (?:is )?at (?:the )?floor",
+    rb"|loss.scale (?:is )?at (?:the )?floor|grad_scale is too small",
 )
 
 # A part of each of these three patterns, in lower case: a quick test of a whole text. Words that
@@ -130,7 +131,7 @@ _FAILURE_WORDS_BY_PART: Final = {
     b"overflow": (b"stopping", b"aborting", b"terminating", b"exiting", b"halting"),
     b"scale": (
         *(b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
-        *(b"reached", b"hit ", b"is at", b"fell to", b"at floor", b"at the floor"),
+        *(b"reached", b"hit ", b"is at", b"fell to", b"at floor", b"at the floor", b"too small"),
     ),
 }
 _INFINITE: Final = re.compile(rb"infs?(?![\w/(-])")

@@ -204,7 +204,8 @@ _TRAINING_ERROR = StatusLine(
         rb"|to satisfy the constraint [^\n]{0,200}found invalid values"
         rb"|normal expects all elements of std >= 0"
         rb"|probability tensor contains either `inf`, `nan`"
-        rb"|Minimum loss scale reached|Current loss scale already at minimum)"
+        rb"|Minimum loss scale reached|Current loss scale already at minimum"
+        rb"|grad_scale is too small)"
     ),
     fixed={"loss": b"nan"},
 )

@@ -43,6 +43,7 @@ def test_a_few_lines_with_a_loss_that_is_not_finite_are_enough(diagnosed, text, 
         "RuntimeError: probability tensor contains either `inf`, `nan` or element < 0",
         "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably exploding.",
         "Exception: Current loss scale already at minimum - cannot decrease scale anymore.",
+        "RuntimeError: grad_scale is too small, exiting: 1.3e-26",
     ],
 )
 def test_an_exception_of_the_training_is_enough(diagnosed, message):
@@ -187,4 +188,32 @@ def test_the_last_redraw_of_a_bar_repeats_the_last_loss(diagnosed, last, is_part
         for n, loss in enumerate(losses)
     )
     slug = diagnosed(text).diagnosis.slug
+    assert (slug == "partly-read") is is_partly_read
+
+
+@pytest.mark.parametrize("epoch", ["Epoch", "Эпоха", "에포크", "エポック"])
+def test_losses_of_complete_bars_are_not_running_means(diagnosed, epoch):
+    losses = [0.117, 0.0626, 0.0351, 0.0193, 0.0146]
+    text = "".join(
+        f"{epoch} {n}/5 1000/1000 [==========] - 3s 3ms/step - loss: {loss}\n"
+        for n, loss in enumerate(losses, start=1)
+    )
+    history = diagnosed(text).history
+    assert list(history.logged("loss").values) == losses
+    assert history.unit == "epoch"
+
+
+def test_counters_are_padded_with_many_blanks(diagnosed):
+    text = "".join(
+        f"epoch: {n:8d} | nupdates: {4 + 3070 * n:12d} | loss: {9 - n:10.5f}\n" for n in range(4)
+    )
+    assert list(diagnosed(text).history.logged("loss").steps) == [4, 3074, 6144, 9214]
+
+
+@pytest.mark.parametrize(
+    ("below", "is_partly_read"), [("", False), ("```\n", False), ("...\n", False), ("OK\n", True)]
+)
+def test_the_end_of_a_block_of_code_may_follow_a_cut_record(diagnosed, below, is_partly_read):
+    records = "".join(f"{{'loss': {2.5 - n / 9:.4f}, 'epoch': {n / 9:.2f}}}\n" for n in range(9))
+    slug = diagnosed(f"```\n{records}{{'loss': 1.5, 'epo\n{below}").diagnosis.slug
     assert (slug == "partly-read") is is_partly_read
