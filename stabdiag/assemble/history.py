@@ -30,6 +30,7 @@ from stabdiag.assemble.losses import (
     with_nan_of_any,
 )
 from stabdiag.assemble.means import with_corrected_start, without_running_means
+from stabdiag.assemble.messages import place_messages
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.records import (
@@ -267,7 +268,7 @@ class _OrderedLog:
             events += _without_a_role(
                 columns.names, {logged.column for logged in series.values()} | taken
             )
-        all_events = (*columns.events, *events)
+        all_events = (*place_messages(columns.events, clock, order, run), *events)
         return History(
             series=series,
             events=all_events,

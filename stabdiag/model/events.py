@@ -63,7 +63,8 @@ class Event:
     ``message`` is for people; ``code`` and the rest are for the program. ``role`` and ``value``
     describe a placeholder, ``quote`` is the text of a message in the log. ``line`` is the line
     number of the event, from 1; ``path`` is its file if the run has several. ``phase`` is the part
-    of the run that raised an exception, if its traceback shows it.
+    of the run that raised an exception, if its traceback shows it. ``above`` is the number of
+    records above a message, until a history gives the message its step.
     """
 
     kind: EventKind
@@ -76,6 +77,7 @@ class Event:
     line: int | None = None
     path: str | None = None
     phase: Phase | None = None
+    above: int | None = None
 
 
 @frozen(eq=True)

@@ -164,6 +164,12 @@ def _with_messages(columns: Columns, messages: InterleavedMessages) -> Columns:
         strays = np.flatnonzero(np.isin(source, column.stray_rows) & ~new)
         return replace(column, values=values, present=present, null=null, stray_rows=strays)
 
+    kept_above = np.append(0, np.cumsum(~new))
+    if not reported.keys() - {clock}:  # its rows stay
+        events = tuple(
+            replace(event, above=int(kept_above[event.above])) if event.above else event
+            for event in events
+        )
     events = (*columns.events, *events)
     if not reported.keys() - {clock}:
         return replace(columns, events=events)

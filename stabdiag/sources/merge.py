@@ -57,9 +57,14 @@ def merge_logs(files: Sequence[Columns], name: str) -> Columns:
     rows = _merged_rows(training, others)
     total = 1 + max((int(where.max()) for where in rows if len(where)), default=-1)
     events = [note(_description(training, others, rule))]
-    for part in parts:
+    for part, where in zip(parts, rows, strict=True):
         events += [
-            replace(event, message=f"{part.file}: {event.message}", path=part.columns.source)
+            replace(
+                event,
+                message=f"{part.file}: {event.message}",
+                path=part.columns.source,
+                above=_merged_above(event.above, where),
+            )
             for event in part.columns.events
         ]
     config: dict[str, object] = {}
@@ -102,10 +107,13 @@ def _split(files: Sequence[Columns]) -> tuple[list[_LogPart], list[_LogPart]]:
 def _left_out(last: _LogPart, rows: Positions) -> Iterator[LeftOut]:
     """Yield what the reader of the last attempt left out, with its row in the merged log."""
     for left_out in last.columns.left_out:
-        above = left_out.above
-        if above is not None:
-            above = int(rows[above - 1]) + 1 if 0 < above <= len(rows) else None
+        above = _merged_above(left_out.above, rows)
         yield replace(left_out, above=above, message=f"{last.file}: {left_out.message}")
+
+
+def _merged_above(above: int | None, rows: Positions) -> int | None:
+    """Return the number of records above in the merged log, None if there are none in the file."""
+    return int(rows[above - 1]) + 1 if above and above <= len(rows) else None
 
 
 def _short_names(paths: Sequence[str]) -> list[str]:

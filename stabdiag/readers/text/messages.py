@@ -284,22 +284,27 @@ class Messages:
             number = int(text.line_numbers([place])[0])
             messages.append(_Message(text=message, line=number, place=offset + place, phase=phase))
 
-    def events(self, reached_step: Callable[[int], int | None]) -> tuple[Event, ...]:
-        """Return the messages as events, in the order of the log."""
+    def events(self, reached_step: Callable[[int], tuple[int | None, int]]) -> tuple[Event, ...]:
+        """Return the messages as events, in the order of the log.
+
+        ``reached_step`` returns the step and the number of records at a position.
+        """
         events = []
         for code, messages in self._messages.items():
-            shown = [
-                Event(
+            shown = []
+            for message in messages:
+                step, above = reached_step(message.place)
+                event = Event(
                     kind=EventKind.MESSAGE,
                     code=code,
                     message=f"{_MESSAGE_TITLES[code]}: {message.text}",
                     quote=message.text,
-                    step=reached_step(message.place),
+                    step=step,
                     line=message.line,
                     phase=message.phase,
+                    above=above,
                 )
-                for message in messages
-            ]
+                shown.append(event)
             remaining = self._counts[code] - len(messages)
             if remaining:
                 count = f"(and {plural(remaining, 'more such line')})"

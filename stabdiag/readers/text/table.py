@@ -79,15 +79,16 @@ class TableRecords:
     steps: Floats
     ranks: int
 
-    def reached_step(self, place: int) -> int | None:
-        """Return the step that the log had reached at a position.
+    def reached_step(self, place: int) -> tuple[int | None, int]:
+        """Return the step that the log had reached at a position, and the number of records.
 
-        If no record names a step, return the number of the last record, from 0.
+        If no record names a step, the step is the number of the last record, from 0.
         """
+        above = int(np.searchsorted(self.at, place, side="right"))
         if not len(self.places) and len(self.at):
-            return max(int(np.searchsorted(self.at, place, side="right")) - 1, 0)
+            return max(above - 1, 0), above
         before = int(np.searchsorted(self.places, place, side="right")) - 1
-        return int(self.steps[before]) if before >= 0 else None
+        return int(self.steps[before]) if before >= 0 else None, above
 
 
 class Table:

@@ -16,6 +16,7 @@ class Ending:
     """What to do about a message that ends a run: a first clause, and further actions.
 
     A message has to match ``quote``, and its traceback has to end in ``phase``, if they are given.
+    ``is_deliberate`` means that someone stopped the run.
     """
 
     kind: Do
@@ -24,6 +25,7 @@ class Ending:
     quote: re.Pattern[str] | None = None
     phase: Phase | None = None
     next_actions: tuple[Action, ...] = ()
+    is_deliberate: bool = False
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -58,6 +60,7 @@ _DEBUG_RANKS: Final = (
     ),
     Action(Do.READ_LOGS, "Run with NCCL_DEBUG=INFO and TORCH_DISTRIBUTED_DEBUG=DETAIL."),
 )
+_CHECKPOINTS: Final = Action(Do.KEEP_CHECKPOINT, "Save a checkpoint when the run is interrupted.")
 _ON_CPU: Final = Action(
     Do.RERUN,
     "Run the batch on the CPU, or with CUDA_LAUNCH_BLOCKING=1: the traceback then names the "
@@ -145,6 +148,15 @@ ENDINGS: Final = (
         kind=Do.RERUN,
         clause="Run the last steps again with CUDA_LAUNCH_BLOCKING=1: the traceback then names the "
         "operation that failed",
+    ),
+    Ending(
+        code=EventCode.TRACEBACK,
+        quote=_pattern(r"^(?:\W?[\w.: -]{1,40}\W? ?)?KeyboardInterrupt\b"),
+        kind=Do.KEEP_GOING,
+        clause="If the run is to go on, find out who interrupted it (Ctrl-C, or a signal of the "
+        "scheduler)",
+        next_actions=(_CHECKPOINTS,),
+        is_deliberate=True,
     ),
     Ending(code=EventCode.TRACEBACK, kind=Do.READ_LOGS, clause="Fix the error in the traceback"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stabdiag.model.events import Event
-from stabdiag.model.findings import Action, Confidence
+from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import duration
 from stabdiag.stats.quantiles import median
@@ -61,7 +61,8 @@ def _stopped_early(case: Case) -> Evidence | None:
     ending = find_ending(event)
     of = f" of {total}" if total is not None else ""
     return Evidence(
-        title="The run stopped early",
+        title="The run was interrupted" if ending.is_deliberate else "The run stopped early",
+        severity=Severity.NOTE if ending.is_deliberate else None,
         because=f"The log ends at {case.unit} {last}{of}, with: {event.message}",
         step=last,
         measured={"last_step": last, "total_steps": total},
