@@ -47,7 +47,7 @@ class _Console:
     def events(self) -> tuple[Event, ...]:
         """Return the messages, each with the step that was logged last before it."""
         self._look()
-        return self._messages.events(self._last_step)
+        return self._messages.events(self._reached_step)
 
     def _look(self) -> None:
         block = bytes(self._text)
@@ -56,9 +56,9 @@ class _Console:
         self._looked += len(block)
         self._text.clear()
 
-    def _last_step(self, place: int) -> int | None:
-        before = bisect_right(self._places, place) - 1
-        return self._steps[before] if before >= 0 else None
+    def _reached_step(self, place: int) -> tuple[int | None, int]:
+        above = bisect_right(self._places, place)
+        return self._steps[above - 1] if above else None, above
 
 
 # How many records are gathered before they are put into columns.
