@@ -10,7 +10,12 @@ import numpy as np
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACTION
 from stabdiag.model.history import Series
 from stabdiag.model.roles.names import find_split
-from stabdiag.model.roles.other_losses import MAX_OTHER_LOSSES, RANK_LOSS, find_other_losses
+from stabdiag.model.roles.other_losses import (
+    MAX_OTHER_LOSSES,
+    RANK_LOSS,
+    find_other_losses,
+    find_other_values,
+)
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.roles.settings import (
     column_setting,
@@ -158,6 +163,24 @@ def other_loss_series(
             at, values = steps[which], column.values[which]
             at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
             yield Series(role=role, column=name, steps=at, values=values)
+
+
+def failed_value_series(
+    columns: Columns, taken: Collection[str], steps: Ints, run: Mask
+) -> Iterator[Series]:
+    """Yield the values without a role that were finite at first and are not at the end."""
+    for name in find_other_values(columns.names, taken):
+        column = columns.load(name)
+        if column.is_text or column.is_time:
+            continue
+        which = run & column.present
+        at, values = steps[which], column.values[which]
+        if len(values) < MIN_SERIES_LENGTH or np.isfinite(values[-1]):
+            continue
+        at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
+        finite = np.isfinite(values)
+        if finite.any() and finite[: int(finite.sum())].all():
+            yield Series(role=f"failed_value/{name}", column=name, steps=at, values=values)
 
 
 def rank_loss_series(

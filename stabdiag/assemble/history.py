@@ -15,6 +15,7 @@ import numpy as np
 from stabdiag.assemble.accounting import unused_after_loss
 from stabdiag.assemble.extra_series import (
     changing_settings,
+    failed_value_series,
     fixed_settings,
     in_order,
     late_loss_parts,
@@ -255,6 +256,11 @@ class _OrderedLog:
         series |= {part.role: part for part in late_loss_parts(columns, taken, order.steps, run)}
         used = taken | {logged.column for logged in series.values()}
         series |= {loss.role: loss for loss in other_loss_series(columns, used, order.steps, run)}
+        if "loss" in names and not columns.unnamed:
+            used |= {logged.column for logged in series.values()}
+            series |= {
+                value.role: value for value in failed_value_series(columns, used, order.steps, run)
+            }
         series |= {score.role: score for score in score_series(columns, taken, order.steps, run)}
         if self.ranks is not None and order.runs == 1:
             others = clock.usable & losses.records & (order.number < 0)

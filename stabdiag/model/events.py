@@ -34,6 +34,7 @@ class EventCode(StrEnum):
     COUNTER_RESTARTS = "counter-restarts"
     PLACEHOLDER_DROPPED = "placeholder-dropped"
     OUT_OF_MEMORY = "out-of-memory"
+    DISK_FULL = "disk-full"
     COLLECTIVE_FAILED = "collective-failed"
     SCALE_AT_MINIMUM = "scale-at-minimum"
     NOT_FINITE = "not-finite"

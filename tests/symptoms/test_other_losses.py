@@ -13,7 +13,7 @@ FALLING = 2 + 4 * np.exp(-STEPS / 60) + np.random.default_rng(3).normal(0, 0.02,
 NAMES = [
     *("aux_loss", "kl", "kl_loss", "kl_divergence", "reg_loss", "z_loss", "router_z_loss", "nll"),
     *("recon_loss", "loss_ce", "loss/mask", "train/bce", "commit_loss", "contrastive_loss", "mse"),
-    *("loss_2", "total_loss", "mtp_loss"),
+    *("loss_2", "total_loss", "mtp_loss", "lpips", "disc", "commit", "vq", "box", "dfl", "style"),
 ]
 
 
@@ -35,7 +35,9 @@ def test_a_second_loss_that_goes_nan_is_a_warning(name):
     assert severities & {"warning", "error"}
 
 
-@pytest.mark.parametrize("name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss", "kl"])
+@pytest.mark.parametrize(
+    "name", ["aux_loss", "loss_ce", "recon_loss", "loss_2", "kl_loss", "kl", "lpips", "box"]
+)
 def test_a_second_loss_that_climbs_is_a_warning(name):
     climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
     finding = findings_by_slug(name, climb)["other-loss-rising"]
@@ -117,3 +119,33 @@ def test_a_loss_that_a_text_log_prints_only_as_nan(tmp_path):
     )
     findings = {finding.slug: finding for finding in stabdiag.diagnose(path).findings}
     assert findings["other-loss-nonfinite"].evidence["loss"] == "SmoothL1"
+
+
+@pytest.mark.parametrize("name", ["attention_sharpness", "pitch", "train/unknown_thing"])
+def test_a_value_of_unknown_meaning_that_goes_nan_is_a_warning(name):
+    finding = findings_by_slug(name, after(200, np.nan))["other-loss-nonfinite"]
+    assert finding.title == "A logged value went NaN"
+    assert finding.severity == "warning"
+    assert (finding.step, finding.evidence["loss"]) == (200, name)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("pitch", sparse(10)),
+        ("pitch", np.where((STEPS > 200) & (STEPS < 390), np.nan, 1.0)),  # finite at the end
+        ("pitch", after(0, np.nan)),
+        ("ep_rew_mean", after(200, np.nan)),  # no episode ended
+        ("val/pitch", after(200, np.nan)),
+        ("f1", after(200, np.nan)),
+        ("loss_std", after(200, np.nan)),
+    ],
+)
+def test_a_value_that_may_well_be_missing_is_not_reported(name, values):
+    assert "other-loss-nonfinite" not in findings_by_slug(name, values)
+
+
+@pytest.mark.parametrize("name", ["duration", "mask", "value", "acc/box", "num_obj", "box_count"])
+def test_a_value_that_is_not_a_term_of_a_loss_may_climb(name):
+    climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
+    assert "other-loss-rising" not in findings_by_slug(name, climb)

@@ -203,7 +203,8 @@ def ended(tmp_path):
         (b"Received SIGTERM\n", None, True),
         (b"found NaN in forward\n", 10000, True),
         (b"found NaN in forward\n", None, False),
-        (OOM, 100, False),
+        (OOM, 100, True),
+        (b"found NaN in forward\n", 100, False),
         (b"", 10000, False),
     ],
 )
@@ -237,6 +238,20 @@ def test_the_cause_of_an_early_end_comes_before_the_resume(symptom, ended, end, 
     assert stopped.title == "The run stopped early"
     assert do in stopped.first_action
     assert stopped.first_action.endswith("; then resume from the checkpoint of step 90.")
+
+
+@pytest.mark.parametrize("last_step", [97, 99])
+def test_an_error_after_the_last_planned_steps_is_not_an_early_end(symptom, ended, last_step):
+    text = b"OSError: [Errno 28] No space left on device\n"
+    stopped = symptom("stall", ended(text), {"total_steps": last_step + 1})
+    assert stopped.title == "The run ended with an error"
+    assert stopped.first_action.startswith("Free space on the disk or raise the quota")
+    assert stopped.first_action.endswith("check whether the last checkpoint was written.")
+
+
+def test_an_error_before_more_records_did_not_end_a_complete_run(symptom, ended):
+    later = b"".join(b"step %d loss 2.1\n" % step for step in range(100, 120))
+    assert symptom("stall", ended(OOM + later), {"total_steps": 120}) is None
 
 
 def test_a_failed_collective_names_the_ways_to_find_its_cause(symptom, ended):

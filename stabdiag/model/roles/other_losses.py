@@ -11,7 +11,17 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.roles.loss_kinds import find_discriminator_loss, is_adversarial_loss
-from stabdiag.model.roles.names import is_a_loss, is_evaluation, is_setting, name_words
+from stabdiag.model.roles.names import (
+    is_a_loss,
+    is_a_reward,
+    is_an_lr,
+    is_evaluation,
+    is_setting,
+    name_words,
+)
+from stabdiag.model.roles.scores import PROPERTIES, Direction, score_direction
+from stabdiag.model.roles.settings import column_setting
+from stabdiag.model.text import word_list
 
 # Each column takes time, and a log may have thousands.
 MAX_OTHER_LOSSES: Final = 16
@@ -19,27 +29,23 @@ MAX_OTHER_LOSSES: Final = 16
 # The loss of a rank that is not diagnosed, with the number of the rank.
 RANK_LOSS: Final = "other_loss/rank_"
 
-# Measures that are minimized under names without the word loss.
-_MINIMIZED_MEASURES: Final = frozenset(
-    {
-        "kl",
-        "kld",
-        "ce",
-        "bce",
-        "nll",
-        "mse",
-        "rmse",
-        "mae",
-        "ctc",
-        "xent",
-        "cross",
-        "smooth",
-        "huber",
-    }
+# Measures that are minimized, and terms of a loss, under names without the word loss.
+_LOSS_TERMS: Final = frozenset(
+    word_list(
+        "kl kld ce bce nll mse rmse mae ctc xent cross smooth huber "
+        "lpips perceptual percep style commit commitment vq distill kd cyc cycle adv aux tv "
+        "consistency eikonal sdf router box obj cls dfl giou ciou att"
+    )
 )
 _NO_LOSS_WORDS: Final = frozenset(
-    {"coef", "coeff", "weight", "beta", "target", "penalty", "scale", "time", "lr", "grad", "norm"}
+    word_list(
+        "coef coeff weight beta target penalty scale time lr grad norm acc accuracy ratio num "
+        "count n size"
+    )
 )
+
+# Each column takes time.
+_MAX_CHECKED_VALUES: Final = 100
 
 
 def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
@@ -65,4 +71,22 @@ def is_other_loss(name: str) -> bool:
     if is_evaluation(name) or is_setting(name):
         return False
     words = set(name_words(name))
-    return is_a_loss(name) or (bool(words & _MINIMIZED_MEASURES) and not words & _NO_LOSS_WORDS)
+    return is_a_loss(name) or (bool(words & _LOSS_TERMS) and not words & _NO_LOSS_WORDS)
+
+
+def find_other_values(names: Iterable[str], taken: Collection[str]) -> list[str]:
+    """Return the columns of measurements of the training that serve no other role.
+
+    Settings, rewards, evaluations, statistics such as a maximum, and scores are none of them,
+    except scores whose lower value is better: they may be a term of the loss.
+    """
+    values = (name for name in names if name not in taken and _is_other_value(name))
+    return [*islice(values, _MAX_CHECKED_VALUES)]
+
+
+def _is_other_value(name: str) -> bool:
+    if is_evaluation(name) or is_setting(name) or not PROPERTIES.isdisjoint(name_words(name)):
+        return False
+    if column_setting(name) is not None or is_an_lr(name) or is_a_reward(name, of_episodes=True):
+        return False
+    return score_direction(name) is not Direction.HIGHER

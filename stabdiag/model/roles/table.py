@@ -355,6 +355,12 @@ ROLES: tuple[Role, ...] = (
         several=True,
     ),
     _role(
+        "failed_value",
+        "a value without another role that is not finite at the end of the run",
+        "",
+        several=True,
+    ),
+    _role(
         "setting",
         "a training setting that changes during the run",
         " ".join(dict.fromkeys((*_BEST_KNOWN, *OBJECTIVE_SETTINGS, *OTHER_SETTINGS))),

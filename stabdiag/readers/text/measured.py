@@ -242,15 +242,22 @@ class MeasuredLines(Kind):
         return lines
 
     def _is_rest(self, record: bytes, line: bytes) -> bool:
-        """Return True if an indented line without a counter is the rest of the record above it."""
+        """Return True if an indented line without a counter is the rest of the record above it.
+
+        The rest of a record has other values than the line above.
+        """
         if line[:1] not in _BLANKS:
             return False
         if self.counter is None or self.counter not in line_counters(record):
             return False
         if _NEW_STATEMENT.match(line):
             return False
-        is_alone = not line_counters(line) and not evaluation_prefix(line, len(line))
-        return is_alone and len(record) + len(line) < LONGEST
+        if line_counters(line) or evaluation_prefix(line, len(line)):
+            return False
+        if len(record) + len(line) >= LONGEST:
+            return False
+        names = {item.name for item in line_fields(line)}
+        return names.isdisjoint(item.name for item in line_fields(record))
 
     def _names_without_loss(self, shapes: Sequence[tuple[tuple[str, ...], int]]) -> set[str]:
         """Return the names on the usual line of a record, without its losses.

@@ -39,16 +39,32 @@ SORTS: Final = (
         title="out of memory",
         anchors=(
             *(b"rror", b"ut of memory", b"ut Of Memory", b"oom", b"OOMK", b"o allocate"),
-            *(b"nsufficient Memory", b"ran out of ", b"_EXHAUSTED"),
+            *(b"nsufficient Memory", b"ran out of ", b"_EXHAUSTED", b"OOM", b"low on resource"),
+            *(b"ll available ", "存不足".encode(), "存溢出".encode(), "メモリ不足".encode()),
+            *("памяти".encode(), b"memoria insuf", b"moire insuf"),
         ),
         line=re.compile(
-            rb"(?:CUDA|HIP|XPU) out of memory|OutOfMemoryError: |CUDA_ERROR_OUT_OF_MEMORY"
+            rb"(?:CUDA|HIP|XPU|GPU|MPS|TPU|backend) out of memory(?![\"'`] errors?)"
+            rb"|OutOfMemoryError: |CUDA_ERROR_OUT_OF_MEMORY"
             rb"|RESOURCE_EXHAUSTED|^Out of memory\b|Out of memory: Killed process"
             rb"|oom.kill|OOMKilled"
             rb"|(?:rror|ailed): [^\n]{0,40}\bout of memory|\bFailed to allocate (?:memory|\d)"
             rb"|execution failed: Insufficient Memory|error \(2\) ?: out of memory"
             rb"|task \d{1,6}: Out Of Memory|\b[Rr]an out of (?:\w{1,10} )?memory\b"
             rb"|[Ee]xceeded (?:job |step |the )?(?:\w{1,10} )?memory limit"
+            rb"|\bOOM(?:!|:? (?:[Kk]ill|[Ee]rror|occurred|detected|encountered|when |while ))"
+            rb"|low on resource: memory|using all available (?:RAM|memory)"
+            + "|(?:显|内)存(?:不足|溢出)|メモリ不足|едостаточно памяти".encode()
+            + "|memoria insuficiente|m(?:e|é)moire insuffisante".encode()
+        ),
+    ),
+    MessageKind(
+        code=EventCode.DISK_FULL,
+        title="the disk is full",
+        anchors=(b"o space left", b"ENOSPC", b"uota "),
+        line=re.compile(
+            rb"[Nn]o space left on device|\bENOSPC\b"
+            rb"|[Qq]uota (?:was |has been )?exceeded|[Ee]xceeded (?:\w{1,10} ){0,3}quota\b"
         ),
     ),
     MessageKind(
@@ -80,8 +96,9 @@ SORTS: Final = (
         title="the program stopped as the loss exploded",
         anchors=(b"xplod", b"iverg", b"oss > ", b"oss exceed", b"oss too ", b"blew up"),
         line=re.compile(
-            rb"(?:[Ee]xplod|[Dd]iverg)(?:ed|ing)\b[^\n]{0,40}\b(?:[Aa]bort|[Ss]topping|[Tt]erminating"
-            rb"|[Ee]xiting|[Qq]uitting|[Gg]iving up|[Kk]illing)"
+            rb"(?:[Ee]xplod(?:ed|ing)|[Dd]iverg(?:ed|ing|ence))\b[^\n]{0,60}"
+            rb"\b(?:[Aa]bort|[Ss]topping|[Tt]erminating|[Ee]xiting|[Qq]uitting|[Gg]iving up"
+            rb"|[Kk]illing)"
             rb"|(?:[Aa]bort|[Ss]topp|[Tt]erminat|[Ee]xit|[Qq]uitt)(?:ing|ed)?\b[^\n]{0,40}"
             rb"(?:\b(?:exploded|exploding|diverged|diverging|blew up)\b"
             rb"|\b[Ll]oss (?:> ?\d|exceed(?:s|ed) (?:the )?(?:\d|limit|threshold|max)"
@@ -107,7 +124,9 @@ SORTS: Final = (
             *(b"on signal ", b"by signal ", b"th signal ", b"ught signal "),
             *(b"nterrupted", b"victed", b"xceeded", b"ode fail", b"oint exception", b"is lost"),
             *(b"forcing job", b"illing job", b"smashing", b"corrupted ", b"malloc", b"munmap"),
-            *(b"lost communication", b"off the bus"),
+            *(b"lost communication", b"off the bus", b"MPI_ABORT", b"illing ", b"borting "),
+            *(b"erminating ", b"nterruption", b"will be ", b"isconnected", b"timed out"),
+            *(b"TimeExceeded", b"timeExceeded", b"ack-off", b"BackOff", b"ailed", b"FAILED"),
         ),
         words=(
             *(b"SIG", b"ignal ", b"Signal", b"CANCELLED", b"core dumped", b"DUE TO", b"xit"),
@@ -116,12 +135,16 @@ SORTS: Final = (
             *(b"lost communication", b"forcing job", b"xceeded ", b"reempted", b"rashed"),
             *(b"ancel", b"died", b"nterrupted", b"victed", b"unexpectedly", b"make: *"),
             *(b"free", b"alloc(", b"munmap", b"corrupted ", b"smashing", b"atal Python"),
+            *(b"MPI_ABORT", b"illing ", b"rminating ", b"nterruption", b"nstance will be"),
+            *(b"isconnected", b"ession ", b"imeExceeded", b"ack-off", b"BackOff"),
+            *(b"ailed", b"FAILED"),
         ),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
             rb"|Signal \d{1,2} \(SIG|CANCELLED AT|\(core dumped\)|is killed by signal"
             rb"|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)"
-            rb"|[Ee]xit(?:ed)?[- ]?(?:with )?(?:exit |error )?(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
+            rb"|[Ee]xit(?:ed|s|ing)?[- ]?(?:with )?(?:exit |error |return |non-?zero )?"
+            rb"(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
             rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|^double free or "
             rb"|^(?:free|malloc|realloc|munmap_chunk)\(\): (?:invalid|corrupt|double|memory)"
             rb"|^corrupted (?:size|double)"
@@ -137,10 +160,21 @@ SORTS: Final = (
             rb"|[Nn]ode fail(?:ure|ed)\b|fallen off the bus|GPU is lost|lost communication with"
             rb"|forcing job termination|^mpi\w{2,5}: killing job|job killed[: ]"
             rb"|[Ee]xceeded (?:the |its )?(?:job )?(?:wall ?(?:clock )?time|time limit)"
+            rb"|MPI_ABORT was invoked|Killing subprocess \d|Max(?:Runtime|WaitTime)Exceeded"
+            rb"|Back-off restarting failed|\bCrashLoopBackOff\b"
+            rb"|\b(?:[Kk]illing|[Aa]borting|[Tt]erminating) (?:the |this )?"
+            rb"(?:job|process(?: group)?|run|trainer|training|program)\b(?! (?:time|loop))"
+            rb"|\b[Ss]pot [\w ]{0,12}interruption"
+            rb"|\binstance will be (?:terminated|stopped|reclaimed)"
+            rb"|\b(?:[Ss]ession|[Rr]untime|[Kk]ernel) (?:has |was |has been )?"
+            rb"(?:crashed|died|timed out|disconnected)\b"
+            rb"|(?<![Nn]o )\b(?:[Jj]ob|[Rr]un|[Tt]raining(?: job)?)(?: [\w.-]{1,40})? (?:has )?"
+            rb"(?:failed|FAILED)(?=[\s.!]{0,9}$|[:;,.]| (?:with|due|after|because)\b)"
+            rb"(?![^\n]{0,80}\bretry)"
             # What happened to a part of the job.
             rb"|(?<![Nn]o )\b(?:[Jj]ob|[Rr]un|[Tt]ask|[Tt]raining|[Pp]rocess(?:es|\(es\))?"
             rb"|[Ww]orker|[Aa]ctor|[Nn]ode|[Rr]ank|[Ii]nstance|[Oo]peration|[Pp]od|[Cc]ontainer|^User)"
-            rb"(?: step| \d{1,9}| \(pid[^\n)]{0,20}\)[^\n]{0,20})?"
+            rb"(?: step| [\w.-]{0,60}\d| \(pid[^\n)]{0,20}\)[^\n]{0,20})?"
             rb"(?: was| were| has been| got)? (?:aborted|preempted|crashed|killed|cancell?ed|died"
             rb"|interrupted|evicted|exited unexpectedly)"
             rb"(?=[\s.!]{0,9}$|[:;,]| (?:by|due|after|because|on|at|with|unexpectedly)\b)"
@@ -155,6 +189,7 @@ _LONE_EXCEPTION: Final = MessageKind(
     anchors=(
         *(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
         *(b"abi: terminating", b"panic: ", b"panicked at", b"atal error: "),
+        *(b"FATAL", b"CRITICAL"),
     ),
     line=re.compile(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
@@ -162,6 +197,8 @@ _LONE_EXCEPTION: Final = MessageKind(
         rb"|^terminate called (?:after throwing|without an active exception|recursively)"
         rb"|^panic: |^thread '[^'\n]{1,40}' panicked at |^fatal error: |^Error in [^\n]{1,80}\) : "
         rb"|^libc\+\+abi(?:\.dylib)?: terminating"
+        # The level of a line, after its time and its place.
+        rb"|^[^\na-z\"'=]{0,60}[\w.:/ -]{0,40}\b(?:FATAL|CRITICAL)(?: ERROR)?(?:[\]:|]| - )"
     ),
 )
 

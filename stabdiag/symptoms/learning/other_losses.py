@@ -30,7 +30,7 @@ from stabdiag.tree.case import Case
 
 # Roles that are losses, or terms of one, under names of their own.
 _LOSSES = ("other_loss", "load_balance")
-_ROLES = (*_LOSSES, "policy_kl", "policy_entropy")
+_ROLES = (*_LOSSES, "policy_kl", "policy_entropy", "failed_value")
 
 # Without a policy, a divergence is a term of the loss, as in a variational autoencoder.
 _RISING_ROLES = (*_LOSSES, "policy_kl")
@@ -64,10 +64,11 @@ _MIN_RISE = TWICE
     ),
 )
 def other_loss_nonfinite(case: Case) -> Evidence | None:
-    """Did a component, an auxiliary loss or another candidate go NaN and stay so?"""
+    """Did a component, an auxiliary loss or another logged value go NaN and stay so?"""
     failed = [
         (step, series)
-        for series in _others(case)
+        for role in _ROLES
+        for series in case.history.group(role).values()
         if (step := _failure_step(series, printed=case.history.source.format == "text")) is not None
     ]
     if not failed:
@@ -76,7 +77,9 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
     bad = series.values[series.steps >= step]
     count = int(np.count_nonzero(~np.isfinite(bad)))
     names = [f"{loss.column!r}" for _, loss in failed[:SHOWN_NAMES]]
+    is_known = any(not loss.role.startswith("failed_value/") for _, loss in failed)
     return Evidence(
+        title="" if is_known else "A logged value went NaN",
         because=f"{listed(names)} {'is' if len(names) == 1 else 'are'} not finite from {case.unit} "
         f"{step} on ({plural(count, 'value')} of {series.column!r}); the diagnosed loss "
         f"{_name(case)} continues.",
@@ -133,7 +136,7 @@ def _name(case: Case) -> str:
     return repr(case.history.logged("loss").column)
 
 
-def _others(case: Case, roles: tuple[str, ...] = _ROLES) -> Iterator[Series]:
+def _others(case: Case, roles: tuple[str, ...]) -> Iterator[Series]:
     """Yield the other losses, except adversarial ones, which may rise as another falls."""
     for role in roles:
         for series in case.history.group(role).values():
@@ -143,7 +146,7 @@ def _others(case: Case, roles: tuple[str, ...] = _ROLES) -> Iterator[Series]:
 
 def _trains_a_policy(case: Case) -> bool:
     """Return True if a column belongs to a policy, whose divergence grows while it learns."""
-    words = (name_words(loss.column) for loss in _others(case))
+    words = (name_words(loss.column) for loss in _others(case, _ROLES))
     return any(map(case.history.has, _OF_POLICIES)) or any(
         not _POLICY_WORDS.isdisjoint(own) for own in words
     )

@@ -97,6 +97,12 @@ ENDINGS: Final = (
         next_actions=(_LATER, _SHARD, _NO_GRAD),
     ),
     Ending(
+        code=EventCode.DISK_FULL,
+        kind=Do.READ_LOGS,
+        clause="Free space on the disk or raise the quota, and keep fewer checkpoints; the last "
+        "checkpoint may be cut off",
+    ),
+    Ending(
         quote=_pattern(
             r"DistStoreError|clients joined|rendezvous|MASTER_(?:ADDR|PORT)|EADDRINUSE"
             r"|address already in use|init_process_group|TCPStore"

@@ -44,14 +44,16 @@ def stall(case: Case) -> Evidence | None:
 
 
 def _stopped_early(case: Case) -> Evidence | None:
-    """Report an end before the last step for which the log gives a reason.
+    """Report an end for which the log gives a reason, such as an exception.
 
-    Without a reason, a run that stopped looks the same as a run that is still going.
+    Without a reason, a run that stopped looks the same as a run that is still going. An error after
+    the last planned steps counts as well: the evaluation or the last checkpoint may be missing.
     """
     total, last = case.manifest.total_steps, case.history.last_step
-    if last is None or (total is not None and last >= COMPLETE * total):
+    if last is None:
         return None
-    event = _final_message(case, last - 2 * case.stride)
+    is_complete = total is not None and last >= COMPLETE * total
+    event = _final_message(case, last if is_complete else last - 2 * case.stride)
     if event is None:
         return None
     from stabdiag.symptoms.throughput.endings import find_ending  # few logs have a message
@@ -60,14 +62,20 @@ def _stopped_early(case: Case) -> Evidence | None:
     where = f"the checkpoint of {case.unit} {saved}" if saved else "the last checkpoint"
     ending = find_ending(event)
     of = f" of {total}" if total is not None else ""
+    title = "The run ended with an error" if is_complete else "The run stopped early"
+    title = "The run was interrupted" if ending.is_deliberate else title
     return Evidence(
-        title="The run was interrupted" if ending.is_deliberate else "The run stopped early",
+        title=title,
         severity=Severity.NOTE if ending.is_deliberate else None,
         because=f"The log ends at {case.unit} {last}{of}, with: {event.message}",
         step=last,
         measured={"last_step": last, "total_steps": total},
         first=Action(
-            ending.kind, f"{ending.clause}; then resume from {where}.", checkpoint=saved or None
+            ending.kind,
+            f"{ending.clause}; then check whether the last checkpoint was written."
+            if is_complete
+            else f"{ending.clause}; then resume from {where}.",
+            checkpoint=saved or None,
         ),
         next_actions=(
             *ending.next_actions,
@@ -80,13 +88,14 @@ def _stopped_early(case: Case) -> Evidence | None:
 def _final_message(case: Case, since: float) -> Event | None:
     """Return the first message after a step that may explain the end of the run.
 
-    If the planned length is unknown, only messages that always end a run count.
+    If the planned length is unknown or reached, only messages that always end a run count.
     """
     if not case.history.messages:
         return None
     from stabdiag.symptoms.throughput.endings import FATAL
 
-    is_length_known = case.manifest.total_steps is not None
+    total = case.manifest.total_steps
+    is_length_known = total is not None and since < COMPLETE * total
     return next(
         (
             event

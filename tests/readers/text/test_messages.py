@@ -58,6 +58,40 @@ def messages_of(read):
         ("killed", "exitcode  : -9 (pid: 4711) traceback : Signal 9 (SIGKILL) received by PID 1"),
         ("killed", "Killed"),
         ("killed", "Segmentation fault (core dumped)"),
+        *(
+            ("killed", line)
+            for line in (
+                "launch.py:321: ['python', 'train.py'] exits with return code = -11",
+                "CRITICAL trainer: unrecoverable error, exiting with status 2",
+                "MPI_ABORT was invoked on rank 0 in communicator MPI_COMM_WORLD",
+                "Watchdog: training hang detected, aborting process group",
+                "EC2 Spot interruption notice received",
+                "the instance will be terminated in 2 minutes",
+                "Your session crashed after using all of its time",
+                "The runtime has been disconnected.",
+                "Stopping - MaxRuntimeExceeded",
+                "Back-off restarting failed container trainer in pod llm-0",
+                "Pod llm-0 evicted: The node had condition: [DiskPressure].",
+                "Run failed with status FAILED: see the error log",
+                "Job 12345 FAILED with exit code 1",
+            )
+        ),
+        *(
+            ("out of memory", line)
+            for line in (
+                "OOM! killing trainer",
+                "GPU out of memory. Try reducing 'MiniBatchSize'",
+                "RuntimeError: MPS backend out of memory (MPS allocated: 17.22 GB)",
+                "The node was low on resource: memory.",
+                "错误: 显存不足",
+                "エラー: メモリ不足です",
+            )
+        ),
+        ("the disk is full", "OSError: [Errno 28] No space left on device"),
+        ("the disk is full", "cp: error writing 'model.pt': Disk quota exceeded"),
+        ("the program stopped as the loss exploded", "Divergence detected. Terminating run."),
+        ("traceback", "[FATAL] checkpoint could not be written"),
+        ("traceback", "2026-03-04 05:06:07 CRITICAL - trainer - cannot go on"),
     ],
 )
 def test_a_message_has_a_line_and_a_step(messages_of, title, line):
@@ -75,6 +109,20 @@ def test_a_message_has_a_line_and_a_step(messages_of, title, line):
         "clip the gradients, or the loss may explode and the run abort",
         "found NaN in column 3 of the data",
         "NCCL version 2.21.5+cuda12.4",
+        'See the guide for "CUDA out of memory" errors: https://example.org',
+        "exit code 0",
+        "exits with return code = 0",
+        "oom_score_adj: 0",
+        "killed 3 enemies in episode 12",
+        "terminating data loader workers",
+        "disk usage: 81 % of the quota",
+        "log level: CRITICAL",
+        "class 4: FATAL (33 images)",
+        "fatal_accidents.csv: 33 rows",
+        "Number of failed jobs: 0",
+        "job failed, retrying in 5 s",
+        "TORCH_NCCL_ASYNC_ERROR_HANDLING=1",
+        "early stopping: terminating training loop when the loss stops falling",
     ],
 )
 def test_ordinary_lines_are_not_messages(messages_of, line):
