@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from stabdiag.model.arrays import Floats, Ints, Mask
     from stabdiag.readers.columns import Column, Columns
 
-# In a log, an epsilon usually belongs to an exploration or an attack, not to the optimizer.
-_AMBIGUOUS_SETTINGS = frozenset({"epsilon", "eps"})
+# In a log, an epsilon usually belongs to an exploration or an attack, not to the optimizer, and
+# fairseq's clip is the percentage of updates that were clipped.
+_AMBIGUOUS_SETTINGS = frozenset({"epsilon", "eps", "clip"})
 
 
 def in_order(steps: Ints, values: Floats, *, rising: bool) -> tuple[Ints, Floats]:

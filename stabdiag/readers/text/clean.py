@@ -21,6 +21,11 @@ _ANSI: Final = re.compile(
     rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}\x07|[=>])"
 )
 
+# Colors and movements whose escape character a viewer or a string of Python shows: ESC[4A, ^[[K
+_SPELLED_ESCAPES: Final = (b"ESC[", b"^[[", b"\\x1b[", b"\\033[", b"\\u001b[")
+_SPELLED_ANSI: Final = re.compile(
+    rb"(?:%b)[\d;?]{0,16}[A-Za-z]" % b"|".join(map(re.escape, _SPELLED_ESCAPES))
+)
 # Colors whose escape character a page or a viewer dropped or shows: [32m, ^[[0m, ␛[0m
 _SHOWN_ANSI: Final = re.compile(rb"(?:\^\[|\xe2\x90\x9b)?\[\d{0,3}(?:;\d{1,3}){0,4}m")
 _RESETS: Final = (b"[0m", b"[39m", b"[m")
@@ -128,6 +133,8 @@ def _plain_signs(block: bytes) -> bytes:
     The search for a single byte is much faster, and most logs lack it.
     """
     block = block.removeprefix(_BYTE_ORDER_MARK)
+    if b"[" in block and any(escape in block for escape in _SPELLED_ESCAPES):
+        block = _SPELLED_ANSI.sub(b"", block)
     if b"[" in block and _has_resets(block):
         block = _SHOWN_ANSI.sub(b"", block)
     if b"\xc2" in block or b"\xe3" in block:

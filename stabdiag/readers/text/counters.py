@@ -36,9 +36,10 @@ _COUNTER: Final = re.compile(
     rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"
     % (_OF_EPOCHS, _OF_STEPS, _COUNT_PATTERN.lower()),
 )
-# [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it.
+# [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it. icefall writes the
+# rank before an epoch: (0/4) Epoch 1, batch 50.
 POSITION: Final = re.compile(
-    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/-]|:\d|\.[1-9])"
+    rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/-]|:\d|\.[1-9]|\) Epoch )"
     % (_COUNT_PATTERN, _COUNT_PATTERN)
 )
 

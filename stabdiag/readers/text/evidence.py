@@ -112,9 +112,10 @@ _ITERATION_ALONE: Final = re.compile(
     rb"\n[ \t]{0,80}Learning iteration \d{1,9}/\d{1,9}[ \t]{0,80}\n"
 )
 
-# Keras and nnU-Net print a line above the values of each epoch: Epoch 1/10, …: Epoch 0, epoch:  0
+# Keras, nnU-Net and Coqui print a line above the values of each epoch: Epoch 1/10, …: Epoch 0,
+# epoch:  0, > EPOCH: 0/1000, === Epoch 3 ===
 _EPOCH_ALONE: Final = re.compile(
-    rb"\n[\d:. -]{0,40}[Ee]poch:?[ ]{1,4}\d{1,6}(?:/\d{1,6})?[ \t]{0,8}\n"
+    rb"\n[\d:. >*#=|-]{0,40}(?:[Ee]poch|EPOCH):?[ ]{1,4}\d{1,6}(?:/\d{1,6})?[ \t*#=|-]{0,40}\n"
 )
 
 

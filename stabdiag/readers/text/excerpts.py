@@ -97,7 +97,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     if len([*islice(others, _MAX_PASTE + 1)]) > _MAX_PASTE:
         return None
     if sum(map(len, trained.values())) != 1:
-        return _split_record(trained)
+        return _split_record(trained) or _ranked_record(trained)
     shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
     if shapes:
         return find_excerpt(shapes, fewest=1)
@@ -123,6 +123,22 @@ def _split_record(shapes: Shapes) -> TextEvidence | None:
             loss = loss_names(next(iter(shapes)))[0]
             return TextEvidence(counter=word, loss=loss, lines=len(lines), rising=1.0)
     return None
+
+
+def _ranked_record(shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in lines of several ranks, which have the same counts: (1/4) step 50.
+
+    The last line may be cut.
+    """
+    names = max(shapes, key=len, default=())
+    if len(names) < MANY_VALUES or any(names[: len(other)] != other for other in shapes):
+        return None
+    lines = [line for shape in shapes.values() for line in shape]
+    words = [[(word, line[word]) for word in line if is_word(word)] for line in lines]
+    counters = [word for word, _ in words[0] if word not in COARSE]
+    if not counters or any(line != words[0] for line in words):
+        return None
+    return TextEvidence(counter=counters[0], loss=loss_names(names)[0], lines=len(lines), rising=1)
 
 
 def _has_one_record(data: bytes) -> bool:

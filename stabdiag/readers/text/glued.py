@@ -16,8 +16,12 @@ from stabdiag.readers.blocks import count_line_ends
 _CLOSED_BAR: Final = re.compile(
     rb"((?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\])(?=[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|)"
 )
-# Lightning's bar without its end: …, throughput=19.00, Epoch 0:   3%|
-_OPEN_BAR: Final = re.compile(rb", (?=[A-Z]\w{1,20}(?: \d{1,6})?: {1,4}\d{1,3}%\|)")
+# Lightning's bar without its end: …, throughput=19.00, Epoch 0:   3%|, and fairseq's, which ends at
+# the width of the terminal: …, gnorm=0.410, cl| epoch 017:  40%|
+_OPEN_BAR: Final = re.compile(
+    rb", (?=[A-Z]\w{1,20}(?: \d{1,6})?: {1,4}\d{1,3}%\|)"
+    rb"|(?<=[^\n\r])\| (?=epoch \d{1,6}: {1,4}\d{1,3}%\|)"
+)
 
 # Another bar of Keras: … - mrcnn_class 2/632 [..............................] - ETA: 2:07:20 - …
 _NEXT_KERAS_BAR: Final = re.compile(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\] - )")

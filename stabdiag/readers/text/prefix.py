@@ -27,9 +27,10 @@ _RANK_LABEL: Final = re.compile(
     rb"|(\d{1,6}): )" % (_TIME_PREFIX, _TIME_PREFIX)
 )
 
-# [100/2000] rank=0 loss …, INFO [Rank 1] step …
+# [100/2000] rank=0 loss …, INFO [Rank 1] step …, [train.py:908] (1/4) Epoch 1, batch 50, …
 _INSIDE_LINE: Final = re.compile(
     rb"(?<![\w.-])(?:global_|local_)?(?:[Rr]ank|RANK)(?:[ _#]|[:=] ?)?(\d{1,4})(?![\w.%])"
+    rb"|(?<=[\] ]\()(\d{1,3})/\d{1,3}(?=\) Epoch \d)"
 )
 
 # The rank label is in this many characters at the start of a line.

@@ -205,7 +205,7 @@ _TRAINING_ERROR = StatusLine(
         rb"|normal expects all elements of std >= 0"
         rb"|probability tensor contains either `inf`, `nan`"
         rb"|Minimum loss scale reached|Current loss scale already at minimum"
-        rb"|grad_scale is too small)"
+        rb"|grad_scale is too small|Skipped \d{1,6} iterations in a row due to Overflow)"
     ),
     fixed={"loss": b"nan"},
 )

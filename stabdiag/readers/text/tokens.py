@@ -93,11 +93,11 @@ TESTED: Final = "test "
 EVALUATED: Final = (VALIDATED, TESTED)
 
 # Names of several capitalized words: Generator Loss, Avg. Train Loss, Val Acc, Learning Rate, Loss
-# Scale, Loss D, Gen Loss Total. The level of a logger is not part of the name.
+# Scale, Loss D, Gen Loss Total; and loss train (curr), as LitGPT writes it. The level of a logger is not part of the name.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
     rb"(?:Loss(?: Total)?|Acc(?:uracy)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
-    rb"|[Ll]oss [A-Z]\w{0,20}(?![\w.])"
+    rb"|[Ll]oss (?:[A-Z]\w{0,20}(?![\w.])|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
 )
 
 # What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor([2.31], device=…);
@@ -156,6 +156,8 @@ _WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_GROUPED_NUMBER, _
 _MAX_TOKEN: Final = 80
 _TOKEN: Final = re.compile(rb"\S{1,%d}" % _MAX_TOKEN)
 _MIN_ALTERNATING: Final = 3
+# Epoch 57: foo 0.48 bar 7, where a counter comes before the words and numbers of a section.
+_COUNTED: Final = re.compile(rb"(?i)(?<![a-z])(?:epoch|step|iter(?:ation)?) {1,4}\d{1,9}: {1,4}\Z")
 
 # Suffixes of source files: train.py:102, nnet-training.cc:121
 _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs", ".java", ".jl")
@@ -355,7 +357,8 @@ def _alternating(line: bytes) -> Iterator[Field]:
                 break
             pairs.append(_field(line, tokens[-2], number.span(1)))
             del tokens[-2:]
-        if not tokens or len(pairs) >= _MIN_ALTERNATING:
+        is_counted = pairs and _COUNTED.search(line, begin + 1, pairs[-1].at[0]) is not None
+        if not tokens or is_counted or len(pairs) >= _MIN_ALTERNATING:
             yield from reversed(pairs)
 
 

@@ -55,6 +55,8 @@ _MAX_EXAMINED: Final = 200
 MAX_FORMS: Final = 200
 _MAX_BETWEEN: Final = 1 << 14
 _MIN_WORDS: Final = 2
+# The name of a loss at the end of a line, without its value.
+_LOSS_WITHOUT_VALUE: Final = re.compile(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
 _LOSS_WORD: Final = re.compile(rb"loss", re.IGNORECASE)
 _DIGIT: Final = re.compile(rb"\d")
 _UNREAD_WORD: Final = re.compile(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
@@ -171,6 +173,8 @@ class UnreadLines:
         """
         if b"{" in line:
             return breaks_off(line.decode("utf-8", "replace"))
+        if _LOSS_WITHOUT_VALUE.search(line) is not None:
+            return True
         loss = _LOSS_VALUE.search(self._last)
         ends_on_loss = loss is not None and not _UNREAD_WORD.search(self._last, loss.end())
         is_without_loss = not _names_loss(line) and self._has_words(line[:_MAX_UNREAD_LINE])

@@ -1,0 +1,110 @@
+"""Forms of pasted logs of language and speech models: bars, ranks, single blocks, cut ends."""
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+
+@pytest.fixture
+def history(tmp_path):
+    def read(text):
+        (tmp_path / "run.txt").write_text(text)
+        return stabdiag.read(tmp_path / "run.txt")
+
+    return read
+
+
+@pytest.fixture
+def diagnosis(tmp_path):
+    def diagnose(text):
+        (tmp_path / "run.txt").write_text(text)
+        return stabdiag.diagnose(tmp_path / "run.txt").diagnosis
+
+    return diagnose
+
+
+def points(series):
+    return [*zip(series.steps.tolist(), series.values.tolist(), strict=True)]
+
+
+@pytest.mark.parametrize("escape", ["ESC[", "^[[", "\\x1b[", "\\033["])
+def test_the_table_of_a_terminal_with_spelled_escapes_is_read(history, escape):
+    rows = "".join(
+        f"{escape}4A{escape}J0           {n}00         {7 - n}.25     0.00{n}\n"
+        f"{escape}J     total [.............]  0.00%\nthis epoch [#............]  0.43%\n"
+        for n in (1, 2, 3)
+    )
+    series = history(f"epoch       iteration   main/loss   main/acc\n{rows}").series
+    assert points(series["loss"]) == [(100, 6.25), (200, 5.25), (300, 4.25)]
+
+
+def test_the_lines_of_several_ranks_at_a_single_step_are_a_record(history):
+    line = (
+        "INFO ({0}/4) Epoch 1, batch 50, loss[loss=0.4{0}, simple_loss=0.7, pruned=0.8], lr: 0.1\n"
+    )
+    series = history("".join(map(line.format, range(4)))).series
+    assert [step for step, _ in points(series["loss"])] == [50]
+
+
+def test_lines_of_different_steps_of_several_ranks_need_a_counter_that_rises(history):
+    line = "INFO ({0}/4) Epoch 1, batch {1}, loss[loss=0.4, simple_loss=0.7, pruned=0.8]\n"
+    with pytest.raises(LogError):
+        history(line.format(0, 50) + line.format(1, 40))
+
+
+def test_the_losses_of_an_epoch_with_a_heading_in_capitals_are_a_record(history):
+    losses = "".join(f"     | > avg_loss_{name}: 2.5 (+0)\n" for name in ("disc", "gen", "mel"))
+    read = history(f" > EPOCH: 0/1000\n --> runs/tts\n\n  --> EVAL PERFORMANCE\n{losses}")
+    assert read.series["loss"].values.tolist() == [2.5]
+
+
+def test_the_bars_of_fairseq_may_be_cut_at_the_width_of_the_terminal(history):
+    bars = "".join(
+        f"| epoch 017:  {3 * n}%|▍| {n}/35 [00:16<00:24,  1.17s/it, loss=1{n % 10}.806, wpb=27, cl"
+        for n in range(14, 20)
+    )
+    series = history(f"{bars}\n").series
+    assert points(series["loss"])[:2] == [(14, 14.806), (15, 15.806)]
+
+
+def test_the_current_loss_of_litgpt_is_the_loss(history):
+    rows = "".join(
+        f"Ep 1 | iter {n} | step {n // 4}: loss train (curr): {2 - n / 10:.3f},"
+        " val (prev val iter): None | iter time: 102.00 ms\n"
+        for n in range(8)
+    )
+    assert points(history(rows).series["loss"])[:2] == [(0, 2.0), (1, 1.9)]
+
+
+def test_the_percentage_of_clipped_updates_is_not_a_threshold(tmp_path):
+    rows = "".join(
+        f"| epoch 001:  {n}0 / 900 loss=2.{n}, num_updates={n}0, gnorm=1.5, clip=100%\n"
+        for n in range(1, 6)
+    )
+    (tmp_path / "run.txt").write_text(rows)
+    assert stabdiag.diagnose(tmp_path / "run.txt").manifest.grad_clip is None
+
+
+def test_a_record_that_ends_on_the_name_of_its_loss_is_cut(diagnosis):
+    rows = "".join(f"INFO Batch {n}/900: accuracy: 0.5, loss: 1.{n} ||\n" for n in range(1, 6))
+    assert diagnosis(f"{rows}INFO Batch 6/900: accuracy: 0.51, loss:").slug == "insufficient-data"
+
+
+def test_records_without_a_loss_above_the_last_line_are_left_out(diagnosis):
+    rows = "".join(f"INFO Batch {n}/900: accuracy: 0.5, loss: 1.{n} ||\n" for n in range(1, 6))
+    cut = "".join(f"INFO Batch {n}/900: accuracy: 0.51, loss:\n" for n in range(6, 9))
+    assert diagnosis(rows + cut).slug == "partly-read"
+
+
+def test_an_exception_after_many_overflows_is_a_failure(diagnosis):
+    line = "Exception: Skipped 50 iterations in a row due to Overflow - Exiting training.\n"
+    text = f"Traceback (most recent call last):\n  File 'a.py', line 3\n{line}"
+    assert diagnosis(text).slug == "nan-dtype-unknown"
+
+
+def test_an_unknown_measure_may_follow_a_counter_and_a_colon(diagnosis):
+    rows = "".join(
+        f"[x][INFO] -   Epoch {n}: Train_rf 0.{n}   Memory 9.9%\n" for n in range(10, 20)
+    )
+    assert diagnosis(rows).slug == "partly-read"
