@@ -93,7 +93,8 @@ TESTED: Final = "test "
 EVALUATED: Final = (VALIDATED, TESTED)
 
 # Names of several capitalized words: Generator Loss, Avg. Train Loss, Val Acc, Learning Rate, Loss
-# Scale, Loss D, Gen Loss Total; and loss train (curr), as LitGPT writes it. The level of a logger is not part of the name.
+# Scale, Loss D, Gen Loss Total; and loss train (curr), as LitGPT writes it. The level of a logger
+# is not part of the name.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
     rb"(?:Loss(?: Total)?|Acc(?:uracy)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
