@@ -47,6 +47,7 @@ from stabdiag.readers.text.measured import find_spans
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
+    Counts,
     Sample,
     TextEvidence,
     find_counter_alias,
@@ -221,8 +222,8 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
 def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:
     """Return the evidence in rewards without a counter, or in scores next to a counter.
 
-    A score needs a word as its counter, which only rises, at least within each epoch, or a number
-    in brackets that rises evenly, or an epoch on a line of its own above it.
+    A score needs a word as its counter, which rises within each run, or a number in brackets that
+    rises evenly, or an epoch on a line of its own above it.
     """
     rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
     for word, sample in rewards:
@@ -235,10 +236,8 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             result = on_loss_lines(sample.counters)
             counter = b"" if result is None else result.counter or b""
             if result is not None and (is_word(counter) or counter == LONE_COUNT):
-                pairs = [*pairwise(sample.counters[counter, result.loss])]
-                is_rising = all(a[0] < b[0] or a[1] <= b[1] for a, b in pairs)
-                is_even = len({b[1] - a[1] for a, b in pairs}) == 1
-                if is_rising and (is_even or counter != LONE_COUNT):
+                counts = sample.counters[counter, result.loss]
+                if _is_one_rise(counts) if counter == LONE_COUNT else _rises_in_runs(counts):
                     fewest = MIN_COUNTS if _has_several_scores(sample) else _MIN_SCORE_VALUES
                     return replace(result, word=word) if result.lines >= fewest else None
             epochs = {EPOCH: _heading_counts(log, sample)[EPOCH]}
@@ -246,6 +245,16 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             if below is not None and below.lines >= _MIN_SCORE_VALUES and below.rising == 1:
                 return replace(below, word=word)
     return None
+
+
+def _rises_in_runs(counts: Counts) -> bool:
+    """Return True if a counter rises, at least in each epoch, or begins again with a new run."""
+    return all(a[0] < b[0] or a[1] <= b[1] or b == counts[0] for a, b in pairwise(counts))
+
+
+def _is_one_rise(counts: Counts) -> bool:
+    """Return True if a number without a word rises evenly: it could be anything otherwise."""
+    return len({b[1] - a[1] for a, b in pairwise(counts)}) == 1 and counts[0][1] < counts[-1][1]
 
 
 def _has_several_scores(sample: Sample) -> bool:

@@ -10,8 +10,8 @@
 Flower prints each value with its round: losses_centralized [(0, 2.30), (1, 2.28), (2, 2.24)].
 
 A list without a name is one of losses if the text above names a loss, or if it is the whole text
-and the name of the file does not contradict. The longest list of losses
-counts, with all lists of the same length.
+and the name of the file does not contradict. It may be printed again each time it has grown. The
+longest list of losses counts, with all lists of the same length.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     fewest = _MIN_PAIRS if has_pairs else _MIN_LIST
     for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
         name, values = _name(data, match.start()), _values(match[1])
-        if name is None and not data[: match.start()].strip():
+        if name is None and (not data[: match.start()].strip() or _grows(lists, values)):
             name = name_of_values(source)
         if name is not None and len(values) >= fewest:
             lists[name] = values
@@ -108,6 +108,12 @@ def _name(data: bytes, begin: int) -> str | None:
     alone = before.rpartition(b"\n")[2].strip() in (b"", b"[", b"array(", b"tensor(")
     is_below_a_loss = b"loss" in data[max(begin - _ABOVE_BYTES, 0) : begin].lower()
     return "loss" if alone and is_below_a_loss else None
+
+
+def _grows(lists: Mapping[str, list[bytes]], values: list[bytes]) -> bool:
+    """Return True if a list is the last one with more values: some programs print it each time."""
+    last = [*lists.values()][-1] if lists else []
+    return 0 < len(last) < len(values) and values[: len(last)] == last
 
 
 def _values(text: bytes) -> list[bytes]:

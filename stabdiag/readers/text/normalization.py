@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization, as_float
+from stabdiag.readers.text.tutorials import TUTORIALS
 from stabdiag.readers.text.values import plain_values
 
 # Markers are searched for in this many bytes at the head, and at the end of the known data.
@@ -390,6 +391,7 @@ _NORMALIZATIONS: Final = (
     # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
     Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
     Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dni])", b"loss_"),
+    *TUTORIALS,
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
     Normalization((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),

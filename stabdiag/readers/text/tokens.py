@@ -49,7 +49,19 @@ OTHER_MEASURES: Final = (
 )
 # Parts of the names of scores, used without any of these. The better direction of each is known.
 SCORES: Final = (
-    *(b"ccuracy", b"acc", b"Acc", b"mAP", b"BLEU", b"bleu", b"chrF", b"WER", b"wer", b"CER"),
+    *(
+        b"ccuracy",
+        b"acc",
+        b"Acc",
+        b"ACC",
+        b"mAP",
+        b"BLEU",
+        b"bleu",
+        b"chrF",
+        b"WER",
+        b"wer",
+        b"CER",
+    ),
     *(b"AUC", b"auc", b"F1", b"f1", b"PSNR", b"psnr", b"SSIM", b"ssim", b"FID", b"fid", b"IoU"),
     *(b"iou", b"IOU", b"Dice", b"dice", b"ROUGE", b"rouge"),
     b"test_score",
@@ -150,8 +162,8 @@ _LOOSE_PAIR: Final = re.compile(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)
 _WITHOUT_SIGN: Final = re.compile(_UNSIGNED_PAIR)
 
 # Separators of the sections of a line, and the words and numbers that alternate in a section:
-# | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms
-_SEPARATOR: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})")
+# | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms, and epoch 3: foo 1,200
+_SEPARATOR: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})|(?<=\d): ")
 _NAME_TOKEN: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
 _WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_GROUPED_NUMBER, _UNIT_SUFFIX))
 _MAX_TOKEN: Final = 80

@@ -82,6 +82,12 @@ _JOINED: Final = (
     rb"(?m)\b(?:epoch|step|iter(?:ation)?), {1,4}(\d{1,9}), {1,4}(%b)(?=(?:, {1,4}%b){0,12} {0,8}$)"
     % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
+# Episode 100  Avg: 19.36  Best: 21.2: the average of a game is that of its reward.
+_EPISODE: Final = rb"(?mi)^[^\n]{0,80}\b(?:episodes?|games?|generation)\b[ :=#\[]{1,8}\d"
+_EPISODE_AVERAGE: Final = (
+    rb"(?<![\w./-])(?:[Aa]vg|AVG|[Aa]verage|[Mm]ean)\.?(?= {0,4}[:=] {0,12}%b|[ \t]{1,4}%b)"
+    % (NUMBER_PATTERN, NUMBER_PATTERN)
+)
 _VALUE_ALONE: Final = rb"(?m)^[ \t]{0,8}(%b)[ \t]{0,8}$" % NUMBER_PATTERN
 # The name of these values. It is not the name of a loss: they may be scores, times or rates.
 _UNNAMED: Final = b"measure"
@@ -90,7 +96,7 @@ _UNNAMED: Final = b"measure"
 def unknown_evidence(data: bytes) -> TextEvidence | None:
     """Return the evidence in values without known names, or None if there is too little."""
     head = data[:_UNKNOWN_HEAD_BYTES]
-    rows = (*_named_pairs(head),) or (*_named_totals(head),)
+    rows = (*_named_pairs(head),) or (*_named_totals(head),) or (*_averages_of_episodes(head),)
     result = evidence(normalize(data, rows)) if rows else None
     if result is not None:
         return replace(result, normalizations=(*rows, *result.normalizations))
@@ -112,6 +118,11 @@ def _named_totals(head: bytes) -> Iterator[Normalization]:
     for pattern in (_TOTAL_NAMES.pattern, _COMPONENTS):
         if _is_frequent(pattern, head):
             yield Normalization((), pattern, rb"\1_loss")
+
+
+def _averages_of_episodes(head: bytes) -> Iterator[Normalization]:
+    if _is_frequent(_EPISODE, head) and _is_frequent(_EPISODE_AVERAGE, head):
+        yield Normalization((), _EPISODE_AVERAGE, b"average_reward")
 
 
 def _is_frequent(pattern: bytes, head: bytes) -> bool:

@@ -120,3 +120,40 @@ def test_accuracies_of_both_splits_in_capitalized_words(series, word):
     assert read["loss"].values.tolist() == LOSSES
     assert set(read["eval_accuracy"].values.tolist()) == {0.25}
     assert read["accuracy"].column == f"Train {word}"
+
+
+RIGHT = [9052, 9226, 9293, 9390, 9392, 9421]
+
+
+@pytest.mark.parametrize("form", ["Epoch {n}: {right} / 10000", "_Epoch {n}: {right} / 10000_\t"])
+def test_right_answers_are_an_accuracy(series, form):
+    run = "".join(form.format(n=n, right=right) + "\n" for n, right in enumerate(RIGHT))
+    accuracy = series(run)["eval_accuracy"]
+    assert accuracy.values.tolist() == pytest.approx([right / 10000 for right in RIGHT])
+    # The last of two runs is read.
+    assert series(run.replace("9", "1") + run)["eval_accuracy"].values[-1] == 0.9421
+
+
+def test_costs_and_right_answers_of_each_set(series):
+    text = "".join(
+        f"Epoch {n} training complete\nCost on training data: {0.5 - n / 10}\n"
+        f"Accuracy on training data: {900 + n} / 1000\nCost on evaluation data: {0.75 - n / 10}\n"
+        f"Accuracy on evaluation data: {right} / 10000\n\n"
+        for n, right in enumerate(RIGHT)
+    )
+    series = series(text)
+    assert series["loss"].values.tolist() == pytest.approx([0.5 - n / 10 for n in range(6)])
+    assert series["eval_loss"].values.tolist() == pytest.approx([0.75 - n / 10 for n in range(6)])
+    assert series["eval_accuracy"].values[0] == 0.9052
+
+
+def test_the_performance_of_matlab_is_the_loss(series):
+    text = "".join(
+        f"Epoch {25 * n}/10000, Time {n}.5, Performance {10.0**-n}/1e-12, Gradient {n + 1}/1e-06,"
+        f" Validation Checks {n}/500\n"
+        for n in range(6)
+    )
+    series = series(f"{text} - RMSE      : 474.265, 298.87, 474.35\n - CORR : 0.08, 0.46\n")
+    assert series["loss"].values.tolist() == pytest.approx([10.0**-n for n in range(6)])
+    assert series["grad_norm"].values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert series["loss"].steps.tolist() == [0, 25, 50, 75, 100, 125]

@@ -140,6 +140,41 @@ def test_printed_lists(diagnosed, text):
     assert report.diagnosis.slug == "nan-dtype-unknown"
 
 
+def test_a_list_that_is_printed_each_time_it_has_grown(diagnosed):
+    losses = [2 - n / 20 for n in range(24)]
+    text = "".join(f"{losses[:end]}\n" for end in (6, 12, 24))
+    assert diagnosed(text, name="losses.txt").history.series["loss"].values.tolist() == losses
+    other = f"{losses[:6]}\n{losses[8:16]}\n"
+    assert len(diagnosed(other, name="losses.txt").history.series["loss"].values) == 6
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Episode {n}\tAvg: {value}\tBest: 9.5\tBuffer: {n}000\n",
+        "Episode: {n}, mean: {value}, max: 9.5, min: 0.5\n",
+        "Generation {n}: best 9.5 mean {value}\n",
+    ],
+)
+def test_the_average_of_episodes_is_the_reward(diagnosed, form):
+    report = diagnosed(lines(form, FALLING))
+    assert report.history.series["reward"].values.tolist() == FALLING
+    assert report.diagnosis.slug != "partly-read"
+    # An average next to another counter may be anything.
+    other = diagnosed(lines(form.replace("Episode", "step").replace("Generation", "step"), FALLING))
+    assert other.diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize(
+    "form", ["Epoch {n}: IoU {value}\n", "ITERATION: {n}, ACCURACY: {value}\n"]
+)
+def test_scores_alone(diagnosed, form):
+    values = [0.5 + n / 50 for n in range(12)]
+    report = diagnosed(lines(form, values))
+    assert report.diagnosis.slug == "insufficient-data"
+    assert "went from 0.5" in report.diagnosis.summary
+
+
 def test_lists_of_another_length_are_left_out(diagnosed):
     text = (
         "loss = [0.75, 0.5, 0.25, 0.5]\nval_loss = [1.5, 1.25, 1.5, 2.5]\nacc = [1, 2, 3, 4, 5]\n"

@@ -1,0 +1,51 @@
+"""Replace what the networks of tutorials and textbooks print by the names of losses and scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
+
+# The decimal places of the sizes of test sets: 1000, 10000, 100000
+_PLACES: Final = (3, 4, 5)
+
+
+def _right_answers() -> Iterator[Normalization]:
+    """Yield the replacements that make an accuracy of the number of right answers.
+
+    The networks in the book of Michael Nielsen print Epoch 3: 9293 / 10000; the second also
+    Accuracy on training data: 940 / 1000. A position in an epoch has no line of its own.
+    """
+    for places in _PLACES:
+        size = b" / 1" + b"0" * places
+        yield Normalization(
+            (b"poch ", size),
+            rb"(?m)^[*_# \t]{0,8}([Ee]poch {1,2}\d{1,6})[*_]{0,2} ?:[*_]{0,2} {1,4}(\d{1,9})%b"
+            rb"[*_ \t\r]{0,8}$" % size,
+            rb"\1: test accuracy: \2e-%d" % places,
+        )
+        yield Normalization(
+            (b"ccuracy on ", b" data: ", size),
+            rb"(?m)^[Aa]ccuracy on (\w{4,10}) data: (\d{1,9})%b[ \t\r]{0,8}$" % size,
+            rb"\1 accuracy: \2e-%d" % places,
+        )
+
+
+TUTORIALS: Final = (
+    *_right_answers(),
+    # Cost on training data: 0.512
+    Normalization(
+        (b"ost on ", b" data: "),
+        rb"(?m)^[Cc]ost on (\w{4,10}) data: (?=%b)" % NUMBER_PATTERN,
+        rb"\1 loss: ",
+    ),
+    # MATLAB: Epoch 25/10000, Time 1.37, Performance 0.00016/1e-12, Gradient 0.25/1e-06, where each
+    # value has its goal. The lines below it may have errors of a test.
+    Normalization(
+        (b", Performance ", b", Gradient "),
+        rb"(?m)^(Epoch \d{1,9}/\d{1,9}, Time )[\d.]{1,20}, Performance (%b)/%b, Gradient (%b)/%b"
+        rb"(?:, Validation Checks \d{1,9}/\d{1,9})?" % (4 * (NUMBER_PATTERN,)),
+        rb"\1, train loss: \2, grad norm: \3",
+    ),
+)
