@@ -43,6 +43,16 @@ def test_a_few_means_show_that_a_discriminator_wins(symptom, size):
     assert symptom("discriminator-wins", log) is None
 
 
+@pytest.mark.parametrize(
+    ("every", "level", "is_reported"), [(9, 15, True), (3, 15, False), (9, 0, False)]
+)
+def test_a_log_may_begin_after_a_discriminator_has_won(symptom, every, level, is_reported):
+    log = game(np.where(STEPS % every == 0, 0.2, 0.0), np.full(N, float(level)))
+    finding = symptom("discriminator-wins", log)
+    assert (finding is not None) is is_reported
+    assert finding is None or finding.evidence["discriminator_zeros"] == np.sum(STEPS % every != 0)
+
+
 @pytest.mark.parametrize("names", NAMES)
 def test_a_balanced_game_is_not_reported(names):
     report = stabdiag.diagnose(game(*BALANCED, names=names))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import numpy as np
+
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
@@ -11,7 +13,7 @@ from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
 from stabdiag.stats.course import beginning, end_level
-from stabdiag.stats.standards import CONTEXT_POINTS, MIN_TREND_POINTS, NEGLIGIBLE
+from stabdiag.stats.standards import CONTEXT_POINTS, MAJORITY, MIN_TREND_POINTS, NEGLIGIBLE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import improved_score
@@ -42,7 +44,7 @@ _GENERATOR_LOSES: Final = 3.0
 def discriminator_wins(case: Case) -> Evidence | None:
     """Does the discriminator's loss go to zero while the generator's climbs, and no score improves?
 
-    Then the gradient of the generator vanishes or points nowhere.
+    A log may begin after that. Then the gradient of the generator vanishes or points nowhere.
     """
     if case.history.loss_kind is not LossKind.ADVERSARIAL:
         return None
@@ -50,6 +52,8 @@ def discriminator_wins(case: Case) -> Evidence | None:
     if pair is None or improved_score(case) is not None:
         return None
     discriminator, generator = pair
+    if np.mean(discriminator.values == 0) >= MAJORITY:
+        return _without_mistakes(discriminator, generator)
     # The first record may be the mean of many steps, and a discriminator wins soon.
     begun, ended = beginning(discriminator.values), end_level(discriminator.values)
     generator_begun = float(generator.values[:CONTEXT_POINTS].min())
@@ -71,12 +75,34 @@ def discriminator_wins(case: Case) -> Evidence | None:
             "generator_first": generator_begun,
             "generator_last": generator_ended,
         },
-        first=Action(
-            Do.LOWER_LR,
-            "Lower the discriminator's learning rate, or update it less often than the generator: "
-            f"it separates all samples from {case.unit} {step} on.",
-            also=(Do.CHANGE_MODEL,),
-        ),
+        first=_slow_down(f"it separates all samples from {case.unit} {step} on"),
+    )
+
+
+def _without_mistakes(discriminator: Series, generator: Series) -> Evidence | None:
+    """Return the evidence in a log that begins after the discriminator has won.
+
+    Its loss is exactly 0 in nearly all records, and that of the generator is not.
+    """
+    zeros, level = int((discriminator.values == 0).sum()), end_level(generator.values)
+    if level <= 0:
+        return None
+    return Evidence(
+        because=f"The discriminator's loss {discriminator.column!r} is exactly 0 in {zeros} of "
+        f"{len(discriminator)} records, and the generator's loss {generator.column!r} is "
+        f"{num(level)} at the end.",
+        step=int(discriminator.steps[int((discriminator.values == 0).argmax())]),
+        measured={"discriminator_zeros": zeros, "generator_last": level},
+        first=_slow_down("it separates all samples"),
+    )
+
+
+def _slow_down(reason: str) -> Action:
+    return Action(
+        Do.LOWER_LR,
+        "Lower the discriminator's learning rate, or update it less often than the generator: "
+        f"{reason}.",
+        also=(Do.CHANGE_MODEL,),
     )
 
 
