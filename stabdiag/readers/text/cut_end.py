@@ -1,8 +1,9 @@
-"""The end of a text log that was cut within a number."""
+"""The end of a text log that was cut within a line, or within a number."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Final
 
 _ANY_NUMBER: Final = re.compile(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
@@ -33,6 +34,12 @@ def without_cut_number(block: bytes) -> bytes:
     if form in forms or not any(other.startswith(form) for other in forms):
         return block
     return block[: len(block) - len(number.group())]
+
+
+def begins_like(line: bytes, others: Iterable[bytes]) -> bool:
+    """Return True if another line has the form of a line and goes on behind it."""
+    form = _form(line.rstrip())
+    return bool(form) and any(_form(other).startswith(form) for other in others)
 
 
 def _form(line: bytes) -> bytes:

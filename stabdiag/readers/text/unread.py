@@ -18,6 +18,7 @@ from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.left_out import breaks_off, is_row, may_hold_loss, unreadable
 from stabdiag.readers.text.clean import SAME_DIGITS, line_end, line_forms
 from stabdiag.readers.text.counters import POSITION
+from stabdiag.readers.text.cut_end import begins_like
 from stabdiag.readers.text.grammar import TextPart, is_a_loss
 from stabdiag.readers.text.tokens import has_number
 
@@ -167,7 +168,7 @@ class UnreadLines:
         return True
 
     def _breaks_off(self, line: bytes) -> bool:
-        """Return True if a line is the beginning of a dict, or of a record that ends on its loss.
+        """Return True if a line is the beginning of a dict, or of a record, above its loss.
 
         A whole record without its loss has the words that follow the loss in other records.
         """
@@ -175,10 +176,13 @@ class UnreadLines:
             return breaks_off(line.decode("utf-8", "replace"))
         if _LOSS_WITHOUT_VALUE.search(line) is not None:
             return True
+        if _names_loss(line) or len(line) > _MAX_UNREAD_LINE:
+            return False
+        if begins_like(line, (self._last,)):
+            return True
         loss = _LOSS_VALUE.search(self._last)
         ends_on_loss = loss is not None and not _UNREAD_WORD.search(self._last, loss.end())
-        is_without_loss = not _names_loss(line) and self._has_words(line[:_MAX_UNREAD_LINE])
-        return ends_on_loss and is_without_loss
+        return ends_on_loss and self._has_words(line)
 
     def _may_count(self, line: bytes) -> bool:
         """Return True if a line may look like a record, with its loss or without it."""
