@@ -79,7 +79,7 @@ SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER_PAT
 # epoch 3 train 2.31 val 2.40: the loss of each split is named after the split; CatBoost prints
 # learn: 0.69 and, with an evaluation, test: 0.70, before the total of its times.
 BY_SPLIT: Final = re.compile(
-    rb"(?<![\w/])([Tt]rain|TRAIN|learn)[ :=]{1,3}%b[ \t,;|/]{1,4}"
+    rb"(?<![\w/])([Tt]rain|TRAIN|learn)[ :=]{1,3}%b[ \t,;|/]{1,12}"
     rb"(?:total: |(?:%b)[ :=]{1,3}%b(?![\w%%/]))"
     % (NUMBER_PATTERN, rb"[Vv]al|VAL|[Vv]alid|[Tt]est|TEST|[Dd]ev|[Ee]val", NUMBER_PATTERN)
 )

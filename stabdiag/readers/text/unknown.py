@@ -51,8 +51,8 @@ _SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)
 
 # Names that a loss has only where nothing else is named: total: 2.4, L1: 0.12, bpd=3.2
 _TOTAL_NAMES: Final = re.compile(
-    rb"(?<![\w./-])([Tt]otal|[Ll][12]?|bp[cdb]|KLD?)(?= ?[:=] ?%b(?![\w%%:]| ?(?:sec|min|s|ms)\b))"
-    % NUMBER_PATTERN
+    rb"(?<![\w./-])([Tt]otal|[Ll][12]?|bp[cdb]|KLD?)"
+    rb"(?= ?[:=] ?%b(?![\w%%:]|\.\d| ?(?:sec|min|s|ms)\b))" % NUMBER_PATTERN
 )
 
 # Losses of spaCy by the name of their component: {'ner': 117.4, 'tok2vec': 3.2}

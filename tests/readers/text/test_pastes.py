@@ -217,3 +217,33 @@ def test_the_end_of_a_block_of_code_may_follow_a_cut_record(diagnosed, below, is
     records = "".join(f"{{'loss': {2.5 - n / 9:.4f}, 'epoch': {n / 9:.2f}}}\n" for n in range(9))
     slug = diagnosed(f"```\n{records}{{'loss': 1.5, 'epo\n{below}").diagnosis.slug
     assert (slug == "partly-read") is is_partly_read
+
+
+@pytest.mark.parametrize(
+    ("last", "slug"),
+    [
+        ("I0816 12:00:46.06 9 solver.cpp:232] Iteration 81", "insufficient-data"),
+        ("I0816 12:00:46.06 9 solver.cpp:232] Iteration 8140, loss = ???", "partly-read"),
+    ],
+)
+def test_a_last_line_may_be_the_beginning_of_a_record(diagnosed, last, slug):
+    lines = "".join(
+        f"I0816 11:40:58.0{n} 9 solver.cpp:232] Iteration {8000 + 20 * n}, loss = {7 - n / 3:.5f}\n"
+        f"I0816 11:40:58.0{n} 9 solver.cpp:631] Iteration {8000 + 20 * n}, lr = 1e-05\n"
+        for n in range(7)
+    )
+    assert diagnosed(f"{lines}{last}\n").diagnosis.slug == slug
+
+
+def test_a_total_time_is_not_a_loss(diagnosed):
+    lines = [
+        "0:      learn: 67.3072378       test: 60.1268776        best: 60.1268776 (0)"
+        "    total: 17.2ms   remaining: 1m 26s",
+        "100:    learn: 19.3157269       test: 20.6576048        best: 20.6576048 (100)"
+        "  total: 1.35s    remaining: 1m 5s",
+        "200:    learn: 13.1851701       test: 20.2684507        best: 20.1699184 (152)"
+        "  total: 2.56s    remaining: 1m 1s",
+    ]
+    losses = diagnosed("".join(f"> {line}\n" for line in lines)).history.logged("loss")
+    assert list(losses.steps) == [0, 100, 200]
+    assert list(losses.values) == [67.3072378, 19.3157269, 13.1851701]
