@@ -193,9 +193,10 @@ def _ordered_records(losses: Losses, data: Mapping[str, Column], clock: Steps) -
     They are those with a loss. In a log of scores whose counter restarts with each epoch, they are
     those with a training accuracy.
     """
-    if losses.records.any() or not {"epoch", "accuracy"} <= data.keys():
+    if losses.records.any() or "accuracy" not in data:
         return losses.records
-    return data["accuracy"].present & data["epoch"].present & clock.usable
+    scored = data["accuracy"].present & clock.usable
+    return scored & data["epoch"].present if "epoch" in data else scored
 
 
 @frozen

@@ -70,8 +70,10 @@ def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
     tables = [at for at, block in enumerate(blocks) if _counts(block.rows)]
     for at in sorted(tables, key=lambda at: -len(blocks[at].rows)):
         block = blocks[at]
-        names = _heading(block.above, len(block.rows[0]))
-        if names is None or not assign(names).has("step", "epoch"):
+        headings = _headings(block.above, len(block.rows[0]))
+        counted = (names for names in headings if assign(names).has("step", "epoch"))
+        names = next(counted, None)
+        if names is None:
             continue
         rows = _with_later_rows(block.rows, names, blocks[at + 1 :])
         if rows is None:
@@ -95,7 +97,8 @@ def _with_later_rows(rows: list[_Row], names: _Row, others: Sequence[_Block]) ->
     rows = [*rows]
     for block in others:
         width = len(block.rows[0])
-        if width == len(names) and _heading(block.above, width) in (names, None):
+        headings = [*_headings(block.above, width)]
+        if width == len(names) and (not headings or names in headings):
             rows += block.rows
         elif _counts(block.rows) or any(map(_NONFINITE_CELL.search, chain(*block.rows))):
             return None
@@ -120,19 +123,35 @@ def _blocks(lines: Sequence[str]) -> Iterator[_Block]:
 
 
 def _counts(rows: Sequence[_Row]) -> bool:
-    """Return True if there are enough rows, and the first cell of each is a count that rises."""
-    if len(rows) < _MIN_ROWS or not all(_COUNT.fullmatch(row[0]) for row in rows):
+    """Return True if there are enough rows, and a cell of each is a count that rises."""
+    if len(rows) < _MIN_ROWS:
         return False
-    return all(int(before[0]) < int(after[0]) for before, after in pairwise(rows))
+    columns = (column for column in zip(*rows, strict=True) if all(map(_COUNT.fullmatch, column)))
+    return any(all(int(a) < int(b) for a, b in pairwise(column)) for column in columns)
 
 
-def _heading(above: Sequence[str], columns: int) -> _Row | None:
-    """Return the names in the nearest line above that has as many cells as the rows."""
-    for line in reversed(above):
-        for separator in _SEPARATORS:
-            cells = (*map(str.strip, separator.split(line.strip(_MARKS))),)
-            if len({*cells}) == columns and all(map(_HEADING_NAME.fullmatch, cells)):
-                return cells
+def _headings(above: Sequence[str], columns: int) -> Iterator[_Row]:
+    """Yield the names in the lines above that have as many cells as the rows, the nearest first.
+
+    The names of Vowpal Wabbit are on two lines, one word on each: average loss.
+    """
+    lines = [_names(line, columns) for line in above]
+    for at in reversed(range(len(lines))):
+        lower, upper = lines[at], lines[at - 1] if at else None
+        if lower is not None and len({*lower}) == columns:
+            yield lower
+        if lower is not None and upper is not None:
+            joined = (*map(" ".join, zip(upper, lower, strict=True)),)
+            if len({*joined}) == columns:
+                yield joined
+
+
+def _names(line: str, columns: int) -> _Row | None:
+    """Return the cells of a line if they are this number of names, or None."""
+    for separator in _SEPARATORS:
+        cells = (*map(str.strip, separator.split(line.strip(_MARKS))),)
+        if len(cells) == columns and all(map(_HEADING_NAME.fullmatch, cells)):
+            return cells
     return None
 
 

@@ -418,8 +418,9 @@ def _uncounted(
 
 
 def _is_in_order(counts: list[int]) -> bool:
-    """Return True if a counter only rises, or begins again at its first value."""
-    return all(after >= before or after == counts[0] for before, after in pairwise(counts))
+    """Return True if a counter only rises, or begins again at its first or its lowest value."""
+    begins = {counts[0], min(counts)} if counts else set()
+    return all(after >= before or after in begins for before, after in pairwise(counts))
 
 
 def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:

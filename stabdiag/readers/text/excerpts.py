@@ -25,7 +25,13 @@ from stabdiag.readers.text.sample import (
     is_lost,
     loss_names,
 )
-from stabdiag.readers.text.tokens import Field, line_fields, lines_with_a_loss
+from stabdiag.readers.text.tokens import (
+    REPORTED_AT_STEP,
+    Field,
+    line_fields,
+    lines_with_a_loss,
+    renamed,
+)
 
 # The fewest lines of a pasted excerpt.
 _EXCERPT: Final = 2
@@ -47,6 +53,10 @@ _TOTAL_DIGITS: Final = 2
 # Four words in a row are a sentence. In a record, nothing is between a loss and its value; blanks
 # may align the values of several lines.
 _SENTENCE: Final = re.compile(rb"(?:(?<![\w-])(?!'?(?:nan|inf)\b)[A-Za-z']{2,20},? ){4}")
+# A line that ends with the value: **avg loss in epoch = nan
+_ENDS_WITH_VALUE: Final = re.compile(
+    rb"[\s*>#|-]{0,8}(?:[A-Za-z-]{1,20} ){2,4}(?:[:=]|is) ?[+-]?(?:nan|inf)[\s*.!`]{0,8}", re.IGNORECASE
+)
 _ASSIGNS: Final = re.compile(rb"[\"']?(?:[\s:=]{1,6}|[ \t]{1,40})[\"'\[(]?")
 
 
@@ -179,9 +189,9 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
         return counted
     records = [
         (line, item)
-        for _, line in lines_with_a_loss(data)
+        for _, line in lines_with_a_loss(data, sample.word)
         for item in line_fields(line)
-        if _trains(item.name)
+        if all(map(_trains, renamed({item.name: item.value}, sample.word)))
     ]
     lost = [(line, item) for line, item in records if _is_lost_record(line, item)]
     if not lost or 2 * len(lost) < len(records):
@@ -199,8 +209,11 @@ def _trains(name: str) -> bool:
 def _is_lost_record(line: bytes, item: Field) -> bool:
     """Return True if a line is a record, not a sentence, and this field of it is not finite."""
     gap, value = line[item.at[1] : item.value[0]], line[slice(*item.value)]
-    is_assigned = is_lost(value) and _ASSIGNS.fullmatch(gap) is not None
-    return is_assigned and not _SENTENCE.search(line)
+    is_assigned = is_lost(value) and (
+        _ASSIGNS.fullmatch(gap) is not None or REPORTED_AT_STEP.search(line) is not None
+    )
+    is_record = not _SENTENCE.search(line) or _ENDS_WITH_VALUE.fullmatch(line) is not None
+    return is_assigned and is_record
 
 
 def _counted_twice(shape: tuple[tuple[str, ...], list[dict[bytes, int]]]) -> TextEvidence | None:

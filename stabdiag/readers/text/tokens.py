@@ -134,9 +134,11 @@ _VALUE_END: Final = (
 _CHANGED: Final = rb"(?:%b {0,2}(?:-{1,2}|=)> {0,2})?" % _GROUPED_NUMBER
 
 # A name does not begin with a placeholder of a number or with a unit: grad_norm: N/A loss: 2.31,
-# loss_ctc inf lr 1e-4, 40.12 GB grad_norm: 1.5, 0.9 Hz accuracy: 0.5
+# loss_ctc inf lr 1e-4, 40.12 GB grad_norm: 1.5, 0.9 Hz accuracy: 0.5, 512 samples/sec acc=0.5
 _NO_VALUE: Final = (
-    rb"(?:(?:N/A|None|null|[nN]a[nN]|[iI]nf)|(?<=\d[ \t])(?:[KMGT]i?B|[mu]?s|sec|k?Hz))[ \t]"
+    rb"(?:(?:N/A|None|null|[nN]a[nN]|[iI]nf)"
+    rb"|(?<=\d[ \t])(?:[KMGT]i?B|[mu]?s|sec|k?Hz|[a-z]{1,12}/s(?:ec(?:ond)?)?)"
+    rb"|(?<=[a-z]/)s(?:ec(?:ond)?)?)[ \t]"
 )
 
 # loss: 2.31, "lr"=1e-4, grad norm: 0.5, training's logloss: 0.5, loss is 2.31, Loss of the policy:
@@ -176,14 +178,15 @@ _COUNTED: Final = re.compile(rb"(?i)(?<![a-z])(?:epoch|step|iter(?:ation)?) {1,4
 _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs", ".java", ".jl")
 
 # Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
-# Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, and loss(epoch 0): 2.31.
+# Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, loss(epoch 0): 2.31, and
+# Training loss at epoch 3 - 2.31.
 REPORTED_AT_STEP: Final = re.compile(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
     rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)"
     rb"|[Rr]ewards?|[Rr]eturns?))"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
-    rb"\d{1,12}(?:/\d{1,12})?[)\]]?(?: is | was | {0,3}[:=] {0,4})%b(%b)%b"
+    rb"\d{1,12}(?:/\d{1,12})?[)\]]?(?: is | was | - | {0,3}[:=] {0,4})%b(%b)%b"
     % (_AROUND, _GROUPED_NUMBER, _VALUE_END),
 )
 # One of these is between the name and the step.

@@ -235,3 +235,61 @@ def test_a_value_loss_next_to_a_few_rewards_is_no_policy_loss(tmp_path):
     (tmp_path / "run.txt").write_text("".join(rows))
     summary = stabdiag.diagnose(tmp_path / "run.txt").diagnosis.summary
     assert "'loss/value_avg' is the loss of a value function" in summary
+
+
+@pytest.mark.parametrize("unit", ["samples/sec", "img/s", "tokens/second"])
+def test_the_unit_of_a_speed_does_not_begin_the_next_name(history, unit):
+    rows = [f"Batch [{n}0] Speed: {500 + n}.5 {unit} accuracy={n / 20}\n" for n in range(1, 9)]
+    assert points(history("".join(rows)).series["accuracy"])[0] == (10, 0.05)
+
+
+def test_batches_of_scores_that_restart_are_continued(history):
+    rows = [
+        f"Batch [{n}0] Speed: 500.5 samples/sec Train-accuracy={(10 * epoch + n) / 40}\n"
+        for epoch in range(2)
+        for n in range(1, 10)
+    ]
+    values = [value for _, value in points(history("".join(rows)).series["accuracy"])]
+    assert values == sorted(values)
+    assert len(values) == 18
+
+
+VOWPAL_WABBIT = """\
+average  since    example  example  current  current  current
+loss     last     counter  weight   label    predict  features
+"""
+
+
+@pytest.mark.parametrize("above", ["Reading datafile = x\n", "power_t = 0.5\nReading x\n" * 4])
+def test_the_names_of_columns_may_be_on_two_lines(history, above):
+    rows = [f"{2 / n:.4f}   {1 / n:.4f}   {n}   {n}.0   1.0   0.5   7\n" for n in (1, 2, 4, 8)]
+    series = history(above + VOWPAL_WABBIT + "".join(rows)).series["loss"]
+    assert points(series) == [(1, 2.0), (2, 1.0), (4, 0.5), (8, 0.25)]
+
+
+@pytest.mark.parametrize("line", ["**avg loss in epoch = nan", "the mean train loss: NaN **"])
+def test_a_line_that_ends_with_a_lost_loss_is_read(tmp_path, line):
+    (tmp_path / "run.txt").write_text(f"I get this output:\nIter: 2\n{line}\nI don't know why.\n")
+    assert stabdiag.diagnose(tmp_path / "run.txt").diagnosis.slug == "nan-dtype-unknown"
+
+
+def test_a_sentence_about_a_lost_loss_is_not_a_log(history):
+    with pytest.raises(LogError):
+        history("What should I do if the mean loss is nan after an hour of training?\n")
+
+
+def test_the_first_iteration_may_be_in_the_middle_of_an_epoch(tmp_path):
+    rows = [f"INFO - Score at iteration {n} is NaN\n" for n in (60, 80, 0, 20, 40)]
+    (tmp_path / "run.txt").write_text("".join(rows))
+    assert stabdiag.diagnose(tmp_path / "run.txt").diagnosis.slug == "nan-dtype-unknown"
+
+
+def test_a_single_score_of_deeplearning4j_that_is_lost_is_read(tmp_path):
+    text = "Score at iteration 1 is NaN\nBackTrackLineSearch - Scaling back step size...\n"
+    (tmp_path / "run.txt").write_text(text)
+    assert stabdiag.diagnose(tmp_path / "run.txt").diagnosis.slug == "nan-dtype-unknown"
+
+
+def test_a_dash_may_follow_the_epoch_of_a_loss(history):
+    rows = [f"Training loss at epoch {n} - {2 / (n + 1):.3f}\n" for n in range(4)]
+    assert [value for _, value in points(history("".join(rows)).series["loss"])][:2] == [2.0, 1.0]
