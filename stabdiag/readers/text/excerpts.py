@@ -55,7 +55,8 @@ _TOTAL_DIGITS: Final = 2
 _SENTENCE: Final = re.compile(rb"(?:(?<![\w-])(?!'?(?:nan|inf)\b)[A-Za-z']{2,20},? ){4}")
 # A line that ends with the value: **avg loss in epoch = nan
 _ENDS_WITH_VALUE: Final = re.compile(
-    rb"[\s*>#|-]{0,8}(?:[A-Za-z-]{1,20} ){2,4}(?:[:=]|is) ?[+-]?(?:nan|inf)[\s*.!`]{0,8}", re.IGNORECASE
+    rb"[\s*>#|-]{0,8}(?:[A-Za-z-]{1,20} ){2,4}(?:[:=]|is) ?[+-]?(?:nan|inf)[\s*.!`]{0,8}",
+    re.IGNORECASE,
 )
 _ASSIGNS: Final = re.compile(rb"[\"']?(?:[\s:=]{1,6}|[ \t]{1,40})[\"'\[(]?")
 
