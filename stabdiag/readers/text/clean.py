@@ -74,6 +74,15 @@ _SPREAD_ENDS: Final = np.isin(np.arange(256), [*b",{:= "])
 
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
+# The part of a longer line beyond this is not read: it is a picture, a model or a page, and would
+# take seconds. The records of programs have some hundreds of characters.
+LONGEST_TEXT_LINE: Final = 1 << 16
+# A line is cut at a blank or a comma in this many bytes before, so that no number is cut.
+_CUT_BYTES: Final = 1000
+_BETWEEN_DICTS: Final = b"}, {"
+_NAMED_LOSS: Final = re.compile(rb"[Ll](?:oss|OSS)\w{0,20}[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)")
+_CUT: Final = re.compile(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
+
 # With this table for ``bytes.translate``, lines that differ only in digits other than 0 are equal.
 SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")
 
@@ -86,16 +95,23 @@ class Text:
     record that another one follows on the same line. A dict of numbers
     that is printed on several lines is one line, as is a name above its value. The ``>`` of a
     quoted mail is removed, full-width punctuation and quotation marks are ASCII, and names of
-    losses are in English.
+    losses are in English. Only the beginning of a very long line is kept; ``cut_losses`` is the
+    number of losses in what is cut off.
     """
 
-    def __init__(self, block: bytes, *, first_line: int = 1) -> None:
-        """Clean ``block``, whose first line has the number ``first_line``."""
+    def __init__(
+        self, block: bytes, *, first_line: int = 1, longest_line: int = LONGEST_TEXT_LINE
+    ) -> None:
+        """Clean ``block``, whose first line has the number ``first_line``.
+
+        Lines are cut if they are longer than ``longest_line``.
+        """
         if b"\x1b" in block:
             block = _ANSI.sub(b"", block)
         block = separate_records(_plain_signs(block))
         self._first = first_line
         self._breaks = _NO_BREAKS
+        block, self.cut_losses = _without_long_ends(block, longest_line)
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
             if b"\r" in block:
@@ -125,6 +141,42 @@ class Text:
         at = np.array(places, dtype=np.int64) - 1
         count = np.searchsorted
         return self._first + count(ends, at) + count(self._joined, at) - count(self._breaks, at)
+
+
+def _without_long_ends(block: bytes, longest: int) -> tuple[bytes, int]:
+    """Return a block with very long lines cut, and the number of losses in what is cut off.
+
+    A list of dicts is put on several lines instead.
+    """
+    long_lines = _long_lines(block, longest)
+    for begin, end in long_lines:
+        line = block[begin:end]
+        if _BETWEEN_DICTS in line:
+            block = block[:begin] + line.replace(_BETWEEN_DICTS, b"},\r{") + block[end:]
+    kept: list[bytes] = []
+    place = losses = 0
+    for begin, end in _long_lines(block, longest) if long_lines else ():
+        until = begin + longest
+        cut = _CUT.search(block, until - _CUT_BYTES, until)
+        until = until if cut is None else cut.start()
+        kept.append(block[place:until])
+        losses += sum(1 for _ in _NAMED_LOSS.finditer(block, until, end))
+        place = end
+    return b"".join([*kept, block[place:]]) if kept else block, losses
+
+
+def _long_lines(block: bytes, longest: int) -> list[tuple[int, int]]:
+    """Return the spans of the lines that are longer than ``longest``."""
+    if len(block) <= longest:
+        return []
+    text = np.frombuffer(block, dtype=np.uint8)
+    is_end = text == ord("\n")
+    if b"\r" in block:
+        is_end |= text == ord("\r")
+    ends = np.append(np.flatnonzero(is_end), len(block))
+    begins = np.append(0, ends[:-1] + 1)
+    is_long = ends - begins > longest
+    return list(zip(begins[is_long].tolist(), ends[is_long].tolist(), strict=True))
 
 
 def _plain_signs(block: bytes) -> bytes:

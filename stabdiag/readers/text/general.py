@@ -7,6 +7,7 @@ with a counter that rises. The report says how good this evidence is.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -18,7 +19,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Bar, Columns
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import cleaned
+from stabdiag.readers.text.clean import Text, cleaned
 from stabdiag.readers.text.counters import EPOCH, STEP
 from stabdiag.readers.text.evaluation import Evaluation
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
@@ -64,15 +65,19 @@ def sniff_unknown(head: bytes, source: str) -> bool:
 
     This is the last resort, after all other formats.
     """
-    data = cleaned(head)
-    return unknown_evidence(data) is not None or bool(find_lists(data, source))
+    return unknown_evidence(cleaned(head)) is not None or bool(_find_lists(head, source))
+
+
+def _find_lists(head: bytes, source: str) -> Mapping[str, list[bytes]]:
+    """Return the lists of losses at the head of a log, which may be very long lines."""
+    return find_lists(Text(head, longest_line=len(head)).data, source)
 
 
 def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
     head = cleaned(stream.peek(_EVIDENCE_BYTES))
     result = evidence(head) or unknown_evidence(head)
-    if result is None and (lists := find_lists(head, stream.name)):
+    if result is None and (lists := _find_lists(stream.peek(_EVIDENCE_BYTES), stream.name)):
         return read_lists(stream, lists)
     if result is None:
         raise NoUsableRecord(

@@ -13,10 +13,17 @@ from enum import Enum, auto
 from functools import lru_cache
 from typing import Final, Self, TypeAlias
 
-from stabdiag.model.events import LeftOut
+from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.text import plural
 from stabdiag.readers.left_out import breaks_off, is_row, may_hold_loss, unreadable
-from stabdiag.readers.text.clean import SAME_DIGITS, line_end, line_forms
+from stabdiag.readers.text.clean import (
+    LONGEST_TEXT_LINE,
+    SAME_DIGITS,
+    Text,
+    line_end,
+    line_forms,
+)
 from stabdiag.readers.text.counters import POSITION
 from stabdiag.readers.text.cut_end import begins_like
 from stabdiag.readers.text.grammar import TextPart, is_a_loss
@@ -103,16 +110,19 @@ class UnreadLines:
         self._line: int | None = None
         # The number of the last line of the text so far, if it is a record that breaks off.
         self._unfinished: int | None = None
+        # The losses in the ends of very long lines, which are cut off.
+        self._cut_losses = 0
 
     def copy(self) -> Self:
         """Return a copy for trial additions."""
         return copy(self)
 
-    def look(self, data: bytes, parts: Iterable[TextPart], first_line: int) -> bool:
+    def look(self, text: Text, parts: Iterable[TextPart], first_line: int) -> bool:
         """Add the next block of the log, and the parts that were found in it.
 
         Return False if no line of the block may count.
         """
+        data = text.data
         if self._unfinished is not None and data.strip(_AROUND_PASTES):
             self._count(self._unfinished, is_alike=False)
             self._unfinished = None
@@ -137,6 +147,10 @@ class UnreadLines:
             self._last = _whole_line(data, losses[-1])
             first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
             self._between = self._recent = data[max(first, begin - _MAX_BETWEEN) : begin]
+        if losses:
+            self._cut_losses = 0
+        if text.cut_losses and _has_long_line(data[data.rfind(b"\n", 0, begin) + 1 :]):
+            self._cut_losses += text.cut_losses
         if len(data) - begin < 2:
             return False
         used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
@@ -267,7 +281,17 @@ class UnreadLines:
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""
         count = self._alike + (self._others if self._others > _MAX_SUMMARY else 0)
-        return [unreadable(count, above=None, line=self._line)] if count else []
+        entries = [unreadable(count, above=None, line=self._line)] if count else []
+        if self._cut_losses > _MAX_SUMMARY:
+            losses = plural(self._cut_losses, "loss", "losses")
+            message = f"the end of a very long line is not read: {losses}"
+            entries.append(LeftOut(code=EventCode.LINES_LEFT_OUT, message=message))
+        return entries
+
+
+def _has_long_line(data: bytes) -> bool:
+    """Return True if a line is so long that it was probably cut."""
+    return any(2 * len(line) > LONGEST_TEXT_LINE for line in data.split(b"\n"))
 
 
 def _totals(line: bytes) -> set[bytes]:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import stabdiag
-from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.clean import LONGEST_TEXT_LINE, Text
 
 
 @pytest.fixture
@@ -96,3 +96,49 @@ def test_a_name_may_contain_a_digit(read):
     lines = [f"step {n}, head1loss: {loss_at(n)}, head2loss: 0.5" for n in range(60)]
     history = read("\n".join(lines))
     assert any("head1loss" in event.message for event in history.events)
+
+
+LINES = [f"step {n} loss: {loss_at(n)}" for n in range(60)]
+
+
+def test_only_the_beginning_of_a_very_long_line_is_read(read):
+    page = "a value 1 and a word " * 40_000
+    history = read("\n".join([*LINES[:30], page, *LINES[30:]]))
+    assert history.series["loss"].values.tolist() == pytest.approx([loss_at(n) for n in range(60)])
+    assert not history.left_out
+    assert len(Text(page.encode()).data) <= LONGEST_TEXT_LINE
+
+
+@pytest.mark.parametrize("sign", [" ", ",", "; "])
+def test_a_very_long_line_is_not_cut_within_a_number(sign):
+    data = Text(f"1234567.5{sign}".encode() * 10_000).data
+    assert data.rstrip(b";").endswith(b"1234567.5")
+
+
+def test_losses_in_the_end_of_a_very_long_line_are_left_out(read):
+    lost = "; ".join(f"loss: {loss_at(n)}" for n in range(20))
+    page = "a word and a value " * 4_000
+    history = read("\n".join([*LINES, page + lost]))
+    assert "20 losses" in history.left_out[0].message
+
+
+@pytest.mark.parametrize("end", ["loss: 2.5 at last", "a loss of words " * 20])
+def test_a_few_losses_in_the_end_of_a_very_long_line_are_a_summary(read, end):
+    assert not read("\n".join([*LINES, "a word and a value " * 4_000 + end])).left_out
+
+
+def test_losses_in_a_very_long_line_above_the_last_record_are_not_left_out(read):
+    lost = "a word and a value " * 4_000 + "loss: 2.5 " * 20
+    assert not read("\n".join([*LINES[:30], lost, *LINES[30:]])).left_out
+
+
+@pytest.mark.parametrize("before", ["", "history: ", "INFO done: "])
+def test_a_long_list_of_dicts_is_read_whole(read, before):
+    records = [{"step": n, "loss": loss_at(n), "lr": 0.001} for n in range(2_500)]
+    series = read(f"{before}{records}\n").series["loss"]
+    assert len(series.values) == len(records)
+
+
+def test_a_long_list_of_losses_is_read_whole(read):
+    losses = [loss_at(n) for n in range(9_000)]
+    assert len(read(f"losses: {losses}\n").series["loss"].values) == len(losses)
