@@ -113,11 +113,28 @@ _ITERATION_ALONE: Final = re.compile(
     rb"\n[ \t]{0,80}Learning iteration \d{1,9}/\d{1,9}[ \t]{0,80}\n"
 )
 
-# Keras, nnU-Net and Coqui print a line above the values of each epoch: Epoch 1/10, …: Epoch 0,
-# epoch:  0, > EPOCH: 0/1000, === Epoch 3 ===
-_EPOCH_ALONE: Final = re.compile(
-    rb"\n[\d:. >*#=|-]{0,40}(?:[Ee]poch|EPOCH):?[ ]{1,4}\d{1,6}(?:/\d{1,6})?[ \t*#=|-]{0,40}\n"
+# Lines with a counter alone, above the values that belong to it. Estimators of TensorFlow print
+# global_step = 343 among the results of an evaluation. VITS has its step and rate on a line.
+# Keras, nnU-Net, Coqui and Colossal-AI name the epoch: Epoch 1/10, …: Epoch 0, epoch:  0,
+# > EPOCH: 0/1000, === Epoch 3 ===, INFO: [Epoch 4 / Train]:
+_COUNTERS_ALONE: Final = (
+    (_ITERATION_WORD, _ITERATION_ALONE),
+    (
+        b"global_step",
+        re.compile(rb"\n(?:[\w:]{1,40}[ \t])?[ \t]{0,8}global_step = \d{1,12}[ \t]{0,8}\n"),
+    ),
+    (STEP.encode(), re.compile(rb"\n[^\n]{0,80}:step: \d{1,12}, lr: [^\n]{1,40}\n")),
+    (
+        EPOCH,
+        re.compile(
+            rb"\n(?:[\d:. >*#=|-]{0,40}(?:[Ee]poch|EPOCH):?[ ]{1,4}\d{1,6}(?:/\d{1,6})?"
+            rb"[ \t*#=|-]{0,40}|[^\n]{0,80}\[Epoch \d{1,6} / Train\]:[ \t]{0,8})\n"
+        ),
+    ),
 )
+
+# The results of an evaluation may be printed twice.
+_MAX_REPEATS: Final = 2
 
 
 @frozen
@@ -353,17 +370,23 @@ def _with_few_epochs(
 
     One is enough if it has several losses, such as one of an evaluation, or one that is not finite.
     """
-    by_iteration = _ITERATION_ALONE.search(data, 0, sample.end) is not None
-    if not by_iteration and not _EPOCH_ALONE.search(data, 0, sample.end):
+    counter = next(
+        (word for word, line in _COUNTERS_ALONE if line.search(data, 0, sample.end)), None
+    )
+    if counter is None:
         return None
-    lost = any(is_lost(value) for values in sample.values.values() for value in values)
-    counter = _ITERATION_WORD if by_iteration else EPOCH
     counts = headings[counter]
-    if by_iteration and counts and _is_cut_above(data, sample):
+    if counter == _ITERATION_WORD and counts and _is_cut_above(data, sample):
         counts = [counts[0] - 1, *counts]
-    several = len(sample.values) > 1 and all(len(values) == 1 for values in sample.values.values())
-    fewest = 1 if lost or several else 2
-    return heading_evidence({counter: counts}, sample.values, fewest=fewest)
+    lost = any(is_lost(value) for values in sample.values.values() for value in values)
+    repeats = max(map(len, sample.values.values()), default=0)
+    is_wide = repeats == 1 and max(map(len, sample.shapes), default=0) >= MANY_VALUES
+    several = len(sample.values) > 1 and repeats <= _MAX_REPEATS
+    fewest = 1 if lost or several or is_wide else 2
+    values = sample.values
+    if several and len({*counts}) == 1:
+        values = {name: first[:1] for name, first in values.items()}
+    return heading_evidence({counter: counts}, values, fewest=fewest)
 
 
 def _is_cut_above(data: bytes, sample: Sample) -> bool:

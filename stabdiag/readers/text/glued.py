@@ -29,7 +29,8 @@ _NEXT_KERAS_BAR: Final = re.compile(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\
 # The rows below are texts, one of which is in each match, a pattern and its replacement. A pattern
 # begins with a fixed byte: a search for a lookbehind at every position takes five times as long.
 
-# A record after the last value of another one: val_acc: 0.97Epoch 2/40, images/s[2024-02-11 …
+# A record after the last value of another one: val_acc: 0.97Epoch 2/40, images/s[2024-02-11 …,
+# ETA: 17Progress:   0.1%
 _NEXT_RECORD: Final = (
     (
         (b"poch", b"EPOCH", b"tep", b"STEP", b"ter"),
@@ -48,6 +49,11 @@ _NEXT_RECORD: Final = (
         rb"\r\g<0>",
     ),
     ((b"}{",), re.compile(rb"\}(?=\{[\"'])"), b"}\r"),
+    (
+        (b"Progress:",),
+        re.compile(rb"Progress:(?<=\w.{9})(?= {1,4}\d{1,3}\.\d%)"),
+        rb"\r\g<0>",
+    ),
 )
 _MIN_GLUED: Final = 2
 

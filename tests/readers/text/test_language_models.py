@@ -108,3 +108,54 @@ def test_an_unknown_measure_may_follow_a_counter_and_a_colon(diagnosis):
         f"[x][INFO] -   Epoch {n}: Train_rf 0.{n}   Memory 9.9%\n" for n in range(10, 20)
     )
     assert diagnosis(rows).slug == "partly-read"
+
+
+@pytest.mark.parametrize("unit", ["samples/sec", "tok/s", "images/second"])
+def test_a_rate_per_second_is_not_a_part_of_the_next_name(history, unit):
+    rows = "".join(
+        f"Epoch[0] Batch [{n}0]  Speed: 683.23 {unit} perplexity={14 - n}.5 accuracy=0.1\n"
+        for n in (1, 2)
+    )
+    assert points(history(rows).series["loss"]) == [(10, 13.5), (20, 12.5)]
+
+
+def test_the_results_of_an_estimator_are_a_record(history):
+    read = history(
+        "INFO:tensorflow:***** Eval results *****\nINFO:tensorflow:  global_step = 343\n"
+        "INFO:tensorflow:  loss = 0.5\nINFO:tensorflow:  masked_lm_accuracy = 0.8\n"
+        "INFO:tensorflow:  masked_lm_loss = 0.4\nINFO:tensorflow:  next_sentence_loss = 0.1\n"
+    )
+    assert points(read.series["loss"]) == [(343, 0.5)]
+
+
+def test_a_setting_of_a_step_above_a_single_loss_is_not_a_record(history):
+    with pytest.raises(LogError):
+        history("global_step = 343 is loaded\nloss = 0.5\n")
+
+
+def test_a_single_record_of_vits_has_the_step_above_it(history):
+    read = history(
+        "INFO:xx:Train Epoch: 478 [92%]\nINFO:xx:[110200, 9.42e-05]\n"
+        "INFO:xx:loss_disc=3.5, loss_gen=3.1, loss_fm=8.7,loss_mel=19.3, loss_kl=1.5\n"
+    )
+    assert points(read.series["loss"]) == [(110200, 3.5)]
+
+
+def test_the_name_of_colossal_ai_is_not_the_name_of_a_loss(history):
+    rows = "".join(
+        f"   INFO     colossalai - colossalai - INFO: [Epoch {n} / Train]:\n"
+        f"            Loss = {20 - n}.5 | LR = 0.00015 | Throughput = 0\n"
+        f"   INFO     colossalai - colossalai - INFO:\n            memory.py:91\n"
+        for n in (4, 5)
+    )
+    assert points(history(rows).series["loss"]) == [(4, 16.5), (5, 15.5)]
+
+
+def test_the_lines_of_fasttext_may_lack_their_ends(history):
+    rows = "".join(
+        f"Progress:   0.{n}% words/sec/thread:      10 lr:  0.1 loss: {9 - n}.976 ETA: 17"
+        for n in range(8)
+    )
+    assert history(rows).series["loss"].values.tolist() == pytest.approx(
+        [9.976 - n for n in range(8)]
+    )
