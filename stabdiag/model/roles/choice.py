@@ -25,6 +25,7 @@ from stabdiag.model.roles.names import (
     is_a_loss,
     is_a_reward,
     is_an_lr,
+    is_auxiliary,
     is_evaluation,
     is_setting,
     last_word,
@@ -308,6 +309,7 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
                 "sum" in name_words(name),
                 _TOTAL_WORDS.isdisjoint(name_words(name)),
                 last_word(name) not in role.names,
+                is_auxiliary(name),
                 len(normal(name)),
             ),
         )

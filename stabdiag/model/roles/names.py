@@ -168,7 +168,7 @@ _NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup", "m
 _AUXILIARY: Final = frozenset(
     word_list(
         "aux auxiliary reg regularization regularisation l1 l2 z kl commit commitment balance "
-        "balancing router penalty decay tv"
+        "balancing load moe expert experts router penalty decay tv"
     )
 )
 _PLAIN_LOSS_WORDS: Final = frozenset({"loss", "losses", "train", "training", "mean", "avg"})

@@ -362,6 +362,15 @@ _NORMALIZATIONS: Final = (
     Normalization(
         (b"Losses {'",), rb", '(\w{1,40})': (?=%b[,}])" % NUMBER_PATTERN, rb", loss_\1: "
     ),
+    # 10.5008 loss, 0.000016 LR, 8.83 GB used: tinygrad prints values before their names
+    *(
+        Normalization(
+            (b" loss, ", b" LR, "),
+            rb"(?<![\w.])(%b) %b, (?=%b ?[A-Za-z%%])" % (NUMBER_PATTERN, name, NUMBER_PATTERN),
+            name + rb": \1, ",
+        )
+        for name in (b"loss", b"LR")
+    ),
     # step 10, loss_train, 0.896: a comma between the name and the value
     *(
         Normalization(

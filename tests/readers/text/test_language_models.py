@@ -159,3 +159,23 @@ def test_the_lines_of_fasttext_may_lack_their_ends(history):
     assert history(rows).series["loss"].values.tolist() == pytest.approx(
         [9.976 - n for n in range(8)]
     )
+
+
+def test_a_value_may_be_before_its_name(history):
+    rows = "".join(f"{10 - n}.5 loss, 0.0001{n} LR, 8.83 GB used, 5.{n} s   \n" for n in range(5))
+    series = history(f"training llama\n{rows}").series
+    assert series["loss"].values.tolist() == [10.5, 9.5, 8.5, 7.5, 6.5]
+    assert series["lr"].values.tolist() == [0.0001, 0.00011, 0.00012, 0.00013, 0.00014]
+
+
+def test_a_comma_may_be_between_a_step_a_name_and_its_value(history):
+    rows = "".join(f"step {n}0, loss, {5 - n}.5\n" for n in range(1, 5))
+    assert points(history(rows).series["loss"])[:2] == [(10, 4.5), (20, 3.5)]
+
+
+def test_the_loss_of_the_router_is_not_the_loss_of_the_task(history):
+    rows = "".join(
+        f"INFO | step {n}/15 | cross-entropy-loss 2.{n} | load-balance-loss 0.001{n} | lr 1e-06\n"
+        for n in range(1, 5)
+    )
+    assert history(rows).series["loss"].values.tolist() == [2.1, 2.2, 2.3, 2.4]
