@@ -145,7 +145,7 @@ def _recovery(x: Floats, at: int, level: float, slack: float, reach: int) -> int
 
 
 def _smoothing(reach: int) -> int:
-    """Return the width of the median filter for a recovery window of ``reach`` points."""
+    """Return the width of the median filter for a recovery within ``reach`` points."""
     return min(max(reach // _SMOOTHINGS, MIN_CONSECUTIVE), MIN_TREND_POINTS)
 
 
@@ -157,11 +157,11 @@ def late_recovery(x: Floats, spike: Spike, sigmas: float) -> int | None:
         spike: a spike that did not recover in its window.
         sigmas: the recovery threshold, in standard deviations above the base.
 
-    The loss is smoothed by medians, as for a recovery in time. Most of the medians since the
-    recovery have to be low as well.
+    The loss is smoothed by medians, as for a recovery in time, but over a fifth of the losses that
+    follow. Most of the medians since the recovery have to be low as well.
     """
-    width = _smoothing(spike.end - spike.onset)
     after = x[spike.end :]
+    width = _smoothing(len(after))
     skipped = len(after) % width
     smooth = medians(after[skipped:].reshape(-1, width))
     low = smooth <= spike.base + sigmas * spike.sigma
