@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.stats.abrupt import MIN_LEVEL_RATIO, multiplies
 from stabdiag.stats.levels import last_digit
 from stabdiag.stats.quantiles import median, medians
@@ -17,6 +18,7 @@ from stabdiag.stats.standards import (
     MIN_TREND_POINTS,
     RELATIVE_TOLERANCE,
     ROUNDING_DIGITS,
+    TENFOLD,
     TWICE,
 )
 from stabdiag.tree.drivers import climb_rates
@@ -49,10 +51,42 @@ def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     rise = net_rise(x[part], run.rise_window, run.limits.divergence.significance)
     if rise is None:
         return None
+    if _is_multiple(x[part], rise) and not is_clear(run, _moved(rise, part.start)):
+        rise = _multiple(run, x[part]) or rise
     if run.average is not None:  # its noise may last for longer than a level
         rise = replace(rise, bar=max(rise.bar, CLEAR * run.average.level_sigma(rise.points)))
-    begin = part.start
+    return _moved(rise, part.start)
+
+
+def _moved(rise: Rise, begin: int) -> Rise:
+    """Return a rise with its positions counted from ``begin`` losses earlier."""
     return replace(rise, best=begin + rise.best, onset=begin + rise.onset, crest=begin + rise.crest)
+
+
+def _is_multiple(x: Floats, rise: Rise) -> bool:
+    """Return True if a positive loss fell tenfold, and then rose tenfold."""
+    least = (TENFOLD - 1) * rise.best_level
+    return bool(x.min() > 0 and min(rise.amount, rise.progress) > least)
+
+
+def _multiple(run: Run, x: Floats) -> Rise | None:
+    """Return the rise of the logarithm of a loss, in units of the loss near its best level.
+
+    If a loss fell by orders of magnitude, the noise of its first levels and a fraction of its fall
+    exceed every later level. In the logarithm they do not.
+    """
+    rise = net_rise(np.log(x), run.rise_window, run.limits.divergence.significance)
+    if rise is None or rise.amount < np.log(TENFOLD):
+        return None
+    level = float(np.exp(rise.best_level))
+    return replace(
+        rise,
+        best_level=level,
+        last_level=float(np.exp(rise.last_level)),
+        bar=level * float(np.expm1(rise.bar)),
+        progress=level * rise.progress,
+        deviation=level * rise.deviation,
+    )
 
 
 def is_clear(run: Run, rise: Rise) -> bool:

@@ -268,3 +268,21 @@ def test_losses_of_repeated_batches_alone_are_judged_as_they_are(tmp_path):
     path = tmp_path / "log.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert stabdiag.diagnose(path).diagnosis.slug == "divergence-unexplained"
+
+
+@pytest.mark.parametrize(("times", "diverges"), [(20, True), (5, False)])
+def test_a_rise_by_orders_of_magnitude_diverges_below_the_first_loss(times, diverges):
+    """A fraction of the fall, and the noise of the first losses, are above every later loss."""
+    at, rng = np.arange(400), np.random.default_rng(5)
+    loss = (1.5 + 900 * np.exp(-at / 28)) * np.exp(0.03 * rng.standard_normal(400))
+    loss *= 1 + (times - 1) * np.clip((at - 240) / 100, 0, 1)
+    report = stabdiag.diagnose({"step": at, "loss": loss})
+    assert (report.diagnosis.slug == "divergence-unexplained") == diverges
+
+
+def test_a_loss_near_zero_that_wanders_by_orders_of_magnitude_does_not_diverge():
+    at, rng = np.arange(600), np.random.default_rng(2)
+    wander = np.cumsum(rng.standard_normal(600)) * 0.25
+    loss = np.exp(-at / 60) + 1e-5 * np.exp(wander - wander.mean())
+    report = stabdiag.diagnose({"step": at, "loss": loss})
+    assert report.diagnosis.severity != "error"
