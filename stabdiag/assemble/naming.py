@@ -7,8 +7,7 @@ has training and evaluation records in the same columns.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
@@ -16,21 +15,17 @@ import numpy as np
 
 from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS, shown_name
 from stabdiag.assemble.renamed import continued_columns
+from stabdiag.assemble.splits import only, with_splits
 from stabdiag.errors import ColumnError, NoUsableRecord
-from stabdiag.model.arrays import Floats, Mask
+from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, may_serve
 from stabdiag.model.roles.fallbacks import fallback_columns, training_measure
 from stabdiag.model.roles.names import (
-    NameParts,
-    find_split,
-    flagged_split,
     is_auxiliary,
-    is_evaluation,
     name_words,
     names_measurements,
     names_results,
-    names_split,
     normal,
 )
 from stabdiag.model.roles.scores import score_columns
@@ -81,7 +76,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedCol
     if not chosen:
         made, notes = continued_columns(named.columns, named.names)
         named = named.adding(made).take(named.names, *notes)
-    return _with_splits(named)
+    return with_splits(named)
 
 
 def _with_totals(columns: Columns, assignment: Assignment) -> NamedColumns:
@@ -304,7 +299,7 @@ def _with_measurements(named: NamedColumns) -> NamedColumns:
     if counter and _is_filled(metric, values, columns.load(counter).values):
         values = replace(values, null=np.zeros_like(values.null))
     made = {
-        word: _only(values, metric.present & (metric.values == code))
+        word: only(values, metric.present & (metric.values == code))
         for code, word in enumerate(metric.words)
     }
     others = {role: column for role, column in names.items() if column not in (value, name)}
@@ -325,92 +320,3 @@ def _is_filled(metric: Column, values: Column, steps: Floats) -> bool:
 def _roles(metric: Column) -> Mapping[str, str]:
     """Return the measurements named in a text column, by role."""
     return assign(metric.words).columns if metric.is_text else {}
-
-
-@frozen
-class _Splits:
-    """The records of each split, and the word for each split that has losses."""
-
-    column: str
-    masks: Mapping[NameParts, Mask]
-    words: Mapping[NameParts, str]
-
-
-def _with_splits(named: NamedColumns) -> NamedColumns:
-    """Move evaluation losses into a separate column.
-
-    ``epoch,type,loss`` with the types train and validation becomes the columns ``loss`` and
-    ``validation/loss``. If there is a validation split, test losses are left out.
-    """
-    columns, names = named.columns, named.names
-    if "loss" not in names or "eval_loss" in names or is_evaluation(names["loss"]):
-        return named
-    loss = columns.load(names["loss"])
-    candidates = (_splits(columns, name, loss) for name in columns.names if names_split(name))
-    splits = next(filter(None, candidates), None)
-    if splits is None:
-        return named
-    evaluated = {
-        split: word for split, word in splits.words.items() if split is not NameParts.TRAINING
-    }
-    apart = {
-        f"{word if find_split(word) else split.value[0]}/{names['loss']}": _only(
-            loss, splits.masks[split]
-        )
-        for split, word in evaluated.items()
-    }
-    training = ~(splits.masks[NameParts.VALIDATION] | splits.masks[NameParts.TEST])
-    named = named.adding({**apart, names["loss"]: _only(loss, training)})
-    if not apart:
-        note = f"evaluation records, identified by {splits.column!r}, contain no training loss"
-        return named.take(names, note)
-    word, *unused = evaluated.values()
-    notes = [f"losses where {splits.column!r} is {word!r} are evaluation losses"]
-    notes += [f"losses where it is {other!r} are left out" for other in unused]
-    return named.take({**names, "eval_loss": next(iter(apart))}, *notes)
-
-
-def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
-    """Return the splits in a column, or None if it does not separate training from evaluation."""
-    masks = {split: np.zeros(columns.rows, bool) for split in NameParts}
-    words: dict[NameParts, Counter[str]] = {split: Counter() for split in NameParts}
-    for split, word, here in _records_by_split(columns.load(name), flagged_split(name)):
-        masks[split] |= here
-        words[split][word] += int((here & loss.present).sum())
-    # The order of the splits is the order of preference for the evaluation.
-    named = {
-        split: words[split].most_common(1)[0][0] for split in NameParts if words[split].total()
-    }
-    evaluated = masks[NameParts.VALIDATION] | masks[NameParts.TEST]
-    # Training records may be unmarked if evaluation records are marked.
-    others = loss.present & ~columns.load(name).present
-    if named and NameParts.TRAINING not in named and int(others.sum()) >= MIN_RECORDS:
-        return _Splits(column=name, masks=masks, words=named)
-    # An evaluation without a loss may contain a null, which is not a NaN of the training loss.
-    if NameParts.TRAINING not in named or (len(named) == 1 and not (evaluated & loss.null).any()):
-        return None
-    return _Splits(column=name, masks=masks, words=named)
-
-
-def _records_by_split(
-    column: Column, flagged: NameParts | None
-) -> Iterator[tuple[NameParts, str, Mask]]:
-    """Yield each split in a column, its word, and its records.
-
-    A boolean column marks the records of the ``flagged`` split, such as ``is_train``.
-    """
-    values = column.values[column.present]
-    if column.is_text:
-        for code, word in enumerate(column.words):
-            split = find_split(word)
-            if split is not None:
-                yield split, word, column.present & (column.values == code)
-    elif flagged is not None and ((values == 0) | (values == 1)).all():
-        other = NameParts.VALIDATION if flagged is NameParts.TRAINING else NameParts.TRAINING
-        yield flagged, "true", column.present & (column.values == 1)
-        yield other, "false", column.present & (column.values == 0)
-
-
-def _only(column: Column, records: Mask) -> Column:
-    """Return a column with only the entries of some records."""
-    return replace(column, present=column.present & records, null=column.null & records)

@@ -1,5 +1,7 @@
 """Training and evaluation losses in the same column."""
 
+import json
+
 import pytest
 
 import stabdiag
@@ -141,3 +143,34 @@ def test_the_batches_of_an_epoch_are_no_steps_next_to_evaluations(build):
     history = build(log, "jsonl")
     assert history.series["loss"].steps.tolist() == list(range(1, 31))
     assert history.unit == "epoch"
+
+
+def optimizer_records(word="opt", n=30):
+    """Return one evaluation and three steps for each epoch, with their times."""
+    rows = []
+    for epoch in range(n):
+        loss = 4.0 - epoch / n
+        rows.append({"loss": loss + 0.5, "mode": "eval", "epoch": epoch, "time": 3.2})
+        rows += [
+            {"loss": loss + step / 100, "mode": word, "epoch": epoch, "time": 0.1}
+            for step in range(3)
+        ]
+    return rows
+
+
+def test_a_single_other_word_names_the_training_records(tmp_path):
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in optimizer_records()))
+    history = stabdiag.read(path)
+    assert len(history.series["eval_loss"]) == 30
+    assert history.series["loss"].values.max() < 4.1
+    assert history.series["step_time"].values.max() == 0.1
+
+
+def test_several_other_words_name_no_split(tmp_path):
+    rows = optimizer_records()
+    for row in rows[::5]:
+        row["mode"] = "swap" if row["mode"] == "opt" else row["mode"]
+    path = tmp_path / "log.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert "eval_loss" not in stabdiag.read(path).series
