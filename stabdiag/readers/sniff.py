@@ -13,6 +13,7 @@ from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
+from stabdiag.readers.unnamed import ROWS_WITHOUT_NAMES
 
 _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"
@@ -139,7 +140,7 @@ def _describe(stream: Stream, head: bytes) -> str:
             f" grep -o '{{\".*}}' {redirect} > run.jsonl"
         )
     if re.match(_NUMPY_ROWS, head):
-        return "rows of numbers without names; add a first line of names, such as: step loss lr"
+        return ROWS_WITHOUT_NAMES
     return _describe_values(stream.peek(_VALUE_BYTES))
 
 
@@ -177,6 +178,9 @@ def _describe_values(data: bytes) -> str:
 def _redirect(stream: Stream) -> str:
     return "< FILE" if stream.name == STANDARD_INPUT else f"< {shlex.quote(stream.name)}"
 
+
+# The format of a table of numbers.
+CSV: Final = "csv"
 
 # If the first line of a log is damaged, its suffix selects one of these formats.
 _BY_SUFFIX: Final = tuple(candidate for candidate in READERS if candidate.suffixes)
@@ -218,9 +222,18 @@ def sniff(stream: Stream, *, has_known_names: bool = False) -> Reader:
         detected = _text(stream) or _fallback(stream, head, is_complete=is_complete)
         if detected is None and not has_known_names:
             detected = _unknown(stream)
+    if has_known_names and detected is reader(CSV) and _has_only_unknown_columns(stream):
+        detected = None
     if detected is None:
         raise NoUsableRecord(f"{stream.name}: {_describe(stream, head)}")
     return detected
+
+
+def _has_only_unknown_columns(stream: Stream) -> bool:
+    from stabdiag.readers.csv.headerless import has_only_unknown_columns
+
+    head, is_complete = stream.head()
+    return has_only_unknown_columns(head, stream.name, is_complete=is_complete)
 
 
 def _is_source_code(stream: Stream, head: bytes) -> bool:
@@ -298,8 +311,7 @@ def _by_suffix(name: str, head: bytes, *, is_complete: bool) -> Reader | None:
     return reader("jsonl") if head.lstrip().startswith(b'{"') else None
 
 
-# The format of a table, whose first cell takes up what another program wrote before each line.
-CSV: Final = "csv"
+# The first cell of a table takes up what another program wrote before each line.
 LABELED_BYTES: Final = 1 << 12
 _ROW_LABEL: Final = (
     rb"(?:\([^()\n]{1,80}\) "

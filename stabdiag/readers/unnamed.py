@@ -14,6 +14,11 @@ from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.source import STANDARD_INPUT
 
+# Why a table of numbers with blanks between them is refused.
+ROWS_WITHOUT_NAMES: Final = (
+    "rows of numbers without names; add a first line of names, such as: step loss lr"
+)
+
 # The fewest numbers that make a series.
 FEWEST: Final = 3
 

@@ -197,6 +197,47 @@ def test_several_unnamed_columns_in_a_file_named_after_a_loss_are_losses(log, ro
     assert log(text.replace("0,2.5,", "0.5,2.5,"), "train_loss.csv").names[-1] == "loss_3"
 
 
+def course(delimiter, *, columns, rows=30):
+    return "".join(
+        delimiter.join(str(column(n)) for column in columns) + "\n" for n in range(rows)
+    )
+
+
+# An accuracy, a rate that only falls, a loss, and a time.
+COURSE = (
+    lambda n: n,
+    lambda n: 0.5 + n / 100,
+    lambda n: 0.01 * 0.9**n,
+    lambda n: 2.5 - n / 20 + 0.1 * (n % 3),
+    lambda n: 12.5 + n % 5 / 7,
+)
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", " "])
+def test_the_column_that_falls_in_an_unnamed_log_is_the_loss(log, delimiter):
+    columns = log(course(delimiter, columns=COURSE), "history.txt")
+    assert columns.names == ("step", "column_2", "column_3", "loss", "column_5")
+    assert "column 4, which falls, as the loss" in str(columns.events)
+    assert not columns.is_unknown
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", " "])
+def test_unnamed_columns_next_to_a_counter_are_unknown(log, delimiter):
+    # Nothing falls, or the file may have anything.
+    for columns, name in [((*COURSE[:2], COURSE[4]), "history.txt"), (COURSE, "table.txt")]:
+        read = log(course(delimiter, columns=columns), name)
+        assert read.is_unknown
+        assert read.names[:2] == ("step", "column_2")
+        assert "loss" not in read.names
+
+
+def test_decimals_between_blanks_in_a_file_named_after_a_loss(log):
+    text = course(" ", columns=[COURSE[3], COURSE[1], lambda _: 0.0])
+    assert log(text, "losses.txt").names == ("loss", "loss_2", "loss_3")
+    with pytest.raises(LogError, match="rows of numbers without names"):
+        log(text, "table.txt")
+
+
 @pytest.mark.parametrize("rows", [5, 200_000])
 def test_unnamed_numbers_are_named_after_the_file(log, rows):
     text = "".join(f"{step},{0.5 + step / 7}\n" for step in range(rows))

@@ -148,7 +148,7 @@ def test_a_pointer_of_git_lfs(tmp_path, name):
 
 def test_the_advice_about_rows_without_names_works(tmp_path):
     path = tmp_path / "log.txt"
-    rows = np.column_stack([np.arange(30), np.linspace(3, 2, 30), np.full(30, 1e-3)])
+    rows = np.column_stack([np.arange(30) ** 2, np.linspace(3, 2, 30), np.full(30, 1e-3)])
     np.savetxt(path, rows)
     with pytest.raises(LogError, match="add a first line of names, such as: step loss lr") as error:
         read_columns(path)

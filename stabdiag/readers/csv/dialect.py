@@ -1,4 +1,4 @@
-"""Detect CSV, with or without a header, and find its delimiter and its names."""
+"""Detect CSV with a header, and find its delimiter and its names."""
 
 from __future__ import annotations
 
@@ -28,14 +28,6 @@ from stabdiag.readers.csv.cells import (
     pointed,
     split_cells,
     unnamed,
-)
-from stabdiag.readers.unnamed import (
-    FEWEST,
-    is_named_loss,
-    may_be_losses,
-    may_be_steps,
-    name_of_values,
-    taken_as,
 )
 from stabdiag.readers.words import NUMBER, WORD, cell_states, meaning
 
@@ -67,6 +59,7 @@ class Dialect:
         ends_open: each line ends with a delimiter.
         has_index: the first column has no name and counts the rows, as pandas writes it.
         assumed: an event with the names given to unnamed columns.
+        is_unknown: nothing indicates which of the unnamed columns is the loss.
     """
 
     delimiter: str
@@ -78,6 +71,7 @@ class Dialect:
     ends_open: bool = False
     has_index: bool = False
     assumed: Event | None = None
+    is_unknown: bool = False
 
     def shown(self, names: Iterable[str]) -> dict[str, str]:
         """Map displayed names to the names of columns; see ``ends_open`` and ``has_index``."""
@@ -99,7 +93,7 @@ def detect_dialect(head: bytes, *, is_complete: bool) -> Dialect | None:
     lines = head.decode("utf-8", "replace").split("\n")
     if len(lines) > 1 and not (is_complete and lines[-1]):
         lines.pop()
-    places = _content(lines, _MAX_HEADER_LINE)
+    places = content_lines(lines, _MAX_HEADER_LINE)
     if not places:
         return None
     dialects = _dialects(head, lines, places)
@@ -284,115 +278,15 @@ def _has_numeric_columns(rows: list[list[str]]) -> bool:
 
 _LONGEST_CELL: Final = 60
 
-# At most this many columns without names are taken as losses.
-_MAX_UNNAMED: Final = 8
-
-
-@frozen
-class TableShape:
-    """The rows at the head of a file of numbers, after ``above`` other lines."""
-
-    delimiter: str
-    commas: bool
-    rows: list[list[str]]
-    above: int
-
-    @property
-    def is_series(self) -> bool:
-        """Whether it has only losses, or steps and losses."""
-        width = len(self.rows[0])
-        rows = [row for row in self.rows if len(row) == width]
-        columns = [list(map(meaning, column)) for column in zip(*rows, strict=True)]
-        if width > 2 or any(state == WORD for column in columns for state, _, _ in column):
-            return False
-        *steps, losses = [[n for s, n, _ in column if s == NUMBER] for column in columns]
-        counted = all(len(column) == len(rows) and may_be_steps(column) for column in steps)
-        return counted and len(losses) >= FEWEST and may_be_losses(losses)
-
-    @property
-    def series_names(self) -> tuple[str, ...]:
-        """The names of the columns if all but the steps may be losses; otherwise empty."""
-        width = len(self.rows[0])
-        rows = [row for row in self.rows if len(row) == width]
-        columns = [list(map(meaning, column)) for column in zip(*rows, strict=True)]
-        if not 2 <= width <= _MAX_UNNAMED or len(rows) < FEWEST:
-            return ()
-        if any(state != NUMBER for column in columns for state, _, _ in column):
-            return ()
-        numbers = [[number for _, number, _ in column] for column in columns]
-        counters = ["step"] if may_be_steps(numbers[0]) else []
-        losses = numbers[len(counters) :]
-        if not all(map(may_be_losses, losses)):
-            return ()
-        others = [f"loss_{number}" for number in range(2, len(losses) + 1)]
-        return (*counters, "loss", *others)
-
-
-def find_table(head: bytes) -> TableShape | None:
-    """Return the table at the head of a CSV file without a header."""
-    lines = head.decode("utf-8", "replace").split("\n")[:-1]
-    places = _content(lines, LINES)
-    if not places:
-        return None
-    content = [lines[place] for place in places]
-    for delimiter in DELIMITERS:
-        table = _table_of_cells(content, delimiter, above=places[0])
-        width = len(table.rows[0]) if table.rows else 0
-        named = width and any(meaning(cell)[0] == WORD for cell in table.rows[0])
-        if width > 1 and not named and are_records(table.rows, width):
-            return table
-    # Numbers without a delimiter also have to look like a series.
-    table = _table_of_cells(content, BLANKS, above=places[0])
-    return table if len(set(map(len, table.rows))) == 1 and table.is_series else None
-
-
-def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableShape:
-    rows, commas = pointed(first_rows(content, delimiter), delimiter)
-    return TableShape(delimiter=delimiter, commas=commas, rows=rows, above=above)
-
-
-def _content(lines: Sequence[str], limit: int) -> list[int]:
+def content_lines(lines: Sequence[str], limit: int) -> list[int]:
     """Return the numbers of the first lines with content."""
     return list(islice((n for n, line in enumerate(lines) if is_content(line)), limit))
-
-
-def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
-    """Return the dialect of unnamed losses, with or without steps, else None."""
-    names: tuple[str, ...]
-    name = name_of_values(source)
-    if not table.is_series:
-        names = table.series_names if is_named_loss(source) else ()
-        if not names:
-            return None
-        count = len(names) - ("step" in names)
-        description = (
-            f"the file is named after a loss, and names no columns: the first of its {count}"
-            " columns of decimal numbers is taken"
-        )
-        name = "loss"
-    elif len(table.rows[0]) == 1:
-        names = (name,)
-        description = "the file names no column: its numbers are taken"
-    else:
-        names = ("step", name)
-        description = (
-            "the file names no columns: the first, which rises in whole numbers, is taken as the"
-            " step, the second"
-        )
-    return Dialect(
-        delimiter=table.delimiter,
-        commas=table.commas,
-        names=names,
-        start=offset(head, table.above),
-        lines=table.above,
-        assumed=taken_as(description, name),
-    )
 
 
 def is_bare_header(head: bytes) -> bool:
     """Return True if a file is only one line of names."""
     lines = head.decode("utf-8", "replace").split("\n")
-    places = _content(lines, 2)
+    places = content_lines(lines, 2)
     if len(places) != 1:
         return False
     header = split_cells(lines[places[0]], delimiters_by_count(lines[places[0]])[0])
@@ -402,7 +296,7 @@ def is_bare_header(head: bytes) -> bool:
 def describe_words(head: bytes) -> str | None:
     """Describe a column of words in a table, if this is why it cannot be read as a log."""
     lines = head.decode("utf-8", "replace").split("\n")
-    places = _content(lines, LINES + 1)
+    places = content_lines(lines, LINES + 1)
     if len(places) < 2:
         return None
     delimiter = delimiters_by_count(lines[places[0]])[0]

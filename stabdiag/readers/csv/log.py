@@ -18,16 +18,16 @@ from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns
 from stabdiag.readers.csv.cells import BLANKS, CsvBlock, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
-    assumed,
     describe_words,
     detect_dialect,
-    find_table,
     is_bare_header,
 )
+from stabdiag.readers.csv.headerless import assumed, find_table
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
+from stabdiag.readers.unnamed import ROWS_WITHOUT_NAMES
 
 # Up to this size the tolerant reader (20 MB/s) finishes before Arrow is imported (40 ms).
 MAX_TOLERANT_CSV: Final = 1 << 19
@@ -108,6 +108,7 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) ->
         load=lambda name: load(names.get(name, name)),
         events=(*filter(None, [dialect.assumed]), *columns.events),
         unnamed=dialect.assumed is not None,
+        is_unknown=dialect.is_unknown,
     )
 
 
@@ -168,6 +169,8 @@ def _dialect(stream: Stream) -> Dialect:
         dialect = assumed(table, head, stream.name)
         if dialect is not None:
             return dialect
+        if table.delimiter == BLANKS:
+            raise LogError(f"{stream.name}: {ROWS_WITHOUT_NAMES}")
         raise LogError(
             f"{stream.name}: CSV without a header; add a first line that names the columns,"
             " such as step,loss"

@@ -1,0 +1,219 @@
+"""Name the columns of a table of numbers without a header, by its file and by how they change."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import pairwise
+from statistics import median
+from typing import Final
+
+from stabdiag.model.frozen import frozen
+from stabdiag.readers.csv.cells import BLANKS, DELIMITERS, first_rows, offset, pointed
+from stabdiag.readers.csv.dialect import (
+    LINES,
+    Dialect,
+    are_records,
+    content_lines,
+    detect_dialect,
+)
+from stabdiag.readers.unnamed import (
+    FEWEST,
+    is_named_loss,
+    may_be_losses,
+    may_be_steps,
+    name_of_values,
+    taken_as,
+)
+from stabdiag.readers.words import NUMBER, WORD, meaning
+
+# At most this many columns without names are taken as losses.
+_MAX_UNNAMED: Final = 8
+
+# A table of a course has at least this many rows, with counts at equal intervals.
+_MIN_COUNTED_ROWS: Final = 5
+
+# The median of the last third of a loss is at most this fraction of that of the first third. Losses
+# of a run that learns fall further than the time of an epoch does.
+_MAX_FALL: Final = 0.9
+
+
+@frozen
+class TableShape:
+    """The rows at the head of a file of numbers, after ``above`` other lines."""
+
+    delimiter: str
+    commas: bool
+    rows: list[list[str]]
+    above: int
+
+    @cached_property
+    def columns(self) -> list[list[tuple[int, float]]]:
+        """The state and the number of each cell, by column, of the rows as wide as the first."""
+        width = len(self.rows[0])
+        rows = [row for row in self.rows if len(row) == width]
+        return [[meaning(cell)[:2] for cell in column] for column in zip(*rows, strict=True)]
+
+    @cached_property
+    def numbers(self) -> list[list[float]]:
+        """The numbers of each column if all cells are numbers; otherwise empty."""
+        if any(state != NUMBER for column in self.columns for state, _ in column):
+            return []
+        return [[number for _, number in column] for column in self.columns]
+
+    @property
+    def is_series(self) -> bool:
+        """Whether it has only losses, or steps and losses."""
+        columns = self.columns
+        if len(columns) > 2 or any(state == WORD for column in columns for state, _ in column):
+            return False
+        *steps, losses = [[n for state, n in column if state == NUMBER] for column in columns]
+        counted = all(
+            len(column) == len(columns[0]) and may_be_steps(column) for column in steps
+        )
+        return counted and len(losses) >= FEWEST and may_be_losses(losses)
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the first of its columns of numbers counts evenly, as a step or an epoch does."""
+        if len(self.numbers) < 2 or len(self.numbers[0]) < _MIN_COUNTED_ROWS:
+            return False
+        counts = self.numbers[0]
+        return may_be_steps(counts) and len({b - a for a, b in pairwise(counts)}) == 1
+
+    @property
+    def names_of_losses(self) -> tuple[str, ...]:
+        """The names of the columns if all but the steps may be losses; otherwise empty.
+
+        A loss that is always 0 may be one of them, but not the first.
+        """
+        numbers = self.numbers
+        if not 2 <= len(numbers) <= _MAX_UNNAMED or len(numbers[0]) < FEWEST:
+            return ()
+        counters = ["step"] if may_be_steps(numbers[0]) else []
+        losses = numbers[len(counters) :]
+        if not all(may_be_losses(column) or len({*column}) == 1 for column in losses):
+            return ()
+        if not losses or not may_be_losses(losses[0]):
+            return ()
+        others = [f"loss_{number}" for number in range(2, len(losses) + 1)]
+        return (*counters, "loss", *others)
+
+    @property
+    def names_by_course(self) -> tuple[str, ...]:
+        """The names of the columns if one falls as a loss does next to a counter, else empty.
+
+        A rate falls as well, but never rises in between.
+        """
+        if not self.is_counted:
+            return ()
+        falling = [n for n, column in enumerate(self.numbers) if n and _falls(column)]
+        rising_between = (n for n in falling if not _only_falls(self.numbers[n]))
+        loss = next(rising_between, next(iter(falling), None))
+        if loss is None:
+            return ()
+        return tuple("loss" if n == loss else name for n, name in enumerate(self.counted_names))
+
+    @property
+    def counted_names(self) -> tuple[str, ...]:
+        """Names for the columns of which only the first is known, which counts."""
+        return ("step", *(f"column_{n}" for n in range(2, len(self.numbers) + 1)))
+
+
+def find_table(head: bytes) -> TableShape | None:
+    """Return the table at the head of a CSV file without a header."""
+    lines = head.decode("utf-8", "replace").split("\n")[:-1]
+    places = content_lines(lines, LINES)
+    if not places:
+        return None
+    content = [lines[place] for place in places]
+    for delimiter in DELIMITERS:
+        table = _table_of_cells(content, delimiter, above=places[0])
+        width = len(table.rows[0]) if table.rows else 0
+        named = width and any(meaning(cell)[0] == WORD for cell in table.rows[0])
+        if width > 1 and not named and are_records(table.rows, width):
+            return table
+    # Numbers with only blanks in between also have to look like series.
+    table = _table_of_cells(content, BLANKS, above=places[0])
+    if len(set(map(len, table.rows))) != 1:
+        return None
+    return table if table.is_series or table.is_counted or table.names_of_losses else None
+
+
+def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> bool:
+    """Return True for a table of numbers whose columns may be anything."""
+    if detect_dialect(head, is_complete=is_complete) is not None:
+        return False
+    table = find_table(head)
+    dialect = None if table is None else assumed(table, head, source)
+    return table is not None and (dialect is None or dialect.is_unknown)
+
+
+def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableShape:
+    rows, commas = pointed(first_rows(content, delimiter), delimiter)
+    return TableShape(delimiter=delimiter, commas=commas, rows=rows, above=above)
+
+
+def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
+    """Return the dialect of unnamed losses, or of unknown values next to a counter, else None."""
+    named = _assumed_names(table, source)
+    if named is None:
+        return None
+    names, description = named
+    taken = next((name for name in reversed(names) if not name.startswith("column_")), "")
+    loss = "loss" if "loss" in names else taken
+    is_unknown = loss == "step"
+    return Dialect(
+        delimiter=table.delimiter,
+        commas=table.commas,
+        names=names,
+        start=offset(head, table.above),
+        lines=table.above,
+        assumed=taken_as(description, loss),
+        is_unknown=is_unknown,
+    )
+
+
+def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str] | None:
+    """Return the names of the columns, and a description of the one that is taken."""
+    name = name_of_values(source)
+    if table.is_series:
+        if len(table.rows[0]) == 1:
+            return (name,), "the file names no column: its numbers are taken"
+        return ("step", name), (
+            "the file names no columns: the first, which rises in whole numbers, is taken as the"
+            " step, the second"
+        )
+    names = table.names_of_losses if is_named_loss(source) else ()
+    if names:
+        count = len(names) - ("step" in names)
+        return names, (
+            f"the file is named after a loss, and names no columns: the first of its {count}"
+            " columns of decimal numbers is taken"
+        )
+    names = table.names_by_course if name == "loss" else ()
+    if names:
+        number = names.index("loss") + 1
+        return names, (
+            "the file names no columns: the first, which rises in whole numbers, is taken as the"
+            f" step, and column {number}, which falls,"
+        )
+    if table.is_counted:
+        return table.counted_names, (
+            "the file names no columns: the first, which rises in whole numbers, is taken"
+        )
+    return None
+
+
+def _falls(column: Sequence[float]) -> bool:
+    """Return True if positive decimal numbers fall as a loss does."""
+    third = max(len(column) // 3, 1)
+    finite = [number for number in column if math.isfinite(number)]
+    if len(finite) < _MIN_COUNTED_ROWS or not may_be_losses(finite) or min(finite) < 0:
+        return False
+    return median(finite[-third:]) < _MAX_FALL * median(finite[:third])
+
+
+def _only_falls(column: Sequence[float]) -> bool:
+    return all(before >= after for before, after in pairwise(column))
