@@ -198,9 +198,7 @@ def test_several_unnamed_columns_in_a_file_named_after_a_loss_are_losses(log, ro
 
 
 def course(delimiter, *, columns, rows=30):
-    return "".join(
-        delimiter.join(str(column(n)) for column in columns) + "\n" for n in range(rows)
-    )
+    return "".join(delimiter.join(str(column(n)) for column in columns) + "\n" for n in range(rows))
 
 
 # An accuracy, a rate that only falls, a loss, and a time.

@@ -278,6 +278,7 @@ def _has_numeric_columns(rows: list[list[str]]) -> bool:
 
 _LONGEST_CELL: Final = 60
 
+
 def content_lines(lines: Sequence[str], limit: int) -> list[int]:
     """Return the numbers of the first lines with content."""
     return list(islice((n for n, line in enumerate(lines) if is_content(line)), limit))

@@ -69,9 +69,7 @@ class TableShape:
         if len(columns) > 2 or any(state == WORD for column in columns for state, _ in column):
             return False
         *steps, losses = [[n for state, n in column if state == NUMBER] for column in columns]
-        counted = all(
-            len(column) == len(columns[0]) and may_be_steps(column) for column in steps
-        )
+        counted = all(len(column) == len(columns[0]) and may_be_steps(column) for column in steps)
         return counted and len(losses) >= FEWEST and may_be_losses(losses)
 
     @property
