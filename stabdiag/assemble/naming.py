@@ -34,7 +34,9 @@ from stabdiag.readers.columns import Column, Columns
 
 # Words in the names of measurements of the machine.
 _MACHINE_WORDS = frozenset(
-    word_list("time speed elapsed eta sec ips throughput memory mem remaining samples")
+    word_list(
+        "time speed elapsed eta sec ips throughput memory mem remaining samples pkl path file"
+    )
 )
 
 
@@ -178,7 +180,7 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
 
 
 def _is_no_loss(name: str) -> bool:
-    """Return True if a column measures time, memory or speed, or is the best score so far."""
+    """Return True if a column has times, memory, speeds or files, or the best score so far."""
     words = {*name_words(name)}
     # Paddle calls the times of a batch and of its data a cost.
     is_time = "cost" in words and not words.isdisjoint(("batch", "reader", "data"))
@@ -196,12 +198,12 @@ def _is_margin(name: str, columns: Columns) -> bool:
 
 
 def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:
-    """Return True if a log has a counter and a score whose better direction is known.
+    """Return True if a log has a counter or a clock, and a score whose better direction is known.
 
     A file with one score a record needs no counter, as the logger of Torch7 writes it. Several
     scores may be those of different models.
     """
-    counters = {"step", "epoch"} & names.keys()
+    counters = {"step", "epoch", "clock"} & names.keys()
     accuracies = [names[role] for role in ("accuracy", "eval_accuracy") if role in names]
     scores = [*accuracies, *score_columns(columns, names.values()).values()]
     return bool(scores) and (bool(counters) or len(columns) == 1)

@@ -1,5 +1,6 @@
 """The columns that are loaded to assign roles."""
 
+import json
 import random
 from contextlib import suppress
 from dataclasses import replace
@@ -115,6 +116,22 @@ def test_a_column_next_to_a_score_without_a_counter_may_be_the_loss(tmp_path):
     path.write_text("mean class accuracy,foo\n" + "75.5,2.5\n" * 9)
     with pytest.raises(StabdiagError, match="no column looks like a training loss"):
         stabdiag.diagnose(path)
+
+
+@pytest.mark.parametrize(("column", "is_read"), [("snapshot_pkl", True), ("energy", False)])
+def test_a_clock_may_count_the_records_of_a_score(tmp_path, column, is_read):
+    path = tmp_path / "metric.jsonl"
+    values = {"snapshot_pkl": [f"network-{n}.pkl" for n in range(9)], "energy": [*range(9)]}[column]
+    records = [
+        {"results": {"fid50k_full": 90.0 - 9 * n}, column: values[n], "timestamp": 1.6e9 + 900 * n}
+        for n in range(9)
+    ]
+    path.write_text("\n".join(map(json.dumps, records)))
+    if is_read:
+        assert "score/results/fid50k_full" in stabdiag.diagnose(path).history.series
+    else:
+        with pytest.raises(StabdiagError, match="no column looks like a training loss"):
+            stabdiag.diagnose(path)
 
 
 def test_the_log_of_episodes_needs_no_loss(tmp_path):

@@ -37,7 +37,7 @@ _HIGHER: Final = (
     r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pixel|class|combined|[am])?"
     r"acc(uracy)?\d*"
     r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|rewardsaccurac(y|ies)"
-    r"|prec(ision)?(at)?\d+|precisionb?|recall(at)?\d*b?|sensitivity|specificity"
+    r"|topkacc(uracy)?\d*|prec(ision)?(at)?\d+|precisionb?|recall(at)?\d*b?|sensitivity|specificity"
     r"|f\d(score)?|m?fscore|fmeasure"
     r"|m?ap\d+\w?|map|mar\d+|averageprecision|auc(pr)?\d*|auroc|rocauc|aucroc|auprc|prauc"
     r"|(bbox|box|segm|mask|keypoints?|proposals?|track)m?a[pr]\d*[sml]?"
@@ -81,7 +81,8 @@ PROPERTIES: Final = frozenset(
 
 # The names of scores that need no qualifier after a section, as in Set5/PSNR.
 _BY_LAST_WORD: Final = (
-    r"f1(score)?|psnry?|ssimy?|lpips|niqe|bleu\d*|rouge[12l]|[wc]er|fid\d*k?|miou|mdice|auroc"
+    r"f1(score)?|psnry?|ssimy?|lpips|niqe|bleu\d*|rouge[12l]|[wc]er|fid\d*k?(full)?|miou|mdice"
+    r"|auroc"
 )
 
 # A score in more sections than this is a score per class, not per data set.

@@ -182,7 +182,7 @@ class UnreadLines:
         return True
 
     def _breaks_off(self, line: bytes) -> bool:
-        """Return True if a line is the beginning of a dict, or of a record, above its loss.
+        """Return True if a line is the beginning of a dict or of a record.
 
         A whole record without its loss has the words that follow the loss in other records.
         """
@@ -190,13 +190,13 @@ class UnreadLines:
             return breaks_off(line.decode("utf-8", "replace"))
         if _LOSS_WITHOUT_VALUE.search(line) is not None:
             return True
-        if _names_loss(line) or len(line) > _MAX_UNREAD_LINE:
+        if len(line) > _MAX_UNREAD_LINE:
             return False
         if begins_like(line, (self._last,)):
             return True
         loss = _LOSS_VALUE.search(self._last)
         ends_on_loss = loss is not None and not _UNREAD_WORD.search(self._last, loss.end())
-        return ends_on_loss and self._has_words(line)
+        return ends_on_loss and not _names_loss(line) and self._has_words(line)
 
     def _may_count(self, line: bytes) -> bool:
         """Return True if a line may look like a record, with its loss or without it."""

@@ -223,6 +223,7 @@ def test_the_end_of_a_block_of_code_may_follow_a_cut_record(diagnosed, below, is
     ("last", "slug"),
     [
         ("I0816 12:00:46.06 9 solver.cpp:232] Iteration 81", "insufficient-data"),
+        ("I0816 12:00:46.06 9 solver.cpp:232] Iteration 8140, loss = 4", "insufficient-data"),
         ("I0816 12:00:46.06 9 solver.cpp:232] Iteration 8140, loss = ???", "partly-read"),
     ],
 )
@@ -247,3 +248,12 @@ def test_a_total_time_is_not_a_loss(diagnosed):
     losses = diagnosed("".join(f"> {line}\n" for line in lines)).history.logged("loss")
     assert list(losses.steps) == [0, 100, 200]
     assert list(losses.values) == [67.3072378, 19.3157269, 13.1851701]
+
+
+def test_accuracies_of_batches_need_no_loss(diagnosed):
+    text = "".join(
+        f"INFO:root:Epoch[0] Batch [{n}]\tSpeed: 2052.37 samples/sec\taccuracy={n / 50:.6f},"
+        f" top_k_accuracy_5={n / 40:.6f}\n"
+        for n in range(20, 40)
+    )
+    assert "score/top_k_accuracy_5" in diagnosed(text).history.series
