@@ -12,6 +12,7 @@ from stabdiag.assemble import build_history
 from stabdiag.errors import StabdiagError
 from stabdiag.model.limits import Limits
 from stabdiag.model.roles.choice import may_serve
+from stabdiag.model.roles.other_losses import MAX_OTHER_LOSSES
 from stabdiag.model.roles.table import ROLES
 from tests.assemble.conftest import columns_of
 
@@ -28,6 +29,7 @@ def test_columns_that_a_reader_leaves_out_are_not_loaded(seed):
     chance = random.Random(seed)
     wide = chance.sample(_WORDS, 8)
     names = {chance.choice(_PREFIXES) + name: chance.random() for name in wide}
+    names |= {f"unknown_{number}": chance.random() for number in range(MAX_OTHER_LOSSES + 1)}
     records = [{name: start + n for name, start in names.items()} for n in range(6)]
     for record in records if seed % 3 == 0 else ():
         record.update(dict.fromkeys(list(names)[:3], "loss"))

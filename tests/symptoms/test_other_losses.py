@@ -129,6 +129,11 @@ def test_a_value_of_unknown_meaning_that_goes_nan_is_a_warning(name):
     assert (finding.step, finding.evidence["loss"]) == (200, name)
 
 
+def test_a_wide_log_is_not_searched_for_values_that_go_nan():
+    others = {f"sensor_{number}": STEPS for number in range(20)}
+    assert "other-loss-nonfinite" not in findings_by_slug("pitch", after(200, np.nan), **others)
+
+
 @pytest.mark.parametrize(
     ("name", "values"),
     [

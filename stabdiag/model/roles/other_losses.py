@@ -33,7 +33,7 @@ RANK_LOSS: Final = "other_loss/rank_"
 _LOSS_TERMS: Final = frozenset(
     word_list(
         "kl kld ce bce nll mse rmse mae ctc xent cross smooth huber "
-        "lpips perceptual percep style commit commitment vq distill kd cyc cycle adv aux tv "
+        "perceptual percep style commit commitment vq distill kd cyc cycle adv aux tv "
         "consistency eikonal sdf router box obj cls dfl giou ciou att"
     )
 )
@@ -43,9 +43,6 @@ _NO_LOSS_WORDS: Final = frozenset(
         "count n size"
     )
 )
-
-# Each column takes time.
-_MAX_CHECKED_VALUES: Final = 100
 
 
 def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
@@ -78,10 +75,12 @@ def find_other_values(names: Iterable[str], taken: Collection[str]) -> list[str]
     """Return the columns of measurements of the training that serve no other role.
 
     Settings, rewards, evaluations, statistics such as a maximum, and scores are none of them,
-    except scores whose lower value is better: they may be a term of the loss.
+    except scores whose lower value is better: they may be a term of the loss. A wide log has none:
+    each column takes time and memory.
     """
     values = (name for name in names if name not in taken and _is_other_value(name))
-    return [*islice(values, _MAX_CHECKED_VALUES)]
+    few = [*islice(values, MAX_OTHER_LOSSES + 1)]
+    return few if len(few) <= MAX_OTHER_LOSSES else []
 
 
 def _is_other_value(name: str) -> bool:

@@ -405,12 +405,12 @@ def test_the_total_of_the_counter_is_the_planned_length(put, line, planned):
     assert read(put(text)).config.get("total_steps") == planned
 
 
-def test_a_failure_after_the_last_epoch_truncates_nothing(put):
+def test_a_failure_after_the_last_epoch_is_no_early_stop(put):
     text = "".join(f"Epoch {n}/10: loss={4 - n / 100}\n" for n in range(1, 11))
     failed = 'Traceback (most recent call last):\n  File "t.py", line 4\nIndexError: too many\n'
     report = stabdiag.diagnose(put(text + failed))
-    assert [finding.slug for finding in report.findings] == ["healthy"]
-    assert "in the next run" in report.diagnosis.first_action
+    assert [finding.slug for finding in report.findings] == ["stall"]
+    assert report.diagnosis.title == "The run ended with an error"
 
 
 def test_a_perplexity_is_not_compared_with_log_k(put):
