@@ -123,3 +123,28 @@ def test_a_flat_reward_without_exploration_needs_entropy(symptom, last, begin):
     finding = symptom("reward-not-rising", log(20 + NOISE, entropy=entropy))
     assert finding.first_action.startswith(begin)
     assert not any("entropy," in action.text for action in finding.actions)
+
+
+def rewards(bad):
+    """Return a log of 200 rising rewards, of which some are NaN."""
+    at = np.arange(200)
+    reward = 400 * (1 - np.exp(-at / 50)) + np.random.default_rng(1).normal(0, 5, 200)
+    reward[bad] = np.nan
+    return {"step": at * 1000, "episodic_return": reward}
+
+
+def test_a_reward_that_is_nan_to_the_end_is_reported():
+    diagnosis = stabdiag.diagnose(rewards(slice(120, None))).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("reward-not-rising", 120_000)
+    assert diagnosis.title == "The reward is not finite"
+    assert diagnosis.severity == "warning"
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [slice(0, 12), slice(5, None, 7), slice(197, None)],
+    ids=["no episode has ended yet", "occasionally", "the last records"],
+)
+def test_a_reward_without_an_episode_is_not_a_failure(bad):
+    report = stabdiag.diagnose(rewards(bad))
+    assert "reward-not-rising" not in {finding.slug for finding in report.findings}

@@ -9,12 +9,13 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.text import listed, num
-from stabdiag.stats.course import measure_course, outer_levels, start_level
+from stabdiag.model.text import listed, num, plural
+from stabdiag.stats.course import measure_course, outer_levels, position_after, start_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
+    CONTEXT_POINTS,
     MAX_CHANCE,
     MIN_LONG_LOG,
     TENFOLD,
@@ -57,7 +58,10 @@ _DRIFT: Final = TENFOLD
     ),
 )
 def reward_not_rising(case: Case) -> Evidence | None:
-    """Has the reward clearly fallen, or never risen since the run began?"""
+    """Has the reward clearly fallen, gone NaN, or never risen since the run began?"""
+    lost = _not_finite(case)
+    if lost is not None:
+        return lost
     collapse, reward = find_collapsed_reward(case), case.history.finite("reward")
     if collapse is not None:
         # A policy that keeps learning may occasionally lose less than that.
@@ -66,6 +70,36 @@ def reward_not_rising(case: Case) -> Evidence | None:
     if len(reward) < MIN_LONG_LOG or reward.steps[0] > max(TENTHS, 2 * usual_gap(reward.steps)):
         return None
     return _flat(case)
+
+
+def _not_finite(case: Case) -> Evidence | None:
+    """Report a reward that is not finite from a step to the end, and was finite before.
+
+    A program may print NaN if no episode ended since the last record: this happens at the beginning
+    of a run, or occasionally.
+    """
+    reward = case.history.series["reward"]
+    bad = ~np.isfinite(reward.values)
+    first = position_after(~bad)
+    count = len(bad) - first
+    if count < max(CONTEXT_POINTS, TENTH * len(bad)) or count == len(bad):
+        return None
+    if bad[:first].mean() > TENTH:
+        return None
+    step = int(reward.steps[first])
+    return Evidence(
+        title="The reward is not finite",
+        because=f"The reward {reward.column!r} is not finite from {case.unit} {step} on "
+        f"({plural(count, 'value')}); it was finite before.",
+        step=step,
+        measured={"not_finite": count},
+        first=Action(
+            Do.CHECK_MODEL,
+            f"Check the actions and weights of the policy at {case.unit} {step} for NaN; if they "
+            "are finite, find out why no episode ends.",
+            step=step,
+        ),
+    )
 
 
 def _fallen(case: Case, collapse: Reward) -> Evidence:
