@@ -44,7 +44,7 @@ GROUPS = {
     "Reference": ("docs/cli.md", "docs/python.md", "docs/coverage.md", "CHANGELOG.md"),
     "How it is made": (
         *("docs/accuracy.md", "docs/calibration.md", "docs/rules.md", "docs/architecture.md"),
-        *("docs/references.md", "fixtures/README.md", "benchmarks/README.md"),
+        *("docs/invariance.md", "docs/references.md", "fixtures/README.md", "benchmarks/README.md"),
         *("benchmarks/accuracy/README.md", "benchmarks/cure/README.md"),
         *("benchmarks/baseline/README.md", "CONTRIBUTING.md"),
     ),
