@@ -270,8 +270,14 @@ def _rises_in_runs(counts: Counts) -> bool:
 
 
 def _is_one_rise(counts: Counts) -> bool:
-    """Return True if a number without a word rises evenly: it could be anything otherwise."""
-    return len({b[1] - a[1] for a, b in pairwise(counts)}) == 1 and counts[0][1] < counts[-1][1]
+    """Return True if a number without a word rises evenly: it could be anything otherwise.
+
+    The last interval may be shorter. Boosting that stops early prints the best line again below.
+    """
+    values = [count for _, count in counts]
+    values = values[:-1] if values[-1] in values[:-1] or values[-1] < values[-2] else values
+    steps = [after - before for before, after in pairwise(values)]
+    return len({*steps[:-1]}) <= 1 and 0 < steps[-1] <= steps[0]
 
 
 def _has_several_scores(sample: Sample) -> bool:

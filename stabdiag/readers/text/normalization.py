@@ -400,6 +400,11 @@ _NORMALIZATIONS: Final = (
     # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
     Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
     Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dni])", b"loss_"),
+    # Boosting that stops early repeats its best line, also if it prints only each tenth line.
+    *(
+        Normalization((end + b"\n[",), rb"(?<=%b\n)\[(\d{1,9})\][^\n]{0,400}" % end, rb"(\1)")
+        for end in (b"est iteration:", b"est iteration is:")
+    ),
     *TUTORIALS,
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),

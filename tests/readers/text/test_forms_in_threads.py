@@ -293,3 +293,31 @@ def test_a_single_score_of_deeplearning4j_that_is_lost_is_read(tmp_path):
 def test_a_dash_may_follow_the_epoch_of_a_loss(history):
     rows = [f"Training loss at epoch {n} - {2 / (n + 1):.3f}\n" for n in range(4)]
     assert [value for _, value in points(history("".join(rows)).series["loss"])][:2] == [2.0, 1.0]
+
+
+BOOSTED = [0, 10, 20, 30, 34]
+
+
+@pytest.mark.parametrize("metric", ["auc", "rmse"])
+@pytest.mark.parametrize("stop", ["Stopping. Best iteration:", "Early stopping, best iteration is:"])
+def test_the_best_line_of_boosting_that_stops_early_is_no_resume(history, metric, stop):
+    rows = [f"[{n}]\ttrain-{metric}:0.8{n}\tvalid-{metric}:0.7{n}\n" for n in BOOSTED]
+    rows += [f"{stop}\n", f"[29]\ttrain-{metric}:0.81\tvalid-{metric}:0.71\n"]
+    log = history("".join(rows))
+    series = log.series["loss" if metric == "rmse" else f"score/train-{metric}"]
+    assert [step for step, _ in points(series)] == BOOSTED
+    assert log.resumes == []
+
+
+def test_numbers_in_brackets_that_rise_unevenly_are_not_a_counter(history):
+    with pytest.raises(LogError):
+        history("".join(f"[{n}]\ttest-auc:0.7{n}\n" for n in (1, 5, 7, 20, 30)))
+
+
+def test_progress_of_fasttext_may_share_a_line(history):
+    rows = [
+        f"Progress: {10 * n:5.1f}% words/sec/thread: 35323 lr: 0.0{9 - n} loss: {3 - n / 5:.3f} "
+        "ETA: 0h 1m"
+        for n in range(1, 9)
+    ]
+    assert len(history("".join(rows)).series["loss"]) == 8
