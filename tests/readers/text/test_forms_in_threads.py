@@ -299,7 +299,9 @@ BOOSTED = [0, 10, 20, 30, 34]
 
 
 @pytest.mark.parametrize("metric", ["auc", "rmse"])
-@pytest.mark.parametrize("stop", ["Stopping. Best iteration:", "Early stopping, best iteration is:"])
+@pytest.mark.parametrize(
+    "stop", ["Stopping. Best iteration:", "Early stopping, best iteration is:"]
+)
 def test_the_best_line_of_boosting_that_stops_early_is_no_resume(history, metric, stop):
     rows = [f"[{n}]\ttrain-{metric}:0.8{n}\tvalid-{metric}:0.7{n}\n" for n in BOOSTED]
     rows += [f"{stop}\n", f"[29]\ttrain-{metric}:0.81\tvalid-{metric}:0.71\n"]
