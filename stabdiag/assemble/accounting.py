@@ -14,7 +14,13 @@ import numpy as np
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, shown_name
 from stabdiag.model.arrays import Mask
 from stabdiag.model.events import Event, EventCode, LeftOut
-from stabdiag.model.roles.names import is_a_loss, is_a_reward, is_evaluation, names_split
+from stabdiag.model.roles.names import (
+    is_a_loss,
+    is_a_reward,
+    is_evaluation,
+    names_measurements,
+    names_split,
+)
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import SHOWN_NAMES, and_more, plural
 from stabdiag.readers.columns import Columns
@@ -25,6 +31,10 @@ _TAIL_FRACTION = 0.2
 
 # The number of possible loss columns that are checked: each costs time in logs with thousands.
 _MAX_LOSS_COLUMNS = 8
+_MAX_TEXT_COLUMNS = 16
+
+# This many records may be a summary of the training.
+_MAX_SUMMARY = 5
 
 
 def unused_after_loss(
@@ -41,6 +51,8 @@ def unused_after_loss(
     rows = np.flatnonzero(judged)
     first, last = (int(rows[0]), int(rows[-1])) if len(rows) else (-1, -1)
     entries = [*_cells(columns, names, first, last, usable)]
+    if not entries and len(rows):
+        entries += _texts(columns, {*names.values()}, last)
     if not entries and len(rows):
         entries += _records(columns, names, last, usable, losses=len(rows))
     entries += _lines(columns.left_out, last)
@@ -94,6 +106,41 @@ def _cells(
             "place of the loss",
             count=count,
         )
+
+
+def _texts(columns: Columns, taken: set[str], last: int) -> Iterator[LeftOut]:
+    """Yield the records after the last loss that have a text with a loss, or the name of one.
+
+    A logger may write its lines as texts, or each measurement as a record with its name.
+    """
+    from stabdiag.readers.left_out import may_hold_loss
+
+    free = [
+        name
+        for name in columns.names
+        if name not in taken
+        and columns.is_parsed(name)
+        and (names_measurements(name) or not names_split(name))
+    ]
+    for name in free[:_MAX_TEXT_COLUMNS]:
+        column = columns.load(name)
+        if not column.is_text:
+            continue
+        after = column.values[last + 1 :][column.present[last + 1 :]]
+        codes, counts = np.unique(after, return_counts=True)
+        words = {code: column.words[int(code)] for code in codes if code < len(column.words)}
+        count = sum(
+            int(number)
+            for code, number in zip(codes, counts, strict=True)
+            if code in words and (is_a_loss(words[code]) or may_hold_loss(words[code]))
+        )
+        if count > _MAX_SUMMARY:
+            yield LeftOut(
+                code=EventCode.RECORDS_LEFT_OUT,
+                message=f"{plural(count, 'record')} after it {_has(count)} a text about a loss in "
+                f"{shown_name(name)!r}",
+                count=count,
+            )
 
 
 def _records(

@@ -170,7 +170,8 @@ def failed_value_series(
     columns: Columns, taken: Collection[str], steps: Ints, run: Mask
 ) -> Iterator[Series]:
     """Yield the values without a role that were finite at first and are not at the end."""
-    for name in find_other_values(columns.names, taken):
+    parsed = filter(columns.is_parsed, columns.names)
+    for name in find_other_values(parsed, taken):
         column = columns.load(name)
         if column.is_text or column.is_time:
             continue

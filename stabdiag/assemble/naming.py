@@ -14,7 +14,7 @@ from functools import reduce
 import numpy as np
 
 from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS, shown_name
-from stabdiag.assemble.renamed import continued_columns
+from stabdiag.assemble.renamed import continued_columns, joined
 from stabdiag.assemble.splits import only, with_splits
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.arrays import Floats
@@ -31,6 +31,9 @@ from stabdiag.model.roles.names import (
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import Column, Columns
+
+# The columns of a long table that have the values of its measurements.
+_VALUES = ("value", "metric_value")
 
 # Words in the names of measurements of the machine.
 _MACHINE_WORDS = frozenset(
@@ -290,8 +293,10 @@ def _with_measurements(named: NamedColumns) -> NamedColumns:
     """
     columns, names = named.columns, named.names
     value = names.get("loss")
-    if value is None or normal(value) not in ("value", "metric_value"):
+    if value is None:
         return named
+    if normal(value) not in _VALUES:
+        return _with_later_measurements(named, value)
     candidates = (name for name in columns.names if names_measurements(name))
     name = next((name for name in candidates if "loss" in _roles(columns.load(name))), None)
     if name is None:
@@ -307,6 +312,30 @@ def _with_measurements(named: NamedColumns) -> NamedColumns:
     others = {role: column for role, column in names.items() if column not in (value, name)}
     note = f"each record contains one measurement, named by {name!r}"
     return named.adding(made).take({**_roles(metric), **others}, note)
+
+
+def _with_later_measurements(named: NamedColumns, loss: str) -> NamedColumns:
+    """Continue the columns of a log that became a long table in mid-run."""
+    columns, names = named.columns, named.names
+    name = next((name for name in columns.names if names_measurements(name)), None)
+    value = next((name for name in columns.names if normal(name) in _VALUES), None)
+    if name is None or value is None:
+        return named
+    metric, values = columns.load(name), columns.load(value)
+    roles = _roles(metric)
+    measured = np.flatnonzero(metric.present & values.present)
+    rows = np.flatnonzero(columns.load(loss).present)
+    if "loss" not in roles or not len(rows) or len(measured) < MIN_RECORDS:
+        return named
+    if measured[0] <= rows[-1]:
+        return named
+    made: dict[str, Column] = {}
+    for role, word in roles.items():
+        own = only(values, metric.present & (metric.values == metric.words.index(word)))
+        before = columns.load(names[role]) if role in names else None
+        made[names.get(role, word)] = own if before is None else joined(before, own)
+    note = f"from record {measured[0] + 1} on, each contains one measurement, named by {name!r}"
+    return named.adding(made).take({**roles, **names}, note)
 
 
 def _is_filled(metric: Column, values: Column, steps: Floats) -> bool:

@@ -57,7 +57,7 @@ def continued_columns(
                 f"from record {record + 1} on, {shown_name(first)!r} is named"
                 f" {shown_name(second)!r}: treated as one series"
             )
-            column = _joined(column, continuation)
+            column = joined(column, continuation)
             made[name] = column
     return made, notes
 
@@ -95,7 +95,7 @@ def _begins_first(column: Column, other: Column) -> bool:
     return bool(np.argmax(column.present) < np.argmax(other.present))
 
 
-def _joined(column: Column, other: Column) -> Column:
+def joined(column: Column, other: Column) -> Column:
     """Merge two columns that share no record."""
     present = column.present | other.present
     return replace(

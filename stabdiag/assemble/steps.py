@@ -9,7 +9,7 @@ from datetime import timedelta
 import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, USUAL_FRACTION
-from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.arrays import Floats, Ints, Mask, Positions
 from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
@@ -29,6 +29,9 @@ _DAY = timedelta(days=1).total_seconds()
 # A step counter counts within epochs if it restarted MIN_RECORDS times, each time after the same
 # count, within this tolerance.
 _EPOCH_TOLERANCE = 0.1
+
+# This many records without a step may be a summary of the training.
+_MAX_SUMMARY = 5
 
 
 @frozen
@@ -63,7 +66,9 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
         elif role == "epoch" and not _is_usable_epoch(column, good, columns, names):
             continue
         else:
-            return _read_step_column(columns, column, good, role, names[role], events)
+            return _read_step_column(
+                columns, column, good, role, names[role], events, names.get("loss")
+            )
         events.append(_note(f"the step column {names[role]!r} {reason}"))
     numbered = "no step was logged: the record number is used as the step"
     events.append(_note(numbered, EventCode.NUMBERED))
@@ -115,19 +120,58 @@ def _read_step_column(
     role: str,
     name: str,
     events: list[Event],
+    loss: str | None,
 ) -> Steps:
     if role == "epoch":
         # Add a translation if the name is in another language.
         source = f"{name!r} (the epoch)" if normal(name) in _EPOCH_NAMES else repr(name)
         note = f"no step was logged: {source} is used as the step"
         events.append(_note(note, _COUNTER_CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
+    values = column.values
+    if not good.all():
+        rest = _rest_without_steps(columns, good, loss)
+        numbers = _numbers_after(values[good], len(rest))
+        values = np.where(good, values, 0)
+        if len(rest):
+            last = f"{role} {int(values[good][-1])}"
+            values[rest] = numbers
+            good = good.copy()
+            good[rest] = True
+            events.append(
+                _note(
+                    f"{plural(len(rest), 'record')} after {last} have no usable step in {name!r}: "
+                    f"they are numbered on, up to {int(numbers[-1])}"
+                )
+            )
     missing = columns.rows - int(good.sum())
     if missing:
         have, are = plural(missing, "record has", "records have"), "are" if missing > 1 else "is"
         events.append(_note(f"{have} no usable step in {name!r} and {are} left out"))
-    values = np.where(good, column.values, 0) if missing else column.values
     steps = values.astype(np.int64)
     return Steps(steps=steps, usable=good, events=tuple(events), of_epochs=role == "epoch")
+
+
+def _rest_without_steps(columns: Columns, good: Mask, loss: str | None) -> Positions:
+    """Return the records with a loss after the last step, if they are too many for a summary.
+
+    The counter of the log was renamed or dropped when its form changed.
+    """
+    if loss is None or not good.any():
+        return np.empty(0, dtype=np.intp)
+    present = columns.load(loss).present
+    last = int(np.flatnonzero(good)[-1])
+    rest = np.flatnonzero(present[last + 1 :]) + last + 1
+    is_series = int(present[: last + 1].sum()) >= MIN_SERIES_LENGTH
+    return rest if is_series and len(rest) > _MAX_SUMMARY else rest[:0]
+
+
+def _numbers_after(steps: Floats, count: int) -> Floats:
+    """Return the numbers of records after the last step, with the usual distance of two steps."""
+    moves = np.diff(steps)
+    rising = moves[moves > 0]
+    stride = max(float(np.median(rising)) if len(rising) else 1.0, 1.0)
+    numbers: Floats = steps[-1] + np.round(stride * np.arange(1, count + 1))
+    return numbers
 
 
 def _note(message: str, code: EventCode | None = None) -> Event:

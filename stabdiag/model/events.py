@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import field
 from enum import StrEnum
 
 from stabdiag.model.frozen import frozen
@@ -87,7 +88,8 @@ class LeftOut:
 
     ``code`` is the kind of content, ``count`` its amount. ``above`` is the number of records above
     it; None if it follows all of them. ``message`` is one clause for people, such as "12 lines look
-    like records and are not readable". ``line`` is the number of its first line, from 1.
+    like records and are not readable". ``line`` is the number of its first line, from 1, and
+    ``text`` is this line.
     """
 
     code: EventCode
@@ -95,6 +97,7 @@ class LeftOut:
     count: int = 1
     above: int | None = None
     line: int | None = None
+    text: str = field(default="", compare=False, repr=False)
 
     def as_event(self) -> Event:
         """Return the event of a history that reports it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from typing import Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
@@ -23,8 +24,11 @@ from stabdiag.readers.sniff import (
     sniff,
     without_row_labels,
 )
-from stabdiag.readers.source import Stream
+from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.wrapped import unwrapped
+
+# A log that cannot be read again is kept up to this size, to follow a change of its form.
+_KEPT: Final = 1 << 22
 
 __all__ = ["BadLine", "Column", "Columns", "bare", "from_object", "read_stream"]
 
@@ -48,6 +52,7 @@ def read_stream(
     """
     chosen = None if format is None else reader(format)
     plain = bare(stream) if chosen is None else decoded(unpacked(stream))
+    kept = plain.peek(_KEPT) if stream.path is None else b""
     plain.is_required = is_required
     plain.run_id = run_id
     refuse_empty(plain)
@@ -58,6 +63,8 @@ def read_stream(
     if grows and chosen.by_lines:
         plain = plain.rewritten(ended_lines(plain))
     columns = with_runs(chosen.read(plain), run_id)
+    if chosen.by_lines and not grows:
+        columns = _with_later_forms(columns, stream, kept)
     if plain.left_out:
         columns = replace(columns, left_out=(*columns.left_out, *plain.left_out))
     if not under:
@@ -65,6 +72,37 @@ def read_stream(
     message = f"the lines of the log are in the field {under!r} of JSON records"
     event = Event(kind=EventKind.PLACE, message=message)
     return replace(columns, events=(event, *columns.events))
+
+
+def read_plain(stream: Stream) -> Columns:
+    """Read a log that is not packed, in the format that is detected."""
+    plain, chosen = _sniffed(bare(stream))
+    return chosen.read(plain)
+
+
+def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
+    """Return the columns with the rest of the log if it has another form.
+
+    It is read again from its file, or from the bytes that were ``kept`` if these are all.
+    """
+    if not (columns.left_out or columns.format == "jsonl"):
+        return columns
+    # Imported here, as nearly all logs have one form.
+    from stabdiag.readers.later_form import LARGEST, with_later_forms
+
+    def read_again() -> bytes:
+        if stream.path is None:
+            return kept if len(kept) < _KEPT else b""
+        with open_stream(stream.path) as again:
+            pieces, size = [], 0
+            for piece in bare(again).pieces():
+                pieces.append(piece)
+                size += len(piece)
+                if size > LARGEST:
+                    return b""
+        return b"".join(pieces)
+
+    return with_later_forms(columns, read_again)
 
 
 def _sniffed(stream: Stream) -> tuple[Stream, Reader]:

@@ -143,6 +143,7 @@ class Columns:
         left_out: content that was not read but may have a loss. Only content after the last loss
             counts, which ``assemble`` decides.
         is_unknown: the values have a counter, but their names say nothing about their meaning.
+        is_parsed: whether a column loads fast; the others may be read from the log again.
     """
 
     source: str
@@ -167,6 +168,7 @@ class Columns:
     stored: tuple[StoredRun, ...] = ()
     left_out: tuple[LeftOut, ...] = ()
     is_unknown: bool = False
+    is_parsed: ColumnFilter = every_column
 
     def with_columns(self, columns: Mapping[str, Column]) -> Columns:
         """Return a copy with derived columns, which replace columns of the same name."""

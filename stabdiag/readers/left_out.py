@@ -28,8 +28,14 @@ _EVALUATION_NAME: Final = re.compile(
     r"(?<![a-z])(?:val|valid|validation|eval|test|dev)(?![a-z])", re.IGNORECASE
 )
 
+# A line below a training: Best loss: 2.01, final train loss = 1.98
+_SUMMARY_NAME: Final = re.compile(
+    r"(?<![a-z])(?:best|final|lowest|min|minimum|smallest|overall)(?![a-z])[\w ./-]{0,30}loss",
+    re.IGNORECASE,
+)
+
 # Cells of a table: numbers between delimiters. Prose has words between its commas.
-_DELIMITER: Final = re.compile(r"[,;\t|]")
+_DELIMITER: Final = re.compile(r"[,;\t|│┃║]")
 _NUMBER_CELL: Final = re.compile(
     r"\s*[\"']?(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf))[\"']?\s*", re.IGNORECASE
 )
@@ -37,7 +43,8 @@ _MIN_CELLS: Final = 2
 # A row of a printed table: a count and decimal numbers. A matrix of counts is not one.
 _ALIGNED_ROW: Final = re.compile(
     r"\s{0,40}\d{1,12}(?=[^\n]{0,400}(?:\d\.\d|\bnan|\binf))"
-    r"(?:\s{1,40}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)){1,60}\s{0,40}",
+    r"(?:\s{1,40}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf|\d{1,3}(?::\d\d){1,2})){1,60}"
+    r"\s{0,40}",
     re.IGNORECASE,
 )
 
@@ -61,8 +68,10 @@ def may_hold_loss(line: str) -> bool:
     line = line[:_MAX_CHECKED_CHARS]
     if _RECORD.match(line):
         return True
-    if _LOSS_BEFORE_VALUE.search(line) and not _EVALUATION_NAME.search(line):
-        return True
+    loss = _LOSS_BEFORE_VALUE.search(line)
+    # A training loss may precede that of the evaluation.
+    if loss is not None and not _EVALUATION_NAME.search(line, 0, loss.end()):
+        return _SUMMARY_NAME.search(line) is None or _LOST_VALUE.search(line) is not None
     cells, numbers = _cells(line)
     return (cells >= _MIN_CELLS and 2 * numbers >= cells) or _COLON_ROW.fullmatch(line) is not None
 
@@ -101,14 +110,18 @@ def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[
             continue
         above = records + line.above
         if entries and entries[-1].above == above:
-            entries[-1] = unreadable(entries[-1].count + 1, above=above, line=entries[-1].line)
+            entries[-1] = _with_count(entries[-1], entries[-1].count + 1)
         else:
-            entries.append(unreadable(1, above=above, line=lines + line.line))
+            number = lines + line.line
+            entries.append(unreadable(1, above=above, line=number, text=line.text))
     return entries
 
 
-def unreadable(count: int, *, above: int | None, line: int | None) -> LeftOut:
-    """Return the entry for lines that look like records and are not readable."""
+def unreadable(count: int, *, above: int | None, line: int | None, text: str = "") -> LeftOut:
+    """Return the entry for lines that look like records and are not readable.
+
+    The number and the ``text`` of the first one may be given.
+    """
     lines = plural(count, "line looks like a record and is", "lines look like records and are")
     return LeftOut(
         code=EventCode.LINES_LEFT_OUT,
@@ -116,10 +129,14 @@ def unreadable(count: int, *, above: int | None, line: int | None) -> LeftOut:
         count=count,
         above=above,
         line=line,
+        text=text,
     )
+
+
+def _with_count(entry: LeftOut, count: int) -> LeftOut:
+    return unreadable(count, above=entry.above, line=entry.line, text=entry.text)
 
 
 def merged(entries: Sequence[LeftOut]) -> LeftOut:
     """Return one entry for several of unreadable lines."""
-    count = sum(entry.count for entry in entries)
-    return unreadable(count, above=entries[0].above, line=entries[0].line)
+    return _with_count(entries[0], sum(entry.count for entry in entries))

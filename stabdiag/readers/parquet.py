@@ -80,6 +80,7 @@ def read(stream: Stream) -> Columns:
         events=kept.events if kept else (),
         config=kept.config if kept else {},
         converted=kept if places.get("step") == (0,) else None,
+        is_parsed=stream.is_required,
     )
 
 

@@ -59,6 +59,8 @@ def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
+_COUNT_AND_NUMBER: Final = re.compile(r"\d{1,12}[;|\t]\d")
+
 # In printed tables, blanks align the cells. A cell may contain blanks inside brackets:
 # tensor(nan, device='cuda:0').
 BLANKS: Final = " "
@@ -126,11 +128,14 @@ def is_header(cells: Sequence[str]) -> bool:
 
 
 def is_next_header(cells: Sequence[str], names: tuple[str, ...]) -> bool:
-    """Return True if a row is a repeated header: only words, and some of the same names."""
+    """Return True if a row is another header: only words, and some of the same names."""
     shared = len(set(names).intersection(cells))
     if not shared:
         return False
     if header_names(cells) == names:
+        return True
+    # The first column counts: step,metric,value below step,loss,lr.
+    if cells[0] == names[0] and all(map(str.isidentifier, cells)):
         return True
     if shared * 2 < min(len(cells), len(names)):
         return False
@@ -187,7 +192,7 @@ _MAX_CELL_LINES: Final = 50
 _LONGEST_QUOTED: Final = 1 << 14
 
 # Quotes, comments, rules and characters that have to be stripped.
-_ODD: Final = ('"', "#", "---", "===", "\0", "\r", "\ufeff", " ", "\t")
+_ODD: Final = ('"', "#", ";", "---", "===", "\0", "\r", "\ufeff", " ", "\t")
 
 
 @mutable
@@ -239,7 +244,7 @@ def read_lines(
             parsed.names = header
             sections.append((header, []))
             continue
-        if len(cells) != width:
+        if len(cells) != width or _hides_delimiter(cells[0]):
             cells = _by_other_delimiter(line, delimiter, parsed.names) or cells
             if is_next_header(cells, parsed.names):
                 header = header_names(cells)
@@ -293,12 +298,19 @@ def _by_other_delimiter(line: str, delimiter: str, names: tuple[str, ...]) -> li
         if other == delimiter or other not in line:
             continue
         cells = split_cells(line, other)
+        if other != "," and any(map(_COMMA.fullmatch, cells)):
+            cells = with_points(cells)
         is_record = len(cells) == len(names) and all(meaning(cell)[0] != WORD for cell in cells)
         # Words between blanks may be prose.
         may_be_header = other != BLANKS or {*cells} == {*names}
         if is_record or (may_be_header and is_next_header(cells, names)):
             return cells
     return None
+
+
+def _hides_delimiter(cell: str) -> bool:
+    """Return True if a count and a number with a decimal comma begin a row: 180;2,31;0,0001."""
+    return _COUNT_AND_NUMBER.match(cell) is not None
 
 
 def _row(lines: list[str], at: int, delimiter: str) -> tuple[list[str], int]:
@@ -335,8 +347,10 @@ def _error_message(cells: Sequence[str], expected: int, *, cut: bool) -> str:
 
 
 def is_prose(cells: Sequence[str]) -> bool:
-    """Return True if all cells are words, as in a sentence with commas."""
-    return not cells[0][:1].isdigit() and all(meaning(cell)[0] == WORD for cell in cells)
+    """Return True if all cells are words, as in a sentence with commas, or a progress bar."""
+    if any(meaning(cell)[0] != WORD for cell in cells):
+        return False
+    return not cells[0][:1].isdigit() or any("=" in cell for cell in cells)
 
 
 def _chunk(sections: list[tuple[tuple[str, ...], list[list[str]]]]) -> Rows:

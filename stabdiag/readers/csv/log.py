@@ -14,7 +14,7 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.frozen import mutable
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
-from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns
+from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.csv.cells import BLANKS, CsvBlock, read_lines
 from stabdiag.readers.csv.dialect import (
     Dialect,
@@ -109,6 +109,7 @@ def read(stream: Stream, *, small: int = MAX_TOLERANT_CSV, size: int = BLOCK) ->
         events=(*filter(None, [dialect.assumed]), *columns.events),
         unnamed=dialect.assumed is not None,
         is_unknown=dialect.is_unknown,
+        is_parsed=stream.is_required if fast else every_column,
     )
 
 

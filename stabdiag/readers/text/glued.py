@@ -57,6 +57,10 @@ _NEXT_RECORD: Final = (
 )
 _MIN_GLUED: Final = 2
 
+# A message of glog after a record, which another thread wrote: grad_norm 1.2W0304 05:06:07.123 …
+_MESSAGE: Final = re.compile(rb"(?<=[\d)\]}])(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d)")
+_MESSAGE_PARTS: Final = (b"W0", b"W1", b"E0", b"E1")
+
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _SHOWN_LINE_ENDS: Final = (
     ((b"<br",), re.compile(rb"<br ?/?>"), b"\r"),
@@ -83,6 +87,8 @@ def separate_records(block: bytes) -> bytes:
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
     if b"]" in block and block.count(b"] - ETA: ") > lines + 1:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)
+    if any(part in block for part in _MESSAGE_PARTS):
+        block = _MESSAGE.sub(b"\r", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
     for separators in (_SHOWN_LINE_ENDS, _NEXT_RECORD):

@@ -130,7 +130,12 @@ class TextLog:
         boundaries = {begin for begin, _ in spans} | {end for _, end in spans}
         for begin in sorted(_line_begins(text.data, reports) - boundaries):
             self._messages.add_report(text, self._offset, begin)
-        may_count = self._unread.look(text, [part for _, part in parts_by_kind], self._line)
+        may_count = self._unread.look(
+            text,
+            [part for kind, part in parts_by_kind if kind is not self._failures],
+            self._line,
+            reports=reports,
+        )
         is_used = bool(parts_by_kind or reports or spans or may_count)
         self._idle_forms = frozenset() if is_used else self._with_idle_forms(block)
         self._offset += len(text.data)

@@ -35,11 +35,11 @@ _BEFORE_VALUE: Final = re.compile(
 )
 _FORM_NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 # A number before a delimiter, as in a row of a table: 201,2.31,0.001
-_DELIMITERS: Final = (b",", b";", b"|", b"\t")
-_DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}[,;|\t]")
+_DELIMITERS: Final = (b",", b";", b"|", b"\t", "│".encode(), "┃".encode(), "║".encode())
+_DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}(?:[,;|\t]|%b)" % "│|┃|║".encode())
 # A count before a number: a row of a printed table, 201 2.31 0.001.
 _ALIGNED: Final = re.compile(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
-_ROW_COUNT: Final = re.compile(rb"[\s|\[(]{0,40}(\d{1,12})(?![\d.])")
+_ROW_COUNT: Final = re.compile(rb"(?:[\s|\[(]|%b){0,40}(\d{1,12})(?![\d.])" % "│|┃|║".encode())
 # A number that is not a total, a part of a date or of a time.
 _UNREAD_NUMBER: Final = re.compile(rb"(?<![\w.:/+-])(\d{1,12})(?![\w.:+-])")
 _FORM_SPACE: Final = re.compile(rb"\s+")
@@ -108,6 +108,7 @@ class UnreadLines:
         self._alike = 0
         self._others = 0
         self._line: int | None = None
+        self._text = b""
         # The number of the last line of the text so far, if it is a record that breaks off.
         self._unfinished: int | None = None
         # The losses in the ends of very long lines, which are cut off.
@@ -117,14 +118,22 @@ class UnreadLines:
         """Return a copy for trial additions."""
         return copy(self)
 
-    def look(self, text: Text, parts: Iterable[TextPart], first_line: int) -> bool:
-        """Add the next block of the log, and the parts that were found in it.
+    def look(
+        self,
+        text: Text,
+        parts: Iterable[TextPart],
+        first_line: int,
+        *,
+        reports: Sequence[TextPart] = (),
+    ) -> bool:
+        """Add the next block of the log, the parts in it, and the ``reports`` of failures.
 
-        Return False if no line of the block may count.
+        Return False if no line of the block may count. A report is not a record, so that lines
+        above it may be unread records.
         """
         data = text.data
         if self._unfinished is not None and data.strip(_AROUND_PASTES):
-            self._count(self._unfinished, is_alike=False)
+            self._count(self._unfinished, b"", is_alike=False)
             self._unfinished = None
         losses: list[int] = []
         others: list[int] = []
@@ -154,6 +163,7 @@ class UnreadLines:
         if len(data) - begin < 2:
             return False
         used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
+        used |= {data.rfind(b"\n", 0, start + 1) for part in reports for start in part.starts}
         read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
         later, end = data[begin + 1 :], len(data.rstrip(_AROUND_PASTES))
         forms = line_forms(later if begin else data)
@@ -214,7 +224,7 @@ class UnreadLines:
     def _take_without_loss(self, line: bytes, number: int) -> None:
         """Count a line that has all words of a record but the loss."""
         if self._has_words(line):
-            self._count(number, is_alike=True)
+            self._count(number, line, is_alike=True)
 
     def _compare_words(self) -> None:
         """Find the words of records, unless lines with only these words occur between them."""
@@ -240,7 +250,7 @@ class UnreadLines:
                 return False
         elif self._repeats_loss(line) or self._is_other_bar(line):
             return False
-        self._count(number, is_alike=alike)
+        self._count(number, line, is_alike=alike)
         return True
 
     def _continues(self, line: bytes) -> bool:
@@ -252,11 +262,12 @@ class UnreadLines:
         counts = map(int, _UNREAD_NUMBER.findall(self._last))
         return count is None or int(count[1]) > max(counts, default=0)
 
-    def _count(self, number: int, *, is_alike: bool) -> None:
+    def _count(self, number: int, line: bytes, *, is_alike: bool) -> None:
         """Count a line."""
         self._alike += is_alike
         self._others += not is_alike
-        self._line = number if self._line is None else self._line
+        if self._line is None:
+            self._line, self._text = number, line
 
     def _repeats_loss(self, line: bytes) -> bool:
         """Return True if the loss of a line is the last loss, as in the last redraw of a bar."""
@@ -281,7 +292,8 @@ class UnreadLines:
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""
         count = self._alike + (self._others if self._others > _MAX_SUMMARY else 0)
-        entries = [unreadable(count, above=None, line=self._line)] if count else []
+        text = self._text.decode("utf-8", "replace")
+        entries = [unreadable(count, above=None, line=self._line, text=text)] if count else []
         if self._cut_losses > _MAX_SUMMARY:
             losses = plural(self._cut_losses, "loss", "losses")
             message = f"the end of a very long line is not read: {losses}"

@@ -1,0 +1,210 @@
+"""Logs whose form changes in mid-run are read to their end."""
+
+import gzip
+import json
+import math
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+RECORDS = 240
+CHANGE = 120
+LOSS = 2 + 4 * np.exp(-np.arange(RECORDS) / 40) + np.random.default_rng(5).normal(0, 0.02, RECORDS)
+
+
+def jsonl(n, loss):
+    return json.dumps({"step": n * 10, "loss": loss, "lr": 3e-4})
+
+
+def csv(n, loss):
+    return f"{n * 10},{loss},0.0003"
+
+
+def printed(n, loss):
+    return f"iter {n * 10}: loss {loss:.4f}, lr 3.00e-04"
+
+
+def epochs(n, loss):
+    return f"Epoch {n + 1}/{RECORDS} - train loss: {loss:.4f} - val loss: {loss + 0.1:.4f}"
+
+
+def headed(header, row):
+    """Return a form with a header above its first row."""
+    return lambda n, loss: (header + "\n" if n == CHANGE else "") + row(n, loss)
+
+
+CHANGES = {
+    "prints after JSON": (jsonl, lambda n, x: f"step={n * 10:06d} | loss={x:.5f} | lr=3.0e-04"),
+    "text in JSON": (jsonl, lambda n, x: json.dumps({"msg": f"step {n * 10} loss {x:.4f}"})),
+    "Docker around JSON": (
+        jsonl,
+        lambda n, x: json.dumps({"log": jsonl(n, x) + "\n", "stream": "stdout"}),
+    ),
+    "a long table of JSON": (
+        jsonl,
+        lambda n, x: "\n".join(
+            json.dumps({"step": n * 10, "name": name, "value": value})
+            for name, value in (("lr", 3e-4), ("loss", x))
+        ),
+    ),
+    "epochs for steps": (jsonl, lambda n, x: json.dumps({"epoch": n / 50, "loss": x, "lr": 3e-4})),
+    "a bar after CSV": (
+        csv,
+        lambda n, x: (
+            f"{100 * n // RECORDS}%|###   | {n * 10}/{RECORDS * 10} "
+            f"[{n:02d}:01<10:00, 1.20it/s, loss={x:.3f}, lr=3.00e-04]"
+        ),
+    ),
+    "JSON after CSV": (csv, jsonl),
+    "a long table of CSV": (
+        csv,
+        headed("step,metric,value", lambda n, x: f"{n * 10},loss,{x}\n{n * 10},lr,0.0003"),
+    ),
+    "another header of CSV": (
+        csv,
+        headed("epoch,train_loss", lambda n, x: f"{n / 50:.3f},{x}"),
+    ),
+    "decimal commas": (csv, lambda n, x: f"{n * 10};{x:.4f};0,0003".replace(".", ",")),
+    "Markdown after CSV": (
+        csv,
+        headed("| step | loss |\n|---|---|", lambda n, x: f"| {n * 10} | {x:.4f} |"),
+    ),
+    "a bar after prints": (
+        printed,
+        lambda n, x: (
+            f"{100 * n // RECORDS}%|###   | {n * 10}/{RECORDS * 10} "
+            f"[{n:02d}:01<10:00, 1.20it/s, loss={x:.3f}, lr=3.00e-04]"
+        ),
+    ),
+    "a framed table after prints": (
+        printed,
+        headed("┃ step ┃ loss ┃ lr ┃", lambda n, x: f"│ {n * 10} │ {x:.4f} │ 3.0e-4 │"),
+    ),
+    "wrapped prints": (printed, lambda n, x: f"iter {n * 10}:\n    loss {x:.4f},\n    lr 3e-04"),
+    "batches of epochs": (
+        printed,
+        lambda n, x: f"[epoch {n // 60} batch {n % 60:3d}/60] loss: {x:.4f} lr: 3.00e-04",
+    ),
+    "Keras after epochs": (
+        epochs,
+        lambda n, x: (
+            f"Epoch {n + 1}/{RECORDS}\n100/100 ━━━━━━━━━━━━━━━━━━━━ 3s 21ms/step - "
+            f"loss: {x:.4f} - val_loss: {x + 0.1:.4f}"
+        ),
+    ),
+    "a table with times": (
+        epochs,
+        headed(
+            "epoch  train_loss  valid_loss  time",
+            lambda n, x: f"{n + 1:<6d} {x:.6f}    {x + 0.1:.6f}    00:{n % 60:02d}",
+        ),
+    ),
+}
+
+
+def written(change, loss):
+    before, after = CHANGES[change]
+    head = "step,loss,lr\n" if before is csv else ""
+    form = [before] * CHANGE + [after] * (RECORDS - CHANGE)
+    lines = (line(n, x) for n, (line, x) in enumerate(zip(form, loss.tolist(), strict=True)))
+    return head + "".join(f"{line}\n" for line in lines)
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Return a function that writes a log with a change of its form."""
+
+    def write(change, loss=LOSS):
+        suffix = {jsonl: "jsonl", csv: "csv"}.get(CHANGES[change][0], "log")
+        path = tmp_path / f"run.{suffix}"
+        path.write_text(written(change, loss))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_healthy_log_is_read_to_its_end(log, change):
+    report = stabdiag.diagnose(log(change))
+    assert report.diagnosis.slug == "healthy"
+    loss = report.history.logged("loss")
+    assert len(loss) == RECORDS
+    assert loss.values == pytest.approx(LOSS, abs=0.002)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_loss_that_fails_after_the_change_is_found(log, change, value):
+    loss = LOSS.copy()
+    loss[180:] = value
+    report = stabdiag.diagnose(log(change, loss))
+    assert report.diagnosis.slug.startswith("nan-")
+    unit = 1 if CHANGES[change][0] is epochs else 10
+    assert abs(report.diagnosis.step - (180 * unit)) <= unit
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_loss_that_climbs_after_the_change_is_found(log, change):
+    loss = LOSS.copy()
+    loss[140:] *= 1.03 ** np.arange(RECORDS - 140)
+    assert stabdiag.diagnose(log(change, loss)).diagnosis.severity.value == "error"
+
+
+def test_the_report_says_where_the_form_changes(log):
+    report = stabdiag.diagnose(log("JSON after CSV"))
+    events = [event for event in report.history.events if "another form" in event.message]
+    assert [event.line for event in events] == [CHANGE + 2]
+    assert "120 records have another form (jsonl)" in events[0].message
+    assert not report.history.left_out
+
+
+def test_records_without_a_step_are_numbered_on(log):
+    report = stabdiag.diagnose(log("epochs for steps"))
+    assert report.history.logged("loss").steps.tolist() == [*range(0, RECORDS * 10, 10)]
+    assert any("they are numbered on" in event.message for event in report.history.events)
+
+
+def test_a_compressed_log_is_followed_as_well(tmp_path):
+    path = tmp_path / "run.csv.gz"
+    path.write_bytes(gzip.compress(written("JSON after CSV", LOSS).encode()))
+    assert len(stabdiag.diagnose(path).history.logged("loss")) == RECORDS
+
+
+def test_a_log_may_change_its_form_twice(tmp_path):
+    forms = [jsonl] * 80 + [lambda n, x: f"step={n * 10} | loss={x:.5f}"] * 80
+    forms += [lambda n, x: f"| {n * 10} | {x:.4f} |"] * 80
+    lines = [form(n, x) for n, (form, x) in enumerate(zip(forms, LOSS.tolist(), strict=True))]
+    lines.insert(160, "| step | loss |\n|---|---|")
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(lines))
+    assert len(stabdiag.diagnose(path).history.logged("loss")) == RECORDS
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        # Another scale without a counter: the results of an evaluation.
+        *("".join(f"sample {n} loss: {80 + n:.3f}\n" for n in range(40)),),
+        # Rows without names, and a column that could be anything.
+        *("".join(f"{1200 + n * 10},7,{2 + n / 100},0.1\n" for n in range(40)),),
+    ],
+)
+def test_a_rest_that_does_not_continue_the_log_is_left_undecided(tmp_path, rest):
+    path = tmp_path / "run.csv"
+    rows = "".join(f"{csv(n, x)}\n" for n, x in enumerate(LOSS[:CHANGE].tolist()))
+    path.write_text(f"step,loss,lr\n{rows}{rest}")
+    report = stabdiag.diagnose(path)
+    assert report.diagnosis.slug == "partly-read"
+    assert len(report.history.logged("loss")) == CHANGE
+
+
+def test_a_summary_below_a_log_is_not_a_change_of_form(tmp_path):
+    path = tmp_path / "run.jsonl"
+    rows = [jsonl(n, x) for n, x in enumerate(LOSS.tolist())]
+    rows += [json.dumps({"train_loss": 2.4, "runtime": 31.0}), "Best loss: 2.01", "Done."]
+    path.write_text("\n".join(rows))
+    report = stabdiag.diagnose(path)
+    assert report.diagnosis.slug == "healthy"
+    assert len(report.history.logged("loss")) == RECORDS
