@@ -69,7 +69,9 @@ PARTLY = {
         lambda row: json.dumps(row).replace('"loss": ', '"loss": ?')
     ),
     "one broken line.jsonl": [*json_lines(), '{"step": 400, "loss": ?, "lr": 0.0001}'],
-    "no step.jsonl": json_lines(lambda row: json.dumps(without(row, "step"))),
+    "no step and no near loss.jsonl": json_lines(
+        lambda row: f"sample {row['step']} loss: {80 * row['loss']}"
+    ),
     "more cells.csv": csv_lines(lambda row: f"{row},1,2"),
     "records without a loss.jsonl": json_lines(
         lambda row: json.dumps({"step": row["step"], "message": "x"})
@@ -82,6 +84,7 @@ COMPLETE = {
     "renamed.jsonl": json_lines(
         lambda row: json.dumps({**without(row, "loss"), "total_loss": row["loss"]})
     ),
+    "no step.jsonl": json_lines(lambda row: json.dumps(without(row, "step"))),
     "whole.jsonl": json_lines(),
     "half a line.jsonl": [*json_lines(), '{"step": 400, "lo'],
     "half a row.csv": [*csv_lines(), "400,2."],

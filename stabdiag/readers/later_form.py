@@ -71,7 +71,7 @@ def with_later_forms(columns: Columns, read_again: Callable[[], bytes]) -> Colum
         if "loss" not in roles:
             break
         last = _last_loss(columns, roles["loss"])
-        if last is None or not _has_unread_rest(columns, roles["loss"], last):
+        if last is None or not _has_unread_rest(columns, roles, last):
             break
         data = data or read_again()
         unread = _unread_rest(columns, roles, last, data, form) if data else None
@@ -117,14 +117,15 @@ def _unread_lines(columns: Columns, last: int) -> list[LeftOut]:
     ]
 
 
-def _has_unread_rest(columns: Columns, loss: str, last: int) -> bool:
+def _has_unread_rest(columns: Columns, roles: Mapping[str, str], last: int) -> bool:
     """Return True if lines after the last loss were not read, or are objects without a loss."""
     if _unread_lines(columns, last):
         return True
     if columns.format != "jsonl" or columns.rows - last <= _MIN_LINES:
         return False
-    others = (columns.load(name) for name in columns.names if name != loss and is_a_loss(name))
-    return not any(bool(other.present[last + 1 :].any()) for other in others)
+    until = _rows_above(columns, roles, last)
+    losses = (name for name in columns.names if name == roles["loss"] or is_a_loss(name))
+    return not any(bool(columns.load(name).present[last + 1 : until].any()) for name in losses)
 
 
 def _unread_rest(
@@ -245,6 +246,9 @@ def _continued(
         columns.load(roles[clock or ""]), counts, restarts=_is_near(before[:_FEW], after[:_FEW])
     )
     if not (is_counted or is_near):
+        return None
+    # Another bar within an epoch may be that of an evaluation.
+    if not is_counted and columns.epoch_length is not None:
         return None
     # Assumed names have to fit.
     if later.unnamed and not (
