@@ -38,7 +38,7 @@ _VALUES = ("value", "metric_value")
 # Words in the names of measurements of the machine.
 _MACHINE_WORDS = frozenset(
     word_list(
-        "time speed elapsed eta sec ips throughput memory mem remaining samples pkl path file"
+        "time speed elapsed eta sec ips throughput memory mem remaining samples pkl path file line"
     )
 )
 

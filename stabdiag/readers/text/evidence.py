@@ -436,9 +436,11 @@ def _uncounted(
         # A loss of exactly 0 on line after line.
         if lines >= _ALIKE[0] and not any(map(as_float, values.get(loss, ()))):
             different = 1
-        # Many records of a loss that hardly moves differ in their other values.
-        if lines >= _UNCOUNTED[0] and len({*_loss_lines(data, loss, sample)}) >= different:
-            different = 2
+        # Records of a constant loss with several values, and many of a loss that hardly moves,
+        # differ in their other values.
+        if len({*_loss_lines(data, loss, sample)}) >= different:
+            is_one_of_several = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
+            different = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[0] else different
     too_few = lines < fewest or len({*values.get(loss, ())}) < different
     if too_few or not all(map(_is_in_order, counts.values())):
         return None

@@ -257,3 +257,11 @@ def test_accuracies_of_batches_need_no_loss(diagnosed):
         for n in range(20, 40)
     )
     assert "score/top_k_accuracy_5" in diagnosed(text).history.series
+
+
+def test_a_constant_loss_next_to_others_is_a_log_without_a_counter(diagnosed):
+    line = "Epoch: 3: [D loss: 50.000000] [G total loss: {:.6f}] [G GAN Loss: 0.000000]\n"
+    text = "".join(line.format(14 + (n * 7 % 5)) for n in range(8))
+    assert diagnosed(text).diagnosis.slug == "loss-constant"
+    with pytest.raises(LogError, match="without a rising step"):
+        diagnosed(line.format(14.0) * 8)
