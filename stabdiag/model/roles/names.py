@@ -265,48 +265,84 @@ _PARTICLE: Final = "(?:은|는|이|가|は|が|为|為|是)"
 _A_VALUE: Final = r"[-+]?(?:[\d.]|nan|inf|NaN)"
 _OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
 
-# Longer names come first. Few logs need them, so ``re`` compiles them on first use.
+# Parts of names, for a quick test of a whole text.
+_LOSSES: Final = ("损失", "損失", "손실", "ロス", "로스", "误差", "誤差")
+_ACCURACIES: Final = ("率", "精度", "정확도", "очность")
+_ROMANCE_LOSSES: Final = ("érdida", "erda", "erte")
+_RUSSIAN_LOSSES: Final = ("отер", "осс")
+
+# Texts, one of which is in each match, a pattern and the English name. Longer names come first. Few
+# logs need them, so ``re`` compiles them on first use.
 _IN_ENGLISH: Final = tuple(
-    (pattern.encode(), english)
-    for pattern, english in (
-        (f"{_TRAINING_IN_EAST_ASIAN}(?:{_A_LOSS}|{_AN_ERROR})", b" train loss"),
-        (f"{_EVAL}(?:{_A_LOSS}|{_AN_ERROR})", b" val loss"),
-        (f"{_ALL}{_A_LOSS}", b" loss"),
-        (f"{_TRAINING_IN_EAST_ASIAN}{_AN_ACCURACY}", b" train acc"),
-        (f"{_EVAL}{_AN_ACCURACY}", b" val acc"),
-        (f"(?:整体)?(?:验证|测试)集(?:上)?(?:的)?{_AN_ACCURACY}", b" val acc"),
-        (_AN_ACCURACY, b" acc"),
+    (tuple(map(str.encode, texts)), pattern.encode(), english)
+    for texts, pattern, english in (
+        (_LOSSES, f"{_TRAINING_IN_EAST_ASIAN}(?:{_A_LOSS}|{_AN_ERROR})", b" train loss"),
+        (_LOSSES, f"{_EVAL}(?:{_A_LOSS}|{_AN_ERROR})", b" val loss"),
+        (_LOSSES, f"{_ALL}{_A_LOSS}", b" loss"),
+        (_ACCURACIES, f"{_TRAINING_IN_EAST_ASIAN}{_AN_ACCURACY}", b" train acc"),
+        (_ACCURACIES, f"{_EVAL}{_AN_ACCURACY}", b" val acc"),
+        (_ACCURACIES, f"(?:整体)?(?:验证|测试)集(?:上)?(?:的)?{_AN_ACCURACY}", b" val acc"),
+        (_ACCURACIES, _AN_ACCURACY, b" acc"),
         # The loss of the whole set is often the sum of its batches, on another scale.
-        (r"(?<!整体)(?:验证|测试)集(?:上)?(?:的)? ?(?=[Ll]oss|LOSS|[Aa]cc)", b" val "),
-        (f"{_ROMANCE}{_OF}(?:entrenamiento|treino|treinamento|entraînement)", b"train loss"),
-        (f"{_ROMANCE}{_OF}(?:validación|validação|validation|prueba|teste|test)", b"val loss"),
-        (f"(?:L|l)oss{_OF}(?:entrenamiento|treino|treinamento|entraînement)", b"train loss"),
-        (f"(?:L|l)oss{_OF}(?:validación|validação|prueba|teste)", b"val loss"),
-        ("(?:E|e)xactitud|(?:P|p)recisión", b"acc"),
-        (_ROMANCE, b"loss"),
-        (f"{_RUSSIAN}{_AT_TRAINING}", b"train loss"),
-        (f"{_RUSSIAN}{_AT_EVALUATION}", b"val loss"),
-        (_RUSSIAN, b"loss"),
-        (f"(?:О|о)шибка{_AT_TRAINING}", b"train error"),
-        (f"(?:О|о)шибка{_AT_EVALUATION}", b"val error"),
-        ("(?:E|e)ğitim (?:K|k)aybı", b"train loss"),
-        ("(?:D|d)oğrulama (?:K|k)aybı", b"val loss"),
-        ("(?:K|k)(?:ayıp|aybı)", b"loss"),
-        ("(?:T|t)rainings-?(?:V|v)erlust", b"train loss"),
-        ("(?:V|v)alidierungs-?(?:V|v)erlust", b"val loss"),
-        ("Verlust", b"loss"),
-        ("学习率|學習率|学習率|학습률|Lernrate", b" lr"),
-        ("梯度(?:范数|範數)|Gradientennorm", b" grad_norm"),
-        (r"第 {0,2}(\d{1,6}) {0,2}(?:轮|輪|个epoch|个周期|エポック)", rb" epoch \1 "),
-        (r"第 {0,2}(\d{1,9}) {0,2}(?:步|次迭代)", rb" step \1 "),
+        (("集",), r"(?<!整体)(?:验证|测试)集(?:上)?(?:的)? ?(?=[Ll]oss|LOSS|[Aa]cc)", b" val "),
         (
+            _ROMANCE_LOSSES,
+            f"{_ROMANCE}{_OF}(?:entrenamiento|treino|treinamento|entraînement)",
+            b"train loss",
+        ),
+        (
+            _ROMANCE_LOSSES,
+            f"{_ROMANCE}{_OF}(?:validación|validação|validation|prueba|teste|test)",
+            b"val loss",
+        ),
+        (
+            ("entrenamiento", "treino", "treinamento", "entraînement"),
+            f"(?:L|l)oss{_OF}(?:entrenamiento|treino|treinamento|entraînement)",
+            b"train loss",
+        ),
+        (
+            ("validación", "validação", "prueba", "teste"),
+            f"(?:L|l)oss{_OF}(?:validación|validação|prueba|teste)",
+            b"val loss",
+        ),
+        (("xactitud", "recisión"), "(?:E|e)xactitud|(?:P|p)recisión", b"acc"),
+        (_ROMANCE_LOSSES, _ROMANCE, b"loss"),
+        (_RUSSIAN_LOSSES, f"{_RUSSIAN}{_AT_TRAINING}", b"train loss"),
+        (_RUSSIAN_LOSSES, f"{_RUSSIAN}{_AT_EVALUATION}", b"val loss"),
+        (_RUSSIAN_LOSSES, _RUSSIAN, b"loss"),
+        (("шибка",), f"(?:О|о)шибка{_AT_TRAINING}", b"train error"),
+        (("шибка",), f"(?:О|о)шибка{_AT_EVALUATION}", b"val error"),
+        (("aybı",), "(?:E|e)ğitim (?:K|k)aybı", b"train loss"),
+        (("aybı",), "(?:D|d)oğrulama (?:K|k)aybı", b"val loss"),
+        (("ayıp", "aybı"), "(?:K|k)(?:ayıp|aybı)", b"loss"),
+        (("erlust",), "(?:T|t)rainings-?(?:V|v)erlust", b"train loss"),
+        (("erlust",), "(?:V|v)alidierungs-?(?:V|v)erlust", b"val loss"),
+        (("erlust",), "Verlust", b"loss"),
+        (("率", "학습률", "Lernrate"), "学习率|學習率|学習率|학습률|Lernrate", b" lr"),
+        (("梯度", "Gradientennorm"), "梯度(?:范数|範數)|Gradientennorm", b" grad_norm"),
+        (("第",), r"第 {0,2}(\d{1,6}) {0,2}(?:轮|輪|个epoch|个周期|エポック)", rb" epoch \1 "),
+        (("第",), r"第 {0,2}(\d{1,9}) {0,2}(?:步|次迭代)", rb" step \1 "),
+        (
+            ("에포크", "에폭", "エポック目"),
             r"(\d{1,6}) ?(?:번째 ?(?:에포크|에폭)|(?:에포크|에폭)(?=의|에서)|エポック目)",
             rb" epoch \1 ",
         ),
-        ("轮次|轮数|训练轮|エポック|에포크|에폭|эпоха|Эпоха", b" epoch "),
-        ("步数|步骤|迭代(?!次数)|ステップ|스텝|Schritt", b" step "),
+        (
+            ("轮", "エポック", "에포크", "에폭", "поха"),
+            "轮次|轮数|训练轮|エポック|에포크|에폭|эпоха|Эпоха",
+            b" epoch ",
+        ),
+        (
+            ("步", "迭代", "ステップ", "스텝", "Schritt"),
+            "步数|步骤|迭代(?!次数)|ステップ|스텝|Schritt",
+            b" step ",
+        ),
         # A particle between a name and its value: 손실은 0.53, 損失は0.53, 损失为0.53
-        (f"(loss|lr|acc|grad_norm) ?{_PARTICLE}(?=\\s{{0,2}}{_A_VALUE})", rb"\1: "),
+        (
+            ("은", "는", "이", "가", "は", "が", "为", "為", "是"),
+            f"(loss|lr|acc|grad_norm) ?{_PARTICLE}(?=\\s{{0,2}}{_A_VALUE})",
+            rb"\1: ",
+        ),
     )
 )
 
@@ -322,6 +358,7 @@ def has_foreign_loss_name(text: bytes) -> bool:
 
 def translate_names(text: bytes) -> bytes:
     """Return a text with the names of losses and counters translated into English."""
-    for pattern, english in _IN_ENGLISH:
-        text = re.sub(pattern, english, text)
+    for texts, pattern, english in _IN_ENGLISH:
+        if any(part in text for part in texts):
+            text = re.sub(pattern, english, text)
     return text

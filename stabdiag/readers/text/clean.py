@@ -63,14 +63,17 @@ _DICT_ENTRY: Final = (
     rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()[^\n{}]{0,60}"
 )
 # And a value that a terminal of 80 columns put below its name: loss: at the end of a line.
-_SPREAD: Final = re.compile(
+_SPREAD_DICT: Final = re.compile(
     rb"\{(?:\n[ \t]{1,16})?%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}"
-    rb"|(?:oss|OSS|[Nn]orm)[\"']? ?[:=] ?\n {0,4}"
-    rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
     % (_DICT_ENTRY, _DICT_ENTRY)
 )
-# The characters at the end of a line that may continue below it.
-_SPREAD_ENDS: Final = np.isin(np.arange(256), [*b",{:= "])
+_SPREAD_VALUE: Final = re.compile(
+    rb"(?:oss|OSS|[Nn]orm)[\"']? ?[:=] ?\n {0,4}"
+    rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
+)
+# The characters at the end of a line that may continue below it: of a dict, and before a value.
+_DICT_ENDS: Final = np.isin(np.arange(256), [*b",{"])
+_VALUE_ENDS: Final = np.isin(np.arange(256), [*b":="])
 
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
@@ -83,7 +86,7 @@ _BETWEEN_DICTS: Final = b"}, {"
 _NAMED_LOSS: Final = re.compile(
     rb"[Ll](?:oss|OSS)\w{0,20}[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)"
 )
-_CUT: Final = re.compile(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
+_LAST_CELL: Final = re.compile(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
 
 # With this table for ``bytes.translate``, lines that differ only in digits other than 0 are equal.
 SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")
@@ -127,8 +130,8 @@ class Text:
         if has_foreign_loss_name(block):
             block = translate_names(block)
         self._joined = _NO_BREAKS
-        if _may_spread(block):
-            joined = _SPREAD.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
+        joined = _joined(block)
+        if joined is not block:
             arrays = (np.frombuffer(version, dtype=np.uint8) for version in (block, joined))
             self._joined = np.flatnonzero(np.not_equal(*arrays))
             block = joined
@@ -159,7 +162,7 @@ def _without_long_ends(block: bytes, longest: int) -> tuple[bytes, int]:
     place = losses = 0
     for begin, end in _long_lines(block, longest) if long_lines else ():
         until = begin + longest
-        cut = _CUT.search(block, until - _CUT_BYTES, until)
+        cut = _LAST_CELL.search(block, until - _CUT_BYTES, until)
         until = until if cut is None else cut.start()
         kept.append(block[place:until])
         losses += sum(1 for _ in _NAMED_LOSS.finditer(block, until, end))
@@ -210,11 +213,17 @@ def _has_resets(block: bytes) -> bool:
     return any(reset[1:2] in after and reset in block for reset in _RESETS)
 
 
-def _may_spread(block: bytes) -> bool:
-    """Return True if a line ends on a character after which a dict or a value may continue."""
+def _joined(block: bytes) -> bytes:
+    """Return a block in which a dict or a value on several lines is on one; of the same length."""
     text = np.frombuffer(block, dtype=np.uint8)
     ends = np.flatnonzero(text[1:] == ord("\n"))
-    return bool(_SPREAD_ENDS[text[ends]].any())
+    before = text[ends]
+    if b"{" in block and _DICT_ENDS[before].any():
+        block = _SPREAD_DICT.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
+    before = np.where(before == ord(" "), text[ends - 1], before)
+    if _VALUE_ENDS[before].any():
+        block = _SPREAD_VALUE.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
+    return block
 
 
 @lru_cache(maxsize=1)

@@ -18,11 +18,18 @@ from stabdiag.readers.values import NULL_WORDS, not_finite
 # program writes NaN in this way.
 NULL_CELL: Final = b"nAN"
 
-# tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31])
-_VALUE_WRAPPERS: Final = (b"ensor(", b"rray(", b"float")
-_WRAPPER_ENDS: Final = (b"r", b"y", *(b"%d" % digit for digit in range(10)))
+# tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31]): the
+# ends of their names, which are found much faster than any name, and the whole.
+_WRAPPER_ENDS: Final = (
+    *((b"ensor(", re.compile(rb"ensor\(")), (b"rray(", re.compile(rb"rray\("))),
+    (b"float", re.compile(rb"float\d\d\(")),
+)
+_WRAPPER: Final = re.compile(
+    rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\Z"
+)
+_LONGEST_WRAPPER: Final = 32
 _WRAPPED: Final = re.compile(
-    rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\[{0,3} ?(%b) ?\]{0,3}"
+    rb"\[{0,3} ?(%b) ?\]{0,3}"
     rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER_PATTERN
 )
 
@@ -59,9 +66,14 @@ _ENCLOSED: Final = re.compile(
     rb"(?:\(\w{0,20}\)|%)?[\"')]{1,2}(?=[\s,;|}\])]|$)"
     rb"|(?<![\w.])([-+]?(?:nan|NaN))(?:\(\w{1,20}\)|%)(?=[\s,;|}\])]|$)"
 )
+# What begins after at most this many signs and brackets.
+_NOT_FINITE_WORDS: Final = tuple(
+    (word, re.compile(word)) for word in (b"nan", b"NaN", b"NAN", b"inf", b"Inf")
+)
+_MAX_OPENING: Final = 3
 
 # Loss: <2.31>, as MADlib prints its values.
-_ANGLED: Final = re.compile(rb"(?<=[:=] )<(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
+_ANGLED: Final = re.compile(rb"<(?<=[:=] <)(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
 
 # Placeholders after the name of a loss in the place of its value: loss: None, loss=N/A, loss (nan),
 # loss ***, "loss": #NUM!; a dash alone only where no number follows it.
@@ -100,8 +112,8 @@ def name_bare_tensors(data: bytes) -> bytes:
 def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
     # A search takes time even in the logs that lack all of these, so that there are few.
-    if b"(" in data and _may_wrap(data):
-        data = _WRAPPED.sub(rb"\1", data)
+    if b"(" in data:
+        data = _unwrap_values(data)
     if b"#" in data and b"1.#" in data:
         data = _MICROSOFT.sub(_spelled, data)
     if b">" in data and b" <" in data:
@@ -111,15 +123,48 @@ def plain_values(data: bytes) -> bytes:
         if any(mark.search(data) for mark in _MARKED):
             data = _NAN32.sub(b"NaN  ", data)
             data = _WITH_DECIMALS.sub(rb"\1", data)
-            data = _ENCLOSED.sub(lambda match: match[1] or match[2], data)
+            data = _without_marks(data)
     return _OF_A_LOSS.sub(_value_of_a_loss, data)
 
 
-def _may_wrap(data: bytes) -> bool:
-    """Return True if a text has the name of a wrapper of values, and a bracket after its end."""
+def _without_marks(data: bytes) -> bytes:
+    """Return a text in which values that are not finite have no brackets, quotes or percent."""
+    starts = sorted(
+        match.start()
+        for word, pattern in _NOT_FINITE_WORDS
+        if word in data
+        for match in pattern.finditer(data)
+    )
+    kept: list[bytes] = []
+    place = 0
+    for start in starts:
+        begins = range(max(start - _MAX_OPENING, place), start + 1)
+        matches = (_ENCLOSED.match(data, begin) for begin in begins)
+        match = next(filter(None, matches), None)
+        if match is not None:
+            kept += data[place : match.start()], match[1] or match[2]
+            place = match.end()
+    return b"".join([*kept, data[place:]]) if kept else data
+
+
+def _unwrap_values(data: bytes) -> bytes:
+    """Return a text with each wrapped number without its wrapper."""
     before = bytes_before(data, b"(")
-    ends = any(end in before for end in _WRAPPER_ENDS)
-    return ends and any(wrapper in data for wrapper in _VALUE_WRAPPERS)
+    ends = [
+        match.end()
+        for text, pattern in _WRAPPER_ENDS
+        if (text[-2:-1] in before or text == b"float") and text in data
+        for match in pattern.finditer(data)
+    ]
+    kept: list[bytes] = []
+    place = 0
+    for end in sorted(ends):
+        value = _WRAPPED.match(data, end)
+        start = _WRAPPER.search(data, max(end - _LONGEST_WRAPPER, place), end)
+        if value is not None and start is not None:
+            kept += data[place : start.start()], value[1]
+            place = value.end()
+    return b"".join([*kept, data[place:]]) if kept else data
 
 
 def _value_of_a_loss(match: re.Match[bytes]) -> bytes:
