@@ -81,7 +81,9 @@ def used():
         for name, value in vars(module).items():
             for pattern in below(value):
                 names_by_pattern.setdefault(pattern, f"{module.__name__}.{name}")
-    inline += [(english.decode(), re.compile(pattern), {"sub"}) for _, pattern, english in _IN_ENGLISH]
+    inline += [
+        (english.decode(), re.compile(pattern), {"sub"}) for _, pattern, english in _IN_ENGLISH
+    ]
     # Patterns called under another name may use search.
     return inline + [
         (name, pattern, calls.get(name.rpartition(".")[2], {"search"}))

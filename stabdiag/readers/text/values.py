@@ -24,9 +24,7 @@ _WRAPPER_ENDS: Final = (
     *((b"ensor(", re.compile(rb"ensor\(")), (b"rray(", re.compile(rb"rray\("))),
     (b"float", re.compile(rb"float\d\d\(")),
 )
-_WRAPPER: Final = re.compile(
-    rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\Z"
-)
+_WRAPPER: Final = re.compile(rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\Z")
 _LONGEST_WRAPPER: Final = 32
 _WRAPPED: Final = re.compile(
     rb"\[{0,3} ?(%b) ?\]{0,3}"
