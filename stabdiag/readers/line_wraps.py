@@ -27,9 +27,10 @@ _MIN_RECORDS: Final = 3
 _MIN_BROKEN: Final = 0.5
 _MIN_EXPLAINED: Final = 0.9
 
-# At least this fraction of the breaks of a terminal is inside a word, a number or a pair.
+# At least this fraction of the breaks of a terminal is inside a word, a number or a pair. A line of
+# a table ends with a bar, and the next one begins with a bar.
 _MIN_INSIDE: Final = 0.5
-_NUMBER_BREAK: Final = re.compile(rb"[\d.][\d.]|\S[:,;=)\]|}]")
+_NUMBER_BREAK: Final = re.compile(rb"[\d.][\d.]|[^\s|][:,;=)\]|}]")
 _WORD_BREAK: Final = re.compile(rb"[A-Za-z_][a-z_]|\S['\"]|%b" % _NUMBER_BREAK.pattern)
 
 # A record is not continued beyond this length.

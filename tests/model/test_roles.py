@@ -260,7 +260,8 @@ def test_odd_names_serve_nothing(name):
     ("names", "holds"),
     [
         ("eval/loss val_acc Validation/PPL test_score validateAcc ValAcc heldout_loss", True),
-        ("latest_loss value interval train/loss", False),
+        ("va_loss te_acc vaLoss loss_va", True),
+        ("latest_loss value interval train/loss tr_loss nova_loss va_encoder_norm", False),
     ],
 )
 def test_evaluation_is_recognized_by_name(names, holds):
@@ -300,6 +301,7 @@ def test_other_runs_in_an_exported_chart():
         ("train_mse val_mse", "train_mse", "val_mse"),
         ("mse test/mse val_mae", "mse", "test/mse"),
         ("mse val_mae", "mse", None),
+        ("epoch RMSEpa_Etrain_pu RMSEpa_Etest_pu RMSE_Ftrain_pu", "RMSEpa_Etrain_pu", None),
     ],
 )
 def test_fallbacks_for_a_loss(names, loss, eval_loss):

@@ -50,6 +50,21 @@ VALUES = {
     "an index": (",loss,loss\n0,1,2\n1,2,3\n", "index loss loss.1", [2, 3]),
     "no index": (",loss\n0.5,1\n0.25,2\n", "column_1 loss", [1, 2]),
     "another index": (",index,loss\n0,3,2.5\n1,4,2.25\n", "column_1 index loss", [2.5, 2.25]),
+    "an index of pandas": (
+        "epoch loss\n0 1 2.5\n1 2 2.25\n2 3 2\n",
+        "index epoch loss",
+        [2.5, 2.25, 2],
+    ),
+    "an index of R": (
+        '"epoch" "loss"\n"1" 1 2.5\n"2" 2 2.25\n"3" 3 2\n',
+        "index epoch loss",
+        [2.5, 2.25, 2],
+    ),
+    "an index of R with commas": (
+        '"epoch","loss"\n"1",1,2.5\n"2",2,2.25\n"3",3,2\n',
+        "index epoch loss",
+        [2.5, 2.25, 2],
+    ),
     "below a mark": ("\ufeff\n3.5\n3.25\n3\n", "loss", [3.5, 3.25, 3]),
 }
 

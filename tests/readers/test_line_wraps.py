@@ -76,9 +76,14 @@ INDENTED = "".join(
     f"\t\t\tfg/bg=(66/190), time cost: 34.5\n"
     for n in range(1, 40)
 )
+TABLE = "".join(
+    f"|{n // 4:24} |{50 * n:24} |{4 / n:24.4f} |{'' if n % 4 else 0.5:24} |\n" for n in range(1, 40)
+)
 UNBROKEN = pasted(RECORDS)
 
 
-@pytest.mark.parametrize("text", [TWO_LINES, INDENTED, UNBROKEN, "step,loss\n1,2.5\n2,2.4\n"])
+@pytest.mark.parametrize(
+    "text", [TWO_LINES, INDENTED, TABLE, UNBROKEN, "step,loss\n1,2.5\n2,2.4\n"]
+)
 def test_lines_of_their_own_are_not_joined(text):
     assert joined(text) == text

@@ -39,6 +39,9 @@ _COMPARABLE_MEASURES: Final = _LOSS_MEASURES[: _LOSS_MEASURES.index("rmse")]
 _AMBIGUOUS_LOSSES: Final = ("cost", "error", "sup", "supervised", "criterion")
 
 
+# RMSEpa_Etrain_pu and RMSE_Ftrain: of energies and of forces of the training structures.
+_OF_TRAINING_SET: Final = re.compile(r"(rmse|mse|mae)(?:pa)?_[ef]_?train(?:_|$)")
+
 _TRAINING_AFFIX: Final = re.compile(
     r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$"
 )
@@ -96,5 +99,8 @@ def loss_measure(name: str) -> str | None:
     key = normal(without_run(name))
     if key in ("train", "training"):
         return ""
+    of_training_set = _OF_TRAINING_SET.match(name.lower())
+    if of_training_set is not None:
+        return of_training_set[1]
     bare = _TRAINING_AFFIX.sub("", key, count=1)
     return next((word for word in (key, bare) if word in _LOSS_MEASURES + _AMBIGUOUS_LOSSES), None)

@@ -11,7 +11,7 @@ from stabdiag.model.text import word_list
 
 _EVALUATION_PART = re.compile(
     r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
-    r"(_|$)"
+    r"(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te)$"
 )
 
 # Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.

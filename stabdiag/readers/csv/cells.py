@@ -86,7 +86,8 @@ def split_cells(line: str, delimiter: str) -> list[str]:
     if delimiter == BLANKS:
         if "(" in line:
             return _BRACKETED_CELL.findall(line)
-        return [cell for cell in line.split(BLANKS) if cell]
+        cells = [cell for cell in line.split(BLANKS) if cell]
+        return [cell.strip('"') for cell in cells] if '"' in line else cells
     if '"' not in line:
         row = line.split(delimiter)
         return [cell.strip() for cell in row] if " " in line or "\t" in line else row

@@ -154,8 +154,8 @@ def _divided(
     if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
         return None
     rows = first_rows([lines[place] for place in following], delimiter)
-    if delimiter == BLANKS and all(len(row) == len(header) + 1 for row in rows) and _counts(rows):
-        header = [INDEX, *header]  # pandas prints it without a name
+    if len(header) > 1 and all(len(row) == len(header) + 1 for row in rows) and _counts(rows):
+        header = [INDEX, *header]  # pandas and R print it without a name
     names = header_names(header)
     repeated = (n for n, row in enumerate(rows) if is_next_header(row, names))
     rows = rows[: next(repeated, len(rows))]
@@ -168,7 +168,14 @@ def _divided(
         and WORD in cell_states([cell for row in rows for cell in row])
     ):
         return None  # a text with some numbers alone on a line
-    # A printed table in Markdown has a reader of its own.
+    # A printed table has a reader of its own: in Markdown, or with a heading of two lines.
+    if (
+        delimiter == "|"
+        and rows
+        and WORD in (states := cell_states(rows[0]))
+        and NUMBER not in states
+    ):
+        return None
     has_messages = delimiter not in ("|", BLANKS)
     if is_header(header) and are_records(rows, len(header), has_messages=has_messages):
         return Dialect(
@@ -248,7 +255,10 @@ def _names_loss(header: Sequence[str]) -> bool:
 
 
 def _counts(rows: list[list[str]]) -> bool:
-    return all(row[0] == str(number) for number, row in enumerate(rows))
+    """Return True if the first cells count the rows from 0, as in pandas, or from 1, as in R."""
+    return any(
+        all(row[0] == str(number) for number, row in enumerate(rows, start)) for start in (0, 1)
+    )
 
 
 def are_records(rows: list[list[str]], width: int, *, has_messages: bool = False) -> bool:

@@ -7,6 +7,9 @@
     | 1     | 6.4731     |           1        0.6931  0.0151        ┡━━━━━━━╇━━━━━━━━━━━━┩
     | 2     | 5.9321     |           2        0.6702  0.0178        │ 1     │ 3.31       │
 
+A heading between bars may have two lines, as in MATLAB, and one without bars may be a comment: then
+a blank is enough between its names. The line above it may name an evaluation, as in NequIP.
+
 Cells are separated by bars, or by two or more blanks, as in skorch, fastai or scikit-learn. Without
 bars, the first cell of a row has to be a count, or all cells are numbers. This excludes tables of
 results, whose rows begin with the name of a model.
@@ -21,7 +24,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
-from stabdiag.model.roles.names import is_a_reward
+from stabdiag.model.roles.names import is_a_reward, is_evaluation
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine, Columns, Piece, Rows
@@ -140,9 +143,15 @@ def _tables(data: bytes) -> list[_Table]:
         text = line.decode("utf-8", "replace") if is_read else ""
         text, reason = text.strip() if barred else text, ""
         cells = [*(_BETWEEN_BARS if barred else _CELL_TEXT).finditer(text)]
+        if named and not barred and text.startswith("# "):
+            cells = [*_BLANK_FREE_TEXT.finditer(text, 1)]
         names = tuple(map(_plain, cells)) if named else ()
+        if named and barred and not _is_heading(names, barred=True):
+            names = _joined_names(lines[number - 1], names)
         if not is_read:
             inside = False
+        elif not barred and named and _is_of_evaluation(names, lines[number - 1]):
+            table, inside = None, False
         elif _is_heading(names, barred=barred):
             counted = barred or not _is_measure(names[0], barred=barred)
             counted = counted and score_direction(names[0]) is None
@@ -165,6 +174,23 @@ def _tables(data: bytes) -> list[_Table]:
             full_text = line.decode("utf-8", "replace")
             others.append(BadLine(line=number, reason=reason, above=above, text=full_text))
     return tables
+
+
+def _is_of_evaluation(names: Sequence[str], above: bytes) -> bool:
+    """Return True for the heading of an evaluation, or of one row for each set of an epoch."""
+    if not _is_heading(names, barred=False):
+        return False
+    is_of_sets = "#" in names[1:] and names[:2] != _SPACY
+    return is_of_sets or is_evaluation(above.decode("utf-8", "replace"))
+
+
+def _joined_names(above: bytes, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of a heading of two lines, the second of which has these cells."""
+    cells = _BETWEEN_BARS.finditer(above.decode("utf-8", "replace").strip())
+    first = [*map(_plain, cells)] if _COLUMN_BAR.search(above) else []
+    if len(first) != len(names) or any(map(_PRINTED_NUMBER.fullmatch, first)):
+        return tuple(names)
+    return tuple(" ".join(filter(None, pair)) for pair in zip(first, names, strict=True))
 
 
 def _is_heading(names: Sequence[str], *, barred: bool) -> bool:

@@ -1,4 +1,4 @@
-"""Tables printed for people, without a column that counts their rows."""
+"""Tables printed for people: without a count, with two lines of names, of several sets."""
 
 import pytest
 
@@ -47,3 +47,45 @@ def test_a_share_in_percent_is_a_fraction(history):
     table = f"| Epoch | Train Loss | Train Acc |\n|---|---|---|\n{rows}"
     accuracy = history(table).series["accuracy"]
     assert accuracy.values.tolist() == pytest.approx([n / 10000 for n in range(1, 9)])
+
+
+MATLAB = (
+    "|=============================================================|\n"
+    "|  Epoch  |  Iteration  |  Mini-batch  |  Mini-batch  |  Validation  |  Base Learning  |\n"
+    "|         |             |   Accuracy   |     Loss     |     Loss     |      Rate       |\n"
+    "|=============================================================|\n"
+)
+
+
+def test_the_names_of_a_heading_of_two_lines_are_joined(history):
+    rows = "".join(
+        f"| {n // 4 + 1:7} | {50 * n + 1:11} | {50 + n:11.2f}% | {3 - n / 10:12.4f} |"
+        f" {'2.5000' if n % 4 == 0 else '':12} | {'0.0010':>15} |\n"
+        for n in range(12)
+    )
+    series = history(MATLAB + rows).series
+    assert series["loss"].column == "Mini-batch Loss"
+    assert series["loss"].steps.tolist() == [50 * n + 1 for n in range(12)]
+    assert series["loss"].values.tolist() == pytest.approx([3 - n / 10 for n in range(12)])
+    assert series["eval_loss"].values.tolist() == [2.5] * 3
+    assert series["lr"].values.tolist() == [0.001] * 12
+
+
+def test_the_batches_of_nequip_are_read_without_those_of_the_validation(history):
+    def batches(name, losses):
+        rows = "".join(f"  {epoch:7} {10 * n:5} {x:12.3g} {x / 2:12.3g}\n" for n, x in losses)
+        return f"{name}\n# Epoch batch         loss       loss_f\n{rows}\n"
+
+    text = ""
+    for epoch in range(1, 9):
+        loss = 3 - epoch / 4
+        text += batches("training", [(1, loss), (2, loss - 0.125)])
+        text += batches("validation", [(1, 9.5), (2, 9.5)])
+        text += (
+            "  Train      #    Epoch      wal       loss_f         loss\n"
+            f"! Train           {epoch:9} {10.5 * epoch:8} {loss / 2:12.3g} {loss:12.3g}\n"
+        )
+    loss = history(text).series["loss"]
+    assert len(loss) == 16
+    assert loss.values.max() == pytest.approx(2.75)
+    assert loss.values[-1] == pytest.approx(0.875)
