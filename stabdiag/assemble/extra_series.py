@@ -23,6 +23,7 @@ from stabdiag.model.roles.settings import (
     is_part,
     setting_columns,
 )
+from stabdiag.stats.course import nonfinite_end
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -135,10 +136,15 @@ def late_loss_parts(
 def score_series(
     columns: Columns, taken: Collection[str], steps: Ints, run: Mask
 ) -> Iterator[Series]:
-    """Yield the scores of a run without another role, each under its own name."""
+    """Yield the scores of a run without another role, each under its own name.
+
+    Only scores that are not finite to their end keep values that are not finite.
+    """
     for role, name in score_columns(columns.names, taken).items():
         column = columns.load(name)
-        which = run & column.present & np.isfinite(column.values)
+        which = run & column.present
+        if nonfinite_end(column.values[which]) is None:
+            which &= np.isfinite(column.values)
         if column.is_text or column.is_time or not which.any():
             continue
         at, values = steps[which], column.values[which]

@@ -22,6 +22,7 @@ from stabdiag.stats.standards import (
     MIN_SAMPLE,
     NEGLIGIBLE,
     SUBSAMPLE_SIZE,
+    TENTH,
     TENTHS,
     THIRD,
     TWENTIETHS,
@@ -195,6 +196,21 @@ def position_after(where: Mask) -> int:
     """Return the position after the last one that is true; 0 if none is."""
     positions = np.flatnonzero(where)
     return int(positions[-1]) + 1 if len(positions) else 0
+
+
+def nonfinite_end(values: Floats) -> int | None:
+    """Return the position from which values are not finite to their end, or None.
+
+    A program may print NaN if there is nothing to average: no episode ended, or no example has a
+    label. This happens at the beginning of a run, or occasionally. Values that were finite before
+    and are not for the last tenth are lost.
+    """
+    bad = ~np.isfinite(values)
+    first = position_after(~bad)
+    count = len(bad) - first
+    if first < MIN_CONSECUTIVE or count < max(MIN_CONSECUTIVE, TENTH * len(bad)):
+        return None
+    return first if bad[:first].mean() <= TENTH else None
 
 
 @frozen

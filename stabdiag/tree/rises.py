@@ -15,10 +15,10 @@ from stabdiag.stats.rise import DRAWUP_FACTOR, Rise, net_rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.standards import (
     CLEAR,
+    FAR_RATIO,
     MIN_TREND_POINTS,
     RELATIVE_TOLERANCE,
     ROUNDING_DIGITS,
-    TENFOLD,
     TWICE,
 )
 from stabdiag.tree.drivers import climb_rates
@@ -30,6 +30,9 @@ _ROUNDING_DIGITS = ROUNDING_DIGITS
 # If the loss fell by less than it rose, a rise by a smaller fraction of it does not matter: a
 # smoothed loss that does not learn wanders by a percent.
 _MIN_RELATIVE_RISE = TWICE * RELATIVE_TOLERANCE
+
+# A tenfold rise, as the levels show it: the best level is a mean, above the lowest losses.
+_MIN_MULTIPLE = 8.0
 
 
 def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
@@ -51,11 +54,13 @@ def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:
     rise = net_rise(x[part], run.rise_window, run.limits.divergence.significance)
     if rise is None:
         return None
-    if _is_multiple(x[part], rise) and not is_clear(run, _moved(rise, part.start)):
-        rise = _multiple(run, x[part]) or rise
     if run.average is not None:  # its noise may last for longer than a level
         rise = replace(rise, bar=max(rise.bar, CLEAR * run.average.level_sigma(rise.points)))
-    return _moved(rise, part.start)
+    moved = _moved(rise, part.start)
+    if _is_multiple(x[part], rise) and not is_clear(run, moved):
+        multiple = _multiple(run, x[part])
+        return moved if multiple is None else _moved(multiple, part.start)
+    return moved
 
 
 def _moved(rise: Rise, begin: int) -> Rise:
@@ -64,8 +69,8 @@ def _moved(rise: Rise, begin: int) -> Rise:
 
 
 def _is_multiple(x: Floats, rise: Rise) -> bool:
-    """Return True if a positive loss fell tenfold, and then rose tenfold."""
-    least = (TENFOLD - 1) * rise.best_level
+    """Return True if a positive loss fell by an order of magnitude, and then rose by one."""
+    least = (_MIN_MULTIPLE - 1) * rise.best_level
     return bool(x.min() > 0 and min(rise.amount, rise.progress) > least)
 
 
@@ -76,7 +81,7 @@ def _multiple(run: Run, x: Floats) -> Rise | None:
     exceed every later level. In the logarithm they do not.
     """
     rise = net_rise(np.log(x), run.rise_window, run.limits.divergence.significance)
-    if rise is None or rise.amount < np.log(TENFOLD):
+    if rise is None or rise.amount < np.log(FAR_RATIO):
         return None
     level = float(np.exp(rise.best_level))
     return replace(

@@ -650,3 +650,34 @@ def test_targets_far_from_zero_are_standardized_first(symptom, r2, kind):
     at = np.arange(15)
     log = {"epoch": at, "loss": 2.26e10 - 1e7 * at, "val_r2": r2 + 0.001 * at}
     assert symptom("no-progress", log).actions[0].kind == kind
+
+
+def scored(bad, name="fid", *, with_loss=False):
+    """Return a log of 40 scores of which some are NaN, with or without a loss."""
+    at = np.arange(40)
+    learned = 1 - np.exp(-at / 10)
+    scores = 300 - 250 * learned if name == "fid" else 0.1 + 0.7 * learned
+    scores[bad] = np.nan
+    loss = {"loss": 1 + np.exp(-at / 8) + 0.01 * np.random.default_rng(2).standard_normal(40)}
+    return {"step": 100 * at, name: scores, **(loss if with_loss else {})}
+
+
+@pytest.mark.parametrize("with_loss", [False, True])
+@pytest.mark.parametrize("name", ["fid", "val_accuracy", "eval_f1"])
+def test_a_score_that_is_nan_to_the_end_is_a_warning(name, with_loss):
+    report = stabdiag.diagnose(scored(slice(25, None), name, with_loss=with_loss))
+    (finding,) = [entry for entry in report.findings if entry.slug == "score-collapsed"]
+    assert finding.title == "A score is not finite"
+    assert (finding.step, finding.severity) == (2500, "warning")
+    assert report.diagnosis.severity != "ok"
+
+
+@pytest.mark.parametrize("bad", [slice(0, 3), slice(5, None, 12), slice(38, None)])
+def test_a_score_that_is_nan_for_a_while_is_not_lost(bad):
+    report = stabdiag.diagnose(scored(bad, "eval_f1", with_loss=True))
+    assert "score-collapsed" not in {finding.slug for finding in report.findings}
+
+
+def test_a_score_that_was_never_finite_is_not_lost():
+    report = stabdiag.diagnose(scored(slice(None), "eval_f1", with_loss=True))
+    assert "score-collapsed" not in {finding.slug for finding in report.findings}

@@ -10,12 +10,11 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import listed, num, plural
-from stabdiag.stats.course import measure_course, outer_levels, position_after, start_level
+from stabdiag.stats.course import measure_course, nonfinite_end, outer_levels, start_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
-    CONTEXT_POINTS,
     MAX_CHANCE,
     MIN_LONG_LOG,
     TENFOLD,
@@ -73,19 +72,12 @@ def reward_not_rising(case: Case) -> Evidence | None:
 
 
 def _not_finite(case: Case) -> Evidence | None:
-    """Report a reward that is not finite from a step to the end, and was finite before.
-
-    A program may print NaN if no episode ended since the last record: this happens at the beginning
-    of a run, or occasionally.
-    """
+    """Report a reward that is not finite from a step to the end."""
     reward = case.history.series["reward"]
-    bad = ~np.isfinite(reward.values)
-    first = position_after(~bad)
-    count = len(bad) - first
-    if count < max(CONTEXT_POINTS, TENTH * len(bad)) or count == len(bad):
+    first = nonfinite_end(reward.values)
+    if first is None:
         return None
-    if bad[:first].mean() > TENTH:
-        return None
+    count = len(reward) - first
     step = int(reward.steps[first])
     return Evidence(
         title="The reward is not finite",

@@ -10,8 +10,8 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import full_scale
-from stabdiag.model.text import num
-from stabdiag.stats.course import measure_course, moving_medians, position_after
+from stabdiag.model.text import num, plural
+from stabdiag.stats.course import measure_course, moving_medians, nonfinite_end, position_after
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -69,9 +69,36 @@ def _few_scores(case: Case) -> str:
     ),
 )
 def score_collapsed(case: Case) -> Evidence | None:
-    """Did a score lose most of what it had gained, and stay down?"""
+    """Did a score lose most of what it had gained, and stay down, or go NaN?"""
     collapses = (_collapse(case, score) for score in scores(case))
-    return next((evidence for evidence in collapses if evidence is not None), None)
+    collapse = next((evidence for evidence in collapses if evidence is not None), None)
+    return collapse or _not_finite(case)
+
+
+def _not_finite(case: Case) -> Evidence | None:
+    """Report a score that is not finite from a step to the end."""
+    history = case.history
+    logged = [history.series.get(role) for role in ("eval_accuracy", "accuracy")]
+    for series in [*filter(None, logged), *history.group("score").values()]:
+        first = nonfinite_end(series.values)
+        if first is None:
+            continue
+        step, count = int(series.steps[first]), len(series) - first
+        return Evidence(
+            title="A score is not finite",
+            severity=Severity.WARNING,
+            because=f"{series.column!r} is not finite from {case.unit} {step} on "
+            f"({plural(count, 'value')}); it was finite before.",
+            step=step,
+            measured={"not_finite": count},
+            first=Action(
+                Do.CHECK_EVALUATION,
+                f"Evaluate the checkpoint nearest to {case.describe(step)}, and look at its "
+                "outputs: NaN, or the same for all examples.",
+                step=step,
+            ),
+        )
+    return None
 
 
 def _collapse(case: Case, score: Score) -> Evidence | None:
