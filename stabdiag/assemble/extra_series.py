@@ -23,7 +23,6 @@ from stabdiag.model.roles.settings import (
     is_part,
     setting_columns,
 )
-from stabdiag.stats.course import nonfinite_end
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -138,12 +137,13 @@ def score_series(
 ) -> Iterator[Series]:
     """Yield the scores of a run without another role, each under its own name.
 
-    Only scores that are not finite to their end keep values that are not finite.
+    Only scores whose last value is not finite keep values that are not finite.
     """
     for role, name in score_columns(columns.names, taken).items():
         column = columns.load(name)
         which = run & column.present
-        if nonfinite_end(column.values[which]) is None:
+        logged = column.values[which]
+        if len(logged) and np.isfinite(logged[-1]):
             which &= np.isfinite(column.values)
         if column.is_text or column.is_time or not which.any():
             continue
