@@ -42,6 +42,10 @@ _MACHINE_WORDS = frozenset(
     )
 )
 
+# The words that a mean has and its sum lacks, and the relative error of a printed mean.
+_MEANS = ({"avg"}, {"mean"}, {"average"})
+_ROUNDING = 1e-3
+
 
 @frozen
 class NamedColumns:
@@ -77,7 +81,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedCol
     if "loss" not in (chosen or {}):
         _refuse_results(columns, named.names)
         named = _with_measurements(_with_a_loss(named))
-        named = _with_better_loss(named, assignment.other_losses)
+        named = _with_means(_with_better_loss(named, assignment.other_losses))
     if not chosen:
         made, notes = continued_columns(named.columns, named.names)
         named = named.adding(made).take(named.names, *notes)
@@ -262,6 +266,35 @@ def _with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumn
         return named
     note = f"took {replacement!r} as the loss: {reason}"
     return named.take({**names, "loss": replacement}, note)
+
+
+def _with_means(named: NamedColumns) -> NamedColumns:
+    """Replace a loss that is the sum of a fixed number of losses by its mean, if both are logged.
+
+    FederatedScope logs train_loss and train_avg_loss.
+    """
+    for role in sorted({"loss", "eval_loss"} & named.names.keys()):
+        name = named.names[role]
+        total = named.columns.load(name)
+        for other in named.columns.names:
+            if {*name_words(other)} - {*name_words(name)} not in _MEANS:
+                continue
+            if _is_multiple(total, named.columns.load(other)):
+                note = f"took {other!r} as the {role}: {name!r} is a multiple of it"
+                named = named.take({**named.names, role: other}, note)
+                break
+    return named
+
+
+def _is_multiple(total: Column, mean: Column) -> bool:
+    """Return True if each value of a column is the same multiple of that of another one."""
+    if total.is_text or mean.is_text or not np.array_equal(total.present, mean.present):
+        return False
+    sums, means = total.logged, mean.logged
+    if len(sums) < 2 or not (np.isfinite(sums).all() and (means > 0).all()):
+        return False
+    ratios = sums / means
+    return bool(ratios[0] > 1 and np.allclose(ratios, ratios[0], rtol=_ROUNDING))
 
 
 def _is_all_zero(loss: Column) -> bool:

@@ -157,3 +157,14 @@ def test_words_for_a_changed_reward_do_not_hide_it(tmp_path):
         "Episode,Reward_Clipped,Real_Score\n" + "".join(f"{n},{n},5\n" for n in range(9))
     )
     assert "reward" in stabdiag.diagnose(path).history.series
+
+
+@pytest.mark.parametrize(("size", "name"), [(500, "avg_loss"), (0, "loss")])
+def test_the_mean_of_a_loss_is_used_instead_of_its_sum(size, name):
+    means = [2 - n / 10 for n in range(9)]
+    sums = [mean * (size or 500 + 50 * n) for n, mean in enumerate(means)]
+    log = {"step": range(9), "train_loss": sums, "train_avg_loss": means}
+    evaluated = {"test_loss": sums, "test_avg_loss": means}
+    series = stabdiag.read({**log, **evaluated}).series
+    assert series["loss"].column == f"train_{name}"
+    assert series["eval_loss"].column == f"test_{name}"
