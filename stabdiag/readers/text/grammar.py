@@ -25,7 +25,7 @@ from stabdiag.readers.text.shapes import (
 # A number as programs print it, including NaN and infinity. A pattern has to say what may follow
 # it: another rank's line may cut a number short.
 NUMBER_PATTERN: Final = (
-    rb"[-+]?(?:\d[\d.]{0,40}(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
+    rb"[-+]?(?:\d[\d.]{0,60}(?:[eE][-+]?\d{1,4})?|\.\d{1,40}|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 )
 
 # A number before a blank or the end of the line, which is found in half the time.

@@ -119,8 +119,8 @@ _AROUND: Final = rb"(?:[\[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|
 
 # A number, without the full stop of a sentence. It may have thousands separators: tps: 7,012.
 _GROUPED_NUMBER: Final = NUMBER_PATTERN.replace(
-    rb"\d[\d.]{0,40}",
-    rb"[1-9]\d{0,2}(?:,\d{3}){1,4}(?![,\d])(?:\.\d{1,9})?|\d{1,40}(?:\.\d{0,40})?",
+    rb"\d[\d.]{0,60}",
+    rb"[1-9]\d{0,2}(?:,\d{3}){1,4}(?![,\d])(?:\.\d{1,9})?|\d{1,60}(?:\.\d{0,60})?",
 )
 
 # What may follow a number: nanxxx, as Python fills the width of a NaN, and the points that end a

@@ -265,3 +265,11 @@ def test_a_constant_loss_next_to_others_is_a_log_without_a_counter(diagnosed):
     assert diagnosed(text).diagnosis.slug == "loss-constant"
     with pytest.raises(LogError, match="without a rising step"):
         diagnosed(line.format(14.0) * 8)
+
+
+def test_a_clipped_perplexity_has_more_than_40_digits(diagnosed):
+    line = "Epoch  1, {}/12750; acc:   1.61; ppl: {}.00; 3395 src tok/s; 4270 s elapsed\n"
+    text = "".join(
+        line.format(8900 + 50 * n, 26881171418161356094253400435962903554686976) for n in range(7)
+    )
+    assert diagnosed(text).diagnosis.slug == "loss-implausible"
