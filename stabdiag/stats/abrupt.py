@@ -47,7 +47,18 @@ def abrupt_spikes(
     sigma = max(float(before.std(ddof=1)), rounding(x), RELATIVE_EPS * float(np.ptp(x[: at + 1])))
     base = TrailingBaseline(level=before.mean() * same, sigma=sigma * same)
     spike = describe(x, base, at, replace(reach, window=context, least=context), atypical)
-    return (spike,) if spike.score > sigmas else ()
+    has_returned = together == 1 and _has_returned(x, spike, reach.recovery_sigma)
+    return (spike,) if spike.score > sigmas and not has_returned else ()
+
+
+def _has_returned(x: Floats, spike: Spike, sigmas: float) -> bool:
+    """Return True if the few losses between a peak and the end of the log are low again.
+
+    That may be a single noisy epoch. A blow-up is a spike in any case.
+    """
+    after = x[spike.peak + 1 :]
+    is_low = bool(len(after) and (after <= spike.base + sigmas * spike.sigma).all())
+    return is_low and spike.recovered is None and not spike.is_blowup
 
 
 def _abrupt_rise(x: Floats, together: int) -> int | None:

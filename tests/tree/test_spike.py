@@ -127,6 +127,20 @@ def of_epochs(factor, stays, *, n=30, at=15):
 
 
 @pytest.mark.parametrize(
+    ("losses", "slug"),
+    [
+        ([0.08, 0.06, 0.04, 0.22, 0.06], "insufficient-data"),
+        ([0.08, 0.06, 0.04, 0.22], "spike-unresolved"),
+        ([0.08, 0.06, 0.04, 0.22, 0.15], "spike-unresolved"),
+        ([0.08, 0.06, 0.04, 2.2, 0.06], "spike-unresolved"),  # a blow-up
+    ],
+)
+def test_a_single_high_epoch_of_a_few_may_be_noise(losses, slug):
+    log = {"epoch": range(len(losses)), "loss": losses}
+    assert stabdiag.diagnose(log).diagnosis.slug == slug
+
+
+@pytest.mark.parametrize(
     ("log", "slug"),
     [
         (of_epochs(4.0, 2), "spike-recovered"),

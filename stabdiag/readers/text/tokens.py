@@ -156,7 +156,8 @@ _UNSIGNED_PAIR: Final = (
     rb"(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
     rb"(?:[Ll]oss|LOSS|lr(?:ate)?|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
-    rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nce|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO))"
+    rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nce|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO"
+    rb"|[Rr]eward(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)))"
     rb"\]?[ \t]{1,24}%b%b(%b)%b" % (_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
 _LOOSE_PAIR: Final = re.compile(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)

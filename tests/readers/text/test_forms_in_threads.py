@@ -323,3 +323,17 @@ def test_progress_of_fasttext_may_share_a_line(history):
         for n in range(1, 9)
     ]
     assert len(history("".join(rows)).series["loss"]) == 8
+
+
+def test_a_reward_without_a_sign_is_read(history):
+    rows = [
+        f"Time 00h {n}m 08s, Avg Reward {n / 8:.3f}, Avg Accuracy 0.{n}6, Best Reward 0.1\n"
+        for n in range(1, 9)
+    ]
+    values = [value for _, value in points(history("".join(rows)).series["reward"])]
+    assert values == [n / 8 for n in range(1, 9)]
+
+
+def test_a_sentence_about_rewards_is_not_a_log(history):
+    with pytest.raises(LogError):
+        history("".join(f"In game {n} it gets the reward {n}.5 for each step\n" for n in (1, 2)))
