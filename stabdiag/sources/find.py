@@ -16,7 +16,13 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
 from stabdiag.readers.source import MLFLOW_RUN_NAME
 from stabdiag.sources.curves import is_curve_folder
-from stabdiag.sources.folder import VIRTUAL_ENVIRONMENT, hides_logs, is_skipped, looks_like_log
+from stabdiag.sources.folder import (
+    VIRTUAL_ENVIRONMENT,
+    hides_logs,
+    is_hidden_log,
+    is_skipped,
+    looks_like_log,
+)
 from stabdiag.sources.group import (
     INNER,
     PROFILES,
@@ -166,6 +172,8 @@ def list_folder(folder: str, skipped: SkippedEntries) -> tuple[list[File], list[
                     folders.append(item.name)
                 elif not S_ISREG(status.st_mode):
                     skipped.skip("not a file or folder", item.path)
+                elif status.st_size and is_hidden_log(item.name):
+                    skipped.skip(UnreadReason.HIDDEN_FILE, item.path)
                 elif not (STORE_PART.fullmatch(item.name) or PROFILES.fullmatch(item.name)):
                     files.append(local_file(item.name, status))
     except OSError as error:

@@ -213,6 +213,14 @@ def hides_logs(folder: Path) -> bool:
     return False
 
 
+def is_hidden_log(name: str) -> bool:
+    """Return True if a hidden file, which is not read, is named like a log.
+
+    Files that begin with ``._`` are what macOS keeps about other files.
+    """
+    return name.startswith(".") and not name.startswith("._") and looks_like_log(name)
+
+
 class Folder(Container):
     """The files in a folder and its subfolders, a few levels deep."""
 
@@ -268,6 +276,8 @@ class Folder(Container):
                 elif hides_logs(path):
                     self.hidden.append(f"{path} (a hidden folder)")
             elif S_ISREG(status.st_mode):
+                if status.st_size and is_hidden_log(item.name):
+                    self.hidden.append(f"{path} (a hidden file)")
                 inside = PurePosixPath(path.relative_to(self.path).as_posix())
                 size, written = status.st_size, status.st_mtime
                 yield Entry(path=inside, size=size, written=written, key=str(path))

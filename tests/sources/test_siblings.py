@@ -1,5 +1,6 @@
 """Every run in a place is judged or named: siblings, ranks, attempts, archives, links."""
 
+import gzip
 import io
 import json
 import math
@@ -189,3 +190,32 @@ def test_an_unreadable_sibling_is_named_and_not_healthy(tmp_path, text):
 def test_an_empty_or_another_file_is_not_a_sibling(tmp_path, name, text):
     write(tmp_path, **{"run.jsonl": lines(), name: text})
     assert api.diagnose(tmp_path).diagnosis.slug == "healthy"
+
+
+def test_a_rotated_log_may_be_packed(stabdiag, tmp_path):
+    place = tmp_path / "runs"
+    write(place, **{"train.jsonl": lines()})
+    (place / "train.jsonl.1.gz").write_bytes(gzip.compress(lines(fails=True).encode()))
+    result = stabdiag("check", place)
+    assert result.code == 1
+    assert result.out.endswith("2 runs: 1 failed, 1 healthy\n")
+    assert "train.jsonl.1.gz" in str(api.diagnose(place).diagnosis.summary)
+
+
+def test_a_hidden_log_is_named_as_not_read(stabdiag, tmp_path):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), ".run2.jsonl": lines(fails=True)})
+    result = stabdiag("check", place)
+    assert result.code == 2
+    assert f"skipped, a hidden file that may be a log; to scan it, name it: {place}" in result.err
+    report = api.diagnose(place)
+    assert report.diagnosis.slug == "partly-read"
+    assert ".run2.jsonl (a hidden file)" in report.diagnosis.summary
+
+
+@pytest.mark.parametrize("name", ["._run.jsonl", ".run.jsonl.swp", ".DS_Store", ".settings.yaml"])
+def test_other_hidden_files_are_ignored(stabdiag, tmp_path, name):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), name: "x"})
+    assert stabdiag("check", place).code == 0
+    assert api.diagnose(place).diagnosis.slug == "healthy"
