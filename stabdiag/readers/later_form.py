@@ -77,8 +77,11 @@ def with_later_forms(columns: Columns, read_again: Callable[[], bytes]) -> Colum
         unread = _unread_rest(columns, roles, last, data, form) if data else None
         if unread is None:
             break
-        later = _read_rest(data[unread.start :])
+        rest = data[unread.start :]
+        later = _read_rest(rest)
         joined = None if later is None else _continued(columns, roles, later, unread)
+        if joined is None and (later := _read_rows(columns, roles, rest)) is not None:
+            joined = _continued(columns, roles, later, unread)
         if later is None or joined is None:
             break
         columns, form = joined, later.format
@@ -225,6 +228,22 @@ def _read_rest(data: bytes) -> Columns | None:
     if any(names_results(name) or names_split(name) for name in columns.names):
         return None if not any(map(names_measurements, columns.names)) else columns
     return columns
+
+
+def _read_rows(columns: Columns, roles: Mapping[str, str], data: bytes) -> Columns | None:
+    """Read the rest of a log as rows without names, which continue its values."""
+    from stabdiag.readers.unnamed_rows import read_continuing_rows
+
+    clock = next((roles[role] for role in _CLOCKS if role in roles), None)
+    counter, loss = columns.load(clock) if clock is not None else None, columns.load(roles["loss"])
+    if counter is None or counter.is_text or loss.is_text:
+        return None
+    of_loss = counter.present & loss.present & np.isfinite(loss.values)
+    rows = read_continuing_rows(data, steps=counter.values[of_loss], losses=loss.values[of_loss])
+    if rows is None or clock is None:
+        return None
+    names = {clock: "step", roles["loss"]: "loss"}
+    return replace(rows, names=(*names,), load=lambda name: rows.load(names[name]))
 
 
 def _continued(

@@ -87,6 +87,15 @@ CHANGES = {
         printed,
         lambda n, x: f"[epoch {n // 60} batch {n % 60:3d}/60] loss: {x:.4f} lr: 3.00e-04",
     ),
+    "another column": (csv, lambda n, x: f"{n * 10},{n // 50},{x},0.0003"),
+    "times before the columns": (
+        csv,
+        lambda n, x: f"2026-01-02 03:{n // 60:02d}:{n % 60:02d},{n * 10},{x},0.0003",
+    ),
+    "rows after prints": (printed, lambda n, x: f"{n * 10},{x:.4f},0.0003"),
+    "bars after prints": (printed, lambda n, x: f"| {n * 10} | {x:.4f} | 0.0003 |"),
+    "lists after JSON": (jsonl, lambda n, x: json.dumps([n * 10, x, 3e-4])),
+    "rows after epochs": (epochs, lambda n, x: f"{n + 1},{x:.4f},{x + 0.1:.4f}"),
     "Keras after epochs": (
         epochs,
         lambda n, x: (
@@ -187,8 +196,11 @@ def test_a_log_may_change_its_form_twice(tmp_path):
     [
         # Another scale without a counter: the results of an evaluation.
         *("".join(f"sample {n} loss: {80 + n:.3f}\n" for n in range(40)),),
-        # Rows without names, and a column that could be anything.
-        *("".join(f"{1200 + n * 10},7,{2 + n / 100},0.1\n" for n in range(40)),),
+        # The counter goes on, and two columns could be the loss; or none.
+        *("".join(f"{1200 + n * 10},7,2.21,2.22\n" for n in range(40)),),
+        *("".join(f"{1200 + n * 10},7,{20 + n / 100},0.1\n" for n in range(40)),),
+        # The counter begins anew: a table of another kind.
+        *("".join(f"{n},7,2.21,0.1\n" for n in range(40)),),
     ],
 )
 def test_a_rest_that_does_not_continue_the_log_is_left_undecided(tmp_path, rest):

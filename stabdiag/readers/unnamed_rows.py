@@ -1,0 +1,115 @@
+"""Rows without names below a log: their columns are recognized by the values that they continue.
+
+``1990,2.31,0.0003`` below lines with ``step 1980 loss 2.33 lr 0.0003``: the counter goes on with
+the same stride, and one column goes on at the level of the loss.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats
+from stabdiag.readers.columns import Column, Columns, Rows, join, piece_of_cells
+
+# Cells are between these, or between blanks. Brackets and bars around a row are not part of it.
+_DELIMITERS: Final = (",", ";", "\t", "|")
+_AROUND: Final = " \t\r[](){}|│,"
+_BLANKS: Final = re.compile(r"\s+")
+
+_MIN_ROWS: Final = 6
+_USUAL: Final = 0.8
+_MAX_CELLS: Final = 64
+
+# The last losses, and the first of the rest, that are compared.
+_LAST: Final = 20
+_FIRST: Final = 5
+
+# Losses go on within their last range, widened by this factor on both sides.
+_WIDENED: Final = 1.0
+
+# One of several columns is the loss if it is nearer than the others by this factor.
+_CLEARLY: Final = 2.0
+
+
+def read_continuing_rows(data: bytes, *, steps: Floats, losses: Floats) -> Columns | None:
+    """Read rows that continue the steps and losses of a log, or return None if they do not.
+
+    Args:
+        data: the lines of the rest of the log.
+        steps: the steps of the log.
+        losses: its losses.
+    """
+    rows = _rows(data.decode("utf-8", "replace").split("\n"))
+    if len(rows) < _MIN_ROWS:
+        return None
+    columns = [
+        join([Rows.of({"": piece_of_cells(cells)})], "") for cells in zip(*rows, strict=True)
+    ]
+    numbers = [place for place, column in enumerate(columns) if not column.is_text]
+    counters = [place for place in numbers if _counts_on(columns[place], steps)]
+    if len(counters) != 1:
+        return None
+    distances = sorted(
+        (distance, place)
+        for place in numbers
+        if place not in counters and (distance := _distance(columns[place], losses)) is not None
+    )
+    # An evaluation loss may be at about the same level.
+    if not distances or (len(distances) > 1 and distances[1][0] < _CLEARLY * distances[0][0]):
+        return None
+    named = {"step": columns[counters[0]], "loss": columns[distances[0][1]]}
+    return Columns(
+        source="", format="rows", names=(*named,), rows=len(rows), load=lambda name: named[name]
+    )
+
+
+def _rows(lines: list[str]) -> list[list[str]]:
+    """Return the cells of the lines that have the usual number of cells."""
+    lines = [line.strip(_AROUND) for line in lines]
+    lines = [line for line in lines if line and line[0].isdigit()]
+    counts = Counter(next((sign for sign in _DELIMITERS if sign in line), " ") for line in lines)
+    if not counts:
+        return []
+    delimiter = counts.most_common(1)[0][0]
+    split = [
+        [cell.strip() for cell in line.split(delimiter)]
+        if delimiter != " "
+        else _BLANKS.split(line)
+        for line in lines
+    ]
+    width, usual = Counter(map(len, split)).most_common(1)[0]
+    if not 2 <= width <= _MAX_CELLS or usual < _USUAL * len(split):
+        return []
+    return [cells for cells in split if len(cells) == width]
+
+
+def _counts_on(column: Column, steps: Floats) -> bool:
+    """Return True if a column continues a counter with the same stride."""
+    if len(steps) < 2 or not column.present.all() or len(column.values) < 2:
+        return False
+    stride = float(np.median(np.diff(steps)))
+    own = np.diff(column.values)
+    is_next = 0 < column.values[0] - steps[-1] <= 2 * stride
+    return bool(is_next and (own > 0).all() and np.median(own) == stride)
+
+
+def _distance(column: Column, losses: Floats) -> float | None:
+    """Return how far the first values of a column are from the last losses.
+
+    Return None if they are not at the same level, or are whole numbers and the losses are not.
+    """
+    last = losses[np.isfinite(losses)][-_LAST:]
+    first = column.values[:_FIRST]
+    if len(last) < _FIRST or not np.isfinite(first).all():
+        return None
+    if (first == np.floor(first)).all() and not (last == np.floor(last)).all():
+        return None
+    spread = _WIDENED * float(np.ptp(last))
+    level = float(np.median(first))
+    if not last.min() - spread <= level <= last.max() + spread:
+        return None
+    return abs(level - float(np.median(last[-_FIRST:])))
