@@ -239,7 +239,12 @@ def _read_rows(columns: Columns, roles: Mapping[str, str], data: bytes) -> Colum
     if counter is None or counter.is_text or loss.is_text:
         return None
     of_loss = counter.present & loss.present & np.isfinite(loss.values)
-    rows = read_continuing_rows(data, steps=counter.values[of_loss], losses=loss.values[of_loss])
+    rows = read_continuing_rows(
+        data,
+        steps=counter.values[of_loss],
+        losses=loss.values[of_loss],
+        has_evaluation="eval_loss" in roles,
+    )
     if rows is None or clock is None:
         return None
     names = {clock: "step", roles["loss"]: "loss"}

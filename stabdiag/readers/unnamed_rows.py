@@ -31,17 +31,17 @@ _FIRST: Final = 5
 # Losses go on within their last range, widened by this factor on both sides.
 _WIDENED: Final = 1.0
 
-# One of several columns is the loss if it is nearer than the others by this factor.
-_CLEARLY: Final = 2.0
 
-
-def read_continuing_rows(data: bytes, *, steps: Floats, losses: Floats) -> Columns | None:
+def read_continuing_rows(
+    data: bytes, *, steps: Floats, losses: Floats, has_evaluation: bool
+) -> Columns | None:
     """Read rows that continue the steps and losses of a log, or return None if they do not.
 
     Args:
         data: the lines of the rest of the log.
         steps: the steps of the log.
         losses: its losses.
+        has_evaluation: the log has an evaluation loss as well.
     """
     rows = _rows(data.decode("utf-8", "replace").split("\n"))
     if len(rows) < _MIN_ROWS:
@@ -53,15 +53,13 @@ def read_continuing_rows(data: bytes, *, steps: Floats, losses: Floats) -> Colum
     counters = [place for place in numbers if _counts_on(columns[place], steps)]
     if len(counters) != 1:
         return None
-    distances = sorted(
-        (distance, place)
-        for place in numbers
-        if place not in counters and (distance := _distance(columns[place], losses)) is not None
-    )
-    # An evaluation loss may be at about the same level.
-    if not distances or (len(distances) > 1 and distances[1][0] < _CLEARLY * distances[0][0]):
+    losses_at = [
+        place for place in numbers if place not in counters and _goes_on(columns[place], losses)
+    ]
+    # The evaluation loss is usually at about the same level, and to the right of it.
+    if not losses_at or len(losses_at) > 1 + has_evaluation:
         return None
-    named = {"step": columns[counters[0]], "loss": columns[distances[0][1]]}
+    named = {"step": columns[counters[0]], "loss": columns[losses_at[0]]}
     return Columns(
         source="", format="rows", names=(*named,), rows=len(rows), load=lambda name: named[name]
     )
@@ -97,19 +95,14 @@ def _counts_on(column: Column, steps: Floats) -> bool:
     return bool(is_next and (own > 0).all() and np.median(own) == stride)
 
 
-def _distance(column: Column, losses: Floats) -> float | None:
-    """Return how far the first values of a column are from the last losses.
-
-    Return None if they are not at the same level, or are whole numbers and the losses are not.
-    """
+def _goes_on(column: Column, losses: Floats) -> bool:
+    """Return True if a column begins at the level of the last losses, and is as fractional."""
     last = losses[np.isfinite(losses)][-_LAST:]
     first = column.values[:_FIRST]
     if len(last) < _FIRST or not np.isfinite(first).all():
-        return None
+        return False
     if (first == np.floor(first)).all() and not (last == np.floor(last)).all():
-        return None
+        return False
     spread = _WIDENED * float(np.ptp(last))
     level = float(np.median(first))
-    if not last.min() - spread <= level <= last.max() + spread:
-        return None
-    return abs(level - float(np.median(last[-_FIRST:])))
+    return bool(last.min() - spread <= level <= last.max() + spread)
