@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 from stabdiag.model.frozen import frozen
@@ -93,6 +93,8 @@ def _find_wrap(head: bytes) -> _Wrap | None:
         return None
     if all(line[:1] == b"{" and line[-1:] == b"}" for line in lines):
         return None  # each line is a JSON object
+    if max(map(len, lines)) < _MIN_WRAP_WIDTH:
+        return None
     openings = [_opening(line) for line in lines]
     counts = Counter(opening for opening in openings if opening)
     for opening, count in counts.most_common(2):
@@ -103,11 +105,13 @@ def _find_wrap(head: bytes) -> _Wrap | None:
         if _are_labeled(records):
             continue
         width = max(_length(line) for record in records for line in record)
+        if width < _MIN_WRAP_WIDTH:
+            continue
         wraps = [
             _Wrap(opening=opening, width=width, at_blanks=at_blanks) for at_blanks in (False, True)
         ]
         explained = [_count_explained(wrap, records) for wrap in wraps]
-        if width >= _MIN_WRAP_WIDTH and any(explained):
+        if any(explained):
             return wraps[explained.index(max(explained))]
     return None
 
@@ -120,12 +124,15 @@ def _opening(line: bytes) -> bytes:
 
 def _are_labeled(records: list[list[bytes]]) -> bool:
     """Return True if every line has the label of its record, so that none is the rest of one."""
-    labels = {
-        None if label is None else _NUMBERS.sub(b"0", label[0])
-        for record in records
-        for label in map(_LINE_LABEL.match, record)
-    }
-    return len(labels) == 1 and None not in labels
+    labels: set[bytes] = set()
+    for line in chain.from_iterable(records):
+        label = _LINE_LABEL.match(line)
+        if label is None:
+            return False
+        labels.add(_NUMBERS.sub(b"0", label[0]))
+        if len(labels) > 1:
+            return False
+    return bool(labels)
 
 
 def _length(line: bytes) -> int:

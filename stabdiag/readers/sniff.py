@@ -185,8 +185,10 @@ CSV: Final = "csv"
 # If the first line of a log is damaged, its suffix selects one of these formats.
 _BY_SUFFIX: Final = tuple(candidate for candidate in READERS if candidate.suffixes)
 
-# Lines of a known format are searched for in this many bytes at the head, then in more.
-_HEAD_SIZES: Final = (1 << 22, 1 << 24)
+# Lines of a known format are searched for in this many bytes at the head, then in more: few logs
+# begin with so many other lines that the first does not suffice.
+_HEAD_SIZES: Final = (1 << 17, 1 << 22, 1 << 24)
+_FINAL_SIZE: Final = 1 << 22
 
 _EARLY, _TEXT, _LATE, _LAST = (
     tuple(candidate for candidate in READERS if candidate.priority is priority)
@@ -256,7 +258,7 @@ def detect_format(head: bytes, *, is_complete: bool) -> str | None:
 
 def is_final(detected: Reader, stream: Stream) -> bool:
     """Return True if the detected format cannot change as the stream grows."""
-    head = stream.peek(_HEAD_SIZES[0])
+    head = stream.peek(_FINAL_SIZE)
     early = detected.priority in (SniffPriority.EARLY, SniffPriority.TEXT)
     return (early and detected.sniff(head, is_complete=False)) or len(
         stream.peek(_HEAD_SIZES[-1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from copy import copy
 from functools import lru_cache
 from typing import Final
 
@@ -12,7 +13,7 @@ import numpy as np
 from stabdiag.model.arrays import Ints
 from stabdiag.model.roles.names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
-from stabdiag.readers.blocks import bytes_after
+from stabdiag.readers.blocks import bytes_after, bytes_before
 from stabdiag.readers.text.glued import separate_records
 from stabdiag.readers.text.values import name_bare_tensors, plain_values
 
@@ -190,7 +191,7 @@ def _plain_signs(block: bytes) -> bytes:
     The search for a single byte is much faster, and most logs lack it.
     """
     block = block.removeprefix(_BYTE_ORDER_MARK)
-    if b"[" in block and any(escape in block for escape in _SPELLED_ESCAPES):
+    if b"[" in block and _has_spelled_escapes(block):
         block = _SPELLED_ANSI.sub(b"", block)
     if b"[" in block and _has_resets(block):
         block = _SHOWN_ANSI.sub(b"", block)
@@ -205,6 +206,12 @@ def _plain_signs(block: bytes) -> bytes:
         for escaped, sign in _HTML_SIGNS:
             block = block.replace(escaped, sign)
     return block
+
+
+def _has_spelled_escapes(block: bytes) -> bool:
+    """Return True if a block has an escape sequence that is spelled."""
+    before = bytes_before(block, b"[")
+    return any(escape[-2:-1] in before and escape in block for escape in _SPELLED_ESCAPES)
 
 
 def _has_resets(block: bytes) -> bool:
@@ -233,9 +240,18 @@ def line_forms(data: bytes) -> frozenset[bytes]:
 
 
 @lru_cache(maxsize=1)
+def _head_text(head: bytes) -> Text:
+    return Text(head)
+
+
 def cleaned(head: bytes) -> bytes:
     """Return a cleaned head. Cached, as several formats are tried on it."""
-    return Text(head).data
+    return _head_text(head).data
+
+
+def first_text(block: bytes) -> Text:
+    """Return the text of the first block of a log, which is often the whole head."""
+    return copy(_head_text(block))
 
 
 def find_positions(data: bytes, text: bytes) -> Iterator[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from stabdiag.readers.blocks import count_line_ends
+from stabdiag.readers.blocks import bytes_after, count_line_ends
 
 # The end of tqdm's bar, and another bar on the same line: … 2.15it/s, loss=0.5]Validating: 100%|██
 # A blank may separate a bar from its own values.
@@ -59,7 +59,7 @@ _MIN_GLUED: Final = 2
 
 # A message of glog after a record, which another thread wrote: grad_norm 1.2W0304 05:06:07.123 …
 _MESSAGE: Final = re.compile(rb"(?<=[\d)\]}])(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d)")
-_MESSAGE_PARTS: Final = (b"W0", b"W1", b"E0", b"E1")
+_MESSAGE_LEVELS: Final = (b"W", b"E")
 
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _SHOWN_LINE_ENDS: Final = (
@@ -87,7 +87,8 @@ def separate_records(block: bytes) -> bytes:
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
     if b"]" in block and block.count(b"] - ETA: ") > lines + 1:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)
-    if any(part in block for part in _MESSAGE_PARTS):
+    after = [bytes_after(block, level) for level in _MESSAGE_LEVELS if level in block]
+    if any(b"0" in months or b"1" in months for months in after):
         block = _MESSAGE.sub(b"\r", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block

@@ -21,7 +21,7 @@ from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks, count_line_ends
 from stabdiag.readers.columns import BadLine, Column, Columns, Rows, join
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text, line_end, line_forms
+from stabdiag.readers.text.clean import Text, first_text, line_end, line_forms
 from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import (
@@ -97,7 +97,7 @@ class TextLog:
             self._line += count_line_ends(block)
             return Text(b"", first_line=self._line), [], []
         grammar = self._grammar
-        text = Text(block, first_line=self._line)
+        text = first_text(block) if self._line == 1 else Text(block, first_line=self._line)
         text.data = normalize(text.data, grammar.normalizations)
         if grammar.has_evaluation_blocks:
             text.data = self._evaluations.mark(text.data)

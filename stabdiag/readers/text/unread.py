@@ -175,14 +175,15 @@ class UnreadLines:
         for line in later.split(b"\n"):
             if examined >= _MAX_EXAMINED and not may_have_records:
                 break
-            form = _classify_line(line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS))
+            same_digits = line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS)
+            form = _classify_line(same_digits)
             is_unread = form is not _Form.NO_NUMBER and begin not in used
             # A killed job or a cut paste ends like this.
             if is_unread and begin + len(line) + 1 >= end and self._breaks_off(line):
                 self._unfinished = number
                 break
             if is_unread and form is _Form.MAY_BE_RECORD:
-                is_unread = not self._take(line[:_MAX_UNREAD_LINE], number)
+                is_unread = not self._take(line[:_MAX_UNREAD_LINE], same_digits, number)
             is_candidate = is_unread and begin not in read and b"oss" not in line.lower()
             if is_candidate and examined < _MAX_EXAMINED:
                 examined += 1
@@ -235,18 +236,19 @@ class UnreadLines:
         is_loss_occasional = any(_other_words(line) in named for line in others)
         self._words = frozenset() if is_loss_occasional else frozenset(named)
 
-    def _take(self, line: bytes, number: int) -> bool:
-        """Count a line that looks like a record; return False if it does not."""
+    def _take(self, line: bytes, same_digits: bytes, number: int) -> bool:
+        """Count a line that looks like a record; return False if it does not.
+
+        ``same_digits`` is the line with digits other than 0 as 1.
+        """
         if self._samples:
             self._shapes |= {*map(_shape, self._samples)} - {b""}
             self._samples = ()
         names_loss = _names_loss(line)
         alike = names_loss and _shape(line) in self._shapes
         if not alike:
-            text = line.decode("utf-8", "replace")
-            names_loss = names_loss and _DIGIT.search(line) is not None
-            is_record = names_loss and may_hold_loss(text)
-            if not is_record and not (is_row(text) and self._continues(line)):
+            is_record = names_loss and _has_loss_value(same_digits)
+            if not is_record and not (_is_row(same_digits) and self._continues(line)):
                 return False
         elif self._repeats_loss(line) or self._is_other_bar(line):
             return False
@@ -330,6 +332,16 @@ def _classify_line(line: bytes) -> _Form:
     is_row = _DELIMITED.search(line) is not None or _ALIGNED.match(line) is not None
     is_row_or_loss = _names_loss(line) or is_row
     return _Form.MAY_BE_RECORD if is_row_or_loss else _Form.OTHER
+
+
+@lru_cache(maxsize=4096)
+def _has_loss_value(line: bytes) -> bool:
+    return _DIGIT.search(line) is not None and may_hold_loss(line.decode("utf-8", "replace"))
+
+
+@lru_cache(maxsize=4096)
+def _is_row(line: bytes) -> bool:
+    return is_row(line.decode("utf-8", "replace"))
 
 
 def _other_words(line: bytes) -> _Words:
