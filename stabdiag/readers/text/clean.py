@@ -129,7 +129,7 @@ class Text:
         if b"f0" in block:
             block = _JULIA_FLOAT32.sub(rb"\1e\2", block)
         if has_foreign_loss_name(block):
-            block = translate_names(block)
+            block = plain_values(translate_names(block))
         self._joined = _NO_BREAKS
         joined = _joined(block)
         if joined is not block:

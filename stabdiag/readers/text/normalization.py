@@ -374,13 +374,17 @@ _NORMALIZATIONS: Final = (
     # step 10, loss_train, 0.896: a comma between the name and the value
     *(
         Normalization(
-            (name + b", ",), rb"\b%b, (?=[-+]?(?:\d{1,9}\.\d|nan|inf))" % name, name + b": "
+            (name + b", ",),
+            rb"%b, (?<=\b%b, )(?=[-+]?(?:\d{1,9}\.\d|nan|inf))" % (name, name),
+            name + b": ",
         )
         for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
     ),
     # step_78540: loss_-4.0656, as a format string names its values
-    Normalization((b"step_", b"loss_"), rb"\bstep_(\d{1,12})(?=:?[\t ,|]|:?\n)", rb"step: \1"),
-    Normalization((b"step_", b"loss_"), rb"\bloss_(?=[-+]?\d{1,12}\.\d)", b"loss: "),
+    Normalization(
+        (b"step_", b"loss_"), rb"step_(?<=\bstep_)(\d{1,12})(?=:?[\t ,|]|:?\n)", rb"step: \1"
+    ),
+    Normalization((b"step_", b"loss_"), rb"loss_(?<=\bloss_)(?=[-+]?\d{1,12}\.\d)", b"loss: "),
     # MXNet: Epoch[3] Train-SmoothL1=nan is the mean of no batch if the last batch reset the metric.
     Normalization(
         (b"] Batch [", b"] Time cost="),
@@ -443,7 +447,9 @@ def _are_boosted_scores(data: bytes) -> bool:
 
 def normalize(data: bytes, normalizations: Sequence[Normalization]) -> bytes:
     """Return a text with standard names. The number of lines stays the same."""
+    changes = 0
     for row in normalizations:
-        data = re.sub(row.pattern, row.replacement, data)
+        data, count = re.subn(row.pattern, row.replacement, data)
+        changes += count
     # A value may be written oddly after a name that has become the name of a loss.
-    return plain_values(data) if normalizations else data
+    return plain_values(data) if changes else data

@@ -75,3 +75,11 @@ def test_a_table_of_html(read, separator):
     assert series["loss"].steps.tolist() == list(range(100, 1300, 100))
     assert series["loss"].values.tolist() == [3 - n / 10 for n in range(1, 13)]
     assert all(map(math.isnan, series["eval_loss"].values))
+
+
+@pytest.mark.parametrize("lost", ["None", "(nan)", "N/A"])
+def test_a_loss_in_another_language_may_be_lost(tmp_path, lost):
+    losses = [f"{2.5 - n / 100:.4f}" for n in range(60)] + [lost] * 3
+    log = tmp_path / "train.log"
+    log.write_text("".join(f"第 {n} 轮 训练损失: {loss}\n" for n, loss in enumerate(losses)))
+    assert stabdiag.diagnose(log).diagnosis.slug == "nan-dtype-unknown"
