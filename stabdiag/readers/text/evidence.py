@@ -44,6 +44,7 @@ from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste, find_
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, trains
 from stabdiag.readers.text.measured import find_spans
+from stabdiag.readers.text.name_lists import find_name_lists
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
@@ -163,7 +164,7 @@ def evidence(data: bytes) -> TextEvidence | None:
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
-    normalizations = find_normalizations(data)
+    normalizations = (*find_normalizations(data), *find_name_lists(data))
     data = normalize(data, normalizations)
     has_blocks = has_evaluation_blocks(data)
     result = _find_evidence(EvaluationBlocks().mark(data) if has_blocks else data)

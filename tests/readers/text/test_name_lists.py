@@ -1,0 +1,71 @@
+"""Lines that list their names in front of their values."""
+
+import numpy as np
+import pytest
+
+import stabdiag
+
+LOSSES = [2.3 * np.exp(-n / 9) + 0.2 + 0.01 * (n * 7 % 5) for n in range(1, 31)]
+
+
+@pytest.fixture
+def history(tmp_path):
+    def read(line):
+        path = tmp_path / "run.txt"
+        path.write_text(
+            "".join(
+                line.format(n=n, loss=loss, val=loss + 0.3, acc=n / 40) + "\n"
+                for n, loss in enumerate(LOSSES, start=1)
+            )
+        )
+        return stabdiag.read(path)
+
+    return read
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epoch, loss, acc: {n} {loss:.4f} {acc:.4f}",
+        "2026-01-02 10:15:00 epoch,loss,acc: {n}, {loss:.4f}, {acc:.4f}",
+        "(epoch, loss, acc) = ({n}, {loss:.4f}, {acc:.4f})",
+        "epoch | loss | acc = {n} | {loss:.4f} | {acc:.4f}",
+        "Epoch/Loss/Acc: {n}/{loss:.4f}/{acc:.4f}",
+        "epoch loss acc {n} {loss:.4f} {acc:.4f}",
+        "[epoch, loss, acc] = [{n}, {loss:.4f}, {acc:.4f}]",
+        "main - L12 ::: train, epoch, loss, acc ===> {n:03d}, {loss:.4f}, {acc:.4f},",
+    ],
+)
+def test_names_in_front_of_their_values(history, line):
+    series = history(line).series
+    assert series["loss"].steps.tolist() == [*range(1, 31)]
+    assert series["loss"].values == pytest.approx(LOSSES, abs=1e-4)
+    assert series["accuracy"].values[-1] == 0.75
+
+
+def test_losses_of_both_splits_in_a_list(history):
+    series = history("epoch,train loss,val loss: {n}, {loss:.4f}, {val:.4f}").series
+    assert series["loss"].values == pytest.approx(LOSSES, abs=1e-4)
+    assert series["eval_loss"].values == pytest.approx(np.add(LOSSES, 0.3), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epoch {n} train/val loss = {loss:.4f}/{val:.4f}",
+        "epoch {n}, loss: {loss:.4f}, val_loss: {val:.4f}",
+    ],
+)
+def test_values_behind_each_name_are_not_moved(history, line):
+    series = history(line).series
+    assert series["loss"].steps.tolist() == [*range(1, 31)]
+    assert series["loss"].values == pytest.approx(LOSSES, abs=1e-4)
+
+
+def test_a_list_whose_loss_goes_nan(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "".join(f"epoch, loss: {n}, {loss if n < 20 else 'nan'}\n" for n, loss in enumerate(LOSSES))
+    )
+    diagnosis = stabdiag.diagnose(path).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 20)
