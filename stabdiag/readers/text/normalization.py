@@ -409,6 +409,12 @@ _NORMALIZATIONS: Final = (
         Normalization((end + b"\n[",), rb"(?<=%b\n)\[(\d{1,9})\][^\n]{0,400}" % end, rb"(\1)")
         for end in (b"est iteration:", b"est iteration is:")
     ),
+    # total 2.87 = seg 1.89 + det 0.93 + 0.1*reg 0.48, a total and its terms
+    Normalization(
+        (b"otal ", b" = ", b" + "),
+        rb"\b([Tt]otal) (?=%b = [^\n]{1,200} \+ )" % NUMBER_PATTERN,
+        rb"\1_loss: ",
+    ),
     *TUTORIALS,
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),

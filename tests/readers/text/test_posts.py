@@ -466,6 +466,23 @@ def test_the_score_of_episodes_next_to_a_frame(diagnosed):
     ]
 
 
+@pytest.mark.parametrize("bad", [40, 24])
+def test_a_total_with_its_terms_is_the_loss(diagnosed, bad):
+    """Without it, only the scores of the evaluations would be judged."""
+    lines = []
+    for n in range(40):
+        values = [f"{falling(n, 40) * part:.4f}" if n < bad else "nan" for part in (1, 0.7, 0.3)]
+        total, seg, det = values
+        lines.append(
+            f"epoch {n // 10} step {50 * n} | total {total} = seg {seg} + det {det} | lr 1e-3"
+        )
+        if n % 10 == 9:
+            lines.append(f">> eval epoch {n // 10}: mIoU {0.3 + n / 100:.4f}")
+    report = diagnosed("\n".join(lines))
+    assert len(report.history.series["loss"]) == 40
+    assert (report.diagnosis.severity == "error") == (bad < 40)
+
+
 def test_a_total_named_by_a_letter_has_its_parts(diagnosed):
     text = "".join(
         f"\rL: {falling(n, 40):.2f}, L_crf: 6.53, L_selection: 0.84, epoch: 0/50::  22%|█ | "
