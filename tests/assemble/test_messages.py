@@ -96,3 +96,11 @@ def test_messages_keep_no_position(diagnosed):
     assert [event.above for event in report.history.events if event.kind is EventKind.MESSAGE] == [
         None
     ]
+
+
+@pytest.mark.parametrize("prefix", ["^C", "  45%|████▌     | 45/100 [00:10<00:12,  4.10it/s]"])
+def test_a_prefix_of_the_first_line_only_belongs_to_the_terminal(diagnosed, prefix):
+    report = diagnosed(epochs(0, 5) + prefix + CRASH + "KeyboardInterrupt\n")
+    assert report.diagnosis.title == "The run was interrupted"
+    report = diagnosed(epochs(0, 5) + prefix + CRASH + ERROR)
+    assert "Expected input batch_size" in report.diagnosis.summary

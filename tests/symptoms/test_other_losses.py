@@ -154,3 +154,20 @@ def test_a_value_that_may_well_be_missing_is_not_reported(name, values):
 def test_a_value_that_is_not_a_term_of_a_loss_may_climb(name):
     climb = 0.3 * FALLING * np.where(STEPS > 200, np.exp((STEPS - 200) / 66), 1)
     assert "other-loss-rising" not in findings_by_slug(name, climb)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_reported"),
+    [("loss_mel", True), ("cycle_loss_A", True), ("loss_fm", False), ("loss_kl", False)],
+)
+def test_a_distance_to_the_data_may_not_climb_next_to_a_discriminator(name, is_reported):
+    """A loss of features, or a divergence, rises as both networks learn."""
+    rng = np.random.default_rng(4)
+    noise = 1 + 0.05 * rng.standard_normal((2, 400))
+    log = {"step": STEPS, "loss_disc": 2.4 * noise[0], "loss_gen": 2.1 * noise[1]}
+    climb = 2 * FALLING * np.interp(STEPS, [0, 240, 340], [1, 1, 10])
+    report = stabdiag.diagnose(log | {name: climb})
+    slugs = {finding.slug for finding in report.findings}
+    assert ("other-loss-rising" in slugs) == is_reported
+    report = stabdiag.diagnose(log | {name: 2 * FALLING})
+    assert "other-loss-rising" not in {finding.slug for finding in report.findings}

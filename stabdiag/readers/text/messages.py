@@ -374,6 +374,10 @@ def _exception(data: bytes, place: int) -> tuple[bytes, int]:
     line of the traceback: the prefix may name the rank.
     """
     prefix = data[_begin(data, place) : place]
+    # A terminal prints ^C, or a progress bar, above a traceback whose other lines have no prefix.
+    following = data.find(b"\n", place, place + _BYTES_AFTER) + 1
+    if following and not data.startswith(prefix, following):
+        prefix = b""
     for _ in range(_FRAMES):
         start = data.find(b"\n", place, place + _BYTES_AFTER) + 1
         if start in (0, len(data)):

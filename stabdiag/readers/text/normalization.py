@@ -12,7 +12,7 @@ from itertools import chain, islice
 from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization, as_float
-from stabdiag.readers.text.tutorials import TUTORIALS
+from stabdiag.readers.text.tutorials import RECOMMENDERS, TUTORIALS
 from stabdiag.readers.text.values import plain_values
 
 # Markers are searched for in this many bytes at the head, and at the end of the known data.
@@ -416,6 +416,7 @@ _NORMALIZATIONS: Final = (
         rb"\1_loss: ",
     ),
     *TUTORIALS,
+    *RECOMMENDERS,
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
     Normalization((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),

@@ -50,7 +50,9 @@ class Records(Kind):
 # |    ep_rew_mean     | 21.3     |
 # ---------------------------------
 _DASHES: Final = b"-" * 8
-_BOX_RULE: Final = re.compile(rb"\n(?:[^\n|]{0,60}[ :])?-{8,200}[ \t]{0,8}(?=\n|$)")
+_BOX_RULE: Final = re.compile(
+    rb"\n(?:[^\n|]{0,60}[ :])?\+?-{8,200}(?:\+-{3,200}\+)?[ \t]{0,8}(?=\n|$)"
+)
 _BOX_ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
 
 # Names in a table of training values, as opposed to settings.

@@ -32,7 +32,29 @@ def _right_answers() -> Iterator[Normalization]:
         )
 
 
+RECOMMENDERS: Final = (
+    # LightGCN: EPOCH[3/1000] loss0.545-|Sample:2.87|
+    Normalization(
+        (b"] loss", b"-|Sample:"),
+        rb"(\] )loss(%b)-\|Sample:" % NUMBER_PATTERN,
+        rb"\1loss: \2 | sample time: ",
+    ),
+    # NGCF: Epoch 3 [12.3s]: train==[0.55=0.50 + 0.05]
+    Normalization(
+        (b"]: train==[", b" + "),
+        rb"train==\[(%b)=(%b) \+ (%b)\]" % (3 * (NUMBER_PATTERN,)),
+        rb"train loss: \1, mf_loss: \2, emb_loss: \3",
+    ),
+)
+
 TUTORIALS: Final = (
+    # After 1000 training step(s), loss on training batch is 0.512.
+    Normalization(
+        (b"After ", b" training step", b"loss on training batch is "),
+        rb"(?m)^After (\d{1,9}) training step(?:s|\(s\))?, loss on training batch is (%b)\.?$"
+        % NUMBER_PATTERN,
+        rb"step \1 loss: \2",
+    ),
     *_right_answers(),
     # Cost on training data: 0.512
     Normalization(

@@ -9,10 +9,10 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.roles.loss_kinds import is_adversarial_loss
+from stabdiag.model.roles.loss_kinds import LossKind, is_adversarial_loss
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.other_losses import is_other_loss
-from stabdiag.model.text import SHOWN_NAMES, listed, num, plural
+from stabdiag.model.text import SHOWN_NAMES, listed, num, plural, word_list
 from stabdiag.stats.course import position_after
 from stabdiag.stats.levels import levels
 from stabdiag.stats.standards import (
@@ -36,6 +36,11 @@ _ROLES = (*_LOSSES, "policy_kl", "policy_entropy", "failed_value")
 _RISING_ROLES = (*_LOSSES, "policy_kl")
 _OF_POLICIES = ("reward", "policy_entropy", "clip_fraction")
 _POLICY_WORDS = frozenset({"approx", "policy", "actor", "ppo", "objective", "pg", "advantage"})
+
+# Next to networks that train against each other, a distance to the data falls as any other loss.
+_DISTANCES = frozenset(
+    word_list("mel stft recon reconst reconstruction cycle cyc idt identity l1 mse pixel")
+)
 
 # A loss that was finite for this many records, and is not for most that follow, has failed. In
 # tables with several kinds of records, NaN fills the gaps from the start, or is rare.
@@ -106,7 +111,8 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
 )
 def other_loss_rising(case: Case) -> Evidence | None:
     """Does another loss end far above the best level it had?"""
-    if case.loss_kind is not None or case.history.group("loss_weight"):
+    kind = case.loss_kind
+    if kind not in (None, LossKind.ADVERSARIAL) or case.history.group("loss_weight"):
         return None
     is_of_policy = _trains_a_policy(case)
     losses = (
@@ -114,6 +120,8 @@ def other_loss_rising(case: Case) -> Evidence | None:
         for loss in _others(case, _RISING_ROLES)
         if is_other_loss(loss.column) and not (is_of_policy and "kl" in name_words(loss.column))
     )
+    if kind is not None:
+        losses = (loss for loss in losses if not _DISTANCES.isdisjoint(name_words(loss.column)))
     climbs = [climb for series in losses if (climb := _climb(series)) is not None]
     if not climbs:
         return None

@@ -157,3 +157,33 @@ def test_the_performance_of_matlab_is_the_loss(series):
     assert series["loss"].values.tolist() == pytest.approx([10.0**-n for n in range(6)])
     assert series["grad_norm"].values.tolist() == [1, 2, 3, 4, 5, 6]
     assert series["loss"].steps.tolist() == [0, 25, 50, 75, 100, 125]
+
+
+RECOMMENDERS = {
+    "LightGCN": "EPOCH[{n}/40] loss{loss:.3f}-|Sample:2.41|",
+    "NGCF": "Epoch {n} [12.3s]: train==[{loss:.5f}={loss:.5f} + 0.00012]",
+    "a textbook": "After {n} training step(s), loss on training batch is {loss:.5f}.",
+}
+
+
+@pytest.mark.parametrize("form", RECOMMENDERS.values(), ids=RECOMMENDERS)
+def test_losses_without_a_separator_are_read(tmp_path, form):
+    path = tmp_path / "run.log"
+    losses = [round(0.3 + 2 * 0.9**n, 3) for n in range(40)]
+    lines = [form.format(n=n, loss=loss) for n, loss in enumerate(losses, 1)]
+    path.write_text("\n".join(lines) + "\n")
+    assert stabdiag.read(path).series["loss"].values.tolist() == losses
+
+
+def test_a_table_in_a_box_is_read(tmp_path):
+    path = tmp_path / "run.log"
+    rule = f"+{28 * '-'}+{12 * '-'}+\n"
+    tables = [
+        f"{rule}| {'iteration':26s} | {n:10d} |\n"
+        f"| {'train/loss':26s} | {3 - n / 20:10.4f} |\n{rule}"
+        for n in range(40)
+    ]
+    path.write_text("".join(tables))
+    loss = stabdiag.read(path).series["loss"]
+    assert loss.steps.tolist() == list(range(40))
+    assert loss.values[-1] == 1.05
