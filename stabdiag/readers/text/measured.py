@@ -6,13 +6,15 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import accumulate, compress
+from itertools import accumulate, compress, repeat
+from operator import contains
 from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import score_direction
+from stabdiag.readers.blocks import bytes_after
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import (
     EPOCH,
@@ -213,10 +215,12 @@ class MeasuredLines(Kind):
 
         Return no lines if one lacks the word, is long, or may continue the line above.
         """
+        firsts = bytes_after(data, b"\n")
         lines = data.removesuffix(b"\n").split(b"\n")[1:]
-        for line in lines:
-            if self.word not in line or len(line) > LONGEST or line[:1] in _BLANKS:
-                return []
+        if any(blank in firsts for blank in _BLANKS) or max(map(len, lines), default=0) > LONGEST:
+            return []
+        if not all(map(contains, lines, repeat(self.word))):
+            return []
         return [*zip(accumulate((len(line) + 1 for line in lines), initial=1), lines, strict=False)]
 
     def _lines(self, data: bytes) -> list[tuple[int, bytes]]:
