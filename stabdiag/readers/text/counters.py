@@ -28,11 +28,12 @@ _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
 # It is searched for in lower case, by the first bytes of all these words.
 _COUNTER: Final = re.compile(
-    rb"(?=[gsinmbeurtf\xc3\xe8])(?<![a-z])(?<!_in_)"
+    rb"(?=[gsinmbeurtf\xc3\xe8])(?<![a-z])(?<!_in_)(?<!best[ _])"
     rb"(global[ _]step|step|tick|game|generation|trial|(?:total[ _])?timestep|frame|iteration|iter"
     rb"|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
-    rb"(?:\([a-z]{1,10}\)(?! \())?[\"']?(?:[\s:=#\[(.]{1,16}[\"']?|\]:? {1,12})(%b)"
+    rb"(?:\([a-z]{1,10}\)(?! \()| no\.?(?= ?[:=]))?[\"']?"
+    rb"(?:[\s:=#\[(.]{1,16}[\"']?|\]:? {1,12})(%b)"
     rb"(?:\.0{1,6}(?=[,\]]))?(?=(?:st|nd|rd|th)\b|(?![\d\w%%]|[.,]\d|-\d\d-))"
     % (_OF_EPOCHS, _OF_STEPS, _COUNT_PATTERN.lower()),
 )

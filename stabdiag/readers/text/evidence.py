@@ -93,6 +93,10 @@ _MIN_NON_FINITE_LINES: Final = (2, 1)
 _NUMBER_TOKEN: Final = re.compile(NUMBER_PATTERN)
 # As many are enough if they have many values.
 _MIN_FULL_RECORDS: Final = 2
+# The result of a fold or of a seed.
+_RESULT: Final = re.compile(
+    rb"[\W_]{0,8}(?:fold|seed|split)[ _#:=-]{0,3}(\d{1,9})\b", re.IGNORECASE
+)
 # And their number is at least one in this many lines.
 _LINES_APART: Final = 3
 
@@ -442,11 +446,19 @@ def _uncounted(
         if len({*_loss_lines(data, loss, sample)}) >= different:
             is_one_of_several = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
             different = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[0] else different
+    if _are_results(_loss_lines(data, loss, sample)):
+        return None
     too_few = lines < fewest or len({*values.get(loss, ())}) < different
     if too_few or not all(map(_is_in_order, counts.values())):
         return None
     epoch = EPOCH if len(counts.get(EPOCH, ())) == lines else None
     return TextEvidence(counter=epoch, loss=loss, lines=lines, rising=float(epoch is not None))
+
+
+def _are_results(lines: Sequence[bytes]) -> bool:
+    """Return True if each line has the result of another fold or seed: they are no course."""
+    numbers = [match[1] for match in map(_RESULT.match, lines) if match is not None]
+    return bool(numbers) and len({*numbers}) == len(lines)
 
 
 def _is_in_order(counts: list[int]) -> bool:

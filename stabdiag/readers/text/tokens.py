@@ -222,6 +222,9 @@ _OPENS: Final = re.compile(
 )
 
 
+# Words before the name of a value.
+_WITH: Final = re.compile(r"^with (?:the |an? )?")
+
 # A number that is not a part of a word.
 NUMBER_START: Final = re.compile(rb"(?<![\w.])[-+.]{0,2}(?:\d|[nN][aA][nN]|[iI][nN][fF])")
 # A value depends on at most this many characters after its blank; see ``_VALUE_END``.
@@ -338,9 +341,10 @@ def line_fields(line: bytes) -> Sequence[Field]:
     fields += _reported_at_step(line)
     # The number after a file name is the line number of the logging call: train.py: 171
     fields = [item for item in fields if not item.name.endswith(_SOURCE_FILES)]
-    # New best model saved with loss 2.31
+    # New best model saved with loss 2.31, and epoch 3 completed with the loss: 2.31
     if SAVES.search(line):
         fields = [item for item in fields if not item.name.lower().startswith("with ")]
+    fields = [item._replace(name=_WITH.sub("", item.name)) for item in fields]
     # A loss of 2,345 has a decimal comma; a throughput of 7,012 has a thousands separator.
     return [
         item for item in fields if not (b"," in line[slice(*item.value)] and is_a_loss(item.name))

@@ -62,6 +62,13 @@ TUTORIALS: Final = (
         rb"(?m)^[Cc]ost on (\w{4,10}) data: (?=%b)" % NUMBER_PATTERN,
         rb"\1 loss: ",
     ),
+    # NEAT in Python: Population's average fitness: 46.55950 stdev: 7.99549, below
+    # ****** Running generation 199 ******. A fitness is maximized.
+    Normalization(
+        (b"Running generation ", b"Population's average fitness: "),
+        rb"Population's average fitness: (?=%b)" % NUMBER_PATTERN,
+        b"average_reward: ",
+    ),
     # MATLAB: Epoch 25/10000, Time 1.37, Performance 0.00016/1e-12, Gradient 0.25/1e-06, where each
     # value has its goal. The lines below it may have errors of a test.
     Normalization(

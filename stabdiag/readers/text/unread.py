@@ -113,6 +113,7 @@ class UnreadLines:
         self._unfinished: int | None = None
         # The losses in the ends of very long lines, which are cut off.
         self._cut_losses = 0
+        self._has_losses = False
 
     def copy(self) -> Self:
         """Return a copy for trial additions."""
@@ -147,6 +148,9 @@ class UnreadLines:
             elif not part.supplementary:
                 records.update(part.starts)
         begin = 0
+        self._has_losses |= bool(losses)
+        # The records of a log of rewards or scores are all that it has.
+        losses = losses or ([] if self._has_losses else [*records])
         if losses:
             losses.sort()
             lines = (_whole_line(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE])
@@ -248,7 +252,8 @@ class UnreadLines:
         alike = names_loss and _shape(line) in self._shapes
         if not alike:
             is_record = names_loss and _has_loss_value(same_digits)
-            if not is_record and not (_is_row(same_digits) and self._continues(line)):
+            is_row = _is_row(same_digits) and self._continues(line)
+            if not is_record and not (is_row and not self._is_between(line)):
                 return False
         elif self._repeats_loss(line) or self._is_other_bar(line):
             return False
@@ -263,6 +268,11 @@ class UnreadLines:
         count = _ROW_COUNT.match(line)
         counts = map(int, _UNREAD_NUMBER.findall(self._last))
         return count is None or int(count[1]) > max(counts, default=0)
+
+    def _is_between(self, line: bytes) -> bool:
+        """Return True for a row of a table that the log prints between its records."""
+        form = _row_form(line)
+        return any(_row_form(other) == form for other in self._recent.split(b"\n"))
 
     def _count(self, number: int, line: bytes, *, is_alike: bool) -> None:
         """Count a line."""
@@ -301,6 +311,11 @@ class UnreadLines:
             message = f"the end of a very long line is not read: {losses}"
             entries.append(LeftOut(code=EventCode.LINES_LEFT_OUT, message=message))
         return entries
+
+
+def _row_form(line: bytes) -> bytes:
+    """Return the form of a row, in which all numbers and blanks are equal."""
+    return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"0", line.strip()))
 
 
 def _has_long_line(data: bytes) -> bool:

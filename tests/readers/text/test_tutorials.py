@@ -5,6 +5,7 @@ import math
 import pytest
 
 import stabdiag
+from stabdiag.errors import LogError
 
 
 @pytest.fixture
@@ -187,3 +188,49 @@ def test_a_table_in_a_box_is_read(tmp_path):
     loss = stabdiag.read(path).series["loss"]
     assert loss.steps.tolist() == list(range(40))
     assert loss.values[-1] == 1.05
+
+
+GENERATION = (
+    "****** Running generation {n} ****** \n\n"
+    "Population's average fitness: {fitness:.5f} stdev: 7.99\n"
+    "Best fitness: 50.42 - size: (5, 3) - species 41 - id 34308\n\nPopulation of 199 members:\n"
+    "   ID   age  size  fitness  adj fit  stag\n  ====  ===  ====  =======  =======  ====\n"
+    "    42   20    {n}     50.4    0.833    19\n    43   20    34     50.4    0.{n}    19\n"
+) + "    44   14    28     50.4    0.769    13\n" * 6
+
+
+def test_the_average_fitness_of_neat_is_the_reward(tmp_path):
+    text = "".join(GENERATION.format(n=n, fitness=20 + n) for n in range(30))
+    log = tmp_path / "neat.log"
+    log.write_text(text)
+    report = stabdiag.diagnose(log)
+    assert report.history.series["reward"].values.tolist() == [20 + n for n in range(30)]
+    # The rows of its tables are no records that were not read.
+    assert report.diagnosis.slug == "insufficient-data"
+
+
+def test_a_heading_with_the_number_of_an_epoch(series):
+    bests = "## Best:\n- Best Train Loss: 0.25 (Epoch 7)\n\n"
+    text = "".join(
+        f"## Epoch no. = {n}\n- Train Loss: {2 - n / 8}\n- Validation Loss: {2.5 - n / 8}\n\n"
+        for n in range(1, 9)
+    )
+    series = series(bests + text)
+    assert series["loss"].values.tolist() == [2 - n / 8 for n in range(1, 9)]
+    assert series["eval_loss"].steps.tolist() == list(range(1, 9))
+
+
+def test_a_value_after_with(series):
+    text = "".join(
+        f"Epoch {n}: [====] -- Completed with the cost: {2.5 - n / 8}\n" for n in range(9)
+    )
+    assert series(text)["loss"].values.tolist() == [2.5 - n / 8 for n in range(9)]
+
+
+def test_the_results_of_folds_are_not_a_course(series):
+    text = "".join(
+        f"fold {n}: train acc: 8{n}.5, train loss: {4000 / 9**n:.4f}, best epoch: {9 - n}\n"
+        for n in range(1, 6)
+    )
+    with pytest.raises(LogError):
+        series(text)
