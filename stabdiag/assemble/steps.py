@@ -129,17 +129,17 @@ def _read_step_column(
         events.append(_note(note, _COUNTER_CODES.get(normal(name)[:5], EventCode.EPOCHS_AS_STEPS)))
     values = column.values
     if not good.all():
-        rest = _rest_without_steps(columns, good, loss)
-        numbers = _numbers_after(values[good], len(rest))
+        later = _records_without_steps(columns, good, loss)
+        numbers = _numbers_after(values[good], len(later))
         values = np.where(good, values, 0)
-        if len(rest):
+        if len(later):
             last = f"{role} {int(values[good][-1])}"
-            values[rest] = numbers
+            values[later] = numbers
             good = good.copy()
-            good[rest] = True
+            good[later] = True
             events.append(
                 _note(
-                    f"{plural(len(rest), 'record')} after {last} have no usable step in {name!r}: "
+                    f"{plural(len(later), 'record')} after {last} have no usable step in {name!r}: "
                     f"they are numbered on, up to {int(numbers[-1])}"
                 )
             )
@@ -151,7 +151,7 @@ def _read_step_column(
     return Steps(steps=steps, usable=good, events=tuple(events), of_epochs=role == "epoch")
 
 
-def _rest_without_steps(columns: Columns, good: Mask, loss: str | None) -> Positions:
+def _records_without_steps(columns: Columns, good: Mask, loss: str | None) -> Positions:
     """Return the records with a loss after the last step, if they are too many for a summary.
 
     The counter of the log was renamed or dropped when its form changed.
@@ -160,9 +160,9 @@ def _rest_without_steps(columns: Columns, good: Mask, loss: str | None) -> Posit
         return np.empty(0, dtype=np.intp)
     present = columns.load(loss).present
     last = int(np.flatnonzero(good)[-1])
-    rest = np.flatnonzero(present[last + 1 :]) + last + 1
+    later = np.flatnonzero(present[last + 1 :]) + last + 1
     is_series = int(present[: last + 1].sum()) >= MIN_SERIES_LENGTH
-    return rest if is_series and len(rest) > _MAX_SUMMARY else rest[:0]
+    return later if is_series and len(later) > _MAX_SUMMARY else later[:0]
 
 
 def _numbers_after(steps: Floats, count: int) -> Floats:

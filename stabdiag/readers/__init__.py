@@ -90,7 +90,7 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
     # Imported here, as nearly all logs have one form.
     from stabdiag.readers.later_form import LARGEST, with_later_forms
 
-    def read_again() -> bytes:
+    def reopened() -> bytes:
         if stream.path is None:
             return kept if len(kept) < _KEPT else b""
         with open_stream(stream.path) as again:
@@ -102,7 +102,7 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
                     return b""
         return b"".join(pieces)
 
-    return with_later_forms(columns, read_again)
+    return with_later_forms(columns, reopened)
 
 
 def _sniffed(stream: Stream) -> tuple[Stream, Reader]:

@@ -1,8 +1,8 @@
 """Logs whose form changes: lines after the last loss that their reader cannot read.
 
-A library is updated, prints become a progress bar, or a restart uses another logger. The rest of
-the log, from the first of these lines on, is read like a log of its own. It continues the log if
-its steps or its losses do. Its columns continue those with the same role.
+A library is updated, prints become a progress bar, or a restart uses another logger. The remainder
+of the log, from the first of these lines on, is read like a log of its own. It continues the log if
+its steps or its losses do. Its columns continue the columns with the same role.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _LOSS_AND_NUMBER: Final = re.compile(rb"(?=[^\n]*\d)[^\n]*oss", re.IGNORECASE)
 # The same text may be on this many lines.
 _MAX_PLACES: Final = 1000
 
-# Losses continue if the first few of the rest are within this factor of the last few before it.
+# Losses continue if the first few of the remainder are within this factor of the last few before it.
 _FEW: Final = 5
 _NEAR: Final = 4.0
 _VERY_NEAR: Final = 1.1
@@ -50,18 +50,18 @@ _VERY_NEAR: Final = 1.1
 # Other columns of a record are looked for among this many.
 _MAX_COMPARED: Final = 16
 
-# Steps continue if the first one of the rest is at most this many strides after the last one.
+# Steps continue if the first one of the remainder is at most this many strides after the last one.
 _MAX_STRIDES: Final = 100
 
 _CLOCKS: Final = ("step", "epoch")
 
 
-def with_later_forms(columns: Columns, read_again: Callable[[], bytes]) -> Columns:
-    """Return the columns of a log, with the rest that has another form.
+def with_later_forms(columns: Columns, reopened: Callable[[], bytes]) -> Columns:
+    """Return the columns of a log, with the remainder that has another form.
 
     Args:
         columns: the columns of the log.
-        read_again: returns the bytes of the log, without packing; none if there are too many.
+        reopened: returns the bytes of the log, without packing; none if there are too many.
     """
     data, form = b"", columns.format
     for _ in range(_MAX_FORMS):
@@ -71,16 +71,16 @@ def with_later_forms(columns: Columns, read_again: Callable[[], bytes]) -> Colum
         if "loss" not in roles:
             break
         last = _last_loss(columns, roles["loss"])
-        if last is None or not _has_unread_rest(columns, roles, last):
+        if last is None or not _has_unread_remainder(columns, roles, last):
             break
-        data = data or read_again()
-        unread = _unread_rest(columns, roles, last, data, form) if data else None
+        data = data or reopened()
+        unread = _unread_remainder(columns, roles, last, data, form) if data else None
         if unread is None:
             break
-        rest = data[unread.start :]
-        later = _read_rest(rest)
+        remainder = data[unread.start :]
+        later = _read_remainder(remainder)
         joined = None if later is None else _continued(columns, roles, later, unread)
-        if joined is None and (later := _read_rows(columns, roles, rest)) is not None:
+        if joined is None and (later := _read_rows(columns, roles, remainder)) is not None:
             joined = _continued(columns, roles, later, unread)
         if later is None or joined is None:
             break
@@ -90,7 +90,7 @@ def with_later_forms(columns: Columns, read_again: Callable[[], bytes]) -> Colum
 
 @frozen
 class _Unread:
-    """The rest of a log: its first byte, its first line, and the number of records above it.
+    """The remainder of a log: its first byte, its first line, and the number of records above it.
 
     ``count`` is the number of its lines that were not read.
     """
@@ -120,7 +120,7 @@ def _unread_lines(columns: Columns, last: int) -> list[LeftOut]:
     ]
 
 
-def _has_unread_rest(columns: Columns, roles: Mapping[str, str], last: int) -> bool:
+def _has_unread_remainder(columns: Columns, roles: Mapping[str, str], last: int) -> bool:
     """Return True if lines after the last loss were not read, or are objects without a loss."""
     if _unread_lines(columns, last):
         return True
@@ -131,10 +131,10 @@ def _has_unread_rest(columns: Columns, roles: Mapping[str, str], last: int) -> b
     return not any(bool(columns.load(name).present[last + 1 : until].any()) for name in losses)
 
 
-def _unread_rest(
+def _unread_remainder(
     columns: Columns, roles: Mapping[str, str], last: int, data: bytes, form: str
 ) -> _Unread | None:
-    """Return the rest of the log from the first line after the last loss that was not read.
+    """Return the remainder of the log from the first line after the last loss that was not read.
 
     ``form`` is the format of the lines above it.
     """
@@ -158,7 +158,7 @@ def _unread_rest(
 def _rows_above(columns: Columns, roles: Mapping[str, str], last: int) -> int:
     """Return the number of records up to the last loss and below it, without reported failures.
 
-    A line of the rest such as "loss: nan" was a report for the reader: a record of only a loss.
+    A line of the remainder such as "loss: nan" was a report for the reader: a record of only a loss.
     """
     loss = columns.load(roles["loss"])
     clocks = {roles[role] for role in _CLOCKS if role in roles}
@@ -214,8 +214,8 @@ def _after_object(data: bytes, count: int) -> int:
     return start
 
 
-def _read_rest(data: bytes) -> Columns | None:
-    """Read the rest of a log, or return None if no loss is found in it."""
+def _read_remainder(data: bytes) -> Columns | None:
+    """Read the remainder of a log, or return None if no loss is found in it."""
     from stabdiag.readers import read_plain
 
     try:
@@ -231,7 +231,7 @@ def _read_rest(data: bytes) -> Columns | None:
 
 
 def _read_rows(columns: Columns, roles: Mapping[str, str], data: bytes) -> Columns | None:
-    """Read the rest of a log as rows without names, which continue its values."""
+    """Read the remainder of a log as rows without names, which continue its values."""
     from stabdiag.readers.unnamed_rows import read_continuing_rows
 
     clock = next((roles[role] for role in _CLOCKS if role in roles), None)
@@ -254,7 +254,7 @@ def _read_rows(columns: Columns, roles: Mapping[str, str], data: bytes) -> Colum
 def _continued(
     columns: Columns, roles: Mapping[str, str], later: Columns, unread: _Unread
 ) -> Columns | None:
-    """Return the columns with those of the rest below them, or None if it is another log."""
+    """Return the columns with the columns of the remainder below them, or None if it is another log."""
     later_roles = assign(later.names).columns
     before = columns.load(roles["loss"]).logged
     after = later.load(later_roles["loss"]).logged
@@ -266,12 +266,12 @@ def _continued(
     is_near = _is_near(before[-_FEW:], after[:_FEW]) and not is_long
     has_clock = clock in later_roles and later.epoch_length is None
     counts = later.load(later_roles[clock]) if clock is not None and has_clock else None
-    is_counted = counts is not None and _counts_on(
+    is_counted = counts is not None and _continues_counter(
         columns.load(roles[clock or ""]), counts, restarts=_is_near(before[:_FEW], after[:_FEW])
     )
     if not (is_counted or is_near):
         return None
-    # Another bar within an epoch may be that of an evaluation.
+    # Another bar within an epoch may belong to an evaluation.
     if not is_counted and columns.epoch_length is not None:
         return None
     # Assumed names have to fit.
@@ -300,8 +300,8 @@ def _is_near(before: Floats, after: Floats, *, factor: float = _NEAR) -> bool:
     return 1 / factor <= second / first <= factor
 
 
-def _counts_on(column: Column, later: Column, *, restarts: bool) -> bool:
-    """Return True if a counter continues that of the log, or ``restarts`` with it."""
+def _continues_counter(column: Column, later: Column, *, restarts: bool) -> bool:
+    """Return True if a counter continues the counter of the log, or ``restarts`` with it."""
     if column.is_text or later.is_text or len(column.logged) < 2 or not len(later.logged):
         return False
     steps, own = column.logged, later.logged
@@ -314,13 +314,13 @@ def _counts_on(column: Column, later: Column, *, restarts: bool) -> bool:
 
 
 def _joined(columns: Columns, later: Columns, own: Mapping[str, str], unread: _Unread) -> Columns:
-    """Return the columns with those of the rest below them.
+    """Return the columns with the columns of the remainder below them.
 
     Args:
         columns: the columns of the log.
-        later: the columns of the rest.
-        own: the name in the log of columns of the rest; "" for columns that are left out.
-        unread: the rest.
+        later: the columns of the remainder.
+        own: the name in the log of columns of the remainder; "" for columns that are left out.
+        unread: the remainder.
     """
     targets = set(own.values())
     sources = {own.get(name, name): name for name in later.names if name in own}
@@ -400,7 +400,7 @@ def _blank(rows: int) -> Column:
 
 
 def _shifted(entry: LeftOut, rows: int, lines: int) -> LeftOut:
-    """Return an entry of the rest with its place in the whole log."""
+    """Return an entry of the remainder with its place in the whole log."""
     return replace(
         entry,
         above=None if entry.above is None else entry.above + rows,

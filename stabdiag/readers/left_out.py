@@ -37,7 +37,8 @@ _SUMMARY_NAME: Final = re.compile(
 # Cells of a table: numbers between delimiters. Prose has words between its commas.
 _DELIMITER: Final = re.compile(r"[,;\t|│┃║]")
 _NUMBER_CELL: Final = re.compile(
-    r"\s*[\"']?(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf))[\"']?\s*", re.IGNORECASE
+    r"\s*[\"']?(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf)|\d{1,3}(?::\d\d){1,2})[\"']?\s*",
+    re.IGNORECASE,
 )
 _MIN_CELLS: Final = 2
 # A row of a printed table: a count and decimal numbers. A matrix of counts is not one.

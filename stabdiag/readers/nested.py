@@ -11,6 +11,9 @@ MAX_RECORD_DEPTH: Final = 50
 
 Record = dict[str, object]
 
+# The keys of the name of a measurement.
+_NAME_KEYS: Final = ("name", "metric", "key", "tag")
+
 # The keys of a level in order of first appearance; None marks a value at that level.
 Tree = dict[str | None, "Tree"]
 
@@ -44,11 +47,30 @@ def _members(
         return
     for key, value in record.items():
         below = tree.setdefault(key, {})
+        measurements = named_values(value) if isinstance(value, list) else {}
         if isinstance(value, dict):
             yield from _members(value, f"{prefix}{key}/", below, depth + 1)
+        elif measurements:
+            yield from _members(measurements, f"{prefix}{key}/", below, depth + 1)
         else:
             below[None] = {}
             yield prefix + key, value
+
+
+def named_values(items: list[object]) -> Record:
+    """Return the values of a list of measurements by name; empty for other lists.
+
+    ``[{"name": "loss", "value": 2.31}, {"name": "lr", "value": 0.0003}]``.
+    """
+    values: Record = {}
+    for item in items:
+        if not isinstance(item, dict) or "value" not in item:
+            return {}
+        name = next((item[key] for key in _NAME_KEYS if isinstance(item.get(key), str)), None)
+        if name is None:
+            return {}
+        values[name] = item["value"]
+    return values
 
 
 def _names(tree: Tree, prefix: str) -> Iterator[str]:

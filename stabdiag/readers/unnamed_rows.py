@@ -1,7 +1,7 @@
 """Rows without names below a log: their columns are recognized by the values that they continue.
 
-``1990,2.31,0.0003`` below lines with ``step 1980 loss 2.33 lr 0.0003``: the counter goes on with
-the same stride, and one column goes on at the level of the loss.
+``1990,2.31,0.0003`` below lines with ``step 1980 loss 2.33 lr 0.0003``: the counter keeps
+the same stride, and one column is at the level of the loss.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MIN_ROWS: Final = 6
 _USUAL: Final = 0.8
 _MAX_CELLS: Final = 64
 
-# The last losses, and the first of the rest, that are compared.
+# The last losses, and the first of the remainder, that are compared.
 _LAST: Final = 20
 _FIRST: Final = 5
 
-# Losses go on within their last range, widened by this factor on both sides.
+# Losses continue within their last range, widened by this factor on both sides.
 _WIDENED: Final = 1.0
 
 
@@ -38,7 +38,7 @@ def read_continuing_rows(
     """Read rows that continue the steps and losses of a log, or return None if they do not.
 
     Args:
-        data: the lines of the rest of the log.
+        data: the lines of the remainder of the log.
         steps: the steps of the log.
         losses: its losses.
         has_evaluation: the log has an evaluation loss as well.
@@ -50,11 +50,11 @@ def read_continuing_rows(
         join([Rows.of({"": piece_of_cells(cells)})], "") for cells in zip(*rows, strict=True)
     ]
     numbers = [place for place, column in enumerate(columns) if not column.is_text]
-    counters = [place for place in numbers if _counts_on(columns[place], steps)]
+    counters = [place for place in numbers if _continues_counter(columns[place], steps)]
     if len(counters) != 1:
         return None
     losses_at = [
-        place for place in numbers if place not in counters and _goes_on(columns[place], losses)
+        place for place in numbers if place not in counters and _is_at_level(columns[place], losses)
     ]
     # The evaluation loss is usually at about the same level, and to the right of it.
     if not losses_at or len(losses_at) > 1 + has_evaluation:
@@ -85,7 +85,7 @@ def _rows(lines: list[str]) -> list[list[str]]:
     return [cells for cells in split if len(cells) == width]
 
 
-def _counts_on(column: Column, steps: Floats) -> bool:
+def _continues_counter(column: Column, steps: Floats) -> bool:
     """Return True if a column continues a counter with the same stride."""
     if len(steps) < 2 or not column.present.all() or len(column.values) < 2:
         return False
@@ -95,7 +95,7 @@ def _counts_on(column: Column, steps: Floats) -> bool:
     return bool(is_next and (own > 0).all() and np.median(own) == stride)
 
 
-def _goes_on(column: Column, losses: Floats) -> bool:
+def _is_at_level(column: Column, losses: Floats) -> bool:
     """Return True if a column begins at the level of the last losses, and is as fractional."""
     last = losses[np.isfinite(losses)][-_LAST:]
     first = column.values[:_FIRST]

@@ -1,11 +1,12 @@
 """JSON lines: accepted values, and records around broken lines."""
 
 import io
+import json
 
 import numpy as np
 import pytest
 
-from stabdiag import diagnose
+from stabdiag import diagnose, read
 from stabdiag.errors import NoUsableRecord
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import reader
@@ -237,3 +238,17 @@ def test_an_object_that_breaks_off_at_the_end_is_not_left_out(tmp_path, end):
     assert diagnose(path).diagnosis.slug in ("nan-dtype-unknown", "partly-read")
     path.write_text(f'{records}{{"step": 40, "loss": 2.0\n' + '{"step": 41, "lo\n')
     assert diagnose(path).diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("records", [300, 30_000], ids=["tolerant", "fast"])
+@pytest.mark.parametrize("key", ["name", "metric", "key", "tag"])
+def test_a_list_of_named_values_has_a_column_for_each(tmp_path, records, key):
+    path = tmp_path / "run.jsonl"
+    with path.open("w") as file:
+        for step in range(records):
+            values = [{key: "loss", "value": 2 + 1 / (step + 1)}, {key: "lr", "value": 0.1}]
+            file.write(json.dumps({"step": step, "metrics": values}) + "\n")
+    series = read(path).series
+    assert (series["loss"].column, series["lr"].column) == ("metrics/loss", "metrics/lr")
+    assert len(series["loss"]) == records
+    assert np.isfinite(series["loss"].values).all()

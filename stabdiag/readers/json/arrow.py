@@ -95,10 +95,23 @@ def _certain(table: pa.Table, block: bytes, lines: int) -> bool:
     # Epochs with the records or the losses of their steps.
     if layout.lists and assign(layout.paths).has("epoch"):
         return False
+    # Lists of measurements, each with its name and its value.
+    if layout.lists and any(map(_holds_values, table.schema.types)):
+        return False
     if layout.has_inner_times:
         return False
     # Outer and inner names may collide: {"a/b": 1, "a": {"b": 2}}.
     return not layout.is_nested or not layout.is_ambiguous
+
+
+def _holds_values(kind: pa.DataType) -> bool:
+    """Return True if a type has a list of objects with a value, at any depth."""
+    if pa.types.is_list(kind):
+        item = kind.value_type
+        return pa.types.is_struct(item) and item.get_field_index("value") >= 0
+    return pa.types.is_struct(kind) and any(
+        _holds_values(kind.field(place).type) for place in range(kind.num_fields)
+    )
 
 
 def _objects(block: bytes, starts: Positions) -> bool:

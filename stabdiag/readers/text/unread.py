@@ -49,6 +49,9 @@ _SAMPLE_RECORDS: Final = 20
 _SAMPLE_STRIDE: Final = 4
 _MAX_SAMPLES: Final = 200
 
+# The next step of a log is at most this many times the last one.
+_NEXT_STEP: Final = 1.5
+
 # Summaries after a training are a few lines that name a loss; more than this many are records.
 _MAX_SUMMARY: Final = 5
 
@@ -266,8 +269,12 @@ class UnreadLines:
         Tables below a log, such as scores for each class, count from the start.
         """
         count = _ROW_COUNT.match(line)
-        counts = map(int, _UNREAD_NUMBER.findall(self._last))
-        return count is None or int(count[1]) > max(counts, default=0)
+        last = max(map(int, _UNREAD_NUMBER.findall(self._last)), default=0)
+        if count is None or int(count[1]) > last:
+            return True
+        # An epoch may precede the step.
+        counts = [int(number) for number in _UNREAD_NUMBER.findall(line)[1:2]]
+        return any(last < number <= _NEXT_STEP * last for number in counts)
 
     def _is_between(self, line: bytes) -> bool:
         """Return True for a row of a table that the log prints between its records."""
