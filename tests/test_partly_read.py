@@ -72,7 +72,7 @@ PARTLY = {
     "no step and no near loss.jsonl": json_lines(
         lambda row: f"sample {row['step']} loss: {80 * row['loss']}"
     ),
-    "more cells.csv": csv_lines(lambda row: f"{row},1,2"),
+    "more cells.csv": csv_lines(lambda row: f"0,{row.partition(',')[2]},1,2"),
     "records without a loss.jsonl": json_lines(
         lambda row: json.dumps({"step": row["step"], "message": "x"})
     ),
@@ -80,6 +80,7 @@ PARTLY = {
 }
 
 COMPLETE = {
+    "further cells.csv": csv_lines(lambda row: f"{row},1,2"),
     "semicolons.csv": csv_lines(lambda row: row.replace(",", ";")),
     "renamed.jsonl": json_lines(
         lambda row: json.dumps({**without(row, "loss"), "total_loss": row["loss"]})

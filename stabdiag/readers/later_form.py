@@ -42,7 +42,7 @@ _LOSS_AND_NUMBER: Final = re.compile(rb"(?=[^\n]*\d)[^\n]*oss", re.IGNORECASE)
 # The same text may be on this many lines.
 _MAX_PLACES: Final = 1000
 
-# Losses continue if the first few of the remainder are within this factor of the last few before it.
+# Losses continue if the first few of the remainder are within this factor of the last few above.
 _FEW: Final = 5
 _NEAR: Final = 4.0
 _VERY_NEAR: Final = 1.1
