@@ -158,7 +158,7 @@ def _unread_remainder(
 def _rows_above(columns: Columns, roles: Mapping[str, str], last: int) -> int:
     """Return the number of records up to the last loss and below it, without reported failures.
 
-    A line of the remainder such as "loss: nan" was a report for the reader: a record of only a loss.
+    A later line such as "loss: nan" was a report for the reader: a record of only a loss.
     """
     loss = columns.load(roles["loss"])
     clocks = {roles[role] for role in _CLOCKS if role in roles}
@@ -254,7 +254,7 @@ def _read_rows(columns: Columns, roles: Mapping[str, str], data: bytes) -> Colum
 def _continued(
     columns: Columns, roles: Mapping[str, str], later: Columns, unread: _Unread
 ) -> Columns | None:
-    """Return the columns with the columns of the remainder below them, or None if it is another log."""
+    """Return the columns with the remainder below them, or None if it is another log."""
     later_roles = assign(later.names).columns
     before = columns.load(roles["loss"]).logged
     after = later.load(later_roles["loss"]).logged
@@ -314,7 +314,7 @@ def _continues_counter(column: Column, later: Column, *, restarts: bool) -> bool
 
 
 def _joined(columns: Columns, later: Columns, own: Mapping[str, str], unread: _Unread) -> Columns:
-    """Return the columns with the columns of the remainder below them.
+    """Return the columns with the remainder below them.
 
     Args:
         columns: the columns of the log.
