@@ -10,6 +10,7 @@ from statistics import median
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.choice import assign
 from stabdiag.readers.csv.cells import BLANKS, DELIMITERS, first_rows, offset, pointed
 from stabdiag.readers.csv.dialect import (
     LINES,
@@ -161,7 +162,7 @@ def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
     names, description = named
     taken = next((name for name in reversed(names) if not name.startswith("column_")), "")
     loss = "loss" if "loss" in names else taken
-    is_unknown = loss == "step"
+    is_unknown = loss == "step" or (names[0] == "step" and not assign([loss]).columns)
     return Dialect(
         delimiter=table.delimiter,
         commas=table.commas,

@@ -42,6 +42,7 @@ from stabdiag.readers.text.evaluation_blocks import (
 )
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste, find_single_record
 from stabdiag.readers.text.failures import Failures
+from stabdiag.readers.text.glued_counters import find_glued_counters
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, trains
 from stabdiag.readers.text.measured import find_spans
 from stabdiag.readers.text.name_lists import find_name_lists
@@ -168,7 +169,11 @@ def evidence(data: bytes) -> TextEvidence | None:
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
-    normalizations = (*find_normalizations(data), *find_name_lists(data))
+    normalizations = (
+        *find_normalizations(data),
+        *find_name_lists(data),
+        *find_glued_counters(data),
+    )
     data = normalize(data, normalizations)
     has_blocks = has_evaluation_blocks(data)
     result = _find_evidence(EvaluationBlocks().mark(data) if has_blocks else data)

@@ -61,11 +61,11 @@ _COMPONENTS: Final = (
     rb"|senter|entity_linker)(?=['\"] ?: ?%b[,}])" % NUMBER_PATTERN
 )
 
-# Lines of a count and a value without names: 12:	2.31, and (12, 2.31). And a value alone, below
-# the line of a counter.
+# Lines of a count and a value without a name: 12:	2.31, (12, 2.31), and epoch 12: 2.31. And a
+# value alone, below the line of a counter.
 _COUNTED_VALUE: Final = (
-    rb"(?m)^[ \t]{0,8}[\[(]?(\d{1,9})(?:[:,;]|[:,]?[ \t]{1,8})[ \t]{0,8}(%b)[\])]?,?[ \t]{0,8}$"
-    % NUMBER_PATTERN
+    rb"(?m)^[ \t]{0,8}[\[(]?(?:(?i:epoch|ep|step|iter(?:ation)?|it|round)[ #:=.]{0,3})?(\d{1,9})"
+    rb"(?:[:,;=]|[:,]?[ \t]{1,8})[ \t:=>-]{0,8}(%b)[\])]?,?[ \t]{0,8}$" % NUMBER_PATTERN
 )
 # And the rows of a table below its heading, which a paste lacks: epoch, step, loss, and others.
 _ROW: Final = (

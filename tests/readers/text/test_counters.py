@@ -430,3 +430,26 @@ def test_the_first_and_last_batch_of_an_interval(tmp_path):
     steps = read(path).series["loss"].steps
     assert steps[:3].tolist() == [20, 40, 60]
     assert len(steps) == 60
+
+
+@pytest.mark.parametrize(
+    ("line", "unit"),
+    [
+        ("epoch{n} loss={loss:.4f}", "epoch"),
+        ("E{n:03d} loss {loss:.4f}", "epoch"),
+        ("ep{n}_loss: {loss:.4f}", "epoch"),
+        ("[iter{n}] train loss: {loss:.4f}", "step"),
+    ],
+)
+def test_a_counter_without_a_blank_after_its_word(put, line, unit):
+    text = "".join(line.format(n=n, loss=4 - n / 10) + "\n" for n in range(1, 31))
+    history = read(put(text))
+    assert history.unit == unit
+    assert history.series["loss"].steps.tolist() == [*range(1, 31)]
+
+
+def test_the_date_of_an_error_is_not_a_counter(put):
+    text = "".join(
+        f"E0509 19:45:{n} solver.cpp] step {n} loss {4 - n / 100}\n" for n in range(10, 50)
+    )
+    assert read(put(text)).series["loss"].steps.tolist() == [*range(10, 50)]

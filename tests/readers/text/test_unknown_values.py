@@ -54,6 +54,9 @@ def test_names_that_are_losses_where_nothing_else_is(diagnosed, form, column):
         "tick {n}   kimg {n}.6   time 1d 06h 06m   sec/tick {value}   gpumem 8.9   augment 6.5\n",
         "==> Start Training Epoch {n}, lr={value} ...\n==> Finished Epoch {n}.\n",
         "step {n} foo {value}\n",
+        "epoch {n}: {value}\n",
+        "Iter {n} -> {value}\n",
+        "{n} {value}\n",
     ],
 )
 def test_values_of_unknown_meaning_are_not_called_a_loss(diagnosed, form):
