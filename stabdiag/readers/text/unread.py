@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from enum import Enum, auto
 from functools import lru_cache
+from itertools import islice
 from typing import Final, Self, TypeAlias
 
 from stabdiag.model.events import EventCode, LeftOut
@@ -21,6 +22,7 @@ from stabdiag.readers.text.clean import (
     LONGEST_TEXT_LINE,
     SAME_DIGITS,
     Text,
+    find_positions,
     line_end,
     line_forms,
 )
@@ -65,6 +67,10 @@ _MAX_EXAMINED: Final = 200
 # A block whose lines have at most this many forms only repeats a few messages.
 MAX_FORMS: Final = 200
 _MAX_BETWEEN: Final = 1 << 14
+# The bar of the last evaluation before is this many bytes above the last loss, and the first few
+# lines with its length show its shape.
+_MAX_ABOVE: Final = 1 << 18
+_MAX_BARS: Final = 5
 _MIN_WORDS: Final = 2
 # The name of a loss at the end of a line, without its value.
 _LOSS_WITHOUT_VALUE: Final = re.compile(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
@@ -106,6 +112,8 @@ class UnreadLines:
         self._between = b""
         # The same lines, among which are those of the bars of evaluations.
         self._recent = b""
+        # More lines above the last loss.
+        self._above = b""
         # The line of the last loss: a progress bar repeats its values.
         self._last = b""
         self._alike = 0
@@ -163,6 +171,7 @@ class UnreadLines:
             self._last = _whole_line(data, losses[-1])
             first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
             self._between = self._recent = data[max(first, begin - _MAX_BETWEEN) : begin]
+            self._above = data[max(begin - _MAX_ABOVE, 0) : begin]
         if losses:
             self._cut_losses = 0
         if text.cut_losses and _has_long_line(data[data.rfind(b"\n", 0, begin) + 1 :]):
@@ -305,8 +314,12 @@ class UnreadLines:
         totals, own_totals = _totals(line), _totals(self._last)
         if not (totals and own_totals) or totals & own_totals:
             return False
-        between = self._recent.split(b"\n")
-        return any(_totals(other) == totals and _shape(other) == _shape(line) for other in between)
+        others = (
+            _whole_line(self._above, place)
+            for total in totals
+            for place in islice(find_positions(self._above, b"/" + total), _MAX_BARS)
+        )
+        return any(_totals(other) == totals and _shape(other) == _shape(line) for other in others)
 
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""
