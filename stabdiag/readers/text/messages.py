@@ -126,6 +126,8 @@ SORTS: Final = (
             *(b"forcing job", b"illing job", b"smashing", b"corrupted ", b"malloc", b"munmap"),
             *(b"lost communication", b"off the bus", b"MPI_ABORT", b"illing ", b"borting "),
             *(b"erminating ", b"nterruption", b"will be ", b"isconnected", b"timed out"),
+            *(b"ignal: ", b"bort(", b"revoked", b"deleted by", b"panic", b"pure virtual"),
+            *(b"requested cancel", b"was stopped"),
             *(b"TimeExceeded", b"timeExceeded", b"ack-off", b"BackOff", b"ailed", b"FAILED"),
         ),
         words=(
@@ -137,10 +139,12 @@ SORTS: Final = (
             *(b"free", b"alloc(", b"munmap", b"corrupted ", b"smashing", b"atal Python"),
             *(b"MPI_ABORT", b"illing ", b"rminating ", b"nterruption", b"nstance will be"),
             *(b"isconnected", b"ession ", b"imeExceeded", b"ack-off", b"BackOff"),
-            *(b"ailed", b"FAILED"),
+            *(b"ailed", b"FAILED", b"revoked", b"deleted by", b"panic", b"pure virtual"),
+            *(b"was stopped", b"*** Error in"),
         ),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
+            rb"(?![^\n]{0,80}\bcontinu)"
             rb"|Signal \d{1,2} \(SIG|CANCELLED AT|\(core dumped\)|is killed by signal"
             rb"|DUE TO (?:TIME LIMIT|PREEMPTION|NODE FAILURE)"
             rb"|[Ee]xit(?:ed|s|ing)?[- ]?(?:with )?(?:exit |error |return |non-?zero )?"
@@ -153,13 +157,18 @@ SORTS: Final = (
             rb"|\bKilled\s{1,80}(?:python|torchrun|srun)"
             rb"|\b(?:exited on|terminated by|killed by|died with|caught) signal \d"
             # What a shell says of the program that it ran.
-            rb"|^(?:\w{2,5}: (?:line \d{1,6}: )?)?(?:\d{1,9} )?"
+            rb"|^(?:\w{2,5}: (?:line \d{1,6}: )?)?(?:\[\d{1,4}\][+-]?\s{1,8})?(?:\d{1,9} )?"
             rb"(?:[Kk]illed|[Ss]egmentation fault|[Bb]us error|[Ff]loating point exception"
             rb"|[Ii]llegal (?:hardware )?instruction|[Aa]bort(?:ed)?!?|Terminated)"
-            rb"(?:: \d{1,2})?(?:\s{0,80}$|\s{2,40}\S)"
+            rb"(?:: [1-9]\d?)?(?:\s{0,80}$|\s{2,40}\S)"
             rb"|[Nn]ode fail(?:ure|ed)\b|fallen off the bus|GPU is lost|lost communication with"
             rb"|forcing job termination|^mpi\w{2,5}: killing job|job killed[: ]"
             rb"|[Ee]xceeded (?:the |its )?(?:job )?(?:wall ?(?:clock )?time|time limit)"
+            rb"|\bSignal: (?:Segm|Abort|Bus|Kill|Term|Float|Illeg)|^Abort\(\d"
+            rb"|^pure virtual method called|\*\*\* Error in [^\n]{1,80}: (?:free|malloc|double|corr)"
+            rb"|\b[Jj]ob(?: allocation)?(?: [\w.-]{0,60}\d)? (?:has been |was )?"
+            rb"(?:revoked|deleted by|terminated by)\b|requested cancellation of"
+            rb"|\b[Rr]un was stopped (?:from|by)\b|^Kernel panic\b"
             rb"|MPI_ABORT was invoked|Killing subprocess \d|Max(?:Runtime|WaitTime)Exceeded"
             rb"|Back-off restarting failed|\bCrashLoopBackOff\b"
             rb"|\b(?:[Kk]illing|[Aa]borting|[Tt]erminating) (?:the |this )?"
@@ -189,7 +198,7 @@ _LONE_EXCEPTION: Final = MessageKind(
     anchors=(
         *(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
         *(b"abi: terminating", b"panic: ", b"panicked at", b"atal error: "),
-        *(b"FATAL", b"CRITICAL"),
+        *(b"FATAL", b"CRITICAL", b"atal e", b"heck failed"),
     ),
     line=re.compile(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
@@ -197,6 +206,8 @@ _LONE_EXCEPTION: Final = MessageKind(
         rb"|^terminate called (?:after throwing|without an active exception|recursively)"
         rb"|^panic: |^thread '[^'\n]{1,40}' panicked at |^fatal error: |^Error in [^\n]{1,80}\) : "
         rb"|^libc\+\+abi(?:\.dylib)?: terminating"
+        rb"|(?<!\b[Nn]o )\b[Ff]atal (?:error|exception)\b(?! (?:handl|rate|count))"
+        rb"|^F\d{4} \d\d:\d\d:\d\d\.\d[^\n]{0,80}\] "
         # The level of a line, after its time and its place.
         rb"|^[^\na-z\"'=]{0,60}[\w.:/ -]{0,40}\b(?:FATAL|CRITICAL)(?: ERROR)?(?:[\]:|]| - )"
     ),
