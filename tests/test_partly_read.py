@@ -241,3 +241,21 @@ def test_a_converted_log_is_not_a_complete_log(tmp_path):
         write(tmp_path, "run.jsonl", PARTLY["a broken value.jsonl"]), tmp_path / "k.parquet"
     )
     assert stabdiag.diagnose(tmp_path / "k.parquet").diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "-Infinity"])
+def test_a_non_finite_loss_without_a_step_is_unknown(tmp_path, value):
+    """It is a part of the log that was not judged, wherever it is."""
+    lines = json_lines()
+    lines[90] = f'{{"loss": {value}}}'
+    report = stabdiag.diagnose(write(tmp_path, "log.jsonl", lines))
+    assert report.diagnosis.slug == "partly-read"
+    assert "1 record with a loss that is not finite has no step" in report.diagnosis.summary
+
+
+@pytest.mark.parametrize("line", ['{"loss": 2.5}', '{"step": NaN, "loss": NaN, "val_loss": 2.4}'])
+def test_other_records_without_a_step_are_not_missing(tmp_path, line):
+    lines = json_lines()
+    lines[90] = line
+    report = stabdiag.diagnose(write(tmp_path, "log.jsonl", lines))
+    assert "partly-read" not in {finding.slug for finding in report.findings}

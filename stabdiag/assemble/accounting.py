@@ -23,7 +23,7 @@ from stabdiag.model.roles.names import (
 )
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import SHOWN_NAMES, and_more, plural
-from stabdiag.readers.columns import Columns
+from stabdiag.readers.columns import Column, Columns
 
 # A log continues without a loss if MIN_SERIES_LENGTH records follow, and this fraction of the
 # records with a loss. Most logs end with a few records of other kinds.
@@ -88,6 +88,14 @@ def _cells(
             message=f"{values} of {shown_name(name)!r} after it cannot be read as a number",
             count=len(strays),
         )
+    not_finite = _not_finite_without_step(columns, names, loss, last)
+    if not_finite:
+        yield LeftOut(
+            code=EventCode.RECORDS_LEFT_OUT,
+            message=f"{plural(not_finite, 'record')} with a loss that is not finite "
+            f"{_has(not_finite)} no step",
+            count=not_finite,
+        )
     without_step = np.flatnonzero((loss.present & ~usable)[last + 1 :]) + last + 1
     # The last record may break off before its step.
     is_cut = without_step.tolist() == [columns.rows - 1] and np.isfinite(loss.values[-1])
@@ -141,6 +149,20 @@ def _texts(columns: Columns, taken: set[str], last: int) -> Iterator[LeftOut]:
                 f"{shown_name(name)!r}",
                 count=count,
             )
+
+
+def _not_finite_without_step(
+    columns: Columns, names: Mapping[str, str], loss: Column, last: int
+) -> int:
+    """Return the number of records above the last loss with a non-finite loss but no step.
+
+    A table with several kinds of records fills both cells with NaN.
+    """
+    if "step" not in names:
+        return 0
+    step = columns.load(names["step"])
+    bad = loss.present & ~np.isfinite(loss.values) & ~step.present & ~step.null
+    return int(np.count_nonzero(bad[: max(last, 0)]))
 
 
 def _records(

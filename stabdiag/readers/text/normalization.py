@@ -109,7 +109,7 @@ def _sums_of_deepxde() -> Iterator[Normalization]:
         for markers in ((b"Train loss  ", b"Test metric"), (b"]    [",)):
             yield Normalization(
                 markers,
-                rb"(?m)^(\d{1,9}) {1,12}\[%b\] {1,8}\[[^\]\n]{1,400}\] {1,8}\[[^\]\n]{0,200}\]"
+                rb"(?m)^(\d{1,9}) {1,12}\[%b\] {1,24}\[[^\]\n]{1,400}\] {1,24}\[[^\]\n]{0,200}\]"
                 % terms,
                 rb"step: \1, %b" % named,
             )

@@ -58,6 +58,15 @@ def test_the_terms_of_deepxde_are_added(series):
     assert loss.values.tolist() == pytest.approx([value + 0.1 for value in LOSSES], abs=0.01)
 
 
+def test_the_single_term_of_deepxde_is_the_loss(series):
+    heading = "Step      Train loss              Test loss               Test metric\n"
+    rows = [
+        f"{1000 * n:<10d}[{x:.2e}]{14 * ' '}[{x:.2e}]{14 * ' '}[]\n" for n, x in enumerate(LOSSES)
+    ]
+    loss = series(heading + "".join(rows))["loss"]
+    assert loss.values.tolist() == pytest.approx(LOSSES, abs=0.01)
+
+
 @pytest.mark.parametrize("form", ["**{}:** {}", "**{}**: {}"])
 def test_bold_names_in_markdown(series, form):
     text = "".join(
