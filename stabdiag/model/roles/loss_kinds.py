@@ -120,8 +120,9 @@ class LossKind(StrEnum):
     RUNNING_SUM = "running-sum", "a running sum of losses"
 
 
-_POLICY: Final = frozenset({"policy", "actor", "pg", "surrogate"})
-_VALUE_WORDS: Final = frozenset({"value", "vf", "v", "critic", "baseline"})
+# DeepSpeed-Chat has an act_loss and a cri_loss.
+_POLICY: Final = frozenset({"policy", "actor", "act", "pg", "surrogate"})
+_VALUE_WORDS: Final = frozenset({"value", "vf", "v", "critic", "cri", "baseline"})
 _LOSS_WORDS: Final = frozenset({"loss", "losses"})
 _TRAINING_LOSS_WORDS: Final = _LOSS_WORDS | {"train", "training"}
 _TOTAL_LOSS_WORDS: Final = _TRAINING_LOSS_WORDS | {

@@ -45,6 +45,10 @@ _MIN_SCORES: Final = MIN_VALUES
 # A perplexity follows from the loss: one that never changes is a constant of the program.
 _PERPLEXITY: Final = frozenset({"perplexity", "ppl"})
 
+# Scores of generated text are 0 until whole phrases match. A program may print a 0 until it
+# evaluates.
+_TEXT_SCORES: Final = frozenset({"bleu", "sacrebleu", "rouge", "meteor", "chrf", "cider"})
+
 
 def _few_scores(case: Case) -> str:
     """Return the reason why no score is long enough to show a collapse, or ""."""
@@ -164,8 +168,8 @@ def score_constant(case: Case) -> Evidence | None:
         if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(name_words(score.name))
     ]
     loss = find_progress(case).role_change("loss")
+    fewest = case.limits.learning.constant_points
     if not len(case.loss):
-        fewest = case.limits.learning.constant_points
         is_other = any(len(score.series) < fewest or np.ptp(score.goodness) for score in candidates)
         if is_other or "reward" in case.history.series:
             return None
@@ -181,6 +185,9 @@ def score_constant(case: Case) -> Evidence | None:
     if not imperfect:
         return None
     score = imperfect[0]
+    is_text_score = bool(_TEXT_SCORES & set(name_words(score.name)))
+    if is_text_score and not score.series.values[0] and len(score.series) < fewest:
+        return None
     contrast = "" if loss is None else f", while the loss went {loss.text}"
     value, steps = float(score.series.values[0]), score.series.steps
     first, last = int(steps[0]), int(steps[-1])

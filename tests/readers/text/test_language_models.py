@@ -179,3 +179,37 @@ def test_the_loss_of_the_router_is_not_the_loss_of_the_task(history):
         for n in range(1, 5)
     )
     assert history(rows).series["loss"].values.tolist() == [2.1, 2.2, 2.3, 2.4]
+
+
+FAIRSEQ = "| epoch {0:03d} | loss 3.{1} | ppl 4.6 | num_updates {0}00 | lr 0.0008 | gnorm 0.3\n"
+
+
+def test_a_record_with_only_its_first_values_is_cut(diagnosis):
+    rows = "".join(FAIRSEQ.format(n, 99 - n) for n in range(1, 6))
+    assert diagnosis(f"{rows}| epoch 006 | loss 3.94 | ppl").slug == "insufficient-data"
+
+
+@pytest.mark.parametrize(
+    "cut", ["| epoch 006 | loss 3.91 | ppl 4.6\n| epoch 007 | loss 3.90 | ppl 4"]
+)
+def test_several_records_with_only_their_first_values_are_left_out(diagnosis, cut):
+    rows = "".join(FAIRSEQ.format(n, 99 - n) for n in range(1, 6))
+    assert diagnosis(f"{rows}{cut}").slug == "partly-read"
+
+
+@pytest.mark.parametrize(("count", "slug"), [(12, "healthy"), (30, "score-constant")])
+def test_a_score_of_translations_may_be_zero_at_first(diagnosis, count, slug):
+    rows = "".join(
+        f"  global step {n}00 lr 1 step-time 0.9s wps 8.0K ppl {9000 / n:.2f} bleu 0.00\n"
+        for n in range(1, count + 1)
+    )
+    assert diagnosis(rows).slug == slug
+
+
+def test_the_losses_of_an_actor_and_a_critic_may_rise(diagnosis):
+    rows = "".join(
+        f"epoch: 0|step: {n}|ppo_ep: 1|act_loss: 0.0{n}|cri_loss: 0.2{n}|unsuper_loss: 0.0\n"
+        f"average reward score: 0.2{n}\n{'-' * 60}\n"
+        for n in range(10, 40)
+    )
+    assert "value function" in diagnosis(rows).summary
