@@ -14,6 +14,7 @@ from stabdiag.model.arrays import Ints
 from stabdiag.model.roles.names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
 from stabdiag.readers.blocks import bytes_after, bytes_before
+from stabdiag.readers.source_code import begins_as_source
 from stabdiag.readers.text.glued import separate_records
 from stabdiag.readers.text.values import name_bare_tensors, plain_values
 
@@ -35,6 +36,13 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 # A line end that is shown before the real one.
 _SHOWN_END: Final = re.compile(rb"(?:<br ?/?>|\^M)[ \t]{0,8}(?=\n|\Z)")
+
+# A block of a post between two fences. Code in it is not a log, and its messages are literals.
+_FENCE: Final = b"```"
+_FENCED: Final = re.compile(
+    rb"((?:\A|(?<=\n))[ \t>]{0,8}```\w{0,20}[ \t]{0,8}\r?\n)(.{1,20000}?)(?=\n[ \t>]{0,8}```)",
+    re.DOTALL,
+)
 
 _SHOWN_TAG: Final = re.compile(rb"</?(?:pre|code)>")
 
@@ -100,8 +108,8 @@ class Text:
     carriage return has become a newline, which ``line_numbers`` does not count; so has the end of a
     record that another one follows on the same line. A dict of numbers
     that is printed on several lines is one line, as is a name above its value. The ``>`` of a
-    quoted mail is removed, full-width punctuation and quotation marks are ASCII, and names of
-    losses are in English. Only the beginning of a very long line is kept; ``cut_losses`` is the
+    quoted mail is removed, as is source code between fences. Full-width punctuation and quotation
+    marks are ASCII, and names of losses are in English. Only the beginning of a very long line is kept; ``cut_losses`` is the
     number of losses in what is cut off.
     """
 
@@ -114,6 +122,8 @@ class Text:
         """
         if b"\x1b" in block:
             block = _ANSI.sub(b"", block)
+        if b"`" in block and _FENCE in block:
+            block = _FENCED.sub(_without_code, block)
         block = separate_records(_plain_signs(block))
         self._first = first_line
         self._breaks = _NO_BREAKS
@@ -183,6 +193,12 @@ def _long_lines(block: bytes, longest: int) -> list[tuple[int, int]]:
     begins = np.append(0, ends[:-1] + 1)
     is_long = ends - begins > longest
     return list(zip(begins[is_long].tolist(), ends[is_long].tolist(), strict=True))
+
+
+def _without_code(fenced: re.Match[bytes]) -> bytes:
+    """Return a block between fences; if it is source code, only the ends of its lines."""
+    begin, content = fenced.groups()
+    return begin + b"\n" * content.count(b"\n") if begins_as_source(content) else fenced[0]
 
 
 def _plain_signs(block: bytes) -> bytes:

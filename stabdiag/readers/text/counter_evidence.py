@@ -120,7 +120,9 @@ def heading_evidence(
         )
         for word, counts in sorted(headings.items(), key=lambda item: item[0] in COARSE)
         # Several losses below each heading, or below all headings of an epoch, would share a step.
+        # A single loss below many headings is prose.
         if len(set(counts)) >= fewest
+        and (lines > 1 or len(set(counts)) < MIN_COUNTS)
         and lines <= _LINES_BELOW * (count_moves(counts) + 1 if word in COARSE else len(counts))
     )
     return next((candidate for candidate in candidates if candidate.rising >= _RISING), None)

@@ -26,9 +26,11 @@ _COUNT_PATTERN: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}[KMB]|\d{1,12}"
 _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
-# It is searched for in lower case, by the first bytes of all these words.
+# It is searched for in lower case, by the first bytes of all these words. An option of a command
+# line and a number of steps are settings: --epochs 100, max_steps=500.
 _COUNTER: Final = re.compile(
     rb"(?=[gsinmbeurtf\xc3\xe8])(?<![a-z])(?<!_in_)(?<!best[ _])"
+    rb"(?<!--)(?<!num_)(?<!max_)(?<!save_)"
     rb"(global[ _]step|step|tick|game|generation|trial|(?:total[ _])?timestep|frame|iteration|iter"
     rb"|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"

@@ -110,6 +110,9 @@ _MIN_SCORE_VALUES: Final = 5
 # The training loss has this many times more lines than a loss that is evaluated occasionally.
 _DENSER: Final = 4
 
+# This many losses may be in a sentence about a log of other measures.
+_FEW_LOSSES: Final = 2
+
 # The largest score, in percent.
 _LARGEST_SCORE: Final = 100
 
@@ -191,7 +194,8 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     log = _Log(data=data)
     named = _evidence_by_word(log, LOSS_STEM)
     # The losses of saved models end where the training fails.
-    if named is not None and not take_sample(log.data, LOSS_STEM).has_only_bests:
+    has_only_bests = named is not None and take_sample(log.data, LOSS_STEM).has_only_bests
+    if named is not None and named.lines > _FEW_LOSSES and not has_only_bests:
         return named
     matches = [match[1] for match in (SUMMED.search(data), BY_SPLIT.search(data)) if match]
     words = [*matches, *(word for word in OTHER_LOSSES if word in data)]
@@ -202,6 +206,8 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     if best is not None:
         denser = (other for other in candidates if other.lines >= _DENSER * best.lines)
         best = next(denser, best)
+    if named is not None and not has_only_bests:
+        return best if best is not None and best.lines >= _DENSER * named.lines else named
     if named is not None:
         return best if best is not None and best.lines >= named.lines else _as_bests(named, log)
     return best or _evidence_without_loss(log)

@@ -78,12 +78,18 @@ _LONG_LINES: Final = 1000
 _FEW_LINES: Final = 2
 
 _BAR: Final = b"%|"
+# A paste has at most this many bytes. Bars on one line are searched for in each line of it.
+_PASTE: Final = 1 << 16
+_TWO_BARS: Final = re.compile(rb"%\|[^\n\r]{0,2000}%\|")
 
 
 def separate_records(block: bytes) -> bytes:
     """Return a block with a carriage return between the bars or records that share a line."""
     lines = count_line_ends(block) + (block.count(b"\r") if b"\r" in block else 0)
-    if b"%" in block and block.count(_BAR) > lines + 1:
+    if b"%" in block and (
+        block.count(_BAR) > lines + 1
+        or (len(block) <= _PASTE and _TWO_BARS.search(block) is not None)
+    ):
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
     if b"]" in block and block.count(b"] - ETA: ") > lines + 1:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)

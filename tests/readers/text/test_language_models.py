@@ -1,5 +1,6 @@
 """Forms of pasted logs of language and speech models: bars, ranks, single blocks, cut ends."""
 
+import numpy as np
 import pytest
 
 import stabdiag
@@ -213,3 +214,71 @@ def test_the_losses_of_an_actor_and_a_critic_may_rise(diagnosis):
         for n in range(10, 40)
     )
     assert "value function" in diagnosis(rows).summary
+
+
+CODE = """```python
+import torch
+
+def step(model, batch):
+    loss = model(batch).loss
+    if torch.isnan(loss):
+        raise ValueError("loss is nan")
+    print(f"epoch 1 loss {loss.item()}")
+```
+"""
+RECORDS = "".join(
+    f"[ time:{n}s total:{n}2 ] {{'exs': 32, 'train_loss': 33{n}.1}}\n" for n in range(5)
+)
+LOST = "[ time:9s total:92 ] {'exs': 32, 'train_loss': nan}\n"
+
+
+def test_source_code_between_fences_is_not_a_part_of_the_log(diagnosis):
+    assert diagnosis(f"{CODE}Here is my log:\n```\n{RECORDS}```\n").slug == "insufficient-data"
+
+
+@pytest.mark.parametrize("language", ["python", "bash", ""])
+def test_a_log_between_fences_is_read_in_any_language(history, language):
+    read = history(f"```{language}\n{RECORDS}{LOST}```\n")
+    assert np.isnan(read.series["loss"].values[-1])
+    assert len(read.series["loss"]) == 6
+
+
+def test_the_line_numbers_below_source_code_are_those_of_the_file(tmp_path):
+    (tmp_path / "run.txt").write_text(f"{CODE}{RECORDS}RuntimeError: CUDA out of memory.\n")
+    (event,) = (
+        event
+        for event in stabdiag.read(tmp_path / "run.txt").events
+        if "out of memory" in event.message
+    )
+    assert event.line == 15
+
+
+def test_a_sentence_about_a_loss_does_not_hide_a_log_of_perplexities(history):
+    rows = "".join(
+        f"global step {n}00 rate 0.5 step-time 0.3 perplexity {9 - n}.5\n" for n in range(1, 9)
+    )
+    read = history(f"{rows}\nFor me the loss was 0.5 after 10 epochs.\n")
+    assert read.series["loss"].values.tolist() == [9.5 - n for n in range(1, 9)]
+
+
+def test_a_sentence_about_a_loss_below_many_epochs_is_not_a_record(history):
+    rows = "".join(f"Epoch {n} finished\n" for n in range(1, 9))
+    with pytest.raises(LogError):
+        history(f"{rows}\nFor me the loss was 0.5 with a lower rate.\n")
+
+
+@pytest.mark.parametrize(
+    "setting", ["train.py --epochs 100 --lr 1e-4", "max_steps=900", "num_epochs: 7"]
+)
+def test_a_number_of_epochs_in_a_setting_is_not_an_epoch(history, setting):
+    rows = "".join(f"TRAIN EPOCH  {n}:\nloss    {3 - n / 2}\ncrl     0.1\n\n" for n in range(4))
+    assert points(history(f"{setting}\n{rows}").series["loss"])[-1] == (3, 1.5)
+
+
+def test_bars_on_one_line_of_a_paste_are_separated_below_other_lines(history):
+    bars = "".join(
+        f"| epoch 017:  {3 * n}%|▍| {n}/35 [00:16<00:24,  1.17s/it, loss=1{n % 10}.806, wpb=27, cl"
+        for n in range(14, 20)
+    )
+    series = history(f"Here is it:\n\n```\n{bars}\n```\n\nAny idea?\nThanks.\n").series
+    assert points(series["loss"])[:2] == [(14, 14.806), (15, 15.806)]
