@@ -109,8 +109,8 @@ class Text:
     record that another one follows on the same line. A dict of numbers
     that is printed on several lines is one line, as is a name above its value. The ``>`` of a
     quoted mail is removed, as is source code between fences. Full-width punctuation and quotation
-    marks are ASCII, and names of losses are in English. Only the beginning of a very long line is kept; ``cut_losses`` is the
-    number of losses in what is cut off.
+    marks are ASCII, and names of losses are in English. Only the beginning of a very long line is
+    kept; ``cut_losses`` is the number of losses in what is cut off.
     """
 
     def __init__(

@@ -71,6 +71,8 @@ _MAX_BETWEEN: Final = 1 << 14
 # lines with its length show its shape.
 _MAX_ABOVE: Final = 1 << 18
 _MAX_BARS: Final = 5
+# The most bytes below a record that breaks off: the end of a post, or an exception.
+_MAX_BELOW: Final = 1 << 13
 _MIN_WORDS: Final = 2
 # The name of a loss at the end of a line, without its value.
 _LOSS_WITHOUT_VALUE: Final = re.compile(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
@@ -196,7 +198,8 @@ class UnreadLines:
             form = _classify_line(same_digits)
             is_unread = form is not _Form.NO_NUMBER and begin not in used
             # A killed job or a cut paste ends like this.
-            if is_unread and begin + len(line) + 1 >= end and self._breaks_off(line):
+            after = begin + len(line) + 1
+            if is_unread and self._is_last(data, line, after, end) and self._breaks_off(line):
                 self._unfinished = number
                 break
             if is_unread and form is _Form.MAY_BE_RECORD:
@@ -208,6 +211,15 @@ class UnreadLines:
             begin += len(line) + 1
             number += 1
         return True
+
+    def _is_last(self, data: bytes, line: bytes, after: int, end: int) -> bool:
+        """Return True if a line is the last one, or a record above other lines of a paste."""
+        if after >= end:
+            return True
+        if end - after > _MAX_BELOW or not (b"{" in line or b"oss" in line):
+            return False
+        forms = {*data[after:end].translate(SAME_DIGITS).split(b"\n")}
+        return not any(map(self._may_count, forms))
 
     def _breaks_off(self, line: bytes) -> bool:
         """Return True if a line is the beginning of a dict or of a record.

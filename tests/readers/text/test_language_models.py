@@ -282,3 +282,23 @@ def test_bars_on_one_line_of_a_paste_are_separated_below_other_lines(history):
     )
     series = history(f"Here is it:\n\n```\n{bars}\n```\n\nAny idea?\nThanks.\n").series
     assert points(series["loss"])[:2] == [(14, 14.806), (15, 15.806)]
+
+
+@pytest.mark.parametrize(
+    "below",
+    ["```\n\n</details>\n", "Traceback (most recent call last):\n  line 21\nValueError: x\n"],
+)
+def test_a_cut_record_may_be_above_other_lines(diagnosis, below):
+    rows = "".join(
+        f"{{'loss': 2.{n}, 'learning_rate': 1e-05, 'epoch': 0.0{n}}}\n" for n in range(5)
+    )
+    slug = diagnosis(f"{rows}{{'loss': 2.5, 'learning_r\n{below}").slug
+    assert slug in ("insufficient-data", "stall")
+
+
+def test_a_cut_record_above_a_record_is_left_out(diagnosis):
+    rows = "".join(
+        f"{{'loss': 2.{n}, 'learning_rate': 1e-05, 'epoch': 0.0{n}}}\n" for n in range(5)
+    )
+    broken = "{'loss': 2.5, 'learning_r\n{'loss': 2.5, 'learning_r\n"
+    assert diagnosis(f"{rows}{broken}").slug == "partly-read"
