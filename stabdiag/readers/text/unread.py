@@ -73,6 +73,7 @@ _MAX_ABOVE: Final = 1 << 18
 _MAX_BARS: Final = 5
 # The most bytes below a record that breaks off: the end of a post, or an exception.
 _MAX_BELOW: Final = 1 << 13
+_BELOW_LOG: Final = re.compile(rb"[ \t\r]{0,80}(?:\n|```|~~~|<|Traceback )")
 _MIN_WORDS: Final = 2
 # The name of a loss at the end of a line, without its value.
 _LOSS_WITHOUT_VALUE: Final = re.compile(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
@@ -217,6 +218,8 @@ class UnreadLines:
         if after >= end:
             return True
         if end - after > _MAX_BELOW or not (b"{" in line or b"oss" in line):
+            return False
+        if not _BELOW_LOG.match(data, after):
             return False
         forms = {*data[after:end].translate(SAME_DIGITS).split(b"\n")}
         return not any(map(self._may_count, forms))
