@@ -77,7 +77,6 @@ _BELOW_LOG: Final = re.compile(rb"[ \t\r]{0,80}(?:\n|```|~~~|<|Traceback )")
 _MIN_WORDS: Final = 2
 # The name of a loss at the end of a line, without its value.
 _LOSS_WITHOUT_VALUE: Final = re.compile(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
-_NOT_FINITE: Final = re.compile(rb"nan|inf|none|null", re.IGNORECASE)
 _LOSS_WORD: Final = re.compile(rb"loss", re.IGNORECASE)
 _DIGIT: Final = re.compile(rb"\d")
 _UNREAD_WORD: Final = re.compile(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
@@ -231,7 +230,7 @@ class UnreadLines:
         """
         if b"{" in line:
             return breaks_off(line.decode("utf-8", "replace"))
-        if _LOSS_WITHOUT_VALUE.search(line) is not None or self._begins_record(line):
+        if _LOSS_WITHOUT_VALUE.search(line) is not None:
             return True
         if len(line) > _MAX_UNREAD_LINE:
             return False
@@ -240,12 +239,6 @@ class UnreadLines:
         loss = _LOSS_VALUE.search(self._last)
         ends_on_loss = loss is not None and not _UNREAD_WORD.search(self._last, loss.end())
         return ends_on_loss and not _names_loss(line) and self._has_words(line)
-
-    def _begins_record(self, line: bytes) -> bool:
-        """Return True if a line has the first words of the last record, and only numbers."""
-        words, all_words = (_UNREAD_WORD.findall(text) for text in (line, self._last))
-        is_part = _MIN_WORDS <= len(words) < len(all_words) and words == all_words[: len(words)]
-        return is_part and len(line) < len(self._last) and _NOT_FINITE.search(line) is None
 
     def _may_count(self, line: bytes) -> bool:
         """Return True if a line may look like a record, with its loss or without it."""
