@@ -218,7 +218,7 @@ class UnreadLines:
             return True
         if end - after > _MAX_BELOW or not (b"{" in line or b"oss" in line):
             return False
-        if not _BELOW_LOG.match(data, after):
+        if not _BELOW_LOG.match(data, after + 1):
             return False
         forms = {*data[after:end].translate(SAME_DIGITS).split(b"\n")}
         return not any(map(self._may_count, forms))
