@@ -93,7 +93,7 @@ LONGEST_TEXT_LINE: Final = 1 << 16
 _CUT_BYTES: Final = 1000
 _BETWEEN_DICTS: Final = b"}, {"
 _NAMED_LOSS: Final = re.compile(
-    rb"[Ll](?:oss|OSS)\w{0,20}[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)"
+    rb"[Ll](?:oss|OSS)\w{0,20}+[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)"
 )
 _LAST_CELL: Final = re.compile(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
 

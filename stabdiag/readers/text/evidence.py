@@ -19,16 +19,13 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.counter_evidence import (
     MIN_COUNTS,
-    count_moves,
     evidence_at_start,
     heading_evidence,
-    most_frequent_loss,
     on_loss_lines,
     rising_fraction,
 )
 from stabdiag.readers.text.counters import (
     EPOCH,
-    FIRST,
     GAMES,
     LONE_COUNT,
     STEP,
@@ -43,8 +40,7 @@ from stabdiag.readers.text.evaluation_blocks import (
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste, find_single_record
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.glued_counters import find_glued_counters
-from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, trains
-from stabdiag.readers.text.measured import find_spans
+from stabdiag.readers.text.grammar import as_float, trains
 from stabdiag.readers.text.name_lists import find_name_lists
 from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
@@ -74,6 +70,7 @@ from stabdiag.readers.text.tokens import (
     lines_with_a_loss,
     makes_a_record,
 )
+from stabdiag.readers.text.uncounted import find_uncounted
 
 # Headings are searched for in this many bytes at the head.
 _HEADING_BYTES: Final = 1 << 22
@@ -83,23 +80,6 @@ _RISING_REWARDS: Final = 0.9
 
 # A statement of source code.
 _RETURNED: Final = re.compile(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
-
-# The fewest lines and different values of one loss in a log without a counter. Fewer are enough if
-# the lines differ only in their numbers and follow each other closely. Source code and prose repeat
-# one value.
-_UNCOUNTED: Final = (20, 10)
-_ALIKE: Final = (4, 3)
-# Two of those lines are enough if they have several values and one loss is not finite.
-_MIN_NON_FINITE_LINES: Final = (2, 1)
-_NUMBER_TOKEN: Final = re.compile(NUMBER_PATTERN)
-# As many are enough if they have many values.
-_MIN_FULL_RECORDS: Final = 2
-# The result of a fold or of a seed.
-_RESULT: Final = re.compile(
-    rb"[\W_]{0,8}(?:fold|seed|split)[ _#:=-]{0,3}(\d{1,9})\b", re.IGNORECASE
-)
-# And their number is at least one in this many lines.
-_LINES_APART: Final = 3
 
 # The fewest lines of a log without a loss.
 _EVIDENT: Final = 10
@@ -260,7 +240,7 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
     """
     rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
     for word, sample in rewards:
-        uncounted = _uncounted(log.data, sample.values, sample)
+        uncounted = find_uncounted(log.data, sample.values, sample)
         if uncounted is not None and not _RETURNED.search(log.data):
             return replace(uncounted, word=word)
     for word in SCORES:
@@ -359,7 +339,7 @@ def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
         or _with_few_epochs(log.data, sample, headings)
         or _failed_excerpt(log, sample)
         or find_single_record(log.data, sample)
-        or _uncounted(log.data, trained, sample)
+        or find_uncounted(log.data, trained, sample)
         or find_short_paste(log.data, sample)
     )
 
@@ -425,69 +405,3 @@ def _failed_excerpt(log: _Log, sample: Sample) -> TextEvidence | None:
             return excerpt
     lost, lines = (sum(map(len, shapes.values())) for shapes in (sample.not_finite, sample.shapes))
     return find_excerpt(sample.not_finite, reports_failure=True) if 2 * lost >= lines else None
-
-
-def _uncounted(
-    data: bytes, values: Mapping[str, list[bytes]], sample: Sample
-) -> TextEvidence | None:
-    """Return the evidence in losses without a counter: many losses with many values.
-
-    A counter that falls shows that they are not in order. An epoch may have any number of losses.
-    """
-    loss, lines = most_frequent_loss(values)
-    counts = {
-        word: [count for _, count in pairs]
-        for (word, counted_loss), pairs in sample.counters.items()
-        if counted_loss == loss and word != FIRST and count_moves([count for _, count in pairs])
-    }
-    fewest, different = _UNCOUNTED
-    restarts = any(is_word(word) and len(values) == lines for word, values in counts.items())
-    if restarts or _are_alike(data, loss, sample):
-        several = max(map(len, sample.shapes), default=0) > 1 or lines >= _ALIKE[0]
-        lost = several and any(map(is_lost, values.get(loss, ())))
-        fewest, different = _MIN_NON_FINITE_LINES if lost else _ALIKE
-        # A record with many values is not prose.
-        if max(map(len, sample.shapes), default=0) >= MANY_VALUES:
-            fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)
-        # A loss of exactly 0 on line after line.
-        if lines >= _ALIKE[0] and not any(map(as_float, values.get(loss, ()))):
-            different = 1
-        # Records of a constant loss with several values, and many of a loss that hardly moves,
-        # differ in their other values.
-        if len({*_loss_lines(data, loss, sample)}) >= different:
-            is_one_of_several = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
-            different = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[0] else different
-    if _are_results(_loss_lines(data, loss, sample)):
-        return None
-    too_few = lines < fewest or len({*values.get(loss, ())}) < different
-    if too_few or not all(map(_is_in_order, counts.values())):
-        return None
-    epoch = EPOCH if len(counts.get(EPOCH, ())) == lines else None
-    return TextEvidence(counter=epoch, loss=loss, lines=lines, rising=float(epoch is not None))
-
-
-def _are_results(lines: Sequence[bytes]) -> bool:
-    """Return True if each line has the result of another fold or seed: they are no course."""
-    numbers = [match[1] for match in map(_RESULT.match, lines) if match is not None]
-    return bool(numbers) and len({*numbers}) == len(lines)
-
-
-def _is_in_order(counts: list[int]) -> bool:
-    """Return True if a counter only rises, or begins again at its first or its lowest value."""
-    begins = {counts[0], min(counts)} if counts else set()
-    return all(after >= before or after in begins for before, after in pairwise(counts))
-
-
-def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
-    """Return True if lines with a loss differ only in their numbers, with few lines in between."""
-    lines = _loss_lines(data, loss, sample)
-    first = data.find(lines[0]) if lines else 0
-    between = data[first : sample.end].split(b"\n") if lines else ()
-    alike = len({b" ".join(_NUMBER_TOKEN.sub(b"", line).split()) for line in lines}) == 1
-    return alike and sum(map(bool, map(bytes.strip, between))) <= _LINES_APART * len(lines)
-
-
-def _loss_lines(data: bytes, loss: str, sample: Sample) -> list[bytes]:
-    """Return the lines of a sample with a loss of this name."""
-    lines = (line for _, line in lines_with_a_loss(data[: sample.end], sample.word))
-    return [line for line in lines if loss in find_spans(line, word=sample.word)]

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import compress
 from typing import Final, Self
 
 import numpy as np
@@ -21,19 +20,22 @@ from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks, count_line_ends
 from stabdiag.readers.columns import BadLine, Column, Columns, Rows, join
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.clean import Text, first_text, line_end, line_forms
+from stabdiag.readers.text.clean import Text, first_text, line_forms
 from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import (
-    REPORTED_LOSS,
-    REPORTED_OVERFLOW,
     Failures,
-    is_exception,
     may_report,
 )
-from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart
+from stabdiag.readers.text.grammar import Grammar, TextPart
 from stabdiag.readers.text.messages import Messages, may_be_message
 from stabdiag.readers.text.normalization import normalize
+from stabdiag.readers.text.reports import (
+    failure_patterns,
+    separate_reports,
+    with_reports,
+    without_introduction,
+)
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.steps import announced_number
 from stabdiag.readers.text.table import Table
@@ -45,13 +47,6 @@ _PRECISION: Final = (
     rb"(?<![\w.-])(fp16|bf16|mixed_precision)[\"']?(?: = |=|: ?)[\"']?"
     rb"(True|False|true|false|no|fp16|bf16)(?![\w.])"
 )
-
-# An exception, or the level of a logger.
-_IS_LOGGED: Final = re.compile(
-    rb"(?:[Ee]rror|[Ee]xception|ERROR|WARN\w{0,3}|[Ww]arning|INFO|FATAL|CRITICAL)\b"
-)
-
-_HALVED_TWICE: Final = 4.0
 
 # At most this many forms of idle lines are kept: the digits of a few messages vary.
 _MAX_IDLE_FORMS: Final = 5000
@@ -79,7 +74,7 @@ class TextLog:
         self._grammar = grammar
         self._table = Table(grammar)
         self._messages = Messages()
-        self._failures = Failures(pattern=b"", ignored=_failure_patterns(grammar))
+        self._failures = Failures(pattern=b"", ignored=failure_patterns(grammar))
         self._config: dict[str, object] = {}
         self._ends: list[int] = []
         self._evaluations = EvaluationBlocks()
@@ -120,9 +115,9 @@ class TextLog:
             else self._failures.find(text.data)
         )
         if reports:
-            reports, parts_by_kind = _separate(reports, parts_by_kind, text.data)
+            reports, parts_by_kind = separate_reports(reports, parts_by_kind, text.data)
             if not self._table:
-                reports = _without_introduction(reports, parts_by_kind, text.data)
+                reports = without_introduction(reports, parts_by_kind, text.data)
             parts_by_kind += [(self._failures, part) for part in reports]
         for kind, part in parts_by_kind:
             self._table.add(kind, part, text.data, self._offset)
@@ -263,16 +258,6 @@ class InterleavedMessages(TextLog):
         return with_reports(done.rows, names, scale), self._messages.events(done.reached_step)
 
 
-def _failure_patterns(grammar: Grammar) -> tuple[re.Pattern[bytes], ...]:
-    """Return the patterns of a grammar that find reports of failures."""
-    return tuple(
-        re.compile(kind.pattern)
-        for kind in grammar.kinds
-        if isinstance(kind, Line)
-        and (isinstance(kind, StatusLine) or b"nan" in kind.fixed.values())
-    )
-
-
 def _line_begins(data: bytes, parts: Iterable[TextPart]) -> set[int]:
     """Return the positions where the lines of some parts begin."""
     return {data.rfind(b"\n", 0, start) + 1 for part in parts for start in part.starts}
@@ -300,100 +285,6 @@ def _other_lines(data: bytes, parts: Sequence[TextPart]) -> bytes | None:
     begins, until = np.append(0, ends + 1)[others], np.append(ends, len(data))[others]
     spans = zip(begins.tolist(), until.tolist(), strict=True)
     return b"\n".join(data[begin:end] for begin, end in spans)
-
-
-def _separate(
-    reports: Sequence[TextPart], parts_by_kind: Sequence[tuple[Kind, TextPart]], data: bytes
-) -> tuple[list[TextPart], list[tuple[Kind, TextPart]]]:
-    """Return reports of failures and records so that no line is both.
-
-    An exception is always a report, even "Loss is NaN at step 400". Any other line with the values
-    of a record is a record.
-    """
-    starts = [start for part in reports for start in part.starts]
-    begins = [data.rfind(b"\n", 0, start) + 1 for start in starts]
-    ends = [line_end(data, start, len(data)) for start in starts]
-    spans = list(zip(begins, ends, strict=True))
-    raised = [is_exception(data[begin:end]) for begin, end in spans]
-    exceptions = [span for span, is_raised in zip(spans, raised, strict=True) if is_raised]
-    records = [
-        (kind, _part_without(part, exceptions) if kind.is_record else part)
-        for kind, part in parts_by_kind
-    ]
-    places = np.sort([at for kind, part in records if kind.is_record for at in part.starts])
-    has_record = np.searchsorted(places, begins) < np.searchsorted(places, ends)
-    lines = list(compress(spans, has_record.tolist()))
-    kept = [_part_without(part, lines) for part in reports]
-    return [part for part in kept if part.starts], [
-        record for record in records if record[1].starts
-    ]
-
-
-def _without_introduction(
-    reports: Sequence[TextPart], parts_by_kind: Sequence[tuple[Kind, TextPart]], data: bytes
-) -> list[TextPart]:
-    """Return the reports of failures without sentences above the first record.
-
-    "My loss = nan after some steps, see below": the log follows. A program that reports a failure
-    before its first record raises an exception or names a level.
-    """
-    records = [
-        start
-        for kind, part in parts_by_kind
-        if kind.is_record and not isinstance(kind, StatusLine)
-        for start in part.starts
-    ]
-    first = min(records, default=0)
-    lines = {
-        (data.rfind(b"\n", 0, at) + 1, line_end(data, at, len(data)))
-        for part in reports
-        for at in part.starts
-        if at < first
-    }
-    sentences = [(begin, end) for begin, end in lines if not _IS_LOGGED.search(data[begin:end])]
-    kept = [_part_without(part, sentences) for part in reports]
-    return [part for part in kept if part.starts]
-
-
-def _part_without(part: TextPart, spans: Sequence[tuple[int, int]]) -> TextPart:
-    """Return a part without the lines that start within spans of the text."""
-    rows = [
-        row
-        for row, start in enumerate(part.starts)
-        if not any(begin <= start < end for begin, end in spans)
-    ]
-    if len(rows) == len(part.starts):
-        return part
-    starts = [part.starts[row] for row in rows]
-    return replace(
-        part, starts=starts, cells=[[cells[row] for row in rows] for cells in part.cells]
-    )
-
-
-def with_reports(rows: Rows, names: Sequence[str], scale: Column | None) -> Rows:
-    """Return rows in which a reported failure is a value of the log's own loss.
-
-    A loss scale at its minimum counts as a loss that is not finite, unless the log shows how the
-    loss ``scale`` fell to it.
-    """
-    if not {REPORTED_LOSS, REPORTED_OVERFLOW} & rows.parts.keys():
-        return rows
-    parts = dict(rows.parts)
-    roles = assign([name for name in names if name not in (REPORTED_LOSS, REPORTED_OVERFLOW)])
-    loss = roles.columns.get("loss", "loss")
-    reports = parts.pop(REPORTED_LOSS, [])
-    overflows = parts.pop(REPORTED_OVERFLOW, [])
-    falls = scale is not None and _falls_clearly(scale.logged)
-    reports = reports if falls else [*reports, *overflows]
-    if reports:
-        parts[loss] = [*parts.get(loss, []), *reports]
-    return replace(rows, parts=parts)
-
-
-def _falls_clearly(scale: Floats) -> bool:
-    """Return True if a loss scale was halved more than twice: a cut log may show the last time."""
-    finite = scale[np.isfinite(scale)]
-    return len(finite) > 1 and bool(finite.max() > _HALVED_TWICE * finite.min())
 
 
 def _without_ranks(rows: Rows) -> Rows:
