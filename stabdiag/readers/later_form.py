@@ -266,10 +266,14 @@ def _continued(
     is_near = _is_near(before[-_FEW:], after[:_FEW]) and not is_long
     has_clock = clock in later_roles and later.epoch_length is None
     counts = later.load(later_roles[clock]) if clock is not None and has_clock else None
+    # A count within an epoch restarts with each evaluation as well.
+    restarts = columns.epoch_length is None and _is_near(before[:_FEW], after[:_FEW])
     is_counted = counts is not None and _continues_counter(
-        columns.load(roles[clock or ""]), counts, restarts=_is_near(before[:_FEW], after[:_FEW])
+        columns.load(roles[clock or ""]), counts, restarts=restarts
     )
-    if not (is_counted or is_near):
+    # A counter that starts again and only rises may belong to another loop, of an evaluation.
+    only_rises = counts is not None and bool((np.diff(counts.logged) >= 0).all())
+    if not is_counted and (only_rises or not is_near):
         return None
     # Another bar within an epoch may belong to an evaluation.
     if not is_counted and columns.epoch_length is not None:
