@@ -236,8 +236,8 @@ def test_the_column_that_falls_in_an_unnamed_log_is_the_loss(log, delimiter):
 
 @pytest.mark.parametrize("delimiter", [",", "\t", " "])
 def test_unnamed_columns_next_to_a_counter_are_unknown(log, delimiter):
-    # Nothing falls, or the file may have anything.
-    for columns, name in [((*COURSE[:2], COURSE[4]), "history.txt"), (COURSE, "table.txt")]:
+    # Nothing but a rate falls, or the file may have anything.
+    for columns, name in [((*COURSE[:3], COURSE[4]), "history.txt"), (COURSE, "table.txt")]:
         read = log(course(delimiter, columns=columns), name)
         assert read.is_unknown
         assert read.names[:2] == ("step", "column_2")

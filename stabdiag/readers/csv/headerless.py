@@ -103,13 +103,12 @@ class TableShape:
     def names_by_course(self) -> tuple[str, ...]:
         """The names of the columns if one falls as a loss does next to a counter, else empty.
 
-        A rate falls as well, but never rises in between.
+        A learning rate and the epsilon of a policy fall as well, but never rise in between.
         """
-        if not self.is_counted:
-            return ()
-        falling = [n for n, column in enumerate(self.numbers) if n and _falls(column)]
-        rising_between = (n for n in falling if not _only_falls(self.numbers[n]))
-        loss = next(rising_between, next(iter(falling), None))
+        columns = enumerate(self.numbers[1:] if self.is_counted else (), 1)
+        loss = next(
+            (n for n, column in columns if _falls(column) and not _only_falls(column)), None
+        )
         if loss is None:
             return ()
         return tuple("loss" if n == loss else name for n, name in enumerate(self.counted_names))
