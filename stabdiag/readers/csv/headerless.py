@@ -35,8 +35,8 @@ _MAX_UNNAMED: Final = 8
 # A table of a course has at least this many rows, with counts at equal intervals.
 _MIN_COUNTED_ROWS: Final = 5
 
-# The median of the last third of a loss is at most this fraction of that of the first third. Losses
-# of a run that learns fall further than the time of an epoch does.
+# At most this fraction of the median of the first third of a loss is the median of its last third.
+# The loss of a run that learns falls further than the time of an epoch.
 _MAX_FALL: Final = 0.9
 
 
@@ -115,7 +115,7 @@ class TableShape:
 
     @property
     def counted_names(self) -> tuple[str, ...]:
-        """Names for the columns of which only the first is known, which counts."""
+        """Names for the columns if only the first, which counts, is known."""
         return ("step", *(f"column_{n}" for n in range(2, len(self.numbers) + 1)))
 
 
