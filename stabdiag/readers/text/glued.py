@@ -77,6 +77,9 @@ _SHOWN_LINE_ENDS: Final = (
 _LONG_LINES: Final = 1000
 _FEW_LINES: Final = 2
 
+# Records that share a line follow each other from its first bytes to its last.
+_END_BYTES: Final = 1 << 17
+
 _BAR: Final = b"%|"
 # A paste has at most this many bytes. Bars on one line are searched for in each line of it.
 _PASTE: Final = 1 << 16
@@ -98,14 +101,15 @@ def separate_records(block: bytes) -> bytes:
         block = _MESSAGE.sub(b"\r", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
+    ends = block if len(block) <= 2 * _END_BYTES else block[:_END_BYTES] + block[-_END_BYTES:]
     for separators in (_SHOWN_LINE_ENDS, _NEXT_RECORD):
         # The search for a fixed text is far faster than that for a pattern.
         present = [
             (pattern, replacement)
             for parts, pattern, replacement in separators
-            if any(part in block for part in parts)
+            if any(part in ends for part in parts)
         ]
-        if sum(len(pattern.findall(block)) for pattern, _ in present) >= _MIN_GLUED:
+        if sum(len(pattern.findall(ends)) for pattern, _ in present) >= _MIN_GLUED:
             for pattern, replacement in present:
                 block = pattern.sub(replacement, block)
     return block

@@ -142,3 +142,10 @@ def test_a_long_list_of_dicts_is_read_whole(read, before):
 def test_a_long_list_of_losses_is_read_whole(read):
     losses = [loss_at(n) for n in range(9_000)]
     assert len(read(f"losses: {losses}\n").series["loss"].values) == len(losses)
+
+
+@pytest.mark.parametrize("end", ["", "\\n", "\r"])
+def test_a_long_log_on_one_line_is_read_whole(read, end):
+    losses = [round(2.5 - n / 10_000, 4) for n in range(12_000)]
+    log = "".join(f"Epoch {n}/12000 loss: {loss}{end}" for n, loss in enumerate(losses))
+    assert len(read(log).series["loss"].values) == len(losses)
