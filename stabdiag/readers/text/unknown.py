@@ -82,6 +82,12 @@ _JOINED: Final = (
     rb"(?m)\b(?:epoch|step|iter(?:ation)?), {1,4}(\d{1,9}), {1,4}(%b)(?=(?:, {1,4}%b){0,12} {0,8}$)"
     % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
+# Train: 0.69 / 54.1% above Valid: 0.71 / 52.0%: the loss of each split is named after the split.
+_OF_SPLIT: Final = rb"(?m)^[ \t>*-]{0,8}(%b)(?= {0,2}[:=] {0,2}(%b)(?![\w%%%%/]))"
+_SPLITS: Final = (
+    _OF_SPLIT % (rb"[Tt]rain(?:ing)?", NUMBER_PATTERN),
+    _OF_SPLIT % (rb"[Vv]al(?:id(?:ation)?)?|[Tt]est|[Dd]ev", NUMBER_PATTERN),
+)
 # Episode 100  Avg: 19.36  Best: 21.2: the average of a game is that of its reward.
 _EPISODE: Final = rb"(?mi)^[^\n]{0,80}\b(?:episodes?|games?|generation)\b[ :=#\[]{1,8}\d"
 _EPISODE_AVERAGE: Final = (
@@ -96,7 +102,8 @@ _UNNAMED: Final = b"measure"
 def unknown_evidence(data: bytes) -> TextEvidence | None:
     """Return the evidence in values without known names, or None if there is too little."""
     head = data[:_UNKNOWN_HEAD_BYTES]
-    rows = (*_named_pairs(head),) or (*_named_totals(head),) or (*_averages_of_episodes(head),)
+    searches = (_named_pairs, _named_totals, _losses_of_splits, _averages_of_episodes)
+    rows = next(filter(None, (tuple(search(head)) for search in searches)), ())
     result = evidence(normalize(data, rows)) if rows else None
     if result is not None:
         return replace(result, normalizations=(*rows, *result.normalizations))
@@ -118,6 +125,13 @@ def _named_totals(head: bytes) -> Iterator[Normalization]:
     for pattern in (_TOTAL_NAMES.pattern, _COMPONENTS):
         if _is_frequent(pattern, head):
             yield Normalization((), pattern, rb"\1_loss")
+
+
+def _losses_of_splits(head: bytes) -> Iterator[Normalization]:
+    training, evaluation = ([match[2] for match in re.finditer(p, head)] for p in _SPLITS)
+    if min(len(training), len(evaluation)) >= _MIN_COUNTED and not are_scores(training):
+        for pattern in _SPLITS:
+            yield Normalization((), pattern, rb"\1 loss")
 
 
 def _averages_of_episodes(head: bytes) -> Iterator[Normalization]:
