@@ -13,7 +13,7 @@ import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, shown_name
 from stabdiag.model.arrays import Mask
-from stabdiag.model.events import Event, EventCode, LeftOut
+from stabdiag.model.events import MAX_SUMMARY, Event, EventCode, LeftOut
 from stabdiag.model.roles.names import (
     is_a_loss,
     is_a_reward,
@@ -31,10 +31,6 @@ _TAIL_FRACTION = 0.2
 
 # The number of possible loss columns that are checked: each costs time in logs with thousands.
 _MAX_LOSS_COLUMNS = 8
-_MAX_TEXT_COLUMNS = 16
-
-# This many records may be a summary of the training.
-_MAX_SUMMARY = 5
 
 
 def unused_after_loss(
@@ -130,7 +126,7 @@ def _texts(columns: Columns, taken: set[str], last: int) -> Iterator[LeftOut]:
         and columns.is_parsed(name)
         and (names_measurements(name) or not names_split(name))
     ]
-    for name in free[:_MAX_TEXT_COLUMNS]:
+    for name in free[: 2 * _MAX_LOSS_COLUMNS]:
         column = columns.load(name)
         if not column.is_text:
             continue
@@ -142,7 +138,7 @@ def _texts(columns: Columns, taken: set[str], last: int) -> Iterator[LeftOut]:
             for code, number in zip(codes, counts, strict=True)
             if code in words and (is_a_loss(words[code]) or may_hold_loss(words[code]))
         )
-        if count > _MAX_SUMMARY:
+        if count > MAX_SUMMARY:
             yield LeftOut(
                 code=EventCode.RECORDS_LEFT_OUT,
                 message=f"{plural(count, 'record')} after it {_has(count)} a text about a loss in "

@@ -42,9 +42,8 @@ _MACHINE_WORDS = frozenset(
     )
 )
 
-# The words that a mean has and its sum lacks, and the relative error of a printed mean.
+# The words that a mean has and its sum lacks.
 _MEANS = ({"avg"}, {"mean"}, {"average"})
-_ROUNDING = 1e-3
 
 
 @frozen
@@ -287,14 +286,14 @@ def _with_means(named: NamedColumns) -> NamedColumns:
 
 
 def _is_multiple(total: Column, mean: Column) -> bool:
-    """Return True if each value of a column is the same multiple of that of another one."""
+    """Return True if each value of a column is that of another one, times the same count."""
     if total.is_text or mean.is_text or not np.array_equal(total.present, mean.present):
         return False
     sums, means = total.logged, mean.logged
     if len(sums) < 2 or not (np.isfinite(sums).all() and (means > 0).all()):
         return False
     ratios = sums / means
-    return bool(ratios[0] > 1 and np.allclose(ratios, ratios[0], rtol=_ROUNDING))
+    return bool(ratios.min() >= 2 and np.ptp(ratios) < 1)
 
 
 def _is_all_zero(loss: Column) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, USUAL_FRACTION
 from stabdiag.model.arrays import Floats, Ints, Mask, Positions
-from stabdiag.model.events import Event, EventCode, EventKind
+from stabdiag.model.events import MAX_SUMMARY, Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.manifest.keys import by_spelling, other_number
@@ -29,9 +29,6 @@ _DAY = timedelta(days=1).total_seconds()
 # A step counter counts within epochs if it restarted MIN_RECORDS times, each time after the same
 # count, within this tolerance.
 _EPOCH_TOLERANCE = 0.1
-
-# This many records without a step may be a summary of the training.
-_MAX_SUMMARY = 5
 
 
 @frozen
@@ -162,7 +159,7 @@ def _records_without_steps(columns: Columns, good: Mask, loss: str | None) -> Po
     last = int(np.flatnonzero(good)[-1])
     later = np.flatnonzero(present[last + 1 :]) + last + 1
     is_series = int(present[: last + 1].sum()) >= MIN_SERIES_LENGTH
-    return later if is_series and len(later) > _MAX_SUMMARY else later[:0]
+    return later if is_series and len(later) > MAX_SUMMARY else later[:0]
 
 
 def _numbers_after(steps: Floats, count: int) -> Floats:

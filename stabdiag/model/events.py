@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import field
 from enum import StrEnum
+from typing import Final
 
 from stabdiag.model.frozen import frozen
 
@@ -80,6 +81,10 @@ class Event:
     path: str | None = None
     phase: Phase | None = None
     above: int | None = None
+
+
+# Summaries after a training are a few records or lines; more than this many are left out.
+MAX_SUMMARY: Final = 5
 
 
 @frozen(eq=True)

@@ -16,9 +16,11 @@ from stabdiag.stats.shape import Spike
 from stabdiag.stats.standards import (
     CLEAR,
     FAR_RATIO,
+    MAJORITY,
     MIN_TREND_POINTS,
     RELATIVE_TOLERANCE,
     ROUNDING_DIGITS,
+    TENFOLD,
     TWICE,
 )
 from stabdiag.tree.drivers import climb_rates
@@ -32,7 +34,7 @@ _ROUNDING_DIGITS = ROUNDING_DIGITS
 _MIN_RELATIVE_RISE = TWICE * RELATIVE_TOLERANCE
 
 # A tenfold rise, as the levels show it: the best level is a mean, above the lowest losses.
-_MIN_MULTIPLE = 8.0
+_MIN_MULTIPLE = MAJORITY * TENFOLD
 
 
 def measure_rise(run: Run, part: slice, spikes: Iterable[Spike]) -> Rise | None:

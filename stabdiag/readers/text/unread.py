@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, Self, TypeAlias
 
-from stabdiag.model.events import EventCode, LeftOut
+from stabdiag.model.events import MAX_SUMMARY, EventCode, LeftOut
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import plural
 from stabdiag.readers.left_out import breaks_off, is_row, may_hold_loss, unreadable
@@ -53,9 +53,6 @@ _MAX_SAMPLES: Final = 200
 
 # The next step of a log is at most this many times the last one.
 _NEXT_STEP: Final = 1.5
-
-# Summaries after a training are a few lines that name a loss; more than this many are records.
-_MAX_SUMMARY: Final = 5
 
 _MAX_UNREAD_LINE: Final = 2000
 
@@ -338,10 +335,10 @@ class UnreadLines:
 
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""
-        count = self._alike + (self._others if self._others > _MAX_SUMMARY else 0)
+        count = self._alike + (self._others if self._others > MAX_SUMMARY else 0)
         text = self._text.decode("utf-8", "replace")
         entries = [unreadable(count, above=None, line=self._line, text=text)] if count else []
-        if self._cut_losses > _MAX_SUMMARY:
+        if self._cut_losses > MAX_SUMMARY:
             losses = plural(self._cut_losses, "loss", "losses")
             message = f"the end of a very long line is not read: {losses}"
             entries.append(LeftOut(code=EventCode.LINES_LEFT_OUT, message=message))
