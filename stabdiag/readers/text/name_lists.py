@@ -26,6 +26,8 @@ _NAMES: Final = re.compile(
     re.IGNORECASE,
 )
 _SEPARATOR: Final = re.compile(rb" ?[,/|] ?")
+# In "loss nan, accuracy 74,0 %" the first number belongs to the second name.
+_NOT_FINITE: Final = re.compile(rb"(?i)(?<![\w.-])(?:nan|inf|infinity|none|null)(?![\w.-])")
 _NUMBER: Final = re.compile(rb"(?<![\w.])%b(?![\w.])" % NUMBER_PATTERN)
 
 # Lists are searched for at the start of this many lines, and have to be on this many.
@@ -62,6 +64,8 @@ def _parse(match: re.Match[bytes]) -> tuple[bytes, tuple[bytes, ...], bool] | No
     names = _names(listed, count=len(_NUMBER.findall(values)))
     has_loss = any(b"loss" in name.lower() for name in names)
     if not has_loss or len({*names}) < len(names) or by_slash != (b"/" in values):
+        return None
+    if _NOT_FINITE.search(listed) is not None:
         return None
     return match[1], names, by_slash
 

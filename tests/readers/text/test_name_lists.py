@@ -69,3 +69,17 @@ def test_a_list_whose_loss_goes_nan(tmp_path):
     )
     diagnosis = stabdiag.diagnose(path).diagnosis
     assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 20)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "NaN"])
+def test_a_value_that_is_not_finite_is_not_a_part_of_a_name(tmp_path, value):
+    """With a decimal comma, the accuracy looks like the values of two names."""
+    path = tmp_path / "run.log"
+    lines = [
+        f"step {10 * n}: loss {f'{3 - n / 40:.4f}' if n < 48 else value}, accuracy {50 + n},0 %"
+        for n in range(80)
+    ]
+    path.write_text("\n".join(lines).replace(".", ",") + "\n")
+    report = stabdiag.diagnose(path)
+    assert not np.isfinite(report.history.series["loss"].values[-1])
+    assert report.diagnosis.severity == "error"
