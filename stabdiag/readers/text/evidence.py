@@ -42,7 +42,6 @@ from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.glued_counters import find_glued_counters
 from stabdiag.readers.text.grammar import as_float, trains
 from stabdiag.readers.text.name_lists import find_name_lists
-from stabdiag.readers.text.normalization import find_normalizations, normalize
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
     Counts,
@@ -55,6 +54,7 @@ from stabdiag.readers.text.sample import (
     sample_tail,
     take_sample,
 )
+from stabdiag.readers.text.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.status_lines import failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
     BY_SPLIT,

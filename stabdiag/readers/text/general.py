@@ -28,8 +28,8 @@ from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.lists import find_lists, read_lists
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measured import MeasuredLines
-from stabdiag.readers.text.normalization import normalize
 from stabdiag.readers.text.sample import TextEvidence
+from stabdiag.readers.text.standard_names import normalize
 from stabdiag.readers.text.tokens import LOSS_STEM, OBJECTIVES
 from stabdiag.readers.text.unknown import unknown_evidence
 

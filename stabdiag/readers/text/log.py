@@ -29,13 +29,13 @@ from stabdiag.readers.text.failures import (
 )
 from stabdiag.readers.text.grammar import Grammar, TextPart
 from stabdiag.readers.text.messages import Messages, may_be_message
-from stabdiag.readers.text.normalization import normalize
 from stabdiag.readers.text.reports import (
     failure_patterns,
     separate_reports,
     with_reports,
     without_introduction,
 )
+from stabdiag.readers.text.standard_names import normalize
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.steps import announced_number
 from stabdiag.readers.text.table import Table

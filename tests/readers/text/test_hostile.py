@@ -93,7 +93,7 @@ def patterns():
     by_name |= {
         f"by signs {n}": pattern for n, (pattern, *_) in enumerate(counters._BY_PUNCTUATION)
     }
-    rows = enumerate(normalization._NORMALIZATIONS)
+    rows = enumerate(normalization.NORMALIZATIONS)
     by_name |= {f"normalization {n}": re.compile(row.pattern) for n, row in rows}
     for module in (counters, messages, prefix, tokens):
         own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern)}
