@@ -171,3 +171,11 @@ def test_a_distance_to_the_data_may_not_climb_next_to_a_discriminator(name, is_r
     assert ("other-loss-rising" in slugs) == is_reported
     report = stabdiag.diagnose(log | {name: 2 * FALLING})
     assert "other-loss-rising" not in {finding.slug for finding in report.findings}
+
+
+@pytest.mark.parametrize(("factor", "is_reported"), [(40, True), (4, False)])
+@pytest.mark.parametrize("name", ["disc_loss", "loss_D"])
+def test_a_discriminator_that_fails_is_a_warning(name, factor, is_reported):
+    progress = np.clip((STEPS - 200) / 100, 0, 1)
+    findings = findings_by_slug(name, 0.3 * FALLING * factor**progress)
+    assert ("other-loss-rising" in findings) is is_reported

@@ -9,7 +9,7 @@ import numpy as np
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
-from stabdiag.model.roles.loss_kinds import LossKind, is_adversarial_loss
+from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, LossKind, is_adversarial_loss
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.other_losses import is_other_loss
 from stabdiag.model.text import SHOWN_NAMES, listed, num, plural, word_list
@@ -22,6 +22,7 @@ from stabdiag.stats.standards import (
     LEAST,
     MIN_CONSECUTIVE,
     QUARTERS,
+    TENFOLD,
     TWENTIETHS,
     TWICE,
 )
@@ -117,12 +118,12 @@ def other_loss_rising(case: Case) -> Evidence | None:
     is_of_policy = _trains_a_policy(case)
     losses = (
         loss
-        for loss in _others(case, _RISING_ROLES)
+        for loss in _others(case, _RISING_ROLES, adversarial=kind is not None)
         if is_other_loss(loss.column) and not (is_of_policy and "kl" in name_words(loss.column))
     )
-    if kind is not None:
-        losses = (loss for loss in losses if not _DISTANCES.isdisjoint(name_words(loss.column)))
     climbs = [climb for series in losses if (climb := _climb(series)) is not None]
+    if kind is not None:
+        climbs = [climb for climb in climbs if _fails_beside_adversary(*climb)]
     if not climbs:
         return None
     ratio, step, series = max(climbs, key=lambda climb: climb[0])
@@ -144,11 +145,21 @@ def _name(case: Case) -> str:
     return repr(case.history.logged("loss").column)
 
 
-def _others(case: Case, roles: tuple[str, ...]) -> Iterator[Series]:
-    """Yield the other losses, except adversarial ones, which may rise as another falls."""
+def _fails_beside_adversary(ratio: float, _step: int, series: Series) -> bool:
+    """Return True if a loss should not climb in adversarial training.
+
+    It is a distance to the data, or belongs to a discriminator that ends far above its best level.
+    """
+    words = {*name_words(series.column)}
+    is_lost = ratio >= TENFOLD and bool(words & DISCRIMINATOR)
+    return bool(words & _DISTANCES) or is_lost
+
+
+def _others(case: Case, roles: tuple[str, ...], *, adversarial: bool = False) -> Iterator[Series]:
+    """Yield the other losses. ``adversarial`` ones may rise as another falls."""
     for role in roles:
         for series in case.history.group(role).values():
-            if not is_adversarial_loss(series.column):
+            if adversarial or not is_adversarial_loss(series.column):
                 yield series
 
 
