@@ -21,6 +21,7 @@ from stabdiag.readers.text.tokens import LOSS_STEM, VALIDATED, line_fields, line
 _HEADING: Final = re.compile(
     rb"[\s\d:.,/T=*#>+|\[\]()-]{0,60}(?:(?:[a-z_.]{1,40} )?\[?(?:INFO|DEBUG)\]?[\s:|-]{1,6})?"
     rb"[\s\d:.,=*#>|\[\]()-]{0,60}"
+    rb"(?:epoch[ :#]{1,3}\d{1,6}[ :,-]{1,4})?"
     rb"(?:(?:start|begin|run|now|perform)(?:ning|ing|s)?(?: the| an| to|,)? )?"
     rb"(?:valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?"
     rb"|\xe5\xbc\x80\xe5\xa7\x8b(?:\xe9\xaa\x8c\xe8\xaf\x81|\xe6\xb5\x8b\xe8\xaf\x95))"
@@ -46,7 +47,7 @@ _NAMES_EVALUATION: Final = re.compile(rb"(?<![a-z])(?:val|eval|test|valid)", re.
 _MAX_HEADING: Final = 160
 
 # The fewest training lines that look like a line of an evaluation.
-_MIN_TRAINING: Final = 3
+_MIN_TRAINING: Final = 2
 
 # Headings are searched for in this many bytes at the head.
 _EVALUATION_HEAD: Final = 1 << 19

@@ -272,6 +272,12 @@ NORMALIZATIONS: Final = (
         (b" || ETA: ",), rb"\| T: (%b) \|\| ETA: [^|\n]{1,60}" % NUMBER_PATTERN, rb"| loss: \1 "
     ),
     Normalization((b" || ETA: ",), rb"\| ([BCMS]): (?=%b \|)" % NUMBER_PATTERN, rb"| loss_\1: "),
+    # RandLA-Net: Step 00000050 L_out=2.310 Acc=0.31 --- 1408.79 ms/batch
+    Normalization((b" L_out=", b" ms/batch"), rb" L_out=(?= {0,4}%b)" % NUMBER_PATTERN, b" loss="),
+    # FastReID: eta: 7:25:44  epoch/iter: 0/199  total_loss: 114.2
+    Normalization(
+        (b"  epoch/iter: ",), rb"  epoch/iter: (\d{1,6})/(\d{1,9})\b", rb"  epoch: \1  iter: \2"
+    ),
     # pix2pix, CycleGAN: (epoch: 1, iters: 100, time: 0.092, data: 0.154) D_A: 0.508 G_A: 0.182 …
     Normalization(
         (b"(epoch: ", b", iters: "),

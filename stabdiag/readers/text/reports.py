@@ -26,6 +26,13 @@ _IS_LOGGED: Final = re.compile(
     rb"(?:[Ee]rror|[Ee]xception|ERROR|WARN\w{0,3}|[Ww]arning|INFO|FATAL|CRITICAL)\b"
 )
 
+# A line of one value that is not finite:  >>> rpn_loss_box: nan
+_ONLY_LOST: Final = re.compile(
+    rb"[\s>|*-]{0,20}[A-Za-z][\w./-]{0,60}(?: [\w./-]{1,40}){0,3} ?[:=] {0,12}"
+    rb"[-+]?(?:nan|NaN|inf|Inf)[\s,;|]{0,20}"
+)
+_LOST: Final = re.compile(rb"(?<![\w.])(?:nan|NaN|inf|Inf)(?!\w)")
+
 _HALVED_TWICE: Final = 4.0
 
 
@@ -45,7 +52,8 @@ def separate_reports(
     """Return reports of failures and records so that no line is both.
 
     An exception is always a report, even "Loss is NaN at step 400". Any other line with the values
-    of a record is a record.
+    of a record is a record. A lost part of a loss below a record without a finite loss adds
+    nothing.
     """
     starts = [start for part in reports for start in part.starts]
     begins = [data.rfind(b"\n", 0, start) + 1 for start in starts]
@@ -59,11 +67,23 @@ def separate_reports(
     ]
     places = np.sort([at for kind, part in records if kind.is_record for at in part.starts])
     has_record = np.searchsorted(places, begins) < np.searchsorted(places, ends)
-    lines = list(compress(spans, has_record.tolist()))
+    above = np.searchsorted(places, begins) - 1
+    is_known = [
+        number >= 0
+        and _ONLY_LOST.fullmatch(data[begin:end]) is not None
+        and _LOST.search(_whole_line(data, places[number])) is not None
+        for number, (begin, end) in zip(above.tolist(), spans, strict=True)
+    ]
+    lines = list(compress(spans, has_record | np.array(is_known, dtype=bool)))
     kept = [_part_without(part, lines) for part in reports]
     return [part for part in kept if part.starts], [
         record for record in records if record[1].starts
     ]
+
+
+def _whole_line(data: bytes, at: int) -> bytes:
+    """Return the line at a position."""
+    return data[data.rfind(b"\n", 0, at) + 1 : line_end(data, at, len(data))]
 
 
 def without_introduction(

@@ -337,3 +337,47 @@ def test_a_reward_without_a_sign_is_read(history):
 def test_a_sentence_about_rewards_is_not_a_log(history):
     with pytest.raises(LogError):
         history("".join(f"In game {n} it gets the reward {n}.5 for each step\n" for n in (1, 2)))
+
+
+def test_a_heading_of_pointnet_announces_the_evaluation_of_its_epoch(history):
+    losses = [(2.8, 2.6), (1.9, 12.1), (1.7, 22.0)]
+    text = "".join(
+        f"**** EPOCH {n:03d} ****\nmean loss: {loss}\n"
+        f"---- EPOCH {n:03d} EVALUATION ----\nmean loss: {evaluated}\n"
+        for n, (loss, evaluated) in enumerate(losses)
+    )
+    series = history(text).series
+    assert series["loss"].values.tolist() == [loss for loss, _ in losses]
+    assert series["eval_loss"].values.tolist() == [evaluated for _, evaluated in losses]
+
+
+def test_a_lost_part_below_a_lost_loss_is_no_further_loss(history):
+    rows = [(20 * n, 0.6 if n < 3 else "nan") for n in range(6)]
+    text = "".join(
+        f"iter: {step} / 70000, total loss: {loss}\n >>> rpn_loss_cls: 0.222\n"
+        f" >>> rpn_loss_box: {loss}\n >>> lr: 0.001000\nspeed: 0.167s / iter\n"
+        for step, loss in rows
+    )
+    assert history(text).series["loss"].steps.tolist() == [step for step, _ in rows]
+
+
+def test_a_lost_part_below_a_finite_loss_is_reported(history):
+    text = "".join(f"iter: {20 * n}, total loss: 0.6\n" for n in range(6))
+    losses = history(f"{text} >>> rpn_loss_box: nan\n").series["loss"]
+    assert losses.values[-1] != losses.values[-1]
+
+
+def test_randla_net_prints_the_loss_of_its_output(history):
+    rows = [
+        f"Step {50 * n:08d} L_out={2 / n:.3f} Acc=0.31 ---   54.71 ms/batch" for n in range(1, 5)
+    ]
+    text = "****EPOCH 7****\n" + "\n".join(
+        [*rows, "Step 00000250 L_out=  nan Acc=0.00 --- 54.7 ms/batch"]
+    )
+    assert history(text).series["loss"].steps.tolist() == [50, 100, 150, 200, 250]
+
+
+def test_fastreid_prints_the_epoch_and_the_iteration_with_a_slash(history):
+    row = "[11/06 21:51:09 fastreid]:  eta: 7:25:44  epoch/iter: {}/{}  total_loss: {}  time: 0.24"
+    text = "\n".join(row.format(n // 2, 200 * n - 1, 9 - n) for n in range(1, 6))
+    assert history(text).series["loss"].steps.tolist() == [199, 399, 599, 799, 999]
