@@ -46,6 +46,8 @@ _MAX_PLACES: Final = 1000
 _FEW: Final = 5
 _NEAR: Final = 4.0
 _VERY_NEAR: Final = 1.1
+# Farther away, another value was read as the loss.
+_FAR: Final = 100.0
 
 # Other columns of a record are looked for among this many.
 _MAX_COMPARED: Final = 16
@@ -274,6 +276,9 @@ def _continued(
     # A counter that starts again and only rises may belong to another loop, of an evaluation.
     only_rises = counts is not None and bool((np.diff(counts.logged) >= 0).all())
     if not is_counted and (only_rises or not is_near):
+        return None
+    is_finite = bool(np.isfinite(after[:_FEW]).any())
+    if is_finite and not is_long and not _is_near(before, after[:_FEW], factor=_FAR):
         return None
     # Another bar within an epoch may belong to an evaluation.
     if not is_counted and columns.epoch_length is not None:

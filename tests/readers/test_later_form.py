@@ -220,3 +220,17 @@ def test_a_summary_below_a_log_is_not_a_change_of_form(tmp_path):
     report = stabdiag.diagnose(path)
     assert report.diagnosis.slug == "healthy"
     assert len(report.history.logged("loss")) == RECORDS
+
+
+@pytest.mark.parametrize("word", ["overflow", "broken", "oops"])
+def test_a_word_for_the_loss_is_not_another_form(tmp_path, word):
+    path = tmp_path / "run.log"
+    path.write_text(
+        "".join(
+            f"Step {n * 10} | Loss {loss if n < CHANGE else word} | LR 1.00e-04 | 12.3 it/s\n"
+            for n, loss in enumerate(LOSS.round(4).tolist())
+        )
+    )
+    report = stabdiag.diagnose(path)
+    assert report.diagnosis.slug == "partly-read"
+    assert len(report.history.logged("loss")) == CHANGE
