@@ -271,8 +271,8 @@ _ACCURACIES: Final = ("率", "精度", "정확도", "очность")
 _ROMANCE_LOSSES: Final = ("érdida", "erda", "erte")
 _RUSSIAN_LOSSES: Final = ("отер", "осс")
 
-# Texts, one of which is in each match, a pattern and the English name. Longer names come first. Few
-# logs need them, so ``re`` compiles them on first use.
+# Texts, a pattern and the English name; each match has a text of its row. Longer names come first.
+# Few logs need them, so ``re`` compiles them on first use.
 _IN_ENGLISH: Final = tuple(
     (tuple(map(str.encode, texts)), pattern.encode(), english)
     for texts, pattern, english in (

@@ -108,7 +108,7 @@ class Text:
     that is printed on several lines is one line, as is a name above its value. The ``>`` of a
     quoted mail is removed, as is source code between fences. Full-width punctuation and quotation
     marks are ASCII, and names of losses are in English. Only the beginning of a very long line is
-    kept; ``cut_losses`` is the number of losses in what is cut off.
+    kept; ``cut_losses`` is the number of losses in the ends that are cut off.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class Text:
 
 
 def _without_long_ends(block: bytes, longest: int) -> tuple[bytes, int]:
-    """Return a block with very long lines cut, and the number of losses in what is cut off.
+    """Return a block without the ends of very long lines, and the number of losses in them.
 
     A list of dicts is put on several lines instead.
     """

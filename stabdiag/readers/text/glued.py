@@ -26,7 +26,7 @@ _OPEN_BAR: Final = re.compile(
 # Another bar of Keras: … - mrcnn_class 2/632 [..............................] - ETA: 2:07:20 - …
 _NEXT_KERAS_BAR: Final = re.compile(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\] - )")
 
-# The rows below are texts, one of which is in each match, a pattern and its replacement. A pattern
+# A row below has texts, a pattern and its replacement. Each match has a text of its row. A pattern
 # begins with a fixed byte: a search for a lookbehind at every position takes five times as long.
 
 # A record after the last value of another one: val_acc: 0.97Epoch 2/40, images/s[2024-02-11 …,

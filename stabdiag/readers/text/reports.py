@@ -1,4 +1,4 @@
-"""Keep reports of failures and records apart: a line is one of them, and a report is a value."""
+"""Separate reports of failures from records, and make a report a value of the loss."""
 
 from __future__ import annotations
 

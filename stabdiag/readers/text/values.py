@@ -19,7 +19,7 @@ from stabdiag.readers.values import NULL_WORDS, not_finite
 NULL_CELL: Final = b"nAN"
 
 # tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31]): the
-# ends of their names, which are found much faster than any name, and the whole.
+# ends of their names, which are fast to find, and the whole.
 _WRAPPER_ENDS: Final = (
     *((b"ensor(", re.compile(rb"ensor\(")), (b"rray(", re.compile(rb"rray\("))),
     (b"float", re.compile(rb"float\d\d\(")),
