@@ -127,7 +127,7 @@ SORTS: Final = (
             *(b"lost communication", b"off the bus", b"MPI_ABORT", b"illing ", b"borting "),
             *(b"erminating ", b"nterruption", b"will be ", b"isconnected", b"timed out"),
             *(b"ignal: ", b"bort(", b"revoked", b"deleted by", b"panic", b"pure virtual"),
-            *(b"requested cancel", b"was stopped"),
+            *(b"requested cancel", b"was stopped", b"tack overflow"),
             *(b"TimeExceeded", b"timeExceeded", b"ack-off", b"BackOff", b"ailed", b"FAILED"),
         ),
         words=(
@@ -140,7 +140,7 @@ SORTS: Final = (
             *(b"MPI_ABORT", b"illing ", b"rminating ", b"nterruption", b"nstance will be"),
             *(b"isconnected", b"ession ", b"imeExceeded", b"ack-off", b"BackOff"),
             *(b"ailed", b"FAILED", b"revoked", b"deleted by", b"panic", b"pure virtual"),
-            *(b"was stopped", b"*** Error in"),
+            *(b"was stopped", b"*** Error in", b"tack overflow"),
         ),
         line=re.compile(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
@@ -165,7 +165,7 @@ SORTS: Final = (
             rb"|forcing job termination|^mpi\w{2,5}: killing job|job killed[: ]"
             rb"|[Ee]xceeded (?:the |its )?(?:job )?(?:wall ?(?:clock )?time|time limit)"
             rb"|\bSignal: (?:Segm|Abort|Bus|Kill|Term|Float|Illeg)|^Abort\(\d"
-            rb"|^pure virtual method called"
+            rb"|^pure virtual method called|^[Ss]tack overflow\b"
             rb"|\*\*\* Error in [^\n]{1,80}: (?:free|malloc|double|corr)"
             rb"|\b[Jj]ob(?: allocation)?(?: [\w.-]{0,60}\d)? (?:has been |was )?"
             rb"(?:revoked|deleted by|terminated by)\b|requested cancellation of"
