@@ -169,7 +169,7 @@ SORTS: Final = (
             rb"|\*\*\* Error in [^\n]{1,80}: (?:free|malloc|double|corr)"
             rb"|\b[Jj]ob(?: allocation)?(?: [\w.-]{0,60}\d)? (?:has been |was )?"
             rb"(?:revoked|deleted by|terminated by)\b|requested cancellation of"
-            rb"|\b[Rr]un was stopped (?:from|by)\b|^Kernel panic\b"
+            rb"|\b[Rr]un was stopped (?:from|by)\b|^Kernel panic(?! is)\b"
             rb"|MPI_ABORT was invoked|Killing subprocess \d|Max(?:Runtime|WaitTime)Exceeded"
             rb"|Back-off restarting failed|\bCrashLoopBackOff\b"
             rb"|\b(?:[Kk]illing|[Aa]borting|[Tt]erminating) (?:the |this )?"
