@@ -33,7 +33,7 @@ from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import Column, Columns
 
 # The columns of a long table that have the values of its measurements.
-_VALUES = ("value", "metric_value")
+_MEASUREMENT_VALUES = ("value", "metric_value")
 
 # Words in the names of measurements of the machine.
 _MACHINE_WORDS = frozenset(
@@ -327,7 +327,7 @@ def _with_measurements(named: NamedColumns) -> NamedColumns:
     value = names.get("loss")
     if value is None:
         return named
-    if normal(value) not in _VALUES:
+    if normal(value) not in _MEASUREMENT_VALUES:
         return _with_later_measurements(named, value)
     candidates = (name for name in columns.names if names_measurements(name))
     name = next((name for name in candidates if "loss" in _roles(columns.load(name))), None)
@@ -350,7 +350,7 @@ def _with_later_measurements(named: NamedColumns, loss: str) -> NamedColumns:
     """Continue the columns of a log that became a long table in mid-run."""
     columns, names = named.columns, named.names
     name = next((name for name in columns.names if names_measurements(name)), None)
-    value = next((name for name in columns.names if normal(name) in _VALUES), None)
+    value = next((name for name in columns.names if normal(name) in _MEASUREMENT_VALUES), None)
     if name is None or value is None:
         return named
     metric, values = columns.load(name), columns.load(value)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from stabdiag.assemble.naming import NamedColumns
 
 # The durations of an evaluation are not those of a training step.
-_TIMES: Final = ("step_time", "data_time", "throughput")
+_TIME_ROLES: Final = ("step_time", "data_time", "throughput")
 
 
 @frozen
@@ -62,7 +62,9 @@ def with_splits(named: NamedColumns) -> NamedColumns:
     }
     training = ~(splits.masks[NameParts.VALIDATION] | splits.masks[NameParts.TEST])
     times = {
-        name: only(columns.load(name), training) for role in _TIMES if (name := names.get(role))
+        name: only(columns.load(name), training)
+        for role in _TIME_ROLES
+        if (name := names.get(role))
     }
     named = named.adding({**apart, **times, names["loss"]: only(loss, training)})
     if not apart:

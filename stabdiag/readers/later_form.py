@@ -29,7 +29,7 @@ from stabdiag.readers.source import Pieces, Stream
 _MAX_FORMS: Final = 4
 
 # Fewer lines may be a summary.
-_MIN_LINES: Final = 6
+_MIN_UNREAD_LINES: Final = 6
 
 # Larger logs are not read again.
 LARGEST: Final = 1 << 26
@@ -40,11 +40,11 @@ _RULE: Final = b"|-=+: \t"
 _LOSS_AND_NUMBER: Final = re.compile(rb"(?=[^\n]*\d)[^\n]*oss", re.IGNORECASE)
 
 # The same text may be on this many lines.
-_MAX_PLACES: Final = 1000
+_MAX_LINE_PLACES: Final = 1000
 
 # Losses continue if the first few of the remainder are within this factor of the last few above.
 _FEW: Final = 5
-_NEAR: Final = 4.0
+_NEAR_FACTOR: Final = 4.0
 _VERY_NEAR: Final = 1.1
 # Farther away, another value was read as the loss.
 _FAR: Final = 100.0
@@ -55,7 +55,7 @@ _MAX_COMPARED: Final = 16
 # Steps continue if the first one of the remainder is at most this many strides after the last one.
 _MAX_STRIDES: Final = 100
 
-_CLOCKS: Final = ("step", "epoch")
+_CLOCK_ROLES: Final = ("step", "epoch")
 
 
 def with_later_forms(columns: Columns, reopened: Callable[[], bytes]) -> Columns:
@@ -115,7 +115,7 @@ def _unread_lines(columns: Columns, last: int) -> list[LeftOut]:
         entry
         for entry in columns.left_out
         if entry.code is EventCode.LINES_LEFT_OUT
-        and entry.count >= _MIN_LINES
+        and entry.count >= _MIN_UNREAD_LINES
         and entry.line is not None
         and entry.text
         and (entry.above is None or entry.above > last)
@@ -126,7 +126,7 @@ def _has_unread_remainder(columns: Columns, roles: Mapping[str, str], last: int)
     """Return True if lines after the last loss were not read, or are objects without a loss."""
     if _unread_lines(columns, last):
         return True
-    if columns.format != "jsonl" or columns.rows - last <= _MIN_LINES:
+    if columns.format != "jsonl" or columns.rows - last <= _MIN_UNREAD_LINES:
         return False
     until = _rows_above(columns, roles, last)
     losses = (name for name in columns.names if name == roles["loss"] or is_a_loss(name))
@@ -163,7 +163,7 @@ def _rows_above(columns: Columns, roles: Mapping[str, str], last: int) -> int:
     A later line such as "loss: nan" was a report for the reader: a record of only a loss.
     """
     loss = columns.load(roles["loss"])
-    clocks = {roles[role] for role in _CLOCKS if role in roles}
+    clocks = {roles[role] for role in _CLOCK_ROLES if role in roles}
     others = [name for name in columns.names if name not in clocks and name != roles["loss"]]
     measured = np.zeros(columns.rows - last - 1, dtype=np.bool_)
     for name in others[:_MAX_COMPARED]:
@@ -178,7 +178,7 @@ def _find_line(data: bytes, entry: LeftOut) -> int | None:
     text = entry.text.encode().strip()
     starts = (data.rfind(b"\n", 0, place) + 1 for place in _places(data, text))
     return min(
-        islice(starts, _MAX_PLACES),
+        islice(starts, _MAX_LINE_PLACES),
         key=lambda start: abs(data.count(b"\n", 0, start) + 1 - (entry.line or 0)),
         default=None,
     )
@@ -236,7 +236,7 @@ def _read_rows(columns: Columns, roles: Mapping[str, str], data: bytes) -> Colum
     """Read the remainder of a log as rows without names, which continue its values."""
     from stabdiag.readers.unnamed_rows import read_continuing_rows
 
-    clock = next((roles[role] for role in _CLOCKS if role in roles), None)
+    clock = next((roles[role] for role in _CLOCK_ROLES if role in roles), None)
     counter, loss = columns.load(clock) if clock is not None else None, columns.load(roles["loss"])
     if counter is None or counter.is_text or loss.is_text:
         return None
@@ -262,7 +262,7 @@ def _continued(
     after = later.load(later_roles["loss"]).logged
     if len(after) < _FEW or columns.load(roles["loss"]).is_text:
         return None
-    clock = next((role for role in _CLOCKS if role in roles), None)
+    clock = next((role for role in _CLOCK_ROLES if role in roles), None)
     # In a long table, a value is a loss only if its name says so: ``assemble`` looks at it.
     is_long = any(map(names_measurements, later.names))
     is_near = _is_near(before[-_FEW:], after[:_FEW]) and not is_long
@@ -293,11 +293,11 @@ def _continued(
         del own[later_roles["loss"]]
     if clock is not None and not is_counted:
         own.pop(later_roles.get(clock, ""), None)
-        own |= {later_roles[role]: "" for role in _CLOCKS if role in later_roles}
+        own |= {later_roles[role]: "" for role in _CLOCK_ROLES if role in later_roles}
     return _joined(columns, later, own, unread)
 
 
-def _is_near(before: Floats, after: Floats, *, factor: float = _NEAR) -> bool:
+def _is_near(before: Floats, after: Floats, *, factor: float = _NEAR_FACTOR) -> bool:
     """Return True if losses are at about the same level, up to a factor."""
     finite = [values[np.isfinite(values)] for values in (before, after)]
     if not all(map(len, finite)):

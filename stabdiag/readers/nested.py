@@ -12,7 +12,7 @@ MAX_RECORD_DEPTH: Final = 50
 Record = dict[str, object]
 
 # The keys of the name of a measurement.
-_NAME_KEYS: Final = ("name", "metric", "key", "tag")
+_NESTED_NAME_KEYS: Final = ("name", "metric", "key", "tag")
 
 # The keys of a level in order of first appearance; None marks a value at that level.
 Tree = dict[str | None, "Tree"]
@@ -66,7 +66,9 @@ def named_values(items: list[object]) -> Record:
     for item in items:
         if not isinstance(item, dict) or "value" not in item:
             return {}
-        name = next((item[key] for key in _NAME_KEYS if isinstance(item.get(key), str)), None)
+        name = next(
+            (item[key] for key in _NESTED_NAME_KEYS if isinstance(item.get(key), str)), None
+        )
         if name is None:
             return {}
         values[name] = item["value"]

@@ -16,17 +16,17 @@ from stabdiag.model.arrays import Floats
 from stabdiag.readers.columns import Column, Columns, Rows, join, piece_of_cells
 
 # Cells are between these, or between blanks. Brackets and bars around a row are not part of it.
-_DELIMITERS: Final = (",", ";", "\t", "|")
-_AROUND: Final = " \t\r[](){}|│,"
-_BLANKS: Final = re.compile(r"\s+")
+_ROW_DELIMITERS: Final = (",", ";", "\t", "|")
+_AROUND_ROWS: Final = " \t\r[](){}|│,"
+_ROW_BLANKS: Final = re.compile(r"\s+")
 
-_MIN_ROWS: Final = 6
+_MIN_CONTINUING_ROWS: Final = 6
 _USUAL: Final = 0.8
-_MAX_CELLS: Final = 64
+_MAX_ROW_CELLS: Final = 64
 
 # The last losses, and the first of the remainder, that are compared.
-_LAST: Final = 20
-_FIRST: Final = 5
+_LAST_LOSSES: Final = 20
+_FIRST_ROWS: Final = 5
 
 # Losses continue within their last range, widened by this factor on both sides.
 _WIDENED: Final = 1.0
@@ -44,7 +44,7 @@ def read_continuing_rows(
         has_evaluation: the log has an evaluation loss as well.
     """
     rows = _rows(data.decode("utf-8", "replace").split("\n"))
-    if len(rows) < _MIN_ROWS:
+    if len(rows) < _MIN_CONTINUING_ROWS:
         return None
     columns = [
         join([Rows.of({"": piece_of_cells(cells)})], "") for cells in zip(*rows, strict=True)
@@ -67,20 +67,22 @@ def read_continuing_rows(
 
 def _rows(lines: list[str]) -> list[list[str]]:
     """Return the cells of the lines that have the usual number of cells."""
-    lines = [line.strip(_AROUND) for line in lines]
+    lines = [line.strip(_AROUND_ROWS) for line in lines]
     lines = [line for line in lines if line and line[0].isdigit()]
-    counts = Counter(next((sign for sign in _DELIMITERS if sign in line), " ") for line in lines)
+    counts = Counter(
+        next((sign for sign in _ROW_DELIMITERS if sign in line), " ") for line in lines
+    )
     if not counts:
         return []
     delimiter = counts.most_common(1)[0][0]
     split = [
         [cell.strip() for cell in line.split(delimiter)]
         if delimiter != " "
-        else _BLANKS.split(line)
+        else _ROW_BLANKS.split(line)
         for line in lines
     ]
     width, usual = Counter(map(len, split)).most_common(1)[0]
-    if not 2 <= width <= _MAX_CELLS or usual < _USUAL * len(split):
+    if not 2 <= width <= _MAX_ROW_CELLS or usual < _USUAL * len(split):
         return []
     return [cells for cells in split if len(cells) == width]
 
@@ -97,9 +99,9 @@ def _continues_counter(column: Column, steps: Floats) -> bool:
 
 def _is_at_level(column: Column, losses: Floats) -> bool:
     """Return True if a column begins at the level of the last losses, and is as fractional."""
-    last = losses[np.isfinite(losses)][-_LAST:]
-    first = column.values[:_FIRST]
-    if len(last) < _FIRST or not np.isfinite(first).all():
+    last = losses[np.isfinite(losses)][-_LAST_LOSSES:]
+    first = column.values[:_FIRST_ROWS]
+    if len(last) < _FIRST_ROWS or not np.isfinite(first).all():
         return False
     if (first == np.floor(first)).all() and not (last == np.floor(last)).all():
         return False

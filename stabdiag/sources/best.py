@@ -38,7 +38,7 @@ _PART: Final = re.compile(
 # Folders of checkpoints, each with a copy of the log up to that point.
 _SNAPSHOT: Final = re.compile(r"(?:checkpoint|ckpt|epoch|step)[-_.]?\d+", re.IGNORECASE)
 _NUMBER_SUFFIX: Final = re.compile(r"[-_. ]?\d+")
-_PACKED: Final = re.compile(r"\.(?:gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
+_PACKED_SUFFIX: Final = re.compile(r"\.(?:gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
 
 _TENSORBOARD: Final = "tensorboard"
 _MLFLOW: Final = "mlflow-metric"
@@ -167,7 +167,7 @@ def _siblings(container: Container, log: Log, others: Iterable[Log]) -> Iterator
 
 
 def _name_without(log: Log, pattern: re.Pattern[str]) -> str:
-    plain = _PACKED.sub("", str(log.path))
+    plain = _PACKED_SUFFIX.sub("", str(log.path))
     return "/".join(filter(None, pattern.sub("", plain).split("/")))
 
 

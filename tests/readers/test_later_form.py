@@ -199,7 +199,7 @@ def test_a_log_may_change_its_form_twice(tmp_path):
         # The counter goes on, and two columns could be the loss; or none.
         *("".join(f"{1200 + n * 10},7,2.21,2.22\n" for n in range(40)),),
         *("".join(f"{1200 + n * 10},7,{20 + n / 100},0.1\n" for n in range(40)),),
-        # The counter begins anew: a table of another kind.
+        # The counter begins again: a table of another kind.
         *("".join(f"{n},7,2.21,0.1\n" for n in range(40)),),
     ],
 )

@@ -266,8 +266,8 @@ _A_VALUE: Final = r"[-+]?(?:[\d.]|nan|inf|NaN)"
 _OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
 
 # Parts of names, for a quick test of a whole text.
-_LOSSES: Final = ("损失", "損失", "손실", "ロス", "로스", "误差", "誤差")
-_ACCURACIES: Final = ("率", "精度", "정확도", "очность")
+_FOREIGN_LOSS_STEMS: Final = ("损失", "損失", "손실", "ロス", "로스", "误差", "誤差")
+_FOREIGN_ACCURACY_STEMS: Final = ("率", "精度", "정확도", "очность")
 _ROMANCE_LOSSES: Final = ("érdida", "erda", "erte")
 _RUSSIAN_LOSSES: Final = ("отер", "осс")
 
@@ -276,13 +276,21 @@ _RUSSIAN_LOSSES: Final = ("отер", "осс")
 _IN_ENGLISH: Final = tuple(
     (tuple(map(str.encode, texts)), pattern.encode(), english)
     for texts, pattern, english in (
-        (_LOSSES, f"{_TRAINING_IN_EAST_ASIAN}(?:{_A_LOSS}|{_AN_ERROR})", b" train loss"),
-        (_LOSSES, f"{_EVAL}(?:{_A_LOSS}|{_AN_ERROR})", b" val loss"),
-        (_LOSSES, f"{_ALL}{_A_LOSS}", b" loss"),
-        (_ACCURACIES, f"{_TRAINING_IN_EAST_ASIAN}{_AN_ACCURACY}", b" train acc"),
-        (_ACCURACIES, f"{_EVAL}{_AN_ACCURACY}", b" val acc"),
-        (_ACCURACIES, f"(?:整体)?(?:验证|测试)集(?:上)?(?:的)?{_AN_ACCURACY}", b" val acc"),
-        (_ACCURACIES, _AN_ACCURACY, b" acc"),
+        (
+            _FOREIGN_LOSS_STEMS,
+            f"{_TRAINING_IN_EAST_ASIAN}(?:{_A_LOSS}|{_AN_ERROR})",
+            b" train loss",
+        ),
+        (_FOREIGN_LOSS_STEMS, f"{_EVAL}(?:{_A_LOSS}|{_AN_ERROR})", b" val loss"),
+        (_FOREIGN_LOSS_STEMS, f"{_ALL}{_A_LOSS}", b" loss"),
+        (_FOREIGN_ACCURACY_STEMS, f"{_TRAINING_IN_EAST_ASIAN}{_AN_ACCURACY}", b" train acc"),
+        (_FOREIGN_ACCURACY_STEMS, f"{_EVAL}{_AN_ACCURACY}", b" val acc"),
+        (
+            _FOREIGN_ACCURACY_STEMS,
+            f"(?:整体)?(?:验证|测试)集(?:上)?(?:的)?{_AN_ACCURACY}",
+            b" val acc",
+        ),
+        (_FOREIGN_ACCURACY_STEMS, _AN_ACCURACY, b" acc"),
         # The loss of the whole set is often the sum of its batches, on another scale.
         (("集",), r"(?<!整体)(?:验证|测试)集(?:上)?(?:的)? ?(?=[Ll]oss|LOSS|[Aa]cc)", b" val "),
         (

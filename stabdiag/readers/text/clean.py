@@ -38,7 +38,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _SHOWN_END: Final = re.compile(rb"(?:<br ?/?>|\^M)[ \t]{0,8}(?=\n|\Z)")
 
 # A block of a post between two fences. Code in it is not a log, and its messages are literals.
-_FENCE: Final = b"```"
+_FENCE_MARK: Final = b"```"
 _FENCED: Final = re.compile(
     rb"((?:\A|(?<=\n))[ \t>]{0,8}```\w{0,20}[ \t]{0,8}\r?\n)(.{1,20000}?)(?=\n[ \t>]{0,8}```)",
     re.DOTALL,
@@ -120,7 +120,7 @@ class Text:
         """
         if b"\x1b" in block:
             block = _ANSI.sub(b"", block)
-        if b"`" in block and _FENCE in block:
+        if b"`" in block and _FENCE_MARK in block:
             block = _FENCED.sub(_without_code, block)
         block = separate_records(_plain_signs(block))
         self._first = first_line

@@ -9,11 +9,11 @@ from typing import Final
 
 from stabdiag.readers.text.grammar import Normalization
 
-_HEAD_BYTES: Final = 1 << 16
+_GLUED_HEAD_BYTES: Final = 1 << 16
 _MIN_COUNTS: Final = 3
 
 # The words of each counter, at the start of a line that names a loss.
-_WORDS: Final = (
+_GLUED_WORDS: Final = (
     (rb"epoch|ep|e", rb"\1epoch \2 "),
     (rb"step|iter(?:ation)?|it|batch|round", rb"\1step \2 "),
 )
@@ -22,10 +22,10 @@ _AT_START: Final = rb"(?mi)^([ \t\[(]{0,4})(?:%b)_?(\d{1,9})(?=[ \t_:,;\])|-][^\
 
 def find_glued_counters(data: bytes) -> Iterator[Normalization]:
     """Yield the replacements that separate a rising counter from its word."""
-    head = data[:_HEAD_BYTES]
+    head = data[:_GLUED_HEAD_BYTES]
     if b"oss" not in head:
         return
-    for words, replacement in _WORDS:
+    for words, replacement in _GLUED_WORDS:
         pattern = _AT_START % words
         counts = [int(match[2]) for match in re.finditer(pattern, head)]
         if len({*counts}) >= _MIN_COUNTS and all(a <= b for a, b in pairwise(counts)):

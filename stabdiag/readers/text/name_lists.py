@@ -17,22 +17,23 @@ from stabdiag.readers.text.tokens import SPLIT, lines_with_a_loss
 
 # A name and its list, up to the numbers: (epoch, loss) = (, epoch/loss:, epoch loss acc, and
 # train, round, loss, acc ===> , where the first word is the split.
-_NAME: Final = rb"[A-Za-z][\w.-]{0,30}+(?: [A-Za-z][\w.-]{0,20}+){0,2}+"
-_NAMES: Final = re.compile(
+_LISTED_NAME: Final = rb"[A-Za-z][\w.-]{0,30}+(?: [A-Za-z][\w.-]{0,20}+){0,2}+"
+_LISTED_NAMES: Final = re.compile(
     rb"(?<![\w./,-])([\[(]? ?"
     rb"(%b(?: ?[,/|] ?%b){1,7}+|[A-Za-z]\w{0,20}+(?: [A-Za-z]\w{0,20}+){1,7}+)"
     rb" ?[\])]? ?(?:[:=]{1,6}|[=-]{0,6}>)?[ \t]{0,4}[\[(]? ?)"
-    rb"((?:%b[,/| \t\])]{1,4}){1,7}(?:%b)?)" % (_NAME, _NAME, NUMBER_PATTERN, NUMBER_PATTERN),
+    rb"((?:%b[,/| \t\])]{1,4}){1,7}(?:%b)?)"
+    % (_LISTED_NAME, _LISTED_NAME, NUMBER_PATTERN, NUMBER_PATTERN),
     re.IGNORECASE,
 )
-_SEPARATOR: Final = re.compile(rb" ?[,/|] ?")
+_NAME_SEPARATOR: Final = re.compile(rb" ?[,/|] ?")
 # In "loss nan, accuracy 74,0 %" the first number belongs to the second name.
-_NOT_FINITE: Final = re.compile(rb"(?i)(?<![\w.-])(?:nan|inf|infinity|none|null)(?![\w.-])")
-_NUMBER: Final = re.compile(rb"(?<![\w.])%b(?![\w.])" % NUMBER_PATTERN)
+_LISTED_NON_FINITE: Final = re.compile(rb"(?i)(?<![\w.-])(?:nan|inf|infinity|none|null)(?![\w.-])")
+_LISTED_NUMBER: Final = re.compile(rb"(?<![\w.])%b(?![\w.])" % NUMBER_PATTERN)
 
 # Lists are searched for at the start of this many lines, and have to be on this many.
-_LINES: Final = 50
-_MIN_LINES: Final = 2
+_LIST_LINES: Final = 50
+_MIN_LIST_LINES: Final = 2
 _START: Final = 300
 
 # Words of a list whose names are separated by blanks: other words may be those of a sentence.
@@ -46,14 +47,14 @@ def find_name_lists(data: bytes) -> tuple[Normalization, ...]:
     """Return the replacements for the lists of names at the head of a log."""
     lists = Counter(
         entry
-        for _, line in islice(lines_with_a_loss(data), _LINES)
-        for match in _NAMES.finditer(line[:_START])
+        for _, line in islice(lines_with_a_loss(data), _LIST_LINES)
+        for match in _LISTED_NAMES.finditer(line[:_START])
         if (entry := _parse(match)) is not None
     )
     return tuple(
         _replacement(head, names, by_slash=by_slash)
         for (head, names, by_slash), count in lists.items()
-        if count >= _MIN_LINES
+        if count >= _MIN_LIST_LINES
     )
 
 
@@ -61,11 +62,11 @@ def _parse(match: re.Match[bytes]) -> tuple[bytes, tuple[bytes, ...], bool] | No
     """Return the text of a list, its names, and whether slashes separate them, or None."""
     listed, values = match[2], match[3]
     by_slash = b"/" in listed
-    names = _names(listed, count=len(_NUMBER.findall(values)))
+    names = _names(listed, count=len(_LISTED_NUMBER.findall(values)))
     has_loss = any(b"loss" in name.lower() for name in names)
     if not has_loss or len({*names}) < len(names) or by_slash != (b"/" in values):
         return None
-    if _NOT_FINITE.search(listed) is not None:
+    if _LISTED_NON_FINITE.search(listed) is not None:
         return None
     return match[1], names, by_slash
 
@@ -75,7 +76,7 @@ def _names(listed: bytes, *, count: int) -> tuple[bytes, ...]:
 
     A split in front of the other names is a part of them: train, loss, acc.
     """
-    names = _SEPARATOR.split(listed)
+    names = _NAME_SEPARATOR.split(listed)
     if len(names) == 1:
         names = listed.split()
         if not all(name.lower() in _KNOWN_WORDS for name in names):

@@ -8,7 +8,7 @@ from typing import Final
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 
 # The decimal places of the sizes of test sets: 1000, 10000, 100000
-_PLACES: Final = (3, 4, 5)
+_TUTORIAL_PLACES: Final = (3, 4, 5)
 
 
 def _right_answers() -> Iterator[Normalization]:
@@ -17,7 +17,7 @@ def _right_answers() -> Iterator[Normalization]:
     The networks in the book of Michael Nielsen print Epoch 3: 9293 / 10000; the second also
     Accuracy on training data: 940 / 1000. A position in an epoch has no line of its own.
     """
-    for places in _PLACES:
+    for places in _TUTORIAL_PLACES:
         size = b" / 1" + b"0" * places
         yield Normalization(
             (b"poch ", size),

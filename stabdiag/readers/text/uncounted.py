@@ -44,7 +44,7 @@ _NUMBER_TOKEN: Final = re.compile(NUMBER_PATTERN)
 _MIN_FULL_RECORDS: Final = 2
 
 # The result of a fold or of a seed.
-_RESULT: Final = re.compile(
+_FOLD_RESULT: Final = re.compile(
     rb"[\W_]{0,8}(?:fold|seed|split)[ _#:=-]{0,3}(\d{1,9})\b", re.IGNORECASE
 )
 
@@ -93,7 +93,7 @@ def find_uncounted(
 
 def _are_results(lines: Sequence[bytes]) -> bool:
     """Return True if each line has the result of another fold or seed: they are no course."""
-    numbers = [match[1] for match in map(_RESULT.match, lines) if match is not None]
+    numbers = [match[1] for match in map(_FOLD_RESULT.match, lines) if match is not None]
     return bool(numbers) and len({*numbers}) == len(lines)
 
 

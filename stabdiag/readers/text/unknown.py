@@ -84,7 +84,7 @@ _JOINED: Final = (
 )
 # Train: 0.69 / 54.1% above Valid: 0.71 / 52.0%: the loss of each split is named after the split.
 _OF_SPLIT: Final = rb"(?m)^[ \t>*-]{0,8}(%b)(?= {0,2}[:=] {0,2}(%b)(?![\w%%%%/]))"
-_SPLITS: Final = (
+_SPLIT_VALUES: Final = (
     _OF_SPLIT % (rb"[Tt]rain(?:ing)?", NUMBER_PATTERN),
     _OF_SPLIT % (rb"[Vv]al(?:id(?:ation)?)?|[Tt]est|[Dd]ev", NUMBER_PATTERN),
 )
@@ -128,9 +128,9 @@ def _named_totals(head: bytes) -> Iterator[Normalization]:
 
 
 def _losses_of_splits(head: bytes) -> Iterator[Normalization]:
-    training, evaluation = ([match[2] for match in re.finditer(p, head)] for p in _SPLITS)
+    training, evaluation = ([match[2] for match in re.finditer(p, head)] for p in _SPLIT_VALUES)
     if min(len(training), len(evaluation)) >= _MIN_COUNTED and not are_scores(training):
-        for pattern in _SPLITS:
+        for pattern in _SPLIT_VALUES:
             yield Normalization((), pattern, rb"\1 loss")
 
 

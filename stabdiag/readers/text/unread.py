@@ -67,7 +67,7 @@ _MAX_BETWEEN: Final = 1 << 14
 # The bar of the last evaluation before is this many bytes above the last loss, and the first few
 # lines with its length show its shape.
 _MAX_ABOVE: Final = 1 << 18
-_MAX_BARS: Final = 5
+_MAX_UNREAD_BARS: Final = 5
 # The most bytes below a record that breaks off: the end of a post, or an exception.
 _MAX_BELOW: Final = 1 << 13
 _BELOW_LOG: Final = re.compile(rb"[ \t\r]{0,80}(?:\n|```|~~~|<|Traceback )")
@@ -329,7 +329,7 @@ class UnreadLines:
         others = (
             _whole_line(self._above, place)
             for total in totals
-            for place in islice(find_positions(self._above, b"/" + total), _MAX_BARS)
+            for place in islice(find_positions(self._above, b"/" + total), _MAX_UNREAD_BARS)
         )
         return any(_totals(other) == totals and _shape(other) == _shape(line) for other in others)
 
