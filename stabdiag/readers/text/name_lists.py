@@ -13,14 +13,14 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
-from stabdiag.readers.text.tokens import SPLIT, lines_with_a_loss
+from stabdiag.readers.text.tokens import SPLIT, has_number, lines_with_a_loss
 
 # A name and its list, up to the numbers: (epoch, loss) = (, epoch/loss:, epoch loss acc, and
 # train, round, loss, acc ===> , where the first word is the split.
-_LISTED_NAME: Final = rb"[A-Za-z][\w.-]{0,30}+(?: [A-Za-z][\w.-]{0,20}+){0,2}+"
+_LISTED_NAME: Final = rb"[A-Za-z][\w.-]{0,30}(?: [A-Za-z][\w.-]{0,20}){0,2}"
 _LISTED_NAMES: Final = re.compile(
     rb"(?<![\w./,-])([\[(]? ?"
-    rb"(%b(?: ?[,/|] ?%b){1,7}+|[A-Za-z]\w{0,20}+(?: [A-Za-z]\w{0,20}+){1,7}+)"
+    rb"(%b(?: ?[,/|] ?%b){1,7}|[A-Za-z]\w{0,20}(?: [A-Za-z]\w{0,20}){1,7})"
     rb" ?[\])]? ?(?:[:=]{1,6}|[=-]{0,6}>)?[ \t]{0,4}[\[(]? ?)"
     rb"((?:%b[,/| \t\])]{1,4}){1,7}(?:%b)?)"
     % (_LISTED_NAME, _LISTED_NAME, NUMBER_PATTERN, NUMBER_PATTERN),
@@ -48,7 +48,7 @@ def find_name_lists(data: bytes) -> tuple[Normalization, ...]:
     lists = Counter(
         entry
         for _, line in islice(lines_with_a_loss(data), _LIST_LINES)
-        for match in _LISTED_NAMES.finditer(line[:_START])
+        for match in _LISTED_NAMES.finditer(line[:_START] if has_number(line[:_START]) else b"")
         if (entry := _parse(match)) is not None
     )
     return tuple(

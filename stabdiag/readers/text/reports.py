@@ -31,7 +31,7 @@ _ONLY_LOST: Final = re.compile(
     rb"[\s>|*-]{0,20}[A-Za-z][\w./-]{0,60}(?: [\w./-]{1,40}){0,3} ?[:=] {0,12}"
     rb"[-+]?(?:nan|NaN|inf|Inf)[\s,;|]{0,20}"
 )
-_LOST_VALUE: Final = re.compile(rb"(?<![\w.])(?:nan|NaN|inf|Inf)(?!\w)")
+_REPORTED_LOST: Final = re.compile(rb"(?<![\w.])(?:nan|NaN|inf|Inf)(?!\w)")
 
 _HALVED_TWICE: Final = 4.0
 
@@ -71,7 +71,7 @@ def separate_reports(
     is_known = [
         number >= 0
         and _ONLY_LOST.fullmatch(data[begin:end]) is not None
-        and _LOST_VALUE.search(_whole_line(data, places[number])) is not None
+        and _REPORTED_LOST.search(_whole_line(data, places[number])) is not None
         for number, (begin, end) in zip(above.tolist(), spans, strict=True)
     ]
     lines = list(compress(spans, has_record | np.array(is_known, dtype=bool)))

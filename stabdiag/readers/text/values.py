@@ -82,7 +82,7 @@ _NO_VALUE_WORDS: Final = (
 _OF_A_LOSS: Final = re.compile(
     # Nearly all losses are numbers, and the first line excludes them fast. Colossal-AI is no loss.
     rb"oss(?![\"']?(?:: |=| )\d)(?<=[lL]oss)(?<![cC]oloss)"
-    rb"([\w/.-]{0,40}+[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])"
+    rb"([\w/.-]{0,40}(?![\w/.-])[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])"
     rb"(?!overflow|OVERFLOW|none"
     rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"

@@ -123,7 +123,7 @@ def other_loss_rising(case: Case) -> Evidence | None:
     )
     climbs = [climb for series in losses if (climb := _climb(series)) is not None]
     if kind is not None:
-        climbs = [climb for climb in climbs if _fails_beside_adversary(*climb)]
+        climbs = [climb for climb in climbs if _fails_next_to_adversary(*climb)]
     if not climbs:
         return None
     ratio, step, series = max(climbs, key=lambda climb: climb[0])
@@ -145,7 +145,7 @@ def _name(case: Case) -> str:
     return repr(case.history.logged("loss").column)
 
 
-def _fails_beside_adversary(ratio: float, _step: int, series: Series) -> bool:
+def _fails_next_to_adversary(ratio: float, _step: int, series: Series) -> bool:
     """Return True if a loss should not climb in adversarial training.
 
     It is a distance to the data, or belongs to a discriminator that ends far above its best level.
