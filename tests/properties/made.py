@@ -58,11 +58,12 @@ LOSSES = {
     "all nan": lambda: np.full(STEPS, np.nan),
 }
 
-# One column for each role except the step and the loss; a role with groups gets two.
+# One column for each role except the step, the loss, and the values of unknown meaning; a role with
+# groups gets two.
 COLUMNS = {
     column: role.name
     for role in ROLES
-    if role.name not in ("step", "loss")
+    if role.name not in ("step", "loss", "failed_value")
     for column in ([f"{role.name}/a", f"{role.name}/b"] if role.prefixes else [role.names[0]])
 }
 
