@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.arrays import Ints
+from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.roles.names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
 from stabdiag.readers.blocks import bytes_after, bytes_before
@@ -97,6 +97,8 @@ _LAST_CELL: Final = re.compile(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
 
 # With this table for ``bytes.translate``, lines that differ only in digits other than 0 are equal.
 SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")
+# Triples of bytes are collected in pieces of this size, which needs little memory.
+_PIECE_BYTES: Final = 1 << 14
 
 
 class Text:
@@ -245,6 +247,35 @@ def _joined(block: bytes) -> bytes:
     if _VALUE_ENDS[before].any():
         block = _SPREAD_VALUE.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
     return block
+
+
+def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
+    """Return the words that a text contains; fast, as most lack three bytes that follow each other.
+
+    ``words`` have at least three bytes.
+    """
+    triples = _triples_in(data)
+    return [word for word in words if triples[_triples_of(word)].all() and word in data]
+
+
+@lru_cache(maxsize=1)
+def _triples_in(data: bytes) -> Mask:
+    """Return a mask of the hashes of three adjacent bytes in a text. Cached for one text."""
+    triples = np.zeros(1 << 18, dtype=np.bool_)
+    for start in range(0, len(data), _PIECE_BYTES):
+        triples[_hashes(data[start : start + _PIECE_BYTES + 2])] = True
+    return triples
+
+
+@lru_cache(maxsize=1 << 10)
+def _triples_of(word: bytes) -> Ints:
+    return _hashes(word)
+
+
+def _hashes(text: bytes) -> Ints:
+    """Return the hash of each three adjacent bytes, below 2**18."""
+    codes = np.frombuffer(text, dtype=np.uint8).astype(np.int64)
+    return (codes[:-2] << 10) ^ (codes[1:-1] << 5) ^ codes[2:]
 
 
 @lru_cache(maxsize=1)

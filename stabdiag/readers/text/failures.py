@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.text.clean import SAME_DIGITS
+from stabdiag.readers.text.clean import SAME_DIGITS, words_in
 from stabdiag.readers.text.grammar import StatusLine, TextPart, make_parts
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 
@@ -311,12 +311,13 @@ class Failures(StatusLine):
         self, data: bytes, anchors: Sequence[bytes]
     ) -> Iterator[tuple[int, bytes, Failure]]:
         """Yield the position, the line and the failure of each line, in order."""
-        if (len(anchors) == 1 and anchors[0] not in data) or not _has_failure_word(data):
+        present = words_in(data, anchors)
+        if not present or not _has_failure_word(data):
             return
         places = sorted(
             {
                 data.rfind(b"\n", 0, match) + 1
-                for anchor in anchors
+                for anchor in present
                 for match in _places(data, anchor)
             }
         )

@@ -11,7 +11,7 @@ from typing import Final
 from stabdiag.model.events import Event, EventCode, EventKind, Phase
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import plural
-from stabdiag.readers.text.clean import Text, find_positions, inert, line_end
+from stabdiag.readers.text.clean import Text, find_positions, inert, line_end, words_in
 
 
 @frozen
@@ -261,7 +261,7 @@ class _Message:
 
 def may_be_message(data: bytes) -> bool:
     """Return True if a text may hold a message; cheap."""
-    return any(anchor in data for anchor in _MESSAGE_ANCHORS)
+    return bool(words_in(data, _MESSAGE_ANCHORS))
 
 
 class Messages:
@@ -364,7 +364,7 @@ class Messages:
 
 def _find_messages(data: bytes, anchors: Sequence[bytes]) -> Iterator[tuple[int, EventCode, bytes]]:
     """Yield the position, the code and the line of each message."""
-    for anchor in anchors:
+    for anchor in words_in(data, anchors):
         sorts = [sort for sort in (*SORTS, _LONE_EXCEPTION) if anchor in sort.anchors]
         seen = 0
         for place in find_positions(data, anchor):
