@@ -50,6 +50,8 @@ NEAR_MISSES = [
     ("weight-norm-runaway", log(weight_norm=10 * (1 + PART))),
     # A norm that jumped and is constant since.
     ("weight-norm-runaway", log(weight_norm=np.where(PART < 0.75, 10.0, 1000.0))),
+    # An adapter begins at zero.
+    ("weight-norm-runaway", log(weight_norm=np.where(STEPS < 10, 0.0, 1 + 20 * PART))),
     # A large initialization that settles.
     ("weight-norm-shrinking", log(weight_norm=1 + 99 * np.exp(-PART * 10))),
     ("weight-norm-shrinking", log(weight_norm=10 * (1 - 0.5 * PART))),

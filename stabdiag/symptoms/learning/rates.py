@@ -296,7 +296,7 @@ def _falls_immediately(x: Floats, first: float, fell: float) -> bool:
 
 
 def _slope(x: Floats, y: Floats) -> float:
-    return float(np.polyfit(x, y, 1)[0])
+    return float(np.polyfit(x, y, 1)[0]) if np.ptp(x) > 0 else 0.0
 
 
 def _slow(case: Case, series: Series, first: float, last: float) -> Evidence:

@@ -117,7 +117,9 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     limit = case.limits.weights.norm_growth
     if group is None:
         return None
-    since_start = group.levels[-1] / start_level(group.points.values)
+    begin, last = start_level(group.points.values), float(group.levels[-1])
+    # Some weights begin at zero, such as those of an adapter.
+    since_start = last / begin if begin > 0 else 0.0
     if _ratio(group) <= limit and (since_start <= limit or _ratio(group) <= limit**0.5):
         return None
     decay = more_decay(case, group.name)
@@ -126,7 +128,6 @@ def weight_norm_runaway(case: Case) -> Evidence | None:
     if _ratio(group) > limit:
         return evidence
     # Much of the growth in the first tenth may be the normal change from the initialization.
-    begin, last = start_level(group.points.values), float(group.levels[-1])
     return replace(
         evidence,
         because=f"The weight norm of {group.name!r} went from {num(begin)} at the beginning to "
