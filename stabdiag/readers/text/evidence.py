@@ -42,6 +42,7 @@ from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.glued_counters import find_glued_counters
 from stabdiag.readers.text.grammar import as_float, trains
 from stabdiag.readers.text.name_lists import find_name_lists
+from stabdiag.readers.text.printed_tuples import find_printed_tuples
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
     Counts,
@@ -156,6 +157,7 @@ def evidence(data: bytes) -> TextEvidence | None:
         *find_normalizations(data),
         *find_name_lists(data),
         *find_glued_counters(data),
+        *find_printed_tuples(data),
     )
     data = normalize(data, normalizations)
     has_blocks = has_evaluation_blocks(data)
@@ -251,13 +253,20 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             if result is not None and (is_word(counter) or counter == LONE_COUNT):
                 counts = sample.counters[counter, result.loss]
                 if _is_one_rise(counts) if counter == LONE_COUNT else _rises_in_runs(counts):
-                    fewest = MIN_COUNTS if _has_several_scores(sample) else _MIN_SCORE_VALUES
+                    few = _has_several_scores(sample) or _counts_on(counts)
+                    fewest = MIN_COUNTS if few else _MIN_SCORE_VALUES
                     return replace(result, word=word) if result.lines >= fewest else None
             epochs = {EPOCH: _heading_counts(log, sample)[EPOCH]}
             below = heading_evidence(epochs, sample.values, fewest=_MIN_SCORE_VALUES)
             if below is not None and below.lines >= _MIN_SCORE_VALUES and below.rising == 1:
                 return replace(below, word=word)
     return None
+
+
+def _counts_on(counts: Counts) -> bool:
+    """Return True if a counter counts from the first round or epoch on, without a gap."""
+    values = [count for _, count in counts]
+    return values[0] <= 1 and values == [values[0] + place for place in range(len(values))]
 
 
 def _rises_in_runs(counts: Counts) -> bool:

@@ -210,7 +210,7 @@ class Normalization(NamedTuple):
 
     markers: tuple[bytes, ...]
     pattern: bytes
-    replacement: bytes
+    replacement: bytes | Callable[[re.Match[bytes]], bytes]
 
 
 @frozen

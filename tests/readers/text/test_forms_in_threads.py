@@ -316,6 +316,21 @@ def test_numbers_in_brackets_that_rise_unevenly_are_not_a_counter(history):
         history("".join(f"[{n}]\ttest-auc:0.7{n}\n" for n in (1, 5, 7, 20, 30)))
 
 
+@pytest.mark.parametrize(
+    "line", ["[{n}]\tvalid-auc:{score}", "[Info] Iteration:{n}, valid_1 auc : {score}"]
+)
+def test_three_scores_are_enough_if_their_counter_counts_from_the_start(history, line):
+    lines = (line.format(n=n, score=0.7 + n / 50) for n in (1, 2, 3))
+    log = history("".join(f"{text}\n[Info] 3 roots, max_depth=7\n" for text in lines))
+    (score,) = (series for name, series in log.series.items() if name.startswith("score/"))
+    assert [step for step, _ in points(score)] == [1, 2, 3]
+
+
+def test_three_scores_are_too_few_if_their_counter_begins_later(history):
+    with pytest.raises(LogError):
+        history("".join(f"[{n}]\tvalid-auc:{0.7 + n / 50}\n" for n in (5, 6, 7)))
+
+
 def test_progress_of_fasttext_may_share_a_line(history):
     rows = [
         f"Progress: {10 * n:5.1f}% words/sec/thread: 35323 lr: 0.0{9 - n} loss: {3 - n / 5:.3f} "
