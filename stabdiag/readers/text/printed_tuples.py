@@ -12,12 +12,13 @@ _TUPLE_HEAD_BYTES: Final = 1 << 16
 _MIN_TUPLES: Final = 2
 
 _STRING: Final = rb"u?(?:'[^'\n]{0,100}'|\"[^\"\n]{0,100}\")"
-_VALUE: Final = rb"[^'\",\n]{1,60}"
+# A number, or a call: tensor(2.31, device='cuda:0')
+_VALUE: Final = rb"(?: ?\w{0,20}\([^()\n]{0,60}\)|[^'\",(\n]{1,60})"
 
-# The last line of a log may be cut.
-_TUPLE: Final = rb"(?m)^\((%b(?:, ?(?:%b|%b)){1,40})\)?$" % (_STRING, _STRING, _VALUE)
+# The last line of a log may be cut. Only one of the cells can match, so that a search is linear.
+_TUPLE: Final = rb"(?m)^\((%b(?:,(?: ?%b|%b)){1,40})\)?$" % (_STRING, _STRING, _VALUE)
 
-_CELL: Final = re.compile(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|([^'\",\n]+)")
+_CELL: Final = re.compile(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|(%b)" % _VALUE)
 _DECORATION: Final = re.compile(rb"\\[nrt]|%[dfs]|#")
 
 

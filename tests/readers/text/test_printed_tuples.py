@@ -44,9 +44,15 @@ def test_last_tuple_may_be_cut(history):
     assert history(text[:-6]).series["loss"].values.size == 30
 
 
-def test_nan_in_a_tuple(history):
+@pytest.mark.parametrize(
+    "nan",
+    ["nan", "None", "'nan'", "tensor(nan, device='cuda:0')", "array([nan], 'f')"],
+)
+def test_nan_in_a_tuple(history, nan):
     text = "".join(f"('Epoch', {n}, 'loss', {loss!r})\n" for n, loss in _epochs())
-    loss = history(text + "('Epoch', 31, 'loss', nan)\n('Epoch', 32, 'loss', nan)\n").series["loss"]
+    loss = history(text + "".join(f"('Epoch', {n}, 'loss', {nan})\n" for n in (31, 32))).series[
+        "loss"
+    ]
     assert loss.steps.tolist() == [*range(1, 33)]
     assert math.isnan(loss.values[-1])
 
@@ -65,3 +71,9 @@ def test_tuples_of_other_values_are_no_log(history):
 
 def _epochs():
     return enumerate(LOSSES, start=1)
+
+
+def test_a_long_row_that_is_no_tuple_takes_linear_time(history):
+    row = "('a'" + ", 1" * 39 + " 'x\n"
+    text = "".join(f"('Epoch', {n}, 'loss', {loss!r})\n" for n, loss in _epochs())
+    assert history(text + row).series["loss"].values.size == 30
