@@ -53,6 +53,13 @@ def test_a_log_may_begin_after_a_discriminator_has_won(symptom, every, level, is
     assert finding is None or finding.evidence["discriminator_zeros"] == np.sum(STEPS % every != 0)
 
 
+def test_losses_that_swing_show_no_winner(symptom):
+    swings = np.where(STEPS % 150 == 20, 9.0, WON)
+    assert symptom("discriminator-wins", game(swings)) is None
+    swings[N // 3 :] = WON[N // 3 :]
+    assert symptom("discriminator-wins", game(swings)).step > 170
+
+
 @pytest.mark.parametrize("names", NAMES)
 def test_a_balanced_game_is_not_reported(names):
     report = stabdiag.diagnose(game(*BALANCED, names=names))

@@ -40,6 +40,10 @@ _EXCERPT: Final = 2
 _MAX_PASTE: Final = 8
 _SCALE_OR_OVERFLOW: Final = re.compile(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
 
+# The position in the bar of tqdm, and the other lines of a paste whose only record is a bar.
+_TQDM_BAR: Final = re.compile(rb"(?<![\d/])\d{1,9}(?:/\d{1,9})? \[\d{1,4}:\d\d(?::\d\d)?<")
+_MAX_AROUND_BAR: Final = 40
+
 # The fewest values and counters on the only record of a paste.
 _MIN_RECORD: Final = 3
 
@@ -99,20 +103,24 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         for names, lines in sample.shapes.items()
         if not all(map(is_evaluation, loss_names(names)))
     }
+    bars = [line for _, line in lines_with_a_loss(data) if _TQDM_BAR.search(line)]
+    limit = _MAX_AROUND_BAR if len(bars) == 1 else _MAX_PASTE
     counts = [*islice((dict(line) for lines in trained.values() for line in lines), _MAX_PASTE)]
     others = (
         line
         for line in data.splitlines()
         if line.strip() and not _SCALE_OR_OVERFLOW.search(line) and not _shares_count(line, counts)
     )
-    if len([*islice(others, _MAX_PASTE + 1)]) > _MAX_PASTE:
+    if len([*islice(others, limit + 1)]) > limit:
         return None
     if sum(map(len, trained.values())) != 1:
         return _split_record(trained) or _ranked_record(trained)
     shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
     if shapes:
         return find_excerpt(shapes, fewest=1)
-    return find_excerpt(trained, fewest=1) if _has_one_record(data) else None
+    if not _has_one_record(data):
+        return None
+    return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=bool(bars))
 
 
 def _shares_count(line: bytes, records: Sequence[Mapping[bytes, int]]) -> bool:
@@ -155,7 +163,8 @@ def _ranked_record(shapes: Shapes) -> TextEvidence | None:
 def _has_one_record(data: bytes) -> bool:
     """Return True if the only line with a loss is a record, not a sentence or a setting.
 
-    It has a counter with a word and its total, or two counters, or a second value.
+    It is the bar of tqdm, or has a counter with a word and its total, or two counters, or a second
+    value.
     """
     records = [
         (line, [item for item in line_fields(line) if _trains(item.name)])
@@ -167,6 +176,8 @@ def _has_one_record(data: bytes) -> bool:
     line, losses = records[0]
     if not all(_ASSIGNS.fullmatch(line[item.at[1] : item.value[0]]) for item in losses):
         return False
+    if _TQDM_BAR.search(line):
+        return True
     counters = line_counters(line)
     values = {item.name for item in line_fields(line)} | {*counters}
     return any(map(is_word, counters)) and len(values) >= _MIN_RECORD

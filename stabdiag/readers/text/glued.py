@@ -61,6 +61,9 @@ _MIN_GLUED: Final = 2
 _MESSAGE: Final = re.compile(rb"(?<=[\d)\]}])(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d)")
 _MESSAGE_LEVELS: Final = (b"W", b"E")
 
+# And what Keras prints on its bar: … - loss: 44.4110Batch 3: Invalid loss, terminating training
+_INVALID_LOSS: Final = re.compile(rb"Batch (?<=[\d.fn]Batch )(?=\d{1,9}: Invalid loss)")
+
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _SHOWN_LINE_ENDS: Final = (
     ((b"<br",), re.compile(rb"<br ?/?>"), b"\r"),
@@ -99,6 +102,8 @@ def separate_records(block: bytes) -> bytes:
     after = [bytes_after(block, level) for level in _MESSAGE_LEVELS if level in block]
     if any(b"0" in months or b"1" in months for months in after):
         block = _MESSAGE.sub(b"\r", block)
+    if b": Invalid loss, " in block:
+        block = _INVALID_LOSS.sub(b"\rBatch ", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
     ends = block if len(block) <= 2 * _END_BYTES else block[:_END_BYTES] + block[-_END_BYTES:]

@@ -13,6 +13,7 @@ from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.tutorials import RECOMMENDERS, TUTORIALS
+from stabdiag.readers.text.vision import VISION
 
 # The losses of VITS, of so-vits-svc, and of MB-iSTFT-VITS, in the order of their lists.
 _VITS: Final = (
@@ -419,6 +420,7 @@ NORMALIZATIONS: Final = (
     ),
     *TUTORIALS,
     *RECOMMENDERS,
+    *VISION,
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
     Normalization((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),

@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
@@ -13,7 +14,7 @@ from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
 from stabdiag.stats.course import beginning, end_level
-from stabdiag.stats.standards import CONTEXT_POINTS, MAJORITY, MIN_TREND_POINTS, NEGLIGIBLE
+from stabdiag.stats.standards import CONTEXT_POINTS, HALF, MAJORITY, MIN_TREND_POINTS, NEGLIGIBLE
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import improved_score
@@ -62,8 +63,10 @@ def discriminator_wins(case: Case) -> Evidence | None:
         return None
     if ended > _NO_LOSS_LEFT * begun or generator_ended < _GENERATOR_LOSES * generator_begun:
         return None
-    below = discriminator.values <= _NO_LOSS_LEFT * begun
-    step = int(discriminator.steps[int(below.argmax())])
+    begins = _win(discriminator.values, begun)
+    if begins is None:
+        return None
+    step = int(discriminator.steps[begins])
     return Evidence(
         because=f"The discriminator's loss {discriminator.column!r} went from {num(begun)} to "
         f"{num(ended)}, and the generator's loss {generator.column!r} from "
@@ -77,6 +80,18 @@ def discriminator_wins(case: Case) -> Evidence | None:
         },
         first=_slow_down(f"it separates all samples from {case.unit} {step} on"),
     )
+
+
+def _win(losses: Floats, begun: float) -> int | None:
+    """Return the place where a discriminator's loss begins to be near 0, or None if it is not.
+
+    Networks whose losses swing have not separated: the loss comes back to where it began.
+    """
+    high = np.flatnonzero(losses >= begun)
+    last_high = int(high[-1]) if high.size else 0
+    if last_high >= HALF * len(losses):
+        return None
+    return last_high + int((losses[last_high:] <= _NO_LOSS_LEFT * begun).argmax())
 
 
 def _without_mistakes(discriminator: Series, generator: Series) -> Evidence | None:

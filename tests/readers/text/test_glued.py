@@ -149,3 +149,13 @@ def test_a_long_log_on_one_line_is_read_whole(read, end):
     losses = [round(2.5 - n / 10_000, 4) for n in range(12_000)]
     log = "".join(f"Epoch {n}/12000 loss: {loss}{end}" for n, loss in enumerate(losses))
     assert len(read(log).series["loss"].values) == len(losses)
+
+
+def test_a_message_of_keras_begins_after_the_loss_of_its_bar(read):
+    bar = " {n}/80 [>.............................] - ETA: 1:07 - loss: {loss}"
+    lines = ["Epoch 1/3", *(bar.format(n=n, loss=loss_at(n)) for n in (1, 2, 3))]
+    lines[-1] += "Batch 2: Invalid loss, terminating training"
+    series = read("\n".join([*lines, bar.format(n=4, loss="nan")])).series["loss"]
+    assert series.steps.tolist() == [1, 2, 3, 4]
+    assert series.values[:3].tolist() == pytest.approx([loss_at(n) for n in (1, 2, 3)], abs=0.05)
+    assert math.isnan(series.values[3])
