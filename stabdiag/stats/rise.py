@@ -53,6 +53,13 @@ _MIN_INCREASING = 6
 _MIN_AFTER_DECREASE = 4
 _MIN_TOTAL_RATIO = CLEAR_RATIO
 
+# A loss that ends ten times above everything before it, and above this value, needs fewer points:
+# one before and several after, or three that grow by a clear factor each. It is larger than the cross-entropy of a
+# uniform guess among 256k tokens, so the noise of a classifier at its start does not reach it. In the
+# same pieces, 1 in 8,000 is called a rise.
+_ABOVE_CHANCE = math.log(2**18)
+_MIN_INCREASING_TENFOLD = 3
+
 # A rise has to exceed this many standard deviations of such levels, and the largest earlier rise
 # that recovered by this factor. A rise of DRAWUP_FACTOR times both is obvious.
 _LEVEL_SIGMAS = BEYOND_CHANCE
@@ -182,7 +189,7 @@ def _far_above_past(x: Floats) -> Rise | None:
     low = np.minimum.accumulate(x[::-1])[::-1][1:]
     count = np.arange(n - 1, 0, -1)
     times = np.where(count < CONTEXT_POINTS, _TIMES, _TIMES_OF_MANY)
-    times[:1] = _TIMES_OF_ONE
+    times[:1] = _TIMES if n > MIN_CONSECUTIVE and x[-1] > _ABOVE_CHANCE else _TIMES_OF_ONE
     is_far = (
         (count > 1) & (high > 0) & (low > times * high) & (low > high + MIN_RANGE_MULTIPLE * span)
     )
@@ -206,15 +213,21 @@ def _steady(x: Floats) -> Rise | None:
     """
     best = int(np.argmin(x)) if len(x) else 0
     count = len(x) - best
-    is_turn = best + 1 >= _MIN_AFTER_DECREASE and bool((np.diff(x[: best + 1]) < 0).all())
-    if (
-        count < (_MIN_AFTER_DECREASE if is_turn else _MIN_INCREASING)
-        or not (np.diff(x[best:]) > 0).all()
-    ):
+    if count < _min_increasing(x, best) or not (np.diff(x[best:]) > 0).all():
         return None
     if not x[-1] > _MIN_TOTAL_RATIO * x[best] > 0:
         return None
     return _of_few(x, best + 1, _LEAST, 1 / math.factorial(count))
+
+
+def _min_increasing(x: Floats, best: int) -> int:
+    """Return how many points have to increase from the position ``best`` on."""
+    past, climbing = x[: best + 1], x[best:]
+    is_tenfold = x[-1] > max(TENFOLD * past.max(initial=0.0), _ABOVE_CHANCE)
+    if is_tenfold and bool((climbing[1:] > _MIN_TOTAL_RATIO * climbing[:-1]).all()):
+        return _MIN_INCREASING_TENFOLD
+    is_turn = best + 1 >= _MIN_AFTER_DECREASE and bool((np.diff(past) < 0).all())
+    return _MIN_AFTER_DECREASE if is_turn else _MIN_INCREASING
 
 
 def _of_few(x: Floats, first: int, bar: float, chance: float) -> Rise:

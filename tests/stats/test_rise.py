@@ -25,9 +25,16 @@ def test_ten_points_are_the_least(window):
         ([2.77, 3.5, 4.4, 5.6, 7.0], False),
         ([2.77, 3.5, 4.4, 5.6, 5.5, 8.7, 10.9], False),
         ([2.77, 2.8, 2.9, 3.0, 3.1, 3.2, 3.3], False),
+        ([7.1, 19.0, 74.0], True),
+        ([7.1, 19.0, 60.0], False),
+        ([0.4, 0.5, 30.0], False),
+        ([0.02, 0.09, 0.41], False),
+        ([2.2, 79.4, 79.4, 79.4], True),
+        ([2.2, 79.4, 79.4, 79.4, 8.0], False),
+        ([0.03, 2.2, 2.1, 2.3], False),
     ],
 )
-def test_a_steady_climb_shows_in_a_few_losses(losses, climbs):
+def test_a_climb_shows_in_a_few_losses(losses, climbs):
     assert (net_rise(np.array(losses), 200, 0.001) is not None) is climbs
 
 
