@@ -211,7 +211,9 @@ def _steady(x: Floats) -> Rise | None:
 
     Its ``p_value`` is the probability that a random order is increasing.
     """
-    best = int(np.argmin(x)) if len(x) else 0
+    if len(x) < MIN_CONSECUTIVE:
+        return None
+    best = int(np.argmin(x))
     count = len(x) - best
     if count < _min_increasing(x, best) or not (np.diff(x[best:]) > 0).all():
         return None

@@ -32,6 +32,7 @@ def test_ten_points_are_the_least(window):
         ([2.2, 79.4, 79.4, 79.4], True),
         ([2.2, 79.4, 79.4, 79.4, 8.0], False),
         ([0.03, 2.2, 2.1, 2.3], False),
+        ([], False),
     ],
 )
 def test_a_climb_shows_in_a_few_losses(losses, climbs):

@@ -44,6 +44,20 @@ def test_a_few_means_show_that_a_discriminator_wins(symptom, size):
 
 
 @pytest.mark.parametrize(
+    ("discriminator", "generator", "is_reported"),
+    [
+        ([0.68, 0.44, 0.3, 0.0004, 0.0003, 0.0003], [0.7, 0.9, 1.4, 10.2, 11.0, 10.8], True),
+        ([0.68, 0.44, 0.3, 0.04, 0.02, 0.03], [0.7, 0.9, 1.4, 10.2, 11.0, 10.8], False),
+        ([0.68, 0.44, 0.3, 0.0004, 0.0003, 0.0003], [0.7, 0.9, 1.4, 2.2, 2.1, 2.3], False),
+        ([0.68, 0.44, 0.3, 0.31, 0.52, 0.0003], [0.7, 0.9, 1.4, 1.2, 1.0, 10.8], False),
+    ],
+)
+def test_a_few_losses_show_a_clear_win(symptom, discriminator, generator, is_reported):
+    log = {"step": range(6), "d_loss": discriminator, "g_loss": generator}
+    assert (symptom("discriminator-wins", log) is not None) is is_reported
+
+
+@pytest.mark.parametrize(
     ("every", "level", "is_reported"), [(9, 15, True), (3, 15, False), (9, 0, False)]
 )
 def test_a_log_may_begin_after_a_discriminator_has_won(symptom, every, level, is_reported):

@@ -14,7 +14,16 @@ from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
 from stabdiag.stats.course import beginning, end_level
-from stabdiag.stats.standards import CONTEXT_POINTS, HALF, MAJORITY, MIN_TREND_POINTS, NEGLIGIBLE
+from stabdiag.stats.standards import (
+    CONTEXT_POINTS,
+    HALF,
+    MAJORITY,
+    MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
+    NEGLIGIBLE,
+    TENFOLD,
+    TENTH,
+)
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import improved_score
@@ -26,13 +35,16 @@ _NO_LOSS_LEFT: Final = NEGLIGIBLE
 # The generator's loss has grown by this factor by then.
 _GENERATOR_LOSES: Final = 3.0
 
+# A few records show it if it is far clearer, at several of them.
+_LEAST_RECORDS: Final = CONTEXT_POINTS
+
 
 @Symptom(
     slug="discriminator-wins",
     title="The discriminator wins",
     needs=("loss", "other_loss"),
     explained_by=("nan",),
-    preconditions=(at_least(MIN_TREND_POINTS, "loss"),),
+    preconditions=(at_least(_LEAST_RECORDS, "loss"),),
     next_actions=(
         Action(
             Do.REGULARIZE,
@@ -63,6 +75,8 @@ def discriminator_wins(case: Case) -> Evidence | None:
         return None
     if ended > _NO_LOSS_LEFT * begun or generator_ended < _GENERATOR_LOSES * generator_begun:
         return None
+    if len(discriminator) < MIN_TREND_POINTS and not _is_obvious(discriminator, generator):
+        return None
     begins = _win(discriminator.values, begun)
     if begins is None:
         return None
@@ -92,6 +106,13 @@ def _win(losses: Floats, begun: float) -> int | None:
     if last_high >= HALF * len(losses):
         return None
     return last_high + int((losses[last_high:] <= _NO_LOSS_LEFT * begun).argmax())
+
+
+def _is_obvious(discriminator: Series, generator: Series) -> bool:
+    """Return True if the last few losses of both networks are orders of magnitude off the first."""
+    lost, grown = discriminator.values[-MIN_CONSECUTIVE:], generator.values[-MIN_CONSECUTIVE:]
+    has_won = lost.max() < TENTH * _NO_LOSS_LEFT * discriminator.values[0]
+    return bool(has_won and grown.min() > TENFOLD * generator.values[0])
 
 
 def _without_mistakes(discriminator: Series, generator: Series) -> Evidence | None:
@@ -127,7 +148,7 @@ def _networks(case: Case) -> tuple[Series, Series] | None:
     Of several losses of the generator, the highest at the end counts.
     """
     others = [series.finite() for series in case.history.group("other_loss").values()]
-    losses = [series for series in (case.loss, *others) if len(series) >= MIN_TREND_POINTS]
+    losses = [series for series in (case.loss, *others) if len(series) >= _LEAST_RECORDS]
     words = [set(name_words(series.column)) for series in losses]
     discriminators = [
         series for series, own in zip(losses, words, strict=True) if own & DISCRIMINATOR
