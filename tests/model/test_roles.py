@@ -133,6 +133,7 @@ def test_names_without_a_role(role, name):
         ("loss actor/param_norm", {"loss": "loss", "weight_norm": "actor/param_norm"}),
         ("loss test_student_loss", {"loss": "loss", "eval_loss": "test_student_loss"}),
         ("loss Batch_Reward_Mean", {"loss": "loss", "reward": "Batch_Reward_Mean"}),
+        ("loss reward_over_50_games", {"loss": "loss", "reward": "reward_over_50_games"}),
         ("loss avg_reward_100", {"loss": "loss", "reward": "avg_reward_100"}),
         ("loss EpisodeReturns", {"loss": "loss", "reward": "EpisodeReturns"}),
         # Groups.

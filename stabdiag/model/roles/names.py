@@ -180,7 +180,8 @@ _OF_REWARDS: Final = frozenset(
     word_list(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
         "train training rollout env environment per last raw episodic smoothed tot cum 100ep "
-        "real true clipped unclipped scaled unscaled normalized shaped original final"
+        "real true clipped unclipped scaled unscaled normalized shaped original final "
+        "over of the episodes eps games recent window"
     )
 )
 
