@@ -54,9 +54,9 @@ _MIN_AFTER_DECREASE = 4
 _MIN_TOTAL_RATIO = CLEAR_RATIO
 
 # A loss that ends ten times above everything before it, and above this value, needs fewer points:
-# one before and several after, or three that grow by a clear factor each. It is larger than the cross-entropy of a
-# uniform guess among 256k tokens, so the noise of a classifier at its start does not reach it. In the
-# same pieces, 1 in 8,000 is called a rise.
+# one before and several after, or three that grow by a clear factor each. The value is larger than
+# the cross-entropy of a uniform guess among 256k tokens, which the noise of the first steps does
+# not reach. In the same pieces, 1 in 8,000 is called a rise.
 _ABOVE_CHANCE = math.log(2**18)
 _MIN_INCREASING_TENFOLD = 3
 

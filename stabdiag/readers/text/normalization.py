@@ -6,12 +6,12 @@ read like any other log of names and values.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
+from stabdiag.readers.text.loss_names import COUNTED_NAMES, QUALIFIED_NAMES, UNSPACED_PAIRS
 from stabdiag.readers.text.tutorials import RECOMMENDERS, TUTORIALS
 from stabdiag.readers.text.vision import VISION
 
@@ -67,32 +67,6 @@ def _lists_of_gan_losses() -> Iterator[Normalization]:
         yield Normalization(pairs, rb"(?<=[ ,])(?:%b)=(?=%b)" % (name, number), b"loss_%b=" % loss)
 
 
-# The counter is in the name of the loss: loss_epoch_3 = 2.31, epoch_3_val_loss: 2.31, Loss (300):
-# 2.31, loss[300]: 2.31, and loss of epoch3-batch-50: 2.31. Several on a line are parts of a loss.
-_COUNTED_NAMES: Final = (
-    Normalization((b"oss_epoch_",), rb"\b(\w{0,40}[Ll]oss)_epoch_(\d{1,6})\b", rb"epoch \2 \1"),
-    Normalization(
-        (b"poch_", b"_loss"), rb"\b[Ee]poch_(\d{1,6})_((?:\w{1,20}_)?loss)\b", rb"epoch \1 \2"
-    ),
-    *(
-        Normalization(
-            (b"oss" + opening,),
-            rb"(?m)^([A-Za-z][A-Za-z_]{0,20}[ _])?([Ll]oss)%b(\d{1,9})%b"
-            rb"(?= ?[:=] ?%b)(?![^\n]{0,200}oss%b)"
-            % (re.escape(opening), re.escape(closing), NUMBER_PATTERN, re.escape(opening)),
-            rb"step \3 \1\2",
-        )
-        for opening, closing in ((b"[", b"]"), (b" (", b")"))
-    ),
-    Normalization(
-        (b" loss of epoch", b"batch"),
-        rb" loss of epoch[ _-]?(\d{1,6})[ ,_-]{1,2}batch[ _-]?(\d{1,9}) ?[:=] ?(?=%b)"
-        % NUMBER_PATTERN,
-        rb" epoch \1 batch \2 loss: ",
-    ),
-)
-
-
 def _sums_of_deepxde() -> Iterator[Normalization]:
     """Yield the replacements that name the terms of a loss in the tables of DeepXDE.
 
@@ -112,20 +86,8 @@ def _sums_of_deepxde() -> Iterator[Normalization]:
             )
 
 
-# A program that prints without blanks: idx: 3loss: 2.31, epoch=3loss=2.31acc=0.5. A digit may also
-# end a name, as in head1loss, so the digits before the name have to be a value.
-_UNSPACED_VALUE: Final = (
-    rb"((?:^|[ \t:=#\[])%b)(?=(?:(?:train|val|test)_?)?(?:loss|acc|lr|avg|val)\w{0,12} ?[:=])"
-    % NUMBER_PATTERN
-)
-_UNSPACED_PAIRS: Final = tuple(
-    Normalization((marker,), b"(?mi)" + _UNSPACED_VALUE, rb"\1 ")
-    for marker in (b"0loss", b"1loss", b"0Loss", b"1Loss")
-)
-
-
 NORMALIZATIONS: Final = (
-    *_UNSPACED_PAIRS,
+    *UNSPACED_PAIRS,
     # MXNet prints the first and the last batch of an interval: Epoch[3] Batch [20-40]
     Normalization((b"] Batch [0-",), rb"\] Batch \[\d{1,9}-(\d{1,9})\]", rb"] Batch [\1]"),
     *_sums_of_deepxde(),
@@ -189,7 +151,8 @@ NORMALIZATIONS: Final = (
     Normalization(
         (b"/s, ", b", G="), rb"(?<=, )(G|D[RF]?)=(?=%b[,\]])" % NUMBER_PATTERN, rb"loss_\1="
     ),
-    *_COUNTED_NAMES,
+    *COUNTED_NAMES,
+    *QUALIFIED_NAMES,
     # In epoch 3, the loss was 2.31. That it was NaN is a report of a failure.
     Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d)", b"loss is "),
     # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012

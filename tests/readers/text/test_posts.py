@@ -546,6 +546,19 @@ def test_a_counter_in_the_name_of_the_loss(diagnosed, line):
     assert series["loss"].values.tolist() == pytest.approx(values, abs=1e-4)
 
 
+@pytest.mark.parametrize("opening", [" (", "(", " ["])
+def test_a_qualifier_after_the_name_of_the_loss(diagnosed, opening):
+    closing = "]" if "[" in opening else ")"
+    line = "step {0} loss{1}train{2} {3:.4f} loss{1}val{2} {4:.4f}\n"
+    values = [falling(n, 30) for n in range(30)]
+    text = "".join(
+        line.format(n + 1, opening, closing, value, 2 * value) for n, value in enumerate(values)
+    )
+    series = diagnosed(text).history.series
+    assert series["loss"].values.tolist() == pytest.approx(values, abs=1e-4)
+    assert series["eval_loss"].values[0] == pytest.approx(2 * values[0], abs=1e-4)
+
+
 def test_several_losses_with_an_index_are_no_steps(diagnosed):
     text = "".join(
         f"step {n} loss[0]: {falling(n, 30):.4f} loss[1]: {falling(n, 30) / 2:.4f}\n"
