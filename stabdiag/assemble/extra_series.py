@@ -23,6 +23,7 @@ from stabdiag.model.roles.settings import (
     is_part,
     setting_columns,
 )
+from stabdiag.model.unique import unique_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -204,7 +205,7 @@ def rank_loss_series(
         others: the records of other ranks that have a loss.
     """
     rows = np.flatnonzero(others & ranks.present & np.isfinite(losses))
-    for rank in np.unique(ranks.values[rows])[:MAX_OTHER_LOSSES].tolist():
+    for rank in unique_values(ranks.values[rows])[:MAX_OTHER_LOSSES].tolist():
         of_rank = rows[ranks.values[rows] == rank]
         at, values = in_order(steps[of_rank], losses[of_rank], rising=False)
         if len(at) >= MIN_SERIES_LENGTH:

@@ -31,6 +31,7 @@ from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column, Columns
 
 _COUNTER_COLUMNS: Final = ("step", "epoch")
@@ -237,7 +238,7 @@ def find_stopped(
             logged = np.flatnonzero(column.present & usable)
             after = _later_records(loss.present & usable, logged, steps, absent_records)
             after = after[~np.isin(steps[after], steps[elsewhere])]
-            if len(np.unique(steps[after])) >= absent_records:
+            if len(unique_values(steps[after])) >= absent_records:
                 records = np.zeros_like(usable)
                 records[after] = True
                 return HiddenRecords(records=records, reason=f"{role} is still logged without it")
@@ -251,7 +252,7 @@ def _later_records(losses: Mask, logged: Ints, steps: Ints, absent_records: int)
     before: losses may be written in bursts, and the last burst is lost when a run is killed.
     """
     rows = np.flatnonzero(losses)
-    of_losses = np.unique(steps[rows])
+    of_losses = unique_values(steps[rows])
     shared = np.flatnonzero(np.isin(steps[logged], of_losses))
     none = logged[:0]
     if len(shared) < max(absent_records, USUAL_FRACTION * len(of_losses)):

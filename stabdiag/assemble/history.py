@@ -50,6 +50,7 @@ from stabdiag.model.roles.names import is_setting, name_words, names_split
 from stabdiag.model.roles.scores import PERCENT
 from stabdiag.model.roles.settings import column_setting
 from stabdiag.model.text import SHOWN_NAMES, and_more, plural, word_list
+from stabdiag.model.unique import unique_values
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -337,7 +338,7 @@ def _several(
         f"the log contains {runs} runs, {order}; this is number {number} "
         "(--attempt N selects another)"
     )
-    others = [n for n in np.unique(lost).tolist() if n > 0 and n != number]
+    others = [n for n in unique_values(lost).tolist() if n > 0 and n != number]
     if others:
         message += f"; not all losses of number {and_more(others, SHOWN_NAMES)} are finite"
     code = EventCode.SEVERAL_WRITERS if is_parallel else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
@@ -19,6 +18,7 @@ from stabdiag.model.limits import Limits
 from stabdiag.model.limits.checks import PreflightLimits
 from stabdiag.model.manifest import Manifest, parse_manifest, read_manifest
 from stabdiag.model.manifest.keys import other_number, saves_by_epoch
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign, may_serve
 from stabdiag.model.roles.names import exported_run
 from stabdiag.model.text import plural
@@ -31,7 +31,7 @@ from stabdiag.sources import LoadedLog, ReadRequest, read_source
 _MAX_COUNT_RATIO = {"warmup_steps": 1, "total_steps": 10, "checkpoint_every": 1}
 
 # Lightning names a learning rate after its optimizer: lr-AdamW, lr-SGD/pg1.
-_OPTIMIZER = re.compile(r"(?<![a-z])((?:fused|n|r)?adamw?|sgd|lion|rmsprop)(?![a-z])")
+_OPTIMIZER = lazy_pattern(r"(?<![a-z])((?:fused|n|r)?adamw?|sgd|lion|rmsprop)(?![a-z])")
 _HF_TRAINER_FORMATS = ("trainer-state", "hf-trainer-stdout")
 
 

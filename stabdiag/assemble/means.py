@@ -13,6 +13,7 @@ from stabdiag.assemble.steps import Steps, are_epochs
 from stabdiag.assemble.zero_start import corrected_average
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.events import Event, EventKind
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Bar
 
 # An epoch is divided into at most this many intervals. Their means are exact to this fraction of
@@ -98,7 +99,7 @@ def settles_like_a_mean(counts: Ints, losses: Floats) -> bool:
     if size < MIN_SERIES_LENGTH or done[-1] < _SPAN * done[0] or means.min() <= 0:
         return False
     # Moves over equal ratios of steps stay larger than the rounding.
-    rows = np.unique(np.searchsorted(done, np.geomspace(done[0], done[-1], _RATIOS)))
+    rows = unique_values(np.searchsorted(done, np.geomspace(done[0], done[-1], _RATIOS)))
     done, means = done[rows], means[rows]
     moves = np.diff(means)
     is_moved = moves != 0
@@ -135,7 +136,7 @@ def interval_means(counts: Ints, means: Floats) -> tuple[Mask, Floats]:
         if not len(finite):
             continue
         bounds = np.linspace(0, done[finite[-1]], intervals + 1)[1:]
-        ends = finite[np.unique(np.searchsorted(done[finite], bounds))]
+        ends = finite[unique_values(np.searchsorted(done[finite], bounds))]
         kept[ends] = True
         lengths = np.diff(done[ends], prepend=0)
         values[ends] = np.diff(done[ends] * means[ends], prepend=0.0) / lengths

@@ -30,6 +30,7 @@ from stabdiag.model.roles.names import (
 )
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.text import and_more, listed, word_list
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column, Columns
 
 # The columns of a long table that have the values of its measurements.
@@ -226,7 +227,7 @@ def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
     for name in columns.names:
         if names_results(name):
             column = columns.load(name)
-            if column.present.all() and len(np.unique(column.values)) == columns.rows:
+            if column.present.all() and len(unique_values(column.values)) == columns.rows:
                 raise NoUsableRecord(
                     f"{columns.source}: each record has a different {name!r}: this is a table of "
                     "results, not the log of a run; pass the log of one of the runs"

@@ -12,6 +12,7 @@ from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, RARE_FRACT
 from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.text import plural
+from stabdiag.model.unique import unique_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -230,7 +231,7 @@ def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:
         f"the steps go back {times} times, as if several writers shared the log: "
         "records are sorted by step, and the last record of each step is used"
     )
-    superseded = _superseded(len(rows) - len(np.unique(steps[rows])))
+    superseded = _superseded(len(rows) - len(unique_values(steps[rows])))
     several = Event(kind=EventKind.STEPS, code=EventCode.SEVERAL_WRITERS, message=message)
     events = (several, *superseded)
     return Order(steps=steps, number=usable.view(np.int8), events=events, interleaved=True)

@@ -26,6 +26,7 @@ from stabdiag.model.manifest.keys import (
 )
 from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.converted import KEY, ConversionMetadata, as_metadata
 
@@ -46,7 +47,7 @@ def write_parquet(history: History, manifest: Manifest, output: Path) -> None:
 
     if not history.series:
         raise NoUsableRecord(f"{history.source.name}: no usable data to convert")
-    steps = np.unique(np.concatenate([series.steps for series in history.series.values()]))
+    steps = unique_values(np.concatenate([series.steps for series in history.series.values()]))
     columns: dict[str, Any] = {"step": pa.array(steps)}
     columns |= {role: _column(series, steps) for role, series in history.series.items()}
     config = _other_settings(history, manifest) | {

@@ -11,6 +11,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.text import clipped, plural
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column
 
 # These thresholds separate regular behavior of a logger from accidents. They describe the form of a
@@ -210,7 +211,7 @@ def select_rank(
     It is the rank with the most losses in ``has_value``. The ranks of a run are numbered
     consecutively from 0 or 1; LoRA ranks and ranking metrics are not.
     """
-    numbers = np.unique(ranks.logged) if ranks is not None else np.empty(0)
+    numbers = unique_values(ranks.logged) if ranks is not None else np.empty(0)
     if (
         ranks is None
         or numbers[:1] not in (0, 1)

@@ -19,6 +19,7 @@ from stabdiag.model.roles.names import (
     is_evaluation,
     names_split,
 )
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column, Columns
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
     # If evaluation records are marked, training records may be unmarked or have any one word.
     column = columns.load(name)
     others = loss.present & ~np.logical_or.reduce([*masks.values()])
-    if column.is_text and len(np.unique(column.values[others & column.present])) > 1:
+    if column.is_text and len(unique_values(column.values[others & column.present])) > 1:
         others &= ~column.present
     if named and NameParts.TRAINING not in named and int(others.sum()) >= MIN_RECORDS:
         return _Splits(column=name, masks=masks, words=named)

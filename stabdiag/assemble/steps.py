@@ -17,6 +17,7 @@ from stabdiag.model.manifest.keys import by_spelling, other_number
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import normal
 from stabdiag.model.text import plural
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import EXACT, Column, Columns
 
 _EPOCH_NAMES = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
@@ -102,7 +103,7 @@ def _is_usable_epoch(
     if "loss" in names:
         good = good & columns.load(names["loss"]).present
     values = epochs.values[good]
-    if len(np.unique(values)) >= USUAL_FRACTION * len(values):
+    if len(unique_values(values)) >= USUAL_FRACTION * len(values):
         return True
     moves = np.diff(values)
     return bool(

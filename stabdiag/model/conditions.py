@@ -12,8 +12,9 @@ from typing import Any, Final, Self
 from stabdiag.errors import StabdiagError
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest.parsing import number
+from stabdiag.model.patterns import lazy_pattern
 
-_SIGN: Final = re.compile(r"!=|>=|<=|=|>|<")
+_SIGN: Final = lazy_pattern(r"!=|>=|<=|=|>|<")
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
     "<=": operator.le,

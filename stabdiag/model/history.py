@@ -17,6 +17,7 @@ from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.text import and_more, plural
+from stabdiag.model.unique import unique_values
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -264,7 +265,7 @@ class History:
     def _table(self) -> dict[str, AnyArray]:
         """All steps, and the values of each role at these steps."""
         every = [series.steps for series in self.series.values()]
-        steps = np.unique(np.concatenate(every)) if every else np.empty(0, np.int64)
+        steps = unique_values(np.concatenate(every)) if every else np.empty(0, np.int64)
         table: dict[str, AnyArray] = {"step": steps}
         for role, series in self.series.items():
             if role == "step":

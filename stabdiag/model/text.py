@@ -7,12 +7,12 @@ The stored texts in ``stabdiag/explain`` describe outcomes, symptoms and questio
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from operator import attrgetter
 from urllib.parse import urlsplit
 
 from stabdiag.model.limits import Limits
+from stabdiag.model.patterns import lazy_pattern
 
 # Constant logs use a minimum deviation; larger scores show that it was reached.
 _MAX_SHOWN_SCORE = 1e4
@@ -157,7 +157,7 @@ def clipped(words: str, max_length: int = _MAX_LENGTH) -> str:
     return words if len(words) <= max_length else f"{words[: max_length - 1]}…"
 
 
-_LIMIT = re.compile(r"\{([a-z]+\.[a-z0-9_]+)\}")
+_LIMIT = lazy_pattern(r"\{([a-z]+\.[a-z0-9_]+)\}")
 
 
 def kept_text(kind: str, name: str) -> str:

@@ -13,6 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
@@ -28,11 +29,11 @@ _DATE: Final = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d
 _LEVEL: Final = rb"(?:DEBUG|INFO|WARN|WARNING)"
 
 # A number that counts the lines, or the rank of all of them.
-_LINE_NUMBER: Final = re.compile(rb"[ \t]{0,10}(\d{1,9})(?: ?[:.|)]|\t|(?= {2}))[ \t]?")
+_LINE_NUMBER: Final = lazy_pattern(rb"[ \t]{0,10}(\d{1,9})(?: ?[:.|)]|\t|(?= {2}))[ \t]?")
 
 # Labels at the start of a line, in the order in which they are tried.
 _LABELS: Final = tuple(
-    re.compile(pattern)
+    lazy_pattern(pattern)
     for pattern in (
         # A color that was set for the line, and blanks without a width.
         rb"(?:\xe2\x80\x8b|\xef\xbb\xbf)+",
@@ -70,7 +71,7 @@ _LABELS: Final = tuple(
 
 # Decorations at the end of a line.
 _TAILS: Final = tuple(
-    re.compile(pattern)
+    lazy_pattern(pattern)
     for pattern in (
         rb"(?:\x1b|\^\[|\xe2\x90\x9b)?\[0?m[ \t]{0,8}$",
         rb"<br ?/?>[ \t]{0,8}$",
@@ -83,7 +84,7 @@ _TAILS: Final = tuple(
 )
 
 # Lines that belong to the decoration, not to the log.
-_FRAME: Final = re.compile(
+_FRAME: Final = lazy_pattern(
     rb"(?:diff --git |index [0-9a-f]{6,}|--- |\+\+\+ |@@ |```|~~~|</?(?:pre|code)|new file mode"
     rb"|[\[\]]\s*$|(?:\xe2\x94[\x80-\xbf]){3,})"
 )

@@ -19,6 +19,7 @@ from stabdiag.errors import LogError
 from stabdiag.model.arrays import Floats
 from stabdiag.model.events import Event, EventCode, EventKind, LeftOut
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_loss, names_measurements, names_results, names_split
 from stabdiag.model.text import plural
@@ -37,7 +38,7 @@ LARGEST: Final = 1 << 26
 # A heading is at most this many lines above the first unread line.
 _HEADING_LINES: Final = 4
 _RULE: Final = b"|-=+: \t"
-_LOSS_AND_NUMBER: Final = re.compile(rb"(?=[^\n]*\d)[^\n]*oss", re.IGNORECASE)
+_LOSS_AND_NUMBER: Final = lazy_pattern(rb"(?=[^\n]*\d)[^\n]*oss", re.IGNORECASE)
 
 # The same text may be on this many lines.
 _MAX_LINE_PLACES: Final = 1000

@@ -11,38 +11,39 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from stabdiag.model.events import EventCode, LeftOut
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
 
 # A record of JSON or of Python that is damaged begins like a whole one.
-_RECORD: Final = re.compile(r"\s*[\[(]?\{\s*[\"'\w]")
+_RECORD: Final = lazy_pattern(r"\s*[\[(]?\{\s*[\"'\w]")
 
 # A name of a loss before a value of any spelling, or Marian's cost: loss: 2.3, loss 2.3, loss(2.3),
 # ["loss", 2.3]. What is measured on held-out data is not it.
-_LOSS_BEFORE_VALUE: Final = re.compile(
+_LOSS_BEFORE_VALUE: Final = lazy_pattern(
     r"(?:(?<![a-z])loss(?:es)?|(?<= : )cost)[\"']?"
     r"(?:\s{0,8}[:=|]\s{0,8}|(?:\s{1,8}|\(|(?<=[\"'])\s{0,8},\s{0,8})(?=[-+.\d]|nan|inf))\S",
     re.IGNORECASE,
 )
-_EVALUATION_NAME: Final = re.compile(
+_EVALUATION_NAME: Final = lazy_pattern(
     r"(?<![a-z])(?:val|valid|validation|eval|test|dev)(?![a-z])", re.IGNORECASE
 )
 
 # A line below a training: Best loss: 2.01, final train loss = 1.98
-_SUMMARY_NAME: Final = re.compile(
+_SUMMARY_NAME: Final = lazy_pattern(
     r"(?<![a-z])(?:best|final|lowest|min|minimum|smallest|overall)(?![a-z])[\w ./-]{0,30}loss",
     re.IGNORECASE,
 )
 
 # Cells of a table: numbers between delimiters. Prose has words between its commas.
-_DELIMITER: Final = re.compile(r"[,;\t|│┃║]")
-_NUMBER_CELL: Final = re.compile(
+_DELIMITER: Final = lazy_pattern(r"[,;\t|│┃║]")
+_NUMBER_CELL: Final = lazy_pattern(
     r"\s*[\"']?(?:[-+.\d][-+.\deE]*|[-+]?(?:nan|inf)|\d{1,3}(?::\d\d){1,2})[\"']?\s*",
     re.IGNORECASE,
 )
 _MIN_CELLS: Final = 2
 # A row of a printed table: a count and decimal numbers. A matrix of counts is not one.
-_ALIGNED_ROW: Final = re.compile(
+_ALIGNED_ROW: Final = lazy_pattern(
     r"\s{0,40}\d{1,12}(?=[^\n]{0,400}(?:\d\.\d|\bnan|\binf))"
     r"(?:\s{1,40}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf|\d{1,3}(?::\d\d){1,2})){1,60}"
     r"\s{0,40}",
@@ -51,14 +52,16 @@ _ALIGNED_ROW: Final = re.compile(
 
 # The cells of a row between colons, one of them a decimal number: 201:2.31:0.001. Times have two
 # digits between their colons.
-_COLON_ROW: Final = re.compile(
+_COLON_ROW: Final = lazy_pattern(
     r"\s{0,40}\d{1,12}(?=[^\n]{0,400}(?:\d\.\d|nan|inf))(?![:\d]{0,9}\d:\d\d(?:\.\d{1,9})?\s{0,40}$)"
     r"(?:\s{0,8}:\s{0,8}[-+]?(?:\d[\d.]{0,30}(?:e[-+]?\d{1,4})?|nan|inf)){1,60}\s{0,40}",
     re.IGNORECASE,
 )
 
 # A value that is not a finite number, or lost.
-_LOST_VALUE: Final = re.compile(r"(?<![A-Za-z])(?:nan|[+-]?inf|null|none)(?![a-z])", re.IGNORECASE)
+_LOST_VALUE: Final = lazy_pattern(
+    r"(?<![A-Za-z])(?:nan|[+-]?inf|null|none)(?![a-z])", re.IGNORECASE
+)
 
 # The first characters decide whether a line may be a record.
 _MAX_CHECKED_CHARS: Final = 4000

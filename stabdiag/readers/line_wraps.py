@@ -6,13 +6,13 @@ the head: records begin alike, and all lines of a record except the last fill th
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator
 from itertools import chain, pairwise
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.source import Stream
 
@@ -30,19 +30,19 @@ _MIN_EXPLAINED: Final = 0.9
 # At least this fraction of the breaks of a terminal is inside a word, a number or a pair. A line of
 # a table ends with a bar, and the next one begins with a bar.
 _MIN_INSIDE: Final = 0.5
-_NUMBER_BREAK: Final = re.compile(rb"[\d.][\d.]|[^\s|][:,;=)\]|}]")
-_WORD_BREAK: Final = re.compile(rb"[A-Za-z_][a-z_]|\S['\"]|%b" % _NUMBER_BREAK.pattern)
+_NUMBER_BREAK: Final = lazy_pattern(rb"[\d.][\d.]|[^\s|][:,;=)\]|}]")
+_WORD_BREAK: Final = lazy_pattern(rb"[A-Za-z_][a-z_]|\S['\"]|%b" % _NUMBER_BREAK.pattern)
 
 # A record is not continued beyond this length.
 _MAX_RECORD: Final = 4000
 
 # The first words of a line, in which all numbers are equal.
-_FIRST_WORDS: Final = re.compile(rb"\s{0,8}(\S{1,16}(?:\s{1,12}\S{1,8})?)")
-_NUMBERS: Final = re.compile(rb"[\d\s]+")
+_FIRST_WORDS: Final = lazy_pattern(rb"\s{0,8}(\S{1,16}(?:\s{1,12}\S{1,8})?)")
+_NUMBERS: Final = lazy_pattern(rb"[\d\s]+")
 
 
 # A label that a viewer, a launcher or a search puts before every line: 118:, 0: , 1707642001.482
-_LINE_LABEL: Final = re.compile(
+_LINE_LABEL: Final = lazy_pattern(
     rb"\s{0,8}(?:\d{1,9} ?[:|)]|\d{6,12}\.\d{1,6}(?= )|[\w./-]{1,60}:(?:\d{1,9}:)?)"
 )
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.columns import Columns
@@ -25,7 +26,9 @@ from stabdiag.readers.source import MLFLOW_RUN_NAME, STANDARD_INPUT, Stream
 from stabdiag.readers.words import spelled_number
 
 # Time in milliseconds, value, step, data set and its digest; early versions wrote no step.
-_OF_A_RUN: Final = re.compile(rb"(\d{1,18}) (\S{1,32})(?: (-?\d{1,18})(?: \S+ \S+)?)?\r?", re.ASCII)
+_OF_A_RUN: Final = lazy_pattern(
+    rb"(\d{1,18}) (\S{1,32})(?: (-?\d{1,18})(?: \S+ \S+)?)?\r?", re.ASCII
+)
 
 _LONGEST_PARAMETER: Final = 1 << 16
 
@@ -85,7 +88,7 @@ def _read_metric(metric: str, stream: Stream, points: Points) -> list[str]:
     return notes
 
 
-_METRIC_LINE: Final = re.compile(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", re.ASCII)
+_METRIC_LINE: Final = lazy_pattern(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,18})\r?", re.ASCII)
 
 
 def sniff(head: bytes, *, is_complete: bool) -> bool:

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
@@ -22,6 +21,9 @@ from stabdiag.readers.nested import parse_record
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
 from stabdiag.readers.stored import stored_runs
+
+if TYPE_CHECKING:  # detection does without the database, and a text log tries this module
+    import sqlite3
 
 TABLES: Final = frozenset(word_list("studies study_directions trials trial_intermediate_values"))
 

@@ -9,6 +9,7 @@ from collections.abc import Collection
 from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
@@ -319,8 +320,8 @@ _ROW_LABEL: Final = (
     rb"(?:\([^()\n]{1,80}\) "
     rb"|[^,;\t\n]{0,100}(?:[|:\])>] {0,4}|(?:DEBUG|INFO|WARNING) |:\d\d(?:[.,]\d{1,9})?Z? ))"
 )
-_LABELED_CELL: Final = re.compile(rb"(%b)([\w./#-]{1,60})[,;\t]" % _ROW_LABEL)
-_LABELED_ROW: Final = re.compile(rb"(?m)^%b(?=[\w./#-]{1,60}[,;\t])" % _ROW_LABEL)
+_LABELED_CELL: Final = lazy_pattern(rb"(%b)([\w./#-]{1,60})[,;\t]" % _ROW_LABEL)
+_LABELED_ROW: Final = lazy_pattern(rb"(?m)^%b(?=[\w./#-]{1,60}[,;\t])" % _ROW_LABEL)
 _MIN_LABELED_ROWS: Final = 2
 
 

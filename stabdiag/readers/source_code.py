@@ -6,11 +6,12 @@ and code above the log in a post do not make it source code: the log follows it.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
+
 # The first line that is not blank or a comment: of Python, JavaScript, C, Rust, Go, Java, Julia, R.
-_STATEMENT: Final = re.compile(
+_STATEMENT: Final = lazy_pattern(
     rb"(?:[rRbBuUfF]{0,2}(?:\"\"\"|''')"
     rb"|(?:from [\w.]{1,100} )?import [\w{*\"'.]|(?:async )?def \w|class \w{1,80}[(:{ ]|@\w"
     rb"|(?:const|let|var) [\w{\[][^=\n]{0,100}=|(?:export|function) |['\"]use strict|describe\("
@@ -18,12 +19,12 @@ _STATEMENT: Final = re.compile(
     rb"|(?:pub )?fn \w|\#!?\[|package [\w.]{1,100};?\s|using [\w.: ,]{1,100};?\s|module \w"
     rb"|library\(|(?:public|private|static) )"
 )
-_COMMENT: Final = re.compile(rb"[ \t]*(?:#!|# -\*-|//|/\*|\*[ /]|--\[\[)")
+_COMMENT: Final = lazy_pattern(rb"[ \t]*(?:#!|# -\*-|//|/\*|\*[ /]|--\[\[)")
 # Comments of Python may begin a log as well, as in a table with a comment above its names.
-_PYTHON_COMMENT: Final = re.compile(rb"[ \t]*#(?!include|pragma|ifndef|!?\[)")
+_PYTHON_COMMENT: Final = lazy_pattern(rb"[ \t]*#(?!include|pragma|ifndef|!?\[)")
 
 # The last line: the end of a literal or a block, or a statement.
-_ENDS: Final = re.compile(
+_ENDS: Final = lazy_pattern(
     rb"[\s)\]}\"'`]*[)\]}\"'`][;,]?\s*$|[ \t].*[)\]}\"'`][;,]?\s*$|[A-Za-z_][\w.]*\(.*\)[;,]?\s*$"
     rb"|.*(?:[;{]|; ?\})\s*$|end\s*$"
     rb"|\s*(?:assert|return|yield|raise|pass|break|continue|await|del)\b"
@@ -31,7 +32,7 @@ _ENDS: Final = re.compile(
 )
 _MAX_LINE: Final = 400
 # In a post, the log is between two of these.
-_FENCE: Final = re.compile(rb"(?m)^```\w*\s*$")
+_FENCE: Final = lazy_pattern(rb"(?m)^```\w*\s*$")
 
 # The end of a longer text is not known.
 MAX_SOURCE: Final = 1 << 22

@@ -22,6 +22,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
@@ -39,12 +40,12 @@ _MAX_LINES_BETWEEN: Final = 3
 # Marks at both ends of a line that belong to a comment, a quotation or a border.
 _MARKS: Final = " \t\r\"'`#%|>*"
 _SEPARATORS: Final = tuple(map(re.compile, (r"\|", r"[,;]", r"\t| {2,}", r"\s+")))
-_HEADING_NAME: Final = re.compile(r"[^\W\d_][\w ./()%@:-]{0,60}")
-_EXCERPT_CELL: Final = re.compile(
+_HEADING_NAME: Final = lazy_pattern(r"[^\W\d_][\w ./()%@:-]{0,60}")
+_EXCERPT_CELL: Final = lazy_pattern(
     r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan|inf)%?|\d{1,3}:\d\d(?::\d\d)?", re.IGNORECASE
 )
-_COUNT: Final = re.compile(r"\d{1,12}")
-_NONFINITE_CELL: Final = re.compile("nan|inf", re.IGNORECASE)
+_COUNT: Final = lazy_pattern(r"\d{1,12}")
+_NONFINITE_CELL: Final = lazy_pattern("nan|inf", re.IGNORECASE)
 
 _Row: TypeAlias = tuple[str, ...]
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from stabdiag.model.arrays import AnyArray, Bytes, Ints, Mask
 from stabdiag.model.frozen import mutable
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.nested import parse_record
@@ -178,7 +179,7 @@ def _words(block: Bytes, starts: Ints) -> AnyArray:
 _LONGEST_VALUE: Final = 200
 
 _SUFFIX: Final = "/text_summary"
-_CODE_BLOCK: Final = re.compile(r"\A\s*```\w*\n(.*)\n\s*```\s*\Z", re.DOTALL)
+_CODE_BLOCK: Final = lazy_pattern(r"\A\s*```\w*\n(.*)\n\s*```\s*\Z", re.DOTALL)
 
 
 def _settings(value: Any) -> Mapping[str, object]:

@@ -6,19 +6,19 @@ the same stride, and one column is at the level of the loss.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Final
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.columns import Column, Columns, Rows, join, piece_of_cells
 
 # Cells are between these, or between blanks. Brackets and bars around a row are not part of it.
 _ROW_DELIMITERS: Final = (",", ";", "\t", "|")
 _AROUND_ROWS: Final = " \t\r[](){}|│,"
-_ROW_BLANKS: Final = re.compile(r"\s+")
+_ROW_BLANKS: Final = lazy_pattern(r"\s+")
 
 _MIN_CONTINUING_ROWS: Final = 6
 _USUAL: Final = 0.8

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from bisect import bisect_right
 from contextlib import suppress
 from dataclasses import replace
@@ -13,6 +12,7 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.columns import Columns, Piece, Rows, make_piece
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.source import Stream
@@ -137,7 +137,7 @@ _WANDB_HEADER_SIZE: Final = 7
 
 # A summary follows each record of the history, and repeats it. It begins with its tag (field 3), or
 # has the record's number (field 1) before that.
-_SUMMARY_TAG: Final = re.compile(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x1a")
+_SUMMARY_TAG: Final = lazy_pattern(rb"(?:\x08[\x80-\xff]*[\x00-\x7f])?\x1a")
 
 # Settings of W&B itself in the configuration of a run.
 _OWN: Final = "_wandb"

@@ -9,6 +9,7 @@ from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.json.tolerant import decode_line
@@ -39,8 +40,8 @@ _TRAINING_ROLES: Final = ("loss", "eval_loss", "grad_norm", "loss_scale", "rewar
 
 # A table of HTML. The end of the last one may be missing.
 _CELL_TAGS: Final = (b"<td", b"<TD")
-_HTML_TABLE: Final = re.compile(r"(?is)<table.*?(?:</table\s*>|$)")
-_HTML_TAG: Final = re.compile(r"</?(?:div|p|span|pre|code|details|summary)\b[^<>\n]{0,200}>")
+_HTML_TABLE: Final = lazy_pattern(r"(?is)<table.*?(?:</table\s*>|$)")
+_HTML_TAG: Final = lazy_pattern(r"</?(?:div|p|span|pre|code|details|summary)\b[^<>\n]{0,200}>")
 
 # Keys near the start of every notebook.
 _NOTEBOOK: Final = (b'"cells"', b'"cell_type"')

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import stat
 import struct
@@ -16,6 +15,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any, Final
 
 from stabdiag.errors import LogError
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.compressed import inflated, unpacked
 from stabdiag.readers.source import Pieces, Stream
@@ -24,7 +24,7 @@ from stabdiag.sources.folder import MAX_DEPTH, MAX_FILES, Container, Entry, is_s
 # Limits of a tar header: its size, including long names and attributes, and the digits of a number.
 # Some versions of tarfile parse a number in time quadratic in its length.
 _MAX_HEADER: Final = 1 << 18
-_LONG_NUMBER: Final = re.compile(rb"\d{100}")
+_LONG_NUMBER: Final = lazy_pattern(rb"\d{100}")
 
 # Offset in the header of a ZIP member of the lengths of its name and its extra field.
 _LENGTHS_OFFSET: Final = 26

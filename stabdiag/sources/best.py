@@ -14,6 +14,7 @@ from typing import Final
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import EventCode, LeftOut
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.registry import reader
@@ -30,22 +31,22 @@ ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".t
 _MAX_NAMED_LOGS: Final = 3
 
 # Parts of names that differ between files of one run: ranks, checkpoints, and rotated logs.
-_PART: Final = re.compile(
+_PART: Final = lazy_pattern(
     r"(rank|gpu|node|worker|process|proc|host|checkpoint|ckpt|epoch|step)[-_.]?\d+|\.\d{1,3}$",
     re.IGNORECASE,
 )
 
 # Folders of checkpoints, each with a copy of the log up to that point.
-_SNAPSHOT: Final = re.compile(r"(?:checkpoint|ckpt|epoch|step)[-_.]?\d+", re.IGNORECASE)
-_NUMBER_SUFFIX: Final = re.compile(r"[-_. ]?\d+")
-_PACKED_SUFFIX: Final = re.compile(r"\.(?:gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
+_SNAPSHOT: Final = lazy_pattern(r"(?:checkpoint|ckpt|epoch|step)[-_.]?\d+", re.IGNORECASE)
+_NUMBER_SUFFIX: Final = lazy_pattern(r"[-_. ]?\d+")
+_PACKED_SUFFIX: Final = lazy_pattern(r"\.(?:gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
 
 _TENSORBOARD: Final = "tensorboard"
 _MLFLOW: Final = "mlflow-metric"
 
 # Structured logs: a file with this suffix is not the output of another program.
 _TABLE_SUFFIXES: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv"})
-_DIGITS: Final = re.compile(r"[-_.]?\d+")
+_DIGITS: Final = lazy_pattern(r"[-_.]?\d+")
 
 # Where DVCLive keeps a table for each metric.
 _METRICS_FOLDER: Final = ("plots", "metrics")
@@ -53,7 +54,7 @@ _TABLE_SUFFIX: Final = ".tsv"
 
 # Subfolders of a run: Keras has one each for training and evaluation, and PyTorch's add_hparams
 # one named by the time.
-_RUN_SUBFOLDER: Final = re.compile(
+_RUN_SUBFOLDER: Final = lazy_pattern(
     r"train|training|val|valid|validation|eval|test|\d{9,11}\.\d+", re.IGNORECASE
 )
 

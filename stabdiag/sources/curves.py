@@ -11,12 +11,14 @@ from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
+
 # The host and the process in the name of an event file: time, host, process, number.
-_WRITER: Final = re.compile(r"^events\.out\.tfevents\.\d+\.(?P<writer>.+\.\d+)\.\d+")
+_WRITER: Final = lazy_pattern(r"^events\.out\.tfevents\.\d+\.(?P<writer>.+\.\d+)\.\d+")
 
 # Names of curves: a metric and what it was measured on. A process may also train several
 # configurations and log each into a folder like lr_0.1.
-_CURVE: Final = re.compile(
+_CURVE: Final = lazy_pattern(
     r"(loss|losses|acc|accuracy|error|metrics?|score|reward|f1)_.*[a-z].*"
     r"|.+_(train|training|val|valid|validation|dev|eval|test|loss|acc|accuracy)",
     re.IGNORECASE,

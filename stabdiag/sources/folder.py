@@ -19,6 +19,7 @@ from stabdiag.errors import LogError, unreadable
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import word_list
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import ColumnFilter, Columns, every_column
@@ -182,7 +183,7 @@ _TOOL_FOLDERS: Final = frozenset(
 _MAX_HIDDEN: Final = 1000
 
 # Names of files that are certainly logs.
-_LOG_NAMES: Final = re.compile(
+_LOG_NAMES: Final = lazy_pattern(
     r"\.(?:jsonl|ndjson|csv|tsv|parquet|log|wandb)(?:\.(?:gz|bz2|xz|zst))?$|tfevents",
     re.IGNORECASE,
 )

@@ -21,22 +21,23 @@ from typing import Final, TypeAlias
 from zlib import crc32
 
 from stabdiag.errors import NoUsableRecord
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.sources.best import ARCHIVES
 from stabdiag.sources.logs import RANK, may_be_log
 from stabdiag.sources.sidecars import is_manifest
 
 # Subfolders for some of the logs of a run.
-INNER: Final = re.compile(
+INNER: Final = lazy_pattern(
     r"logs?|tensorboard|tb|events|csv|metrics|stats|vis_data|runs|files|train|training|val|valid"
     r"|validation|eval|test|plots|params|(checkpoint|ckpt|epoch|step|global_step)[-_]?\d+.*"
     r"|rank[-_]?\d+|\d{9,11}\.\d+|(?P<start>[A-Z][a-z]{2}\d{2}_\d{2}-\d{2}-\d{2}_.+)",
 )
 
 # Names of files in the store of a scan, which are not logs.
-STORE_PART: Final = re.compile(r"stabdiag-\d+-[0-9a-f]+\.parquet")
+STORE_PART: Final = lazy_pattern(r"stabdiag-\d+-[0-9a-f]+\.parquet")
 
 # The profiles next to the rows of the same name; readers of a folder of Parquet skip these names.
-PROFILES: Final = re.compile(r"_stabdiag-\d+-[0-9a-f]+\.profiles")
+PROFILES: Final = lazy_pattern(r"_stabdiag-\d+-[0-9a-f]+\.profiles")
 
 _LOG_WORDS: Final = frozenset(
     """
@@ -48,9 +49,9 @@ _LOG_WORDS: Final = frozenset(
 _STRUCTURED: Final = frozenset(
     {".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".pq", ".wandb", ".tfevents"}
 )
-_PACKED: Final = re.compile(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
-_ROTATION_NUMBER: Final = re.compile(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
-_ATTEMPT: Final = re.compile(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)", re.IGNORECASE)
+_PACKED: Final = lazy_pattern(r"(\.(gz|bz2|xz|zst|lz4))?$", re.IGNORECASE)
+_ROTATION_NUMBER: Final = lazy_pattern(r"(\.[a-z]\w{1,7})\.\d{1,3}$", re.IGNORECASE)
+_ATTEMPT: Final = lazy_pattern(r"(attempt|restart|retry|part)[-_.]?\d{1,4}(?!\d)", re.IGNORECASE)
 # The longest etag in a row of the store.
 _MAX_ETAG: Final = 200
 _EVENT_FILE: Final = "tfevents"

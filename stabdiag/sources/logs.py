@@ -23,6 +23,7 @@ from typing import Final
 
 from stabdiag.errors import LogError
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers import bare
@@ -64,23 +65,23 @@ _OTHER_SUFFIXES: Final = frozenset(
     .tar .tgz .zip .7z .rar .yaml .yml .toml .cfg .ini
     """.split()  # noqa: SIM905 - so that it can be read
 )
-_PROMISING: Final = re.compile(
+_PROMISING: Final = lazy_pattern(
     r"log|metric|train|loss|result|progress|history|scalars|tfevents|wandb|stdout|stderr|slurm"
     r"|\.(jsonl|ndjson|csv|tsv|parquet|out|err|wandb|db)(\.|$)",
     re.IGNORECASE,
 )
-_SUMMARY_FILE: Final = re.compile(
+_SUMMARY_FILE: Final = lazy_pattern(
     r"^(all|train|eval|test|predict)_results\.json$|summary\.json$"
     r"|^(experiment|basic-variant|searcher)[-_]state-[\d_-]+\.json$"  # Ray Tune
 )
-PROCESS: Final = re.compile(r"(?:rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
-_ROTATED_FILE: Final = re.compile(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
+PROCESS: Final = lazy_pattern(r"(?:rank|gpu|node|worker|process|proc|host)[-_.]?\d+", re.IGNORECASE)
+_ROTATED_FILE: Final = lazy_pattern(r"\.\d{1,3}(\.(gz|bz2|xz|zst))?$")
 
 # The runs of a folder that one page or report can compare.
 _MAX_COMPARED_RUNS: Final = 16
 
 # The rank of a low-rank adapter is not the rank of a process.
-RANK: Final = re.compile(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
+RANK: Final = lazy_pattern(r"(?<![a-z])(?<!lora.)rank[-_.=]?(\d{1,6})(?!\d)", re.IGNORECASE)
 
 
 @frozen

@@ -6,7 +6,6 @@ the model is sharded, the norms of its own shards.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
@@ -14,11 +13,14 @@ from typing import Final, TypeVar
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask, Positions
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.sources.folder import note
 
-_RANK_FILE: Final = re.compile(r"^(?P<stem>.+)\.rank(?P<rank>\d{1,6})(?P<suffix>\.[a-z]+(\.gz)?)$")
+_RANK_FILE: Final = lazy_pattern(
+    r"^(?P<stem>.+)\.rank(?P<rank>\d{1,6})(?P<suffix>\.[a-z]+(\.gz)?)$"
+)
 
 # Norms of a sharded model: the squares of all shards add up.
 _SHARDED_NORMS: Final = ("grad_norm", "weight_norm")

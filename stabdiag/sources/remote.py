@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from urllib.parse import urljoin
 
 from stabdiag.errors import LogError, TooSlow, did_you_mean
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import shown
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import Pieces, Stream
@@ -50,7 +51,7 @@ _READ_TIMEOUT: Final = 60.0
 _GZIP: Final = ("gzip", "x-gzip")
 
 # The links on a page that lists a folder, and the maximum size of that page.
-_LINK: Final = re.compile(
+_LINK: Final = lazy_pattern(
     r"""href\s{0,9}=\s{0,9}["']([^"'<>\n]+)|https?://[-\w@:%.+~#?&/=]+""", re.IGNORECASE
 )
 _MAX_PAGE: Final = 1 << 22

@@ -22,6 +22,7 @@ from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest, parse_manifest
 from stabdiag.model.manifest.text import parse_mapping
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import word_list
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.source import Stream
@@ -57,7 +58,7 @@ _MODEL_FIELDS: Final = frozenset(
 )
 
 # Names of subfolders for the logs of a run.
-_LOG_SUBFOLDER: Final = re.compile(
+_LOG_SUBFOLDER: Final = lazy_pattern(
     r"logs?|tensorboard|tb|tb_logs|events|csv|metrics|stats|vis_data|runs|train|files"
     r"|(checkpoint|version|epoch|step|run)[-_].*|rank[-_]?\d+|\d{8}_\d{6}",
     re.IGNORECASE,
@@ -250,7 +251,7 @@ _MAX_FOLDER_NAMES: Final = 1000
 _SUBFOLDER: Final = r"(?i)(checkpoint|ckpt|weight|model)s?"
 
 # Suffixes of weight files: images may have a step in their name, too.
-_WEIGHT_SUFFIX: Final = re.compile(
+_WEIGHT_SUFFIX: Final = lazy_pattern(
     r"\.(pt|pth|pth\.tar|ckpt|safetensors|bin|pkl|npz|h5|hdf5|keras|msgpack|tar)$", re.IGNORECASE
 )
 

@@ -17,6 +17,7 @@ import numpy as np
 from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.profile import Levels
+from stabdiag.model.unique import unique_values
 from stabdiag.stats.standards import BEYOND_CHANCE, MIN_CONSECUTIVE, QUARTERS, TWICE
 
 BINS_PER_OCTAVE: Final = 8
@@ -339,7 +340,7 @@ def _scale(center: Floats) -> float:
 
 def _on_one_grid(bins: Sequence[Ints], values: Sequence[Floats]) -> tuple[Ints, Floats]:
     """Return the union of some bins, and the values on it, NaN if a series lacks a bin."""
-    union = np.unique(np.concatenate(bins))
+    union = unique_values(np.concatenate(bins))
     grid = np.full((len(bins), len(union)), np.nan)
     for row, (own_bins, own_values) in enumerate(zip(bins, values, strict=True)):
         grid[row, np.searchsorted(union, own_bins)] = own_values

@@ -6,6 +6,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats, Mask
 from stabdiag.model.frozen import frozen
+from stabdiag.model.unique import unique_values
 from stabdiag.stats.levels import BEND_TO_SIGMA
 from stabdiag.stats.quantiles import MAD_TO_SIGMA, median, medians, power_of_ten
 from stabdiag.stats.standards import (
@@ -149,7 +150,7 @@ def wander(x: Floats, size: int) -> float:
 def _sample(x: Floats) -> Floats | None:
     """Return a sample of distinct finite values, or None if there are too few."""
     finite = x[np.isfinite(x)]
-    sample = np.unique(finite[:: max(len(finite) // SUBSAMPLE_SIZE, 1)])
+    sample = unique_values(finite[:: max(len(finite) // SUBSAMPLE_SIZE, 1)])
     return sample if len(sample) >= _DISTINCT else None
 
 

@@ -12,6 +12,7 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Series
 from stabdiag.model.limits.tree import SpikeLimits
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.stats.coincidence import (
     FREQUENT_RATE,
     changes_frequently,
@@ -37,7 +38,7 @@ from stabdiag.stats.standards import (
 MAX_OCCASIONAL = 2
 
 # Names of schedules that raise the rate to its peak repeatedly.
-_RESTARTS: Final = re.compile(r"restart|cycl|sgdr|triang", re.IGNORECASE)
+_RESTARTS: Final = lazy_pattern(r"restart|cycl|sgdr|triang", re.IGNORECASE)
 
 # Relative tolerance: a value logged with fewer digits has not changed.
 _UNCHANGED_TOLERANCE = 1e-6

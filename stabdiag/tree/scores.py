@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import PERCENT, Direction, is_training_score, score_direction
 from stabdiag.stats.course import level_error
@@ -24,7 +24,9 @@ CLEAR_CHANGE = 0.02
 # An error rate counts insertions, so it may exceed 1 as a fraction.
 _HIGHEST_FRACTION = TWICE
 
-_DETERMINATION = re.compile(r"(?i)(?<![a-z0-9])(r2|r_?squared|r\^2)(?![a-z0-9]|_?adj)(?:_?score)?")
+_DETERMINATION = lazy_pattern(
+    r"(?i)(?<![a-z0-9])(r2|r_?squared|r\^2)(?![a-z0-9]|_?adj)(?:_?score)?"
+)
 
 
 @frozen

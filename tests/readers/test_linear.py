@@ -20,6 +20,7 @@ import pytest
 import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.model.manifest import parse_manifest
+from stabdiag.model.patterns import LazyPattern
 from stabdiag.model.roles.names import _IN_ENGLISH
 from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.source import Stream
@@ -43,7 +44,9 @@ def modules():
 
 def below(value):
     """Yield the patterns in a value, or that its methods are bound to."""
-    if isinstance(value, re.Pattern):
+    if isinstance(value, LazyPattern):
+        yield value.search.__self__
+    elif isinstance(value, re.Pattern):
         yield value
     elif isinstance(getattr(value, "__self__", None), re.Pattern):
         yield value.__self__  # type: ignore[attr-defined]

@@ -6,17 +6,18 @@ import re
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.limit import limit
+from stabdiag.model.patterns import lazy_pattern
 
 # Optimizers whose peak learning rates are alike, by a part of their names. Adafactor's are shares
 # of the weights.
 _FAMILIES = (
-    ("lion", re.compile(r"lion", re.IGNORECASE)),
-    ("adam", re.compile(r"adam|rmsprop", re.IGNORECASE)),
-    ("sgd", re.compile(r"sgd|momentum|nesterov", re.IGNORECASE)),
+    ("lion", lazy_pattern(r"lion", re.IGNORECASE)),
+    ("adam", lazy_pattern(r"adam|rmsprop", re.IGNORECASE)),
+    ("sgd", lazy_pattern(r"sgd|momentum|nesterov", re.IGNORECASE)),
 )
 
 # Optimizers that add the weight decay to the gradient in PyTorch, as AdamW does not.
-_COUPLED = re.compile(r"(torch\.optim\.)?(r?adam|nadam|rmsprop)", re.IGNORECASE)
+_COUPLED = lazy_pattern(r"(torch\.optim\.)?(r?adam|nadam|rmsprop)", re.IGNORECASE)
 
 _ADAM = "Kingma and Ba 2015: 0.001; convention"
 _SGD = "Goyal et al. 2017: 0.1 for 256 images; convention"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import word_list
 
 
@@ -38,7 +39,7 @@ def parse_dtype(value: object) -> str | None:
     return next((dtype for dtype, names in _DTYPE_SPELLINGS.items() if name in names), None)
 
 
-_SCALED = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([kKmM])")
+_SCALED = lazy_pattern(r"(\d{1,9}(?:\.\d{1,9})?)([kKmM])")
 _COUNT_SUFFIXES = {"k": 1e3, "m": 1e6}
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.loss_kinds import (
     describe_discriminator_choice,
     find_discriminator_loss,
@@ -40,9 +40,9 @@ _AMBIGUOUS_LOSSES: Final = ("cost", "error", "sup", "supervised", "criterion")
 
 
 # RMSEpa_Etrain_pu and RMSE_Ftrain: of energies and of forces of the training structures.
-_OF_TRAINING_SET: Final = re.compile(r"(rmse|mse|mae)(?:pa)?_[ef]_?train(?:_|$)")
+_OF_TRAINING_SET: Final = lazy_pattern(r"(rmse|mse|mae)(?:pa)?_[ef]_?train(?:_|$)")
 
-_TRAINING_AFFIX: Final = re.compile(
+_TRAINING_AFFIX: Final = lazy_pattern(
     r"^(?:train|training|avg|average|mean)_|_(?:train|training|trn)$"
 )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import word_list
@@ -19,7 +20,7 @@ _PACES = {
     for ranked, role in (("rank_time", "step_time"), ("rank_speed", "tokens_per_second"))
     for name in next(entry.names for entry in ROLES if entry.name == role)
 } | dict.fromkeys(word_list("compute_time forward_backward_time fwd_bwd_time"), "rank_time")
-_RANK = re.compile(r"(?:^|_)((?:rank|gpu|node|host|worker|device)_?\d+)(?=_|$)")
+_RANK = lazy_pattern(r"(?:^|_)((?:rank|gpu|node|host|worker|device)_?\d+)(?=_|$)")
 
 
 # No model has this many layers, and each column takes time.

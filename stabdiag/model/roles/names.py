@@ -7,18 +7,19 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import word_list
 
-_EVALUATION_PART = re.compile(
+_EVALUATION_PART = lazy_pattern(
     r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
     r"(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te)$"
 )
 
 # Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
-_HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
+_HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
 # Columns under these sections are settings of the run.
-_SETTINGS_SECTION = re.compile(
+_SETTINGS_SECTION = lazy_pattern(
     r"(^|[/._])(config|args|hparams|hyperparameters|hyper_parameters)[/.]", re.IGNORECASE
 )
 
@@ -80,7 +81,7 @@ def _name_words(name: str) -> tuple[str, ...]:
 
 
 # train/lr(1e-3), as verl names it.
-_FACTOR_SUFFIX = re.compile(r"\((1e-?\d{1,2})\)$")
+_FACTOR_SUFFIX = lazy_pattern(r"\((1e-?\d{1,2})\)$")
 
 
 def parse_factor(name: str) -> float:
@@ -150,16 +151,16 @@ def find_split(word: str) -> NameParts | None:
     return next((split for split in NameParts if key in split.value), None)
 
 
-_NO_LOSS_NAME = re.compile(
+_NO_LOSS_NAME = lazy_pattern(
     r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weight)(_|$)|grad"
 )
 
 # Compute times of a loss: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss.
-_TIMING_NAME = re.compile(
+_TIMING_NAME = lazy_pattern(
     r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency|duration)(_|$)"
 )
 
-_AN_LR = re.compile(r"(^|_)(lr|lrate|learning_rate)(_|$)|_lr\d*$")
+_AN_LR = lazy_pattern(r"(^|_)(lr|lrate|learning_rate)(_|$)|_lr\d*$")
 
 # Settings of a schedule are not the learning rate.
 _NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup", "mult", "multiplier"})

@@ -9,6 +9,7 @@ from enum import IntEnum
 from functools import lru_cache
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import (
     is_evaluation,
     is_setting,
@@ -92,12 +93,12 @@ _MAX_SECTIONS: Final = 6
 _OF_TRAINING: Final = frozenset({"rewards_accuracies", "rewards_accuracy"})
 
 # XGBoost and LightGBM name the set before each metric: validation_0-auc, valid_0's auc.
-_NUMBERED_SET: Final = re.compile(
+_NUMBERED_SET: Final = lazy_pattern(
     r"^(valid(?:ation)?|eval|test|train(?:ing)?)(?:set)?(?:[_-]\d{1,2})?(?:'s |-| )(?=[a-z])"
 )
 
 # Lightning names the data loader behind the name of each metric.
-_DATA_LOADER: Final = re.compile(r"/dataloader_idx_0$")
+_DATA_LOADER: Final = lazy_pattern(r"/dataloader_idx_0$")
 
 _ACCURACY_NAME: Final = (
     r"(sparse)?(categorical)?(token)?acc(uracy)?1?|(acc(uracy)?)?top1(acc(uracy)?)?|prec1"

@@ -7,6 +7,7 @@ from collections.abc import Container, Iterable
 from functools import lru_cache
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation, name_words, normal, without_run
 from stabdiag.model.text import word_list
 
@@ -101,7 +102,7 @@ _MAX_SETTING_NAME: Final = 200
 
 
 # The number of a layer or a group does not matter. A wide log has thousands of them.
-_GROUP_INDEX: Final = re.compile(r"(?<=[/._])\d+(?=[/._])")
+_GROUP_INDEX: Final = lazy_pattern(r"(?<=[/._])\d+(?=[/._])")
 
 
 def column_setting(name: str) -> str | None:

@@ -6,19 +6,19 @@ Every column is read as numbers, or else as texts that are made sense of later: 
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 from pyarrow import types
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.arrow import PIECE_SIZE, ArrowTable
 from stabdiag.readers.blocks import line_count
 from stabdiag.readers.columns import ColumnFilter
 from stabdiag.readers.csv.cells import unnamed
 
-_COLUMN: Final = re.compile(r"In CSV column #(\d+)")
+_COLUMN: Final = lazy_pattern(r"In CSV column #(\d+)")
 
 # A piece of few lines costs each column as much as a piece of many.
 _MIN_PIECE_LINES: Final = 256

@@ -11,13 +11,16 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.frozen import mutable
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine, Chunk, Piece, Rows, piece_of_cells
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
 # Numbers with a decimal comma, and a point between the thousands.
-_COMMA: Final = re.compile(r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII)
-_POINT_THOUSANDS: Final = re.compile(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
+_COMMA: Final = lazy_pattern(
+    r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII
+)
+_POINT_THOUSANDS: Final = lazy_pattern(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
 
 
 def with_points(cells: Sequence[str]) -> list[str]:
@@ -59,12 +62,12 @@ def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
 
 DELIMITERS: Final = (",", ";", "\t", "|")
 
-_COUNT_AND_NUMBER: Final = re.compile(r"\d{1,12}[;|\t]\d")
+_COUNT_AND_NUMBER: Final = lazy_pattern(r"\d{1,12}[;|\t]\d")
 
 # In printed tables, blanks align the cells. A cell may contain blanks inside brackets:
 # tensor(nan, device='cuda:0').
 BLANKS: Final = " "
-_BRACKETED_CELL: Final = re.compile(r"[^\s()]*\([^()]{0,200}\)\S*|\S+")
+_BRACKETED_CELL: Final = lazy_pattern(r"[^\s()]*\([^()]{0,200}\)\S*|\S+")
 
 _LONGEST_NAME: Final = 200
 
@@ -77,7 +80,7 @@ _SAMPLE_CELLS: Final = 1 << 17
 _RULED: Final = "-=+|: "
 
 # Excel can write the delimiter in a line above the header.
-_NAMED_DELIMITER: Final = re.compile(r"sep=.\r?")
+_NAMED_DELIMITER: Final = lazy_pattern(r"sep=.\r?")
 
 
 def split_cells(line: str, delimiter: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.csv.cells import (
@@ -215,7 +216,7 @@ def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list
 
 # Names of several words in the header of a table with single blanks between cells, as copied from a
 # browser: Step Training Loss Validation Loss, epoch train loss valid loss error rate.
-_SEVERAL_WORDS: Final = re.compile(
+_SEVERAL_WORDS: Final = lazy_pattern(
     r"\b(?:(?:train|training|valid|validation|val|eval|test|avg|average|mean|total|dev) "
     r"(?:loss|acc|accuracy|error|perplexity|ppl)|error rate|learning rate|grad norm"
     r"|gradient norm|no log)\b",

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import pairwise
-from statistics import median
 from typing import Final
 
 from stabdiag.model.frozen import frozen
@@ -210,6 +209,9 @@ def _falls(column: Sequence[float]) -> bool:
     finite = [number for number in column if math.isfinite(number)]
     if len(finite) < _MIN_COUNTED_ROWS or not may_be_losses(finite) or min(finite) < 0:
         return False
+    # Imported here, as all text logs import this module to be detected.
+    from statistics import median
+
     return median(finite[-third:]) < _MAX_FALL * median(finite[:third])
 
 

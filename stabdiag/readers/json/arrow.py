@@ -7,7 +7,6 @@ this may matter go to the tolerant reader, as do blocks that Arrow refuses.
 
 from __future__ import annotations
 
-import re
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -17,6 +16,7 @@ from pyarrow import json as arrow_json
 from pyarrow import types
 
 from stabdiag.model.arrays import Positions
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.arrow import PIECE_SIZE, ArrowTable, piece_of_array, schema_layout
 from stabdiag.readers.blocks import line_starts
@@ -156,7 +156,7 @@ def _sparse(block: bytes) -> bool:
     return rows.rows * len(rows.parts) > _SPARSE * max(filled, 1)
 
 
-_QUOTED_KEY: Final = re.compile(rb'\s*(?:\{\s*)?"([^"\\]+)"\s*')
+_QUOTED_KEY: Final = lazy_pattern(rb'\s*(?:\{\s*)?"([^"\\]+)"\s*')
 _NULLS: Final = ("null", " null")
 
 # With more keys, the setup of a table for each block takes longer than it saves. So does reading

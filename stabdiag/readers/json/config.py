@@ -9,14 +9,15 @@ from typing import Final
 
 from stabdiag.model.manifest.keys import KEYS
 from stabdiag.model.manifest.parsing import plain
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.json.tolerant import decode_line
 
 # {"config": {"lr": 0.001, …}}, {"model_config": {…}}
-_HOLDER: Final = re.compile(
+_HOLDER: Final = lazy_pattern(
     r"(?:.{0,60}_)?(?:config|configuration|cfg|hparams|hyper_?parameters|args)", re.IGNORECASE
 )
-_MAY_HOLD: Final = re.compile(rb'(?i:config|configuration|cfg|hparams|parameters|args)"')
+_MAY_HOLD: Final = lazy_pattern(rb'(?i:config|configuration|cfg|hparams|parameters|args)"')
 
 # A run logs its configuration before its first records.
 _CONFIG_LINES: Final = 20

@@ -13,6 +13,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Final, TypeAlias, TypeVar
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.loss_kinds import find_discriminator_loss
 from stabdiag.model.roles.names import is_evaluation, normal
@@ -120,7 +121,7 @@ Part = TypeVar("Part")
 # Numbers and their values, by the path of keys without the numbered one.
 Numbered: TypeAlias = dict[Path, tuple[list[int], list[object]]]
 
-_NUMBERED_KEY: Final = re.compile(r"(\D{0,30}?)[\W_]*(\d{1,15})", re.ASCII)
+_NUMBERED_KEY: Final = lazy_pattern(r"(\D{0,30}?)[\W_]*(\d{1,15})", re.ASCII)
 
 # Folds, clients and layers are numbered as well.
 _COUNTER_ROLES: Final = {

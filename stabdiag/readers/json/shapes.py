@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.json.keyed import LONG, key_number
 from stabdiag.readers.json.tolerant import DECODER, repair
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
 # A list of objects or of lists, as against a line of text that begins with a bracket.
-_LIST: Final = re.compile(rb"\[\s*(?:\{\s*(?:[\"}]|\Z)|\[|\]|\Z)")
+_LIST: Final = lazy_pattern(rb"\[\s*(?:\{\s*(?:[\"}]|\Z)|\[|\]|\Z)")
 
 # An object whose first member is a list, or an object again.
-_TABLE_FIRST: Final = re.compile(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:\{\s*"|\[)')
+_TABLE_FIRST: Final = lazy_pattern(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:\{\s*"|\[)')
 
-_HISTORY: Final = re.compile(rb'"log_history"\s*:\s*\[')
+_HISTORY: Final = lazy_pattern(rb'"log_history"\s*:\s*\[')
 
 # The first byte of an item in a list, as opposed to a record.
 _LIST_ITEM: Final = frozenset({b"[", b"-", *(str(digit).encode() for digit in range(10))})
@@ -29,7 +29,7 @@ _LONGEST_LAST: Final = 60
 _LONGEST_SETTINGS: Final = 1 << 14
 _MIN_LINES_BELOW: Final = 2
 # [20] loss: 2.5, in contrast, is a line of text.
-_JSON_LINE: Final = re.compile(rb"\s*(?:[\]{},\"]|\[[^\n]*[\[\],]\s*$)")
+_JSON_LINE: Final = lazy_pattern(rb"\s*(?:[\]{},\"]|\[[^\n]*[\[\],]\s*$)")
 
 
 def is_document(head: bytes, *, is_complete: bool) -> bool:

@@ -15,9 +15,11 @@ import numpy as np
 from stabdiag.model.arrays import AnyArray, Ints
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.frozen import mutable
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import NameParts, find_split, is_setting
 from stabdiag.model.text import clipped
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import (
     EXACT,
     INDEX,
@@ -54,7 +56,7 @@ from stabdiag.readers.words import NULL, NUMBER
 _POINT: Final = ("wall_time", "step", "value")
 _PAIR_LENGTH: Final = 2
 
-_INDEX_KEY: Final = re.compile(r"\d{1,15}", re.ASCII)
+_INDEX_KEY: Final = lazy_pattern(r"\d{1,15}", re.ASCII)
 
 
 @mutable
@@ -292,7 +294,7 @@ def by_step(values: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
     """Return a record for each step, or for each value of another ``counter``."""
     if not values:
         return Rows(rows=0)
-    steps = np.unique(np.concatenate([keys for keys, _ in values.values()]))
+    steps = unique_values(np.concatenate([keys for keys, _ in values.values()]))
     chunk = Rows(rows=len(steps))
     for path, (keys, piece) in values.items():
         chunk.parts["/".join(path)] = [(np.searchsorted(steps, keys), piece)]

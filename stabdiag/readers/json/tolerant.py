@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.columns import BadLine, Rows, record_rows
 from stabdiag.readers.json.keyed import epoch_steps
 from stabdiag.readers.nested import Record, flattened
@@ -23,7 +24,7 @@ _LINES_PER_CALL: Final = 500
 # 007, .5, 1.#QNAN. ``meaning`` decides whether it is a number, as for any other word in the place
 # of a value: None, N/A, (nan), tensor(nan, device='cuda:0'). A string without an end extends to the
 # end of the text: otherwise each of its quotes would be tried as a start.
-_JSON_TOKEN: Final = re.compile(
+_JSON_TOKEN: Final = lazy_pattern(
     r'"(?:[^"\\]+|\\.)*(?:"|\\?\Z)'
     r"|(?<![-+.\w])(?:-?(?:0|[1-9]\d*)(?:\.\d+)?(?:e[-+]?\d+)?(?![-+.\w(])"
     r"|(?P<odd>[-+]?(?:[.\d]|nan|inf)[-+.#\w]*(?:\(\w*\))?%?))"
@@ -33,12 +34,12 @@ _JSON_TOKEN: Final = re.compile(
 )
 
 # {"loss": 2.5,}
-_TRAILING_COMMA: Final = re.compile(r",(?=\s*\}\s*\Z)")
+_TRAILING_COMMA: Final = lazy_pattern(r",(?=\s*\}\s*\Z)")
 
 # The constants of JSON.
 _CONSTANTS: Final = frozenset({"true", "false", "null"})
 
-_JSON_SPACE: Final = re.compile(r"\s*")
+_JSON_SPACE: Final = lazy_pattern(r"\s*")
 
 # This many opening braces of a broken line are tried as the start of a complete record.
 _RESCUES: Final = 8
@@ -166,8 +167,8 @@ def _as_json(match: re.Match[str]) -> str:
 MAX_DOCUMENT_DEPTH: Final = 20
 
 # The end of a broken record before another one, and the token that the end of the text may cut.
-_BEFORE_NEXT: Final = re.compile(r"\}(?=\s*,\s*\{)")
-_CUT: Final = re.compile(r'(?:"[^"]*|[^\s,:\]}"]{0,16}\s*)\Z')
+_BEFORE_NEXT: Final = lazy_pattern(r"\}(?=\s*,\s*\{)")
+_CUT: Final = lazy_pattern(r'(?:"[^"]*|[^\s,:\]}"]{0,16}\s*)\Z')
 
 # An error message shows this many characters. At most this many records may be left out.
 _MAX_SHOWN_CHARS: Final = 20

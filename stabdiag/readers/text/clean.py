@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Ints, Mask
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
 from stabdiag.readers.blocks import bytes_after, bytes_before
@@ -19,32 +20,32 @@ from stabdiag.readers.text.glued import separate_records
 from stabdiag.readers.text.values import name_bare_tensors, plain_values
 
 # Colors and the movements of the cursor (ECMA-48), and the titles that shells set.
-_ANSI: Final = re.compile(
+_ANSI: Final = lazy_pattern(
     rb"\x1b(?:\[[0-9;?]{0,32}[ -/]{0,4}[@-~]|\][^\x07\x1b\n]{0,256}\x07|[=>])"
 )
 
 # Colors and movements whose escape character a viewer or a string of Python shows: ESC[4A, ^[[K
 _SPELLED_ESCAPES: Final = (b"ESC[", b"^[[", b"\\x1b[", b"\\033[", b"\\u001b[")
-_SPELLED_ANSI: Final = re.compile(
+_SPELLED_ANSI: Final = lazy_pattern(
     rb"(?:%b)[\d;?]{0,16}[A-Za-z]" % b"|".join(map(re.escape, _SPELLED_ESCAPES))
 )
 # Colors whose escape character a page or a viewer dropped or shows: [32m, ^[[0m, ␛[0m
-_SHOWN_ANSI: Final = re.compile(rb"(?:\^\[|\xe2\x90\x9b)?\[\d{0,3}(?:;\d{1,3}){0,4}m")
+_SHOWN_ANSI: Final = lazy_pattern(rb"(?:\^\[|\xe2\x90\x9b)?\[\d{0,3}(?:;\d{1,3}){0,4}m")
 _RESETS: Final = (b"[0m", b"[39m", b"[m")
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 # A line end that is shown before the real one.
-_SHOWN_END: Final = re.compile(rb"(?:<br ?/?>|\^M)[ \t]{0,8}(?=\n|\Z)")
+_SHOWN_END: Final = lazy_pattern(rb"(?:<br ?/?>|\^M)[ \t]{0,8}(?=\n|\Z)")
 
 # A block of a post between two fences. Code in it is not a log, and its messages are literals.
 _FENCE_MARK: Final = b"```"
-_FENCED: Final = re.compile(
+_FENCED: Final = lazy_pattern(
     rb"((?:\A|(?<=\n))[ \t>]{0,8}```\w{0,20}[ \t]{0,8}\r?\n)(.{1,20000}?)(?=\n[ \t>]{0,8}```)",
     re.DOTALL,
 )
 
-_SHOWN_TAG: Final = re.compile(rb"</?(?:pre|code)>")
+_SHOWN_TAG: Final = lazy_pattern(rb"</?(?:pre|code)>")
 
 # Blanks of other widths, and what a page shows for signs of HTML.
 _WIDE_BLANKS: Final = (b"\xc2\xa0", b"\xe3\x80\x80")
@@ -60,10 +61,10 @@ _ASCII_SIGNS: Final = {
     **dict.fromkeys(("‘".encode(), "’".encode()), b"'"),
     **dict.fromkeys(("“".encode(), "”".encode()), b'"'),
 }
-_WIDE_SIGN: Final = re.compile(b"|".join(_ASCII_SIGNS))
+_WIDE_SIGN: Final = lazy_pattern(b"|".join(_ASCII_SIGNS))
 
 # Julia's 32-bit numbers: 2.31f0, 1.5f-5.
-_JULIA_FLOAT32: Final = re.compile(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
+_JULIA_FLOAT32: Final = lazy_pattern(rb"(?<![\w.])(\d{1,9}\.\d{1,9})f(-?\d{1,2})(?!\w)")
 
 # A dict of numbers that is printed over several lines, as pprint and json.dumps(indent=2) do; words
 # are among the arguments of a program.
@@ -72,11 +73,11 @@ _DICT_ENTRY: Final = (
     rb"(?:[\d.]|[nN]a[nN]|[iI]nf|np\.|Array\(|tensor\()[^\n{}]{0,60}"
 )
 # And a value that a terminal of 80 columns put below its name: loss: at the end of a line.
-_SPREAD_DICT: Final = re.compile(
+_SPREAD_DICT: Final = lazy_pattern(
     rb"\{(?:\n[ \t]{1,16})?%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}"
     % (_DICT_ENTRY, _DICT_ENTRY)
 )
-_SPREAD_VALUE: Final = re.compile(
+_SPREAD_VALUE: Final = lazy_pattern(
     rb"(?:oss|OSS|[Nn]orm)[\"']? ?[:=] ?\n {0,4}"
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
 )
@@ -92,8 +93,8 @@ LONGEST_TEXT_LINE: Final = 1 << 16
 # A line is cut at a blank or a comma in this many bytes before, so that no number is cut.
 _CUT_BYTES: Final = 1000
 _BETWEEN_DICTS: Final = b"}, {"
-_NAMED_LOSS: Final = re.compile(rb"oss\w{0,20}[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)")
-_LAST_CELL: Final = re.compile(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
+_NAMED_LOSS: Final = lazy_pattern(rb"oss\w{0,20}[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)")
+_LAST_CELL: Final = lazy_pattern(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
 
 # With this table for ``bytes.translate``, lines that differ only in digits other than 0 are equal.
 SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")

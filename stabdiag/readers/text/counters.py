@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
+
 STEP: Final = "step"
 EPOCH: Final = b"epoch"
 NTH: Final = b"N/"
@@ -28,7 +30,7 @@ _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # The word "it" is also tqdm's unit, and a time follows: 12 it [00:01. Lightning's bars count 9.000,
 # It is searched for in lower case, by the first bytes of all these words. An option of a command
 # line and a number of steps are settings: --epochs 100, max_steps=500.
-_COUNTER: Final = re.compile(
+_COUNTER: Final = lazy_pattern(
     rb"(?=[gsinmbeurtf\xc3\xe8])(?<![a-z])(?<!_in_)(?<!best[ _])"
     rb"(?<!--)(?<!num_)(?<!max_)(?<!save_)"
     rb"(global[ _]step|step|tick|game|generation|trial|(?:total[ _])?timestep|frame|iteration|iter"
@@ -41,7 +43,7 @@ _COUNTER: Final = re.compile(
 )
 # [ 640/60000 (1%)], 3/10 [00:01<00:02, and the bars that count 3.0it/10.0it. icefall writes the
 # rank before an epoch: (0/4) Epoch 1, batch 50.
-POSITION: Final = re.compile(
+POSITION: Final = lazy_pattern(
     rb"(?<![\w./:,-])(%b)(?:\.0)?(?:it)? ?/ {0,6}(%b)(?![\d/-]|:\d|\.[1-9]|\) Epoch )"
     % (_COUNT_PATTERN, _COUNT_PATTERN)
 )
@@ -50,7 +52,7 @@ POSITION: Final = re.compile(
 # with a match contain, which is found faster. If several patterns have the same name, the last
 # counts.
 _BY_PUNCTUATION: Final = tuple(
-    (re.compile(pattern), names, text)
+    (lazy_pattern(pattern), names, text)
     for pattern, names, text in (
         # Train: 3 [  20/600 (  3%)], as timm writes an epoch and a batch.
         (

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
-_ANY_NUMBER: Final = re.compile(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
-_NUMBER_AT_END: Final = re.compile(rb"(?<!\d)\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
-_BLANK_RUN: Final = re.compile(rb"[ \t]+")
+from stabdiag.model.patterns import lazy_pattern
+
+_ANY_NUMBER: Final = lazy_pattern(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
+_NUMBER_AT_END: Final = lazy_pattern(rb"(?<!\d)\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
+_BLANK_RUN: Final = lazy_pattern(rb"[ \t]+")
 
 # Lines above the last one whose form may continue where the last one ends.
 _LINES: Final = 64

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.clean import line_end
@@ -37,7 +38,7 @@ from stabdiag.readers.text.tokens import (
 _SpannedLine: TypeAlias = tuple[int, bytes, Spans]
 
 # Prose about a NaN loss, or source code at the head of a log that sets a loss to 0.
-_PROSE: Final = re.compile(
+_PROSE: Final = lazy_pattern(
     rb"(?<![A-Za-z])(?:if|when|unless|whether)(?![A-Za-z])[^:=]{0,60} is "
     rb"|^\s{0,80}\w{1,80} = 0(?:\.0?)?\s{0,80}$",
     re.IGNORECASE,
@@ -48,11 +49,11 @@ _MAX_LINES_BELOW: Final = 3
 
 
 # Loss: 2.31 (2.25), as timm and others print each batch: the mean of all so far.
-_MEAN: Final = re.compile(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
+_MEAN: Final = lazy_pattern(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
 
 
 # Best Valid accuracy: 77.00%, which never falls.
-_BEST_SO_FAR: Final = re.compile(rb"(?<![a-z])best(?![a-z])", re.IGNORECASE)
+_BEST_SO_FAR: Final = lazy_pattern(rb"(?<![a-z])best(?![a-z])", re.IGNORECASE)
 
 
 def _after_label(begin: int, line: bytes) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.counters import EPOCH, NTH, counter_value, line_counters
 from stabdiag.readers.text.grammar import Normalization, is_a_loss
@@ -18,7 +19,7 @@ from stabdiag.readers.text.tokens import LOSS_STEM, VALIDATED, line_fields, line
 
 # A heading begins with one of these words, after a time and the name of a logger: Validation at
 # epoch 5, testing in eval mode, ===== Start evaluating =====, 开始验证
-_HEADING: Final = re.compile(
+_HEADING: Final = lazy_pattern(
     rb"[\s\d:.,/T=*#>+|\[\]()-]{0,60}(?:(?:[a-z_.]{1,40} )?\[?(?:INFO|DEBUG)\]?[\s:|-]{1,6})?"
     rb"[\s\d:.,=*#>|\[\]()-]{0,60}"
     rb"(?:epoch[ :#]{1,3}\d{1,6}[ :,-]{1,4})?"
@@ -36,13 +37,13 @@ _HEADING_STEMS: Final = (
     *("验证".encode(), "测试".encode()),
 )
 # The training continues: Training at epoch 6, Now continue training, Epoch 6
-_TRAINING: Final = re.compile(
+_TRAINING: Final = lazy_pattern(
     r"(?<![a-z])(?:train(?:ing)?|epoch)(?![a-z_])|训练".encode(), re.IGNORECASE
 )
-_NAMES_TRAINING: Final = re.compile(
+_NAMES_TRAINING: Final = lazy_pattern(
     r"(?<![a-z])train(?:ing)?(?![a-z])|训练".encode(), re.IGNORECASE
 )
-_NAMES_EVALUATION: Final = re.compile(rb"(?<![a-z])(?:val|eval|test|valid)", re.IGNORECASE)
+_NAMES_EVALUATION: Final = lazy_pattern(rb"(?<![a-z])(?:val|eval|test|valid)", re.IGNORECASE)
 
 _MAX_HEADING: Final = 160
 
@@ -53,7 +54,7 @@ _MIN_TRAINING: Final = 2
 _EVALUATION_HEAD: Final = 1 << 19
 
 # A bar that is full: 3708/3708. The fewest pairs of bars, and the most that are searched.
-_FULL_BAR: Final = re.compile(rb"(?<![\d/])(\d{1,9})/\1(?![\d/])")
+_FULL_BAR: Final = lazy_pattern(rb"(?<![\d/])(\d{1,9})/\1(?![\d/])")
 _MIN_BARS: Final = 2
 _MAX_BARS: Final = 500
 

@@ -6,7 +6,6 @@ them, is the step.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from itertools import chain, pairwise
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.counter_evidence import (
     MIN_COUNTS,
@@ -80,7 +80,7 @@ _HEADING_BYTES: Final = 1 << 22
 _RISING_REWARDS: Final = 0.9
 
 # A statement of source code.
-_RETURNED: Final = re.compile(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
+_RETURNED: Final = lazy_pattern(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
 
 # The fewest lines of a log without a loss.
 _EVIDENT: Final = 10
@@ -99,7 +99,7 @@ _LARGEST_SCORE: Final = 100
 
 # What rsl_rl prints above the losses of an iteration:  Learning iteration 412/2000
 _ITERATION_WORD: Final = b"iteration"
-_ITERATION_ALONE: Final = re.compile(
+_ITERATION_ALONE: Final = lazy_pattern(
     rb"\n[ \t]{0,80}Learning iteration \d{1,9}/\d{1,9}[ \t]{0,80}\n"
 )
 
@@ -111,12 +111,12 @@ _COUNTERS_ALONE: Final = (
     (_ITERATION_WORD, _ITERATION_ALONE),
     (
         b"global_step",
-        re.compile(rb"\n(?:[\w:]{1,40}[ \t])?[ \t]{0,8}global_step = \d{1,12}[ \t]{0,8}\n"),
+        lazy_pattern(rb"\n(?:[\w:]{1,40}[ \t])?[ \t]{0,8}global_step = \d{1,12}[ \t]{0,8}\n"),
     ),
-    (STEP.encode(), re.compile(rb"\n[^\n]{0,80}:step: \d{1,12}, lr: [^\n]{1,40}\n")),
+    (STEP.encode(), lazy_pattern(rb"\n[^\n]{0,80}:step: \d{1,12}, lr: [^\n]{1,40}\n")),
     (
         EPOCH,
-        re.compile(
+        lazy_pattern(
             rb"\n(?:[\d:. >*#=|-]{0,40}(?:[Ee]poch|EPOCH):?[ ]{1,4}\d{1,6}(?:/\d{1,6})?"
             rb"[ \t*#=|-]{0,40}|[^\n]{0,80}\[Epoch \d{1,6} / Train\]:[ \t]{0,8})\n"
         ),

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice, pairwise
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.text.counters import (
     COARSE,
@@ -38,7 +39,7 @@ _EXCERPT: Final = 2
 
 # The most lines of a paste with a single record, without the overflows that may follow it.
 _MAX_PASTE: Final = 8
-_SCALE_OR_OVERFLOW: Final = re.compile(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
+_SCALE_OR_OVERFLOW: Final = lazy_pattern(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
 
 # The position in the bar of tqdm, and the other lines of a paste whose only record is a bar.
 _TQDM_BAR: Final = re.compile(rb"(?<![\d/])\d{1,9}(?:/\d{1,9})? \[\d{1,4}:\d\d(?::\d\d)?<")
@@ -56,13 +57,13 @@ _TOTAL_DIGITS: Final = 2
 
 # Four words in a row are a sentence. In a record, nothing is between a loss and its value; blanks
 # may align the values of several lines.
-_SENTENCE: Final = re.compile(rb"(?:(?<![\w-])(?!'?(?:nan|inf)\b)[A-Za-z']{2,20},? ){4}")
+_SENTENCE: Final = lazy_pattern(rb"(?:(?<![\w-])(?!'?(?:nan|inf)\b)[A-Za-z']{2,20},? ){4}")
 # A line that ends with the value: **avg loss in epoch = nan
-_ENDS_WITH_VALUE: Final = re.compile(
+_ENDS_WITH_VALUE: Final = lazy_pattern(
     rb"[\s*>#|-]{0,8}(?:[A-Za-z-]{1,20} ){2,4}(?:[:=]|is) ?[+-]?(?:nan|inf)[\s*.!`]{0,8}",
     re.IGNORECASE,
 )
-_ASSIGNS: Final = re.compile(rb"[\"']?(?:[\s:=]{1,6}|[ \t]{1,40})[\"'\[(]?")
+_ASSIGNS: Final = lazy_pattern(rb"[\"']?(?:[\s:=]{1,6}|[ \t]{1,40})[\"'\[(]?")
 
 
 def find_excerpt(

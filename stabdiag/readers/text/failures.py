@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.clean import SAME_DIGITS, words_in
 from stabdiag.readers.text.grammar import StatusLine, TextPart, make_parts
 from stabdiag.readers.text.prefix import LONGEST_LABEL
@@ -103,9 +104,9 @@ _NOT_FINITE: Final = (
     rb"|no longer finite|diverged|(?:not|no longer) a number)"
     rb"(?![\w/(-]|\.\w| (?:->|=>|to) [-+]?\d)"
 )
-_NAMES_IT: Final = re.compile(_NOT_FINITE)
+_NAMES_IT: Final = lazy_pattern(_NOT_FINITE)
 # What some exceptions say of parameters that are NaN, without the word.
-_IMPLIES_IT: Final = re.compile(
+_IMPLIES_IT: Final = lazy_pattern(
     rb"expects all elements of std >= 0|to satisfy the constraint [^\n]{0,200}found invalid values"
     rb"|nvalid loss, terminating"
     rb"|ssert\w{0,10}\b[^\n]{0,60}\bfailed\b[^\n]{0,60}\.is_?(?:finite|nan)\b"
@@ -113,7 +114,7 @@ _IMPLIES_IT: Final = re.compile(
     rb"|heck failed: [^\n]{0,60}\bis_?(?:finite|nan)\b|[Cc]heck_?[Nn]umerics[^\n]{0,200}NaN"
     rb"|N[Aa][Nn] in summary histogram"
 )
-_MINIMUM: Final = re.compile(
+_MINIMUM: Final = lazy_pattern(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
     rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at|fell to) "
     rb"(?:(?:the|its|a) )?(?:minimum|floor|lower (?:bound|limit)|zero|0(?![.\d]))"
@@ -134,63 +135,65 @@ _FAILURE_WORDS_BY_PART: Final = {
         *(b"reached", b"hit ", b"is at", b"fell to", b"at floor", b"at the floor", b"too small"),
     ),
 }
-_INFINITE: Final = re.compile(rb"infs?(?![\w/(-])")
+_INFINITE: Final = lazy_pattern(rb"infs?(?![\w/(-])")
 
 # RuntimeError: …, torch.cuda.OutOfMemoryError: …, [rank3]: ValueError: …; and of C++ programs.
-_EXCEPTION_NAME: Final = re.compile(
+_EXCEPTION_NAME: Final = lazy_pattern(
     rb"(?<![\w\"'])(?:[A-Za-z_]\w{0,60}\.){0,8}_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |\()"
     rb"|terminate called after throwing|Check failed: "
 )
 # A part of each alternative.
 _EXCEPTION_PARTS: Final = (b"Error", b"Exception", b"terminate called", b"Check failed")
-_SUBJECT: Final = re.compile(
+_SUBJECT: Final = lazy_pattern(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
     rb"|parameters?|activations?|logits|model|training|train|optimization|objective)(?![a-z])"
     + "|损失|梯度|損失|勾配|p[eé]rdida|perdas?|perte|verlust|потер".encode(),
 )
 # Without a name of what is not finite, the program says that it ends.
-_ENDING: Final = re.compile(
+_ENDING: Final = lazy_pattern(
     rb"(?<![a-z])(?<!early )(?<!early-)(?:abort|terminat|halt|stopp|exit|quit|bail|crash)"
     rb"(?:ing|ed)(?![a-z])"
 )
-_OVERFLOW_REPORT: Final = re.compile(
+_OVERFLOW_REPORT: Final = lazy_pattern(
     rb"(?:grad|loss|backward|fp16|numerical|floating)[^\n]{0,60}\boverflow(?:ed)?\b"
     rb"|\boverflow(?:ed)?\b[^\n]{0,60}(?:grad|loss|backward|fp16|numerical|floating)"
 )
-_OCCURRED: Final = re.compile(
+_OCCURRED: Final = lazy_pattern(
     rb"\b(?:detected|found|occurred|encountered|overflowed)\b|!|overflow[.,;]"
 )
-_GRADIENT_NAME: Final = re.compile(rb"(?<![a-z])(?:grad|gnorm|global.norm)")
-_LOSS_NAME: Final = re.compile(rb"(?<![a-z])loss(?!.?scal)")
-_SKIPS: Final = re.compile(rb"skip|ignor")
-_FATAL_WORDS: Final = re.compile(
+_GRADIENT_NAME: Final = lazy_pattern(rb"(?<![a-z])(?:grad|gnorm|global.norm)")
+_LOSS_NAME: Final = lazy_pattern(rb"(?<![a-z])loss(?!.?scal)")
+_SKIPS: Final = lazy_pattern(rb"skip|ignor")
+_FATAL_WORDS: Final = lazy_pattern(
     rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat"
     rb"|giv(?:e|ing) up|diverg|halt|quit|bail|crash|shut(?:ting)? ?down)",
 )
 
 # Source code, comments and settings.
-_SOURCE_CODE: Final = re.compile(
+_SOURCE_CODE: Final = lazy_pattern(
     rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import "
     rb"|from \w|print\b|logg(?:er|ing)\.|warnings?\.|self\.)"
     rb"|^ {4}|raise \w|(?:torch|np|numpy|math|jnp|tf)\.\w{0,20}is_?(?:nan|inf|finite)"
     rb"|[=:] ?(?:True|False|true|false|yes|no)\b|(?:^|\s)--\w|\b(?:en|dis)abled\b"
 )
 # Conditions, plans and denials shortly before a value: nothing happened.
-_CONDITION_WORDS: Final = re.compile(
+_CONDITION_WORDS: Final = lazy_pattern(
     rb"\b(?:if|when|whenever|whether|unless|in case|once|avoid|prevent|checks?(?! failed)|checked"
     rb"|checking|may|might|can|could|would|will|should|must|no|without|0|zero|never|until)\b"
     rb"[^.;\n]{0,60}\Z",
 )
 _MAX_CONDITION: Final = 80
-_EVALUATION_METRIC: Final = re.compile(
+_EVALUATION_METRIC: Final = lazy_pattern(
     rb"(?<![a-z])(?:val|valid|validation|eval|evaluation|test|metrics?|map|ap|f1|accuracy|auc"
     rb"|score|psnr|fid|bleu)(?![a-z])",
 )
-_TRAINING_PREFIX: Final = re.compile(rb"(?<![a-z])train")
+_TRAINING_PREFIX: Final = lazy_pattern(rb"(?<![a-z])train")
 # A record with a finite loss, and another value that is not finite.
-_FINITE_LOSS: Final = re.compile(rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[-+]?\d{1,9}\.\d")
+_FINITE_LOSS: Final = lazy_pattern(
+    rb"oss[\w/]{0,30}[\"']?[ \t]{0,4}[:= ][ \t]{0,4}[-+]?\d{1,9}\.\d"
+)
 
-_DIGIT_RUN: Final = re.compile(rb"\d+")
+_DIGIT_RUN: Final = lazy_pattern(rb"\d+")
 
 
 def _has_failure_word(data: bytes) -> bool:

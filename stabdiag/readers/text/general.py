@@ -6,7 +6,6 @@ with a counter that rises. The report says how good this evidence is.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -15,8 +14,10 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventCode, EventKind, LeftOut
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Bar, Columns
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, cleaned
@@ -39,13 +40,13 @@ _EVALUATION_BYTES: Final = 1 << 20
 
 # 66/3300 [>.......] - ETA: 187s - loss: 1.3111, and 66/3300 ━━━━━━━━ 8s 51ms/step - loss: 1.3111.
 # If all bars are complete, no mean of an incomplete epoch was printed.
-_KERAS_BAR: Final = re.compile(
+_KERAS_BAR: Final = lazy_pattern(
     rb"(?<!\d)(\d{1,9})/(?!\1 )\d{1,9} (?:\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80}) (?:- )?"
     rb"[^\n]{1,40} - [^\n]{0,80}loss: "
 )
 _KERAS_STARTS: Final = (b" [=", b" [>", b" [.", b" \xe2\x94\x81")
 # 45%|████▌     | 450/1000 [00:55<01:07,  8.10it/s, loss=0.693]
-_OTHER_BAR: Final = re.compile(rb"\d/\d{1,9} \[\d{1,4}:\d\d(?::\d\d)?<")
+_OTHER_BAR: Final = lazy_pattern(rb"\d/\d{1,9} \[\d{1,4}:\d\d(?::\d\d)?<")
 
 
 # The losses of the best models end where a training fails.
@@ -133,7 +134,7 @@ def _counting_epochs(columns: Columns) -> Columns:
     step = assign([name for name in columns.names if name != STEP]).columns.get("step")
     # Iter[450/ 41] on each line: the last count of each epoch is not a step.
     counts = load(step).logged if step is not None else np.empty(0)
-    is_constant = len(counts) > 1 and len(np.unique(counts)) == 1
+    is_constant = len(counts) > 1 and len(unique_values(counts)) == 1
     names = dict.fromkeys(
         epoch if name == STEP else name
         for name in columns.names

@@ -6,25 +6,25 @@ line end, writes its progress bars or records one after the other. So does a pas
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import bytes_after, count_line_ends
 
 # The end of tqdm's bar, and another bar on the same line: … 2.15it/s, loss=0.5]Validating: 100%|██
 # A blank may separate a bar from its own values.
-_CLOSED_BAR: Final = re.compile(
+_CLOSED_BAR: Final = lazy_pattern(
     rb"((?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\])(?=[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|)"
 )
 # Lightning's bar without its end: …, throughput=19.00, Epoch 0:   3%|, and fairseq's, which ends at
 # the width of the terminal: …, gnorm=0.410, cl| epoch 017:  40%|
-_OPEN_BAR: Final = re.compile(
+_OPEN_BAR: Final = lazy_pattern(
     rb", (?=[A-Z]\w{1,20}(?: \d{1,6})?: {1,4}\d{1,3}%\|)"
     rb"|(?<=[^\n\r])\| (?=epoch \d{1,6}: {1,4}\d{1,3}%\|)"
 )
 
 # Another bar of Keras: … - mrcnn_class 2/632 [..............................] - ETA: 2:07:20 - …
-_NEXT_KERAS_BAR: Final = re.compile(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\] - )")
+_NEXT_KERAS_BAR: Final = lazy_pattern(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\] - )")
 
 # A row below has texts, a pattern and its replacement. Each match has a text of its row. A pattern
 # begins with a fixed byte: a search for a lookbehind at every position takes five times as long.
@@ -34,31 +34,31 @@ _NEXT_KERAS_BAR: Final = re.compile(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\
 _NEXT_RECORD: Final = (
     (
         (b"poch", b"EPOCH", b"tep", b"STEP", b"ter"),
-        re.compile(
+        lazy_pattern(
             rb"[EeSsIi](?:(?<=[\d.)\]%}].)|(?<=nan.))"
             rb"(?:(?<=[Ee])poch|(?<=E)POCH|(?<=[Ss])tep|(?<=S)TEP|(?<=[Ii])ter(?:ation)?)"
             rb"(?=[ :=\[#]{1,3}\d)"
         ),
         rb"\r\g<0>",
     ),
-    ((b"[",), re.compile(rb" \[(?<=\S..)(?=\d{4}[-/]\d\d[-/]\d\d[ T]\d)"), b"\r["),
-    ((b"[",), re.compile(rb"\[(?<=\S.)(?=\d{4}[-/]\d\d[-/]\d\d[ T]\d)"), b"\r["),
+    ((b"[",), lazy_pattern(rb" \[(?<=\S..)(?=\d{4}[-/]\d\d[-/]\d\d[ T]\d)"), b"\r["),
+    ((b"[",), lazy_pattern(rb"\[(?<=\S.)(?=\d{4}[-/]\d\d[-/]\d\d[ T]\d)"), b"\r["),
     (
         (b"-0", b"-1", b"-2", b"-3"),
-        re.compile(rb"\d(?<=[a-z%)\]}].)(?=\d{3}-\d\d-\d\d[ T]\d\d:)"),
+        lazy_pattern(rb"\d(?<=[a-z%)\]}].)(?=\d{3}-\d\d-\d\d[ T]\d\d:)"),
         rb"\r\g<0>",
     ),
-    ((b"}{",), re.compile(rb"\}(?=\{[\"'])"), b"}\r"),
+    ((b"}{",), lazy_pattern(rb"\}(?=\{[\"'])"), b"}\r"),
     (
         (b"Progress:",),
-        re.compile(rb"Progress:(?<=\w.{9})(?= {1,4}\d{1,3}\.\d%)"),
+        lazy_pattern(rb"Progress:(?<=\w.{9})(?= {1,4}\d{1,3}\.\d%)"),
         rb"\r\g<0>",
     ),
 )
 _MIN_GLUED: Final = 2
 
 # A message of glog after a record, which another thread wrote: grad_norm 1.2W0304 05:06:07.123 …
-_MESSAGE: Final = re.compile(rb"(?<=[\d)\]}])(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d)")
+_MESSAGE: Final = lazy_pattern(rb"(?<=[\d)\]}])(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d)")
 _MESSAGE_LEVELS: Final = (b"W", b"E")
 
 # And what Keras prints on its bar: … - loss: 44.4110Batch 3: Invalid loss, terminating training
@@ -66,12 +66,12 @@ _INVALID_LOSS: Final = re.compile(rb"Batch (?<=[\d.fn]Batch )(?=\d{1,9}: Invalid
 
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _SHOWN_LINE_ENDS: Final = (
-    ((b"<br",), re.compile(rb"<br ?/?>"), b"\r"),
-    ((b"^M",), re.compile(rb"\^M"), b"\r"),
-    ((b"\\n",), re.compile(rb"\\r\\n|\\n"), b"\r"),
+    ((b"<br",), lazy_pattern(rb"<br ?/?>"), b"\r"),
+    ((b"^M",), lazy_pattern(rb"\^M"), b"\r"),
+    ((b"\\n",), lazy_pattern(rb"\\r\\n|\\n"), b"\r"),
     (
         (b"', '", b"', \"", b"\", '", b'", "'),
-        re.compile(rb", (?<=['\"]..)(?=['\"](?:[^'\"\n]{0,200}\d){2})"),
+        lazy_pattern(rb", (?<=['\"]..)(?=['\"](?:[^'\"\n]{0,200}\d){2})"),
         b"\r",
     ),
 )
@@ -86,7 +86,7 @@ _END_BYTES: Final = 1 << 17
 _BAR: Final = b"%|"
 # A paste has at most this many bytes. Bars on one line are searched for in each line of it.
 _PASTE: Final = 1 << 16
-_TWO_BARS: Final = re.compile(rb"%\|[^\n\r]{0,2000}%\|")
+_TWO_BARS: Final = lazy_pattern(rb"%\|[^\n\r]{0,2000}%\|")
 
 
 def separate_records(block: bytes) -> bytes:

@@ -16,12 +16,12 @@ longest list of losses counts, with all lists of the same length.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
 from stabdiag.model.events import Event, EventKind
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_setting, name_words
 from stabdiag.readers.columns import Columns, Rows
 from stabdiag.readers.log_builder import columns_from_chunks
@@ -39,25 +39,25 @@ _FACTORS: Final = frozenset({"weight", "weights", "coef", "coefs", "coeffs", "la
 
 # A name and the characters between it and its list, such as = np.array( or ': [
 _NAME_BYTES: Final = 80
-_NAME: Final = re.compile(
+_NAME: Final = lazy_pattern(
     rb"(?<![\w.])([A-Za-z][\w./-]{0,40}(?: [a-z]\w{0,20})?)[\"']?\]?[ \t]{0,4}[:=]\s{0,4}"
     rb"(?:(?:np\.|numpy\.|torch\.)?(?:[Aa]rray|tensor|deque|list)\()?\[?$"
 )
 # A loss is named in this many bytes above a list without a name.
 _ABOVE_BYTES: Final = 400
 
-_PRINTED_LIST: Final = re.compile(rb"\[([^\[\]]{3,1000000})\]")
-_WRAPPED_LIST: Final = re.compile(
+_PRINTED_LIST: Final = lazy_pattern(rb"\[([^\[\]]{3,1000000})\]")
+_WRAPPED_LIST: Final = lazy_pattern(
     rb"(?:\w{1,10}\.)?(?:[Aa]rray|tensor|b?float\d\d)\((%b)(?:,[^()]{0,80}(?:\(\)[^()]{0,40})?)?\)"
     % NUMBER_PATTERN
 )
 # A list of pairs of a count and a value, and the fewest of them.
-_LIST_OF_PAIRS: Final = re.compile(
+_LIST_OF_PAIRS: Final = lazy_pattern(
     rb"(?:(?<=[A-Za-z]) |[\"']?: ?|= ?)\[((?:\(\d{1,9}, %b\),? ?){2,1000})\]" % NUMBER_PATTERN
 )
-_PAIR: Final = re.compile(rb"\(\d{1,9}, (%b)\)" % NUMBER_PATTERN)
+_PAIR: Final = lazy_pattern(rb"\(\d{1,9}, (%b)\)" % NUMBER_PATTERN)
 _MIN_PAIRS: Final = 2
-_NUMBER: Final = re.compile(NUMBER_PATTERN)
+_NUMBER: Final = lazy_pattern(NUMBER_PATTERN)
 _ELLIPSIS: Final = b"..."
 
 

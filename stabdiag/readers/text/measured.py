@@ -11,6 +11,7 @@ from operator import contains
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import score_direction
@@ -55,12 +56,12 @@ from stabdiag.readers.text.tokens import (
 _BLANKS: Final = (b" ", b"\t")
 
 # A part of the names of rates, norms, scales and evaluated scores. Character sets take longer.
-_COMPANION: Final = re.compile(
+_COMPANION: Final = lazy_pattern(
     rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|eward|val|Val|test|Test"
 )
 
 # A part of the names of scores, which lines below a heading may have.
-_SCORED: Final = re.compile(
+_SCORED: Final = lazy_pattern(
     _COMPANION.pattern + rb"|[Dd]ice|I[Oo]U|iou|[Aa]cc|AUC|auc|PSNR|psnr|F1"
 )
 
@@ -68,11 +69,11 @@ _SCORED: Final = re.compile(
 _MIN_VALUES: Final = 3
 
 # | train | epoch 001 | loss 4.5 | num_updates 500: fairseq's mean, at a step that has its own line.
-_MEAN_OF_EPOCH: Final = re.compile(rb"\| train \| epoch \d{1,6} \|")
+_MEAN_OF_EPOCH: Final = lazy_pattern(rb"\| train \| epoch \d{1,6} \|")
 
 
 # An arrow or a bullet begins a statement: → saved (reward: 5.2), - best loss 0.31, ✓ Saved.
-_NEW_STATEMENT: Final = re.compile(rb"[ \t]{0,40}(?:[\xc2-\xf4]|[-=]{0,3}>|[-*+~] )")
+_NEW_STATEMENT: Final = lazy_pattern(rb"[ \t]{0,40}(?:[\xc2-\xf4]|[-=]{0,3}>|[-*+~] )")
 
 
 def find_spans(

@@ -10,6 +10,7 @@ from typing import Final
 
 from stabdiag.model.events import Event, EventCode, EventKind, Phase
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.text.clean import Text, find_positions, inert, line_end, words_in
 
@@ -43,7 +44,7 @@ SORTS: Final = (
             *(b"ll available ", "存不足".encode(), "存溢出".encode(), "メモリ不足".encode()),
             *("памяти".encode(), b"memoria insuf", b"moire insuf"),
         ),
-        line=re.compile(
+        line=lazy_pattern(
             rb"(?:CUDA|HIP|XPU|GPU|MPS|TPU|backend) out of memory(?![\"'`] errors?)"
             rb"|OutOfMemoryError: |CUDA_ERROR_OUT_OF_MEMORY"
             rb"|RESOURCE_EXHAUSTED|^Out of memory\b|Out of memory: Killed process"
@@ -62,7 +63,7 @@ SORTS: Final = (
         code=EventCode.DISK_FULL,
         title="the disk is full",
         anchors=(b"o space left", b"ENOSPC", b"uota "),
-        line=re.compile(
+        line=lazy_pattern(
             rb"[Nn]o space left on device|\bENOSPC\b"
             rb"|[Qq]uota (?:was |has been )?exceeded|[Ee]xceeded (?:\w{1,10} ){0,3}quota\b"
         ),
@@ -71,7 +72,7 @@ SORTS: Final = (
         code=EventCode.COLLECTIVE_FAILED,
         title="collective communication failed",
         anchors=(b"rror", b"atchdog", b"NCCL t"),
-        line=re.compile(
+        line=lazy_pattern(
             rb"collective operation timeout|NCCL (?:timeout|error)|DistBackendError: "
             rb"|nccl(?:(?:System|Internal|Remote)Error|UnhandledCudaError)"
             rb"|atchdog (?:got stuck|thread terminated)"
@@ -81,13 +82,13 @@ SORTS: Final = (
         code=EventCode.SCALE_AT_MINIMUM,
         title="the loss scale cannot fall any further",
         anchors=(b"inimum",),
-        line=re.compile(rb"loss scale already at minimum|inimum loss scale reached \(\d"),
+        line=lazy_pattern(rb"loss scale already at minimum|inimum loss scale reached \(\d"),
     ),
     MessageKind(
         code=EventCode.NOT_FINITE,
         title="a value that is not finite",
         anchors=(b"Loss is ", b"NaN in "),
-        line=re.compile(
+        line=lazy_pattern(
             rb"Loss is (?:nan|inf)|found (?:NaN|Inf) in (?:local|forward|grad|loss|param)"
         ),
     ),
@@ -95,7 +96,7 @@ SORTS: Final = (
         code=EventCode.LOSS_EXPLODED,
         title="the program stopped as the loss exploded",
         anchors=(b"xplod", b"iverg", b"oss > ", b"oss exceed", b"oss too ", b"blew up"),
-        line=re.compile(
+        line=lazy_pattern(
             rb"(?:[Ee]xplod(?:ed|ing)|[Dd]iverg(?:ed|ing|ence))\b[^\n]{0,60}"
             rb"\b(?:[Aa]bort|[Ss]topping|[Tt]erminating|[Ee]xiting|[Qq]uitting|[Gg]iving up"
             rb"|[Kk]illing)"
@@ -109,7 +110,7 @@ SORTS: Final = (
         code=EventCode.CUDA_ERROR,
         title="CUDA error",
         anchors=(b"rror", b"_STATUS_", b"Assertion `", b"CUDA_ERROR"),
-        line=re.compile(
+        line=lazy_pattern(
             rb"CUDA error: (?!out of memory)|CU(?:BLAS|DNN|FFT|SOLVER)_STATUS_(?!SUCCESS)[A-Z]"
             rb"|\.cuh?:\d{1,9}:[^\n]{0,120}Assertion `"
             rb"|cudaError[A-Z]|\bCUDA_ERROR_(?!OUT_OF_MEMORY)[A-Z]"
@@ -142,7 +143,7 @@ SORTS: Final = (
             *(b"ailed", b"FAILED", b"revoked", b"deleted by", b"panic", b"pure virtual"),
             *(b"was stopped", b"*** Error in", b"tack overflow"),
         ),
-        line=re.compile(
+        line=lazy_pattern(
             rb"(?:[Rr]eceived|[Gg]ot|[Cc]aught|by|with|exitcode|\*\*\*)[^\n]{0,60}SIG[A-Z]{3,4}"
             rb"(?![^\n]{0,80}\bcontinu)"
             rb"|Signal \d{1,2} \(SIG|CANCELLED AT|\(core dumped\)|is killed by signal"
@@ -201,7 +202,7 @@ _LONE_EXCEPTION: Final = MessageKind(
         *(b"abi: terminating", b"panic: ", b"panicked at", b"atal error: "),
         *(b"FATAL", b"CRITICAL", b"atal e", b"heck failed"),
     ),
-    line=re.compile(
+    line=lazy_pattern(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
         rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$)"
         rb"|^terminate called (?:after throwing|without an active exception|recursively)"
@@ -230,9 +231,9 @@ _MESSAGE_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {
 
 # The frames of a traceback that show a phase; the first that matches counts.
 _PHASES: Final = (
-    (Phase.UPDATE, re.compile(rb" in (?:_init_group|_(?:single|multi)_tensor_\w+)\b")),
-    (Phase.UPDATE, re.compile(rb"optimizer\.step\(\)\s*$")),
-    (Phase.EVALUATION, re.compile(rb" in \w*(?:eval|valid|predict|test_step|test_epoch)\w*\b")),
+    (Phase.UPDATE, lazy_pattern(rb" in (?:_init_group|_(?:single|multi)_tensor_\w+)\b")),
+    (Phase.UPDATE, lazy_pattern(rb"optimizer\.step\(\)\s*$")),
+    (Phase.EVALUATION, lazy_pattern(rb" in \w*(?:eval|valid|predict|test_step|test_epoch)\w*\b")),
 )
 
 # The most lines of a traceback before the line with the exception.

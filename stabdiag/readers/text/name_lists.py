@@ -12,13 +12,14 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.tokens import SPLIT, has_number, lines_with_a_loss
 
 # A name and its list, up to the numbers: (epoch, loss) = (, epoch/loss:, epoch loss acc, and
 # train, round, loss, acc ===> , where the first word is the split.
 _LISTED_NAME: Final = rb"[A-Za-z][\w.-]{0,30}(?: [A-Za-z][\w.-]{0,20}){0,2}"
-_LISTED_NAMES: Final = re.compile(
+_LISTED_NAMES: Final = lazy_pattern(
     rb"(?<![\w./,-])([\[(]? ?"
     rb"(%b(?: ?[,/|] ?%b){1,7}|[A-Za-z]\w{0,20}(?: [A-Za-z]\w{0,20}){1,7})"
     rb" ?[\])]? ?(?:[:=]{1,6}|[=-]{0,6}>)?[ \t]{0,4}[\[(]? ?)"
@@ -26,10 +27,12 @@ _LISTED_NAMES: Final = re.compile(
     % (_LISTED_NAME, _LISTED_NAME, NUMBER_PATTERN, NUMBER_PATTERN),
     re.IGNORECASE,
 )
-_NAME_SEPARATOR: Final = re.compile(rb" ?[,/|] ?")
+_NAME_SEPARATOR: Final = lazy_pattern(rb" ?[,/|] ?")
 # In "loss nan, accuracy 74,0 %" the first number belongs to the second name.
-_LISTED_NON_FINITE: Final = re.compile(rb"(?i)(?<![\w.-])(?:nan|inf|infinity|none|null)(?![\w.-])")
-_LISTED_NUMBER: Final = re.compile(rb"(?<![\w.])%b(?![\w.])" % NUMBER_PATTERN)
+_LISTED_NON_FINITE: Final = lazy_pattern(
+    rb"(?i)(?<![\w.-])(?:nan|inf|infinity|none|null)(?![\w.-])"
+)
+_LISTED_NUMBER: Final = lazy_pattern(rb"(?<![\w.])%b(?![\w.])" % NUMBER_PATTERN)
 
 # Lists are searched for at the start of this many lines, and have to be on this many.
 _LIST_LINES: Final = 50

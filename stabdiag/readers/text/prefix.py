@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.text.clean import line_end
 
 # The rank of a line that names none.
@@ -18,7 +19,7 @@ NO_RANK: Final = -1
 # with a rank field, optionally after a time. Rank 0, [GPU0], cuda:0, as people print it, and
 # (RayTrainWorker pid=4811, ip=10.1.2.3).
 _TIME_PREFIX: Final = rb"(?:\d{4}-\d\d-\d\d[T ][\d:.,]{8,18}Z? )?"
-_RANK_LABEL: Final = re.compile(
+_RANK_LABEL: Final = lazy_pattern(
     rb"\s{0,4}(?:[\w:. +-]{0,33}\[1,(?:mpirank:)?(\d{1,6})(?:,[\w-]{1,20})?\]<std(?:out|err)>:"
     rb"|%b\[(?:default|trainer|worker|rank|Rank|RANK)[ _:]?(\d{1,6})(?:\|\d{1,6})?\]:?"
     rb"|%b[\[(]?(?:[Dd]evice:? )?(?:[Rr]ank|RANK|[Gg]pu|GPU|cuda)(?:[ _#]|[:=] ?)?"
@@ -28,7 +29,7 @@ _RANK_LABEL: Final = re.compile(
 )
 
 # [100/2000] rank=0 loss …, INFO [Rank 1] step …, [train.py:908] (1/4) Epoch 1, batch 50, …
-_INSIDE_LINE: Final = re.compile(
+_INSIDE_LINE: Final = lazy_pattern(
     rb"(?<![\w.-])(?:global_|local_)?(?:[Rr]ank|RANK)(?:[ _#]|[:=] ?)?(\d{1,4})(?![\w.%])"
     rb"|(?<=[\] ]\()(\d{1,3})/\d{1,3}(?=\) Epoch \d)"
 )
@@ -68,7 +69,7 @@ def select_lines(kinds: Ints, steps: Floats, ranks: Ints, failed: Mask) -> Mask:
     kept = np.ones(len(ranks), dtype=bool)
     if not (ranks != NO_RANK).any():
         return kept
-    for kind in np.unique(kinds):
+    for kind in unique_values(kinds):
         labeled = np.flatnonzero((kinds == kind) & (ranks != NO_RANK))
         candidates, first = np.unique(ranks[labeled], return_index=True)
         if len(candidates) < 2:
@@ -83,7 +84,7 @@ def select_lines(kinds: Ints, steps: Floats, ranks: Ints, failed: Mask) -> Mask:
         chosen = candidates[np.lexsort((first, -step_counts))[0]]
         others = labeled[ranks[labeled] != chosen]
         kept[others] = False
-        chosen_steps = np.unique(steps[labeled[ranks[labeled] == chosen]])
+        chosen_steps = unique_values(steps[labeled[ranks[labeled] == chosen]])
         missing = others[~np.isin(steps[others], chosen_steps) & ~np.isnan(steps[others])]
         kept[missing[np.unique(steps[missing], return_index=True)[1]]] = True
         alone = others[failed[others] & np.isin(steps[others], chosen_steps)]
@@ -97,7 +98,7 @@ def select_lines(kinds: Ints, steps: Floats, ranks: Ints, failed: Mask) -> Mask:
 CLOCK: Final = "timestamp"
 
 # 2026-01-02 03:04:05. A time further inside a line is not its time stamp.
-_STAMP: Final = re.compile(rb"\d{4}([-/])\d\d\1\d\d[ T,]\d\d:\d\d:\d\d")
+_STAMP: Final = lazy_pattern(rb"\d{4}([-/])\d\d\1\d\d[ T,]\d\d:\d\d:\d\d")
 _STAMP_WIDTH: Final = 19
 _STAMP_WITHIN: Final = 100
 _STAMPED: Final = 8

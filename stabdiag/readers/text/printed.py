@@ -24,6 +24,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_a_reward, is_evaluation
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
@@ -43,27 +44,27 @@ _MIN_PRINTED_ROWS: Final = 3
 # Every name of a loss contains one of the first two, and that of a reward the last.
 _NAME_STEMS: Final = (b"oss", b"LOSS", b"eward")
 
-_COLUMN_BAR: Final = re.compile(rb"\||\xe2[\x94\x95][\x82\x83\x91]")
-_BETWEEN_BARS: Final = re.compile(r"[^|│┃║]+")
+_COLUMN_BAR: Final = lazy_pattern(rb"\||\xe2[\x94\x95][\x82\x83\x91]")
+_BETWEEN_BARS: Final = lazy_pattern(r"[^|│┃║]+")
 # Below the heading of a table in Markdown.
-_MARKDOWN_RULE: Final = re.compile(rb"[ \t|:+]{0,8}-[ \t|:+-]{2,2000}")
+_MARKDOWN_RULE: Final = lazy_pattern(rb"[ \t|:+]{0,8}-[ \t|:+-]{2,2000}")
 
 # A name or a cell may have several words. A number that is wider than its column is only one blank
 # away from the next number.
-_BLANK_FREE_TEXT: Final = re.compile(r"\S+")
-_CELL_TEXT: Final = re.compile(r"\S+(?: \S+)*")
+_BLANK_FREE_TEXT: Final = lazy_pattern(r"\S+")
+_CELL_TEXT: Final = lazy_pattern(r"\S+(?: \S+)*")
 
-_COLUMN_NAME: Final = re.compile(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
-_INTEGER_CELL: Final = re.compile(r"\d{1,12}(?:\.0)?")
+_COLUMN_NAME: Final = lazy_pattern(r"#|[^\W\d](?:[^=,]|,(?! )){0,60}")
+_INTEGER_CELL: Final = lazy_pattern(r"\d{1,12}(?:\.0)?")
 # The start of a row, which most other lines of a log lack.
-_NUMBERED_ROW: Final = re.compile(rb"[ \t]{0,200}[-+]?(?:[.\d]|nan|inf)")
-_PRINTED_NUMBER: Final = re.compile(
+_NUMBERED_ROW: Final = lazy_pattern(rb"[ \t]{0,200}[-+]?(?:[.\d]|nan|inf)")
+_PRINTED_NUMBER: Final = lazy_pattern(
     r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE
 )
 
 # The first names of a table of spaCy, and columns that are not losses.
 _SPACY: Final = ("E", "#")
-_SHARED: Final = re.compile(r"LOSS (?:TOK2VEC|TRANS)")
+_SHARED: Final = lazy_pattern(r"LOSS (?:TOK2VEC|TRANS)")
 
 # The cells of a line, and where they begin and end in it.
 _Cells: TypeAlias = list[re.Match[str]]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import Normalization
 
 _TUPLE_HEAD_BYTES: Final = 1 << 16
@@ -18,8 +19,8 @@ _VALUE: Final = rb"(?: ?\w{0,20}\([^()\n]{0,60}\)|[^'\",(\n]{1,60})"
 # The last line of a log may be cut. Only one of the cells can match, so that a search is linear.
 _TUPLE: Final = rb"(?m)^\((%b(?:,(?: ?%b|%b)){1,40})\)?$" % (_STRING, _STRING, _VALUE)
 
-_CELL: Final = re.compile(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|(%b)" % _VALUE)
-_DECORATION: Final = re.compile(rb"\\[nrt]|%[dfs]|#")
+_CELL: Final = lazy_pattern(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|(%b)" % _VALUE)
+_DECORATION: Final = lazy_pattern(rb"\\[nrt]|%[dfs]|#")
 
 
 def find_printed_tuples(data: bytes) -> Iterator[Normalization]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.clean import find_positions, line_end
 from stabdiag.readers.text.grammar import (
     NUMBER_PATTERN,
@@ -50,17 +51,17 @@ class Records(Kind):
 # |    ep_rew_mean     | 21.3     |
 # ---------------------------------
 _DASHES: Final = b"-" * 8
-_BOX_RULE: Final = re.compile(
+_BOX_RULE: Final = lazy_pattern(
     rb"\n(?:[^\n|]{0,60}[ :])?\+?-{8,200}(?:\+-{3,200}\+)?[ \t]{0,8}(?=\n|$)"
 )
-_BOX_ROW: Final = re.compile(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
+_BOX_ROW: Final = lazy_pattern(rb"\n[^\n|]{0,60}\|([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)")
 
 # Names in a table of training values, as opposed to settings.
-_TRAINING_VALUES: Final = re.compile(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
+_TRAINING_VALUES: Final = lazy_pattern(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
 
 
 # Names of which several show that a table without rules, as in a paste, is one of these.
-_POLICY_NAMES: Final = re.compile(
+_POLICY_NAMES: Final = lazy_pattern(
     rb"\|[ \t]{0,20}(?:\w{1,20}/[ \t]{0,4})?(?:n_?updates|total_?timesteps|ep_?rew_?mean"
     rb"|policy_loss|policy_gradient_loss|value_loss|explained_variance|approx_?kl|AverageEpRet)"
     rb"[ \t]{0,40}\|"
@@ -115,14 +116,14 @@ def _has_training_table(data: bytes) -> bool:
 # first number belongs to the step, the second is the mean of the epoch so far. The steps of an
 # evaluation have the same lines, but no global step: only their means are read.
 _GLOBAL_STEP: Final = "global_step"
-_ABOVE: Final = re.compile(rb"-- GLOBAL_STEP: (\d{1,12})(?=\s)|--> EVAL PERFORMANCE")
+_ABOVE: Final = lazy_pattern(rb"-- GLOBAL_STEP: (\d{1,12})(?=\s)|--> EVAL PERFORMANCE")
 
 # The most characters of a line that are searched, and the most lines of a record.
 _MAX_RECORD_LINE: Final = 400
 _MAX_RECORD_LINES: Final = 400
 
 # grad_norm: tensor(10.7261, device='cuda:0'); a collector of logs may have added a time before it.
-_COQUI_VALUE: Final = re.compile(
+_COQUI_VALUE: Final = lazy_pattern(
     rb"[^\n|]{0,80}\| > (?:([\w./ -]{1,80}): {0,4}(?:tensor\()?(%b)(?=[\s,()]|$))?" % NUMBER_PATTERN
 )
 
@@ -159,7 +160,7 @@ _LONGEST_EVENT: Final = 20_000
 # The names of the step or epoch in benchmarks, in the order of preference.
 _STEP_KEYS: Final = ("step", "step_num", "iteration", "samples_count", "epoch_num", "epoch_count")
 
-_MEASURED_KEYS: Final = re.compile(
+_MEASURED_KEYS: Final = lazy_pattern(
     "loss|eval|throughput|accuracy|error|tracked_stats|learning_rate"
 )
 
@@ -199,23 +200,23 @@ def _event(line: bytes) -> dict[str, bytes] | None:
 #     22/55      9.02G     0.1157      5.355      2.998         17        640: 100%|██████████| …
 #                Class     Images  Instances      Box(P          R      mAP50  mAP50-95): 100%|██ …
 #                  all       1049       1164      0.764      0.776      0.739      0.526
-_BAR_HEADING: Final = re.compile(
+_BAR_HEADING: Final = lazy_pattern(
     rb"Epoch {1,20}(?:GPU|gpu)_mem {1,20}([\w ]{1,200}?) {1,20}(?:Instances|[Ll]abels|targets)"
     rb" {1,20}(?:Size|img_size)"
 )
-_YOLO_BAR: Final = re.compile(
+_YOLO_BAR: Final = lazy_pattern(
     rb"(?<![\d/])(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]? {1,20}((?:%b {1,20}){1,20})"
     rb"\d{1,9} {1,20}\d{1,6}:"
     # The message about a NaN loss. The bar still shows the means before it.
     rb"|WARNING: non-finite loss, ending training" % NUMBER_PATTERN
 )
 # A row of a paste without its heading. The order of the other losses depends on the version.
-_YOLO_ROW: Final = re.compile(
+_YOLO_ROW: Final = lazy_pattern(
     rb"\n {0,8}\d{1,6}/\d{1,6} {1,20}[\d.]{1,8}[KMG] {1,20}(?:%b {1,20}){3}\d{1,9} {1,20}\d{2,5}:"
     rb" {1,4}\d{1,3}%%\|" % NUMBER_PATTERN
 )
 # A row of results.txt of YOLOv5 and YOLOv7.
-_YOLO_RESULT: Final = re.compile(
+_YOLO_RESULT: Final = lazy_pattern(
     rb"\n {1,8}(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]((?: {1,20}%b){13})[ \t\r]{0,20}(?=\n|$)"
     % NUMBER_PATTERN
 )
@@ -226,7 +227,7 @@ _YOLO_RESULT_NAMES: Final = (
 _YOLO_ROW_NAMES: Final = ("box_loss", "second_loss", "third_loss")
 
 
-_YOLO_SCORES: Final = re.compile(
+_YOLO_SCORES: Final = lazy_pattern(
     rb"\n {1,40}Class {1,20}Images {1,20}(?:[Ll]abels|[Ii]nstances|[Tt]argets) {1,20}"
     rb"([^\n:][^\n]{1,200}?)\)?:(?: [^\n]{0,400})?"
     rb"\n {1,40}all {1,20}\d{1,9} {1,20}\d{1,9} {1,20}"

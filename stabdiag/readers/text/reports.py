@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Floats
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import Column, Rows
 from stabdiag.readers.text.clean import line_end
@@ -22,16 +23,16 @@ from stabdiag.readers.text.failures import (
 from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart
 
 # An exception, or the level of a logger.
-_IS_LOGGED: Final = re.compile(
+_IS_LOGGED: Final = lazy_pattern(
     rb"(?:[Ee]rror|[Ee]xception|ERROR|WARN\w{0,3}|[Ww]arning|INFO|FATAL|CRITICAL)\b"
 )
 
 # A line of one value that is not finite:  >>> rpn_loss_box: nan
-_ONLY_LOST: Final = re.compile(
+_ONLY_LOST: Final = lazy_pattern(
     rb"[\s>|*-]{0,20}[A-Za-z][\w./-]{0,60}(?: [\w./-]{1,40}){0,3} ?[:=] {0,12}"
     rb"[-+]?(?:nan|NaN|inf|Inf)[\s,;|]{0,20}"
 )
-_REPORTED_LOST: Final = re.compile(rb"(?<![\w.])(?:nan|NaN|inf|Inf)(?!\w)")
+_REPORTED_LOST: Final = lazy_pattern(rb"(?<![\w.])(?:nan|NaN|inf|Inf)(?!\w)")
 
 _HALVED_TWICE: Final = 4.0
 

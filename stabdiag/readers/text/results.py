@@ -5,11 +5,11 @@ RLlib prints each result as YAML, garage and rlkit as two columns between two ru
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar
 from stabdiag.readers.text.records import LARGE_BLOCK, Record, Records
 
@@ -25,13 +25,13 @@ from stabdiag.readers.text.records import LARGE_BLOCK, Record, Records
 #   training_iteration: 1
 _RLLIB_ITERATION: Final = "training_iteration"
 _RESULT: Final = rb"\nResult for [^\n]{1,200}:[ \t]{0,8}(?=\n)"
-_RESULT_ENTRY: Final = re.compile(
+_RESULT_ENTRY: Final = lazy_pattern(
     rb"%b|\n(?P<indent> {0,40})(?P<name>[A-Za-z_][\w./-]{0,80}): {1,4}(?P<value>%b)(?=\s|$)"
     % (_RESULT, NUMBER_PATTERN)
 )
-_SIGNATURE: Final = re.compile(rb"\n {0,8}training_iteration: \d{1,12}(?=\s|$)")
+_SIGNATURE: Final = lazy_pattern(rb"\n {0,8}training_iteration: \d{1,12}(?=\s|$)")
 # The settings of a trial are deeper entries below this one.
-_TRIAL_SETTINGS: Final = re.compile(
+_TRIAL_SETTINGS: Final = lazy_pattern(
     rb"\n(?P<indent> {0,40})config:[ \t]{0,8}(?:\n(?P=indent) [^\n]{0,4000}){1,4000}"
 )
 # Without a finished episode, RLlib prints NaN for its measures.
@@ -74,16 +74,16 @@ def _without_settings(data: bytes) -> bytes:
 # Iteration                  0
 # -----------------------  -------------
 _TWO_DASHES: Final = b"---  ---"
-_TWO_COLUMN_RULE: Final = re.compile(
+_TWO_COLUMN_RULE: Final = lazy_pattern(
     rb"\n(?:[^\n|]{0,60}\| )?-{3,120} {2}-{3,60}[ \t]{0,8}(?=\n|$)"
 )
-_TWO_COLUMN_ROW: Final = re.compile(
+_TWO_COLUMN_ROW: Final = lazy_pattern(
     rb"\n(?:[^\n|]{0,60}\| )?([A-Za-z][\w/. ()-]{0,100}?) {2,100}(%b)[ \t]{0,8}(?=\n|$)"
     % NUMBER_PATTERN
 )
 _COUNTER_ROWS: Final = ("Iteration", "Itr", "itr", "Epoch", "epoch", "TotalEnvSteps", "Step")
 _STEP_ROW: Final = "Iteration"
-_MEASURED_ROWS: Final = re.compile(rb"[Rr]eturn|[Rr]eward|[Ll]oss")
+_MEASURED_ROWS: Final = lazy_pattern(rb"[Rr]eturn|[Rr]eward|[Ll]oss")
 
 
 def _two_columns(data: bytes) -> Iterator[Record]:

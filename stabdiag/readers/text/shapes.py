@@ -14,6 +14,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
+from stabdiag.model.patterns import lazy_pattern
+
 Span: TypeAlias = tuple[int, int]
 Cells: TypeAlias = Sequence[bytes | None]
 Columns: TypeAlias = list[Cells]
@@ -29,7 +31,7 @@ _MAX_UNIQUE: Final = 2
 _MAX_SHAPE_LINE: Final = 1000
 
 # A number that is not a value, such as a time or a percentage, and the blanks that align values.
-_VARIABLE_PART: Final = re.compile(rb"(\d[\d.,:]*)|( +)")
+_VARIABLE_PART: Final = lazy_pattern(rb"(\d[\d.,:]*)|( +)")
 
 # Several words after the last value, such as a sample of generated text: they differ from line to
 # line, and none is a value. "2.31 or" is not a value either.

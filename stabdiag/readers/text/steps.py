@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.text.grammar import Step
 
 # The column with the total of a bar. A bar whose total differs from the training's is another bar.
@@ -135,7 +136,7 @@ def _votes(places: Ints, counts: Floats, totals: Floats, losses: Ints) -> Floats
     after = np.minimum(np.searchsorted(places, losses), len(places) - 1)
     before = np.maximum(np.searchsorted(places, losses) - 1, 0)
     votes = totals[after]
-    for total in np.unique(votes):
+    for total in unique_values(votes):
         bars = after[votes == total]
         if (
             len(bars) >= _MIN_CONSECUTIVE_LOSSES

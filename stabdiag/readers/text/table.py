@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -11,7 +10,9 @@ import numpy as np
 
 from stabdiag.model.arrays import AnyArray, Floats, Ints, Mask
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_an_lr, is_evaluation
+from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import (
     EXACT,
     Piece,
@@ -41,16 +42,16 @@ ROW: Final = "row"
 _OTHER_TABLE: Final = Line(pattern=b"")
 
 # A rate that was rounded to zero. Python prints a true zero as 0.0.
-_ROUNDED_TO_ZERO: Final = re.compile(rb"0\.00{1,20}")
+_ROUNDED_TO_ZERO: Final = lazy_pattern(rb"0\.00{1,20}")
 
 # If a rate was this many units of its last digit before, a rounded zero is below a twentieth of it:
 # a cosine is that low for the last seventh of its steps.
 _UNITS_ABOVE_ZERO: Final = 10
 
 # 1K: LeRobot's form of steps from 1000 on.
-_IN_THOUSANDS: Final = re.compile(r"(\d{1,4})([KMB])")
+_IN_THOUSANDS: Final = lazy_pattern(r"(\d{1,4})([KMB])")
 
-_THOUSANDS_COMMA: Final = re.compile(rb",(?=\d{3}(?:\D|$))")
+_THOUSANDS_COMMA: Final = lazy_pattern(rb",(?=\d{3}(?:\D|$))")
 
 
 @frozen
@@ -227,7 +228,7 @@ class Table:
             at=at[order][new],
             places=at[order][reached],
             steps=steps[reached],
-            ranks=len(np.unique(ranks[ranks != NO_RANK])),
+            ranks=len(unique_values(ranks[ranks != NO_RANK])),
         )
 
     def _rows(self, stored: list[_StoredLines], row: Ints, count: int, steps: Floats) -> Rows:

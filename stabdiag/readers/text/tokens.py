@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_a_reward
 from stabdiag.model.roles.scores import accuracy_role, score_direction
@@ -75,17 +76,17 @@ OBJECTIVES: Final = (
     *(b"loglik", b"log-prob", b"log_prob"),
 )
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero prints the parts and the total.
-SUMMED: Final = re.compile(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER_PATTERN)
+SUMMED: Final = lazy_pattern(rb"\b[Rr]eg=%b [^\n]{0,80}\b([Tt]otal)=" % NUMBER_PATTERN)
 # epoch 3 train 2.31 val 2.40: the loss of each split is named after the split; CatBoost prints
 # learn: 0.69 and, with an evaluation, test: 0.70, before the total of its times.
-BY_SPLIT: Final = re.compile(
+BY_SPLIT: Final = lazy_pattern(
     rb"(?<![\w/])([Tt]rain|TRAIN|learn)[ :=]{1,3}%b[ \t,;|/]{1,12}"
     rb"(?:total: |(?:%b)[ :=]{1,3}%b(?![\w%%/]))"
     % (NUMBER_PATTERN, rb"[Vv]al|VAL|[Vv]alid|[Tt]est|TEST|[Dd]ev|[Ee]val", NUMBER_PATTERN)
 )
 TRAINED: Final = (b"train", b"learn")
-SPLIT: Final = re.compile("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
-_OTHER_LOSS: Final = re.compile(
+SPLIT: Final = lazy_pattern("train|learn|val|valid|test|dev|eval", re.IGNORECASE)
+_OTHER_LOSS: Final = lazy_pattern(
     r"((?:(?:val|valid|validation|eval|test|dev|train|training|tr|avg|average|mean|total|global"
     r"|overall|current)[ _/-]"
     r"|(?:avg|current)(?=cost)|\w{1,30}'s "
@@ -160,20 +161,22 @@ _UNSIGNED_PAIR: Final = (
     rb"|[Rr]eward(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)))"
     rb"\]?[ \t]{1,24}%b%b(%b)%b" % (_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
-_LOOSE_PAIR: Final = re.compile(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)
+_LOOSE_PAIR: Final = lazy_pattern(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)
 # The same for lines without a sign, in half the time.
-_WITHOUT_SIGN: Final = re.compile(_UNSIGNED_PAIR)
+_WITHOUT_SIGN: Final = lazy_pattern(_UNSIGNED_PAIR)
 
 # Separators of the sections of a line, and the words and numbers that alternate in a section:
 # | epoch 3 step 120 loss 2.31 | foo 1,200 | bar 7ms, and epoch 3: foo 1,200
-_SEPARATOR: Final = re.compile(rb"[|;\[\](){}\t]|,(?!\d{3})|(?<=\d): ")
-_NAME_TOKEN: Final = re.compile(rb"[A-Za-z][\w./-]{0,40}")
-_WHOLE_NUMBER: Final = re.compile(rb"(%b)(?:%%|[KMGT])?%b" % (_GROUPED_NUMBER, _UNIT_SUFFIX))
+_SEPARATOR: Final = lazy_pattern(rb"[|;\[\](){}\t]|,(?!\d{3})|(?<=\d): ")
+_NAME_TOKEN: Final = lazy_pattern(rb"[A-Za-z][\w./-]{0,40}")
+_WHOLE_NUMBER: Final = lazy_pattern(rb"(%b)(?:%%|[KMGT])?%b" % (_GROUPED_NUMBER, _UNIT_SUFFIX))
 _MAX_TOKEN: Final = 80
-_TOKEN: Final = re.compile(rb"\S{1,%d}" % _MAX_TOKEN)
+_TOKEN: Final = lazy_pattern(rb"\S{1,%d}" % _MAX_TOKEN)
 _MIN_ALTERNATING: Final = 3
 # Epoch 57: foo 0.48 bar 7, where a counter comes before the words and numbers of a section.
-_COUNTED: Final = re.compile(rb"(?i)(?<![a-z])(?:epoch|step|iter(?:ation)?) {1,4}\d{1,9}: {1,4}\Z")
+_COUNTED: Final = lazy_pattern(
+    rb"(?i)(?<![a-z])(?:epoch|step|iter(?:ation)?) {1,4}\d{1,9}: {1,4}\Z"
+)
 
 # Suffixes of source files: train.py:102, nnet-training.cc:121
 _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs", ".java", ".jl")
@@ -181,7 +184,7 @@ _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs",
 # Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
 # Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, loss(epoch 0): 2.31, and
 # Training loss at epoch 3 - 2.31.
-REPORTED_AT_STEP: Final = re.compile(
+REPORTED_AT_STEP: Final = lazy_pattern(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
     rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)"
     rb"|[Rr]ewards?|[Rr]eturns?))"
@@ -194,11 +197,11 @@ REPORTED_AT_STEP: Final = re.compile(
 _BEFORE_STEP: Final = (b" at ", b" after ", b" in ", b" for ", b" on ", b" of ", b"(", b"[")
 # A score is a loss only in this form. A best value is one of many.
 _SCORE: Final = b"Score"
-_BEST: Final = re.compile(
+_BEST: Final = lazy_pattern(
     rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
 )
 
-SAVES: Final = re.compile(rb"(?<![a-z])(?:sav(?:ed|ing)|best|improved)(?![a-z])", re.IGNORECASE)
+SAVES: Final = lazy_pattern(rb"(?<![a-z])(?:sav(?:ed|ing)|best|improved)(?![a-z])", re.IGNORECASE)
 
 # CV is the set for cross-validation; mi-test and fit_test are names of runs.
 _EVALUATION_WORD: Final = (
@@ -207,15 +210,15 @@ _EVALUATION_WORD: Final = (
 )
 # Every word for an evaluation contains one of these.
 EVALUATION_STEMS: Final = (b"val", b"test", b"dev", b"cv", b"held", b"hold")
-_EVALUATION_TOKEN: Final = re.compile(_EVALUATION_WORD, re.IGNORECASE)
+_EVALUATION_TOKEN: Final = lazy_pattern(_EVALUATION_WORD, re.IGNORECASE)
 # A heading above the lines of its losses: Val:, --- Test results ---
-_EVALUATION_HEADING: Final = re.compile(
+_EVALUATION_HEADING: Final = lazy_pattern(
     rb"[\s=*#>\[-]{0,40}(%b)(?: (?:results?|set|metrics|stats))?[\s=*#>:\]-]{0,40}$"
     % _EVALUATION_WORD,
     re.IGNORECASE,
 )
 # A word before the values of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
-_OPENS: Final = re.compile(
+_OPENS: Final = lazy_pattern(
     rb"(?<![\w/.-])(?:%b|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
     rb"(?=[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _EVALUATION_WORD,
     re.IGNORECASE,
@@ -223,10 +226,10 @@ _OPENS: Final = re.compile(
 
 
 # Words before the name of a value.
-_WITH: Final = re.compile(r"^with (?:the |an? )?")
+_WITH: Final = lazy_pattern(r"^with (?:the |an? )?")
 
 # A number that is not a part of a word.
-NUMBER_START: Final = re.compile(rb"(?<![\w.])[-+.]{0,2}(?:\d|[nN][aA][nN]|[iI][nN][fF])")
+NUMBER_START: Final = lazy_pattern(rb"(?<![\w.])[-+.]{0,2}(?:\d|[nN][aA][nN]|[iI][nN][fF])")
 # A value depends on at most this many characters after its blank; see ``_VALUE_END``.
 _AFTER_NUMBER: Final = 4
 
@@ -303,7 +306,7 @@ class Field(NamedTuple):
 
 
 # train/val loss: 2.31 / 2.40, Loss (train/val): 2.31/2.40, loss_train/test: 2.31/2.40
-_BOTH: Final = re.compile(
+_BOTH: Final = lazy_pattern(
     rb"(?:%b[ _]([A-Za-z]\w{0,20})|([A-Za-z]\w{0,20}?)(?: ?\(|_)%b\)?)"
     rb" {0,4}[:=]? {0,8}(%b) {0,4}/ {0,4}(%b)(?![\w/])"
     % (

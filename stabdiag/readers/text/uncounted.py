@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.counter_evidence import (
     count_moves,
     most_frequent_loss,
@@ -38,13 +39,13 @@ _ALIKE: Final = (4, 3)
 # Two of those lines are enough if they have several values and one loss is not finite.
 _MIN_NON_FINITE_LINES: Final = (2, 1)
 
-_NUMBER_TOKEN: Final = re.compile(NUMBER_PATTERN)
+_NUMBER_TOKEN: Final = lazy_pattern(NUMBER_PATTERN)
 
 # As many are enough if they have many values.
 _MIN_FULL_RECORDS: Final = 2
 
 # The result of a fold or of a seed.
-_FOLD_RESULT: Final = re.compile(
+_FOLD_RESULT: Final = lazy_pattern(
     rb"[\W_]{0,8}(?:fold|seed|split)[ _#:=-]{0,3}(\d{1,9})\b", re.IGNORECASE
 )
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from itertools import islice, pairwise
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_setting, name_words
 from stabdiag.readers.text.counter_evidence import heading_evidence, on_loss_lines
 from stabdiag.readers.text.counters import find_headings, is_word
@@ -50,7 +51,7 @@ _NAMED: Final = rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)"
 _SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)"
 
 # Names that a loss has only where nothing else is named: total: 2.4, L1: 0.12, bpd=3.2
-_TOTAL_NAMES: Final = re.compile(
+_TOTAL_NAMES: Final = lazy_pattern(
     rb"(?<![\w./-])([Tt]otal|[Ll][12]?|bp[cdb]|KLD?)"
     rb"(?= ?[:=] ?%b(?![\w%%:]|\.\d| ?(?:sec|min|s|ms)\b))" % NUMBER_PATTERN
 )

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Final, Self, TypeAlias
 
 from stabdiag.model.events import MAX_SUMMARY, EventCode, LeftOut
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import plural
 from stabdiag.readers.left_out import breaks_off, is_row, may_hold_loss, unreadable
@@ -32,19 +33,19 @@ from stabdiag.readers.text.grammar import TextPart, is_a_loss
 from stabdiag.readers.text.tokens import has_number
 
 # The text before the value of a loss: up to its name, and the separator.
-_BEFORE_VALUE: Final = re.compile(
+_BEFORE_VALUE: Final = lazy_pattern(
     rb"(?i)^.{0,400}?(?<![a-z])loss(?:es)?(?! ?_?scale)[\"']?[\s:=|(\[]{0,24}"
 )
-_FORM_NUMBER: Final = re.compile(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
+_FORM_NUMBER: Final = lazy_pattern(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 # A number before a delimiter, as in a row of a table: 201,2.31,0.001
 _DELIMITERS: Final = (b",", b";", b"|", b"\t", "│".encode(), "┃".encode(), "║".encode())
-_DELIMITED: Final = re.compile(rb"\d[ \t]{0,8}(?:[,;|\t]|%b)" % "│|┃|║".encode())
+_DELIMITED: Final = lazy_pattern(rb"\d[ \t]{0,8}(?:[,;|\t]|%b)" % "│|┃|║".encode())
 # A count before a number: a row of a printed table, 201 2.31 0.001.
-_ALIGNED: Final = re.compile(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
-_ROW_COUNT: Final = re.compile(rb"(?:[\s|\[(]|%b){0,40}(\d{1,12})(?![\d.])" % "│|┃|║".encode())
+_ALIGNED: Final = lazy_pattern(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
+_ROW_COUNT: Final = lazy_pattern(rb"(?:[\s|\[(]|%b){0,40}(\d{1,12})(?![\d.])" % "│|┃|║".encode())
 # A number that is not a total, a part of a date or of a time.
-_UNREAD_NUMBER: Final = re.compile(rb"(?<![\w.:/+-])(\d{1,12})(?![\w.:+-])")
-_FORM_SPACE: Final = re.compile(rb"\s+")
+_UNREAD_NUMBER: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w.:+-])")
+_FORM_SPACE: Final = lazy_pattern(rb"\s+")
 
 # This many record lines of a block show the forms of its lines: a logger has few.
 _SAMPLE_RECORDS: Final = 20
@@ -70,14 +71,14 @@ _MAX_ABOVE: Final = 1 << 18
 _MAX_UNREAD_BARS: Final = 5
 # The most bytes below a record that breaks off: the end of a post, or an exception.
 _MAX_BELOW: Final = 1 << 13
-_BELOW_LOG: Final = re.compile(rb"[ \t\r]{0,80}(?:\n|```|~~~|<|Traceback )")
+_BELOW_LOG: Final = lazy_pattern(rb"[ \t\r]{0,80}(?:\n|```|~~~|<|Traceback )")
 _MIN_WORDS: Final = 2
 # The name of a loss at the end of a line, without its value.
-_LOSS_WITHOUT_VALUE: Final = re.compile(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
-_LOSS_WORD: Final = re.compile(rb"loss", re.IGNORECASE)
-_DIGIT: Final = re.compile(rb"\d")
-_UNREAD_WORD: Final = re.compile(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
-_LOSS_VALUE: Final = re.compile(
+_LOSS_WITHOUT_VALUE: Final = lazy_pattern(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
+_LOSS_WORD: Final = lazy_pattern(rb"loss", re.IGNORECASE)
+_DIGIT: Final = lazy_pattern(rb"\d")
+_UNREAD_WORD: Final = lazy_pattern(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
+_LOSS_VALUE: Final = lazy_pattern(
     rb"(?:(?:train(?:ing)?|avg|average|mean|total|batch|current)[ _/-])?[\w./-]{0,40}loss[\w]{0,20}"
     rb"[\"']?[ \t]{0,8}[:= ][ \t]{0,8}[-+]?(?:[\d.]{1,40}(?:e[-+]?\d{1,3})?|nan|inf)?",
     re.IGNORECASE,

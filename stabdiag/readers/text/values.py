@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import bytes_before
 from stabdiag.readers.text.grammar import NUMBER_PATTERN
 from stabdiag.readers.values import NULL_WORDS, not_finite
@@ -21,12 +22,12 @@ NULL_CELL: Final = b"nAN"
 # tensor(2.31, device='cuda:0', grad_fn=<NllLossBackward0>), np.float32(2.31), array([2.31]): the
 # ends of their names, which are fast to find, and the whole.
 _WRAPPER_ENDS: Final = (
-    *((b"ensor(", re.compile(rb"ensor\(")), (b"rray(", re.compile(rb"rray\("))),
-    (b"float", re.compile(rb"float\d\d\(")),
+    *((b"ensor(", lazy_pattern(rb"ensor\(")), (b"rray(", lazy_pattern(rb"rray\("))),
+    (b"float", lazy_pattern(rb"float\d\d\(")),
 )
-_WRAPPER: Final = re.compile(rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\Z")
+_WRAPPER: Final = lazy_pattern(rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\Z")
 _LONGEST_WRAPPER: Final = 32
-_WRAPPED: Final = re.compile(
+_WRAPPED: Final = lazy_pattern(
     rb"\[{0,3} ?(%b) ?\]{0,3}"
     rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER_PATTERN
 )
@@ -36,42 +37,42 @@ _BARE_TENSOR: Final = (
     rb"[ \t]{0,8}tensor\(%b(?:, [^\n()]{1,60}(?:\([^\n()]{0,20}\))?[^\n()]{0,60})?\)[ \t\r]{0,8}"
     % NUMBER_PATTERN
 )
-_BARE_TENSORS: Final = re.compile(
+_BARE_TENSORS: Final = lazy_pattern(
     rb"(?:(?<=\n)|\A)%b(?:\n%b){1,100000}(?=\n|\Z)" % (_BARE_TENSOR, _BARE_TENSOR)
 )
 _LOSS_ABOVE: Final = 400
 
 # nan.0, as Lightning prints a value that it rounds to the width of others.
-_WITH_DECIMALS: Final = re.compile(rb"(?<![\w.])([-+]?(?:nan|inf))\.0{1,6}(?![\w.])")
+_WITH_DECIMALS: Final = lazy_pattern(rb"(?<![\w.])([-+]?(?:nan|inf))\.0{1,6}(?![\w.])")
 
 # .nan and -.inf, as YAML writes them.
-_YAML: Final = re.compile(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
+_YAML: Final = lazy_pattern(rb"(?<=: )([-+]?)\.(nan|inf)(?![\w.])")
 
 # 1.#QNAN, -1.#IND00, 1.#INF, as Microsoft's C runtime prints them.
-_MICROSOFT: Final = re.compile(rb"[-+]?(?<!\d)1\.#(?:[QS]?NAN|IND|INF|J|R)\d{0,12}")
+_MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<!\d)1\.#(?:[QS]?NAN|IND|INF|J|R)\d{0,12}")
 
 # Julia's 32-bit NaN.
-_NAN32: Final = re.compile(rb"(?<![\w.])NaN32(?!\w)")
+_NAN32: Final = lazy_pattern(rb"(?<![\w.])NaN32(?!\w)")
 
 # (nan), "nan", -nan(ind), nan%, nan.0, NaN32 in the place of a value.
 _MARKED: Final = (
-    re.compile(rb"nan[\"'()%.]"),
-    re.compile(rb"NaN[\"'()%.3]"),
-    re.compile(rb"inf[\"'().]"),
+    lazy_pattern(rb"nan[\"'()%.]"),
+    lazy_pattern(rb"NaN[\"'()%.3]"),
+    lazy_pattern(rb"inf[\"'().]"),
 )
-_ENCLOSED: Final = re.compile(
+_ENCLOSED: Final = lazy_pattern(
     rb"(?:(?<=[:=])|(?<=[:=] ))[\"'(]{0,2}([-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?))"
     rb"(?:\(\w{0,20}\)|%)?[\"')]{1,2}(?=[\s,;|}\])]|$)"
     rb"|(?<![\w.])([-+]?(?:nan|NaN))(?:\(\w{1,20}\)|%)(?=[\s,;|}\])]|$)"
 )
 # What begins after at most this many signs and brackets.
 _NOT_FINITE_WORDS: Final = tuple(
-    (word, re.compile(word)) for word in (b"nan", b"NaN", b"NAN", b"inf", b"Inf")
+    (word, lazy_pattern(word)) for word in (b"nan", b"NaN", b"NAN", b"inf", b"Inf")
 )
 _MAX_OPENING: Final = 3
 
 # Loss: <2.31>, as MADlib prints its values.
-_ANGLED: Final = re.compile(rb"<(?<=[:=] <)(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
+_ANGLED: Final = lazy_pattern(rb"<(?<=[:=] <)(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
 
 # Placeholders after the name of a loss in the place of its value: loss: None, loss=N/A, loss (nan),
 # loss ***, "loss": #NUM!; a dash alone only where no number follows it.
@@ -79,7 +80,7 @@ _NO_VALUE_WORDS: Final = (
     rb"None|none|null|NULL|nil|N/A|n/a|NA|n\.a\.|undefined|missing|-{1,3}|\*{2,40}"
     rb"|#(?:NUM|DIV/0|VALUE|INF)!|#N/A|OVERFLOW|overflow|\([-+]?(?:nan|NaN|inf|Inf)\)"
 )
-_OF_A_LOSS: Final = re.compile(
+_OF_A_LOSS: Final = lazy_pattern(
     # Nearly all losses are numbers, and the first line excludes them fast. Colossal-AI is no loss.
     rb"oss(?![\"']?(?:: |=| )\d)(?<=[lL]oss)(?<![cC]oloss)"
     rb"([\w/.-]{0,40}(?![\w/.-])[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])"

@@ -11,6 +11,7 @@ from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.text import num, plural, whole
+from stabdiag.model.unique import unique_values
 from stabdiag.stats.coincidence import FREQUENT_RATE, max_chance_repeats
 from stabdiag.stats.course import end_level
 from stabdiag.stats.levels import levels
@@ -242,7 +243,7 @@ def _losses_of_epochs(case: Case) -> Floats | None:
     loss, epoch = case.loss, case.history.finite("epoch")
     turns = epoch.steps[1:][np.diff(np.floor(epoch.values)) == 1]
     inner = np.searchsorted(loss.steps, turns) if len(epoch) else _starts(case)
-    cuts = np.unique(np.concatenate([[0], inner, [len(loss)]]))
+    cuts = unique_values(np.concatenate([[0], inner, [len(loss)]]))
     parts = [loss.values[a:b] for a, b in pairwise(cuts.tolist())]
     usual = median(np.array([len(part) for part in parts], dtype=np.float64))
     whole_epochs = [part for part in parts if abs(len(part) - usual) <= NEGLIGIBLE * usual]

@@ -14,6 +14,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, GENERATOR, REGULARIZERS, LossKind
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import digits, num
+from stabdiag.model.unique import unique_values
 from stabdiag.stats.course import level_before, outer_levels
 from stabdiag.stats.quantiles import is_constant
 from stabdiag.stats.standards import (
@@ -166,7 +167,7 @@ def _period(x: Floats) -> int | None:
     candidates = np.flatnonzero(x[1 : len(x) // 2 + 1] == x[0])[:_MAX_TRIED] + 1
     for period in candidates.tolist():
         if len(x) - period >= MIN_SAMPLE and np.array_equal(x[period:], x[:-period]):
-            values = np.unique(x[:period])
+            values = unique_values(x[:period])
             is_exact = max(digits(_written(float(value))) for value in values) >= MIN_EXACT_DIGITS
             return period if len(values) >= _MIN_REPEATED and is_exact else None
     return None

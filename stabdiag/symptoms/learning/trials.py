@@ -10,6 +10,7 @@ import numpy as np
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.manifest.keys import OVERFIT_BATCHES
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import num, plural, typed
 from stabdiag.stats.course import end_level, measure_course
 from stabdiag.stats.quantiles import is_constant
@@ -19,7 +20,7 @@ from stabdiag.tree.case import Case
 
 # No warm-up raises the rate by a constant factor from record to record, and by this much.
 _MIN_SWEEP: Final = HUNDREDFOLD
-_RANGE_TEST: Final = re.compile(r"range|find", re.IGNORECASE)
+_RANGE_TEST: Final = lazy_pattern(r"range|find", re.IGNORECASE)
 
 # Smith 2017 (arXiv:1506.01186) and fastai take a rate a tenth of the one with the lowest loss.
 _BELOW_LOWEST: Final = TENFOLD

@@ -13,6 +13,7 @@ from stabdiag.model.history import Series
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.roles.scores import PERCENT, full_scale
 from stabdiag.model.text import capitalized, num, percent
+from stabdiag.model.unique import unique_values
 from stabdiag.stats.course import keeps_growing, position_after, settled, usual_change
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
@@ -85,7 +86,7 @@ def _rank_times(case: Case) -> tuple[list[str], Ints, Floats]:
     """Return ranks, steps, and times of shape (ranks, steps), NaN where a rank logged none."""
     role = "rank_time" if case.history.has("rank_time") else "rank_speed"
     ranks = {name: series.finite() for name, series in case.history.group(role).items()}
-    steps = np.unique(np.concatenate([series.steps for series in ranks.values()]))
+    steps = unique_values(np.concatenate([series.steps for series in ranks.values()]))
     times = np.full((len(ranks), len(steps)), np.nan)
     for row, series in zip(times, ranks.values(), strict=True):
         positive = np.where(series.values > 0, series.values, np.nan)

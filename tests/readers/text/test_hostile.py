@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from stabdiag.errors import LogError
+from stabdiag.model.patterns import LazyPattern
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import TEXT_READERS, reader
 from stabdiag.readers.source import Stream
@@ -96,7 +97,7 @@ def patterns():
     rows = enumerate(normalization.NORMALIZATIONS)
     by_name |= {f"normalization {n}": re.compile(row.pattern) for n, row in rows}
     for module in (counters, messages, prefix, tokens):
-        own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern)}
+        own = {k: v for k, v in vars(module).items() if isinstance(v, re.Pattern | LazyPattern)}
         by_name |= {f"{module.__name__.rpartition('.')[2]} {k}": v for k, v in own.items()}
     return by_name
 
