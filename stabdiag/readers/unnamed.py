@@ -67,9 +67,14 @@ def may_be_losses(numbers: Sequence[float]) -> bool:
 
 
 def may_be_steps(numbers: Sequence[float]) -> bool:
-    """Return True if numbers could be steps: rising integers that are not times."""
-    rising = all(before < after for before, after in pairwise(numbers))
-    return rising and all(map(float.is_integer, numbers)) and abs(numbers[-1]) < A_TIME
+    """Return True if numbers could be steps: rising integers that are not times.
+
+    A run that was started again in the same file begins again at the first of them.
+    """
+    falls = [after for before, after in pairwise(numbers) if before >= after]
+    restarts = all(after == numbers[0] for after in falls)
+    is_rising = restarts and FEWEST * (len(falls) + 1) <= max(len(numbers), FEWEST)
+    return is_rising and all(map(float.is_integer, numbers)) and abs(numbers[-1]) < A_TIME
 
 
 def taken_as(description: str, name: str) -> Event:

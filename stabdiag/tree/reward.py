@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.stats.course import beginning, end_level
@@ -75,7 +76,9 @@ def find_collapsed_reward(run: Run) -> Reward | None:
     """Return the reward of a run that maximizes one, if it clearly fell, else None."""
     reward = run.history.finite("reward")
     fall = _fall(run, reward)
-    return _ending(reward, fall) if fall is not None and _is_collapsed(run, fall) else None
+    if fall is None or not _is_collapsed(run, fall) or not _is_usual(reward.values, fall):
+        return None
+    return _ending(reward, fall)
 
 
 def _fall(run: Run, reward: Series) -> Rise | None:
@@ -96,6 +99,17 @@ def _ending(reward: Series, fall: Rise) -> Reward:
         last=-fall.last_level,
         points=fall.points,
     )
+
+
+def _is_usual(x: Floats, fall: Rise) -> bool:
+    """Return True if a reward near the best level usually exceeds one at the end.
+
+    A few episodes with enormous rewards raise a mean, although the others were no better.
+    """
+    best = x[max(fall.best + 1 - fall.points, 0) : fall.best + fall.points]
+    last = x[-fall.points :]
+    pairs = np.sign(best[:, np.newaxis] - last[np.newaxis, :])
+    return bool(pairs.sum() > 0)
 
 
 def _is_collapsed(run: Run, fall: Rise) -> bool:

@@ -10,7 +10,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.names import is_evaluation, normal, without_evaluation
 from stabdiag.model.roles.scores import PERCENT, Direction, is_training_score, score_direction
 from stabdiag.stats.course import level_error
 from stabdiag.stats.quantiles import diff_sigma, median
@@ -116,10 +116,14 @@ def scores(run: Run) -> tuple[Score, ...]:
         (history.finite("eval_accuracy"), Direction.HIGHER, True),
         (history.finite("accuracy"), Direction.HIGHER, False),
     ]
+    columns = [series.column for series in history.series.values()]
+    evaluated = {without_evaluation(column) for column in columns if is_evaluation(column)}
     for series in history.group("score").values():
         direction = score_direction(series.column)
         if direction is not None:
-            is_heldout = is_evaluation(series.column) or not is_training_score(series.column)
+            # Beside val_mse, mse is of the training data.
+            is_trained = is_training_score(series.column) or normal(series.column) in evaluated
+            is_heldout = is_evaluation(series.column) or not is_trained
             candidates.append((series.finite(), direction, is_heldout))
     logged = [
         Score(series=series, direction=direction, is_heldout=is_heldout)

@@ -203,6 +203,16 @@ def test_two_columns_without_a_header_are_step_and_loss(log, delimiter):
     assert "the first, which rises in whole numbers, is taken as the step" in str(columns.events)
 
 
+def test_steps_without_a_name_may_begin_again(log):
+    rows = [*range(4), *range(12)]
+    text = "".join(f"{n}\t{2.5 - n / 9}\t{0.5 + n / 70}\n" for n in rows)
+    assert log(text, "loss.txt").names == ("step", "loss", "loss_2")
+    # Labels are no steps.
+    labels = "".join(f"{n % 2}\t{2.5 - n / 9}\t{0.5 + n / 70}\n" for n in range(12))
+    with pytest.raises(LogError, match="without a header"):
+        log(labels, "losses.csv")
+
+
 @pytest.mark.parametrize("rows", [9, 80_000])
 def test_several_unnamed_columns_in_a_file_named_after_a_loss_are_losses(log, rows):
     text = "".join(f"{n},{2.5 + n / 7},{-3.5 - n / 9}\n" for n in range(rows))

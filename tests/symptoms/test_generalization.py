@@ -360,6 +360,21 @@ def test_a_score_that_still_improves_means_overconfidence(symptom, column, value
     )
 
 
+def test_a_score_next_to_its_evaluation_is_of_the_training_data(symptom):
+    epochs = np.arange(8)
+    log = {"epoch": epochs, "loss": 0.5 * 0.7**epochs, "mse": 0.5 * 0.7**epochs}
+    log |= {"val_loss": 0.3 + 0.02 * (epochs - 2) ** 2, "val_mse": 0.3 + 0.02 * (epochs - 2) ** 2}
+    assert symptom("overconfident", log) is None
+    assert symptom("overfitting", log).severity == "warning"
+
+
+@pytest.mark.parametrize(("last", "is_reported"), [(0.31, False), (0.41, True)])
+def test_the_first_of_two_higher_evaluations_may_be_noise(symptom, last, is_reported):
+    log = {"epoch": range(5), "loss": [0.6, 0.4, 0.25, 0.16, 0.1]}
+    log["val_loss"] = [0.52, 0.36, 0.3, 0.4, last]
+    assert (symptom("overfitting", log) is not None) == is_reported
+
+
 def test_a_checkpoint_without_a_step_is_named_by_its_epoch(symptom):
     log = run(TRAIN, TURNED)
     integer_epochs, fractional_epochs = {"epoch": AT}, {"epoch": AT / 8 + 0.5}

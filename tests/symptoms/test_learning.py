@@ -101,6 +101,13 @@ MEMORISED = falling(2.32, 2.22, 300) + noise(0.01)
 FLAT_EVAL = 2.31 + noise(0.004)
 
 
+@pytest.mark.parametrize(("first", "is_reported"), [(0.71, False), (0.52, True)])
+def test_a_sum_over_an_epoch_is_not_the_loss_of_an_untrained_model(symptom, first, is_reported):
+    epochs = {"epoch": range(4), "loss": [190.4, 151.2, 130.9, 118.3]}
+    logged = epochs | {"accuracy": [first, first + 0.05, first + 0.08, first + 0.1]}
+    assert (symptom("initial-loss-off", logged) is not None) == is_reported
+
+
 def test_a_policy_is_not_advised_to_memorize_one_batch():
     diagnosis = stabdiag.diagnose(log(np.full(N, 2.3026), reward=AT / N)).diagnosis
     assert diagnosis.slug == "loss-constant"

@@ -19,6 +19,8 @@ def log(reward, **columns):
 UP_AND_DOWN = np.interp(PART, [0, 0.4, 0.5, 0.6, 1], [20.0, 200.0, 200.0, 20.0, 20.0])
 DIPS = np.interp(PART, [0, 0.4, 0.5, 0.6, 1], [20.0, 200.0, 200.0, 80.0, 80.0])
 FLAT = 20 + NOISE
+# Two enormous rewards at the beginning: the others do not fall.
+LUCKY = np.where(np.isin(STEPS, (3, 9)), 90_000.0, 700 + 900 * PART + 100 * NOISE)
 # Few episodes reach a reward.
 RARE = (np.random.default_rng(1).random(N) < 0.02) * 1.0
 
@@ -57,6 +59,7 @@ def test_reward_that_fails_is_reported(symptom, run, title, severity, first):
         log(UP_AND_DOWN[: N // 2].repeat(2) * (1 - 0.1 * (PART > 0.9)) + NOISE),
         log(np.minimum(500, 505 + NOISE)),
         log(np.full(N, 500.0)),
+        log(LUCKY),
         log(np.maximum(DIPS, np.where(PART > 0.5, 130, 0)) + NOISE),
         # A log that begins in mid-run, and a short one.
         log(FLAT) | {"step": 10_000 + STEPS},

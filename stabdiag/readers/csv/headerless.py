@@ -78,7 +78,8 @@ class TableShape:
         if len(self.numbers) < 2 or len(self.numbers[0]) < _MIN_COUNTED_ROWS:
             return False
         counts = self.numbers[0]
-        return may_be_steps(counts) and len({b - a for a, b in pairwise(counts)}) == 1
+        strides = {after - before for before, after in pairwise(counts) if after > before}
+        return may_be_steps(counts) and len(strides) == 1
 
     @property
     def names_of_losses(self) -> tuple[str, ...]:

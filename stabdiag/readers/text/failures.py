@@ -102,7 +102,9 @@ _NOT_FINITE: Final = (
     rb"(?:nan/inf|inf/nan)s?(?! (?:check|guard|detect(?:ion|or)|filter|monitor))"
     rb"|nans?|infs?|infinit(?:y|e)|non[- ]?finite|not (?:a )?finite|isn't finite"
     rb"|no longer finite|diverged|(?:not|no longer) a number)"
-    rb"(?![\w/(-]|\.\w| (?:->|=>|to) [-+]?\d)"
+    + rb"(?![\w/(-]|\.\w| (?:-{1,3}>|={1,3}>|~>|to|"
+    + "→|⟶|➜".encode()
+    + rb") [-+]?\d)"
 )
 _NAMES_IT: Final = lazy_pattern(_NOT_FINITE)
 # What some exceptions say of parameters that are NaN, without the word.

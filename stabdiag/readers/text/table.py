@@ -83,11 +83,12 @@ class TableRecords:
     def reached_step(self, place: int) -> tuple[int | None, int]:
         """Return the step that the log had reached at a position, and the number of records.
 
-        If no record names a step, the step is the number of the last record, from 0.
+        If no record names a step, the step is the number of the last record, from 0. There is none
+        before the first record: what was printed there did not end the run.
         """
         above = int(np.searchsorted(self.at, place, side="right"))
         if not len(self.places) and len(self.at):
-            return max(above - 1, 0), above
+            return above - 1 if above else None, above
         before = int(np.searchsorted(self.places, place, side="right")) - 1
         return int(self.steps[before]) if before >= 0 else None, above
 

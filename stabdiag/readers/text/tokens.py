@@ -38,6 +38,7 @@ OTHER_LOSSES: Final = (
     *(b"Cross-Entropy", b"Cross-entropy", b"Cross Entropy", b"Cross entropy", b"xent", b"nce"),
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective", b"objf"),
     *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
+    *(b"Log-likelihood", b"Log-Likelihood", b"Log likelihood", b"Log Likelihood", b"LogLik"),
     *(b"SmoothL1", b"smooth_l1", b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE"),
     *(b"mae", b"MAE", b"rmspe", b"RMSPE", b"rmsle", b"RMSLE", b"mape", b"MAPE"),
     *(b"'s l2", b"'s l1", b"'s huber", b"'s fair", b"'s quantile", b"'s poisson", b"'s tweedie"),
@@ -110,7 +111,8 @@ EVALUATED: Final = (VALIDATED, TESTED)
 # is not part of the name.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
-    rb"(?:Loss(?: Total)?|Acc(?:uracy)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO)"
+    rb"(?:Loss(?: Total)?|Acc(?:uracy)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO"
+    rb"|Likelihood)"
     rb"|[Ll]oss (?:[A-Z]\w{0,20}(?![\w.])|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
 )
 

@@ -29,6 +29,7 @@ from stabdiag.stats.standards import (
     RELATIVE_TOLERANCE,
     TENTH,
     TENTHS,
+    THIRD,
 )
 from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
@@ -188,7 +189,7 @@ def _use_mean(count: int | None) -> Action:
 def _beyond_untrained(case: Case, first: float) -> Evidence | None:
     """Report a first loss too high to be the mean cross-entropy of an untrained classifier."""
     highest = case.limits.learning.untrained_loss
-    if first <= highest:
+    if first <= highest or _has_learned_at_once(case):
         return None
     scale = Action(
         Do.CHECK_MODEL,
@@ -208,6 +209,17 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
         first=first_action,
         next_actions=(other, *initial_loss_off.next_actions),
     )
+
+
+def _has_learned_at_once(case: Case) -> bool:
+    """Return True if two in three examples are right at the first loss, so it is no mean.
+
+    An untrained classifier of two classes is right half of the time. A model that was trained for
+    an epoch is no untrained one, and its loss is a sum over the batches.
+    """
+    right = case.history.finite("accuracy")
+    is_first = len(right) > 0 and right.steps[0] <= case.loss.steps[0]
+    return is_first and right.values[0] / full_scale(right.values.max()) >= 1 - THIRD
 
 
 def _may_be_sum(case: Case, first: float) -> bool:

@@ -133,6 +133,9 @@ DIED = (
     "Exiting: loss > 100 for 10 steps",
 )
 HARMLESS = (
+    "[INFO] Model is improving ppl: inf --> 4.87",
+    "training loss improved: inf ==> 2.31",
+    "model loss inf → 0.42, saved",
     "Training finished. No NaN was found.",
     "Saving checkpoint to model_inf.pt",
     "INFO checking for nan in loss: ok",
@@ -233,6 +236,15 @@ def test_the_line_that_reports_a_loss_is_an_event(history):
     messages = [event for event in read.events if event.kind is EventKind.MESSAGE]
     assert [event.quote for event in messages] == ["WARNING:root:Current loss value is nan"]
     assert messages[0].line == 41
+
+
+def test_a_traceback_before_the_first_record_did_not_end_the_run(tmp_path):
+    path = tmp_path / "train.log"
+    begin = 'Traceback (most recent call last):\n  File "a.py", line 1\nKeyError: "price"\n'
+    path.write_text(begin + "".join(f"INFO train loss: {3 - n / 9}\n" for n in range(6)))
+    assert stabdiag.diagnose(path).diagnosis.slug == "insufficient-data"
+    path.write_text("".join(f"INFO train loss: {3 - n / 9}\n" for n in range(6)) + begin)
+    assert stabdiag.diagnose(path).diagnosis.slug == "stall"
 
 
 def test_a_traceback_is_one_message(history):

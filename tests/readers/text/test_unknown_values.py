@@ -27,6 +27,19 @@ FALLING = [3 - n / 10 for n in range(12)]
 
 
 @pytest.mark.parametrize(
+    "form",
+    [
+        "Finished Epoch {n}, Log-likelihood: {value}\n",
+        "EM iteration {n}: Log Likelihood = {value}\n",
+        "Iter {n} | Log likelihood: {value}\n",
+    ],
+)
+def test_a_log_likelihood_is_a_negated_loss(diagnosed, form):
+    history = diagnosed(lines(form, [-5000.25 + 40 * n for n in range(12)])).history
+    assert history.series["loss"].values[[0, -1]].tolist() == [5000.25, 4560.25]
+
+
+@pytest.mark.parametrize(
     ("form", "column"),
     [
         ("[Epoch 3/9] [Batch {n}/40] [G - a: 1.5, b: 0.1] [D - real: {value}, fake: 0.1]\n", "D"),
