@@ -62,7 +62,7 @@ _MESSAGE: Final = lazy_pattern(rb"(?<=[\d)\]}])(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d)"
 _MESSAGE_LEVELS: Final = (b"W", b"E")
 
 # And what Keras prints on its bar: … - loss: 44.4110Batch 3: Invalid loss, terminating training
-_INVALID_LOSS: Final = re.compile(rb"Batch (?<=[\d.fn]Batch )(?=\d{1,9}: Invalid loss)")
+_INVALID_LOSS: Final = lazy_pattern(rb"Batch (?<=[\d.fn]Batch )(?=\d{1,9}: Invalid loss)")
 
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _SHOWN_LINE_ENDS: Final = (
