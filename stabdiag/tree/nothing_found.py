@@ -20,6 +20,7 @@ from stabdiag.model.findings import (
 )
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
+from stabdiag.model.roles.names import is_perplexity
 from stabdiag.model.text import EXACT_FIGURES, capitalized, listed, num, plural
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
@@ -185,8 +186,12 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
 
 
 def _course(case: Case) -> str:
-    """Describe the first and last value of each series, and the highest loss if it is unusual."""
-    logged = [(name, case.history.finite(role).values) for role, name in _COURSES.items()]
+    """Describe the first and last value of each series, and the highest loss if it is unusual.
+
+    A series may have only one value.
+    """
+    series = ((name, case.history.finite(role)) for role, name in _COURSES.items())
+    logged = [(_named(name, values.column), values.values) for name, values in series]
     # Single rewards vary far more than losses.
     if len(logged[0][1]) >= case.min_losses_for_spikes:
         logged[0] = ("the reward (medians of tenths)", levels(logged[0][1], TENTHS))
@@ -194,9 +199,8 @@ def _course(case: Case) -> str:
     courses: list[str] = []
     verb = ""
     for name, x in logged:
-        if len(x) > 1:
-            previous, verb = verb, " went" if np.ptp(x) else " stayed"
-            values = f"from {num(x[0])} to {num(x[-1])}" if np.ptp(x) else f"at {num(x[0])}"
+        if len(x):
+            previous, (verb, values) = verb, _first_to_last(x)
             courses.append(f"{name}{'' if verb == previous else verb} {values}")
     evaluations = case.history.finite("eval_loss")
     x = evaluations.values
@@ -210,6 +214,20 @@ def _course(case: Case) -> str:
     if 0 < top < len(x) - 1 and x[top] - median(x) > CLEAR * robust_sigma(x):
         text += f" The highest loss was {num(x[top])}, at {case.unit} {int(case.loss.steps[top])}."
     return text
+
+
+def _named(name: str, column: str) -> str:
+    """Return the name of a series in a report: a perplexity may be logged instead of a loss."""
+    return name.replace("loss", "perplexity") if is_perplexity(column) else name
+
+
+def _first_to_last(x: Floats) -> tuple[str, str]:
+    """Return the verb and the values that describe the course of a series."""
+    if len(x) == 1:
+        return " was", num(x[0])
+    if np.ptp(x):
+        return " went", f"from {num(x[0])} to {num(x[-1])}"
+    return " stayed", f"at {num(x[0])}"
 
 
 def _largest_growth(case: Case) -> Iterator[tuple[str, Floats]]:

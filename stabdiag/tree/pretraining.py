@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Final
 
 from stabdiag.model.roles.names import name_words
@@ -25,6 +26,9 @@ _NOT_NATS: Final = frozenset(
 # The scores of transcriptions. Their losses are often sums over a sequence (CTC, transducer).
 _TRANSCRIPTION: Final = frozenset({"wer", "cer", "uer"})
 
+# Taggers of sequences have an F-score of spans. A CRF's loss is a sum over a sentence.
+_OF_SPANS: Final = re.compile(r"(?:^|[ _/])f-?score$|span_f1|(?:^|[ _/])fb1$", re.IGNORECASE)
+
 
 def has_chance_level(run: Run) -> bool:
     """Return True if guessing among K classes would cost log K of this loss.
@@ -39,15 +43,18 @@ def has_chance_level(run: Run) -> bool:
 
 
 def may_sum_sequences(run: Run) -> bool:
-    """Return True if a score of transcriptions was logged, or a CTC loss.
+    """Return True if a score of transcriptions or of spans was logged, or a CTC loss.
 
     The loss may be a sum over each sequence then.
     """
     logged = run.history.series.values()
     if any("ctc" in name_words(series.column) for series in logged):
         return True
-    columns = (series.column for series in run.history.group("score").values())
-    return any(not _TRANSCRIPTION.isdisjoint(name_words(column)) for column in columns)
+    columns = [series.column for series in run.history.group("score").values()]
+    return any(
+        not _TRANSCRIPTION.isdisjoint(name_words(column)) or _OF_SPANS.search(column) is not None
+        for column in columns
+    )
 
 
 def chance_loss(run: Run) -> float | None:

@@ -252,9 +252,14 @@ def test_an_error_rate_above_1_is_still_a_fraction(symptom):
 
 @pytest.mark.parametrize(
     ("manifest", "score"),
-    [({"loss": "ctc"}, "val_loss2"), ({}, "val_wer"), ({"criterion": "CTCLoss"}, "val_loss2")],
+    [
+        ({"loss": "ctc"}, "val_loss2"),
+        ({}, "val_wer"),
+        ({"criterion": "CTCLoss"}, "val_loss2"),
+        ({}, "val f-score"),
+    ],
 )
-def test_the_loss_of_a_transcription_is_not_compared_with_log_k(symptom, manifest, score):
+def test_the_loss_of_a_sequence_is_not_compared_with_log_k(symptom, manifest, score):
     at = np.arange(600)
     run = {"step": at, "loss": 15 + 256 * np.exp(-at / 60), score: 0.9 * np.exp(-at / 90) + 0.1}
     finding = symptom("initial-loss-off", run, {"vocab_size": 1024, **manifest})

@@ -45,6 +45,9 @@ _RESULTS = frozenset(
 )
 
 
+_PERPLEXITY = frozenset({"perplexity", "ppl"})
+
+
 class NameParts(Enum):
     """The data split of a record, in the order of preference."""
 
@@ -202,6 +205,11 @@ def is_auxiliary(name: str) -> bool:
     """Return True if a loss is added to the task loss, such as a penalty or a regularizer."""
     words = set(name_words(name)) - _PLAIN_LOSS_WORDS
     return bool(words) and words <= _AUXILIARY
+
+
+def is_perplexity(name: str) -> bool:
+    """Return True if a name says that its values are perplexities, not losses in nats or bits."""
+    return not _PERPLEXITY.isdisjoint(name_words(name))
 
 
 def is_an_lr(name: str) -> bool:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
-from stabdiag.model.roles.names import is_a_reward
+from stabdiag.model.roles.names import is_a_reward, is_perplexity
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.counters import line_counters
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
@@ -420,9 +420,6 @@ def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
     return [next(prefix for at, prefix in reversed(opened) if at <= item.at[0]) for item in fields]
 
 
-_PERPLEXITY: Final = frozenset({"perplexity", "ppl"})
-
-
 def renamed(pairs: Spans, word: bytes) -> Spans:
     """Rename values with a word of ``OTHER_LOSSES`` to losses: avg_cost becomes avg_loss."""
     result: Spans = {}
@@ -434,7 +431,7 @@ def renamed(pairs: Spans, word: bytes) -> Spans:
             result.setdefault(f"{name} loss", span)
         elif match is not None and (match[1] + match[2]).lower().endswith(word.decode().lower()):
             # A perplexity keeps its word: it has another level than a loss in nats.
-            kept = f"{match[2]}_" if match[2].lower() in _PERPLEXITY else ""
+            kept = f"{match[2]}_" if is_perplexity(match[2]) else ""
             result.setdefault(f"{match[1]}{kept}loss{match[3]}", span)
         else:
             result.setdefault(name, span)

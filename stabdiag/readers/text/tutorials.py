@@ -48,6 +48,20 @@ RECOMMENDERS: Final = (
 )
 
 TUTORIALS: Final = (
+    # Early TensorFlow: global step 1000 learning rate 0.5 step-time 0.2 perplexity 9.1
+    # and, below it, "  eval: bucket 0 perplexity 12.1", or "  eval: perplexity 12.1"
+    *(
+        Normalization(
+            (b"global step ", b" step-time ", b"perplexity "),
+            pattern % (rb" perplexity (?=(?:%b)[ \t\r]{0,8}$)" % NUMBER_PATTERN),
+            replacement,
+        )
+        for pattern, replacement in (
+            (rb"(?m)(step-time [\d.]{1,20})%b", rb"\1 perplexity_loss: "),
+            (rb"(?m)^[ \t]{0,8}eval:%b", b"eval_perplexity_loss: "),
+            (rb"(?m)^[ \t]{0,8}eval: bucket (\d{1,3})%b", rb"eval_bucket_\1_perplexity_loss: "),
+        )
+    ),
     # After 1000 training step(s), loss on training batch is 0.512.
     Normalization(
         (b"After ", b" training step", b"loss on training batch is "),

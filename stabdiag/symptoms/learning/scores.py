@@ -8,7 +8,7 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.roles.names import name_words
+from stabdiag.model.roles.names import is_perplexity, name_words
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, plural
 from stabdiag.stats.course import measure_course, moving_medians, nonfinite_end, position_after
@@ -42,8 +42,6 @@ _MAX_SINGLE_ACCURACIES: Final = MIN_CONSECUTIVE * TWENTIETHS
 # Three values for the best level and three for the last one.
 _MIN_SCORES: Final = MIN_VALUES
 
-# A perplexity follows from the loss: one that never changes is a constant of the program.
-_PERPLEXITY: Final = frozenset({"perplexity", "ppl"})
 
 # Scores of generated text are 0 until whole phrases match. A program may print a 0 until it
 # evaluates.
@@ -165,7 +163,8 @@ def score_constant(case: Case) -> Evidence | None:
     candidates = [
         score
         for score in scores(case)
-        if len(score.series) >= _MIN_SCORES and not _PERPLEXITY & set(name_words(score.name))
+        # A perplexity follows from the loss: one that never changes is a constant of the program.
+        if len(score.series) >= _MIN_SCORES and not is_perplexity(score.name)
     ]
     loss = find_progress(case).role_change("loss")
     fewest = case.limits.learning.constant_points

@@ -302,3 +302,36 @@ def test_a_cut_record_above_a_record_is_left_out(diagnosis):
     )
     broken = "{'loss': 2.5, 'learning_r\n{'loss': 2.5, 'learning_r\n"
     assert diagnosis(f"{rows}{broken}").slug == "partly-read"
+
+
+TRANSLATION = "global step {} learning rate 0.4100 step-time 0.52 perplexity {}\n"
+
+
+def test_a_perplexity_of_early_tensorflow_is_read_with_its_buckets(diagnosis):
+    text = "".join(
+        TRANSLATION.format(200 * n, 9 - n)
+        + f"  eval: bucket 0 perplexity {9 - n}.25\n  eval: bucket 1 perplexity {30 - n}.50\n"
+        for n in range(1, 5)
+    )
+    assert "The perplexity went from 8 to 5" in diagnosis(text).summary
+    assert "the evaluation perplexity from 8.25 to 5.25" in diagnosis(text).summary
+
+
+def test_the_values_of_a_single_record_are_reported(diagnosis):
+    text = TRANSLATION.format(4200, "1.07") + "  eval: perplexity 83.10\n"
+    assert "The perplexity was 1.07 and the evaluation perplexity 83.1." in diagnosis(text).summary
+    marian = "[2020-01-02 10:11:12] Ep. 3 : Up. 4200 : Sen. 91,300 : Cost 3.25 : Time 51.2s\n"
+    assert "The loss was 3.25." in diagnosis(marian).summary
+
+
+def test_a_perplexity_in_a_sentence_is_no_record(history):
+    with pytest.raises(LogError):
+        history("After global step 4200 the step-time rose, and the perplexity 1.07 was odd.\n")
+
+
+@pytest.mark.parametrize(("epochs", "planned"), [((1, 1), None), ((1, 2), 900)])
+def test_a_position_within_the_only_epoch_is_no_plan(history, epochs, planned):
+    text = "".join(
+        f"epoch {epochs[n > 4]} - iter {90 * n}/900 - loss {4 - n / 4}\n" for n in range(1, 9)
+    )
+    assert history(text).config.get("total_steps") == planned
