@@ -111,7 +111,7 @@ class LogBuilder:
         )
         if self.messages is None or not self.messages.positions:
             return columns
-        return _with_messages(columns, self.messages)
+        return with_messages(columns, self.messages)
 
 
 def columns_from_chunks(
@@ -129,7 +129,7 @@ def columns_from_chunks(
     return builder.columns(source, format, notes)
 
 
-def _with_messages(columns: Columns, messages: InterleavedMessages) -> Columns:
+def with_messages(columns: Columns, messages: InterleavedMessages) -> Columns:
     """Return the columns with the messages between the records, and the values in them.
 
     A reported loss replaces the loss of the next record with the same step, as 0.0 may be printed

@@ -10,6 +10,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha256
+from pathlib import Path
 from typing import Final, Self, TypeAlias
 
 import pyarrow as pa
@@ -40,6 +41,7 @@ from stabdiag.sources.find import walk_jobs
 from stabdiag.sources.folder import Container, Entry, ReadRequest
 from stabdiag.sources.group import File, Job, Lister, SkippedEntries, UnreadReason
 from stabdiag.sources.jobs import job_path, read_job, read_job_files
+from stabdiag.sources.outputs import is_output, reports_failure
 from stabdiag.sources.profiles import profile_table
 from stabdiag.sources.read import is_archive
 from stabdiag.sources.remote import Remote
@@ -195,7 +197,7 @@ class _JobReader:
         except StabdiagError as error:
             no_loss = isinstance(error, NoUsableRecord) and not job.is_certain
             if job.root and (no_loss or isinstance(error, ColumnError)):
-                self.skipped.skip("no training loss in it", job.key)
+                self._skip(job)
                 row = None
             else:
                 row = unread(job, options, str(error))
@@ -211,6 +213,19 @@ class _JobReader:
             for sibling_row in self.row(_sibling_job(job, sibling), read):
                 # The next scan checks the whole job for changes.
                 yield replace(sibling_row, size=job.size, modified=job.modified, etag=job.etag)
+
+    def _skip(self, job: Job) -> None:
+        """Skip a file without a training loss; an output that reports a failure is named."""
+        for file in job.logs:
+            path = job_path(job.root, file)
+            if (
+                "://" not in path
+                and is_output(file.path.rpartition("/")[2])
+                and reports_failure(Path(path))
+            ):
+                self.skipped.skip(UnreadReason.FAILED_OUTPUT, path)
+                return
+        self.skipped.skip("no training loss in it", job.key)
 
     def archive_rows(self, job: Job) -> Iterator[Row]:
         """Yield the rows of all runs in an archive, which is read once."""

@@ -22,10 +22,14 @@ from stabdiag.readers.sniff import describe_archive
 from stabdiag.readers.source import MLFLOW_RUN_NAME
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
 from stabdiag.sources.logs import MIN_LOSSES, PROCESS, Log, choose, find_logs
+from stabdiag.sources.outputs import with_outputs
 from stabdiag.sources.ranks import first_rank_name, has_ranks, merge_ranks, rank_files
 from stabdiag.sources.sidecars import file_sidecars, member_sidecars
 
-ARCHIVES: Final = (".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst")
+ARCHIVES: Final = (
+    *(".tar", ".tgz", ".zip", ".tar.gz", ".tar.bz2", ".tar.xz", ".tar.zst"),
+    *(".tbz", ".tbz2", ".txz", ".tzst"),
+)
 
 # Maximum number of unread logs that a note names.
 _MAX_NAMED_LOGS: Final = 3
@@ -86,6 +90,8 @@ def read_best_log(
         )
         columns = reader(log.format).functions().read_run(inside, name)
     if isinstance(container, Folder):
+        if not request.grows:
+            columns = with_outputs(columns, Path(log.key))
         sidecars = file_sidecars(Path(log.key), container.path, [entry.key for entry in files])
         container.notes.extend(_outside_links(container.path, sidecars.files))
     else:

@@ -16,13 +16,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import shown
 from stabdiag.readers.source import MLFLOW_RUN_NAME
 from stabdiag.sources.curves import is_curve_folder
-from stabdiag.sources.folder import (
-    VIRTUAL_ENVIRONMENT,
-    hides_logs,
-    is_hidden_log,
-    is_skipped,
-    looks_like_log,
-)
+from stabdiag.sources.folder import is_skipped
 from stabdiag.sources.group import (
     INNER,
     PROFILES,
@@ -36,6 +30,14 @@ from stabdiag.sources.group import (
     local_file,
 )
 from stabdiag.sources.remote import Remote, fail, written
+from stabdiag.sources.unopened import (
+    VIRTUAL_ENVIRONMENT,
+    hides_logs,
+    is_closed_archive,
+    is_hidden_log,
+    is_incomplete_download,
+    looks_like_log,
+)
 
 # Deeper folders are skipped; a folder mounted in itself would never end.
 _MAX_FOLDER_DEPTH: Final = 64
@@ -174,6 +176,10 @@ def list_folder(folder: str, skipped: SkippedEntries) -> tuple[list[File], list[
                     skipped.skip("not a file or folder", item.path)
                 elif status.st_size and is_hidden_log(item.name):
                     skipped.skip(UnreadReason.HIDDEN_FILE, item.path)
+                elif status.st_size and is_closed_archive(item.name):
+                    skipped.skip(UnreadReason.CLOSED_ARCHIVE, item.path)
+                elif status.st_size and is_incomplete_download(item.name):
+                    skipped.skip(UnreadReason.INCOMPLETE_DOWNLOAD, item.path)
                 elif not (STORE_PART.fullmatch(item.name) or PROFILES.fullmatch(item.name)):
                     files.append(local_file(item.name, status))
     except OSError as error:

@@ -6,7 +6,6 @@ A container lists its files by path and opens them as streams.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
@@ -19,21 +18,22 @@ from stabdiag.errors import LogError, unreadable
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
-from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.text import word_list
 from stabdiag.readers import read_stream
 from stabdiag.readers.columns import ColumnFilter, Columns, every_column
 from stabdiag.readers.source import Stream, open_stream
+from stabdiag.sources.unopened import (
+    NO_LOGS,
+    VIRTUAL_ENVIRONMENT,
+    hides_logs,
+    is_closed_archive,
+    is_hidden_log,
+    is_incomplete_download,
+    looks_like_log,
+)
 
 # Limits of a listing: the number of files, and the levels of folders.
 MAX_FILES: Final = 10_000
 MAX_DEPTH: Final = 6
-
-# Folders that never contain logs of a run.
-_NO_LOGS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "__MACOSX"})
-
-# A folder with this file is a Python virtual environment and contains no logs.
-VIRTUAL_ENVIRONMENT: Final = "pyvenv.cfg"
 
 
 @frozen
@@ -167,59 +167,7 @@ def note(message: str) -> Event:
 
 def is_skipped(folder: str) -> bool:
     """Return True if a folder of this name contains no logs and no Hydra configuration."""
-    return folder in _NO_LOGS or (folder.startswith(".") and folder != ".hydra")
-
-
-# Hidden folders of tools, which contain no logs of a run.
-_TOOL_FOLDERS: Final = frozenset(
-    word_list(
-        ".git .hg .svn .github .gitlab .venv .env .tox .nox .cache .mypy_cache .ruff_cache "
-        ".pytest_cache .hypothesis .ipynb_checkpoints .idea .vscode .eggs .npm .cargo .config "
-        ".local .ssh .dvc .aim .neptune .guild .hydra .terraform .conda .Trash .snapshot"
-    )
-)
-
-# Maximum number of files in a hidden folder whose names are checked.
-_MAX_HIDDEN: Final = 1000
-
-# Names of files that are certainly logs.
-_LOG_NAMES: Final = lazy_pattern(
-    r"\.(?:jsonl|ndjson|csv|tsv|parquet|log|wandb)(?:\.(?:gz|bz2|xz|zst))?$|tfevents",
-    re.IGNORECASE,
-)
-
-
-def looks_like_log(name: str) -> bool:
-    """Return True if the name of a file alone shows that it is a log."""
-    return _LOG_NAMES.search(name) is not None
-
-
-def hides_logs(folder: Path) -> bool:
-    """Return True if a hidden folder, which is not read, contains files named like logs.
-
-    Caches and settings of tools are excluded.
-    """
-    if folder.name in _TOOL_FOLDERS or folder.name in _NO_LOGS:
-        return False
-    count = 0
-    for _, folders, names in os.walk(folder):
-        if VIRTUAL_ENVIRONMENT in names:
-            return False
-        if any(map(looks_like_log, names)):
-            return True
-        folders[:] = [name for name in folders if name not in _TOOL_FOLDERS | _NO_LOGS]
-        count += len(names) + len(folders)
-        if count > _MAX_HIDDEN:
-            break
-    return False
-
-
-def is_hidden_log(name: str) -> bool:
-    """Return True if a hidden file, which is not read, is named like a log.
-
-    Files that begin with ``._`` are what macOS keeps about other files.
-    """
-    return name.startswith(".") and not name.startswith("._") and looks_like_log(name)
+    return folder in NO_LOGS or (folder.startswith(".") and folder != ".hydra")
 
 
 class Folder(Container):
@@ -279,6 +227,10 @@ class Folder(Container):
             elif S_ISREG(status.st_mode):
                 if status.st_size and is_hidden_log(item.name):
                     self.hidden.append(f"{path} (a hidden file)")
+                elif status.st_size and is_closed_archive(item.name):
+                    self.hidden.append(f"{path} (cannot be opened)")
+                elif status.st_size and is_incomplete_download(item.name):
+                    self.hidden.append(f"{path} (not complete)")
                 inside = PurePosixPath(path.relative_to(self.path).as_posix())
                 size, written = status.st_size, status.st_mtime
                 yield Entry(path=inside, size=size, written=written, key=str(path))

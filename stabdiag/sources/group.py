@@ -129,6 +129,9 @@ class UnreadReason(StrEnum):
     HIDDEN_FILE = "a hidden file that may be a log; to scan it, name it"
     TOO_DEEP = "a folder nested too deeply"
     UNLISTED = "a folder that cannot be listed"
+    CLOSED_ARCHIVE = "an archive of a kind that cannot be opened; unpack it first"
+    INCOMPLETE_DOWNLOAD = "a download that is not complete"
+    FAILED_OUTPUT = "an output that reports a failure, without a loss in it"
     CUT_ARCHIVE = "a truncated or damaged archive"
 
 

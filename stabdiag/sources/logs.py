@@ -62,7 +62,7 @@ _OTHER_SUFFIXES: Final = frozenset(
     .npy .npz .pkl .pickle .joblib .model .arrow .idx .mmap .lock .pid .metadata
     .png .jpg .jpeg .gif .svg .webp .bmp .tif .tiff .pdf .mp4 .avi .wav .flac .mp3
     .py .pyc .ipynb .sh .md .rst .html .css .js .cpp .cu .h .so .o .patch .diff
-    .tar .tgz .zip .7z .rar .yaml .yml .toml .cfg .ini
+    .tar .tgz .tbz .tbz2 .txz .tzst .zip .7z .rar .yaml .yml .toml .cfg .ini
     """.split()  # noqa: SIM905 - so that it can be read
 )
 _PROMISING: Final = lazy_pattern(

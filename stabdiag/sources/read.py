@@ -15,6 +15,7 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 from stabdiag.sources.folder import Container, Folder, LoadedLog, ReadRequest, note
+from stabdiag.sources.outputs import with_outputs
 from stabdiag.sources.sidecars import Sidecars, file_sidecars, url_sidecars
 
 # Bytes read to detect an archive: enough for the compressed header of its first member.
@@ -85,6 +86,8 @@ def _read(source: str, request: ReadRequest) -> LoadedLog:
         return LoadedLog(columns=columns)
     if isinstance(columns.config.get("config"), Mapping):
         columns = _with_ranks(Path(source), columns, request)
+    if not request.grows:
+        columns = with_outputs(columns, Path(source))
     return file_sidecars(Path(source), Path(source).parent, [source]).attach(columns)
 
 
