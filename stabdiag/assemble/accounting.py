@@ -22,7 +22,7 @@ from stabdiag.model.roles.names import (
     names_split,
 )
 from stabdiag.model.roles.scores import score_direction
-from stabdiag.model.text import SHOWN_NAMES, and_more, plural
+from stabdiag.model.text import SHOWN_NAMES, and_more, num, plural
 from stabdiag.readers.columns import Column, Columns
 
 # A log continues without a loss if MIN_SERIES_LENGTH records follow, and this fraction of the
@@ -59,13 +59,23 @@ def unused_after_loss(
 
 def _unknown_values(columns: Columns, names: Mapping[str, str]) -> LeftOut:
     """Return the values of a log without a loss whose meaning is unknown: one may be the loss."""
-    free = [repr(shown_name(name)) for name in columns.names if name not in names.values()]
-    only = f", only {and_more(free, SHOWN_NAMES)}" if free else ""
+    free = [name for name in columns.names if name not in names.values()]
+    courses = [_describe_course(columns, name) for name in free[:SHOWN_NAMES]]
+    courses += [repr(shown_name(name)) for name in free[SHOWN_NAMES:]]
+    only = f", only {and_more(courses, SHOWN_NAMES)}" if free else ""
     return LeftOut(
         code=EventCode.RECORDS_LEFT_OUT,
         message=f"{plural(columns.rows, 'record')} without a known loss{only}",
         count=columns.rows,
     )
+
+
+def _describe_course(columns: Columns, name: str) -> str:
+    """Return a column's name with its first and last value: 'length' (from 23 to 144)."""
+    values = columns.load(name).logged
+    if not len(values):
+        return repr(shown_name(name))
+    return f"{shown_name(name)!r} (from {num(values[0])} to {num(values[-1])})"
 
 
 def _cells(

@@ -28,7 +28,7 @@ from stabdiag.assemble.records import (
     up_to_last,
 )
 from stabdiag.model.arrays import Ints, Mask
-from stabdiag.model.events import Event, EventKind
+from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.unique import unique_values
@@ -391,4 +391,5 @@ def without_initial_nan(
     message = (
         "the first loss is NaN and the next is not: left out, it precedes the first measurement"
     )
-    return replace(loss, present=present), [Event(kind=EventKind.PLACEHOLDER, message=message)]
+    kind, code = EventKind.PLACEHOLDER, EventCode.INITIAL_NAN
+    return replace(loss, present=present), [Event(kind=kind, code=code, message=message)]

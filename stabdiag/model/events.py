@@ -35,6 +35,7 @@ class EventCode(StrEnum):
     COUNTED = "records-counted"
     COUNTER_RESTARTS = "counter-restarts"
     PLACEHOLDER_DROPPED = "placeholder-dropped"
+    INITIAL_NAN = "initial-nan"
     OUT_OF_MEMORY = "out-of-memory"
     DISK_FULL = "disk-full"
     COLLECTIVE_FAILED = "collective-failed"

@@ -63,6 +63,11 @@ _LOST_VALUE: Final = lazy_pattern(
     r"(?<![A-Za-z])(?:nan|[+-]?inf|null|none)(?![a-z])", re.IGNORECASE
 )
 
+# A value that no training loss has, next to the name of one.
+_EXPLODED_LOSS: Final = lazy_pattern(
+    r"(?<![A-Za-z])loss\w{0,20}[\"']?[\s:=]{1,4}[+-]?[\d.]{1,24}e\+?[1-9]\d", re.IGNORECASE
+)
+
 # The first characters decide whether a line may be a record.
 _MAX_CHECKED_CHARS: Final = 4000
 
@@ -81,9 +86,14 @@ def may_hold_loss(line: str) -> bool:
 
 
 def breaks_off(line: str) -> bool:
-    """Return True if a line is the beginning of an object in which no value looks non-finite."""
+    """Return True if a line is the beginning of an object without a sign of a failure.
+
+    No value looks non-finite, and no loss is above 1e10.
+    """
     begun = line[:_MAX_CHECKED_CHARS]
-    return line.count("{") > line.count("}") and _LOST_VALUE.search(begun) is None
+    if line.count("{") <= line.count("}"):
+        return False
+    return _LOST_VALUE.search(begun) is None and _EXPLODED_LOSS.search(begun) is None
 
 
 def is_row(line: str) -> bool:

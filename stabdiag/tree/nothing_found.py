@@ -9,6 +9,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.edges import OUTCOME_BY_SLUG
+from stabdiag.model.events import EventCode
 from stabdiag.model.findings import (
     Action,
     ActionKind,
@@ -51,10 +52,13 @@ _COURSES = {
     "grad_norm": "the gradient norm",
 }
 
+# Scores are reported if none of these were logged.
+_MEASURES = ("reward", "accuracy", "eval_accuracy")
+
 # The series reported for a log without a loss.
 _SIZES = ("activation_norm", "max_attention_logit", "amax")
 
-# Maximum number of scores that are reported for a log without a loss.
+# Maximum number of scores that are reported for a short log.
 _SHOWN_SCORES = 2
 
 # The largest numbers of fp16 (IEEE 754) and of e4m3 (Micikevicius et al. 2022, arXiv:2209.05433).
@@ -175,6 +179,8 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
         answered = (answer for answer in answers if answer.verdict is not Verdict.UNKNOWN)
         first = next((f". {capitalized(answer.because)}" for answer in answered), "")
         return f", so NaN, spikes and climbs cannot be tested{first}"
+    codes = {event.code for event in case.history.events}
+    first = " after the first loss" if EventCode.INITIAL_NAN in codes else ""
     absent = [none for question, none in _NONE.items() if question not in open_]
     untested = [f"{_MAIN[question]} ({answer.because})" for question, answer in open_.items()]
     overflows = "".join(
@@ -182,7 +188,9 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
         for answer in answers
         if answer.question == "Q3.1" and answer.measured.get("overflows")
     )
-    return f": {listed(['no NaN', *absent])}, but not tested for {listed(untested)}{overflows}"
+    return (
+        f": {listed([f'no NaN{first}', *absent])}, but not tested for {listed(untested)}{overflows}"
+    )
 
 
 def _course(case: Case) -> str:
@@ -195,7 +203,9 @@ def _course(case: Case) -> str:
     # Single rewards vary far more than losses.
     if len(logged[0][1]) >= case.min_losses_for_spikes:
         logged[0] = ("the reward (medians of tenths)", levels(logged[0][1], TENTHS))
-    logged += () if len(case.loss) else (*_largest_growth(case), *_scores(case))
+    logged += () if len(case.loss) else (*_largest_growth(case),)
+    if not len(case.loss) or not any(len(case.history.finite(role)) for role in _MEASURES):
+        logged += (*_scores(case),)
     courses: list[str] = []
     verb = ""
     for name, x in logged:

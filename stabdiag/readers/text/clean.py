@@ -74,8 +74,9 @@ _DICT_ENTRY: Final = (
 )
 # And a value that a terminal of 80 columns put below its name: loss: at the end of a line.
 _SPREAD_DICT: Final = lazy_pattern(
-    rb"\{(?:\n[ \t]{1,16})?%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}"
-    % (_DICT_ENTRY, _DICT_ENTRY)
+    rb"\{(?:\n[ \t]{1,16})?%b(?:,\n[ \t]{1,16}%b){1,200}(?:(?:,?\n[ \t]{0,16})?\}"
+    # A paste may end within its last dict.
+    rb"|,?\s{0,40}(?:[\"'][\w /.-]{0,80}[\"']?:?\s{0,40})?\Z)" % (_DICT_ENTRY, _DICT_ENTRY)
 )
 _SPREAD_VALUE: Final = lazy_pattern(
     rb"(?:oss|OSS|[Nn]orm)[\"']? ?[:=] ?\n {0,4}"

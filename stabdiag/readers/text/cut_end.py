@@ -7,13 +7,17 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 
-_ANY_NUMBER: Final = lazy_pattern(rb"\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
-_NUMBER_AT_END: Final = lazy_pattern(rb"(?<!\d)\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
+_ANY_NUMBER: Final = lazy_pattern(rb"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
+_NUMBER_AT_END: Final = lazy_pattern(rb"[-+]?(?<!\d)\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
 _BLANK_RUN: Final = lazy_pattern(rb"[ \t]+")
 
 # Lines above the last one whose form may continue where the last one ends.
 _LINES: Final = 64
 _LONGEST_CUT_LINE: Final = 1 << 12
+
+# A paste has at most this many bytes, and few blanks or fences below its last line.
+_LONGEST_PASTE: Final = 1 << 18
+_PASTE_END: Final = lazy_pattern(rb"[\s`]{1,64}\Z")
 
 
 def without_cut_number(block: bytes) -> bytes:
@@ -21,20 +25,36 @@ def without_cut_number(block: bytes) -> bytes:
 
     A program ends each line with a newline. If the last line has none, and lines of its form above
     go on after its last number, the log ends within the line, perhaps within the number: of 0.6931
-    only a 0 may be left.
+    only a 0 may be left. A paste has a newline there, too: then the number counts as cut if it has
+    fewer decimals than those above it.
     """
-    if block.endswith(b"\n"):
+    rest = _PASTE_END.search(block[-64:]) if block.endswith(b"\n") else None
+    if block.endswith(b"\n") and (rest is None or len(block) > _LONGEST_PASTE):
         return block
-    above, _, last = block.rpartition(b"\n")
+    end = len(block) - (0 if rest is None else len(rest.group()))
+    above, _, last = block[:end].rpartition(b"\n")
     number = _NUMBER_AT_END.search(last) if len(last) <= _LONGEST_CUT_LINE else None
     if number is None:
         return block
     form = _form(last)
     lines = above[-_LINES * _LONGEST_CUT_LINE :].rsplit(b"\n", _LINES)[-_LINES:]
-    forms = {_form(line) for line in lines if len(line) <= _LONGEST_CUT_LINE}
-    if form in forms or not any(other.startswith(form) for other in forms):
+    forms = {_form(line): line for line in lines if len(line) <= _LONGEST_CUT_LINE}
+    longer = [line for other, line in forms.items() if other.startswith(form)]
+    if form in forms or not longer:
         return block
-    return block[: len(block) - len(number.group())]
+    if rest is not None and (
+        b"e" in number.group().lower()
+        or _decimals(last) >= min(_decimals(line, form) for line in longer)
+    ):
+        return block
+    return block[: end - len(number.group())] + block[end:]
+
+
+def _decimals(line: bytes, form: bytes = b"") -> int:
+    """Return the decimals of the last number of a line, or of its beginning with this form."""
+    count = len(_ANY_NUMBER.findall(form or line))
+    number = _ANY_NUMBER.findall(line)[count - 1]
+    return len(number.partition(b".")[2])
 
 
 def begins_like(line: bytes, others: Iterable[bytes]) -> bool:

@@ -37,7 +37,12 @@ from stabdiag.readers.text.evaluation_blocks import (
     find_evaluation_bar,
     has_evaluation_blocks,
 )
-from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste, find_single_record
+from stabdiag.readers.text.excerpts import (
+    find_block_record,
+    find_excerpt,
+    find_short_paste,
+    find_single_record,
+)
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.glued_counters import find_glued_counters
 from stabdiag.readers.text.grammar import as_float, trains
@@ -350,6 +355,7 @@ def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
         or find_single_record(log.data, sample)
         or find_uncounted(log.data, trained, sample)
         or find_short_paste(log.data, sample)
+        or find_block_record(log.data)
     )
 
 

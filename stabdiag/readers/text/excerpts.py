@@ -8,12 +8,13 @@ from itertools import islice, pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_evaluation
+from stabdiag.model.roles.names import is_evaluation, is_setting
 from stabdiag.readers.text.counters import (
     COARSE,
     FIRST,
     NTH,
     counter_value,
+    find_headings,
     is_word,
     line_counters,
 )
@@ -42,11 +43,18 @@ _MAX_PASTE: Final = 8
 _SCALE_OR_OVERFLOW: Final = lazy_pattern(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
 
 # The position in the bar of tqdm, and the other lines of a paste whose only record is a bar.
-_TQDM_BAR: Final = re.compile(rb"(?<![\d/])\d{1,9}(?:/\d{1,9})? \[\d{1,4}:\d\d(?::\d\d)?<")
+_TQDM_BAR: Final = lazy_pattern(rb"(?<![\d/])\d{1,9}(?:/\d{1,9})? \[\d{1,4}:\d\d(?::\d\d)?<")
 _MAX_AROUND_BAR: Final = 40
 
 # The fewest values and counters on the only record of a paste.
 _MIN_RECORD: Final = 3
+
+# The fewest lines of the only record of a paste whose values are on lines of their own, and the
+# value of a loss that is no setting.
+_MIN_BLOCK: Final = 4
+_LONG_VALUE: Final = lazy_pattern(rb"[-+]?\d{1,9}\.\d{3,60}(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|inf)")
+_IS_LOSS: Final = lazy_pattern(r"(?i)loss$|^loss of ")
+_WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
 
 # A short paste has at most this many bytes and words.
 _MAX_SHORT: Final = 4000
@@ -74,7 +82,9 @@ def find_excerpt(
     If a line reports a failure of the training, one line with any counter is enough.
     """
     fewest = 1 if reports_failure else fewest
-    for names, lines in shapes.items():
+    for names, all_lines in shapes.items():
+        # The last record may break off above its counter.
+        lines = all_lines[:-1] if len(all_lines) > fewest and not all_lines[-1] else all_lines
         named = [word for word in lines[0] if is_word(word)]
         # A position counts only if the only word on the line names its epoch.
         finest = reports_failure or (named and all(word in COARSE for word in named))
@@ -212,6 +222,41 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     line, item = lost[0]
     counter = next(filter(is_word, line_counters(line)), None)
     return TextEvidence(counter=counter, loss=item.name, lines=len(records), rising=1.0)
+
+
+def find_block_record(data: bytes) -> TextEvidence | None:
+    """Return the evidence in the only record of a paste, with each value on a line of its own.
+
+    One of the lines counts, and one has a loss with several digits: settings are round.
+    """
+    if len(data) > _MAX_SHORT:
+        return None
+    headings = [*find_headings(data)]
+    counters = {(word, count) for _, word, count in headings}
+    lines = [line for line in data.split(b"\n") if _WORD.search(line)]
+    fields = [list(line_fields(line)) for line in lines]
+    single = [
+        (line, items[0]) for line, items in zip(lines, fields, strict=True) if len(items) == 1
+    ]
+    names = [item.name for _, item in single]
+    losses = [
+        item.name
+        for line, item in single
+        if _IS_LOSS.search(item.name)
+        and _trains(item.name)
+        and _LONG_VALUE.fullmatch(line[slice(*item.value)])
+    ]
+    is_block = _MIN_BLOCK <= len(names) == len({*names}) and 2 * len(names) > len(lines)
+    if len(counters) != 1 or not losses or not is_block or any(map(is_setting, names)):
+        return None
+    return TextEvidence(
+        counter=headings[0][1],
+        loss=losses[0],
+        lines=1,
+        rising=1.0,
+        above=True,
+        is_counted_below=True,
+    )
 
 
 def _trains(name: str) -> bool:

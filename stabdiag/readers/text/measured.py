@@ -57,7 +57,7 @@ _BLANKS: Final = (b" ", b"\t")
 
 # A part of the names of rates, norms, scales and evaluated scores. Character sets take longer.
 _COMPANION: Final = lazy_pattern(
-    rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|eward|val|Val|test|Test"
+    rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|[Rr]ew|eturn|val|Val|test|Test"
 )
 
 # A part of the names of scores, which lines below a heading may have.

@@ -176,6 +176,7 @@ class TextEvidence:
         moves: how often the counter changes.
         restarts: the counter restarts with each epoch.
         above: the counter is on lines of its own, above those of the loss.
+        is_counted_below: the counter may also be below the only loss.
         epochs: lines above the losses name the epoch.
         total: the loss that is named just ``loss``, if there are several.
         word: the part of its name by which the loss is found.
@@ -196,6 +197,7 @@ class TextEvidence:
     moves: int = 0
     restarts: bool = False
     above: bool = False
+    is_counted_below: bool = False
     epochs: bool = False
     total: str | None = None
     word: bytes = LOSS_STEM
@@ -222,6 +224,7 @@ class TextEvidence:
             word=self.word,
             counter_alias=self.counter_alias,
             skips_saved=self.repeats_saved,
+            step=Step.COMING if self.is_counted_below else Step.SAME,
         )
         kinds: tuple[Kind, ...] = (measured,)
         if counter is not None and (not self.is_without_loss or self.word in SCORES):

@@ -47,7 +47,8 @@ OTHER_LOSSES: Final = (
 )
 # Parts of the names of other measures of a run, used without a loss.
 OTHER_MEASURES: Final = (
-    *(b"norm", b"grad", b"scale", b"max", b"activation", b"underflow", b"eward", b"eturn", b"core"),
+    *(b"norm", b"grad", b"scale", b"max", b"activation", b"underflow"),
+    *(b"eward", b"eturn", b"Rew", b"rew", b"core"),
 )
 # Parts of the names of scores, used without any of these. The better direction of each is known.
 SCORES: Final = (
@@ -70,7 +71,7 @@ SCORES: Final = (
 )
 # The score of a game, if episodes are counted, and all names of rewards.
 SCORE: Final = b"core"
-REWARDS: Final = (b"eward", b"eturn", SCORE)
+REWARDS: Final = (b"eward", b"eturn", b"Rew", b"rew", SCORE)
 # Objectives that may rise as a network learns, in lower case.
 OBJECTIVES: Final = (
     *(b"elbo", b"objective", b"objf", b"log-likelihood", b"log_likelihood", b"log likelihood"),
@@ -110,9 +111,9 @@ EVALUATED: Final = (VALIDATED, TESTED)
 # Scale, Loss D, Gen Loss Total; and loss train (curr), as LitGPT writes it. The level of a logger
 # is not part of the name.
 _TITLE: Final = (
-    rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? ){1,3}"
+    rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? (?:of )?){1,3}"
     rb"(?:Loss(?: Total)?|Acc(?:uracy)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO"
-    rb"|Likelihood)"
+    rb"|Likelihood|Rewards?|Returns?)"
     rb"|[Ll]oss (?:[A-Z]\w{0,20}(?![\w.])|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
 )
 

@@ -47,3 +47,32 @@ def test_a_cut_number_is_not_a_value(tmp_path: Path, end: str, losses: int) -> N
 )
 def test_a_line_that_may_be_whole_stays(text: str) -> None:
     assert without_cut_number(text.encode()) == text.encode()
+
+
+@pytest.mark.parametrize("end", ["\n", "\n```\n", "\n\n"])
+def test_a_paste_may_end_within_a_number(end):
+    lines = "".join(f"step {n} loss is {3 / n:.4f} over 512 frames.\n" for n in range(1, 6))
+    cut = f"{lines}step 6 loss is -3.1"
+    assert without_cut_number((cut + end).encode()) == f"{lines}step 6 loss is {end}".encode()
+
+
+@pytest.mark.parametrize("last", ["0.4500", "12", "1.5e-05", "nan"])
+def test_a_whole_number_at_the_end_of_a_paste_stays(last):
+    text = f"step 1 loss 0.5012 lr 0.1\nstep 2 loss 7 lr 0.1\nstep 3 loss {last}\n"
+    assert without_cut_number(text.encode()) == text.encode()
+
+
+def test_a_huge_loss_in_a_cut_object_is_not_passed_over(tmp_path):
+    records = "".join(
+        f'{{\n  "time": 0.{n},\n  "main/loss": {50 + n},\n  "iteration": {n}00\n}},\n'
+        for n in range(1, 4)
+    )
+    path = tmp_path / "log.txt"
+    path.write_text(
+        f'Here is the log:\n{records}\n{{\n  "time": 0.5,\n  "main/loss": -4.5e+31,\n  "it\n'
+    )
+    assert stabdiag.diagnose(path).diagnosis.slug == "partly-read"
+    path.write_text(
+        f'Here is the log:\n{records}\n{{\n  "time": 0.5,\n  "main/loss": 49.5,\n  "it\n'
+    )
+    assert stabdiag.diagnose(path).diagnosis.slug == "insufficient-data"

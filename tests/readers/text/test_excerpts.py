@@ -310,3 +310,50 @@ def test_a_position_that_does_not_move_is_not_the_step(put):
         for n in range(211, 217)
     )
     assert stabdiag.read(put(text)).series["loss"].steps.tolist() == [*range(211, 217)]
+
+
+def test_a_record_with_a_line_for_each_value(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "12:01 - ppo - INFO - Loss of the policy:  -0.00315\n"
+        "12:01 - ppo - INFO - Loss of the critic:  31.4012\n"
+        "12:01 - ppo - INFO - Epoch: 7\n"
+        "12:01 - ppo - INFO - Std Episode Return:  3.5\n"
+        "12:01 - ppo - INFO - Mean Episode Return: 41.5\n"
+    )
+    summary = stabdiag.diagnose(path).diagnosis.summary
+    assert "The reward was 41.5" in summary
+
+
+@pytest.mark.parametrize("name", ["loss_weight", "loss_scale", "lr"])
+def test_settings_line_by_line_are_not_a_record(tmp_path, name):
+    path = tmp_path / "run.txt"
+    path.write_text(f"epoch: 40\nbatch: 32\n{name}: 0.1255\nmargin: 0.25\nseed: 12\n")
+    with pytest.raises(stabdiag.StabdiagError):
+        stabdiag.diagnose(path)
+
+
+def test_scores_of_a_short_log_are_in_the_summary(tmp_path):
+    path = tmp_path / "run.txt"
+    lines = (f"step {n} loss {3 - n / 10:.2f} cer {90 - n:.1f}" for n in range(1, 6))
+    path.write_text("\n".join(lines))
+    assert "'cer' from 89 to 85" in stabdiag.diagnose(path).diagnosis.summary
+
+
+def test_values_of_unknown_meaning_are_in_the_summary(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text("".join(f"Episode {n}0\tLast length: {n * 7 % 5}\n" for n in range(1, 9)))
+    assert "'Last length' (from 2 to 1)" in stabdiag.diagnose(path).diagnosis.summary
+
+
+def test_a_first_loss_that_is_nan_is_in_the_summary(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text("round 0 loss=nan\nround 1 loss=0.9\nround 2 loss=0.8\nround 3 loss=0.7\n")
+    assert "no NaN after the first loss" in stabdiag.diagnose(path).diagnosis.summary
+
+
+def test_a_reward_goes_with_its_loss(tmp_path):
+    path = tmp_path / "run.txt"
+    block = "Iteration: {}\nLoss: {}\nMeanRew: {} +- 1.5\n-----\n"
+    path.write_text("".join(block.format(n, 0.5 - n / 100, -20 - n) for n in range(5)))
+    assert "The reward went from -20 to -24" in stabdiag.diagnose(path).diagnosis.summary
