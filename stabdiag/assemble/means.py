@@ -37,6 +37,7 @@ def without_running_means(
 
     Over many epochs, only the last loss of each epoch is kept. On a bar of Keras, or on another bar
     whose losses settle like means, the losses of few epochs become the means between its states.
+    Those of a short excerpt stay as they are printed.
     ``steps`` are the steps of the clock, continued across epochs.
     """
     rows = np.flatnonzero(losses.records & run)
@@ -44,6 +45,8 @@ def without_running_means(
     ends = ends_of_means(counts, values) if (steps[rows] != counts).any() else None
     if ends is not None:
         message = "each loss is a running mean of its epoch: only the last of each epoch is used"
+    elif len(rows) < MIN_SERIES_LENGTH:
+        return losses  # the reader of a few lines looks for the values that are printed there
     elif not clock.of_epochs and _shows_means(bar, counts, values):
         ends, values = interval_means(counts, values)
         message = "each loss is a running mean of its epoch: the means of intervals are used"

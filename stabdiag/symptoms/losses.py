@@ -67,7 +67,10 @@ def _may_be_distance(case: Case) -> bool:
 
 def from_the_start(case: Case) -> bool:
     """Return True if the log contains the beginning of the run and not only a resume."""
-    return len(case.loss) > 0 and int(case.loss.steps[0]) <= max(MIN_TREND_POINTS, 2 * case.stride)
+    epochs = case.history.finite("epoch").values
+    if not len(case.loss) or (len(epochs) and epochs[0] > 1):
+        return False
+    return int(case.loss.steps[0]) <= max(MIN_TREND_POINTS, 2 * case.stride)
 
 
 def untrained_model(case: Case) -> str:

@@ -146,3 +146,10 @@ def test_an_average_that_starts_at_zero_does_not_climb():
         {"step": np.arange(1000), "loss": rises + (values - values.mean()) / 9}
     )
     assert report.diagnosis.severity.value in ("warning", "error")
+
+
+def test_the_losses_of_an_excerpt_stay_as_printed(diagnosed):
+    series = diagnosed(bars(losses(2.5), stride=50)).history.series["loss"]
+    means = running_mean(losses(2.5))
+    assert series.steps.tolist() == list(range(50, 601, 50))
+    assert series.values == pytest.approx(means[49::50], abs=1e-4)

@@ -440,3 +440,10 @@ def test_a_regularizer_is_not_a_discriminator_loss():
     names = ["Loss/G/loss/mean", "Loss/D/reg/mean", "Loss/D/loss/mean", "Loss/r1_penalty/mean"]
     assert find_discriminator_loss(names) == "Loss/D/loss/mean"
     assert find_discriminator_loss(["G_loss", "D_reg"]) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["'Training error'", " 'training_error'", '"Training error"', "`loss`"]
+)
+def test_quotes_are_no_part_of_a_name(name):
+    assert normal(name) in ("training_error", "loss")

@@ -371,6 +371,15 @@ def test_a_high_first_loss_is_a_sum_or_comes_from_the_inputs(symptom, columns, m
     assert symptom("initial-loss-off", run, manifest).first_action.startswith(begin)
 
 
+@pytest.mark.parametrize(("epoch", "is_reported"), [(1, True), (7, False)])
+def test_the_first_loss_of_a_later_epoch_is_not_that_of_an_untrained_model(
+    symptom, epoch, is_reported
+):
+    run = log(36 + 972 * np.exp(-AT / 60), accuracy=evaluated(np.linspace(0.1, 0.6, 20)))
+    run["epoch"] = np.full(len(AT), epoch)
+    assert (symptom("initial-loss-off", run) is not None) is is_reported
+
+
 def test_single_low_losses_of_few_examples_are_not_a_start():
     rng = np.random.default_rng(6)
     loss = (0.3 + 3 * np.exp(-np.arange(1500) / 150)) * rng.standard_normal(1500) ** 2

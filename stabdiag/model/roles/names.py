@@ -61,8 +61,11 @@ class NameParts(Enum):
 
 @lru_cache(maxsize=1 << 17)
 def normal(name: str) -> str:
-    """Return a column name in normal form, for comparisons."""
-    name = name.strip()
+    """Return a column name in normal form, for comparisons.
+
+    A table may have a blank in front of a name in quotes, which are a part of the name then.
+    """
+    name = name.strip().strip("'\"`")
     if not name.isascii():
         from unicodedata import combining, normalize
 

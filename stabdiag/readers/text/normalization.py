@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
 
+from stabdiag.readers.text.boosting import BOOSTING
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.loss_names import COUNTED_NAMES, QUALIFIED_NAMES, UNSPACED_PAIRS
 from stabdiag.readers.text.tutorials import RECOMMENDERS, TUTORIALS
@@ -384,6 +385,7 @@ NORMALIZATIONS: Final = (
     *TUTORIALS,
     *RECOMMENDERS,
     *VISION,
+    *BOOSTING,
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
     Normalization((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),

@@ -172,12 +172,13 @@ _OVERFLOW_LINE = Line(
     fixed=SKIPPED,
 )
 
-# ValueError: nan loss encountered; ERROR: Loss is NaN – the exception alone is the whole log.
+# ValueError: nan loss encountered; ERROR: Loss is NaN; GluonTSUserError: Got NaN in first epoch –
+# the exception alone is the whole log.
 _RAISED_LINE = StatusLine(
     pattern=(
         rb"(?:rror|xception|RROR|FATAL): (?![^\n]{0,200}at iteration=)"
         rb"(?![^\n]{0,200}?\b(?:if|when|unless|whether|may|might|can|could|should|avoid)\b)"
-        rb"(?=[^\n]{0,200}?(?<![A-Za-z])[Ll]oss(?![A-Za-z_]))"
+        rb"(?=[^\n]{0,200}?(?<![A-Za-z])(?:[Ll]oss|epoch|training criterion)(?![A-Za-z_]))"
         rb"[^\n]{0,200}?(?<![A-Za-z])(?:[Nn]a[Nn]s?|NAN|[Ii]nf|[Nn]on-?finite|[Ii]nfinite"
         rb"|not finite)(?![\w(])"
     ),

@@ -56,6 +56,8 @@ _TOTAL_NAMES: Final = lazy_pattern(
     rb"(?= ?[:=] ?%b(?![\w%%:]|\.\d| ?(?:sec|min|s|ms)\b))" % NUMBER_PATTERN
 )
 
+_TOTAL_VALUES: Final = re.compile(_TOTAL_NAMES.pattern + rb" ?[:=] ?(%b)" % NUMBER_PATTERN)
+
 # Losses of spaCy by the name of their component: {'ner': 117.4, 'tok2vec': 3.2}
 _COMPONENTS: Final = (
     rb"(?<=['\"])(ner|textcat(?:_multilabel)?|spancat|tagger|parser|tok2vec|transformer|morphologizer"
@@ -123,7 +125,10 @@ def _named_pairs(head: bytes) -> Iterator[Normalization]:
 
 
 def _named_totals(head: bytes) -> Iterator[Normalization]:
-    for pattern in (_TOTAL_NAMES.pattern, _COMPONENTS):
+    # epoch 7 (total: 2000) has the number of epochs.
+    values = {match[2] for match in islice(_TOTAL_VALUES.finditer(head), _MAX_NAMES)}
+    is_count = len(values) == 1 and values.pop().isdigit()
+    for pattern in (_COMPONENTS,) if is_count else (_TOTAL_NAMES.pattern, _COMPONENTS):
         if _is_frequent(pattern, head):
             yield Normalization((), pattern, rb"\1_loss")
 

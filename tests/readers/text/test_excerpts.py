@@ -357,3 +357,29 @@ def test_a_reward_goes_with_its_loss(tmp_path):
     block = "Iteration: {}\nLoss: {}\nMeanRew: {} +- 1.5\n-----\n"
     path.write_text("".join(block.format(n, 0.5 - n / 100, -20 - n) for n in range(5)))
     assert "The reward went from -20 to -24" in stabdiag.diagnose(path).diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    ("raised", "is_failure"),
+    [
+        ("trainer.UserError: Got NaN in first epoch. Try reducing initial learning rate.", True),
+        ("EXCEPTION occurred: ValueError: The training criterion is not finite", True),
+        ("ValueError: Input X contains NaN. Drop the rows before the first fit.", False),
+        ("ValueError: cannot convert float NaN to integer", False),
+    ],
+)
+def test_an_exception_alone_may_report_a_nan(put, raised, is_failure):
+    text = f"""  File "model.py", line 12, in fit\n    run()\n{raised}\n"""
+    if is_failure:
+        assert stabdiag.diagnose(put(text)).diagnosis.slug.startswith("nan-")
+    else:
+        with pytest.raises(NoUsableRecord):
+            stabdiag.diagnose(put(text))
+
+
+def test_the_summary_of_an_excerpt_has_its_values(put):
+    one = "step 120/900 loss: 2.3125 lr: 0.001 psnr: 21.5\n"
+    assert "The loss was 2.312 and 'psnr' 21.5." in stabdiag.diagnose(put(one)).diagnosis.summary
+    two = one + "step 130/900 loss: 1.3125 lr: 0.001 psnr: 22.5\n"
+    summary = stabdiag.diagnose(put(two)).diagnosis.summary
+    assert "The loss went from 2.312 to 1.312 and 'psnr' from 21.5 to 22.5." in summary

@@ -222,3 +222,10 @@ def test_a_number_that_is_cut_into_another_is_left_out(diagnosed, form):
     columns = None if "loss" in text else {"loss": "measure"}
     loss = diagnosed(text, columns=columns).history.series["loss"]
     np.testing.assert_array_equal(loss.values, [*FALLING[:5], *FALLING[6:]])
+
+
+def test_the_number_of_epochs_is_not_a_loss(diagnosed):
+    text = lines("iter:{n}, epoch:7(total:2000), done:{value}, run_type:train\n", [8, 9, 10, 11])
+    assert "loss" not in diagnosed(text).history.series
+    text = lines("iter:{n}, epoch:7(total:{value}), run_type:train\n", [2000, 1999, 1998, 1998])
+    assert diagnosed(text).history.series["loss"].values.tolist() == [2000, 1999, 1998, 1998]

@@ -1,0 +1,75 @@
+"""The measures of boosted trees and factorization machines."""
+
+import math
+
+import pytest
+
+import stabdiag
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text):
+        log = tmp_path / "train.log"
+        log.write_text(text)
+        return stabdiag.read(log).series
+
+    return read
+
+
+def rounds(name, values, separator=":"):
+    return "".join(f"[{n}]\t{name}{separator}{value}\n" for n, value in enumerate(values))
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [
+        *("gamma-nloglik", "poisson-nloglik", "cox-nloglik", "tweedie-nloglik@1.5"),
+        *("gamma-deviance", "mphe", "merror", "error", "error@0.7", "rmse", "logloss"),
+    ],
+)
+@pytest.mark.parametrize("place", ["train", "validation_0"])
+def test_a_measure_that_xgboost_minimizes_is_a_loss(read, measure, place):
+    loss = read(rounds(f"{place}-{measure}", [2.5, 2.25, "nan", "-nan"]))["loss"]
+    assert loss.steps.tolist() == [0, 1, 2, 3]
+    assert loss.values[:2].tolist() == [2.5, 2.25]
+    assert all(map(math.isnan, loss.values[2:]))
+
+
+@pytest.mark.parametrize("measure", ["merror", "rmse", "logloss", "poisson-nloglik"])
+def test_the_second_set_of_an_estimator_is_an_evaluation(read, measure):
+    form = f"[{{n}}]\tvalidation_0-{measure}:{{n}}.5\tvalidation_1-{measure}:{{n}}.75\n"
+    series = read("".join(form.format(n=n) for n in range(5)))
+    assert series["loss"].values.tolist() == [0.5, 1.5, 2.5, 3.5, 4.5]
+    assert series["eval_loss"].values.tolist() == [0.75, 1.75, 2.75, 3.75, 4.75]
+
+
+def test_a_ranking_is_a_score(read):
+    series = read(rounds("train-ndcg@5", [0.25, 0.5, 0.75]))
+    assert "loss" not in series
+    assert [values.values.tolist() for values in series.values()] == [[0.25, 0.5, 0.75]]
+
+
+XLEARN = "[------------] Epoch      Train log_loss       Test log_loss            Test AUC     "
+
+
+@pytest.mark.parametrize(
+    ("heading", "row", "evaluation"),
+    [
+        (XLEARN + "Time cost (sec)", "{loss}   {test}    0.500000     11.07", [0.75, 0.5, 0.25]),
+        (XLEARN + "Time cost (sec)", "{loss}   {test}", [0.75, 0.5, 0.25]),
+        ("[------------] Epoch      Train mse_loss     Time cost (sec)", "{loss}   1.25", None),
+    ],
+)
+def test_the_table_of_xlearn(read, heading, row, evaluation):
+    values = [(0.5, 0.75), (0.25, 0.5), ("nan", 0.25)]
+    rows = [
+        f"[   {n}0%      ]     {n}            " + row.format(loss=loss, test=test)
+        for n, (loss, test) in enumerate(values, start=1)
+    ]
+    series = read("\n".join([heading, *rows]))
+    assert series["loss"].steps.tolist() == [1, 2, 3]
+    assert series["loss"].values[:2].tolist() == [0.5, 0.25]
+    assert math.isnan(series["loss"].values[2])
+    evaluations = series["eval_loss"].values.tolist() if "eval_loss" in series else None
+    assert evaluations == evaluation
