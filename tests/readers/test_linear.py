@@ -21,7 +21,7 @@ import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.model.manifest import parse_manifest
 from stabdiag.model.patterns import LazyPattern
-from stabdiag.model.roles.names import _IN_ENGLISH
+from stabdiag.model.roles.foreign_names import _IN_ENGLISH
 from stabdiag.readers.blocks import BLOCK, blocks
 from stabdiag.readers.source import Stream
 from tests.readers.conftest import read_columns
@@ -85,7 +85,8 @@ def used():
             for pattern in below(value):
                 names_by_pattern.setdefault(pattern, f"{module.__name__}.{name}")
     inline += [
-        (english.decode(), re.compile(pattern), {"sub"}) for _, pattern, english in _IN_ENGLISH
+        (str(english), re.compile(pattern, re.ASCII), {"sub"})
+        for _, pattern, english in _IN_ENGLISH
     ]
     # Patterns called under another name may use search.
     return inline + [

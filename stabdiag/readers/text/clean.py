@@ -12,7 +12,7 @@ import numpy as np
 
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import has_foreign_loss_name, translate_names
+from stabdiag.model.roles.foreign_names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
 from stabdiag.readers.blocks import bytes_after, bytes_before
 from stabdiag.readers.source_code import begins_as_source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -183,11 +184,22 @@ def _end_of_first_epoch(case: Case) -> int:
 
 def training_level(train: Series, heldout: Series, at: int) -> float | None:
     """Return the median training loss between an evaluation and the one before it."""
-    step, gap = int(heldout.steps[at]), int(usual_gap(heldout.steps))
-    since = train.between(step - gap + 1, step).values
-    if not len(since):
-        since = train.between(step - gap, step + gap).values[:1]
-    return median(since) if len(since) else None
+    return training_levels(train, heldout, [at])[0]
+
+
+def training_levels(train: Series, heldout: Series, positions: Sequence[int]) -> list[float | None]:
+    """Return the median training loss between each of these evaluations and the one before it."""
+    gap = int(usual_gap(heldout.steps))
+    steps = heldout.steps[positions]
+    begins = np.searchsorted(train.steps, steps - gap + 1)
+    ends = np.searchsorted(train.steps, steps, "right")
+    levels = []
+    for step, begin, end in zip(*map(np.ndarray.tolist, (steps, begins, ends)), strict=True):
+        since = train.values[begin:end]
+        if not len(since):
+            since = train.between(step - gap, step + gap).values[:1]
+        levels.append(median(since) if len(since) else None)
+    return levels
 
 
 def _restarted(case: Case, step: int) -> bool:
@@ -237,10 +249,7 @@ def find_turn(case: Case) -> TurningPoint | None:
     # So may the first of two, if the second is near the best again.
     if len(after) == 2 and after[1] - best < HALF * (after[0] - best):
         return None
-    train_at_best, train_now = (
-        training_level(train, heldout, at),
-        training_level(train, heldout, len(x) - 1),
-    )
+    train_at_best, train_now = training_levels(train, heldout, [at, len(x) - 1])
     step, is_clear = int(heldout.steps[at]), last - best > _CLEAR_RISE_SIGMAS * diff_sigma(x)
     if train_at_best is None or train_now is None or _restarted(case, step):
         return None

@@ -26,6 +26,7 @@ from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     find_gap,
     training_level,
+    training_levels,
     with_evaluations,
 )
 from stabdiag.symptoms.generalization.overfitting import FEW_EVALUATIONS, is_memorizing
@@ -83,7 +84,7 @@ def _ratios(case: Case) -> Floats | None:
         return None
     train, heldout = pair
     positions = [0, *range(len(heldout) // 2, len(heldout))]
-    nearby = [training_level(train, heldout, position) or 0.0 for position in positions]
+    nearby = [level or 0.0 for level in training_levels(train, heldout, positions)]
     ratios: Floats = np.array(nearby) / heldout.values[positions]
     return ratios
 
@@ -94,7 +95,8 @@ def _has_fallen(case: Case, *, to: float) -> bool:
     if pair is None:
         return False
     train, heldout = pair
-    first, last = (training_level(train, heldout, at) or 0.0 for at in (0, len(heldout) - 1))
+    levels = training_levels(train, heldout, [0, len(heldout) - 1])
+    first, last = (level or 0.0 for level in levels)
     return last <= to * first
 
 
