@@ -220,6 +220,7 @@ ALONE: Final = Grammar(
             for line in (
                 *failure_lines("loss", "step"),
                 _APEX,
+                _FAIRSEQ,
                 _RAISED_LINE,
                 _TURNED_LINE,
                 _TRAINING_ERROR,

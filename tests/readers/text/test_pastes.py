@@ -52,6 +52,21 @@ def test_an_exception_of_the_training_is_enough(diagnosed, message):
 
 
 @pytest.mark.parametrize(
+    "start",
+    [
+        "| WARNING: overflow detected",
+        "2026-02-03 | INFO | fairseq.trainer | NOTE: gradient overflow detected, ignoring gradient",
+    ],
+)
+def test_a_scale_that_falls_is_enough(diagnosed, start):
+    scales = (8.0, 4.0, 2.0, 1.0, 0.5, 0.25)
+    text = "".join(f"{start}, setting loss scale to: {scale}\n" for scale in scales)
+    assert diagnosed(text).diagnosis.slug == "loss-scale-collapsed"
+    message = "FloatingPointError: Minimum loss scale reached (0.0001). Your loss is probably ...\n"
+    assert diagnosed(text + message).diagnosis.slug == "nan-fp16-overflow"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "My loss becomes nan after 300 iterations, what can I do?\n",
