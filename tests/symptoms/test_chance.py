@@ -171,3 +171,10 @@ def test_one_loss_next_to_evaluations_at_chance_is_enough(tmp_path):
     path = tmp_path / "train.log"
     path.write_text("\n".join(lines) + "\n")
     assert stabdiag.diagnose(path).diagnosis.slug == "plateau-at-chance"
+
+
+@pytest.mark.parametrize(("accuracy", "is_stuck"), [(0.5, True), (0.68, False)])
+def test_a_training_loss_next_to_the_accuracy_of_evaluations(symptom, accuracy, is_stuck):
+    shaky = [accuracy, accuracy + 0.01, accuracy - 0.01, accuracy, accuracy]
+    log = {"epoch": range(1, 6), "loss": math.log(2) + SHAKY[:5] / 10, "val_acc": shaky}
+    assert (symptom("plateau-at-chance", log) is not None) is is_stuck

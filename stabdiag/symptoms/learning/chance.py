@@ -243,7 +243,10 @@ def _by_accuracy(case: Case) -> Guess | None:
     """Return the guess that losses and accuracies match in the second half of the run."""
     if no_distance(case):
         return None
-    for name, role in (("eval_loss", "eval_accuracy"), ("loss", "accuracy")):
+    pairs = [("eval_loss", "eval_accuracy"), ("loss", "accuracy")]
+    if not len(case.history.finite("eval_loss")):
+        pairs.append(("loss", "eval_accuracy"))
+    for name, role in pairs:
         loss, accuracy = case.history.finite(name), case.history.finite(role)
         # Skip the intersection, which needs three times the memory.
         if len(accuracy) < MIN_CONSECUTIVE:
