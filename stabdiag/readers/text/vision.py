@@ -2,11 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 
+# TensorFlow's Object Detection API: Step 100 per-step time 0.512s, and below it a dictionary over
+# several lines, {'Loss/box': 0.7,\n 'Loss/total_loss': 1.8,\n 'learning_rate': 0.03}. The loggers
+# of two libraries print both.
+_DETECTION_STEP: Final = (
+    rb"Step (\d{1,12}) per-step time (\d[\d.]{0,12})s\n"
+    rb"(?:[^\n{]{1,200} Step \1 per-step time \2s\n)?"
+    rb"[^\n{]{0,200}\{('Loss/[^{}]{1,4000})\}(?:\n[^\n{]{1,200}\{\3\})?"
+)
+
+
+def _in_one_line(match: re.Match[bytes]) -> bytes:
+    """Return a step and its losses in one line, and as many lines as before."""
+    step, seconds, losses = match.groups()
+    named = losses.replace(b"\n", b" ")
+    return b"iteration %b {'step_time': %b, %b}" % (step, seconds, named) + b"\n" * match[0].count(
+        b"\n"
+    )
+
+
 VISION: Final = (
+    Normalization((b" per-step time ", b"'Loss/"), _DETECTION_STEP, _in_one_line),
     # Torch 7: Epoch: [1][20/5004]  Time 0.48  Data 0.003  Err 6.8433  top1  99.219  top5  97.266,
     # where Err is the loss and top1 an error, and … Err 3.6877 Top1-%: 21.09 LR 1e-02 …
     *(

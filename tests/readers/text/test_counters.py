@@ -151,7 +151,7 @@ TEMPLATES = {
         "INFO:tensorflow:{{'Loss/localization_loss': 0.5,\n 'Loss/total_loss': {loss},\n"
         " 'learning_rate': {lr}}}\n",
         (1, 120),
-        {"lr"},
+        {"lr", "step_time"},
     ),
     "fms-fsdp": (
         "step: {n1}\nloss: {loss}\nLR: {lr}\ntokens seen: 8192\ngradient norm: {grad}\n"

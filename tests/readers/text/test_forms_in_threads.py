@@ -396,3 +396,14 @@ def test_fastreid_prints_the_epoch_and_the_iteration_with_a_slash(history):
     row = "[11/06 21:51:09 fastreid]:  eta: 7:25:44  epoch/iter: {}/{}  total_loss: {}  time: 0.24"
     text = "\n".join(row.format(n // 2, 200 * n - 1, 9 - n) for n in range(1, 6))
     assert history(text).series["loss"].steps.tolist() == [199, 399, 599, 799, 999]
+
+
+def test_two_loggers_of_object_detection_print_each_record(history):
+    losses = "{{'Loss/box': 0.7,\n 'Loss/total_loss': {1},\n 'learning_rate': 0.03}}\n"
+    glog = "I0612 13:11:12.110213 140120 model_lib_v2.py:7{2}] "
+    steps = "Step {0} per-step time 0.512s\n"
+    form = f"INFO:tensorflow:{steps}{glog}{steps}INFO:tensorflow:{losses}{glog}{losses}"
+    text = form.format(100, 1.75, "00") + form.format(200, "nan", "01")
+    loss = history(text).series["loss"]
+    assert loss.steps.tolist() == [100, 200]
+    assert str(loss.values.tolist()) == "[1.75, nan]"
