@@ -53,17 +53,19 @@ def unused_after_loss(
         entries += _records(columns, names, last, usable, losses=len(rows))
     entries += _lines(columns.left_out, last)
     if columns.is_unknown and "loss" not in names:
-        entries.append(_unknown_values(columns, names))
+        entries += _unknown_values(columns, names)
     return [entry.as_event() for entry in entries]
 
 
-def _unknown_values(columns: Columns, names: Mapping[str, str]) -> LeftOut:
-    """Return the values of a log without a loss whose meaning is unknown: one may be the loss."""
+def _unknown_values(columns: Columns, names: Mapping[str, str]) -> Iterator[LeftOut]:
+    """Yield the values of a log without a loss whose meaning is unknown: one may be the loss."""
     free = [name for name in columns.names if name not in names.values()]
+    if free and all(score_direction(name) is not None for name in free):
+        return
     courses = [_describe_course(columns, name) for name in free[:SHOWN_NAMES]]
     courses += [repr(shown_name(name)) for name in free[SHOWN_NAMES:]]
     only = f", only {and_more(courses, SHOWN_NAMES)}" if free else ""
-    return LeftOut(
+    yield LeftOut(
         code=EventCode.RECORDS_LEFT_OUT,
         message=f"{plural(columns.rows, 'record')} without a known loss{only}",
         count=columns.rows,

@@ -48,6 +48,13 @@ RECOMMENDERS: Final = (
 )
 
 TUTORIALS: Final = (
+    # The tutorials of Theano: epoch 1, minibatch 2500/2500, validation error 9.62 %
+    Normalization(
+        (b", minibatch ", b", validation error "),
+        rb"(?m)\bepoch (\d{1,6}), minibatch (\d{1,9})/(\d{1,9}), validation error (%b) %%"
+        % NUMBER_PATTERN,
+        rb"epoch \1, validation error rate: \4",
+    ),
     # Early TensorFlow: global step 1000 learning rate 0.5 step-time 0.2 perplexity 9.1
     # and, below it, "  eval: bucket 0 perplexity 12.1", or "  eval: perplexity 12.1"
     *(

@@ -20,7 +20,7 @@ from stabdiag.readers.text.evidence import are_scores, evidence
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.measured import find_spans
 from stabdiag.readers.text.sample import Sample, TextEvidence, is_lost, take_sample
-from stabdiag.readers.text.standard_names import normalize
+from stabdiag.readers.text.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.tokens import LONGEST, SPLIT, has_number
 
 # The search covers this many bytes at the head, and this many lines with a number.
@@ -110,7 +110,12 @@ def unknown_evidence(data: bytes) -> TextEvidence | None:
     result = evidence(normalize(data, rows)) if rows else None
     if result is not None:
         return replace(result, normalizations=(*rows, *result.normalizations))
-    return _values_by_name(head) or _values_without_name(head)
+    standard = find_normalizations(head)
+    head = normalize(head, standard)
+    result = _values_by_name(head) or _values_without_name(head)
+    if result is None:
+        return None
+    return replace(result, normalizations=(*standard, *result.normalizations))
 
 
 def _named_pairs(head: bytes) -> Iterator[Normalization]:

@@ -182,13 +182,32 @@ def test_the_average_of_episodes_is_the_reward(diagnosed, form):
 
 
 @pytest.mark.parametrize(
-    "form", ["Epoch {n}: IoU {value}\n", "ITERATION: {n}, ACCURACY: {value}\n"]
+    "form",
+    [
+        "Epoch {n}: IoU {value}\n",
+        "ITERATION: {n}, ACCURACY: {value}\n",
+    ],
 )
 def test_scores_alone(diagnosed, form):
     values = [0.5 + n / 50 for n in range(12)]
     report = diagnosed(lines(form, values))
     assert report.diagnosis.slug == "insufficient-data"
     assert "went from 0.5" in report.diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "epoch {n}, top1_error: {value}\n",
+        "epoch {n} val err: {value} %\n",
+        "epoch {n}, minibatch 250/250, validation error {value} %\n"
+        "     epoch {n}, minibatch 250/250, test error of best model {value} %\n",
+    ],
+)
+def test_error_rates_alone(diagnosed, form):
+    report = diagnosed(lines(form, [9.5 - n / 2 for n in range(12)]))
+    assert report.diagnosis.slug == "insufficient-data"
+    assert "went from 9.5 to 4" in report.diagnosis.summary
 
 
 def test_lists_of_another_length_are_left_out(diagnosed):
