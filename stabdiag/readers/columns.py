@@ -87,13 +87,15 @@ class Column:
 class BadLine:
     """A line that is not a record: its number, and the reason if it should be one.
 
-    ``above`` is the number of records above it, and ``text`` may contain a message.
+    ``above`` is the number of records above it, and ``text`` may contain a message. A line that
+    ``is_short`` has fewer cells than the header.
     """
 
     line: int
     reason: str
     above: int = field(default=0, compare=False)
     text: str = field(default="", compare=False, repr=False)
+    is_short: bool = field(default=False, compare=False, repr=False)
 
     def moved(self, lines: int) -> BadLine:
         """Return a copy for a block that begins after this many lines of the log."""

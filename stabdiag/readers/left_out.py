@@ -50,6 +50,12 @@ _ALIGNED_ROW: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
+# The rows below the first one of a table of names and values: | loss | 2.31 |
+_NAMED_ROWS: Final = lazy_pattern(
+    rb"(?:\n[^\n|]{0,60}\|[ \t]{0,40}[A-Za-z][^\n|]{0,100}\|[ \t]{0,100}[-+.\dni][^\n|]{0,100}\|"
+    rb"[ \t\r]{0,8}(?=\n|$)){1,400}"
+)
+
 # The cells of a row between colons, one of them a decimal number: 201:2.31:0.001. Times have two
 # digits between their colons.
 _COLON_ROW: Final = lazy_pattern(
@@ -85,15 +91,22 @@ def may_hold_loss(line: str) -> bool:
     return (cells >= _MIN_CELLS and 2 * numbers >= cells) or _COLON_ROW.fullmatch(line) is not None
 
 
-def breaks_off(line: str) -> bool:
+def breaks_off(line: str, *, is_short: bool = False) -> bool:
     """Return True if a line is the beginning of an object without a sign of a failure.
 
-    No value looks non-finite, and no loss is above 1e10.
+    No value looks non-finite, and no loss is above 1e10. A line that ``is_short`` is the beginning
+    of a row.
     """
     begun = line[:_MAX_CHECKED_CHARS]
-    if line.count("{") <= line.count("}"):
+    if not is_short and line.count("{") <= line.count("}"):
         return False
     return _LOST_VALUE.search(begun) is None and _EXPLODED_LOSS.search(begun) is None
+
+
+def rows_end(data: bytes, begin: int) -> int:
+    """Return the end of the table of names and values whose first row ends at ``begin``."""
+    rows = _NAMED_ROWS.match(data, begin)
+    return begin if rows is None else rows.end()
 
 
 def is_row(line: str) -> bool:

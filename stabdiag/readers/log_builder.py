@@ -38,7 +38,7 @@ class LogBuilder:
         bad_count: the number of these lines.
         lines: the number of lines that were read.
         is_ended: the last line is complete. A killed job may leave half a line.
-        breaks_off: whether the last unread line is the beginning of an object.
+        breaks_off: whether the last unread line is the beginning of an object or of a row.
         left_out: lines that look like records but could not be read.
         messages: the messages on lines that are not records.
     """
@@ -65,8 +65,8 @@ class LogBuilder:
             unread = lines_left_out(bad, lines=self.lines, records=count_rows(self.chunks))
             if unread:
                 self.left_out += unread
-                text = next(line.text for line in bad if self.lines + line.line == unread[-1].line)
-                self.breaks_off = breaks_off(text)
+                last = next(line for line in bad if self.lines + line.line == unread[-1].line)
+                self.breaks_off = breaks_off(last.text, is_short=last.is_short)
         self.bad_count += len(bad)
         self.bad += [line.moved(self.lines) for line in bad[: MAX_BAD_RECORDS - len(self.bad)]]
         self.lines += lines

@@ -460,3 +460,12 @@ def test_messages_between_the_rows_are_no_obstacle(log):
     )
     read = log(f"Epoch,Train Loss,Val Loss,Time\n{rows}Using device: cuda\nSeed: 5\n")
     assert read.load("Train Loss").values.tolist() == [0.9, 0.8, 0.7, 0.6, 0.5]
+
+
+@pytest.mark.parametrize(
+    ("last", "left_out"),
+    [("9,0.875,", 0), ("9,0.8", 0), ("9,nan", 1), ("9,0.8,0.1,7,7", 1), ("9,0.8\n10,0.7", 1)],
+)
+def test_a_row_cut_by_a_paste_is_no_unread_record(either, last, left_out):
+    rows = "".join(f"{n},{2 - n / 8},0.1,{n * 64}\n" for n in range(9))
+    assert len(either(f"step,loss,lr,samples\n{rows}{last}\n").left_out) == left_out

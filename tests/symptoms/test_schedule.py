@@ -222,3 +222,13 @@ def test_a_complete_run_should_not_end_within_a_cycle(symptom, manifest, severit
 def test_a_complete_run_may_end_with_a_cycle(symptom):
     rates = PEAK * (1 - AT % 200 / 200)
     assert symptom("ends-mid-cycle", run(rates), {"total_steps": N}) is None
+
+
+@pytest.mark.parametrize(("last", "is_present"), [(None, False), (8e-9, True)])
+def test_a_rate_that_still_warms_up_has_no_peak(symptom, last, is_present):
+    rates = np.linspace(1e-9, 9e-9, 24)
+    rates[-1] = last or rates[-1]
+    loss = 9.5 + np.random.default_rng(3).normal(0, 0.01, 24)
+    run = {"step": np.arange(24), "loss": loss, "lr": rates}
+    finding = symptom("setting-unusual", run, {"optimizer": "adamw"})
+    assert (finding is not None) == is_present

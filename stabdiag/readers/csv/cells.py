@@ -259,7 +259,9 @@ def read_lines(
         cut = last_is_cut and at == len(lines) and len(cells) < width
         reason = "contains NUL bytes" if "\0" in line else _error_message(cells, width, cut=cut)
         if reason:
-            parsed.bad.append(BadLine(line=number, reason=reason, above=rows, text=line))
+            is_short = 1 < len(cells) < width
+            bad = BadLine(line=number, reason=reason, above=rows, text=line, is_short=is_short)
+            parsed.bad.append(bad)
         else:
             sections[-1][1].append(with_points(cells) if commas else cells)
             at += extra_lines

@@ -47,6 +47,15 @@ RECOMMENDERS: Final = (
     ),
 )
 
+# DeepSpeed-Chat prints the reward below the losses of a step: unsuper_loss: 0.0, and after a few
+# lines with times perhaps, average reward score: 0.21
+_REWARDS_BELOW: Final = Normalization(
+    (b"nsuper", b"verage reward score: "),
+    rb"([Uu]nsuper(?:vised)?[_ ][Ll]oss: %b)(\n(?:(?!epoch: |Epoch: )[^\n]{0,300}\n){0,6}?)"
+    rb"[Aa]verage reward score: (%b)" % (NUMBER_PATTERN, NUMBER_PATTERN),
+    rb"\1|average_reward: \3\2",
+)
+
 TUTORIALS: Final = (
     # The tutorials of Theano: epoch 1, minibatch 2500/2500, validation error 9.62 %
     Normalization(
@@ -55,6 +64,7 @@ TUTORIALS: Final = (
         % NUMBER_PATTERN,
         rb"epoch \1, validation error rate: \4",
     ),
+    _REWARDS_BELOW,
     # Early TensorFlow: global step 1000 learning rate 0.5 step-time 0.2 perplexity 9.1
     # and, below it, "  eval: bucket 0 perplexity 12.1", or "  eval: perplexity 12.1"
     *(

@@ -18,7 +18,7 @@ from stabdiag.model.events import MAX_SUMMARY, EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import plural
-from stabdiag.readers.left_out import breaks_off, is_row, may_hold_loss, unreadable
+from stabdiag.readers.left_out import breaks_off, is_row, may_hold_loss, rows_end, unreadable
 from stabdiag.readers.text.clean import (
     LONGEST_TEXT_LINE,
     SAME_DIGITS,
@@ -170,6 +170,7 @@ class UnreadLines:
             self._alike, self._others, self._line = 0, 0, None
             begin = line_end(data, losses[-1], len(data))
             self._last = _whole_line(data, losses[-1])
+            begin = rows_end(data, begin) if b"|" in self._last else begin
             first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
             self._between = self._recent = data[max(first, begin - _MAX_BETWEEN) : begin]
             self._above = data[max(begin - _MAX_ABOVE, 0) : begin]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from stabdiag.model.text import num, typed
 from stabdiag.stats.standards import TENFOLD
 from stabdiag.tree.advice.shared import Setting
@@ -14,6 +16,12 @@ def peak_rate(case: Case) -> float | None:
     """Return the highest logged learning rate, or else the configured peak."""
     logged = case.history.finite("lr").values
     return float(logged.max(initial=0.0)) or case.manifest.peak_lr or None
+
+
+def is_warming_up(case: Case) -> bool:
+    """Return True if the logged learning rate rises to the end of the log, without a set peak."""
+    rises = np.diff(case.history.finite("lr").values)
+    return case.manifest.peak_lr is None and bool(len(rises) and rises[-1] and np.all(rises >= 0))
 
 
 def usual(case: Case) -> tuple[str, float, float]:

@@ -9,7 +9,7 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.ranges import DEFAULTS, SETTINGS, SettingRange, settings_with_ranges
 from stabdiag.model.text import num, typed
 from stabdiag.stats.standards import TENFOLD, TWICE
-from stabdiag.tree.advice.rates import peak_rate
+from stabdiag.tree.advice.rates import is_warming_up, peak_rate
 from stabdiag.tree.case import Case
 from stabdiag.tree.once import once_per_case
 
@@ -28,13 +28,18 @@ _KINDS: Final = {
 @once_per_case
 def known_settings(case: Case) -> dict[str, SettingRange]:
     """Return the settings of a run that have a usual range, by name."""
-    return settings_with_ranges(
+    settings = settings_with_ranges(
         case.manifest,
         case.limits,
         # A jump in the logged rate is a separate finding.
         peak_lr=case.manifest.peak_lr or peak_rate(case),
         pretrained=case.names_pretrained_model,
     )
+    peak = settings.get("peak_lr")
+    # The peak is still to come.
+    if peak is not None and peak.value < peak.usual.low and is_warming_up(case):
+        del settings["peak_lr"]
+    return settings
 
 
 def far_settings(case: Case) -> list[SettingRange]:

@@ -207,13 +207,15 @@ def test_a_score_of_translations_may_be_zero_at_first(diagnosis, count, slug):
     assert diagnosis(rows).slug == slug
 
 
-def test_the_losses_of_an_actor_and_a_critic_may_rise(diagnosis):
-    rows = "".join(
-        f"epoch: 0|step: {n}|ppo_ep: 1|act_loss: 0.0{n}|cri_loss: 0.2{n}|unsuper_loss: 0.0\n"
-        f"average reward score: 0.2{n}\n{'-' * 60}\n"
-        for n in range(10, 40)
-    )
-    assert "value function" in diagnosis(rows).summary
+@pytest.mark.parametrize(
+    ("reward", "reason"),
+    [("", "value function"), ("average reward score: 0.2{0}\n", "'average_reward' did not fall")],
+    ids=["alone", "with rewards"],
+)
+def test_the_losses_of_an_actor_and_a_critic_may_rise(diagnosis, reward, reason):
+    row = "epoch: 0|step: {0}|ppo_ep: 1|act_loss: 0.0{0}|cri_loss: 0.2{0}|unsuper_loss: 0.0\n"
+    rows = "".join(f"{row}{reward}{'-' * 60}\n".format(n) for n in range(10, 40))
+    assert reason in diagnosis(rows).summary
 
 
 CODE = """```python
@@ -335,3 +337,28 @@ def test_a_position_within_the_only_epoch_is_no_plan(history, epochs, planned):
         f"epoch {epochs[n > 4]} - iter {90 * n}/900 - loss {4 - n / 4}\n" for n in range(1, 9)
     )
     assert history(text).config.get("total_steps") == planned
+
+
+BETWEEN = "End-to-End => Latency: 5.10s, Samples/sec: 6.2\nTraining   => Latency: 1.75s\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epoch: 0|step: {}|ppo_ep: 1|act_loss: 0.25|cri_loss: 0.5|unsuper_loss: 0.0\n"
+        "average reward score: {}\n-----\n",
+        "Epoch: 0 | Step: {} | PPO Epoch: 1 | Actor Loss: 0.25 | Critic Loss: 0.5 | "
+        "Unsupervised Loss: 0.0\n" + BETWEEN + "Average reward score: {}\n-----\n",
+    ],
+    ids=["the first version", "with times"],
+)
+def test_the_reward_below_the_losses_of_a_policy_belongs_to_their_step(history, line):
+    text = "".join(line.format(40 + n, n / 4) for n in range(1, 6))
+    assert points(history(text).series["reward"]) == [(40 + n, n / 4) for n in range(1, 6)]
+
+
+def test_the_losses_of_a_wide_table_are_all_read(diagnosis):
+    names = ["lg_loss_scale", "loss", *(f"loss_q{n}" for n in range(4)), "mse", "step"]
+    rows = "".join(f"| {name:<13} | 0.75     |\n" for name in names[:-1])
+    table = "-" * 28 + f"\n{rows}| step          | {{}}00      |\n" + "-" * 28 + "\n"
+    assert diagnosis("".join(table.format(n) for n in range(1, 5))).slug != "partly-read"
