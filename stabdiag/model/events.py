@@ -43,6 +43,7 @@ class EventCode(StrEnum):
     NOT_FINITE = "not-finite"
     LOSS_EXPLODED = "loss-exploded"
     CUDA_ERROR = "cuda-error"
+    DEVICE_FAILED = "device-failed"
     KILLED = "killed"
     TRACEBACK = "traceback"
     SEVERAL_WRITERS = "several-writers"

@@ -13,6 +13,7 @@ from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, eve
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.line_wraps import joined_lines
 from stabdiag.readers.reader import Reader
+from stabdiag.readers.recorded_messages import with_recorded_messages
 from stabdiag.readers.registry import reader
 from stabdiag.readers.run_columns import with_runs
 from stabdiag.readers.sniff import (
@@ -26,6 +27,9 @@ from stabdiag.readers.sniff import (
 )
 from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.wrapped import unwrapped
+
+# The formats whose records may have texts.
+_RECORDS: Final = ("jsonl", "json", "csv")
 
 # A log that cannot be read again is kept up to this size, to follow a change of its form.
 _KEPT: Final = 1 << 22
@@ -63,6 +67,8 @@ def read_stream(
     if grows and chosen.by_lines:
         plain = plain.rewritten(ended_lines(plain))
     columns = with_runs(chosen.read(plain), run_id)
+    if chosen.name in _RECORDS:
+        columns = with_recorded_messages(columns)
     if chosen.by_lines and not grows:
         columns = _with_later_forms(columns, stream, kept)
     if plain.left_out:

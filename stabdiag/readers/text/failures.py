@@ -82,7 +82,18 @@ _FAILURE_ANCHORS: Final = (
         b"verflow encountered",
         *(b"verflow.", b"verflow,", b"verflow;", b"nderflow"),
     ),
-    *(b": nan", b"=nan", b"= nan", b"(nan", b": inf", b": -inf", b"=inf", b"= inf", b"(inf"),
+    *(
+        b":  nan",
+        b": nan",
+        b"=nan",
+        b"= nan",
+        b"(nan",
+        b": inf",
+        b": -inf",
+        b"=inf",
+        b"= inf",
+        b"(inf",
+    ),
     *(b"(-inf", b"+Inf", b"+inf", b"-Inf"),
     *(b"tain inf", b"tains inf", b"ot inf", b"hit inf", b"with inf", b"ected inf"),
     *(b"nan detected", b"nan found", b"nan in ", b"nan encountered", b"nan value"),
@@ -171,6 +182,12 @@ _FATAL_WORDS: Final = lazy_pattern(
     rb"|giv(?:e|ing) up|diverg|halt|quit|bail|crash|shut(?:ting)? ?down)",
 )
 
+# The name of a bound, not of what was measured: best_loss = inf.
+_BOUND: Final = lazy_pattern(
+    rb"(?<![a-z])(?:best|min|max|minimum|maximum|lowest|highest|prev|previous|init|initial|threshold"
+    rb"|limit|patience)[\w .-]{0,20}(?:loss|grad|norm)\w{0,20} ?[:=] ?[-+]?inf"
+)
+
 # Source code, comments and settings.
 _SOURCE_CODE: Final = lazy_pattern(
     rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import "
@@ -239,7 +256,7 @@ def _failure_of_form(line: bytes) -> Failure | None:
     is_overflow = b"overflow" in text and all(pattern.search(text) for pattern in patterns)
     if not (is_minimum or is_implied or is_overflow or _NAMES_IT.search(text)):
         return None
-    if _SOURCE_CODE.search(line) or _FINITE_LOSS.search(line):
+    if _SOURCE_CODE.search(line) or _FINITE_LOSS.search(line) or _BOUND.search(text):
         return None
     if is_minimum:
         return Failure.MINIMUM_SCALE

@@ -27,6 +27,7 @@ from stabdiag.readers.text.counters import (
     is_word,
     line_counters,
 )
+from stabdiag.readers.text.failures import classify_failure
 from stabdiag.readers.text.grammar import (
     Kind,
     TextPart,
@@ -255,7 +256,7 @@ class MeasuredLines(Kind):
             return False
         if self.counter is None or self.counter not in line_counters(record):
             return False
-        if _NEW_STATEMENT.match(line):
+        if _NEW_STATEMENT.match(line) or classify_failure(line) is not None:
             return False
         if line_counters(line) or evaluation_prefix(line, len(line)):
             return False

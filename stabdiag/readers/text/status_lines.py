@@ -81,7 +81,8 @@ _HANDWRITTEN: Final = (
     rb"(?=, (?:setting|ending|skipp|stopp)|[ \t.!]{0,4}(?:\n|$)"
     rb"| (?:at|in|for|on) (?:step|iter|batch|epoch))",
     # Loss is not finite. Skip this training step. – Skip the batch due to the loss is NaN, it …
-    rb"oss i[sn] (?:not finite|non-?finite|nan|NaN|inf)[.,;:!]{0,3} "
+    # Not in the text of a raise or print.
+    rb"(?<![\"'\x28][Ll])oss i[sn] (?:not finite|non-?finite|nan|NaN|inf)[.,;:!]{0,3} "
     rb"(?:[Ss]kip|[Ss]top(?!ping training)|[Tt]erminat|[Ee]nding|it may be caused)",
     # WARNING: loss (=nan) is not correct
     rb"oss \(=([-+]?(?:nan|inf))\) is not correct",

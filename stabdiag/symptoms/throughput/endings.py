@@ -144,6 +144,11 @@ ENDINGS: Final = (
         clause="Lower the learning rate to a tenth, and clip the gradient norm",
     ),
     Ending(
+        code=EventCode.DEVICE_FAILED,
+        kind=Do.READ_LOGS,
+        clause="Find out which device failed (dmesg, nvidia-smi, rocm-smi), and leave its node out",
+    ),
+    Ending(
         code=EventCode.KILLED,
         kind=Do.READ_LOGS,
         clause="Find out who killed the process: the scheduler's log (time limit, preemption), or "

@@ -1,0 +1,72 @@
+"""What drivers, schedulers, shells and systems say of a job that they ended, or that died."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+
+# A part of each alternative of the pattern below. The whole log is searched for these.
+DEVICE_ANCHORS: Final = (
+    *(b"access fault", b"STATUS_ERROR", b"DEVICE_LOST", b"Xid (", b"ncorrectable ", b"core halted"),
+    *(b"BLAS error", b"MIOpen", b"failed assertion", b"ommand buffer", b"eplica ", b"TPU "),
+    *(b"in use by another", b"HPU ", b"NPU "),
+)
+# ROCm, level zero, the driver of NVIDIA, Metal, and the runtime of TPUs.
+DEVICE_FAULTS: Final = lazy_pattern(
+    rb"[Mm]emory access fault by |HSA_STATUS_ERROR|(?:RESULT|PI)_ERROR_DEVICE_LOST"
+    rb"|\bXid \(PCI|[Uu]ncorrectable (?:\w{1,20} ){0,4}(?:\([A-Z]{2,4}\) )?error(?!s?: ?0)"
+    rb"|\bcore halted|(?:roc|hip|cu)BLAS error: |MIOpen(?:\([A-Z]+\))?:? [Ee]rror"
+    rb"|: failed assertion [`'\"]|[Cc]ommand buffer (?:exited with error|execution failed)"
+    rb"|[Rr]eplica [\w-]{1,40} (?:failed|exited with (?:a )?non-?zero|ran out)"
+    rb"|\b[THN]PU (?:\w{1,20} ){0,3}(?:has |have |was |is )?(?:terminated|halted|lost|crashed|died"
+    rb"|unhealthy|preempted)\b"
+    rb"|in use by another process, (?:abort|exit)"
+)
+
+JOB_END_ANCHORS: Final = (
+    *(b"received signal", b"BAD TERMINATION", b"xceeded hard", b"xceeded soft", b"Job <"),
+    *(b"Job disconnected", b"Evicted", b"reempting", b"OOMKilling", b"NodeNotReady"),
+    *(b"backoff limit", b"BackoffLimit", b"than specified deadline", b"orkers killed"),
+    *(b"rial task failed", b"Spot ", b"spot ", b"non-zero", b"nonzero", b"have died"),
+    *(b"ession ", b"otebook ", b" being ", b"sending signal", b"death signal"),
+    *(b"Faulting app", b"nhandled exception at", b"xception code: 0x", b"Debug Assertion"),
+    *(b"has been called", b"ignal (", b" (1): ", b"xecution halted", b"caught segfault"),
+    *(b"shutdown signal", b"code=killed", b"code=dumped", b"closed by remote host"),
+    *(b"send disconnect", b"llowed Compute", b"atus: ", b"tate: ", b"vent: "),
+)
+_MACHINE: Final = (
+    rb"(?:[Ii]nstance|[Nn]ode|VM|[Mm]achine|[Jj]ob|[Pp]od|[Tt]ask|[Cc]ontainer|[Hh]ost)"
+)
+JOB_ENDS: Final = lazy_pattern(
+    # MPI, Grid Engine, LSF, HTCondor.
+    rb"\*\*\* Process received signal \*\*\*|\bBAD TERMINATION OF\b"
+    rb"|[Ee]xceeded (?:hard|soft) (?:wall|memory|h_|s_|time|limit)"
+    rb"|\bJob <\d{1,12}>[^\n]{0,60} (?:is|was|has been) (?:terminated|killed|aborted)"
+    rb"|\bJob disconnected\b"
+    # Kubernetes, Ray and the clouds.
+    rb"|\bWarning\s{1,20}(?:Evicted|Preempting|OOMKilling|NodeNotReady)\s"
+    rb"|reached the specified backoff limit|\bBackoffLimitExceeded\b"
+    rb"|active longer than specified deadline|\b[Ww]orkers killed due to\b"
+    rb"|\b[Tt]rial task failed\b"
+    rb"|\b[Ss]pot (?:\w{1,20} ){1,3}(?:was |were |is |has been )?(?:being )?"
+    rb"(?:reclaimed|preempted|evicted|interrupted|terminated)\b"
+    rb"|\b%b (?:is|was) being (?:preempted|evicted|reclaimed|terminated|shut down)\b"
+    rb"|[Ee]xit(?:ed|s|ing)? with (?:a )?non-?zero (?:exit |return )?(?:status|code)"
+    rb"|returned (?:a )?non-?zero (?:exit |return )?(?:status|code)"
+    rb"|\b[Kk]ernel\b[^\n]{0,80} (?:appears to|seems to|may) have died"
+    rb"|\b(?:[Ss]ession|[Nn]otebook) (?:was |has been |is )?(?:terminated|stopped|killed|evicted)\b"
+    rb"|Exceeded Allowed Compute|has received a shutdown signal"
+    # Shells and systems.
+    rb"|^timeout: sending signal|[Rr]eceived \d{1,2} death signal"
+    rb"|^Faulting application name|[Uu]nhandled exception at 0x|\bexception code: 0x"
+    rb"|^Debug Assertion Failed|\babort\(\) has been called"
+    rb"|\bsignal (?:\(\d{1,2}\)|\d{1,2} \(\d{1,3}\)): [A-Z]|^Execution halted|\bcaught segfault\b"
+    rb"|\bcode=(?:killed|dumped), status=|^Connection to \S{1,200} closed by remote host"
+    rb"|^client_loop: send disconnect"
+    # The last state of a record.
+    rb"|^(?:job |run )?(?:status|state|event|Status|State|Event): [\"']?(?:[Ff]ailed|FAILED"
+    rb"|[Cc]rash(?:ed)?|CRASHED|[Kk]illed|KILLED|[Aa]borted|ABORTED|[Pp]reempted|PREEMPTED|OOM|oom"
+    rb"|[Dd]iverged|DIVERGED|[Ee]rrored|[Cc]ancell?ed|CANCELL?ED|NODE_FAIL|TIMEOUT|OUT_OF_MEMORY)"
+    rb"[\"']?\s{0,9}$" % _MACHINE
+)

@@ -1,0 +1,162 @@
+"""The last words of jobs that died: of devices, schedulers, clouds, shells, and in records."""
+
+import json
+
+import numpy as np
+import pytest
+
+import stabdiag as api
+from stabdiag.readers.text.message_kinds import LONE_EXCEPTION, SORTS
+
+DIED = """\
+Memory access fault by GPU node-4 (Agent handle: 0x7a10) on address 0x1000. Reason: Unknown.
+:0:rocdevice.cpp :2100: Callback: Queue 0x88 aborting with error : HSA_STATUS_ERROR_EXCEPTION
+NVRM: Xid (PCI:0000:1a:00): 63, pid=90
+an uncorrectable memory error was found on device 2
+The TPU chip was terminated
+Execution of replica 3 failed: INTERNAL: core halted
+rocBLAS error: Tensile solution not found
+Error: command buffer exited with error status.
+n1:22:23 [1] NCCL WARN Call to ibv_modify_qp failed with error, timed out
+[E socket.cpp:90] The client socket has timed out after 300s while trying to connect
+[ERROR] gloo: Connection reset by peer
+[n2:311] *** Process received signal ***
+=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES
+qmaster: job 6 exceeded hard wallclock time, initiate terminate method
+Job <612> is terminated by the LSF system
+Warning  Evicted    kubelet  The node had condition: [DiskPressure].
+Warning  Preempting  default-scheduler  Preempted by a/b
+Job has reached the specified backoff limit
+Job was active longer than specified deadline
+(raylet) Workers killed due to memory pressure: 2
+Trial task failed for trial T_1
+Spot capacity was reclaimed
+INFO: the node is being preempted
+The replica workerpool1-0 exited with a non-zero status of 2.
+The kernel for fit.ipynb appears to have died.
+Backend: session terminated
+Faulting application name: python.exe
+Unhandled exception at 0x00007FF8 in fit.exe
+Debug Assertion Failed!
+abort() has been called
+  what():  std::bad_alloc
+fit: pool.c:90: grow: Assertion `size > 0' failed.
+timeout: sending signal TERM to command 'python'
+Received 15 death signal, shutting down workers
+torch._dynamo.exc.Unsupported: call_function print
+requests.exceptions.ConnectTimeout: HTTPSConnectionPool(host='h', port=443)
+signal (6): Aborted
+Execution halted
+Error: cannot allocate vector of size 9.1 Gb
+ *** caught segfault ***
+The runner has received a shutdown signal.
+systemd: fit.service: Main process exited, code=killed, status=9/KILL
+Connection to node7 closed by remote host.
+client_loop: send disconnect: Broken pipe
+status: FAILED
+""".splitlines()
+
+LIVES = """\
+TPU worker started
+TPU utilization 71%
+uncorrectable errors: 0
+Xid count: 0
+the command buffer is flushed
+replica 2 finished
+NCCL WARN NCCL_IB_HCA is set, all devices are used
+socket connected after 3s
+received signal handler registration
+hard limit 100 GB
+Job <612> is submitted to queue <gpu>.
+Warning  Scheduled  default-scheduler  Assigned
+backoff limit: 6
+no workers killed
+trial 3 of 8 finished
+Spot price 0.31
+the model is being saved
+exit with zero status
+session started
+the notebook was saved
+timeout: 600
+signal (SNR): 12.1
+the shutdown took 3 s
+code=0, status=0
+Connection to node7 opened.
+status: finished
+state: running
+event: epoch_end
+except RuntimeError as error:  # CUDA out of memory
+    raise MemoryError("CUDA out of memory: halve the batch")
+# Killed processes are restarted
+logger.error("Fatal error: %s", error)
+""".splitlines()
+
+
+def is_message(line):
+    return any(kind.describes(line.encode()) for kind in (*SORTS, LONE_EXCEPTION))
+
+
+@pytest.mark.parametrize("line", DIED)
+def test_the_last_words_of_a_job_are_recognized(line):
+    assert is_message(line)
+    kinds = [kind for kind in (*SORTS, LONE_EXCEPTION) if kind.describes(line.encode())]
+    assert any(anchor in line.encode() for anchor in kinds[0].anchors)
+
+
+@pytest.mark.parametrize("line", LIVES)
+def test_other_lines_are_no_last_words(line):
+    assert not is_message(line)
+
+
+def losses():
+    rng = np.random.default_rng(11)
+    return 1.1 + 2 * np.exp(-np.arange(250) / 40) + rng.normal(0, 0.02, 250)
+
+
+def write(path, *lines):
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return api.diagnose(path).diagnosis.slug
+
+
+TEXT = [f"step {step} loss {loss:.4f}" for step, loss in enumerate(losses())]
+RECORDS = [f'{{"step": {step}, "loss": {loss:.4f}}}' for step, loss in enumerate(losses())]
+
+RECORDED = [
+    ({"level": "ERROR", "message": "RuntimeError: CUDA error: launch failure"}, "stall"),
+    ({"exception": "Traceback (most recent call last):\n  File 'a'\nOSError: gone"}, "stall"),
+    ({"event": "crash", "error": {"type": "E", "message": "loss is nan"}}, "nan"),
+    ({"step": 250, "msg": "Loss is NaN, stopping"}, "nan"),
+    ({"status": "failed"}, "stall"),
+    ({"run_status": "CRASHED", "step": 250}, "stall"),
+    ({"status": "finished"}, "healthy"),
+    ({"message": "no nan in 250 steps, checkpoint saved"}, "healthy"),
+    ({"event": "epoch_end", "text": "if the loss is nan, lower the rate"}, "healthy"),
+]
+
+
+@pytest.mark.parametrize(("record", "slug"), RECORDED, ids=lambda case: str(case)[:40])
+def test_the_message_of_a_record_is_read(tmp_path, record, slug):
+    assert write(tmp_path / "run.jsonl", *RECORDS, json.dumps(record)).startswith(slug)
+
+
+def test_the_message_of_a_row_is_read(tmp_path):
+    rows = [f"{step},{loss:.4f}," for step, loss in enumerate(losses())]
+    table = ["step,loss,error", *rows]
+    assert write(tmp_path / "run.csv", *table) == "healthy"
+    assert write(tmp_path / "run.csv", *table, "250,,RuntimeError: CUDA error: lost") == "stall"
+
+
+@pytest.mark.parametrize(
+    "line", ["损失为 nan, 训练终止", "训练损失变为 NaN, 停止", "  the loss is nan now, aborting"]
+)
+def test_a_failure_below_the_last_record_is_no_part_of_it(tmp_path, line):
+    assert write(tmp_path / "run.log", *TEXT, line).startswith("nan")
+
+
+@pytest.mark.parametrize("line", ["best_loss = inf", "min loss: inf", "prev_loss=inf"])
+def test_a_bound_that_is_infinite_is_no_failure(tmp_path, line):
+    assert write(tmp_path / "run.log", *TEXT, line) == "healthy"
+
+
+def test_the_text_of_a_raise_is_no_failure(tmp_path):
+    assert write(tmp_path / "run.log", *TEXT, '    raise E("Loss is NaN, stopping")') == "healthy"
