@@ -298,6 +298,7 @@ _TOTALS: Final = frozenset(next(role.names for role in ROLES if role.name == "lo
 
 def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> list[str]:
     """Return the columns whose names suggest a role, the most likely first."""
+    names = [*names]
     if role.name == "loss":
         # If there are several losses, the total most likely has a known name or the shortest name.
         matches = [name for name in names if is_a_loss(name)]
@@ -318,7 +319,7 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
         return sorted(matches, key=lambda name: not _BOUNDS_OF_LR.isdisjoint(name_words(name)))
     if role.name == "reward":
         matches = [name for name in names if is_a_reward(name, of_episodes=of_episodes)]
-        return sorted(matches, key=lambda name: len(name_words(name)))
+        return sorted(matches, key=lambda name: len(name_words(name))) or _mean_returns(names)
     if role.name in ("accuracy", "eval_accuracy"):
         matches = [name for name in names if accuracy_role(name) == role.name]
         # As for losses, the values of steps come before averages, and validation before test.
@@ -336,6 +337,13 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
         matches = [name for name in matches if "best" not in name_words(name)]
         return sorted(matches, key=lambda name: without_evaluation(name) not in _TOTALS)
     return []
+
+
+def _mean_returns(names: Iterable[str]) -> list[str]:
+    """Return the mean in a table of statistics of returns, as ChainerRL and PFRL write it."""
+    columns = {normal(name): name for name in names}
+    statistics = ("mean", "median", "stdev", "max", "min")
+    return [columns["mean"]] if all(name in columns for name in statistics) else []
 
 
 def other_losses(taken: str, names: Iterable[str]) -> tuple[str, ...]:

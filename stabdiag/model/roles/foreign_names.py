@@ -53,8 +53,8 @@ _AN_ACCURACY: Final = (
 )
 _ROMANCE: Final = "[Pp](?<![A-Za-z].)(?:érdida|erda|erte)"
 _RUSSIAN: Final = "(?:[Фф]ункция потерь|[Пп]отер[ия]|[Лл]осс)"
-_AT_TRAINING: Final = " на (?:обучении|трейне)"
-_AT_EVALUATION: Final = " на (?:валидации|тесте)"
+_AT_TRAINING: Final = r" (?:на )?(?:обуч(?:ении|ения|ение)?|трейне?|train)\.?"
+_AT_EVALUATION: Final = r" (?:на )?(?:вал(?:идации|идация)?|тесте?|теста|val|test)\.?"
 _PARTICLE: Final = "[은는이가はが为為是]"
 _A_VALUE: Final = r"[-+]?(?:[\d.]|nan|inf|NaN)"
 _OF: Final = " (?:d[eou] |d'|de l'|en |no |- )?"
@@ -98,6 +98,8 @@ _IN_ENGLISH: Final[tuple[_Row, ...]] = (
         f"(?:整体验证|验证|整体测试|测试)集(?:上)?(?:的)?{_AN_ACCURACY}",
         " val acc",
     ),
+    (("очн",), rf"[Тт]очн(?:ость)?\.?{_AT_TRAINING}", "train acc"),
+    (("очн",), rf"[Тт]очн(?:ость)?\.?{_AT_EVALUATION}", "val acc"),
     (_FOREIGN_ACCURACY_STEMS, _AN_ACCURACY, " acc"),
     # The loss of the whole set is often the sum of its batches, on another scale.
     (("集",), r"(?<!整体)(?:验证|测试)集(?:上)?(?:的)? ?(?=[Ll]oss|LOSS|[Aa]cc)", " val "),

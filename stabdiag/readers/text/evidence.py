@@ -40,6 +40,7 @@ from stabdiag.readers.text.evaluation_blocks import (
 from stabdiag.readers.text.excerpts import (
     find_block_record,
     find_excerpt,
+    find_few_rewards,
     find_short_paste,
     find_single_record,
 )
@@ -117,6 +118,13 @@ _COUNTERS_ALONE: Final = (
     (
         b"global_step",
         lazy_pattern(rb"\n(?:[\w:]{1,40}[ \t])?[ \t]{0,8}global_step = \d{1,12}[ \t]{0,8}\n"),
+    ),
+    # Iteration 12, ---- Iteration #12 ----, Iteration: 12
+    (
+        _ITERATION_WORD,
+        lazy_pattern(
+            rb"\n[ \t>*#=|-]{0,80}(?:[Ii]teration|ITERATION)[ #:]{1,4}\d{1,9}[ \t*#=|-]{0,80}\n"
+        ),
     ),
     (STEP.encode(), lazy_pattern(rb"\n[^\n]{0,80}:step: \d{1,12}, lr: [^\n]{1,40}\n")),
     (
@@ -234,9 +242,15 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
     measures = (result for result in candidates if result.word != SCORE or of_games)
     best = max(measures, key=lambda result: result.lines, default=None)
     if best is None:
-        return _evidence_of_scores(log, samples)
+        return _evidence_of_scores(log, samples) or _few_rewards(log, samples)
     fewest = MIN_COUNTS if best.word in REWARDS and is_word(best.counter or b"") else _EVIDENT
     return best if best.lines >= fewest else None
+
+
+def _few_rewards(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:
+    rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
+    results = ((word, find_few_rewards(log.data, sample)) for word, sample in rewards)
+    return next((replace(result, word=word) for word, result in results if result), None)
 
 
 def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import islice, pairwise
+from itertools import islice, pairwise, starmap
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -28,6 +28,7 @@ from stabdiag.readers.text.sample import (
     loss_names,
 )
 from stabdiag.readers.text.tokens import (
+    LOSS_STEM,
     REPORTED_AT_STEP,
     Field,
     line_fields,
@@ -107,8 +108,14 @@ def find_excerpt(
 def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     """Return the evidence in the only record of a paste that has hardly any other line.
 
-    The record may have several lines with the same count, each with another loss.
+    The record may have several lines with the same count, each with another loss. Examples may
+    follow it, whose lines have the same names and no count.
     """
+    for names, lines in sample.shapes.items():
+        counted = [{*filter(is_word, line)} for line in lines]
+        is_above = len(names) >= _MIN_RECORD and len(lines) > 1 and counted[0]
+        if is_above and not any(counted[1:]) and len(data) <= _MAX_SHORT:
+            return find_excerpt({names: lines[:1]}, fewest=1)
     trained = {
         names: lines
         for names, lines in sample.shapes.items()
@@ -207,7 +214,12 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
             return None
         loss = loss_names(next(iter(sample.not_finite)))[0]
         return TextEvidence(counter=None, loss=loss, lines=lines, rising=1.0)
-    counted = next(filter(None, map(_counted_twice, sample.shapes.items())), None)
+    # Lines of the same loss may have other values next to it.
+    by_loss: dict[str, list[dict[bytes, int]]] = {}
+    for names, counters in sample.shapes.items():
+        by_loss.setdefault(loss_names(names)[0], []).extend(counters)
+    shapes = [*sample.shapes.items(), *(((loss,), counters) for loss, counters in by_loss.items())]
+    counted = next(filter(None, starmap(_counted_twice, shapes)), None)
     if counted is not None:
         return counted
     records = [
@@ -222,6 +234,18 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     line, item = lost[0]
     counter = next(filter(is_word, line_counters(line)), None)
     return TextEvidence(counter=counter, loss=item.name, lines=len(records), rising=1.0)
+
+
+def find_few_rewards(data: bytes, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in a paste of two records of a reward with another value."""
+    if len(data) > _MAX_SHORT or _SENTENCE.search(data):
+        return None
+    records = (
+        _counted_twice(names, lines, sample.word)
+        for names, lines in sample.shapes.items()
+        if len(names) > 1
+    )
+    return next(filter(None, records), None)
 
 
 def find_block_record(data: bytes) -> TextEvidence | None:
@@ -274,14 +298,17 @@ def _is_lost_record(line: bytes, item: Field) -> bool:
     return is_assigned and is_record
 
 
-def _counted_twice(shape: tuple[tuple[str, ...], list[dict[bytes, int]]]) -> TextEvidence | None:
+def _counted_twice(
+    names: tuple[str, ...], lines: list[dict[bytes, int]], word: bytes = LOSS_STEM
+) -> TextEvidence | None:
     """Return the evidence in two or more lines with equal names and any counter that rises."""
-    names, lines = shape
-    shared = (word for word in lines[0] if all(word in line for line in lines))
+    shared = (name for name in lines[0] if all(name in line for line in lines))
     # A position with a small total may be a rank or a date.
-    words = (word for word in shared if is_word(word) or len(word) > len(NTH) + _TOTAL_DIGITS)
-    rising = (word for word in words if all(b[word] > a[word] for a, b in pairwise(lines)))
+    counters = (name for name in shared if is_word(name) or len(name) > len(NTH) + _TOTAL_DIGITS)
+    rising = (name for name in counters if all(b[name] > a[name] for a, b in pairwise(lines)))
     counter = next(rising, None) if len(lines) >= _EXCERPT else None
     if counter is None:
         return None
-    return TextEvidence(counter=counter, loss=loss_names(names)[0], lines=len(lines), rising=1.0)
+    return TextEvidence(
+        counter=counter, loss=loss_names(names, word)[0], lines=len(lines), rising=1.0
+    )

@@ -29,8 +29,11 @@ _NEXT_KERAS_BAR: Final = lazy_pattern(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40
 # A row below has texts, a pattern and its replacement. Each match has a text of its row. A pattern
 # begins with a fixed byte: a search for a lookbehind at every position takes five times as long.
 
-# A record after the last value of another one: val_acc: 0.97Epoch 2/40, images/s[2024-02-11 …,
-# ETA: 17Progress:   0.1%
+# And of fastText: ETA: 17Progress:   0.1%
+_PROGRESS: Final = b"Progress:"
+_NEXT_PROGRESS: Final = lazy_pattern(rb"Progress:(?<=\w.{9})(?= {1,4}\d{1,3}\.\d%)")
+
+# A record after the last value of another one: val_acc: 0.97Epoch 2/40, images/s[2024-02-11 …
 _NEXT_RECORD: Final = (
     (
         (b"poch", b"EPOCH", b"tep", b"STEP", b"ter"),
@@ -49,11 +52,7 @@ _NEXT_RECORD: Final = (
         rb"\r\g<0>",
     ),
     ((b"}{",), lazy_pattern(rb"\}(?=\{[\"'])"), b"}\r"),
-    (
-        (b"Progress:",),
-        lazy_pattern(rb"Progress:(?<=\w.{9})(?= {1,4}\d{1,3}\.\d%)"),
-        rb"\r\g<0>",
-    ),
+    ((_PROGRESS,), _NEXT_PROGRESS, rb"\r\g<0>"),
 )
 _MIN_GLUED: Final = 2
 
@@ -104,6 +103,8 @@ def separate_records(block: bytes) -> bytes:
         block = _MESSAGE.sub(b"\r", block)
     if b": Invalid loss, " in block:
         block = _INVALID_LOSS.sub(b"\rBatch ", block)
+    if len(block) <= _PASTE and block.count(_PROGRESS) > lines:
+        block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
     ends = block if len(block) <= 2 * _END_BYTES else block[:_END_BYTES] + block[-_END_BYTES:]

@@ -6,6 +6,7 @@ read like any other log of names and values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Final
@@ -87,7 +88,30 @@ def _sums_of_deepxde() -> Iterator[Normalization]:
             )
 
 
+def _exploded_loss(line: re.Match[bytes]) -> bytes:
+    """Return the record of a message: Loss exploded to 378655.87 at step 67464.
+
+    It may cover the beginning of a progress line: at step 674647500, avg_loss=3.79]
+    """
+    step = line[4][: len(line[2])] if line[5] else line[4]
+    return rb"%bStep %b: loss=%b" % (line[1], step, line[3])
+
+
 NORMALIZATIONS: Final = (
+    # Tacotron: Step   67456 [1.078 sec/step, loss=6.73, avg_loss=6.65], and the message below it
+    Normalization(
+        (b" sec/step, loss=", b"Loss exploded to "),
+        rb"(Step {1,8}(\d{1,9}) \[[^\n]{1,200}\n(?:[^\n]{0,200}\n){0,3}?)"
+        rb"Loss exploded to (%b) at step (\d{1,12})(?=(, avg_loss=)?)" % NUMBER_PATTERN,
+        _exploded_loss,
+    ),
+    # DeepSpeech: of the states of a bar that share a line, the last has the mean of the epoch.
+    Normalization(
+        (b"| Elapsed Time: ", b" | Validation | "),
+        rb"Epoch (\d{1,6}) \| {1,3}(Training|Validation) \| Elapsed Time: [^\n]{1,120}?"
+        rb"(?=Epoch \1 \| {1,3}\2 \|)",
+        b"",
+    ),
     *UNSPACED_PAIRS,
     # MXNet prints the first and the last batch of an interval: Epoch[3] Batch [20-40]
     Normalization((b"] Batch [0-",), rb"\] Batch \[\d{1,9}-(\d{1,9})\]", rb"] Batch [\1]"),

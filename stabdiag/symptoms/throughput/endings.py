@@ -16,7 +16,7 @@ class Ending:
     """What to do about a message that ends a run: a first clause, and further actions.
 
     A message has to match ``quote``, and its traceback has to end in ``phase``, if they are given.
-    ``is_deliberate`` means that someone stopped the run.
+    ``is_deliberate`` means that someone stopped the run; ``title`` is that of an error.
     """
 
     kind: Do
@@ -26,6 +26,7 @@ class Ending:
     phase: Phase | None = None
     next_actions: tuple[Action, ...] = ()
     is_deliberate: bool = False
+    title: str = ""
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -142,6 +143,7 @@ ENDINGS: Final = (
         code=EventCode.LOSS_EXPLODED,
         kind=Do.LOWER_LR,
         clause="Lower the learning rate to a tenth, and clip the gradient norm",
+        title="The loss exploded, and the run stopped",
     ),
     Ending(
         code=EventCode.DEVICE_FAILED,

@@ -7,9 +7,9 @@ import numpy as np
 from stabdiag.model.events import Event
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.text import duration
+from stabdiag.model.text import duration, num
 from stabdiag.stats.quantiles import median
-from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST
+from stabdiag.stats.standards import COMPLETE, FEW_EVENTS, LEAST, TENFOLD
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.checkpoint import earlier_checkpoint
@@ -63,11 +63,13 @@ def _stopped_early(case: Case) -> Evidence | None:
     ending = find_ending(event)
     of = f" of {total}" if total is not None else ""
     title = "The run ended with an error" if is_complete else "The run stopped early"
-    title = "The run was interrupted" if ending.is_deliberate else title
+    title = "The run was interrupted" if ending.is_deliberate else ending.title or title
+    severity = Severity.ERROR if ending.title else None
     return Evidence(
         title=title,
-        severity=Severity.NOTE if ending.is_deliberate else None,
-        because=f"The log ends at {case.unit} {last}{of}, with: {event.message}",
+        severity=Severity.NOTE if ending.is_deliberate else severity,
+        because=f"The log ends at {case.unit} {last}{of}, with: {event.message}"
+        f"{_last_change(case)}",
         step=last,
         measured={"last_step": last, "total_steps": total},
         first=Action(
@@ -83,6 +85,14 @@ def _stopped_early(case: Case) -> Evidence | None:
             Action(Do.KEEP_CHECKPOINT, "Save checkpoints more often, and test a resume."),
         ),
     )
+
+
+def _last_change(case: Case) -> str:
+    """Describe the last two losses if the loss rose tenfold between them."""
+    losses = case.loss.values[-2:]
+    if len(losses) < 2 or losses[1] <= TENFOLD * abs(losses[0]):
+        return ""
+    return f". The last losses were {num(losses[0])} and {num(losses[1])}"
 
 
 def _final_message(case: Case, since: float) -> Event | None:

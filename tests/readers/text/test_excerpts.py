@@ -383,3 +383,101 @@ def test_the_summary_of_an_excerpt_has_its_values(put):
     two = one + "step 130/900 loss: 1.3125 lr: 0.001 psnr: 22.5\n"
     summary = stabdiag.diagnose(put(two)).diagnosis.summary
     assert "The loss went from 2.312 to 1.312 and 'psnr' from 21.5 to 22.5." in summary
+@pytest.mark.parametrize("heading", ["---- Iteration #40 ----", "Iteration: 40", "ITERATION 40"])
+def test_a_lost_loss_gets_the_iteration_above_it(tmp_path, heading):
+    path = tmp_path / "run.txt"
+    path.write_text(f"{heading}\nAverage Return: 3.5\nAverage Loss: nan\nSteps So Far: 900\n----\n")
+    diagnosis = stabdiag.diagnose(path).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 40)
+
+
+@pytest.mark.parametrize(
+    "record",
+    ["Step: {}00. Mean Reward: {}.5. Std of Reward: 0.25.", "episode {} reward {}.5 eps 0.9"],
+)
+def test_two_rewards_are_enough(tmp_path, record):
+    path = tmp_path / "run.txt"
+    path.write_text("".join(f"{record.format(n, n + 3)}\n" for n in (1, 2)))
+    assert "The reward went from 4.5 to 5.5" in stabdiag.diagnose(path).diagnosis.summary
+
+
+def test_a_sentence_about_two_rewards_is_not_a_log(tmp_path):
+    path = tmp_path / "post.txt"
+    path.write_text(
+        "At step 100 I get a reward: 3.5 and an epsilon: 0.9 which is fine.\n"
+        "At step 200 I get a reward: 4.5 and an epsilon: 0.8 which is not.\n"
+    )
+    with pytest.raises(LogError):
+        stabdiag.diagnose(path)
+
+
+def test_examples_below_a_record_are_not_records(tmp_path):
+    path = tmp_path / "run.txt"
+    example = "I WER: 1.0, loss: 2.{}, mean edit distance: 0.5\n  src: a\n"
+    path.write_text(
+        "I Training of Epoch 3 - WER: 0.75, loss: 41.5, mean edit distance: 0.25\n"
+        + "".join(map(example.format, range(4)))
+    )
+    report = stabdiag.diagnose(path)
+    assert report.history.logged("loss").values.tolist() == [41.5]
+    assert report.history.last_step == 3
+
+
+def test_the_last_state_of_a_bar_has_the_mean_of_its_epoch(tmp_path):
+    path = tmp_path / "run.txt"
+    bar = "Epoch {} | Validation | Elapsed Time: 0:00:0{} | Steps: {} | Loss: {}.25 | Data"
+    lines = (
+        f"Epoch {epoch} |   Training | Elapsed Time: 0:02:09 | Steps: 15 | Loss: {90 - epoch}.5\n"
+        + "".join(bar.format(epoch, n, n, 70 + n) for n in range(4))
+        + "set: dev.csv\n"
+        for epoch in (1, 2, 3)
+    )
+    path.write_text("".join(lines))
+    history = stabdiag.diagnose(path).history
+    assert history.logged("loss").values.tolist() == [89.5, 88.5, 87.5]
+    assert history.logged("eval_loss").values.tolist() == [73.25] * 3
+
+
+@pytest.mark.parametrize("end", ["", "4100, avg_loss=5.12345]"])
+def test_a_message_with_an_exploded_loss_is_a_record(tmp_path, end):
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "Step    4100 [1.012 sec/step, loss=5.12345, avg_loss=5.12345]\n"
+        f"Loss exploded to 91234.50000 at step 4104{end}\n"
+        "Exiting due to exception: Loss exploded\n"
+    )
+    report = stabdiag.diagnose(path)
+    assert report.history.logged("loss").values.tolist() == [5.12345, 91234.5]
+    assert report.diagnosis.severity == "error"
+    assert "5.123 and 91234" in report.diagnosis.summary
+
+
+def test_russian_abbreviations_are_read(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "".join(
+            f"Эпоха {n}/9 - Потери обуч: {3 / n:.3f}, Точн обуч: 0.{n}, Точн вал: 0.{n}5\n"
+            for n in range(1, 6)
+        )
+    )
+    series = stabdiag.read(path).series
+    assert series["loss"].values.tolist() == [3.0, 1.5, 1.0, 0.75, 0.6]
+    assert series["eval_accuracy"].values[-1] == 0.55
+
+
+def test_the_mean_of_returns_is_the_reward(tmp_path):
+    path = tmp_path / "scores.txt"
+    names = [
+        "steps",
+        "episodes",
+        "elapsed",
+        "mean",
+        "median",
+        "stdev",
+        "max",
+        "min",
+        "average_loss",
+    ]
+    rows = ([n * 500, n, n * 9.5, n - 20.5, n - 21, 0.5, n, -21, 0.25] for n in range(1, 9))
+    path.write_text("\n".join("\t".join(map(str, row)) for row in [names, *rows]))
+    assert stabdiag.read(path).series["reward"].values[0] == -19.5
