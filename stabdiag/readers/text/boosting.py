@@ -25,7 +25,7 @@ BOOSTING: Final = (
     ),
     Normalization(
         (b"validation_0-",),
-        rb"(?<=[\t ])validation_0-(?=[\w@-]{2,40}:%b)" % NUMBER_PATTERN,
+        rb"(?<=[\t ])validation_0-(?!auc|map|ndcg|pre)(?=[\w@-]{2,40}:%b)" % NUMBER_PATTERN,
         b"valid-",
     ),
     # LightGBM: valid_0's gamma_deviance: 1.2
