@@ -47,6 +47,18 @@ QUALIFIED_NAMES: Final = tuple(
 )
 
 
+# A list of names and values: [('average_q', 5.1), ('average_loss', 0.5)]. ChainerRL prints it below
+# outdir:results step:2000 episode:11 R:24.41
+PAIRED_NAMES: Final = (
+    Normalization(
+        (b" episode:", b" R:"), rb"( episode:\d{1,9} )R:(?=%b)" % NUMBER_PATTERN, rb"\1reward:"
+    ),
+    Normalization((b" R:", b", ('n_updates', "), rb", \('n_updates', \d{1,12}\)", b""),
+    Normalization(
+        (b"[('", b"oss', "), rb"\('([A-Za-z]\w{0,40})', (%b)\)" % NUMBER_PATTERN, rb"\1: \2"
+    ),
+)
+
 # A program that prints without blanks: idx: 3loss: 2.31, epoch=3loss=2.31acc=0.5. A digit may also
 # end a name, as in head1loss, so the digits before the name have to be a value.
 _UNSPACED_VALUE: Final = (

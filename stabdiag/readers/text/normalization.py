@@ -13,7 +13,12 @@ from typing import Final
 
 from stabdiag.readers.text.boosting import BOOSTING
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
-from stabdiag.readers.text.loss_names import COUNTED_NAMES, QUALIFIED_NAMES, UNSPACED_PAIRS
+from stabdiag.readers.text.loss_names import (
+    COUNTED_NAMES,
+    PAIRED_NAMES,
+    QUALIFIED_NAMES,
+    UNSPACED_PAIRS,
+)
 from stabdiag.readers.text.tutorials import RECOMMENDERS, TUTORIALS
 from stabdiag.readers.text.vision import VISION
 
@@ -178,6 +183,7 @@ NORMALIZATIONS: Final = (
     ),
     *COUNTED_NAMES,
     *QUALIFIED_NAMES,
+    *PAIRED_NAMES,
     # In epoch 3, the loss was 2.31. That it was NaN is a report of a failure.
     Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d)", b"loss is "),
     # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012

@@ -407,3 +407,17 @@ def test_two_loggers_of_object_detection_print_each_record(history):
     loss = history(text).series["loss"]
     assert loss.steps.tolist() == [100, 200]
     assert str(loss.values.tolist()) == "[1.75, nan]"
+
+
+@pytest.mark.parametrize("last", [0.31, float("nan")])
+def test_a_list_of_names_and_losses_below_an_episode(history, last):
+    form = (
+        "outdir:results step:{0} episode:{1} R:{2}\n"
+        "statistics:[('average_q', {2}), ('average_loss', {3}), ('n_updates', {0})]\n"
+    )
+    losses = [1.5, 1.1, 0.8, last]
+    text = "".join(form.format(200 * n, n, 5.0 + n, loss) for n, loss in enumerate(losses))
+    series = history(text).series
+    assert series["loss"].steps.tolist() == [0, 200, 400, 600]
+    assert str(series["loss"].values.tolist()) == str(losses)
+    assert series["reward"].values.tolist() == [5.0, 6.0, 7.0, 8.0]
