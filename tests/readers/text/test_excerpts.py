@@ -383,6 +383,8 @@ def test_the_summary_of_an_excerpt_has_its_values(put):
     two = one + "step 130/900 loss: 1.3125 lr: 0.001 psnr: 22.5\n"
     summary = stabdiag.diagnose(put(two)).diagnosis.summary
     assert "The loss went from 2.312 to 1.312 and 'psnr' from 21.5 to 22.5." in summary
+
+
 @pytest.mark.parametrize("heading", ["---- Iteration #40 ----", "Iteration: 40", "ITERATION 40"])
 def test_a_lost_loss_gets_the_iteration_above_it(tmp_path, heading):
     path = tmp_path / "run.txt"
