@@ -8,7 +8,7 @@ from itertools import islice, pairwise, starmap
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_evaluation, is_setting
+from stabdiag.model.roles.names import is_evaluation, is_setting, name_words
 from stabdiag.readers.text.counters import (
     COARSE,
     FIRST,
@@ -18,7 +18,7 @@ from stabdiag.readers.text.counters import (
     is_word,
     line_counters,
 )
-from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
     Sample,
@@ -31,6 +31,7 @@ from stabdiag.readers.text.tokens import (
     LOSS_STEM,
     REPORTED_AT_STEP,
     Field,
+    has_number,
     line_fields,
     lines_with_a_loss,
     renamed,
@@ -43,9 +44,18 @@ _EXCERPT: Final = 2
 _MAX_PASTE: Final = 8
 _SCALE_OR_OVERFLOW: Final = lazy_pattern(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
 
-# The position in the bar of tqdm, and the other lines of a paste whose only record is a bar.
-_TQDM_BAR: Final = lazy_pattern(rb"(?<![\d/])\d{1,9}(?:/\d{1,9})? \[\d{1,4}:\d\d(?::\d\d)?<")
+# The position in a bar of tqdm or Keras, and the other lines of a paste whose only record is a bar.
+_PROGRESS_BAR: Final = lazy_pattern(
+    rb"(?<![\d/])\d{1,9}(?:/\d{1,9})? \[\d{1,4}:\d\d(?::\d\d)?<"
+    rb"|(?<![\d/])\d{1,9}/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94\x81){5,60})[ \x1b]"
+)
 _MAX_AROUND_BAR: Final = 40
+
+# A line with a name and a value, of a summary with the losses of two sets.
+_PAIR_ALONE: Final = lazy_pattern(
+    rb"[\s>*|-]{0,8}[A-Za-z][\w .()/-]{0,40}[:=]{1,2}[ \t]{0,8}%b[ \t%%*|]{0,8}" % NUMBER_PATTERN
+)
+_SETS: Final = 2
 
 # The fewest values and counters on the only record of a paste.
 _MIN_RECORD: Final = 3
@@ -121,7 +131,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         for names, lines in sample.shapes.items()
         if not all(map(is_evaluation, loss_names(names)))
     }
-    bars = [line for _, line in lines_with_a_loss(data) if _TQDM_BAR.search(line)]
+    bars = [line for _, line in lines_with_a_loss(data) if _PROGRESS_BAR.search(line)]
     limit = _MAX_AROUND_BAR if len(bars) == 1 else _MAX_PASTE
     counts = [*islice((dict(line) for lines in trained.values() for line in lines), _MAX_PASTE)]
     others = (
@@ -181,7 +191,7 @@ def _ranked_record(shapes: Shapes) -> TextEvidence | None:
 def _has_one_record(data: bytes) -> bool:
     """Return True if the only line with a loss is a record, not a sentence or a setting.
 
-    It is the bar of tqdm, or has a counter with a word and its total, or two counters, or a second
+    It is a progress bar, or has a counter with a word and its total, or two counters, or a second
     value.
     """
     records = [
@@ -194,7 +204,7 @@ def _has_one_record(data: bytes) -> bool:
     line, losses = records[0]
     if not all(_ASSIGNS.fullmatch(line[item.at[1] : item.value[0]]) for item in losses):
         return False
-    if _TQDM_BAR.search(line):
+    if _PROGRESS_BAR.search(line):
         return True
     counters = line_counters(line)
     values = {item.name for item in line_fields(line)} | {*counters}
@@ -222,6 +232,9 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     counted = next(filter(None, starmap(_counted_twice, shapes)), None)
     if counted is not None:
         return counted
+    summary = _summary_of_sets(data, sample)
+    if summary is not None:
+        return summary
     records = [
         (line, item)
         for _, line in lines_with_a_loss(data, sample.word)
@@ -232,7 +245,8 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     if not lost or 2 * len(lost) < len(records):
         return None
     line, item = lost[0]
-    counter = next(filter(is_word, line_counters(line)), None)
+    words = [word for word in line_counters(line) if _is_count(word)]
+    counter = next(filter(is_word, words), words[0] if words and len(records) == 1 else None)
     return TextEvidence(counter=counter, loss=item.name, lines=len(records), rising=1.0)
 
 
@@ -283,6 +297,34 @@ def find_block_record(data: bytes) -> TextEvidence | None:
     )
 
 
+def _summary_of_sets(data: bytes, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in a summary of one loss of the training and one of an evaluation.
+
+    Each is on a line of its own, and so is each other value.
+    """
+    names = [names[0] for names in sample.shapes if len(names) == 1]
+    evaluations = [name for name in names if is_evaluation(name)]
+    lines = [line for line in data.splitlines() if has_number(line)]
+    is_pair = len(names) == len(sample.shapes) == _SETS and len(evaluations) == 1
+    if (
+        not is_pair
+        or not all(map(_is_plain_loss, names))
+        or sum(map(len, sample.shapes.values())) != _SETS
+    ):
+        return None
+    others = (line for line in lines if _PAIR_ALONE.fullmatch(line) is None)
+    if len(lines) > _MAX_PASTE or not all(map(_SENTENCE.search, others)):
+        return None
+    loss = next(name for name in names if name != evaluations[0])
+    return TextEvidence(counter=None, loss=loss, lines=1, rising=1.0) if _trains(loss) else None
+
+
+def _is_plain_loss(name: str) -> bool:
+    """Return True for Train Loss and loss_val, but not for train_loss_weight."""
+    words = name_words(name)
+    return "loss" in (*words[:1], *words[-1:])
+
+
 def _trains(name: str) -> bool:
     """Return True if a name is the name of a loss of the training."""
     return is_a_loss(name) and not is_evaluation(name)
@@ -303,8 +345,7 @@ def _counted_twice(
 ) -> TextEvidence | None:
     """Return the evidence in two or more lines with equal names and any counter that rises."""
     shared = (name for name in lines[0] if all(name in line for line in lines))
-    # A position with a small total may be a rank or a date.
-    counters = (name for name in shared if is_word(name) or len(name) > len(NTH) + _TOTAL_DIGITS)
+    counters = filter(_is_count, shared)
     rising = (name for name in counters if all(b[name] > a[name] for a, b in pairwise(lines)))
     counter = next(rising, None) if len(lines) >= _EXCERPT else None
     if counter is None:
@@ -312,3 +353,8 @@ def _counted_twice(
     return TextEvidence(
         counter=counter, loss=loss_names(names, word)[0], lines=len(lines), rising=1.0
     )
+
+
+def _is_count(word: bytes) -> bool:
+    """Return True for a word and a position, but not one of a small total: a rank or a date."""
+    return is_word(word) or len(word) > len(NTH) + _TOTAL_DIGITS

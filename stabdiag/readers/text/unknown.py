@@ -56,7 +56,7 @@ _TOTAL_NAMES: Final = lazy_pattern(
     rb"(?= ?[:=] ?%b(?![\w%%:]|\.\d| ?(?:sec|min|s|ms)\b))" % NUMBER_PATTERN
 )
 
-_TOTAL_VALUES: Final = re.compile(_TOTAL_NAMES.pattern + rb" ?[:=] ?(%b)" % NUMBER_PATTERN)
+_TOTAL_VALUES: Final = lazy_pattern(_TOTAL_NAMES.pattern + rb" ?[:=] ?(%b)" % NUMBER_PATTERN)
 
 # Losses of spaCy by the name of their component: {'ner': 117.4, 'tok2vec': 3.2}
 _COMPONENTS: Final = (

@@ -42,4 +42,20 @@ VISION: Final = (
             *((b"Top1-%:", b"top1_accuracy: "), (b"LR", b"lr: ")),
         )
     ),
+    # Open3D-ML, below === EPOCH 3/20 ===: loss train: 8.376  eval: 8.985, acc train: 0.439  eval: …
+    *(
+        Normalization(
+            (b"loss train: ", b"  eval: "),
+            rb"(?m)^%b train: (%b) {1,4}eval: (?=%b)" % (name, NUMBER_PATTERN, NUMBER_PATTERN),
+            rb"train_%b: \1  eval_%b: " % (name, name),
+        )
+        for name in (b"loss", b"acc", b"iou")
+    ),
+    # StyleGAN: network-snapshot-005734  time 4m 26s  fid50k_full 46.5633
+    Normalization(
+        (b"network-snapshot-", b"fid50k"),
+        rb"network-snapshot-(\d{6}) {1,12}time [^\n]{1,30}(fid50k(?:_full)?) {1,4}(?=%b)"
+        % NUMBER_PATTERN,
+        rb"step \1 \2: ",
+    ),
 )

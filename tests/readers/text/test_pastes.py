@@ -26,7 +26,7 @@ def diagnosed(tmp_path):
         ("floatingPointError: Loss became infinite or NaN at iteration=166!\n", 166),
         ("step 400 loss nan\n", 400),
         ("kl - 0.02 | loss - 4.8\n----\nkl - nan | loss - nan\n----\nTypeError: no\n", 1),
-        ("  4/234 [....] - ETA: 25:09 - loss: inf\n", 0),
+        ("  4/234 [....] - ETA: 25:09 - loss: inf\n", 4),
         ("loss 3.2\nloss nan\n", 1),
     ],
 )

@@ -40,6 +40,19 @@ def test_torch_calls_its_loss_err(read, line):
 BAR = "Fitting:   3%|#         | 900/30000 [00:42<20:14, 23.83it/s{end}"
 
 
+KERAS = (
+    "640/640 [==============================] - 9s 14ms/step - loss: 0.125 - acc: 0.5",
+    "640/640 [==============================] - ETA: 0s - loss: 0.125, as it was said",
+    "640/640 ━━━━━━━━━━━━━━━━━━━━ 9s 14ms/step - accuracy: 0.5 - loss: 0.125",
+)
+
+
+@pytest.mark.parametrize("bar", KERAS)
+@pytest.mark.parametrize("above", ["", "Epoch 1/1\n", "This is what I see:\n\n"])
+def test_the_bar_of_keras_is_a_single_record(read, bar, above):
+    assert read(above + bar).series["loss"].values.tolist() == [0.125]
+
+
 @pytest.mark.parametrize("end", [", Loss=0.125]", ", loss: 0.125, lr=0.1]", "] loss: 0.125"])
 @pytest.mark.parametrize("above", [0, 30])
 def test_the_bar_of_tqdm_is_a_single_record(read, end, above):
@@ -52,3 +65,49 @@ def test_the_bar_of_tqdm_is_a_single_record(read, end, above):
 def test_a_bar_without_a_loss_is_no_record(read, end):
     with pytest.raises(NoUsableRecord):
         read(BAR.format(end=end))
+
+
+def test_the_losses_of_open3d(read):
+    epoch = "=== EPOCH {n}/20 ===\nloss train: {n}.5  eval: {n}.75\nacc train: 0.{n}  eval: 0.25\n"
+    series = read("".join(epoch.format(n=n) for n in range(1, 6))).series
+    assert series["loss"].values.tolist() == [1.5, 2.5, 3.5, 4.5, 5.5]
+    assert series["eval_loss"].values.tolist() == [1.75, 2.75, 3.75, 4.75, 5.75]
+    assert series["accuracy"].values.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
+
+
+@pytest.mark.parametrize("total", ["", "[{n}0/60000] ", "[ {n}0/60000] "])
+def test_a_position_counts_the_only_loss(read, total):
+    loss = read(f"{total.format(n=4)}Train loss: nan, Valid loss: nan").series["loss"]
+    assert loss.steps.tolist() == [40 if total else 0]
+
+
+SUMMARY = "mean loss: 0.125\naccuracy: 0.75\n----\neval mean loss: 12.5\neval accuracy: 0.25\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SUMMARY,
+        "The accuracy on other clouds is 0 in my case.\n" + SUMMARY,
+        "Train Loss: 0.125\nVal Loss: 12.5 \n",
+        "- train_loss = 0.125\n- test_loss = 12.5\n- seconds = 20\n",
+    ],
+)
+def test_a_summary_of_two_sets_is_a_record(read, text):
+    series = read(text).series
+    assert series["loss"].values.tolist() == [0.125]
+    assert series["eval_loss"].values.tolist() == [12.5]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Val Loss: 0.125\nVal Acc: 0.5\n",
+        "loss: 0.125\naccuracy: 0.5\n",
+        "Train Loss: 0.125\nVal Loss: 12.5\nfor 3 in range 4\n",
+        "train_loss_weight: 0.125\nval_loss_weight: 0.5\n",
+    ],
+)
+def test_a_summary_of_one_set_or_a_setting_is_no_record(read, text):
+    with pytest.raises(NoUsableRecord):
+        read(text)
