@@ -16,7 +16,7 @@ from typing import Final
 NULL_WORDS: Final = frozenset(
     {
         *("", "null", "none", "nil", "na", "n/a", "n.a.", "<na>", "#n/a", "undefined", "missing"),
-        *("-", "--", "---"),
+        *("-", "--", "---", "–", "—"),
     }
 )
 

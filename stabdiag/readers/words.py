@@ -32,6 +32,15 @@ _PRINTED_NUMBER_WRAPPER: Final = (
     r"\(\[{0,3} ?([-+\w.]{1,60}) ?\]{0,3}(?:, [^\[\]]{1,200})?\)"
 )
 
+# Bold numbers and marks behind a number in a table, such as the best of a column: **0.91**, 0.91 ✓,
+# 0.91*, 3.2 ↓
+_MARKED_NUMBER: Final = (
+    r"(?P<bold>\*{1,3}|__|`)?"
+    r"(?P<number>[-+]?(?:nan|inf|[0-9]{1,30}(?:\.[0-9]{0,30})?(?:e[-+]?[0-9]{1,4})?)%?)"
+    r"(?(bold)(?P=bold)|\*{0,3})(?:[ ]?[^\w\s\x00-\u00bf\u2010-\u203f\ufffd]{1,3})?"
+)
+_MARKS: Final = ("*", "_", "`")
+
 
 def spelled_number(text: str) -> float | None:
     """Return the number that a text spells, or None if it spells none."""
@@ -50,6 +59,9 @@ def spelled_number(text: str) -> float | None:
         percent = spelled_number(text[:-1].rstrip())
         return None if percent is None else percent / 100
     number = _TRUTH_VALUES.get(text)
+    if number is None and (text.endswith(_MARKS) or not text.isascii()):
+        marked = re.fullmatch(_MARKED_NUMBER, text)
+        number = None if marked is None else spelled_number(marked["number"])
     return not_finite(text) if number is None else number
 
 

@@ -107,3 +107,21 @@ def test_a_mean_in_parentheses_is_not_the_value(tmp_path):
     path = tmp_path / "run.log"
     path.write_text("\n".join(lines))
     assert np.isfinite(stabdiag.read(path).series["loss"].values).all()
+
+
+@pytest.mark.parametrize(
+    ("cell", "state", "number"),
+    [
+        ("0.91 ✓", NUMBER, 0.91),
+        ("2.5e-3*", NUMBER, 0.0025),
+        ("-1.5 ↓", NUMBER, -1.5),
+        ("nan ❌", NUMBER, math.nan),
+        ("—", NULL, math.nan),
+        ("3 → 4", WORD, math.nan),
+        ("95‰", WORD, math.nan),
+        ("25 °C", WORD, math.nan),
+    ],
+)
+def test_a_mark_behind_a_number_is_not_part_of_it(cell, state, number):
+    assert meaning(cell)[0] == state
+    np.testing.assert_equal(meaning(cell)[1], number)

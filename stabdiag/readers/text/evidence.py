@@ -42,6 +42,7 @@ from stabdiag.readers.text.excerpts import (
     find_excerpt,
     find_few_rewards,
     find_short_paste,
+    find_single_epoch,
     find_single_record,
 )
 from stabdiag.readers.text.failures import Failures
@@ -367,6 +368,7 @@ def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
         or _with_few_epochs(log.data, sample, headings)
         or _failed_excerpt(log, sample)
         or find_single_record(log.data, sample)
+        or find_single_epoch(log.data, sample, headings)
         or find_uncounted(log.data, trained, sample)
         or find_short_paste(log.data, sample)
         or find_block_record(log.data)

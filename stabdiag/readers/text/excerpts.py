@@ -11,6 +11,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation, is_setting, name_words
 from stabdiag.readers.text.counters import (
     COARSE,
+    EPOCH,
     FIRST,
     NTH,
     counter_value,
@@ -149,6 +150,37 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     if not _has_one_record(data):
         return None
     return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=bool(bars))
+
+
+def find_single_epoch(
+    data: bytes, sample: Sample, headings: Mapping[bytes, Sequence[int]]
+) -> TextEvidence | None:
+    """Return the evidence in the block of a single epoch, with its training and evaluation loss.
+
+    Each has a line of its own; the epoch is named above them or on both.
+    """
+    counts = {*headings.get(EPOCH, ())}
+    if len(counts) != 1 or len(data) > _MAX_SHORT or len(data.split()) > _MAX_WORDS:
+        return None
+    found = [
+        (item, line)
+        for _, line in lines_with_a_loss(data, sample.word)
+        for item in line_fields(line)
+        if is_a_loss(item.name) or is_evaluation(item.name)
+    ]
+    losses = [
+        (item, line)
+        for item, line in found
+        if "loss" in item.name.lower()
+        and _ASSIGNS.fullmatch(line[item.at[1] : item.value[0]])
+        and not _SENTENCE.search(line)
+    ]
+    trained = [(item, line) for item, line in losses if not is_evaluation(item.name)]
+    if len(trained) != 1 or len(losses) < _EXCERPT:
+        return None
+    item, line = trained[0]
+    is_own = EPOCH in line_counters(line)
+    return TextEvidence(counter=EPOCH, loss=item.name, lines=1, rising=1.0, above=not is_own)
 
 
 def _shares_count(line: bytes, records: Sequence[Mapping[bytes, int]]) -> bool:

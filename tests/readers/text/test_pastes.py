@@ -288,3 +288,43 @@ def test_a_clipped_perplexity_has_more_than_40_digits(diagnosed):
         line.format(8900 + 50 * n, 26881171418161356094253400435962903554686976) for n in range(7)
     )
     assert diagnosed(text).diagnosis.slug == "loss-implausible"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Epoch [4/90] done (7.5s)\n  Train Loss: 0.52\n  Val Loss: 0.61\n  *** best model ***\n",
+        "Epoch 4 results:\n  训练损失: 0.52 | 训练 Dice: 0.7\n  验证损失: 0.61 | 验证 Dice: 0.65\n",
+        "Epoch 4 train loss: 0.52\nsaved\nEpoch 4 val loss: 0.61\n",
+        "## Epoch 4/90\n- loss: 0.52\n- lr: 0.01\n- val_loss: 0.61\n",
+    ],
+)
+def test_the_block_of_a_single_epoch_is_described(diagnosed, text):
+    summary = diagnosed(text).diagnosis.summary
+    assert summary.startswith("1 loss at epoch 4")
+    assert "The loss was 0.52" in summary
+    assert "the evaluation loss 0.61" in summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        # One loss only, two epochs, and prose.
+        "Epoch 4 results:\n  loss weight: 0.52\n",
+        "From epoch 4 to epoch 9 it ran.\nTrain Loss: 0.52\nDone.\nIn epoch 9 we stopped.\n",
+        "In epoch 4 the train loss is about 0.52 here, and the val loss is higher, 0.61.\n",
+    ],
+)
+def test_a_mention_of_one_epoch_is_no_block(diagnosed, text):
+    with pytest.raises((LogError, ColumnError)):
+        diagnosed(text)
+
+
+def test_marks_and_dashes_in_a_table_are_not_words(diagnosed):
+    head = "| Epoch | Train Loss | Val Loss |\n| :--- | :--- | :--- |\n"
+    rows = [f"| {n} | {3 - n / 4} | {3.1 - n / 5:.2f} {'✓' * (n % 2)} |\n" for n in range(1, 6)]
+    report = diagnosed(f"{head}{''.join(rows)}| **6** | — | **1.85** ★ |\n", "README.md")
+    assert report.diagnosis.slug == "insufficient-data"
+    assert "The loss went from 2.75 to 1.75 and the evaluation loss from 2.9 to 1.85" in (
+        report.diagnosis.summary
+    )
