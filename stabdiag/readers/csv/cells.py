@@ -46,7 +46,7 @@ def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
     as 2.513 has a thousands separator only if a column that changes has mostly commas.
     """
     cells = [cell for row in rows for cell in row]
-    if delimiter == "," or not any(map(_COMMA.fullmatch, cells)):
+    if delimiter == "," or "," not in "".join(cells) or not any(map(_COMMA.fullmatch, cells)):
         return False
     with_point = [cell for cell in cells if "." in cell and not _COMMA.fullmatch(cell)]
     decimals = [cell for cell in with_point if not _POINT_THOUSANDS.fullmatch(cell)]

@@ -149,6 +149,8 @@ def _divided(
 ) -> Dialect | None:
     """Return the dialect if these lines are CSV with this delimiter."""
     first, *following = places
+    if not first and not following:
+        return None  # a single line, which may have a hundred thousand words
     header = split_cells(lines[first], delimiter)
     if delimiter == BLANKS:
         header = split_cells(_with_joined_names(lines[first]), delimiter)

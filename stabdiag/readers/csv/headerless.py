@@ -65,8 +65,10 @@ class TableShape:
     @property
     def is_series(self) -> bool:
         """Whether it has only losses, or steps and losses."""
+        if len(self.rows[0]) > 2:
+            return False
         columns = self.columns
-        if len(columns) > 2 or any(state == WORD for column in columns for state, _ in column):
+        if any(state == WORD for column in columns for state, _ in column):
             return False
         *steps, losses = [[n for state, n in column if state == NUMBER] for column in columns]
         counted = all(len(column) == len(columns[0]) and may_be_steps(column) for column in steps)
@@ -75,6 +77,9 @@ class TableShape:
     @property
     def is_counted(self) -> bool:
         """Whether the first of its columns of numbers counts evenly, as a step or an epoch does."""
+        # A single line may have a hundred thousand words.
+        if len(self.rows) < _MIN_COUNTED_ROWS:
+            return False
         if len(self.numbers) < 2 or len(self.numbers[0]) < _MIN_COUNTED_ROWS:
             return False
         counts = self.numbers[0]
@@ -87,8 +92,10 @@ class TableShape:
 
         A loss that is always 0 may be one of them, but not the first.
         """
+        if not 2 <= len(self.rows[0]) <= _MAX_UNNAMED:
+            return ()
         numbers = self.numbers
-        if not 2 <= len(numbers) <= _MAX_UNNAMED or len(numbers[0]) < FEWEST:
+        if not numbers or len(numbers[0]) < FEWEST:
             return ()
         counters = ["step"] if may_be_steps(numbers[0]) else []
         losses = numbers[len(counters) :]
