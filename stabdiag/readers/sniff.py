@@ -6,6 +6,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection
+from functools import lru_cache
 from typing import Final
 
 from stabdiag.errors import LogError, NoUsableRecord
@@ -145,8 +146,9 @@ def _describe(stream: Stream, head: bytes) -> str:
     return _describe_values(stream.peek(_VALUE_BYTES))
 
 
+@lru_cache(maxsize=1)
 def _describe_values(data: bytes) -> str:
-    """Describe which values of a log a text has, and what it lacks."""
+    """Describe which values of a log a text has, and what it lacks. Cached."""
     from stabdiag.readers.text.clean import Text
     from stabdiag.readers.text.measured import find_spans
     from stabdiag.readers.text.sample import loss_names

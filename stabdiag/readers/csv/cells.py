@@ -20,6 +20,7 @@ from stabdiag.readers.words import NUMBER, WORD, meaning
 _COMMA: Final = lazy_pattern(
     r"[-+]?(?:\d+|[1-9]\d{0,2}(?:\.\d{3})+),\d+(?:[eE][-+]?\d+)?", re.ASCII
 )
+_COMMA_IN_NUMBER: Final = lazy_pattern(r"\d,\d")
 _POINT_THOUSANDS: Final = lazy_pattern(r"[-+]?[1-9]\d{0,2}(?:\.\d{3})+", re.ASCII)
 
 
@@ -46,7 +47,9 @@ def _has_commas(rows: Sequence[Sequence[str]], delimiter: str) -> bool:
     as 2.513 has a thousands separator only if a column that changes has mostly commas.
     """
     cells = [cell for row in rows for cell in row]
-    if delimiter == "," or "," not in "".join(cells) or not any(map(_COMMA.fullmatch, cells)):
+    if delimiter == "," or _COMMA_IN_NUMBER.search(" ".join(cells)) is None:
+        return False
+    if not any(map(_COMMA.fullmatch, cells)):
         return False
     with_point = [cell for cell in cells if "." in cell and not _COMMA.fullmatch(cell)]
     decimals = [cell for cell in with_point if not _POINT_THOUSANDS.fullmatch(cell)]

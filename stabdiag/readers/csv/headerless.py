@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -126,8 +126,9 @@ class TableShape:
         return ("step", *(f"column_{n}" for n in range(2, len(self.numbers) + 1)))
 
 
+@lru_cache(maxsize=1)
 def find_table(head: bytes) -> TableShape | None:
-    """Return the table at the head of a CSV file without a header."""
+    """Return the table at the head of a CSV file without a header. Cached."""
     lines = head.decode("utf-8", "replace").split("\n")[:-1]
     places = content_lines(lines, LINES)
     if not places:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -32,8 +33,9 @@ _MIN_LINES_BELOW: Final = 2
 _JSON_LINE: Final = lazy_pattern(rb"\s*(?:[\]{},\"]|\[[^\n]*[\[\],]\s*$)")
 
 
+@lru_cache(maxsize=1)
 def is_document(head: bytes, *, is_complete: bool) -> bool:
-    """Return True if a text is one JSON document, rather than one object per line."""
+    """Return True if a text is one JSON document, rather than one object per line. Cached."""
     text = head.removeprefix(b"\xef\xbb\xbf").strip()
     if text.startswith(b"["):
         return _LIST.match(text) is not None or _is_of_numbers(text)

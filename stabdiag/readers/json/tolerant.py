@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -150,8 +150,12 @@ def _records_after_break(line: str, start: int) -> list[Record]:
     return []
 
 
+@lru_cache(maxsize=2)
 def repair(text: str) -> str:
-    """Return JSON with its numbers in the form that Python's decoder accepts."""
+    """Return JSON with its numbers in the form that Python's decoder accepts.
+
+    Cached, as the detection of several formats repairs the same line.
+    """
     return _TRAILING_COMMA.sub("", _JSON_TOKEN.sub(_as_json, text))
 
 

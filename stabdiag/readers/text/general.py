@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -69,8 +70,9 @@ def sniff_unknown(head: bytes, source: str) -> bool:
     return unknown_evidence(cleaned(head)) is not None or bool(_find_lists(head, source))
 
 
+@lru_cache(maxsize=1)
 def _find_lists(head: bytes, source: str) -> Mapping[str, list[bytes]]:
-    """Return the lists of losses at the head of a log, which may be very long lines."""
+    """Return the lists of losses at the head of a log, which may be very long lines. Cached."""
     return find_lists(Text(head, longest_line=len(head)).data, source)
 
 
