@@ -32,6 +32,13 @@ def test_a_discriminator_without_mistakes_wins(names):
     assert names[1] in finding.summary
 
 
+def test_a_spike_of_a_discriminator_that_wins_is_not_the_diagnosis():
+    spiked = np.where(np.isin(STEPS, (200, 201)), 1.2, WON)
+    report = stabdiag.diagnose(game(spiked))
+    assert report.diagnosis.slug == "discriminator-wins"
+    assert "Keep the run going" not in report.diagnosis.first_action
+
+
 @pytest.mark.parametrize("size", [15, 40])
 def test_a_few_means_show_that_a_discriminator_wins(symptom, size):
     def means(values):

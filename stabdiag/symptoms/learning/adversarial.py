@@ -93,6 +93,8 @@ def discriminator_wins(case: Case) -> Evidence | None:
             "generator_last": generator_ended,
         },
         first=_slow_down(f"it separates all samples from {case.unit} {step} on"),
+        # To go on because a spike recovered would be the wrong advice.
+        explains=("spike-recovered",),
     )
 
 
