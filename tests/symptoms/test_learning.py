@@ -632,3 +632,22 @@ def test_a_fast_start_in_a_sparse_log_is_not_pretrained():
     loss[0] = 0.5
     report = stabdiag.diagnose({"step": at, "loss": loss}, manifest={"vocab_size": 50})
     assert "trained model" in report.diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    ("end", "evaluated", "right", "is_reported"),
+    [
+        (45.0, 210.0, 0.9, False),  # sums over sequences: nothing else is that high
+        (45.0, 210.0, 0.3, True),
+        (45.0, 2.3, 0.9, True),
+        (0.5, 210.0, 0.9, True),
+    ],
+)
+def test_sums_over_sequences_are_not_far_above_chance(symptom, end, evaluated, right, is_reported):
+    logged = {
+        "step": range(1000, 9000, 1000),
+        "loss": np.linspace(300, end, 8),
+        "val_loss": np.linspace(evaluated, evaluated / 10, 8),
+        "val_acc": np.linspace(0.1, right, 8),
+    }
+    assert (symptom("initial-loss-off", logged) is not None) is is_reported

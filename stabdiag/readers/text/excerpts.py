@@ -67,10 +67,21 @@ _MIN_BLOCK: Final = 4
 _LONG_VALUE: Final = lazy_pattern(rb"[-+]?\d{1,9}\.\d{3,60}(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|inf)")
 _IS_LOSS: Final = lazy_pattern(r"(?i)loss$|^loss of ")
 _WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
+# (1.035 sec/step), and step 1200: loss = 2.31
+_STEP_TIME: Final = lazy_pattern(rb"\d ?(?:m?s|secs?|seconds?)/(?:step|it|iter|batch|epoch)\b")
+_ONLY_LOSS: Final = lazy_pattern(
+    rb"[\W_]{0,20}(?:global[ _])?(?:step|iteration|iter|epoch|episode|batch)[\s:=#\[(]{1,6}\d{1,9}"
+    rb"(?:/\d{1,9})?[\])]?[\s:,|-]{1,6}(?:(?:avg|average|mean|train|training|batch)[ _])?loss"
+    rb"[\s:=]{1,4}\d{1,9}\.\d{2,20}[\W_]{0,20}",
+    re.IGNORECASE,
+)
 
 # A short paste has at most this many bytes and words.
 _MAX_SHORT: Final = 4000
 _MAX_WORDS: Final = 150
+
+# The name of the rank that wrote a record.
+_RANK: Final = "rank"
 
 # The most digits in the total of a position that may be a rank or a date.
 _TOTAL_DIGITS: Final = 2
@@ -110,7 +121,10 @@ def find_excerpt(
         words.sort(key=lambda word: (word in COARSE, 0 if is_word(word) else 99 - len(word)))
         for word in words:
             counts = [line[word] for line in lines]
-            if len(counts) >= fewest and all(b > a - reports_failure for a, b in pairwise(counts)):
+            # Several ranks write a record for each step.
+            are_ranks = word not in COARSE and _RANK in names and counts[0] < counts[-1]
+            least = -1 if reports_failure or are_ranks else 0
+            if len(counts) >= fewest and all(b > a + least for a, b in pairwise(counts)):
                 loss = loss_names(names)[0]
                 return TextEvidence(counter=word, loss=loss, lines=len(counts), rising=1.0)
     return None
@@ -141,7 +155,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         if line.strip() and not _SCALE_OR_OVERFLOW.search(line) and not _shares_count(line, counts)
     )
     if len([*islice(others, limit + 1)]) > limit:
-        return None
+        return _full_record(trained) if len(data) <= _MAX_SHORT else None
     if sum(map(len, trained.values())) != 1:
         return _split_record(trained) or _ranked_record(trained)
     shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
@@ -181,6 +195,12 @@ def find_single_epoch(
     item, line = trained[0]
     is_own = EPOCH in line_counters(line)
     return TextEvidence(counter=EPOCH, loss=item.name, lines=1, rising=1.0, above=not is_own)
+
+
+def _full_record(shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in the only line with a loss, if it has many values."""
+    full = {names: lines for names, lines in shapes.items() if len(names) >= MANY_VALUES}
+    return find_excerpt(full, fewest=1) if sum(map(len, shapes.values())) == 1 else None
 
 
 def _shares_count(line: bytes, records: Sequence[Mapping[bytes, int]]) -> bool:
@@ -240,7 +260,8 @@ def _has_one_record(data: bytes) -> bool:
         return True
     counters = line_counters(line)
     values = {item.name for item in line_fields(line)} | {*counters}
-    return any(map(is_word, counters)) and len(values) >= _MIN_RECORD
+    is_full = len(values) >= _MIN_RECORD or _STEP_TIME.search(line) or _ONLY_LOSS.fullmatch(line)
+    return any(map(is_word, counters)) and bool(is_full)
 
 
 def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:

@@ -29,7 +29,11 @@ _RESULT_ENTRY: Final = lazy_pattern(
     rb"%b|\n(?P<indent> {0,40})(?P<name>[A-Za-z_][\w./-]{0,80}): {1,4}(?P<value>%b)(?=\s|$)"
     % (_RESULT, NUMBER_PATTERN)
 )
-_SIGNATURE: Final = lazy_pattern(rb"\n {0,8}training_iteration: \d{1,12}(?=\s|$)")
+# A result that a paste cuts ends before it, as names are sorted.
+_SINCE_RESTORE: Final = "iterations_since_restore"
+_SIGNATURE: Final = lazy_pattern(
+    rb"\n {0,8}(?:training_iteration|iterations_since_restore): \d{1,12}(?=\s|$)"
+)
 # The settings of a trial are deeper entries below this one.
 _TRIAL_SETTINGS: Final = lazy_pattern(
     rb"\n(?P<indent> {0,40})config:[ \t]{0,8}(?:\n(?P=indent) [^\n]{0,4000}){1,4000}"
@@ -58,8 +62,9 @@ def _results(data: bytes) -> Iterator[Record]:
 
 
 def _with_iteration(begin: int, cells: Mapping[str, bytes]) -> Iterator[Record]:
-    if _RLLIB_ITERATION in cells and len(cells) > 1:
-        yield begin, cells
+    iteration = cells.get(_RLLIB_ITERATION, cells.get(_SINCE_RESTORE))
+    if iteration is not None and len(cells) > 1:
+        yield begin, {**cells, _RLLIB_ITERATION: iteration}
 
 
 def _without_settings(data: bytes) -> bytes:

@@ -189,7 +189,7 @@ def _use_mean(count: int | None) -> Action:
 def _beyond_untrained(case: Case, first: float) -> Evidence | None:
     """Report a first loss too high to be the mean cross-entropy of an untrained classifier."""
     highest = case.limits.learning.untrained_loss
-    if first <= highest or _has_learned_at_once(case):
+    if first <= highest or _has_learned_at_once(case) or _is_sum_throughout(case):
         return None
     scale = Action(
         Do.CHECK_MODEL,
@@ -220,6 +220,17 @@ def _has_learned_at_once(case: Case) -> bool:
     right = case.history.finite("accuracy")
     is_first = len(right) > 0 and right.steps[0] <= case.loss.steps[0]
     return is_first and right.values[0] / full_scale(right.values.max()) >= 1 - THIRD
+
+
+def _is_sum_throughout(case: Case) -> bool:
+    """Return True if no loss is a mean: most answers are right at the end, and the losses are high.
+
+    Speech recognition logs sums over each sequence, also for its evaluations.
+    """
+    highest = case.limits.learning.untrained_loss
+    evaluated = case.history.finite("eval_loss").values
+    is_high = len(evaluated) > 0 and min(evaluated[0], end_level(case.loss.values)) > highest
+    return bool(is_high) and max(_final_accuracies(case), default=0.0) >= _MOSTLY_RIGHT
 
 
 def _may_be_sum(case: Case, first: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from stabdiag.model.roles.names import name_words
+from stabdiag.model.roles.names import is_evaluation, name_words
 from stabdiag.model.text import capitalized
 from stabdiag.stats.quantiles import median
 from stabdiag.stats.shape import BLOWUP_RATIO, FP32_SQUARE_OVERFLOW
@@ -67,10 +67,10 @@ def describe_start(case: Case, start: Origin) -> str:
 
 
 def _name_loss(case: Case) -> str:
-    """Return a subject: the loss, with its column if that is one term next to others."""
+    """Return a subject: the loss, with its column if that is a term or an evaluation."""
     column = case.history.series["loss"].column
     is_term = case.history.has("other_loss") and not _WHOLE_LOSS.issuperset(name_words(column))
-    return f"The loss {column!r}" if is_term else "The loss"
+    return f"The loss {column!r}" if is_term or is_evaluation(column) else "The loss"
 
 
 def describe_nan(case: Case, bad: FirstBad) -> str:

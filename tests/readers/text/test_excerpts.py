@@ -483,3 +483,63 @@ def test_the_mean_of_returns_is_the_reward(tmp_path):
     rows = ([n * 500, n, n * 9.5, n - 20.5, n - 21, 0.5, n, -21, 0.25] for n in range(1, 9))
     path.write_text("\n".join("\t".join(map(str, row)) for row in [names, *rows]))
     assert stabdiag.read(path).series["reward"].values[0] == -19.5
+
+
+@pytest.mark.parametrize(
+    ("line", "step", "loss"),
+    [
+        ("INFO:tensorflow:global step 700: loss = 3.2500 (1.25 sec/step)", 700, 3.25),
+        ("step 9100 - loss = 6.125, (1.035 sec/step)", 9100, 6.125),
+        ("Epoch 4, train loss: 0.875", 4, 0.875),
+        ("[step 1200] loss: 0.3125", 1200, 0.3125),
+    ],
+)
+def test_a_line_with_a_counter_and_a_loss_is_a_record(tmp_path, line, step, loss):
+    path = tmp_path / "run.txt"
+    path.write_text(f"이렇게 나옵니다\n\n{line}\n")
+    history = stabdiag.diagnose(path).history
+    assert (history.last_step, history.logged("loss").values.tolist()) == (step, [loss])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "After epoch 4 my loss is 0.875 and I wonder about it.",
+        "The paper reports at step 1200 a loss of 0.3125 for this model.",
+        "def step(loss=0.25): pass",
+    ],
+)
+def test_a_remark_about_a_loss_is_not_a_record(tmp_path, text):
+    path = tmp_path / "post.txt"
+    path.write_text(f"{text}\n")
+    with pytest.raises(LogError):
+        stabdiag.diagnose(path)
+
+
+def test_a_record_with_many_values_may_be_among_messages(tmp_path):
+    path = tmp_path / "run.txt"
+    messages = "".join(f"2024-01-02 - checkpoints - Saved save/CKPT+{n}\n" for n in range(12))
+    record = "epoch: 8, lr: 1.5e-04 - train loss: 7.5e-01 - valid loss: 0.5, valid WER: 21.50\n"
+    path.write_text(messages + record + messages)
+    history = stabdiag.diagnose(path).history
+    assert (history.last_step, history.logged("eval_loss").values.tolist()) == (8, [0.5])
+
+
+def test_two_steps_of_several_ranks_keep_their_steps(tmp_path):
+    path = tmp_path / "run.txt"
+    line = "DEBUG TRAIN Batch 2/{}00 loss {}.5 loss_att 9.25 loss_ctc 8.75 lr 0.0003 rank {}\n"
+    path.write_text("".join(line.format(n, n + rank, rank) for n in (51, 52) for rank in range(3)))
+    loss = stabdiag.diagnose(path).history.logged("loss")
+    assert loss.steps.tolist() == [5100, 5200]
+    assert loss.values.tolist() == [51.5, 52.5]
+
+
+def test_a_cut_result_of_rllib_is_a_record(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "Result for PPO_Maze_1:\n  episode_reward_mean: 12.5\n  info:\n    learner:\n"
+        "      total_loss: 3.25\n      vf_loss: 3.125\n  iterations_since_restore: 6\n  pid: 7\n"
+    )
+    report = stabdiag.diagnose(path)
+    assert report.history.last_step == 6
+    assert "The reward was 12.5 and the loss 3.25" in report.diagnosis.summary
