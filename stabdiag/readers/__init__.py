@@ -12,6 +12,7 @@ from stabdiag.readers.blocks import ended_lines
 from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.line_wraps import joined_lines
+from stabdiag.readers.listed import unlisted
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.recorded_messages import with_recorded_messages
 from stabdiag.readers.registry import reader
@@ -133,7 +134,7 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
 
 def bare(stream: Stream) -> Stream:
     """Return a log as its program wrote it: unpacked, in UTF-8, and not wrapped."""
-    return joined_lines(unwrapped(decoded(unpacked(stream))))
+    return joined_lines(unlisted(unwrapped(decoded(unpacked(stream)))))
 
 
 def from_object(table: object) -> Columns:

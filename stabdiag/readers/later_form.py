@@ -116,7 +116,8 @@ def _unread_lines(columns: Columns, last: int) -> list[LeftOut]:
         entry
         for entry in columns.left_out
         if entry.code is EventCode.LINES_LEFT_OUT
-        and entry.count >= _MIN_UNREAD_LINES
+        # A progress bar that is redrawn is one line.
+        and max(entry.count, entry.text.count("\r")) >= _MIN_UNREAD_LINES
         and entry.line is not None
         and entry.text
         and (entry.above is None or entry.above > last)
@@ -175,14 +176,27 @@ def _rows_above(columns: Columns, roles: Mapping[str, str], last: int) -> int:
 
 
 def _find_line(data: bytes, entry: LeftOut) -> int | None:
-    """Return the start of the line of an entry: of equal lines, the one next to its number."""
+    """Return the start of the line of an entry: of equal lines, the one next to its number.
+
+    A line whose text was changed is found by its number.
+    """
     text = entry.text.encode().strip()
     starts = (data.rfind(b"\n", 0, place) + 1 for place in _places(data, text))
     return min(
         islice(starts, _MAX_LINE_PLACES),
         key=lambda start: abs(data.count(b"\n", 0, start) + 1 - (entry.line or 0)),
-        default=None,
+        default=_line_start(data, entry.line or 0),
     )
+
+
+def _line_start(data: bytes, number: int) -> int | None:
+    """Return the start of the line with a number, from 1, or None if there are fewer lines."""
+    start = 0
+    for _ in range(number - 1):
+        start = data.find(b"\n", start) + 1
+        if not start:
+            return None
+    return start
 
 
 def _places(data: bytes, text: bytes) -> Iterator[int]:
@@ -269,6 +283,8 @@ def _continued(
     is_near = _is_near(before[-_FEW:], after[:_FEW]) and not is_long
     has_clock = clock in later_roles and later.epoch_length is None
     counts = later.load(later_roles[clock]) if clock is not None and has_clock else None
+    if clock is not None and counts is not None:
+        columns = _with_total_counts(columns, roles[clock], counts)
     # A count within an epoch restarts with each evaluation as well.
     restarts = columns.epoch_length is None and _is_near(before[:_FEW], after[:_FEW])
     is_counted = counts is not None and _continues_counter(
@@ -296,6 +312,27 @@ def _continued(
         own.pop(later_roles.get(clock, ""), None)
         own |= {later_roles[role]: "" for role in _CLOCK_ROLES if role in later_roles}
     return _joined(columns, later, own, unread)
+
+
+def _with_total_counts(columns: Columns, clock: str, later: Column) -> Columns:
+    """Return columns without restarts of their counter if it is a total below them."""
+    counter = columns.load(clock)
+    values = counter.logged
+    if counter.is_text or later.is_text or not len(later.logged) or not (np.diff(values) < 0).any():
+        return columns
+    length = columns.epoch_length or float(values.max())
+    totals = values + length * np.append(0, np.cumsum(np.diff(values) < 0))
+    if not totals[-1] <= later.logged[0] <= totals[-1] + length:
+        return columns
+    # One counter may begin with 0, and the other with 1.
+    totals -= totals[-1] == later.logged[0]
+    changed = counter.values.copy()
+    changed[counter.present] = totals
+
+    def count(name: str, column: Column) -> Column:
+        return replace(column, values=changed) if name == clock else column
+
+    return replace(columns.with_changed(count), epoch_length=None)
 
 
 def _is_near(before: Floats, after: Floats, *, factor: float = _NEAR_FACTOR) -> bool:

@@ -57,6 +57,9 @@ CHANGES = {
             f"[{n:02d}:01<10:00, 1.20it/s, loss={x:.3f}, lr=3.00e-04]"
         ),
     ),
+    "pairs after prints": (printed, lambda n, x: f"Epoch({n * 10}) ('loss', {x:.4f})"),
+    "arrows after prints": (printed, lambda n, x: f"iter {n * 10}: loss -> {x:.4f}"),
+    "lists of pairs after JSON": (jsonl, lambda n, x: f'[["step", {n * 10}], ["loss", {x}]]'),
     "JSON after CSV": (csv, jsonl),
     "a long table of CSV": (
         csv,
@@ -159,6 +162,21 @@ def test_a_loss_that_climbs_after_the_change_is_found(log, change):
     loss = LOSS.copy()
     loss[140:] *= 1.03 ** np.arange(RECORDS - 140)
     assert stabdiag.diagnose(log(change, loss)).diagnosis.severity.value == "error"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_a_total_continues_counts_within_epochs(tmp_path, first):
+    rows = [
+        f"Epoch [{n // 50 + 1}][{n % 50 + 1}/50]\tlr: 3.0e-04, loss: {x:.4f}"
+        if n < CHANGE
+        else f"{n + first},{x:.4f},1.1,0.0003"
+        for n, x in enumerate(LOSS.tolist())
+    ]
+    rows.insert(CHANGE, "step,loss,grad_norm,lr")
+    (tmp_path / "run.log").write_text("".join(f"{row}\n" for row in rows))
+    report = stabdiag.diagnose(tmp_path / "run.log")
+    assert report.diagnosis.slug == "healthy"
+    assert report.history.logged("loss").steps[-1] == RECORDS - 1 + first
 
 
 def test_the_report_says_where_the_form_changes(log):

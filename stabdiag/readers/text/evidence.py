@@ -32,6 +32,7 @@ from stabdiag.readers.text.counters import (
     find_headings,
     is_word,
 )
+from stabdiag.readers.text.enclosed_values import find_enclosed_values
 from stabdiag.readers.text.evaluation_blocks import (
     EvaluationBlocks,
     find_evaluation_bar,
@@ -172,6 +173,7 @@ def evidence(data: bytes) -> TextEvidence | None:
         *find_name_lists(data),
         *find_glued_counters(data),
         *find_printed_tuples(data),
+        *find_enclosed_values(data),
     )
     data = normalize(data, normalizations)
     has_blocks = has_evaluation_blocks(data)

@@ -1,0 +1,63 @@
+"""Records that a program writes as lists: ``[["step", 1], ["loss", 2.31]]`` and ``[1, 2.31]``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.blocks import blocks
+from stabdiag.readers.source import Stream
+
+_LISTED_HEAD: Final = 1 << 12
+_MIN_LISTED: Final = 3
+
+_WORD: Final = rb"(?:-?[\d.]{1,40}(?:[eE][-+]?\d{1,3})?|-?[nN]a[nN]|-?[iI]nf(?:inity)?|null|None)"
+_NAMED: Final = rb"[\[(] ?[\"'](\w[^\"'\n]{0,60})[\"'], ?(%b|\"[^\"\n]{0,60}\") ?[\])]" % _WORD
+
+_PAIRS: Final = lazy_pattern(rb"[\[(] ?%b(?:, ?%b){0,60} ?[\])]" % (_NAMED, _NAMED))
+_NAMED_VALUE: Final = lazy_pattern(_NAMED)
+_NUMBERS: Final = lazy_pattern(rb"[\[(] ?(\d{1,12})(?:, ?%b){1,60} ?[\])]" % _WORD)
+
+
+def unlisted(stream: Stream) -> Stream:
+    """Return a stream whose lists of pairs are JSON objects, and whose lists of numbers are rows.
+
+    A list of numbers is a record if the first one counts.
+    """
+    head = stream.peek(_LISTED_HEAD)
+    if head.lstrip()[:1] not in (b"[", b"("):
+        return stream
+    lines = [line.strip() for line in head[: head.rfind(b"\n") + 1].splitlines() if line.strip()]
+    if len(lines) < _MIN_LISTED:
+        return stream
+    if all(map(_PAIRS.fullmatch, lines)):
+        return stream.rewritten(_rewritten(stream, _as_object))
+    if _are_counted(lines):
+        return stream.rewritten(_rewritten(stream, _as_row))
+    return stream
+
+
+def _are_counted(lines: Sequence[bytes]) -> bool:
+    matches = [_NUMBERS.fullmatch(line) for line in lines]
+    counts = [int(match[1]) for match in matches if match is not None]
+    if len(counts) < len(lines) or len({line.count(b",") for line in lines}) > 1:
+        return False
+    return all(count < following for count, following in pairwise(counts))
+
+
+def _rewritten(stream: Stream, change: Callable[[bytes], bytes]) -> Iterator[bytes]:
+    for block in blocks(stream):
+        yield b"\n".join(map(change, block.split(b"\n")))
+
+
+def _as_object(line: bytes) -> bytes:
+    if _PAIRS.fullmatch(line.strip()) is None:
+        return line
+    pairs = (b'"%b": %b' % pair for pair in _NAMED_VALUE.findall(line))
+    return b"{%b}" % b", ".join(pairs)
+
+
+def _as_row(line: bytes) -> bytes:
+    return line.strip()[1:-1] if _NUMBERS.fullmatch(line.strip()) else line
