@@ -21,7 +21,7 @@ from stabdiag.model.findings import (
 )
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
-from stabdiag.model.roles.names import is_perplexity
+from stabdiag.model.roles.names import is_evaluation, is_perplexity
 from stabdiag.model.text import EXACT_FIGURES, capitalized, listed, num, plural
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
@@ -227,7 +227,11 @@ def _course(case: Case) -> str:
 
 
 def _named(name: str, column: str) -> str:
-    """Return the name of a series in a report: a perplexity may be logged instead of a loss."""
+    """Return the name of a series in a report.
+
+    A perplexity, or the loss of an evaluation, may be logged instead of a training loss.
+    """
+    name = _COURSES["eval_loss"] if name == _COURSES["loss"] and is_evaluation(column) else name
     return name.replace("loss", "perplexity") if is_perplexity(column) else name
 
 

@@ -321,7 +321,9 @@ def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
     result = _evidence(log, sample)
     if result is None or (word.lower() in TRAINED and are_scores(sample.values[result.loss])):
         return None
-    names = chain.from_iterable(sample.shapes)
+    # Loss is nan, stopping training: a report names the loss in its own way.
+    records = [names for names, lines in sample.shapes.items() if len(names) > 1 or any(lines)]
+    names = chain.from_iterable(records or sample.shapes)
     total = next((name for name in names if name.lower() == "loss"), None)
     return replace(
         result,

@@ -57,6 +57,7 @@ _PAIR_ALONE: Final = lazy_pattern(
     rb"[\s>*|-]{0,8}[A-Za-z][\w .()/-]{0,40}[:=]{1,2}[ \t]{0,8}%b[ \t%%*|]{0,8}" % NUMBER_PATTERN
 )
 _SETS: Final = 2
+_LOG_TIME: Final = lazy_pattern(rb"[\[(]?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d")
 
 # The fewest values and counters on the only record of a paste.
 _MIN_RECORD: Final = 3
@@ -149,10 +150,13 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     bars = [line for _, line in lines_with_a_loss(data) if _PROGRESS_BAR.search(line)]
     limit = _MAX_AROUND_BAR if len(bars) == 1 else _MAX_PASTE
     counts = [*islice((dict(line) for lines in trained.values() for line in lines), _MAX_PASTE)]
+    is_timed = any(_LOG_TIME.match(line) for _, line in lines_with_a_loss(data))
     others = (
         line
         for line in data.splitlines()
         if line.strip() and not _SCALE_OR_OVERFLOW.search(line) and not _shares_count(line, counts)
+        # The messages of the logger that wrote the record are no prose.
+        if not (is_timed and _LOG_TIME.match(line))
     )
     if len([*islice(others, limit + 1)]) > limit:
         return _full_record(trained) if len(data) <= _MAX_SHORT else None

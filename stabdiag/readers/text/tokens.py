@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
-from stabdiag.model.roles.names import is_a_reward, is_perplexity
+from stabdiag.model.roles.names import is_a_reward, is_evaluation, is_perplexity
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.counters import line_counters
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
@@ -418,7 +418,22 @@ def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
         (match.end(), evaluation_prefix(match[0], len(match[0])))
         for match in _OPENS.finditer(line, first)
     ]
-    return [next(prefix for at, prefix in reversed(opened) if at <= item.at[0]) for item in fields]
+    prefixes = [next(text for at, text in reversed(opened) if at <= item.at[0]) for item in fields]
+    if fields and not any(prefixes) and (own := _only_evaluation(fields)):
+        return [own if score_direction(item.name) is not None else "" for item in fields]
+    return prefixes
+
+
+def _only_evaluation(fields: Sequence[Field]) -> str:
+    """Return the prefix of a line that begins with its only evaluation: val loss: 2.4, acc: 0.6.
+
+    The scores after the only loss are of the same split.
+    """
+    first = min(fields, key=lambda item: item.at[0])
+    evaluated = [item for item in fields if is_evaluation(item.name)]
+    if evaluated != [first] or [item for item in fields if is_a_loss(item.name)] != [first]:
+        return ""
+    return TESTED if first.name.lower().startswith("test") else VALIDATED
 
 
 def renamed(pairs: Spans, word: bytes) -> Spans:

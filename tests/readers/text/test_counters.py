@@ -135,7 +135,7 @@ TEMPLATES = {
         "Epoch: {n1:02} | Epoch Time: 0m 12s\n\tTrain Loss: {loss:.3f} | Train PPL: 12.345\n"
         "\t Val. Loss: {val:.3f} |  Val. PPL: 13.4\n",
         (1, 120),
-        {"eval_loss", "score/PPL"},
+        {"eval_loss", "score/PPL", "score/val PPL"},
     ),
     "nnU-Net": (
         "2026-01-02 03:04:05.123: \n2026-01-02 03:04:05.123: Epoch {n} \n"

@@ -362,3 +362,45 @@ def test_the_losses_of_a_wide_table_are_all_read(diagnosis):
     rows = "".join(f"| {name:<13} | 0.75     |\n" for name in names[:-1])
     table = "-" * 28 + f"\n{rows}| step          | {{}}00      |\n" + "-" * 28 + "\n"
     assert diagnosis("".join(table.format(n) for n in range(1, 5))).slug != "partly-read"
+
+
+@pytest.mark.parametrize(
+    ("line", "role", "values"),
+    [
+        ("val loss: {0}.5, acc: 0.2{0}", "eval_accuracy", [0.21, 0.22, 0.23]),
+        ("val_loss={0}.5 f1=0.2{0} time=3.{0}", "score/val f1", [0.21, 0.22, 0.23]),
+        ("test loss {0}.5, accuracy: 0.2{0}", "eval_accuracy", [0.21, 0.22, 0.23]),
+        ("val_loss: {0}.5 acc: 0.2{0} val_acc: 0.1", "eval_accuracy", [0.1, 0.1, 0.1]),
+    ],
+)
+def test_a_score_next_to_the_loss_of_an_evaluation_is_of_the_same_split(
+    history, line, role, values
+):
+    text = "".join(
+        f"Epoch {n}/3\ntrain loss: {9 - n}.25, acc: 0.3{n}\n{line.format(n)}\n" for n in (1, 2, 3)
+    )
+    assert history(text).series[role].values.tolist() == pytest.approx(values)
+
+
+def test_the_report_of_a_nan_does_not_rename_the_loss(diagnosis):
+    text = "".join(
+        f"[10:11:{n}.5] Epoch: [0]  [   {n}/9000]  lr: 0.01  closs: 1.{n} (1.5)  data: 0.1\n"
+        for n in range(20, 60, 10)
+    )
+    finding = diagnosis(f"{text}Loss is nan, stopping training\n")
+    assert "last finite loss: step 50" in finding.summary
+
+
+def test_the_only_record_of_a_logger_may_be_among_its_messages(history):
+    stamp = "2020-01-02 10:11:12,131 - log/train.log - INFO - "
+    messages = [f"{name}:\tfirst of all" for name in "abcdefghijkl"]
+    record = f"{stamp}iteration:3 step:100/170, NER loss: 8.25\n"
+    text = "".join(f"{stamp}{message}\n" for message in messages) + record
+    assert points(history(text).series["loss"]) == [(3, 8.25)]
+    with pytest.raises(LogError):
+        history(text.replace(stamp, ""))
+
+
+def test_the_loss_of_an_evaluation_is_not_called_a_training_loss(diagnosis):
+    text = "".join(f"{{'eval_loss': {3 - n / 4}, 'epoch': {n}.0}}\n" for n in (1, 2))
+    assert "The evaluation loss went from 2.75 to 2.5." in diagnosis(text).summary
