@@ -206,6 +206,9 @@ def _course(case: Case) -> str:
     logged += () if len(case.loss) else (*_largest_growth(case),)
     if not len(case.loss) or not any(len(case.history.finite(role)) for role in _MEASURES):
         logged += (*_scores(case),)
+    else:
+        # The model finds nothing, though most of the picture or of the examples is right.
+        logged += tuple((name, x) for name, x in _scores(case) if len(x) and x[-1] == 0)
     courses: list[str] = []
     verb = ""
     for name, x in logged:

@@ -58,4 +58,12 @@ VISION: Final = (
         % NUMBER_PATTERN,
         rb"step \1 \2: ",
     ),
+    # A U-Net: Epoch [3/50], Loss: 17.2257, above [Training] Acc: 0.9, F1: 0.5, JS: 0.4, DC: 0.5 and
+    # [Validation] Acc: 0.9, …; DC is the Dice coefficient.
+    Normalization((b", JS: ", b", DC: "), rb", DC: (?=%b)" % NUMBER_PATTERN, b", dice: "),
+    Normalization(
+        (b"oss: ", b"\n[Training] "),
+        rb"([Ll]oss: %b),? ?\n\[Training\] ([^\n]{1,300})\n" % NUMBER_PATTERN,
+        rb"\1, \2\n\n",
+    ),
 )

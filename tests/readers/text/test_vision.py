@@ -111,3 +111,26 @@ def test_a_summary_of_two_sets_is_a_record(read, text):
 def test_a_summary_of_one_set_or_a_setting_is_no_record(read, text):
     with pytest.raises(NoUsableRecord):
         read(text)
+
+
+UNET = (
+    "Epoch [{n}/50], Loss: {n}.5, \n[Training] Acc: 0.9{n}, F1: 0.25, JS: 0.5, DC: 0.{n}\n"
+    "[Validation] Acc: 0.75, F1: 0.0, JS: 0.5, DC: 0.0\n"
+)
+
+
+def test_the_scores_of_the_training_are_below_its_loss(read):
+    series = read("".join(UNET.format(n=n) for n in range(1, 6))).series
+    values = {name: values.values.tolist() for name, values in series.items()}
+    assert values["loss"] == [1.5, 2.5, 3.5, 4.5, 5.5]
+    assert values["accuracy"] == [0.91, 0.92, 0.93, 0.94, 0.95]
+    assert values["score/dice"] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert values["eval_accuracy"] == 5 * [0.75]
+
+
+def test_scores_that_end_at_zero_are_in_the_summary(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text("".join(UNET.format(n=n).replace("0.25", "0.0") for n in range(1, 6)))
+    summary = stabdiag.diagnose(path).diagnosis.summary
+    assert "stayed at 0.75 and 'F1' at 0." in summary
+    assert "dice" not in summary
