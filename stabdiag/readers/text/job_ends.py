@@ -16,7 +16,7 @@ DEVICE_ANCHORS: Final = (
 DEVICE_FAULTS: Final = lazy_pattern(
     rb"[Mm]emory access fault by |HSA_STATUS_ERROR|(?:RESULT|PI)_ERROR_DEVICE_LOST"
     rb"|\bXid \(PCI|[Uu]ncorrectable (?:\w{1,20} ){0,4}(?:\([A-Z]{2,4}\) )?error(?!s?: ?0)"
-    rb"|\bcore halted|(?:roc|hip|cu)BLAS error: |MIOpen(?:\([A-Z]+\))?:? [Ee]rror"
+    rb"|\bcore halted|(?:roc|hip|cu)BLAS error: |MIOpen(?:\([A-Z]{1,20}\))?:? [Ee]rror"
     rb"|: failed assertion [`'\"]|[Cc]ommand buffer (?:exited with error|execution failed)"
     rb"|[Rr]eplica [\w-]{1,40} (?:failed|exited with (?:a )?non-?zero|ran out)"
     rb"|\b[THN]PU (?:\w{1,20} ){0,3}(?:has |have |was |is )?(?:terminated|halted|lost|crashed|died"
