@@ -164,7 +164,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         return _split_record(trained) or _ranked_record(trained)
     shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
     if shapes:
-        return find_excerpt(shapes, fewest=1)
+        return find_excerpt(shapes, fewest=1) or _uncounted_record(data, shapes)
     if not _has_one_record(data):
         return None
     return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=bool(bars))
@@ -205,6 +205,17 @@ def _full_record(shapes: Shapes) -> TextEvidence | None:
     """Return the evidence in the only line with a loss, if it has many values."""
     full = {names: lines for names, lines in shapes.items() if len(names) >= MANY_VALUES}
     return find_excerpt(full, fewest=1) if sum(map(len, shapes.values())) == 1 else None
+
+
+def _uncounted_record(data: bytes, shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in a record of many values without a counter, not in a sentence."""
+    loss = loss_names(next(iter(shapes)))[0]
+    lines = (line for _, line in lines_with_a_loss(data))
+    line = next((line for line in lines if not (_SENTENCE.search(line) or b" = " in line)), b"")
+    values = {item.name for item in line_fields(line)}
+    if loss not in values or len(values) < MANY_VALUES:
+        return None
+    return TextEvidence(counter=None, loss=loss, lines=1, rising=1.0)
 
 
 def _shares_count(line: bytes, records: Sequence[Mapping[bytes, int]]) -> bool:

@@ -404,3 +404,26 @@ def test_the_only_record_of_a_logger_may_be_among_its_messages(history):
 def test_the_loss_of_an_evaluation_is_not_called_a_training_loss(diagnosis):
     text = "".join(f"{{'eval_loss': {3 - n / 4}, 'epoch': {n}.0}}\n" for n in (1, 2))
     assert "The evaluation loss went from 2.75 to 2.5." in diagnosis(text).summary
+
+
+RECORD = "[ time:7s parleys:64 ] {{'total': 9, 'accuracy': 0.25, 'f1': 0.5, 'loss': {} }}\n"
+
+
+def test_the_only_record_may_have_no_counter(diagnosis):
+    summary = diagnosis("I see this:\n" + RECORD.format(2.25)).summary
+    assert "The loss was 2.25 and the accuracy 0.25." in summary
+    assert diagnosis(RECORD.format("nan")).slug.startswith("nan-")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Our model has loss 0.25 with accuracy 0.9 and f1 0.8, auc 0.7 on the test set here.\n",
+        "loss = criterion(x, y); total_loss = 0.0; lr = 0.1; acc = 0.5; f1 = 0.0\n",
+        "f(loss='mse', total_loss=0.5, lr=0.1, acc=0.5, f1=0.1)\n" * 2,
+    ],
+    ids=["a sentence", "statements", "twice"],
+)
+def test_many_values_without_a_counter_are_no_record(history, line):
+    with pytest.raises(LogError):
+        history(line)
