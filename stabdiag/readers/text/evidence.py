@@ -32,6 +32,7 @@ from stabdiag.readers.text.counters import (
     find_headings,
     is_word,
 )
+from stabdiag.readers.text.decimal_commas import find_decimal_commas
 from stabdiag.readers.text.enclosed_values import find_enclosed_values
 from stabdiag.readers.text.evaluation_blocks import (
     EvaluationBlocks,
@@ -168,7 +169,10 @@ def evidence(data: bytes) -> TextEvidence | None:
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
+    commas = find_decimal_commas(data)
+    data = normalize(data, commas)
     normalizations = (
+        *commas,
         *find_normalizations(data),
         *find_name_lists(data),
         *find_glued_counters(data),
