@@ -192,7 +192,9 @@ _BOUND: Final = lazy_pattern(
 _SOURCE_CODE: Final = lazy_pattern(
     rb"^[\s>]{0,80}(?:#|//|\"\"\"|'''|(?:el)?if\b|raise\b|assert\b|return\b|def |class |import "
     rb"|from \w|print\b|logg(?:er|ing)\.|warnings?\.|self\.)"
-    rb"|^ {4}|raise \w|(?:torch|np|numpy|math|jnp|tf)\.\w{0,20}is_?(?:nan|inf|finite)"
+    # Logs are indented in Markdown as well.
+    rb"|^ {4}(?!\s{0,80}[\w .!-]{1,40}\b(?:detected|found|encountered)\b[\w .!-]{0,60}$)"
+    rb"|raise \w|(?:torch|np|numpy|math|jnp|tf)\.\w{0,20}is_?(?:nan|inf|finite)"
     rb"|[=:] ?(?:True|False|true|false|yes|no)\b|(?:^|\s)--\w|\b(?:en|dis)abled\b"
 )
 # Conditions, plans and denials shortly before a value: nothing happened.

@@ -42,6 +42,7 @@ from stabdiag.readers.text.tokens import (
     LOSS_STEM,
     NUMBER_START,
     SAVES,
+    TRAINED,
     VALIDATED,
     Span,
     Spans,
@@ -98,6 +99,9 @@ def find_spans(
         pairs.setdefault(name, item.value)
     if word != LOSS_STEM:
         pairs = renamed(pairs, word)
+    if not counters and word.lower() in TRAINED:
+        # Dataset split: train=24, val=3
+        pairs = {name: at for name, at in pairs.items() if not line[slice(*at)].isdigit()}
     if counter is None:
         return pairs
     others = {name.decode(): at for name, at in counters.items() if is_word(name)}

@@ -25,6 +25,9 @@ from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextP
 # An exception, or the level of a logger.
 _IS_LOGGED: Final = lazy_pattern(
     rb"(?:[Ee]rror|[Ee]xception|ERROR|WARN\w{0,3}|[Ww]arning|INFO|FATAL|CRITICAL)\b"
+    # A whole line that a check prints: NaN detected in grads
+    rb"|^\s{0,40}(?:NaNs?|Infs?|nan|inf) (?:detected|found|encountered) in [\w.]{1,40}"
+    rb"[.!]{0,3}\s{0,9}$"
 )
 
 # A line of one value that is not finite:  >>> rpn_loss_box: nan

@@ -328,3 +328,28 @@ def test_marks_and_dashes_in_a_table_are_not_words(diagnosed):
     assert "The loss went from 2.75 to 1.75 and the evaluation loss from 2.9 to 1.85" in (
         report.diagnosis.summary
     )
+
+
+@pytest.mark.parametrize("rule", ["-" * 40, "=" * 40, "+" + "-" * 30 + "+"])
+def test_records_between_bars_below_a_rule_are_no_table_of_names(diagnosed, rule):
+    form = "Epoch {n:04} | Train Loss: {loss} | Val Loss: {val} | Acc: 0.00% | Rate: 0.01\n"
+    rows = [form.format(n=n, loss=2 - n / 9, val=2.5 - n / 9) for n in range(1, 12)]
+    history = diagnosed(f"{rule}\n{rows[0]}  --> new best\n{''.join(rows[1:])}").history
+    assert len(history.series["loss"]) == len(history.series["eval_loss"]) == 11
+
+
+def test_the_sizes_of_splits_are_no_losses(diagnosed):
+    rows = [f"[Epoch {n:03}] Train={0.5 / n:.6f}  Val={0.6 / n:.6f}\n" for n in range(1, 6)]
+    history = diagnosed(f"Dataset split: Train=24, Val=3, Test=4\n{''.join(rows)}").history
+    assert history.series["loss"].values.tolist() == [0.5, 0.25, 0.166667, 0.125, 0.1]
+    assert history.series["eval_loss"].values[0] == 0.6
+
+
+@pytest.mark.parametrize("indent", ["", "    "])
+def test_a_check_that_found_nan_above_the_first_record_counts(diagnosed, indent):
+    rows = [f"{indent}Epoch {n} -- Loss {1 - n / 9}\n" for n in range(1, 6)]
+    report = diagnosed(f"{indent}NaN detected in grads\n{''.join(rows)}")
+    assert report.diagnosis.slug == "grad-nonfinite"
+    for harmless in ("no NaN detected in grads", "# NaN detected in grads", "if NaN in grads: x()"):
+        report = diagnosed(f"{indent}{harmless}\n{''.join(rows)}")
+        assert report.diagnosis.slug == "insufficient-data"
