@@ -57,8 +57,8 @@ _MIN_TOTAL_RATIO = CLEAR_RATIO
 # one before and several after, or three that grow by a clear factor each. The value is larger than
 # the cross-entropy of a uniform guess among 256k tokens, which the noise of the first steps does
 # not reach. In the same pieces, 1 in 8,000 is called a rise.
-_ABOVE_CHANCE = math.log(2**18)
-_MIN_INCREASING_TENFOLD = 3
+_BEYOND_GUESSING = math.log(2**18)
+_MIN_INCREASING_TENFOLD = MIN_CONSECUTIVE
 
 # A rise has to exceed this many standard deviations of such levels, and the largest earlier rise
 # that recovered by this factor. A rise of DRAWUP_FACTOR times both is obvious.
@@ -189,7 +189,7 @@ def _far_above_past(x: Floats) -> Rise | None:
     low = np.minimum.accumulate(x[::-1])[::-1][1:]
     count = np.arange(n - 1, 0, -1)
     times = np.where(count < CONTEXT_POINTS, _TIMES, _TIMES_OF_MANY)
-    times[:1] = _TIMES if n > MIN_CONSECUTIVE and x[-1] > _ABOVE_CHANCE else _TIMES_OF_ONE
+    times[:1] = _TIMES if n > MIN_CONSECUTIVE and x[-1] > _BEYOND_GUESSING else _TIMES_OF_ONE
     is_far = (
         (count > 1) & (high > 0) & (low > times * high) & (low > high + MIN_RANGE_MULTIPLE * span)
     )
@@ -225,7 +225,7 @@ def _steady(x: Floats) -> Rise | None:
 def _min_increasing(x: Floats, best: int) -> int:
     """Return how many points have to increase from the position ``best`` on."""
     past, climbing = x[: best + 1], x[best:]
-    is_tenfold = x[-1] > max(TENFOLD * past.max(initial=0.0), _ABOVE_CHANCE)
+    is_tenfold = x[-1] > max(TENFOLD * past.max(initial=0.0), _BEYOND_GUESSING)
     if is_tenfold and bool((climbing[1:] > _MIN_TOTAL_RATIO * climbing[:-1]).all()):
         return _MIN_INCREASING_TENFOLD
     is_turn = best + 1 >= _MIN_AFTER_DECREASE and bool((np.diff(past) < 0).all())

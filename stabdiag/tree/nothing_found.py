@@ -32,7 +32,7 @@ from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.confidence import confidence_without_finding
 from stabdiag.tree.precision import shows_overflows
 from stabdiag.tree.pretraining import chance_loss, starts_pretrained
-from stabdiag.tree.progress import find_progress
+from stabdiag.tree.progress import SHOWN_SCORES, find_progress
 
 # The subjects of the questions that may stay open.
 _MAIN = {"Q2.1": "spikes", "Q4.1": "climbs"}
@@ -57,9 +57,6 @@ _MEASURES = ("reward", "accuracy", "eval_accuracy")
 
 # The series reported for a log without a loss.
 _SIZES = ("activation_norm", "max_attention_logit", "amax")
-
-# Maximum number of scores that are reported for a short log.
-_SHOWN_SCORES = 2
 
 # The largest numbers of fp16 (IEEE 754) and of e4m3 (Micikevicius et al. 2022, arXiv:2209.05433).
 _FP16, _FP8 = float(np.finfo(np.float16).max), 448.0
@@ -259,7 +256,7 @@ def _largest_growth(case: Case) -> Iterator[tuple[str, Floats]]:
 
 def _scores(case: Case) -> Iterator[tuple[str, Floats]]:
     """Yield the column and values of the first scores."""
-    for series in islice(case.history.group("score").values(), _SHOWN_SCORES):
+    for series in islice(case.history.group("score").values(), SHOWN_SCORES):
         yield repr(series.column), series.finite().values
 
 

@@ -70,7 +70,7 @@ _ONE_FAR: Final = CLEAR
 _TREND_BY_CHANCE: Final = MAX_CHANCE_OF_MANY
 
 # Maximum number of scores with figures in a report.
-_SHOWN_SCORES: Final = 2
+SHOWN_SCORES: Final = 2
 
 
 @frozen
@@ -216,7 +216,7 @@ def _changes(case: Case) -> Iterator[ProgressChange]:
             is_none = is_tiny or _only_recovers(case.loss, eval_loss)
             change = replace(change, better=change.better and not is_none)
         yield change
-    for score in scores(case)[:_SHOWN_SCORES]:
+    for score in scores(case)[:SHOWN_SCORES]:
         values = score.series.values
         gain = score.gain(score.goodness[:1], score.goodness[1:][-MIN_CONSECUTIVE:])
         # As for the evaluation loss: no score explains what the loss does not show.

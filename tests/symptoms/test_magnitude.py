@@ -28,6 +28,20 @@ SAWTOOTH = 1e-3 * (1 - (3.2 * PART) % 1) * 0.95 + 2e-5
 
 LOW = 0.15 + 2 * np.exp(-STEPS / 40) + 0.1 * np.abs(NOISE)
 
+# A cross-entropy is at most 16.118 in Keras, and 87.3365 in Caffe.
+SATURATED = [
+    {
+        "epoch": range(1, 4),
+        "loss": [13.9, 14.2, 14.1],
+        "val_loss": [14.5063] * 3,
+        "val_acc": [0.1] * 3,
+    },
+    {"epoch": range(1, 5), "loss": [7.9, 8.1, 8.01, 7.995], "acc": [0.51, 0.4974, 0.503, 0.504]},
+    {"step": [0, 100, 200], "loss": [9.3, 87.3365, 87.3365]},
+    {"step": [0, 100, 200, 300], "loss": [210.5, 1746.73, 1746.73, 1746.73]},
+    {"step": [0, 100, 200], "loss": [9.3, 7.1, 87.3365], "val_loss": [9.2, 7.0, 87.3363]},
+]
+
 CASES = [
     ("loss-implausible", {"step": np.arange(7), "loss": SEVEN}, {}, "error"),
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e308, LOSS)), {}, "error"),
@@ -35,6 +49,7 @@ CASES = [
     ("loss-implausible", log(loss=np.where(STEPS == 300, 1e30, 0.0)), {}, "error"),
     ("loss-implausible", log(loss=-10 * np.exp(16 * PART)), {}, "error"),
     ("loss-implausible", log(loss=5 - np.exp(20 * PART) + NOISE), {}, "error"),
+    *(("loss-implausible", saturated, {}, "error") for saturated in SATURATED),
     ("activation-exploding", {"step": STEPS, "act_max/3": NORM * LATE}, {}, "warning"),
     ("activation-exploding", log(**{"act_max/3": NORM * LATE, "act_max/4": NORM}), {}, "warning"),
     ("activation-exploding", log(**{"activation_max/h.3": 40000 + NOISE}), FP16, "warning"),

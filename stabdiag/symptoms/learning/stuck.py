@@ -66,7 +66,7 @@ def _min_identical(case: Case) -> int:
 
     Epoch means vary over many batches, so fewer are needed. Fewer are also needed if the loss is
     written with many digits and has not fallen; a loss that fell may have reached its minimum. And
-    fewer are needed if the loss is the same whole number in all records.
+    fewer are needed if all records have the same whole number, or the same with many digits.
     """
     x, points = case.loss.values, case.limits.learning.constant_points
     if len(x) and is_constant(x) and float(x[0]).is_integer():
@@ -79,7 +79,8 @@ def _min_identical(case: Case) -> int:
     fell = not len(x) or x[-1] < (1 - NEGLIGIBLE) * x[0]
     if fell or (x[-1] and digits(_written(float(x[-1]))) < MIN_EXACT_DIGITS):
         return min(points, MIN_SAMPLE) if is_epochs else points
-    return min(points, FEW_EVENTS + 1 if is_epochs else MIN_SAMPLE)
+    is_only = len(x) > 0 and is_constant(x)
+    return min(points, FEW_EVENTS + 1 if is_epochs or is_only else MIN_SAMPLE)
 
 
 def _falls_to_zero_at_once(x: Floats) -> bool:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import numpy as np
 
+from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import LARGEST_READ
-from stabdiag.model.text import num, plural, times
+from stabdiag.model.roles.scores import full_scale
+from stabdiag.model.text import num, percent, plural, times
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, typical
 from stabdiag.stats.shape import FP32_SQUARE_OVERFLOW
@@ -18,10 +21,13 @@ from stabdiag.stats.standards import (
     LEAST,
     MIN_CONSECUTIVE,
     QUARTERS,
+    RELATIVE_TOLERANCE,
     TENFOLD,
+    TENTH,
     TENTHS,
     TWICE,
 )
+from stabdiag.symptoms.learning.rate_fixes import lower_rate
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.shared import describe_batches
 from stabdiag.tree.case import Case
@@ -29,6 +35,13 @@ from stabdiag.tree.case import Case
 # A loss this many times the usual one needs no statistical test: noise never spans ten orders of
 # magnitude.
 _ORDERS: Final = 1e10
+
+# The largest cross-entropy of an example: Keras replaces a probability of 0 by 1e-7, and Caffe by
+# the smallest number of fp32.
+_LARGEST_COSTS: Final = (-math.log(1e-7), -math.log(np.finfo(np.float32).tiny))
+
+# Losses are printed with at least this relative precision.
+_PRINTED_PRECISION: Final = RELATIVE_TOLERANCE * RELATIVE_TOLERANCE
 
 
 @Symptom(
@@ -51,11 +64,12 @@ def loss_implausible(case: Case) -> Evidence | None:
     """Does the square of a finite loss overflow fp32, or is it ten orders above the others?
 
     In a log too short for a test of spikes, a hundred times the other losses is sufficient. A loss
-    that keeps multiplying below zero has no bound.
+    that keeps multiplying below zero has no bound. A cross-entropy that is the largest one for each
+    wrong answer comes from a saturated softmax.
     """
-    unbounded = _unbounded(case)
-    if unbounded is not None:
-        return unbounded
+    other = _unbounded(case) or _saturated(case)
+    if other is not None:
+        return other
     sizes = np.abs(case.loss.values)
     usual = typical(sizes)
     if len(sizes) >= MIN_CONSECUTIVE and len(sizes) < case.min_losses_for_spikes:
@@ -161,3 +175,76 @@ def _unbounded(case: Case) -> Evidence | None:
         ),
         next_actions=(),
     )
+
+
+def _saturated(case: Case) -> Evidence | None:
+    """Report losses that are the largest cross-entropy for each wrong answer, and 0 for the others.
+
+    Every probability is 0 or 1 then, so no gradient flows. Without accuracies, all answers have to
+    be wrong.
+    """
+    costs = _cost_of_wrong_answers(case) or _largest_cost(case)
+    if costs is None:
+        return None
+    first, cost, evidence = costs
+    return Evidence(
+        title="The softmax is saturated",
+        because=f"{evidence}, the largest cross-entropy of an example.",
+        step=first,
+        measured={"loss": float(case.loss.values[-1]), "largest_cost": cost},
+        first=lower_rate(case),
+        next_actions=(
+            Action(
+                Do.INSPECT_DATA, "Scale the inputs to a mean of 0 and a standard deviation of 1."
+            ),
+            Action(Do.CHECK_LABELS, "Check that no label is out of range."),
+        ),
+    )
+
+
+def _cost_of_wrong_answers(case: Case) -> tuple[int, float, str] | None:
+    """Return the first of the last few steps at which loss and accuracy show saturation."""
+    for name, role in (("eval_loss", "eval_accuracy"), ("loss", "accuracy")):
+        loss, accuracy = case.history.finite(name), case.history.finite(role)
+        steps, at_loss, at_accuracy = np.intersect1d(
+            loss.steps, accuracy.steps, assume_unique=True, return_indices=True
+        )
+        if len(steps) < MIN_CONSECUTIVE:
+            continue
+        losses, right = loss.values[at_loss][-MIN_CONSECUTIVE:], accuracy.values[at_accuracy]
+        wrong = 1 - right[-MIN_CONSECUTIVE:] / full_scale(right.max())
+        costs = (cost for cost in _LARGEST_COSTS if _is_near(losses, cost * wrong))
+        cost = next(costs, None)
+        if cost is not None and wrong.min() > TENTH:
+            what = "evaluation loss" if name == "eval_loss" else "loss"
+            evidence = (
+                f"The last {what} is {num(float(losses[-1]))}, with "
+                f"{percent(float(wrong[-1]))} wrong answers: each wrong one costs {num(cost)}"
+            )
+            return int(steps[-MIN_CONSECUTIVE]), cost, evidence
+    return None
+
+
+def _is_near(x: Floats, expected: Floats) -> bool:
+    return bool((np.abs(x - expected) <= RELATIVE_TOLERANCE * expected).all())
+
+
+def _largest_cost(case: Case) -> tuple[int, float, str] | None:
+    """Return the first step of the last losses that are all the largest cross-entropy.
+
+    A loss may have a weight, a whole number, and is the same in several records then.
+    """
+    x, cost = case.loss.values, _LARGEST_COSTS[-1]
+    evaluated = case.history.finite("eval_loss").values[-1:]
+    weights = np.maximum(np.round(x / cost), 1)
+    is_largest = np.abs(x - weights * cost) <= _PRINTED_PRECISION * cost
+    if not len(x) or not is_largest[-1]:
+        return None
+    start = 0 if is_largest.all() else len(x) - int(np.argmin(is_largest[::-1]))
+    count, is_weighted = len(x) - start, bool(weights[-1] > 1)
+    is_shared = (np.abs(evaluated - cost) <= _PRINTED_PRECISION * cost).any()
+    if count < (MIN_CONSECUTIVE if is_weighted else 1 if is_shared else 2):
+        return None
+    step = case.at(start)
+    weighted = f", {num(float(weights[-1]))} times {num(cost)}" if is_weighted else ""
+    return step, cost, f"The loss is {num(float(x[-1]))} from {case.unit} {step} on{weighted}"
