@@ -193,7 +193,7 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
 def _course(case: Case) -> str:
     """Describe the first and last value of each series, and the highest loss if it is unusual.
 
-    A series may have only one value.
+    If the loss ends above its start, its lowest value is added. A series may have only one value.
     """
     series = ((name, case.history.finite(role)) for role, name in _COURSES.items())
     logged = [(_named(name, values.column), values.values) for name, values in series]
@@ -223,6 +223,9 @@ def _course(case: Case) -> str:
     top = int(x.argmax()) if len(x) else 0
     if 0 < top < len(x) - 1 and x[top] - median(x) > CLEAR * robust_sigma(x):
         text += f" The highest loss was {num(x[top])}, at {case.unit} {int(case.loss.steps[top])}."
+    low = int(x.argmin()) if len(x) else 0
+    if len(x) and x[low] < x[0] < x[-1]:
+        text += f" The lowest loss was {num(x[low])}, at {case.unit} {int(case.loss.steps[low])}."
     return text
 
 

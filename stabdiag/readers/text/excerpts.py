@@ -68,6 +68,10 @@ _MIN_BLOCK: Final = 4
 _LONG_VALUE: Final = lazy_pattern(rb"[-+]?\d{1,9}\.\d{3,60}(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|inf)")
 _IS_LOSS: Final = lazy_pattern(r"(?i)loss$|^loss of ")
 _WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
+# The time at the start of a line: [INFO 2024-03-02 18:11:38,332 …
+_STAMP: Final = lazy_pattern(
+    rb"[\[(]?(?:[A-Z]{4,8} )?(?:\d{2,4}[-/.]\d\d[-/.]\d{2,4}[ T])?\d\d:\d\d:\d\d"
+)
 # (1.035 sec/step), and step 1200: loss = 2.31
 _STEP_TIME: Final = lazy_pattern(rb"\d ?(?:m?s|secs?|seconds?)/(?:step|it|iter|batch|epoch)\b")
 _ONLY_LOSS: Final = lazy_pattern(
@@ -159,7 +163,8 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         if not (is_timed and _LOG_TIME.match(line))
     )
     if len([*islice(others, limit + 1)]) > limit:
-        return _full_record(trained) if len(data) <= _MAX_SHORT else None
+        is_prose = len(data) > _MAX_SHORT or _SENTENCE.search(data) is not None
+        return None if is_prose else _full_record(trained)
     if sum(map(len, trained.values())) != 1:
         return _split_record(trained) or _ranked_record(trained)
     shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
@@ -310,12 +315,26 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
         if all(map(_trains, renamed({item.name: item.value}, sample.word)))
     ]
     lost = [(line, item) for line, item in records if _is_lost_record(line, item)]
+    stamped = _stamped_losses(data, sample)
+    if len(stamped) >= _EXCERPT and len({*stamped}) == 1 and not lost:
+        return TextEvidence(counter=None, loss=stamped[0], lines=len(stamped), rising=1.0)
     if not lost or 2 * len(lost) < len(records):
         return None
     line, item = lost[0]
     words = [word for word in line_counters(line) if _is_count(word)]
     counter = next(filter(is_word, words), words[0] if words and len(records) == 1 else None)
     return TextEvidence(counter=counter, loss=item.name, lines=len(records), rising=1.0)
+
+
+def _stamped_losses(data: bytes, sample: Sample) -> list[str]:
+    """Return the names of the losses on lines that begin with a time; they are no sentences."""
+    return [
+        item.name
+        for _, line in lines_with_a_loss(data, sample.word)
+        if _STAMP.match(line) and not _SENTENCE.search(line)
+        for item in line_fields(line)
+        if is_a_loss(item.name) and _ASSIGNS.fullmatch(line[item.at[1] : item.value[0]])
+    ]
 
 
 def find_few_rewards(data: bytes, sample: Sample) -> TextEvidence | None:

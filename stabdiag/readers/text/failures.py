@@ -127,6 +127,11 @@ _IMPLIES_IT: Final = lazy_pattern(
     rb"|heck failed: [^\n]{0,60}\bis_?(?:finite|nan)\b|[Cc]heck_?[Nn]umerics[^\n]{0,200}NaN"
     rb"|N[Aa][Nn] in summary histogram"
 )
+# A line that says nothing else: NaN detected!
+_IS_ALONE: Final = lazy_pattern(
+    rb"[\W_]{0,20}(?:(?:error|fatal|warning)[\W_]{1,4})?(?:nans?|infs?|nan/inf|nan or inf)"
+    rb"(?: values?)? (?:(?:was|were|has been) )?(?:detected|found|encountered|occurred)[\W_]{0,20}"
+)
 _MINIMUM: Final = lazy_pattern(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
     rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at|fell to) "
@@ -266,7 +271,10 @@ def _failure_of_form(line: bytes) -> Failure | None:
         return Failure.LOSS
     raised = is_exception(line)
     if not raised:
-        if not (_SUBJECT.search(text) or _ENDING.search(text)) or _is_condition(text):
+        is_about_training = (
+            _SUBJECT.search(text) or _ENDING.search(text) or _IS_ALONE.fullmatch(text)
+        )
+        if not is_about_training or _is_condition(text):
             return None
         if _EVALUATION_METRIC.search(text) and not _TRAINING_PREFIX.search(text):
             return None

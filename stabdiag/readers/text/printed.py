@@ -62,6 +62,8 @@ _PRINTED_NUMBER: Final = lazy_pattern(
     r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE
 )
 
+_TRIAL_NAME: Final = "trial name"
+
 # The first names of a table of spaCy, and columns that are not losses.
 _SPACY: Final = ("E", "#")
 _SHARED: Final = lazy_pattern(r"LOSS (?:TOK2VEC|TRANS)")
@@ -119,7 +121,17 @@ def _other_tables(data: bytes, read_table: _Table) -> Iterator[str]:
 
 
 def _full_tables(data: bytes) -> list[_Table]:
-    return [table for table in _tables(cleaned(data)) if len(table.rows) >= _MIN_PRINTED_ROWS]
+    return [
+        table
+        for table in _tables(cleaned(data))
+        if len(table.rows) >= _MIN_PRINTED_ROWS and not _lists_trials(table)
+    ]
+
+
+def _lists_trials(table: _Table) -> bool:
+    """Return True for a table of Ray Tune with the state of several trials."""
+    is_of_trials = table.names[0].lower() == _TRIAL_NAME
+    return is_of_trials and len({row[0] for row in table.rows}) > 1
 
 
 def _largest(data: bytes) -> _Table | None:

@@ -151,7 +151,7 @@ _SIGNED_PAIR: Final = (
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
     rb"(%b|[Ll]oss of (?:the )?[a-z]\w{0,20}(?: [a-z]\w{0,20}){0,2}"
     rb"|[A-Za-z][\w./-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
-    rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,12}| is | was (?=\[))%b%b(%b)%b"
+    rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,40}| is | was (?=\[))%b%b(%b)%b"
     % (_NO_VALUE, _TITLE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
 _SIGNS: Final = (b":", b"=", b" is ", b" was ")

@@ -543,3 +543,63 @@ def test_a_cut_result_of_rllib_is_a_record(tmp_path):
     report = stabdiag.diagnose(path)
     assert report.history.last_step == 6
     assert "The reward was 12.5 and the loss 3.25" in report.diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    "line", ["NaN detected", "*** NaN detected! ***", "WARNING: inf values found"]
+)
+def test_a_line_that_only_says_nan_is_a_failure(tmp_path, line):
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "".join(f"Update {n}0 Cost {90 - n}.25 UD 0.5\n" for n in range(1, 6)) + line + "\n"
+    )
+    diagnosis = stabdiag.diagnose(path).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 51)
+
+
+@pytest.mark.parametrize("line", ["no NaN detected", "NaN detected: 0", "NaN detection enabled"])
+def test_a_line_without_a_nan_is_no_failure(tmp_path, line):
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "".join(f"Update {n}0 Cost {90 - n}.25 UD 0.5\n" for n in range(1, 6)) + line + "\n"
+    )
+    assert stabdiag.diagnose(path).diagnosis.slug == "insufficient-data"
+
+
+def test_epochs_of_lasagne_are_counted(tmp_path):
+    path = tmp_path / "run.txt"
+    block = "Epoch {} of 90 took 3.5s\n  training loss:{}{}\n  validation loss:\t\t0.75\n"
+    path.write_text(
+        "".join(block.format(n, " " * 20, value) for n, value in ((7, 0.5), (8, "nan")))
+    )
+    diagnosis = stabdiag.diagnose(path).diagnosis
+    assert (diagnosis.slug, diagnosis.step) == ("nan-dtype-unknown", 8)
+
+
+def test_two_lines_with_a_time_are_a_log(tmp_path):
+    path = tmp_path / "run.txt"
+    line = '[INFO 2024-03-02 18:1{}:38,332 exec:175] Validation loss: 15{}.25\nPrediction: "a b"\n'
+    path.write_text("".join(line.format(n, n) for n in (1, 2)))
+    assert "from 151.2 to 152.2" in stabdiag.diagnose(path).diagnosis.summary
+
+
+def test_the_lowest_loss_of_a_short_rise_is_in_the_summary(tmp_path):
+    path = tmp_path / "run.txt"
+    losses = (0.25, 0.22, 0.19, 0.24, 0.28)
+    path.write_text("".join(f"epoch {n} loss {loss}\n" for n, loss in enumerate(losses)))
+    assert "The lowest loss was 0.19, at epoch 2" in stabdiag.diagnose(path).diagnosis.summary
+
+
+@pytest.mark.parametrize(("trials", "is_read"), [(("a1", "b2", "c3"), False), (("a1",) * 3, True)])
+def test_a_table_of_several_trials_is_not_a_log(tmp_path, trials, is_read):
+    path = tmp_path / "run.txt"
+    rows = "".join(f"| {name} | RUNNING | {n} | {n * 2.5} |\n" for n, name in enumerate(trials, 1))
+    path.write_text(
+        "Number of trials: 9\n+----+----+----+----+\n"
+        f"| Trial name | status | iter | reward |\n|---+---+---+---|\n{rows}"
+    )
+    if is_read:
+        assert stabdiag.read(path).series["reward"].values.tolist() == [2.5, 5.0, 7.5]
+    else:
+        with pytest.raises(LogError):
+            stabdiag.diagnose(path)
