@@ -151,6 +151,16 @@ class _Log:
     data: bytes
 
     @cached_property
+    def _samples(self) -> dict[bytes, Sample]:
+        return {}
+
+    def sample(self, word: bytes) -> Sample:
+        """Return a sample of the lines whose loss has a name with this word."""
+        if word not in self._samples:
+            self._samples[word] = take_sample(self.data, word)
+        return self._samples[word]
+
+    @cached_property
     def headings(self) -> list[tuple[int, bytes, int]]:
         """The counters with a word at its head."""
         return [*find_headings(self.data[:_HEADING_BYTES])]
@@ -197,7 +207,7 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     log = _Log(data=data)
     named = _evidence_by_word(log, LOSS_STEM)
     # The losses of saved models end where the training fails.
-    has_only_bests = named is not None and take_sample(log.data, LOSS_STEM).has_only_bests
+    has_only_bests = named is not None and log.sample(LOSS_STEM).has_only_bests
     if named is not None and named.lines > _FEW_LOSSES and not has_only_bests:
         return named
     matches = [match[1] for match in (SUMMED.search(data), BY_SPLIT.search(data)) if match]
@@ -218,7 +228,7 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
 
 def _as_bests(named: TextEvidence, log: _Log) -> TextEvidence:
     """Return the evidence of a log in which only saved models have a loss."""
-    saved = take_sample(log.data, LOSS_STEM).saved
+    saved = log.sample(LOSS_STEM).saved
     return replace(named, has_only_bests=all(words & {b"best", b"improved"} for words in saved))
 
 
@@ -227,9 +237,9 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
 
     More lines are required than for a loss: these words also appear in prose and model sizes.
     """
-    if take_sample(log.data, LOSS_STEM).values:
+    if log.sample(LOSS_STEM).values:
         return None
-    samples = [(word, take_sample(log.data, word)) for word in OTHER_MEASURES if word in log.data]
+    samples = [(word, log.sample(word)) for word in OTHER_MEASURES if word in log.data]
     results = [(word, on_loss_lines(sample.counters)) for word, sample in samples]
     if not any(result for _, result in results):
         # A reward on a line of its own, below the counter.
@@ -274,7 +284,7 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             return replace(uncounted, word=word)
     for word in SCORES:
         if word in log.data:
-            sample = take_sample(log.data, word)
+            sample = log.sample(word)
             result = on_loss_lines(sample.counters)
             counter = b"" if result is None else result.counter or b""
             if result is not None and (is_word(counter) or counter == LONE_COUNT):
@@ -322,7 +332,7 @@ def _has_several_scores(sample: Sample) -> bool:
 
 def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
     """Return the evidence in lines whose loss has a name with this word."""
-    sample = take_sample(log.data, word)
+    sample = log.sample(word)
     result = _evidence(log, sample)
     if result is None or (word.lower() in TRAINED and are_scores(sample.values[result.loss])):
         return None

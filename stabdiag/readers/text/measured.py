@@ -200,13 +200,11 @@ class MeasuredLines(Kind):
         words = [word for word in (self.counter, self.counter_alias) if word]
         # The word for an epoch has several forms.
         if words and EPOCH not in words and all(map(is_word, words)):
-            usual = words[0]
-            lines = [
-                (at, line)
-                for at, line in lines
-                if usual in line or any(word in line.lower() for word in words)
-            ]
-        lines = [(at, line) for at, line in lines if NUMBER_START.search(line)]
+            lines = _lines_with_a_word(lines, words)
+        # Most lines end with a number.
+        lines = [
+            (at, line) for at, line in lines if line[-1:].isdigit() or NUMBER_START.search(line)
+        ]
         if self.skips_saved:
             lines = [(at, line) for at, line in lines if not self._repeats_saved(line)]
         return lines
@@ -325,6 +323,21 @@ class MeasuredLines(Kind):
             fixed += [match.span(2) for match in POSITION.finditer(line)]
         names = (*(name for name, _ in values),) if is_used else ()
         return LineShape(names, [span for _, span in values], fixed)
+
+
+def _lines_with_a_word(
+    lines: list[tuple[int, bytes]], words: Sequence[bytes]
+) -> list[tuple[int, bytes]]:
+    """Return the lines with one of these words in lower case, in any spelling."""
+    usual, capital = words[0], words[0].capitalize()
+    texts = [line for _, line in lines]
+    if any(all(map(contains, texts, repeat(word))) for word in (usual, capital)):
+        return lines
+    return [
+        (at, line)
+        for at, line in lines
+        if usual in line or capital in line or any(word in line.lower() for word in words)
+    ]
 
 
 def _is_partial(name: str, line: bytes, at: Span) -> bool:

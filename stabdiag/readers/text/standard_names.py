@@ -23,14 +23,27 @@ _BOOSTED_SCORES: Final = Normalization(
 )
 _BOOSTED_LINES: Final = 100
 
+# With this table for ``bytes.translate``, texts that differ only in digits are equal.
+_DIGITS_ALIKE: Final = bytes.maketrans(b"023456789", b"111111111")
+
 
 def find_normalizations(data: bytes) -> tuple[Normalization, ...]:
     """Return the replacements whose markers are in a log."""
     ends = data[:_MARKER_BYTES] + data[max(len(data) - _MARKER_BYTES, _MARKER_BYTES) :]
+    forms = b"\n".join({*_digits_alike(ends).split(b"\n")})
     markers = {*chain.from_iterable(row.markers for row in NORMALIZATIONS)}
-    present = {marker for marker in markers if marker in ends}
+    present = {
+        marker
+        for marker in markers
+        # Most lines differ only in their digits, and most markers are in none of them.
+        if all(_digits_alike(part) in forms for part in marker.split(b"\n")) and marker in ends
+    }
     rows = tuple(row for row in NORMALIZATIONS if present.issuperset(row.markers))
     return (*rows, _BOOSTED_SCORES) if _are_boosted_scores(ends) else rows
+
+
+def _digits_alike(text: bytes) -> bytes:
+    return text.translate(_DIGITS_ALIKE)
 
 
 def _are_boosted_scores(data: bytes) -> bool:

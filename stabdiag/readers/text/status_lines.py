@@ -82,7 +82,7 @@ _HANDWRITTEN: Final = (
     rb"| (?:at|in|for|on) (?:step|iter|batch|epoch))",
     # Loss is not finite. Skip this training step. – Skip the batch due to the loss is NaN, it …
     # Not in the text of a raise or print.
-    rb"(?<![\"'\x28][Ll])oss i[sn] (?:not finite|non-?finite|nan|NaN|inf)[.,;:!]{0,3} "
+    rb"oss i[sn] (?<![\"'\x28][Ll].{7})(?:not finite|non-?finite|nan|NaN|inf)[.,;:!]{0,3} "
     rb"(?:[Ss]kip|[Ss]top(?!ping training)|[Tt]erminat|[Ee]nding|it may be caused)",
     # WARNING: loss (=nan) is not correct
     rb"oss \(=([-+]?(?:nan|inf))\) is not correct",
