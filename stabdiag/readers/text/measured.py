@@ -115,6 +115,16 @@ def find_spans(
     return {**pairs, **named}
 
 
+def fixed_spans(line: bytes) -> list[Span]:
+    """Return the spans of the names and counters that define the shape of a line."""
+    fixed = [item.at for item in line_fields(line)]
+    fixed += [match.span(1) for match in counter_matches(line)]
+    # The total of a position is part of its name: a bar of another length is another bar.
+    if b"/" in line:
+        fixed += [match.span(2) for match in POSITION.finditer(line)]
+    return fixed
+
+
 @frozen
 class Heading(Kind):
     """Lines without a loss that give the lines below them a step or another column."""
@@ -316,13 +326,8 @@ class MeasuredLines(Kind):
         is_used = counted and any(
             makes_a_record(name, self.word) or self._goes_along(name) for name in spans
         )
-        fixed = [item.at for item in line_fields(line)]
-        fixed += [match.span(1) for match in counter_matches(line)]
-        # The total of a position is part of its name: a bar of another length is another bar.
-        if b"/" in line:
-            fixed += [match.span(2) for match in POSITION.finditer(line)]
         names = (*(name for name, _ in values),) if is_used else ()
-        return LineShape(names, [span for _, span in values], fixed)
+        return LineShape(names, [span for _, span in values], fixed_spans(line))
 
 
 def _lines_with_a_word(
