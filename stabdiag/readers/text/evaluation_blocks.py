@@ -20,8 +20,9 @@ from stabdiag.readers.text.tokens import LOSS_STEM, VALIDATED, line_fields, line
 # A heading begins with one of these words, after a time and the name of a logger: Validation at
 # epoch 5, testing in eval mode, ===== Start evaluating =====, 开始验证
 _HEADING: Final = lazy_pattern(
-    rb"[\s\d:.,/T=*#>+|\[\]()-]{0,60}(?:(?:[a-z_.]{1,40} )?\[?(?:INFO|DEBUG)\]?[\s:|-]{1,6})?"
-    rb"[\s\d:.,=*#>|\[\]()-]{0,60}"
+    # Two classes in a row would take quadratic time.
+    rb"[\s\d:.,/T=*#>+|\[\]()-]{0,120}"
+    rb"(?:(?:[a-z_.]{1,40} )?\[?(?:INFO|DEBUG)\]?[\s:|-]{1,6}[\s\d:.,=*#>|\[\]()-]{0,60})?"
     rb"(?:epoch[ :#]{1,3}\d{1,6}[ :,-]{1,4})?"
     rb"(?:(?:start|begin|run|now|perform)(?:ning|ing|s)?(?: the| an| to|,)? )?"
     rb"(?:valid(?:at(?:e|ing|ion))?|eval(?:uat(?:e|ing|ion))?|test(?:ing)?"

@@ -182,24 +182,25 @@ def _end_of_first_epoch(case: Case) -> int:
     return int(first[-1]) if len(first) else -1
 
 
-def training_level(train: Series, heldout: Series, at: int) -> float | None:
-    """Return the median training loss between an evaluation and the one before it."""
-    return training_levels(train, heldout, [at])[0]
-
-
 def training_levels(train: Series, heldout: Series, positions: Sequence[int]) -> list[float | None]:
     """Return the median training loss between each of these evaluations and the one before it."""
+    values = training_values(train, heldout, positions)
+    return [median(since) if len(since) else None for since in values]
+
+
+def training_values(train: Series, heldout: Series, positions: Sequence[int]) -> list[Floats]:
+    """Return the training values between each of these evaluations and the one before it.
+
+    If there are none, return the first near the evaluation.
+    """
     gap = int(usual_gap(heldout.steps))
     steps = heldout.steps[positions]
-    begins = np.searchsorted(train.steps, steps - gap + 1)
-    ends = np.searchsorted(train.steps, steps, "right")
-    levels = []
-    for step, begin, end in zip(*map(np.ndarray.tolist, (steps, begins, ends)), strict=True):
-        since = train.values[begin:end]
-        if not len(since):
-            since = train.between(step - gap, step + gap).values[:1]
-        levels.append(median(since) if len(since) else None)
-    return levels
+    begins = np.searchsorted(train.steps, steps - gap + 1).tolist()
+    ends = np.searchsorted(train.steps, steps, "right").tolist()
+    return [
+        train.values[begin:end] if begin < end else train.between(step - gap, step + gap).values[:1]
+        for step, begin, end in zip(steps.tolist(), begins, ends, strict=True)
+    ]
 
 
 def _restarted(case: Case, step: int) -> bool:

@@ -9,10 +9,9 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.history import Series
 from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num
-from stabdiag.stats.quantiles import median, usual_gap
+from stabdiag.stats.quantiles import median
 from stabdiag.stats.standards import (
     FIFTH,
     MIN_COMPARED,
@@ -25,8 +24,8 @@ from stabdiag.stats.standards import (
 from stabdiag.symptoms.generalization.gap import (
     RUN_AWAY,
     find_gap,
-    training_level,
     training_levels,
+    training_values,
     with_evaluations,
 )
 from stabdiag.symptoms.generalization.overfitting import FEW_EVALUATIONS, is_memorizing
@@ -195,9 +194,10 @@ def _accuracy_far_above(case: Case) -> Evidence | None:
     if min(len(train), len(heldout)) < case.limits.generalization.min_evaluations:
         return None
     late = range(len(heldout) // 2, len(heldout))
-    nearby = [_accuracy_before(train, heldout, position) for position in late]
+    # The accuracies of small batches have few different values, so a median is too coarse.
+    values = training_values(train, heldout, late)
     full = full_scale(max(train.values.max(), heldout.values.max()))
-    trained = np.array([np.nan if level is None else level for level in nearby]) / full
+    trained = np.array([since.mean() if len(since) else np.nan for since in values]) / full
     evaluated = heldout.values[late.start :] / full
     gaps = evaluated - trained
     usual, higher = median(trained), median(evaluated)
@@ -228,13 +228,3 @@ def _accuracy_far_above(case: Case) -> Evidence | None:
             ),
         ),
     )
-
-
-def _accuracy_before(train: Series, heldout: Series, at: int) -> float | None:
-    """Return the mean training accuracy between an evaluation and the one before it.
-
-    The accuracies of small batches have few different values, so a median is too coarse.
-    """
-    step, gap = int(heldout.steps[at]), int(usual_gap(heldout.steps))
-    since = train.between(step - gap + 1, step).values
-    return float(since.mean()) if len(since) else training_level(train, heldout, at)
