@@ -52,6 +52,7 @@ class EventCode(StrEnum):
     CELLS_LEFT_OUT = "cells-left-out"
     RECORDS_LEFT_OUT = "records-left-out"
     LOGS_LEFT_OUT = "logs-left-out"
+    FORM_CHANGED = "form-changed"
 
 
 class Phase(StrEnum):

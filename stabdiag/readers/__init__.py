@@ -70,7 +70,7 @@ def read_stream(
     columns = with_runs(chosen.read(plain), run_id)
     if chosen.name in _RECORDS:
         columns = with_recorded_messages(columns)
-    if chosen.by_lines and not grows:
+    if chosen.by_lines:
         columns = _with_later_forms(columns, stream, kept)
     if plain.left_out:
         columns = replace(columns, left_out=(*columns.left_out, *plain.left_out))

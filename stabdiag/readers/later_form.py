@@ -311,7 +311,8 @@ def _continued(
     if clock is not None and not is_counted:
         own.pop(later_roles.get(clock, ""), None)
         own |= {later_roles[role]: "" for role in _CLOCK_ROLES if role in later_roles}
-    return _joined(columns, later, own, unread)
+    last = None if clock is None else _last_count(columns.load(roles[clock]), unread.rows)
+    return _joined(columns, later, own, unread, last)
 
 
 def _with_total_counts(columns: Columns, clock: str, later: Column) -> Columns:
@@ -360,7 +361,19 @@ def _continues_counter(column: Column, later: Column, *, restarts: bool) -> bool
     return bool(is_next or (restarts and abs(own[0] - first) <= _FEW * stride))
 
 
-def _joined(columns: Columns, later: Columns, own: Mapping[str, str], unread: _Unread) -> Columns:
+def _last_count(counter: Column, rows: int) -> int | None:
+    """Return the last count among the first rows."""
+    counts = counter.values[:rows][counter.present[:rows]]
+    return int(counts[-1]) if len(counts) and not counter.is_text else None
+
+
+def _joined(
+    columns: Columns,
+    later: Columns,
+    own: Mapping[str, str],
+    unread: _Unread,
+    last: int | None,
+) -> Columns:
     """Return the columns with the remainder below them.
 
     Args:
@@ -368,6 +381,7 @@ def _joined(columns: Columns, later: Columns, own: Mapping[str, str], unread: _U
         later: the columns of the remainder.
         own: the name in the log of columns of the remainder; "" for columns that are left out.
         unread: the remainder.
+        last: the last count above it.
     """
     targets = set(own.values())
     sources = {own.get(name, name): name for name in later.names if name in own}
@@ -404,7 +418,14 @@ def _joined(columns: Columns, later: Columns, own: Mapping[str, str], unread: _U
         if not (event.kind is EventKind.MESSAGE and event.quote in quotes)
         and event.kind is not EventKind.STEPS
     ]
-    event = Event(kind=EventKind.COLUMN, message=message, line=unread.line)
+    event = Event(
+        kind=EventKind.COLUMN,
+        code=EventCode.FORM_CHANGED,
+        message=message,
+        step=last,
+        line=unread.line,
+        above=above,
+    )
     kept = [
         entry
         for entry in columns.left_out

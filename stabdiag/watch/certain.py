@@ -119,6 +119,7 @@ def _first_certain(
         for finding in report.findings
         if finding.severity.rank <= fail_on.rank
         and finding.slug != PARTLY_READ
+        and not _follows_a_change_of_form(finding, report)
         and not _begins_an_epoch(finding, report)
         and not _has_harder_objective(finding, report)
         and (initial is None or _persists(finding, report, initial))
@@ -226,6 +227,18 @@ def _is_near_epoch_start(history: History, step: int) -> bool:
     length = np.floor(epoch.values[max(at - 2 * _MIN_WINDOW_POINTS, 0) : at + 1])
     turns = int((np.diff(length) > 0).sum())
     return bool(len(recent) and recent[0] != recent[-1]) and turns <= 1
+
+
+def _follows_a_change_of_form(finding: Finding, report: Report) -> bool:
+    """Return True if a finding began after the log changed its form.
+
+    The losses below the change continue those above it only as far as is known so far.
+    """
+    changes = (e for e in report.history.events if e.code is EventCode.FORM_CHANGED)
+    return any(
+        change.step is None or finding.step is None or finding.step > change.step
+        for change in changes
+    )
 
 
 def _begins_an_epoch(finding: Finding, report: Report) -> bool:

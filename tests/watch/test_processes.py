@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -185,3 +186,29 @@ def test_a_pipe_without_a_writer_does_not_keep_a_watch(start, lines, tmp_path, b
         os.mkfifo(log)
     _, err = watch.communicate(timeout=60)
     assert watch.returncode == (0 if begins_as_file else 2), err
+
+
+PRINTED = [f"iter {step}: loss {2 + 3 * 0.99**step:.4f}\n" for step in range(200)]
+
+
+@pytest.mark.parametrize(("last", "code", "slug"), [("2.01", 0, "healthy"), ("nan", 1, "nan")])
+def test_a_watch_follows_a_change_of_form_and_ends_no_job_for_it(
+    start, sleeper, tmp_path, last, code, slug
+):
+    log = tmp_path / "run.csv"
+    append(log, ["step,loss\n"])
+    append(log, [f"{step},{2 + 3 * 0.99**step:.4f}\n" for step in range(120)])
+    watch = watching(start, log, "--pid", sleeper.pid, "--kill", first_line="step 119: ok")
+    append(log, PRINTED[120:123])
+    assert "warning" in watch.stderr.readline()  # too few lines to follow
+    append(log, PRINTED[123:170])
+    assert "step 169: ok" in watch.stderr.readline()
+    append(log, [f"iter {step}: loss {last}\n" for step in range(170, 260)])
+    if slug == "nan":
+        assert "error: The loss went NaN" in watch.stderr.readline()
+    time.sleep(2)
+    assert sleeper.poll() is None
+    sleeper.kill()
+    out, err = watch.communicate(timeout=60)
+    assert (watch.returncode, "the process has ended" in err) == (code, True), err
+    assert f"[{slug}" in out
