@@ -32,9 +32,6 @@ _GAMES = frozenset(
     }
 )
 
-# Two classes are left out: preference and discriminator losses settle at log 2.
-USUAL_CLASSES = (10, 100, 1000)
-
 # A loss that stays above this fraction of its first level has not fallen.
 FALLEN = MAJORITY
 

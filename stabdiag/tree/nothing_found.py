@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import islice
 
@@ -22,16 +23,27 @@ from stabdiag.model.findings import (
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.roles.names import is_evaluation, is_perplexity
-from stabdiag.model.text import EXACT_FIGURES, capitalized, listed, num, plural
+from stabdiag.model.text import EXACT_FIGURES, capitalized, listed, num, percent, plural
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
-from stabdiag.stats.standards import CLEAR, MIN_TREND_POINTS, TENTHS
+from stabdiag.stats.standards import (
+    CLEAR,
+    MIN_CONSECUTIVE,
+    MIN_TREND_POINTS,
+    RELATIVE_TOLERANCE,
+    TENTHS,
+)
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.confidence import confidence_without_finding
 from stabdiag.tree.precision import shows_overflows
-from stabdiag.tree.pretraining import chance_loss, starts_pretrained
+from stabdiag.tree.pretraining import (
+    USUAL_CLASSES,
+    chance_loss,
+    has_chance_level,
+    starts_pretrained,
+)
 from stabdiag.tree.progress import SHOWN_SCORES, find_progress
 
 # The subjects of the questions that may stay open.
@@ -91,7 +103,9 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         count = max(len(case.loss), len(case.history.finite("reward")))
         title = _UNTESTABLE if count >= case.min_losses_for_spikes else ""
         first = check or _log_more(case)
-        detail = detail or " ".join(filter(None, (_course(case), _activation_near_limit(case))))
+        detail = detail or " ".join(
+            filter(None, (_course(case), _near_chance(case), _activation_near_limit(case)))
+        )
     else:
         leaf, summary = OUTCOME_BY_SLUG["healthy"], _healthy(case, answers)
         progress = find_progress(case)
@@ -227,6 +241,19 @@ def _course(case: Case) -> str:
     if len(x) and x[low] < x[0] < x[-1]:
         text += f" The lowest loss was {num(x[low])}, at {case.unit} {int(case.loss.steps[low])}."
     return text
+
+
+def _near_chance(case: Case) -> str:
+    """Describe losses that are all near that of a guess among a usual number of classes."""
+    x = case.loss.values
+    if len(x) < MIN_CONSECUTIVE or not has_chance_level(case):
+        return ""
+    for classes in USUAL_CLASSES:
+        cost = math.log(classes)
+        if np.abs(x - cost).max() <= RELATIVE_TOLERANCE * cost:
+            near = f"All losses are within {percent(RELATIVE_TOLERANCE)} of {num(cost)}"
+            return f"{near}, the loss of a guess among {classes} classes."
+    return ""
 
 
 def _named(name: str, column: str) -> str:

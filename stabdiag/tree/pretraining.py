@@ -30,6 +30,11 @@ _TRANSCRIPTION: Final = frozenset({"wer", "cer", "uer"})
 _OF_SPANS: Final = re.compile(r"(?:^|[ _/])f-?score$|span_f1|(?:^|[ _/])fb1$", re.IGNORECASE)
 
 
+# The numbers of classes of the usual data sets. Two classes are left out: preference and
+# discriminator losses settle at log 2.
+USUAL_CLASSES = (10, 100, 1000)
+
+
 def has_chance_level(run: Run) -> bool:
     """Return True if guessing among K classes would cost log K of this loss.
 

@@ -178,3 +178,10 @@ def test_a_training_loss_next_to_the_accuracy_of_evaluations(symptom, accuracy, 
     shaky = [accuracy, accuracy + 0.01, accuracy - 0.01, accuracy, accuracy]
     log = {"epoch": range(1, 6), "loss": math.log(2) + SHAKY[:5] / 10, "val_acc": shaky}
     assert (symptom("plateau-at-chance", log) is not None) is is_stuck
+
+
+@pytest.mark.parametrize(("level", "is_near"), [(math.log(10), True), (2.0, False)])
+def test_a_few_losses_near_that_of_a_guess_are_called_so(level, is_near):
+    log = {"step": [100, 200, 300, 400], "loss": level + SHAKY[:4]}
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert ("within 1% of 2.303, the loss of a guess among 10 classes" in summary) is is_near

@@ -33,7 +33,6 @@ from stabdiag.symptoms.learning.rate_fixes import lower_rate
 from stabdiag.symptoms.learning.rates import learning_slow
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
-    USUAL_CLASSES,
     best_evaluation,
     few_trained,
     has_ended,
@@ -45,7 +44,7 @@ from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.symptoms.weights.weight_norms import weight_norm_shrinking
 from stabdiag.tree.advice.rates import highest_usual_rate, peak_rate
 from stabdiag.tree.case import Case
-from stabdiag.tree.pretraining import has_chance_level
+from stabdiag.tree.pretraining import USUAL_CLASSES, has_chance_level
 
 # Between bursts, the loss of a model that learns nothing returns to one level: this fraction of
 # each half of the run is there. In healthy runs it is at most a fifth of both halves.

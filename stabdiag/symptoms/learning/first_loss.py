@@ -31,10 +31,15 @@ from stabdiag.stats.standards import (
     TENTHS,
     THIRD,
 )
-from stabdiag.symptoms.losses import USUAL_CLASSES, no_course
+from stabdiag.symptoms.losses import no_course
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
-from stabdiag.tree.pretraining import chance_loss, has_chance_level, may_sum_sequences
+from stabdiag.tree.pretraining import (
+    USUAL_CLASSES,
+    chance_loss,
+    has_chance_level,
+    may_sum_sequences,
+)
 from stabdiag.tree.progress import ProgressChange, improved_score
 
 # A sum over n examples starts within this factor of n times log K.

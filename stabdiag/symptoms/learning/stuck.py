@@ -32,9 +32,10 @@ from stabdiag.symptoms.learning.causes import (
     without_learning,
 )
 from stabdiag.symptoms.learning.rate_fixes import lower_rate
-from stabdiag.symptoms.losses import FALLEN, ONE_BATCH, USUAL_CLASSES
+from stabdiag.symptoms.losses import FALLEN, ONE_BATCH
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.case import Case
+from stabdiag.tree.pretraining import USUAL_CLASSES
 from stabdiag.tree.progress import find_progress
 
 _SAME_LOGITS = Action(
