@@ -279,7 +279,7 @@ def find_planned_steps(evidence: TextEvidence, sample: Sample) -> int | None:
     by_epoch = any(name.startswith(NTH) and name != NTH + b"1" for name in others)
     # Epoch 1 - iter 99/1991: while the first epoch lasts, the total may be that of an epoch.
     by_epoch |= EPOCH in others and len({epoch for epoch, _ in counts}) == 1
-    once = len({count for _, count in counts}) == len(counts)
+    once = all(before[1] < after[1] for before, after in pairwise(counts))
     is_planned = once and not by_epoch and len(alike) == 1
     return counter_value(alike[0].removeprefix(NTH)) if is_planned else None
 

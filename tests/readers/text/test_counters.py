@@ -405,6 +405,12 @@ def test_the_total_of_the_counter_is_the_planned_length(put, line, planned):
     assert read(put(text)).config.get("total_steps") == planned
 
 
+def test_the_total_of_an_epoch_is_not_the_planned_length(put):
+    at = [divmod(n, 600) for n in range(450, 900, 30)]
+    text = "".join(f"Epoch: {epoch} [{n}/600 (9%)]\tLoss: 2.{n}\n" for epoch, n in at)
+    assert "total_steps" not in read(put(text)).config
+
+
 def test_a_failure_after_the_last_epoch_is_no_early_stop(put):
     text = "".join(f"Epoch {n}/10: loss={4 - n / 100}\n" for n in range(1, 11))
     failed = 'Traceback (most recent call last):\n  File "t.py", line 4\nIndexError: too many\n'
