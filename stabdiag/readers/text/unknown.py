@@ -58,6 +58,9 @@ _TOTAL_NAMES: Final = lazy_pattern(
 
 _TOTAL_VALUES: Final = lazy_pattern(_TOTAL_NAMES.pattern + rb" ?[:=] ?(%b)" % NUMBER_PATTERN)
 
+# What follows a number of a list.
+_NEXT_OF_LIST: Final = rb"[.]?[ \t]{0,8}[,; \t][ \t]{0,8}[-+]?\.?\d"
+
 # Losses of spaCy by the name of their component: {'ner': 117.4, 'tok2vec': 3.2}
 _COMPONENTS: Final = (
     rb"(?<=['\"])(ner|textcat(?:_multilabel)?|spancat|tagger|parser|tok2vec|transformer|morphologizer"
@@ -160,8 +163,12 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
     A name with a value that is not finite is the name of a loss.
     """
     lines = [line for line in head.split(b"\n") if len(line) <= LONGEST and has_number(line)]
-    spans = [find_spans(line) for line in lines[:_MAX_LINES]]
-    counts = Counter(name for names in spans for name in names)
+    counts = Counter(
+        name
+        for line in lines[:_MAX_LINES]
+        for name, at in find_spans(line).items()
+        if not _begins_list(line, at)
+    )
     names = [name for name, count in counts.most_common() if count >= _MIN_COUNTED]
     named = (name for name in names if name.isascii() and not is_setting(name))
     # Times and rates say least.
@@ -182,6 +189,12 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
         if len({*values}) >= _MIN_COUNTED:
             return replace(result, word=name.encode(), is_unknown=True)
     return None
+
+
+def _begins_list(line: bytes, at: tuple[int, int]) -> bool:
+    """Return True for the first number of several between brackets, as of a batch: x: [3. 8.]"""
+    is_first = line[: at[0]].rstrip().endswith(b"[")
+    return is_first and re.match(_NEXT_OF_LIST, line[at[1] :]) is not None
 
 
 def _is_of_machine(name: str) -> bool:

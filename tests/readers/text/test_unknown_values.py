@@ -26,6 +26,14 @@ def lines(form, values):
 FALLING = [3 - n / 10 for n in range(12)]
 
 
+def test_lists_are_no_values(diagnosed):
+    form = "Epoch: {n} | batch x: [{value}. 8. 2.] | batch y: [ {value}, 1.5]\n"
+    with pytest.raises(LogError):
+        diagnosed(lines(form, [3, 7, 2, 9, 4, 6, 1, 8]))
+    single = diagnosed(lines("Epoch: {n} | energy: [{value}]\n", FALLING))
+    assert single.diagnosis.slug == "partly-read"
+
+
 @pytest.mark.parametrize(
     "form",
     [
