@@ -192,7 +192,7 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
 
 
 def _begins_list(line: bytes, at: tuple[int, int]) -> bool:
-    """Return True for the first number of several between brackets, as of a batch: x: [3. 8.]"""
+    """Return True for the first number of several between brackets, such as x: [3. 8.]."""
     is_first = line[: at[0]].rstrip().endswith(b"[")
     return is_first and re.match(_NEXT_OF_LIST, line[at[1] :]) is not None
 
