@@ -58,7 +58,7 @@ class StepWalk:
         offset = self.offsets[-1][1]
         back = _StepDrop.RESTART if is_epoch else self._classify(position)
         if back is _StepDrop.RESTART:
-            new_offset = offset + self._turn(self.steps[part], to)
+            new_offset = offset + self._turn(self.steps[part], self.steps[position:])
             self.offsets.append((position, new_offset))
             self.turns += 1
             self.restarts += [] if is_epoch else [to + new_offset]
@@ -70,13 +70,16 @@ class StepWalk:
             self.events.append(_rewind(self.steps[part] + offset, self.losses[part], to + offset))
         self.last = position
 
-    def _turn(self, steps: Ints, to: int) -> int:
-        """Return the offset for a counter that restarts at ``to`` after these steps.
+    def _turn(self, steps: Ints, later: Ints) -> int:
+        """Return the offset for a counter that restarts after these steps with the later ones.
 
         The last step of an epoch is often logged regardless of the interval, and the next epoch
         follows immediately.
         """
-        last, gaps = int(steps[-1]), np.diff(steps)
+        last, to, gaps = int(steps[-1]), int(later[0]), np.diff(steps)
+        if not len(gaps):  # the log begins just before the restart
+            gaps = np.diff(later[:2])
+            gaps = gaps[gaps > 0] if len(gaps) else np.array([self.length or 0])
         usual = np.median(gaps) if len(gaps) else 0
         after = last + (1 if usual < 1 or gaps[-1] < usual else int(usual))
         # An epoch that was interrupted is shorter than the logged length.
