@@ -63,6 +63,13 @@ _MESSAGE_LEVELS: Final = (b"W", b"E")
 # And what Keras prints on its bar: … - loss: 44.4110Batch 3: Invalid loss, terminating training
 _INVALID_LOSS: Final = lazy_pattern(rb"Batch (?<=[\d.fn]Batch )(?=\d{1,9}: Invalid loss)")
 
+# And, in some versions, the heading of its validation, below which the finished bar follows:
+# 99/100 [=>.] - ETA: 2s - loss: 0.24Epoch 1/9
+_VALIDATED_BAR: Final = lazy_pattern(
+    rb"(?m)^ {0,8}\d{1,9}/\d{1,9} \[[=>.]{5,60}\] - ETA: "
+    rb"[^\n]{0,200}(?<=[\d.fn])Epoch 1/\d{1,6}[ \r]{0,4}$"
+)
+
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _SHOWN_LINE_ENDS: Final = (
     ((b"<br",), lazy_pattern(rb"<br ?/?>"), b"\r"),
@@ -103,6 +110,8 @@ def separate_records(block: bytes) -> bytes:
         block = _MESSAGE.sub(b"\r", block)
     if b": Invalid loss, " in block:
         block = _INVALID_LOSS.sub(b"\rBatch ", block)
+    if b" - ETA: " in block:
+        block = _VALIDATED_BAR.sub(b"", block)
     if len(block) <= _PASTE and block.count(_PROGRESS) > lines:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:

@@ -159,3 +159,15 @@ def test_a_message_of_keras_begins_after_the_loss_of_its_bar(read):
     assert series.steps.tolist() == [1, 2, 3, 4]
     assert series.values[:3].tolist() == pytest.approx([loss_at(n) for n in (1, 2, 3)], abs=0.05)
     assert math.isnan(series.values[3])
+
+
+def test_a_bar_of_keras_may_end_on_the_heading_of_its_validation(read):
+    form = (
+        "Epoch {n}/50\n 99/100 [=========>.] - ETA: 2s - loss: {loss}Epoch 1/50\n"
+        "100/100 [==========] - 32s 3s/step - loss: {loss} - val_loss: {loss}\n"
+    )
+    losses = (0.25, 0.125, "nan")
+    text = "".join(form.format(n=n, loss=loss) for n, loss in enumerate(losses, start=30))
+    series = read(text).series["loss"]
+    assert series.steps.tolist() == [30, 31, 32]
+    assert str(series.values.tolist()) == "[0.25, 0.125, nan]"
