@@ -69,6 +69,13 @@ _LOST_VALUE: Final = lazy_pattern(
     r"(?<![A-Za-z])(?:nan|[+-]?inf|null|none)(?![a-z])", re.IGNORECASE
 )
 
+# The same on a line that breaks off: null is lost only if a training loss is null.
+_LOST_IN_RECORD: Final = lazy_pattern(
+    r"(?<![A-Za-z])(?:nan|[+-]?inf)(?![a-z])"
+    r"|(?<![\w/.-])(?:train\w{0,3}[_/. ])?loss[\"']?\s{0,8}[:=]\s{0,8}(?:null|none)(?![a-z])",
+    re.IGNORECASE,
+)
+
 # A value that no training loss has, next to the name of one.
 _EXPLODED_LOSS: Final = lazy_pattern(
     r"(?<![A-Za-z])loss\w{0,20}[\"']?[\s:=]{1,4}[+-]?[\d.]{1,24}e\+?[1-9]\d", re.IGNORECASE
@@ -100,7 +107,8 @@ def breaks_off(line: str, *, is_short: bool = False) -> bool:
     begun = line[:_MAX_CHECKED_CHARS]
     if not is_short and line.count("{") <= line.count("}"):
         return False
-    return _LOST_VALUE.search(begun) is None and _EXPLODED_LOSS.search(begun) is None
+    lost = _LOST_VALUE if is_short else _LOST_IN_RECORD
+    return lost.search(begun) is None and _EXPLODED_LOSS.search(begun) is None
 
 
 def rows_end(data: bytes, begin: int) -> int:

@@ -234,6 +234,10 @@ def test_an_object_that_breaks_off_at_the_end_is_not_left_out(tmp_path, end):
     records = "".join(f'{{"step": {n}, "loss": {loss:.4f}}}\n' for n, loss in enumerate(losses))
     path.write_text(f'{records}{{"step": 40, "loss": 2.0{end}')
     assert diagnose(path).diagnosis.slug == "healthy"
+    path.write_text(f'{records}{{"step": 40, "loss": 2.0, "eval_loss": null, "grad_no\n')
+    assert diagnose(path).diagnosis.slug == "healthy"
+    path.write_text(f'{records}{{"step": 40, "loss": null, "grad_no\n')
+    assert diagnose(path).diagnosis.slug == "partly-read"
     path.write_text(f'{records}{{"step": 40, "loss": NaN, "grad_no\n')
     assert diagnose(path).diagnosis.slug in ("nan-dtype-unknown", "partly-read")
     path.write_text(f'{records}{{"step": 40, "loss": 2.0\n' + '{"step": 41, "lo\n')

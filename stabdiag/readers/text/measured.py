@@ -110,7 +110,7 @@ def find_spans(
     if counted := counters.get(own):
         named[STEP] = counted
     # Next to NeMo's reduced loss, Lightning's own mean is NaN.
-    if "reduced_train_loss" in pairs:
+    if b"reduced_train_loss" in line:
         pairs.pop("loss", None)
     return {**pairs, **named}
 

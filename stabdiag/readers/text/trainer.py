@@ -26,6 +26,7 @@ from stabdiag.readers.text.steps import (
     are_shared,
     estimate_steps,
 )
+from stabdiag.readers.text.summaries import SUMMARIES
 
 _LOSS_ENTRY = (
     rb"'(?:eval_(?:[^'\n]{1,60}_)?|[^'\n]{1,60}/)?loss(?:/[^'\n]{1,40})?': '?[-+.\w]{1,40}'?[,}]"
@@ -100,6 +101,7 @@ GRAMMAR = Grammar(
             is_record=False,
             identifies_format=False,
         ),
+        SUMMARIES,
         *SCALE,
     ),
     total=_TOTAL_STEPS_LINE,

@@ -274,3 +274,39 @@ def test_dicts_without_a_loss(tmp_path, without_loss, extra, slug):
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == slug
     assert report.history.series["loss"].steps[-1] == 39
+
+
+TRAINED = (
+    "***** train metrics *****\n  epoch = 2.0\n  train_loss = {}\n  train_runtime = 0:01:02.3\n"
+)
+EVALUATED = "***** eval metrics *****\n{}  eval_accuracy = 0.75\n  eval_loss   =    {}\n"
+
+
+def _series(tmp_path, text):
+    (tmp_path / "run.txt").write_text(text)
+    series = stabdiag.read(tmp_path / "run.txt").series
+    return {role: series[role].values.tolist() for role in series}
+
+
+def test_a_post_may_have_only_the_summaries(tmp_path):
+    both = TRAINED.format("0.625") + EVALUATED.format("  epoch = 2.0\n", "0.5")
+    assert _series(tmp_path, f"I see:\n{both}\nIs it right?\n") == {
+        "loss": [0.625],
+        "eval_loss": [0.5],
+        "eval_accuracy": [0.75],
+    }
+
+
+def test_evaluations_before_and_after_a_training_are_two_records(tmp_path):
+    text = EVALUATED.format("", "2.5") + "then\n" + EVALUATED.format("  epoch = 2.0\n", "2.75")
+    assert _series(tmp_path, text)["loss"] == [2.5, 2.75]
+
+
+def test_the_summaries_of_a_log_with_records_are_not_read(values):
+    text = _dicts(without_loss=()) + TRAINED.format("9.5") + EVALUATED.format("", "0.5")
+    assert "train_loss" not in values("hf-trainer-stdout", text)
+
+
+def test_a_summary_that_is_nan_is_reported(tmp_path):
+    (tmp_path / "run.txt").write_text(EVALUATED.format("  epoch = 2.0\n", "nan"))
+    assert stabdiag.diagnose(tmp_path / "run.txt").diagnosis.slug == "nan-dtype-unknown"

@@ -427,3 +427,10 @@ def test_the_only_record_may_have_no_counter(diagnosis):
 def test_many_values_without_a_counter_are_no_record(history, line):
     with pytest.raises(LogError):
         history(line)
+
+
+def test_the_mean_of_lightning_is_not_the_loss_of_a_bar_that_breaks_off(history):
+    bar = "Epoch 0:   0%|  | {0}/90 [0:10<1:15, loss=nan, v_num=, val_loss=7.5, reduced_train_loss="
+    text = ", ".join(f"{bar.format(n)}{n}.500, lr=0.1" for n in (3, 4, 5))
+    series = history(f"{text}, {bar.format(6)}\n").series
+    assert points(series["loss"]) == [(3, 3.5), (4, 4.5), (5, 5.5)]
