@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from stabdiag.readers.text.counters import line_counters
 from stabdiag.readers.text.measured import find_spans, fixed_spans
 from stabdiag.readers.text.shapes import LineShape, line_pattern
 from stabdiag.readers.text.tokens import Span, Spans
@@ -20,13 +21,14 @@ class KnownSpans:
     def __init__(self, word: bytes) -> None:
         """Create a collection without shapes for lines whose loss has a name with this word."""
         self._word = word
-        self._shapes: list[tuple[re.Pattern[bytes], dict[str, int]]] = []
+        self._shapes: list[tuple[re.Pattern[bytes], dict[str, int], frozenset[bytes]]] = []
 
     def find(self, line: bytes) -> Spans:
         """Return the spans of the values of a line by name."""
-        for pattern, groups in self._shapes:
+        for pattern, groups, counters in self._shapes:
             match = pattern.fullmatch(line)
-            if match is not None:
+            # A whole number after epoch is a counter, and a decimal one is a value.
+            if match is not None and line_counters(line).keys() == counters:
                 return {name: match.span(group) for name, group in groups.items()}
         spans = find_spans(line, word=self._word)
         if spans and len(self._shapes) < _MAX_SHAPES:
@@ -38,4 +40,4 @@ class KnownSpans:
         pattern = line_pattern(line, LineShape((), values, fixed_spans(line)))
         if pattern is not None:
             groups = {name: values.index(span) + 1 for name, span in spans.items()}
-            self._shapes.append((pattern, groups))
+            self._shapes.append((pattern, groups, frozenset(line_counters(line))))

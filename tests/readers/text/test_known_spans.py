@@ -1,0 +1,28 @@
+import pytest
+
+from stabdiag.readers.text.known_spans import KnownSpans
+from stabdiag.readers.text.measured import find_spans
+
+LINES = [
+    b"Epoch: 1.5 | step 10/600 | loss: 2.31 | lr: 1e-4",
+    b"Epoch: 2 | step 20/600 | loss: nan | lr: 1e-4",
+    b"Epoch: 2.5 | step 30/600 | loss: 2.25 | lr: 1e-4",
+    b"Epoch: 3 | step 40/600 | loss: 2.2 | lr: 1e-4",
+    b"val loss: 2.4, acc: 0.5",
+    b"val loss: 2.3, acc: 0.55 (best)",
+    b"loss of prose without a number",
+]
+
+
+@pytest.mark.parametrize("lines", [LINES, LINES[::-1]])
+def test_spans_are_those_of_each_line_alone(lines):
+    known = KnownSpans(b"oss")
+    for line in lines:
+        assert [*known.find(line).items()] == [*find_spans(line).items()], line
+
+
+def test_lines_of_one_shape_are_looked_at_once(monkeypatch):
+    known = KnownSpans(b"oss")
+    known.find(b"step 1 loss: 2.31")
+    monkeypatch.setattr("stabdiag.readers.text.known_spans.find_spans", None)
+    assert known.find(b"step 2 loss: 2.25") == {"loss": (13, 17)}
