@@ -29,8 +29,8 @@ from stabdiag.readers.text.grammar import (
     Step,
     as_float,
 )
-from stabdiag.readers.text.known_spans import KnownSpans
 from stabdiag.readers.text.measured import Heading, MeasuredLines
+from stabdiag.readers.text.span_finder import SpanFinder
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
 from stabdiag.readers.text.tokens import (
     LOSS_STEM,
@@ -127,12 +127,12 @@ def sample_tail(data: bytes, word: bytes) -> Sample:
 
 def take_sample(data: bytes, word: bytes) -> Sample:
     """Return a sample of the first lines whose loss has a name with this word."""
-    sample, known = Sample(word=word), KnownSpans(word)
+    sample, finder = Sample(word=word), SpanFinder(word)
     end = epoch = 0
     for begin, alone in islice(lines_with_a_loss(data, word), _MAX_LINES):
         epoch = _last_epoch(data[max(end, begin - _EPOCH_BYTES) : begin], epoch)
         line = under_its_heading(data, begin, alone)
-        spans = known.find(line)
+        spans = finder.find(line)
         losses = loss_names(spans, word)
         if not losses or is_exception(line[:_MAX_EXCEPTION]):
             continue

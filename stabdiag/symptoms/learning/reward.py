@@ -9,8 +9,8 @@ import numpy as np
 
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.text import listed, num, plural
-from stabdiag.stats.course import measure_course, nonfinite_end, outer_levels, start_level
+from stabdiag.model.text import listed, num
+from stabdiag.stats.course import measure_course, outer_levels, start_level
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, usual_gap
 from stabdiag.stats.standards import (
@@ -23,6 +23,7 @@ from stabdiag.stats.standards import (
 )
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.learning.causes import without_learning
+from stabdiag.symptoms.learning.nonfinite import nonfinite_evidence
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
 from stabdiag.tree.advice.rates import half_lr
 from stabdiag.tree.case import Case
@@ -74,24 +75,17 @@ def reward_not_rising(case: Case) -> Evidence | None:
 def _not_finite(case: Case) -> Evidence | None:
     """Report a reward that is not finite from a step to the end."""
     reward = case.history.series["reward"]
-    first = nonfinite_end(reward.values)
-    if first is None:
-        return None
-    count = len(reward) - first
-    step = int(reward.steps[first])
-    return Evidence(
-        title="The reward is not finite",
-        because=f"The reward {reward.column!r} is not finite from {case.unit} {step} on "
-        f"({plural(count, 'value')}); it was finite before.",
-        step=step,
-        measured={"not_finite": count},
-        first=Action(
+
+    def first(step: int) -> Action:
+        return Action(
             Do.CHECK_MODEL,
             f"Check the actions and weights of the policy at {case.unit} {step} for NaN; if they "
             "are finite, find out why no episode ends.",
             step=step,
-        ),
-    )
+        )
+
+    subject = f"The reward {reward.column!r}"
+    return nonfinite_evidence(case, reward, kind="The reward", subject=subject, first=first)
 
 
 def _fallen(case: Case, collapse: Reward) -> Evidence:

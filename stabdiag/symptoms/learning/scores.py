@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -10,8 +11,8 @@ from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.roles.names import is_perplexity, name_words
 from stabdiag.model.roles.scores import full_scale
-from stabdiag.model.text import num, plural
-from stabdiag.stats.course import measure_course, moving_medians, nonfinite_end, position_after
+from stabdiag.model.text import num
+from stabdiag.stats.course import measure_course, moving_medians, position_after
 from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
@@ -23,6 +24,7 @@ from stabdiag.stats.standards import (
     TWENTIETHS,
 )
 from stabdiag.stats.trend import mann_kendall
+from stabdiag.symptoms.learning.nonfinite import nonfinite_evidence
 from stabdiag.symptoms.symptom import Evidence, Symptom, too_few
 from stabdiag.tree.case import Case
 from stabdiag.tree.pretraining import starts_pretrained
@@ -81,25 +83,20 @@ def _not_finite(case: Case) -> Evidence | None:
     """Report a score that is not finite from a step to the end."""
     history = case.history
     logged = [history.series.get(role) for role in ("eval_accuracy", "accuracy")]
-    for series in [*filter(None, logged), *history.group("score").values()]:
-        first = nonfinite_end(series.values)
-        if first is None:
-            continue
-        step, count = int(series.steps[first]), len(series) - first
-        return Evidence(
-            title="A score is not finite",
-            severity=Severity.WARNING,
-            because=f"{series.column!r} is not finite from {case.unit} {step} on "
-            f"({plural(count, 'value')}); it was finite before.",
+
+    def first(step: int) -> Action:
+        return Action(
+            Do.CHECK_EVALUATION,
+            f"Evaluate the checkpoint nearest to {case.describe(step)}, and look at its "
+            "outputs: NaN, or the same for all examples.",
             step=step,
-            measured={"not_finite": count},
-            first=Action(
-                Do.CHECK_EVALUATION,
-                f"Evaluate the checkpoint nearest to {case.describe(step)}, and look at its "
-                "outputs: NaN, or the same for all examples.",
-                step=step,
-            ),
         )
+
+    for series in [*filter(None, logged), *history.group("score").values()]:
+        subject = repr(series.column)
+        evidence = nonfinite_evidence(case, series, kind="A score", subject=subject, first=first)
+        if evidence is not None:
+            return replace(evidence, severity=Severity.WARNING)
     return None
 
 

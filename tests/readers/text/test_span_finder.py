@@ -1,7 +1,7 @@
 import pytest
 
-from stabdiag.readers.text.known_spans import KnownSpans
 from stabdiag.readers.text.measured import find_spans
+from stabdiag.readers.text.span_finder import SpanFinder
 
 LINES = [
     b"Epoch: 1.5 | step 10/600 | loss: 2.31 | lr: 1e-4",
@@ -16,13 +16,13 @@ LINES = [
 
 @pytest.mark.parametrize("lines", [LINES, LINES[::-1]])
 def test_spans_are_those_of_each_line_alone(lines):
-    known = KnownSpans(b"oss")
+    finder = SpanFinder(b"oss")
     for line in lines:
-        assert [*known.find(line).items()] == [*find_spans(line).items()], line
+        assert [*finder.find(line).items()] == [*find_spans(line).items()], line
 
 
 def test_lines_of_one_shape_are_looked_at_once(monkeypatch):
-    known = KnownSpans(b"oss")
-    known.find(b"step 1 loss: 2.31")
-    monkeypatch.setattr("stabdiag.readers.text.known_spans.find_spans", None)
-    assert known.find(b"step 2 loss: 2.25") == {"loss": (13, 17)}
+    finder = SpanFinder(b"oss")
+    finder.find(b"step 1 loss: 2.31")
+    monkeypatch.setattr("stabdiag.readers.text.span_finder.find_spans", None)
+    assert finder.find(b"step 2 loss: 2.25") == {"loss": (13, 17)}

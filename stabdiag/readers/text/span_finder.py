@@ -10,16 +10,16 @@ from stabdiag.readers.text.measured import find_spans, fixed_spans
 from stabdiag.readers.text.shapes import LineShape, line_pattern
 from stabdiag.readers.text.tokens import Span, Spans
 
-# At most this many shapes of lines are known: compiling the pattern of one takes as long as looking
+# At most this many shapes of lines are kept: compiling the pattern of one takes as long as looking
 # at a line.
 _MAX_SHAPES: Final = 8
 
 
-class KnownSpans:
-    """Finds spans as ``find_spans`` does; a line of a known shape takes a tenth of the time."""
+class SpanFinder:
+    """Finds spans as ``find_spans`` does; another line of a shape takes a tenth of the time."""
 
     def __init__(self, word: bytes) -> None:
-        """Create a collection without shapes for lines whose loss has a name with this word."""
+        """Find spans on lines whose loss has a name with this word."""
         self._word = word
         self._shapes: list[tuple[re.Pattern[bytes], dict[str, int], frozenset[bytes]]] = []
 
