@@ -213,7 +213,7 @@ def match_step_unit(manifest: Manifest, history: History) -> tuple[Manifest, His
 def _dtype(history: History) -> tuple[str, str] | None:
     """Return the dtype that the loss scale implies, and the reason."""
     values, skipped = (history.finite(role).values for role in ("loss_scale", "skipped"))
-    if len(values) < 2:
+    if not len(values) or (len(values) == 1 and values[0] >= 1):
         return None
     if values.min() != values.max():
         return "fp16", "the loss scale changes, which only happens in fp16 training"

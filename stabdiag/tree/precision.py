@@ -94,7 +94,9 @@ def _collapsed(case: Case, scale: Series, overflows: Overflows) -> Reply | None:
     fall = last_fall(scale, least)
     lowest, highest = float(scale.values.min()), float(scale.values.max())
     is_pinned = lowest == highest and is_floor(case, highest)
-    if fall is None and (highest < least or is_pinned) and overflows.count > MAX_OCCASIONAL:
+    # Gradients that overflow at a scale of 0 are not finite themselves.
+    often = overflows.count > MAX_OCCASIONAL or (overflows.count and not highest)
+    if fall is None and (highest < least or is_pinned) and often:
         # The log may begin after the scale has fallen.
         first = int(overflows.at[0])
         where = f"at {num(lowest)}, the scaler's floor," if is_pinned else f"below {num(least)}"

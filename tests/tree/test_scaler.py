@@ -128,12 +128,12 @@ def test_a_scale_at_its_floor_throughout_has_collapsed(tmp_path):
         "[deepscale] OVERFLOW! Rank 0 Skipping step. Attempted loss scale: {0}, reducing to {0}\n"
     )
     slugs = []
-    for scale in (1, 4096):
+    for scale, count in ((1, 8), (4096, 8), (0.0, 1)):
         path = tmp_path / f"{scale}.log"
-        path.write_text(line.format(scale) * 8)
+        path.write_text(line.format(scale) * count)
         slugs.append(stabdiag.diagnose(path).diagnosis.slug)
-    # A scale that could fall and does not is static.
-    assert slugs == ["loss-scale-collapsed", "loss-scale-static"]
+    # A scale that could fall and does not is static. One overflow at a scale of 0 is enough.
+    assert slugs == ["loss-scale-collapsed", "loss-scale-static", "loss-scale-collapsed"]
 
 
 @pytest.mark.parametrize("dtype", ["fp16", "bf16", "fp32", None])
