@@ -96,6 +96,14 @@ def _cells(
             message=f"{values} of {shown_name(name)!r} after it cannot be read as a number",
             count=len(strays),
         )
+    missing = 0 if len(strays) else _missing_at_end(columns, names, loss, last, usable)
+    if missing:
+        values = plural(missing, "value", "values")
+        yield LeftOut(
+            code=EventCode.CELLS_LEFT_OUT,
+            message=f"the last {values} of {shown_name(name)!r} {_is(missing)} not a number",
+            count=missing,
+        )
     not_finite = _not_finite_without_step(columns, names, loss, last)
     if not_finite:
         yield LeftOut(
@@ -122,6 +130,35 @@ def _cells(
             "place of the loss",
             count=count,
         )
+
+
+def _missing_at_end(
+    columns: Columns, names: Mapping[str, str], loss: Column, last: int, usable: Mask
+) -> int:
+    """Return the number of last records whose loss is written as missing, for the first time.
+
+    A record of another kind, such as a final evaluation, has other values than the records above
+    it, or belongs to the last step. A killed writer may leave a step without other values.
+    """
+    count = columns.rows - 1 - last
+    step = names.get("step") or names.get("epoch")
+    if step is None or last < MIN_RECORDS or not 0 < count <= MAX_SUMMARY:
+        return 0
+    if not loss.null[last + 1 :].all() or np.count_nonzero(loss.null) > count:
+        return 0
+    clock = columns.load(step)
+    after = clock.values[last + 1 :]
+    if not (usable & clock.present)[last + 1 :].all() or clock.is_text:
+        return 0
+    if not (after > np.nanmax(clock.values[: last + 1], initial=-np.inf)).all():
+        return 0
+    known = {names.get("step"), names.get("epoch"), names["loss"]}
+    others = [name for name in columns.names if name not in known]
+    logged = [name for name in others if columns.load(name).present[-1]]
+    if not all(columns.load(name).present[last] for name in logged):
+        return 0
+    has_values = not all(map(is_evaluation, logged))
+    return count if has_values or columns.distinguishes_null else 0
 
 
 def _texts(columns: Columns, taken: set[str], last: int) -> Iterator[LeftOut]:
@@ -199,6 +236,10 @@ def _records(
             message=f"{plural(count, 'record')} of later steps {_has(count)} no loss",
             count=count,
         )
+
+
+def _is(count: int) -> str:
+    return "is" if count == 1 else "are"
 
 
 def _has(count: int) -> str:

@@ -18,7 +18,7 @@ _NAMED: Final = rb"[\[(] ?[\"'](\w[^\"'\n]{0,60})[\"'], ?(%b|\"[^\"\n]{0,60}\") 
 
 _PAIRS: Final = lazy_pattern(rb"[\[(] ?%b(?:, ?%b){0,60} ?[\])]" % (_NAMED, _NAMED))
 _NAMED_VALUE: Final = lazy_pattern(_NAMED)
-_NUMBERS: Final = lazy_pattern(rb"[\[(] ?(\d{1,12})(?:, ?%b){1,60} ?[\])]" % _WORD)
+_NUMBERS: Final = lazy_pattern(rb"\[ ?(\d{1,12})(?:, ?%b){1,60} ?\]" % _WORD)
 
 
 def unlisted(stream: Stream) -> Stream:

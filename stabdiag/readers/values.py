@@ -28,7 +28,7 @@ NULL_WORDS: Final = frozenset(
 _NAN: Final = r"\.?nan(?:\(\w{0,40}\))?|nan\d{2}|1\.\#(?:[qs]?nan|ind|j)\d{0,12}"
 _INFINITY_SPELLINGS: Final = r"\.?inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
 # A sum or a cell that has no result, and a number that is wider than its column.
-_FAILED_CELL: Final = r"\#(?:num|div/0|value|inf)!|overflow(?:ed)?|\*{2,60}"
+_FAILED_CELL: Final = r"\#(?:num|div/0|value|inf)!|overflow(?:ed)?|diverged|\*{2,60}"
 NOT_FINITE: Final = rf"[-+]?(?:{_NAN}|{_INFINITY_SPELLINGS})|{_FAILED_CELL}"
 
 _OPENING: Final = r"[\"'(\[<]"
@@ -39,7 +39,7 @@ _BAD_VALUE: Final = lazy_pattern(
     re.IGNORECASE | re.ASCII,
 )
 # Each of these spellings contains one of these, which are found much faster.
-_BAD_VALUE_PARTS: Final = ("nan", "inf", "#", "*", "overflow")
+_BAD_VALUE_PARTS: Final = ("nan", "inf", "#", "*", "overflow", "diverged")
 
 
 def not_finite(text: str) -> float | None:

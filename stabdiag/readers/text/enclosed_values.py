@@ -16,17 +16,19 @@ _ENCLOSED_HEAD_BYTES: Final = 1 << 16
 _MIN_ENCLOSED: Final = 2
 
 _SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|\.\d{1,30}|[nN]a[nN]|NAN|[iI]nf)"
+# Any other word in place of a value: None, N/A, ***.
+_TOKEN: Final = rb"[^\s,()\[\]{}<>'\"]{1,20}"
 _NAME: Final = rb"[A-Za-z_][\w/.@ -]{0,60}"
 
 # ('loss', 2.31), ["loss", 2.31], also among others in a list; a cell of a longer tuple is none.
 _PAIR: Final = (
-    rb"(?<!\w)[(\[][(\[]?u?(?:'(%b)'|\"(%b)\"), {0,2}(%b|'\w{1,12}'|\"\w{1,12}\"|None|null)"
-    rb"(?: ?[)\]]){1,2},?" % (_NAME, _NAME, _SCALAR)
+    rb"(?<!\w)[(\[][(\[]?u?(?:'(%b)'|\"(%b)\"), {0,2}(%b|'\w{1,12}'|\"\w{1,12}\")"
+    rb"(?: ?[)\]]){1,2},?" % (_NAME, _NAME, _TOKEN)
 )
 _LOSS_PAIR: Final = rb"oss\w{0,20}['\"], {0,2}%b ?[)\]]" % _SCALAR
 
 # loss -> 2.31, loss => 2.31, loss → 2.31; from 2.5 -> 2.31 has no name before it.
-_ARROW: Final = rb"([A-Za-z][)\]]?) ?(?:[-=]>|\xe2\x86\x92) ?(?=%b(?![\w.]))" % _SCALAR
+_ARROW: Final = rb"([A-Za-z][)\]]?) ?(?:[-=]>|\xe2\x86\x92) ?(?=[\"']?%b)" % _TOKEN
 _LOSS_ARROW: Final = rb"oss\w{0,20} ?(?:[-=]>|\xe2\x86\x92) ?%b(?![\w.])" % _SCALAR
 
 # Epoch(3), loss(2.31), step {3}, loss=<2.31>: 2.30 (2.31) is a mean, and loss(x) a call.
@@ -35,9 +37,9 @@ _VALUE_NAMES: Final = (
 )
 _BRACKETS: Final = rb"(?<![\w.'\"])(%b)(?: ?= ?| )?(?:\((%b)\)|\{(%b)\}|<(%b)>)(?![\w(:])" % (
     _VALUE_NAMES,
-    _SCALAR,
-    _SCALAR,
-    _SCALAR,
+    _TOKEN,
+    _TOKEN,
+    _TOKEN,
 )
 _LOSS_IN_BRACKETS: Final = rb"oss(?:es)?(?: ?= ?| )?(?:\(%b\)|\{%b\}|<%b>)(?!\w)" % ((_SCALAR,) * 3)
 _COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1,12}\)"

@@ -183,7 +183,7 @@ class TextLog:
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
             left_out=tuple(self._unread.left_out()),
-            distinguishes_null=self._grammar.step in rows.names and _has_null(rows),
+            distinguishes_null=_has_null(rows),
         )
 
     def _hidden_nans(self, rows: Rows) -> Iterator[Event]:

@@ -213,10 +213,11 @@ NORMALIZATIONS: Final = (
         rb"iteration \1 validation loss: ",
     ),
     # Darknet: 1: 1123.449341, 1123.449341 avg, 0.000000 rate, 0.190143 seconds, 1 images
+    # Any word may stand for a loss that failed.
     Normalization(
         (b" rate, ", b" seconds, "),
-        rb"\n {0,2}(\d{1,12})(?:, \d{1,9}\.\d{1,6})?: (%b), (%b) avg(?: loss)?, (%b) rate, "
-        % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"\n {0,2}(\d{1,12})(?:, \d{1,9}\.\d{1,6})?: ([^\s,]{1,40}), ([^\s,]{1,40}) avg"
+        rb"(?: loss)?, (%b) rate, " % NUMBER_PATTERN,
         rb"\niteration \1: loss \2, avg: \3, learning_rate: \4, ",
     ),
     # Above it are the losses of each layer and micro-batch, which add up to that loss.

@@ -78,13 +78,13 @@ _ANGLED: Final = lazy_pattern(rb"<(?<=[:=] <)(%b)>(?=[\s,;|]|$)" % NUMBER_PATTER
 # loss ***, "loss": #NUM!; a dash alone only where no number follows it.
 _NO_VALUE_WORDS: Final = (
     rb"None|none|null|NULL|nil|N/A|n/a|NA|n\.a\.|undefined|missing|-{1,3}|\*{2,40}"
-    rb"|#(?:NUM|DIV/0|VALUE|INF)!|#N/A|OVERFLOW|overflow|\([-+]?(?:nan|NaN|inf|Inf)\)"
+    rb"|#(?:NUM|DIV/0|VALUE|INF)!|#N/A|OVERFLOW|overflow|DIVERGED|diverged|\([-+]?(?:nan|NaN|inf|Inf)\)"
 )
 _OF_A_LOSS: Final = lazy_pattern(
     # Nearly all losses are numbers, and the first line excludes them fast. Colossal-AI is no loss.
     rb"oss(?![\"']?(?:: |=| )\d)(?<=[lL]oss)(?<![cC]oloss)"
     rb"([\w/.-]{0,40}(?![\w/.-])[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])"
-    rb"(?!overflow|OVERFLOW|none"
+    rb"(?!overflow|OVERFLOW|diverged|DIVERGED|none"
     rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"
     rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}"
