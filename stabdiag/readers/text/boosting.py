@@ -30,6 +30,12 @@ BOOSTING: Final = (
     ),
     # LightGBM: valid_0's gamma_deviance: 1.2
     Normalization((b"_deviance: ",), rb"(?<='s gamma)_deviance: ", b"_deviance_loss: "),
+    # An early scikit-learn: built tree 3 of 100, train score = 1.237790e+00
+    Normalization(
+        (b"built tree ", b", train score = "),
+        rb"built tree (\d{1,9}) of (\d{1,9}), train score = (?=%b)" % NUMBER_PATTERN,
+        rb"iteration \1/\2, train loss = ",
+    ),
     # xLearn: [   20%      ]     2            0.512            0.534, below its heading
     Normalization(
         (b"] Epoch ", b"Train ", b"Time cost (sec)"),

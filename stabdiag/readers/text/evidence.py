@@ -307,8 +307,14 @@ def _counts_on(counts: Counts) -> bool:
 
 
 def _rises_in_runs(counts: Counts) -> bool:
-    """Return True if a counter rises, at least in each epoch, or begins again with a new run."""
-    return all(a[0] < b[0] or a[1] <= b[1] or b == counts[0] for a, b in pairwise(counts))
+    """Return True if a counter rises, at least in each epoch, or begins again with a new run.
+
+    A sentence above the log may name a score of it.
+    """
+    falls = [n for n, (a, b) in enumerate(pairwise(counts)) if a[0] >= b[0] and a[1] > b[1]]
+    return all(counts[n + 1] == counts[0] for n in falls) or (
+        falls == [0] and len(counts) > _MIN_SCORE_VALUES
+    )
 
 
 def _is_one_rise(counts: Counts) -> bool:

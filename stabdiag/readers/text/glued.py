@@ -26,6 +26,10 @@ _OPEN_BAR: Final = lazy_pattern(
 # Another bar of Keras: … - mrcnn_class 2/632 [..............................] - ETA: 2:07:20 - …
 _NEXT_KERAS_BAR: Final = lazy_pattern(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\] - )")
 
+# And the epochs of a paste that became one line: … - loss: 0.1760 Epoch 2/20 1213/1213 [====…
+_NEXT_EPOCH: Final = lazy_pattern(rb" [Ee]poch(?<=[\d\])][ ].{5})(?=[ :]{1,2}\[?\d{1,6}/\d{1,6}\b)")
+_EPOCHS: Final = (b" Epoch ", b" epoch ", b" Epoch:", b" epoch:")
+
 # A row below has texts, a pattern and its replacement. Each match has a text of its row. A pattern
 # begins with a fixed byte: a search for a lookbehind at every position takes five times as long.
 
@@ -114,6 +118,8 @@ def separate_records(block: bytes) -> bytes:
         block = _VALIDATED_BAR.sub(b"", block)
     if len(block) <= _PASTE and block.count(_PROGRESS) > lines:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
+    if lines <= _FEW_LINES and sum(map(block.count, _EPOCHS)) > lines + 1:
+        block = _NEXT_EPOCH.sub(lambda found: b"\r" + found.group()[1:], block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
         return block
     ends = block if len(block) <= 2 * _END_BYTES else block[:_END_BYTES] + block[-_END_BYTES:]

@@ -19,7 +19,7 @@ from stabdiag.readers.text.loss_names import (
     QUALIFIED_NAMES,
     UNSPACED_PAIRS,
 )
-from stabdiag.readers.text.tutorials import RECOMMENDERS, TUTORIALS
+from stabdiag.readers.text.tutorials import RECOMMENDERS, TOOLKITS, TUTORIALS
 from stabdiag.readers.text.vision import VISION
 
 # The losses of VITS, of so-vits-svc, and of MB-iSTFT-VITS, in the order of their lists.
@@ -417,6 +417,7 @@ NORMALIZATIONS: Final = (
     *RECOMMENDERS,
     *VISION,
     *BOOSTING,
+    *TOOLKITS,
     # LeRobot: step:200 smpl:2K ep:6 epch:0.06 loss:2.311 grdn:12.423 lr:1.0e-05 updt_s:0.210 …
     Normalization((b" epch:",), rb" ep:[\w.]{1,12} epch:", b" epoch:"),
     Normalization((b" epch:", b" updt_s:"), rb" updt_s:", b" step_time:"),

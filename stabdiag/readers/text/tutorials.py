@@ -32,6 +32,27 @@ def _right_answers() -> Iterator[Normalization]:
         )
 
 
+TOOLKITS: Final = (
+    # mlpack: 591/591 [=========] 100% - 10s 17ms/step - loss: 0.0137785, and a rest of what was
+    # drawn over: 0.0137785=======] 100% - ETA: 0s - loss: 0.0137465
+    Normalization(
+        (b"=] 100% - ETA: ",), rb"(?m)^[\d.]{1,20}={20,120}\] 100% - ETA: [^\n]{0,200}\n", b""
+    ),
+    Normalization(
+        (b"] 100% - ",),
+        rb"(\d{1,9}/\d{1,9} \[={20,40})={0,80}\] 100% - (?=[\w. ]{1,20}/step - )",
+        rb"\1] - ",
+    ),
+    # pytorch-kaldi: Loss = 1.269 | err = 0.384 below Summary epoch 09 / 23, and the same below
+    # Validating on TIMIT_dev
+    Normalization(
+        (b" Summary epoch ", b"\nValidating on "),
+        rb"(\nValidating on \S{1,80}[ \r]?\n)Loss = (%b) \| err = (?=%b)"
+        % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"\1val_loss = \2 | val_err = ",
+    ),
+)
+
 RECOMMENDERS: Final = (
     # LightGCN: EPOCH[3/1000] loss0.545-|Sample:2.87|
     Normalization(

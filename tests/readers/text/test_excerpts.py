@@ -603,3 +603,45 @@ def test_a_table_of_several_trials_is_not_a_log(tmp_path, trials, is_read):
     else:
         with pytest.raises(LogError):
             stabdiag.diagnose(path)
+
+
+_KALDI = (
+    "----- Summary epoch 0{} / 23\nTraining on ['a_tr']\nLoss = {} | err = 0.5 \n-----\n"
+    "Validating on a_dev\nLoss = {} | err = 0.625 \n-----\nElapsed time (s) = 52\n\n"
+)
+_MLPACK = (
+    "Epoch {}/0\n0.5" + "=" * 100 + "] 100% - ETA: 0s - loss: 0.75\n"
+    "591/591 [" + "=" * 100 + "] 100% - 10s 17ms/step - loss: {}\nValidation loss: {}\n"
+)
+_KERAS = "Epoch {0}/20 12/12 [==============================] - 0s - loss: {1} "
+
+
+@pytest.mark.parametrize(
+    ("record", "summary"),
+    [
+        (_KALDI, "The loss went from 0.5 to 0.25 and the evaluation loss from 1 to 0.75"),
+        (_MLPACK, "The loss went from 0.5 to 0.25 and the evaluation loss from 1 to 0.75"),
+        (_KERAS, "3 losses from epoch 1 to 3"),
+        ("built tree {0} of 100, train score = {1}e+00\n", "The loss went from 0.5 to 0.25"),
+    ],
+    ids=["pytorch-kaldi", "mlpack", "keras on a line", "scikit-learn"],
+)
+def test_a_short_log_of_a_toolkit_is_read(tmp_path, record, summary):
+    path = tmp_path / "run.txt"
+    values = enumerate(((0.5, 1.0), (0.375, 0.875), (0.25, 0.75)), 1)
+    path.write_text("".join(record.format(n, *losses) for n, losses in values))
+    message = stabdiag.diagnose(path).diagnosis.summary
+    assert summary in message.replace("'err'", "").replace(
+        ", the evaluation", " and the evaluation"
+    )
+
+
+@pytest.mark.parametrize("name", ["Train-Accuracy", "accuracy"])
+def test_scores_below_a_sentence_with_a_score_are_read(tmp_path, name):
+    path = tmp_path / "run.txt"
+    line = "Epoch[0] Batch [{}] Speed: 18{} samples/sec {}=0.{}\n"
+    path.write_text(
+        f"With lr = 0.0001 after batch 1300 {name}=0.0 here.\n"
+        + "".join(line.format(n * 50, n, name, n) for n in range(1, 9))
+    )
+    assert "accuracy went from" in stabdiag.diagnose(path).diagnosis.summary
