@@ -19,6 +19,7 @@ from stabdiag.stats.course import (
     end_level,
     evaluation_level,
     late_spread,
+    level_error,
     outer_levels,
     second_half,
     start_level,
@@ -338,7 +339,27 @@ def _is_lower_at_end(x: Floats) -> bool:
     if _levels_fall(parts, fine) or mann_kendall(-x) < _TREND_BY_CHANCE:
         return True
     # The noise of a positive loss is often proportional to its level.
-    return bool(parts.min() > 0) and _levels_fall(np.log(parts), fine)
+    if parts.min() > 0 and _levels_fall(np.log(parts), fine):
+        return True
+    return _starts_higher(x)
+
+
+def _starts_higher(x: Floats) -> bool:
+    """Return True if the first tenth is above the second half, by more than its noise.
+
+    Neighboring values that are alike count for fewer: n (1 - r) / (1 + r) of n values with the
+    autocorrelation r are independent (Bayley and Hammersley 1946, doi:10.2307/2983560).
+    """
+    early, late = x[: max(len(x) // TENTHS, MIN_SAMPLE)], second_half(x)
+    if len(late) < QUARTERS * MIN_SAMPLE:
+        return False
+    centered = late - late.mean()
+    variance = float(np.mean(centered**2))
+    if variance <= 0:
+        return False
+    alike = min(max(float(np.mean(centered[1:] * centered[:-1])) / variance, 0.0), 1 - NEGLIGIBLE)
+    sigma = math.sqrt(variance * (1 + alike) / (1 - alike))
+    return median(early) - median(late) > _T_LEVELS * level_error(sigma, len(early), len(late))
 
 
 def _levels_fall(parts: Floats, fine: Floats) -> bool:

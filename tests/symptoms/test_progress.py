@@ -695,3 +695,12 @@ def test_a_score_that_is_nan_for_a_while_is_not_lost(bad):
 def test_a_score_that_was_never_finite_is_not_lost():
     report = stabdiag.diagnose(scored(slice(None), "eval_f1", with_loss=True))
     assert "score-collapsed" not in {finding.slug for finding in report.findings}
+
+
+@pytest.mark.parametrize(("fall", "is_reported"), [(0.7, False), (0.0, True)])
+def test_an_early_fall_within_heavy_noise_is_progress(symptom, fall, is_reported):
+    steps = np.arange(96)
+    # The first value is not above all of the later ones.
+    noise = np.random.default_rng(5).normal(0.9, 0.2, 96) - 0.3 * (steps < 1)
+    log = {"step": 100 * steps, "loss": noise + fall * np.exp(-steps / 12)}
+    assert (symptom("no-progress", log) is not None) == is_reported
