@@ -278,8 +278,8 @@ def _page(trial: Trial) -> str:
     lines = [
         "# The rules that judge",
         "",
-        "Written by `python benchmarks/rules.py`. The rules in `tree.classify` are the rows of its",
-        "tables, in order: the first row that applies to an event decides. Each rule was switched",
+        "Written by `python benchmarks/rules.py`. The rules in `tree.classify` and in",
+        "`tree.spike_rules` are the rows of tables: the first row that applies decides. Each was switched",
         f"off, and the labeled corpus (without {' and '.join(f'`{part}`' for part in LEFT_OUT)}:",
         f"{total:,} runs, {healthy:,} of them healthy) and the fixtures were diagnosed again. With",
         f"all rules {score.right:,} runs have the right leaf, {score.errors} healthy ones have an",

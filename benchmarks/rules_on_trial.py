@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from stabdiag.tree import classify
+from stabdiag.tree import classify, spike_rules
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,7 +19,7 @@ class Rule:
     """A rule: its name, its purpose, and the log that needs it, if any.
 
     ``off`` maps ``module:name`` or ``module:class.name`` to the replacement. ``row`` means that the
-    rule is a row of a table in ``tree/classify.py``.
+    rule is a row of a table in ``tree/classify.py`` or ``tree/spike_rules.py``.
     """
 
     name: str
@@ -62,13 +62,18 @@ NEEDED = {
 
 def _rows() -> Iterator[Rule]:
     """Yield each row of the tables; it is switched off by a table without it."""
-    for table in ("EVENT_RULES", "SPIKE_RULES", "JUMP_RULES"):
-        rows = getattr(classify, table)
+    tables = (
+        (classify, "EVENT_RULES"),
+        (spike_rules, "SPIKE_RULES"),
+        (spike_rules, "JUMP_RULES"),
+    )
+    for module, table in tables:
+        rows = getattr(module, table)
         for row in rows:
             yield Rule(
                 name=row.name,
                 purpose=row.purpose,
-                off={f"{TREE}.classify:{table}": tuple(r for r in rows if r is not row)},
+                off={f"{module.__name__}:{table}": tuple(r for r in rows if r is not row)},
                 needed=NEEDED.get(row.name, ""),
                 row=True,
             )

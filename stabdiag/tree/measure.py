@@ -11,7 +11,7 @@ from stabdiag.stats.rise import Rise
 from stabdiag.stats.shape import Spike
 from stabdiag.stats.spikes import SpikeScan
 from stabdiag.stats.standards import MIN_CONSECUTIVE
-from stabdiag.tree.classify import find_spikes, spikes_of_section_2
+from stabdiag.tree.classify import find_spikes
 from stabdiag.tree.comparable import (
     CurriculumRamp,
     ObjectiveChange,
@@ -22,6 +22,7 @@ from stabdiag.tree.recurring import RecurringSpikes, find_periodic, find_recurri
 from stabdiag.tree.reward import Reward, find_collapsed_reward, find_maintained_reward
 from stabdiag.tree.rises import measure_rise
 from stabdiag.tree.run import Run
+from stabdiag.tree.spike_rules import spikes_of_section_2
 
 
 @frozen

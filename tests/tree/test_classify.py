@@ -4,15 +4,8 @@ import numpy as np
 import pytest
 
 from stabdiag.stats.shape import SearchWindows
-from stabdiag.tree.classify import (
-    EVENT_RULES,
-    JUMP_RULES,
-    SPIKE_RULES,
-    EventVerdict,
-    Rule,
-    classify,
-    find_spikes,
-)
+from stabdiag.tree.classify import EVENT_RULES, EventVerdict, Rule, classify, find_spikes
+from stabdiag.tree.spike_rules import JUMP_RULES, SPIKE_RULES
 
 REACH = SearchWindows(window=100, least=20, recovery=50)
 TABLES = {"events": EVENT_RULES, "spikes": SPIKE_RULES, "jumps": JUMP_RULES}
