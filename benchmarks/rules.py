@@ -279,8 +279,9 @@ def _page(trial: Trial) -> str:
         "# The rules that judge",
         "",
         "Written by `python benchmarks/rules.py`. The rules in `tree.classify` and in",
-        "`tree.spike_rules` are the rows of tables: the first row that applies decides. Each was switched",
-        f"off, and the labeled corpus (without {' and '.join(f'`{part}`' for part in LEFT_OUT)}:",
+        "`tree.spike_rules` are the rows of tables: the first row that applies decides. Each was",
+        "switched off, and the labeled corpus (without"
+        f" {' and '.join(f'`{part}`' for part in LEFT_OUT)}:",
         f"{total:,} runs, {healthy:,} of them healthy) and the fixtures were diagnosed again. With",
         f"all rules {score.right:,} runs have the right leaf, {score.errors} healthy ones have an",
         f"error and {score.alarms} an error or a warning. The columns say how these numbers change",

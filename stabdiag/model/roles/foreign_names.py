@@ -33,14 +33,14 @@ def _optionally_after(prefixes: str, words: str) -> str:
     return f"(?:{'|'.join([*alternatives, words])})"
 
 
-_MEAN: Final = "平均|总|總"
-_ALL: Final = f"(?:{_MEAN})?"
+_MEAN_OR_TOTAL: Final = "平均|总|總"
+_ALL: Final = f"(?:{_MEAN_OR_TOTAL})?"
 _TRAINING_IN_EAST_ASIAN: Final = (
-    _optionally_after(_MEAN, "训练(?:集)?|訓練|学習|훈련|학습") + f"[ _]?{_ALL}"
+    _optionally_after(_MEAN_OR_TOTAL, "训练(?:集)?|訓練|学習|훈련|학습") + f"[ _]?{_ALL}"
 )
 _EVAL: Final = (
     _optionally_after(
-        _MEAN, "验证(?:集)?|驗證(?:集)?|検証|검증|测试(?:集)?|測試(?:集)?|テスト|테스트"
+        _MEAN_OR_TOTAL, "验证(?:集)?|驗證(?:集)?|検証|검증|测试(?:集)?|測試(?:集)?|テスト|테스트"
     )
     + f"[ _]?{_ALL}"
 )
@@ -90,7 +90,7 @@ _IN_ENGLISH: Final[tuple[_Row, ...]] = (
         " train loss",
     ),
     (_FOREIGN_LOSS_STEMS, f"{_EVAL}(?:{_A_LOSS}|{_AN_ERROR})", " val loss"),
-    (_FOREIGN_LOSS_STEMS, _optionally_after(_MEAN, _LOSS), " loss"),
+    (_FOREIGN_LOSS_STEMS, _optionally_after(_MEAN_OR_TOTAL, _LOSS), " loss"),
     (_FOREIGN_ACCURACY_STEMS, f"{_TRAINING_IN_EAST_ASIAN}{_AN_ACCURACY}", " train acc"),
     (_FOREIGN_ACCURACY_STEMS, f"{_EVAL}{_AN_ACCURACY}", " val acc"),
     (
