@@ -100,6 +100,7 @@ _FAILURE_ANCHORS: Final = (
     *(b"nvalid loss", b"inimum loss scale", b"at minimum", b"inimum value", b"oss scale"),
     b"grad_scale is too small",
     # "becomes", "appears": loss为nan, loss 出现 nan.
+    *("가 nan".encode(), "이 nan".encode(), "가 NaN".encode(), "이 NaN".encode()),
     *("为nan".encode(), "为 nan".encode(), "现nan".encode(), "现 nan".encode()),
 )
 
@@ -136,7 +137,8 @@ _MINIMUM: Final = lazy_pattern(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
     rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at|fell to) "
     rb"(?:(?:the|its|a) )?(?:minimum|floor|lower (?:bound|limit)|zero|0(?![.\d]))"
-    rb"|loss.scale (?:is )?at (?:the )?floor|grad_scale is too small",
+    rb"|loss.scale (?:is )?at (?:the )?floor|grad_scale is too small"
+    rb"|loss.scale (?:dropped|fell|is) below [^\n]{0,40}(?:giving up|abort|stop|exit|terminat)",
 )
 
 # A part of each of these three patterns, in lower case: a quick test of a whole text. Words that
@@ -150,7 +152,16 @@ _FAILURE_WORDS_BY_PART: Final = {
     b"overflow": (b"stopping", b"aborting", b"terminating", b"exiting", b"halting"),
     b"scale": (
         *(b"minimum loss scale", b"at minimum", b"at the minimum", b"at its minimum"),
-        *(b"reached", b"hit ", b"is at", b"fell to", b"at floor", b"at the floor", b"too small"),
+        *(
+            b"reached",
+            b"hit ",
+            b"is at",
+            b"fell to",
+            b"at floor",
+            b"at the floor",
+            b"too small",
+            b" below ",
+        ),
     ),
 }
 _INFINITE: Final = lazy_pattern(rb"infs?(?![\w/(-])")
@@ -165,7 +176,7 @@ _EXCEPTION_PARTS: Final = (b"Error", b"Exception", b"terminate called", b"Check 
 _SUBJECT: Final = lazy_pattern(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
     rb"|parameters?|activations?|logits|model|training|train|optimization|objective)(?![a-z])"
-    + "|损失|梯度|損失|勾配|p[eé]rdida|perdas?|perte|verlust|потер".encode(),
+    + "|损失|梯度|損失|勾配|p(?:e|é)rdida|perdas?|perte|verlust|потер".encode(),
 )
 # Without a name of what is not finite, the program says that it ends.
 _ENDING: Final = lazy_pattern(
@@ -184,7 +195,8 @@ _LOSS_NAME: Final = lazy_pattern(rb"(?<![a-z])loss(?!.?scal)")
 _SKIPS: Final = lazy_pattern(rb"skip|ignor")
 _FATAL_WORDS: Final = lazy_pattern(
     rb"(?<![a-z])(?:error|exception|fail(?:ed|ure)?|fatal|critical|abort|exit|stop|terminat"
-    rb"|giv(?:e|ing) up|diverg|halt|quit|bail|crash|shut(?:ting)? ?down)",
+    rb"|giv(?:e|ing) up|diverg|halt|quit|bail|crash|shut(?:ting)? ?down"
+    rb"|(?:cannot|can't|unable to) (?:continue|go on))",
 )
 
 # The name of a bound, not of what was measured: best_loss = inf.

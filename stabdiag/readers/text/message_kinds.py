@@ -83,9 +83,19 @@ SORTS: Final = (
     MessageKind(
         code=EventCode.COLLECTIVE_FAILED,
         title="collective communication failed",
-        anchors=(b"rror", b"atchdog", b"NCCL t", b"NCCL W", b"has timed out", b"by peer"),
+        anchors=(
+            b"rror",
+            b"atchdog",
+            b"NCCL t",
+            b"NCCL W",
+            b"has timed out",
+            b"by peer",
+            b"imed out waiting",
+        ),
         line=lazy_pattern(
             rb"NCCL WARN [^\n]{0,200}(?:failed with error|connection (?:lost|closed)|[Tt]imed out)"
+            rb"|[Tt]imed out waiting (?:\d{1,12} ?m?s )?for (?:recv|send|all|barrier|collective"
+            rb"|rank|peer)"
             rb"|socket has timed out|[Gg]loo[^\n]{0,200}[Cc]onnection (?:reset|closed) by peer"
             rb"|collective operation timeout|NCCL (?:timeout|error)|DistBackendError: "
             rb"|nccl(?:(?:System|Internal|Remote)Error|UnhandledCudaError)"

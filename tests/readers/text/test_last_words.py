@@ -54,6 +54,20 @@ systemd: fit.service: Main process exited, code=killed, status=9/KILL
 Connection to node7 closed by remote host.
 client_loop: send disconnect: Broken pipe
 status: FAILED
+GPU reset begin!
+hipErrorLaunchFailure: launch failed
+MIOPEN_STATUS_UNKNOWN_ERROR
+DATA_LOSS: read of shard 3 ended early
+Timed out waiting 900ms for recv operation
+sbatch: job 12 state: PREEMPTED
+job finished with JOB_STATE_FAILED
+slurmstepd: error: poll(): Interrupted system call
+Liveness probe failed, container restarts
+fit.py: line 3: 44 Убито
+Exception Code: 0xC0000005
+bash: fork: Resource temporarily unavailable
+ERROR: shard 7 not found
+[ERROR] connection refused by peer
 """.splitlines()
 
 LIVES = """\
@@ -85,6 +99,10 @@ Connection to node7 opened.
 status: finished
 state: running
 event: epoch_end
+Error: 0.031
+ERROR: none
+[ERROR] upload failed, retry in 3 s
+the limit was not exceeded
 except RuntimeError as error:  # CUDA out of memory
     raise MemoryError("CUDA out of memory: halve the batch")
 # Killed processes are restarted
