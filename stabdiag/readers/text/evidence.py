@@ -352,7 +352,7 @@ def _evidence_by_word(log: _Log, word: bytes) -> TextEvidence | None:
         total=total,
         counter_alias=find_counter_alias(result, sample)
         or find_new_counter(result, sample, sample_tail(log.data, word)),
-        planned_steps=find_planned_steps(result, sample),
+        planned_steps=find_planned_steps(result, sample, log.data),
         repeats_saved=sample.repeats_saved,
     )
 

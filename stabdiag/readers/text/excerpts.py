@@ -185,7 +185,7 @@ def find_single_epoch(
     counts = {*headings.get(EPOCH, ())}
     if len(counts) != 1 or len(data) > _MAX_SHORT or len(data.split()) > _MAX_WORDS:
         return None
-    found = [
+    fields = [
         (item, line)
         for _, line in lines_with_a_loss(data, sample.word)
         for item in line_fields(line)
@@ -193,7 +193,7 @@ def find_single_epoch(
     ]
     losses = [
         (item, line)
-        for item, line in found
+        for item, line in fields
         if "loss" in item.name.lower()
         and _ASSIGNS.fullmatch(line[item.at[1] : item.value[0]])
         and not _SENTENCE.search(line)

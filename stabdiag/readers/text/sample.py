@@ -9,6 +9,7 @@ from itertools import islice, pairwise
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.counters import (
     COARSE,
     EPOCH,
@@ -266,8 +267,27 @@ class TextEvidence:
         return "likely" if self.lines >= 10 and self.rising >= 0.9 else "unsure"
 
 
-def find_planned_steps(evidence: TextEvidence, sample: Sample) -> int | None:
+# Epoch 1/10, Epoch [1/10], epoch 1 of 10
+_EPOCH_OF: Final = lazy_pattern(rb"\b[Ee]poch[ :#\[]{1,3}(\d{1,6}) {0,2}(?:/|of) {0,2}(\d{1,6})\b")
+_MAX_EPOCHS: Final = 1000
+
+
+def _has_one_epoch_of_several(data: bytes) -> bool:
+    """Return True if the total of a bar is that of an epoch, the only one of several.
+
+    A heading says Epoch 1/10, or a bar of epochs is above: 0/10 [00:00<?, ?epoch/s].
+    """
+    if b"epoch/s]" in data and b"batch/s" in data:
+        return True
+    matches = islice(_EPOCH_OF.finditer(data) if b"poch" in data else (), _MAX_EPOCHS)
+    epochs = {(int(match[1]), int(match[2])) for match in matches}
+    return len(epochs) == 1 and all(total > 1 for _, total in epochs)
+
+
+def find_planned_steps(evidence: TextEvidence, sample: Sample, data: bytes) -> int | None:
     """Return the total of the only position that moves with the counter, unless an epoch has it."""
+    if evidence.counter != EPOCH and _has_one_epoch_of_several(data):
+        return None
     counts = sample.counters.get((evidence.counter or b"", evidence.loss), [])
     alike = [
         name

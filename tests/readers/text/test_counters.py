@@ -459,3 +459,21 @@ def test_the_date_of_an_error_is_not_a_counter(put):
         f"E0509 19:45:{n} solver.cpp] step {n} loss {4 - n / 100}\n" for n in range(10, 50)
     )
     assert read(put(text)).series["loss"].steps.tolist() == [*range(10, 50)]
+
+
+@pytest.mark.parametrize(
+    ("above", "planned"),
+    [
+        ("Epoch 1/10\n", None),
+        ("Epoch [1/10]\n", None),
+        ("  0%|          | 0/10 [00:00<?, ?epoch/s]\n", None),
+        ("Epoch 1/1\n", 171),
+        ("", 171),
+    ],
+)
+def test_the_batches_of_one_epoch_are_not_the_planned_steps(tmp_path, above, planned):
+    form = "{part}%|#  | {n}/171 [00:{n:02}<01:40, 6.1batch/s, loss={loss:.3f}]\n"
+    rows = [form.format(part=n * 100 // 171, n=n, loss=5 - n / 60) for n in range(1, 41)]
+    path = tmp_path / "train.log"
+    path.write_text(above + "".join(rows))
+    assert stabdiag.diagnose(path).manifest.total_steps == planned
