@@ -60,7 +60,8 @@ def unused_after_loss(
 def _unknown_values(columns: Columns, names: Mapping[str, str]) -> Iterator[LeftOut]:
     """Yield the values of a log without a loss whose meaning is unknown: one may be the loss."""
     free = [name for name in columns.names if name not in names.values()]
-    if free and all(score_direction(name) is not None for name in free):
+    scores = {name for name in columns.names if score_direction(name) is not None}
+    if scores and scores.issuperset(free):
         return
     courses = [_describe_course(columns, name) for name in free[:SHOWN_NAMES]]
     courses += [repr(shown_name(name)) for name in free[SHOWN_NAMES:]]

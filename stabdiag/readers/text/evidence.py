@@ -290,7 +290,11 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             if result is not None and (is_word(counter) or counter == LONE_COUNT):
                 counts = sample.counters[counter, result.loss]
                 if _is_one_rise(counts) if counter == LONE_COUNT else _rises_in_runs(counts):
-                    few = _has_several_scores(sample) or _counts_on(counts)
+                    few = (
+                        _has_several_scores(sample)
+                        or _counts_on(counts)
+                        or _is_shared(sample, result.loss, counts)
+                    )
                     fewest = MIN_COUNTS if few else _MIN_SCORE_VALUES
                     return replace(result, word=word) if result.lines >= fewest else None
             epochs = {EPOCH: _heading_counts(log, sample)[EPOCH]}
@@ -304,6 +308,15 @@ def _counts_on(counts: Counts) -> bool:
     """Return True if a counter counts from the first round or epoch on, without a gap."""
     values = [count for _, count in counts]
     return values[0] <= 1 and values == [values[0] + place for place in range(len(values))]
+
+
+def _is_shared(sample: Sample, name: str, counts: Counts) -> bool:
+    """Return True if the lines of another score have the counts of this one."""
+    values = [count for _, count in counts]
+    return any(
+        other != name and [count for _, count in pairs] == values
+        for (_, other), pairs in sample.counters.items()
+    )
 
 
 def _rises_in_runs(counts: Counts) -> bool:

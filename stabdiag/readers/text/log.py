@@ -14,7 +14,8 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.arrays import Floats
-from stabdiag.model.events import Event, EventCode, EventKind
+from stabdiag.model.events import MAX_SUMMARY, Event, EventCode, EventKind, LeftOut
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks, count_line_ends
@@ -77,6 +78,7 @@ class TextLog:
         self._failures = Failures(pattern=b"", ignored=failure_patterns(grammar))
         self._config: dict[str, object] = {}
         self._ends: list[int] = []
+        self._unnamed = 0
         self._evaluations = EvaluationBlocks()
         self._unread = UnreadLines()
         # The forms of the lines just above, since the last line with a record or a message.
@@ -105,6 +107,8 @@ class TextLog:
         if grammar.ended is not None:
             ends = re.finditer(grammar.ended, text.data)
             self._ends += [self._offset + end.start() for end in ends]
+        if b"nan\n" in text.data:
+            self._unnamed += len(_UNNAMED_NAN.findall(text.data))
         unmatched = _other_lines(text.data, [part for _, part in parts_by_kind])
         only_records = unmatched is not None and not (
             may_report(unmatched) or may_be_message(unmatched)
@@ -182,9 +186,15 @@ class TextLog:
             events=(*self._hidden_nans(rows), *self._messages.events(done.reached_step)),
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
-            left_out=tuple(self._unread.left_out()),
+            left_out=(*self._unread.left_out(), *self._unnamed_values()),
             distinguishes_null=_has_null(rows),
         )
+
+    def _unnamed_values(self) -> Iterator[LeftOut]:
+        """Yield an entry for lines that are only NaN, such as losses that a script prints alone."""
+        if self._unnamed > MAX_SUMMARY:
+            message = f"{plural(self._unnamed, 'line is', 'lines are')} only 'nan'"
+            yield LeftOut(code=EventCode.LINES_LEFT_OUT, message=message, count=self._unnamed)
 
     def _hidden_nans(self, rows: Rows) -> Iterator[Event]:
         """Yield an event with the number of NaN losses; the framework hides most of them."""
@@ -199,6 +209,11 @@ class TextLog:
                 " or the line has no loss and its other fields say why",
             )
 
+
+# A line that is only NaN, as a script prints the loss of a batch.
+_UNNAMED_NAN: Final = lazy_pattern(
+    rb"(?m)^[ \t]{0,8}(?:tensor\()?[Nn]a[Nn](?:, [^\n]{1,40})?\)?[ \t\r]{0,8}$"
+)
 
 # Lines that any program may print between the records of a log of another format.
 _MESSAGE_LINES: Final = Grammar(

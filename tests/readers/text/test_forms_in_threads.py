@@ -421,3 +421,24 @@ def test_a_list_of_names_and_losses_below_an_episode(history, last):
     assert series["loss"].steps.tolist() == [0, 200, 400, 600]
     assert str(series["loss"].values.tolist()) == str(losses)
     assert series["reward"].values.tolist() == [5.0, 6.0, 7.0, 8.0]
+
+
+def test_lines_that_are_only_nan_are_left_out(tmp_path):
+    block = "--- epoch {n} ---\n{batches}train/loss     : {loss}\neval/loss      : {loss}\n"
+    path = tmp_path / "train.log"
+    for batches, slug in (("nan\n" * 3, "partly-read"), ("", "insufficient-data")):
+        path.write_text("".join(block.format(n=n, batches=batches, loss=9 / n) for n in (1, 2, 3)))
+        assert stabdiag.diagnose(path).diagnosis.slug == slug
+
+
+def test_scores_of_two_sets_on_lines_of_their_own(history):
+    text = "".join(
+        f"2016-01-0{n} Node[0] Update[{n}8956]: Change learning rate to 5.9e-03\n"
+        f"2016-01-0{n} Node[0] Epoch[{n}] Train-accuracy=0.5{n}\n"
+        f"2016-01-0{n} Node[0] Epoch[{n}] Time cost=20670.702\n"
+        f"2016-01-0{n} Node[0] Epoch[{n}] Validation-accuracy=0.4{n}\n"
+        for n in (4, 5, 6)
+    )
+    series = history(text).series
+    assert series["accuracy"].values.tolist() == [0.54, 0.55, 0.56]
+    assert series["eval_accuracy"].values.tolist() == [0.44, 0.45, 0.46]
