@@ -59,8 +59,13 @@ _CONFIG_BYTES: Final = 1 << 24
 def read_log(stream: Stream, name: str, grammar: Grammar) -> Columns:
     """Read a stream of the named format with its grammar."""
     log = TextLog(name, grammar)
+    last = b""
     for block in blocks(stream, size=grammar.block, joined=True):
-        log.add(without_cut_number(block))
+        if last:
+            log.add(last)
+        last = block
+    if last:
+        log.add(without_cut_number(last))
     return log.columns(stream)
 
 
