@@ -447,6 +447,8 @@ def _with_few_epochs(
     if counter is None:
         return None
     counts = headings[counter]
+    if len(counts) > 2 and counts[0] >= counts[1]:  # a sentence above the log may name an epoch
+        counts = counts[1:]
     if counter == _ITERATION_WORD and counts and _is_cut_above(data, sample):
         counts = [counts[0] - 1, *counts]
     lost = any(is_lost(value) for values in sample.values.values() for value in values)

@@ -442,3 +442,9 @@ def test_scores_of_two_sets_on_lines_of_their_own(history):
     series = history(text).series
     assert series["accuracy"].values.tolist() == [0.54, 0.55, 0.56]
     assert series["eval_accuracy"].values.tolist() == [0.44, 0.45, 0.46]
+
+
+def test_a_sentence_above_two_epochs_may_name_one_of_them(history):
+    epoch = "2020-06-19: \nepoch:  {n} \n2020-06-19: train loss : {a} \n2020-06-19: lr: 0.009 \n"
+    text = "Around Epoch 100\n" + epoch.format(n=99, a=-0.25) + epoch.format(n=100, a=-0.375)
+    assert points(history(text).series["loss"]) == [(99, -0.25), (100, -0.375)]
