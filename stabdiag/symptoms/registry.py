@@ -27,7 +27,7 @@ from stabdiag.symptoms.resume import resume
 from stabdiag.symptoms.schedule import schedule, settings, warmup
 from stabdiag.symptoms.symptom import Symptom
 from stabdiag.symptoms.throughput import stalls, throughput
-from stabdiag.symptoms.weights import implausible, magnitude, weight_norms
+from stabdiag.symptoms.weights import activations, implausible, magnitude, weight_norms
 
 # If several findings are equally severe, the first in this order is the diagnosis.
 SYMPTOMS: tuple[Symptom, ...] = (
@@ -109,9 +109,9 @@ SYMPTOMS: tuple[Symptom, ...] = (
     weight_norms.weight_norm_runaway,
     weight_norms.weight_norm_shrinking,
     weight_norms.update_ratio_off,
-    weight_norms.dead_neurons,
-    weight_norms.activation_saturated,
-    weight_norms.attention_entropy_collapse,
+    activations.dead_neurons,
+    activations.activation_saturated,
+    activations.attention_entropy_collapse,
     warmup.lr_no_warmup,
     warmup.lr_warmup_mismatch,
     schedule.lr_decays_early,

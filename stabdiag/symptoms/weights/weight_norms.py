@@ -1,4 +1,4 @@
-"""Weight norms that run away or shrink, updates out of proportion, dead or saturated units."""
+"""Weight norms that run away or shrink, and updates out of proportion."""
 
 from __future__ import annotations
 
@@ -9,18 +9,14 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
-from stabdiag.model.frozen import frozen
-from stabdiag.model.history import Series
 from stabdiag.model.ranges import ADAMW_DECAY
-from stabdiag.model.roles.scores import full_scale
 from stabdiag.model.text import num, plural, sentence, times
-from stabdiag.stats.course import Course, keeps_growing, measure_course, start_level
+from stabdiag.stats.course import keeps_growing, measure_course, start_level
 from stabdiag.stats.quantiles import power_of_ten
 from stabdiag.stats.rise import ONSET_FRACTION
 from stabdiag.stats.standards import (
     HALF,
     LEAST,
-    MIN_CONSECUTIVE,
     NEGLIGIBLE,
     TENFOLD,
     TENTHS,
@@ -28,6 +24,7 @@ from stabdiag.stats.standards import (
 )
 from stabdiag.symptoms.learning.causes import loss_changes
 from stabdiag.symptoms.symptom import Evidence, Symptom, at_least
+from stabdiag.symptoms.weights.groups import SECOND_HALF, NormGroup, norm_groups
 from stabdiag.tree.advice.shared import less_decay, more_decay, usual_decay
 from stabdiag.tree.case import Case
 from stabdiag.tree.progress import find_progress, learns_clearly
@@ -37,37 +34,6 @@ _USUAL_UPDATE = 1e-3
 
 # A norm below half of its first value has done more than settle.
 _MIN_KEPT = HALF
-
-# Fractions and updates are evaluated over the second half of the run.
-_HALF = TENTHS // 2
-
-
-@frozen
-class NormGroup:
-    """One group of a role: its finite points, and the median of each tenth of them."""
-
-    name: str
-    points: Series
-    course: Course
-
-    @property
-    def levels(self) -> Floats:
-        """The median of each tenth."""
-        return self.course.levels
-
-    def step(self, tenth: int) -> int:
-        """Return the step where a tenth begins, counted from 0."""
-        return int(self.points.steps[self.course.starts[tenth]])
-
-
-def _groups(case: Case, role: str) -> list[NormGroup]:
-    """Return the groups of a role that have enough finite points."""
-    finite = {name: series.finite() for name, series in case.history.group(role).items()}
-    return [
-        NormGroup(name=name, points=points, course=measure_course(points.values, TENTHS))
-        for name, points in finite.items()
-        if len(points) >= LEAST
-    ]
 
 
 def _ratios_of_norms(case: Case) -> list[NormGroup]:
@@ -163,7 +129,7 @@ def _pulled_down(case: Case) -> Evidence | None:
     """Report a norm far below its first value, or less far under a high weight decay."""
     decay = case.manifest.weight_decay
     highest, usual_range = usual_decay(case)
-    groups = [group for group in _groups(case, "weight_norm") if group.points.values[0] > 0]
+    groups = [group for group in norm_groups(case, "weight_norm") if group.points.values[0] > 0]
     if not groups:
         return None
     group = min(groups, key=lambda group: float(group.levels.min() / group.points.values[0]))
@@ -202,7 +168,7 @@ def _farthest(case: Case, *, growing: bool) -> NormGroup | None:
     """
     changing = [
         group
-        for group in _groups(case, "weight_norm")
+        for group in norm_groups(case, "weight_norm")
         if min(group.levels[1], group.levels[-1]) > 0
         and _keeps_changing(group.levels, growing=growing)
     ]
@@ -247,12 +213,12 @@ def _evidence(case: Case, group: NormGroup, trend: str, first: Action) -> Eviden
 def update_ratio_off(case: Case) -> Evidence | None:
     """Are updates far too large or too small for the weights that they change?"""
     limits = case.limits.weights
-    groups = _groups(case, "update_ratio") or _ratios_of_norms(case)
+    groups = norm_groups(case, "update_ratio") or _ratios_of_norms(case)
     off: list[tuple[float, str, float, int]] = []
     for group in groups:
         # Some logs contain the base-10 logarithm.
-        every = power_of_ten(group.levels) if group.levels[_HALF:].max() < 0 else group.levels
-        ratios, ratio = every[_HALF:], float(every[-1])
+        every = power_of_ten(group.levels) if group.levels[SECOND_HALF:].max() < 0 else group.levels
+        ratios, ratio = every[SECOND_HALF:], float(every[-1])
         high, low = ratios.min() > limits.update_high, ratios.max() < limits.update_low
         if low and group.name == "all":
             # Constant weights do not change the loss: if it changes, the series is a different
@@ -261,7 +227,7 @@ def update_ratio_off(case: Case) -> Evidence | None:
             low = not loss_changes(case, group.step(small))
         if ratio > 0 and (high or low):
             distance = abs(float(np.log(ratio / _USUAL_UPDATE)))
-            off.append((distance, group.name, ratio, group.step(_HALF)))
+            off.append((distance, group.name, ratio, group.step(SECOND_HALF)))
     if not off:
         return None
     _, name, ratio, step = max(off)
@@ -285,117 +251,5 @@ def update_ratio_off(case: Case) -> Evidence | None:
             kind,
             f"{verb} the learning rate of {name!r} by up to {factor} times, and measure again.",
             setting="lr",
-        ),
-    )
-
-
-@Symptom(
-    slug="dead-neurons",
-    title="Dead neurons",
-    needs=("dead_fraction",),
-    preconditions=(at_least(LEAST, "dead_fraction", groups=True),),
-    next_actions=(
-        Action(Do.CHECK_MODEL, "Check its initialization, and the bias before it."),
-        Action(Do.CHANGE_MODEL, "Normalize its input."),
-    ),
-)
-def dead_neurons(case: Case) -> Evidence | None:
-    """Are most neurons of a layer always zero?"""
-    return _fraction_too_high(
-        case,
-        "dead_fraction",
-        case.limits.weights.max_dead_fraction,
-        "neurons of {name!r} are dead",
-        Action(
-            Do.CHANGE_MODEL,
-            "Replace the ReLU of {name!r} with GELU or leaky ReLU, or lower the learning rate.",
-            also=(Do.LOWER_LR,),
-        ),
-    )
-
-
-@Symptom(
-    slug="activation-saturated",
-    title="Saturated activations",
-    needs=("saturated_fraction",),
-    preconditions=(at_least(LEAST, "saturated_fraction", groups=True),),
-    next_actions=(
-        Action(Do.CHANGE_MODEL, "Replace tanh or sigmoid with GELU."),
-        Action(Do.LOWER_LR, "Lower the learning rate; check whether its weight norm runs away."),
-    ),
-)
-def activation_saturated(case: Case) -> Evidence | None:
-    """Are most activations of a layer at their bound?"""
-    return _fraction_too_high(
-        case,
-        "saturated_fraction",
-        case.limits.weights.max_saturated_fraction,
-        "activations of {name!r} are saturated",
-        Action(
-            Do.CHANGE_MODEL,
-            "Put a normalization layer before {name!r}, or scale its initialization down.",
-        ),
-    )
-
-
-def _fraction_too_high(
-    case: Case, role: str, limit: float, noun: str, first: Action
-) -> Evidence | None:
-    """Report the group with the highest fraction at the end, if it is too high throughout."""
-    groups = _groups(case, role)
-    # Fractions may have been logged in percent.
-    scale = full_scale(max((group.levels[_HALF:].max() for group in groups), default=0.0))
-    high = [group for group in groups if group.levels[_HALF:].min() / scale > limit]
-    if not high:
-        return None
-    highest = max(high, key=lambda group: (float(group.levels[-1]), group.name))
-    fraction = float(highest.levels[-1]) / scale
-    return Evidence(
-        because=f"{fraction:.0%} of the {noun.format(name=highest.name)} "
-        f"({plural(len(high), 'group')} of {len(groups)} above the limit).",
-        step=highest.step(_HALF),
-        measured={
-            "group": highest.name,
-            "fraction": fraction,
-            "groups_affected": len(high),
-            "groups": len(groups),
-        },
-        first=Action(first.kind, first.text.format(name=highest.name), also=first.also),
-    )
-
-
-@Symptom(
-    slug="attention-entropy-collapse",
-    title="Attention has collapsed onto single tokens",
-    needs=("attention_entropy",),
-    preconditions=(at_least(LEAST, "attention_entropy", groups=True),),
-    next_actions=(
-        Action(Do.ADD_WARMUP, "Lengthen the warm-up."),
-        Action(Do.INSPECT_LAYERS, "Check the attention logits and the query and key weight norms."),
-    ),
-)
-def attention_entropy_collapse(case: Case) -> Evidence | None:
-    """Has the attention entropy collapsed in most of the logged layers or heads?"""
-    groups = _groups(case, "attention_entropy")
-    collapsed: list[tuple[float, str, float, float]] = []
-    for group in groups:
-        early, last = (
-            float(group.levels[:MIN_CONSECUTIVE].max()),
-            float(group.levels[-MIN_CONSECUTIVE:].max()),
-        )
-        if early > 0 and last < case.limits.weights.entropy_fraction * early:
-            collapsed.append((last / early, group.name, early, last))
-    # Some heads should attend to one token, such as induction heads.
-    if 2 * len(collapsed) <= len(groups):
-        return None
-    _, name, early, last = min(collapsed)
-    return Evidence(
-        because=f"The attention entropy fell in {len(collapsed)} of "
-        f"{plural(len(groups), 'group')}, most in {name!r}: from {num(early)} to {num(last)}.",
-        measured={"group": name, "early": early, "last": last, "groups_affected": len(collapsed)},
-        first=Action(
-            Do.LOWER_LR,
-            f"Lower the learning rate and normalize queries and keys (QK-norm), {name!r} first.",
-            also=(Do.CHANGE_MODEL,),
         ),
     )
