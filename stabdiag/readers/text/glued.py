@@ -30,6 +30,11 @@ _NEXT_KERAS_BAR: Final = lazy_pattern(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40
 _NEXT_EPOCH: Final = lazy_pattern(rb" [Ee]poch(?<=[\d\])][ ].{5})(?=[ :]{1,2}\[?\d{1,6}/\d{1,6}\b)")
 _EPOCHS: Final = (b" Epoch ", b" epoch ", b" Epoch:", b" epoch:")
 
+# A text next to a bar of Keras that another one was written over, if the backspaces were lost:
+# … [=====] - ETA: 0s - loss: 0.91 - ETA: 0s - loss: 0.87  - 0s 8ms/step - loss: 0.85.
+_ETA: Final = b" - ETA: "
+_WRITTEN_OVER: Final = lazy_pattern(rb"\] - ETA: [^\[\]\n\r]{1,2000}(?= - ETA: \d| - \d{1,9}m?s )")
+
 # A row below has texts, a pattern and its replacement. Each match has a text of its row. A pattern
 # begins with a fixed byte: a search for a lookbehind at every position takes five times as long.
 
@@ -109,6 +114,10 @@ def separate_records(block: bytes) -> bytes:
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
     if b"]" in block and block.count(b"] - ETA: ") > lines + 1:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)
+    if b"]" + _ETA in block and (
+        len(block) <= _PASTE or block.count(_ETA) > block.count(b"]" + _ETA)
+    ):
+        block = _WRITTEN_OVER.sub(b"]", block)
     after = [bytes_after(block, level) for level in _MESSAGE_LEVELS if level in block]
     if any(b"0" in months or b"1" in months for months in after):
         block = _MESSAGE.sub(b"\r", block)

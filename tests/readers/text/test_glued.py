@@ -171,3 +171,15 @@ def test_a_bar_of_keras_may_end_on_the_heading_of_its_validation(read):
     series = read(text).series["loss"]
     assert series.steps.tolist() == [30, 31, 32]
     assert str(series.values.tolist()) == "[0.25, 0.125, nan]"
+
+
+@pytest.mark.parametrize("size", [1, 900])
+def test_the_last_text_that_was_written_over_a_bar_counts(read, size):
+    epoch = (
+        "Epoch {}/999\n400/400 [=====================] - ETA: 0s - loss: 8.5 - mae: 8.512"
+        " - ETA: 0s - loss: 7.5 - mae: 7.5  - 1s 8ms/step - loss: {} - mae: 0.5 - val_loss: 2.5\n"
+    )
+    losses = [*(4 - n / 1000 for n in range(size)), "nan"]
+    history = read("".join(epoch.format(n, loss) for n, loss in enumerate(losses, start=1)))
+    assert [str(loss) for loss in history.series["loss"].values] == [str(loss) for loss in losses]
+    assert {*history.series["eval_loss"].values} == {2.5}
