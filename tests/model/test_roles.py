@@ -52,6 +52,8 @@ NAMES = {
         *("rollout/ep_rew_mean", "charts/episodic_return", "EpRewMean", "critic/rewards/mean"),
         *("train/reward", "AverageEpRet", "episodeReward"),
     ),
+    "accuracy": ("main/accuracy",),
+    "eval_accuracy": ("validation/main/accuracy",),
     "skipped": (*("number of skipped iterations", "optim/step skipped"),),
     "tokens_per_second": (*("throughput(tps)", "throughput/device/TPS"),),
 }

@@ -250,7 +250,7 @@ ROLES: tuple[Role, ...] = (
         "fraction of the training examples that are right",
         f"{_ACCURACIES} train_accuracy train_acc train_acc1 train_top1 mean_token_accuracy "
         "global_accuracy token_accuracy token_acc epoch_accuracy epoch_acc acc_1 prec1 prec_1 "
-        "categorical_accuracy sparse_categorical_accuracy binary_accuracy",
+        "categorical_accuracy sparse_categorical_accuracy binary_accuracy main_accuracy",
         training=False,
     ),
     _role(
@@ -258,7 +258,8 @@ ROLES: tuple[Role, ...] = (
         "fraction of the held-out examples that are right",
         " ".join(
             f"{split}_{name}" for name in word_list(_ACCURACIES) for split in _EVALUATION_PREFIXES
-        ),
+        )
+        + " validation_main_accuracy",
         training=False,
     ),
     _role(
