@@ -43,6 +43,7 @@ from stabdiag.readers.text.excerpts import (
     find_block_record,
     find_excerpt,
     find_few_rewards,
+    find_few_scores,
     find_short_paste,
     find_single_epoch,
     find_single_record,
@@ -260,14 +261,19 @@ def _evidence_without_loss(log: _Log) -> TextEvidence | None:
     measures = (result for result in candidates if result.word != SCORE or of_games)
     best = max(measures, key=lambda result: result.lines, default=None)
     if best is None:
-        return _evidence_of_scores(log, samples) or _few_rewards(log, samples)
+        return _evidence_of_scores(log, samples) or _few_measures(log, samples)
     fewest = MIN_COUNTS if best.word in REWARDS and is_word(best.counter or b"") else _EVIDENT
     return best if best.lines >= fewest else None
 
 
-def _few_rewards(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:
+def _few_measures(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:
+    """Return the evidence in two records of rewards or scores."""
     rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
-    results = ((word, find_few_rewards(log.data, sample)) for word, sample in rewards)
+    scores = ((word, log.sample(word)) for word in SCORES if word in log.data)
+    results = chain(
+        ((word, find_few_rewards(log.data, sample)) for word, sample in rewards),
+        ((word, find_few_scores(log.data, sample)) for word, sample in scores),
+    )
     return next((replace(result, word=word) for word, result in results if result), None)
 
 

@@ -35,6 +35,7 @@ from stabdiag.readers.text.tokens import (
     has_number,
     line_fields,
     lines_with_a_loss,
+    makes_a_record,
     renamed,
 )
 
@@ -347,6 +348,20 @@ def find_few_rewards(data: bytes, sample: Sample) -> TextEvidence | None:
         if len(names) > 1
     )
     return next(filter(None, records), None)
+
+
+def find_few_scores(data: bytes, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in a paste of two epochs of several scores, on one line or on more."""
+    if len(data) > _MAX_SHORT or _SENTENCE.search(data):
+        return None
+    records = [
+        _counted_twice(names, lines, sample.word)
+        for names, lines in sample.shapes.items()
+        if any(makes_a_record(name, sample.word) for name in names)
+    ]
+    counted = [result for result in records if result is not None and result.counter in COARSE]
+    is_record = len(counted) > 1 or any(len(names) > 1 for names in sample.shapes)
+    return counted[0] if is_record and len(counted) == len(records) > 0 else None
 
 
 def find_block_record(data: bytes) -> TextEvidence | None:

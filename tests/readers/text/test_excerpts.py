@@ -645,3 +645,31 @@ def test_scores_below_a_sentence_with_a_score_are_read(tmp_path, name):
         + "".join(line.format(n * 50, n, name, n) for n in range(1, 9))
     )
     assert "accuracy went from" in stabdiag.diagnose(path).diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "Epoch {}/5 - Dice: 0.{} - IoU: 0.25",
+        "10:00:01 Epoch[{0}] Train-Accuracy=0.{1}\n10:00:02 Epoch[{0}] Validation-Accuracy=0.75",
+    ],
+)
+def test_two_epochs_of_scores_are_enough(tmp_path, record):
+    path = tmp_path / "run.txt"
+    path.write_text("".join(f"{record.format(n, n + 3)}\n" for n in (1, 2)))
+    assert "from 0.4 to 0.5" in stabdiag.diagnose(path).diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "Fold {}: acc 0.{}, f1 0.25",
+        "Epoch {}: Dice: 0.{}",
+        "In epoch {} the best acc I got: 0.{}, with an f1: 0.25",
+    ],
+)
+def test_two_other_scores_are_not_a_log(tmp_path, record):
+    path = tmp_path / "run.txt"
+    path.write_text("".join(f"{record.format(n, n + 3)}\n" for n in (1, 2)))
+    with pytest.raises(LogError):
+        stabdiag.diagnose(path)
