@@ -25,12 +25,12 @@ NAMES = {
     "loss": (
         *("train/loss", "lm loss", "lm-loss", "loss/train/total", "train/CE loss"),
         *("loss_metrics/global_avg_loss", "trl:", "Loss", "main/loss", "TrainLoss", "trainLoss"),
-        *("TotalLoss", "LMLoss", "CELoss", "L1Loss", "3D_loss"),
+        *("TotalLoss", "LMLoss", "CELoss", "L1Loss", "3D_loss", "trainloss"),
     ),
     "eval_loss": (
         *("eval/loss", "val/loss", "validation/loss", "lm loss validation"),
         *("validation_metrics/loss", "eval/lm/loss", "validation/main/loss", "ValLoss", "valLoss"),
-        *("testLoss", "Validation Loss", "valid/loss"),
+        *("testLoss", "Validation Loss", "valid/loss", "valloss", "TESTLOSS"),
     ),
     "grad_norm": (
         *("train/grad_norm", "grad-norm", "grad norm", "optim/total grad norm"),

@@ -18,6 +18,12 @@ _EVALUATION_PART = lazy_pattern(
 # Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
 _HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
+# Where the next word begins in trainloss, valloss and testacc.
+_GLUED_SPLIT = lazy_pattern(
+    r"(?<![a-z0-9])(train|valid|val|dev|test|eval)"
+    r"(?=(?:loss|acc|accuracy|err|error|ppl|perplexity|f1|bleu)(?:_|$))"
+)
+
 # Columns under these sections are settings of the run.
 _SETTINGS_SECTION = lazy_pattern(
     r"(^|[/._])(config|args|hparams|hyperparameters|hyper_parameters)[/.]", re.IGNORECASE
@@ -75,7 +81,7 @@ def normal(name: str) -> str:
         name = "".join(char for char in normalize("NFKD", name) if not combining(char))
     if not name.islower():
         name = _HUMP.sub("_", name)
-    return re.sub(r"[^a-z0-9_]+", "_", name.lower()).rstrip("_")
+    return _GLUED_SPLIT.sub(r"\1_", re.sub(r"[^a-z0-9_]+", "_", name.lower()).rstrip("_"))
 
 
 def name_words(name: str) -> list[str]:

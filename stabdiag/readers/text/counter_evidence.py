@@ -24,7 +24,7 @@ def on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> TextEvidence 
     candidates = [
         _evidence_for_counter(word, loss, counts)
         for (word, loss), counts in counters.items()
-        if word != FIRST and len(set(counts)) >= MIN_COUNTS and _may_count(word, loss, counters)
+        if word != FIRST and len(set(counts)) >= MIN_COUNTS and may_count(word, loss, counters)
     ]
     # The finest counter on the same lines is the step, even if it restarts with each epoch.
     candidates.sort(
@@ -74,7 +74,7 @@ def _evidence_for_counter(word: bytes, loss: str, counts: Counts) -> TextEvidenc
     )
 
 
-def _may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> bool:
+def may_count(word: bytes, loss: str, counters: Mapping[tuple[bytes, str], Counts]) -> bool:
     """Return True if a counter may count steps, given the other counters on the same lines."""
     counts = counters[word, loss]
     bars = _bars(STEP.encode(), loss, counters)

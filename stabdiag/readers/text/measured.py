@@ -370,6 +370,10 @@ def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
     # A block may begin between the two lines of a step. A single line may lack its rate as well.
     if len({*steps} - {*usual_steps}) > min(1, len({*steps}) - 1):
         return part
+    # Another rank prints the same losses, and its last line may break off.
+    losses = [name for name in part.names if is_a_loss(name)]
+    if losses and {*_cells(part, [STEP, *losses])} <= {*_cells(usual, [STEP, *losses])}:
+        return replace(part, supplementary=True)
     names = (
         name if name == STEP or trains(name) or is_evaluation(name) else f"{VALIDATED}{name}"
         for name in part.names
@@ -379,7 +383,11 @@ def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
 
 def _counts(part: TextPart, by_epoch: bool) -> list[tuple[object, ...]]:
     """Return the step of each line of a part, with its epoch if steps restart in each epoch."""
-    names = (EPOCH.decode(), STEP) if by_epoch else (STEP,)
+    return _cells(part, [EPOCH.decode(), STEP] if by_epoch else [STEP])
+
+
+def _cells(part: TextPart, names: Sequence[str]) -> list[tuple[object, ...]]:
+    """Return the values with these names on each line of a part."""
     return [*zip(*(part.cells[part.names.index(name)] for name in names), strict=True)]
 
 

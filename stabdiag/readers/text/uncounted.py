@@ -10,6 +10,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.counter_evidence import (
     count_moves,
+    may_count,
     most_frequent_loss,
 )
 from stabdiag.readers.text.counters import (
@@ -88,8 +89,24 @@ def find_uncounted(
     too_few = lines < fewest or len({*values.get(loss, ())}) < different
     if too_few or not all(map(_is_in_order, counts.values())):
         return None
-    epoch = EPOCH if len(counts.get(EPOCH, ())) == lines else None
-    return TextEvidence(counter=epoch, loss=loss, lines=lines, rising=float(epoch is not None))
+    ranked = _counter_of_ranks(sample, loss, values[loss])
+    counter = ranked or (EPOCH if len(counts.get(EPOCH, ())) == lines else None)
+    return TextEvidence(counter=counter, loss=loss, lines=lines, rising=float(counter is not None))
+
+
+def _counter_of_ranks(sample: Sample, loss: str, losses: Sequence[bytes]) -> bytes | None:
+    """Return a counter that rises once, if every line with the same count repeats the loss.
+
+    Each rank may print the same line.
+    """
+    for (word, counted_loss), pairs in sample.counters.items():
+        counts = [count for _, count in pairs]
+        if counted_loss == loss and word not in (FIRST, EPOCH) and len(counts) == len(losses):
+            is_rise = count_moves(counts) == 1 and counts[0] < counts[-1]
+            repeats = len({*zip(counts, losses, strict=True)}) == len({*counts})
+            if is_rise and repeats and may_count(word, loss, sample.counters):
+                return word
+    return None
 
 
 def _are_results(lines: Sequence[bytes]) -> bool:

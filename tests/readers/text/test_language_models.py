@@ -434,3 +434,33 @@ def test_the_mean_of_lightning_is_not_the_loss_of_a_bar_that_breaks_off(history)
     text = ", ".join(f"{bar.format(n)}{n}.500, lr=0.1" for n in (3, 4, 5))
     series = history(f"{text}, {bar.format(6)}\n").series
     assert points(series["loss"]) == [(3, 3.5), (4, 4.5), (5, 5.5)]
+
+
+RANKS = "".join(
+    f"[job] - step:  {step}  loss:  {9 - step}.50000  grad_norm: {step}.25  tps: 9,0{rank}0\n"
+    for step in (4, 5)
+    for rank in range(4)
+)
+
+
+def test_two_steps_of_several_ranks_are_two_records(history):
+    series = history(RANKS + "[job] - INFO - step:  5  loss:  4.50000  grad_norm:").series
+    assert points(series["loss"]) == [(4, 5.5), (5, 4.5)]
+    assert points(series["grad_norm"]) == [(4, 4.25), (5, 5.25)]
+    assert "eval_loss" not in series
+
+
+def test_two_records_with_a_position_have_steps(history):
+    line = "INFO: run:, {0}00/900, train/total_loss: 0.{0} (0.5), lr: 0., max mem: 67.0\n"
+    assert points(history(line.format(4) + line.format(5)).series["loss"]) == [
+        (400, 0.4),
+        (500, 0.5),
+    ]
+
+
+def test_the_split_and_the_loss_may_be_one_word(history):
+    line = "epoch {0} | trainloss 2.{0} | validloss 3.{0} | testloss 4.{0} | testacc 0.{0}\n"
+    series = history("".join(map(line.format, range(6)))).series
+    assert series["loss"].column == "trainloss"
+    assert series["eval_loss"].column == "validloss"
+    assert series["eval_accuracy"].column == "testacc"
