@@ -14,13 +14,12 @@ from stabdiag.stats.standards import MIN_TREND_POINTS
 from stabdiag.tree.case import Case, Reply, no, unknown, yes
 from stabdiag.tree.causes import MAX_OCCASIONAL
 from stabdiag.tree.nan import activation_near_fp16_max, describe_near_fp16_max, require_bad_loss
+from stabdiag.tree.scale_falls import is_floor, last_fall
 from stabdiag.tree.scaler import (
     Overflows,
     fall_to_floor,
     find_overflows,
     is_averaged,
-    is_floor,
-    last_fall,
     stuck_scale,
     tolerated_overflows,
 )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-
 import numpy as np
 
 from stabdiag.model.arrays import Floats, Ints, Mask
@@ -23,6 +20,7 @@ from stabdiag.stats.standards import (
     TWICE,
 )
 from stabdiag.tree.case import Case
+from stabdiag.tree.scale_falls import KNOWN_FLOORS, PROBE, Fall, floors, last_fall
 
 # Overflows this many steps apart belong to different declines of the scale. The calibration ends
 # after twice this many steps without an overflow, or a tenth of a short run.
@@ -34,12 +32,6 @@ _LISTED_STEPS = 20
 # Scalers start at 2^32 at most, so 32 overflows lower the scale to 1, or 64 with the hysteresis of
 # Megatron and DeepSpeed.
 _MOST_HALVINGS = 64
-
-# Floors of scalers: Megatron and DeepSpeed 1, fairseq 1e-4.
-_KNOWN_FLOORS = (1.0, 1e-4)
-
-# A scale is at its floor if it mostly stays within one probe of it and was at least two above it.
-_PROBE = TWICE
 
 # Relative tolerance of powers of two in a scale that is logged with few digits, as 0.002 for 2^-9.
 _SCALE_TOLERANCE = NEGLIGIBLE
@@ -58,20 +50,6 @@ _MIN_SKIPPED = MIN_CONSECUTIVE
 
 # Maximum relative fall of a loss without learning.
 _MAX_FLAT_FALL = NEGLIGIBLE
-
-
-@frozen
-class Fall:
-    """The last fall of a loss scale below a bound.
-
-    It fell from ``top`` to ``low`` and is below the bound since the step ``since``. ``usual_until``
-    is the last step with a scale at most one probe below its usual level.
-    """
-
-    top: float
-    low: float
-    since: int
-    usual_until: int
 
 
 @frozen
@@ -333,46 +311,6 @@ def _interval(case: Case, scale: Series | None) -> tuple[float, str]:
     return float(case.limits.precision.growth_interval), "by default"
 
 
-def last_fall(scale: Series, below: float) -> Fall | None:
-    """Return the last fall of a scale below a bound, or None.
-
-    A scale that starts below the bound did not fall.
-
-    Args:
-        scale: finite.
-        below: the bound, positive.
-    """
-    values, steps = scale.values, scale.steps
-    low = np.flatnonzero((values < below) & (values < np.maximum.accumulate(values)))
-    if not len(low):
-        return None
-    last = int(low[-1])
-    top = float(values[:last].max())
-    middle = min(math.sqrt(max(top, 0.0)) * math.sqrt(max(below, 0.0)), top)
-    begin = int(np.flatnonzero(values[:last] >= middle)[-1]) + 1
-    since = begin + int(np.argmax(values[begin : last + 1] < below))
-    level = median(values[:begin])
-    usual = np.flatnonzero(values[:begin] >= min(level, level / _PROBE))
-    return Fall(
-        top=top,
-        low=float(values[since : last + 1].min()),
-        since=int(steps[since]),
-        usual_until=int(steps[usual[-1]]),
-    )
-
-
-def is_floor(case: Case, value: float) -> bool:
-    """Return True if a dynamic scaler cannot lower its scale below this value."""
-    if case.manifest.static_loss_scale:
-        return False
-    return any(np.isclose(value, floor) for floor in _floors(case))
-
-
-def _floors(case: Case) -> Sequence[float]:
-    configured = case.manifest.loss_scale_min
-    return _KNOWN_FLOORS if configured is None else (configured,)
-
-
 def fall_to_floor(case: Case, scale: Series, overflows: Overflows) -> Fall | None:
     """Return the fall to the floor of the scaler if gradients still overflow there, or None.
 
@@ -382,13 +320,13 @@ def fall_to_floor(case: Case, scale: Series, overflows: Overflows) -> Fall | Non
         overflows: the overflows.
     """
     values = scale.values
-    floor = next((floor for floor in _floors(case) if np.isclose(values.min(), floor)), None)
-    if floor is None or values[-1] > _PROBE * floor:
+    floor = next((floor for floor in floors(case) if np.isclose(values.min(), floor)), None)
+    if floor is None or values[-1] > PROBE * floor:
         return None
-    fall = last_fall(scale, _PROBE * floor)
-    if fall is None or fall.top <= _PROBE**2 * floor:
+    fall = last_fall(scale, PROBE * floor)
+    if fall is None or fall.top <= PROBE**2 * floor:
         return None
-    if median(values[scale.steps >= fall.since]) > _PROBE * floor:
+    if median(values[scale.steps >= fall.since]) > PROBE * floor:
         return None
     # A scaler without overflows at its floor works.
     has_settled = int(scale.steps[-1]) - fall.since >= max(PAUSE, MIN_CONSECUTIVE * case.stride)
@@ -399,7 +337,7 @@ def is_averaged(scale: Series) -> bool:
     """Return True if a finite loss scale is a mean over steps: scalers keep powers of two."""
     values = scale.values[:: max(len(scale) // SUBSAMPLE_SIZE, 1)]
     # fairseq's floor is not a power of two. (np.isin would import numpy.ma, which is slow.)
-    values = values[(values > 0) & ~np.equal.outer(values, _KNOWN_FLOORS).any(axis=1)]
+    values = values[(values > 0) & ~np.equal.outer(values, KNOWN_FLOORS).any(axis=1)]
     if not len(values):
         return False
     nearest = np.exp2(np.round(np.log2(values)))
