@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from stabdiag.model.events import EventCode
+
 if TYPE_CHECKING:
     from stabdiag.assemble.order import Order
     from stabdiag.assemble.steps import Steps
@@ -21,12 +23,14 @@ def place_messages(
     """Yield the events of a log with the steps that they have in one run.
 
     If the counter of a log restarts, its steps are continued. A message among the records of
-    another run has no step in this one.
+    another run has no step in this one. Last words above other records are none.
     """
     counted = np.flatnonzero(clock.usable & (order.number >= 0))
     for event in events:
         if event.above is None:
             yield event
+            continue
+        if event.code is EventCode.LAST_WORDS and event.above < len(clock.usable):
             continue
         step = event.step
         above = int(np.searchsorted(counted, event.above))

@@ -46,6 +46,7 @@ class EventCode(StrEnum):
     DEVICE_FAILED = "device-failed"
     KILLED = "killed"
     TRACEBACK = "traceback"
+    LAST_WORDS = "last-words"
     SEVERAL_WRITERS = "several-writers"
     BYTES_LEFT_OUT = "bytes-left-out"
     LINES_LEFT_OUT = "lines-left-out"

@@ -59,6 +59,7 @@ def _texts(name: str, column: Column) -> Iterator[tuple[int, str]]:
     """Yield the record and the text of each line of a message that may report a failure."""
     if not column.is_text or len(column.words) > _MAX_MESSAGES:
         return
+    from stabdiag.readers.text.alarms import is_alarm
     from stabdiag.readers.text.failures import may_report
     from stabdiag.readers.text.messages import may_be_message
 
@@ -66,7 +67,7 @@ def _texts(name: str, column: Column) -> Iterator[tuple[int, str]]:
     for code, word in enumerate(column.words):
         text = f"{label}{word}"
         data = text.encode("utf-8", "replace")
-        if not (may_report(data) or may_be_message(data)):
+        if not (may_report(data) or may_be_message(data) or is_alarm(data)):
             continue
         rows = np.flatnonzero(column.present & (column.values == code))[:_MAX_MESSAGE_RECORDS]
         for row in rows.tolist():

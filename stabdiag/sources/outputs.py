@@ -27,6 +27,8 @@ _MAX_OUTPUT_NAMES: Final = 10_000
 # The end of an output: at most this many bytes, and this many lines.
 _END_SIZE: Final = 1 << 16
 _END_LINES: Final = 300
+# An alarm in plain words counts on these last lines.
+_LAST_OUTPUT_LINES: Final = 3
 # A longer line is cut.
 _OUTPUT_LINE_SIZE: Final = 2000
 
@@ -169,6 +171,7 @@ def _reports(end: bytes) -> Iterator[str]:
 
     Updates that were skipped, and gradients that overflowed, are no failures: training went on.
     """
+    from stabdiag.readers.text.alarms import is_alarm
     from stabdiag.readers.text.failures import Failure, classify_failure
 
     if b"\0" in end:
@@ -176,6 +179,8 @@ def _reports(end: bytes) -> Iterator[str]:
     lines = [line.rpartition(b"\r")[2] for line in end.replace(b"\r\n", b"\n").split(b"\n")]
     lines = [line[:_OUTPUT_LINE_SIZE] for line in lines[-_END_LINES:] if line.strip()]
     fatal = _message_lines(lines)
+    last = max(len(lines) - _LAST_OUTPUT_LINES, 0)
+    fatal |= {number for number in range(last, len(lines)) if is_alarm(lines[number])}
     for number, line in enumerate(lines):
         if number in fatal or classify_failure(line) in (Failure.LOSS, Failure.MINIMUM_SCALE):
             yield line.decode("utf-8", "replace")

@@ -62,7 +62,7 @@ _FAILURE_ANCHORS: Final = (
     *(
         b"NaN",
         *(b"is nan", b"is Nan"),
-        b"was nan",
+        *(b"was nan", b"come nan", b"came nan", b"comes nan"),
         b"is inf",
         b"was inf",
         b"nan loss",

@@ -29,7 +29,7 @@ class MessageKind:
         """Return True if a line is a message of this kind."""
         if not any(word in line for word in self.words) or self.line.search(line) is None:
             return False
-        return _SOURCE_LINE.match(line) is None
+        return not is_source_line(line)
 
 
 # A line of a program, with a message in it.
@@ -37,6 +37,12 @@ _SOURCE_LINE: Final = lazy_pattern(
     rb"[ \t>]{0,80}(?:(?:except|raise|elif|if|assert|return|print|logg(?:er|ing)\.\w{1,20}"
     rb"|warnings?\.\w{1,20}|self\.\w{1,40})\b[^\n]{0,400}[:(\"'#]|# |// )"
 )
+
+
+def is_source_line(line: bytes) -> bool:
+    """Return True if a line is source code, with a message in it."""
+    return _SOURCE_LINE.match(line) is not None
+
 
 SORTS: Final = (
     MessageKind(

@@ -11,6 +11,7 @@ from stabdiag.model.events import Event, EventCode, EventKind, Phase
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
+from stabdiag.readers.text.alarms import find_alarm
 from stabdiag.readers.text.clean import Text, find_positions, inert, line_end, words_in
 from stabdiag.readers.text.message_kinds import LONE_EXCEPTION, SORTS, MessageKind
 
@@ -25,7 +26,8 @@ _CODES: Final = [sort.code for sort in (*SORTS, LONE_EXCEPTION)]
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"
 _MESSAGE_TITLES: Final = {sort.code: sort.title for sort in SORTS} | {
-    EventCode.TRACEBACK: "traceback"
+    EventCode.TRACEBACK: "traceback",
+    EventCode.LAST_WORDS: "the last line",
 }
 
 # The frames of a traceback that show a phase; the first that matches counts.
@@ -97,6 +99,13 @@ class Messages:
             named.add(place)
             self._add(text, offset, place, code, line)
             spans.append((place, place))
+        alarm = find_alarm(text.data)
+        if alarm is not None and not any(begin <= alarm <= end for begin, end in spans):
+            line = text.data[alarm : line_end(text.data, alarm, _BYTES_AFTER)]
+            if all(line not in other for _, _, other in messages):
+                self._messages.pop(EventCode.LAST_WORDS, None)
+                self._add(text, offset, alarm, EventCode.LAST_WORDS, line)
+                spans.append((alarm, alarm))
         for place, last_line, end in followed:
             phase = _phase(text.data[place:end])
             self._add(text, offset, place, _code(last_line), last_line, phase)
@@ -124,7 +133,8 @@ class Messages:
         line: bytes,
         phase: Phase | None = None,
     ) -> None:
-        self._counts[code] = self._counts.get(code, 0) + 1
+        repeats = code is not EventCode.LAST_WORDS
+        self._counts[code] = repeats * self._counts.get(code, 0) + 1
         messages = self._messages.setdefault(code, [])
         if len(messages) >= _MAX_MESSAGES_OF_KIND:
             return

@@ -172,6 +172,11 @@ ENDINGS: Final = (
         is_deliberate=True,
     ),
     Ending(code=EventCode.TRACEBACK, kind=Do.READ_LOGS, clause="Fix the error in the traceback"),
+    Ending(
+        code=EventCode.LAST_WORDS,
+        kind=Do.READ_LOGS,
+        clause="Find out what the last line of the log means, and whether the run ended there",
+    ),
 )
 _UNKNOWN: Final = Ending(kind=Do.READ_LOGS, clause="Find out why the run ended")
 

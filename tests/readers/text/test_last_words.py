@@ -110,6 +110,45 @@ logger.error("Fatal error: %s", error)
 """.splitlines()
 
 
+ALARMS = """\
+HSA exception: allocation of the queue failed
+GPU 5 disappeared from the bus
+Rank 2 did not respond to heartbeat, aborting
+task failed after 4 attempts
+Interrupted by user
+^C
+job exited abnormally
+Return code 3
+the server hung up unexpectedly
+""".splitlines()
+
+CALM = """\
+Press Ctrl+C to abort
+failed to find the fused kernel, using the plain one
+Error rate: 3.2 %
+12 failed examples are in errors.html
+0 errors
+killing old workers
+cancelled: false
+except RuntimeError as error:  # a crash
+the crash handler is ready
+loss 0.31, error 0.2
+training finished, workers terminated normally
+""".splitlines()
+
+
+@pytest.mark.parametrize("line", ALARMS)
+def test_an_alarm_below_the_last_record_is_its_last_word(tmp_path, line):
+    assert write(tmp_path / "run.log", *TEXT, line) == "stall"
+    assert write(tmp_path / "run.jsonl", *RECORDS, json.dumps({"message": line})) == "stall"
+    assert write(tmp_path / "run.log", *TEXT[:200], line, *TEXT[200:]) == "healthy"
+
+
+@pytest.mark.parametrize("line", CALM)
+def test_other_sentences_are_no_alarm(tmp_path, line):
+    assert write(tmp_path / "run.log", *TEXT, line) == "healthy"
+
+
 def is_message(line):
     return any(kind.describes(line.encode()) for kind in (*SORTS, LONE_EXCEPTION))
 

@@ -1,0 +1,69 @@
+"""The last words of a log in any wording: a line below the last record that reports a failure.
+
+Elsewhere in a log such a line may be a warning that the training survived. At the end it may say
+why there are no more records.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.message_kinds import is_source_line
+
+# At most this many bytes at the end of a text, and this many lines.
+_LAST_BYTES: Final = 2000
+_ALARM_LINES: Final = 3
+_LONGEST_ALARM: Final = 300
+
+# Words of failures, in lower case.
+_ALARM: Final = lazy_pattern(
+    rb"(?<![\w.-])(?:errors?|err\w{0,2}_\w{2,20}|fail(?:ed|ure|s)?|fatal|abort(?:ed|ing|s)?"
+    rb"|crash(?:ed)?|killed|killing|terminated|terminating|died|exceptions?|panic|faults?|unreachable"
+    rb"|unexpected(?:ly)?|interrupted|disappeared|preempt(?:ed|ion)|evicted|cancell?ed|revoked"
+    rb"|requeued?|abnormal(?:ly)?|abruptly|oom|not ready"
+    rb"|did not respond|out of \w{3,20}|dumped core|cannot access"
+    rb"|user defined signal \d|endpoint closed|hangup|hung up)(?![\w-])"
+    rb"|^return code [1-9]|\w(?:run|job|task) failed|^\^c$"
+)
+# Words of denials, plans, settings, measures and ends as planned.
+_NO_ALARM: Final = lazy_pattern(
+    rb"(?<![\w-])(?:no|not(?! (?:ready|respond))|0|zero|without|never|none|nobody|skip\w*"
+    rb"|retr(?:y|ied|ying|ies)|old|guard|active|ignor\w*|fallback|recover\w*|reconnect\w*"
+    rb"|resum\w*|continu\w*|warnings?|deprecat\w*|instead"
+    rb"|using|handl\w*|rates?|analysis|bars?|saved|saving|stale|previous|success\w*|succeeded"
+    rb"|complet\w*|finished|normally|graceful\w*"
+    rb"|if|when|may|might|would|can|could|should|off|press|hint|tip|true|false"
+    rb"|accuracy|f1|score|mean|average|test|val|valid|validation|eval|evaluation|word|passed"
+    rb"|reached|cache|tolerance|robust\w*|samples?|examples?|images?|cases?|criterion|condition"
+    rb"|detection|prediction|installed|(?<!not )ready|enabled"
+    rb"|disabled|policy|limit|count|limiting|again|restart\w*|defaults?|loaders?|episodes?"
+    rb")(?![\w-])"
+    rb"|(?<!signal )(?<![\w(])\d{1,9}\.\d|[=:] ?-?\d{1,12}\s{0,9}$"
+)
+_QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
+
+
+def find_alarm(data: bytes) -> int | None:
+    """Return the position of the last line that reports a failure at the end of a text, or None."""
+    begin = max(len(data) - _LAST_BYTES, 0)
+    begin = data.find(b"\n", begin) + 1 if begin else 0
+    lines = []
+    for line in data[begin:].split(b"\n"):
+        lines.append((begin, line))
+        begin += len(line) + 1
+    lines = [(place, line) for place, line in lines if line.strip()][-_ALARM_LINES:]
+    return next((place for place, line in reversed(lines) if is_alarm(line)), None)
+
+
+def is_alarm(line: bytes) -> bool:
+    """Return True if a line reports a failure in plain words."""
+    line = line.strip()
+    if not line or len(line) > _LONGEST_ALARM or line[:1] in b"#/>$-=+*|<":
+        return False
+    lowered = line.lower()
+    if is_source_line(line):
+        return False
+    if _ALARM.search(lowered) is None or _NO_ALARM.search(lowered) is not None:
+        return False
+    return len(_QUOTED.findall(line)) <= 2
