@@ -18,6 +18,7 @@ from stabdiag.model.roles.loss_kinds import (
     find_variational_loss,
     is_adversarial_loss,
     is_policy_loss,
+    is_value_loss,
     loss_parts,
 )
 from stabdiag.model.roles.names import (
@@ -302,6 +303,8 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
     if role.name == "loss":
         # If there are several losses, the total most likely has a known name or the shortest name.
         matches = [name for name in names if is_a_loss(name)]
+        # Next to the losses of a policy, a loss without that word may be a regularizer.
+        of_policy = any(map(is_policy_loss, matches))
         return sorted(
             matches,
             key=lambda name: (
@@ -311,6 +314,7 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
                 _TOTAL_WORDS.isdisjoint(name_words(name)),
                 last_word(name) not in role.names,
                 is_auxiliary(name),
+                of_policy and not is_value_loss(name),
                 len(normal(name)),
             ),
         )

@@ -33,6 +33,14 @@ def _right_answers() -> Iterator[Normalization]:
 
 
 TOOLKITS: Final = (
+    # AlphaZero for Gomoku: batch i:148, episode_len:24 above kl:0.044,…,loss:3.76,entropy:3.17,…,
+    # and in a version of it loss :[3.76], entropy:3.17 again below.
+    Normalization((b"batch i:",), rb"\bbatch i:(?=\d{1,9}, ?episode_len:)", b"batch: "),
+    Normalization(
+        (b"explained_var_old:", b"loss :"),
+        rb"(?m)^[^\w\n]{0,12}loss :\[?%b\]?, entropy:[^\n]{0,60}\n" % NUMBER_PATTERN,
+        b"",
+    ),
     # mlpack: 591/591 [=========] 100% - 10s 17ms/step - loss: 0.0137785, and a rest of what was
     # drawn over: 0.0137785=======] 100% - ETA: 0s - loss: 0.0137465
     Normalization(

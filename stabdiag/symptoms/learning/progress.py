@@ -266,7 +266,9 @@ def _learned_little(case: Case, progress: Progress) -> Evidence | None:
     learns = learns_clearly(case, progress) and not _evaluations_stay(progress, loss.last)
     if right >= _LOW_ACCURACY or learns:
         return None
-    is_long = _epochs(case) >= _MANY_EPOCHS or has_ended(case)
+    # In the first tenth of the planned steps, an accuracy may still be low.
+    is_early = progress.planned is not None and progress.done * TENTHS < progress.planned
+    is_long = (_epochs(case) >= _MANY_EPOCHS and not is_early) or has_ended(case)
     if not is_long and not _is_at_its_start(case, accuracies[0], fell):
         return None
     evidence = _little(case, progress, fell)

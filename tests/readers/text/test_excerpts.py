@@ -673,3 +673,37 @@ def test_two_other_scores_are_not_a_log(tmp_path, record):
     path.write_text("".join(f"{record.format(n, n + 3)}\n" for n in (1, 2)))
     with pytest.raises(LogError):
         stabdiag.diagnose(path)
+
+
+def test_the_loss_of_a_value_function_is_that_of_a_policy(tmp_path):
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "Learning iteration 31/900\n\n   Value function loss: 8192.5\n   Surrogate loss: -0.003\n"
+        "   Amp loss: 0.25\n   Grad penalty loss: 0.125\n   Mean reward: 12.5\n"
+    )
+    assert "The reward was 12.5 and the loss 8192" in stabdiag.diagnose(path).diagnosis.summary
+
+
+@pytest.mark.parametrize("again", ["", "loss :[{1}], entropy:3.25\n"])
+def test_batches_of_alphazero_are_counted(tmp_path, again):
+    path = tmp_path / "run.txt"
+    record = (
+        "batch i:{0}, episode_len:24\nkl:0.04,lr_multiplier:0.5,loss:[{1}],entropy:3.25,"
+        "explained_var_old:0.25,explained_var_new:0.5\n" + again
+    )
+    path.write_text("".join(record.format(n, 4 - n / 100) for n in range(41, 45)))
+    summary = stabdiag.diagnose(path).diagnosis.summary
+    assert "4 losses from step 41 to 44" in summary
+    assert "from 3.59 to 3.56" in summary
+
+
+@pytest.mark.parametrize(("planned", "slug"), [(1500, "healthy"), (30, "no-progress")])
+def test_an_accuracy_may_be_low_in_the_first_planned_epochs(tmp_path, planned, slug):
+    path = tmp_path / "run.txt"
+    lines = (
+        f"#{n}/{planned} - Training Loss: {2.2 + 0.4 / n:.5f} >> [ Accuracy: {8 + n * 1.25:.4f}% - "
+        f"Validation Loss : {2.2 + 0.35 / n:.5f} ] \n"
+        for n in range(1, 14)
+    )
+    path.write_text("".join(lines))
+    assert stabdiag.diagnose(path).diagnosis.slug == slug
