@@ -46,9 +46,9 @@ def with_recorded_messages(columns: Columns) -> Columns:
     messages.look(lines, 0, 0)
     if not messages.positions:
         return columns
-    known, read = len(columns.events), with_messages(columns, messages)
-    events = [replace(event, line=None) for event in read.events[known:]]
-    return replace(read, events=(*read.events[:known], *events))
+    count, result = len(columns.events), with_messages(columns, messages)
+    events = [replace(event, line=None) for event in result.events[count:]]
+    return replace(result, events=(*result.events[:count], *events))
 
 
 def _field(name: str) -> str:

@@ -125,15 +125,15 @@ def with_outputs(columns: Columns, log: Path) -> Columns:
 
 def with_last_messages(columns: Columns, ends: Sequence[tuple[str, bytes]]) -> Columns:
     """Return the columns with the failures that the ends of some outputs, by name, report."""
-    read = []
+    names = []
     for name, end in ends:
         reports = [*_reports(end)]
         if reports:
             columns = _with_reports(columns, reports)
-            read.append(name)
-    if not read:
+            names.append(name)
+    if not names:
         return columns
-    message = f"read the last messages of the job in {and_more(read)}"
+    message = f"read the last messages of the job in {and_more(names)}"
     return replace(columns, events=(*columns.events, note(message)))
 
 
@@ -214,7 +214,7 @@ def _with_reports(columns: Columns, reports: Sequence[str]) -> Columns:
     messages.look(lines, 0, columns.rows)
     if not messages.positions:
         return columns
-    known, read = len(columns.events), with_messages(columns, messages)
+    count, result = len(columns.events), with_messages(columns, messages)
     # The numbers of the lines are not those of the log.
-    events = [replace(event, line=None) for event in read.events[known:]]
-    return replace(read, events=(*read.events[:known], *events))
+    events = [replace(event, line=None) for event in result.events[count:]]
+    return replace(result, events=(*result.events[:count], *events))

@@ -18,12 +18,13 @@ _LONGEST_ALARM: Final = 300
 
 # Words of failures, in lower case.
 _ALARM: Final = lazy_pattern(
-    rb"(?<![\w.-])(?:errors?|err\w{0,2}_\w{2,20}|fail(?:ed|ure|s)?|fatal|abort(?:ed|ing|s)?"
-    rb"|crash(?:ed)?|killed|killing|terminated|terminating|died|exceptions?|panic|faults?|unreachable"
-    rb"|unexpected(?:ly)?|interrupted|disappeared|preempt(?:ed|ion)|evicted|cancell?ed|revoked"
-    rb"|requeued?|abnormal(?:ly)?|abruptly|oom|not ready"
-    rb"|did not respond|out of \w{3,20}|dumped core|cannot access"
-    rb"|user defined signal \d|endpoint closed|hangup|hung up)(?![\w-])"
+    rb"(?<![\w.-])(?:errors?(?! are| (?:feedback|budget|message|log|correction|compens))"
+    rb"|err\w{0,2}_\w{2,20}|fail(?:ed|ure|s)?|fatal|abort(?! (?:threshold|on|flag|at))(?:ed|ing|s)?"
+    rb"|crash(?:ed)?|killed|killing|terminated|terminating|died|exceptions?(?! are)|panic|faults?"
+    rb"|unreachable|unexpected(?:ly)?|interrupted|disappeared|preempt(?:ed|ion)|evicted|cancell?ed"
+    rb"|revoked|requeued?|abnormal(?:ly)?|abruptly|oom|not ready|did not respond|out of \w{3,20}"
+    rb"|dumped core|cannot access|user defined signal \d|endpoint closed|device lost"
+    rb"|stopped working|access violation|was hung|hangup|hung up)(?![\w-]|\.\w)"
     rb"|^return code [1-9]|\w(?:run|job|task) failed|^\^c$"
 )
 # Words of denials, plans, settings, measures and ends as planned.

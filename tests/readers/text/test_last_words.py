@@ -120,6 +120,7 @@ Interrupted by user
 job exited abnormally
 Return code 3
 the server hung up unexpectedly
+fit.exe has stopped working
 """.splitlines()
 
 CALM = """\
@@ -132,6 +133,9 @@ killing old workers
 cancelled: false
 except RuntimeError as error:  # a crash
 the crash handler is ready
+exceptions are logged to stderr
+errors.log rotated
+error feedback compression used
 loss 0.31, error 0.2
 training finished, workers terminated normally
 """.splitlines()
