@@ -28,6 +28,7 @@ from stabdiag.readers.text.counters import (
     EPOCH,
     GAMES,
     LONE_COUNT,
+    NTH,
     STEP,
     find_headings,
     is_word,
@@ -62,6 +63,7 @@ from stabdiag.readers.text.sample import (
     find_new_counter,
     find_planned_steps,
     is_lost,
+    names_several_epochs,
     sample_tail,
     take_sample,
 )
@@ -399,7 +401,9 @@ def _evidence(log: _Log, sample: Sample) -> TextEvidence | None:
     if best and is_training:
         on_its_line = (EPOCH, best.loss) in sample.counters
         if on_its_line or (best.rising == 1 and not best.restarts):
-            return best
+            # The first epoch may be longer than the sample.
+            is_position = (best.counter or b"").startswith(NTH) and not on_its_line
+            return replace(best, epochs=is_position and names_several_epochs(log.data))
     headings = _heading_counts(log, sample)
     if best and not is_training:
         # The counter of evaluation losses need not count the training losses.

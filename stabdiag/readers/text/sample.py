@@ -284,11 +284,20 @@ def _has_one_epoch_of_several(data: bytes) -> bool:
     return len(epochs) == 1 and all(total > 1 for _, total in epochs)
 
 
+def names_several_epochs(data: bytes) -> bool:
+    """Return True if headings name several epochs, in rising order: Epoch 1/10, Epoch 2/10."""
+    matches = islice(_EPOCH_OF.finditer(data) if b"poch" in data else (), _MAX_EPOCHS)
+    epochs = [int(match[1]) for match in matches]
+    return len({*epochs}) > 1 and epochs == sorted(epochs)
+
+
 def find_planned_steps(evidence: TextEvidence, sample: Sample, data: bytes) -> int | None:
     """Return the total of the only position that moves with the counter, unless an epoch has it."""
     if evidence.counter != EPOCH and _has_one_epoch_of_several(data):
         return None
     counts = sample.counters.get((evidence.counter or b"", evidence.loss), [])
+    if evidence.epochs and len({epoch for epoch, _ in counts}) == 1:
+        return None
     alike = [
         name
         for (name, loss), others in sample.counters.items()

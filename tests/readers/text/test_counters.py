@@ -477,3 +477,18 @@ def test_the_batches_of_one_epoch_are_not_the_planned_steps(tmp_path, above, pla
     path = tmp_path / "train.log"
     path.write_text(above + "".join(rows))
     assert stabdiag.diagnose(path).manifest.total_steps == planned
+
+
+@pytest.mark.parametrize("size", [40, 700])
+def test_an_epoch_may_be_longer_than_the_sample(tmp_path, size):
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "".join(
+            f"Epoch {epoch}/9\n"
+            + "".join(f"[{n}/{size}] loss: {8 - epoch - n / size}\n" for n in range(1, size + 1))
+            for epoch in range(1, 5)
+        )
+    )
+    history = read(path)
+    assert history.series["loss"].steps.tolist() == [*range(1, 4 * size + 1)]
+    assert "total_steps" not in history.config
