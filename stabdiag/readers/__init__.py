@@ -30,7 +30,7 @@ from stabdiag.readers.source import Stream, open_stream
 from stabdiag.readers.wrapped import unwrapped
 
 # The formats whose records may have texts.
-_RECORDS: Final = ("jsonl", "json", "csv")
+_RECORD_FORMATS: Final = ("jsonl", "json", "csv")
 
 # A log that cannot be read again is kept up to this size, to follow a change of its form.
 _KEPT: Final = 1 << 22
@@ -68,7 +68,7 @@ def read_stream(
     if grows and chosen.by_lines:
         plain = plain.rewritten(ended_lines(plain))
     columns = with_runs(chosen.read(plain), run_id)
-    if chosen.name in _RECORDS:
+    if chosen.name in _RECORD_FORMATS:
         columns = with_recorded_messages(columns)
     if chosen.by_lines:
         columns = _with_later_forms(columns, stream, kept)

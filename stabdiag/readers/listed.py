@@ -13,12 +13,16 @@ from stabdiag.readers.source import Stream
 _LISTED_HEAD: Final = 1 << 12
 _MIN_LISTED: Final = 3
 
-_WORD: Final = rb"(?:-?[\d.]{1,40}(?:[eE][-+]?\d{1,3})?|-?[nN]a[nN]|-?[iI]nf(?:inity)?|null|None)"
-_NAMED: Final = rb"[\[(] ?[\"'](\w[^\"'\n]{0,60})[\"'], ?(%b|\"[^\"\n]{0,60}\") ?[\])]" % _WORD
+_LISTED_VALUE: Final = (
+    rb"(?:-?[\d.]{1,40}(?:[eE][-+]?\d{1,3})?|-?[nN]a[nN]|-?[iI]nf(?:inity)?|null|None)"
+)
+_NAMED_PAIR: Final = (
+    rb"[\[(] ?[\"'](\w[^\"'\n]{0,60})[\"'], ?(%b|\"[^\"\n]{0,60}\") ?[\])]" % _LISTED_VALUE
+)
 
-_PAIRS: Final = lazy_pattern(rb"[\[(] ?%b(?:, ?%b){0,60} ?[\])]" % (_NAMED, _NAMED))
-_NAMED_VALUE: Final = lazy_pattern(_NAMED)
-_NUMBERS: Final = lazy_pattern(rb"\[ ?(\d{1,12})(?:, ?%b){1,60} ?\]" % _WORD)
+_PAIR_LIST: Final = lazy_pattern(rb"[\[(] ?%b(?:, ?%b){0,60} ?[\])]" % (_NAMED_PAIR, _NAMED_PAIR))
+_NAMED_VALUE: Final = lazy_pattern(_NAMED_PAIR)
+_NUMBER_LIST: Final = lazy_pattern(rb"\[ ?(\d{1,12})(?:, ?%b){1,60} ?\]" % _LISTED_VALUE)
 
 
 def unlisted(stream: Stream) -> Stream:
@@ -32,7 +36,7 @@ def unlisted(stream: Stream) -> Stream:
     lines = [line.strip() for line in head[: head.rfind(b"\n") + 1].splitlines() if line.strip()]
     if len(lines) < _MIN_LISTED:
         return stream
-    if all(map(_PAIRS.fullmatch, lines)):
+    if all(map(_PAIR_LIST.fullmatch, lines)):
         return stream.rewritten(_rewritten(stream, _as_object))
     if _are_counted(lines):
         return stream.rewritten(_rewritten(stream, _as_row))
@@ -40,7 +44,7 @@ def unlisted(stream: Stream) -> Stream:
 
 
 def _are_counted(lines: Sequence[bytes]) -> bool:
-    matches = [_NUMBERS.fullmatch(line) for line in lines]
+    matches = [_NUMBER_LIST.fullmatch(line) for line in lines]
     counts = [int(match[1]) for match in matches if match is not None]
     if len(counts) < len(lines) or len({line.count(b",") for line in lines}) > 1:
         return False
@@ -53,11 +57,11 @@ def _rewritten(stream: Stream, change: Callable[[bytes], bytes]) -> Iterator[byt
 
 
 def _as_object(line: bytes) -> bytes:
-    if _PAIRS.fullmatch(line.strip()) is None:
+    if _PAIR_LIST.fullmatch(line.strip()) is None:
         return line
     pairs = (b'"%b": %b' % pair for pair in _NAMED_VALUE.findall(line))
     return b"{%b}" % b", ".join(pairs)
 
 
 def _as_row(line: bytes) -> bytes:
-    return line.strip()[1:-1] if _NUMBERS.fullmatch(line.strip()) else line
+    return line.strip()[1:-1] if _NUMBER_LIST.fullmatch(line.strip()) else line

@@ -38,7 +38,7 @@ _MIN_EXCERPT_CELLS: Final = 2
 _MAX_LINES_BETWEEN: Final = 3
 
 # Marks at both ends of a line that belong to a comment, a quotation or a border.
-_MARKS: Final = " \t\r\"'`#%|>*"
+_EDGE_MARKS: Final = " \t\r\"'`#%|>*"
 _SEPARATORS: Final = tuple(map(re.compile, (r"\|", r"[,;]", r"\t| {2,}", r"\s+")))
 _HEADING_NAME: Final = lazy_pattern(r"[^\W\d_][\w ./()%@:-]{0,60}")
 _EXCERPT_CELL: Final = lazy_pattern(
@@ -150,7 +150,7 @@ def _headings(above: Sequence[str], columns: int) -> Iterator[_Row]:
 def _names(line: str, columns: int) -> _Row | None:
     """Return the cells of a line if they are this number of names, or None."""
     for separator in _SEPARATORS:
-        cells = (*map(str.strip, separator.split(line.strip(_MARKS))),)
+        cells = (*map(str.strip, separator.split(line.strip(_EDGE_MARKS))),)
         if len(cells) == columns and all(map(_HEADING_NAME.fullmatch, cells)):
             return cells
     return None
@@ -158,7 +158,7 @@ def _names(line: str, columns: int) -> _Row | None:
 
 def _cells(line: str, pattern: re.Pattern[str]) -> _Row | None:
     """Return the cells of a line if all match a pattern, or None."""
-    text = line.strip(_MARKS)
+    text = line.strip(_EDGE_MARKS)
     for separator in _SEPARATORS:
         cells = (*map(str.strip, separator.split(text)),)
         if len(cells) >= _MIN_EXCERPT_CELLS and all(map(pattern.fullmatch, cells)):

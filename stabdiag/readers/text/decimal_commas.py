@@ -16,10 +16,10 @@ _MIN_FRACTIONS: Final = 3
 _END: Final = rb"(?=[\s;|)\]}%]|,(?:\s|$)|$)"
 # loss: 0,482 and 2,31, not a time, 10:12:36,388. Groups of thousands have three digits, and none
 # begins with 0.
-_FRACTION: Final = lazy_pattern(
+_COMMA_FRACTION: Final = lazy_pattern(
     rb"(?<![\w.,])(?<!\d:)[-+]?(?:0,\d{3}|\d{1,9},(?:\d{2}|\d{4,20}))" + _END
 )
-_POINT: Final = lazy_pattern(rb"(?<![\w.,:])[-+]?\d{1,9}\.\d{2,20}(?![\w.])")
+_DECIMAL_POINT: Final = lazy_pattern(rb"(?<![\w.,:])[-+]?\d{1,9}\.\d{2,20}(?![\w.])")
 
 _COMMAS: Final = Normalization(
     (b",",),
@@ -32,7 +32,7 @@ def find_decimal_commas(data: bytes) -> tuple[Normalization, ...]:
     """Return the replacement of decimal commas if a log has several, and no decimal point."""
     head = data[:_HEAD]
     # Most logs have a point soon, and the other search is slower.
-    if _POINT.search(head) is not None:
+    if _DECIMAL_POINT.search(head) is not None:
         return ()
-    fractions = [*islice(_FRACTION.finditer(head), _MIN_FRACTIONS)]
+    fractions = [*islice(_COMMA_FRACTION.finditer(head), _MIN_FRACTIONS)]
     return (_COMMAS,) if len(fractions) == _MIN_FRACTIONS else ()

@@ -70,7 +70,7 @@ _LONG_VALUE: Final = lazy_pattern(rb"[-+]?\d{1,9}\.\d{3,60}(?:[eE][-+]?\d{1,4})?
 _IS_LOSS: Final = lazy_pattern(r"(?i)loss$|^loss of ")
 _WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
 # The time at the start of a line: [INFO 2024-03-02 18:11:38,332 …
-_STAMP: Final = lazy_pattern(
+_LINE_STAMP: Final = lazy_pattern(
     rb"[\[(]?(?:[A-Z]{4,8} )?(?:\d{2,4}[-/.]\d\d[-/.]\d{2,4}[ T])?\d\d:\d\d:\d\d"
 )
 # (1.035 sec/step), and step 1200: loss = 2.31
@@ -87,7 +87,7 @@ _MAX_SHORT: Final = 4000
 _MAX_WORDS: Final = 150
 
 # The name of the rank that wrote a record.
-_RANK: Final = "rank"
+_RANK_NAME: Final = "rank"
 
 # The most digits in the total of a position that may be a rank or a date.
 _TOTAL_DIGITS: Final = 2
@@ -128,7 +128,7 @@ def find_excerpt(
         for word in words:
             counts = [line[word] for line in lines]
             # Several ranks write a record for each step.
-            are_ranks = word not in COARSE and _RANK in names and counts[0] < counts[-1]
+            are_ranks = word not in COARSE and _RANK_NAME in names and counts[0] < counts[-1]
             least = -1 if reports_failure or are_ranks else 0
             if len(counts) >= fewest and all(b > a + least for a, b in pairwise(counts)):
                 loss = loss_names(names)[0]
@@ -332,7 +332,7 @@ def _stamped_losses(data: bytes, sample: Sample) -> list[str]:
     return [
         item.name
         for _, line in lines_with_a_loss(data, sample.word)
-        if _STAMP.match(line) and not _SENTENCE.search(line)
+        if _LINE_STAMP.match(line) and not _SENTENCE.search(line)
         for item in line_fields(line)
         if is_a_loss(item.name) and _ASSIGNS.fullmatch(line[item.at[1] : item.value[0]])
     ]

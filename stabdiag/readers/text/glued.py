@@ -39,7 +39,7 @@ _WRITTEN_OVER: Final = lazy_pattern(rb"\] - ETA: [^\[\]\n\r]{1,2000}(?= - ETA: \
 # begins with a fixed byte: a search for a lookbehind at every position takes five times as long.
 
 # And of fastText: ETA: 17Progress:   0.1%
-_PROGRESS: Final = b"Progress:"
+_PROGRESS_LABEL: Final = b"Progress:"
 _NEXT_PROGRESS: Final = lazy_pattern(rb"Progress:(?<=\w.{9})(?= {1,4}\d{1,3}\.\d%)")
 
 # A record after the last value of another one: val_acc: 0.97Epoch 2/40, images/s[2024-02-11 …
@@ -61,7 +61,7 @@ _NEXT_RECORD: Final = (
         rb"\r\g<0>",
     ),
     ((b"}{",), lazy_pattern(rb"\}(?=\{[\"'])"), b"}\r"),
-    ((_PROGRESS,), _NEXT_PROGRESS, rb"\r\g<0>"),
+    ((_PROGRESS_LABEL,), _NEXT_PROGRESS, rb"\r\g<0>"),
 )
 _MIN_GLUED: Final = 2
 
@@ -125,7 +125,7 @@ def separate_records(block: bytes) -> bytes:
         block = _INVALID_LOSS.sub(b"\rBatch ", block)
     if b" - ETA: " in block:
         block = _VALIDATED_BAR.sub(b"", block)
-    if len(block) <= _PASTE and block.count(_PROGRESS) > lines:
+    if len(block) <= _PASTE and block.count(_PROGRESS_LABEL) > lines:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if lines <= _FEW_LINES and sum(map(block.count, _EPOCHS)) > lines + 1:
         block = _NEXT_EPOCH.sub(lambda found: b"\r" + found.group()[1:], block)

@@ -34,12 +34,12 @@ COUNTED_NAMES: Final = (
 
 # The split or the mean follows the name, without a colon before the value: loss (train) 2.31
 # acc [val] 0.5
-_QUALIFIERS: Final = b"train|training|tr|val|valid|validation|test|dev|eval|avg|mean|ema|total"
+_SPLIT_WORDS: Final = b"train|training|tr|val|valid|validation|test|dev|eval|avg|mean|ema|total"
 QUALIFIED_NAMES: Final = tuple(
     Normalization(
         (b"oss%b%b" % (blank, opening),),
         rb"(?i)\b([a-z]\w{0,20}) ?%b(%b)%b {1,4}(?=%b[\s,;|])"
-        % (re.escape(opening), _QUALIFIERS, re.escape(closing), NUMBER_PATTERN),
+        % (re.escape(opening), _SPLIT_WORDS, re.escape(closing), NUMBER_PATTERN),
         rb"\2_\1: ",
     )
     for opening, closing in ((b"(", b")"), (b"[", b"]"))

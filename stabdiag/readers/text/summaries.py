@@ -28,7 +28,7 @@ _EPOCH_ROW: Final = "epoch"
 # Numbers of samples, times and speeds.
 _OTHER_ROW: Final = lazy_pattern(r"_(?:runtime|samples?|flos|per_second)$")
 # The losses of a training are printed above its summary.
-_TRAINED: Final = lazy_pattern(rb"\{'[^\n{}]{0,2000}?loss': ")
+_TRAINING_RECORD: Final = lazy_pattern(rb"\{'[^\n{}]{0,2000}?loss': ")
 
 
 def _summaries(data: bytes) -> Iterator[Record]:
@@ -69,7 +69,7 @@ def _has_summaries(data: bytes) -> bool:
     return (
         _HEADING_END in data
         and _SUMMARY_HEADING.search(data) is not None
-        and not _TRAINED.search(data)
+        and not _TRAINING_RECORD.search(data)
     )
 
 
