@@ -59,6 +59,7 @@ TEXT = {
     "renamed": lambda n: f"step: {n} train_loss: {loss_at(n)} lr: 0.1",
     "reordered": lambda n: f"lr: 0.1 loss: {loss_at(n)} step: {n}",
     "JSON": json_line,
+    "parentheses": lambda n: f"step({n}) loss({loss_at(n)}) lr(0.1)",
 }
 FORMS = [
     *(("", json_line, form) for form in JSON.values()),
@@ -77,9 +78,7 @@ LEFT_OUT = [
     ("", text_line, lambda n: f"{n:6d}  {loss_at(n)}  1.0e-01"),
     ("", text_line, lambda n: f"step: {n} loss: {loss_at(n)}nats lr: 0.1"),
     ("", json_line, lambda n: f'{{"loss": {loss_at(n)}, "lr": 0.1}}'),
-    ("", json_line, lambda n: f'[["step", {n}], ["loss", {max(2.0, 2.5 - n / 100)}]]'),
     ("step,loss,lr\n", csv_line, lambda n: f"{n}:{loss_at(n)}:0.1"),
-    ("", text_line, lambda n: f"step({n}) loss({max(2.0, 2.5 - n / 100)}) lr(0.1)"),
 ]
 
 
