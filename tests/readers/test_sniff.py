@@ -168,8 +168,8 @@ def test_the_advice_about_rows_without_names_works(tmp_path):
         # The file of a program is nothing that a text tells.
         ("LOG (train:Print():nnet.cc:121) objf: -35.1\n" * 9, "it repeats 'objf', but", "run.log"),
         (
-            "2026-01-05 10:00:00,1:INFO: train loss:1.5\n" * 9,
-            "'train loss' is on 9 lines, but without a rising step",
+            "the run has train loss:1.5\n" * 9,
+            "train loss' is on 9 lines, but without a rising step",
             "run.log",
         ),
         (
