@@ -215,6 +215,6 @@ def _with_reports(columns: Columns, reports: Sequence[str]) -> Columns:
     if not messages.positions:
         return columns
     count, result = len(columns.events), with_messages(columns, messages)
-    # The numbers of the lines are not those of the log.
+    # The lines have other numbers than in the log.
     events = [replace(event, line=None) for event in result.events[count:]]
     return replace(result, events=(*result.events[:count], *events))

@@ -71,7 +71,7 @@ def is_hidden_log(name: str) -> bool:
 
 
 def is_closed_archive(name: str) -> bool:
-    """Return True if a name is that of an archive or a packed log that cannot be opened."""
+    """Return True if a file has the name of an archive or a packed log that cannot be opened."""
     if _CLOSED_ARCHIVE.search(name) is not None:
         return True
     packed = _CLOSED_LOG.search(name)
@@ -79,12 +79,12 @@ def is_closed_archive(name: str) -> bool:
 
 
 def is_incomplete_download(name: str) -> bool:
-    """Return True if a name is that of a part of a log or of an archive."""
+    """Return True if a file has the name of a part of a log or of an archive."""
     match = _INCOMPLETE.search(name)
     if match is None:
         return False
-    whole = name[: match.start()]
-    return looks_like_log(whole) or _ARCHIVE_NAME.search(whole) is not None
+    full_name = name[: match.start()]
+    return looks_like_log(full_name) or _ARCHIVE_NAME.search(full_name) is not None
 
 
 def hides_logs(folder: Path) -> bool:

@@ -244,15 +244,15 @@ def _course(case: Case) -> str:
 
 
 def _near_chance(case: Case) -> str:
-    """Describe losses that are all near that of a guess among a usual number of classes."""
+    """Describe losses that are all near the loss of a guess among a usual number of classes."""
     x = case.loss.values
     if len(x) < MIN_CONSECUTIVE or not has_chance_level(case):
         return ""
     for classes in USUAL_CLASSES:
         cost = math.log(classes)
         if np.abs(x - cost).max() <= RELATIVE_TOLERANCE * cost:
-            near = f"All losses are within {percent(RELATIVE_TOLERANCE)} of {num(cost)}"
-            return f"{near}, the loss of a guess among {classes} classes."
+            summary = f"All losses are within {percent(RELATIVE_TOLERANCE)} of {num(cost)}"
+            return f"{summary}, the loss of a guess among {classes} classes."
     return ""
 
 

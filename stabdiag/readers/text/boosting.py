@@ -16,7 +16,7 @@ BOOSTING: Final = (
     Normalization((b"-error@",), rb"-error@[\d.]{1,9}:(?=%b)" % NUMBER_PATTERN, b"-error:"),
     # [3]	train-ndcg@5:0.41
     Normalization((b"-ndcg@",), rb"-ndcg@\d{1,6}-?:(?=%b)" % NUMBER_PATTERN, b"-ndcg:"),
-    # The sets of scikit-learn's interface, where the first of two is usually that of the training:
+    # The sets of scikit-learn's interface, where the first of two is usually the training set:
     # [3]	validation_0-rmse:0.36	validation_1-rmse:0.42
     Normalization(
         (b"validation_0-", b"validation_1-"),

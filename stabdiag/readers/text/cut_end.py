@@ -28,10 +28,10 @@ def without_cut_number(block: bytes) -> bytes:
     only a 0 may be left. A paste has a newline there, too: then the number counts as cut if it has
     fewer decimals than those above it.
     """
-    rest = _PASTE_END.search(block[-64:]) if block.endswith(b"\n") else None
-    if block.endswith(b"\n") and (rest is None or len(block) > _LONGEST_PASTE):
+    ending = _PASTE_END.search(block[-64:]) if block.endswith(b"\n") else None
+    if block.endswith(b"\n") and (ending is None or len(block) > _LONGEST_PASTE):
         return block
-    end = len(block) - (0 if rest is None else len(rest.group()))
+    end = len(block) - (0 if ending is None else len(ending.group()))
     above, _, last = block[:end].rpartition(b"\n")
     number = _NUMBER_AT_END.search(last) if len(last) <= _LONGEST_CUT_LINE else None
     if number is None:
@@ -42,7 +42,7 @@ def without_cut_number(block: bytes) -> bytes:
     longer = [line for other, line in forms.items() if other.startswith(form)]
     if form in forms or not longer:
         return block
-    if rest is not None and (
+    if ending is not None and (
         b"e" in number.group().lower()
         or _decimals(last) >= min(_decimals(line, form) for line in longer)
     ):

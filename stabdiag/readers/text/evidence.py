@@ -298,12 +298,12 @@ def _evidence_of_scores(log: _Log, samples: Sequence[tuple[bytes, Sample]]) -> T
             if result is not None and (is_word(counter) or counter == LONE_COUNT):
                 counts = sample.counters[counter, result.loss]
                 if _is_one_rise(counts) if counter == LONE_COUNT else _rises_in_runs(counts):
-                    few = (
+                    is_short = (
                         _has_several_scores(sample)
                         or _counts_on(counts)
                         or _is_shared(sample, result.loss, counts)
                     )
-                    fewest = MIN_COUNTS if few else _MIN_SCORE_VALUES
+                    fewest = MIN_COUNTS if is_short else _MIN_SCORE_VALUES
                     return replace(result, word=word) if result.lines >= fewest else None
             epochs = {EPOCH: _heading_counts(log, sample)[EPOCH]}
             below = heading_evidence(epochs, sample.values, fewest=_MIN_SCORE_VALUES)

@@ -64,7 +64,7 @@ _LOG_TIME: Final = lazy_pattern(rb"[\[(]?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d
 _MIN_RECORD: Final = 3
 
 # The fewest lines of the only record of a paste whose values are on lines of their own, and the
-# value of a loss that is no setting.
+# value of a loss instead of a setting.
 _MIN_BLOCK: Final = 4
 _LONG_VALUE: Final = lazy_pattern(rb"[-+]?\d{1,9}\.\d{3,60}(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|inf)")
 _IS_LOSS: Final = lazy_pattern(r"(?i)loss$|^loss of ")

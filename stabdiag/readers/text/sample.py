@@ -273,7 +273,7 @@ _MAX_EPOCHS: Final = 1000
 
 
 def _has_one_epoch_of_several(data: bytes) -> bool:
-    """Return True if the total of a bar is that of an epoch, the only one of several.
+    """Return True if a bar has the total of an epoch, the only one of several.
 
     A heading says Epoch 1/10, or a bar of epochs is above: 0/10 [00:00<?, ?epoch/s].
     """
@@ -306,7 +306,7 @@ def find_planned_steps(evidence: TextEvidence, sample: Sample, data: bytes) -> i
     # Epoch 1/3 | batch 99/1991: the log may end within the first epoch.
     others = [name for name, loss in sample.counters if loss == evidence.loss and name not in alike]
     by_epoch = any(name.startswith(NTH) and name != NTH + b"1" for name in others)
-    # Epoch 1 - iter 99/1991: while the first epoch lasts, the total may be that of an epoch.
+    # Epoch 1 - iter 99/1991: while the first epoch lasts, the total may count an epoch.
     by_epoch |= EPOCH in others and len({epoch for epoch, _ in counts}) == 1
     once = all(before[1] < after[1] for before, after in pairwise(counts))
     is_planned = once and not by_epoch and len(alike) == 1

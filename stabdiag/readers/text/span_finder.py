@@ -1,4 +1,4 @@
-"""The spans of the values on many lines, most of which are alike."""
+"""The spans of the values on many lines, mostly of one form."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _TRAINING_RECORD: Final = lazy_pattern(rb"\{'[^\n{}]{0,2000}?loss': ")
 
 
 def _summaries(data: bytes) -> Iterator[Record]:
-    """Yield the summaries; that of a training and that of its evaluation are one record.
+    """Yield the summaries; a training and its evaluation are one record.
 
     An evaluation before the training has no epoch. Their order counts then.
     """

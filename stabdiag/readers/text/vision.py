@@ -1,4 +1,4 @@
-"""Replace the names that programs for images and scenes use by those of losses and scores."""
+"""Replace the names that programs for images and scenes use by names of losses and scores."""
 
 from __future__ import annotations
 

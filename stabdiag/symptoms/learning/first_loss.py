@@ -217,10 +217,10 @@ def _beyond_untrained(case: Case, first: float) -> Evidence | None:
 
 
 def _has_learned_at_once(case: Case) -> bool:
-    """Return True if two in three examples are right at the first loss, so it is no mean.
+    """Return True if two in three examples are right at the first loss, so it is a sum.
 
     An untrained classifier of two classes is right half of the time. A model that was trained for
-    an epoch is no untrained one, and its loss is a sum over the batches.
+    an epoch is not untrained, and its loss is a sum over the batches.
     """
     right = case.history.finite("accuracy")
     is_first = len(right) > 0 and right.steps[0] <= case.loss.steps[0]

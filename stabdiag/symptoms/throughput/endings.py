@@ -16,7 +16,7 @@ class Ending:
     """What to do about a message that ends a run: a first clause, and further actions.
 
     A message has to match ``quote``, and its traceback has to end in ``phase``, if they are given.
-    ``is_deliberate`` means that someone stopped the run; ``title`` is that of an error.
+    ``is_deliberate`` means that someone stopped the run; ``title`` is the title of an error.
     """
 
     kind: Do

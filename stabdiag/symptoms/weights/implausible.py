@@ -216,9 +216,9 @@ def _cost_of_wrong_answers(case: Case) -> tuple[int, float, str] | None:
         costs = (cost for cost in _LARGEST_COSTS if _is_near(losses, cost * wrong))
         cost = next(costs, None)
         if cost is not None and wrong.min() > TENTH:
-            what = "evaluation loss" if name == "eval_loss" else "loss"
+            title = "evaluation loss" if name == "eval_loss" else "loss"
             evidence = (
-                f"The last {what} is {num(float(losses[-1]))}, with "
+                f"The last {title} is {num(float(losses[-1]))}, with "
                 f"{percent(float(wrong[-1]))} wrong answers: each wrong one costs {num(cost)}"
             )
             return int(steps[-MIN_CONSECUTIVE]), cost, evidence
