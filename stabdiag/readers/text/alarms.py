@@ -32,7 +32,7 @@ _NO_ALARM: Final = lazy_pattern(
     rb"(?<![\w-])(?:no|not(?! (?:ready|respond))|0|zero|without|never|none|nobody|skip\w*"
     rb"|retr(?:y|ied|ying|ies)|old|guard|active|ignor\w*|fallback|recover\w*|reconnect\w*"
     rb"|resum\w*|continu\w*|warnings?|deprecat\w*|instead"
-    rb"|using|handl\w*|rates?|analysis|bars?|saved|saving|stale|previous|success\w*|succeeded"
+    rb"|avoid\w*|prevent\w*|unlikely|using|handl\w*|rates?|analysis|bars?|saved|saving|stale|previous|success\w*|succeeded"
     rb"|complet\w*|finished|normally|graceful\w*"
     rb"|if|when|may|might|would|can|could|should|off|press|hint|tip|true|false"
     rb"|accuracy|f1|score|mean|average|test|val|valid|validation|eval|evaluation|word|passed"
