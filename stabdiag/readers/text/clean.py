@@ -256,8 +256,11 @@ def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
 
     ``words`` have at least three bytes.
     """
-    triples = _triples_in(data)
-    return [word for word in words if triples[_triples_of(word)].all() and word in data]
+    if not words:
+        return []
+    hashes, starts = _triples_of((*words,))
+    candidates = np.logical_and.reduceat(_triples_in(data)[hashes], starts)
+    return [words[at] for at in np.flatnonzero(candidates).tolist() if words[at] in data]
 
 
 @lru_cache(maxsize=1)
@@ -269,9 +272,12 @@ def _triples_in(data: bytes) -> Mask:
     return triples
 
 
-@lru_cache(maxsize=1 << 10)
-def _triples_of(word: bytes) -> Ints:
-    return _hashes(word)
+@lru_cache(maxsize=1 << 6)
+def _triples_of(words: tuple[bytes, ...]) -> tuple[Ints, Ints]:
+    """Return the hashes of the triples of all words, and where each word starts."""
+    hashes = [_hashes(word) for word in words]
+    lengths = [len(triples) for triples in hashes]
+    return np.concatenate(hashes), np.cumsum([0, *lengths[:-1]])
 
 
 def _hashes(text: bytes) -> Ints:
