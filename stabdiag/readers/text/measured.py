@@ -364,7 +364,9 @@ def _as_evaluation(usual: TextPart, part: TextPart) -> TextPart:
     rates = {name for name in usual.names if _goes_with_a_loss(name)}
     by_epoch = {STEP, EPOCH.decode()} <= {*usual.names} & {*part.names}
     evaluates = any(map(is_evaluation, part.names)) and not any(map(is_evaluation, usual.names))
-    if not ((rates or evaluates) and alike <= {*usual.names}) or not rates.isdisjoint(part.names):
+    if STEP not in part.names or not rates.isdisjoint(part.names):
+        return part
+    if not ((rates or evaluates) and alike <= {*usual.names}):
         return part
     usual_steps, steps = (_counts(lines, by_epoch) for lines in (usual, part))
     # A block may begin between the two lines of a step. A single line may lack its rate as well.

@@ -707,3 +707,8 @@ def test_an_accuracy_may_be_low_in_the_first_planned_epochs(tmp_path, planned, s
     )
     path.write_text("".join(lines))
     assert stabdiag.diagnose(path).diagnosis.slug == slug
+
+
+def test_a_line_without_a_step_next_to_one_with_rates_is_no_evaluation(put):
+    series = stabdiag.read(put("p:1 loss -  [step:.0 tps:0%\nloss 3")).series
+    assert "eval_loss" not in series
