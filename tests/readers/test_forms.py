@@ -106,6 +106,13 @@ def test_an_unreadable_change_of_format_is_not_healthy(written, header, before, 
     assert stabdiag.diagnose(written(header, before, after)).diagnosis.slug != "healthy"
 
 
+def test_pairs_of_names_and_values_continue_a_loss(written):
+    losses = [2.5 - n / 100 for n in range(1, STEPS + 1)]
+    pairs = written("", json_line, lambda n: f'[["step", {n}], ["loss", {losses[n - 1]}]]')
+    loss = stabdiag.read(pairs).series["loss"]
+    np.testing.assert_allclose(loss.values, losses)
+
+
 def test_a_value_with_a_unit_is_left_out_and_not_nan(written):
     lines = [f"{n},2.{99 - n}{' nats' * (n > 30)},0.1" for n in range(60)]
     path = written("", json_line, json_line)

@@ -14,7 +14,7 @@ import numpy as np
 
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.arrays import Floats
-from stabdiag.model.events import MAX_SUMMARY, Event, EventCode, EventKind, LeftOut
+from stabdiag.model.events import Event, EventCode, EventKind, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
@@ -112,7 +112,7 @@ class TextLog:
         if grammar.ended is not None:
             ends = re.finditer(grammar.ended, text.data)
             self._ends += [self._offset + end.start() for end in ends]
-        if b"nan\n" in text.data:
+        if b"nan" in text.data or b"NaN" in text.data:
             self._unnamed += len(_UNNAMED_NAN.findall(text.data))
         unmatched = _other_lines(text.data, [part for _, part in parts_by_kind])
         only_records = unmatched is not None and not (
@@ -197,7 +197,7 @@ class TextLog:
 
     def _unnamed_values(self) -> Iterator[LeftOut]:
         """Yield an entry for lines that are only NaN, such as losses that a script prints alone."""
-        if self._unnamed > MAX_SUMMARY:
+        if self._unnamed:
             message = f"{plural(self._unnamed, 'line is', 'lines are')} only 'nan'"
             yield LeftOut(code=EventCode.LINES_LEFT_OUT, message=message, count=self._unnamed)
 

@@ -423,12 +423,21 @@ def test_a_list_of_names_and_losses_below_an_episode(history, last):
     assert series["reward"].values.tolist() == [5.0, 6.0, 7.0, 8.0]
 
 
-def test_lines_that_are_only_nan_are_left_out(tmp_path):
+@pytest.mark.parametrize(
+    ("batches", "slug"),
+    [
+        ("nan\n", "partly-read"),
+        ("NaN\r\n" * 3, "partly-read"),
+        ("    nan\n" * 8, "partly-read"),
+        ("", "insufficient-data"),
+        ("nanny\nno nan here\n", "insufficient-data"),
+    ],
+)
+def test_lines_that_are_only_nan_are_left_out(tmp_path, batches, slug):
     block = "--- epoch {n} ---\n{batches}train/loss     : {loss}\neval/loss      : {loss}\n"
     path = tmp_path / "train.log"
-    for batches, slug in (("nan\n" * 3, "partly-read"), ("", "insufficient-data")):
-        path.write_text("".join(block.format(n=n, batches=batches, loss=9 / n) for n in (1, 2, 3)))
-        assert stabdiag.diagnose(path).diagnosis.slug == slug
+    path.write_text("".join(block.format(n=n, batches=batches, loss=9 / n) for n in (1, 2, 3)))
+    assert stabdiag.diagnose(path).diagnosis.slug == slug
 
 
 def test_scores_of_two_sets_on_lines_of_their_own(history):
