@@ -24,7 +24,7 @@ from stabdiag.sources.folder import note
 # Outputs are looked for among this many names of a folder.
 _MAX_OUTPUT_NAMES: Final = 10_000
 
-# The end of an output: at most this many bytes, and this many lines.
+# The end of an output: at most this many bytes and lines.
 _END_SIZE: Final = 1 << 16
 _END_LINES: Final = 300
 # An alarm in plain words counts on these last lines.
@@ -143,8 +143,8 @@ def reports_failure(path: Path) -> bool:
 
 
 def _names(folder: Path) -> list[str]:
-    with suppress(OSError), os.scandir(folder) as listed:
-        return [item.name for item in islice(listed, _MAX_OUTPUT_NAMES)]
+    with suppress(OSError), os.scandir(folder) as items:
+        return [item.name for item in islice(items, _MAX_OUTPUT_NAMES)]
     return []
 
 

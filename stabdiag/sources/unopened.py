@@ -115,6 +115,9 @@ def hides_logs(folder: Path) -> bool:
 
 def _shows_loss(path: Path) -> bool:
     """Return True if the head of a file names a loss with a value."""
+    # Opening a pipe waits for its writer.
+    if not path.is_file():
+        return False
     with suppress(OSError), path.open("rb") as file:
-        return path.is_file() and _LOSS_AT_HEAD.search(file.read(_CHECKED_HEAD)) is not None
+        return _LOSS_AT_HEAD.search(file.read(_CHECKED_HEAD)) is not None
     return False
