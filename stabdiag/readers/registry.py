@@ -59,10 +59,10 @@ TEXT_READERS: Final = (
     TextReader(
         name="caffe",
         title="a log of Caffe",
-        module=f"{_TEXT_PACKAGE}.frameworks",
+        module=f"{_TEXT_PACKAGE}.caffe",
         part="CAFFE",
         detected_by="a line of solver.cpp with Iteration N, loss = or lr =",
-        not_read="the outputs of the training net",
+        not_read="the structure of the net",
         example="I0120 20:08:35.002946 17443 solver.cpp:237] Iteration 20, loss = 6.90814",
     ),
     TextReader(

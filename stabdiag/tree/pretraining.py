@@ -6,9 +6,9 @@ import math
 import re
 from typing import Final
 
-from stabdiag.model.roles.names import name_words
+from stabdiag.model.roles.names import is_perplexity, name_words
 from stabdiag.stats.course import start_level
-from stabdiag.stats.standards import HALF
+from stabdiag.stats.standards import HALF, NEARLY_ALL, RELATIVE_TOLERANCE
 from stabdiag.tree.run import Run
 
 # A model that starts below this fraction of log K is pretrained: random weights cost log K.
@@ -19,7 +19,7 @@ _NOT_NATS: Final = frozenset(
     {
         *("perplexity", "ppl", "mse", "rmse", "mae", "error", "cost", "huber", "l1", "l2"),
         *("bpc", "bpb", "bpd", "bits", "focal", "triplet", "dice", "hinge", "objective", "reg"),
-        *("ctc", "rnnt", "transducer"),
+        *("ctc", "rnnt", "transducer", "weighted", "bbox", "box"),
     }
 )
 
@@ -38,13 +38,29 @@ USUAL_CLASSES = (10, 100, 1000)
 def has_chance_level(run: Run) -> bool:
     """Return True if guessing among K classes would cost log K of this loss.
 
-    False for a perplexity, a squared error, a sum of several terms or the loss of a policy, by the
-    name of the column or of the loss function in the settings.
+    False for a perplexity, a squared error or the loss of a policy, by the name of the column or of
+    the loss function in the settings, and for a sum of several terms.
     """
     column = run.loss.column
-    is_sum = "+" in column
     words = run.loss_function_words.union(name_words(column))
-    return not is_sum and _NOT_NATS.isdisjoint(words) and run.loss_kind is None
+    is_plain = _NOT_NATS.isdisjoint(words) and run.loss_kind is None
+    return is_plain and not is_perplexity(column) and "+" not in column and not _is_sum(run)
+
+
+def _is_sum(run: Run) -> bool:
+    """Return True if the first loss is the sum of other losses, or one of these has a weight.
+
+    A sum with one large term is nearly the loss of this term.
+    """
+    others = [*run.history.group("other_loss").values()]
+    if not len(run.loss) or not others:
+        return False
+    if any("weighted" in name_words(series.column) for series in others):
+        return True
+    first, step = float(run.loss.values[0]), run.loss.steps[0]
+    terms = [float(series.values[0]) for series in others if series.steps[:1] == step]
+    is_total = len(terms) > 1 and abs(sum(terms) - first) <= RELATIVE_TOLERANCE * abs(first)
+    return is_total and max(terms) < NEARLY_ALL * first
 
 
 def may_sum_sequences(run: Run) -> bool:

@@ -148,27 +148,3 @@ DEEPSPEED: Final = Grammar(
     ),
     config=rb":print\] {1,4}(\w{1,80}) [. ]{1,80}([^\n]{1,200})",
 )
-
-CAFFE: Final = Grammar(
-    step="Iteration",
-    kinds=(
-        # Iteration 100 (5.2 iter/s, 3.8s/20 iters), loss = 6.9
-        Line(
-            pattern=rb"Iteration (\d{1,12})(?: \([^)\n]{1,80}\))?, "
-            rb"(?:loss = (%b)(?!\S)|lr = (%b)(?!\S)|Testing net)"
-            % (NUMBER_PATTERN, NUMBER_PATTERN),
-            names=("Iteration", "loss", "lr"),
-            signature=rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
-            rb"(?: \([^)\n]{1,80}\))?, (?:loss|lr) = ",
-        ),
-        Line(
-            pattern=rb"Test net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)" % NUMBER_PATTERN,
-            pairs=PAIR,
-            named=lambda name: f"test {name}",
-            identifies_format=False,
-        ),
-    ),
-    joined=True,
-    config=rb"\n(base_lr|max_iter|lr_policy|weight_decay|clip_gradients|snapshot"
-    rb"|random_seed): ([^\n]{1,80})",
-)

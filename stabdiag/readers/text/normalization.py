@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Final
 
 from stabdiag.readers.text.boosting import BOOSTING
+from stabdiag.readers.text.caffe import WEIGHTED_TERMS
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.loss_names import (
     COUNTED_NAMES,
@@ -415,6 +416,7 @@ NORMALIZATIONS: Final = (
     ),
     *TUTORIALS,
     *RECOMMENDERS,
+    WEIGHTED_TERMS,
     *VISION,
     *BOOSTING,
     *TOOLKITS,
