@@ -13,6 +13,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.findings import Scalar
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import Series
+from stabdiag.model.roles.names import is_perplexity
 from stabdiag.model.text import capitalized, listed, num
 from stabdiag.stats.course import (
     early_high,
@@ -265,7 +266,8 @@ def _loss_change(case: Case) -> ProgressChange:
         if last <= start and _rises_at_start(x, noise):
             first, better = start, better and start - last > min(noise, FIFTH * start)
         better = better and last - first <= noise
-    return ProgressChange(role="loss", name="the loss", first=first, last=last, better=better)
+    name = "the perplexity" if is_perplexity(case.loss.column) else "the loss"
+    return ProgressChange(role="loss", name=name, first=first, last=last, better=better)
 
 
 def _rises_at_start(x: Floats, noise: float) -> bool:

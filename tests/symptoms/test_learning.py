@@ -651,3 +651,28 @@ def test_sums_over_sequences_are_not_far_above_chance(symptom, end, evaluated, r
         "val_acc": np.linspace(0.1, right, 8),
     }
     assert (symptom("initial-loss-off", logged) is not None) is is_reported
+
+
+@pytest.mark.parametrize(
+    ("terms", "is_reported"),
+    [
+        ({"cls_loss": 0.4, "mask_loss": 0.6}, False),
+        ({"ce_loss": 0.97, "reg_loss": 0.03}, True),  # one term is nearly all of it
+        ({"cls_loss": 0.4, "mask_loss": 0.2}, True),  # not a sum
+        ({"weighted_loss": 0.5}, False),
+    ],
+)
+def test_a_sum_of_terms_has_no_level_of_chance(symptom, terms, is_reported):
+    loss = falling(60.0, 2.0)
+    logged = {"step": AT, "loss": loss, "accuracy": AT / N}
+    logged |= {name: fraction * loss for name, fraction in terms.items()}
+    assert (symptom("initial-loss-off", logged) is not None) is is_reported
+
+
+@pytest.mark.parametrize(
+    "name", ["PPL_loss", "ppl loss", "lossppl", "trainppl", "loss (ppl)", "Perplexity_Loss"]
+)
+def test_a_perplexity_has_no_level_of_chance(symptom, name):
+    logged = {"step": AT, name: falling(700.0, 30.0), "accuracy": AT / N}
+    assert symptom("initial-loss-off", logged) is None
+    assert symptom("initial-loss-off", logged | {"loss": logged[name]}) is not None

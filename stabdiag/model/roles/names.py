@@ -51,7 +51,10 @@ _RESULTS = frozenset(
 )
 
 
-_PERPLEXITY = frozenset({"perplexity", "ppl"})
+# ppl, valid_perplexity, lossppl, trainppl
+_PERPLEXITY = lazy_pattern(
+    r"(?:^|_)(?:train|tr|valid|val|test|dev|loss)?(?:ppl|perplexity)(?:loss)?(?:_|$)"
+)
 
 
 class NameParts(Enum):
@@ -220,7 +223,7 @@ def is_auxiliary(name: str) -> bool:
 
 def is_perplexity(name: str) -> bool:
     """Return True if a name says that its values are perplexities, not losses in nats or bits."""
-    return not _PERPLEXITY.isdisjoint(name_words(name))
+    return _PERPLEXITY.search(normal(name)) is not None
 
 
 def is_an_lr(name: str) -> bool:
