@@ -22,6 +22,8 @@ from stabdiag.readers.columns import EXACT, Column, Columns
 
 _EPOCH_NAMES = frozenset({"epoca", "epocas", "epoche", "epoque", "epoques"})
 
+_EPISODES = frozenset({"episode", "episodes"})
+
 # Counters that are not epochs, by the beginning of their names.
 _COUNTER_CODES = {"episo": EventCode.EPISODES_AS_STEPS, "round": EventCode.ROUNDS_AS_STEPS}
 
@@ -48,10 +50,8 @@ class Steps:
 def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
     """Return the step of each record: from the step column, the epoch, or the record number."""
     events: list[Event] = []
-    for role in ("step", "epoch"):
-        if role not in names:
-            continue
-        column = columns.load(names[role])
+    for role, name in _counters(columns, names):
+        column = columns.load(name)
         # NaN and ±inf are not steps.
         good = column.present & (np.abs(column.values) < EXACT)
         logged = column.values if good.all() else column.values[good]
@@ -64,15 +64,24 @@ def read_steps(columns: Columns, names: Mapping[str, str]) -> Steps:
         elif role == "epoch" and not _is_usable_epoch(column, good, columns, names):
             continue
         else:
-            return _read_step_column(
-                columns, column, good, role, names[role], events, names.get("loss")
-            )
-        events.append(_note(f"the step column {names[role]!r} {reason}"))
+            return _read_step_column(columns, column, good, role, name, events, names.get("loss"))
+        events.append(_note(f"the step column {name!r} {reason}"))
     numbered = "no step was logged: the record number is used as the step"
     events.append(_note(numbered, EventCode.NUMBERED))
     return Steps(
         steps=np.arange(columns.rows), usable=np.ones(columns.rows, bool), events=tuple(events)
     )
+
+
+def _counters(columns: Columns, names: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Return the roles and columns that may count steps, the preferred ones first.
+
+    Next to a fraction of an epoch, policies count episodes.
+    """
+    named = [(role, names[role]) for role in ("step", "epoch") if role in names]
+    taken = {*names.values()}
+    others = (name for name in columns.names if name not in taken and normal(name) in _EPISODES)
+    return [*named, *(("epoch", name) for name in others)] if "epoch" in names else named
 
 
 def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:

@@ -69,6 +69,22 @@ NO_NUMBERS = "the step column 'step' contains no numbers"
                 SERVES.format("'episode'"),
             ],
         ),
+        # Episodes next to a fraction of an epoch, or to an epoch with several records.
+        (
+            [{"episode": 16 * n, "epoch": n / 40, "loss": 3.0} for n in range(9)],
+            list(range(0, 144, 16)),
+            [NOT_INTEGER.format("epoch"), SERVES.format("'episode'")],
+        ),
+        (
+            [{"epoch": n // 3, "episode": n, "loss": 3.0} for n in range(9)],
+            list(range(9)),
+            [SERVES.format("'episode'")],
+        ),
+        (
+            [{"epoch": n / 40, "episode": n // 3, "loss": 3.0} for n in range(9)],
+            list(range(9)),
+            [NOT_INTEGER.format("epoch"), NUMBER],
+        ),
         # The epoch, where there is one record each.
         (log([1, 2, 4], "epoch"), [1, 2, 4], [SERVES.format("'epoch'")]),
         (log([1, 1, 2, 2], "epoch"), [0, 1, 2, 3], [NUMBER]),

@@ -40,6 +40,8 @@ _STEP_ENTRY = rb"'(?:epoch|step|global_steps?|learning_rate)': "
 _COUNTER_ENTRY = rb"'(?:epoch|step|global_steps?)': "
 _RATE_ENTRY = rb"'(?:grad_norm|learning_rate|lr)': "
 
+_EPISODES = "episode"
+
 _TOTAL_STEPS_LINE = "Total optimization steps"
 _EPOCHS_LINE = "Num Epochs"
 _AN_EPOCH = "Num update steps per epoch"
@@ -125,7 +127,7 @@ def read(stream: Stream) -> Columns:
         is_constant = len(steps) > 1 and not np.ptp(steps)
         is_sparse = not is_constant and _share_steps(columns, loss & step.present)
         columns = without if is_constant or is_sparse else columns
-    if GRAMMAR.step in columns.names or "epoch" not in columns.names:
+    if GRAMMAR.step in columns.names or "epoch" not in columns.names or _counts_episodes(columns):
         return columns
     an_epoch = _steps_of_an_epoch(columns.config)
     if an_epoch:
@@ -133,6 +135,14 @@ def read(stream: Stream) -> Columns:
     return _counted(
         replace(columns, notes=(*columns.notes, _TOO_FEW_BARS)) if is_sparse else columns
     )
+
+
+def _counts_episodes(columns: Columns) -> bool:
+    """Return True if records count episodes, as those of policies do in TRL."""
+    if _EPISODES not in columns.names:
+        return False
+    moves = np.diff(columns.load(_EPISODES).values[_training_records(columns)])
+    return len(moves) > 0 and bool((moves > 0).all())
 
 
 def _steps_of_an_epoch(config: Mapping[str, object]) -> float | None:

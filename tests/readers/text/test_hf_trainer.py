@@ -310,3 +310,16 @@ def test_the_summaries_of_a_log_with_records_are_not_read(values):
 def test_a_summary_that_is_nan_is_reported(tmp_path):
     (tmp_path / "run.txt").write_text(EVALUATED.format("  epoch = 2.0\n", "nan"))
     assert stabdiag.diagnose(tmp_path / "run.txt").diagnosis.slug == "nan-dtype-unknown"
+
+
+@pytest.mark.parametrize("name", ["objective/rlhf_reward", "reward"])
+def test_a_policy_counts_its_episodes(tmp_path, name):
+    lines = (
+        f"{{'{name}': {n / 9:.4f}, 'loss/policy_avg': -0.02, 'loss/value_avg': {1 / n:.4f}, "
+        f"'lr': 1e-06, 'episode': {64 * n}, 'epoch': {n / 50:.2f}}}"
+        for n in range(1, 31)
+    )
+    (tmp_path / "run.txt").write_text("\n".join(lines))
+    history = stabdiag.read(tmp_path / "run.txt")
+    assert history.unit == "episode"
+    assert history.series["loss"].steps.tolist() == [*range(64, 1984, 64)]
