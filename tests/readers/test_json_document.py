@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 import tracemalloc
 from contextlib import suppress
@@ -297,15 +298,51 @@ def test_records_before_a_fault_are_read(log, text, reason):
 
 @INDENTS
 @pytest.mark.parametrize("key", ["log_history", None])
-def test_every_complete_record_before_a_cut_is_read(indent, key):
+def test_every_record_before_a_cut_is_read(indent, key):
     document = {"best": None, key: RECORDS, "max_steps": 5} if key else RECORDS
     text = json.dumps(document, indent=indent).encode()
     ends = [match.end() for match in re.finditer(rb"(?<!\{c)\}", text)]
     for length in range(len(text)):
         tables = read_tables(Stream("run", io.BytesIO(text[:length])))
-        count = len(tables.records.get((key,) if key else (), []))
-        assert count == min(sum(end <= length for end in ends), len(RECORDS))
+        records = tables.records.get((key,) if key else (), [])
+        complete = min(sum(end <= length for end in ends), len(RECORDS))
+        assert records[:complete] == RECORDS[:complete]
+        cut = records[complete:]
+        assert not cut or (len(cut) == 1 and cut[0].items() <= RECORDS[complete].items())
         assert len(tables.bad) <= 1
+
+
+def pasted(records, *, bound=",\n"):
+    """Return records as they are copied from the middle of a list."""
+    return bound.join(json.dumps(record, indent=2) for record in records)
+
+
+@pytest.mark.parametrize("bound", [",\n", "\n", ",\n  ...\n", ",\n\nhere it goes wrong:\n\n"])
+def test_records_without_the_brackets_of_their_list(log, bound):
+    columns = log(pasted(RECORDS, bound=bound))
+    assert values(columns, "step") == FIVE
+    assert values(columns, "loss") == FALLING["loss"]
+
+
+@pytest.mark.parametrize("opening", ["", "[\n"])
+@pytest.mark.parametrize("loss", [math.nan, -3.5e32])
+def test_a_record_that_breaks_off_below_its_loss(tmp_path, opening, loss):
+    records = [{"loss": 9.5 - n, "acc": 0.5, "iteration": 100 * n} for n in range(1, 7)]
+    records.append({"loss": loss, "acc": 0.5, "iteration": 700})
+    text = opening + pasted(records)
+    path = tmp_path / "log"
+    path.write_text(text[: text.rindex('"iter')])
+    diagnosis = diagnose(path).diagnosis
+    assert (diagnosis.severity, diagnosis.step) == ("error", 700)
+
+
+def test_a_single_record_that_breaks_off(log):
+    inside = '{"reward": 20.5, "info": {"learner": {"total_loss": 3.75, "hist": [], "kl": 0.01'
+    columns = log(inside, "paste.txt")
+    assert values(columns, "info/learner/total_loss") == [3.75]
+    assert [left.message for left in columns.left_out] == ["the JSON document breaks off"]
+    with pytest.raises(NoUsableRecord, match="breaks off"):
+        log('{"name": "net", "lr": 0.5, "batch', "paste.txt")
 
 
 @pytest.mark.parametrize("orient", ["index", "columns", "records", "split", "table"])

@@ -11,6 +11,7 @@ from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.readers.columns import Columns, Rows
 from stabdiag.readers.json.config import with_config
+from stabdiag.readers.json.cut_record import complete_last
 from stabdiag.readers.json.keyed import Path
 from stabdiag.readers.json.shapes import holds_history, is_document
 from stabdiag.readers.json.tables import (
@@ -48,7 +49,7 @@ def read(stream: Stream) -> Columns:
     stepped = by_step(indexed(tables) | with_own_steps(tables), tables.counter)
     listed = side_by_side(tables, stream.notes)
     best = max(tables.records, key=lambda path: len(tables.records[path]), default=())
-    records = make_chunk(tables.records.get(best, []))
+    records = make_chunk(complete_last(tables.records.get(best, [])))
     if listed.rows == records.rows:
         _widen(records, listed)
     # Among tables of the same size, records come first, and lists without steps last.

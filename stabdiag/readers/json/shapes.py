@@ -8,7 +8,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.json.keyed import LONG, key_number
-from stabdiag.readers.json.tolerant import DECODER, repair
+from stabdiag.readers.json.tolerant import DECODER, decode_line, repair
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
 # A list of objects or of lists, as against a line of text that begins with a bracket.
@@ -92,10 +92,12 @@ def _is_of_numbers(text: bytes) -> bool:
 
 def _is_table(line: bytes) -> bool:
     """Return True if a single line has columns or several records, rather than one record."""
+    text = line.decode("utf-8", "replace")
     try:
-        value = DECODER.decode(repair(line.decode("utf-8", "replace")))
+        value = DECODER.decode(repair(text))
     except (ValueError, RecursionError):
-        return _TABLE_FIRST.match(line) is not None and line.count(b"[") > line.count(b"]")
+        is_open = _TABLE_FIRST.match(line) is not None and line.count(b"[") > line.count(b"]")
+        return is_open or _breaks_off(text)
     leaves = list(_leaves(value))
     lists = [leaf for leaf in leaves if isinstance(leaf, list)]
     if leaves == [[]] * len(leaves):  # nothing was logged yet
@@ -106,6 +108,11 @@ def _is_table(line: bytes) -> bool:
     inside = [metric.values() if isinstance(metric, dict) else () for metric in value.values()]
     numbered = all(any(map(_is_numbered, members)) for members in inside)
     return numbered or (len(lists) == len(leaves) and any(len(item) > 1 for item in lists))
+
+
+def _breaks_off(line: str) -> bool:
+    """Return True if a line is the start of a record with a loss: a paste that is cut."""
+    return 'loss"' in line and decode_line(line) == ([], "breaks off")
 
 
 def _is_numbered(value: object) -> bool:

@@ -97,7 +97,9 @@ def read_tables(stream: Stream) -> Tables:
     tables.columns = number_runs(tables.columns)
     if len(bare) == 1 and not tables.indexed:
         tables.indexed, tables.counter = take_keyed(tables.values)
-    if not (tables.records or tables.columns or tables.indexed) and any(bare):
+    has_tables = bool(tables.records or tables.columns or tables.indexed)
+    is_cut_record = tables.is_cut and len(bare) == 1 and has_a_loss(bare[0])
+    if any(bare) and (not has_tables or is_cut_record):
         # Consecutive objects, each on several lines: every object is a record.
         tables.records[()] = [record for record in bare if record]
     return tables

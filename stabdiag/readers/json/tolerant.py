@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Final
 
@@ -172,6 +172,8 @@ MAX_DOCUMENT_DEPTH: Final = 20
 
 # The end of a broken record before another one, and the token that the end of the text may cut.
 _BEFORE_NEXT: Final = lazy_pattern(r"\}(?=\s*,\s*\{)")
+_COMMAS: Final = lazy_pattern(r"[\s,]+")
+_NEXT_RECORD: Final = lazy_pattern(r"\n[ \t]*(?=\{)")
 _CUT: Final = lazy_pattern(r'(?:"[^"]*|[^\s,:\]}"]{0,16}\s*)\Z')
 
 # An error message shows this many characters. At most this many records may be left out.
@@ -200,7 +202,7 @@ class Documents:
         self.is_cut = False
         try:
             while self._peek():
-                self._take(self.values.append, skips=True)
+                self._take_next()
         except _Broken as broken:
             self._faults.append((self._at, str(broken)))
             # A list may be written record by record. An object is written in one piece.
@@ -214,6 +216,24 @@ class Documents:
             line, counted = line + self._text.count("\n", counted, at), at
             bad_lines.append(BadLine(line=line, reason=reason))
         return bad_lines
+
+    def _take_next(self) -> None:
+        """Read a value outside any other, or skip the text above the next record.
+
+        Records copied from a list may lack its brackets, and have notes between them.
+        """
+        opening = self._peek()
+        is_below = bool(self.values) and isinstance(self.values[-1], dict)
+        if opening == "," and is_below:
+            self._at = _COMMAS.match(self._text, self._at).end()  # type: ignore[union-attr]
+        elif opening in ("{", "[") or not is_below:
+            self._take(self.values.append, skips=True)
+        else:
+            following = _NEXT_RECORD.search(self._text, self._at)
+            if following is None or len(self._faults) == _MAX_FAULTS:
+                raise self._expected("a value")
+            self._faults.append((self._at, str(self._expected("a value"))))
+            self._at = following.end()
 
     def _take(self, put: Callable[[object], object], *, depth: int = 0, skips: bool) -> None:
         """Read a value. A container is ``put`` before its members, as it may lack an end.
@@ -276,12 +296,13 @@ class Documents:
             elements: list[object] = []
             try:
                 self._take(elements.append, depth=depth, skips=False)
-                into += elements
+                into.append(elements.pop())
                 if not self._continues("]"):
                     return
             except _Broken as broken:
                 following = _BEFORE_NEXT.search(self._text, self._at) if skips else None
                 if following is None or len(self._faults) == _MAX_FAULTS:
+                    into += _plain_members(elements)
                     raise
                 self._faults.append((self._at, str(broken)))
                 self._at = following.end()
@@ -307,3 +328,12 @@ class Documents:
             return _Broken("breaks off")
         shown = self._text[self._at : self._at + _MAX_SHOWN_CHARS].partition("\n")[0].rstrip()
         return _Broken(f"not JSON, expecting {expected} at {shown!r}")
+
+
+def _plain_members(elements: list[object]) -> Iterator[Record]:
+    """Yield the values of records that break off, without objects and lists in them."""
+    for element in elements:
+        if isinstance(element, dict):
+            plain = {k: v for k, v in element.items() if not isinstance(v, dict | list)}
+            if plain:
+                yield plain
