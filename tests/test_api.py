@@ -336,6 +336,16 @@ def test_a_log_without_a_loss(log, slug, answers):
     assert answers.items() <= verdicts.items()
 
 
+def test_a_step_that_no_line_has_is_named_with_its_epoch(tmp_path):
+    losses = [2.0, 1.9, 1.8, 1.7, 1.6, "nan"]
+    lines = [f"Epoch [{5 + n // 3}][{20 * (n % 3 + 1)}/60] loss: {v}" for n, v in enumerate(losses)]
+    (tmp_path / "run.txt").write_text("\n".join(lines))
+    diagnosis = stabdiag.diagnose(tmp_path / "run.txt").diagnosis
+    assert diagnosis.headline == "The loss went NaN, step 120 (epoch 6)"
+    log = {"step": [20, 40, 60], "epoch": [5, 5, 5], "loss": [2.0, 1.9, float("nan")]}
+    assert stabdiag.diagnose(log).diagnosis.headline == "The loss went NaN, step 60"
+
+
 # A long log is looked at by two threads.
 
 

@@ -75,7 +75,7 @@ def make_report(
         findings = with_incomplete_first(incomplete, findings)
         outcome = incomplete if outcome.slug in INCONCLUSIVE_OUTCOMES else outcome
     return Report(
-        findings=findings,
+        findings=tuple(_with_epoch(finding, history) for finding in findings),
         tree=Tree(outcome=outcome, answers=answers),
         not_logged=not_logged(case),
         history=history,
@@ -86,6 +86,11 @@ def make_report(
         clear=symptoms.clear(tree_findings),
         rolling_baseline=baseline,
     )
+
+
+def _with_epoch(finding: Finding, history: History) -> Finding:
+    epoch = None if finding.step is None else history.epoch_of(finding.step)
+    return finding if epoch is None else replace(finding, epoch=epoch)
 
 
 def _both(first: Callable[[], First], second: Callable[[], Second]) -> tuple[First, Second]:

@@ -282,7 +282,8 @@ def _restart_events(walk: StepWalk) -> list[Event]:
             for step in walk.restarts
         ]
     times = f"{walk.turns} times" if walk.turns > 1 else "once"
-    return [_event(EventKind.STEPS, f"the step counter restarts {times} {effect}")]
+    message = f"the step counter restarts {times} {effect}"
+    return [Event(kind=EventKind.STEPS, code=EventCode.COUNTER_RESTARTS, message=message)]
 
 
 def _spread(offsets: Sequence[tuple[int, int]], rows: Ints, count: int) -> Ints:

@@ -255,6 +255,7 @@ class Finding:
     question whose answer led to the finding. ``reload`` is an imperative clause that names the
     checkpoint to go back to, if the step alone does not determine it. ``began`` is the step that
     this checkpoint precedes, if it is not ``step``. ``back`` is the step of a late recovery.
+    ``epoch`` is the logged epoch of the step, if the log counts the steps of each epoch from 0.
     ``panels`` are the panels of Q2.3 for any spike. ``unit`` is the name of a step of the log. An
     ``ignored`` finding is a note at most. ``confidence`` is how likely the finding is to be right.
     ``roles`` are the series that a symptom is about.
@@ -273,6 +274,7 @@ class Finding:
     reload: str = ""
     began: int | None = None
     back: int | None = None
+    epoch: int | None = None
     panels: tuple[Panel, ...] = ()
     unit: str = "step"
     ignored: IgnoreRule | None = None
@@ -293,6 +295,7 @@ class Finding:
     def headline(self) -> str:
         """The title, and the step if there is one."""
         at = "" if self.step is None else f", {self.unit} {self.step}"
+        at += "" if self.epoch is None else f" (epoch {self.epoch})"
         return f"{self.title}{at}{f', ignored until {self.ignored.until}' if self.ignored else ''}"
 
     def ignoring(self, rule: IgnoreRule) -> Self:

@@ -328,6 +328,17 @@ class History:
         """Whether the steps are epochs: the log says so, or every step is evaluated."""
         return self.unit != "step" or self._evaluates_each
 
+    def epoch_of(self, step: int) -> int | None:
+        """Return the logged epoch of a step, if the log counts the steps of each epoch anew.
+
+        Such a step is in no line of the log. It is None for fractions of epochs.
+        """
+        if all(event.code is not EventCode.COUNTER_RESTARTS for event in self.events):
+            return None
+        epochs = self.finite("epoch").until(step).values
+        is_whole = len(epochs) > 0 and float(epochs[-1]).is_integer()
+        return int(epochs[-1]) if is_whole else None
+
     @property
     def counts_records(self) -> bool:
         """Whether the number of a record serves as its step."""
