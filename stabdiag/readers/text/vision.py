@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 
 # TensorFlow's Object Detection API: Step 100 per-step time 0.512s, and below it a dictionary over
@@ -26,8 +27,32 @@ def _in_one_line(match: re.Match[bytes]) -> bytes:
     )
 
 
+# And of an evaluation: Eval metrics at step 5000, and below it lines of one value,
+# + DetectionBoxes_Precision/mAP: 0.31, each of them twice with two loggers.
+_EVALUATION_VALUE: Final = rb"[^\n]{0,120}[:\]][ \t]{1,8}\+ [A-Z]\w{0,60}/[^\n]{1,120}\n"
+_DETECTION_EVALUATION: Final = (
+    rb"(?:[^\n]{0,120}[:\]] ?Eval metrics at step (\d{1,12})\n){1,2}((?:%b){1,100})"
+    % _EVALUATION_VALUE
+)
+_VALUE_OF_EVALUATION: Final = lazy_pattern(
+    rb"\+ (?:[A-Za-z_]{1,60}/){1,4}(\w{1,60}): (%b)" % NUMBER_PATTERN
+)
+
+
+def _evaluation_in_one_line(match: re.Match[bytes]) -> bytes:
+    """Return an evaluation in one line, and as many lines as before."""
+    values = dict(_VALUE_OF_EVALUATION.findall(match[2]))
+    named = b", ".join(
+        b"val_%b: %b" % (name.removeprefix(b"total_"), value) for name, value in values.items()
+    )
+    return b"step %b, %b" % (match[1], named) + b"\n" * match[0].count(b"\n")
+
+
 VISION: Final = (
     Normalization((b" per-step time ", b"'Loss/"), _DETECTION_STEP, _in_one_line),
+    Normalization(
+        (b"Eval metrics at step ", b"+ Det"), _DETECTION_EVALUATION, _evaluation_in_one_line
+    ),
     # Torch 7: Epoch: [1][20/5004]  Time 0.48  Data 0.003  Err 6.8433  top1  99.219  top5  97.266,
     # where Err is the loss and top1 an error, and … Err 3.6877 Top1-%: 21.09 LR 1e-02 …
     *(

@@ -409,6 +409,18 @@ def test_two_loggers_of_object_detection_print_each_record(history):
     assert str(loss.values.tolist()) == "[1.75, nan]"
 
 
+@pytest.mark.parametrize("loggers", [("INFO:tensorflow:",), ("INFO:tensorflow:", "I0612 m.py:9] ")])
+def test_evaluations_of_object_detection_have_a_line_for_each_value(history, loggers):
+    values = ("Eval metrics at step {}", "\t+ Det_Boxes/mAP: 0.0", "\t+ Loss/total_loss: {}")
+    form = "".join(f"{logger}{value}\n" for value in values for logger in loggers)
+    rows = [(1000, 1.75), (2000, 1.5), (3000, "nan")]
+    text = "".join(form.format(*[step] * len(loggers), *[v] * len(loggers)) for step, v in rows)
+    series = history(text).series
+    assert series["loss"].steps.tolist() == [1000, 2000, 3000]
+    assert str(series["loss"].values.tolist()) == "[1.75, 1.5, nan]"
+    assert series["score/val_mAP"].values.tolist() == [0, 0, 0]
+
+
 @pytest.mark.parametrize("last", [0.31, float("nan")])
 def test_a_list_of_names_and_losses_below_an_episode(history, last):
     form = (
