@@ -56,6 +56,12 @@ _TOTAL_NAMES: Final = lazy_pattern(
     rb"(?= ?[:=] ?%b(?![\w%%:]|\.\d| ?(?:sec|min|s|ms)\b))" % NUMBER_PATTERN
 )
 
+# The parts of the time of a step: model: 219.1, backward: 45.2, and total: 334.2
+_TIME_OF_PASS: Final = lazy_pattern(
+    rb"(?i)\b(?:forward|backward|optimi[sz]er)(?:[_ ]?(?:pass|step|time))? ?[:=] ?%b"
+    % NUMBER_PATTERN
+)
+
 _TOTAL_VALUES: Final = lazy_pattern(_TOTAL_NAMES.pattern + rb" ?[:=] ?(%b)" % NUMBER_PATTERN)
 
 # What follows a number of a list.
@@ -133,6 +139,8 @@ def _named_pairs(head: bytes) -> Iterator[Normalization]:
 
 
 def _named_totals(head: bytes) -> Iterator[Normalization]:
+    if _TIME_OF_PASS.search(head):
+        return
     # epoch 7 (total: 2000) has the number of epochs.
     values = {match[2] for match in islice(_TOTAL_VALUES.finditer(head), _MAX_NAMES)}
     is_count = len(values) == 1 and values.pop().isdigit()

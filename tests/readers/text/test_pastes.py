@@ -265,6 +265,13 @@ def test_a_total_time_is_not_a_loss(diagnosed):
     assert list(losses.values) == [67.3072378, 19.3157269, 13.1851701]
 
 
+@pytest.mark.parametrize("part", ["forward", "backward", "optimizer step"])
+def test_the_total_of_the_times_of_a_step_is_not_a_loss(diagnosed, part):
+    line = "iter: {0}, total: {1}, model: {1}, {2}: {1}\n"
+    text = "".join(line.format(n, 30.5 * n, part) for n in range(1, 6))
+    assert not diagnosed(text).history.has("loss")
+
+
 def test_accuracies_of_batches_need_no_loss(diagnosed):
     text = "".join(
         f"INFO:root:Epoch[0] Batch [{n}]\tSpeed: 2052.37 samples/sec\taccuracy={n / 50:.6f},"
