@@ -31,7 +31,7 @@ def _in_one_line(match: re.Match[bytes]) -> bytes:
 # + DetectionBoxes_Precision/mAP: 0.31, each of them twice with two loggers.
 _EVALUATION_VALUE: Final = rb"[^\n]{0,120}[:\]][ \t]{1,8}\+ [A-Z]\w{0,60}/[^\n]{1,120}\n"
 _DETECTION_EVALUATION: Final = (
-    rb"(?:[^\n]{0,120}[:\]] ?Eval metrics at step (\d{1,12})\n){1,2}((?:%b){1,100})"
+    rb"(?m)^(?:[^\n]{0,120}[:\]] ?Eval metrics at step (\d{1,12})\n){1,2}((?:%b){1,100})"
     % _EVALUATION_VALUE
 )
 _VALUE_OF_EVALUATION: Final = lazy_pattern(
