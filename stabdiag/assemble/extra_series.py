@@ -15,6 +15,7 @@ from stabdiag.model.roles.other_losses import (
     RANK_LOSS,
     find_other_losses,
     find_other_values,
+    is_of_answers,
 )
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.roles.settings import (
@@ -176,19 +177,26 @@ def other_loss_series(
 def failed_value_series(
     columns: Columns, taken: Collection[str], steps: Ints, run: Mask
 ) -> Iterator[Series]:
-    """Yield the values without a role that were finite at first and are not at the end."""
-    parsed = filter(columns.is_parsed, columns.names)
-    for name in find_other_values(parsed, taken):
+    """Yield the values without a role that were finite at first and are not at the end.
+
+    The logits and rewards of answers are finite in each record.
+    """
+    parsed = [*filter(columns.is_parsed, columns.names)]
+    answers = [name for name in parsed if name not in taken and is_of_answers(name)]
+    for name in dict.fromkeys((*answers, *find_other_values(parsed, taken))):
         column = columns.load(name)
         if column.is_text or column.is_time:
             continue
         which = run & column.present
+        if name in answers:
+            which &= ~column.null
         at, values = steps[which], column.values[which]
-        if len(values) < MIN_SERIES_LENGTH or np.isfinite(values[-1]):
+        finite = np.isfinite(values)
+        if finite.all() or (len(values) < MIN_SERIES_LENGTH and name not in answers):
             continue
         at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
         finite = np.isfinite(values)
-        if finite.any() and finite[: int(finite.sum())].all():
+        if name in answers or (finite.any() and finite[: int(finite.sum())].all()):
             yield Series(role=f"failed_value/{name}", column=name, steps=at, values=values)
 
 

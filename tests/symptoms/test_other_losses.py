@@ -179,3 +179,49 @@ def test_a_discriminator_that_fails_is_a_warning(name, factor, is_reported):
     progress = np.clip((STEPS - 200) / 100, 0, 1)
     findings = findings_by_slug(name, 0.3 * FALLING * factor**progress)
     assert ("other-loss-rising" in findings) is is_reported
+
+
+def trained_on_answers(bad, *names):
+    rows = []
+    for n, loss in enumerate(FALLING[::8].tolist()):
+        row = {"loss": loss, "logits/chosen": -1.5, "rewards/margins": n / 60, "logps/rejected": -9}
+        row |= {"eval_logits/chosen": None, "epoch": n / 50}
+        rows.append(row | ({name: float("nan") for name in names} if bad(n) else {}))
+    return rows
+
+
+@pytest.mark.parametrize("name", ["logits/chosen", "rewards/margins", "logps/rejected"])
+@pytest.mark.parametrize(
+    ("bad", "severity", "words"),
+    [
+        (lambda n: True, "warning", "from step 0 on"),
+        (lambda n: n > 30, "warning", "from step 31 on"),
+        (lambda n: n in (4, 9), "note", "in 2 of 50 records, first at step 4"),
+        (lambda n: n == 49, "note", "in 1 of 50 records, first at step 49"),
+    ],
+)
+@pytest.mark.parametrize("write", [json.dumps, str])
+def test_what_a_model_returns_for_answers_is_finite(tmp_path, name, bad, severity, words, write):
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(map(write, trained_on_answers(bad, name))))
+    diagnosis = stabdiag.diagnose(path).diagnosis
+    assert (diagnosis.slug, diagnosis.severity) == ("other-loss-nonfinite", severity)
+    assert repr(name) in diagnosis.summary
+    assert words in diagnosis.summary
+
+
+@pytest.mark.parametrize(("count", "severity"), [(2, "note"), (6, "warning")])
+def test_a_short_paste_names_its_nan(tmp_path, count, severity):
+    path = tmp_path / "run.log"
+    rows = trained_on_answers(lambda n: True, "logits/rejected")
+    path.write_text("\n".join(map(str, rows[:count])))
+    findings = {finding.slug: finding for finding in stabdiag.diagnose(path).findings}
+    assert findings["other-loss-nonfinite"].severity == severity
+
+
+@pytest.mark.parametrize("name", ["eval_logits/chosen", "rewards/format/std", "logits", "chosen"])
+def test_values_that_may_be_missing_are_not_reported(tmp_path, name):
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(map(str, trained_on_answers(lambda n: n % 9 == 0, name))))
+    slugs = {finding.slug for finding in stabdiag.diagnose(path).findings}
+    assert "other-loss-nonfinite" not in slugs

@@ -45,6 +45,11 @@ _NO_LOSS_WORDS: Final = frozenset(
 )
 
 
+# The sections and words of what a model returns for preferred and rejected answers.
+_ANSWER_SECTIONS: Final = frozenset({"rewards", "logits", "logps", "log_probs"})
+_ANSWER_WORDS: Final = frozenset({"chosen", "rejected", "margins", "margin"})
+
+
 def find_other_losses(names: Iterable[str], taken: Collection[str]) -> dict[str, str]:
     """Return the columns of other training losses by role, such as ``other_loss/aux_loss``."""
     names = [*names]
@@ -89,3 +94,11 @@ def _is_other_value(name: str) -> bool:
     if column_setting(name) is not None or is_an_lr(name) or is_a_reward(name, of_episodes=True):
         return False
     return score_direction(name) is not Direction.HIGHER
+
+
+def is_of_answers(name: str) -> bool:
+    """Return True for rewards/chosen, logits/rejected and logps/chosen, as DPO and KTO log them."""
+    if is_evaluation(name):
+        return False
+    sections, words = {*name.lower().split("/")[:-1]}, {*name_words(name)}
+    return bool(sections & _ANSWER_SECTIONS) and bool(words & _ANSWER_WORDS)

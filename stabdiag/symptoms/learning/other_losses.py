@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from stabdiag.model.findings import Action
+from stabdiag.model.findings import Action, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.history import Series
 from stabdiag.model.roles.loss_kinds import DISCRIMINATOR, LossKind, is_adversarial_loss
 from stabdiag.model.roles.names import name_words
-from stabdiag.model.roles.other_losses import is_other_loss
+from stabdiag.model.roles.other_losses import is_of_answers, is_other_loss
 from stabdiag.model.text import SHOWN_NAMES, listed, num, plural, word_list
 from stabdiag.stats.course import position_after
 from stabdiag.stats.levels import levels
@@ -71,14 +71,16 @@ _MIN_RISE = TWICE
 )
 def other_loss_nonfinite(case: Case) -> Evidence | None:
     """Did a component, an auxiliary loss or another logged value go NaN and stay so?"""
+    printed = case.history.source.format == "text"
     failed = [
         (step, series)
         for role in _ROLES
         for series in case.history.group(role).values()
-        if (step := _failure_step(series, printed=case.history.source.format == "text")) is not None
+        if (step := _failure_step(series, printed=printed or is_of_answers(series.column)))
+        is not None
     ]
     if not failed:
-        return None
+        return _occasional_failure(case)
     step, series = min(failed, key=lambda failure: failure[0])
     bad = series.values[series.steps >= step]
     count = int(np.count_nonzero(~np.isfinite(bad)))
@@ -97,6 +99,28 @@ def other_loss_nonfinite(case: Case) -> Evidence | None:
             "whether its gradient reaches the weights.",
         ),
     )
+
+
+def _occasional_failure(case: Case) -> Evidence | None:
+    """Report logits or rewards of answers that are not finite in a few records."""
+    for series in case.history.group("failed_value").values():
+        bad = ~np.isfinite(series.values)
+        if bad.any() and is_of_answers(series.column):
+            step = int(series.steps[np.argmax(bad)])
+            return Evidence(
+                title="A logged value is NaN in some records",
+                severity=Severity.NOTE,
+                because=f"{series.column!r} is not finite in {int(bad.sum())} of {len(bad)} "
+                f"records, first at {case.unit} {step}; the loss {_name(case)} is finite.",
+                step=step,
+                measured={"loss": series.column, "not_finite": int(bad.sum())},
+                first=Action(
+                    Do.INSPECT_DATA,
+                    f"Look at the batch of {case.unit} {step}: answers that are empty after "
+                    "truncation, or none of one kind, leave nothing to average.",
+                ),
+            )
+    return None
 
 
 @Symptom(
