@@ -142,7 +142,10 @@ def find_order(
             events=_superseded(int((counted & ~kept).sum())),
         )
     by_epoch = _epoch_turns(rows, back, epochs)
-    if int((~by_epoch).sum()) > max(RARE_FRACTION * len(rows), MIN_SERIES_LENGTH):
+    is_frequent = int((~by_epoch).sum()) > max(RARE_FRACTION * len(rows), MIN_SERIES_LENGTH)
+    if is_frequent and _is_cyclic(steps[rows]):
+        by_epoch |= not _falls_in_each_cycle(steps[rows], losses[rows])
+    elif is_frequent:
         number = None if rates is None else by_writer(steps, rates, training)
         if number is not None:
             number[~usable] = 0
@@ -223,6 +226,30 @@ def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
     usual = float(np.median(np.diff(epochs[rows])))
     turned: Mask = (advance > 0) & (advance <= (min(2 * usual, 1) if usual > 0 else 1))
     return turned
+
+
+def _is_cyclic(steps: Ints) -> bool:
+    """Return True if the steps always fall from one last step to one first: 0 … 7, 0 … 7.
+
+    Writers that share a log fall to the steps of each other.
+    """
+    falls = np.flatnonzero(np.diff(steps) < 0)
+    return len(unique_values(steps[falls])) == len(unique_values(steps[falls + 1])) == 1
+
+
+def _falls_in_each_cycle(steps: Ints, losses: Floats) -> bool:
+    """Return True if each cycle begins near the first loss of the previous one, not near its last.
+
+    Each cycle is then a run. A cycle of one run begins near the last loss of the previous one.
+    """
+    ends = np.flatnonzero(np.diff(steps) < 0)
+    starts = np.append(0, ends[:-1] + 1)
+    to_end = np.abs(losses[ends + 1] - losses[ends])
+    to_start = np.abs(losses[ends + 1] - losses[starts])
+    is_known = np.isfinite(to_end) & np.isfinite(to_start)
+    if not is_known.any():
+        return True
+    return bool(np.median(to_end[is_known]) > 2 * np.median(to_start[is_known]))
 
 
 def _interleaved(steps: Ints, rows: Ints, usable: Mask, *, times: int) -> Order:

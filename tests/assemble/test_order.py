@@ -155,6 +155,20 @@ def test_a_counter_that_restarts_while_the_loss_continues_is_extended(build):
     assert history.jobs_began == [100, 200]
 
 
+@pytest.mark.parametrize("every", [4, 8, 15])
+def test_the_short_cycles_of_one_run_are_continued(build, every):
+    rng = np.random.default_rng(1)
+    log = [
+        {**r, "loss": r["loss"] + 0.02 * rng.standard_normal()} for r in turned(range(600), every)
+    ]
+    assert len(build(log).series["loss"]) == 600
+
+
+def test_short_cycles_that_each_fall_from_the_same_start_are_several_runs(build):
+    folds = [{"step": s, "loss": 3.0 / (1 + s)} for _ in range(50) for s in range(8)]
+    assert len(build(folds).series["loss"]) == 8
+
+
 def test_interleaved_ranks_are_sorted_by_step(build):
     log = []
     for step in range(0, 200, 2):
