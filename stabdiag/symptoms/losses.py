@@ -70,6 +70,24 @@ def from_the_start(case: Case) -> bool:
     return int(case.loss.steps[0]) <= max(MIN_TREND_POINTS, 2 * case.stride)
 
 
+def is_late_part(case: Case) -> bool:
+    """Return True if a log begins at half of its last step or later, as the end of a file does."""
+    if from_the_start(case) or not len(case.loss):
+        return False
+    return 2 * int(case.loss.steps[0]) >= int(case.loss.steps[-1])
+
+
+def diagnose_whole(case: Case) -> Action:
+    """Ask for the beginning of a log that only has a late part of the run."""
+    begin = f"{case.unit} {int(case.loss.steps[0])}"
+    return Action(
+        Do.LOG_MORE,
+        f"Diagnose the log from its beginning, if this is only a part of it: a run that has "
+        f"learned is often flat from {begin} on.",
+        setting="loss",
+    )
+
+
 def untrained_model(case: Case) -> str:
     """Name the model at the start of a run."""
     return "the one it started from" if starts_pretrained(case) else "an untrained one"

@@ -704,3 +704,13 @@ def test_an_early_fall_within_heavy_noise_is_progress(symptom, fall, is_reported
     noise = np.random.default_rng(5).normal(0.9, 0.2, 96) - 0.3 * (steps < 1)
     log = {"step": 100 * steps, "loss": noise + fall * np.exp(-steps / 12)}
     assert (symptom("no-progress", log) is not None) == is_reported
+
+
+@pytest.mark.parametrize(("first", "is_late"), [(0, False), (500, False), (2000, True)])
+def test_a_flat_late_part_is_no_reason_to_change_the_rate(first, is_late):
+    rng = np.random.default_rng(2)
+    loss = np.append(0.5, 0.9 * np.exp(0.2 * rng.standard_normal(80)))
+    report = stabdiag.diagnose({"step": first + 10 * np.arange(81), "loss": loss})
+    assert report.diagnosis.slug == "no-progress"
+    assert ("from its beginning" in report.diagnosis.first_action) == is_late
+    assert ("this part of the run" in report.diagnosis.title) == is_late

@@ -39,9 +39,11 @@ from stabdiag.symptoms.learning.rate_fixes import (
 )
 from stabdiag.symptoms.losses import (
     RANGE_TEST,
+    diagnose_whole,
     few_trained,
     from_the_start,
     has_ended,
+    is_late_part,
     losses_after_warmup,
     no_course,
     small_test,
@@ -176,8 +178,14 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
     elif not from_the_start(case) and len(case.loss):
         words.append(f"The log begins at {case.unit} {int(case.loss.steps[0])}.")
     level = change.last if (change := progress.role_change("loss")) is not None else None
-    causes, first, others = _causes(case, _first_action(case, level))
-    words += causes
+    first, others = _first_action(case, level), list[Action]()
+    if is_late_part(case):
+        title = "Stable, and flat in this part of the run"
+        # The rate and the rises of a part do not explain why the whole run is flat here.
+        first, others = diagnose_whole(case), [first]
+    else:
+        causes, first, others = _causes(case, first)
+        words += causes
     if reward is not None:
         text = (
             f"Find out why {reward!r} is never finite: no episode ended, or the environment does "
