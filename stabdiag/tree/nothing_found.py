@@ -20,6 +20,7 @@ from stabdiag.model.findings import (
     Verdict,
     open_questions,
 )
+from stabdiag.model.history import Series
 from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.roles.names import is_evaluation, is_perplexity
@@ -104,7 +105,15 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         title = _UNTESTABLE if count >= case.min_losses_for_spikes else ""
         first = check or _log_more(case)
         detail = detail or " ".join(
-            filter(None, (_course(case), _near_chance(case), _activation_near_limit(case)))
+            filter(
+                None,
+                (
+                    _course(case),
+                    _lost_rewards(case),
+                    _near_chance(case),
+                    _activation_near_limit(case),
+                ),
+            )
         )
     else:
         leaf, summary = OUTCOME_BY_SLUG["healthy"], _healthy(case, answers)
@@ -168,12 +177,29 @@ def not_logged(case: Case) -> tuple[NotLogged, ...]:
 
 
 def _logged(case: Case) -> str:
-    loss = case.history.get("loss")
-    if loss is None:
-        return "No loss was logged"
-    first, last = int(loss.steps[0]), int(loss.steps[-1])
-    where = f"at {case.unit} {first}" if first == last else f"from {case.unit} {first} to {last}"
-    return f"{plural(len(loss), 'loss', 'losses')} {where}"
+    loss, reward = case.history.get("loss"), case.history.finite("reward")
+    if loss is not None:
+        return f"{plural(len(loss), 'loss', 'losses')} {_where(case, loss)}"
+    if len(reward):
+        return f"{plural(len(reward), 'reward')} {_where(case, reward)}. No loss was logged"
+    return "No loss was logged"
+
+
+def _where(case: Case, series: Series) -> str:
+    first, last = int(series.steps[0]), int(series.steps[-1])
+    return f"at {case.unit} {first}" if first == last else f"from {case.unit} {first} to {last}"
+
+
+def _lost_rewards(case: Case) -> str:
+    """Describe rewards that are never finite: they are means over the episodes that ended."""
+    reward = case.history.get("reward")
+    if reward is None or len(case.history.finite("reward")):
+        return ""
+    each = "" if len(reward) == 1 else " each time"
+    return (
+        f"The reward {reward.column!r} is not finite{each}: no episode ended, or the environment "
+        "does not record episodes (Monitor)."
+    )
 
 
 def _healthy(case: Case, answers: tuple[Answer, ...]) -> str:

@@ -95,7 +95,18 @@ def test_a_reward_without_a_loss_excuses_nothing(calm):
     del log["loss"]
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "insufficient-data"
-    assert report.diagnosis.summary.startswith("No loss was logged")
+    text = f"{len(EARNED)} rewards from step 0 to {len(EARNED) - 1}. No loss was logged, so NaN"
+    assert report.diagnosis.summary.startswith(text)
+
+
+@pytest.mark.parametrize(("count", "each"), [(1, ""), (3, " each time")])
+def test_rewards_that_are_never_finite_are_reported(count, each):
+    at = np.arange(1, count + 1)
+    log = {"step": at, "value_loss": 50.0 / at, "ep_rew_mean": np.full(count, np.nan)}
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert f"The reward 'ep_rew_mean' is not finite{each}: no episode ended" in summary
+    log["ep_rew_mean"][-1] = 2.5
+    assert "no episode ended" not in stabdiag.diagnose(log).diagnosis.summary
 
 
 @pytest.mark.parametrize("divergence", ["kl", "rewards_train/KL"])

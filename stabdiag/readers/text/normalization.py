@@ -14,6 +14,7 @@ from typing import Final
 from stabdiag.readers.text.boosting import BOOSTING
 from stabdiag.readers.text.caffe import WEIGHTED_TERMS
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
+from stabdiag.readers.text.kaldi import KALDI
 from stabdiag.readers.text.loss_names import (
     COUNTED_NAMES,
     PAIRED_NAMES,
@@ -300,19 +301,7 @@ NORMALIZATIONS: Final = (
     Normalization(
         (b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER_PATTERN, rb"\1 loss "
     ),
-    # Kaldi: Average objective function for 'output' for minibatches 10-19 is -4.0400 over 12800 …
-    Normalization(
-        (b"bjective function for '", b"minibatches "),
-        rb"[Aa]verage(\s{1,2})objective function for '\w{1,40}' for minibatches (\d{1,9})-\d{1,9} "
-        rb"is (?=%b)" % NUMBER_PATTERN,
-        rb"\1batch \2 objective: ",
-    ),
-    # EESEN: After 1000 sequences (1.2Hr): Obj(log[Pzx]) = -95.2   TokenAcc = 20.1 %
-    Normalization(
-        (b"Obj(log[Pzx]) = ",),
-        rb"After (\d{1,12}) sequences \([^)\n]{1,40}\): Obj\(log\[Pzx\]\) = ",
-        rb"step: \1, objective = ",
-    ),
+    *KALDI,
     # Tesseract: At iteration 2109/2400/2402, Mean rms=5.341%, delta=8.5%, char train=80.5%, word
     # train=90.7%, skip ratio=0%, …: iterations that learned, iterations, samples.
     Normalization(
