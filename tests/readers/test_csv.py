@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.model.events import EventKind
 from stabdiag.readers.csv import cells, dialect
@@ -469,3 +470,9 @@ def test_messages_between_the_rows_are_no_obstacle(log):
 def test_a_row_cut_by_a_paste_is_no_unread_record(either, last, left_out):
     rows = "".join(f"{n},{2 - n / 8},0.1,{n * 64}\n" for n in range(9))
     assert len(either(f"step,loss,lr,samples\n{rows}{last}\n").left_out) == left_out
+
+
+def test_the_mark_of_code_before_a_pasted_header_is_no_part_of_a_name(put):
+    rows = "".join(f"{epoch}\t{2 - epoch / 8}\t0.01\n" for epoch in range(5, 12))
+    history = stabdiag.read(put(f"`Epoch\tTrain-Loss\tLR\n{rows}"))
+    assert history.series["loss"].steps.tolist() == [*range(5, 12)]

@@ -87,8 +87,8 @@ _NAMED_DELIMITER: Final = lazy_pattern(r"sep=.\r?")
 
 
 def split_cells(line: str, delimiter: str) -> list[str]:
-    """Return the cells of one line, stripped."""
-    line = line.lstrip("\ufeff").rstrip("\r")
+    """Return the cells of one line, stripped, without the mark of code in a post."""
+    line = line.lstrip("\ufeff`").rstrip("\r")
     if delimiter == BLANKS:
         if "(" in line:
             return _BRACKETED_CELL.findall(line)

@@ -82,6 +82,11 @@ _ONLY_LOSS: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
+# [12/60] and 12/600 at the start of the only record; 12/06 may be a date.
+_STARTS_WITH_POSITION: Final = lazy_pattern(
+    rb"\s{0,20}(?:\[ {0,8}\d{1,9} ?/ ?\d{1,9} {0,8}\]|\d{1,9}/\d{3,9})[\s:,|-]{1,6}[A-Za-z]"
+)
+
 # A short paste has at most this many bytes and words.
 _MAX_SHORT: Final = 4000
 _MAX_WORDS: Final = 150
@@ -173,7 +178,9 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         return find_excerpt(shapes, fewest=1) or _uncounted_record(data, shapes)
     if not _has_one_record(data):
         return None
-    return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=bool(bars))
+    # The only counter may be a position.
+    is_positioned = bool(bars) or _starts_with_position(data)
+    return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=is_positioned)
 
 
 def find_single_epoch(
@@ -282,7 +289,13 @@ def _has_one_record(data: bytes) -> bool:
     counters = line_counters(line)
     values = {item.name for item in line_fields(line)} | {*counters}
     is_full = len(values) >= _MIN_RECORD or _STEP_TIME.search(line) or _ONLY_LOSS.fullmatch(line)
-    return any(map(is_word, counters)) and bool(is_full)
+    is_counted = any(map(is_word, counters)) or _STARTS_WITH_POSITION.match(line)
+    return bool(is_counted and is_full)
+
+
+def _starts_with_position(data: bytes) -> bool:
+    """Return True if a line with a loss begins with a position: [12/60] loss: 0.42."""
+    return any(_STARTS_WITH_POSITION.match(line) for _, line in lines_with_a_loss(data))
 
 
 def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:

@@ -7,6 +7,7 @@ import pytest
 
 import stabdiag
 from stabdiag import read
+from stabdiag.readers.text.counters import line_counters
 
 N, PER_EPOCH = 120, 60
 
@@ -492,3 +493,27 @@ def test_an_epoch_may_be_longer_than_the_sample(tmp_path, size):
     history = read(path)
     assert history.series["loss"].steps.tolist() == [*range(1, 4 * size + 1)]
     assert "total_steps" not in history.config
+
+
+@pytest.mark.parametrize(
+    "counters",
+    [
+        "Epoch ID={} Batch ID={}",
+        "epoch_id={}, step_id={}",
+        "epoch_idx: {}, iter_idx: {}",
+        "EpochID: {}, BatchID: {}",
+        "Epoch No. {} Batch No. {}",
+        "Epoch number: {}, batch number: {}",
+        "Epoch Num: {} Step Num: {}",
+        "epoch index {} step index {}",
+    ],
+)
+def test_a_counter_may_be_called_a_number_or_an_index(put, counters):
+    lines = [f"{counters.format(0, 50 * n)}, loss={n / 4 + 0.5}\n" for n in range(6)]
+    series = stabdiag.read(put("".join(lines))).series["loss"]
+    assert series.steps.tolist() == [0, 50, 100, 150, 200, 250]
+
+
+@pytest.mark.parametrize("setting", ["batch_number_of_workers: 4", "epoch identity 5 of it"])
+def test_longer_words_with_the_word_of_a_counter_are_none(setting):
+    assert not line_counters(setting.encode())
