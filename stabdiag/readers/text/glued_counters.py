@@ -12,6 +12,10 @@ from stabdiag.readers.text.grammar import Normalization
 _GLUED_HEAD_BYTES: Final = 1 << 16
 _MIN_COUNTS: Final = 3
 
+# The first epoch may be longer than the head. Parts of this size are then searched, this many.
+_PART_BYTES: Final = 1 << 12
+_PARTS: Final = 16
+
 # The words of each counter, at the start of a line that names a loss.
 _GLUED_WORDS: Final = (
     (rb"epoch|ep|e", rb"\1epoch \2 "),
@@ -28,5 +32,15 @@ def find_glued_counters(data: bytes) -> Iterator[Normalization]:
     for words, replacement in _GLUED_WORDS:
         pattern = _AT_START % words
         counts = [int(match[2]) for match in re.finditer(pattern, head)]
+        if counts and len({*counts}) < _MIN_COUNTS and len(data) > len(head):
+            counts += _counts_of_parts(data, pattern)
         if len({*counts}) >= _MIN_COUNTS and all(a <= b for a, b in pairwise(counts)):
             yield Normalization((), pattern, replacement)
+
+
+def _counts_of_parts(data: bytes, pattern: bytes) -> list[int]:
+    """Return the counts in parts of a long log, from below its head to its end."""
+    stride = max((len(data) - _GLUED_HEAD_BYTES) // _PARTS, 1)
+    begins = range(_GLUED_HEAD_BYTES, len(data), stride)
+    parts = (data[data.find(b"\n", at) + 1 : at + _PART_BYTES] for at in begins)
+    return [int(match[2]) for part in parts for match in re.finditer(pattern, part)]

@@ -60,3 +60,10 @@ def test_tesseract_evaluates_on_the_line_of_a_later_iteration(series):
     read = series(text)
     assert read["loss"].steps.tolist() == list(range(100, 1300, 100))
     assert read["score/eval_cer"].values.tolist() == list(range(90, 78, -1))
+
+
+@pytest.mark.parametrize("form", ["[E{}] step {} loss {}", "E{} step {} loss {}"])
+def test_the_first_of_several_glued_epochs_is_longer_than_the_sample(series, form):
+    rows = ((epoch, 10 * n) for epoch in range(1, 5) for n in range(3000))
+    lines = (form.format(e, s, 0.8 / e + s % 70 / 100) for e, s in rows)
+    assert len(series("\n".join(lines) + "\n")["loss"]) == 12000
