@@ -322,11 +322,19 @@ def _spread(offsets: Sequence[tuple[int, int]], rows: Ints, count: int) -> Ints:
 def _catch_up(steps: Ints, run: Mask, is_loss: Mask) -> None:
     """Move evaluation records to the training step that they follow, in place.
 
-    If the step counter restarts with each epoch, evaluations have a separate counter.
+    If the step counter restarts with each epoch, evaluations have a separate counter, such as the
+    number of their batches: it is behind the training step, or ahead of the next one.
     """
-    last = np.maximum.accumulate(np.where(run & is_loss, np.arange(len(steps)), -1))
-    behind = run & ~is_loss & (last >= 0) & (steps < steps[last])
-    steps[behind] = steps[last[behind]]
+    number, training = np.arange(len(steps)), run & is_loss
+    last = np.maximum.accumulate(np.where(training, number, -1))
+    coming = np.minimum.accumulate(np.where(training, number, len(steps))[::-1])[::-1]
+    follows = run & ~is_loss & (last >= 0)
+    after = np.append(steps, np.iinfo(np.int64).max)[coming]
+    if (follows & (steps > after)).any():
+        follows &= steps != steps[last]
+    else:
+        follows &= steps < steps[last]
+    steps[follows] = steps[last[follows]]
 
 
 def _kept(steps: Ints, run: Mask, is_loss: Mask) -> Mask:

@@ -155,6 +155,18 @@ def test_a_counter_that_restarts_while_the_loss_continues_is_extended(build):
     assert history.jobs_began == [100, 200]
 
 
+@pytest.mark.parametrize("batches", [20, 100, 5000])
+def test_evaluations_with_their_number_of_batches_as_the_counter_are_kept(build, batches):
+    log = []
+    for epoch in range(1, 7):
+        for n in range(1, 101):
+            loss = 2.0 / (epoch + n / 100)
+            log.append({"mode": "train", "epoch": epoch, "iter": n, "loss": loss})
+        log.append({"mode": "val", "epoch": epoch, "iter": batches, "mAP": 0.1 * epoch})
+    score = next(s for s in build(log).series.values() if s.column == "mAP")
+    assert score.steps.tolist() == [100, 200, 300, 400, 500, 600]
+
+
 @pytest.mark.parametrize("every", [4, 8, 15])
 def test_the_short_cycles_of_one_run_are_continued(build, every):
     rng = np.random.default_rng(1)
