@@ -31,11 +31,15 @@ from stabdiag.assemble.losses import (
     with_nan_of_any,
 )
 from stabdiag.assemble.means import with_corrected_start, without_running_means
-from stabdiag.assemble.messages import place_messages
+from stabdiag.assemble.messages import (
+    columns_without_role,
+    describe_runs,
+    place_messages,
+    unreadable_lines,
+)
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
 from stabdiag.assemble.records import (
-    MAX_SHOWN_COLUMNS,
     MIN_RECORDS,
     MIN_SERIES_LENGTH,
     select_rank,
@@ -46,16 +50,11 @@ from stabdiag.model.events import Event, EventCode, EventKind, step_unit
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import History, Part, RepeatedSteps, Series, Source
 from stabdiag.model.roles.loss_kinds import loss_kind
-from stabdiag.model.roles.names import is_setting, name_words, names_split
 from stabdiag.model.roles.scores import PERCENT
-from stabdiag.model.roles.settings import column_setting
-from stabdiag.model.text import SHOWN_NAMES, and_more, plural, word_list
-from stabdiag.model.unique import unique_values
+from stabdiag.model.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
-    from numpy.typing import NDArray
+    from collections.abc import Iterable, Iterator, Mapping
 
     from stabdiag.assemble.losses import Losses
     from stabdiag.assemble.order import Order
@@ -71,12 +70,6 @@ MAX_ABANDONED = 3
 
 # An attempt may have failed if its last loss is this many times the usual one.
 _FAR_UP = 2.0
-
-
-# Columns without a role are listed first if their names contain these words.
-_LISTED_FIRST = frozenset(
-    word_list("loss grad norm lr scale reward acc accuracy entropy kl ppl weight")
-)
 
 
 def build_history(
@@ -112,7 +105,7 @@ def build_history(
     names = {role: name for role, name in named.names.items() if role not in picked}
     # 2. Steps and times of the records.
     clock = read_steps(columns, names)
-    events = [*_unreadable(columns), *clock.events]
+    events = [*unreadable_lines(columns), *clock.events]
     events += [Event(kind=EventKind.COLUMN, message=note) for note in named.notes]
     data, dropped = load(columns, names, of_epochs=clock.of_epochs)
     data, names, moved = with_clock(data, names)
@@ -248,7 +241,7 @@ class _OrderedLog:
             raise NoUsableRecord(f"{columns.source}: no record has both a step and a loss")
         if order.runs > 1:
             lost = order.number[losses.records & ~np.isfinite(losses.values)]
-            events.append(_several(order.runs, number, lost, is_parallel=self.is_parallel))
+            events.append(describe_runs(order.runs, number, lost, is_parallel=self.is_parallel))
         series = dict(_series(data, names, losses, order.steps, run))
         taken = set(names.values())
         series |= {
@@ -273,7 +266,7 @@ class _OrderedLog:
                 )
             }
         if not columns.unnamed:
-            events += _without_a_role(
+            events += columns_without_role(
                 columns.names, {logged.column for logged in series.values()} | taken
             )
         all_events = (*place_messages(columns.events, clock, order, run), *events)
@@ -329,38 +322,12 @@ def _counts_answers(series: Series) -> bool:
     return is_accuracy and bool(2 * np.count_nonzero(series.values > PERCENT) > len(series))
 
 
-def _several(
-    runs: int, number: int, lost: NDArray[np.signedinteger], *, is_parallel: bool
-) -> Event:
-    """Report that a log contains several runs; ``lost`` are the runs with non-finite losses."""
-    order = "written at the same time" if is_parallel else "one after the other"
-    message = (
-        f"the log contains {runs} runs, {order}; this is number {number} "
-        "(--attempt N selects another)"
-    )
-    others = [n for n in unique_values(lost).tolist() if n > 0 and n != number]
-    if others:
-        message += f"; not all losses of number {and_more(others, SHOWN_NAMES)} are finite"
-    code = EventCode.SEVERAL_WRITERS if is_parallel else None
-    return Event(kind=EventKind.ATTEMPT, code=code, message=message)
-
-
 def _parts(columns: Columns, steps: Ints, run: Mask) -> Iterator[Part]:
     """Yield the files that contain the run's records, in the order they were written."""
     for path, rows in columns.parts:
         run_steps = steps[rows[run[rows]]]
         if len(run_steps):
             yield Part(path=path, first=int(run_steps.min()), last=int(run_steps.max()))
-
-
-def _unreadable(columns: Columns) -> list[Event]:
-    events = [Event(kind=EventKind.UNREADABLE, message=note) for note in columns.notes]
-    if columns.bad_count:
-        first = columns.bad_lines[0]
-        lines = plural(columns.bad_count, "line was", "lines were")
-        message = f"{lines} not readable (line {first.line}: {first.reason})"
-        events.insert(0, Event(kind=EventKind.UNREADABLE, message=message))
-    return events
 
 
 def _repeated_steps(losses: Losses, order: Order, number: int) -> Iterator[RepeatedSteps]:
@@ -385,18 +352,3 @@ def _repeated_steps(losses: Losses, order: Order, number: int) -> Iterator[Repea
                 before=values[begin:at][old],
                 after=values[at:end][new],
             )
-
-
-def _without_a_role(names: Collection[str], used: Collection[str]) -> list[Event]:
-    """Report the columns without a role that are not settings or split markers."""
-    unused = [
-        name
-        for name in names
-        if name not in used and not (is_setting(name) or column_setting(name) or names_split(name))
-    ]
-    if not unused:
-        return []
-    unused.sort(key=lambda name: _LISTED_FIRST.isdisjoint(name_words(name)))
-    listed = and_more(unused, MAX_SHOWN_COLUMNS // 2)
-    message = f"ignored columns: {listed} (--column ROLE=NAME assigns a role)"
-    return [Event(kind=EventKind.COLUMN, message=message)]
