@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from stabdiag.model.findings import Answer
-from stabdiag.tree.advice import divergence, nan, plateau, precision, spike
+from stabdiag.tree.advice import divergence, nan, nan_fp16, plateau, precision, spike
 from stabdiag.tree.advice.shared import Advice
 from stabdiag.tree.case import Case
 
@@ -18,7 +18,7 @@ ADVICE: Final[Mapping[str, Callable[[Case, Mapping[str, Answer]], Advice]]] = {
     "nan-fp32": nan.full_precision,
     "nan-bf16": nan.full_precision,
     "nan-dtype-unknown": nan.full_precision,
-    "nan-fp16-overflow": nan.fp16,
+    "nan-fp16-overflow": nan_fp16.fp16,
     "spike-long-tail-batch": spike.long_tail,
     "spike-lr-jump": spike.lr_jump,
     "spike-duplicate-batch": spike.duplicate,

@@ -1,4 +1,4 @@
-"""Advice on §1: NaN."""
+"""Advice on §1, NaN: what all precisions share, and the leaves other than that of fp16."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from stabdiag.model.findings import (
     Change,
     Finding,
     Panel,
-    Verdict,
 )
 from stabdiag.model.text import capitalized, listed, num, sentence
 from stabdiag.stats.quantiles import median
@@ -29,11 +28,8 @@ from stabdiag.tree.advice.nan_lead_up import (
 from stabdiag.tree.advice.probed import probed, repeat_clause
 from stabdiag.tree.advice.rates import half_lr, is_high, peak_rate, tenth_lr, usual
 from stabdiag.tree.advice.shared import (
-    CHECK_INITIALISATION,
-    KEEP_IN_FP32,
     LEVEL,
     RESTORE_SCHEDULE,
-    TO_BF16,
     Advice,
     batch_id_suffix,
     clip,
@@ -50,12 +46,6 @@ from stabdiag.tree.nan import (
     origin,
 )
 from stabdiag.tree.saved_failure import saved_failure
-
-_OVERFLOW = {
-    Verdict.YES: "The log shows the fingerprint of an fp16 overflow: a value above 65504.",
-    Verdict.NO: "The log does not look like an fp16 overflow; the cause may be structural.",
-    Verdict.UNKNOWN: "In fp16 the first suspect is an activation or gradient above 65504.",
-}
 
 _NAME_DTYPE = Action(
     ActionKind.CHECK_SETTINGS,
@@ -88,8 +78,8 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
     start = origin(case)
     advice = _by_evidence(case, start)
     next_actions = (
-        *_keep_recovered_run(case),
-        *_smaller_steps(case, start, advice.first),
+        *keep_recovered_run(case),
+        *smaller_steps(case, start, advice.first),
         *advice.next_actions,
     )
     dtype = case.manifest.dtype
@@ -104,50 +94,10 @@ def full_precision(case: Case, answers: Mapping[str, Answer]) -> Advice:
         advice = replace(advice, summary=f"{advice.summary} {near_fp16_max}")
     if dtype is None:
         next_actions = (*next_actions[:1], _NAME_DTYPE, *next_actions[1:])
-    return _complete(case, start, replace(advice, next_actions=next_actions))
+    return complete(case, start, replace(advice, next_actions=next_actions))
 
 
-def fp16(case: Case, answers: Mapping[str, Answer]) -> Advice:
-    """NaN in fp16."""
-    answer, start = answers["Q3.3"], origin(case)
-    summary = sentence(start.jump.because) if start.jump else _OVERFLOW[answer.verdict]
-    kind, _, layer = start.role.partition("/")
-    if kind in FORWARD and layer:
-        summary = (
-            f"{summary} {layer!r} is the earliest layer with a non-finite value, at {case.unit} "
-            f"{start.step}."
-        )
-    peak = activation_near_fp16_max(case.history, start.bad.step)
-    if peak is not None:
-        summary = f"{summary} {sentence(describe_near_fp16_max(peak, case.unit))}"
-    first, next_actions = _of_fp16(case, answer, start)
-    smaller = _smaller_steps(case, start, first)
-    next_actions = (
-        *_keep_recovered_run(case),
-        *smaller,
-        _in_fp32(case, start.step),
-        *next_actions,
-        KEEP_IN_FP32,
-    )
-    embedding = infinite_embedding_gradient(case)
-    if embedding is not None:
-        next_actions = (*next_actions, _clip_by_value(embedding))
-    return _complete(
-        case,
-        start,
-        Advice(summary=summary, first=first, next_actions=(*next_actions, CHECK_INITIALISATION)),
-    )
-
-
-def _clip_by_value(column: str) -> Action:
-    """Return the action for an infinite gradient of an embedding."""
-    return Action(
-        ActionKind.CLIP_GRADIENTS,
-        f"Clip gradients by value at ±100 before clipping them by norm: {column!r} is infinite.",
-    )
-
-
-def _smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ...]:
+def smaller_steps(case: Case, start: Origin, first: Action) -> tuple[Action, ...]:
     """Return the action to take smaller steps, unless there is evidence against it.
 
     A lower rate, a longer warm-up or clipping fixes most runs that end in NaN. The evidence against
@@ -209,18 +159,18 @@ def after_earlier(finding: Finding, earlier: Finding, *, by_schedule: bool) -> F
     return replace(finding, actions=(first, see, *next_actions))
 
 
-def _complete(case: Case, start: Origin, advice: Advice) -> Advice:
+def complete(case: Case, start: Origin, advice: Advice) -> Advice:
     """Return the advice with the position of the NaN and the checkpoint to reload."""
     return replace(
         advice,
         summary=f"{describe_nan(case, start.bad)} {advice.summary}",
         step=start.bad.step,
-        reload=_reload(case, start).clause,
+        reload=reload_before(case, start).clause,
         began=start.began,
     )
 
 
-def _reload(case: Case, start: Origin) -> Reload:
+def reload_before(case: Case, start: Origin) -> Reload:
     """Return the instruction to reload the last checkpoint before the trouble."""
     last = earlier_checkpoint(case, start.began, case.stride)
     if start.bad.count == start.bad.total and not last.step:
@@ -239,12 +189,12 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
             "If the jump is intended, warm up to it, and clip the gradient norm.",
             also=(ActionKind.CLIP_GRADIENTS,),
         )
-        first = _fix_schedule(case, start, start.jump)
+        first = fix_schedule(case, start, start.jump)
         summary = sentence(start.jump.because)
         return Advice(summary=summary, first=first, next_actions=(RESTORE_SCHEDULE, warm_up))
     saved = saved_failure(case.history)
     if saved is not None and saved.phase is not None and start.surge_start is None:
-        return probed(saved, _reload(case, start), case.unit, _check_data(case, start))
+        return probed(saved, reload_before(case, start), case.unit, _check_data(case, start))
     if start.blew_up or (start.surge is None and is_high(case)):
         return _blown_up(case, start)
     embedding = infinite_embedding_gradient(case)
@@ -252,7 +202,7 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         by_value = "clip gradients by value at ±100 before clipping them by norm"
         return Advice(
             summary=f"{describe_start(case, start)} {embedding!r} is infinite.",
-            first=_reload(case, start).and_then(ActionKind.CLIP_GRADIENTS, by_value),
+            first=reload_before(case, start).and_then(ActionKind.CLIP_GRADIENTS, by_value),
             next_actions=(_check_data(case, start),),
         )
     layers = "run one forward pass with isnan checks after every layer, from the embedding to the "
@@ -276,7 +226,9 @@ def _by_evidence(case: Case, start: Origin) -> Advice:
         other_kinds = (ActionKind.CHANGE_DTYPE, ActionKind.DYNAMIC_LOSS_SCALE)
     return Advice(
         summary=describe_start(case, start),
-        first=_reload(case, start).and_then(ActionKind.INSPECT_LAYERS, layers, also=other_kinds),
+        first=reload_before(case, start).and_then(
+            ActionKind.INSPECT_LAYERS, layers, also=other_kinds
+        ),
         next_actions=(
             Action(
                 ActionKind.SAFE_OPERATIONS,
@@ -325,7 +277,7 @@ def _blown_up(case: Case, start: Origin) -> Advice:
     by_value = "If it happens again, clip gradients by value at ±100 as well."
     return Advice(
         summary=summary,
-        first=_reload(case, start).restart(
+        first=reload_before(case, start).restart(
             ActionKind.LOWER_LR,
             f"with {rate} and the gradient norm clipped at {clip(case)}",
             also=(ActionKind.CLIP_GRADIENTS,),
@@ -338,59 +290,15 @@ def _blown_up(case: Case, start: Origin) -> Advice:
     )
 
 
-def _of_fp16(case: Case, answer: Answer, start: Origin) -> tuple[Action, tuple[Action, ...]]:
-    """Return the first and further actions for a NaN in fp16, by the overflow signals."""
-    reload, rate = _reload(case, start), half_lr(case, start.bad.step)
-    signals = {name: answer.measured.get(name) for name in ("scaling_off", "scale_halving")}
-    later = Action(
-        ActionKind.LOWER_LR, f"If the loss scale keeps collapsing, {rate}.", **rate.change
-    )
-    if start.jump:
-        return _fix_schedule(case, start, start.jump), (later,)
-    if answer.verdict is Verdict.NO:
-        return _in_fp32(case, start.step), (later,)
-    if signals["scaling_off"] == "yes":
-        enable = "enable dynamic loss scaling (torch.amp.GradScaler)"
-        return reload.and_then(ActionKind.DYNAMIC_LOSS_SCALE, enable), (later,)
-    if signals["scale_halving"] == "yes":
-        either = f"{rate} or switch from fp16 to bf16 (a smaller loss scale did not help)"
-        other_kinds = (ActionKind.CHANGE_DTYPE,)
-        return reload.and_then(ActionKind.LOWER_LR, either, also=other_kinds, **rate.change), ()
-    is_scaled = signals["scaling_off"] == "no"
-    other = str(rate) if is_scaled else "check that the loss scaler is enabled"
-    switch = reload.and_then(
-        ActionKind.CHANGE_DTYPE,
-        f"switch from fp16 to bf16, or {other}",
-        also=(ActionKind.LOWER_LR if is_scaled else ActionKind.DYNAMIC_LOSS_SCALE,),
-        **TO_BF16,
-    )
-    return switch, () if is_scaled else (later,)
-
-
-def _in_fp32(case: Case, step: int) -> Action:
-    where, batch = covered_steps(case, step), batch_id_suffix(case, step)
-    text = (
-        f"Re-run {where} in fp32 on the same data{batch}: if it stays finite, it was an fp16 "
-        "overflow; otherwise look at the batch."
-    )
-    saved = saved_failure(case.history)
-    if saved is not None:
-        text = (
-            f"Run `{saved.command}`: it names the module that fails, and repeats {case.unit} "
-            f"{saved.step} in fp32; if that is finite, it was an fp16 overflow."
-        )
-    return Action(ActionKind.CHECK_PRECISION, text, step=step)
-
-
-def _fix_schedule(case: Case, start: Origin, jump: Panel) -> Action:
+def fix_schedule(case: Case, start: Origin, jump: Panel) -> Action:
     """Return the action for a jump of the learning rate that led to a NaN."""
     at = jump.steps[0]
-    return _reload(case, start).and_then(
+    return reload_before(case, start).and_then(
         ActionKind.FIX_SCHEDULE, f"fix the schedule, which jumps at {case.unit} {at}", step=at
     )
 
 
-def _keep_recovered_run(case: Case) -> tuple[Action, ...]:
+def keep_recovered_run(case: Case) -> tuple[Action, ...]:
     """Return the action to keep a run whose loss is finite again and as low as before."""
     loss = case.history.series["loss"]
     bad = np.flatnonzero(~np.isfinite(loss.values))
