@@ -13,12 +13,8 @@ import pyarrow as pa
 from pyarrow import types
 
 from stabdiag.model.arrays import AnyArray, Floats, Mask
-from stabdiag.readers.columns import (
-    Piece,
-    piece_of_meanings,
-    piece_of_numbers,
-)
 from stabdiag.readers.nested import MAX_RECORD_DEPTH
+from stabdiag.readers.pieces import Piece, piece_of_meanings, piece_of_numbers
 from stabdiag.readers.words import NULL, WORD, decoded_meaning, meaning
 
 # The type stubs of pyarrow lack ``flatten`` of a struct and the buffer protocol.

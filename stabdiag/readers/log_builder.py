@@ -11,17 +11,8 @@ import numpy as np
 from stabdiag.model.events import LeftOut
 from stabdiag.model.frozen import mutable
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.columns import (
-    MAX_BAD_RECORDS,
-    BadLine,
-    Chunk,
-    Column,
-    Columns,
-    Rows,
-    column_names,
-    count_rows,
-    join,
-)
+from stabdiag.readers.columns import MAX_BAD_RECORDS, BadLine, Column, Columns
+from stabdiag.readers.pieces import Chunk, Rows, column_names, count_rows, join
 from stabdiag.readers.words import ABSENT, NUMBER
 
 if TYPE_CHECKING:

@@ -14,16 +14,10 @@ from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.arrays import AnyArray
 from stabdiag.model.history import NAN_STEPS
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.columns import (
-    Columns,
-    Piece,
-    Rows,
-    make_piece,
-    piece_of_numbers,
-    record_rows,
-)
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.nested import flattened
+from stabdiag.readers.pieces import Piece, Rows, make_piece, piece_of_numbers, record_rows
 from stabdiag.readers.words import ABSENT, NULL, NUMBER
 
 _EXPECTED_DATA = (

@@ -11,8 +11,9 @@ from typing import Any, Final
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord
 from stabdiag.model.frozen import mutable
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import Column, ColumnFilter, Columns, Piece, Rows, every_column, join
+from stabdiag.readers.columns import Column, ColumnFilter, Columns, every_column
 from stabdiag.readers.compressed import refuse_bomb
+from stabdiag.readers.pieces import Piece, Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.words import NULL
 

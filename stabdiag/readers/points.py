@@ -15,8 +15,9 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.arrays import Ints, Mask
 from stabdiag.model.events import Event
-from stabdiag.readers.columns import Columns, Rows, piece_of_numbers
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.log_builder import columns_from_chunks
+from stabdiag.readers.pieces import Rows, piece_of_numbers
 from stabdiag.readers.words import ABSENT
 
 _STEP_COLUMN = "step"

@@ -12,8 +12,9 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import mutable
 from stabdiag.readers.arrow import MANY_COLUMNS, ArrowTable
 from stabdiag.readers.blocks import line_count
-from stabdiag.readers.columns import BadLine, Chunk, Column, all_numbers
+from stabdiag.readers.columns import BadLine, Column
 from stabdiag.readers.log_builder import LogBuilder
+from stabdiag.readers.pieces import Chunk, all_numbers
 from stabdiag.readers.source import Stream
 
 

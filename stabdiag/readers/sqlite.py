@@ -15,10 +15,11 @@ from typing import Any, Final
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.events import Event, EventKind
 from stabdiag.readers import optuna
-from stabdiag.readers.columns import Columns, StoredRun, record_rows
+from stabdiag.readers.columns import Columns, StoredRun
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.mlflow import logged_value, settings
 from stabdiag.readers.nested import flattened, parse_record
+from stabdiag.readers.pieces import record_rows
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream
 from stabdiag.readers.stored import stored_runs

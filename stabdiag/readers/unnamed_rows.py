@@ -13,7 +13,8 @@ import numpy as np
 
 from stabdiag.model.arrays import Floats
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.columns import Column, Columns, Rows, join, piece_of_cells
+from stabdiag.readers.columns import Column, Columns
+from stabdiag.readers.pieces import Rows, join, piece_of_cells
 
 # Cells are between these, or between blanks. Brackets and bars around a row are not part of it.
 _ROW_DELIMITERS: Final = (",", ";", "\t", "|")

@@ -13,8 +13,9 @@ import numpy as np
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.columns import Columns, Piece, Rows, make_piece
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.log_builder import columns_from_chunks
+from stabdiag.readers.pieces import Piece, Rows, make_piece
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.messages import Messages

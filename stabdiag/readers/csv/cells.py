@@ -13,7 +13,8 @@ import numpy as np
 from stabdiag.model.frozen import mutable
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import BadLine, Chunk, Piece, Rows, piece_of_cells
+from stabdiag.readers.columns import BadLine
+from stabdiag.readers.pieces import Chunk, Piece, Rows, piece_of_cells
 from stabdiag.readers.words import NUMBER, WORD, meaning
 
 # Numbers with a decimal comma, and a point between the thousands.

@@ -20,8 +20,8 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.arrow import PIECE_SIZE, ArrowTable, piece_of_array, schema_layout
 from stabdiag.readers.blocks import line_starts
-from stabdiag.readers.columns import Chunk, Piece, Rows
 from stabdiag.readers.json.tolerant import read_lines
+from stabdiag.readers.pieces import Chunk, Piece, Rows
 from stabdiag.readers.words import ABSENT
 
 # A line of twice this length may be nested too deeply for Arrow's recursion.

@@ -9,7 +9,7 @@ from typing import Final
 from stabdiag.errors import NothingLogged, NoUsableRecord
 from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
-from stabdiag.readers.columns import Columns, Rows
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.json.config import with_config
 from stabdiag.readers.json.cut_record import complete_last
 from stabdiag.readers.json.keyed import Path
@@ -26,6 +26,7 @@ from stabdiag.readers.json.tables import (
     with_own_steps,
 )
 from stabdiag.readers.log_builder import columns_from_chunks
+from stabdiag.readers.pieces import Rows
 from stabdiag.readers.source import Stream
 
 # A message names this many lists that are empty or left out.

@@ -10,11 +10,12 @@ from typing import Final, TypeAlias
 from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import mutable
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
-from stabdiag.readers.columns import BadLine, Chunk, Columns
+from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.json.config import head_config, with_config
 from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.json.tolerant import decode_line, read_lines
 from stabdiag.readers.log_builder import LogBuilder
+from stabdiag.readers.pieces import Chunk
 from stabdiag.readers.source import Stream
 
 _Result: TypeAlias = tuple[Chunk, int, list[BadLine]]

@@ -20,16 +20,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import NameParts, find_split, is_setting
 from stabdiag.model.text import clipped
 from stabdiag.model.unique import unique_values
-from stabdiag.readers.columns import (
-    EXACT,
-    INDEX,
-    BadLine,
-    Piece,
-    Rows,
-    make_piece,
-    piece_of_numbers,
-    record_rows,
-)
+from stabdiag.readers.columns import EXACT, INDEX, BadLine
 from stabdiag.readers.json.keyed import (
     Path,
     collect_lists,
@@ -41,6 +32,7 @@ from stabdiag.readers.json.keyed import (
 )
 from stabdiag.readers.json.tolerant import MAX_DOCUMENT_DEPTH, Documents
 from stabdiag.readers.nested import Record, flattened
+from stabdiag.readers.pieces import Piece, Rows, make_piece, piece_of_numbers, record_rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.unnamed import (
     A_TIME,

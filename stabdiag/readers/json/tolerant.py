@@ -9,9 +9,10 @@ from functools import lru_cache, partial
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.columns import BadLine, Rows, record_rows
+from stabdiag.readers.columns import BadLine
 from stabdiag.readers.json.keyed import epoch_steps
 from stabdiag.readers.nested import Record, flattened
+from stabdiag.readers.pieces import Rows, record_rows
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
 # Integers are decoded as floats, which have no limit on the number of digits.

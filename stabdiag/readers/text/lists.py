@@ -23,8 +23,9 @@ from typing import Final
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_setting, name_words
-from stabdiag.readers.columns import Columns, Rows
+from stabdiag.readers.columns import Columns
 from stabdiag.readers.log_builder import columns_from_chunks
+from stabdiag.readers.pieces import Rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float, is_a_loss
 from stabdiag.readers.text.table import make_cell_piece

@@ -19,7 +19,8 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks, count_line_ends
-from stabdiag.readers.columns import BadLine, Column, Columns, Rows, join
+from stabdiag.readers.columns import BadLine, Column, Columns
+from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, first_text, line_forms
 from stabdiag.readers.text.cut_end import without_cut_number

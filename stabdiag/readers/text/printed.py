@@ -28,8 +28,9 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_a_reward, is_evaluation
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.model.text import plural
-from stabdiag.readers.columns import BadLine, Columns, Piece, Rows
+from stabdiag.readers.columns import BadLine, Columns
 from stabdiag.readers.log_builder import columns_from_chunks
+from stabdiag.readers.pieces import Piece, Rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import is_a_loss

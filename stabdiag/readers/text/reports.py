@@ -13,7 +13,8 @@ import numpy as np
 from stabdiag.model.arrays import Floats
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
-from stabdiag.readers.columns import Column, Rows
+from stabdiag.readers.columns import Column
+from stabdiag.readers.pieces import Rows
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.failures import (
     REPORTED_LOSS,

@@ -13,13 +13,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_an_lr, is_evaluation
 from stabdiag.model.unique import unique_values
-from stabdiag.readers.columns import (
-    EXACT,
-    Piece,
-    Rows,
-    piece_of_meanings,
-    piece_of_numbers,
-)
+from stabdiag.readers.columns import EXACT
+from stabdiag.readers.pieces import Piece, Rows, piece_of_meanings, piece_of_numbers
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart, is_a_loss
 from stabdiag.readers.text.prefix import CLOCK, NO_RANK, line_ranks, line_seconds, select_lines
