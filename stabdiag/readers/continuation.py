@@ -1,0 +1,256 @@
+"""Join a log and its remainder of another form, if the remainder continues it.
+
+It does if its steps or its losses do. Its columns continue the columns with the same role.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from stabdiag.model.arrays import Floats
+from stabdiag.model.events import Event, EventCode, EventKind, LeftOut
+from stabdiag.model.frozen import frozen
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import names_measurements
+from stabdiag.model.text import plural
+from stabdiag.readers.columns import EXACT, Column, Columns
+
+# Losses continue if the first few of the remainder are within this factor of the last few above.
+COMPARED_LOSSES: Final = 5
+_NEAR_FACTOR: Final = 4.0
+_VERY_NEAR: Final = 1.1
+# Farther away, another value was read as the loss.
+_FAR: Final = 100.0
+
+# Steps continue if the first one of the remainder is at most this many strides after the last one.
+_MAX_STRIDES: Final = 100
+
+CLOCK_ROLES: Final = ("step", "epoch")
+
+
+@frozen
+class Remainder:
+    """The remainder of a log: its first byte, its first line, and the number of records above it.
+
+    ``count`` is the number of its lines that were not read.
+    """
+
+    start: int
+    line: int
+    rows: int
+    count: int = 0
+
+
+def with_remainder(
+    columns: Columns, roles: Mapping[str, str], later: Columns, unread: Remainder
+) -> Columns | None:
+    """Return the columns with the remainder below them, or None if it is another log."""
+    later_roles = assign(later.names).columns
+    before = columns.load(roles["loss"]).logged
+    after = later.load(later_roles["loss"]).logged
+    if len(after) < COMPARED_LOSSES or columns.load(roles["loss"]).is_text:
+        return None
+    clock = next((role for role in CLOCK_ROLES if role in roles), None)
+    # In a long table, a value is a loss only if its name says so: ``assemble`` looks at it.
+    is_long = any(map(names_measurements, later.names))
+    is_near = _is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES]) and not is_long
+    has_clock = clock in later_roles and later.epoch_length is None
+    counts = later.load(later_roles[clock]) if clock is not None and has_clock else None
+    if clock is not None and counts is not None:
+        columns = _with_total_counts(columns, roles[clock], counts)
+    # A count within an epoch restarts with each evaluation as well.
+    restarts = columns.epoch_length is None and _is_near(
+        before[:COMPARED_LOSSES], after[:COMPARED_LOSSES]
+    )
+    is_counted = counts is not None and _continues_counter(
+        columns.load(roles[clock or ""]), counts, restarts=restarts
+    )
+    # A counter that starts again and only rises may belong to another loop, of an evaluation.
+    only_rises = counts is not None and bool((np.diff(counts.logged) >= 0).all())
+    if not is_counted and (only_rises or not is_near):
+        return None
+    is_finite = bool(np.isfinite(after[:COMPARED_LOSSES]).any())
+    if is_finite and not is_long and not _is_near(before, after[:COMPARED_LOSSES], factor=_FAR):
+        return None
+    # Another bar within an epoch may belong to an evaluation.
+    if not is_counted and columns.epoch_length is not None:
+        return None
+    # Assumed names have to fit.
+    if later.unnamed and not (
+        is_counted
+        and _is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES], factor=_VERY_NEAR)
+    ):
+        return None
+    own = {name: roles[role] for role, name in later_roles.items() if role in roles}
+    if is_long:
+        del own[later_roles["loss"]]
+    if clock is not None and not is_counted:
+        own.pop(later_roles.get(clock, ""), None)
+        own |= {later_roles[role]: "" for role in CLOCK_ROLES if role in later_roles}
+    last = None if clock is None else _last_count(columns.load(roles[clock]), unread.rows)
+    return _joined(columns, later, own, unread, last)
+
+
+def _with_total_counts(columns: Columns, clock: str, later: Column) -> Columns:
+    """Return columns without restarts of their counter if it is a total below them."""
+    counter = columns.load(clock)
+    values = counter.logged
+    if counter.is_text or later.is_text or not len(later.logged) or not (np.diff(values) < 0).any():
+        return columns
+    length = columns.epoch_length or float(values.max())
+    totals = values + length * np.append(0, np.cumsum(np.diff(values) < 0))
+    if not totals[-1] <= later.logged[0] <= totals[-1] + length:
+        return columns
+    # One counter may begin with 0, and the other with 1.
+    totals -= totals[-1] == later.logged[0]
+    changed = counter.values.copy()
+    changed[counter.present] = totals
+
+    def count(name: str, column: Column) -> Column:
+        return replace(column, values=changed) if name == clock else column
+
+    return replace(columns.with_changed(count), epoch_length=None)
+
+
+def _is_near(before: Floats, after: Floats, *, factor: float = _NEAR_FACTOR) -> bool:
+    """Return True if losses are at about the same level, up to a factor."""
+    finite = [values[np.isfinite(values)] for values in (before, after)]
+    if not all(map(len, finite)):
+        return False
+    first, second = (float(np.median(values)) for values in finite)
+    if first <= 0 or second <= 0:
+        spread = float(np.ptp(finite[0])) + abs(first)
+        return abs(second - first) <= factor * spread
+    return 1 / factor <= second / first <= factor
+
+
+def _continues_counter(column: Column, later: Column, *, restarts: bool) -> bool:
+    """Return True if a counter continues the counter of the log, or ``restarts`` with it."""
+    if column.is_text or later.is_text or len(column.logged) < 2 or not len(later.logged):
+        return False
+    steps, own = column.logged, later.logged
+    if not (np.abs(own) < EXACT).all() or (np.diff(own) < 0).any():
+        return False
+    stride = max(float(np.median(np.abs(np.diff(steps)))), 1.0)
+    first, last = float(steps[0]), float(steps[-1])
+    is_next = last < own[0] <= last + _MAX_STRIDES * stride
+    return bool(is_next or (restarts and abs(own[0] - first) <= COMPARED_LOSSES * stride))
+
+
+def _last_count(counter: Column, rows: int) -> int | None:
+    """Return the last count among the first rows."""
+    counts = counter.values[:rows][counter.present[:rows]]
+    return int(counts[-1]) if len(counts) and not counter.is_text else None
+
+
+def _joined(
+    columns: Columns,
+    later: Columns,
+    own: Mapping[str, str],
+    unread: Remainder,
+    last: int | None,
+) -> Columns:
+    """Return the columns with the remainder below them.
+
+    Args:
+        columns: the columns of the log.
+        later: the columns of the remainder.
+        own: the name in the log of columns of the remainder; "" for columns that are left out.
+        unread: the remainder.
+        last: the last count above it.
+    """
+    targets = set(own.values())
+    sources = {own.get(name, name): name for name in later.names if name in own}
+    sources |= {name: name for name in later.names if name not in own and name not in targets}
+    sources.pop("", None)
+    above = unread.rows
+    rows = above + later.rows
+
+    def load(name: str) -> Column:
+        second = later.load(sources[name]) if name in sources else _blank(later.rows)
+        if name not in columns.names:
+            first = replace(_blank(above), is_text=second.is_text, words=second.words)
+        else:
+            first = _cut(columns.load(name), above)
+            # The codes of the words differ.
+            second = _blank(later.rows) if first.is_text or second.is_text else second
+        return replace(
+            first,
+            values=np.concatenate([first.values, second.values]),
+            present=np.concatenate([first.present, second.present]),
+            null=np.concatenate([first.null, second.null]),
+            is_time=first.is_time or second.is_time,
+            stray_rows=np.concatenate([first.stray_rows, second.stray_rows + above]),
+        )
+
+    message = (
+        f"from line {unread.line} on, {plural(later.rows, 'record has', 'records have')} another"
+        f" form ({later.format}) and continue{'s' if later.rows == 1 else ''} the log"
+    )
+    quotes = {event.quote for event in columns.events if event.kind is EventKind.MESSAGE}
+    events = [
+        event
+        for event in later.events
+        if not (event.kind is EventKind.MESSAGE and event.quote in quotes)
+        and event.kind is not EventKind.STEPS
+    ]
+    event = Event(
+        kind=EventKind.COLUMN,
+        code=EventCode.FORM_CHANGED,
+        message=message,
+        step=last,
+        line=unread.line,
+        above=above,
+    )
+    kept = [
+        entry
+        for entry in columns.left_out
+        if entry.code is not EventCode.LINES_LEFT_OUT
+        or (entry.above is not None and entry.above < above)
+    ]
+    shifted = [_shifted(entry, above, unread.line - 1) for entry in later.left_out]
+    return replace(
+        columns,
+        names=tuple(dict.fromkeys((*columns.names, *sources))),
+        rows=rows,
+        load=load,
+        bad_lines=(*columns.bad_lines, *(bad.moved(unread.line - 1) for bad in later.bad_lines)),
+        bad_count=max(columns.bad_count - unread.count, 0) + later.bad_count,
+        events=(*columns.events, event, *events),
+        config={**later.config, **columns.config},
+        distinguishes_null=columns.distinguishes_null or later.distinguishes_null,
+        ends=(*columns.ends, *(end + above for end in later.ends)),
+        left_out=(*kept, *shifted),
+    )
+
+
+def _cut(column: Column, rows: int) -> Column:
+    """Return the first rows of a column."""
+    return replace(
+        column,
+        values=column.values[:rows],
+        present=column.present[:rows],
+        null=column.null[:rows],
+        stray_rows=column.stray_rows[column.stray_rows < rows],
+    )
+
+
+def _blank(rows: int) -> Column:
+    return Column(
+        values=np.full(rows, np.nan),
+        present=np.zeros(rows, dtype=np.bool_),
+        null=np.zeros(rows, dtype=np.bool_),
+    )
+
+
+def _shifted(entry: LeftOut, rows: int, lines: int) -> LeftOut:
+    """Return an entry of the remainder with its place in the whole log."""
+    return replace(
+        entry,
+        above=None if entry.above is None else entry.above + rows,
+        line=None if entry.line is None else entry.line + lines,
+    )
