@@ -39,11 +39,7 @@ from stabdiag.assemble.messages import (
 )
 from stabdiag.assemble.naming import name_columns
 from stabdiag.assemble.order import find_order
-from stabdiag.assemble.records import (
-    MIN_RECORDS,
-    MIN_SERIES_LENGTH,
-    select_rank,
-)
+from stabdiag.assemble.records import MIN_RECORDS, MIN_SERIES_LENGTH, select_rank
 from stabdiag.assemble.steps import read_steps, with_clock
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.events import Event, EventCode, EventKind, step_unit

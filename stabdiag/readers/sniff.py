@@ -150,8 +150,8 @@ def _describe(stream: Stream, head: bytes) -> str:
 def _describe_values(data: bytes) -> str:
     """Describe which values of a log a text has, and what it lacks. Cached."""
     from stabdiag.readers.text.clean import Text
-    from stabdiag.readers.text.measured import find_spans
     from stabdiag.readers.text.sample import loss_names
+    from stabdiag.readers.text.spans import find_spans
 
     lines = Text(data).data.split(b"\n")
     counts = Counter(

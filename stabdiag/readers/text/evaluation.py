@@ -12,10 +12,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.clean import line_end
-from stabdiag.readers.text.counters import (
-    is_word,
-    line_counters,
-)
+from stabdiag.readers.text.counters import is_word, line_counters
 from stabdiag.readers.text.grammar import (
     NUMBER_PATTERN,
     Kind,
@@ -24,12 +21,12 @@ from stabdiag.readers.text.grammar import (
     make_parts,
     trains,
 )
-from stabdiag.readers.text.measured import find_spans
+from stabdiag.readers.text.measure_words import LOSS_STEM
 from stabdiag.readers.text.prefix import LONGEST_LABEL
+from stabdiag.readers.text.spans import find_spans
 from stabdiag.readers.text.tokens import (
     EVALUATION_STEMS,
     LONGEST,
-    LOSS_STEM,
     Spans,
     evaluation_prefix,
     has_number,

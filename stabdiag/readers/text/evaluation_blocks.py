@@ -15,7 +15,8 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.counters import EPOCH, NTH, counter_value, line_counters
 from stabdiag.readers.text.grammar import Normalization, is_a_loss
-from stabdiag.readers.text.tokens import LOSS_STEM, VALIDATED, line_fields, lines_with_a_loss
+from stabdiag.readers.text.measure_words import LOSS_STEM
+from stabdiag.readers.text.tokens import VALIDATED, line_fields, lines_with_a_loss
 
 # A heading begins with one of these words, after a time and the name of a logger: Validation at
 # epoch 5, testing in eval mode, ===== Start evaluating =====, 开始验证

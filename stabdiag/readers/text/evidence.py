@@ -52,6 +52,18 @@ from stabdiag.readers.text.excerpts import (
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.glued_counters import find_glued_counters
 from stabdiag.readers.text.grammar import as_float, trains
+from stabdiag.readers.text.measure_words import (
+    BY_SPLIT,
+    LOSS_STEM,
+    OTHER_LOSSES,
+    OTHER_MEASURES,
+    REWARDS,
+    SCORE,
+    SCORES,
+    SUMMED,
+    TRAINED,
+    makes_a_record,
+)
 from stabdiag.readers.text.name_lists import find_name_lists
 from stabdiag.readers.text.printed_tuples import find_printed_tuples
 from stabdiag.readers.text.sample import (
@@ -69,20 +81,7 @@ from stabdiag.readers.text.sample import (
 )
 from stabdiag.readers.text.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.status_lines import failure_lines, handwritten_failure_lines
-from stabdiag.readers.text.tokens import (
-    BY_SPLIT,
-    EVALUATED,
-    LOSS_STEM,
-    OTHER_LOSSES,
-    OTHER_MEASURES,
-    REWARDS,
-    SCORE,
-    SCORES,
-    SUMMED,
-    TRAINED,
-    lines_with_a_loss,
-    makes_a_record,
-)
+from stabdiag.readers.text.tokens import EVALUATED, lines_with_a_loss
 from stabdiag.readers.text.uncounted import find_uncounted
 
 # Headings are searched for in this many bytes at the head.

@@ -20,6 +20,7 @@ from stabdiag.readers.text.counters import (
     line_counters,
 )
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
+from stabdiag.readers.text.measure_words import LOSS_STEM, makes_a_record, renamed
 from stabdiag.readers.text.sample import (
     MANY_VALUES,
     Sample,
@@ -29,14 +30,11 @@ from stabdiag.readers.text.sample import (
     loss_names,
 )
 from stabdiag.readers.text.tokens import (
-    LOSS_STEM,
     REPORTED_AT_STEP,
     Field,
     has_number,
     line_fields,
     lines_with_a_loss,
-    makes_a_record,
-    renamed,
 )
 
 # The fewest lines of a pasted excerpt.

@@ -6,15 +6,7 @@ from dataclasses import replace
 from typing import Final
 
 from stabdiag.model.frozen import frozen
-from stabdiag.readers.text.grammar import (
-    BARS,
-    NUMBER_PATTERN,
-    PAIR,
-    VALUE,
-    Grammar,
-    Line,
-    TextPart,
-)
+from stabdiag.readers.text.grammar import BARS, NUMBER_PATTERN, PAIR, VALUE, Grammar, Line, TextPart
 from stabdiag.readers.text.status_lines import SCALE, megatron_failure_line
 
 _LM_LOSS: Final = "lm loss"

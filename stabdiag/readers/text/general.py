@@ -29,10 +29,10 @@ from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.lists import find_lists, read_lists
 from stabdiag.readers.text.log import read_log
+from stabdiag.readers.text.measure_words import LOSS_STEM, OBJECTIVES
 from stabdiag.readers.text.measured import MeasuredLines
 from stabdiag.readers.text.sample import TextEvidence
 from stabdiag.readers.text.standard_names import normalize
-from stabdiag.readers.text.tokens import LOSS_STEM, OBJECTIVES
 from stabdiag.readers.text.unknown import unknown_evidence
 
 # Evidence, and evaluations above their epochs, are searched for in this many bytes at the head.

@@ -25,10 +25,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text, first_text, line_forms
 from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
-from stabdiag.readers.text.failures import (
-    Failures,
-    may_report,
-)
+from stabdiag.readers.text.failures import Failures, may_report
 from stabdiag.readers.text.grammar import Grammar, TextPart
 from stabdiag.readers.text.messages import Messages, may_be_message
 from stabdiag.readers.text.reports import (

@@ -20,7 +20,6 @@ from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import (
     EPOCH,
     FIRST,
-    POSITION,
     STEP,
     counter_matches,
     counter_word,
@@ -28,30 +27,20 @@ from stabdiag.readers.text.counters import (
     line_counters,
 )
 from stabdiag.readers.text.failures import classify_failure
-from stabdiag.readers.text.grammar import (
-    Kind,
-    TextPart,
-    is_a_loss,
-    make_parts,
-    trains,
-)
+from stabdiag.readers.text.grammar import Kind, TextPart, is_a_loss, make_parts, trains
+from stabdiag.readers.text.measure_words import LOSS_STEM, makes_a_record
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.shapes import Cells, KnownShapes, LineShape, by_names
+from stabdiag.readers.text.spans import find_spans, fixed_spans
 from stabdiag.readers.text.tokens import (
     LONGEST,
-    LOSS_STEM,
     NUMBER_START,
     SAVES,
-    TRAINED,
     VALIDATED,
     Span,
-    Spans,
     evaluation_prefix,
-    evaluation_prefixes,
     line_fields,
     lines_with_a_loss,
-    makes_a_record,
-    renamed,
     under_its_heading,
 )
 
@@ -70,59 +59,8 @@ _SCORED: Final = lazy_pattern(
 # A record without its loss has its counter and at least two more values.
 _MIN_VALUES: Final = 3
 
-# | train | epoch 001 | loss 4.5 | num_updates 500: fairseq's mean, at a step that has its own line.
-_MEAN_OF_EPOCH: Final = lazy_pattern(rb"\| train \| epoch \d{1,6} \|")
-
-
 # An arrow or a bullet begins a statement: → saved (reward: 5.2), - best loss 0.31, ✓ Saved.
 _NEW_STATEMENT: Final = lazy_pattern(rb"[ \t]{0,40}(?:[\xc2-\xf4]|[-=]{0,3}>|[-*+~] )")
-
-
-def find_spans(
-    line: bytes,
-    counter: bytes | None = None,
-    word: bytes = LOSS_STEM,
-    counter_alias: bytes | None = None,
-) -> Spans:
-    """Return the spans of the values of a line by name. The first value of each name counts.
-
-    The ``counter``, or its alias, is named step, and other counters by their words. A name with
-    ``word`` becomes the name of a loss.
-    """
-    counters = line_counters(line)
-    taken = set(counters.values())
-    fields = [item for item in line_fields(line) if item.value not in taken]
-    epoch_prefix = "train_" if _MEAN_OF_EPOCH.search(line) else ""
-    pairs: Spans = {}
-    for item, prefix in zip(fields, evaluation_prefixes(line, fields), strict=True):
-        name = item.name if trains(item.name) else f"{prefix or epoch_prefix}{item.name}"
-        pairs.setdefault(name, item.value)
-    if word != LOSS_STEM:
-        pairs = renamed(pairs, word)
-    if not counters and word.lower() in TRAINED:
-        # Dataset split: train=24, val=3
-        pairs = {name: at for name, at in pairs.items() if not line[slice(*at)].isdigit()}
-    if counter is None:
-        return pairs
-    others = {name.decode(): at for name, at in counters.items() if is_word(name)}
-    own = counter if counter in counters else counter_alias or counter
-    named = {name: at for name, at in others.items() if name not in (STEP, own.decode())}
-    if counted := counters.get(own):
-        named[STEP] = counted
-    # Next to NeMo's reduced loss, Lightning's own mean is NaN.
-    if b"reduced_train_loss" in line:
-        pairs.pop("loss", None)
-    return {**pairs, **named}
-
-
-def fixed_spans(line: bytes) -> list[Span]:
-    """Return the spans of the names and counters that define the shape of a line."""
-    fixed = [item.at for item in line_fields(line)]
-    fixed += [match.span(1) for match in counter_matches(line)]
-    # The total of a position is part of its name: a bar of another length is another bar.
-    if b"/" in line:
-        fixed += [match.span(2) for match in POSITION.finditer(line)]
-    return fixed
 
 
 @frozen

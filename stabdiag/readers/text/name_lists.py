@@ -14,7 +14,8 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
-from stabdiag.readers.text.tokens import SPLIT, has_number, lines_with_a_loss
+from stabdiag.readers.text.measure_words import SPLIT
+from stabdiag.readers.text.tokens import has_number, lines_with_a_loss
 
 # A name and its list, up to the numbers: (epoch, loss) = (, epoch/loss:, epoch loss acc, and
 # train, round, loss, acc ===> , where the first word is the split.

@@ -16,11 +16,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import Column
 from stabdiag.readers.pieces import Rows
 from stabdiag.readers.text.clean import line_end
-from stabdiag.readers.text.failures import (
-    REPORTED_LOSS,
-    REPORTED_OVERFLOW,
-    is_exception,
-)
+from stabdiag.readers.text.failures import REPORTED_LOSS, REPORTED_OVERFLOW, is_exception
 from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart
 
 # An exception, or the level of a logger.

@@ -30,18 +30,11 @@ from stabdiag.readers.text.grammar import (
     Step,
     as_float,
 )
+from stabdiag.readers.text.measure_words import LOSS_STEM, OTHER_MEASURES, SCORES, makes_a_record
 from stabdiag.readers.text.measured import Heading, MeasuredLines
-from stabdiag.readers.text.span_finder import SpanFinder
+from stabdiag.readers.text.spans import SpanFinder
 from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
-from stabdiag.readers.text.tokens import (
-    LOSS_STEM,
-    OTHER_MEASURES,
-    SAVES,
-    SCORES,
-    lines_with_a_loss,
-    makes_a_record,
-    under_its_heading,
-)
+from stabdiag.readers.text.tokens import SAVES, lines_with_a_loss, under_its_heading
 from stabdiag.readers.text.values import NULL_CELL
 
 # The number of lines in a sample.

@@ -8,27 +8,12 @@ from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.text.counter_evidence import (
-    count_moves,
-    may_count,
-    most_frequent_loss,
-)
-from stabdiag.readers.text.counters import (
-    EPOCH,
-    FIRST,
-    is_word,
-)
+from stabdiag.readers.text.counter_evidence import count_moves, may_count, most_frequent_loss
+from stabdiag.readers.text.counters import EPOCH, FIRST, is_word
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, as_float
-from stabdiag.readers.text.measured import find_spans
-from stabdiag.readers.text.sample import (
-    MANY_VALUES,
-    Sample,
-    TextEvidence,
-    is_lost,
-)
-from stabdiag.readers.text.tokens import (
-    lines_with_a_loss,
-)
+from stabdiag.readers.text.sample import MANY_VALUES, Sample, TextEvidence, is_lost
+from stabdiag.readers.text.spans import find_spans
+from stabdiag.readers.text.tokens import lines_with_a_loss
 
 # The fewest lines and different values of one loss in a log without a counter. Fewer are enough if
 # the lines differ only in their numbers and follow each other closely. Source code and prose repeat

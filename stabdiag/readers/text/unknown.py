@@ -18,10 +18,11 @@ from stabdiag.readers.text.counter_evidence import heading_evidence, on_loss_lin
 from stabdiag.readers.text.counters import find_headings, is_word
 from stabdiag.readers.text.evidence import are_scores, evidence
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
-from stabdiag.readers.text.measured import find_spans
+from stabdiag.readers.text.measure_words import SPLIT
 from stabdiag.readers.text.sample import Sample, TextEvidence, is_lost, take_sample
+from stabdiag.readers.text.spans import find_spans
 from stabdiag.readers.text.standard_names import find_normalizations, normalize
-from stabdiag.readers.text.tokens import LONGEST, SPLIT, has_number
+from stabdiag.readers.text.tokens import LONGEST, has_number
 
 # The search covers this many bytes at the head, and this many lines with a number.
 _UNKNOWN_HEAD_BYTES: Final = 1 << 18

@@ -10,10 +10,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import num
 from stabdiag.stats.course import end_level
 from stabdiag.stats.quantiles import usual_gap
-from stabdiag.stats.standards import (
-    MIN_TREND_POINTS,
-    NEGLIGIBLE,
-)
+from stabdiag.stats.standards import MIN_TREND_POINTS, NEGLIGIBLE
 from stabdiag.symptoms.learning.first_loss import initial_loss_off
 from stabdiag.symptoms.learning.little_learning import (
     EXPLAINED_RISES,

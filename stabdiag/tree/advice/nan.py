@@ -7,15 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stabdiag.model.findings import (
-    RATE,
-    Action,
-    ActionKind,
-    Answer,
-    Change,
-    Finding,
-    Panel,
-)
+from stabdiag.model.findings import RATE, Action, ActionKind, Answer, Change, Finding, Panel
 from stabdiag.model.text import capitalized, listed, num, sentence
 from stabdiag.stats.quantiles import median
 from stabdiag.tree.advice.nan_lead_up import (
