@@ -8,8 +8,10 @@ from itertools import pairwise
 from operator import itemgetter
 from typing import Final
 
-from stabdiag.readers.text.counters import COARSE, FIRST, NTH, STEP, is_word
-from stabdiag.readers.text.sample import Counts, TextEvidence
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.counters import COARSE, EPOCH, FIRST, NTH, STEP, is_word
+from stabdiag.readers.text.sample import MANY_VALUES, Counts, Sample, TextEvidence, is_lost
+from stabdiag.readers.text.tokens import lines_with_a_loss
 
 # A counter has at least this many values, and rises in at least this fraction of its moves.
 MIN_COUNTS: Final = 3
@@ -17,6 +19,44 @@ _RISING: Final = 0.8
 
 # The most lines with a loss below a heading, on average.
 _LINES_BELOW: Final = 1.5
+
+# What rsl_rl prints above the losses of an iteration:  Learning iteration 412/2000
+_ITERATION_WORD: Final = b"iteration"
+
+_ITERATION_ALONE: Final = lazy_pattern(
+    rb"\n[ \t]{0,80}Learning iteration \d{1,9}/\d{1,9}[ \t]{0,80}\n"
+)
+
+# Lines with a counter alone, above the values that belong to it. Estimators of TensorFlow print
+# global_step = 343 among the results of an evaluation. VITS has its step and rate on a line.
+# Keras, nnU-Net, Coqui and Colossal-AI name the epoch: Epoch 1/10, …: Epoch 0, epoch:  0,
+# > EPOCH: 0/1000, === Epoch 3 ===, INFO: [Epoch 4 / Train]:; Lasagne: Epoch 3 of 500 took 2.5s
+_COUNTERS_ALONE: Final = (
+    (_ITERATION_WORD, _ITERATION_ALONE),
+    (
+        b"global_step",
+        lazy_pattern(rb"\n(?:[\w:]{1,40}[ \t])?[ \t]{0,8}global_step = \d{1,12}[ \t]{0,8}\n"),
+    ),
+    # Iteration 12, ---- Iteration #12 ----, Iteration: 12
+    (
+        _ITERATION_WORD,
+        lazy_pattern(
+            rb"\n[ \t>*#=|-]{0,80}(?:[Ii]teration|ITERATION)[ #:]{1,4}\d{1,9}[ \t*#=|-]{0,80}\n"
+        ),
+    ),
+    (STEP.encode(), lazy_pattern(rb"\n[^\n]{0,80}:step: \d{1,12}, lr: [^\n]{1,40}\n")),
+    (
+        EPOCH,
+        lazy_pattern(
+            rb"\n(?:[\d:. >*#=|-]{0,40}(?:[Ee]poch|EPOCH):?[ ]{1,4}\d{1,6}(?:/\d{1,6})?"
+            rb"[ \t*#=|-]{0,40}|[^\n]{0,80}\[Epoch \d{1,6} / Train\]:[ \t]{0,8}"
+            rb"|[ \t]{0,8}Epoch \d{1,6} of \d{1,6} took [^\n]{1,20})\n"
+        ),
+    ),
+)
+
+# The results of an evaluation may be printed twice.
+_MAX_REPEATS: Final = 2
 
 
 def on_loss_lines(counters: Mapping[tuple[bytes, str], Counts]) -> TextEvidence | None:
@@ -154,3 +194,37 @@ def most_frequent_loss(values: Mapping[str, list[bytes]]) -> tuple[str, int]:
     return max(
         ((name, len(lines)) for name, lines in values.items()), key=itemgetter(1), default=("", 0)
     )
+
+
+def evidence_of_few_epochs(
+    data: bytes, sample: Sample, headings: Mapping[bytes, list[int]]
+) -> TextEvidence | None:
+    """Return the evidence in two epochs or iterations, each with a line of its own.
+
+    One is enough if it has several losses, such as one of an evaluation, or one that is not finite.
+    """
+    counter = next(
+        (word for word, line in _COUNTERS_ALONE if line.search(data, 0, sample.end)), None
+    )
+    if counter is None:
+        return None
+    counts = headings[counter]
+    if len(counts) > 2 and counts[0] >= counts[1]:  # a sentence above the log may name an epoch
+        counts = counts[1:]
+    if counter == _ITERATION_WORD and counts and _is_cut_above(data, sample):
+        counts = [counts[0] - 1, *counts]
+    lost = any(is_lost(value) for values in sample.values.values() for value in values)
+    repeats = max(map(len, sample.values.values()), default=0)
+    is_wide = repeats == 1 and max(map(len, sample.shapes), default=0) >= MANY_VALUES
+    several = len(sample.values) > 1 and repeats <= _MAX_REPEATS
+    fewest = 1 if lost or several or is_wide else 2
+    values = sample.values
+    if several and len({*counts}) == 1:
+        values = {name: first[:1] for name, first in values.items()}
+    return heading_evidence({counter: counts}, values, fewest=fewest)
+
+
+def _is_cut_above(data: bytes, sample: Sample) -> bool:
+    """Return True if the first loss is above the first heading of an iteration."""
+    first = next((begin for begin, _ in lines_with_a_loss(data, sample.word)), len(data))
+    return _ITERATION_ALONE.search(data, 0, first) is None

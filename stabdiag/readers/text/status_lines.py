@@ -10,13 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from stabdiag.readers.text.grammar import (
-    NUMBER_PATTERN,
-    Grammar,
-    Line,
-    StatusLine,
-    Step,
-)
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar, Line, StatusLine, Step
 
 _SCALE: Final = "Attempted loss scale"
 SKIPPED: Final = {"skipped_step": b"1"}

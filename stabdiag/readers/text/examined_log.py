@@ -1,0 +1,68 @@
+"""A text that may be a log, with samples of its lines, and the counters on other lines."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from functools import cached_property
+from typing import Final
+
+from stabdiag.model.frozen import frozen
+from stabdiag.readers.text.counter_evidence import MIN_COUNTS
+from stabdiag.readers.text.counters import GAMES, STEP, find_headings
+from stabdiag.readers.text.failures import Failures
+from stabdiag.readers.text.sample import Sample, take_sample
+from stabdiag.readers.text.status_lines import failure_lines, handwritten_failure_lines
+from stabdiag.readers.text.tokens import lines_with_a_loss
+
+# Headings are searched for in this many bytes at the head.
+_HEADING_BYTES: Final = 1 << 22
+
+
+@frozen
+class ExaminedLog:
+    """A text, with the results that do not depend on the name of its loss."""
+
+    data: bytes
+
+    @cached_property
+    def _samples(self) -> dict[bytes, Sample]:
+        return {}
+
+    def sample(self, word: bytes) -> Sample:
+        """Return a sample of the lines whose loss has a name with this word."""
+        if word not in self._samples:
+            self._samples[word] = take_sample(self.data, word)
+        return self._samples[word]
+
+    @cached_property
+    def headings(self) -> list[tuple[int, bytes, int]]:
+        """The counters with a word at its head."""
+        return [*find_headings(self.data[:_HEADING_BYTES])]
+
+    @cached_property
+    def reports_failure(self) -> bool:
+        """Whether a line reports a failure of the training."""
+        lines = (*failure_lines("loss", STEP), *handwritten_failure_lines("loss"))
+        if any(line.search(self.data) for line in lines):
+            return True
+        return bool(Failures(pattern=b"").find_raised(self.data))
+
+    def heading_counts(self, sample: Sample) -> dict[bytes, list[int]]:
+        """Return the counts of each counter with a word, on all lines above a sample's end."""
+        counts: dict[bytes, list[int]] = defaultdict(list)
+        for place, name, count in self.headings:
+            if place < sample.end:
+                counts[name].append(count)
+        # Games between two losses are not steps of the training.
+        for game in [name for name in counts if name in GAMES]:
+            if len(self._counts_above_losses(sample, game)) < MIN_COUNTS:
+                del counts[game]
+        return counts
+
+    def _counts_above_losses(self, sample: Sample, counter: bytes) -> set[int]:
+        """Return the counts of a counter that are the last ones above a loss."""
+        places = [(place, count) for place, name, count in self.headings if name == counter]
+        lines = lines_with_a_loss(self.data[: sample.end + 1], sample.word)
+        above = (bisect_left(places, (begin, 0)) - 1 for begin, _ in lines)
+        return {places[at][1] for at in above if at >= 0}

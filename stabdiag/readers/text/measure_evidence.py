@@ -1,0 +1,159 @@
+"""The evidence in a log without a loss: rewards, norms or scores next to a counter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain, pairwise
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.counter_evidence import MIN_COUNTS, heading_evidence, on_loss_lines
+from stabdiag.readers.text.counters import EPOCH, GAMES, LONE_COUNT, is_word
+from stabdiag.readers.text.examined_log import ExaminedLog
+from stabdiag.readers.text.excerpts import find_few_rewards, find_few_scores
+from stabdiag.readers.text.measure_words import (
+    LOSS_STEM,
+    OTHER_MEASURES,
+    REWARDS,
+    SCORE,
+    SCORES,
+    makes_a_record,
+)
+from stabdiag.readers.text.sample import Counts, Sample, TextEvidence
+from stabdiag.readers.text.uncounted import find_uncounted
+
+# The counter of a reward restarts with each run in the log, so that it rises less often.
+_RISING_REWARDS: Final = 0.9
+
+# A statement of source code.
+_RETURNED: Final = lazy_pattern(rb"\breturn -?[\d.]{1,20};?[ \t\r]{0,8}\n")
+
+# The fewest lines of a log without a loss.
+_EVIDENT: Final = 10
+
+# The fewest lines with a score in a log without a loss, if a line has only one.
+_MIN_SCORE_VALUES: Final = 5
+
+
+def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
+    """Return the evidence in lines of other measures, if no line has a loss.
+
+    More lines are required than for a loss: these words also appear in prose and model sizes.
+    """
+    if log.sample(LOSS_STEM).values:
+        return None
+    samples = [(word, log.sample(word)) for word in OTHER_MEASURES if word in log.data]
+    results = [(word, on_loss_lines(sample.counters)) for word, sample in samples]
+    if not any(result for _, result in results):
+        # A reward on a line of its own, below the counter.
+        rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
+        results = [
+            (word, heading_evidence(log.heading_counts(sample), sample.values))
+            for word, sample in rewards
+        ]
+    # The counter of a reward restarts where several runs follow each other in one log.
+    candidates = [
+        replace(result, word=word)
+        for word, result in results
+        if result and (result.rising == 1 or (word in REWARDS and result.rising >= _RISING_REWARDS))
+    ]
+    # A score is a reward next to a counter of games.
+    of_games = any(name in GAMES for word, sample in samples for name, _ in sample.counters)
+    measures = (result for result in candidates if result.word != SCORE or of_games)
+    best = max(measures, key=lambda result: result.lines, default=None)
+    if best is None:
+        return _evidence_of_scores(log, samples) or _few_measures(log, samples)
+    fewest = MIN_COUNTS if best.word in REWARDS and is_word(best.counter or b"") else _EVIDENT
+    return best if best.lines >= fewest else None
+
+
+def _few_measures(log: ExaminedLog, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:
+    """Return the evidence in two records of rewards or scores."""
+    rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
+    scores = ((word, log.sample(word)) for word in SCORES if word in log.data)
+    results = chain(
+        ((word, find_few_rewards(log.data, sample)) for word, sample in rewards),
+        ((word, find_few_scores(log.data, sample)) for word, sample in scores),
+    )
+    return next((replace(result, word=word) for word, result in results if result), None)
+
+
+def _evidence_of_scores(
+    log: ExaminedLog, samples: Sequence[tuple[bytes, Sample]]
+) -> TextEvidence | None:
+    """Return the evidence in rewards without a counter, or in scores next to a counter.
+
+    A score needs a word as its counter, which rises within each run, or a number in brackets that
+    rises evenly, or an epoch on a line of its own above it.
+    """
+    rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
+    for word, sample in rewards:
+        uncounted = find_uncounted(log.data, sample.values, sample)
+        if uncounted is not None and not _RETURNED.search(log.data):
+            return replace(uncounted, word=word)
+    for word in SCORES:
+        if word in log.data:
+            sample = log.sample(word)
+            result = on_loss_lines(sample.counters)
+            counter = b"" if result is None else result.counter or b""
+            if result is not None and (is_word(counter) or counter == LONE_COUNT):
+                counts = sample.counters[counter, result.loss]
+                if _is_one_rise(counts) if counter == LONE_COUNT else _rises_in_runs(counts):
+                    is_short = (
+                        _has_several_scores(sample)
+                        or _counts_on(counts)
+                        or _is_shared(sample, result.loss, counts)
+                    )
+                    fewest = MIN_COUNTS if is_short else _MIN_SCORE_VALUES
+                    return replace(result, word=word) if result.lines >= fewest else None
+            epochs = {EPOCH: log.heading_counts(sample)[EPOCH]}
+            below = heading_evidence(epochs, sample.values, fewest=_MIN_SCORE_VALUES)
+            if below is not None and below.lines >= _MIN_SCORE_VALUES and below.rising == 1:
+                return replace(below, word=word)
+    return None
+
+
+def _counts_on(counts: Counts) -> bool:
+    """Return True if a counter counts from the first round or epoch on, without a gap."""
+    values = [count for _, count in counts]
+    return values[0] <= 1 and values == [values[0] + place for place in range(len(values))]
+
+
+def _is_shared(sample: Sample, name: str, counts: Counts) -> bool:
+    """Return True if the lines of another score have the counts of this one."""
+    values = [count for _, count in counts]
+    return any(
+        other != name and [count for _, count in pairs] == values
+        for (_, other), pairs in sample.counters.items()
+    )
+
+
+def _rises_in_runs(counts: Counts) -> bool:
+    """Return True if a counter rises, at least in each epoch, or begins again with a new run.
+
+    A sentence above the log may name a score of it.
+    """
+    falls = [n for n, (a, b) in enumerate(pairwise(counts)) if a[0] >= b[0] and a[1] > b[1]]
+    return all(counts[n + 1] == counts[0] for n in falls) or (
+        falls == [0] and len(counts) > _MIN_SCORE_VALUES
+    )
+
+
+def _is_one_rise(counts: Counts) -> bool:
+    """Return True if a number without a word rises evenly: it could be anything otherwise.
+
+    The last interval may be shorter. Boosting that stops early prints the best line again below.
+    """
+    values = [count for _, count in counts]
+    values = values[:-1] if values[-1] in values[:-1] or values[-1] < values[-2] else values
+    steps = [after - before for before, after in pairwise(values)]
+    return len({*steps[:-1]}) <= 1 and 0 < steps[-1] <= steps[0]
+
+
+def _has_several_scores(sample: Sample) -> bool:
+    """Return True if each line has several scores, as of the training set and of another set."""
+    scores = (
+        [name for name in names if makes_a_record(name, sample.word)] for names in sample.shapes
+    )
+    return all(len(names) > 1 for names in scores)
