@@ -20,8 +20,6 @@ from stabdiag.readers.text.counter_evidence import (
     rising_fraction,
 )
 from stabdiag.readers.text.counters import EPOCH, NTH
-from stabdiag.readers.text.decimal_commas import find_decimal_commas
-from stabdiag.readers.text.enclosed_values import find_enclosed_values
 from stabdiag.readers.text.evaluation_blocks import (
     EvaluationBlocks,
     find_evaluation_bar,
@@ -35,12 +33,11 @@ from stabdiag.readers.text.excerpts import (
     find_single_epoch,
     find_single_record,
 )
-from stabdiag.readers.text.glued_counters import find_glued_counters
 from stabdiag.readers.text.grammar import as_float, trains
 from stabdiag.readers.text.measure_evidence import evidence_without_loss
 from stabdiag.readers.text.measure_words import BY_SPLIT, LOSS_STEM, OTHER_LOSSES, SUMMED, TRAINED
 from stabdiag.readers.text.name_lists import find_name_lists
-from stabdiag.readers.text.printed_tuples import find_printed_tuples
+from stabdiag.readers.text.notations import find_decimal_commas, find_notations
 from stabdiag.readers.text.sample import (
     Sample,
     TextEvidence,
@@ -76,9 +73,7 @@ def evidence(data: bytes) -> TextEvidence | None:
         *commas,
         *find_normalizations(data),
         *find_name_lists(data),
-        *find_glued_counters(data),
-        *find_printed_tuples(data),
-        *find_enclosed_values(data),
+        *find_notations(data),
     )
     data = normalize(data, normalizations)
     has_blocks = has_evaluation_blocks(data)

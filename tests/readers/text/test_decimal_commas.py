@@ -4,7 +4,7 @@ import pytest
 
 import stabdiag
 from stabdiag.errors import LogError
-from stabdiag.readers.text.decimal_commas import find_decimal_commas
+from stabdiag.readers.text.notations import find_decimal_commas
 
 
 @pytest.fixture

@@ -1,0 +1,169 @@
+"""Rewrite odd notations of names and values as usual ones, if the head of a log has them.
+
+They are decimal commas, counters glued to their words, tuples that ``print`` writes in Python 2,
+and values that stand between signs after their names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import chain, islice, pairwise
+from typing import Final
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.grammar import Normalization
+
+# Notations are searched for in this many bytes at the head.
+_NOTATION_BYTES: Final = 1 << 16
+
+
+def find_notations(data: bytes) -> Iterator[Normalization]:
+    """Yield the replacements for the notations of a log, without its decimal commas."""
+    head = data[:_NOTATION_BYTES]
+    return chain(_glued_counters(data, head), _printed_tuples(head), _enclosed_values(head))
+
+
+# Decimal commas, as programs print them in most of Europe: loss: 0,482 and 2,31, not a time,
+# 10:12:36,388. Groups of thousands have three digits, and none begins with 0.
+_MIN_FRACTIONS: Final = 3
+
+# The end of a number: a comma after it separates two values.
+_END: Final = rb"(?=[\s;|)\]}%]|,(?:\s|$)|$)"
+_COMMA_FRACTION: Final = lazy_pattern(
+    rb"(?<![\w.,])(?<!\d:)[-+]?(?:0,\d{3}|\d{1,9},(?:\d{2}|\d{4,20}))" + _END
+)
+_DECIMAL_POINT: Final = lazy_pattern(rb"(?<![\w.,:])[-+]?\d{1,9}\.\d{2,20}(?![\w.])")
+
+_COMMAS: Final = Normalization(
+    (b",",),
+    rb"(?<![\w.,])(?<!\d:)([-+]?\d{1,9}),(?=\d{1,20}(?:[eE][-+]?\d{1,3})?" + _END + rb")",
+    rb"\1.",
+)
+
+
+def find_decimal_commas(data: bytes) -> tuple[Normalization, ...]:
+    """Return the replacement of decimal commas if a log has several, and no decimal point."""
+    head = data[:_NOTATION_BYTES]
+    # Most logs have a point soon, and the other search is slower.
+    if _DECIMAL_POINT.search(head) is not None:
+        return ()
+    fractions = [*islice(_COMMA_FRACTION.finditer(head), _MIN_FRACTIONS)]
+    return (_COMMAS,) if len(fractions) == _MIN_FRACTIONS else ()
+
+
+_MIN_COUNTS: Final = 3
+
+# The first epoch may be longer than the head. Parts of this size are then searched, this many.
+_PART_BYTES: Final = 1 << 12
+_PARTS: Final = 16
+
+# Counters without a blank after their word: epoch1 loss=2.31, E001 loss 2.31, ep1_loss: 2.31. The
+# words of each counter are at the start of a line that names a loss.
+_GLUED_WORDS: Final = (
+    (rb"epoch|ep|e", rb"\1epoch \2 "),
+    (rb"step|iter(?:ation)?|it|batch|round", rb"\1step \2 "),
+)
+_AT_START: Final = rb"(?mi)^([ \t\[(]{0,4})(?:%b)_?(\d{1,9})(?=[ \t_:,;\])|-][^\n]{0,200}oss)"
+
+
+def _glued_counters(data: bytes, head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements that separate a rising counter from its word."""
+    if b"oss" not in head:
+        return
+    for words, replacement in _GLUED_WORDS:
+        pattern = _AT_START % words
+        counts = [int(match[2]) for match in re.finditer(pattern, head)]
+        if counts and len({*counts}) < _MIN_COUNTS and len(data) > len(head):
+            counts += _counts_of_parts(data, pattern)
+        if len({*counts}) >= _MIN_COUNTS and all(a <= b for a, b in pairwise(counts)):
+            yield Normalization((), pattern, replacement)
+
+
+def _counts_of_parts(data: bytes, pattern: bytes) -> list[int]:
+    """Return the counts in parts of a long log, from below its head to its end."""
+    stride = max((len(data) - _NOTATION_BYTES) // _PARTS, 1)
+    begins = range(_NOTATION_BYTES, len(data), stride)
+    parts = (data[data.find(b"\n", at) + 1 : at + _PART_BYTES] for at in begins)
+    return [int(match[2]) for part in parts for match in re.finditer(pattern, part)]
+
+
+_MIN_TUPLES: Final = 2
+
+# A tuple of Python 2: ('Epoch', 3, 'loss', 2.31)
+_STRING: Final = rb"u?(?:'[^'\n]{0,100}'|\"[^\"\n]{0,100}\")"
+# A number, or a call: tensor(2.31, device='cuda:0')
+_VALUE: Final = rb"(?: ?\w{0,20}\([^()\n]{0,60}\)|[^'\",(\n]{1,60})"
+
+# The last line of a log may be cut. Only one of the cells can match, so that a search is linear.
+_TUPLE: Final = rb"(?m)^\((%b(?:,(?: ?%b|%b)){1,40})\)?$" % (_STRING, _STRING, _VALUE)
+
+_CELL: Final = lazy_pattern(rb"u?'([^'\n]*)'|u?\"([^\"\n]*)\"|(%b)" % _VALUE)
+_DECORATION: Final = lazy_pattern(rb"\\[nrt]|%[dfs]|#")
+
+
+def _printed_tuples(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that writes the cells of tuples with blanks between them."""
+    if b"\n(" in head and len(re.findall(_TUPLE, head)) >= _MIN_TUPLES:
+        yield Normalization((), _TUPLE, _as_words)
+
+
+def _as_words(line: re.Match[bytes]) -> bytes:
+    texts = (_DECORATION.sub(b" ", b"".join(cell)).strip() for cell in _CELL.findall(line[1]))
+    return b" ".join(text for text in texts if text)
+
+
+_MIN_ENCLOSED: Final = 2
+
+_SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|\.\d{1,30}|[nN]a[nN]|NAN|[iI]nf)"
+# Any other word in place of a value: None, N/A, ***.
+_BARE_WORD: Final = rb"[^\s,()\[\]{}<>'\"]{1,20}"
+_VALUE_NAME: Final = rb"[A-Za-z_][\w/.@ -]{0,60}"
+
+# ('loss', 2.31), ["loss", 2.31], also among others in a list; a cell of a longer tuple is none.
+_QUOTED_PAIR: Final = (
+    rb"(?<!\w)[(\[][(\[]?u?(?:'(%b)'|\"(%b)\"), {0,2}(%b|'\w{1,12}'|\"\w{1,12}\")"
+    rb"(?: ?[)\]]){1,2},?" % (_VALUE_NAME, _VALUE_NAME, _BARE_WORD)
+)
+_LOSS_PAIR: Final = rb"oss\w{0,20}['\"], {0,2}%b ?[)\]]" % _SCALAR
+
+# loss -> 2.31, loss => 2.31, loss → 2.31; from 2.5 -> 2.31 has no name before it.
+_ARROW: Final = rb"([A-Za-z][)\]]?) ?(?:[-=]>|\xe2\x86\x92) ?(?=[\"']?%b)" % _BARE_WORD
+_LOSS_ARROW: Final = rb"oss\w{0,20} ?(?:[-=]>|\xe2\x86\x92) ?%b(?![\w.])" % _SCALAR
+
+# Epoch(3), loss(2.31), step {3}, loss=<2.31>: 2.30 (2.31) is a mean, and loss(x) a call.
+_VALUE_NAMES: Final = (
+    rb"(?i:epochs?|steps?|iter(?:ation)?s?|batch|round|[\w/]{0,30}loss(?:es)?|lr|acc|accuracy)"
+)
+_BRACKETS: Final = rb"(?<![\w.'\"])(%b)(?: ?= ?| )?(?:\((%b)\)|\{(%b)\}|<(%b)>)(?![\w(:])" % (
+    _VALUE_NAMES,
+    _BARE_WORD,
+    _BARE_WORD,
+    _BARE_WORD,
+)
+_LOSS_IN_BRACKETS: Final = rb"oss(?:es)?(?: ?= ?| )?(?:\(%b\)|\{%b\}|<%b>)(?!\w)" % ((_SCALAR,) * 3)
+_COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1,12}\)"
+
+
+def _enclosed_values(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements that write a name, a colon and the value."""
+    if (b"', " in head or b'", ' in head) and _is_frequent(_LOSS_PAIR, head):
+        yield Normalization((), _QUOTED_PAIR, _as_named_value)
+    if (b">" in head or b"\xe2\x86\x92" in head) and _is_frequent(_LOSS_ARROW, head):
+        yield Normalization((), _ARROW, rb"\1: ")
+    is_enclosed = any(sign in head for sign in (b"(", b"{", b"<"))
+    if is_enclosed and any(
+        _is_frequent(pattern, head) for pattern in (_LOSS_IN_BRACKETS, _COUNTER_IN_BRACKETS)
+    ):
+        yield Normalization((), _BRACKETS, _as_named_value)
+
+
+def _is_frequent(pattern: bytes, head: bytes) -> bool:
+    matches = re.finditer(pattern, head)
+    return sum(1 for _ in zip(matches, range(_MIN_ENCLOSED), strict=False)) == _MIN_ENCLOSED
+
+
+def _as_named_value(match: re.Match[bytes]) -> bytes:
+    name, value = (text for text in match.groups() if text is not None)
+    value = value.strip(b"'\"")
+    return b" %b: %b " % (name.strip(), value)
