@@ -26,13 +26,7 @@ from stabdiag.readers.text.evaluation_blocks import (
     has_evaluation_blocks,
 )
 from stabdiag.readers.text.examined_log import ExaminedLog
-from stabdiag.readers.text.excerpts import (
-    find_block_record,
-    find_excerpt,
-    find_short_paste,
-    find_single_epoch,
-    find_single_record,
-)
+from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste
 from stabdiag.readers.text.grammar import as_float, trains
 from stabdiag.readers.text.measure_evidence import evidence_without_loss
 from stabdiag.readers.text.measure_words import BY_SPLIT, LOSS_STEM, OTHER_LOSSES, SUMMED, TRAINED
@@ -46,6 +40,11 @@ from stabdiag.readers.text.sample import (
     find_planned_steps,
     names_several_epochs,
     sample_tail,
+)
+from stabdiag.readers.text.single_record import (
+    find_block_record,
+    find_single_epoch,
+    find_single_record,
 )
 from stabdiag.readers.text.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.tokens import EVALUATED
