@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from copy import copy
-from enum import Enum, auto
-from functools import lru_cache
 from itertools import islice
-from typing import Final, Self, TypeAlias
+from typing import Final, Self
 
 from stabdiag.model.events import MAX_SUMMARY, EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import plural
-from stabdiag.readers.left_out import breaks_off, is_row, may_hold_loss, rows_end, unreadable
+from stabdiag.readers.left_out import breaks_off, rows_end, unreadable
 from stabdiag.readers.text.clean import (
     LONGEST_TEXT_LINE,
     SAME_DIGITS,
@@ -30,22 +28,25 @@ from stabdiag.readers.text.clean import (
 from stabdiag.readers.text.counters import POSITION
 from stabdiag.readers.text.cut_end import begins_like
 from stabdiag.readers.text.grammar import TextPart, is_a_loss
-from stabdiag.readers.text.tokens import has_number
-
-# The text before the value of a loss: up to its name, and the separator.
-_BEFORE_VALUE: Final = lazy_pattern(
-    rb"(?i)^.{0,400}?(?<![a-z])loss(?:es)?(?! ?_?scale)[\"']?[\s:=|(\[]{0,24}"
+from stabdiag.readers.text.unread_forms import (
+    DIGIT,
+    LineForm,
+    Words,
+    classify_line,
+    ends_on_loss,
+    has_delimiter,
+    has_loss_value,
+    is_unread_row,
+    loss_shape,
+    names_loss,
+    other_words,
+    repeats_loss,
+    row_form,
 )
-_FORM_NUMBER: Final = lazy_pattern(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
-# A number before a delimiter, as in a row of a table: 201,2.31,0.001
-_DELIMITERS: Final = (b",", b";", b"|", b"\t", "│".encode(), "┃".encode(), "║".encode())
-_DELIMITED: Final = lazy_pattern(rb"\d[ \t]{0,8}(?:[,;|\t]|%b)" % "│|┃|║".encode())
-# A count before a number: a row of a printed table, 201 2.31 0.001.
-_ALIGNED: Final = lazy_pattern(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
+
 _ROW_COUNT: Final = lazy_pattern(rb"(?:[\s|\[(]|%b){0,40}(\d{1,12})(?![\d.])" % "│|┃|║".encode())
 # A number that is not a total, a part of a date or of a time.
 _UNREAD_NUMBER: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w.:+-])")
-_FORM_SPACE: Final = lazy_pattern(rb"\s+")
 
 # This many record lines of a block show the forms of its lines: a logger has few.
 _SAMPLE_RECORDS: Final = 20
@@ -56,9 +57,6 @@ _MAX_SAMPLES: Final = 200
 _NEXT_STEP: Final = 1.5
 
 _MAX_UNREAD_LINE: Final = 2000
-
-# A loss with this many characters is recognized by its value.
-_MIN_LOSS_DIGITS: Final = 4
 
 # At most this many lines of a block are compared with the form of a record without its loss.
 _MAX_EXAMINED: Final = 200
@@ -72,31 +70,12 @@ _MAX_UNREAD_BARS: Final = 5
 # The most bytes below a record that breaks off: the end of a post, or an exception.
 _MAX_BELOW: Final = 1 << 13
 _BELOW_LOG: Final = lazy_pattern(rb"[ \t\r]{0,80}(?:\n|```|~~~|<|Traceback )")
-_MIN_WORDS: Final = 2
 # The name of a loss at the end of a line, without its value.
 _LOSS_WITHOUT_VALUE: Final = lazy_pattern(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
 _LOSS_WORD: Final = lazy_pattern(rb"loss", re.IGNORECASE)
-_DIGIT: Final = lazy_pattern(rb"\d")
-_UNREAD_WORD: Final = lazy_pattern(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
-_LOSS_VALUE: Final = lazy_pattern(
-    rb"(?:(?:train(?:ing)?|avg|average|mean|total|batch|current)[ _/-])?[\w./-]{0,40}loss[\w]{0,20}"
-    rb"[\"']?[ \t]{0,8}[:= ][ \t]{0,8}[-+]?(?:[\d.]{1,40}(?:e[-+]?\d{1,3})?|nan|inf)?",
-    re.IGNORECASE,
-)
-
-
-class _Form(Enum):
-    """What a line may be."""
-
-    NO_NUMBER = auto()
-    OTHER = auto()
-    MAY_BE_RECORD = auto()
-
 
 # What may follow the last line of a paste: the end of its block of code, or dots.
 _AROUND_PASTES: Final = b" \t\r\n`."
-# The words of a line.
-_Words: TypeAlias = tuple[bytes, ...]
 
 
 class UnreadLines:
@@ -109,7 +88,7 @@ class UnreadLines:
         self._samples: tuple[bytes, ...] = ()
         # The words of record lines without their loss, and the lines of the last records, from
         # which they are found once a line is compared with them.
-        self._words: frozenset[_Words] = frozenset()
+        self._words: frozenset[Words] = frozenset()
         self._between = b""
         # The same lines, among which are those of the bars of evaluations.
         self._recent = b""
@@ -189,19 +168,19 @@ class UnreadLines:
             return False
         number = first_line + data.count(b"\n", 0, begin)
         examined = 0
-        may_have_records = _names_loss(later) or any(sign in later for sign in _DELIMITERS)
+        may_have_records = names_loss(later) or has_delimiter(later)
         for line in later.split(b"\n"):
             if examined >= _MAX_EXAMINED and not may_have_records:
                 break
             same_digits = line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS)
-            form = _classify_line(same_digits)
-            is_unread = form is not _Form.NO_NUMBER and begin not in used
+            form = classify_line(same_digits)
+            is_unread = form is not LineForm.NO_NUMBER and begin not in used
             # A killed job or a cut paste ends like this.
             after = begin + len(line) + 1
             if is_unread and self._is_last(data, line, after, end) and self._breaks_off(line):
                 self._unfinished = number
                 break
-            if is_unread and form is _Form.MAY_BE_RECORD:
+            if is_unread and form is LineForm.MAY_BE_RECORD:
                 is_unread = not self._take(line[:_MAX_UNREAD_LINE], same_digits, number)
             is_candidate = is_unread and begin not in read and b"oss" not in line.lower()
             if is_candidate and examined < _MAX_EXAMINED:
@@ -235,22 +214,20 @@ class UnreadLines:
             return False
         if begins_like(line, (self._last,)):
             return True
-        loss = _LOSS_VALUE.search(self._last)
-        ends_on_loss = loss is not None and not _UNREAD_WORD.search(self._last, loss.end())
-        return ends_on_loss and not _names_loss(line) and self._has_words(line)
+        return ends_on_loss(self._last) and not names_loss(line) and self._has_words(line)
 
     def _may_count(self, line: bytes) -> bool:
         """Return True if a line may look like a record, with its loss or without it."""
-        form = _classify_line(line[:_MAX_UNREAD_LINE])
-        return form is _Form.MAY_BE_RECORD or (
-            form is _Form.OTHER and self._has_words(line[:_MAX_UNREAD_LINE])
+        form = classify_line(line[:_MAX_UNREAD_LINE])
+        return form is LineForm.MAY_BE_RECORD or (
+            form is LineForm.OTHER and self._has_words(line[:_MAX_UNREAD_LINE])
         )
 
     def _has_words(self, line: bytes) -> bool:
         """Return True if a line has all words of a record but the loss."""
         if self._between:
             self._compare_words()
-        return _other_words(line) in self._words
+        return other_words(line) in self._words
 
     def _take_without_loss(self, line: bytes, number: int) -> None:
         """Count a line that has all words of a record but the loss."""
@@ -261,9 +238,9 @@ class UnreadLines:
         """Find the words of records, unless lines with only these words occur between them."""
         lines = self._between.split(b"\n")
         self._between = b""
-        named = {_other_words(line) for line in lines if _LOSS_WORD.search(line)} - {()}
-        others = (line for line in lines if not _LOSS_WORD.search(line) and _DIGIT.search(line))
-        is_loss_occasional = any(_other_words(line) in named for line in others)
+        named = {other_words(line) for line in lines if _LOSS_WORD.search(line)} - {()}
+        others = (line for line in lines if not _LOSS_WORD.search(line) and DIGIT.search(line))
+        is_loss_occasional = any(other_words(line) in named for line in others)
         self._words = frozenset() if is_loss_occasional else frozenset(named)
 
     def _take(self, line: bytes, same_digits: bytes, number: int) -> bool:
@@ -272,16 +249,16 @@ class UnreadLines:
         ``same_digits`` is the line with digits other than 0 as 1.
         """
         if self._samples:
-            self._shapes |= {*map(_shape, self._samples)} - {b""}
+            self._shapes |= {*map(loss_shape, self._samples)} - {b""}
             self._samples = ()
-        names_loss = _names_loss(line)
-        alike = names_loss and _shape(line) in self._shapes
+        is_named = names_loss(line)
+        alike = is_named and loss_shape(line) in self._shapes
         if not alike:
-            is_record = names_loss and _has_loss_value(same_digits)
-            is_row = _is_row(same_digits) and self._continues(line)
+            is_record = is_named and has_loss_value(same_digits)
+            is_row = is_unread_row(same_digits) and self._continues(line)
             if not is_record and not (is_row and not self._is_between(line)):
                 return False
-        elif self._repeats_loss(line) or self._is_other_bar(line):
+        elif repeats_loss(line, self._last) or self._is_other_bar(line):
             return False
         self._count(number, line, is_alike=alike)
         return True
@@ -301,8 +278,8 @@ class UnreadLines:
 
     def _is_between(self, line: bytes) -> bool:
         """Return True for a row of a table that the log prints between its records."""
-        form = _row_form(line)
-        return any(_row_form(other) == form for other in self._recent.split(b"\n"))
+        form = row_form(line)
+        return any(row_form(other) == form for other in self._recent.split(b"\n"))
 
     def _count(self, number: int, line: bytes, *, is_alike: bool) -> None:
         """Count a line."""
@@ -310,15 +287,6 @@ class UnreadLines:
         self._others += not is_alike
         if self._line is None:
             self._line, self._text = number, line
-
-    def _repeats_loss(self, line: bytes) -> bool:
-        """Return True if the loss of a line is the last loss, as in the last redraw of a bar."""
-        head = _BEFORE_VALUE.match(line)
-        value = _FORM_NUMBER.match(line, head.end()) if head else None
-        # A shorter number may be another value of the record by chance.
-        if value is None or len(value[0]) < _MIN_LOSS_DIGITS:
-            return False
-        return value[0] in _FORM_NUMBER.findall(self._last)
 
     def _is_other_bar(self, line: bytes) -> bool:
         """Return True if a line is in a bar of another length, whose earlier lines are not read.
@@ -333,7 +301,9 @@ class UnreadLines:
             for total in totals
             for place in islice(find_positions(self._above, b"/" + total), _MAX_UNREAD_BARS)
         )
-        return any(_totals(other) == totals and _shape(other) == _shape(line) for other in others)
+        return any(
+            _totals(other) == totals and loss_shape(other) == loss_shape(line) for other in others
+        )
 
     def left_out(self) -> Sequence[LeftOut]:
         """Return the entry for these lines, if they are more than a summary of the training."""
@@ -345,11 +315,6 @@ class UnreadLines:
             message = f"the end of a very long line is not read: {losses}"
             entries.append(LeftOut(code=EventCode.LINES_LEFT_OUT, message=message))
         return entries
-
-
-def _row_form(line: bytes) -> bytes:
-    """Return the form of a row, in which all numbers and blanks are equal."""
-    return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"0", line.strip()))
 
 
 def _has_long_line(data: bytes) -> bool:
@@ -365,48 +330,3 @@ def _totals(line: bytes) -> set[bytes]:
 def _whole_line(data: bytes, place: int) -> bytes:
     begin = data.rfind(b"\n", 0, place + 1) + 1
     return data[begin : line_end(data, begin, _MAX_UNREAD_LINE)]
-
-
-def _names_loss(data: bytes) -> bool:
-    """Return True if a text may name a loss, or the cost of Marian."""
-    return b"oss" in data.lower() or b" : Cost " in data
-
-
-# A log repeats its lines with other numbers.
-@lru_cache(maxsize=4096)
-def _classify_line(line: bytes) -> _Form:
-    """Return the kind of a line: without a number, possibly a record, or another."""
-    if not has_number(line):
-        return _Form.NO_NUMBER
-    is_row = _DELIMITED.search(line) is not None or _ALIGNED.match(line) is not None
-    is_row_or_loss = _names_loss(line) or is_row
-    return _Form.MAY_BE_RECORD if is_row_or_loss else _Form.OTHER
-
-
-@lru_cache(maxsize=4096)
-def _has_loss_value(line: bytes) -> bool:
-    return _DIGIT.search(line) is not None and may_hold_loss(line.decode("utf-8", "replace"))
-
-
-@lru_cache(maxsize=4096)
-def _is_row(line: bytes) -> bool:
-    return is_row(line.decode("utf-8", "replace"))
-
-
-def _other_words(line: bytes) -> _Words:
-    """Return the words of a line without its loss, if there are several: the form of a record."""
-    return _words_of_form(line.translate(SAME_DIGITS))
-
-
-@lru_cache(maxsize=4096)
-def _words_of_form(line: bytes) -> _Words:
-    words = _UNREAD_WORD.findall(_LOSS_VALUE.sub(b"", line))
-    return (*words,) if len(words) >= _MIN_WORDS else ()
-
-
-def _shape(line: bytes) -> bytes:
-    """Return a line up to the value of its loss, without its numbers; empty if it has no loss."""
-    head = _BEFORE_VALUE.match(line)
-    if head is None:
-        return b""
-    return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"#", head[0].lower())).strip()

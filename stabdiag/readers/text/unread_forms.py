@@ -1,0 +1,123 @@
+"""The forms of lines that were not read: rows, records without a loss, or other lines."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.left_out import is_row, may_hold_loss
+from stabdiag.readers.text.clean import SAME_DIGITS
+from stabdiag.readers.text.tokens import has_number
+
+# The text before the value of a loss: up to its name, and the separator.
+_BEFORE_VALUE: Final = lazy_pattern(
+    rb"(?i)^.{0,400}?(?<![a-z])loss(?:es)?(?! ?_?scale)[\"']?[\s:=|(\[]{0,24}"
+)
+_FORM_NUMBER: Final = lazy_pattern(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
+# A number before a delimiter, as in a row of a table: 201,2.31,0.001
+_DELIMITERS: Final = (b",", b";", b"|", b"\t", "│".encode(), "┃".encode(), "║".encode())
+_DELIMITED: Final = lazy_pattern(rb"\d[ \t]{0,8}(?:[,;|\t]|%b)" % "│|┃|║".encode())
+# A count before a number: a row of a printed table, 201 2.31 0.001.
+_ALIGNED: Final = lazy_pattern(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
+_FORM_SPACE: Final = lazy_pattern(rb"\s+")
+DIGIT: Final = lazy_pattern(rb"\d")
+
+# The words of a record, without its loss.
+_MIN_WORDS: Final = 2
+_UNREAD_WORD: Final = lazy_pattern(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
+_LOSS_VALUE: Final = lazy_pattern(
+    rb"(?:(?:train(?:ing)?|avg|average|mean|total|batch|current)[ _/-])?[\w./-]{0,40}loss[\w]{0,20}"
+    rb"[\"']?[ \t]{0,8}[:= ][ \t]{0,8}[-+]?(?:[\d.]{1,40}(?:e[-+]?\d{1,3})?|nan|inf)?",
+    re.IGNORECASE,
+)
+
+# A loss with this many characters is recognized by its value.
+_MIN_LOSS_DIGITS: Final = 4
+
+
+class LineForm(Enum):
+    """What a line may be."""
+
+    NO_NUMBER = auto()
+    OTHER = auto()
+    MAY_BE_RECORD = auto()
+
+
+# The words of a line.
+Words: TypeAlias = tuple[bytes, ...]
+
+
+def row_form(line: bytes) -> bytes:
+    """Return the form of a row, in which all numbers and blanks are equal."""
+    return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"0", line.strip()))
+
+
+def names_loss(data: bytes) -> bool:
+    """Return True if a text may name a loss, or the cost of Marian."""
+    return b"oss" in data.lower() or b" : Cost " in data
+
+
+def has_delimiter(data: bytes) -> bool:
+    """Return True if a text may have rows of a table."""
+    return any(sign in data for sign in _DELIMITERS)
+
+
+# A log repeats its lines with other numbers.
+@lru_cache(maxsize=4096)
+def classify_line(line: bytes) -> LineForm:
+    """Return the kind of a line: without a number, possibly a record, or another."""
+    if not has_number(line):
+        return LineForm.NO_NUMBER
+    is_row = _DELIMITED.search(line) is not None or _ALIGNED.match(line) is not None
+    is_row_or_loss = names_loss(line) or is_row
+    return LineForm.MAY_BE_RECORD if is_row_or_loss else LineForm.OTHER
+
+
+@lru_cache(maxsize=4096)
+def has_loss_value(line: bytes) -> bool:
+    """Return True if a line may have the value of a loss."""
+    return DIGIT.search(line) is not None and may_hold_loss(line.decode("utf-8", "replace"))
+
+
+@lru_cache(maxsize=4096)
+def is_unread_row(line: bytes) -> bool:
+    """Return True if a line may be a row of a table."""
+    return is_row(line.decode("utf-8", "replace"))
+
+
+def other_words(line: bytes) -> Words:
+    """Return the words of a line without its loss, if there are several: the form of a record."""
+    return _words_of_form(line.translate(SAME_DIGITS))
+
+
+@lru_cache(maxsize=4096)
+def _words_of_form(line: bytes) -> Words:
+    words = _UNREAD_WORD.findall(_LOSS_VALUE.sub(b"", line))
+    return (*words,) if len(words) >= _MIN_WORDS else ()
+
+
+def loss_shape(line: bytes) -> bytes:
+    """Return a line up to the value of its loss, without its numbers; empty if it has no loss."""
+    head = _BEFORE_VALUE.match(line)
+    if head is None:
+        return b""
+    return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"#", head[0].lower())).strip()
+
+
+def ends_on_loss(line: bytes) -> bool:
+    """Return True if no word follows the loss of a line."""
+    loss = _LOSS_VALUE.search(line)
+    return loss is not None and not _UNREAD_WORD.search(line, loss.end())
+
+
+def repeats_loss(line: bytes, last: bytes) -> bool:
+    """Return True if the last line has the same loss, as in the last redraw of a bar."""
+    head = _BEFORE_VALUE.match(line)
+    value = _FORM_NUMBER.match(line, head.end()) if head else None
+    # A shorter number may be another value of the record by chance.
+    if value is None or len(value[0]) < _MIN_LOSS_DIGITS:
+        return False
+    return value[0] in _FORM_NUMBER.findall(last)
