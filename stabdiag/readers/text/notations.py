@@ -35,7 +35,7 @@ _COMMA_FRACTION: Final = lazy_pattern(
 )
 _DECIMAL_POINT: Final = lazy_pattern(rb"(?<![\w.,:])[-+]?\d{1,9}\.\d{2,20}(?![\w.])")
 
-_COMMAS: Final = Normalization(
+_DECIMAL_POINTS: Final = Normalization(
     (b",",),
     rb"(?<![\w.,])(?<!\d:)([-+]?\d{1,9}),(?=\d{1,20}(?:[eE][-+]?\d{1,3})?" + _END + rb")",
     rb"\1.",
@@ -49,7 +49,7 @@ def find_decimal_commas(data: bytes) -> tuple[Normalization, ...]:
     if _DECIMAL_POINT.search(head) is not None:
         return ()
     fractions = [*islice(_COMMA_FRACTION.finditer(head), _MIN_FRACTIONS)]
-    return (_COMMAS,) if len(fractions) == _MIN_FRACTIONS else ()
+    return (_DECIMAL_POINTS,) if len(fractions) == _MIN_FRACTIONS else ()
 
 
 _MIN_COUNTS: Final = 3
