@@ -20,6 +20,7 @@ from stabdiag.readers.text.counter_evidence import (
     rising_fraction,
 )
 from stabdiag.readers.text.counters import EPOCH, NTH
+from stabdiag.readers.text.evaluation_bars import find_test_bars
 from stabdiag.readers.text.evaluation_blocks import (
     EvaluationBlocks,
     find_evaluation_bar,
@@ -73,6 +74,7 @@ def evidence(data: bytes) -> TextEvidence | None:
         *find_normalizations(data),
         *find_name_lists(data),
         *find_notations(data),
+        *find_test_bars(data),
     )
     data = normalize(data, normalizations)
     has_blocks = has_evaluation_blocks(data)
