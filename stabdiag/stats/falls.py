@@ -55,7 +55,9 @@ def falls(x: Floats) -> bool:
     varies, or if the single values fall.
     """
     if not _is_lower_at_end(x):
-        return False
+        # A log that leaves out its middle shows a descent in its last few values alone.
+        last = float(x[-MIN_CONSECUTIVE:].max())
+        return 0 < last < float(x[: len(x) // 2].min()) / FAR_RATIO
     # No single value of usual noise, with which an average may begin, is that far above its mean.
     if 0 < end_level(x) < float(x[0]) / FAR_RATIO:
         return True

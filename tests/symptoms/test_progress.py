@@ -714,3 +714,10 @@ def test_a_flat_late_part_is_no_reason_to_change_the_rate(first, is_late):
     assert report.diagnosis.slug == "no-progress"
     assert ("from its beginning" in report.diagnosis.first_action) == is_late
     assert ("this part of the run" in report.diagnosis.title) == is_late
+
+
+@pytest.mark.parametrize(("end", "slug"), [(0.02, "healthy"), (0.4, "no-progress")])
+def test_a_log_without_its_middle_shows_the_descent_in_its_last_values(end, slug):
+    rng = np.random.default_rng(5)
+    loss = np.append(0.9 + 0.005 * rng.standard_normal(33), [end, end * 1.2, end])
+    assert stabdiag.diagnose(log(loss)).diagnosis.slug == slug

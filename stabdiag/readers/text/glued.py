@@ -25,6 +25,10 @@ _OPEN_BAR: Final = lazy_pattern(
 
 # Another bar of Keras: … - mrcnn_class 2/632 [..............................] - ETA: 2:07:20 - …
 _NEXT_KERAS_BAR: Final = lazy_pattern(rb"(?<=\S) (?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\] - )")
+# Its count follows the four digits of a value if it fills its place: … - loss: 0.228910/19 [====…
+_NEXT_FULL_COUNT: Final = lazy_pattern(
+    rb"\.\d{4}(?:e[+-]\d\d)?(?=\d{1,9}/\d{1,9} \[[=>.]{5,40}\] - )"
+)
 
 # And the epochs of a paste that became one line: … - loss: 0.1760 Epoch 2/20 1213/1213 [====…
 _NEXT_EPOCH: Final = lazy_pattern(rb" [Ee]poch(?<=[\d\])][ ].{5})(?=[ :]{1,2}\[?\d{1,6}/\d{1,6}\b)")
@@ -114,6 +118,7 @@ def separate_records(block: bytes) -> bytes:
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
     if b"]" in block and block.count(b"] - ETA: ") > lines + 1:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)
+        block = _NEXT_FULL_COUNT.sub(rb"\g<0>\r", block)
     if b"]" + _ETA in block and (
         len(block) <= _PASTE or block.count(_ETA) > block.count(b"]" + _ETA)
     ):

@@ -302,34 +302,6 @@ NORMALIZATIONS: Final = (
         (b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER_PATTERN, rb"\1 loss "
     ),
     *KALDI,
-    # Tesseract: At iteration 2109/2400/2402, Mean rms=5.341%, delta=8.5%, char train=80.5%, word
-    # train=90.7%, skip ratio=0%, …: iterations that learned, iterations, samples.
-    Normalization(
-        (b"ean rms=", b"skip ratio="),
-        rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b%%)" % NUMBER_PATTERN,
-        rb"At iteration \1, rms loss=",
-    ),
-    Normalization((b"ean rms=", b" char error = "), rb"New (?:best|worst) (?=char error = )", b""),
-    # On the same line follows an evaluation of an earlier iteration, or a test that was skipped:
-    # At iteration 2100, stage 0, Eval Char error rate=5.1, Word error rate=20.3
-    Normalization(
-        (b"ean rms=", b"Eval Char error rate="),
-        rb"At iteration (\d{1,12}), stage \d, Eval Char error rate=(%b), Word error rate=(%b)"
-        % (NUMBER_PATTERN, NUMBER_PATTERN),
-        rb" eval_cer=\2, eval_wer=\3 of \1",
-    ),
-    Normalization(
-        (b"ean rms=", b"skipping test at iteration"),
-        rb"skipping test at iteration ?(?=\d)",
-        b"skipping test of ",
-    ),
-    *(
-        Normalization((b"ean rms=", b" %b=" % name), b" %b=" % name, b" train_%b=" % score)
-        for name, score in (
-            *((b"char train", b"cer"), (b"word train", b"wer")),
-            *((b"BCER train", b"cer"), (b"BWER train", b"wer")),
-        )
-    ),
     # ESPnet: iter_time=1e-4, forward_time=0.14, …, train_time=0.56. The first is the time to wait
     # for data. And its first version, about a loss: loss (=250000064.0) is not correct
     Normalization((b" iter_time=", b" forward_time="), rb"\biter_time=", b"data_time="),

@@ -31,7 +31,7 @@ def _in_one_line(match: re.Match[bytes]) -> bytes:
 # + DetectionBoxes_Precision/mAP: 0.31, each of them twice with two loggers.
 _EVALUATION_VALUE: Final = rb"[^\n]{0,120}[:\]][ \t]{1,8}\+ [A-Z]\w{0,60}/[^\n]{1,120}\n"
 _DETECTION_EVALUATION: Final = (
-    rb"(?m)^(?:[^\n]{0,120}[:\]] ?Eval metrics at step (\d{1,12})\n){1,2}((?:%b){1,100})"
+    rb"(?m)^(?:[^\n]{0,120}[:\]] ?Eval metrics at step (\d{1,12})\n){1,2}((?>%b){1,100})"
     % _EVALUATION_VALUE
 )
 _VALUE_OF_EVALUATION: Final = lazy_pattern(
@@ -48,11 +48,25 @@ def _evaluation_in_one_line(match: re.Match[bytes]) -> bytes:
     return b"step %b, %b" % (match[1], named) + b"\n" * match[0].count(b"\n")
 
 
+# MONAI: current epoch: 4 current mean dice: 0.71 tc: 0.8 best mean dice: 0.74 at epoch: 2, or
+# current AUC: 0.99 current accuracy: 0.93 best AUC: 0.99 at epoch: 2; the best may be below it.
+_CURRENT_SCORES: Final = (
+    rb"current epoch: \d{1,6} current (?=[A-Za-z][\w -]{0,40}: %b)([^\n]{1,200}?)"
+    rb"(?:[ \n]best [A-Za-z][^\n]{1,200})?(?=\r?\n|$)" % NUMBER_PATTERN
+)
+
+
+def _scores_of_evaluation(match: re.Match[bytes]) -> bytes:
+    """Return the current scores without the best one, whose epoch is an earlier one."""
+    return b"val_" + match[1].replace(b" current ", b", val_") + b"\n" * match[0].count(b"\n")
+
+
 VISION: Final = (
     Normalization((b" per-step time ", b"'Loss/"), _DETECTION_STEP, _in_one_line),
     Normalization(
         (b"Eval metrics at step ", b"+ Det"), _DETECTION_EVALUATION, _evaluation_in_one_line
     ),
+    Normalization((b"current epoch: ", b" current "), _CURRENT_SCORES, _scores_of_evaluation),
     # Torch 7: Epoch: [1][20/5004]  Time 0.48  Data 0.003  Err 6.8433  top1  99.219  top5  97.266,
     # where Err is the loss and top1 an error, and … Err 3.6877 Top1-%: 21.09 LR 1e-02 …
     *(
@@ -90,5 +104,40 @@ VISION: Final = (
         (b"oss: ", b"\n[Training] "),
         rb"([Ll]oss: %b),? ?\n\[Training\] ([^\n]{1,300})\n" % NUMBER_PATTERN,
         rb"\1, \2\n\n",
+    ),
+    # Tesseract: At iteration 2109/2400/2402, Mean rms=5.341%, delta=8.5%, char train=80.5%, word
+    # train=90.7%, skip ratio=0%, …: iterations that learned, iterations, samples.
+    Normalization(
+        (b"ean rms=", b"skip ratio="),
+        rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b%%)" % NUMBER_PATTERN,
+        rb"At iteration \1, rms loss=",
+    ),
+    Normalization((b"ean rms=", b" char error = "), rb"New (?:best|worst) (?=char error = )", b""),
+    # On the same line follows an evaluation of an earlier iteration, or a test that was skipped:
+    # At iteration 2100, stage 0, Eval Char error rate=5.1, Word error rate=20.3
+    Normalization(
+        (b"ean rms=", b"Eval Char error rate="),
+        rb"At iteration (\d{1,12}), stage \d, Eval Char error rate=(%b), Word error rate=(%b)"
+        % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb" eval_cer=\2, eval_wer=\3 of \1",
+    ),
+    Normalization(
+        (b"ean rms=", b"skipping test at iteration"),
+        rb"skipping test at iteration ?(?=\d)",
+        b"skipping test of ",
+    ),
+    # And for each sample, below Iteration 2109: BEST OCR TEXT : a line: Mean rms=5.341%, delta=8%,
+    # train=80.5%(90.7%), skip ratio=0%.
+    Normalization(
+        (b"ean rms=", b", train="),
+        rb"(?m)^Mean rms=(%b%%, delta=%b%%, )train=(%b%%)\((?=%b%%\))" % ((NUMBER_PATTERN,) * 4),
+        rb"rms loss=\1train_cer=\2, train_wer=",
+    ),
+    *(
+        Normalization((b"ean rms=", b" %b=" % name), b" %b=" % name, b" train_%b=" % score)
+        for name, score in (
+            *((b"char train", b"cer"), (b"word train", b"wer")),
+            *((b"BCER train", b"cer"), (b"BWER train", b"wer")),
+        )
     ),
 )

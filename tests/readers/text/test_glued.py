@@ -183,3 +183,12 @@ def test_the_last_text_that_was_written_over_a_bar_counts(read, size):
     history = read("".join(epoch.format(n, loss) for n, loss in enumerate(losses, start=1)))
     assert [str(loss) for loss in history.series["loss"].values] == [str(loss) for loss in losses]
     assert {*history.series["eval_loss"].values} == {2.5}
+
+
+@pytest.mark.parametrize("form", ["{:.4f}", "{:.4e}"])
+def test_the_count_of_a_bar_may_follow_the_last_digit(read, form):
+    bar = "{n:2d}/18 [=====>....] - ETA: 7s - loss: 0.5000 - acc: {value}"
+    text = "".join(bar.format(n=n, value=form.format(n / 32)) for n in range(1, 19))
+    series = read(f"Epoch 3/9\n{text}\n").series["accuracy"]
+    assert series.steps.tolist() == [*range(1, 19)]
+    assert series.values.tolist() == pytest.approx([n / 32 for n in range(1, 19)], abs=1e-4)

@@ -134,3 +134,37 @@ def test_scores_that_end_at_zero_are_in_the_summary(tmp_path):
     summary = stabdiag.diagnose(path).diagnosis.summary
     assert "stayed at 0.75 and 'F1' at 0." in summary
     assert "dice" not in summary
+
+
+@pytest.mark.parametrize(
+    ("scores", "name"),
+    [
+        ("current mean dice: {} best mean dice: 0.75 at epoch: 4", "mean dice"),
+        ("current mean dice: {}\nbest mean dice: 0.75 at epoch: 4", "mean dice"),
+        ("current mean dice: {} tc: 0.5 wt: 0.5 et: 0.5\nbest mean dice: 0.75", "mean dice"),
+        ("current AUC: 0.5 current accuracy: {} best AUC: 0.75 at epoch: 4", "accuracy"),
+    ],
+)
+def test_the_current_scores_of_monai_are_those_of_an_evaluation(read, scores, name):
+    lines = []
+    for epoch in range(1, 9):
+        lines += [f"epoch {epoch}/8", *(f"{n}/6, train_loss: 0.5000" for n in range(1, 7))]
+        lines += [f"epoch {epoch} average loss: 0.5000"]
+        lines += [f"current epoch: {epoch} {scores.format(epoch / 16)}"] * (epoch % 2 == 0)
+    log = read("\n".join(lines) + "\n")
+    values = [series for series in log.series.values() if name in series.column.replace("_", " ")]
+    assert [series.values.tolist() for series in values] == [[0.125, 0.25, 0.375, 0.5]]
+
+
+def test_tesseract_prints_the_errors_of_each_sample(read):
+    lines = "".join(
+        f"Iteration {n}: GROUND  TRUTH : a line\nFile /data/{n}.lstmf line 0 :\n"
+        f"Mean rms={n / 8}%, delta=4.5%, train={n / 2}%({n}.5%), skip ratio=0%\n"
+        for n in range(40, 36, -1)
+    )
+    for n in range(40, 36, -1):
+        lines = lines.replace(f"Iteration {n}:", f"Iteration {900 - n}:")
+    series = read(lines).series
+    assert series["loss"].steps.tolist() == [860, 861, 862, 863]
+    assert series["loss"].values.tolist() == [5.0, 4.875, 4.75, 4.625]
+    assert [values.values[0] for role, values in series.items() if "er" in role] == [20.0, 40.5]
