@@ -27,6 +27,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
+from stabdiag.readers.text.printed import short_table
 
 # A longer text is not a post, and a longer line is not a row.
 _MAX_EXCERPT_BYTES: Final = 1 << 20
@@ -79,14 +80,28 @@ def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
         rows = _with_later_rows(block.rows, names, blocks[at + 1 :])
         if rows is None:
             return None
-        table = "\n".join(map(",".join, [names, *rows])).encode() + b"\n"
-        try:
-            reader = sniff(Stream(stream.name, BytesIO(table)))
-        except NoUsableRecord:
-            continue
-        stream.notes.append("only the table of the text is read")
-        return stream.rewritten(iter([table])), reader
-    return None
+        result = _as_table(stream, names, rows, sniff)
+        if result is not None:
+            return result
+    short = short_table(data)
+    if short is None:
+        return None
+    names, cells = (*(name.replace(",", " ") for name in short[0]),), short[1]
+    texts = [(*((cell or b"").decode("utf-8", "replace") for cell in row),) for row in cells]
+    return _as_table(stream, names, texts, sniff)
+
+
+def _as_table(
+    stream: Stream, names: _Row, rows: Sequence[_Row], sniff: Callable[[Stream], Reader]
+) -> tuple[Stream, Reader] | None:
+    """Return the stream and the reader of rows as lines of CSV, or None if they have no reader."""
+    table = "\n".join(map(",".join, [names, *rows])).encode() + b"\n"
+    try:
+        reader = sniff(Stream(stream.name, BytesIO(table)))
+    except NoUsableRecord:
+        return None
+    stream.notes.append("only the table of the text is read")
+    return stream.rewritten(iter([table])), reader
 
 
 def _with_later_rows(rows: list[_Row], names: _Row, others: Sequence[_Block]) -> list[_Row] | None:

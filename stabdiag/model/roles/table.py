@@ -51,7 +51,7 @@ ROLES: tuple[Role, ...] = (
         "update updates train_step steps optimizer_step n_iter num_iters iterations iter_num itr s "
         "time_total_timesteps misc_total_timesteps total_timesteps current_steps train_n_updates "
         "n_updates misc_nupdates nupdates time_iterations global_step_max_steps "
-        "training_iteration iters iteration_step it counter example_counter",
+        "training_iteration iters iteration_step it itn counter example_counter",
     ),
     _role(
         "epoch",

@@ -16,6 +16,11 @@ from stabdiag.readers.blocks import bytes_after, count_line_ends
 _CLOSED_BAR: Final = lazy_pattern(
     rb"((?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\])(?=[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|)"
 )
+# And a count with its value that a program prints next to the bar: … 12.3s/it]10, 2.2398
+_COUNT_AFTER_BAR: Final = lazy_pattern(
+    rb"\](?<=(?:/s|it)\])(?=[(\[]?\d{1,9}(?:, ?|[: \t]{1,3})"
+    rb"[-+]?(?:\d{1,9}\.\d|[nN]a[nN]|inf)[\d.e+-]{0,20}[)\]]?[ \t\r]{0,8}(?:\n|\Z))"
+)
 # Lightning's bar without its end: …, throughput=19.00, Epoch 0:   3%|, and fairseq's, which ends at
 # the width of the terminal: …, gnorm=0.410, cl| epoch 017:  40%|
 _OPEN_BAR: Final = lazy_pattern(
@@ -116,6 +121,8 @@ def separate_records(block: bytes) -> bytes:
         or (len(block) <= _PASTE and _TWO_BARS.search(block) is not None)
     ):
         block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
+    if _BAR in block and _COUNT_AFTER_BAR.search(block, 0, _PASTE) is not None:
+        block = _COUNT_AFTER_BAR.sub(b"]\r", block)
     if b"]" in block and block.count(b"] - ETA: ") > lines + 1:
         block = _NEXT_KERAS_BAR.sub(b"\r", block)
         block = _NEXT_FULL_COUNT.sub(rb"\g<0>\r", block)

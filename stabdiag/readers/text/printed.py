@@ -69,6 +69,11 @@ _TRIAL_NAME: Final = "trial name"
 _SPACY: Final = ("E", "#")
 _SHARED: Final = lazy_pattern(r"LOSS (?:TOK2VEC|TRANS)")
 
+# The first name of a table of few rows.
+_COUNTER_NAME: Final = lazy_pattern(
+    r"#|E|(?:epochs?|ep|it(?:er(?:ation)?|r|n)?|steps?)\.?", re.IGNORECASE
+)
+
 # The cells of a line, and where they begin and end in it.
 _Cells: TypeAlias = list[re.Match[str]]
 
@@ -112,6 +117,19 @@ def read(stream: Stream) -> Columns:
         bad=table.others,
         notes=(*stream.notes, *_other_tables(stream.peek(_MAX_PRINTED_BYTES), table)),
     )
+
+
+def short_table(data: bytes) -> tuple[tuple[str, ...], list[Cells]] | None:
+    """Return the names and rows of a table with too few rows to be recognized by itself.
+
+    It has to be the only one, and its first name that of a counter.
+    """
+    tables = [table for table in _tables(cleaned(data)) if table.rows]
+    if len(tables) != 1 or not _COUNTER_NAME.fullmatch(tables[0].names[0]):
+        return None
+    names, rows = _names_and_rows(tables[0])
+    # The losses of a first row are left out only if others follow.
+    return names, rows if len(rows) > 1 else tables[0].rows
 
 
 def _other_tables(data: bytes, read_table: _Table) -> Iterator[str]:

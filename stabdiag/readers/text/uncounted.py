@@ -27,6 +27,9 @@ _MIN_NON_FINITE_LINES: Final = (2, 1)
 
 _NUMBER_TOKEN: Final = lazy_pattern(NUMBER_PATTERN)
 
+# And two with different losses if the text has no other lines and no other numbers.
+_MIN_ALONE: Final = 2
+
 # As many are enough if they have many values.
 _MIN_FULL_RECORDS: Final = 2
 
@@ -61,6 +64,8 @@ def find_uncounted(
         # A record with many values is not prose.
         if max(map(len, sample.shapes), default=0) >= MANY_VALUES:
             fewest, different = min(fewest, _MIN_FULL_RECORDS), min(different, _MIN_FULL_RECORDS)
+        if lines < _ALIKE[0] and _are_all(data, lines):
+            fewest = different = _MIN_ALONE
         # A loss of exactly 0 on line after line.
         if lines >= _ALIKE[0] and not any(map(as_float, values.get(loss, ()))):
             different = 1
@@ -113,6 +118,12 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     between = data[first : sample.end].split(b"\n") if lines else ()
     alike = len({b" ".join(_NUMBER_TOKEN.sub(b"", line).split()) for line in lines}) == 1
     return alike and sum(map(bool, map(bytes.strip, between))) <= _LINES_APART * len(lines)
+
+
+def _are_all(data: bytes, lines: int) -> bool:
+    """Return True if a text has no other lines than these, with one number each."""
+    texts = [*filter(None, map(bytes.strip, data.split(b"\n", _UNCOUNTED[0])))]
+    return len(texts) == lines and all(len(_NUMBER_TOKEN.findall(text)) == 1 for text in texts)
 
 
 def _loss_lines(data: bytes, loss: str, sample: Sample) -> list[bytes]:

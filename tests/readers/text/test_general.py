@@ -505,7 +505,7 @@ DAYS = [n % 28 + 1 for n in range(100)]
         "at step 10 the loss: 2.5 was high\nlater, by step 20, lr: 0.1 and a loss: 2.4 were seen\n",
         "3/10 loss 2.5\n4/10 loss 2.4\n",
         "(3/8) epoch 1, batch 115350, loss 2.5\n(4/8) epoch 1, batch 115350, loss 2.4\n",
-        "".join(f"loss: {loss}\n" for loss in LOSSES[:3]),
+        "".join(f"loss: {loss}\n" for loss in LOSSES[:3]) + "\nand so on\n",
         "".join(f"loss: {n % 2}.5\n" for n in range(100)),
         "".join(f"{'and' * n}, loss: {loss}\n" for n, loss in enumerate(LOSSES[:19])),
         "".join(f"of it:\na\nb\nloss: {loss}\n" for loss in LOSSES[:19]),

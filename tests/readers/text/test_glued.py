@@ -35,6 +35,24 @@ def test_a_bar_without_an_end_begins_after_a_comma(read):
     assert series.steps.tolist() == list(range(1, 60))
 
 
+@pytest.mark.parametrize("form", ["{}, {}", "{} {}", "({}, {})", "{}: {}"])
+@pytest.mark.parametrize("rate", ["9.87s/it", "2.15it/s"])
+def test_a_count_with_its_value_next_to_a_bar_is_another_line(read, form, rate):
+    bar = "{p:3d}%|##    | {n}/400 [{n:02d}:11<31:02, {rate}]"
+    texts = [
+        bar.format(p=n // 4, n=n, rate=rate) + form.format(n - 1, loss)
+        for n, loss in zip((1, 21, 41), ("3.125", "2.75", "nan"), strict=True)
+    ]
+    series = read("Number of epochs = 1\n" + "\n".join(texts) + "\n").series["loss"]
+    assert series.steps.tolist() == [0, 20, 40]
+    assert math.isnan(series.values[-1])
+
+
+def test_what_a_bar_counts_stays_next_to_it():
+    line = b" 10%|#   | 4/40 [00:04<00:40, 1.0it/s]5 files of 12.5 MB\n"
+    assert Text(line).data.count(b"\n") == 2
+
+
 def test_values_after_a_blank_belong_to_the_bar_before_them():
     line = b"100%|##| 9/9 [00:01<00:00, 9.1it/s] train loss 0.5 100%|##| 3/3 [00:01<00:00, 3it/s]\n"
     assert Text(line).data.count(b"\n") == 2

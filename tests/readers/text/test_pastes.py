@@ -360,3 +360,19 @@ def test_a_check_that_found_nan_above_the_first_record_counts(diagnosed, indent)
     for harmless in ("no NaN detected in grads", "# NaN detected in grads", "if NaN in grads: x()"):
         report = diagnosed(f"{indent}{harmless}\n{''.join(rows)}")
         assert report.diagnosis.slug == "insufficient-data"
+
+
+@pytest.mark.parametrize("line", ["loss: {}\n", "Losses {{'ner': {}}}\n", "train loss = {}\n\n"])
+@pytest.mark.parametrize("losses", [("3.5", "3.25"), ("18.25", "9.5", "4.75")])
+def test_a_text_of_nothing_but_losses_is_read(diagnosed, line, losses):
+    report = diagnosed("".join(map(line.format, losses)))
+    assert report.history.series["loss"].values.tolist() == [*map(float, losses)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["loss: 0.5\nloss: 0.5\n", "loss = 0.5\nloss = 0.25\nreturn loss\n", "loss: 0.5\n\nloss:\n"],
+)
+def test_two_equal_losses_or_other_lines_are_too_little(diagnosed, text):
+    with pytest.raises(LogError):
+        diagnosed(text)

@@ -89,3 +89,35 @@ def test_the_batches_of_nequip_are_read_without_those_of_the_validation(history)
     assert len(loss) == 16
     assert loss.values.max() == pytest.approx(2.75)
     assert loss.values[-1] == pytest.approx(0.875)
+
+
+SPACY = """E    #       LOSS TOK2VEC  LOSS NER  ENTS_F  SCORE
+---  ------  ------------  --------  ------  ------
+  0       0          0.00     44.25   12.50    0.13
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "losses"),
+    [
+        (SPACY, [44.25]),
+        (SPACY + "  0     200         35.75   1963.50   80.00    0.80\n", [1963.5]),
+        ("Itn.  Train Loss  UAS\n0     3.125       9.5\n1     2.5         10.5\n", [3.125, 2.5]),
+        ("options:\nrate = 0.5\n\nEpoch  Train Loss  F1\n    3      0.625    0.5\n", [0.625]),
+    ],
+)
+def test_the_first_rows_of_a_table_are_read_if_they_count(history, text, losses):
+    assert history(text).series["loss"].values.tolist() == losses
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Model       Train Loss  F1\n1           0.625       0.5\n",
+        "epoch  loss weight  seed\nfirst  0.5  7\n",
+        "Epoch  Train Loss  F1\nsee the table of the paper\n",
+    ],
+)
+def test_other_tables_of_a_row_are_refused(history, text):
+    with pytest.raises(LogError):
+        history(text)
