@@ -570,6 +570,15 @@ def test_losses_that_are_the_same_in_every_epoch_show_that_nothing_is_updated():
     assert "requires_grad" in diagnosis.first_action
 
 
+@pytest.mark.parametrize("count", [13, 15, 19])
+def test_a_part_of_a_second_epoch_shows_that_losses_repeat(count):
+    diagnosis = stabdiag.diagnose({"step": AT[:count], "loss": np.resize(PERIOD, count)}).diagnosis
+    assert diagnosis.title == "The same losses repeat exactly"
+    few_digits = np.round(np.resize(PERIOD, count), 1)
+    few = stabdiag.diagnose({"step": AT[:count], "loss": few_digits})
+    assert "loss-constant" not in {finding.slug for finding in few.findings}
+
+
 def test_losses_that_almost_repeat_or_have_few_digits_do_not():
     changed = np.resize(PERIOD, N)
     changed[-1] += 0.0001

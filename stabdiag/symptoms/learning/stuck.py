@@ -70,6 +70,8 @@ def _min_identical(case: Case) -> int:
     fewer are needed if all records have the same whole number, or the same with many digits.
     """
     x, points = case.loss.values, case.limits.learning.constant_points
+    if _period(x) is not None:
+        return min(points, MIN_SAMPLE)
     if len(x) and is_constant(x) and float(x[0]).is_integer():
         # A Dice, hinge or margin loss without a gradient stays at 1. A loss of 0 from the first
         # record on is not rounded: no untrained model is perfect.
@@ -166,12 +168,18 @@ def _period(x: Floats) -> int | None:
     """
     if len(x) < MIN_SAMPLE + _MIN_REPEATED or not np.isfinite(x).all():
         return None
-    candidates = np.flatnonzero(x[1 : len(x) // 2 + 1] == x[0])[:_MAX_TRIED] + 1
+    candidates = np.flatnonzero(x[1 : len(x) - CONTEXT_POINTS + 1] == x[0])[:_MAX_TRIED] + 1
     for period in candidates.tolist():
-        if len(x) - period >= MIN_SAMPLE and np.array_equal(x[period:], x[:-period]):
-            values = unique_values(x[:period])
-            is_exact = max(digits(_written(float(value))) for value in values) >= MIN_EXACT_DIGITS
+        if not np.array_equal(x[period:], x[:-period]):
+            continue
+        values = unique_values(x[:period])
+        written = [digits(_written(float(value))) for value in values]
+        if 2 * period <= len(x) and len(x) - period >= MIN_SAMPLE:
+            is_exact = max(written) >= MIN_EXACT_DIGITS
             return period if len(values) >= _MIN_REPEATED and is_exact else None
+        # A part of the second time is enough if no other losses are the same.
+        exact = sum(count >= MIN_EXACT_DIGITS for count in written)
+        return period if len(values) == period and exact >= CONTEXT_POINTS else None
     return None
 
 
