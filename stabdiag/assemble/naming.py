@@ -15,7 +15,7 @@ import numpy as np
 
 from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS, shown_name
 from stabdiag.assemble.renamed import continued_columns, joined
-from stabdiag.assemble.splits import only, with_splits
+from stabdiag.assemble.splits import only, split_columns
 from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
@@ -85,7 +85,8 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedCol
     if not chosen:
         made, notes = continued_columns(named.columns, named.names)
         named = named.adding(made).take(named.names, *notes)
-    return with_splits(named)
+    splits = split_columns(named.columns, named.names)
+    return named if splits is None else named.adding(splits.made).take(splits.names, *splits.notes)
 
 
 def _with_totals(columns: Columns, assignment: Assignment) -> NamedColumns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -22,9 +22,6 @@ from stabdiag.model.roles.names import (
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column, Columns
 
-if TYPE_CHECKING:
-    from stabdiag.assemble.naming import NamedColumns
-
 # The durations of an evaluation are not those of a training step.
 _TIME_ROLES: Final = ("step_time", "data_time", "throughput")
 
@@ -38,20 +35,28 @@ class _Splits:
     words: Mapping[NameParts, str]
 
 
-def with_splits(named: NamedColumns) -> NamedColumns:
-    """Move evaluation losses into a separate column.
+@frozen
+class SplitColumns:
+    """The columns made of a table of splits, the column of each role, and notes about them."""
+
+    made: Mapping[str, Column]
+    names: Mapping[str, str]
+    notes: tuple[str, ...]
+
+
+def split_columns(columns: Columns, names: Mapping[str, str]) -> SplitColumns | None:
+    """Move evaluation losses into a separate column, or return None if there are none.
 
     ``epoch,type,loss`` with the types train and validation becomes the columns ``loss`` and
     ``validation/loss``. If there is a validation split, test losses are left out.
     """
-    columns, names = named.columns, named.names
     if "loss" not in names or "eval_loss" in names or is_evaluation(names["loss"]):
-        return named
+        return None
     loss = columns.load(names["loss"])
     candidates = (_splits(columns, name, loss) for name in columns.names if names_split(name))
     splits = next(filter(None, candidates), None)
     if splits is None:
-        return named
+        return None
     evaluated = {
         split: word for split, word in splits.words.items() if split is not NameParts.TRAINING
     }
@@ -67,14 +72,15 @@ def with_splits(named: NamedColumns) -> NamedColumns:
         for role in _TIME_ROLES
         if (name := names.get(role))
     }
-    named = named.adding({**apart, **times, names["loss"]: only(loss, training)})
+    made = {**apart, **times, names["loss"]: only(loss, training)}
     if not apart:
         note = f"evaluation records, identified by {splits.column!r}, contain no training loss"
-        return named.take(names, note)
+        return SplitColumns(made=made, names=names, notes=(note,))
     word, *unused = evaluated.values()
     notes = [f"losses where {splits.column!r} is {word!r} are evaluation losses"]
     notes += [f"losses where it is {other!r} are left out" for other in unused]
-    return named.take({**names, "eval_loss": next(iter(apart))}, *notes)
+    names = {**names, "eval_loss": next(iter(apart))}
+    return SplitColumns(made=made, names=names, notes=(*notes,))
 
 
 def _splits(columns: Columns, name: str, loss: Column) -> _Splits | None:
