@@ -95,6 +95,7 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
     if not (columns.left_out or columns.format == "jsonl"):
         return columns
     # Imported here, as nearly all logs have one form.
+    from stabdiag.readers.interleaved import with_interleaved_forms
     from stabdiag.readers.later_form import LARGEST, with_later_forms
 
     def reopened() -> bytes:
@@ -109,7 +110,7 @@ def _with_later_forms(columns: Columns, stream: Stream, kept: bytes) -> Columns:
                     return b""
         return b"".join(pieces)
 
-    return with_later_forms(columns, reopened)
+    return with_later_forms(with_interleaved_forms(columns, reopened), reopened)
 
 
 def _sniffed(stream: Stream) -> tuple[Stream, Reader]:

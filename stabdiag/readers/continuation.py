@@ -57,13 +57,13 @@ def with_remainder(
     clock = next((role for role in CLOCK_ROLES if role in roles), None)
     # In a long table, a value is a loss only if its name says so: ``assemble`` looks at it.
     is_long = any(map(names_measurements, later.names))
-    is_near = _is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES]) and not is_long
+    is_level = is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES]) and not is_long
     has_clock = clock in later_roles and later.epoch_length is None
     counts = later.load(later_roles[clock]) if clock is not None and has_clock else None
     if clock is not None and counts is not None:
         columns = _with_total_counts(columns, roles[clock], counts)
     # A count within an epoch restarts with each evaluation as well.
-    restarts = columns.epoch_length is None and _is_near(
+    restarts = columns.epoch_length is None and is_near(
         before[:COMPARED_LOSSES], after[:COMPARED_LOSSES]
     )
     is_counted = counts is not None and _continues_counter(
@@ -71,10 +71,10 @@ def with_remainder(
     )
     # A counter that starts again and only rises may belong to another loop, of an evaluation.
     only_rises = counts is not None and bool((np.diff(counts.logged) >= 0).all())
-    if not is_counted and (only_rises or not is_near):
+    if not is_counted and (only_rises or not is_level):
         return None
     is_finite = bool(np.isfinite(after[:COMPARED_LOSSES]).any())
-    if is_finite and not is_long and not _is_near(before, after[:COMPARED_LOSSES], factor=_FAR):
+    if is_finite and not is_long and not is_near(before, after[:COMPARED_LOSSES], factor=_FAR):
         return None
     # Another bar within an epoch may belong to an evaluation.
     if not is_counted and columns.epoch_length is not None:
@@ -82,7 +82,7 @@ def with_remainder(
     # Assumed names have to fit.
     if later.unnamed and not (
         is_counted
-        and _is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES], factor=_VERY_NEAR)
+        and is_near(before[-COMPARED_LOSSES:], after[:COMPARED_LOSSES], factor=_VERY_NEAR)
     ):
         return None
     own = {name: roles[role] for role, name in later_roles.items() if role in roles}
@@ -116,7 +116,7 @@ def _with_total_counts(columns: Columns, clock: str, later: Column) -> Columns:
     return replace(columns.with_changed(count), epoch_length=None)
 
 
-def _is_near(before: Floats, after: Floats, *, factor: float = _NEAR_FACTOR) -> bool:
+def is_near(before: Floats, after: Floats, *, factor: float = _NEAR_FACTOR) -> bool:
     """Return True if losses are at about the same level, up to a factor."""
     finite = [values[np.isfinite(values)] for values in (before, after)]
     if not all(map(len, finite)):
@@ -171,13 +171,13 @@ def _joined(
     rows = above + later.rows
 
     def load(name: str) -> Column:
-        second = later.load(sources[name]) if name in sources else _blank(later.rows)
+        second = later.load(sources[name]) if name in sources else blank(later.rows)
         if name not in columns.names:
-            first = replace(_blank(above), is_text=second.is_text, words=second.words)
+            first = replace(blank(above), is_text=second.is_text, words=second.words)
         else:
             first = _cut(columns.load(name), above)
             # The codes of the words differ.
-            second = _blank(later.rows) if first.is_text or second.is_text else second
+            second = blank(later.rows) if first.is_text or second.is_text else second
         return replace(
             first,
             values=np.concatenate([first.values, second.values]),
@@ -239,7 +239,8 @@ def _cut(column: Column, rows: int) -> Column:
     )
 
 
-def _blank(rows: int) -> Column:
+def blank(rows: int) -> Column:
+    """Return a column without values."""
     return Column(
         values=np.full(rows, np.nan),
         present=np.zeros(rows, dtype=np.bool_),

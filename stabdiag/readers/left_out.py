@@ -175,3 +175,20 @@ def _with_count(entry: LeftOut, count: int) -> LeftOut:
 def merged(entries: Sequence[LeftOut]) -> LeftOut:
     """Return one entry for several of unreadable lines."""
     return _with_count(entries[0], sum(entry.count for entry in entries))
+
+
+# Fewer lines between two records each may be messages with a number between their steps.
+MIN_ALTERNATING: Final = 6
+
+
+def alternating(count: int, *, above: int | None, line: int | None, text: str) -> LeftOut:
+    """Return the entry for lines of another form that alternate with the records."""
+    lines = plural(count, "line", "lines")
+    return LeftOut(
+        code=EventCode.RECORDS_LEFT_OUT,
+        message=f"{lines} of another form, with steps between those of the records",
+        count=count,
+        above=above,
+        line=line,
+        text=text,
+    )

@@ -22,6 +22,7 @@ from stabdiag.readers.blocks import blocks, count_line_ends
 from stabdiag.readers.columns import BadLine, Column, Columns
 from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.alternating import AlternatingLines
 from stabdiag.readers.text.clean import Text, first_text, line_forms
 from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
@@ -84,6 +85,7 @@ class TextLog:
         self._unnamed = 0
         self._evaluations = EvaluationBlocks()
         self._unread = UnreadLines()
+        self._alternating = AlternatingLines(grammar.step)
         # The forms of the lines just above, since the last line with a record or a message.
         self._idle_forms: frozenset[bytes] = frozenset()
         self._offset = 0
@@ -113,6 +115,9 @@ class TextLog:
         if b"nan" in text.data or b"NaN" in text.data:
             self._unnamed += len(_UNNAMED_NAN.findall(text.data))
         unmatched = _other_lines(text.data, [part for _, part in parts_by_kind])
+        self._alternating.look(
+            text.data, unmatched, (part for _, part in parts_by_kind), self._line
+        )
         only_records = unmatched is not None and not (
             may_report(unmatched) or may_be_message(unmatched)
         )
@@ -163,6 +168,7 @@ class TextLog:
         other._ends = [*self._ends]
         other._evaluations = copy(self._evaluations)
         other._unread = self._unread.copy()
+        other._alternating = self._alternating.copy()
         return other
 
     def columns(self, stream: Stream) -> Columns:
@@ -189,7 +195,11 @@ class TextLog:
             events=(*self._hidden_nans(rows), *self._messages.events(done.reached_step)),
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
-            left_out=(*self._unread.left_out(), *self._unnamed_values()),
+            left_out=(
+                *self._unread.left_out(),
+                *self._alternating.left_out(),
+                *self._unnamed_values(),
+            ),
             distinguishes_null=_has_null(rows),
         )
 

@@ -121,3 +121,8 @@ def repeats_loss(line: bytes, last: bytes) -> bool:
     if value is None or len(value[0]) < _MIN_LOSS_DIGITS:
         return False
     return value[0] in _FORM_NUMBER.findall(last)
+
+
+def record_form(line: bytes) -> bytes:
+    """Return the form of a record: the text up to its loss, or the whole line without numbers."""
+    return loss_shape(line) or row_form(line)
