@@ -12,6 +12,7 @@ import numpy as np
 
 from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.frozen import mutable
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import and_more, plural
 from stabdiag.readers.blocks import BLOCK, blocks, in_order
 from stabdiag.readers.columns import EXACT, Column, ColumnFilter, Columns, every_column
@@ -33,10 +34,19 @@ from stabdiag.readers.unnamed import ROWS_WITHOUT_NAMES
 MAX_TOLERANT_CSV: Final = 1 << 19
 
 
+# 'train_loss': [1.0625, at the end of a line.
+_LIST_BEGINS: Final = lazy_pattern(
+    rb"[\"'\w][:=] {0,4}\[(?:[-+]?\d{0,9}\.?\d{1,20}(?:e[-+]?\d{1,3})?|nan), {0,4}\n"
+)
+
+
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if the head of a file is CSV, with or without a header."""
     text = _with_line_ends(head.removeprefix(b"\xef\xbb\xbf"))
     if text.lstrip()[:1] == b"{" or is_document(text, is_complete=is_complete):
+        return False
+    # The first of the numbers of a list that Python printed on many lines has a name.
+    if b"[" in text and _LIST_BEGINS.search(text) is not None:
         return False
     # The only commas may be within the tensors that a pasted loop printed.
     if b"\ntensor(" in text:

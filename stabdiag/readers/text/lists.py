@@ -47,7 +47,8 @@ _NAME: Final = lazy_pattern(
 # A loss is named in this many bytes above a list without a name.
 _ABOVE_BYTES: Final = 400
 
-_PRINTED_LIST: Final = lazy_pattern(rb"\[([^\[\]]{3,1000000})\]")
+# A list, or its beginning: a paste may end within it. Its last number may be cut.
+_PRINTED_LIST: Final = lazy_pattern(rb"\[([^\[\]]{3,1000000})(\]|\Z)")
 _WRAPPED_LIST: Final = lazy_pattern(
     rb"(?:\w{1,10}\.)?(?:[Aa]rray|tensor|b?float\d\d)\((%b)(?:,[^()]{0,80}(?:\(\)[^()]{0,40})?)?\)"
     % NUMBER_PATTERN
@@ -76,7 +77,8 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
         data = _LIST_OF_PAIRS.sub(lambda pairs: b": [%b]" % _PAIR.sub(rb"\1", pairs[1]), data)
     fewest = _MIN_PAIRS if has_pairs else _MIN_LIST
     for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
-        name, values = _name(data, match.start()), _values(match[1])
+        text = match[1] if match[2] else match[1].rpartition(b",")[0]
+        name, values = _name(data, match.start()), _values(text)
         if name is None and (not data[: match.start()].strip() or _grows(lists, values)):
             name = name_of_values(source)
         if name is not None and len(values) >= fewest:

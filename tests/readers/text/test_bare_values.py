@@ -83,3 +83,27 @@ def test_a_loss_in_another_language_may_be_lost(tmp_path, lost):
     log = tmp_path / "train.log"
     log.write_text("".join(f"第 {n} 轮 训练损失: {loss}\n" for n, loss in enumerate(losses)))
     assert stabdiag.diagnose(log).diagnosis.slug == "nan-dtype-unknown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "'train_loss_history': [3.5,\n  3.25,\n  3.0,\n  2.75,\n",
+        "'train_loss_history': [3.5,\n  3.25,\n  3.0,\n  2.75]\n",
+        "losses = [3.5, 3.25, 3.0, 2.75, 2.6",
+        "epoch 9 - loss 0.5\n\n{'loss': [3.5, 3.25, 3.0, 2.75, 2.",
+    ],
+)
+def test_a_list_is_read_if_the_paste_ends_within_it(tmp_path, text):
+    (tmp_path / "post.txt").write_text(text)
+    series = stabdiag.read(tmp_path / "post.txt").series["loss"]
+    assert series.values.tolist() == [3.5, 3.25, 3.0, 2.75]
+
+
+@pytest.mark.parametrize(
+    "text", ["losses = [3.5, 3.25 were the first of", "weights = [3.5, 3.25, 3"]
+)
+def test_other_brackets_that_do_not_close_are_refused(tmp_path, text):
+    (tmp_path / "post.txt").write_text(text)
+    with pytest.raises(LogError):
+        stabdiag.read(tmp_path / "post.txt")
