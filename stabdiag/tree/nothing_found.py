@@ -25,6 +25,7 @@ from stabdiag.model.report import Missing, NotLogged
 from stabdiag.model.roles.loss_kinds import LossKind
 from stabdiag.model.roles.names import is_evaluation, is_perplexity
 from stabdiag.model.text import EXACT_FIGURES, capitalized, listed, num, percent, plural
+from stabdiag.stats.course import position_after
 from stabdiag.stats.levels import levels
 from stabdiag.stats.quantiles import median, robust_sigma
 from stabdiag.stats.standards import (
@@ -191,14 +192,15 @@ def _where(case: Case, series: Series) -> str:
 
 
 def _lost_rewards(case: Case) -> str:
-    """Describe rewards that are never finite: they are means over the episodes that ended."""
+    """Describe rewards that are not finite at the end: they are means over episodes that ended."""
     reward = case.history.get("reward")
-    if reward is None or len(case.history.finite("reward")):
+    if reward is None or np.isfinite(reward.values[-2:]).any():
         return ""
-    each = "" if len(reward) == 1 else " each time"
+    first = position_after(np.isfinite(reward.values))
+    since = f" from {case.unit} {reward.steps[first]} on" if len(reward) > 1 else ""
     return (
-        f"The reward {reward.column!r} is not finite{each}: no episode ended, or the environment "
-        "does not record episodes (Monitor)."
+        f"The reward {reward.column!r} is not finite{since}: no episode ended, the environment "
+        "does not record episodes (Monitor), or the policy is NaN."
     )
 
 

@@ -99,14 +99,28 @@ def test_a_reward_without_a_loss_excuses_nothing(calm):
     assert report.diagnosis.summary.startswith(text)
 
 
-@pytest.mark.parametrize(("count", "each"), [(1, ""), (3, " each time")])
-def test_rewards_that_are_never_finite_are_reported(count, each):
-    at = np.arange(1, count + 1)
-    log = {"step": at, "value_loss": 50.0 / at, "ep_rew_mean": np.full(count, np.nan)}
-    summary = stabdiag.diagnose(log).diagnosis.summary
-    assert f"The reward 'ep_rew_mean' is not finite{each}: no episode ended" in summary
-    log["ep_rew_mean"][-1] = 2.5
-    assert "no episode ended" not in stabdiag.diagnose(log).diagnosis.summary
+def summary_with(rewards):
+    at = np.arange(1, len(rewards) + 1)
+    log = {"step": at, "value_loss": 50.0 / at, "ep_rew_mean": np.array(rewards)}
+    return stabdiag.diagnose(log).diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    ("rewards", "since"),
+    [
+        ([np.nan], ""),
+        ([np.nan] * 3, " from step 1 on"),
+        ([2.5, np.nan, np.nan], " from step 2 on"),
+    ],
+)
+def test_rewards_that_are_not_finite_at_the_end_of_a_short_log(rewards, since):
+    text = f"The reward 'ep_rew_mean' is not finite{since}: no episode ended"
+    assert text in summary_with(rewards)
+
+
+@pytest.mark.parametrize("rewards", [[np.nan, np.nan, 2.5], [1.5, 2.5, np.nan], [1.5]])
+def test_rewards_without_an_episode_at_one_step_are_not_reported(rewards):
+    assert "no episode ended" not in summary_with(rewards)
 
 
 @pytest.mark.parametrize("divergence", ["kl", "rewards_train/KL"])

@@ -173,8 +173,8 @@ MAX_DOCUMENT_DEPTH: Final = 20
 
 # The end of a broken record before another one, and the token that the end of the text may cut.
 _BEFORE_NEXT: Final = lazy_pattern(r"\}(?=\s*,\s*\{)")
-_COMMAS: Final = lazy_pattern(r"[\s,]+")
-_NEXT_RECORD: Final = lazy_pattern(r"\n[ \t]*(?=\{)")
+_BETWEEN_VALUES: Final = lazy_pattern(r"[\s,]+")
+_RECORD_BELOW: Final = lazy_pattern(r"\n[ \t]*(?=\{)")
 _CUT: Final = lazy_pattern(r'(?:"[^"]*|[^\s,:\]}"]{0,16}\s*)\Z')
 
 # An error message shows this many characters. At most this many records may be left out.
@@ -226,11 +226,11 @@ class Documents:
         opening = self._peek()
         is_below = bool(self.values) and isinstance(self.values[-1], dict)
         if opening == "," and is_below:
-            self._at = _COMMAS.match(self._text, self._at).end()  # type: ignore[union-attr]
+            self._at = _BETWEEN_VALUES.match(self._text, self._at).end()  # type: ignore[union-attr]
         elif opening in ("{", "[") or not is_below:
             self._take(self.values.append, skips=True)
         else:
-            following = _NEXT_RECORD.search(self._text, self._at)
+            following = _RECORD_BELOW.search(self._text, self._at)
             if following is None or len(self._faults) == _MAX_FAULTS:
                 raise self._expected("a value")
             self._faults.append((self._at, str(self._expected("a value"))))

@@ -122,10 +122,11 @@ def read(stream: Stream) -> Columns:
 def short_table(data: bytes) -> tuple[tuple[str, ...], list[Cells]] | None:
     """Return the names and rows of a table with too few rows to be recognized by itself.
 
-    It has to be the only one, and its first name that of a counter.
+    It has to be the only one, and its first name that of a counter, or of the trials of Ray Tune.
     """
     tables = [table for table in _tables(cleaned(data)) if table.rows]
-    if len(tables) != 1 or not _COUNTER_NAME.fullmatch(tables[0].names[0]):
+    first = tables[0].names[0] if len(tables) == 1 else ""
+    if not _COUNTER_NAME.fullmatch(first) and first.lower() != _TRIAL_NAME:
         return None
     names, rows = _names_and_rows(tables[0])
     # The losses of a first row are left out only if others follow.

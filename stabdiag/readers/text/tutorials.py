@@ -122,6 +122,13 @@ TUTORIALS: Final = (
         rb"(?m)^[Cc]ost on (\w{4,10}) data: (?=%b)" % NUMBER_PATTERN,
         rb"\1 loss: ",
     ),
+    # Statistics of one value: Reward: mean=3.06, min=1.92, max=10.06
+    Normalization(
+        (b": mean",),
+        rb"\b([A-Za-z]{0,20}(?:[Rr]eward|[Rr]eturn|[Ss]core|[Ll]oss)(?:es|s)?): "
+        rb"mean(?:=|: ?| )(?=%b)" % NUMBER_PATTERN,
+        rb"\1_mean=",
+    ),
     # NEAT in Python: Population's average fitness: 46.55950 stdev: 7.99549, below
     # ****** Running generation 199 ******. A fitness is maximized.
     Normalization(

@@ -1,5 +1,6 @@
 """Tables printed for people: without a count, with two lines of names, of several sets."""
 
+import numpy as np
 import pytest
 
 import stabdiag
@@ -121,3 +122,27 @@ def test_the_first_rows_of_a_table_are_read_if_they_count(history, text, losses)
 def test_other_tables_of_a_row_are_refused(history, text):
     with pytest.raises(LogError):
         history(text)
+
+
+def test_a_single_row_below_a_count_is_read(history):
+    rows = "|       1 |          50 |       43.75% |       nan |        |          0.0100 |\n"
+    loss = history(MATLAB + rows).series["loss"]
+    assert loss.steps.tolist() == [50]
+    assert np.isnan(loss.values).all()
+
+
+@pytest.mark.parametrize("reward", ["31.5", "nan"])
+def test_the_only_status_of_ray_tune_is_read(history, reward):
+    status = (
+        "== Status ==\nNumber of trials: 1/1 (1 RUNNING)\n"
+        "| Trial name      | status   | loc           |   iter |   ts |   reward |\n"
+        "|-----------------+----------+---------------+--------+------+----------|\n"
+        f"| PPO_0dbb4_00000 | RUNNING  | 10.0.0.1:8650 |      3 | 3000 | {reward:>8} |\n"
+    )
+    series = history(status).series["reward"]
+    assert series.values.tolist() == pytest.approx([float(reward)], nan_ok=True)
+
+
+def test_a_row_of_results_is_no_log(history):
+    with pytest.raises(LogError):
+        history("Results\n| model | epochs | test loss |\n|---|---|---|\n| resnet | 90 | 0.75 |\n")

@@ -243,3 +243,11 @@ def test_the_results_of_folds_are_not_a_course(series):
     )
     with pytest.raises(LogError):
         series(text)
+
+
+@pytest.mark.parametrize("form", ["Return: mean={}, std=3.5", "Return: mean {} std 3.5"])
+def test_the_mean_of_a_return_below_its_iteration(tmp_path, form):
+    path = tmp_path / "log"
+    means = (-212.5, -180.0, -120.5)
+    path.write_text("".join(f"Iteration {n}:\n  {form.format(v)}\n" for n, v in enumerate(means)))
+    assert stabdiag.read(path).series["reward"].values.tolist() == [*means]
