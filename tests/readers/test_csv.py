@@ -476,3 +476,18 @@ def test_the_mark_of_code_before_a_pasted_header_is_no_part_of_a_name(put):
     rows = "".join(f"{epoch}\t{2 - epoch / 8}\t0.01\n" for epoch in range(5, 12))
     history = stabdiag.read(put(f"`Epoch\tTrain-Loss\tLR\n{rows}"))
     assert history.series["loss"].steps.tolist() == [*range(5, 12)]
+
+
+def test_the_numbers_of_a_file_without_any_name_are_reported(tmp_path):
+    path = tmp_path / "17.txt"
+    path.write_text("".join(f"{40 / n:.4f}\n" for n in range(1, 200)))
+    report = stabdiag.diagnose(path)
+    assert report.diagnosis.slug == "partly-read"
+    assert "only '17' (from 40 to 0.201)" in report.diagnosis.summary
+
+
+def test_whole_numbers_without_any_name_are_no_log(tmp_path):
+    path = tmp_path / "17.txt"
+    path.write_text("".join(f"{n * n % 83}\n" for n in range(1, 200)))
+    with pytest.raises(LogError):
+        stabdiag.diagnose(path)

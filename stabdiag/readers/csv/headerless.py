@@ -169,7 +169,7 @@ def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
     names, description = named
     taken = next((name for name in reversed(names) if not name.startswith("column_")), "")
     loss = "loss" if "loss" in names else taken
-    is_unknown = loss == "step" or (names[0] == "step" and not assign([loss]).columns)
+    is_unknown = loss == "step" or not assign([loss]).columns
     return Dialect(
         delimiter=table.delimiter,
         commas=table.commas,
