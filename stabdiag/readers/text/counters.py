@@ -17,7 +17,7 @@ _WITHIN_EPOCH: Final = b"[epoch, N]"
 LONE_COUNT: Final = b"[N]"
 
 # Within each of these, other counters may restart; the coarsest last.
-COARSE: Final = (EPOCH, b"episode", b"round")
+COARSE: Final = (EPOCH, b"episode", b"round", b"cycle")
 
 # Counters of games: next to them, a score is a reward.
 GAMES: Final = (b"episode", b"game", b"trial", b"generation")
@@ -31,9 +31,9 @@ _OF_STEPS: Final = "训练次数|迭代次数".encode()
 # It is searched for in lower case, by the first bytes of all these words. An option of a command
 # line and a number of steps are settings: --epochs 100, max_steps=500.
 _COUNTER: Final = lazy_pattern(
-    rb"(?=[gsinmbeurtf\xc3\xe8])(?<![a-z])(?<!_in_)(?<!best[ _])"
+    rb"(?=[gsinmbeurtfc\xc3\xe8])(?<![a-z])(?<!_in_)(?<!best[ _])"
     rb"(?<!--)(?<!num_)(?<!max_)(?<!save_)"
-    rb"(global[ _]step|step|tick|game|generation|trial|(?:total[ _])?timestep|frame|iteration|iter"
+    rb"(global[ _]step|step|tick|game|generation|trial|cycle|(?:total[ _])?timestep|frame|iteration|iter"
     rb"|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\)(?! \()|(?:[ _]?(?:id|idx|index)| no| num| number)(?=[\s:=.]))?[\"']?"

@@ -54,10 +54,10 @@ _NEXT_PROGRESS: Final = lazy_pattern(rb"Progress:(?<=\w.{9})(?= {1,4}\d{1,3}\.\d
 # A record after the last value of another one: val_acc: 0.97Epoch 2/40, images/s[2024-02-11 …
 _NEXT_RECORD: Final = (
     (
-        (b"poch", b"EPOCH", b"tep", b"STEP", b"ter"),
+        (b"poch", b"EPOCH", b"pisode", b"tep", b"STEP", b"ter"),
         lazy_pattern(
             rb"[EeSsIi](?:(?<=[\d.)\]%}].)|(?<=nan.))"
-            rb"(?:(?<=[Ee])poch|(?<=E)POCH|(?<=[Ss])tep|(?<=S)TEP|(?<=[Ii])ter(?:ation)?)"
+            rb"(?:(?<=[Ee])p(?:och|isode)|(?<=E)POCH|(?<=[Ss])tep|(?<=S)TEP|(?<=[Ii])ter(?:ation)?)"
             rb"(?=[ :=\[#]{1,3}\d)"
         ),
         rb"\r\g<0>",

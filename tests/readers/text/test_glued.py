@@ -210,3 +210,9 @@ def test_the_count_of_a_bar_may_follow_the_last_digit(read, form):
     series = read(f"Epoch 3/9\n{text}\n").series["accuracy"]
     assert series.steps.tolist() == [*range(1, 19)]
     assert series.values.tolist() == pytest.approx([n / 32 for n in range(1, 19)], abs=1e-4)
+
+
+def test_an_episode_follows_the_score_of_another_one(read):
+    line = "Episode {n}\tFrame {at} \tAverage100 Score: {score:.2f}"
+    rows = (line.format(n=n, at=25 * n, score=9 + n / 20) for n in range(1, 121))
+    assert len(read("".join(rows)).series["reward"]) == 120

@@ -256,3 +256,12 @@ def test_the_number_of_epochs_is_not_a_loss(diagnosed):
     assert "loss" not in diagnosed(text).history.series
     text = lines("iter:{n}, epoch:7(total:{value}), run_type:train\n", [2000, 1999, 1998, 1998])
     assert diagnosed(text).history.series["loss"].values.tolist() == [2000, 1999, 1998, 1998]
+
+
+@pytest.mark.parametrize("word", ["cycle", "Cycle", "after cycle"])
+def test_values_of_unknown_meaning_are_reported_next_to_cycles(tmp_path, word):
+    log = tmp_path / "out.txt"
+    log.write_text("".join(f"{word}={n} avg(utility)={260 + n % 7}.25\n" for n in range(1, 40)))
+    report = stabdiag.diagnose(log)
+    assert report.diagnosis.slug == "partly-read"
+    assert "'avg(utility)' (from 261.2 to 264.2)" in report.diagnosis.summary
