@@ -74,16 +74,25 @@ def is_late_part(case: Case) -> bool:
     """Return True if a log begins at half of its last step or later, as the end of a file does."""
     if from_the_start(case) or not len(case.loss):
         return False
-    return 2 * int(case.loss.steps[0]) >= int(case.loss.steps[-1])
+    epochs = case.history.finite("epoch").values
+    counts = epochs if len(epochs) else case.loss.steps
+    return bool(2 * counts[0] >= counts[-1])
+
+
+def first_position(case: Case) -> str:
+    """Return the epoch or the step at which a log begins, in words."""
+    epochs = case.history.finite("epoch").values
+    if len(epochs) and epochs[0] > 1:
+        return f"epoch {num(float(epochs[0]))}"
+    return f"{case.unit} {int(case.loss.steps[0])}"
 
 
 def diagnose_whole(case: Case) -> Action:
     """Ask for the beginning of a log that only has a late part of the run."""
-    begin = f"{case.unit} {int(case.loss.steps[0])}"
     return Action(
         Do.LOG_MORE,
         f"Diagnose the log from its beginning, if this is only a part of it: a run that has "
-        f"learned is often flat from {begin} on.",
+        f"learned is often flat from {first_position(case)} on.",
         setting="loss",
     )
 

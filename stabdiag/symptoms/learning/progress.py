@@ -23,6 +23,7 @@ from stabdiag.symptoms.learning.little_learning import (
 from stabdiag.symptoms.losses import (
     diagnose_whole,
     few_trained,
+    first_position,
     from_the_start,
     is_late_part,
     small_test,
@@ -126,7 +127,7 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
         title = "No learning shown"
         words.append("No loss was logged, so NaN, spikes and climbs cannot be tested.")
     elif not from_the_start(case) and len(case.loss):
-        words.append(f"The log begins at {case.unit} {int(case.loss.steps[0])}.")
+        words.append(f"The log begins at {first_position(case)}.")
     level = change.last if (change := progress.role_change("loss")) is not None else None
     first, others = _first_action(case, level), list[Action]()
     if is_late_part(case):
