@@ -33,8 +33,8 @@ _OF_STEPS: Final = "训练次数|迭代次数".encode()
 _COUNTER: Final = lazy_pattern(
     rb"(?=[gsinmbeurtfc\xc3\xe8])(?<![a-z])(?<!_in_)(?<!best[ _])"
     rb"(?<!--)(?<!num_)(?<!max_)(?<!save_)"
-    rb"(global[ _]step|step|tick|game|generation|trial|cycle|(?:total[ _])?timestep|frame|iteration|iter"
-    rb"|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
+    rb"(global[ _]step|step|tick|game|generation|trial|cycle|(?:total[ _])?timestep|frame"
+    rb"|iteration|iter|itr|it(?=[:=]| {1,4}\d)|num_updates|n?update"
     rb"|mini[-_ ]?batch|batch(?:_idx|_id|_index)?|%b|epoch|episode|ep|round|%b)s?"
     rb"(?:\([a-z]{1,10}\)(?! \()|(?:[ _]?(?:id|idx|index)| no| num| number)(?=[\s:=.]))?[\"']?"
     rb"(?:[\s:=#\[(.]{1,16}[\"']?|\]:? {1,12})(%b)"
