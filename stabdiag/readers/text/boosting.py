@@ -1,10 +1,21 @@
-"""Replace the names of measures of boosted trees and factorization machines by known ones."""
+"""Replace what boosted trees and recommenders print by names of losses and scores."""
 
 from __future__ import annotations
 
+import re
+from itertools import islice
 from typing import Final
 
-from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization, as_float
+
+# CatBoost: 39:  learn: 0.9479  test: 0.9194  best: 0.9212 (24)  total: 24.3s  remaining: 2h
+BOOSTED_SCORES: Final = Normalization(
+    (b"learn: ", b"test: ", b"best: ", b"remaining: "),
+    rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (%b)[ \t]{1,12}test: (%b)[ \t]{1,12}best: (%b)(?= \()"
+    % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
+    rb"iteration \1 train_score: \2 test_score: \3 best: \4",
+)
+_BOOSTED_LINES: Final = 100
 
 BOOSTING: Final = (
     # XGBoost: [3]	train-poisson-nloglik:2.31	test-tweedie-nloglik@1.5:20.1	test-mphe:1.2
@@ -47,4 +58,43 @@ BOOSTING: Final = (
         rb"(?m)^(epoch \d{1,9} train_loss: \S{1,40}) {1,30}(%b)(?=[ \n]|$)" % NUMBER_PATTERN,
         rb"\1 test_loss: \2",
     ),
+    # LightGBM in R prints each line as a text: [1] "[85]:  train's auc:1  test's auc:0.45"
+    Normalization((b'[1] "[',), rb'(?m)^\[1\] "(?=\[\d{1,9}\]:)', b""),
+    # The first CatBoost: 12:      learn 0.6355000000passed: 17.4 sec      total: 3m 13s
+    Normalization(
+        (b"learn ", b"passed: "),
+        rb"(?m)^(\d{1,9}):[ \t]{1,12}learn (%b?)[ \t]{0,12}passed: " % NUMBER_PATTERN,
+        rb"iteration \1 learn loss: \2 passed: ",
+    ),
+    # Boosting that stops early repeats its best line, also if it prints only each tenth line.
+    *(
+        Normalization((end + b"\n[",), rb"(?<=%b\n)\[(\d{1,9})\][^\n]{0,400}" % end, rb"(\1)")
+        for end in (b"est iteration:", b"est iteration is:")
+    ),
 )
+
+RECOMMENDERS: Final = (
+    # LightGCN: EPOCH[3/1000] loss0.545-|Sample:2.87|
+    Normalization(
+        (b"] loss", b"-|Sample:"),
+        rb"(\] )loss(%b)-\|Sample:" % NUMBER_PATTERN,
+        rb"\1loss: \2 | sample time: ",
+    ),
+    # NGCF: Epoch 3 [12.3s]: train==[0.55=0.50 + 0.05]
+    Normalization(
+        (b"]: train==[", b" + "),
+        rb"train==\[(%b)=(%b) \+ (%b)\]" % (3 * (NUMBER_PATTERN,)),
+        rb"train loss: \1, mf_loss: \2, emb_loss: \3",
+    ),
+)
+
+
+def are_boosted_scores(data: bytes) -> bool:
+    """Return True if CatBoost prints a measure that it maximizes: its best value is the highest."""
+    if not all(marker in data for marker in BOOSTED_SCORES.markers):
+        return False
+    lines = islice(re.finditer(BOOSTED_SCORES.pattern, data), _BOOSTED_LINES)
+    values = [(as_float(line[3]), as_float(line[4])) for line in lines]
+    if not values or any(best < value for value, best in values):
+        return False
+    return values[0][0] < values[-1][1]

@@ -1,4 +1,4 @@
-"""Replace names of losses that contain a counter, a split or the end of the value before them."""
+"""Replace unusual forms of a loss and its name, which any program may print, by a usual one."""
 
 from __future__ import annotations
 
@@ -68,4 +68,47 @@ _UNSPACED_VALUE: Final = (
 UNSPACED_PAIRS: Final = tuple(
     Normalization((marker,), b"(?mi)" + _UNSPACED_VALUE, rb"\1 ")
     for marker in (b"0loss", b"1loss", b"0Loss", b"1Loss")
+)
+
+# Other forms of a name and a value.
+OTHER_PAIRS: Final = (
+    # In epoch 3, the loss was 2.31. That it was NaN is a report of a failure.
+    Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d)", b"loss is "),
+    # kl - 0.021 | lr_multiplier - 1.5 | loss - 4.81
+    Normalization((b" | ", b"loss - "), rb"(?<=\w) - (?=%b(?: \||\n|$))" % NUMBER_PATTERN, b": "),
+    # 10.5008 loss, 0.000016 LR, 8.83 GB used: tinygrad prints values before their names
+    *(
+        Normalization(
+            (b" loss, ", b" LR, "),
+            rb"(?<![\w.])(%b) %b, (?=%b ?[A-Za-z%%])" % (NUMBER_PATTERN, name, NUMBER_PATTERN),
+            name + rb": \1, ",
+        )
+        for name in (b"loss", b"LR")
+    ),
+    # step 10, loss_train, 0.896: a comma between the name and the value
+    *(
+        Normalization(
+            (name + b", ",),
+            rb"%b, (?<=\b%b, )(?=[-+]?(?:\d{1,9}\.\d|nan|inf))" % (name, name),
+            name + b": ",
+        )
+        for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
+    ),
+    # step_78540: loss_-4.0656, as a format string names its values
+    Normalization(
+        (b"step_", b"loss_"), rb"step_(?<=\bstep_)(\d{1,12})(?=:?[\t ,|]|:?\n)", rb"step: \1"
+    ),
+    Normalization((b"step_", b"loss_"), rb"loss_(?<=\bloss_)(?=[-+]?\d{1,12}\.\d)", b"loss: "),
+    # Markdown: - **Train Loss:** 2.31, **Loss**: 2.31
+    Normalization((b"oss:** ",), rb"\*\*([A-Za-z][\w /()-]{0,40}):\*\*(?= {1,4}[-+\dni])", rb"\1:"),
+    Normalization((b"oss**: ",), rb"\*\*([A-Za-z][\w /()-]{0,40})\*\*(?=: {1,4}[-+\dni])", rb"\1"),
+    # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
+    Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
+    Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dni])", b"loss_"),
+    # total 2.87 = seg 1.89 + det 0.93 + 0.1*reg 0.48, a total and its terms
+    Normalization(
+        (b"otal ", b" = ", b" + "),
+        rb"\b([Tt]otal) (?=%b = [^\n]{1,200} \+ )" % NUMBER_PATTERN,
+        rb"\1_loss: ",
+    ),
 )

@@ -46,34 +46,6 @@ TOOLKITS: Final = (
     Normalization(
         (b"=] 100% - ETA: ",), rb"(?m)^[\d.]{1,20}={20,120}\] 100% - ETA: [^\n]{0,200}\n", b""
     ),
-    Normalization(
-        (b"] 100% - ",),
-        rb"(\d{1,9}/\d{1,9} \[={20,40})={0,80}\] 100% - (?=[\w. ]{1,20}/step - )",
-        rb"\1] - ",
-    ),
-    # pytorch-kaldi: Loss = 1.269 | err = 0.384 below Summary epoch 09 / 23, and the same below
-    # Validating on TIMIT_dev
-    Normalization(
-        (b" Summary epoch ", b"\nValidating on "),
-        rb"(\nValidating on \S{1,80}[ \r]?\n)Loss = (%b) \| err = (?=%b)"
-        % (NUMBER_PATTERN, NUMBER_PATTERN),
-        rb"\1val_loss = \2 | val_err = ",
-    ),
-)
-
-RECOMMENDERS: Final = (
-    # LightGCN: EPOCH[3/1000] loss0.545-|Sample:2.87|
-    Normalization(
-        (b"] loss", b"-|Sample:"),
-        rb"(\] )loss(%b)-\|Sample:" % NUMBER_PATTERN,
-        rb"\1loss: \2 | sample time: ",
-    ),
-    # NGCF: Epoch 3 [12.3s]: train==[0.55=0.50 + 0.05]
-    Normalization(
-        (b"]: train==[", b" + "),
-        rb"train==\[(%b)=(%b) \+ (%b)\]" % (3 * (NUMBER_PATTERN,)),
-        rb"train loss: \1, mf_loss: \2, emb_loss: \3",
-    ),
 )
 
 # DeepSpeed-Chat prints the reward below the losses of a step: unsuper_loss: 0.0, and after a few

@@ -61,6 +61,28 @@ def _scores_of_evaluation(match: re.Match[bytes]) -> bytes:
     return b"val_" + match[1].replace(b" current ", b", val_") + b"\n" * match[0].count(b"\n")
 
 
+# The networks of GANs in widespread tutorials: >12, dA[0.053,0.058] dB[0.024,0.041] g[2.720,2.900];
+# >12, d1[0.55] d2[0.51] g[31.2]; and >3, 12/937, d1=0.682, d2=0.701 g=0.713: real and fake samples,
+# or the images of two domains.
+_NETWORKS: Final = {
+    **dict.fromkeys((b"c1", b"d1", b"dr"), b"D_real"),
+    **dict.fromkeys((b"c2", b"d2", b"df"), b"D_fake"),
+    b"dA": b"D_A",
+    b"dB": b"D_B",
+    b"d": b"D",
+    b"c": b"C",
+    b"g": b"G",
+}
+_NETWORK: Final = rb"(?<=[ ,])(%b)" % b"|".join(_NETWORKS)
+_NETWORK_LISTS: Final = (b"\n>", b" g[")
+_NETWORK_PAIRS: Final = (b"\n>", b"g=")
+
+
+def _loss_of_network(match: re.Match[bytes]) -> bytes:
+    """Return the loss of a network, the first if there are two."""
+    return b"loss_%b: %b" % (_NETWORKS[match[1]], match[2])
+
+
 VISION: Final = (
     Normalization((b" per-step time ", b"'Loss/"), _DETECTION_STEP, _in_one_line),
     Normalization(
@@ -139,5 +161,95 @@ VISION: Final = (
             *((b"char train", b"cer"), (b"word train", b"wer")),
             *((b"BCER train", b"cer"), (b"BWER train", b"wer")),
         )
+    ),
+    # Darknet: 1: 1123.449341, 1123.449341 avg, 0.000000 rate, 0.190143 seconds, 1 images
+    # Any word may stand for a loss that failed.
+    Normalization(
+        (b" rate, ", b" seconds, "),
+        rb"\n {0,2}(\d{1,12})(?:, \d{1,9}\.\d{1,6})?: ([^\s,]{1,40}), ([^\s,]{1,40}) avg"
+        rb"(?: loss)?, (%b) rate, " % NUMBER_PATTERN,
+        rb"\niteration \1: loss \2, avg: \3, learning_rate: \4, ",
+    ),
+    # Above it are the losses of each layer and micro-batch, which add up to that loss.
+    Normalization(
+        (b" Region ", b" Avg (IOU: ", b" rate, ", b" seconds, "),
+        rb"\b(class|iou|total)_loss = (?=%b)" % NUMBER_PATTERN,
+        rb"region_\1 = ",
+    ),
+    # And of old versions: Region 16 Avg IOU: 0.48, Class: 0.58, Obj: 0.33, No Obj: 0.48, …,
+    # count: 8. Most of them are NaN for a layer without an object.
+    Normalization(
+        (b"Region ", b" Avg IOU: ", b" No Obj: "),
+        rb"(?m)^Region [^\n]{1,120} No Obj: \d[^\n]{1,120}$",
+        b"",
+    ),
+    # CenterPoint: Epoch [1/20][15/15448] lr: 0.0001, …, and below it the losses of several heads:
+    # task : ['truck', 'bus'], loss: 14.0, hm_loss: 9.6, …
+    Normalization(
+        (b"Epoch [", b"task : ['"),
+        rb"\bEpoch \[(\d{1,6})/\d{1,6}\]\[(\d{1,9})/\d{1,9}\](?=\s)",
+        rb"epoch \1 iteration \2",
+    ),
+    Normalization(
+        (b"Epoch [", b"task : ['"), rb"\btask : \['(\w{1,40})'[^\]\n]{0,200}\], loss:", rb"\1_loss:"
+    ),
+    # Gaussian splatting: [ITER 7000] Evaluating test: L1 0.0218 PSNR 27.06
+    Normalization(
+        (b"[ITER ", b"] Evaluating "),
+        rb"\| (\d{1,9})/\d{1,9} (?=\[[\d:]{1,12}<[^\n]{1,60} Loss=)",
+        rb"| iteration \1 ",
+    ),
+    Normalization(
+        (b"[ITER ", b"] Evaluating "),
+        rb"\[ITER (\d{1,9})\] Evaluating test: L1 (%b) PSNR (?=%b)"
+        % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"iteration \1: test_l1_loss: \2 test_psnr: ",
+    ),
+    # YOLACT: [  0]     10 || B: 7.1 | C: 22.5 | M: 6.2 | S: 61.3 | T: 97.2 || ETA: 1 day, …
+    Normalization(
+        (b" || ETA: ",),
+        rb"\[ {0,4}(\d{1,4})\] {1,12}(\d{1,12}) \|\| ",
+        rb"epoch \1 iteration \2 || ",
+    ),
+    Normalization(
+        (b" || ETA: ",), rb"\| T: (%b) \|\| ETA: [^|\n]{1,60}" % NUMBER_PATTERN, rb"| loss: \1 "
+    ),
+    Normalization((b" || ETA: ",), rb"\| ([BCMS]): (?=%b \|)" % NUMBER_PATTERN, rb"| loss_\1: "),
+    # RandLA-Net: Step 00000050 L_out=2.310 Acc=0.31 --- 1408.79 ms/batch
+    Normalization((b" L_out=", b" ms/batch"), rb" L_out=(?= {0,4}%b)" % NUMBER_PATTERN, b" loss="),
+    # FastReID: eta: 7:25:44  epoch/iter: 0/199  total_loss: 114.2
+    Normalization(
+        (b"  epoch/iter: ",), rb"  epoch/iter: (\d{1,6})/(\d{1,9})\b", rb"  epoch: \1  iter: \2"
+    ),
+    # pix2pix, CycleGAN: (epoch: 1, iters: 100, time: 0.092, data: 0.154) D_A: 0.508 G_A: 0.182 …
+    Normalization(
+        (b"(epoch: ", b", iters: "),
+        rb"(?<=[)\d,n] )(?!iters|time|data)([A-Za-z]\w{0,40}: )(?=%b)" % NUMBER_PATTERN,
+        rb"loss_\1",
+    ),
+    # BasicSR, MMSR: [train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02
+    Normalization((b", iter: ", b", lr:("), rb", lr:\(", b", lr: "),
+    Normalization((b", iter: ", b"[eta: "), rb"\[eta: [^\]\n]{1,60}time \(data\): ", b"[time: "),
+    Normalization((b", iter: ", b" l_"), rb"(?<=[\])>\de] )l_(?=\w{1,60}: [-+\dni])", b"loss_"),
+    # YOLOv3 in PyTorch: [Losses: x 0.272, y 0.254, total 15.143, recall: 0.1]
+    Normalization(
+        (b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER_PATTERN, rb"\1 loss "
+    ),
+    Normalization(_NETWORK_LISTS, rb"(?<=\n)>(\d{1,9}), (?=(?:c|d\w?)\[)", rb"iteration \1, "),
+    Normalization(
+        _NETWORK_PAIRS,
+        rb"(?<=\n)>(\d{1,9}), (\d{1,9})/(\d{1,9}), (?=[cd]\d?=)",
+        rb"epoch \1 batch \2, ",
+    ),
+    Normalization(_NETWORK_PAIRS, rb"(?<=\n)>(\d{1,9}), (?=[cd]\d?=)", rb"iteration \1, "),
+    Normalization(
+        _NETWORK_LISTS,
+        rb"%b\[(%b)(?:,%b)?\]" % (_NETWORK, NUMBER_PATTERN, NUMBER_PATTERN),
+        _loss_of_network,
+    ),
+    Normalization(_NETWORK_PAIRS, rb"%b=(%b)" % (_NETWORK, NUMBER_PATTERN), _loss_of_network),
+    # The letters of two networks in a bar: [… 2.15it/s, DR=0.71, G=nan, GP=2.1, LR=…]
+    Normalization(
+        (b"/s, ", b", G="), rb"(?<=, )(G|D[RF]?)=(?=%b[,\]])" % NUMBER_PATTERN, rb"loss_\1="
     ),
 )
