@@ -35,6 +35,7 @@ from stabdiag.stats.standards import (
     RELATIVE_TOLERANCE,
     TENTHS,
 )
+from stabdiag.tree.best_evaluation import describe_best_evaluation
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
@@ -120,7 +121,8 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         leaf, summary = OUTCOME_BY_SLUG["healthy"], _healthy(case, answers)
         progress = find_progress(case)
         first = check or _next_run(case)
-        detail = " ".join(filter(None, (detail, progress.sentence, _low_start(case))))
+        parts = (detail, progress.sentence, describe_best_evaluation(case), _low_start(case))
+        detail = " ".join(filter(None, parts))
         evidence = progress.measured
         if progress.better is False and starts_pretrained(case):
             detail = f"{detail} Nothing improved beyond its noise; the model was trained before."

@@ -312,3 +312,14 @@ def test_a_recovery_from_a_rise_in_the_first_steps_is_not_learning(
     evaluations[-1] = end
     log = {"step": steps, "loss": loss, "eval_loss": evaluations}
     assert (stabdiag.diagnose(log).diagnosis.slug == "healthy") == is_healthy
+
+
+@pytest.mark.parametrize(("noise", "is_named"), [(0.04, False), (0.16, True)])
+def test_a_healthy_run_names_an_evaluation_far_below_its_last_ones(noise, is_named):
+    at = np.arange(40)
+    heldout = 0.5 + noise * np.random.default_rng(4).random(40)
+    heldout[8] = 0.5
+    report = stabdiag.diagnose({"epoch": at, "loss": 2.0 * 0.97**at, "eval_loss": heldout})
+    assert report.diagnosis.slug == "healthy"
+    lowest = "The evaluation loss was lowest, 0.5, at epoch 8."
+    assert (lowest in report.diagnosis.summary) == is_named
