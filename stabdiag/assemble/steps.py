@@ -85,16 +85,24 @@ def _counters(columns: Columns, names: Mapping[str, str]) -> list[tuple[str, str
 
 
 def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:
-    """Return True if a "steps" column contains episode lengths, which go up and down."""
-    epochs = columns.load(names["epoch"]).logged if "epoch" in names else steps
-    if {"epoch", "loss", "eval_loss"} <= names.keys():
+    """Return True if a "steps" column contains episode lengths, which go up and down.
+
+    Or it counts within epochs, each of which has one record, at the same count.
+    """
+    if "epoch" not in names:
+        return False
+    epochs = columns.load(names["epoch"]).logged
+    if "loss" in names:
         # Records of evaluations repeat the epochs.
         counters = columns.load(names["step"]), columns.load(names["epoch"])
         of_loss = columns.load(names["loss"]).present & counters[0].present & counters[1].present
         steps, epochs = (counter.values[of_loss] for counter in counters)
-    is_whole = np.array_equal(epochs, np.floor(epochs))
+    if not len(steps) or not np.array_equal(epochs, np.floor(epochs)):
+        return False
+    if np.all(steps == steps[0]):
+        return len(epochs) > 1 and bool(np.all(np.diff(epochs) > 0))
     is_long = min(len(epochs), len(steps)) > MIN_RECORDS
-    return is_long and is_whole and not _increases(steps) and _increases(epochs)
+    return is_long and not _increases(steps) and _increases(epochs)
 
 
 def _increases(values: Floats) -> bool:

@@ -198,3 +198,18 @@ def test_bad_restarts_keep_their_losses(build, tau, drop, restarts):
     # A restart with a loss near its start is a run of its own.
     assert len(history.series["loss"]) == (count if history.source.attempts > 1 else len(records))
     assert not any("running mean" in event.message for event in history.events)
+
+
+@pytest.mark.parametrize(
+    ("last", "steps"),
+    [
+        # One record in each epoch, at the same iteration.
+        ({"epoch": 4, "iter": 40, "loss": 0.5}, [1, 2, 3, 4]),
+        # The last epoch again.
+        ({"epoch": 3, "iter": 40, "loss": 0.5}, [40]),
+    ],
+)
+def test_the_only_record_of_each_epoch_counts_as_that_epoch(build, last, steps):
+    records = [{"epoch": 1, "iter": 40, "loss": 4.0}, {"epoch": 1, "iter": 90, "val_acc": 0.25}]
+    records += [{"epoch": n, "iter": 40, "loss": 4.0 - n} for n in (2, 3)]
+    assert build([*records, last]).series["loss"].steps.tolist() == steps

@@ -73,10 +73,13 @@ VISION = {
         *("metrics/accuracy_top1", "metrics/accuracy_top5", "mAP50", "mAP50-95", "mAP@0.5"),
         *("mAP@.5:.95", "val/mAP", "bbox/AP", "bbox/AP50", "segm/AP", "val_map", "mAP"),
         *("metrics/psnr", "m_psnr", "metrics/ssim", "psnr_y", "val/psnr", "val_ssim"),
+        *("mAP@0.5IOU", "PascalBoxes_Precision/mAP@0.5IOU", "DetectionBoxes_Precision/mAP@.75IOU"),
+        *("recall@thr=0.5", "prec@top3", "hmean", "norm_edit_dis", "val_dsc", "acc_pose"),
     ),
     LOWER: (
         *("fid", "FID", "fid50k_full", "Metrics/fid50k_full", "metrics/lpips", "val/fid"),
         *("fid_score", "Metrics/kid50k", "metrics/niqe", "NIQE", "LPIPS"),
+        *("epe", "val_epe", "abs_rel", "sq_rel", "val/silog"),
     ),
 }
 KERAS = {

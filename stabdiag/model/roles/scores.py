@@ -38,14 +38,15 @@ _HIGHER: Final = (
     r"((sparse)?(topk)?categorical|balanced|tokens?|mlm|masked|binary|pixel|class|combined|[am])?"
     r"acc(uracy)?\d*"
     r"|(acc(uracy)?)?(top|mean)\d+(acc(uracy)?)?|rewardsaccurac(y|ies)"
-    r"|topkacc(uracy)?\d*|prec(ision)?(at)?\d+|precisionb?|recall(at)?\d*b?|sensitivity|specificity"
+    r"|topkacc(uracy)?\d*|prec(ision)?(at|top|thr)*\d+|precisionb?|recall(at|top|thr)*\d*b?|sensitivity|specificity"
     r"|f\d(score)?|m?fscore|fmeasure"
-    r"|m?ap\d+\w?|map|mar\d+|averageprecision|auc(pr)?\d*|auroc|rocauc|aucroc|auprc|prauc"
+    r"|m?ap\d+(iou|\w)?|map|mar\d+|averageprecision|auc(pr)?\d*|auroc|rocauc|aucroc|auprc|prauc"
     r"|(bbox|box|segm|mask|keypoints?|proposals?|track)m?a[pr]\d*[sml]?"
     r"|(sacre|corpus)?bleu(score)?\d*|rouge\w{0,4}|meteor|chrf\d*|bertscore\w{0,9}|cider\w?"
     r"|m?dice(score|coefficient|coef)?|m?iou\d*|jaccard(index)?|pck\d*"
     r"|m?psnry?|m?s?ssimy?|sisnri?|sisdri?|pesq|stoi"
     r"|r2(score)?|rsquared|pearson(r|corr)?|spearman(r|corr)?|mcc|matthews\w{0,20}|kappa"
+    r"|hmean|normeditdis(t|tance)?|dsc|accpose|poseacc(uracy)?"
     r"|exactmatch|acc(uracy)?andf1|pass(at)?\d+|(pass|success|win|solve)rate|n?dcg(at)?\d*|mrr(at)?\d*"
     r"|hit(s|rate)(at)?\d*|inceptionscore|is\d+k|clipscore"
     r"|(ents|cats|spans)[fpr]|(dep)?[ul]as|tagacc"
@@ -54,12 +55,12 @@ _LOWER: Final = (
     r"[wcu]er|(word|char|character|token|phone|phoneme|sentence|top\d+)?err(or)?rates?"
     r"|top\d+err(or)?|equalerrorrate|perplexity|ppl|fid\d*k?(full)?|kid\d+k?(full)?|lpips|niqe"
     r"|r?mse|rms[lp]e|mae|s?mape|mean(squared|absolute)error|rootmeansquarederror|bitsper(char|byte|dim)"
-    r"|bp[bcd]|brier(score)?"
+    r"|bp[bcd]|brier(score)?|epe|(abs|sq)rel|silog"
 )
 _HIGHER_IF_EVALUATED: Final = (
     r"em|ap|snr|sdr|(combined)?score|(episodic|episode|ep)?(reward|return)s?"
 )
-_LOWER_IF_EVALUATED: Final = r"per|ter|mer|der|eer|epe|ece|kid|err(or)?|fvd|fad|mcd"
+_LOWER_IF_EVALUATED: Final = r"per|ter|mer|der|eer|ece|kid|err(or)?|fvd|fad|mcd"
 
 # Words that describe where a score was measured, or how it was averaged.
 _QUALIFIERS: Final = frozenset(
@@ -83,7 +84,7 @@ PROPERTIES: Final = frozenset(
 # The names of scores that need no qualifier after a section, as in Set5/PSNR.
 _BY_LAST_WORD: Final = (
     r"f1(score)?|psnry?|ssimy?|lpips|niqe|bleu\d*|rouge[12l]|[wc]er|fid\d*k?(full)?|miou|mdice"
-    r"|auroc"
+    r"|auroc|map(\d+(iou)?)?"
 )
 
 # A score in more sections than this is a score per class, not per data set.

@@ -173,8 +173,8 @@ VISION: Final = (
     # Above it are the losses of each layer and micro-batch, which add up to that loss.
     Normalization(
         (b" Region ", b" Avg (IOU: ", b" rate, ", b" seconds, "),
-        rb"\b(class|iou|total)_loss = (?=%b)" % NUMBER_PATTERN,
-        rb"region_\1 = ",
+        rb"(?m)^v\d \([^\n]{1,120} Region \d[^\n]{1,300}$",
+        b"",
     ),
     # And of old versions: Region 16 Avg IOU: 0.48, Class: 0.58, Obj: 0.33, No Obj: 0.48, …,
     # count: 8. Most of them are NaN for a layer without an object.

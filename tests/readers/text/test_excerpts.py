@@ -264,6 +264,12 @@ def test_one_line_suffices_if_its_loss_is_not_finite(put, line, step):
             + "v3 (iou loss) Region 139 Avg (IOU: 0.5), class_loss = 9.5, total_loss = 60.5 \n" * 3,
             16.5,
         ),
+        (
+            " 46: 16.5, 20.5 avg loss, 0.001 rate, 22.9 seconds, 2944 images, 33.1 hours left\n"
+            + "v3 (mse loss, Normalizer: (iou: 0.75, obj: 1.00) Region 150 Avg (IOU: 0.5)"
+            ", count: 8, class_loss = 9.5, iou_loss = 0.25, total_loss = 60.5 \n" * 9,
+            16.5,
+        ),
     ],
 )
 def test_the_only_record_of_a_paste_is_read(put, text, loss):
