@@ -141,7 +141,7 @@ def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[
     """
     entries: list[LeftOut] = []
     for line in bad:
-        if not may_hold_loss(line.text):
+        if not (may_hold_loss(line.text) or fails_in_words(line.text)):
             continue
         above = records + line.above
         if entries and entries[-1].above == above:
@@ -150,6 +150,17 @@ def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[
             number = lines + line.line
             entries.append(unreadable(1, above=above, line=number, text=line.text))
     return entries
+
+
+def fails_in_words(line: str) -> bool:
+    """Return True if a line says in words that a value of some step is not finite."""
+    if _LOST_VALUE.search(line) is None or not any(map(str.isdigit, line)):
+        return False
+    from stabdiag.readers.text.failures import classify_failure, states_failure
+
+    text = line[:_MAX_CHECKED_CHARS].encode()
+    # The failure of a loss is reported as such.
+    return states_failure(text) and classify_failure(text) is None
 
 
 def unreadable(count: int, *, above: int | None, line: int | None, text: str = "") -> LeftOut:

@@ -82,7 +82,11 @@ class LogBuilder:
         """Return the lines that were left out, except an incomplete last line."""
         if not self.left_out or self.left_out[-1].count > 1:
             return self.left_out
+        from stabdiag.readers.left_out import fails_in_words
+
         last = self.left_out[-1]
+        if fails_in_words(last.text):
+            return self.left_out
         is_cut = self.breaks_off and last.above == count_rows(self.chunks)
         is_last = not self.is_ended and last.line == self.lines
         return self.left_out[:-1] if is_cut or is_last else self.left_out

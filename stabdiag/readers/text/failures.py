@@ -297,6 +297,14 @@ def _failure_of_form(line: bytes) -> Failure | None:
     return Failure.LOSS
 
 
+def states_failure(line: bytes) -> bool:
+    """Return True if a line of text has a value that is not finite, except of an evaluation."""
+    text = line.lower()
+    if _NAMES_IT.search(text) is None or _is_condition(text):
+        return False
+    return not (_SOURCE_CODE.search(line) or _EVALUATION_METRIC.search(text))
+
+
 def _is_condition(text: bytes) -> bool:
     """Return True if words before a value that is not finite say that it did not occur."""
     starts = (match.start() for match in _NAMES_IT.finditer(text))

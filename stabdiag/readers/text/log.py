@@ -24,6 +24,7 @@ from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.alternating import AlternatingLines
 from stabdiag.readers.text.clean import Text, first_text, line_forms
+from stabdiag.readers.text.continuing_lines import ContinuingLines
 from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import Failures, may_report
@@ -86,6 +87,7 @@ class TextLog:
         self._evaluations = EvaluationBlocks()
         self._unread = UnreadLines()
         self._alternating = AlternatingLines(grammar.step)
+        self._continuing = ContinuingLines(grammar.step)
         # The forms of the lines just above, since the last line with a record or a message.
         self._idle_forms: frozenset[bytes] = frozenset()
         self._offset = 0
@@ -118,6 +120,7 @@ class TextLog:
         self._alternating.look(
             text.data, unmatched, (part for _, part in parts_by_kind), self._line
         )
+        self._continuing.look(text.data, (part for _, part in parts_by_kind), self._line)
         only_records = unmatched is not None and not (
             may_report(unmatched) or may_be_message(unmatched)
         )
@@ -169,6 +172,7 @@ class TextLog:
         other._evaluations = copy(self._evaluations)
         other._unread = self._unread.copy()
         other._alternating = self._alternating.copy()
+        other._continuing = self._continuing.copy()
         return other
 
     def columns(self, stream: Stream) -> Columns:
@@ -196,7 +200,7 @@ class TextLog:
             config=self._config,
             ends=tuple(sorted({*np.searchsorted(done.at, self._ends).tolist()})),
             left_out=(
-                *self._unread.left_out(),
+                *(self._unread.left_out() or self._continuing.left_out()),
                 *self._alternating.left_out(),
                 *self._unnamed_values(),
             ),

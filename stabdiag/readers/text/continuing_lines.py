@@ -1,0 +1,101 @@
+"""Lines below the last record that count on, in words that no record has.
+
+``at 310 it was nan`` and ``320 is the step and 2.1 what it cost`` follow step 300: the log goes on,
+so that what it says there may be the failure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from copy import copy
+from itertools import pairwise
+from typing import Final, Self
+
+from stabdiag.model.events import LeftOut
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.left_out import MIN_ALTERNATING, unreadable
+from stabdiag.readers.text.failures import classify_failure, states_failure
+from stabdiag.readers.text.grammar import TextPart, as_float
+from stabdiag.readers.text.tokens import evaluation_prefix
+from stabdiag.readers.text.unread_forms import row_form
+
+# At most this many bytes below the last record are kept, and lines of this length examined.
+_KEPT_BYTES: Final = 1 << 15
+_MAX_LINE: Final = 1000
+
+# A whole number that is no part of a date, a time or another number, and one with decimals.
+_COUNT: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w+-]|[.:]\d)")
+_DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}\.\d")
+
+# A count continues if it is at most this many strides after the last step, or half as far again.
+_MAX_STRIDES: Final = 100
+_NEXT_PART: Final = 1.5
+
+
+class ContinuingLines:
+    """The lines below the last record of a text log, and its last two steps."""
+
+    def __init__(self, step: str) -> None:
+        """Begin with no record; ``step`` is the column of the steps."""
+        self._step = step
+        self._steps: tuple[float, ...] = ()
+        self._below = b""
+        self._line = 1
+
+    def copy(self) -> Self:
+        """Return a copy for trial additions."""
+        return copy(self)
+
+    def look(self, data: bytes, parts: Iterable[TextPart], first_line: int) -> None:
+        """Add the next block, the records in it, and the number of its first line."""
+        last: list[tuple[int, float]] = []
+        for part in parts:
+            if self._step in part.names and len(part.starts):
+                cells = part.cells[part.names.index(self._step)]
+                rows = range(max(len(part.starts) - 2, 0), len(part.starts))
+                last += [(part.starts[row], as_float(cells[row] or b"")) for row in rows]
+        if last:
+            last.sort()
+            self._steps = (*self._steps, *(step for _, step in last))[-2:]
+            end = data.find(b"\n", last[-1][0])
+            end = len(data) if end < 0 else end
+            self._below, self._line = data[end : end + _KEPT_BYTES], data.count(b"\n", 0, end)
+            self._line += first_line
+        elif self._steps and len(self._below) < _KEPT_BYTES:
+            self._below += data[1 : 1 + _KEPT_BYTES - len(self._below)]
+
+    def left_out(self) -> list[LeftOut]:
+        """Return an entry for the lines that count on: one that is not finite, or several."""
+        if len(self._steps) < 2 or not self._below.strip():
+            return []
+        last = self._steps[-1]
+        stride = max(last - self._steps[0], 1.0)
+        furthest = max(last + _MAX_STRIDES * stride, _NEXT_PART * last)
+        by_form: dict[bytes, list[tuple[int, bytes, int]]] = defaultdict(list)
+        failed: list[tuple[int, bytes, int]] = []
+        for at, line in enumerate(self._below.split(b"\n")):
+            counts = [int(digits) for digits in _COUNT.findall(line[:_MAX_LINE])]
+            following = [count for count in counts if last < count <= furthest]
+            if not following:
+                continue
+            entry = (at, line, following[0])
+            # A line that reports the failure of a loss is read.
+            if states_failure(line[:_MAX_LINE]) and classify_failure(line) is None:
+                failed.append(entry)
+            if _DECIMAL.search(line) and not evaluation_prefix(line, len(line)):
+                by_form[row_form(line[:_MAX_LINE])].append(entry)
+        found = failed or next(
+            (lines for lines in by_form.values() if _counts_on(lines, last, stride)), []
+        )
+        if not found:
+            return []
+        at, line, _ = found[0]
+        text = line.decode("utf-8", "replace")
+        return [unreadable(len(found), above=None, line=self._line + at - 1, text=text)]
+
+
+def _counts_on(lines: list[tuple[int, bytes, int]], last: float, stride: float) -> bool:
+    """Return True if lines of one form count on from the last step in its strides."""
+    counts = [last, *(count for _, _, count in lines)]
+    return len(lines) >= MIN_ALTERNATING and all(b - a == stride for a, b in pairwise(counts))

@@ -1,0 +1,72 @@
+"""A log that goes on in words below its last record."""
+
+import json
+
+import pytest
+
+import stabdiag
+
+LOSSES = [round(0.5 + 2 / (n + 1), 4) for n in range(30)]
+HEADS = {
+    "text": [f"step {5 * n} loss {loss}" for n, loss in enumerate(LOSSES)],
+    "bars": [f"{5 * n}/900 [00:10<00:20, 2.1it/s, loss={loss}]" for n, loss in enumerate(LOSSES)],
+    "json": [json.dumps({"step": 5 * n, "loss": loss}) for n, loss in enumerate(LOSSES)],
+    "csv": ["step,loss", *(f"{5 * n},{loss}" for n, loss in enumerate(LOSSES))],
+}
+
+
+def diagnosis(put, head, *lines):
+    return stabdiag.diagnose(put("\n".join([*HEADS[head], *lines]))).diagnosis
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(
+    "line",
+    [
+        "at 150 we are, and it costs nan",
+        "150: it was NaN",
+        "the cost of iteration 150 came to inf",
+        "150 ... nan",
+        "batch no. 150 gave us a NaN again",
+        "nan (150)",
+    ],
+)
+def test_a_line_that_counts_on_and_is_nan_is_not_ignored(put, head, line):
+    assert diagnosis(put, head, line).severity in ("warning", "error")
+
+
+@pytest.mark.parametrize("head", ["text", "bars"])
+def test_lines_that_count_on_in_the_same_strides_are_not_ignored(put, head):
+    lines = [f"{n} is where we are, {n / 100:.2f} what it costs" for n in range(150, 190, 5)]
+    assert diagnosis(put, head, *lines).slug == "partly-read"
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["Finished after 150 steps, val score nan for class 3"],
+        ["nan_to_num was applied to 150 inputs"],
+        ["no NaN in 150 batches"],
+        ["if it is nan at 150, stop"],
+        ["Saved 3 files in 150.2 s: information.txt"],
+        [f"class {n}: {n / 10:.1f}" for n in range(10)],
+        [f"{n} images took {n / 10:.1f} s" for n in (200, 300, 310, 350, 400, 500, 600)],
+    ],
+)
+def test_what_does_not_count_on_is_no_record(put, head, lines):
+    assert diagnosis(put, head, *lines).slug != "partly-read"
+
+
+@pytest.mark.parametrize("head", ["text", "bars"])
+@pytest.mark.parametrize(
+    "line",
+    ["At 12 it had been nan, before the fix", "2024-03-05 15:00:10 done, 9000 examples, nan"],
+)
+def test_a_count_far_from_the_last_step_is_another(put, head, line):
+    assert diagnosis(put, head, line).slug != "partly-read"
+
+
+def test_a_reported_failure_is_read_once(put):
+    report = stabdiag.diagnose(put("\n".join([*HEADS["text"], "at step 150 the loss was nan"])))
+    assert [finding.slug for finding in report.findings] == ["nan-dtype-unknown"]
