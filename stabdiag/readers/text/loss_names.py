@@ -98,7 +98,11 @@ OTHER_PAIRS: Final = (
     Normalization(
         (b"step_", b"loss_"), rb"step_(?<=\bstep_)(\d{1,12})(?=:?[\t ,|]|:?\n)", rb"step: \1"
     ),
-    Normalization((b"step_", b"loss_"), rb"loss_(?<=\bloss_)(?=[-+]?\d{1,12}\.\d)", b"loss: "),
+    Normalization(
+        (b"step_", b"loss_"),
+        rb"(?i)loss_(?<=\bloss_)(?=[-+]?(?:\d{1,12}\.\d|(?:nan|inf)\b))",
+        b"loss: ",
+    ),
     # Markdown: - **Train Loss:** 2.31, **Loss**: 2.31
     Normalization((b"oss:** ",), rb"\*\*([A-Za-z][\w /()-]{0,40}):\*\*(?= {1,4}[-+\dni])", rb"\1:"),
     Normalization((b"oss**: ",), rb"\*\*([A-Za-z][\w /()-]{0,40})\*\*(?=: {1,4}[-+\dni])", rb"\1"),

@@ -387,6 +387,14 @@ def test_names_joined_to_their_values_by_an_underscore(diagnosed):
     assert series.values[0] == pytest.approx(-falling(1, 20), abs=1e-6)
 
 
+@pytest.mark.parametrize("lost", ["nan", "NaN", "inf", "-inf"])
+def test_a_lost_loss_joined_to_its_name_is_read(diagnosed, lost):
+    lines = [f"step_{20 * n}: loss_{falling(n, 20):.4f}\n" for n in range(1, 21)]
+    report = diagnosed("".join([*lines, *(f"step_{20 * n}: loss_{lost}\n" for n in range(21, 25))]))
+    assert report.diagnosis.slug.startswith("nan-")
+    assert report.diagnosis.step == 420
+
+
 def test_binary_cross_entropy_without_a_counter(diagnosed):
     text = "".join(
         f"15:35:{n:02d}   >>>>>>>>>>\n15:35:{n:02d}   binary cross entropy: {falling(n, 30):.6f}\n"
