@@ -104,11 +104,15 @@ OTHER_PAIRS: Final = (
         b"loss: ",
     ),
     # Markdown: - **Train Loss:** 2.31, **Loss**: 2.31
-    Normalization((b"oss:** ",), rb"\*\*([A-Za-z][\w /()-]{0,40}):\*\*(?= {1,4}[-+\dni])", rb"\1:"),
-    Normalization((b"oss**: ",), rb"\*\*([A-Za-z][\w /()-]{0,40})\*\*(?=: {1,4}[-+\dni])", rb"\1"),
+    Normalization(
+        (b"oss:** ",), rb"\*\*([A-Za-z][\w /()-]{0,40}):\*\*(?= {1,4}[-+\dniNI])", rb"\1:"
+    ),
+    Normalization(
+        (b"oss**: ",), rb"\*\*([A-Za-z][\w /()-]{0,40})\*\*(?=: {1,4}[-+\dniNI])", rb"\1"
+    ),
     # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
     Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
-    Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dni])", b"loss_"),
+    Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dniNI])", b"loss_"),
     # total 2.87 = seg 1.89 + det 0.93 + 0.1*reg 0.48, a total and its terms
     Normalization(
         (b"otal ", b" = ", b" + "),

@@ -131,7 +131,7 @@ VISION: Final = (
     # train=90.7%, skip ratio=0%, …: iterations that learned, iterations, samples.
     Normalization(
         (b"ean rms=", b"skip ratio="),
-        rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b%%)" % NUMBER_PATTERN,
+        rb"At iteration \d{1,12}/(\d{1,12})/\d{1,12}, [Mm]ean rms=(?=%b[%%,])" % NUMBER_PATTERN,
         rb"At iteration \1, rms loss=",
     ),
     Normalization((b"ean rms=", b" char error = "), rb"New (?:best|worst) (?=char error = )", b""),
@@ -230,7 +230,7 @@ VISION: Final = (
     # BasicSR, MMSR: [train..][epoch:  0, iter:     100, lr:(2.000e-04,)] [eta: …] l_pix: 2.3e-02
     Normalization((b", iter: ", b", lr:("), rb", lr:\(", b", lr: "),
     Normalization((b", iter: ", b"[eta: "), rb"\[eta: [^\]\n]{1,60}time \(data\): ", b"[time: "),
-    Normalization((b", iter: ", b" l_"), rb"(?<=[\])>\de] )l_(?=\w{1,60}: [-+\dni])", b"loss_"),
+    Normalization((b", iter: ", b" l_"), rb"(?<=[\])>\de] )l_(?=\w{1,60}: [-+\dniNI])", b"loss_"),
     # YOLOv3 in PyTorch: [Losses: x 0.272, y 0.254, total 15.143, recall: 0.1]
     Normalization(
         (b"[Losses: ",), rb"(?<=[:,] )(\w{1,40}) (?=%b[,\]])" % NUMBER_PATTERN, rb"\1 loss "

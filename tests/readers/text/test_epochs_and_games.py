@@ -1,5 +1,7 @@
 """Epochs, games and iterations on lines around the values."""
 
+import math
+
 import pytest
 
 import stabdiag
@@ -60,6 +62,19 @@ def test_tesseract_evaluates_on_the_line_of_a_later_iteration(series):
     read = series(text)
     assert read["loss"].steps.tolist() == list(range(100, 1300, 100))
     assert read["score/eval_cer"].values.tolist() == list(range(90, 78, -1))
+
+
+@pytest.mark.parametrize("lost", ["nan%", "-nan%", "inf%"])
+def test_an_error_of_tesseract_may_be_lost(series, lost):
+    errors = [*(f"{5 - n / 10:.1f}%" for n in range(12)), lost, lost]
+    text = "".join(
+        f"At iteration {80 * n}/{100 * n}/{103 * n}, Mean rms={error}, delta=8.5%, char train=80%, "
+        "word train=85%, skip ratio=0.2%, wrote checkpoint.\n"
+        for n, error in enumerate(errors, start=1)
+    )
+    loss = series(text)["loss"]
+    assert loss.steps[-2:].tolist() == [1300, 1400]
+    assert not any(map(math.isfinite, loss.values[-2:]))
 
 
 @pytest.mark.parametrize("form", ["[E{}] step {} loss {}", "E{} step {} loss {}"])

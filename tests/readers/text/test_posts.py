@@ -491,6 +491,14 @@ def test_a_total_with_its_terms_is_the_loss(diagnosed, bad):
     assert (report.diagnosis.severity == "error") == (bad < 40)
 
 
+@pytest.mark.parametrize("form", ["**Train Loss:** {}", "**Loss**: {}", "l_pix: {}"])
+def test_a_lost_loss_in_capitals_is_read(diagnosed, form):
+    losses = [*(f"{falling(n, 20):.4f}" for n in range(1, 21)), "NaN", "NaN"]
+    head = "[train][epoch:  1, iter: {}, lr:(2e-04,)] " if "l_" in form else "Epoch {}: "
+    text = "".join(f"{head.format(n)}{form.format(x)}\n" for n, x in enumerate(losses, start=1))
+    assert diagnosed(text).diagnosis.slug.startswith("nan-")
+
+
 def test_a_total_named_by_a_letter_has_its_parts(diagnosed):
     text = "".join(
         f"\rL: {falling(n, 40):.2f}, L_crf: 6.53, L_selection: 0.84, epoch: 0/50::  22%|█ | "
