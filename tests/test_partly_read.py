@@ -259,3 +259,26 @@ def test_other_records_without_a_step_are_not_missing(tmp_path, line):
     lines[90] = line
     report = stabdiag.diagnose(write(tmp_path, "log.jsonl", lines))
     assert "partly-read" not in {finding.slug for finding in report.findings}
+
+
+PRETRAINED = [6.5 - n / 10 for n in range(30)]
+
+
+@pytest.mark.parametrize(
+    ("losses", "is_partly_read"),
+    [
+        (PRETRAINED, False),
+        ([*PRETRAINED[:-1], float("nan")], True),
+        (PRETRAINED[::-1], True),
+    ],
+)
+def test_a_pretraining_that_fell_hides_nothing(tmp_path, losses, is_partly_read):
+    lines = [f"[PRE] epoch {n} : pre_loss = {loss:.3f}" for n, loss in enumerate(losses)]
+    lines += [
+        f"[ADV] epoch {5 * n}: g_loss: {1 + n % 3 / 10}, d_loss: {0.6 + n % 5 / 9}"
+        for n in range(40)
+    ]
+    path = tmp_path / "run.log"
+    path.write_text("\n".join(lines))
+    slugs = {finding.slug for finding in stabdiag.diagnose(path).findings}
+    assert ("partly-read" in slugs) == is_partly_read

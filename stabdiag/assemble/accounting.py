@@ -265,8 +265,20 @@ def _other_losses(
         logged = np.union1d(np.flatnonzero(column.present | column.null), column.stray_rows)
         if len(logged) >= MIN_RECORDS and int(logged[0]) > last:
             yield name, len(logged), "after"
-        elif len(logged) >= MIN_RECORDS and int(logged[-1]) < first:
+        elif len(logged) >= MIN_RECORDS and int(logged[-1]) < first and not _fell(column):
             yield name, len(logged), "before"
+
+
+def _fell(loss: Column) -> bool:
+    """Return True if all values of a loss are finite and it ended below its start.
+
+    It may be that of a pretraining, which did not fail.
+    """
+    values = loss.logged
+    if loss.is_text or loss.null.any() or len(loss.stray_rows) or not np.isfinite(values).all():
+        return False
+    third = max(len(values) // 3, 1)
+    return float(np.median(values[-third:])) < float(np.median(values[:third]))
 
 
 def _lines(left_out: Sequence[LeftOut], last: int) -> Iterator[LeftOut]:
