@@ -53,6 +53,15 @@ def test_accuracy_confirms_guessing_early(symptom, run, says):
     assert finding.actions[0].kind == "try-small"
 
 
+@pytest.mark.parametrize(
+    ("level", "is_guess"), [(1.32, True), (1.75, True), (2.2, False), (12, False)]
+)
+def test_the_same_class_costs_at_most_the_entropy_of_equal_classes(symptom, level, is_guess):
+    run = epochs(SIX - 1.32 + level, 0.6)
+    finding = symptom("plateau-at-chance", run, manifest={"vocab_size": 6})
+    assert (finding is not None) is is_guess
+
+
 def test_guessing_after_a_jump_lowers_the_rate(symptom):
     eval_loss = FOUR + np.abs(SHAKY)
     run = epochs(np.append([30.0, 4.0], eval_loss), 0.25)

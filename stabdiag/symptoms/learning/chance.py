@@ -332,15 +332,18 @@ def _one_class(case: Case, late: Floats, right: float) -> tuple[int, float, str]
     """Return the guess of a model that learned to predict one of several classes every time.
 
     The loss fell, but no answer changed. The loss is at least the entropy of the right fraction,
-    and the same in training.
+    not above that of equally frequent classes, and the same in training.
     """
     level, x = median(late), case.loss.values
+    classes = case.manifest.vocab_size
+    if classes and level > math.log(classes) * (1 + NEGLIGIBLE):
+        return None
     apart = float(np.abs(np.append(late, late_level(x)) - level).max())
     begun = beginning(x) if case.history.counts_epochs else float(levels(x, TENTHS)[0])
     costs = 0 < right < 1 and float(late.min()) >= _entropy(right)
     if not costs or apart > NEGLIGIBLE * level or level > (1 - NEGLIGIBLE) * begun:
         return None
-    return case.manifest.vocab_size or 0, level, "always predicting the same class"
+    return classes or 0, level, "always predicting the same class"
 
 
 def _entropy(p: float) -> float:
