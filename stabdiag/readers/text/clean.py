@@ -99,7 +99,9 @@ _LAST_CELL: Final = lazy_pattern(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
 
 # With this table for ``bytes.translate``, lines that differ only in digits other than 0 are equal.
 SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")
-# Triples of bytes are collected in pieces of this size, which needs little memory.
+# Hashes of adjacent bytes are below this number. They are collected in pieces of this size, which
+# needs little memory.
+_HASHES: Final = 1 << 18
 _PIECE_BYTES: Final = 1 << 14
 
 
@@ -252,38 +254,42 @@ def _joined(block: bytes) -> bytes:
 
 
 def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
-    """Return the words that a text contains; fast, as most lack three bytes that follow each other.
+    """Return the words that a text contains; fast, as most lack five bytes that follow each other.
 
     ``words`` have at least three bytes.
     """
     if not words:
         return []
-    hashes, starts = _triples_of((*words,))
-    candidates = np.logical_and.reduceat(_triples_in(data)[hashes], starts)
+    hashes, starts = _hashes_of((*words,))
+    candidates = np.logical_and.reduceat(_hashes_in(data)[hashes], starts)
     return [words[at] for at in np.flatnonzero(candidates).tolist() if words[at] in data]
 
 
 @lru_cache(maxsize=1)
-def _triples_in(data: bytes) -> Mask:
-    """Return a mask of the hashes of three adjacent bytes in a text. Cached for one text."""
-    triples = np.zeros(1 << 18, dtype=np.bool_)
+def _hashes_in(data: bytes) -> Mask:
+    """Return a mask of the hashes of adjacent bytes in a text. Cached for one text."""
+    mask = np.zeros(2 * _HASHES, dtype=np.bool_)
     for start in range(0, len(data), _PIECE_BYTES):
-        triples[_hashes(data[start : start + _PIECE_BYTES + 2])] = True
-    return triples
+        for hashes in _hashes(data[start : start + _PIECE_BYTES + 4]):
+            mask[hashes] = True
+    return mask
 
 
 @lru_cache(maxsize=1 << 6)
-def _triples_of(words: tuple[bytes, ...]) -> tuple[Ints, Ints]:
-    """Return the hashes of the triples of all words, and where each word starts."""
-    hashes = [_hashes(word) for word in words]
-    lengths = [len(triples) for triples in hashes]
-    return np.concatenate(hashes), np.cumsum([0, *lengths[:-1]])
+def _hashes_of(words: tuple[bytes, ...]) -> tuple[Ints, Ints]:
+    """Return the hashes of all words, and where each word starts.
+
+    The parts of a phrase of common words are all in a text more often if they have three bytes.
+    """
+    hashes = [fives if len(fives) else threes for threes, fives in map(_hashes, words)]
+    return np.concatenate(hashes), np.cumsum([0, *map(len, hashes[:-1])])
 
 
-def _hashes(text: bytes) -> Ints:
-    """Return the hash of each three adjacent bytes, below 2**18."""
+def _hashes(text: bytes) -> tuple[Ints, Ints]:
+    """Return the hashes of each three and each five adjacent bytes, the latter above the former."""
     codes = np.frombuffer(text, dtype=np.uint8).astype(np.int64)
-    return (codes[:-2] << 10) ^ (codes[1:-1] << 5) ^ codes[2:]
+    threes = (codes[:-2] << 10) ^ (codes[1:-1] << 5) ^ codes[2:]
+    return threes, ((37 * threes[:-2] + threes[2:]) & (_HASHES - 1)) | _HASHES
 
 
 @lru_cache(maxsize=1)
