@@ -16,7 +16,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.readers.text.shapes import (
     Cells,
     KnownShapes,
-    LineShape,
+    LineValues,
     by_names,
     find_matches,
     whole,
@@ -176,14 +176,16 @@ class Line(Kind):
         """Split names and values. Lines with the same names make one part."""
         own, tails = columns[:-1], [tail or b"" for tail in columns[-1]]
 
-        def look(tail: bytes) -> LineShape:
+        def look(tail: bytes) -> LineValues:
             matches = [*pairs.finditer(tail)]
             names = (match[1].decode("utf-8", "replace").strip() for match in matches)
-            values, fixed = ([match.span(group) for match in matches] for group in (2, 1))
-            return LineShape((*names,), values, fixed)
+            return LineValues((*names,), [match.span(2) for match in matches])
+
+        def fixed(tail: bytes) -> list[tuple[int, int]]:
+            return [match.span(1) for match in pairs.finditer(tail)]
 
         parts = []
-        for written, rows, cells in by_names(tails, look, self._known):
+        for written, rows, cells in by_names(tails, look, fixed, self._known):
             taken = [[column[row] for row in rows] for column in own]
             at = [starts[row] for row in rows]
             parts.append(self._part([*self.names, *map(self.named, written)], at, [*taken, *cells]))

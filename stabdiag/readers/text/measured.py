@@ -30,7 +30,7 @@ from stabdiag.readers.text.failures import classify_failure
 from stabdiag.readers.text.grammar import Kind, TextPart, is_a_loss, make_parts, trains
 from stabdiag.readers.text.measure_words import LOSS_STEM, makes_a_record
 from stabdiag.readers.text.prefix import LONGEST_LABEL
-from stabdiag.readers.text.shapes import Cells, KnownShapes, LineShape, by_names
+from stabdiag.readers.text.shapes import Cells, KnownShapes, LineValues, by_names
 from stabdiag.readers.text.spans import find_spans, fixed_spans
 from stabdiag.readers.text.tokens import (
     LONGEST,
@@ -46,14 +46,15 @@ from stabdiag.readers.text.tokens import (
 
 _BLANKS: Final = (b" ", b"\t")
 
-# A part of the names of rates, norms, scales and evaluated scores. Character sets take longer.
+# A part of the names of rates, norms, scales and evaluated scores. A search for alternatives skips
+# bytes that begin none of them, but not if any begins with a character set.
 _COMPANION: Final = lazy_pattern(
-    rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|[Rr]ew|eturn|val|Val|test|Test"
+    rb"lr|LR|rate|Rate|norm|Norm|scale|Scale|l2_|TPS|per_sec|Rew|rew|eturn|val|Val|test|Test"
 )
 
 # A part of the names of scores, which lines below a heading may have.
 _SCORED: Final = lazy_pattern(
-    _COMPANION.pattern + rb"|[Dd]ice|I[Oo]U|iou|[Aa]cc|AUC|auc|PSNR|psnr|F1"
+    _COMPANION.pattern + rb"|Dice|dice|IOU|IoU|iou|Acc|acc|AUC|auc|PSNR|psnr|F1"
 )
 
 # A record without its loss has its counter and at least two more values.
@@ -124,7 +125,7 @@ class MeasuredLines(Kind):
                 at + (LONGEST_LABEL if len(line) > LONGEST_LABEL else len(line) - 1)
                 for at, line in written
             ]
-        shapes = list(by_names(lines, self._look, self._known))
+        shapes = list(by_names(lines, self._look, fixed_spans, self._known))
         without_loss = self._names_without_loss([(names, len(rows)) for names, rows, _ in shapes])
         parts = [
             self._part(
@@ -254,7 +255,7 @@ class MeasuredLines(Kind):
         is_score = self.counter is None and score_direction(name) is not None
         return is_score or _goes_with_a_loss(name) or _is_evaluated(name)
 
-    def _look(self, line: bytes) -> LineShape:
+    def _look(self, line: bytes) -> LineValues:
         """Return the values of a line, without names if it is not a line of this kind."""
         spans = find_spans(line, self.counter, self.word, self.counter_alias)
         if self.counter is None:
@@ -265,7 +266,7 @@ class MeasuredLines(Kind):
             makes_a_record(name, self.word) or self._goes_along(name) for name in spans
         )
         names = (*(name for name, _ in values),) if is_used else ()
-        return LineShape(names, [span for _, span in values], fixed_spans(line))
+        return LineValues(names, [span for _, span in values])
 
 
 def _lines_with_a_word(

@@ -34,26 +34,22 @@ _MAX_SHAPE_LINE: Final = 1000
 _VARIABLE_PART: Final = lazy_pattern(rb"(\d[\d.,:]*)|( +)")
 
 # Several words after the last value, such as a sample of generated text: they differ from line to
-# line, and none is a value. "2.31 or" is not a value either.
-_LAST_WORDS: Final = (
-    rb"(?! or )(?:[ \t]{1,4}(?![nN][aA][nN]x{0,4}\b|[iI][nN][fF](?:inity)?\b)[A-Za-z]\w{0,40})"
-    rb"{3,100}[ \t]{0,8}"
-)
+# line, and none is a value. "2.31 or" is not a value either. What directly follows the value may be
+# its unit or decide whether it is one, and is the same on all lines.
+_WORD: Final = rb"(?![nN][aA][nN]x{0,4}\b|[iI][nN][fF](?:inity)?\b)[A-Za-z]\w{0,40}"
+_LAST_WORDS: Final = rb"(?!or )%b(?:[^\w\n]{1,80}%b){2,300}[^\w\n]{0,80}" % (_WORD, _WORD)
+_END_AND_WORDS: Final = lazy_pattern(rb"([A-Za-z]{0,8}[^\w\n]{1,16})" + _LAST_WORDS)
 
 # A value: any characters of numbers, including nan and inf, in half the time of a pattern for
 # numbers. It is validated when it is read.
 _VALUE_GROUP: Final = rb"([-+.,\deEnNaAiIfFKMB]{1,40})"
 
 
-class LineShape(NamedTuple):
-    """The names of the values on a line, none if the line is not used.
-
-    ``values`` are the spans of the values; ``fixed`` are the other spans that define the shape.
-    """
+class LineValues(NamedTuple):
+    """The names of the values on a line, none if the line is not used, and the spans of these."""
 
     names: tuple[str, ...]
-    values: Sequence[Span]
-    fixed: Sequence[Span]
+    spans: Sequence[Span]
 
 
 def whole(pattern: bytes) -> re.Pattern[bytes]:
@@ -91,11 +87,15 @@ class KnownShapes:
 
 
 def by_names(
-    lines: Sequence[bytes], look: Callable[[bytes], LineShape], shapes: KnownShapes
+    lines: Sequence[bytes],
+    look: Callable[[bytes], LineValues],
+    fixed: Callable[[bytes], Sequence[Span]],
+    shapes: KnownShapes,
 ) -> list[tuple[tuple[str, ...], Rows, Columns]]:
     """Group lines by their names; return the names, the line numbers, and the values by column.
 
-    The shapes of these lines are added to the known ``shapes`` of other lines of the log.
+    ``fixed`` returns the spans other than values that define the shape of a line. The shapes of
+    these lines are added to the known ``shapes`` of other lines of the log.
     """
     parts_by_names: dict[tuple[str, ...], list[tuple[Rows, Columns]]] = defaultdict(list)
     remaining: Rows = range(len(lines))
@@ -107,11 +107,10 @@ def by_names(
             break
         known_shape = shapes.find(line)
         if known_shape is None:
-            shape = look(line)
-            pattern = line_pattern(line, shape)
+            names, spans = look(line)
+            pattern = line_pattern(line, spans, fixed(line))
             if pattern is None:
                 break
-            names = shape.names
         else:
             names, pattern = known_shape
         alike, columns, remaining = _alike(lines, remaining, pattern)
@@ -121,10 +120,10 @@ def by_names(
             shapes.add(names, pattern)
         parts_by_names[names].append((alike, columns))
     for row in remaining:
-        shape = look(lines[row])
-        if shape.names:
-            cells: Columns = [[lines[row][begin:end]] for begin, end in shape.values]
-            parts_by_names[shape.names].append(([row], cells))
+        line = lines[row]
+        names, spans = look(line)
+        if names:
+            parts_by_names[names].append(([row], [[line[begin:end]] for begin, end in spans]))
     return [(names, *_in_order(parts)) for names, parts in parts_by_names.items() if names]
 
 
@@ -151,24 +150,27 @@ def _alike(
     return alike, columns, sorted({*rows}.difference(alike))
 
 
-def line_pattern(line: bytes, shape: LineShape) -> re.Pattern[bytes] | None:
+def line_pattern(
+    line: bytes, values: Sequence[Span], fixed: Sequence[Span]
+) -> re.Pattern[bytes] | None:
     """Return a pattern for all lines like this one, with the same names and other values.
 
-    The values become groups, in order. Returns None if spans overlap so that the pattern would not
-    match its own line.
+    The values become groups, in order; ``fixed`` are the other spans that stay the same. Returns
+    None if spans overlap so that the pattern would not match its own line.
     """
     source = []
     end = 0
-    spans = [*((span, True) for span in shape.values), *((span, False) for span in shape.fixed)]
+    spans = [*((span, True) for span in values), *((span, False) for span in fixed)]
     for (begin, after), is_value in sorted(spans):
         source.append(_loose_pattern(line[end:begin]))
         source.append(_VALUE_GROUP if is_value else re.escape(line[max(begin, end) : after]))
         end = max(end, after)
-    last_words = re.fullmatch(_LAST_WORDS, line[end:])
-    source.append(_loose_pattern(line[end:]) if last_words is None else _LAST_WORDS)
+    tail = _END_AND_WORDS.fullmatch(line, end)
+    source.append(_loose_pattern(line[end:] if tail is None else tail[1]))
+    source.append(b"" if tail is None else _LAST_WORDS)
     pattern = re.compile(b"".join(source))
     match = pattern.fullmatch(line)
-    expected = tuple(line[begin:after] for begin, after in sorted(shape.values))
+    expected = tuple(line[begin:after] for begin, after in sorted(values))
     return pattern if match is not None and match.groups() == expected else None
 
 

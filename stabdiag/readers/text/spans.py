@@ -9,7 +9,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.counters import POSITION, STEP, counter_matches, is_word, line_counters
 from stabdiag.readers.text.grammar import trains
 from stabdiag.readers.text.measure_words import LOSS_STEM, TRAINED, renamed
-from stabdiag.readers.text.shapes import LineShape, line_pattern
+from stabdiag.readers.text.shapes import line_pattern
 from stabdiag.readers.text.tokens import Span, Spans, evaluation_prefixes, line_fields
 
 # | train | epoch 001 | loss 4.5 | num_updates 500: fairseq's mean, at a step that has its own line.
@@ -89,7 +89,7 @@ class SpanFinder:
 
     def _add(self, line: bytes, spans: Spans) -> None:
         values: list[Span] = sorted(spans.values())
-        pattern = line_pattern(line, LineShape((), values, fixed_spans(line)))
+        pattern = line_pattern(line, values, fixed_spans(line))
         if pattern is not None:
             groups = {name: values.index(span) + 1 for name, span in spans.items()}
             self._shapes.append((pattern, groups, frozenset(line_counters(line))))
