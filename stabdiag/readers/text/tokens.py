@@ -152,6 +152,11 @@ _OPENS: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
+# file=img7.png loss: 2.31, host=gpu-01.local lr 1e-4: a file, a host or a version is the value of a
+# setting, and no part of the next name. mode=train loss: 2.31 names the split, net=G2 loss: 2.31 a
+# network.
+_SETTING: Final = lazy_pattern(rb"\w=(?=[\w-]{0,40}[\d./])[\w./-]{4,80} {1,4}(?=[A-Za-z])")
+
 # Words before the name of a value.
 _WITH: Final = lazy_pattern(r"^with (?:the |an? )?")
 
@@ -268,6 +273,9 @@ def line_fields(line: bytes) -> Sequence[Field]:
 
 def _field(line: bytes, at: Span, value: Span, suffix: str = "") -> Field:
     """Return a field. The name of a time that is not in seconds includes its unit: ``dt (ms)``."""
+    if at[0] > 1 and line[at[0] - 1] == ord("="):
+        setting = _SETTING.match(line, at[0] - 2, at[1])
+        at = (setting.end(), at[1]) if setting is not None else at
     unit = line[value[1] : value[1] + 2]
     suffix += f" ({unit.decode()})" if unit in (b"ms", b"us") else ""
     return Field(line[slice(*at)].decode("utf-8", "replace") + suffix, at, value)

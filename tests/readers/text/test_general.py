@@ -277,6 +277,21 @@ def test_the_report_says_which_words_mean_nothing_to_it(put):
     assert events[-1].message == "ignored columns: knob, dial (--column ROLE=NAME assigns a role)"
 
 
+@pytest.mark.parametrize("value", ["cat{n}.png", "data/part-{n}", "gpu-0{n}.local", "resnet{n}"])
+def test_the_value_of_a_setting_is_not_part_of_the_next_name(values, value):
+    lines = [
+        f"step {n} loss: {loss} in={value.format(n=n)} lr: 0.1" for n, loss in enumerate(FALLING)
+    ]
+    columns = values("text", "\n".join(lines))
+    assert columns.keys() == {"step", "loss", "lr"}
+
+
+@pytest.mark.parametrize(("value", "name"), [("val", "val loss"), ("G2", "G2 loss")])
+def test_a_split_or_a_network_is_part_of_the_next_name(values, value, name):
+    lines = [f"step {n} in={value} loss: {loss}" for n, loss in enumerate(FALLING)]
+    assert values("text", "\n".join(lines)).keys() == {"step", name}
+
+
 def test_a_line_without_the_total_is_not_a_step(read):
     line = "step {n}, policy=3.1 mse=0.1 reg=0.3 total={loss}"
     columns = read("text", log(line + "\nstep {n}, policy=7.6 training accuracy=1%, mse=0.4", 30))
