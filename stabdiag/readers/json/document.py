@@ -11,7 +11,6 @@ from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.json.config import with_config
-from stabdiag.readers.json.cut_record import complete_last
 from stabdiag.readers.json.keyed import Path
 from stabdiag.readers.json.shapes import holds_history, is_document
 from stabdiag.readers.json.tables import (
@@ -26,6 +25,7 @@ from stabdiag.readers.json.tables import (
     with_own_steps,
 )
 from stabdiag.readers.log_builder import columns_from_chunks
+from stabdiag.readers.nested import Record
 from stabdiag.readers.pieces import Rows
 from stabdiag.readers.source import Stream
 
@@ -156,3 +156,30 @@ def _without_the_summary(columns: Columns) -> Columns:
     if (columns.load(mean).present & ~columns.load(time).present).any():
         return columns
     return replace(columns, names=tuple(name for name in columns.names if name != mean))
+
+
+# The counters of the last record of a paste, which may break off above them.
+_COUNTERS = ("step", "epoch")
+
+
+def complete_last(records: list[Record]) -> list[Record]:
+    """Return the records; the last one has the next counts if it breaks off above them.
+
+    Without a count its values would not be in order, and a loss that is not finite would be lost.
+    """
+    if len(records) < 2 or not _is_start(records[-1], records[-2]):
+        return records
+    last = dict(records[-1])
+    columns = assign(records[-2]).columns
+    for name in (columns[role] for role in _COUNTERS if role in columns):
+        counts = [record[name] for record in records[-3:-1] if name in record]
+        numbers = [count for count in counts if isinstance(count, float)]
+        if name not in last and numbers:
+            last[name] = numbers[-1] + (numbers[-1] - numbers[0] if len(numbers) > 1 else 1.0)
+    return [*records[:-1], last]
+
+
+def _is_start(cut: Record, complete: Record) -> bool:
+    """Return True if a record has only the first names of a complete record."""
+    names = list(complete)
+    return bool(cut) and len(cut) < len(names) and list(cut) == names[: len(cut)]

@@ -20,10 +20,10 @@ from stabdiag.readers.text.counter_evidence import (
     rising_fraction,
 )
 from stabdiag.readers.text.counters import EPOCH, NTH
-from stabdiag.readers.text.evaluation_bars import find_test_bars
 from stabdiag.readers.text.evaluation_blocks import (
     EvaluationBlocks,
     find_evaluation_bar,
+    find_test_bars,
     has_evaluation_blocks,
 )
 from stabdiag.readers.text.examined_log import ExaminedLog
