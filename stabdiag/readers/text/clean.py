@@ -16,6 +16,7 @@ from stabdiag.model.roles.foreign_names import has_foreign_loss_name, translate_
 from stabdiag.model.text import clipped
 from stabdiag.readers.blocks import bytes_after, bytes_before
 from stabdiag.readers.source_code import begins_as_source
+from stabdiag.readers.text.emphasis import without_emphasis
 from stabdiag.readers.text.glued import separate_records
 from stabdiag.readers.text.values import name_bare_tensors, plain_values
 
@@ -112,9 +113,10 @@ class Text:
     carriage return has become a newline, which ``line_numbers`` does not count; so has the end of a
     record that another one follows on the same line. A dict of numbers
     that is printed on several lines is one line, as is a name above its value. The ``>`` of a
-    quoted mail is removed, as is source code between fences. Full-width punctuation and quotation
-    marks are ASCII, and names of losses are in English. Only the beginning of a very long line is
-    kept; ``cut_losses`` is the number of losses in the ends that are cut off.
+    quoted mail is removed, as are source code between fences and marks of emphasis. Full-width
+    punctuation and quotation marks are ASCII, and names of losses are in English. Only the
+    beginning of a very long line is kept; ``cut_losses`` is the number of losses in the ends that
+    are cut off.
     """
 
     def __init__(
@@ -128,7 +130,7 @@ class Text:
             block = _ANSI.sub(b"", block)
         if b"`" in block and _FENCE_MARK in block:
             block = _FENCED.sub(_without_code, block)
-        block = separate_records(_plain_signs(block))
+        block = separate_records(without_emphasis(_plain_signs(block)))
         self._first = first_line
         self._breaks = _NO_BREAKS
         block, self.cut_losses = _without_long_ends(block, longest_line)

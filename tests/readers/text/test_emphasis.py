@@ -1,0 +1,62 @@
+"""Values that a post or a page emphasizes."""
+
+import math
+
+import pytest
+
+import stabdiag
+from stabdiag.readers.text.emphasis import without_emphasis
+
+MARKS = (
+    ("loss = ", "**", "**"),
+    ("loss = ", "*", "*"),
+    ("loss: ", "`", "`"),
+    ("loss: ", "<b>", "</b>"),
+    ("loss: ", "<span style='color: red'>", "</span>"),
+    ("**loss: ", "", "**"),
+    ("acc: 0.**5, loss: ", "", "**"),
+)
+
+
+@pytest.fixture
+def read(tmp_path):
+    def read(text):
+        log = tmp_path / "train.log"
+        log.write_text(text)
+        return stabdiag.read(log).series["loss"]
+
+    return read
+
+
+@pytest.mark.parametrize(("name", "begin", "end"), MARKS)
+def test_all_values_may_be_emphasized(read, name, begin, end):
+    line = f"step {{}}: {name}{begin}{{}}{end} (0.5 sec/step)\n"
+    series = read("".join(line.format(n, n / 8) for n in range(4, 9)))
+    assert series.steps.tolist() == [4, 5, 6, 7, 8]
+    assert series.values.tolist() == [n / 8 for n in range(4, 9)]
+
+
+@pytest.mark.parametrize(("name", "begin", "end"), MARKS)
+def test_an_emphasized_nan_among_plain_values_is_seen(read, name, begin, end):
+    lines = [f"step {n}: lr: 0.5, loss: {2 - n / 32}\n" for n in range(30)]
+    lines[20] = f"step 20: lr: 0.5, {name}{begin}nan{end}\n"
+    values = read("".join(lines)).values
+    assert [n for n, value in enumerate(values) if math.isnan(value)] == [20]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"return a**2 + b**2",
+        b"run(*args, **options)",
+        b"(*a, **b), (*c, **d)",
+        b"loss = 0.25 (* 2 = 0.5 loss)",
+        b"**** EPOCH 3 ****",
+        b"*** loss: 0.5 ***",
+        b"loss: ***",
+        b"size = 3 *4* 5",
+        b"<s> a </s> <unk>",
+    ],
+)
+def test_other_asterisks_and_tags_stay(line):
+    assert without_emphasis(line) == line
