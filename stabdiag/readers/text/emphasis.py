@@ -11,9 +11,9 @@ _BOLD: Final = lazy_pattern(rb"\*\*(?<!\*\*\*)([\w.+-][^*\n]{0,200})\*\*(?![\w*(
 
 # loss: *0.25*, loss: `nan`; the sign may also be a product, or belong to a word.
 _SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|[nN]a[nN]|NAN|[iI]nf)%?"
-_MARKED: Final = (
-    (b"*", lazy_pattern(rb"\*(?:(?<=[:=].)|(?<=[:=] .))(%b)\*(?![\w*])" % _SCALAR)),
-    (b"`", lazy_pattern(rb"`(?<=[\s:=].)(%b)`(?!\w)" % _SCALAR)),
+_MARKED: Final = tuple(
+    (sign, lazy_pattern(rb"%b(?:(?<=[:=].)|(?<=[:=] .))(%b)%b(?![\w*])" % (mark, _SCALAR, mark)))
+    for sign, mark in ((b"*", rb"\*"), (b"`", b"`"))
 )
 
 # loss: <b>nan</b>

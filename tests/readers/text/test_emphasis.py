@@ -55,6 +55,7 @@ def test_an_emphasized_nan_among_plain_values_is_seen(read, name, begin, end):
         b"*** loss: 0.5 ***",
         b"loss: ***",
         b"size = 3 *4* 5",
+        b"the tensor contains `inf`, `nan` or 0",
         b"<s> a </s> <unk>",
     ],
 )
