@@ -277,8 +277,8 @@ def _fell(loss: Column) -> bool:
     values = loss.logged
     if loss.is_text or loss.null.any() or len(loss.stray_rows) or not np.isfinite(values).all():
         return False
-    third = max(len(values) // 3, 1)
-    return float(np.median(values[-third:])) < float(np.median(values[:third]))
+    start, *_, end = np.array_split(values, MIN_RECORDS)
+    return float(np.median(end)) < float(np.median(start))
 
 
 def _lines(left_out: Sequence[LeftOut], last: int) -> Iterator[LeftOut]:

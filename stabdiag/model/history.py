@@ -329,7 +329,7 @@ class History:
         return self.unit != "step" or self._evaluates_each
 
     def epoch_of(self, step: int) -> int | None:
-        """Return the logged epoch of a step, if the log counts the steps of each epoch anew.
+        """Return the logged epoch of a step, if each epoch counts its steps from the start.
 
         Such a step is in no line of the log. It is None for fractions of epochs.
         """

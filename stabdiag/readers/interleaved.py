@@ -34,7 +34,7 @@ _GENERAL_WORDS: Final = frozenset(
 
 # A log rarely has more forms, and larger logs are not read again.
 _MAX_INTERLEAVED: Final = 3
-_LARGEST: Final = 1 << 24
+_LARGEST_LOG: Final = 1 << 24
 
 
 def with_interleaved_forms(columns: Columns, reopened: Callable[[], bytes]) -> Columns:
@@ -48,7 +48,7 @@ def with_interleaved_forms(columns: Columns, reopened: Callable[[], bytes]) -> C
     if not forms or columns.converted or columns.stored or columns.is_unknown:
         return columns
     data = reopened()
-    if len(data) > _LARGEST:
+    if len(data) > _LARGEST_LOG:
         return columns
     for form in forms[:_MAX_INTERLEAVED]:
         lines = [line for line in data.split(b"\n") if record_form(line) == form]

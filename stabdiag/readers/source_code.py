@@ -30,7 +30,7 @@ _ENDS: Final = lazy_pattern(
     rb"|\s*(?:assert|return|yield|raise|pass|break|continue|await|del)\b"
     rb"|(?:[ \t]+(?:self\.)?[A-Za-z_][\w.]*|[A-Z][A-Z_\d]+)(?:: ?\w+)? = "
 )
-_MAX_LINE: Final = 400
+_MAX_SOURCE_LINE: Final = 400
 # In a post, the log is between two of these.
 _FENCE: Final = lazy_pattern(rb"(?m)^```\w*\s*$")
 
@@ -40,7 +40,7 @@ MAX_SOURCE: Final = 1 << 22
 
 def begins_as_source(head: bytes) -> bool:
     """Return True if the first statement of a text is source code; fast for all logs."""
-    for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:_MAX_LINE]:
+    for line in head.removeprefix(b"\xef\xbb\xbf").splitlines()[:_MAX_SOURCE_LINE]:
         if not line.strip() or _COMMENT.match(line) or _PYTHON_COMMENT.match(line):
             continue
         return _STATEMENT.match(line) is not None
@@ -52,4 +52,4 @@ def is_source_code(text: bytes) -> bool:
     if not begins_as_source(text) or _FENCE.search(text):
         return False
     last = text.rstrip().rpartition(b"\n")[2]
-    return _ENDS.match(last[:_MAX_LINE]) is not None
+    return _ENDS.match(last[:_MAX_SOURCE_LINE]) is not None

@@ -23,7 +23,7 @@ from stabdiag.readers.text.tokens import SAVES, evaluation_prefix, has_number
 from stabdiag.readers.text.unread_forms import record_form
 
 # Names of losses and of errors; a log with none of them on other lines costs one search.
-_LOSS_WORD: Final = lazy_pattern(rb"oss|OSS|[Cc]ost|ntropy|nll|NLL|bjective|[Ee]rror|mse|MSE")
+_LOSS_PARTS: Final = lazy_pattern(rb"oss|OSS|[Cc]ost|ntropy|nll|NLL|bjective|[Ee]rror|mse|MSE")
 
 _MAX_LINE: Final = 1000
 _MAX_EXAMINED: Final = 64
@@ -71,7 +71,7 @@ class AlternatingLines:
         self, data: bytes, unmatched: bytes | None, parts: Iterable[TextPart], line: int
     ) -> None:
         """Add the next block, its lines outside of all parts, and the number of its first line."""
-        may_alternate = unmatched is None or _LOSS_WORD.search(unmatched) is not None
+        may_alternate = unmatched is None or _LOSS_PARTS.search(unmatched) is not None
         if not may_alternate and not self._forms:
             return
         starts, steps = self._records(parts)
@@ -97,7 +97,7 @@ class AlternatingLines:
     ) -> None:
         """Count the lines of a block between its first and its last record."""
         end = 0
-        matches = _LOSS_WORD.finditer(data, 0, starts[-1])
+        matches = _LOSS_PARTS.finditer(data, 0, starts[-1])
         examined = 0
         for match in matches:
             if match.start() < end:

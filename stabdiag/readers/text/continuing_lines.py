@@ -21,11 +21,11 @@ from stabdiag.readers.text.tokens import evaluation_prefix
 from stabdiag.readers.text.unread_forms import row_form
 
 # At most this many bytes below the last record are kept, and lines of this length examined.
-_KEPT_BYTES: Final = 1 << 15
+_KEPT_TAIL: Final = 1 << 15
 _MAX_LINE: Final = 1000
 
 # A whole number that is no part of a date, a time or another number, and one with decimals.
-_COUNT: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w+-]|[.:]\d)")
+_COUNT_IN_LINE: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w+-]|[.:]\d)")
 _DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}\.\d")
 
 # A count continues if it is at most this many strides after the last step, or half as far again.
@@ -60,10 +60,10 @@ class ContinuingLines:
             self._steps = (*self._steps, *(step for _, step in last))[-2:]
             end = data.find(b"\n", last[-1][0])
             end = len(data) if end < 0 else end
-            self._below, self._line = data[end : end + _KEPT_BYTES], data.count(b"\n", 0, end)
+            self._below, self._line = data[end : end + _KEPT_TAIL], data.count(b"\n", 0, end)
             self._line += first_line
-        elif self._steps and len(self._below) < _KEPT_BYTES:
-            self._below += data[1 : 1 + _KEPT_BYTES - len(self._below)]
+        elif self._steps and len(self._below) < _KEPT_TAIL:
+            self._below += data[1 : 1 + _KEPT_TAIL - len(self._below)]
 
     def left_out(self) -> list[LeftOut]:
         """Return an entry for the lines that count on: one that is not finite, or several."""
@@ -75,7 +75,7 @@ class ContinuingLines:
         by_form: dict[bytes, list[tuple[int, bytes, int]]] = defaultdict(list)
         failed: list[tuple[int, bytes, int]] = []
         for at, line in enumerate(self._below.split(b"\n")):
-            counts = [int(digits) for digits in _COUNT.findall(line[:_MAX_LINE])]
+            counts = [int(digits) for digits in _COUNT_IN_LINE.findall(line[:_MAX_LINE])]
             following = [count for count in counts if last < count <= furthest]
             if not following:
                 continue

@@ -56,7 +56,7 @@ _MIN_COUNTS: Final = 3
 
 # The first epoch may be longer than the head. Parts of this size are then searched, this many.
 _PART_BYTES: Final = 1 << 12
-_PARTS: Final = 16
+_GLUED_PARTS: Final = 16
 
 # Counters without a blank after their word: epoch1 loss=2.31, E001 loss 2.31, ep1_loss: 2.31. The
 # words of each counter are at the start of a line that names a loss.
@@ -82,7 +82,7 @@ def _glued_counters(data: bytes, head: bytes) -> Iterator[Normalization]:
 
 def _counts_of_parts(data: bytes, pattern: bytes) -> list[int]:
     """Return the counts in parts of a long log, from below its head to its end."""
-    stride = max((len(data) - _NOTATION_BYTES) // _PARTS, 1)
+    stride = max((len(data) - _NOTATION_BYTES) // _GLUED_PARTS, 1)
     begins = range(_NOTATION_BYTES, len(data), stride)
     parts = (data[data.find(b"\n", at) + 1 : at + _PART_BYTES] for at in begins)
     return [int(match[2]) for part in parts for match in re.finditer(pattern, part)]

@@ -50,7 +50,7 @@ _MIN_RECORD: Final = 3
 _MIN_BLOCK: Final = 4
 _LONG_VALUE: Final = lazy_pattern(rb"[-+]?\d{1,9}\.\d{3,60}(?:[eE][-+]?\d{1,4})?|[-+]?(?:nan|inf)")
 _IS_LOSS: Final = lazy_pattern(r"(?i)loss$|^loss of ")
-_WORD: Final = lazy_pattern(rb"[A-Za-z]{2}")
+_TWO_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{2}")
 
 # (1.035 sec/step), and step 1200: loss = 2.31
 _STEP_TIME: Final = lazy_pattern(rb"\d ?(?:m?s|secs?|seconds?)/(?:step|it|iter|batch|epoch)\b")
@@ -233,7 +233,7 @@ def find_block_record(data: bytes) -> TextEvidence | None:
         return None
     headings = [*find_headings(data)]
     counters = {(word, count) for _, word, count in headings}
-    lines = [line for line in data.split(b"\n") if _WORD.search(line)]
+    lines = [line for line in data.split(b"\n") if _TWO_LETTERS.search(line)]
     fields = [list(line_fields(line)) for line in lines]
     single = [
         (line, items[0]) for line, items in zip(lines, fields, strict=True) if len(items) == 1

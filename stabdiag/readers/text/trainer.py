@@ -106,7 +106,7 @@ _STEP_ENTRY = rb"'(?:epoch|step|global_steps?|learning_rate)': "
 _COUNTER_ENTRY = rb"'(?:epoch|step|global_steps?)': "
 _RATE_ENTRY = rb"'(?:grad_norm|learning_rate|lr)': "
 
-_EPISODES = "episode"
+_EPISODE_COLUMN = "episode"
 
 _TOTAL_STEPS_LINE = "Total optimization steps"
 _EPOCHS_LINE = "Num Epochs"
@@ -205,9 +205,9 @@ def read(stream: Stream) -> Columns:
 
 def _counts_episodes(columns: Columns) -> bool:
     """Return True if records count episodes, as those of policies do in TRL."""
-    if _EPISODES not in columns.names:
+    if _EPISODE_COLUMN not in columns.names:
         return False
-    moves = np.diff(columns.load(_EPISODES).values[_training_records(columns)])
+    moves = np.diff(columns.load(_EPISODE_COLUMN).values[_training_records(columns)])
     return len(moves) > 0 and bool((moves > 0).all())
 
 

@@ -59,7 +59,7 @@ _NEXT_STEP: Final = 1.5
 _MAX_UNREAD_LINE: Final = 2000
 
 # At most this many lines of a block are compared with the form of a record without its loss.
-_MAX_EXAMINED: Final = 200
+_MAX_EXAMINED_UNREAD: Final = 200
 # A block whose lines have at most this many forms only repeats a few messages.
 MAX_FORMS: Final = 200
 _MAX_BETWEEN: Final = 1 << 14
@@ -170,7 +170,7 @@ class UnreadLines:
         examined = 0
         may_have_records = names_loss(later) or has_delimiter(later)
         for line in later.split(b"\n"):
-            if examined >= _MAX_EXAMINED and not may_have_records:
+            if examined >= _MAX_EXAMINED_UNREAD and not may_have_records:
                 break
             same_digits = line[:_MAX_UNREAD_LINE].translate(SAME_DIGITS)
             form = classify_line(same_digits)
@@ -183,7 +183,7 @@ class UnreadLines:
             if is_unread and form is LineForm.MAY_BE_RECORD:
                 is_unread = not self._take(line[:_MAX_UNREAD_LINE], same_digits, number)
             is_candidate = is_unread and begin not in read and b"oss" not in line.lower()
-            if is_candidate and examined < _MAX_EXAMINED:
+            if is_candidate and examined < _MAX_EXAMINED_UNREAD:
                 examined += 1
                 self._take_without_loss(line[:_MAX_UNREAD_LINE], number)
             begin += len(line) + 1
