@@ -30,6 +30,12 @@ COUNTED_NAMES: Final = (
         % NUMBER_PATTERN,
         rb" epoch \1 batch \2 loss: ",
     ),
+    # The finetuning of GPT-2 counts steps and seconds: [310 | 1234.56] loss=0.91 avg=1.36
+    Normalization(
+        (b" | ", b"] loss"),
+        rb"(?m)^([ \t>]{0,8})\[ ?(\d{1,9}) \| \d{1,9}\.\d{1,4}s?\] (?=loss ?[=:])",
+        rb"\1step: \2, ",
+    ),
 )
 
 # The split or the mean follows the name, without a colon before the value: loss (train) 2.31

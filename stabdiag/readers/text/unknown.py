@@ -14,6 +14,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_setting, name_words
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.counter_evidence import heading_evidence, on_loss_lines
 from stabdiag.readers.text.counters import find_headings, is_word
 from stabdiag.readers.text.evidence import are_scores, evidence
@@ -180,8 +181,8 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
     )
     names = [name for name, count in counts.most_common() if count >= _MIN_COUNTED]
     named = (name for name in names if name.isascii() and not is_setting(name))
-    # Times and rates say least.
-    for name in sorted(islice(named, _MAX_NAMES), key=_is_of_machine):
+    # Known scores say most, times and rates least.
+    for name in sorted(islice(named, _MAX_NAMES), key=_rank):
         sample = take_sample(head, name.encode())
         result = _counted(head, sample)
         if result is None or not _is_dense(head, result.lines):
@@ -195,7 +196,8 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
             as_a_loss = evidence(normalize(head, lost))
             if as_a_loss is not None:
                 return replace(as_a_loss, normalizations=(*lost, *as_a_loss.normalizations))
-        if len({*values}) >= _MIN_COUNTED:
+        # A known score may be constant.
+        if len({*values}) >= _MIN_COUNTED or not _rank(name):
             return replace(result, word=name.encode(), is_unknown=True)
     return None
 
@@ -206,9 +208,12 @@ def _begins_list(line: bytes, at: tuple[int, int]) -> bool:
     return is_first and re.match(_NEXT_OF_LIST, line[at[1] :]) is not None
 
 
-def _is_of_machine(name: str) -> bool:
+def _rank(name: str) -> int:
+    """Return 0 for the name of a known score, 2 for that of a time or a rate, 1 for others."""
     words = {*name_words(name)}
-    return "/" in name or not words.isdisjoint(("time", "sec", "speed", "mem", "memory", "lr"))
+    if "/" in name or not words.isdisjoint(("time", "sec", "speed", "mem", "memory", "lr")):
+        return 2
+    return 0 if score_direction(name) is not None else 1
 
 
 def _values_without_name(head: bytes) -> TextEvidence | None:

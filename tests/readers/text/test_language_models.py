@@ -464,3 +464,14 @@ def test_the_split_and_the_loss_may_be_one_word(history):
     assert series["loss"].column == "trainloss"
     assert series["eval_loss"].column == "validloss"
     assert series["eval_accuracy"].column == "testacc"
+
+
+@pytest.mark.parametrize("quoted", ["", "> "])
+def test_the_finetuning_of_gpt_2_counts_in_brackets(history, quoted):
+    lines = (
+        f"{quoted}[{10 * n} | {12.25 * n:.2f}] loss={3 - n / 8:.2f} avg=2.90\n"
+        for n in (1, 2, 3, 4)
+    )
+    loss = history("".join(lines)).series["loss"]
+    assert loss.steps.tolist() == [10, 20, 30, 40]
+    assert loss.values.tolist() == [2.88, 2.75, 2.62, 2.5]

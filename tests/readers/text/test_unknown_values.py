@@ -265,3 +265,16 @@ def test_values_of_unknown_meaning_are_reported_next_to_cycles(tmp_path, word):
     report = stabdiag.diagnose(log)
     assert report.diagnosis.slug == "partly-read"
     assert "'avg(utility)' (from 261.2 to 264.2)" in report.diagnosis.summary
+
+
+RISING = ["0.50", "0.5125", "0.525", "0.50", "0.55", "0.56"]
+
+
+@pytest.mark.parametrize("values", [["0.5125"] * 6, RISING])
+@pytest.mark.parametrize("others", ["", "dist=1.75, "])
+def test_a_known_score_counts_more_than_other_names(tmp_path, values, others):
+    bar = "Train epoch 2: {}%|#| {}/50 [00:15<01:00, 1.5it/s, {}acc={}]\n"
+    lines = (bar.format(2 * n, n, others, value) for n, value in enumerate(values, start=1))
+    (tmp_path / "run.log").write_text("".join(lines))
+    accuracy = stabdiag.read(tmp_path / "run.log").series["accuracy"]
+    assert accuracy.values.tolist() == [*map(float, values)]
