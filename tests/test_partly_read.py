@@ -10,6 +10,7 @@ import pytest
 
 import stabdiag
 from stabdiag.formats import render
+from stabdiag.model.text import num
 
 ROWS = 400
 CUT = 200
@@ -162,7 +163,10 @@ def test_half_of_a_document_is_partly_read_and_an_open_list_is_not(tmp_path):
     rows = ",\n".join(json_lines())
     path = tmp_path / "trainer_state.json"
     path.write_text(f'{{"log_history": [{rows}], "max_steps": 400}}'[: len(rows) // 2])
-    assert stabdiag.diagnose(path).diagnosis.slug == "partly-read"
+    cut = stabdiag.diagnose(path)
+    assert cut.diagnosis.slug == "partly-read"
+    losses = cut.history.series["loss"].values
+    assert f"({num(losses[0])} to {num(losses[-1])})" in cut.diagnosis.summary
     path = tmp_path / "log.json"
     path.write_text(f"[{rows},\n")
     assert stabdiag.diagnose(path).diagnosis.slug == "healthy"

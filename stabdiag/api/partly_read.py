@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.events import EventCode
 from stabdiag.model.findings import (
@@ -14,7 +16,7 @@ from stabdiag.model.findings import (
     ActionKind,
     Finding,
 )
-from stabdiag.model.text import capitalized, listed, plural
+from stabdiag.model.text import capitalized, listed, num, plural
 
 if TYPE_CHECKING:
     from stabdiag.model.events import Event
@@ -77,8 +79,11 @@ def _judged(history: History) -> str:
     if loss is None or not len(loss):
         return "No loss was judged"
     first, last = int(loss.steps[0]), int(loss.steps[-1])
+    values = loss.values[np.isfinite(loss.values)]
+    course = f" ({num(float(values[0]))} to {num(float(values[-1]))})" if len(values) else ""
     return capitalized(
         f"{plural(len(loss), 'loss was', 'losses were')} judged, up to {history.unit} {last}"
+        f"{course}"
         if first != last
         else f"only the loss of {history.unit} {first} was judged"
     )

@@ -21,6 +21,7 @@ from stabdiag.model.arrays import Floats
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, may_serve
 from stabdiag.model.roles.fallbacks import fallback_columns, training_measure
+from stabdiag.model.roles.loss_kinds import is_policy_loss
 from stabdiag.model.roles.names import (
     is_auxiliary,
     name_words,
@@ -248,7 +249,13 @@ def _with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumn
     chosen = columns.load(name)
     if _is_all_zero(chosen):
         min_count = int(chosen.present.sum()) / 2
-        candidates = (other for other in others if _has_values(columns.load(other), min_count))
+        candidates = (
+            other
+            for other in others
+            # The loss of a policy is 0 before its second update on the same data.
+            if not (is_policy_loss(name) and is_policy_loss(other))
+            and _has_values(columns.load(other), min_count)
+        )
         reason = f"{name!r} has no value other than 0"
     elif np.isfinite(chosen.logged).all():
         is_short = len(chosen.logged) < MIN_RECORDS

@@ -6,7 +6,7 @@ from stabdiag.errors import ColumnError
 from stabdiag.model.roles.choice import assign, may_serve
 from stabdiag.model.roles.fallbacks import fallback_columns
 from stabdiag.model.roles.loss_kinds import LossKind, find_discriminator_loss, loss_kind
-from stabdiag.model.roles.names import is_evaluation, normal
+from stabdiag.model.roles.names import is_evaluation, name_words, normal
 from stabdiag.model.roles.settings import (
     changes_objective,
     column_setting,
@@ -368,6 +368,20 @@ ADVERSARIAL = LossKind.ADVERSARIAL
 )
 def test_a_loss_that_may_rise_while_the_run_learns(loss, others, expected):
     assert loss_kind(loss, [loss, *others], has_reward=False) == expected
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        "actor/entropy_loss actor/kl_loss actor/pg_loss",
+        "kl_loss policy_loss entropy_loss",
+        "entropy_loss surrogate_loss",
+    ],
+)
+def test_terms_of_a_policy_are_not_summed(names):
+    assignment = assign(["step", *names.split()])
+    assert not assignment.parts
+    assert {"entropy", "kl"}.isdisjoint(name_words(assignment.columns["loss"]))
 
 
 def test_a_reward_outranks_the_policy_part_of_a_sum():

@@ -20,6 +20,7 @@ from stabdiag.model.roles.loss_kinds import (
     is_policy_loss,
     is_value_loss,
     loss_parts,
+    surrogate_losses,
 )
 from stabdiag.model.roles.names import (
     exported_run,
@@ -214,9 +215,14 @@ class _Choice:
                 self.notes.append(describe_discriminator_choice(discriminator_loss, role.name))
                 return [discriminator_loss]
             # A policy loss is not a component of the minimized loss, and would hide its rise.
-            others = [name for name in columns if not is_policy_loss(name)] or columns
+            others = [name for name in columns if not is_policy_loss(name)]
+            if len(others) < len(columns):
+                # Terms of a policy are added to it with weights that are not logged.
+                others = surrogate_losses(others) or surrogate_losses(columns) or columns
+                columns = [*others, *(name for name in columns if name not in others)]
             variational_loss = find_variational_loss(others)
-            several = loss_parts(others) if variational_loss is None else ()
+            is_policy = is_policy_loss(others[0]) if others else False
+            several = () if variational_loss or is_policy else loss_parts(others)
             columns = columns if variational_loss is None else [variational_loss]
             total = self._by_name.get(_SUM) if role.name == "loss" else None
             if several and total is None:

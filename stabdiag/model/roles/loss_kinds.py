@@ -135,6 +135,9 @@ _TOTAL_LOSS_WORDS: Final = _TRAINING_LOSS_WORDS | {
     "average",
 }
 
+# Terms of a policy's loss without its advantage.
+_POLICY_TERMS: Final = frozenset({"entropy", "kl", "kld", "ent", "reg", "regularizer"})
+
 # If a column with one of these words exists, a column named just "loss" is the generator's.
 _CRITICS: Final = DISCRIMINATOR - {"dis", "critic"}
 
@@ -146,6 +149,11 @@ def is_policy_loss(name: str) -> bool:
     """Return True if a loss belongs to a policy or is its entropy, which have no level."""
     words = {*name_words(name)}
     return bool(_POLICY & words) or ("entropy" in words and "cross" not in words)
+
+
+def surrogate_losses(names: Sequence[str]) -> list[str]:
+    """Return the losses of a policy that hold its advantage: not its entropy or its distance."""
+    return [name for name in names if not _POLICY_TERMS.intersection(name_words(name))]
 
 
 def is_value_loss(name: str) -> bool:
