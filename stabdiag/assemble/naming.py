@@ -174,6 +174,9 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
         not unknown or (of_episodes and all(_stays_finite(columns.load(name)) for name in unknown))
     ):
         return named.take(names, "no loss was logged: only the scores can be judged")
+    if not columns.is_unknown and any(map(_is_fitness, columns.names)):
+        columns = replace(columns, is_unknown=True)
+        named = replace(named, columns=columns)
     if columns.is_unknown:
         free = [repr(name) for name in columns.names if name not in names.values()]
         note = (
@@ -186,6 +189,11 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
         f"{shown}); name it with --column loss=NAME, in Python with "
         'columns={"loss": NAME}'
     )
+
+
+def _is_fitness(name: str) -> bool:
+    """Return True for the fitness of an evolution, which is minimized as often as maximized."""
+    return "fitness" in name_words(name)
 
 
 def _is_no_loss(name: str) -> bool:

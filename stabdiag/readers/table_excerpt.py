@@ -45,6 +45,8 @@ _HEADING_NAME: Final = lazy_pattern(r"[^\W\d_][\w ./()%@:-]{0,60}")
 _EXCERPT_CELL: Final = lazy_pattern(
     r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan|inf)%?|\d{1,3}:\d\d(?::\d\d)?", re.IGNORECASE
 )
+# The second line of the heading of Vowpal Wabbit, whose first rows are one example each.
+_VOWPAL_WABBIT: Final = lazy_pattern(r"\bloss {1,12}last {1,16}counter\b")
 _COUNT: Final = lazy_pattern(r"\d{1,12}")
 _NONFINITE_CELL: Final = lazy_pattern("nan|inf", re.IGNORECASE)
 
@@ -69,7 +71,11 @@ def excerpted(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream
         return None
     lines = Text(data).data.decode("utf-8", "replace").split("\n")
     blocks = list(_blocks(lines))
-    tables = [at for at, block in enumerate(blocks) if _counts(block.rows)]
+    tables = [
+        at
+        for at, block in enumerate(blocks)
+        if _counts(block.rows) or any(map(_VOWPAL_WABBIT.search, block.above))
+    ]
     for at in sorted(tables, key=lambda at: -len(blocks[at].rows)):
         block = blocks[at]
         headings = _headings(block.above, len(block.rows[0]))

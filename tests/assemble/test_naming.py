@@ -168,3 +168,17 @@ def test_the_mean_of_a_loss_is_used_instead_of_its_sum(size, name):
     series = stabdiag.read({**log, **evaluated}).series
     assert series["loss"].column == f"train_{name}"
     assert series["eval_loss"].column == f"test_{name}"
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("fitness",), ("generation", "fitness"), ("generation", "best_fitness", "avg_fitness")],
+)
+def test_a_fitness_has_no_known_direction(tmp_path, names):
+    path = tmp_path / "evolution.csv"
+    path.write_text(
+        "\n".join([",".join(names), *(",".join([f"{n}"] * len(names)) for n in range(30))])
+    )
+    diagnosis = stabdiag.diagnose(path).diagnosis
+    assert diagnosis.slug == "partly-read"
+    assert f"'{names[-1]}' (from 0 to 29)" in diagnosis.summary

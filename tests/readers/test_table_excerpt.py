@@ -89,3 +89,20 @@ def test_other_tables_are_not_logs(written, table):
 def test_rows_without_a_heading_have_unknown_values(written):
     report = stabdiag.diagnose(written("tail lcurve.out\n" + rows()))
     assert report.diagnosis.slug == "partly-read"
+
+
+VOWPAL_WABBIT = """Reading datafile = clicks.vw
+average    since         example     example  current  current  current
+loss       last          counter      weight    label  predict features
+"""
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_the_first_rows_of_vowpal_wabbit_are_read(written, count):
+    lines = (
+        f"0.{9 - n}12300   0.{8 - n}00100          {2**n}      {2**n}.0   1.0000   0.1{n}00   2{n}"
+        for n in range(count)
+    )
+    loss = stabdiag.read(written(VOWPAL_WABBIT + "\n".join(lines) + "\n")).series["loss"]
+    assert loss.values.tolist() == [float(f"0.{9 - n}123") for n in range(count)]
+    assert loss.steps.tolist() == [2**n for n in range(count)]

@@ -33,6 +33,8 @@ def _right_answers() -> Iterator[Normalization]:
 
 
 TOOLKITS: Final = (
+    # Kaldi: %WER 34.43 [ 3443 / 10000, 120 ins, 430 del, 2893 sub ]
+    Normalization((b"%WER ", b" ins, "), rb"%WER (?=\d[\d.]{0,8}%? \[ )", b"WER: "),
     # AlphaZero for Gomoku: batch i:148, episode_len:24 above kl:0.044,…,loss:3.76,entropy:3.17,…,
     # and in a version of it loss :[3.76], entropy:3.17 again below.
     Normalization((b"batch i:",), rb"\bbatch i:(?=\d{1,9}, ?episode_len:)", b"batch: "),

@@ -84,6 +84,16 @@ def _loss_of_network(match: re.Match[bytes]) -> bytes:
 
 
 VISION: Final = (
+    # MatConvNet: train: epoch 01:   4/600: 92.7 (92.4) Hz objective: 2.303 top1err:0.900
+    Normalization((b") Hz ", b"objective"), rb"\) Hz (?=[a-z])", b"), "),
+    # DeiT, MAE and DETR: the means of a test, below Test: Total time: 0:00:31 (0.1 s / it), and
+    # * Acc@1 33.200 Acc@5 59.100 loss 2.300
+    Normalization(
+        (b"Averaged stats: ", b"Test: Total time: "),
+        rb"(?<=\nTest: )(Total time: [^\n]{1,80}\n)Averaged stats: ",
+        rb"\1Test: ",
+    ),
+    Normalization((b"* Acc@1 ", b" loss "), rb"\* Acc@1 (?<=\n\* Acc@1 )", b"Test: Acc@1 "),
     Normalization((b" per-step time ", b"'Loss/"), _DETECTION_STEP, _in_one_line),
     Normalization(
         (b"Eval metrics at step ", b"+ Det"), _DETECTION_EVALUATION, _evaluation_in_one_line

@@ -251,3 +251,27 @@ def test_the_mean_of_a_return_below_its_iteration(tmp_path, form):
     means = (-212.5, -180.0, -120.5)
     path.write_text("".join(f"Iteration {n}:\n  {form.format(v)}\n" for n, v in enumerate(means)))
     assert stabdiag.read(path).series["reward"].values.tolist() == [*means]
+
+
+@pytest.mark.parametrize("percent", ["", "%"])
+@pytest.mark.parametrize("between", ["\n", ": "])
+def test_word_error_rates_of_kaldi_belong_to_their_epochs(series, percent, between):
+    rates = [41.5, 33.25, 29.0, 27.5, 26.75, 26.5]
+    log = series(
+        "\n".join(
+            f"Epoch {n}{between}%WER {rate}{percent} [ 2650 / 10000, 90 ins, 310 del, 2250 sub ]"
+            for n, rate in enumerate(rates, start=1)
+        )
+    )
+    assert log["score/WER"].values.tolist() == rates
+    assert log["score/WER"].steps.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_word_error_rates_of_several_decodings_are_no_log(series):
+    with pytest.raises(LogError):
+        series(
+            "\n".join(
+                f"%WER 2{n}.31 [ 2650 / 10000, 90 ins, 310 del, 2250 sub ] exp/decode/wer_{n}"
+                for n in range(9)
+            )
+        )

@@ -168,3 +168,34 @@ def test_tesseract_prints_the_errors_of_each_sample(read):
     assert series["loss"].steps.tolist() == [860, 861, 862, 863]
     assert series["loss"].values.tolist() == [5.0, 4.875, 4.75, 4.625]
     assert [values.values[0] for role, values in series.items() if "er" in role] == [20.0, 40.5]
+
+
+def test_matconvnet_prints_its_speed_before_the_objective(read):
+    values = [2.5, 2.25, 2.0, 1.75, 1.5]
+    log = read(
+        "\n".join(
+            f"train: epoch 02: {n:3d}/ 90: 81.5 (80.{n}) Hz objective: {value} top1err:0.{9 - n}"
+            for n, value in enumerate(values, start=1)
+        )
+    )
+    assert log.series["loss"].values.tolist() == values
+    assert log.series["loss"].steps.tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "* Acc@1 4{n}.250 Acc@5 70.500 loss 9.{n}",
+        "Test: Total time: 0:00:07 (0.1 s / it)\nAveraged stats: loss: 9.{n} (9.5)  acc1: 4{n}.25",
+    ],
+)
+def test_means_of_a_test_are_no_means_of_the_training(read, test):
+    means = [3.5, 3.25, 3.0, 2.75]
+    lines = (
+        f"Epoch: [{n}] Total time: 0:01:07 (0.2 s / it)\n"
+        f"Averaged stats: lr: 0.0002  loss: {mean} (3.9)\n" + test.format(n=n)
+        for n, mean in enumerate(means)
+    )
+    log = read("\n".join(lines))
+    assert log.series["loss"].values.tolist() == means
+    assert log.series["eval_loss"].values.tolist() == [9.0, 9.1, 9.2, 9.3]
