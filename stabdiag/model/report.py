@@ -121,7 +121,8 @@ class Report(RankedFindings):
             return ""
         # Figures that the diagnosis has are not repeated.
         sentences = re.split(r"(?<=\.) (?=[A-Z0-9])", outcome.summary)
-        new = [text for text in sentences if text not in self.diagnosis.summary]
+        known = self.diagnosis.summary
+        new = [text for text in sentences if text.removesuffix(".") not in known]
         return f"Otherwise: {' '.join(new)}"
 
     def __repr__(self) -> str:

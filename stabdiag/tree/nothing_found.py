@@ -35,11 +35,11 @@ from stabdiag.stats.standards import (
     RELATIVE_TOLERANCE,
     TENTHS,
 )
-from stabdiag.tree.best_evaluation import describe_best_evaluation
 from stabdiag.tree.case import Case
 from stabdiag.tree.changes import describe_changes
 from stabdiag.tree.comparable import comparison_advice, describe_ramp
 from stabdiag.tree.confidence import confidence_without_finding
+from stabdiag.tree.evaluations import describe_evaluations
 from stabdiag.tree.precision import shows_overflows
 from stabdiag.tree.pretraining import (
     USUAL_CLASSES,
@@ -121,7 +121,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
         leaf, summary = OUTCOME_BY_SLUG["healthy"], _healthy(case, answers)
         progress = find_progress(case)
         first = check or _next_run(case)
-        parts = (detail, progress.sentence, describe_best_evaluation(case), _low_start(case))
+        parts = (detail, progress.sentence, *describe_evaluations(case), _low_start(case))
         detail = " ".join(filter(None, parts))
         evidence = progress.measured
         if progress.better is False and starts_pretrained(case):

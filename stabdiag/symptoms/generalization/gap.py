@@ -27,6 +27,7 @@ from stabdiag.stats.standards import (
     MIN_CONSECUTIVE,
     MIN_SAMPLE,
     TENTH,
+    TWICE,
 )
 from stabdiag.stats.trend import mann_kendall
 from stabdiag.symptoms.losses import FALLEN, from_the_start, has_fallen, is_distance
@@ -224,6 +225,9 @@ def _stays_above_best(x: Floats, at: int) -> bool:
     enough evaluations follow, they also have to rise, or to settle far above that level.
     """
     level, after = level_before(x, at + 2, MIN_CONSECUTIVE), x[at + 1 :]
+    # No noise of usual size hides evaluations that all end at a multiple of the best.
+    if len(after) >= MIN_CONSECUTIVE and after[-MIN_CONSECUTIVE:].min() > TWICE * level > 0:
+        return True
     rise = evaluation_level(after) - level
     noise = diff_sigma(x[at:]) if len(after) >= CONTEXT_POINTS else 0.0
     if rise <= _RISE_SIGMAS * noise:

@@ -1,0 +1,64 @@
+"""Evaluations of a stable run that end far from the best one, or from the training loss."""
+
+from __future__ import annotations
+
+from stabdiag.model.text import num
+from stabdiag.stats.course import end_level, evaluation_level
+from stabdiag.stats.quantiles import median
+from stabdiag.stats.standards import FAR_RATIO, MIN_CONSECUTIVE
+from stabdiag.tree.case import Case
+from stabdiag.tree.progress import SHOWN_SCORES
+from stabdiag.tree.scores import scores
+
+
+def describe_evaluations(case: Case) -> tuple[str, ...]:
+    """Return sentences about the evaluations of a run; those that do not apply are empty."""
+    return _best_evaluation(case), _best_score(case), _gap(case)
+
+
+def _best_evaluation(case: Case) -> str:
+    """Name the best evaluation if the loss ends above it by the limit of a rise, else return "".
+
+    Noisy evaluations may not show a rise beyond doubt. Their best checkpoint is useful anyway.
+    """
+    evaluations = case.history.finite("eval_loss")
+    x = evaluations.values
+    best = int(x.argmin()) if len(x) else 0
+    after = x[best + 1 :]
+    if len(after) < 2 or x[best] <= 0:
+        return ""
+    if evaluation_level(after) <= (1 + case.limits.generalization.eval_rise) * x[best]:
+        return ""
+    step = int(evaluations.steps[best])
+    return f"The evaluation loss was lowest, {num(float(x[best]))}, at {case.unit} {step}."
+
+
+def _best_score(case: Case) -> str:
+    """Name the best value of a score that ends at a fraction of it, else return "".
+
+    A score that was never good does not collapse, but the best checkpoint is not the last one.
+    """
+    least = case.limits.generalization.collapsed_score
+    for score in scores(case)[:SHOWN_SCORES]:
+        x, best = score.series.values, score.best_position
+        after = x[best + 1 :]
+        if score.direction < 0 or len(after) < MIN_CONSECUTIVE:
+            continue
+        if 0 <= median(after[-MIN_CONSECUTIVE:]) < least * x[best]:
+            step = int(score.series.steps[best])
+            return f"{score.name!r} was highest, {num(float(x[best]))}, at {case.unit} {step}."
+    return ""
+
+
+def _gap(case: Case) -> str:
+    """State how far above the training loss the evaluations end if it is a multiple, else ""."""
+    x, heldout = case.loss.values, case.history.finite("eval_loss").values
+    if min(len(x), len(heldout)) < MIN_CONSECUTIVE or case.loss_kind is not None:
+        return ""
+    train, last = end_level(x), evaluation_level(heldout)
+    if not 0 < FAR_RATIO * train <= last:
+        return ""
+    return (
+        f"The evaluation loss ends {num(last / train)} times above the training loss: compare how "
+        "both are computed, or the model memorizes."
+    )
