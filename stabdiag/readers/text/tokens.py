@@ -42,9 +42,11 @@ _TITLE: Final = (
     rb"|[Ll]oss (?:[A-Z]\w{0,20}(?![\w.])|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
 )
 
-# What Python prints around a number: [1e-4], '1e-4', np.float64(2.31), tensor([2.31], device=…);
-# and around the first of a dict: {'0_default': 1.2, '1_fp32': 0.0}
-_AROUND: Final = rb"(?:[\[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
+# What Python prints around a number: [1e-4], [ 0.5], '1e-4', np.float64(2.31),
+# tensor([2.31], device=…); and around the first of a dict: {'0_default': 1.2, '1_fp32': 0.0}
+_AROUND: Final = (
+    rb"(?:\[ {0,3}|[\"']|\{'\d\w{0,20}': |(?:np\.float(?:16|32|64)|tensor|[Aa]rray)\(\[?)?"
+)
 
 # A number, without the full stop of a sentence. It may have thousands separators: tps: 7,012.
 _GROUPED_NUMBER: Final = NUMBER_PATTERN.replace(

@@ -586,3 +586,12 @@ def test_a_line_is_found_after_a_dict_on_several(put):
     dicts = "".join(f"{{'step': {n},\n 'loss': {4 - n / 100}}}\n" for n in range(1, 31))
     events = stabdiag.read(put(dicts + "RuntimeError: CUDA out of memory. Tried\n")).events
     assert [event.line for event in events if event.line is not None] == [61]
+
+
+@pytest.mark.parametrize("form", ["Loss [ {v}] Avg Loss [ {v}]", "loss: [  {v} ]", "loss = [ {v}]"])
+def test_blanks_within_the_brackets_of_a_value(tmp_path, form):
+    log = tmp_path / "run.log"
+    values = [0.9 - n / 50 for n in range(12)]
+    lines = (f"Epoch: [{n}] \t {form.format(v=f'{v:.4f}')}\n" for n, v in enumerate(values))
+    log.write_text("".join(lines))
+    assert stabdiag.read(log).series["loss"].values.tolist() == pytest.approx(values, abs=1e-4)
