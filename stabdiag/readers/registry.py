@@ -87,7 +87,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="yolo",
         title="what YOLOv5, YOLOv7 or Ultralytics printed",
-        module=f"{_TEXT_PACKAGE}.records",
+        module=f"{_TEXT_PACKAGE}.yolo",
         part="YOLO",
         detected_by="a heading of Epoch, GPU_mem, losses, instances and size",
         not_read="all states of a bar but the last of each epoch, validations",
@@ -97,7 +97,7 @@ TEXT_READERS: Final = (
     TextReader(
         name="baselines",
         title="tables of Stable-Baselines or OpenAI's baselines",
-        module=f"{_TEXT_PACKAGE}.records",
+        module=f"{_TEXT_PACKAGE}.results",
         part="BASELINES",
         detected_by="rows of a name and a value between lines of dashes, a loss or reward in them",
         not_read="lines between the tables",

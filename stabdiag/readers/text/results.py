@@ -1,10 +1,12 @@
 """Records of reinforcement learning that are printed as a block of names and values.
 
-RLlib prints each result as YAML, garage and rlkit as two columns between two rules.
+Baselines print tables in boxes, RLlib each result as YAML, garage and rlkit two columns between two
+rules.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
@@ -12,6 +14,77 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Grammar
 from stabdiag.readers.text.records import LARGE_BLOCK, Record, Records
+
+# Stable-Baselines, OpenAI's baselines, Spinning Up: tables of two columns between dashes. Names
+# below a section get its prefix: rollout/ep_rew_mean.
+#
+# ---------------------------------
+# | rollout/           |          |
+# |    ep_rew_mean     | 21.3     |
+# ---------------------------------
+_DASHES: Final = b"-" * 8
+_BOX_RULE: Final = lazy_pattern(
+    rb"\n(?:[^\n|]{0,60}[ :])?\+?-{8,200}(?:\+-{3,200}\+)?[ \t]{0,8}(?=\n|$)"
+)
+# A name has no value of its own: Epoch 3 | train loss: 2.31 | val loss: 2.40 | lr: 0.1
+_BOX_ROW: Final = lazy_pattern(
+    rb"\n[^\n|]{0,60}\|(?![^\n|]{0,90}[:=] {0,4}[-+]?\d)([^\n|]{1,100})\|([^\n|]{0,100})\|(?=\s|$)"
+)
+
+# Names in a table of training values, as opposed to settings.
+_TRAINING_VALUES: Final = lazy_pattern(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
+
+# Names of which several show that a table without rules, as in a paste, is one of these.
+_POLICY_NAMES: Final = lazy_pattern(
+    rb"\|[ \t]{0,20}(?:\w{1,20}/[ \t]{0,4})?(?:n_?updates|total_?timesteps|ep_?rew_?mean"
+    rb"|policy_loss|policy_gradient_loss|value_loss|explained_variance|approx_?kl|AverageEpRet)"
+    rb"[ \t]{0,40}\|"
+)
+_MIN_POLICY_NAMES: Final = 3
+_MAX_LONE_TABLE: Final = 1 << 14
+
+
+def _tables(data: bytes) -> Iterator[Record]:
+    """Yield the position and cells of each table with a rule above or below it.
+
+    A paste of one table may lack its rules.
+    """
+    # Most logs have no rule, and the search for a fixed text is much faster.
+    rules = [match.span() for match in _BOX_RULE.finditer(data)] if _DASHES in data else []
+    if not rules and not _is_lone_table(data):
+        return
+    begins = [0, *(end for _, end in rules)]
+    ends = [*(begin for begin, _ in rules), len(data)]
+    for begin, end in zip(begins, ends, strict=True):
+        table: dict[str, bytes] = {}
+        section, place = "", begin
+        rows = [*_BOX_ROW.finditer(data, begin, end)]
+        names = [row[1].decode("utf-8", "replace") for row in rows]
+        # Spinning Up aligns names on the right: they are not indented.
+        at_right = len({*map(len, names)}) == 1 and not any(name.endswith("  ") for name in names)
+        for row, name in zip(rows, names, strict=True):
+            value = row[2].strip()
+            if name.strip().endswith("/") and not value:
+                section = name.strip()
+            # An indented row without a section above it belongs to a table that was cut off.
+            elif section or at_right or not name.startswith("  "):
+                place = place if table else row.start(1)
+                table.setdefault(f"{section}{name.strip()}", value)
+        if table:
+            yield place, table
+
+
+def _is_lone_table(data: bytes) -> bool:
+    if b"|" not in data or len(data) > _MAX_LONE_TABLE:
+        return False
+    names = [*map(bytes.strip, _POLICY_NAMES.findall(data))]
+    return len(names) >= _MIN_POLICY_NAMES and len({*names}) == len(names)
+
+
+def _has_training_table(data: bytes) -> bool:
+    tables = (table for _, table in _tables(data))
+    return any(len(table) > 1 and any(map(_TRAINING_VALUES.search, table)) for table in tables)
+
 
 # RLlib: the entries of a result, in which some names recur at a deeper level.
 #
@@ -110,6 +183,12 @@ def _has_two_columns(data: bytes) -> bool:
     )
 
 
+BASELINES: Final = Grammar(
+    step="step",
+    block=LARGE_BLOCK,
+    kinds=(Records(find_records=_tables, signature=_has_training_table, begins=True),),
+    joined=True,
+)
 RLLIB: Final = Grammar(
     step=_RLLIB_ITERATION,
     block=LARGE_BLOCK,
