@@ -390,6 +390,25 @@ def test_a_reward_outranks_the_policy_part_of_a_sum():
     assert loss_kind("policy_loss", names, has_reward=True) == LossKind.POLICY
 
 
+@pytest.mark.parametrize(
+    ("others", "loss"),
+    [
+        ([], "value"),
+        (["metric", "timestamp"], "value"),
+        (["ent", "prob", "train_R"], None),
+        (["entropy", "value_loss"], "value_loss"),
+        (["avg_return"], None),
+    ],
+)
+def test_a_value_next_to_measures_of_a_policy_is_no_loss(others, loss):
+    assert assign(["step", "value", *others]).columns.get("loss") == loss
+
+
+@pytest.mark.parametrize(("name", "is_reward"), [("train_R", True), ("mean_R", True), ("R", False)])
+def test_a_capital_r_is_a_return(name, is_reward):
+    assert assign(["step", name]).has("reward") == is_reward
+
+
 SETTINGS = {
     "batch_size": ("batch_size",),
     "train_batch_size": ("train/batch_size",),

@@ -50,6 +50,10 @@ _ROLE_SPELLINGS = frozenset(name for role in ROLES if not role.several for name 
 # A column of this name next to the components of a loss is their sum.
 _SUM = "total"
 
+# The name of the only metric of a file, or the estimate of a value function.
+_ESTIMATE = "value"
+_POLICY_MEASURES = frozenset(word_list("ent entropy policy advantage advantages"))
+
 _LOSS_ROLES = frozenset({"loss", "eval_loss"})
 
 # Roles that allow a partial diagnosis if no loss was logged.
@@ -190,6 +194,8 @@ class _Choice:
         """Return the columns with a known name of a role, or except for losses its last word."""
         candidates = (self._by_name[name] for name in role.names if name in self._by_name)
         columns = [name for name in candidates if name not in self.taken]
+        if role.name == "loss" and any(normal(name) == _ESTIMATE for name in columns):
+            columns = _without_estimates(columns, self.names)
         return columns if columns or role.name in _LOSS_ROLES else self._by_last_word(role)
 
     def _by_last_word(self, role: Role) -> list[str]:
@@ -235,6 +241,13 @@ class _Choice:
 
     def _free(self) -> list[str]:
         return [name for name in self.names if name not in self.taken]
+
+
+def _without_estimates(columns: list[str], names: Sequence[str]) -> list[str]:
+    """Return columns without a ``value`` next to measures of a policy, which estimates states."""
+    if not any(is_a_reward(n) or not _POLICY_MEASURES.isdisjoint(name_words(n)) for n in names):
+        return columns
+    return [name for name in columns if normal(name) != _ESTIMATE]
 
 
 def _by_name(names: Sequence[str]) -> dict[str, str]:

@@ -194,6 +194,7 @@ _PLAIN_LOSS_WORDS: Final = frozenset({"loss", "losses", "train", "training", "me
 # Words next to a reward in its name: Batch_Reward_Mean, avg_reward_100, "Return (train)".
 _REWARDS: Final = frozenset(word_list("reward rewards return returns rew rews rewmean"))
 _SCORE_WORDS: Final = frozenset({"score", "scores"})
+_RETURN: Final = frozenset({"r"})
 _OF_REWARDS: Final = frozenset(
     word_list(
         "mean avg average total sum cumulative running rolling moving episode ep epoch batch game "
@@ -236,10 +237,11 @@ def is_an_lr(name: str) -> bool:
 def is_a_reward(name: str, *, of_episodes: bool = False) -> bool:
     """Return True if a column looks like the reward of the run, and not a component of it.
 
-    One word of its name means reward, and the others only describe how it was averaged. The reward
-    of episodes may be the score of a game.
+    One word of its name means reward, and the others only describe how it was averaged, as in
+    train_R. The reward of episodes may be the score of a game.
     """
     rewards = _REWARDS | _SCORE_WORDS if of_episodes else _REWARDS
+    rewards |= _RETURN if name.endswith("_R") else frozenset()
     others = [word for word in name_words(name) if word not in rewards]
     alone = len(name_words(name)) == len(others) + 1 and not is_evaluation(name)
     return alone and all(word in _OF_REWARDS or word.isdigit() for word in others)

@@ -74,6 +74,20 @@ BOOSTING: Final = (
 )
 
 RECOMMENDERS: Final = (
+    # FuxiCTR: [Metrics] AUC: 0.81 - logloss: 0.44, of an evaluation, and lines below it
+    # Train loss: 0.45
+    # ************ Epoch=1 end ************
+    Normalization(
+        (b"[Metrics] ", b"logloss: "),
+        rb"(?m)(\[Metrics\] [^\n]{0,400}?)\blogloss: (?=%b)" % NUMBER_PATTERN,
+        rb"\1val_logloss: ",
+    ),
+    Normalization(
+        (b"rain loss: ", b"** Epoch=", b" end **"),
+        rb"[Tt]rain loss: (%b)(\n[^\n]{0,80}\*{4,40} )Epoch=(\d{1,9}) end(?= \*{4})"
+        % NUMBER_PATTERN,
+        rb"epoch \3 train_loss: \1\2end",
+    ),
     # LightGCN: EPOCH[3/1000] loss0.545-|Sample:2.87|
     Normalization(
         (b"] loss", b"-|Sample:"),

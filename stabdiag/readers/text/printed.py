@@ -62,6 +62,10 @@ _NUMBERED_ROW: Final = lazy_pattern(rb"[ \t]{0,200}[-+]?(?:[.\d]|nan|inf)")
 _PRINTED_NUMBER: Final = lazy_pattern(
     r"[-+]?(?:\d[\d.]*(?:[eE][-+]?\d+)?|\.\d+|nan|inf)", re.IGNORECASE
 )
+_LISTED_NUMBERS: Final = lazy_pattern(
+    rf"\[ ?({_PRINTED_NUMBER.pattern})(?:[ ,]{{1,8}}{_PRINTED_NUMBER.pattern}){{0,40}} ?\]",
+    re.IGNORECASE,
+)
 
 _TRIAL_NAME: Final = "trial name"
 
@@ -127,6 +131,8 @@ def short_table(data: bytes) -> tuple[tuple[str, ...], list[Cells]] | None:
     tables = [table for table in _tables(cleaned(data)) if table.rows]
     first = tables[0].names[0] if len(tables) == 1 else ""
     if not _COUNTER_NAME.fullmatch(first) and first.lower() != _TRIAL_NAME:
+        return None
+    if _lists_trials(tables[0]):
         return None
     names, rows = _names_and_rows(tables[0])
     # The losses of a first row are left out only if others follow.
@@ -270,8 +276,13 @@ def _row(table: _Table, cells: _Cells, line: str) -> list[bytes | None] | None:
 
 
 def _plain(cell: re.Match[str]) -> str:
-    """Return the text of a cell, without Markdown for bold text and code."""
-    return cell[0].strip().strip("*`").strip()
+    """Return the text of a cell, without Markdown for bold text and code.
+
+    Of a list of numbers, the first is the total of the others, or the only one.
+    """
+    text = cell[0].strip().strip("*`").strip()
+    numbers = _LISTED_NUMBERS.fullmatch(text) if text.startswith("[") else None
+    return numbers[1] if numbers else text
 
 
 def _lower_cell(name: re.Match[str], cells: Sequence[re.Match[str]]) -> str | None:

@@ -131,6 +131,8 @@ _BEST: Final = lazy_pattern(
     rb"(?<![a-z])(?:best|lowest|min(?:imum|imal)?)(?![a-z])[^:=]{0,60}$", re.IGNORECASE
 )
 
+_BEST_LENGTH: Final = len("best ")
+
 SAVES: Final = lazy_pattern(rb"(?<![a-z])(?:sav(?:ed|ing)|best|improved)(?![a-z])", re.IGNORECASE)
 
 # CV is the set for cross-validation; mi-test and fit_test are names of runs.
@@ -280,6 +282,9 @@ def _field(line: bytes, at: Span, value: Span, suffix: str = "") -> Field:
         at = (setting.end(), at[1]) if setting is not None else at
     unit = line[value[1] : value[1] + 2]
     suffix += f" ({unit.decode()})" if unit in (b"ms", b"us") else ""
+    # Best Val loss: 0.94 is not the loss of this epoch.
+    before = line[max(at[0] - _BEST_LENGTH, 0) : at[0]]
+    at = (at[0] - _BEST_LENGTH, at[1]) if before.lower() == b"best " else at
     return Field(line[slice(*at)].decode("utf-8", "replace") + suffix, at, value)
 
 

@@ -103,6 +103,17 @@ TUTORIALS: Final = (
         rb"mean(?:=|: ?| )(?=%b)" % NUMBER_PATTERN,
         rb"\1_mean=",
     ),
+    # Accs: Train: 0.7351, Val: 0.7079, Test: 0.6753
+    Normalization(
+        (b"cc", b"rain: ", b"al: "),
+        rb"\b[Aa]cc(?:s|uracy|uracies)?[:=]? {0,2}[(\[-]? ?[Tt]rain: ?(%b)([,; |]{1,3})"
+        rb"[Vv]al(?:id)?: ?(%b)(?:[,; |]{1,3}[Tt]est: ?(%b))?"
+        % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
+        lambda match: (
+            b"train_acc: %b%bval_acc: %b" % match.group(1, 2, 3)
+            + (b"%btest_acc: %b" % match.group(2, 4) if match[4] else b"")
+        ),
+    ),
     # NEAT in Python: Population's average fitness: 46.55950 stdev: 7.99549, below
     # ****** Running generation 199 ******. A fitness is maximized.
     Normalization(

@@ -146,3 +146,15 @@ def test_the_only_status_of_ray_tune_is_read(history, reward):
 def test_a_row_of_results_is_no_log(history):
     with pytest.raises(LogError):
         history("Results\n| model | epochs | test loss |\n|---|---|---|\n| resnet | 90 | 0.75 |\n")
+
+
+def test_the_first_number_of_a_list_in_a_cell_counts(history):
+    rule = "+-------+---------------+--------------+--------+\n"
+    heading = f"{rule}| Epoch | training time |     Loss     | recall |\n{rule}"
+    text = "".join(
+        f"{heading}|   {n}   |     98.25     | [{40.5 - n}, 1.5e-2] | [0.0{n}25] |\n{rule}"
+        for n in range(1, 5)
+    )
+    series = history(f"sampling time: 2.95s\n{text}").series
+    assert series["loss"].values.tolist() == [39.5, 38.5, 37.5, 36.5]
+    assert series["loss"].steps.tolist() == [1, 2, 3, 4]

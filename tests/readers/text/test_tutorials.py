@@ -275,3 +275,44 @@ def test_word_error_rates_of_several_decodings_are_no_log(series):
                 for n in range(9)
             )
         )
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Accs: Train: {}, Val: {}, Test: 0.25",
+        "accuracy - train: {}, val: {}",
+        "acc: [train: {}, val: {}, test: 0.25]",
+    ],
+)
+def test_accuracies_of_splits_next_to_the_best_loss_so_far(tmp_path, form):
+    path = tmp_path / "log"
+    path.write_text(
+        "".join(
+            f"Epoch {n}, Best Val loss: 0.5, {form.format(0.5 + n / 8, 0.25 + n / 8)}\n"
+            for n in range(4)
+        )
+    )
+    series = stabdiag.read(path).series
+    assert series["accuracy"].values.tolist() == [0.5, 0.625, 0.75, 0.875]
+    assert series["eval_accuracy"].values.tolist() == [0.25, 0.375, 0.5, 0.625]
+    assert "loss" not in series
+
+
+def test_the_best_loss_so_far_is_not_the_loss(series):
+    text = "".join(f"Epoch {n}: loss {2.5 - n} (best loss: 1.5)\n" for n in range(4))
+    assert series(text)["loss"].values.tolist() == [2.5, 1.5, 0.5, -0.5]
+
+
+def test_the_epochs_of_fuxictr_are_named_below_their_losses(series):
+    text = "".join(
+        f"2026-01-25 07:41:46,177 P8 INFO [Metrics] AUC: 0.75 - logloss: {0.5 - n / 8}\n"
+        f"2026-01-25 07:41:46,187 P8 INFO --- 778/778 batches finished ---\n"
+        f"2026-01-25 07:41:46,239 P8 INFO Train loss: {0.75 - n / 8}\n"
+        f"2026-01-25 07:41:46,239 P8 INFO ************ Epoch={n} end ************\n"
+        for n in (1, 2)
+    )
+    read = series(text)
+    assert read["loss"].values.tolist() == [0.625, 0.5]
+    assert read["eval_loss"].values.tolist() == [0.375, 0.25]
+    assert read["loss"].steps.tolist() == [1, 2]
