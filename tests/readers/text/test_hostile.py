@@ -17,7 +17,7 @@ from stabdiag.model.patterns import LazyPattern
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.registry import TEXT_READERS, reader
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text import counters, evidence, messages, normalization, prefix, tokens
+from stabdiag.readers.text import counters, examined_log, messages, normalization, prefix, tokens
 from stabdiag.readers.text.grammar import Grammar, Line
 from stabdiag.readers.text.messages import SORTS
 
@@ -219,6 +219,6 @@ def test_counters_are_searched_once_for_all_loss_candidates(monkeypatch):
         lengths.append(len(data))
         return counters.find_headings(data)
 
-    monkeypatch.setattr(evidence, "find_headings", searched)
+    monkeypatch.setattr(examined_log, "find_headings", searched)
     assert not reader("text").sniff(text, is_complete=True)
     assert sum(length > 100 for length in lengths) == 1
