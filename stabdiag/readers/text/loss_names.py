@@ -53,6 +53,15 @@ QUALIFIED_NAMES: Final = tuple(
 )
 
 
+# Mean test loss of 8 batches: 0.326
+COUNTED_BATCHES: Final = (
+    Normalization(
+        (b"oss of ", b" batches: "),
+        rb"([Ll]oss) of \d{1,9} batches(?=: ?%b)" % NUMBER_PATTERN,
+        rb"\1",
+    ),
+)
+
 # A list of names and values: [('average_q', 5.1), ('average_loss', 0.5)]. ChainerRL prints it below
 # outdir:results step:2000 episode:11 R:24.41
 PAIRED_NAMES: Final = (

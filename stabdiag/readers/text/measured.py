@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import accumulate, compress, repeat
+from itertools import accumulate, chain, compress, repeat
 from operator import contains
 from typing import Final
 
@@ -38,6 +38,7 @@ from stabdiag.readers.text.tokens import (
     SAVES,
     VALIDATED,
     Span,
+    evaluation_of_loss,
     evaluation_prefix,
     line_fields,
     lines_with_a_loss,
@@ -55,6 +56,9 @@ _COMPANION: Final = lazy_pattern(
 # A part of the names of scores, which lines below a heading may have.
 _SCORED: Final = lazy_pattern(
     _COMPANION.pattern + rb"|Dice|dice|IOU|IoU|iou|Acc|acc|AUC|auc|PSNR|psnr|F1"
+    rb"|Top1|Top-1|top1|top-1|Top5|Top-5|top5|top-5|@|mAP|AP5|AP7|BLEU|bleu|METEOR|CIDEr|ROUGE"
+    rb"|Rouge|rouge|SSIM|ssim|WER|CER|EER|MRR|mrr|Recall|recall|Precision|precision|FID|Kappa|kappa"
+    rb"|Match|match|earson|pearman|F-score|R2"
 )
 
 # A record without its loss has its counter and at least two more values.
@@ -91,6 +95,27 @@ def _companion_lines(
                 yield begin, data[begin:end]
 
 
+def _with_splits(lines: list[tuple[int, bytes]], word: bytes) -> list[tuple[int, bytes]]:
+    """Prefix scores directly below the loss of an evaluation with its split.
+
+    Test loss: 2.4 above Top1: 0.6. If the log names the split of any such score, the others are of
+    the training.
+    """
+    others = chain.from_iterable(line_fields(line) for _, line in lines if word not in line)
+    if any(is_evaluation(item.name) and score_direction(item.name) for item in others):
+        return lines
+    result, split, end = [], "", -1
+    for at, line in lines:
+        if word in line:
+            split = evaluation_of_loss(line)
+        elif at > end + 1 or not all(score_direction(f.name) for f in line_fields(line)):
+            split = ""
+        is_score = split and word not in line
+        result.append((at, b"%b%b" % (split.encode(), line) if is_score else line))
+        end = at + len(line)
+    return result
+
+
 @frozen
 class MeasuredLines(Kind):
     """Lines with a loss and the counter, or with a loss alone without a counter.
@@ -116,7 +141,7 @@ class MeasuredLines(Kind):
         if self.counter is None:
             lines = [
                 line if self.word not in line else under_its_heading(data, at, line)
-                for at, line in written
+                for at, line in _with_splits(written, self.word)
             ]
         if self.counter == FIRST:
             starts = [at for at, _ in written]

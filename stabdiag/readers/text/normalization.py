@@ -13,6 +13,7 @@ from stabdiag.readers.text.boosting import BOOSTING, RECOMMENDERS
 from stabdiag.readers.text.caffe import WEIGHTED_TERMS
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.loss_names import (
+    COUNTED_BATCHES,
     COUNTED_NAMES,
     OTHER_PAIRS,
     PAIRED_NAMES,
@@ -92,6 +93,7 @@ NORMALIZATIONS: Final = (
         rb"loss: \1, policy_loss: \2, value_loss: \3, l2_loss: \4",
     ),
     *COUNTED_NAMES,
+    *COUNTED_BATCHES,
     *QUALIFIED_NAMES,
     *PAIRED_NAMES,
     # llm.c: s:1 trl:10.9598 lr:0.000002 norm:15.24, s:250 tel:6.5012

@@ -77,7 +77,7 @@ _NO_VALUE: Final = (
 _SIGNED_PAIR: Final = (
     rb"(?<![A-Za-z\d])(?<!N/)(?!%b)"
     rb"(%b|[Ll]oss of (?:the )?[a-z]\w{0,20}(?: [a-z]\w{0,20}){0,2}"
-    rb"|[A-Za-z][\w./-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
+    rb"|[A-Za-z][\w./@-]{0,60}(?:'s| ?\([\w -]{1,24}\))?(?: [a-z]\w{0,20}){0,2}?)"
     rb"(?:[\"'\]]? {0,12}[:=][ \t]{0,40}| is | was (?=\[))%b%b(%b)%b"
     % (_NO_VALUE, _TITLE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
@@ -346,6 +346,12 @@ def evaluation_prefixes(line: bytes, fields: Sequence[Field]) -> list[str]:
     if fields and not any(prefixes) and (own := _only_evaluation(fields)):
         return [own if score_direction(item.name) is not None else "" for item in fields]
     return prefixes
+
+
+def evaluation_of_loss(line: bytes) -> str:
+    """Return the prefix of a line whose only loss is that of an evaluation, or ""."""
+    fields = line_fields(line)
+    return _only_evaluation(fields) if fields else ""
 
 
 def _only_evaluation(fields: Sequence[Field]) -> str:

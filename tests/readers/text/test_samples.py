@@ -119,7 +119,7 @@ def test_roles_next_to_the_loss():
     expected = {
         "baselines/plain.log": {"lr", "reward", "clock"},
         "text/basicsr.log": {"lr", "epoch", "step_time", "clock"},
-        "text/big-vision.log": {"grad_norm", "weight_norm", "eval_loss"},
+        "text/big-vision.log": {"grad_norm", "weight_norm", "eval_loss", "eval_accuracy"},
         "caffe/plain.log": {"lr", "eval_loss", "eval_accuracy"},
         "composer/plain.log": {"lr", "grad_norm", "tokens_per_second"},
         "coqui/plain.log": {"lr", "grad_norm", "loss_scale", "eval_loss", "step_time", "clock"},
