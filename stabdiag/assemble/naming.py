@@ -171,7 +171,9 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     ]
     of_episodes = normal(names.get("epoch", "")) in ("episode", "episodes")
     if _has_scores(columns.names, names) and (
-        not unknown or (of_episodes and all(_stays_finite(columns.load(name)) for name in unknown))
+        not unknown
+        or (of_episodes and all(_stays_finite(columns.load(name)) for name in unknown))
+        or all(_is_fraction(columns.load(name)) for name in unknown)
     ):
         return named.take(names, "no loss was logged: only the scores can be judged")
     if not columns.is_unknown and any(map(_is_fitness, columns.names)):
@@ -212,6 +214,12 @@ def _stays_finite(column: Column) -> bool:
 def _is_margin(name: str, columns: Columns) -> bool:
     """Return True if a column has no name and no values, as next to a table of Markdown."""
     return name.startswith("column_") and not columns.load(name).present.any()
+
+
+def _is_fraction(column: Column) -> bool:
+    """Return True if all values are from 0 to 1, as those of scores without a known name are."""
+    values = column.logged
+    return not column.is_text and bool(np.all((values >= 0) & (values <= 1)))
 
 
 def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:

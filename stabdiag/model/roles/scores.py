@@ -49,7 +49,7 @@ _HIGHER: Final = (
     r"|r2(score)?|rsquared|pearson(r|corr)?|spearman(r|corr)?|mcc|matthews\w{0,20}|kappa"
     r"|hmean|normeditdis(t|tance)?|dsc|accpose|poseacc(uracy)?"
     r"|exactmatch|acc(uracy)?andf1|pass(at)?\d+|(pass|success|win|solve)rate|n?dcg(at)?\d*|mrr(at)?\d*"
-    r"|hit(s|rate)(at)?\d*|inceptionscore|is\d+k|clipscore"
+    r"|hit(s|rate|ratio)(at)?\d*|(hit|hr)(at)?\d+|r(at)?(1|5|10)|inceptionscore|is\d+k|clipscore"
     r"|(ents|cats|spans)[fpr]|(dep)?[ul]as|tagacc"
 )
 _LOWER: Final = (

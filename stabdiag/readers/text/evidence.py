@@ -171,11 +171,16 @@ def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
         best = heading_evidence(headings, trained) or best
     if best is not None:
         return best if best.above else replace(best, epochs=rising_fraction(headings[EPOCH]) == 1)
+    headed = heading_evidence(headings, sample.values)
+    if headed is None and (excerpt := find_excerpt(sample.shapes)):
+        return excerpt
+    below = {word: headings[word] for word in log.counted_below(sample)}
+    headed = headed or heading_evidence(below, sample.values, fewest=2)
+    headed = headed or evidence_of_few_epochs(log.data, sample, headings)
+    if headed is not None:
+        return replace(headed, is_counted_below=headed.counter in below)
     return (
-        heading_evidence(headings, sample.values)
-        or find_excerpt(sample.shapes)
-        or evidence_of_few_epochs(log.data, sample, headings)
-        or _failed_excerpt(log, sample)
+        _failed_excerpt(log, sample)
         or find_single_record(log.data, sample)
         or find_single_epoch(log.data, sample, headings)
         or find_uncounted(log.data, trained, sample)

@@ -8,12 +8,17 @@ from functools import cached_property
 from typing import Final
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counter_evidence import MIN_COUNTS
 from stabdiag.readers.text.counters import GAMES, STEP, find_headings
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.sample import Sample, take_sample
 from stabdiag.readers.text.status_lines import failure_lines, handwritten_failure_lines
-from stabdiag.readers.text.tokens import lines_with_a_loss
+from stabdiag.readers.text.tokens import LONGEST, lines_with_a_loss
+
+# A line that names its counter at the end: Epoch=4 end, Finished epoch 4, epoch 4 done
+_END_OF_COUNT: Final = lazy_pattern(rb"(?i)\b(?:end(?:s|ed)?|finish(?:ed)?|done|completed?)\b")
 
 # Headings are searched for in this many bytes at the head.
 _HEADING_BYTES: Final = 1 << 22
@@ -51,14 +56,30 @@ class ExaminedLog:
     def heading_counts(self, sample: Sample) -> dict[bytes, list[int]]:
         """Return the counts of each counter with a word, on all lines above a sample's end."""
         counts: dict[bytes, list[int]] = defaultdict(list)
+        below = self.counted_below(sample)
+        ended: set[bytes] = set()
         for place, name, count in self.headings:
-            if place < sample.end:
+            # The line that ends the last record is below its loss.
+            if place < sample.end or (name in below and name not in ended):
                 counts[name].append(count)
+            if place >= sample.end:
+                ended.add(name)
         # Games between two losses are not steps of the training.
         for game in [name for name in counts if name in GAMES]:
             if len(self._counts_above_losses(sample, game)) < MIN_COUNTS:
                 del counts[game]
         return counts
+
+    def counted_below(self, sample: Sample) -> set[bytes]:
+        """Return the counters that end each record: Epoch=4 end."""
+        first = next((begin for begin, _ in lines_with_a_loss(self.data, sample.word)), 0)
+        below: dict[bytes, bool] = {}
+        for place, name, _ in self.headings:
+            if below.setdefault(name, place > first):
+                begin = self.data.rfind(b"\n", 0, place) + 1
+                end = line_end(self.data, place, LONGEST)
+                below[name] = _END_OF_COUNT.search(self.data, begin, end) is not None
+        return {name for name, is_below in below.items() if is_below}
 
     def _counts_above_losses(self, sample: Sample, counter: bytes) -> set[int]:
         """Return the counts of a counter that are the last ones above a loss."""

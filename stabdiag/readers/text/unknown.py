@@ -52,9 +52,10 @@ _PAIRS: Final = (_NETWORK_NAMES, _SUPERVISION, _VARIATIONAL_NAMES)
 _NAMED: Final = rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)"
 _SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)"
 
-# Names that a loss has only where nothing else is named: total: 2.4, L1: 0.12, bpd=3.2
+# Names that a loss has only where nothing else is named: total: 2.4, L1: 0.12, bpd=3.2, and E = 0.5
+# in DyNet
 _TOTAL_NAMES: Final = lazy_pattern(
-    rb"(?<![\w./-])([Tt]otal|[Ll][12]?|bp[cdb]|KLD?)"
+    rb"(?<![\w./-])([Tt]otal|[Ll][12]?|bp[cdb]|KLD?|E(?= ?[:=] ?-?\d{1,9}\.\d))"
     rb"(?= ?[:=] ?%b(?![\w%%:]|\.\d| ?(?:sec|min|s|ms)\b))" % NUMBER_PATTERN
 )
 

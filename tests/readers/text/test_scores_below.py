@@ -32,6 +32,7 @@ def log(name, above="Test loss: {}", form="{}: {}"):
         *("mAP", "AP50", "BLEU-4", "METEOR", "CIDEr", "Rouge-L", "SSIM", "WER", "CER", "MRR"),
         *("Recall@20", "NDCG@10", "Precision", "Recall", "FID", "kappa", "exact match"),
         *("Pearson", "Spearman", "F-score", "R2", "IoU", "success rate"),
+        *("R@1", "Hit@10", "HR@10", "Hits@3"),
     ],
 )
 @pytest.mark.parametrize("form", ["{}: {}", "{}: {}%", "{} = {}"])
@@ -57,9 +58,7 @@ def test_accuracies_with_a_named_split_show_whose_the_others_are(history):
     assert series["eval_accuracy"].values.tolist() == list(SCORES)
 
 
-@pytest.mark.parametrize(
-    "line", ["time: 38.5 s", "saved model@best: 3", "user@host: 22", "R20: 7"]
-)
+@pytest.mark.parametrize("line", ["time: 38.5 s", "saved model@best: 3", "user@host: 22", "R20: 7"])
 def test_other_lines_are_not_scores(history, line):
     text = log(line, form="{}")
     assert {*history(text).series} == {"loss", "eval_loss"}
