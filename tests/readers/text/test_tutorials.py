@@ -316,3 +316,17 @@ def test_the_epochs_of_fuxictr_are_named_below_their_losses(series):
     assert read["loss"].values.tolist() == [0.625, 0.5]
     assert read["eval_loss"].values.tolist() == [0.375, 0.25]
     assert read["loss"].steps.tolist() == [1, 2]
+
+
+def test_an_estimator_prints_its_own_values_above_its_loss(tmp_path):
+    form = (
+        "INFO:tensorflow:cross_entropy = {1}, train_accuracy = 0.{0} ({2} sec)\n"
+        "INFO:tensorflow:loss = {1}, step = {0}00 ({2} sec)\n"
+        "INFO:tensorflow:global_step/sec: 31.5\n"
+    )
+    text = "".join(form.format(n, 2.5 - n / 10, 3.5) for n in range(1, 6))
+    (tmp_path / "run.log").write_text(text)
+    series = stabdiag.read(tmp_path / "run.log").series
+    assert series["loss"].steps.tolist() == [100, 200, 300, 400, 500]
+    assert series["accuracy"].values.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
+    assert "other_loss/cross_entropy" in series
