@@ -27,7 +27,7 @@ from stabdiag.readers.text.vision import VISION
 
 def _terms_of_deepxde(row: re.Match[bytes]) -> bytes:
     """Return the terms of a loss in a table of DeepXDE, named by letters."""
-    terms = enumerate(row[2].split(b", "), ord("k"))  # d and g are networks of a GAN
+    terms = enumerate(row[2].split(b", ")[:12], ord("k"))  # d and g are networks
     return b"step: %b, %b" % (row[1], b", ".join(b"loss_%c: %b" % term for term in terms))
 
 
@@ -42,8 +42,8 @@ NORMALIZATIONS: Final = (
     *(
         Normalization(
             markers,
-            rb"(?m)^(\d{1,9}) {1,12}\[(%b(?:, %b){0,11})\] {1,24}\[[^\]\n]{1,400}\] {1,24}"
-            rb"\[[^\]\n]{0,200}\]" % (NUMBER_PATTERN, NUMBER_PATTERN),
+            rb"(?m)^(\d{1,9}) {1,12}\[([-\d.einfa+, ]{1,400})\] {1,24}\[[^\]\n]{1,400}\] {1,24}"
+            rb"\[[^\]\n]{0,200}\]",
             _terms_of_deepxde,
         )
         for markers in ((b"Train loss  ", b"Test metric"), (b"]    [",))
