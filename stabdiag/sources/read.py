@@ -15,6 +15,7 @@ from stabdiag.readers.columns import Columns
 from stabdiag.readers.compressed import unpacked
 from stabdiag.readers.source import STANDARD_INPUT, Stream, open_stream
 from stabdiag.sources.folder import Container, Folder, LoadedLog, ReadRequest, note
+from stabdiag.sources.neighbors import describe_neighbors
 from stabdiag.sources.outputs import with_outputs
 from stabdiag.sources.sidecars import Sidecars, file_sidecars, url_sidecars
 
@@ -56,8 +57,11 @@ def read_source(
     for log in reversed(logs):  # the configuration of the last attempt takes precedence
         manifest = manifest.fill_gaps(log.manifest)
         checkpoints = checkpoints or log.checkpoints
-    left_out = [note(f"left out: {error}") for error in empty]
-    return Sidecars(manifest=manifest, events=left_out, checkpoints=checkpoints).attach(columns)
+    notes = [note(f"left out: {error}") for error in empty]
+    if len(sources) == 1 and not request.grows and os.path.isfile(sources[0]):  # noqa: PTH113
+        neighbors = describe_neighbors(Path(sources[0]))
+        notes += [note(neighbors)] if neighbors else []
+    return Sidecars(manifest=manifest, events=notes, checkpoints=checkpoints).attach(columns)
 
 
 def is_archive(stream: Stream) -> bool:

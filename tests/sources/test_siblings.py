@@ -219,3 +219,30 @@ def test_other_hidden_files_are_ignored(stabdiag, tmp_path, name):
     write(place, **{"run.jsonl": lines(), name: "x"})
     assert stabdiag("check", place).code == 0
     assert api.diagnose(place).diagnosis.slug == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("name", "others", "shown"),
+    [
+        ("log.0", ["log.1"], "log.1 has"),
+        ("train.log", ["train.log.1", "train.log.2.gz"], "train.log.1, train.log.2.gz have"),
+        ("out_rank0.txt", ["out_rank1.txt"], "out_rank1.txt has"),
+        ("run.jsonl", ["run2.jsonl"], "run2.jsonl has"),
+        ("run1.jsonl", [f"run{n}.jsonl" for n in range(2, 8)], "run4.jsonl and 3 more have"),
+        ("run.jsonl", ["other.jsonl", "run.jsonl.bak", "runner.jsonl"], ""),
+        ("01.txt", ["02.txt"], ""),
+    ],
+)
+def test_a_file_names_those_with_another_number(stabdiag, tmp_path, name, others, shown):
+    write(tmp_path, **{name: lines()}, **{other: lines(fails=True) for other in others})
+    result = stabdiag("diagnose", tmp_path / name)
+    assert result.code == 0
+    said = " ".join(result.out.split())
+    assert ("the same name with another number" in said) == bool(shown)
+    assert shown in said
+
+
+def test_files_that_are_read_together_are_not_named(stabdiag, tmp_path):
+    write(tmp_path, **{"log.0": lines(), "log.1": lines()})
+    out = stabdiag("diagnose", tmp_path / "log.0", tmp_path / "log.1").out
+    assert "another number" not in out
