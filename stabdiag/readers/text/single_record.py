@@ -78,6 +78,9 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         is_above = len(names) >= _MIN_RECORD and len(lines) > 1 and counted[0]
         if is_above and not any(counted[1:]) and len(data) <= MAX_SHORT:
             return find_excerpt({names: lines[:1]}, fewest=1)
+    repeated = _repeated_record(sample.shapes)
+    if repeated is not None:
+        return repeated
     trained = {
         names: lines
         for names, lines in sample.shapes.items()
@@ -107,6 +110,20 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     # The only counter may be a position.
     is_positioned = bool(bars) or _starts_with_position(data)
     return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=is_positioned)
+
+
+def _repeated_record(shapes: Shapes) -> TextEvidence | None:
+    """Return the evidence in one record of many values, each repeated on a line of its own.
+
+    Estimators of TensorFlow print "Saving dict for global step 900: …", and BERT its values below.
+    """
+    full = {names: lines for names, lines in shapes.items() if len(names) >= MANY_VALUES}
+    if len(full) != 1 or len(shapes) < _MIN_RECORD:
+        return None
+    (record, lines), *_ = full.items()
+    others = (names for names in shapes if names != record)
+    is_repeated = all(len(names) == 1 and names[0] in record for names in others)
+    return find_excerpt(full, fewest=1) if is_repeated and len(lines) == 1 else None
 
 
 def find_single_epoch(

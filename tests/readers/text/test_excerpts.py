@@ -723,3 +723,28 @@ def test_an_accuracy_may_be_low_in_the_first_planned_epochs(tmp_path, planned, s
 def test_a_line_without_a_step_next_to_one_with_rates_is_no_evaluation(put):
     series = stabdiag.read(put("p:1 loss -  [step:.0 tps:0%\nloss 3")).series
     assert "eval_loss" not in series
+
+
+def test_a_single_record_whose_values_are_repeated_below(tmp_path):
+    log = tmp_path / "eval.log"
+    log.write_text(
+        "INFO:tensorflow:Finished evaluation at 2020-02-18-08:09:56\n"
+        "INFO:tensorflow:Saving dict for global step 5400: eval_accuracy = 0.85, eval_auc = 0.69,"
+        " eval_loss = 0.7216, global_step = 5400, loss = 0.7219\n"
+        "INFO:tensorflow:***** Eval results *****\n"
+        "INFO:tensorflow:  eval_accuracy = 0.85\nINFO:tensorflow:  eval_auc = 0.69\n"
+        "INFO:tensorflow:  eval_loss = 0.7216\nINFO:tensorflow:  global_step = 5400\n"
+        "INFO:tensorflow:  loss = 0.7219\n"
+    )
+    loss = stabdiag.read(log).series["loss"]
+    assert (loss.steps.tolist(), loss.values.tolist()) == ([5400], [0.7219])
+
+
+def test_a_sentence_with_many_values_is_not_a_record(tmp_path):
+    log = tmp_path / "note.txt"
+    log.write_text(
+        "We got loss = 0.5 acc = 0.9 f1 = 0.4 auc = 0.5 at step 100 on our data, and then:\n"
+        "loss = 0.4 was fine for the others.\nThis is what the paper says, too.\n"
+    )
+    with pytest.raises(LogError):
+        stabdiag.read(log)
