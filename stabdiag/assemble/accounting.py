@@ -272,7 +272,7 @@ def _other_losses(
 def _fell(loss: Column) -> bool:
     """Return True if all values of a loss are finite and it ended below its start.
 
-    It may be that of a pretraining, which did not fail.
+    It may be the loss of a pretraining that did not fail.
     """
     values = loss.logged
     if loss.is_text or loss.null.any() or len(loss.stray_rows) or not np.isfinite(values).all():

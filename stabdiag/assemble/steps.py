@@ -87,7 +87,7 @@ def _counters(columns: Columns, names: Mapping[str, str]) -> list[tuple[str, str
 def _is_a_length(steps: Floats, columns: Columns, names: Mapping[str, str]) -> bool:
     """Return True if a "steps" column contains episode lengths, which go up and down.
 
-    Or it counts within epochs, each of which has one record, at the same count.
+    Or it counts within epochs, and each has one record, at the same count.
     """
     if "epoch" not in names:
         return False

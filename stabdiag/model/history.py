@@ -331,7 +331,7 @@ class History:
     def epoch_of(self, step: int) -> int | None:
         """Return the logged epoch of a step, if each epoch counts its steps from the start.
 
-        Such a step is in no line of the log. It is None for fractions of epochs.
+        No line of the log has the step. The epoch is None for fractions of epochs.
         """
         if all(event.code is not EventCode.COUNTER_RESTARTS for event in self.events):
             return None

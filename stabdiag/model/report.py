@@ -121,8 +121,8 @@ class Report(RankedFindings):
             return ""
         # Figures that the diagnosis has are not repeated.
         sentences = re.split(r"(?<=\.) (?=[A-Z0-9])", outcome.summary)
-        known = self.diagnosis.summary
-        new = [text for text in sentences if text.removesuffix(".") not in known]
+        summary = self.diagnosis.summary
+        new = [text for text in sentences if text.removesuffix(".") not in summary]
         return f"Otherwise: {' '.join(new)}"
 
     def __repr__(self) -> str:

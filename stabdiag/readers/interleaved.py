@@ -145,8 +145,8 @@ def _are_one_series(steps: Floats, loss: Column, later_steps: Floats, later: Col
     """Return True if the first losses of the second form are near those with the next steps."""
     rows = np.flatnonzero(loss.present)
     places = np.searchsorted(steps[rows], later_steps[:COMPARED_LOSSES])
-    near = loss.values[rows[np.minimum(places, len(rows) - 1)]] if len(rows) else np.empty(0)
-    return is_near(near, later.values[:COMPARED_LOSSES])
+    neighbors = loss.values[rows[np.minimum(places, len(rows) - 1)]] if len(rows) else np.empty(0)
+    return is_near(neighbors, later.values[:COMPARED_LOSSES])
 
 
 def _merged(

@@ -197,7 +197,7 @@ def alternating(count: int, *, above: int | None, line: int | None, text: str) -
     lines = plural(count, "line", "lines")
     return LeftOut(
         code=EventCode.RECORDS_LEFT_OUT,
-        message=f"{lines} of another form, with steps between those of the records",
+        message=f"{lines} of another form, with steps between the records",
         count=count,
         above=above,
         line=line,

@@ -58,7 +58,7 @@ def falls(x: Floats) -> bool:
         # A log that leaves out its middle shows a descent in its last few values alone.
         last = float(x[-MIN_CONSECUTIVE:].max())
         return 0 < last < float(x[: len(x) // 2].min()) / FAR_RATIO
-    # No single value of usual noise, with which an average may begin, is that far above its mean.
+    # An average may begin with a single value, but usual noise is not that far above its mean.
     if 0 < end_level(x) < float(x[0]) / FAR_RATIO:
         return True
     average = find_average(x)

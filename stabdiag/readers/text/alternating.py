@@ -47,8 +47,8 @@ class _Form:
     @property
     def are_records(self) -> bool:
         """Whether nearly all lines are between two steps."""
-        most = self.between >= MIN_ALTERNATING
-        return most and self.others <= self.between // MIN_ALTERNATING
+        is_usual = self.between >= MIN_ALTERNATING
+        return is_usual and self.others <= self.between // MIN_ALTERNATING
 
 
 class AlternatingLines:

@@ -262,13 +262,13 @@ def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
     """
     if not words:
         return []
-    hashes, starts = _hashes_of((*words,))
-    candidates = np.logical_and.reduceat(_hashes_in(data)[hashes], starts)
+    hashes, starts = _word_hashes((*words,))
+    candidates = np.logical_and.reduceat(_text_hashes(data)[hashes], starts)
     return [words[at] for at in np.flatnonzero(candidates).tolist() if words[at] in data]
 
 
 @lru_cache(maxsize=1)
-def _hashes_in(data: bytes) -> Mask:
+def _text_hashes(data: bytes) -> Mask:
     """Return a mask of the hashes of adjacent bytes in a text. Cached for one text."""
     mask = np.zeros(2 * _HASHES, dtype=np.bool_)
     for start in range(0, len(data), _PIECE_BYTES):
@@ -278,7 +278,7 @@ def _hashes_in(data: bytes) -> Mask:
 
 
 @lru_cache(maxsize=1 << 6)
-def _hashes_of(words: tuple[bytes, ...]) -> tuple[Ints, Ints]:
+def _word_hashes(words: tuple[bytes, ...]) -> tuple[Ints, Ints]:
     """Return the hashes of all words, and where each word starts.
 
     The parts of a phrase of common words are all in a text more often if they have three bytes.

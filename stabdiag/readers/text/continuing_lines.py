@@ -1,7 +1,7 @@
 """Lines below the last record that count on, in words that no record has.
 
-``at 310 it was nan`` and ``320 is the step and 2.1 what it cost`` follow step 300: the log goes on,
-so that what it says there may be the failure.
+``at 310 it was nan`` and ``320 is the step and 2.1 what it cost`` follow step 300: the log
+continues, and what it says there may be the failure.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from stabdiag.readers.text.unread_forms import row_form
 _KEPT_TAIL: Final = 1 << 15
 _MAX_LINE: Final = 1000
 
-# A whole number that is no part of a date, a time or another number, and one with decimals.
+# A whole number outside a date, a time or another number, and one with decimals.
 _COUNT_IN_LINE: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w+-]|[.:]\d)")
 _DECIMAL: Final = lazy_pattern(rb"(?<![\w.])[-+]?\d{1,9}\.\d")
 
@@ -85,17 +85,17 @@ class ContinuingLines:
                 failed.append(entry)
             if _DECIMAL.search(line) and not evaluation_prefix(line, len(line)):
                 by_form[row_form(line[:_MAX_LINE])].append(entry)
-        found = failed or next(
-            (lines for lines in by_form.values() if _counts_on(lines, last, stride)), []
+        continuing = failed or next(
+            (lines for lines in by_form.values() if _continue_count(lines, last, stride)), []
         )
-        if not found:
+        if not continuing:
             return []
-        at, line, _ = found[0]
+        at, line, _ = continuing[0]
         text = line.decode("utf-8", "replace")
-        return [unreadable(len(found), above=None, line=self._line + at - 1, text=text)]
+        return [unreadable(len(continuing), above=None, line=self._line + at - 1, text=text)]
 
 
-def _counts_on(lines: list[tuple[int, bytes, int]], last: float, stride: float) -> bool:
+def _continue_count(lines: list[tuple[int, bytes, int]], last: float, stride: float) -> bool:
     """Return True if lines of one form count on from the last step in its strides."""
     counts = [last, *(count for _, _, count in lines)]
     return len(lines) >= MIN_ALTERNATING and all(b - a == stride for a, b in pairwise(counts))

@@ -102,7 +102,7 @@ def _evidence_of_scores(
                 if _is_one_rise(counts) if counter == LONE_COUNT else _rises_in_runs(counts):
                     is_short = (
                         _has_several_scores(sample)
-                        or _counts_on(counts)
+                        or _has_no_gap(counts)
                         or _is_shared(sample, result.loss, counts)
                     )
                     fewest = MIN_COUNTS if is_short else _MIN_SCORE_VALUES
@@ -114,7 +114,7 @@ def _evidence_of_scores(
     return None
 
 
-def _counts_on(counts: Counts) -> bool:
+def _has_no_gap(counts: Counts) -> bool:
     """Return True if a counter counts from the first round or epoch on, without a gap."""
     values = [count for _, count in counts]
     return values[0] <= 1 and values == [values[0] + place for place in range(len(values))]

@@ -1,4 +1,4 @@
-"""The words by which a log names its loss, or other measures and scores."""
+"""Words for losses, other measures and scores in the names of values."""
 
 from __future__ import annotations
 

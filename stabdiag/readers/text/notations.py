@@ -1,7 +1,7 @@
 """Rewrite odd notations of names and values as usual ones, if the head of a log has them.
 
 They are decimal commas, counters glued to their words, tuples that ``print`` writes in Python 2,
-and values that stand between signs after their names.
+and values between signs after their names.
 """
 
 from __future__ import annotations

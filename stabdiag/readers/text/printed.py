@@ -126,7 +126,7 @@ def read(stream: Stream) -> Columns:
 def short_table(data: bytes) -> tuple[tuple[str, ...], list[Cells]] | None:
     """Return the names and rows of a table with too few rows to be recognized by itself.
 
-    It has to be the only one, and its first name that of a counter, or of the trials of Ray Tune.
+    It has to be the only one, and begin with the name of a counter or of the trials of Ray Tune.
     """
     tables = [table for table in _tables(cleaned(data)) if table.rows]
     first = tables[0].names[0] if len(tables) == 1 else ""

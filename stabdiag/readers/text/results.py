@@ -34,7 +34,7 @@ _BOX_ROW: Final = lazy_pattern(
 # Names in a table of training values, as opposed to settings.
 _TRAINING_VALUES: Final = lazy_pattern(r"loss|rew|epret|timesteps|n_?updates", re.IGNORECASE)
 
-# Names of which several show that a table without rules, as in a paste, is one of these.
+# Several of these names show that a table without rules, as in a paste, is one of these.
 _POLICY_NAMES: Final = lazy_pattern(
     rb"\|[ \t]{0,20}(?:\w{1,20}/[ \t]{0,4})?(?:n_?updates|total_?timesteps|ep_?rew_?mean"
     rb"|policy_loss|policy_gradient_loss|value_loss|explained_variance|approx_?kl|AverageEpRet)"

@@ -94,7 +94,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         line
         for line in data.splitlines()
         if line.strip() and not _SCALE_OR_OVERFLOW.search(line) and not _shares_count(line, counts)
-        # The messages of the logger that wrote the record are no prose.
+        # The messages of the logger that wrote the record are not prose.
         if not (is_timed and _LOG_TIME.match(line))
     )
     if len([*islice(others, limit + 1)]) > limit:

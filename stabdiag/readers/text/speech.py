@@ -42,7 +42,7 @@ SPEECH: Final = (
         rb"Loss exploded to (%b) at step (\d{1,12})(?=(, avg_loss=)?)" % NUMBER_PATTERN,
         _exploded_loss,
     ),
-    # DeepSpeech: of the states of a bar that share a line, the last has the mean of the epoch.
+    # DeepSpeech: states of a bar share a line, and the last one has the mean of the epoch.
     Normalization(
         (b"| Elapsed Time: ", b" | Validation | "),
         rb"Epoch (\d{1,6}) \| {1,3}(Training|Validation) \| Elapsed Time: [^\n]{1,120}?"

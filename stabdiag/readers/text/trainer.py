@@ -204,7 +204,7 @@ def read(stream: Stream) -> Columns:
 
 
 def _counts_episodes(columns: Columns) -> bool:
-    """Return True if records count episodes, as those of policies do in TRL."""
+    """Return True if records count episodes, like the records of policies in TRL."""
     if _EPISODE_COLUMN not in columns.names:
         return False
     moves = np.diff(columns.load(_EPISODE_COLUMN).values[_training_records(columns)])

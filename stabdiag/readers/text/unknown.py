@@ -210,7 +210,7 @@ def _begins_list(line: bytes, at: tuple[int, int]) -> bool:
 
 
 def _rank(name: str) -> int:
-    """Return 0 for the name of a known score, 2 for that of a time or a rate, 1 for others."""
+    """Return 0 for the name of a known score, 2 for the name of a time or a rate, 1 for others."""
     words = {*name_words(name)}
     if "/" in name or not words.isdisjoint(("time", "sec", "speed", "mem", "memory", "lr")):
         return 2

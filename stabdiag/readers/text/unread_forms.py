@@ -51,7 +51,7 @@ Words: TypeAlias = tuple[bytes, ...]
 
 
 def row_form(line: bytes) -> bytes:
-    """Return the form of a row, in which all numbers and blanks are equal."""
+    """Return a row with equal numbers and blanks."""
     return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"0", line.strip()))
 
 

@@ -173,7 +173,7 @@ VISION: Final = (
         )
     ),
     # Darknet: 1: 1123.449341, 1123.449341 avg, 0.000000 rate, 0.190143 seconds, 1 images
-    # Any word may stand for a loss that failed.
+    # A loss that failed may be any word.
     Normalization(
         (b" rate, ", b" seconds, "),
         rb"\n {0,2}(\d{1,12})(?:, \d{1,9}\.\d{1,6})?: ([^\s,]{1,40}), ([^\s,]{1,40}) avg"

@@ -61,7 +61,7 @@ _YOLO_NAMES: Final = {"P": "precision", "R": "recall"}
 def _bars(data: bytes) -> Iterator[Record]:
     """Yield the states of the bars with the losses of their heading, and reported NaN losses.
 
-    The scores of an epoch are a record of their own. Those of the best weights, after the last
+    The scores of an epoch are a record of their own. The scores of the best weights, after the last
     epoch, are left out.
     """
     headings = [*_BAR_HEADING.finditer(data)]

@@ -332,7 +332,7 @@ def _one_class(case: Case, late: Floats, right: float) -> tuple[int, float, str]
     """Return the guess of a model that learned to predict one of several classes every time.
 
     The loss fell, but no answer changed. The loss is at least the entropy of the right fraction,
-    not above that of equally frequent classes, and the same in training.
+    not above the fraction of equally frequent classes, and the same in training.
     """
     level, x = median(late), case.loss.values
     classes = case.manifest.vocab_size

@@ -130,8 +130,8 @@ def _by_accuracy(case: Case) -> Evidence | None:
             # Probabilities below 1 add to the loss, but other losses may end there, too.
             excess = last - (floor + 1 - fraction)
             is_known = configured is not None and configured > 2
-            most = TENTH * (math.log(classes) - floor) if is_known else 0.0
-            if -band * floor <= excess <= max(most, band * floor):
+            largest_excess = TENTH * (math.log(classes) - floor) if is_known else 0.0
+            if -band * floor <= excess <= max(largest_excess, band * floor):
                 name = "evaluation loss" if role == "eval_loss" else "loss"
                 return _evidence(
                     f"The {name} settles at {num(last)} although {fraction:.0%} of the examples "

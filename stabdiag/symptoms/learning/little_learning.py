@@ -74,12 +74,12 @@ LEARNING_CHECKS: Final = (
     Action(Do.CHECK_MODEL, "Check requires_grad, and that the optimizer has all parameters."),
 )
 
-# After a loss that rose far above its start and learned nothing, a spike that recovered is no news.
+# If a loss rose far above its start and learned nothing, a spike that recovered is not reported.
 EXPLAINED_RISES = ("spike-recovered",)
 
 
 def causes_of_missing_progress(case: Case, test: Action) -> tuple[list[str], Action, list[Action]]:
-    """Return what the settings say about missing progress, and the actions, a ``test`` last."""
+    """Return the causes of missing progress in the settings, and the actions, a ``test`` last."""
     far = far_settings(case)
     words = [setting.text for setting in far]
     if lacks_warmup(case):
@@ -168,7 +168,7 @@ def _little(case: Case, progress: Progress, fell: float) -> Evidence:
 
 
 def _evaluations_stay(progress: Progress, last: float) -> bool:
-    """Return True if a loss ends near evaluations that did not improve, nor their accuracy.
+    """Return True if a loss ends near evaluations whose loss and accuracy did not improve.
 
     It only fell from a start that was worse than that, such as the mean of a first epoch.
     """
