@@ -198,7 +198,7 @@ def _is_redundant_link(item: os.DirEntry[str], folder: str, skipped: SkippedEntr
     """
     inside = os.path.relpath(os.path.realpath(item.path), os.path.realpath(folder))
     parts = Path(inside).parts
-    is_below = parts[0] != ".." and not any(map(is_skipped, parts[:-1]))
+    is_below = parts[:1] != ("..",) and not any(map(is_skipped, parts[:-1]))
     if item.is_dir() and not is_below:
         skipped.skip(UnreadReason.LINK_TO_FOLDER, item.path)
     return item.is_dir() or (is_below and Path(item.path).exists())

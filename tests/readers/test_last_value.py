@@ -13,6 +13,8 @@ FORMS = {
     "hf": lambda n, x: f"{{'loss': {x}, 'learning_rate': 0.0003, 'epoch': {n / 50:.2f}}}",
     "epochs": lambda n, x: f"Epoch {n / 50:.2f}: train_loss={x}",
     "arrow": lambda n, x: f"[{n}] loss -> {x}",
+    "dict": lambda n, x: f"{{'loss': {x}, 'lr': 0.0003, 'step': {n}}}",
+    "capitals": lambda n, x: f"STEP {n} LOSS {x} LR 0.0003",
     "pair": lambda n, x: f"Epoch({n}) ('loss', {x})",
     "validation": lambda n, x: f"epoch {n}: train_loss {x} val_loss 1.{n % 10}2",
     "darknet": lambda n, x: (
@@ -34,6 +36,12 @@ def slug(tmp_path, form, word, since):
 @pytest.mark.parametrize("since", [70, 149])
 def test_a_word_in_place_of_the_loss_is_never_healthy(tmp_path, form, word, since):
     assert slug(tmp_path, form, word, since) != "healthy"
+
+
+@pytest.mark.parametrize("form", ["hf", "arrow", "dict", "capitals", "validation"])
+@pytest.mark.parametrize("since", [70, 149])
+def test_a_list_of_a_nan_is_never_healthy(tmp_path, form, since):
+    assert slug(tmp_path, form, "[nan]", since) != "healthy"
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -116,6 +116,12 @@ def test_folders_are_walked_once(find_runs, tmp_path):
     ]
 
 
+def test_a_link_to_its_own_folder_is_left_out(find_runs, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "self").symlink_to(".", target_is_directory=True)
+    assert find_runs("a/metrics.jsonl") == {"a": ["metrics.jsonl"]}
+
+
 def test_a_link_to_a_missing_file_is_reported(find_runs, tmp_path):
     (tmp_path / "run").mkdir()
     for name in ("latest.jsonl", "readme"):

@@ -54,15 +54,16 @@ _MICROSOFT: Final = lazy_pattern(rb"[-+]?(?<!\d)1\.#(?:[QS]?NAN|IND|INF|J|R)\d{0
 # Julia's 32-bit NaN.
 _NAN32: Final = lazy_pattern(rb"(?<![\w.])NaN32(?!\w)")
 
-# (nan), "nan", -nan(ind), nan%, nan.0, NaN32 in the place of a value.
+# (nan), [nan], "nan", -nan(ind), nan%, nan.0, NaN32 in the place of a value.
 _MARKED: Final = (
-    lazy_pattern(rb"nan[\"'()%.]"),
-    lazy_pattern(rb"NaN[\"'()%.3]"),
-    lazy_pattern(rb"inf[\"'().]"),
+    lazy_pattern(rb"nan[\"'()%.\]]"),
+    lazy_pattern(rb"NaN[\"'()%.3\]]"),
+    lazy_pattern(rb"inf[\"'().\]]"),
 )
 _ENCLOSED: Final = lazy_pattern(
-    rb"(?:(?<=[:=])|(?<=[:=] ))[\"'(]{0,2}([-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?))"
-    rb"(?:\(\w{0,20}\)|%)?[\"')]{1,2}(?=[\s,;|}\])]|$)"
+    rb"(?:(?<=[:=])|(?<=[:=>] )|(?<=LOSS ))"
+    rb"[\"'(\[]{0,2}([-+]?(?:nan|NaN|NAN|[iI]nf(?:inity)?))"
+    rb"(?:\(\w{0,20}\)|%)?[\"')\]]{1,2}(?=[\s,;|}\])]|$)"
     rb"|(?<![\w.])([-+]?(?:nan|NaN))(?:\(\w{1,20}\)|%)(?=[\s,;|}\])]|$)"
 )
 # What begins after at most this many signs and brackets.
