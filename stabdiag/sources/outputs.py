@@ -41,11 +41,12 @@ _ERROR_WORDS: Final = frozenset({"err", "error", "errors", "stderr"})
 _CONSOLE_WORDS: Final = frozenset(word_list("out output stdout console nohup screen terminal"))
 _TEXT_WORDS: Final = frozenset(word_list("log logs txt"))
 _TABLE_WORDS: Final = frozenset(word_list("jsonl ndjson json csv tsv parquet pq wandb db sqlite"))
-# What the name of a log that belongs to its folder consists of.
+# What the name of a log that belongs to its folder consists of. Schedulers name outputs after
+# themselves.
 _GENERIC_WORDS: Final = frozenset(
     word_list(
         "train training trainer metric metrics scalar scalars history progress loss losses result "
-        "results debug event events state stats run main job tfevents"
+        "results debug event events state stats run main job tfevents slurm pbs sge lsf"
     )
 )
 # PBS and Grid Engine: job.o123 and job.e123.
@@ -57,6 +58,7 @@ class _OutputName:
 
     Attributes:
         base: The words that the outputs of a job share.
+        numbers: The numbers of a run or of a job.
         is_error: Whether it is named like an error output.
         is_console: Whether it is named like an output of a shell.
         is_table: Whether its suffix is one of a structured log.
@@ -71,17 +73,29 @@ class _OutputName:
         if numbered is not None:
             words[-1:] = ["stderr" if numbered[1] == "e" else "stdout", numbered[2]]
         kinds = _ERROR_WORDS | _CONSOLE_WORDS | _TEXT_WORDS | _TABLE_WORDS
-        self.base = tuple(word for word in words if word not in kinds)
+        others = [word for word in words if word not in kinds]
+        self.base = tuple(word for word in others if not word.isdecimal())
+        self.numbers = tuple(word for word in others if word.isdecimal())
         self.is_error = not _ERROR_WORDS.isdisjoint(words)
         self.is_console = not _CONSOLE_WORDS.isdisjoint(words)
         last = words[-1] if words else ""
         self.is_table = last in _TABLE_WORDS or "tfevents" in words
-        self.is_text = not self.is_table and (numbered is not None or last in kinds)
+        is_unnumbered = not last.isdecimal() and last in kinds
+        is_stream = (
+            not {word for word in words if not word.isdecimal()} - _CONSOLE_WORDS - _ERROR_WORDS
+        )
+        self.is_text = not self.is_table and (numbered is not None or is_unnumbered or is_stream)
 
     @property
     def is_generic(self) -> bool:
         """Whether the name shows no run, so that it belongs to the run of its folder."""
         return _GENERIC_WORDS.issuperset(self.base)
+
+    def is_numbered_like(self, output: _OutputName) -> bool:
+        """Return True if the numbers of an output allow that it is of the job of this log."""
+        if self.numbers or not (self.is_table or output.is_error):
+            return self.numbers == output.numbers
+        return not output.numbers or output.is_error or output.is_console
 
 
 @lru_cache(maxsize=1024)
@@ -99,19 +113,23 @@ def find_outputs(log: str, names: Iterable[str]) -> list[str]:
     """Return the outputs of the job of a log among the names in its folder.
 
     An error output shares its other words with the log, or both show no run. A console output
-    counts next to any log that shows no run, and a text next to a table.
+    counts next to any log that shows no run, and a text next to a table. The number of a job is no
+    part of the name of its log; of several jobs, the last counts.
     """
     own = _parsed(log)
-    return sorted(name for name in names if name != log and _is_of_same_job(own, name))
+    outputs = sorted(name for name in names if name != log and _is_of_same_job(own, name))
+    jobs = [_parsed(name).numbers for name in outputs]
+    last = max(jobs, key=lambda numbers: [*map(int, numbers)], default=())
+    return [name for name, job in zip(outputs, jobs, strict=True) if job in ((), last)]
 
 
 def _is_of_same_job(own: _OutputName, name: str) -> bool:
     other = _parsed(name)
-    if not other.is_text:
+    if not other.is_text or own.is_error or not own.is_numbered_like(other):
         return False
     if other.base == own.base and (other.is_error or other.is_console or own.is_table):
-        return not own.is_error
-    if not (own.is_generic and other.is_generic) or own.is_error:
+        return True
+    if not (own.is_generic and other.is_generic):
         return False
     return other.is_error or other.is_console or own.is_table
 

@@ -56,6 +56,12 @@ PAIRS = [
     ("metrics.jsonl", "nohup.out"),
     ("metrics.jsonl", "console.log"),
     ("lr3.csv", "lr3.err"),
+    ("metrics.jsonl", "slurm-81.out"),
+    ("progress.csv", "train.o7714"),
+    ("metrics.csv", "stdout-3"),
+    ("metrics.jsonl", "7714.out"),
+    ("lr3.csv", "lr3.e7714"),
+    ("lr3.csv", "lr3-81.err"),
 ]
 
 
@@ -73,6 +79,8 @@ NEAR_MISSES = [
     ("train.log", "setup.err", DIED),
     ("slurm-81.out", "slurm-82.err", DIED),
     ("lr3.csv", "lr4.err", DIED),
+    ("lr3.csv", "lr4-81.err", DIED),
+    ("metrics-2.csv", "slurm-81.out", DIED),
     ("lr3.csv", "nohup.out", DIED),
     ("train.log", "install.log", DIED),
     ("train.log", "train.err", "UserWarning: few workers\n  warnings.warn(\n"),
@@ -87,6 +95,14 @@ NEAR_MISSES = [
 def test_an_output_without_a_failure_of_this_job_is_ignored(tmp_path, log, output, content):
     path = write_log(tmp_path, log)
     (tmp_path / output).write_text(content)
+    assert api.diagnose(path).diagnosis.slug == "healthy"
+
+
+def test_the_output_of_the_last_job_counts(tmp_path):
+    path = write_log(tmp_path, "metrics.csv")
+    (tmp_path / "slurm-9.out").write_text(DIED)
+    assert api.diagnose(path).diagnosis.slug == "stall"
+    (tmp_path / "slurm-10.out").write_text("done\n")
     assert api.diagnose(path).diagnosis.slug == "healthy"
 
 
