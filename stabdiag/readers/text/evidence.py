@@ -100,8 +100,9 @@ def _find_evidence(data: bytes) -> TextEvidence | None:
     words = [*matches, *(word for word in OTHER_LOSSES if word in data)]
     results = (_evidence_by_word(log, word) for word in words)
     candidates = [result for result in results if result is not None]
-    # The names are in the order of preference.
-    best = next(iter(candidates), None)
+    # The names are in the order of preference. Validation perplexity is not that of the training.
+    of_training = (result for result in candidates if not is_evaluation(result.loss))
+    best = next(of_training, next(iter(candidates), None))
     if best is not None:
         denser = (other for other in candidates if other.lines >= _DENSER * best.lines)
         best = next(denser, best)

@@ -125,6 +125,8 @@ OTHER_PAIRS: Final = (
     Normalization(
         (b"oss**: ",), rb"\*\*([A-Za-z][\w /()-]{0,40})\*\*(?=: {1,4}[-+\dniNI])", rb"\1"
     ),
+    # A value in bold: Perplexity **12.5**, Validation perplexity: **320.5**
+    Normalization((b" **", b"**\n"), rb"(?<=[ :=])\*\*(%b)\*\*(?=\s)" % NUMBER_PATTERN, rb"\1"),
     # L: 7.37, L_crf: 6.53, L_selection: 0.84, a total and its parts
     Normalization((b"L: ", b", L_"), rb"(?<![\w.])L: (?=%b, L_)" % NUMBER_PATTERN, b"loss: "),
     Normalization((b"L: ", b", L_"), rb"(?<=, )L_(?=\w{1,40}: [-+\dniNI])", b"loss_"),

@@ -475,3 +475,16 @@ def test_the_finetuning_of_gpt_2_counts_in_brackets(history, quoted):
     loss = history("".join(lines)).series["loss"]
     assert loss.steps.tolist() == [10, 20, 30, 40]
     assert loss.values.tolist() == [2.88, 2.75, 2.62, 2.5]
+
+
+@pytest.mark.parametrize("bold", ["{}", "**{}**"])
+def test_all_perplexities_of_an_epoch_are_read_above_those_of_the_validation(history, bold):
+    lines = []
+    for epoch in (1, 2, 3):
+        for iteration in (400, 800, 1200):
+            value = bold.format(30 - 4 * epoch - iteration / 800)
+            lines.append(f"Epoch {epoch} ; Iteration {iteration}/1200 ; Perplexity {value}")
+        lines.append(f"Validation perplexity: {bold.format(32.5 - 4 * epoch)}")
+    read = history("\n".join(lines) + "\n")
+    assert read.series["loss"].values.tolist()[:4] == [25.5, 25.0, 24.5, 21.5]
+    assert read.series["eval_loss"].values.tolist() == [28.5, 24.5, 20.5]
