@@ -133,6 +133,19 @@ NORMALIZATIONS: Final = (
         rb"\nepoch \1 train_loss: \2 valid_loss: \3 metrics:",
     ),
     *TUTORIALS,
+    # GluonTS calls the mean of the training a metric of an evaluation, below its bar:
+    # 100%|███| 50/50 [00:03<00:00, 13.5it/s, epoch=3/9, avg_epoch_loss=0.27]
+    # Epoch[2] Evaluation metric 'epoch_loss'=0.2683
+    Normalization(
+        (b"Evaluation metric 'epoch_loss'=", b", avg_epoch_loss="),
+        rb"Evaluation metric 'epoch_loss'=(?=%b)" % NUMBER_PATTERN,
+        b"mean: ",
+    ),
+    Normalization(
+        (b"Evaluation metric '", b"epoch_loss'="),
+        rb"Evaluation metric '(validation_)?epoch_loss'=(?=%b)" % NUMBER_PATTERN,
+        rb"\1epoch_loss=",
+    ),
     *RECOMMENDERS,
     WEIGHTED_TERMS,
     *VISION,
