@@ -120,12 +120,27 @@ def _is_usable_epoch(
     if "loss" in names:
         good = good & columns.load(names["loss"]).present
     values = epochs.values[good]
+    loss = names.get("loss") or names.get("eval_loss")
+    if loss is not None and columns.load(loss).present[good].all():
+        values = values[_are_first(values, columns.load(loss).values[good])]
     if len(unique_values(values)) >= USUAL_FRACTION * len(values):
         return True
     moves = np.diff(values)
     return bool(
         np.mean(moves != 0) >= USUAL_FRACTION and np.count_nonzero(moves < 0) <= MIN_SERIES_LENGTH
     )
+
+
+def _are_first(epochs: Floats, losses: Floats) -> Mask:
+    """Return where a record is not a copy of the one before it, which another rank printed.
+
+    Losses that are the same in all epochs may repeat in an epoch as well.
+    """
+    first = np.ones(len(epochs), bool)
+    is_lost = np.isnan(losses)
+    is_equal = (losses[1:] == losses[:-1]) | (is_lost[1:] & is_lost[:-1])
+    first[1:] = (np.diff(epochs) != 0) | ~is_equal
+    return first if len(unique_values(losses[first])) > 1 else np.ones(len(epochs), bool)
 
 
 def _read_step_column(

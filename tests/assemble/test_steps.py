@@ -112,6 +112,21 @@ def test_the_step_of_each_record(build, records, steps, expected_notes):
     assert notes(history) == expected_notes
 
 
+@pytest.mark.parametrize(
+    ("losses", "steps"),
+    [
+        ([3.0, 3.0, 2.5, 2.5, 2.25, 2.25], [4, 5, 6]),
+        ([3.0, 3.0, np.nan, np.nan, np.nan, np.nan], [4, 5, 6]),
+        ([3.0, 3.0, 2.5, 2.25, 2.0, 1.75], [0, 1, 2, 3, 4, 5]),
+        ([3.0] * 6, [0, 1, 2, 3, 4, 5]),  # a loss that stays the same at each step
+    ],
+)
+@pytest.mark.parametrize("name", ["loss", "val_loss"])
+def test_a_record_that_each_rank_printed_counts_once(build, losses, steps, name):
+    records = [{"epoch": 4 + n // 2, name: loss} for n, loss in enumerate(losses)]
+    assert build(records).series["loss"].steps.tolist() == steps
+
+
 @pytest.mark.parametrize(("second_loss", "superseded"), [(2.5, 0), (2.25, 1)])
 def test_a_repeated_loss_is_not_superseded(build, second_loss, superseded):
     """A bar may be drawn twice at its end."""
