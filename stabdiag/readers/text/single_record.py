@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_evaluation, is_setting
+from stabdiag.model.roles.names import is_evaluation, is_perplexity, is_setting
 from stabdiag.readers.text.counters import (
     COARSE,
     EPOCH,
@@ -105,7 +105,7 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
     if shapes:
         return find_excerpt(shapes, fewest=1) or _uncounted_record(data, shapes)
-    if not _has_one_record(data):
+    if not _has_one_record(data, sample.word):
         return None
     # The only counter may be a position.
     is_positioned = bool(bars) or _starts_with_position(data)
@@ -211,15 +211,15 @@ def _ranked_record(shapes: Shapes) -> TextEvidence | None:
     return TextEvidence(counter=counters[0], loss=loss_names(names)[0], lines=len(lines), rising=1)
 
 
-def _has_one_record(data: bytes) -> bool:
+def _has_one_record(data: bytes, word: bytes) -> bool:
     """Return True if the only line with a loss is a record, not a sentence or a setting.
 
     It is a progress bar, or has a counter with a word and its total, or two counters, or a second
     value.
     """
     records = [
-        (line, [item for item in line_fields(line) if names_training_loss(item.name)])
-        for _, line in lines_with_a_loss(data)
+        (line, [item for item in line_fields(line) if _is_trained(item.name, word)])
+        for _, line in lines_with_a_loss(data, word)
     ]
     records = [(line, losses) for line, losses in records if losses]
     if len(records) != 1 or SENTENCE.search(records[0][0]):
@@ -234,6 +234,12 @@ def _has_one_record(data: bytes) -> bool:
     is_full = len(values) >= _MIN_RECORD or _STEP_TIME.search(line) or _ONLY_LOSS.fullmatch(line)
     is_counted = any(map(is_word, counters)) or _STARTS_WITH_POSITION.match(line)
     return bool(is_counted and is_full)
+
+
+def _is_trained(name: str, word: bytes) -> bool:
+    """Return True for the name of a loss of the training, or of a perplexity found by a word."""
+    is_named = is_perplexity(name) and name.encode().endswith(word)
+    return names_training_loss(name) or (is_named and not is_evaluation(name))
 
 
 def _starts_with_position(data: bytes) -> bool:

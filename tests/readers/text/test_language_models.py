@@ -488,3 +488,29 @@ def test_all_perplexities_of_an_epoch_are_read_above_those_of_the_validation(his
     read = history("\n".join(lines) + "\n")
     assert read.series["loss"].values.tolist()[:4] == [25.5, 25.0, 24.5, 21.5]
     assert read.series["eval_loss"].values.tolist() == [28.5, 24.5, 20.5]
+
+
+OF_PERPLEXITY = (
+    "[03/04/19 10:00:00 INFO] Epoch 2 ; Iteration 900/900 ; Source tokens/s 700 ; {} 40.5\n"
+)
+
+
+@pytest.mark.parametrize("name", ["Perplexity", "perplexity", "ppl:", "PPL"])
+def test_a_single_record_may_have_a_perplexity(history, name):
+    read = history(
+        OF_PERPLEXITY.format(name) + "[03/04/19 10:01:00 INFO] Validation perplexity: 44.5\n"
+    )
+    assert read.series["loss"].values.tolist() == [40.5]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The model of epoch 3 of 5 has a perplexity of 20.5\n",
+        "Epoch 3 perplexity: 20.5\n",
+        "min perplexity: 20.5 at step 3, vocabulary: 50\n",
+    ],
+)
+def test_other_lines_with_a_perplexity_are_no_record(history, text):
+    with pytest.raises(LogError):
+        history(text)
