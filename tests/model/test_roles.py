@@ -482,3 +482,15 @@ def test_a_regularizer_is_not_a_discriminator_loss():
 )
 def test_quotes_are_no_part_of_a_name(name):
     assert normal(name) in ("training_error", "loss")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"), [("dloss", ["d", "loss"]), ("G_gloss", ["g", "g", "loss"])]
+)
+def test_the_loss_of_a_network_may_be_joined_to_its_letter(name, words):
+    assert name_words(name) == words
+
+
+@pytest.mark.parametrize("name", ["gloss", "closs", "ed_loss", "glossary", "dlosses"])
+def test_other_words_that_end_like_a_loss_are_kept(name):
+    assert name_words(name)[0] == {"gloss": "g", "ed_loss": "ed"}.get(name, name)

@@ -18,10 +18,12 @@ _EVALUATION_PART = lazy_pattern(
 # Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
 _HUMP = lazy_pattern(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z0-9])(?=[A-Z][a-z])")
 
-# Where the next word begins in trainloss, valloss and testacc.
+# Where the next word begins in trainloss, valloss and testacc, and in dloss and gloss of two
+# networks.
 _GLUED_SPLIT = lazy_pattern(
-    r"(?<![a-z0-9])(train|valid|val|dev|test|eval)"
+    r"(?<![a-z0-9])(?:(train|valid|val|dev|test|eval)"
     r"(?=(?:loss|acc|accuracy|err|error|ppl|perplexity|f1|bleu)(?:_|$))"
+    r"|([dg]|disc?|gen)(?=loss(?:_|$)))"
 )
 
 # Columns under these sections are settings of the run.
@@ -84,7 +86,7 @@ def normal(name: str) -> str:
         name = "".join(char for char in normalize("NFKD", name) if not combining(char))
     if not name.islower():
         name = _HUMP.sub("_", name)
-    return _GLUED_SPLIT.sub(r"\1_", re.sub(r"[^a-z0-9_]+", "_", name.lower()).rstrip("_"))
+    return _GLUED_SPLIT.sub(r"\g<0>_", re.sub(r"[^a-z0-9_]+", "_", name.lower()).rstrip("_"))
 
 
 def name_words(name: str) -> list[str]:

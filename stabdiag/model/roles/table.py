@@ -67,7 +67,8 @@ ROLES: tuple[Role, ...] = (
         "loss train_loss training_loss train_loss_step lm_loss loss_train_total train_ce_loss "
         "loss_metrics_global_avg_loss reduced_train_loss total_loss train_total_loss loss_train "
         "loss_total ce_loss train_lm_loss cross_entropy nll_loss train_loss_epoch trl epoch_loss "
-        "train_epoch_loss batch_loss train_batch_loss main_loss value metric_value",
+        "train_epoch_loss batch_loss train_batch_loss all_loss loss_all main_loss value "
+        "metric_value",
     ),
     # The first ones are logged next to the norm after clipping; terse logs print ``gn``.
     _role(
