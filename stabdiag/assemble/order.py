@@ -218,10 +218,15 @@ def _repeats_the_best(steps: Ints, losses: Floats) -> bool:
 def _epoch_turns(rows: Ints, back: Ints, epochs: Floats | None) -> Mask:
     """Return a mask of the steps back that come with the next epoch, or the next fraction of one.
 
-    A new run never continues the epochs of another, regardless of its loss.
+    A new run never continues the epochs of another, regardless of its loss. Records above the
+    first line that names an epoch belong to the one before.
     """
     if epochs is None:
         return np.zeros(len(back), dtype=bool)
+    named = np.flatnonzero(~np.isnan(epochs[rows]))
+    if len(named) and named[0] > 0:
+        epochs = epochs.copy()
+        epochs[: rows[named[0]]] = epochs[rows[named[0]]] - 1
     advance = epochs[back] - epochs[rows[np.searchsorted(rows, back) - 1]]
     usual = float(np.median(np.diff(epochs[rows])))
     turned: Mask = (advance > 0) & (advance <= (min(2 * usual, 1) if usual > 0 else 1))

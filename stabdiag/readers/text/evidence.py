@@ -161,7 +161,8 @@ def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
     if first is not None and (best is None or first.lines >= _DENSER * best.lines):
         return first
     if best and is_training:
-        on_its_line = (EPOCH, best.loss) in sample.counters
+        # A mean may follow the losses of each epoch, and only its line names the epoch.
+        on_its_line = 2 * len(sample.counters.get((EPOCH, best.loss), ())) > best.lines
         if on_its_line or (best.rising == 1 and not best.restarts):
             # The first epoch may be longer than the sample.
             is_position = (best.counter or b"").startswith(NTH) and not on_its_line

@@ -276,7 +276,10 @@ def _without_other_bars(stored: list[_StoredLines], announced: float | None) -> 
 
 
 def _add_heading_values(stored: list[_StoredLines], places: Ints, step: str, rows: Rows) -> None:
-    """Add values to records from the lines above them that hold for all records below."""
+    """Add values to records from the lines above them that hold for all records below.
+
+    If such lines are below the first record and below the last one, each ends its records.
+    """
     parts_by_name: dict[str, list[_StoredLines]] = {}
     for part in stored:
         for name in part.pieces if part.kind.holds_below else ():
@@ -285,9 +288,11 @@ def _add_heading_values(stored: list[_StoredLines], places: Ints, step: str, row
     for name, parts in parts_by_name.items():
         at = np.concatenate([part.at for part in parts])
         values = np.concatenate([part.pieces[name].values for part in parts])
-        above = np.searchsorted(at, places, side="right") - 1
-        where = np.flatnonzero(above >= 0)
-        piece = piece_of_numbers(values[above[where]])
+        line = np.searchsorted(at, places, side="right")
+        ends_records = len(places) > 0 and at[0] > places[0] and at[-1] > places[-1]
+        line -= 0 if ends_records else 1
+        where = np.flatnonzero(line >= 0)
+        piece = piece_of_numbers(values[line[where]])
         rows.parts.setdefault(name, []).append((where, piece))
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 import stabdiag
@@ -82,3 +83,27 @@ def test_the_first_of_several_glued_epochs_is_longer_than_the_sample(series, for
     rows = ((epoch, 10 * n) for epoch in range(1, 5) for n in range(3000))
     lines = (form.format(e, s, 0.8 / e + s % 70 / 100) for e, s in rows)
     assert len(series("\n".join(lines) + "\n")["loss"]) == 12000
+
+
+@pytest.fixture
+def batches():
+    """Return the lines of an epoch: losses of batches, and their mean below."""
+
+    def batches(epoch):
+        rng = np.random.default_rng(epoch)
+        losses = 0.5 + 1.5 / epoch * np.exp(0.5 * rng.standard_normal(20))
+        lines = (f"  Batch {n}/20 | Loss: {loss:.4f}\n" for n, loss in enumerate(losses, 1))
+        return "".join(lines) + f"Epoch {epoch}/6 | Loss: {losses.mean():.4f} | Accuracy: 0.9\n"
+
+    return batches
+
+
+def test_the_line_of_an_epoch_below_its_batches_names_their_epoch(series, batches):
+    read = series("".join(map(batches, range(1, 7))))
+    assert read["loss"].steps.tolist() == list(range(1, 121))
+    assert read["epoch"].values.tolist() == [n // 20 + 1 for n in range(120)]
+
+
+def test_a_log_that_ends_within_an_epoch_is_one_run(series, batches):
+    read = series("".join(map(batches, range(1, 7)))[:-400])
+    assert len(read["loss"]) > 100
