@@ -20,6 +20,7 @@ from stabdiag.readers.text.counter_evidence import (
     rising_fraction,
 )
 from stabdiag.readers.text.counters import EPOCH, NTH
+from stabdiag.readers.text.doubled_lines import find_doubled_lines
 from stabdiag.readers.text.evaluation_blocks import (
     EvaluationBlocks,
     find_evaluation_bar,
@@ -75,6 +76,7 @@ def evidence(data: bytes) -> TextEvidence | None:
         *find_name_lists(data),
         *find_notations(data),
         *find_test_bars(data),
+        *find_doubled_lines(data),
     )
     data = normalize(data, normalizations)
     has_blocks = has_evaluation_blocks(data)
