@@ -32,6 +32,9 @@ _MIN_LINES_BELOW: Final = 2
 # [20] loss: 2.5, in contrast, is a line of text.
 _JSON_LINE: Final = lazy_pattern(rb"\s*(?:[\]{},\"]|\[[^\n]*[\[\],]\s*$)")
 
+# A loss with the first character of its value.
+_LOSS_VALUE: Final = lazy_pattern(r'loss"\s{0,8}:\s{0,8}["\[]{0,2}[-+.\dnNiI]')
+
 
 @lru_cache(maxsize=1)
 def is_document(head: bytes, *, is_complete: bool) -> bool:
@@ -112,7 +115,7 @@ def _is_table(line: bytes) -> bool:
 
 def _breaks_off(line: str) -> bool:
     """Return True if a line is the start of a record with a loss: a paste that is cut."""
-    return 'loss"' in line and decode_line(line) == ([], "breaks off")
+    return _LOSS_VALUE.search(line) is not None and decode_line(line) == ([], "breaks off")
 
 
 def _is_numbered(value: object) -> bool:
