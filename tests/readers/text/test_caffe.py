@@ -102,3 +102,17 @@ def test_a_plain_loss_is_read_once(diagnose):
         return lines(count, output("Train", 0, "loss", LOSSES[count], 1))
 
     assert {*diagnose(make).history.series} == {"loss", "lr"}
+
+
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_a_paste_without_the_prefixes_of_its_lines(tmp_path, count):
+    form = (
+        "Iteration {0} (1.5 iter/s, 13.2s/20 iters), loss = {1}\n"
+        "    Train net output #0: accuracy_top = 0.4375\n"
+        "    Train net output #1: loss_cls = {1} (* 1 = {1} loss)\n"
+    )
+    text = "".join(form.format(20 * n, 1.5 + n) for n in range(1, count + 1))
+    (tmp_path / "run.txt").write_text(text)
+    loss = stabdiag.read(tmp_path / "run.txt").series["loss"]
+    assert loss.steps.tolist() == [20 * n for n in range(1, count + 1)]
+    assert loss.values[0] == 2.5
