@@ -87,9 +87,10 @@ _ROW: Final = (
     rb"(?m)^[ \t]{0,8}(\d{1,6})[ \t]{1,20}(\d{1,9})[ \t]{1,20}(%b)"
     rb"(?=(?:[ \t]{1,40}%b){1,12}[ \t]{0,200}$)" % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
-# And of a table whose first column is the only count: 172000      1.57e+03      3.71e+02
+# And of a table whose first column is the only count: 172000      1.57e+03      3.71e+02, or
+# 40: 0.62 1.8, the losses of two networks
 _COUNTED_ROW: Final = (
-    rb"(?m)^[ \t]{0,8}(\d{1,9})[ \t]{1,20}(%b)(?=(?:[ \t]{1,40}%b){1,20}[ \t]{0,200}$)"
+    rb"(?m)^[ \t]{0,8}(\d{1,9}):?[ \t]{1,20}(%b)(?=(?:[ \t]{1,40}%b){1,20}[ \t]{0,200}$)"
     % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
 # epoch, 0040, 0.0159, 0.0170: a logger joins the names and values of a line by commas.

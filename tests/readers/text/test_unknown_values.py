@@ -278,3 +278,13 @@ def test_a_known_score_counts_more_than_other_names(tmp_path, values, others):
     (tmp_path / "run.log").write_text("".join(lines))
     accuracy = stabdiag.read(tmp_path / "run.log").series["accuracy"]
     assert accuracy.values.tolist() == [*map(float, values)]
+
+
+@pytest.mark.parametrize(("last", "step"), [("0.41 2.8", None), ("nan 2.8", 50), ("inf\tnan", 50)])
+def test_two_values_after_a_count_with_a_colon(tmp_path, last, step):
+    rows = [f"{10 * n}: {0.7 - n / 20:.2f} {1.7 + n / 10:.1f}\n" for n in range(5)]
+    (tmp_path / "run.txt").write_text("".join(rows) + f"50: {last}\n60: {last}\n")
+    diagnosis = stabdiag.diagnose(tmp_path / "run.txt").diagnosis
+    assert (diagnosis.slug, diagnosis.step) == (
+        ("partly-read", None) if step is None else ("nan-dtype-unknown", step)
+    )
