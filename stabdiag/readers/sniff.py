@@ -73,6 +73,9 @@ _MIN_TEXT: Final = 0.95
 # Values are searched for in this many bytes, on lines up to this length. A message names the first
 # few values that recur at least this often.
 _VALUE_BYTES: Final = 1 << 20
+
+# A longer line is not quoted.
+_MAX_QUOTED: Final = 120
 _MAX_SNIFFED_LINE: Final = 2000
 _MIN_REPEATS: Final = 3
 _MAX_SHOWN_LINES: Final = 3
@@ -143,7 +146,21 @@ def _describe(stream: Stream, head: bytes) -> str:
         )
     if re.match(_NUMPY_ROWS, head):
         return ROWS_WITHOUT_NAMES
-    return _describe_values(stream.peek(_VALUE_BYTES))
+    values = stream.peek(_VALUE_BYTES)
+    return f"{_describe_values(values)}{_describe_failure(values)}"
+
+
+def _describe_failure(data: bytes) -> str:
+    """Quote the first line that reports a value that is not finite, or return ""."""
+    from stabdiag.readers.text.failures import classify_failure, may_report
+
+    if not may_report(data):
+        return ""
+    for number, line in enumerate(data.split(b"\n"), start=1):
+        if len(line) <= _MAX_QUOTED and classify_failure(line) is not None:
+            quote = line.decode("utf-8", "replace").strip()
+            return f"; line {number} reports a failure: {quote!r}"
+    return ""
 
 
 @lru_cache(maxsize=1)

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import stabdiag
 from stabdiag.errors import LogError
 from stabdiag.readers.csv import log as csv
 from stabdiag.readers.json import lines as jsonl
@@ -183,3 +184,28 @@ def test_the_advice_about_rows_without_names_works(tmp_path):
 )
 def test_texts_that_are_not_logs(tmp_path, text, words, name):
     assert words in refusal(tmp_path, text.encode(), name)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["WARNING:root:NaN or Inf found in input tensor.", "The gradients are NaN: aborting now."],
+)
+def test_a_refusal_quotes_a_line_that_reports_a_failure(tmp_path, line):
+    path = tmp_path / "run.txt"
+    path.write_text(f"Start training\nbuilding the model\n{line}\n{line}\n")
+    with pytest.raises(LogError, match=f"line 3 reports a failure: '{line}'"):
+        stabdiag.read(path)
+    path.write_text(
+        "Start training\n    if loss is nan:\n        raise ValueError('loss is nan')\n"
+    )
+    with pytest.raises(LogError) as refusal:
+        stabdiag.read(path)
+    assert "reports a failure" not in str(refusal.value)
+
+
+def test_a_value_of_tensorboard_that_is_not_finite_is_a_warning(tmp_path):
+    lines = [f"epoch {n} loss {2 / n:.3f}\n" for n in range(1, 30)]
+    lines[20:20] = ["WARNING:root:NaN or Inf found in input tensor.\n"]
+    (tmp_path / "run.txt").write_text("".join(lines))
+    diagnosis = stabdiag.diagnose(tmp_path / "run.txt").diagnosis
+    assert (diagnosis.severity.value, diagnosis.slug) == ("warning", "grad-nonfinite")
