@@ -84,6 +84,8 @@ TUTORIALS: Final = (
         rb"epoch \1, validation error rate: \4",
     ),
     _REWARDS_BELOW,
+    # The Annotated Transformer: Epoch Step:     41 | Accumulation Step:   5 | Loss:   7.25 | …
+    Normalization((b"Epoch Step: ", b"Accumulation Step: "), rb"\bAccumulation Step:", b"updated:"),
     # Early TensorFlow: global step 1000 learning rate 0.5 step-time 0.2 perplexity 9.1
     # and, below it, "  eval: bucket 0 perplexity 12.1", or "  eval: perplexity 12.1"
     *(

@@ -330,3 +330,11 @@ def test_an_estimator_prints_its_own_values_above_its_loss(tmp_path):
     assert series["loss"].steps.tolist() == [100, 200, 300, 400, 500]
     assert series["accuracy"].values.tolist() == [0.1, 0.2, 0.3, 0.4, 0.5]
     assert "other_loss/cross_entropy" in series
+
+
+def test_the_annotated_transformer_counts_its_batches(tmp_path):
+    form = "Epoch Step: {:6d} | Accumulation Step: {:3d} | Loss: {:6.2f} | Learning Rate: 1.5e-04\n"
+    lines = (form.format(30 * n + 1, 3 * n + 1, 7.5 - n / 4) for n in range(12))
+    (tmp_path / "run.log").write_text("[Epoch 0] Training ====\n" + "".join(lines))
+    loss = stabdiag.read(tmp_path / "run.log").series["loss"]
+    assert loss.steps.tolist() == [30 * n + 1 for n in range(12)]
