@@ -166,7 +166,7 @@ def test_half_of_a_document_is_partly_read_and_an_open_list_is_not(tmp_path):
     cut = stabdiag.diagnose(path)
     assert cut.diagnosis.slug == "partly-read"
     losses = cut.history.series["loss"].values
-    assert f"({num(losses[0])} to {num(losses[-1])})" in cut.diagnosis.summary
+    assert f"The loss went from {num(losses[0])} to {num(losses[-1])}" in cut.diagnosis.summary
     path = tmp_path / "log.json"
     path.write_text(f"[{rows},\n")
     assert stabdiag.diagnose(path).diagnosis.slug == "healthy"

@@ -64,7 +64,7 @@ def make_report(
     answers = result.answers
     other_findings = symptoms.findings(tree_findings, history.unit)
     outcome = symptoms.with_skipped_checks(tree_findings[0])
-    incomplete = partly_read(history)
+    incomplete = partly_read(case)
     shown = other_findings
     other_findings = symptoms.without_expected(other_findings, shown)
     other_findings += failed_runs(history, manifest, limits, literal=literal)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from stabdiag.model.edges import OUTCOME_BY_SLUG
 from stabdiag.model.events import EventCode
 from stabdiag.model.findings import (
@@ -16,12 +14,14 @@ from stabdiag.model.findings import (
     ActionKind,
     Finding,
 )
-from stabdiag.model.text import capitalized, listed, num, plural
+from stabdiag.model.text import capitalized, listed, plural
+from stabdiag.tree.nothing_found import describe_course
 
 if TYPE_CHECKING:
     from stabdiag.model.events import Event
     from stabdiag.model.findings import Scalar
     from stabdiag.model.history import History
+    from stabdiag.tree.case import Case
 
 # Outcomes without a finding.
 INCONCLUSIVE_OUTCOMES = frozenset({HEALTHY, INSUFFICIENT_DATA})
@@ -52,11 +52,13 @@ _ACTIONS = {
 }
 
 
-def partly_read(history: History) -> Finding | None:
+def partly_read(case: Case) -> Finding | None:
     """Return the finding that only a part of a log was judged, or None."""
+    history = case.history
     left_out = history.left_out
     if not left_out:
         return None
+    course = describe_course(case)
     codes = {event.code for event in left_out}
     kind, action = next(pair for code, pair in _ACTIONS.items() if code in codes)
     leaf = OUTCOME_BY_SLUG[PARTLY_READ]
@@ -66,7 +68,8 @@ def partly_read(history: History) -> Finding | None:
         section=leaf.section,
         question="Q1.1",
         title=leaf.title,
-        summary=f"{_judged(history)}. Not read: {listed([e.message for e in left_out])}. "
+        summary=f"{_judged(history)}. {course}{' ' if course else ''}"
+        f"Not read: {listed([e.message for e in left_out])}. "
         "Whether the run failed there is unknown.",
         actions=(Action(kind, action),),
         unit=history.unit,
@@ -79,11 +82,8 @@ def _judged(history: History) -> str:
     if loss is None or not len(loss):
         return "No loss was judged"
     first, last = int(loss.steps[0]), int(loss.steps[-1])
-    values = loss.values[np.isfinite(loss.values)]
-    course = f" ({num(float(values[0]))} to {num(float(values[-1]))})" if len(values) else ""
     return capitalized(
         f"{plural(len(loss), 'loss was', 'losses were')} judged, up to {history.unit} {last}"
-        f"{course}"
         if first != last
         else f"only the loss of {history.unit} {first} was judged"
     )

@@ -110,7 +110,7 @@ def nothing_found(case: Case, answers: tuple[Answer, ...]) -> Finding:
             filter(
                 None,
                 (
-                    _course(case),
+                    describe_course(case),
                     _lost_rewards(case),
                     _near_chance(case),
                     _activation_near_limit(case),
@@ -234,7 +234,7 @@ def _too_little(case: Case, answers: tuple[Answer, ...], open_: dict[str, Answer
     )
 
 
-def _course(case: Case) -> str:
+def describe_course(case: Case) -> str:
     """Describe the first and last value of each series, and the highest loss if it is unusual.
 
     If the loss ends above its start, its lowest value is added. A series may have only one value.
