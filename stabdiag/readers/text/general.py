@@ -31,7 +31,7 @@ from stabdiag.readers.text.lists import find_lists, read_lists
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measure_words import LOSS_STEM, OBJECTIVES
 from stabdiag.readers.text.measured import MeasuredLines
-from stabdiag.readers.text.sample import TextEvidence
+from stabdiag.readers.text.sample import TextEvidence, find_planned_epochs
 from stabdiag.readers.text.standard_names import normalize
 from stabdiag.readers.text.unknown import unknown_evidence
 
@@ -101,8 +101,9 @@ def read(stream: Stream) -> Columns:
     )
     columns = _counting_epochs(columns) if result.counter == EPOCH else columns
     events = (event, *columns.events)
-    planned = {} if result.planned_steps is None else {"total_steps": result.planned_steps}
-    config = {**planned, **columns.config}
+    planned = {"total_steps": result.planned_steps, "epochs": find_planned_epochs(result, start)}
+    known = {name: total for name, total in planned.items() if total is not None}
+    config = {**known, **columns.config}
     return replace(
         columns,
         events=events,

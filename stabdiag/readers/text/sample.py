@@ -284,6 +284,14 @@ def names_several_epochs(data: bytes) -> bool:
     return len({*epochs}) > 1 and epochs == sorted(epochs)
 
 
+def find_planned_epochs(evidence: TextEvidence, data: bytes) -> int | None:
+    """Return the total of the epochs above the losses: Epoch 1/80."""
+    if evidence.counter != EPOCH or not evidence.above or b"poch" not in data:
+        return None
+    totals = {int(match[2]) for match in islice(_EPOCH_OF.finditer(data), _MAX_EPOCHS)}
+    return totals.pop() if len(totals) == 1 else None
+
+
 def find_planned_steps(evidence: TextEvidence, sample: Sample, data: bytes) -> int | None:
     """Return the total of the only position that moves with the counter, unless an epoch has it."""
     if evidence.counter != EPOCH and _has_one_epoch_of_several(data):

@@ -138,7 +138,10 @@ def find_little_progress(case: Case, progress: Progress) -> Evidence | None:
     if right >= _LOW_ACCURACY or learns:
         return None
     # In the first tenth of the planned steps, an accuracy may still be low.
-    is_early = progress.planned is not None and progress.done * TENTHS < progress.planned
+    planned = progress.planned
+    if planned is None and case.history.counts_epochs:
+        planned = other_number(case.settings, "epochs")
+    is_early = planned is not None and progress.done * TENTHS < planned
     is_long = (_epochs(case) >= _MANY_EPOCHS and not is_early) or has_ended(case)
     if not is_long and not _is_at_its_start(case, accuracies[0], fell):
         return None

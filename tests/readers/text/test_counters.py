@@ -517,3 +517,16 @@ def test_a_counter_may_be_called_a_number_or_an_index(put, counters):
 @pytest.mark.parametrize("setting", ["batch_number_of_workers: 4", "epoch identity 5 of it"])
 def test_longer_words_with_the_word_of_a_counter_are_none(setting):
     assert not line_counters(setting.encode())
+
+
+@pytest.mark.parametrize(("total", "slug"), [(900, "healthy"), (40, "no-progress")])
+def test_the_total_of_epochs_above_their_losses_shows_an_early_log(put, total, slug):
+    values = "loss: {:.4f} - acc: {:.4f} - val_loss: {:.4f} - val_acc: {:.4f}"
+    text = "".join(
+        f"Epoch {n}/{total}\n64/64 [==============================] - 1s 15ms/step - "
+        + values.format(4.5 - n / 10, n / 50, 4.6 - n / 20, n / 125)
+        + "\n"
+        for n in range(1, 11)
+    )
+    assert read(put(text)).config.get("epochs") == total
+    assert stabdiag.diagnose(put(text)).diagnosis.slug == slug
