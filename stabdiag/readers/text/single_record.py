@@ -42,6 +42,12 @@ _PROGRESS_BAR: Final = lazy_pattern(
 _MAX_AROUND_BAR: Final = 40
 _LOG_TIME: Final = lazy_pattern(rb"[\[(]?\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d")
 
+# A program that prints a record prints few sentences, such as warnings: one of this many lines.
+_FEWEST_OTHERS: Final = 4
+
+# A counter at the start of a record has at most this many bytes before its number.
+_LONGEST_LABEL: Final = 16
+
 # The fewest values and counters on the only record of a paste.
 _MIN_RECORD: Final = 3
 
@@ -98,7 +104,9 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         if not (is_timed and _LOG_TIME.match(line))
     )
     if len([*islice(others, limit + 1)]) > limit:
-        is_prose = len(data) > MAX_SHORT or SENTENCE.search(data) is not None
+        is_prose = len(data) > MAX_SHORT or (
+            SENTENCE.search(data) is not None and not _is_counted_first(data)
+        )
         return None if is_prose else _full_record(trained)
     if sum(map(len, trained.values())) != 1:
         return _split_record(trained) or _ranked_record(trained)
@@ -124,6 +132,18 @@ def _repeated_record(shapes: Shapes) -> TextEvidence | None:
     others = (names for names in shapes if names != record)
     is_repeated = all(len(names) == 1 and names[0] in record for names in others)
     return find_excerpt(full, fewest=1) if is_repeated and len(lines) == 1 else None
+
+
+def _is_counted_first(data: bytes) -> bool:
+    """Return True if a line with a loss begins with a counter, among few sentences."""
+    lines = data.splitlines()
+    if _FEWEST_OTHERS * sum(SENTENCE.search(line) is not None for line in lines) > len(lines):
+        return False
+    return any(
+        not SENTENCE.search(line)
+        and any(begin <= _LONGEST_LABEL for begin, _ in line_counters(line).values())
+        for _, line in lines_with_a_loss(data)
+    )
 
 
 def find_single_epoch(

@@ -138,7 +138,7 @@ def find_little_progress(case: Case, progress: Progress) -> Evidence | None:
     if right >= _LOW_ACCURACY or learns:
         return None
     # In the first tenth of the planned steps, an accuracy may still be low.
-    planned = progress.planned
+    planned: float | None = progress.planned
     if planned is None and case.history.counts_epochs:
         planned = other_number(case.settings, "epochs")
     is_early = planned is not None and progress.done * TENTHS < planned

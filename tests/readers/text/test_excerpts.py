@@ -249,6 +249,12 @@ def test_one_line_suffices_if_its_loss_is_not_finite(put, line, step):
         ("Epoch: 7/200; iter: 0/156; Loss: 0.25; time: 37.99 s;\n", 0.25),
         ("[4/80] Loss_D: 0.75 Loss_G: 0.0625 D(x): 0.5 D(G(z)): 0.25:\n", 0.75),
         ("[4/80] loss: 0.75 acc: 0.5\n", 0.75),
+        (
+            "".join(f"group: part_{n} has {n} params, lr_mult: 1\n" for n in range(12))
+            + "UserWarning: The use of this transform is deprecated.\n"
+            + "Epoch: [0][0/90], lr: 0.5\tTime 3.5 (3.5)\tData 0.5 (0.5)\tLoss 2.5 (2.5)\n",
+            2.5,
+        ),
         ("4/800 - loss: 0.75 - acc: 0.5\n", 0.75),
         ("my output\n\n| epoch 3 | step 120 | loss 1.5 |\n", 1.5),
         ("epoch:  4\n\n10:00:01: train loss : 0.5\n10:02:13: validation loss: 0.75\n", 0.5),
@@ -305,6 +311,8 @@ def test_a_nan_among_the_losses_of_the_only_record_is_seen(put):
         "After a while in epoch 3, this model has a training loss: 2.5 and does not improve.\n",
         "loss: 2.5\n",
         "12/06 loss: 2.5 acc: 0.5\n",
+        "The model of our paper needs nine hours.\n" * 9
+        + "Epoch 3 lr: 0.5 loss: 2.5 acc: 0.5 time: 3.25\n",
         "On [12/06] loss: 2.5 acc: 0.5\n",
         "epoch 3: the loss\nloss: 2.5\n",
         "Iter [4000/160000] lr: 2.5e-05, loss: 2.5\n" + "loading a file\n" * 9,
