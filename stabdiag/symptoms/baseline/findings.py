@@ -16,7 +16,7 @@ from stabdiag.model.baseline import (
 from stabdiag.model.findings import Confidence, Finding, Scalar, Severity
 from stabdiag.model.text import ROUGH_FIGURES, SHOWN_NAMES, and_more, listed, num
 from stabdiag.stats.standards import FEW_EVENTS, TENFOLD, TWICE
-from stabdiag.symptoms.baseline.actions import baseline_actions, format_value
+from stabdiag.symptoms.baseline.advice import baseline_actions, format_value
 from stabdiag.symptoms.baseline.outcomes import BY_STATUS, UNLIKE, WORSE
 
 # Outcomes of the tree that make a run worse beyond a warning.
