@@ -37,16 +37,20 @@ if TYPE_CHECKING:
 _AMBIGUOUS_SETTINGS = frozenset({"epsilon", "eps", "clip"})
 
 
-def in_order(steps: Ints, values: Floats, *, rising: bool) -> tuple[Ints, Floats]:
-    """Sort by step and keep the last record of each step.
+def ordered_series(
+    role: str, column: str, steps: Ints, values: Floats, *, rising: bool | None = None
+) -> Series:
+    """Return a series that is sorted by step, with the last record of each step.
 
-    If the steps are already ``rising``, nothing is copied.
+    If the steps are ``rising``, which is found out unless it is known, nothing is copied.
     """
-    if rising or len(steps) < 2:
-        return steps, values
-    order = np.argsort(steps, kind="stable")
-    last = np.append(steps[order][1:] != steps[order][:-1], True)
-    return steps[order][last], values[order][last]
+    if rising is None:
+        rising = bool((steps[1:] > steps[:-1]).all())
+    if not rising and len(steps) > 1:
+        order = np.argsort(steps, kind="stable")
+        last = np.append(steps[order][1:] != steps[order][:-1], True)
+        steps, values = steps[order][last], values[order][last]
+    return Series(role=role, column=column, steps=steps, values=values)
 
 
 def changing_settings(
@@ -149,9 +153,7 @@ def score_series(
             which &= np.isfinite(column.values)
         if column.is_text or column.is_time or not which.any():
             continue
-        at, values = steps[which], column.values[which]
-        at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
-        yield Series(role=role, column=name, steps=at, values=values)
+        yield ordered_series(role, name, steps[which], column.values[which])
 
 
 def other_loss_series(
@@ -169,9 +171,7 @@ def other_loss_series(
         which[column.stray_rows] = True
         which &= run
         if which.any():
-            at, values = steps[which], column.values[which]
-            at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
-            yield Series(role=role, column=name, steps=at, values=values)
+            yield ordered_series(role, name, steps[which], column.values[which])
 
 
 def failed_value_series(
@@ -190,14 +190,14 @@ def failed_value_series(
         which = run & column.present
         if name in answers:
             which &= ~column.null
-        at, values = steps[which], column.values[which]
-        finite = np.isfinite(values)
-        if finite.all() or (len(values) < MIN_SERIES_LENGTH and name not in answers):
+        values = column.values[which]
+        is_short = len(values) < MIN_SERIES_LENGTH and name not in answers
+        if is_short or np.isfinite(values).all():
             continue
-        at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
-        finite = np.isfinite(values)
+        series = ordered_series(f"failed_value/{name}", name, steps[which], values)
+        finite = np.isfinite(series.values)
         if name in answers or (finite.any() and finite[: int(finite.sum())].all()):
-            yield Series(role=f"failed_value/{name}", column=name, steps=at, values=values)
+            yield series
 
 
 def rank_loss_series(
@@ -215,10 +215,10 @@ def rank_loss_series(
     rows = np.flatnonzero(others & ranks.present & np.isfinite(losses))
     for rank in unique_values(ranks.values[rows])[:MAX_OTHER_LOSSES].tolist():
         of_rank = rows[ranks.values[rows] == rank]
-        at, values = in_order(steps[of_rank], losses[of_rank], rising=False)
-        if len(at) >= MIN_SERIES_LENGTH:
-            column = f"{name} of rank {rank:.0f}"
-            yield Series(role=f"{RANK_LOSS}{rank:.0f}", column=column, steps=at, values=values)
+        role, column = f"{RANK_LOSS}{rank:.0f}", f"{name} of rank {rank:.0f}"
+        series = ordered_series(role, column, steps[of_rank], losses[of_rank])
+        if len(series) >= MIN_SERIES_LENGTH:
+            yield series
 
 
 def _changing(role: str, name: str, column: Column, steps: Ints, run: Mask) -> Series | None:
@@ -229,6 +229,5 @@ def _changing(role: str, name: str, column: Column, steps: Ints, run: Mask) -> S
     at, values = steps[which], column.values[which]
     if len(at) < 2 or not (values != values[0]).any():
         return None
-    at, values = in_order(at, values, rising=bool((at[1:] > at[:-1]).all()))
-    words = column.words if column.is_text else ()
-    return Series(role=role, column=name, steps=at, values=values, words=words)
+    series = ordered_series(role, name, at, values)
+    return replace(series, words=column.words) if column.is_text else series

@@ -17,8 +17,8 @@ from stabdiag.assemble.extra_series import (
     changing_settings,
     failed_value_series,
     fixed_settings,
-    in_order,
     late_loss_parts,
+    ordered_series,
     other_loss_series,
     rank_loss_series,
     score_series,
@@ -300,8 +300,7 @@ def _series(
         at = steps
         if not which.all():
             at, values = steps[which], values[which]
-        at, values = in_order(at, values, rising=rising)
-        return Series(role=role, column=names[role], steps=at, values=values)
+        return ordered_series(role, names[role], at, values, rising=rising)
 
     if "loss" in names:
         yield "loss", logged("loss", losses.values, losses.records)

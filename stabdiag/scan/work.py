@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import pyarrow as pa
 
@@ -47,8 +47,6 @@ from stabdiag.sources.read import is_archive
 from stabdiag.sources.remote import Remote
 
 Show: TypeAlias = Callable[[Report], None]
-
-_HEAD: Final = 1 << 16
 
 
 @frozen

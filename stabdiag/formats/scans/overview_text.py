@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
@@ -33,8 +32,6 @@ _FILLS: Final[Mapping[str | None, tuple[str, str]]] = {
     "ok": ("░", "."),
     None: (" ", " "),
 }
-
-_URL = re.compile(r"[a-z][a-z0-9+.-]{0,20}://")
 
 
 def lines(overview: Overview, page: Page) -> Iterator[Text]:
