@@ -173,7 +173,10 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     if _has_scores(columns.names, names) and (
         not unknown
         or (of_episodes and all(_stays_finite(columns.load(name)) for name in unknown))
-        or all(_is_fraction(columns.load(name)) for name in unknown)
+        or (
+            all(map(columns.is_parsed, unknown))
+            and all(map(_is_fraction, map(columns.load, unknown)))
+        )
     ):
         return named.take(names, "no loss was logged: only the scores can be judged")
     if not columns.is_unknown and any(map(_is_fitness, columns.names)):
@@ -217,7 +220,7 @@ def _is_margin(name: str, columns: Columns) -> bool:
 
 
 def _is_fraction(column: Column) -> bool:
-    """Return True if all values are from 0 to 1, as those of scores without a known name are."""
+    """Return True if all values are from 0 to 1, like the values of scores without a known name."""
     values = column.logged
     return not column.is_text and bool(np.all((values >= 0) & (values <= 1)))
 
