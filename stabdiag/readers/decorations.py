@@ -29,7 +29,7 @@ _DATE: Final = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d
 _LEVEL: Final = rb"(?:DEBUG|INFO|WARN|WARNING)"
 
 # A number that counts the lines, or the rank of all of them.
-_LINE_NUMBER: Final = lazy_pattern(rb"[ \t]{0,10}(\d{1,9})(?: ?[:.|)]|\t|(?= {2}))[ \t]?")
+_LINE_NUMBER: Final = lazy_pattern(rb"[ \t]{0,10}L?(\d{1,9})(?: ?[:.|)]|\t|(?= ))[ \t]?")
 
 # Labels at the start of a line, in the order in which they are tried.
 _LABELS: Final = tuple(

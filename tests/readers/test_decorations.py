@@ -152,3 +152,54 @@ def test_a_first_column_of_names_is_kept(tmp_path):
     path = tmp_path / "run.csv"
     path.write_text("run: a,loss\n" + "".join(f"run: {n},{2.5 - n / 10}\n" for n in range(9)))
     assert stabdiag.read(path).series["loss"].values[0] == 2.5
+
+
+NUMBERED = {
+    "vim": "{n:4d} {line}",
+    "cat -n": "{n:6d}\t{line}",
+    "grep -n": "{n}:{line}",
+    "a listing": "{n:4d}: {line}",
+    "GitHub": "L{n}: {line}",
+    "a difference": "{n:5d} + {line}",
+}
+NUMBERED_LOGS = {
+    "trainer": [f"{{'loss': {3 - n / 10}, 'grad_norm': 1.5, 'epoch': 0.{n}}}" for n in range(1, 9)],
+    "keras": [
+        line
+        for n in range(1, 9)
+        for line in (
+            f"Epoch {n}/8",
+            f"90/90 [=====] - 1s 9ms/step - loss: {3 - n / 10} - acc: 0.{n}",
+        )
+    ],
+    "table": [
+        "  epoch    train_loss    valid_loss    dur",
+        "-------  ------------  ------------  -----",
+        *(f"{n:7d}  {3 - n / 10:12.4f}  {3.5 - n / 10:12.4f}  1.{n}7" for n in range(1, 9)),
+    ],
+    "words": [f"step {n} loss {3 - n / 10} lr 0.01" for n in range(1, 9)],
+}
+
+
+@pytest.mark.parametrize("numbers", NUMBERED.values(), ids=NUMBERED)
+@pytest.mark.parametrize("lines", NUMBERED_LOGS.values(), ids=NUMBERED_LOGS)
+def test_the_numbers_of_lines_are_no_values_and_no_ranks(tmp_path, numbers, lines):
+    text = "\n".join(numbers.format(n=n, line=line) for n, line in enumerate(lines, start=5))
+    (tmp_path / "run.log").write_text(text)
+    loss = stabdiag.read(tmp_path / "run.log").series["loss"]
+    np.testing.assert_allclose(loss.values, [3 - n / 10 for n in range(1, 9)])
+
+
+@pytest.mark.parametrize("lines", NUMBERED_LOGS.values(), ids=NUMBERED_LOGS)
+def test_the_label_of_a_notebook_cell_is_no_part_of_a_log(tmp_path, lines):
+    (tmp_path / "run.log").write_text("Out[12]: " + "\n".join(lines))
+    loss = stabdiag.read(tmp_path / "run.log").series["loss"]
+    np.testing.assert_allclose(loss.values, [3 - n / 10 for n in range(1, 9)])
+
+
+def test_the_first_line_of_each_rank_is_one_record(tmp_path):
+    text = "\n".join(
+        f"{rank}: {{'loss': {4 - n}.5, 'epoch': 0.{n}}}" for n in (1, 2, 3) for rank in range(4)
+    )
+    (tmp_path / "run.log").write_text(text)
+    assert stabdiag.read(tmp_path / "run.log").series["loss"].values.tolist() == [3.5, 2.5, 1.5]

@@ -34,6 +34,9 @@ _SPELLED_ANSI: Final = lazy_pattern(
 _SHOWN_ANSI: Final = lazy_pattern(rb"(?:\^\[|\xe2\x90\x9b)?\[\d{0,3}(?:;\d{1,3}){0,4}m")
 _RESETS: Final = (b"[0m", b"[39m", b"[m")
 
+# The number of a cell before its output, as a notebook shows it.
+_NOTEBOOK_LABEL: Final = lazy_pattern(rb"\AOut\[\d{1,6}\]:[ \t]?")
+
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 # A line end that is shown before the real one.
@@ -152,6 +155,8 @@ class Text:
             arrays = (np.frombuffer(version, dtype=np.uint8) for version in (block, joined))
             self._joined = np.flatnonzero(np.not_equal(*arrays))
             block = joined
+        if block[:4] == b"Out[":
+            block = _NOTEBOOK_LABEL.sub(b"", block)
         self.data = b"\n" + block
         # The search for a single byte is much faster, and most logs lack it.
         if b">" in self.data and b"\n> " in self.data:

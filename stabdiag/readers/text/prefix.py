@@ -40,6 +40,9 @@ LONGEST_LABEL: Final = 80
 # The most characters before a value: labels, times and names of loggers.
 _LONGEST_PREFIX: Final = 400
 
+# The fewest lines with numbers of an editor or a search.
+_MIN_NUMBERED: Final = 4
+
 # If none of this many first lines names a rank, none does.
 _RANK_SAMPLE_LINES: Final = 32
 
@@ -48,7 +51,17 @@ def line_ranks(data: bytes, starts: Sequence[int]) -> Ints | None:
     """Return the rank that each line names before its position, or None if none does."""
     if not any(_rank(data, start) >= 0 for start in starts[:_RANK_SAMPLE_LINES]):
         return None
-    return np.array([_rank(data, start) for start in starts], dtype=np.int64)
+    ranks = np.array([_rank(data, start) for start in starts], dtype=np.int64)
+    return None if _are_line_numbers(ranks) else ranks
+
+
+def _are_line_numbers(labels: Ints) -> bool:
+    """Return True if the number before each line is higher than the one above, as in an editor.
+
+    The first rank is 0.
+    """
+    is_counted = len(labels) >= _MIN_NUMBERED and labels[0] > 0
+    return is_counted and bool((np.diff(labels) > 0).all())
 
 
 def _rank(data: bytes, start: int) -> int:
