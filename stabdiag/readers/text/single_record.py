@@ -125,7 +125,7 @@ def _repeated_record(shapes: Shapes) -> TextEvidence | None:
 
     Estimators of TensorFlow print "Saving dict for global step 900: …", and BERT its values below.
     """
-    full = {names: lines for names, lines in shapes.items() if len(names) >= MANY_VALUES}
+    full = {names: lines for names, lines in shapes.items() if len(names) >= _MIN_RECORD}
     if len(full) != 1 or len(shapes) < _MIN_RECORD:
         return None
     (record, lines), *_ = full.items()

@@ -84,6 +84,12 @@ TUTORIALS: Final = (
         rb"epoch \1, validation error rate: \4",
     ),
     _REWARDS_BELOW,
+    # An evaluation of TensorFlow: Saving dict for global step 312: eval_accuracy = 0.1, loss = 2.3
+    Normalization(
+        (b"Saving dict for global step ", b", global_step = "),
+        rb"Saving dict for (?=global step \d{1,12}: )",
+        b"",
+    ),
     # The Annotated Transformer: Epoch Step:     41 | Accumulation Step:   5 | Loss:   7.25 | …
     Normalization((b"Epoch Step: ", b"Accumulation Step: "), rb"\bAccumulation Step:", b"updated:"),
     # Early TensorFlow: global step 1000 learning rate 0.5 step-time 0.2 perplexity 9.1

@@ -338,3 +338,22 @@ def test_the_annotated_transformer_counts_its_batches(tmp_path):
     (tmp_path / "run.log").write_text("[Epoch 0] Training ====\n" + "".join(lines))
     loss = stabdiag.read(tmp_path / "run.log").series["loss"]
     assert loss.steps.tolist() == [30 * n + 1 for n in range(12)]
+
+
+def test_an_estimator_saves_the_values_of_a_single_evaluation(tmp_path):
+    saved = (
+        "INFO:tensorflow:Saving dict for global step 312: eval_accuracy = 0.125,"
+        " eval_loss = 2.375, global_step = 312, loss = 2.375\n"
+    )
+    below = (
+        "INFO:tensorflow:***** Eval results *****\nINFO:tensorflow:  eval_accuracy = 0.125\n"
+        "INFO:tensorflow:  eval_loss = 2.375\nINFO:tensorflow:  global_step = 312\n"
+        "INFO:tensorflow:  loss = 2.375\n"
+    )
+    for number, text in enumerate((saved, saved + below)):
+        log = tmp_path / f"{number}.log"
+        log.write_text(text)
+        series = stabdiag.read(log).series
+        assert series["loss"].steps.tolist() == [312]
+        assert series["loss"].values.tolist() == [2.375]
+        assert series["eval_accuracy"].values.tolist() == [0.125]
