@@ -194,11 +194,17 @@ VISION: Final = (
         b"",
     ),
     # CenterPoint: Epoch [1/20][15/15448] lr: 0.0001, …, and below it the losses of several heads:
-    # task : ['truck', 'bus'], loss: 14.0, hm_loss: 9.6, …
+    # task : ['truck', 'bus'], loss: 14.0, hm_loss: 9.6, …; the first one is the loss.
     Normalization(
         (b"Epoch [", b"task : ['"),
         rb"\bEpoch \[(\d{1,6})/\d{1,6}\]\[(\d{1,9})/\d{1,9}\](?=\s)",
         rb"epoch \1 iteration \2",
+    ),
+    Normalization(
+        (b"Epoch [", b"task : ['"),
+        rb"(?m)(^[^\n]{0,80}\bepoch \d{1,6} iteration \d[^\n]{0,300}\n[^\n]{0,80})"
+        rb"\btask : \['[^\]\n]{1,200}\], (?=loss:)",
+        rb"\1",
     ),
     Normalization(
         (b"Epoch [", b"task : ['"), rb"\btask : \['(\w{1,40})'[^\]\n]{0,200}\], loss:", rb"\1_loss:"

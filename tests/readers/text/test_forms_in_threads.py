@@ -110,6 +110,15 @@ def test_heads_of_a_detector_have_losses_below_the_iteration(history):
     assert series["loss"].values[0] - series["loss"].values[-1] == pytest.approx(2.0)
 
 
+def test_the_only_head_of_a_detector_has_the_loss(history):
+    block = (
+        "2023-07-09 21:27:20,877 - INFO - Epoch [2/20][{n}/900]\tlr: 0.00010, eta: 23 days, \n"
+        "2023-07-09 21:27:20,878 - INFO - task : ['car', 'bus'], loss: {loss}, hm_loss: 5.5\n"
+    )
+    text = "\n".join(block.format(n=n, loss=14 - n / 10) for n in (10, 20, 30))
+    assert points(history(text).series["loss"]) == [(10, 13.0), (20, 12.0), (30, 11.0)]
+
+
 def test_the_first_iteration_may_be_cut_off_above_its_heading(history):
     block = "Mean value loss: {0}\nMean surrogate loss: -0.0013\nMean reward: -4.1\n"
     heading = "\n                  Learning iteration 41/100                  \n\n"
