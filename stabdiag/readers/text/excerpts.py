@@ -153,13 +153,17 @@ def _stamped_losses(data: bytes, sample: Sample) -> list[str]:
 
 
 def find_few_rewards(data: bytes, sample: Sample) -> TextEvidence | None:
-    """Return the evidence in a paste of two records of a reward with another value."""
+    """Return the evidence in a paste of two records of a reward.
+
+    They have another value, or there is no other line.
+    """
     if len(data) > MAX_SHORT or SENTENCE.search(data):
         return None
+    is_whole = len([*filter(bytes.strip, data.splitlines())]) <= MIN_EXCERPT
     records = (
         _counted_twice(names, lines, sample.word)
         for names, lines in sample.shapes.items()
-        if len(names) > 1
+        if len(names) > 1 or is_whole
     )
     return next(filter(None, records), None)
 

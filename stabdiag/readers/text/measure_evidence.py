@@ -59,7 +59,7 @@ def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
         if result and (result.rising == 1 or (word in REWARDS and result.rising >= _RISING_REWARDS))
     ]
     # A score is a reward next to a counter of games.
-    of_games = any(name in GAMES for word, sample in samples for name, _ in sample.counters)
+    of_games = any(_counts_games(sample) for _, sample in samples)
     measures = (result for result in candidates if result.word != SCORE or of_games)
     best = max(measures, key=lambda result: result.lines, default=None)
     if best is None:
@@ -68,9 +68,21 @@ def evidence_without_loss(log: ExaminedLog) -> TextEvidence | None:
     return best if best.lines >= fewest else None
 
 
+def _counts_games(sample: Sample) -> bool:
+    """Return True if lines with a value count episodes or games."""
+    return any(name in GAMES for name, _ in sample.counters)
+
+
 def _few_measures(log: ExaminedLog, samples: Sequence[tuple[bytes, Sample]]) -> TextEvidence | None:
     """Return the evidence in two records of rewards or scores."""
-    rewards = ((word, sample) for word, sample in samples if word in REWARDS[:-1])
+    if _RETURNED.search(log.data):
+        return None
+    rewards = (
+        (word, sample)
+        for word, sample in samples
+        # The score of a game, too.
+        if word in REWARDS[:-1] or (word == SCORE and _counts_games(sample))
+    )
     scores = ((word, log.sample(word)) for word in SCORES if word in log.data)
     results = chain(
         ((word, find_few_rewards(log.data, sample)) for word, sample in rewards),

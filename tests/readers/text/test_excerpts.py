@@ -756,3 +756,34 @@ def test_a_sentence_with_many_values_is_not_a_record(tmp_path):
     )
     with pytest.raises(LogError):
         stabdiag.read(log)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "global_step={}00, episodic_return={}",
+        "Episode {}\tAverage Score: {}",
+        "episode: {}/1000, score: {}, e: 0.5",
+        "Episode: {}, total reward: {}, steps: 200",
+    ],
+)
+def test_two_rewards_alone_are_a_log(tmp_path, form):
+    path = tmp_path / "run.txt"
+    path.write_text(f"{form.format(1, 12.5)}\n{form.format(2, 17.5)}\n")
+    assert "The reward went from 12.5 to 17.5" in stabdiag.diagnose(path).diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "episode 3 of the tutorial has a score of 12\nepisode 4 will have a score of 14\n",
+        "Model A episode 10 score 0.5\nModel B episode 10 score 0.6\n",
+        "step 1: return 0\nstep 2: return 1\n",
+        "the task:\nlevel 1 reward 10\nlevel 2 reward 20\n",
+    ],
+)
+def test_two_numbers_of_a_text_are_no_rewards(tmp_path, text):
+    path = tmp_path / "run.txt"
+    path.write_text(text)
+    with pytest.raises(LogError):
+        stabdiag.diagnose(path)
