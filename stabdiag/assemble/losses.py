@@ -32,12 +32,7 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.frozen import frozen
 from stabdiag.model.history import LARGEST_READ
-from stabdiag.model.roles.names import (
-    counts_per_record,
-    is_evaluation,
-    name_words,
-    parse_factor,
-)
+from stabdiag.model.roles.names import counts_per_record, is_evaluation, name_words, parse_factor
 from stabdiag.model.roles.table import ROLES
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import Column, Columns

@@ -1,8 +1,7 @@
 """Assign columns to roles by name, by fallback, and by content.
 
-Some tables contain several kinds of records, identified by one of their columns. A long table has a
-record for each measurement, with its name in one column and its value in another. A table of splits
-has training and evaluation records in the same columns.
+Some tables contain several kinds of records, identified by one of their columns: measurements, or
+splits.
 """
 
 from __future__ import annotations
@@ -13,29 +12,20 @@ from functools import reduce
 
 import numpy as np
 
+from stabdiag.assemble.measurements import with_measurements
+from stabdiag.assemble.named_columns import NamedColumns
 from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS, shown_name
-from stabdiag.assemble.renamed import continued_columns, joined
-from stabdiag.assemble.splits import only, split_columns
+from stabdiag.assemble.renamed import continued_columns
+from stabdiag.assemble.splits import split_columns
 from stabdiag.errors import ColumnError, NoUsableRecord
-from stabdiag.model.arrays import Floats
-from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, may_serve
 from stabdiag.model.roles.fallbacks import fallback_columns, training_measure
 from stabdiag.model.roles.loss_kinds import is_policy_loss
-from stabdiag.model.roles.names import (
-    is_auxiliary,
-    name_words,
-    names_measurements,
-    names_results,
-    normal,
-)
+from stabdiag.model.roles.names import is_auxiliary, name_words, names_results, normal
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column, Columns
-
-# The columns of a long table that have the values of its measurements.
-_MEASUREMENT_VALUES = ("value", "metric_value")
 
 # Words in the names of measurements of the machine.
 _MACHINE_WORDS = frozenset(
@@ -46,28 +36,6 @@ _MACHINE_WORDS = frozenset(
 
 # The words that a mean has and its sum lacks.
 _MEANS = ({"avg"}, {"mean"}, {"average"})
-
-
-@frozen
-class NamedColumns:
-    """The columns of a log, and the name of the column for each role.
-
-    ``notes`` explain the decisions.
-    """
-
-    columns: Columns
-    names: Mapping[str, str]
-    notes: tuple[str, ...] = ()
-
-    def take(self, names: Mapping[str, str], *notes: str) -> NamedColumns:
-        """Return a copy with other names by role, and with notes that explain them."""
-        return replace(self, names=names, notes=(*self.notes, *notes))
-
-    def adding(self, made: Mapping[str, Column]) -> NamedColumns:
-        """Return a copy with derived columns, which replace columns of the same name."""
-        if not made:
-            return self
-        return replace(self, columns=self.columns.with_columns(made))
 
 
 def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedColumns:
@@ -81,7 +49,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedCol
     named = _with_totals(columns, assignment)
     if "loss" not in (chosen or {}):
         _refuse_results(columns, named.names)
-        named = _with_measurements(_with_a_loss(named))
+        named = with_measurements(_with_a_loss(named))
         named = _with_means(_with_better_loss(named, assignment.other_losses))
     if not chosen:
         made, notes = continued_columns(named.columns, named.names)
@@ -343,71 +311,3 @@ def _is_lost(loss: Column, *, of_few: bool) -> bool:
         return len(finite) > 0 and not finite[-1]
     last = int(np.count_nonzero(finite))
     return last >= MIN_RECORDS and len(finite) - last >= MIN_RECORDS and bool(finite[:last].all())
-
-
-def _with_measurements(named: NamedColumns) -> NamedColumns:
-    """Make a column for each measurement of a long table.
-
-    ``step,metric,value`` with the metrics loss and accuracy becomes the columns ``loss`` and
-    ``accuracy``. A table without a loss measurement is left unchanged.
-    """
-    columns, names = named.columns, named.names
-    value = names.get("loss")
-    if value is None:
-        return named
-    if normal(value) not in _MEASUREMENT_VALUES:
-        return _with_later_measurements(named, value)
-    candidates = (name for name in columns.names if names_measurements(name))
-    name = next((name for name in candidates if "loss" in _roles(columns.load(name))), None)
-    if name is None:
-        return named
-    metric, values = columns.load(name), columns.load(value)
-    counter = names.get("step") or names.get("epoch")
-    if counter and _is_filled(metric, values, columns.load(counter).values):
-        values = replace(values, null=np.zeros_like(values.null))
-    made = {
-        word: only(values, metric.present & (metric.values == code))
-        for code, word in enumerate(metric.words)
-    }
-    others = {role: column for role, column in names.items() if column not in (value, name)}
-    note = f"each record contains one measurement, named by {name!r}"
-    return named.adding(made).take({**_roles(metric), **others}, note)
-
-
-def _with_later_measurements(named: NamedColumns, loss: str) -> NamedColumns:
-    """Continue the columns of a log that became a long table in mid-run."""
-    columns, names = named.columns, named.names
-    name = next((name for name in columns.names if names_measurements(name)), None)
-    value = next((name for name in columns.names if normal(name) in _MEASUREMENT_VALUES), None)
-    if name is None or value is None:
-        return named
-    metric, values = columns.load(name), columns.load(value)
-    roles = _roles(metric)
-    measured = np.flatnonzero(metric.present & values.present)
-    rows = np.flatnonzero(columns.load(loss).present)
-    if "loss" not in roles or not len(rows) or len(measured) < MIN_RECORDS:
-        return named
-    if measured[0] <= rows[-1]:
-        return named
-    made: dict[str, Column] = {}
-    for role, word in roles.items():
-        own = only(values, metric.present & (metric.values == metric.words.index(word)))
-        before = columns.load(names[role]) if role in names else None
-        made[names.get(role, word)] = own if before is None else joined(before, own)
-    note = f"from record {measured[0] + 1} on, each contains one measurement, named by {name!r}"
-    return named.adding(made).take({**roles, **names}, note)
-
-
-def _is_filled(metric: Column, values: Column, steps: Floats) -> bool:
-    """Return True if blanks fill the gaps of other measurements, at steps that have a loss.
-
-    This is the case in a long table made from a wide one, where a blank means nothing.
-    """
-    of_loss = metric.present & (metric.values == metric.words.index(_roles(metric)["loss"]))
-    others = steps[metric.present & ~of_loss & values.null]
-    return bool(np.isin(others, steps[of_loss & values.present]).any())
-
-
-def _roles(metric: Column) -> Mapping[str, str]:
-    """Return the measurements named in a text column, by role."""
-    return assign(metric.words).columns if metric.is_text else {}

@@ -12,7 +12,7 @@ from stabdiag.sources.sidecars import list_names
 
 # log.0 and log.1, train.log and train.log.2, out_rank0.txt; a name of only digits has no own part.
 _NEIGHBOR_NUMBER: Final = lazy_pattern(r"[-_.]?\d+")
-_PACKED: Final = lazy_pattern(r"\.(?:gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
+_PACKED_SUFFIX: Final = lazy_pattern(r"\.(?:gz|bz2|xz|zst|lz4)$", re.IGNORECASE)
 
 _MAX_NAMED_NEIGHBORS: Final = 3
 
@@ -36,5 +36,5 @@ def describe_neighbors(log: Path) -> str:
 
 def _without_number(name: str) -> str:
     """Return a name without its numbers, or "" if nothing but a suffix is left of it."""
-    plain = _NEIGHBOR_NUMBER.sub("", _PACKED.sub("", name))
+    plain = _NEIGHBOR_NUMBER.sub("", _PACKED_SUFFIX.sub("", name))
     return "" if plain.startswith(".") else plain

@@ -18,13 +18,13 @@ from stabdiag.readers.text.measure_words import LOSS_STEM
 from stabdiag.readers.text.tokens import lines_with_a_loss
 
 # The first lines with a loss show whether each has a copy.
-_MAX_LINES: Final = 200
+_MAX_COMPARED_LINES: Final = 200
 _MIN_COPIES: Final = 3
 # The fewest characters of a message, and the letters of the label of a logger.
 _MIN_MESSAGE: Final = 8
-_LABEL: Final = lazy_pattern(rb"[A-Za-z]{3}")
+_LABEL_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{3}")
 _DIGIT_RUN: Final = lazy_pattern(rb"\d+")
-_MAX_LABELS: Final = 3
+_MAX_DOUBLED_LABELS: Final = 3
 # At most one in this many messages may repeat the one before it.
 _MOST_REPEATS: Final = 10
 
@@ -36,7 +36,7 @@ def find_doubled_lines(data: bytes) -> tuple[Normalization, ...]:
 
     The copies have another label, or none. A loss that stays the same has no copies.
     """
-    lines = [line for _, line in islice(lines_with_a_loss(data), _MAX_LINES)]
+    lines = [line for _, line in islice(lines_with_a_loss(data), _MAX_COMPARED_LINES)]
     pairs = [*zip(lines[::2], lines[1::2], strict=False)]
     if len(pairs) < _MIN_COPIES:
         return ()
@@ -66,7 +66,7 @@ def find_doubled_lines(data: bytes) -> tuple[Normalization, ...]:
 
 def _are_labels(texts: set[bytes]) -> bool:
     """Return True if texts before a message may be labels of a logger."""
-    return all(_LABEL.search(text) is not None for text in texts)
+    return all(_LABEL_LETTERS.search(text) is not None for text in texts)
 
 
 def _shared_end(first: bytes, second: bytes) -> bytes:
@@ -85,4 +85,4 @@ def _label_pattern(labels: set[bytes]) -> bytes:
     forms = _without_numbers(labels)
     texts = (map(re.escape, form.split(b"0")) for form in forms)
     patterns = [rb"\d{1,12}".join(text) for text in texts]
-    return rb"(?:%b)" % b"|".join(patterns) if len(forms) <= _MAX_LABELS else b""
+    return rb"(?:%b)" % b"|".join(patterns) if len(forms) <= _MAX_DOUBLED_LABELS else b""

@@ -7,12 +7,17 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 
 # **nan**, and **loss: nan**, also from within a word; no banner of asterisks, no power: b**2.
-_BOLD: Final = lazy_pattern(rb"\*\*(?<!\*\*\*)([\w.+-][^*\n]{0,200})\*\*(?![\w*(]|[.+-]\d)")
+_BOLD_TEXT: Final = lazy_pattern(rb"\*\*(?<!\*\*\*)([\w.+-][^*\n]{0,200})\*\*(?![\w*(]|[.+-]\d)")
 
 # loss: *0.25*, loss: `nan`; the sign may also be a product, or belong to a word.
-_SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|[nN]a[nN]|NAN|[iI]nf)%?"
-_MARKED: Final = tuple(
-    (sign, lazy_pattern(rb"%b(?:(?<=[:=].)|(?<=[:=] .))(%b)%b(?![\w*])" % (mark, _SCALAR, mark)))
+_MARKED_SCALAR: Final = rb"[-+]?(?:\d[\d.]{0,30}(?:[eE][-+]?\d{1,3})?|[nN]a[nN]|NAN|[iI]nf)%?"
+_MARKED_PAIRS: Final = tuple(
+    (
+        sign,
+        lazy_pattern(
+            rb"%b(?:(?<=[:=].)|(?<=[:=] .))(%b)%b(?![\w*])" % (mark, _MARKED_SCALAR, mark)
+        ),
+    )
     for sign, mark in ((b"*", rb"\*"), (b"`", b"`"))
 )
 
@@ -26,9 +31,9 @@ _TAG: Final = lazy_pattern(
 def without_emphasis(block: bytes) -> bytes:
     """Return a block without the marks of Markdown and HTML around values."""
     # The search for a single byte is far faster, and most logs have none of them.
-    for sign, marked in _MARKED:
+    for sign, marked in _MARKED_PAIRS:
         if sign in block:
             block = marked.sub(rb"\1", block)
     if b"*" in block and b"**" in block:
-        block = _BOLD.sub(rb"\1", block)
+        block = _BOLD_TEXT.sub(rb"\1", block)
     return _TAG.sub(b"", block) if b"<" in block and b"</" in block else block

@@ -28,7 +28,7 @@ DIGIT: Final = lazy_pattern(rb"\d")
 # The words of a record, without its loss.
 _MIN_WORDS: Final = 2
 _UNREAD_WORD: Final = lazy_pattern(rb"(?<![\w.])[A-Za-z][\w/]{0,40}")
-_LOSS_VALUE: Final = lazy_pattern(
+_LOSS_WITH_VALUE: Final = lazy_pattern(
     rb"(?:(?:train(?:ing)?|avg|average|mean|total|batch|current)[ _/-])?[\w./-]{0,40}loss[\w]{0,20}"
     rb"[\"']?[ \t]{0,8}[:= ][ \t]{0,8}[-+]?(?:[\d.]{1,40}(?:e[-+]?\d{1,3})?|nan|inf)?",
     re.IGNORECASE,
@@ -95,7 +95,7 @@ def other_words(line: bytes) -> Words:
 
 @lru_cache(maxsize=4096)
 def _words_of_form(line: bytes) -> Words:
-    words = _UNREAD_WORD.findall(_LOSS_VALUE.sub(b"", line))
+    words = _UNREAD_WORD.findall(_LOSS_WITH_VALUE.sub(b"", line))
     return (*words,) if len(words) >= _MIN_WORDS else ()
 
 
@@ -109,7 +109,7 @@ def loss_shape(line: bytes) -> bytes:
 
 def ends_on_loss(line: bytes) -> bool:
     """Return True if no word follows the loss of a line."""
-    loss = _LOSS_VALUE.search(line)
+    loss = _LOSS_WITH_VALUE.search(line)
     return loss is not None and not _UNREAD_WORD.search(line, loss.end())
 
 
