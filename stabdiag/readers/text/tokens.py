@@ -255,7 +255,9 @@ def line_fields(line: bytes) -> Sequence[Field]:
     pattern = _LOOSE_PAIR if any(sign in line for sign in _SIGNS) else _WITHOUT_SIGN
     for match in pattern.finditer(line, 0, _values_end(line)):
         group = 1 if match[2] is not None else 3
-        if all(match.start(group) >= item.at[1] or match.end() <= item.at[0] for item in both):
+        if not both or all(
+            match.start(group) >= item.at[1] or match.end() <= item.at[0] for item in both
+        ):
             fields.append(_field(line, match.span(group), match.span(group + 1)))
     taken = [item.value for item in fields] + [item.at for item in fields]
     # A name may have a number: optim/LR (group 0)=3e-4
@@ -266,9 +268,12 @@ def line_fields(line: bytes) -> Sequence[Field]:
     # The number after a file name is the line number of the logging call: train.py: 171
     fields = [item for item in fields if not item.name.endswith(_SOURCE_FILES)]
     # New best model saved with loss 2.31, and epoch 3 completed with the loss: 2.31
-    if SAVES.search(line):
-        fields = [item for item in fields if not item.name.lower().startswith("with ")]
-    fields = [item._replace(name=_WITH.sub("", item.name)) for item in fields]
+    if b"ith " in line or b"ITH " in line:
+        if SAVES.search(line):
+            fields = [item for item in fields if not item.name.lower().startswith("with ")]
+        fields = [item._replace(name=_WITH.sub("", item.name)) for item in fields]
+    if b"," not in line:
+        return fields
     # A loss of 2,345 has a decimal comma; a throughput of 7,012 has a thousands separator.
     return [
         item for item in fields if not (b"," in line[slice(*item.value)] and is_a_loss(item.name))
