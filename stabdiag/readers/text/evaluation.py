@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
 from stabdiag.model.frozen import frozen
@@ -17,6 +18,7 @@ from stabdiag.readers.text.grammar import (
     NUMBER_PATTERN,
     Kind,
     TextPart,
+    as_float,
     is_a_loss,
     make_parts,
     trains,
@@ -44,6 +46,8 @@ _PROSE: Final = lazy_pattern(
 # The loss of an evaluation is searched for in this many lines below its heading.
 _MAX_LINES_BELOW: Final = 3
 
+# A rounded value differs by at most half a unit of its last digit, and floats by a little more.
+_HALF: Final = 0.5001
 
 # Loss: 2.31 (2.25), as timm and others print each batch: the mean of all so far.
 _MEAN: Final = lazy_pattern(rb" ?\( {0,4}(%b)\)" % NUMBER_PATTERN)
@@ -64,7 +68,8 @@ class Evaluation(Kind):
 
     They belong to the step before them. If a name recurs before the next line of the training, the
     lines are batches of an evaluation, and the last mean printed after a value counts. Without a
-    mean, they may belong to several evaluations, and none counts.
+    mean, they may belong to several evaluations, and none counts, unless all are the same value: a
+    line and the progress bar below it.
     """
 
     counter: bytes
@@ -78,14 +83,19 @@ class Evaluation(Kind):
     def _unique_values(self, data: bytes) -> Iterator[tuple[int, dict[str, bytes]]]:
         for stretch in self._stretches(data):
             times = Counter(name for _, _, spans in stretch for name in spans)
+            repeated = {name for name, count in times.items() if count > 1}
             means = {
                 name: (row, mean[1])
                 for row, (_, line, spans) in enumerate(stretch)
                 for name, at in spans.items()
-                if times[name] > 1 and (mean := _MEAN.match(line, at[1])) is not None
+                if name in repeated and (mean := _MEAN.match(line, at[1])) is not None
             }
+            unclear = _values_of(repeated - means.keys(), stretch)
+            same = {name for name, values in unclear.items() if _are_same(values)}
             for row, (begin, line, spans) in enumerate(stretch):
-                cells = {name: line[slice(*at)] for name, at in spans.items() if times[name] == 1}
+                names = spans.keys() - repeated | spans.keys() & same
+                same -= names
+                cells = {name: line[slice(*at)] for name, at in spans.items() if name in names}
                 cells |= {name: mean for name, (last, mean) in means.items() if last == row}
                 if any(map(self._is_judged, cells)):
                     yield _after_label(begin, line), cells
@@ -162,6 +172,24 @@ class Evaluation(Kind):
             is_evaluation(name)
             and (score_direction(name) is not None or accuracy_role(name) is not None)
         )
+
+
+def _values_of(names: AbstractSet[str], lines: list[_SpannedLine]) -> Mapping[str, list[bytes]]:
+    """Return the values with each of these names on some lines."""
+    values: dict[str, list[bytes]] = {name: [] for name in names}
+    for _, line, spans in lines if names else ():
+        for name in spans.keys() & names:
+            values[name].append(line[slice(*spans[name])])
+    return values
+
+
+def _are_same(values: list[bytes]) -> bool:
+    """Return True if decimals are one value, which some lines round: 2.3100 and 2.31."""
+    decimals = [value.partition(b".")[2] for value in values]
+    if not all(map(bytes.isdigit, decimals)):
+        return False
+    numbers = [*map(as_float, values)]
+    return max(numbers) - min(numbers) <= _HALF * 10.0 ** -min(map(len, decimals))
 
 
 def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -55,6 +55,29 @@ def test_the_last_running_mean_of_an_evaluation_counts(put):
     assert eval_loss.values.tolist() == [5 - epoch / 10 for epoch in range(8)]
 
 
+@pytest.mark.parametrize(
+    ("below", "counts"),
+    [
+        ("{epoch}/8 [05:49<00:00, val_loss={loss:.3g}]", True),
+        ("Saved val_loss: {loss:.4f}", True),
+        ("{epoch}/8 [05:49<00:00, val_loss={loss:.0f}]", False),
+        ("val_loss: {other:.4f}", False),
+    ],
+)
+def test_an_evaluation_that_is_printed_twice_counts_once(put, below, counts):
+    """A line and a progress bar have the same loss. Other losses are of several evaluations."""
+    held = [5.0123 - epoch / 10 for epoch in range(8)]
+    text = epochs_with("val_loss: {loss}").split("\n")
+    lines = iter(
+        f"val_loss: {loss:.4f}\n" + below.format(epoch=epoch, loss=loss, other=loss + 0.01)
+        for epoch, loss in enumerate(held)
+    )
+    text = "\n".join(next(lines) if line.startswith("val_loss") else line for line in text)
+    series = stabdiag.read(put(text)).series
+    assert ("eval_loss" in series) == counts
+    assert not counts or series["eval_loss"].values.tolist() == pytest.approx(held, abs=1e-4)
+
+
 def test_a_file_of_the_program_is_not_the_first_name_of_a_line(put):
     train = (
         "[2026-01-05 10:00:00 swin] (main.py 201): INFO Train: [{n}/9][{at}/300]\tloss {loss} (4)\n"
