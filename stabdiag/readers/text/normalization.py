@@ -21,6 +21,7 @@ from stabdiag.readers.text.loss_names import (
     UNSPACED_PAIRS,
 )
 from stabdiag.readers.text.speech import SPEECH
+from stabdiag.readers.text.translation import TRANSLATION
 from stabdiag.readers.text.tutorials import TOOLKITS, TUTORIALS
 from stabdiag.readers.text.vision import VISION
 
@@ -100,13 +101,7 @@ NORMALIZATIONS: Final = (
     Normalization((b" trl:",), rb"s:(?=\d{1,12} t[re]l:)", b"step:"),
     Normalization((b" trl:",), b" trl:", b" train_loss:"),
     Normalization((b" trl:", b" tel:"), b" tel:", b" val_loss:"),
-    # Marian: Ep. 1.25 : Up. 1000 : Sen. 260,147 : Cost 9.71 * 1,234 @ 3,412 after 12 : L.r. 3e-4
-    Normalization(
-        (b" : Up. ",),
-        rb"Ep\. (\d{1,9})[^:\n]{0,20} : Up\. (\d{1,12}) : (Sen\. [\d,]{1,20}) : Cost ",
-        rb"epoch \1 : update \2 : \3 : loss ",
-    ),
-    Normalization((b" : Up. ", b" : L.r. "), rb" : L\.r\. ", b" : lr "),
+    *TRANSLATION,
     # rl_games: … fps total: 17012 epoch: 9/1000 frames: 589824, saving next best rewards:  [33.02]
     Normalization(
         (b"saving next best rewards: ", b"fps total: "),

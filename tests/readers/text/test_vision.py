@@ -199,3 +199,17 @@ def test_means_of_a_test_are_no_means_of_the_training(read, test):
     log = read("\n".join(lines))
     assert log.series["loss"].values.tolist() == means
     assert log.series["eval_loss"].values.tolist() == [9.0, 9.1, 9.2, 9.3]
+
+
+def test_the_number_after_a_split_is_the_epoch_of_dgcnn(tmp_path):
+    form = (
+        "Train {0}, loss: {1:.6f}, train acc: 0.940089, train iou: 0.832554\n"
+        "Test {0}, loss: {2:.6f}, test acc: 0.92925, test iou: 0.821958\n"
+    )
+    text = "".join(form.format(n, 1.4 + 1 / n, 1.5 + 1 / n) for n in range(2, 8))
+    (tmp_path / "run.log").write_text(text)
+    series = stabdiag.read(tmp_path / "run.log").series
+    assert series["loss"].steps.tolist() == [2, 3, 4, 5, 6, 7]
+    assert series["loss"].values[0] == 1.9
+    assert series["eval_loss"].values[0] == 2.0
+    assert "score/train iou" in series
