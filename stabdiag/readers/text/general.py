@@ -33,7 +33,7 @@ from stabdiag.readers.text.measure_words import LOSS_STEM, OBJECTIVES
 from stabdiag.readers.text.measured import MeasuredLines
 from stabdiag.readers.text.sample import TextEvidence, find_planned_epochs
 from stabdiag.readers.text.standard_names import normalize
-from stabdiag.readers.text.unknown import unknown_evidence
+from stabdiag.readers.text.unknown import evidence_of_totals, unknown_evidence
 
 # Evidence, and evaluations above their epochs, are searched for in this many bytes at the head.
 _EVIDENCE_BYTES: Final = 1 << 24
@@ -80,6 +80,8 @@ def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
     head = cleaned(stream.peek(_EVIDENCE_BYTES))
     result = evidence(head) or unknown_evidence(head)
+    if result is not None and result.is_without_loss:
+        result = evidence_of_totals(head, result)
     if result is None and (lists := _find_lists(stream.peek(_EVIDENCE_BYTES), stream.name)):
         return read_lists(stream, lists)
     if result is None:

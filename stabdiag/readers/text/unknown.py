@@ -67,6 +67,9 @@ _TIME_OF_PASS: Final = lazy_pattern(
 
 _TOTAL_VALUES: Final = lazy_pattern(_TOTAL_NAMES.pattern + rb" ?[:=] ?(%b)" % NUMBER_PATTERN)
 
+# Totals are the losses of batches if there are as many for each score.
+_TOTALS_PER_SCORE: Final = 4
+
 # What follows a number of a list.
 _NEXT_OF_LIST: Final = rb"[.]?[ \t]{0,8}[,; \t][ \t]{0,8}[-+]?\.?\d"
 
@@ -129,6 +132,18 @@ def unknown_evidence(data: bytes) -> TextEvidence | None:
     if result is None:
         return None
     return replace(result, normalizations=(*standard, *result.normalizations))
+
+
+def evidence_of_totals(data: bytes, scores: TextEvidence) -> TextEvidence:
+    """Return the evidence in totals without the word for a loss, if scores are on few lines.
+
+    [epoch: 3/200, iter: 25/448] total: 1.08, and after each epoch its accuracy.
+    """
+    rows = tuple(_named_totals(data[:_UNKNOWN_HEAD_BYTES]))
+    result = evidence(normalize(data, rows)) if rows else None
+    if result is None or result.is_without_loss or result.lines < _TOTALS_PER_SCORE * scores.lines:
+        return scores
+    return replace(result, normalizations=(*rows, *result.normalizations))
 
 
 def _named_pairs(head: bytes) -> Iterator[Normalization]:

@@ -288,3 +288,17 @@ def test_two_values_after_a_count_with_a_colon(tmp_path, last, step):
     assert (diagnosis.slug, diagnosis.step) == (
         ("partly-read", None) if step is None else ("nan-dtype-unknown", step)
     )
+
+
+@pytest.mark.parametrize("name", ["total", "L1"])
+def test_totals_of_batches_are_the_loss_next_to_a_score_of_each_epoch(tmp_path, name):
+    batches = "".join(
+        f"[epoch: {{0}}/200, iter: {n}/400] {name}: {{{n // 25 % 2 + 1}:.6f}}\n"
+        for n in range(0, 400, 25)
+    )
+    form = f"{batches}Validation accuracy: 0.5{{0}}\nEnd of epoch {{0}} / 200\n"
+    text = "".join(form.format(n, 1.1 - n / 90, 1.15 - n / 90) for n in range(5, 9))
+    (tmp_path / "run.txt").write_text(text)
+    series = stabdiag.read(tmp_path / "run.txt").series
+    assert len(series["loss"]) == 64
+    assert series["eval_accuracy"].values.tolist() == [0.55, 0.56, 0.57, 0.58]
