@@ -99,9 +99,13 @@ def _far_rise(case: Case) -> tuple[str, Action] | None:
     """Return the text and fix for a loss that rose far above its first value."""
     if not has_risen(case):
         return None
+    return describe_rise(case), lower_rate(case)
+
+
+def describe_rise(case: Case) -> str:
+    """State the rise of a loss that ``has_risen``."""
     x = case.loss.values
-    words = f"The loss had risen from {num(float(x[0]))} to {num(float(x.max()))}."
-    return words, lower_rate(case)
+    return f"The loss had risen from {num(float(x[0]))} to {num(float(x.max()))}."
 
 
 def has_risen(case: Case) -> bool:

@@ -16,6 +16,7 @@ from stabdiag.symptoms.learning.little_learning import (
     EXPLAINED_RISES,
     LEARNING_CHECKS,
     causes_of_missing_progress,
+    describe_rise,
     find_little_progress,
     find_worse_than_mean,
     has_risen,
@@ -132,7 +133,8 @@ def _evidence(case: Case, progress: Progress, chance: _Chance | None) -> Evidenc
     first, others = _first_action(case, level), list[Action]()
     if is_late_part(case):
         title = "Stable, and flat in this part of the run"
-        # The rate and the rises of a part do not explain why the whole run is flat here.
+        # The rate of a part does not explain why the whole run is flat here.
+        words += [describe_rise(case)] if has_risen(case) else []
         first, others = diagnose_whole(case), [first]
     else:
         causes, first, others = causes_of_missing_progress(case, first)
