@@ -23,7 +23,7 @@ _MIN_COPIES: Final = 3
 # The fewest characters of a message, and the letters of the label of a logger.
 _MIN_MESSAGE: Final = 8
 _LABEL_LETTERS: Final = lazy_pattern(rb"[A-Za-z]{3}")
-_NAME: Final = lazy_pattern(rb"[A-Za-z]$")
+_NAME_END: Final = lazy_pattern(rb"[A-Za-z]$")
 _DIGIT_RUN: Final = lazy_pattern(rb"\d+")
 _MAX_DOUBLED_LABELS: Final = 3
 # At most one in this many messages may repeat the one before it.
@@ -48,7 +48,7 @@ def find_doubled_lines(data: bytes) -> tuple[Normalization, ...]:
             return ()
         # Mean training loss: 0.5 and Test loss: 0.5 are two losses.
         if messages[-1].lstrip().startswith((b"loss", b"Loss")) and all(
-            _NAME.search(line[: -len(messages[-1])]) for line in pair
+            _NAME_END.search(line[: -len(messages[-1])]) for line in pair
         ):
             return ()
     repeats = sum(first == second for first, second in pairwise(messages))

@@ -397,9 +397,9 @@ def test_a_counter_may_be_an_ordinal(put):
         ("train step={n}/6000 loss={loss}\n", 6000),
         ("[{n}/60] loss {loss}\n", 60),
         ("epoch {n} loss {loss} 3/4 of the data\n", None),
-        ("Epoch {n}/100 loss {loss}\nEpoch {n}/100 loss {loss}\n", None),
+        ("Epoch {n}/100 loss {loss}\nEpoch {n}/100 loss {loss}\n", 100),
     ],
-    ids=["an epoch", "a step", "a position", "of another", "told twice"],
+    ids=["an epoch", "a step", "a position", "of another", "two loggers"],
 )
 def test_the_total_of_the_counter_is_the_planned_length(put, line, planned):
     text = "".join(line.format(n=n, loss=4 - n / 100) for n in range(1, 41))
