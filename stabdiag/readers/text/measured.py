@@ -101,17 +101,21 @@ def _with_splits(lines: list[tuple[int, bytes]], word: bytes) -> list[tuple[int,
     Test loss: 2.4 above Top1: 0.6. If the log names the split of any such score, the others are of
     the training.
     """
-    others = chain.from_iterable(line_fields(line) for _, line in lines if word not in line)
+    scores = [line for _, line in lines if word not in line]
+    if not scores:
+        return lines
+    others = chain.from_iterable(map(line_fields, scores))
     if any(is_evaluation(item.name) and score_direction(item.name) for item in others):
         return lines
-    result, split, end = [], "", -1
+    # The split is only looked up above a score: it takes far longer than the rest.
+    result, above, end = [], b"", -1
     for at, line in lines:
         if word in line:
-            split = evaluation_of_loss(line)
+            above = line
         elif at > end + 1 or not all(score_direction(f.name) for f in line_fields(line)):
-            split = ""
-        is_score = split and word not in line
-        result.append((at, b"%b%b" % (split.encode(), line) if is_score else line))
+            above = b""
+        split = evaluation_of_loss(above) if above and word not in line else ""
+        result.append((at, b"%b%b" % (split.encode(), line) if split else line))
         end = at + len(line)
     return result
 
