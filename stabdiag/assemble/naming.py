@@ -135,16 +135,16 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     unknown = [
         name
         for name in columns.names
-        if not (may_serve(name) or _is_no_loss(name) or _is_margin(name, columns))
+        if not (
+            may_serve(name)
+            or _is_no_loss(name)
+            or _is_margin(name, columns)
+            or _is_hit_ratio(name, columns.names)
+        )
     ]
     of_episodes = normal(names.get("epoch", "")) in ("episode", "episodes")
     if _has_scores(columns.names, names) and (
-        not unknown
-        or (of_episodes and all(_stays_finite(columns.load(name)) for name in unknown))
-        or (
-            all(map(columns.is_parsed, unknown))
-            and all(map(_is_fraction, map(columns.load, unknown)))
-        )
+        not unknown or (of_episodes and all(_stays_finite(columns.load(name)) for name in unknown))
     ):
         return named.take(names, "no loss was logged: only the scores can be judged")
     if not columns.is_unknown and any(map(_is_fitness, columns.names)):
@@ -187,10 +187,11 @@ def _is_margin(name: str, columns: Columns) -> bool:
     return name.startswith("column_") and not columns.load(name).present.any()
 
 
-def _is_fraction(column: Column) -> bool:
-    """Return True if all values are from 0 to 1, like the values of scores without a known name."""
-    values = column.logged
-    return not column.is_text and bool(np.all((values >= 0) & (values <= 1)))
+def _is_hit_ratio(name: str, others: Sequence[str]) -> bool:
+    """Return True for HR next to another score of rankings; alone, it may be an hour or a rate."""
+    return normal(name) == "hr" and any(
+        score in normal(other) for other in others for score in ("ndcg", "mrr")
+    )
 
 
 def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:

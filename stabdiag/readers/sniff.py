@@ -152,12 +152,12 @@ def _describe(stream: Stream, head: bytes) -> str:
 
 def _describe_failure(data: bytes) -> str:
     """Quote the first line that reports a value that is not finite, or return ""."""
-    from stabdiag.readers.text.failures import classify_failure, may_report
+    from stabdiag.readers.text.failures import may_report, states_failure
 
     if not may_report(data):
         return ""
     for number, line in enumerate(data.split(b"\n"), start=1):
-        if len(line) <= _MAX_QUOTED and classify_failure(line) is not None:
+        if len(line) <= _MAX_QUOTED and states_failure(line):
             quote = line.decode("utf-8", "replace").strip()
             return f"; line {number} reports a failure: {quote!r}"
     return ""

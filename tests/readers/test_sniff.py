@@ -201,11 +201,3 @@ def test_a_refusal_quotes_a_line_that_reports_a_failure(tmp_path, line):
     with pytest.raises(LogError) as refusal:
         stabdiag.read(path)
     assert "reports a failure" not in str(refusal.value)
-
-
-def test_a_value_of_tensorboard_that_is_not_finite_is_a_warning(tmp_path):
-    lines = [f"epoch {n} loss {2 / n:.3f}\n" for n in range(1, 30)]
-    lines[20:20] = ["WARNING:root:NaN or Inf found in input tensor.\n"]
-    (tmp_path / "run.txt").write_text("".join(lines))
-    diagnosis = stabdiag.diagnose(tmp_path / "run.txt").diagnosis
-    assert (diagnosis.severity.value, diagnosis.slug) == ("warning", "grad-nonfinite")

@@ -133,8 +133,6 @@ _IS_ALONE: Final = lazy_pattern(
     rb"[\W_]{0,20}(?:(?:error|fatal|warning)[\W_]{1,4})?(?:nans?|infs?|nan/inf|nan or inf)"
     rb"(?: values?)? (?:(?:was|were|has been) )?(?:detected|found|encountered|occurred)[\W_]{0,20}"
 )
-# What TensorBoard's writers say of any value, which need not be the loss.
-_OF_ANY_SCALAR: Final = b"NaN or Inf found in input tensor"
 _MINIMUM: Final = lazy_pattern(
     rb"inimum loss scale (?:[\w ]{0,20}(?:reached|exceeded))|loss.scale (?:is )?already at"
     rb" (?:the |its )?minimum|(?:loss.scaler?|scaler)[^\n]{0,40}\b(?:reached|hit|is at|fell to) "
@@ -279,8 +277,6 @@ def _failure_of_form(line: bytes) -> Failure | None:
         return None
     if _SOURCE_CODE.search(line) or _FINITE_LOSS.search(line) or _BOUND.search(text):
         return None
-    if _OF_ANY_SCALAR in line:
-        return Failure.GRADIENT
     if is_minimum:
         return Failure.MINIMUM_SCALE
     if is_implied or (is_overflow and not _SKIPS.search(text)):

@@ -265,15 +265,17 @@ def test_a_total_time_is_not_a_loss(diagnosed):
     assert list(losses.values) == [67.3072378, 19.3157269, 13.1851701]
 
 
-def test_fractions_next_to_a_known_score_are_no_loss(diagnosed):
+def test_a_hit_ratio_next_to_another_score_of_rankings_is_no_loss(diagnosed):
     lines = [
         f"Iteration {n}: HR = {0.6 + n / 100}, NDCG = {0.3 + n / 200:.4f}\n" for n in range(12)
     ]
     report = diagnosed("".join(lines))
     assert report.history.series["score/NDCG"].values[0] == 0.3
-    # An unknown value above 1 may be a loss.
+    # Any other value may be the loss.
     with pytest.raises(ColumnError, match="no column looks like a training loss"):
-        diagnosed("".join(line.replace("HR = 0", "HR = 3") for line in lines))
+        diagnosed("".join(line.replace("HR", "penalty") for line in lines))
+    with pytest.raises(ColumnError, match="no column looks like a training loss"):
+        diagnosed("".join(line.replace("NDCG", "accuracy") for line in lines))
 
 
 @pytest.mark.parametrize("part", ["forward", "backward", "optimizer step"])
