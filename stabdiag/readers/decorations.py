@@ -58,9 +58,10 @@ _LABELS: Final = tuple(
         rb"\[?%b\]? " % _DATE,
         rb"\[\+?[\d.]{1,16} ?s\] |\d{10}(?:\.\d{1,9})? ",
         rb"\d{1,2}:\d\d(?::\d\d)? [AP]M ",
-        # A file that was searched, a list, a quotation, a difference, a border
+        # A file that was searched, a list, a comment, a quotation, a difference, a border
         rb"[\w./-]{1,80}\.(?:log|txt|out|err|csv):(?:\d{1,9}:)?",
         rb"(?:[-*+] |\xe2\x80\xa2 )",
+        rb"(?:\#{1,3}|//|;|--) ?",
         rb"(?:> ?){1,4}",
         rb"[+-](?![\d.])|\+(?=[\d.])",
         rb"(?:\xe2\x94\x82|\|(?= {1,2}\d)) ?",

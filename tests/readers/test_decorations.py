@@ -40,6 +40,8 @@ LABELS = {
     "searched": "logs/train.log:{n}:",
     "list": "- ",
     "quotation": "> > ",
+    "comment": "# ",
+    "comment of C": "// ",
     "loguru": "2024-02-11 09:00:{n:02d}.482 | INFO     | __main__:train:214 - ",
     "absl": "I0211 09:00:{n:02d}.482913 140168988 train.py:115] ",
     "indented": "    ",

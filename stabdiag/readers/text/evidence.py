@@ -24,12 +24,12 @@ from stabdiag.readers.text.doubled_lines import find_doubled_lines
 from stabdiag.readers.text.evaluation_blocks import (
     EvaluationBlocks,
     find_evaluation_bar,
-    find_test_bars,
     has_evaluation_blocks,
 )
 from stabdiag.readers.text.examined_log import ExaminedLog
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste
 from stabdiag.readers.text.grammar import as_float, trains
+from stabdiag.readers.text.keras_bars import find_repeated_bars, find_test_bars
 from stabdiag.readers.text.measure_evidence import evidence_without_loss
 from stabdiag.readers.text.measure_words import BY_SPLIT, LOSS_STEM, OTHER_LOSSES, SUMMED, TRAINED
 from stabdiag.readers.text.name_lists import find_name_lists
@@ -68,10 +68,10 @@ def evidence(data: bytes) -> TextEvidence | None:
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
-    commas = find_decimal_commas(data)
-    data = normalize(data, commas)
+    normalizations = (*find_decimal_commas(data), *find_repeated_bars(data))
+    data = normalize(data, normalizations)
     normalizations = (
-        *commas,
+        *normalizations,
         *find_normalizations(data),
         *find_name_lists(data),
         *find_notations(data),

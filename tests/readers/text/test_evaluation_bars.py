@@ -86,6 +86,24 @@ def test_a_bar_that_is_drawn_again_is_the_same_epoch(put):
     assert set(series["eval_loss"].values.tolist()) == {1.5}
 
 
+@pytest.mark.parametrize("first", [1, 4])
+@pytest.mark.parametrize("count", [3, 10, 25])
+@pytest.mark.parametrize("saves", [False, True])
+def test_messages_of_callbacks_break_the_bar_of_an_epoch(put, first, count, saves):
+    lines = []
+    for n in range(first, first + count):
+        lines += [f"Epoch {n}/90", keras_3(60, 2 / n + 0.5)]
+        verb = "improved from 2.9 to 2.8, saving" if n % 3 else "did not improve from 2.8"
+        lines += [f"Epoch {n}: val_loss {verb}"]
+        lines += ["", f"Epoch {n}: saving model to last.keras"] if saves else []
+        lines += [f"{keras_3(60, 2 / n)} - val_loss: {3 / n}"]
+    series = read(put, *lines).history.series
+    assert series["loss"].steps.tolist() == [*range(first, first + count)]
+    assert series["loss"].values.tolist() == [2 / n for n in range(first, first + count)]
+    assert series["eval_loss"].values.tolist() == [3 / n for n in range(first, first + count)]
+    assert {*series} == {"loss", "eval_loss", "accuracy"}
+
+
 def test_two_trainings_of_other_lengths_are_no_evaluations(put):
     series = read(put, *fitted(brief), *fitted(brief, total=80)).history.series
     assert "eval_loss" not in series
