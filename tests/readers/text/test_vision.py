@@ -213,3 +213,28 @@ def test_the_number_after_a_split_is_the_epoch_of_dgcnn(tmp_path):
     assert series["loss"].values[0] == 1.9
     assert series["eval_loss"].values[0] == 2.0
     assert "score/train iou" in series
+
+
+@pytest.mark.parametrize("names", [("iou_loss", "dfl_loss"), ("lr", "iou_loss", "cls_loss")])
+@pytest.mark.parametrize("end", ["6.61it/s]", ""])
+def test_a_heading_of_names_above_each_bar(read, names, end):
+    lines = []
+    for epoch in range(30, 42):
+        cells = [0.001 if name == "lr" else (0 if name == "iou_loss" else 0.5) for name in names]
+        heading = "".join(f"{name:>10}" for name in names)
+        row = "".join(f"{cell:>10}" for cell in cells)
+        bar = f": 100%|██████████| 90/90 [00:15<00:00, {end}"
+        lines += ["", f"     Epoch{heading}", f"{epoch:>7}/59{row}{bar}"]
+        if epoch % 5 == 0:
+            lines += ["", f"Epoch: {epoch} | mAP@0.5: 0.25 | mAP@0.50:0.95: 0.125"]
+    series = read("\n".join(lines)).series
+    assert series["loss"].steps.tolist() == [*range(30, 42)]
+    assert set(series["loss"].values.tolist()) == {0.5}
+    assert series["score/mAP50"].steps.tolist() == [30, 35, 40]
+    assert series["score/mAP50-95"].values.tolist() == [0.125] * 3
+    assert ("lr" in series) == ("lr" in names)
+
+
+def test_prose_about_an_epoch_is_no_heading_of_a_bar(read):
+    with pytest.raises(NoUsableRecord):
+        read("Epoch  iou_loss  dfl_loss  cls_loss\nare the columns of each bar, 3/9 of them\n")
