@@ -55,7 +55,7 @@ _HIGHER: Final = (
 _LOWER: Final = (
     r"[wcu]er|(word|char|character|token|phone|phoneme|sentence|top\d+)?err(or)?rates?"
     r"|top\d+err(or)?|equalerrorrate|perplexity|ppl|fid\d*k?(full)?|kid\d+k?(full)?|lpips|niqe"
-    r"|r?mse|rms[lp]e|mae|s?mape|mean(squared|absolute)error|rootmeansquarederror|bitsper(char|byte|dim)"
+    r"|n?r?mse|rms[lp]e|r?rse|rae|mae|s?mape|mean(squared|absolute)error|rootmeansquarederror|bitsper(char|byte|dim)"
     r"|bp[bcd]|brier(score)?|epe|(abs|sq)rel|silog"
 )
 _HIGHER_IF_EVALUATED: Final = (

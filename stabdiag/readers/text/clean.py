@@ -83,7 +83,7 @@ _SPREAD_DICT: Final = lazy_pattern(
     rb"|,?\s{0,40}(?:[\"'][\w /.-]{0,80}[\"']?:?\s{0,40})?\Z)" % (_DICT_ENTRY, _DICT_ENTRY)
 )
 _SPREAD_VALUE: Final = lazy_pattern(
-    rb"(?:oss|OSS|[Nn]orm)[\"']? ?[:=] ?\n {0,4}"
+    rb"(?:oss|OSS|[Nn]orm)(?: is| was|[\"'])? ?[:=] ?\n {0,4}"
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
 )
 # The characters at the end of a line that may continue below it: of a dict, and before a value.

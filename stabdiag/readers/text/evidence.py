@@ -174,7 +174,10 @@ def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
         # The counter of evaluation losses need not count the training losses.
         best = heading_evidence(headings, trained) or best
     if best is not None:
-        return best if best.above else replace(best, epochs=rising_fraction(headings[EPOCH]) == 1)
+        # An excerpt may have one heading, of a later epoch, where the counter restarts.
+        later = best.rising < 1 and len(headings[EPOCH]) == 1 and headings[EPOCH] > [1]
+        rises = later or rising_fraction(headings[EPOCH]) == 1
+        return best if best.above else replace(best, epochs=rises)
     headed = heading_evidence(headings, sample.values)
     if headed is None and (excerpt := find_excerpt(sample.shapes)):
         return excerpt

@@ -24,7 +24,7 @@ OTHER_LOSSES: Final = (
     *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
     *(b"Log-likelihood", b"Log-Likelihood", b"Log likelihood", b"Log Likelihood", b"LogLik"),
     *(b"SmoothL1", b"smooth_l1", b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE"),
-    *(b"mae", b"MAE", b"rmspe", b"RMSPE", b"rmsle", b"RMSLE", b"mape", b"MAPE"),
+    *(b"mae", b"MAE", b"rmspe", b"RMSPE", b"rmsle", b"RMSLE", b"mape", b"MAPE", b"RSE", b"RAE"),
     *(b"'s l2", b"'s l1", b"'s huber", b"'s fair", b"'s quantile", b"'s poisson", b"'s tweedie"),
     *(b"Score at", b"perplexity", b"Perplexity", b"ppl", b"PPL"),
     *(b"obj", b"Obj", b"error", b"Error"),
@@ -87,8 +87,8 @@ _OTHER_LOSS: Final = lazy_pattern(
     r"|(?:binary|categorical|sparse[ _]categorical|masked|softmax|sigmoid)[ _]){0,2})"
     r"(cross[ _-]?entropy|smooth[ _-]?l1|huber|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
     r"|objective(?: function)?|objf|log[ _-]?likelihood|loglik"
-    r"|log[ _-]?prob|bce|r?mse|ce|mae|rms[lp]e|s?mape|l[12]|fair|quantile|poisson|tweedie|total"
-    r"|score at|perplexity|ppl|obj"
+    r"|log[ _-]?prob|bce|n?r?mse|ce|mae|rms[lp]e|s?mape|r?rse|rae|l[12]|fair|quantile|poisson"
+    r"|tweedie|total|score at|perplexity|ppl|obj"
     r"|(?:squared )?error)"
     r"((?:_(?:val|valid|validation|eval|test|dev|train|training|trn))?)",
     re.IGNORECASE,

@@ -478,3 +478,29 @@ def test_a_sentence_above_two_epochs_may_name_one_of_them(history):
     epoch = "2020-06-19: \nepoch:  {n} \n2020-06-19: train loss : {a} \n2020-06-19: lr: 0.009 \n"
     text = "Around Epoch 100\n" + epoch.format(n=99, a=-0.25) + epoch.format(n=100, a=-0.375)
     assert points(history(text).series["loss"]) == [(99, -0.25), (100, -0.375)]
+
+
+@pytest.mark.parametrize("name", ["RSE", "RAE", "RRSE", "NRMSE"])
+def test_relative_errors_are_losses(history, name):
+    rows = [f"Epoch {n}, Training {{'{name}': {2 / n}, 'CORR': 0.5}}" for n in range(1, 7)]
+    assert points(history("\n".join(rows)).series["loss"])[-1] == (6, 2 / 6)
+
+
+def test_the_name_of_a_loss_is_above_its_value(history):
+    rows = [f"EPOCH:  {n}\ncurrent training loss is :\n{2 / n}\n-*--*-" for n in range(3, 9)]
+    assert points(history("\n".join(rows)).series["loss"])[0] == (3, 2 / 3)
+
+
+@pytest.mark.parametrize("epoch", [2, 7])
+def test_an_excerpt_has_one_heading_of_an_epoch(history, epoch):
+    above = [f"batch {n} with 32 sentences loss {5 - n / 100}" for n in range(50, 350, 50)]
+    below = [f"batch {n} with 32 sentences loss {4 - n / 100}" for n in range(0, 200, 50)]
+    run = history("\n".join([*above, f"Epoch:  {epoch}", *below]))
+    assert len(run.series["loss"].steps) == len(above) + len(below)
+
+
+def test_the_first_epoch_begins_a_run(history):
+    above = [f"batch {n} with 32 sentences loss {5 - n / 100}" for n in range(50, 350, 50)]
+    below = [f"batch {n} with 32 sentences loss {6 - n / 100}" for n in range(0, 200, 50)]
+    run = history("\n".join([*above, "Epoch:  1", *below]))
+    assert len(run.series["loss"].steps) == len(below)
