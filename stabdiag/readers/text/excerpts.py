@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from itertools import pairwise, starmap
+from itertools import islice, pairwise, starmap
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -12,7 +12,6 @@ from stabdiag.readers.text.counters import COARSE, FIRST, NTH, is_word, line_cou
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
 from stabdiag.readers.text.measure_words import LOSS_STEM, makes_a_record, renamed
 from stabdiag.readers.text.sample import (
-    MANY_VALUES,
     Sample,
     Shapes,
     TextEvidence,
@@ -44,6 +43,9 @@ _SETS: Final = 2
 _LINE_STAMP: Final = lazy_pattern(
     rb"[\[(]?(?:[A-Z]{4,8} )?(?:\d{2,4}[-/.]\d\d[-/.]\d{2,4}[ T])?\d\d:\d\d:\d\d"
 )
+
+# The fewest records of a longer text without a finite loss.
+_MIN_LOST: Final = 3
 
 # A short paste has at most this many bytes and words.
 MAX_SHORT: Final = 4000
@@ -102,16 +104,10 @@ def find_excerpt(
 def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     """Return the evidence in a paste of a few lines: two records, or a loss that is not finite.
 
-    A longer paste counts if all its records have many values, and none a finite loss.
+    A longer text counts if none of its records has a finite loss.
     """
     if len(data) > MAX_SHORT or len(data.split()) > MAX_WORDS:
-        count, lines = (
-            sum(map(len, shapes.values())) for shapes in (sample.not_finite, sample.shapes)
-        )
-        if not 1 < count == lines or len(data) > MAX_SHORT * MANY_VALUES:
-            return None
-        loss = loss_names(next(iter(sample.not_finite)))[0]
-        return TextEvidence(counter=None, loss=loss, lines=lines, rising=1.0)
+        return _without_finite_loss(data, sample)
     # Lines of the same loss may have other values next to it.
     by_loss: dict[str, list[dict[bytes, int]]] = {}
     for names, counters in sample.shapes.items():
@@ -139,6 +135,20 @@ def find_short_paste(data: bytes, sample: Sample) -> TextEvidence | None:
     words = [word for word in line_counters(line) if _is_count(word)]
     counter = next(filter(is_word, words), words[0] if words and len(records) == 1 else None)
     return TextEvidence(counter=counter, loss=item.name, lines=len(records), rising=1.0)
+
+
+def _without_finite_loss(data: bytes, sample: Sample) -> TextEvidence | None:
+    """Return the evidence in several records whose losses are all NaN or infinite."""
+    records = [
+        (line, item)
+        for _, line in islice(lines_with_a_loss(data, sample.word), MAX_WORDS)
+        for item in line_fields(line)
+        if is_a_loss(item.name)
+    ]
+    of_training = [item.name for _, item in records if names_training_loss(item.name)]
+    if len(records) < _MIN_LOST or not of_training or not all(starmap(_is_lost_record, records)):
+        return None
+    return TextEvidence(counter=None, loss=of_training[0], lines=len(records), rising=1.0)
 
 
 def _stamped_losses(data: bytes, sample: Sample) -> list[str]:

@@ -47,7 +47,7 @@ _FIRST_EPOCH: Final = b"poch 1/"
 
 
 def find_repeated_bars(data: bytes) -> tuple[Normalization, ...]:
-    """Return the replacement that removes the first of two full bars of each epoch, if any.
+    """Return the replacement that blanks the first of two full bars of each epoch, if any.
 
     A callback that prints a message breaks the bar, and Keras draws it again with the evaluation.
     """
@@ -55,7 +55,7 @@ def find_repeated_bars(data: bytes) -> tuple[Normalization, ...]:
         return ()
     repeats = sum(1 for _ in islice(_REPEATED.finditer(data), _MAX_REPEATS))
     headings = sum(1 for _ in islice(_HEADING.finditer(data), _MAX_REPEATS))
-    return (Normalization((), _REPEATED_BAR, b""),) if repeats and 2 * repeats >= headings else ()
+    return (Normalization((), _REPEATED_BAR, b"\n"),) if repeats and 2 * repeats >= headings else ()
 
 
 def find_test_bars(data: bytes) -> tuple[Normalization, ...]:

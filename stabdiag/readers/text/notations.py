@@ -1,7 +1,7 @@
 """Rewrite odd notations of names and values as usual ones, if the head of a log has them.
 
 They are decimal commas, counters glued to their words, tuples that ``print`` writes in Python 2,
-and values between signs after their names.
+values between signs after their names, dicts of losses, and losses in brackets after a time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from itertools import chain, islice, pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.scores import accuracy_role, score_direction
 from stabdiag.readers.text.grammar import Normalization
 
 # Notations are searched for in this many bytes at the head.
@@ -21,7 +22,13 @@ _NOTATION_BYTES: Final = 1 << 16
 def find_notations(data: bytes) -> Iterator[Normalization]:
     """Yield the replacements for the notations of a log, without its decimal commas."""
     head = data[:_NOTATION_BYTES]
-    return chain(_glued_counters(data, head), _printed_tuples(head), _enclosed_values(head))
+    return chain(
+        _glued_counters(data, head),
+        _printed_tuples(head),
+        _enclosed_values(head),
+        _dicts_of_losses(head),
+        _timed_losses(head),
+    )
 
 
 # Decimal commas, as programs print them in most of Europe: loss: 0,482 and 2,31, not a time,
@@ -167,3 +174,55 @@ def _as_named_value(match: re.Match[bytes]) -> bytes:
     name, value = (text for text in match.groups() if text is not None)
     value = value.strip(b"'\"")
     return b" %b: %b " % (name.strip(), value)
+
+
+# loss: {'a': 0.12, 'b': 0.31}: the keys are parts of the name.
+_KEY: Final = rb"(?:'[\w./ -]{1,40}'|\"[\w./ -]{1,40}\")"
+_DICT_OF_LOSSES: Final = (
+    rb"(?<![A-Za-z])((?:[A-Za-z]{2,12}[_ /])?[Ll]oss)(?:es)?[\"']? ?[:=] ?"
+    rb"\{(%b: ?%b(?:, ?%b: ?%b){0,20})\}" % (_KEY, _SCALAR, _KEY, _SCALAR)
+)
+_LOSSES_IN_DICT: Final = lazy_pattern(rb"oss(?:es)?[\"']? ?[:=] ?\{")
+_TOTALS: Final = (b"loss", b"total", b"sum", b"total_loss", b"sum_loss")
+
+
+def _dicts_of_losses(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names each loss of a dict after its key."""
+    if _LOSSES_IN_DICT.search(head) is not None and _is_frequent(_DICT_OF_LOSSES, head):
+        yield Normalization((), _DICT_OF_LOSSES, _as_named_losses)
+
+
+def _as_named_losses(match: re.Match[bytes]) -> bytes:
+    pairs = (pair.split(b":") for pair in match[2].split(b","))
+    named = ((_loss_of(match[1], key.strip(b" '\"")), value.strip()) for key, value in pairs)
+    return b", ".join(b"%b: %b" % pair for pair in named)
+
+
+def _loss_of(name: bytes, key: bytes) -> bytes:
+    """Return the name of a loss in a dict: loss_a of loss and a, val_loss of val_loss and total."""
+    if key.lower() in _TOTALS:
+        return name
+    split = name.lower().removesuffix(b"loss")
+    text = key.decode()
+    keeps = b"loss" in key.lower() or score_direction(text) is not None or accuracy_role(text)
+    return split + key if keeps else b"%b_%b" % (name, key.replace(b" ", b"_"))
+
+
+# [02:43:23][#061370][4251ms][0.286][0.137], as DeepFaceLab prints the losses of both faces
+_TIMED: Final = rb"(?m)^(\[[\d:]{5,8}\]\[#)(\d{1,9})(\]\[ ?[\d.]{1,9}m?s\])"
+_TIMED_LOSSES: Final = _TIMED + rb"((?:\[%b\]){1,2})(?=[ \t\r]*$)" % _SCALAR
+_TIMED_NAMES: Final = (b"src_loss", b"dst_loss")
+
+
+def _timed_losses(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that names the iteration and the losses behind a time."""
+    if b"][#" in head and _is_frequent(_TIMED, head):
+        yield Normalization((), _TIMED_LOSSES, _as_src_and_dst)
+        yield Normalization((), _TIMED, rb"\1 iter \2 \3")
+
+
+def _as_src_and_dst(match: re.Match[bytes]) -> bytes:
+    values = match[4].strip(b"[]").split(b"][")
+    names = _TIMED_NAMES if len(values) > 1 else (b"loss",)
+    losses = (b" %b: %b" % pair for pair in zip(names, values, strict=True))
+    return match[1] + match[2] + match[3] + b"".join(losses)

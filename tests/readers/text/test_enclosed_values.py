@@ -59,3 +59,38 @@ def test_lists_of_losses_are_no_records(tmp_path):
     path.write_text("".join(f"[{loss:.4f}, {loss:.4f}]\n" for loss in LOSS))
     with pytest.raises(LogError):
         api.diagnose(path)
+
+
+DICTS = {
+    "epoch {n} losses: {{'cls': {a}, 'box': {b}}}": {"loss": 3, "other_loss/loss_cls": 1},
+    "[{n}] loss={{'total': {a}, 'kl': {b}}}": {"loss": 1, "other_loss/loss_kl": 2},
+    'step {n} loss: {{"a": {a}}}': {"loss": 1},
+    "Epoch {n}: train_loss: {{'loss': {a}, 'acc': {b}}} val_loss: {{'loss': {b}}}": {
+        "loss": 1,
+        "eval_loss": 2,
+        "accuracy": 2,
+    },
+    "Epoch {n} | losses: {{'D loss': {a}, 'G loss': {b}}}": {"loss": 1, "other_loss/G loss": 2},
+    "Epoch {n} Loss: {{'sum_loss': {a}, 'ce': {b}}}": {"loss": 1, "other_loss/Loss_ce": 2},
+    "[02:43:{n:02d}][#{n:06d}][4251ms][{a}][{b}]": {"loss": 3, "other_loss/src_loss": 1},
+    "[02:43:{n:02d}][#{n:06d}][4251ms] src_loss:{a} dst_loss:{b}": {"loss": 3},
+    "[02:43:{n:02d}][#{n:06d}][0251ms][{a}]": {"loss": 1},
+}
+
+
+@pytest.mark.parametrize("form", DICTS)
+def test_losses_in_dicts_and_after_a_time_are_named(tmp_path, form):
+    path = tmp_path / "run.log"
+    rows = [form.format(n=n, a=1 / n, b=2 / n) for n in range(1, 9)]
+    path.write_text("\n".join(rows))
+    series = api.read(path).series
+    for name, first in DICTS[form].items():
+        assert series[name].steps.tolist() == [*range(1, 9)]
+        assert series[name].values[[0, -1]] == pytest.approx([first, first / 8])
+
+
+def test_a_time_and_a_number_in_brackets_are_no_losses(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text("".join(f"[02:43:{n:02d}][#{n}][42ms] saved\n" for n in range(9)))
+    with pytest.raises(LogError):
+        api.read(path)

@@ -504,3 +504,34 @@ def test_the_first_epoch_begins_a_run(history):
     below = [f"batch {n} with 32 sentences loss {6 - n / 100}" for n in range(0, 200, 50)]
     run = history("\n".join([*above, "Epoch:  1", *below]))
     assert len(run.series["loss"].steps) == len(below)
+
+
+ROUND = """
+>> ROUND {n}
+> pre-client selection 10/100
+> Client Training: [===================>] 100% (10/10) Loss {loss} Acc 0.1935
+> 10 Clients Training: Loss {loss} Acc 0.2345
+> Client Testing: [===================>] 100% (100/100) Loss {loss} Acc 0.0000
+> ALL Clients Testing: Loss {loss} Acc 0.0715
+"""
+
+
+@pytest.mark.parametrize("rounds", [2, 6, 200])
+def test_a_log_without_any_finite_loss_failed(tmp_path, rounds):
+    path = tmp_path / "run.log"
+    path.write_text("".join(ROUND.format(n=n, loss="nan") for n in range(rounds)))
+    assert stabdiag.diagnose(path).diagnosis.slug.startswith("nan-")
+
+
+def test_sentences_about_nan_losses_are_no_log(history):
+    advice = "If you see that the train loss is nan, or Loss nan in your own log, lower the rate.\n"
+    with pytest.raises(LogError):
+        history(advice * 80)
+
+
+def test_speechbrain_prints_the_negative_ratio_as_its_loss(history):
+    row = "epoch: {n}, lr: 1.50e-04 - train si-snr: {a:.2e} - valid si-snr: {b:.2e}"
+    rows = [row.format(n=n, a=2 - n, b=1.5 - n) for n in range(1, 9)]
+    series = history("\n".join(rows)).series
+    assert points(series["loss"])[-1] == (8, -6)
+    assert points(series["eval_loss"])[-1] == (8, -6.5)
