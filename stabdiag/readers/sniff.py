@@ -240,6 +240,8 @@ def sniff(stream: Stream, *, has_known_names: bool = False) -> Reader:
     if _is_source_code(stream, head):
         raise NoUsableRecord(f"{stream.name}: {_SOURCE_CODE_REFUSAL}")
     detected = _first(_EARLY, head, is_complete=is_complete)
+    if detected is reader(CSV) and b"oss" in head and _is_table_in_text(stream):
+        detected = None
     if detected is None and not_text(head) is None:
         detected = _text(stream) or _fallback(stream, head, is_complete=is_complete)
         if detected is None and not has_known_names:
@@ -256,6 +258,17 @@ def _has_only_unknown_columns(stream: Stream) -> bool:
 
     head, is_complete = stream.head()
     return has_only_unknown_columns(head, stream.name, is_complete=is_complete)
+
+
+def _is_table_in_text(stream: Stream) -> bool:
+    """Return True if a table has no loss, but other lines of its text have one."""
+    from stabdiag.readers.csv.dialect import detect_dialect, has_loss
+
+    head, is_complete = stream.head()
+    dialect = detect_dialect(head, is_complete=is_complete)
+    if dialect is None or has_loss(dialect):
+        return False
+    return reader("text").sniff(head, is_complete=is_complete)
 
 
 def _is_source_code(stream: Stream, head: bytes) -> bool:

@@ -201,3 +201,13 @@ def test_a_refusal_quotes_a_line_that_reports_a_failure(tmp_path, line):
     with pytest.raises(LogError) as refusal:
         stabdiag.read(path)
     assert "reports a failure" not in str(refusal.value)
+
+
+def test_rows_of_scores_in_a_text_do_not_hide_its_losses(tmp_path):
+    path = tmp_path / "run.log"
+    lines = ["10:11:12: metrics:\tPrecision@20\tRecall@20\tNDCG@20"]
+    for n in range(1, 8):
+        lines += [f"10:{n}:12: [iter {n} : loss : {7 / n} = 0.5 + {7 / n - 0.5}, time: 459.65]"]
+        lines += [f"10:{n}:30: epoch {n}:\t0.0013\t0.0028\t0.0023", "Find a better model."]
+    path.write_text("\n".join(lines))
+    assert stabdiag.read(path).series["loss"].values.tolist() == [7 / n for n in range(1, 8)]

@@ -99,13 +99,14 @@ def detect_dialect(head: bytes, *, is_complete: bool) -> Dialect | None:
         return None
     dialects = _dialects(head, lines, places)
     first = next(dialects, None)
-    if first is None or len(first.names) > _MAX_HEADER_COLUMNS or _has_loss(first):
+    if first is None or len(first.names) > _MAX_HEADER_COLUMNS or has_loss(first):
         return first
     # Settings look like a header as well: a header with a loss has priority.
-    return next(filter(_has_loss, dialects), first)
+    return next(filter(has_loss, dialects), first)
 
 
-def _has_loss(dialect: Dialect) -> bool:
+def has_loss(dialect: Dialect) -> bool:
+    """Return True if the header names a loss of the training or of an evaluation."""
     return assign(dialect.names).has("loss", "eval_loss")
 
 

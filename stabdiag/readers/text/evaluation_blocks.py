@@ -60,6 +60,9 @@ _FULL_BAR: Final = lazy_pattern(rb"(?<![\d/])(\d{1,9})/\1(?![\d/])")
 _MIN_BARS: Final = 2
 _MAX_BARS: Final = 500
 
+# Positions of an evaluation are searched for on this many lines with a loss.
+_MAX_LINES: Final = 300
+
 
 class EvaluationBlocks:
     """The blocks of evaluation lines in a text, read piece by piece."""
@@ -151,6 +154,33 @@ def find_evaluation_bar(data: bytes) -> Normalization | None:
         return None
     bar = rb"(?m)^(?=[^\n]{0,400}(?<!\d)%b/%b(?!\d))" % (second[0], second[0])
     return Normalization((), bar, b"Validation: ")
+
+
+def find_evaluation_positions(data: bytes) -> Normalization | None:
+    """Return the replacement that marks lines of other positions, without an epoch, as evaluations.
+
+    Epoch: [7][200/250] … Loss 4.46, then [200/313] … Loss 5.01: only the training names its epoch,
+    on several lines. Return None for another log.
+    """
+    lines = [line for _, line in islice(lines_with_a_loss(data[:_EVALUATION_HEAD]), _MAX_LINES)]
+    named = [b"poch" in line or b"POCH" in line for line in lines]
+    if all(named) or not any(named) or _NAMES_EVALUATION.search(b"\n".join(lines)) is not None:
+        return None
+    counters = [line_counters(line) for line in lines]
+    pairs = zip(lines, counters, strict=True)
+    trained = [(line, counts) for line, counts in pairs if EPOCH in counts]
+    evaluated = {frozenset(counts) for counts in counters if EPOCH not in counts}
+    epochs = [line[slice(*counts[EPOCH])] for line, counts in trained]
+    repeats = len(epochs) > len({*epochs}) and len(lines) - len(epochs) >= _MIN_TRAINING
+    if not repeats or len(evaluated) != 1 or EPOCH not in counters[0]:
+        return None
+    names = [*evaluated.pop()]
+    totals = {name for _, counts in trained for name in counts if name.startswith(NTH)}
+    if len(names) != 1 or not names[0].startswith(NTH) or not totals or names[0] in totals:
+        return None
+    total = names[0].removeprefix(NTH)
+    position = rb"(?m)^(?=[^\n]{0,200}(?<!\d)\d{1,9}/%b(?!\d))" % total
+    return Normalization((), position, b"Validation: ")
 
 
 def _may_have_headings(data: bytes) -> bool:

@@ -24,6 +24,7 @@ from stabdiag.readers.text.doubled_lines import find_doubled_lines
 from stabdiag.readers.text.evaluation_blocks import (
     EvaluationBlocks,
     find_evaluation_bar,
+    find_evaluation_positions,
     has_evaluation_blocks,
 )
 from stabdiag.readers.text.examined_log import ExaminedLog
@@ -76,6 +77,7 @@ def evidence(data: bytes) -> TextEvidence | None:
         *find_name_lists(data),
         *find_notations(data),
         *find_test_bars(data),
+        *filter(None, (find_evaluation_positions(data),)),
         *find_doubled_lines(data),
     )
     data = normalize(data, normalizations)

@@ -44,6 +44,8 @@ _LINE_STAMP: Final = lazy_pattern(
     rb"[\[(]?(?:[A-Z]{4,8} )?(?:\d{2,4}[-/.]\d\d[-/.]\d{2,4}[ T])?\d\d:\d\d:\d\d"
 )
 
+_DIGITS: Final = lazy_pattern(rb"\d+")
+
 # The fewest records of a longer text without a finite loss.
 _MIN_LOST: Final = 3
 
@@ -146,7 +148,11 @@ def _without_finite_loss(data: bytes, sample: Sample) -> TextEvidence | None:
         if is_a_loss(item.name)
     ]
     of_training = [item.name for _, item in records if names_training_loss(item.name)]
-    if len(records) < _MIN_LOST or not of_training or not all(starmap(_is_lost_record, records)):
+    # Records differ only in their numbers, sentences in their words.
+    repeats = len({_DIGITS.sub(b"", line) for line, _ in records}) < len(records)
+    if len(records) < _MIN_LOST or not (repeats and of_training):
+        return None
+    if not all(starmap(_is_lost_record, records)):
         return None
     return TextEvidence(counter=None, loss=of_training[0], lines=len(records), rising=1.0)
 

@@ -274,4 +274,14 @@ VISION: Final = (
     Normalization(
         (b"/s, ", b", G="), rb"(?<=, )(G|D[RF]?)=(?=%b[,\]])" % NUMBER_PATTERN, rb"loss_\1="
     ),
+    # DARTS and its descendants, without names: 09:10:11,123 train 050 2.0302e+00 24.54 78.37
+    *(
+        Normalization(
+            (b" train ", marker),
+            rb"(?m)(?<= )(train|valid) (\d{1,6}) (%b) (%b) (%b)(?=[ \t\r]*$)"
+            % ((NUMBER_PATTERN,) * 3),
+            rb"\1 step \2 loss \3 top1 \4 top5 \5",
+        )
+        for marker in (b"e+00 ", b"e-01 ", b" train nan ")
+    ),
 )

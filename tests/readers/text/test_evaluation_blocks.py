@@ -92,3 +92,27 @@ def test_a_heading_holds_across_the_blocks_of_a_long_log(series):
     read = series(alternating("Start validation\n" + filler))
     assert read["loss"].values.tolist() == TRAINED
     assert read["eval_loss"].values.tolist() == EVALUATED
+
+
+def other_positions(epochs, batches=(0, 200, 400), last="* LOSS"):
+    lines = []
+    for epoch in epochs:
+        for batch in batches:
+            lines += [f"Epoch: [{epoch}][{batch}/518]\tTime 1.087 (1.087)\tLoss {4 - epoch / 4}"]
+        lines += [f"[{batch}/155]\tTime 0.727 (0.727)\tLoss {8.0 + epoch}" for batch in (0, 100)]
+        lines += ["", f" {last} - {8 + epoch}", ""]
+    return lines
+
+
+def test_positions_without_an_epoch_are_those_of_an_evaluation(series):
+    read = series("\n".join(other_positions(range(6))))
+    assert read["loss"].values.max() == 4
+    assert sorted({*read["eval_loss"].values.tolist()}) == [*range(8, 14)]
+
+
+def test_positions_of_a_training_that_sums_up_each_epoch_are_no_evaluation(series):
+    lines = []
+    for epoch in range(1, 7):
+        lines += [f"[{batch}/518]\tTime 0.727\tLoss {4 - epoch / 4}" for batch in (0, 200, 400)]
+        lines += [f"Epoch [{epoch}/6]\tTime 90.7\tLoss {4 - epoch / 4}"]
+    assert "eval_loss" not in series("\n".join(lines))

@@ -535,3 +535,9 @@ def test_speechbrain_prints_the_negative_ratio_as_its_loss(history):
     series = history("\n".join(rows)).series
     assert points(series["loss"])[-1] == (8, -6)
     assert points(series["eval_loss"])[-1] == (8, -6.5)
+
+
+def test_titles_with_nan_losses_are_no_log(history):
+    titles = [f"{n} issues: {w}_net training {w}_loss nan\n" for n, w in enumerate("abcdefghijk")]
+    with pytest.raises(LogError):
+        history("".join(titles) + "questions about many other things\n" * 200)

@@ -238,3 +238,19 @@ def test_a_heading_of_names_above_each_bar(read, names, end):
 def test_prose_about_an_epoch_is_no_heading_of_a_bar(read):
     with pytest.raises(NoUsableRecord):
         read("Epoch  iou_loss  dfl_loss  cls_loss\nare the columns of each bar, 3/9 of them\n")
+
+
+def test_darts_prints_values_without_names(read):
+    lines = []
+    for epoch in range(3):
+        lines += [f"2031-04-01 09:{epoch}0:01,123 epoch {epoch} lr 2.500000e-02"]
+        for batch in range(0, 200, 50):
+            values = f"{2 / (epoch + 1):e} {20 + epoch:f} {60 + epoch:f}"
+            lines += [f"2031-04-01 09:{epoch}0:02,123 train {batch:03d} {values}"]
+        lines += [f"2031-04-01 09:{epoch}0:03,123 valid 000 {3 / (epoch + 1):e} 30.0 70.0"]
+    series = read("\n".join(lines)).series
+    assert series["loss"].values.tolist() == pytest.approx(
+        [2.0] * 4 + [1.0] * 4 + [2 / 3] * 4, abs=1e-6
+    )
+    assert series["eval_loss"].values.tolist() == [3, 1.5, 1]
+    assert series["accuracy"].values[0] == 20
