@@ -541,3 +541,24 @@ def test_titles_with_nan_losses_are_no_log(history):
     titles = [f"{n} issues: {w}_net training {w}_loss nan\n" for n, w in enumerate("abcdefghijk")]
     with pytest.raises(LogError):
         history("".join(titles) + "questions about many other things\n" * 200)
+
+
+HEADINGS = (
+    "Training: epoch 3[{n}/20254], lr: [0.0001]\n\tmax_ht: 1.5\n\theatmap_loss: {loss}",
+    "Epoch: [3][{n}/2000]\nloss {loss}\nacc 0.5",
+    "Train Epoch: 3 [{n}/2000 (5%)]\nloss: {loss}",
+    "Epoch [3/10], [{n}/2000]\n  total loss: {loss}\n  lr: 0.1",
+)
+
+
+@pytest.mark.parametrize("form", HEADINGS)
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_a_heading_has_the_position_of_the_values_below_it(history, form, is_cut):
+    text = "\n".join(form.format(n=n * 50, loss=2 / n) for n in range(2, 9))
+    read = history(text.partition("\n")[2] if is_cut else text)
+    assert points(read.series["loss"])[-1] == (400, 0.25)
+
+
+def test_a_position_on_the_line_of_its_loss_stays_one(history):
+    rows = [f"Epoch: [3][{n * 50}/2000] loss {2 / n}" for n in range(2, 9)]
+    assert points(history("\n".join(rows)).series["loss"])[-1] == (400, 0.25)
