@@ -494,3 +494,12 @@ def test_the_loss_of_a_network_may_be_joined_to_its_letter(name, words):
 @pytest.mark.parametrize("name", ["gloss", "closs", "ed_loss", "glossary", "dlosses"])
 def test_other_words_that_end_like_a_loss_are_kept(name):
     assert name_words(name)[0] == {"gloss": "g", "ed_loss": "ed"}.get(name, name)
+
+
+@pytest.mark.parametrize("other", ["cv_loss", "mean_cv_loss", "loss_cv", "quiz_loss", "tst_loss"])
+@pytest.mark.parametrize("trained", ["tr_loss", "train_loss", "loss_train"])
+def test_losses_of_two_sets_are_not_added(trained, other):
+    assigned = assign(["epoch", trained, other])
+    assert not assigned.parts
+    assert assigned.columns["loss"] == trained
+    assert ("eval_loss" in assigned.columns) == ("cv" in other)

@@ -70,10 +70,15 @@ def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
     words = [word for (word,) in own_words]
     if len(set(words)) < len(words) or any(map(_is_reading, words)) or "joint" in words:
         return ()
+    # Next to the loss of the training, the others are of other sets of examples.
+    if not _TRAINING_SPLITS.isdisjoint(words):
+        return ()
     if is_evaluation(names[0]) and len({word.strip("0123456789") for word in words}) == 1:
         return ()
     return tuple(names)
 
+
+_TRAINING_SPLITS: Final = frozenset({"train", "training", "trained", "tr", "trn"})
 
 # The loss of a variational autoencoder, and its parts.
 _VARIATIONAL: Final = frozenset({"vae", "elbo"})

@@ -12,7 +12,8 @@ from stabdiag.model.text import word_list
 
 _EVALUATION_PART = lazy_pattern(
     r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
-    r"(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te)$"
+    r"(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te|cv)$"
+    r"|(^|_)cv_(?=(\w+_)?(loss|cost|acc|accuracy|err|error|ppl)(_|$))"
 )
 
 # Where a word begins in trainLoss, LMLoss and L1Loss, but not in 3D_loss.
@@ -64,7 +65,7 @@ class NameParts(Enum):
 
     TRAINING = ("train", "training", "train_inner", "tr", "trn", "fit")
     VALIDATION = word_list(
-        "val valid validation validate eval evaluation evaluate dev vali holdout "
+        "val valid validation validate eval evaluation evaluate dev vali cv holdout "
         "hold_out heldout held_out"
     )
     TEST = ("test", "testing", "te")
