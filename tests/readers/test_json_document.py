@@ -111,6 +111,15 @@ DOCUMENTS = {
         )
         for key in ("fold_{}", "client{}", "{}_lr", "run {}")
     },
+    "lists and the results of a run": (
+        {"train_loss": [3.0, 2.5, None], "val_acc": [0.5, 0.6, 0.7], "epochs": 3, "hours": 1.5},
+        {"train_loss": [3, 2.5, None], "val_acc": [0.5, 0.6, 0.7]},
+    ),
+    "lists and the last loss": (
+        {"train": {"loss": [3.0, 2.5]}, "final_loss": 2.5},
+        {"train/loss": [3, 2.5]},
+    ),
+    "lists of rewards": ({"seed": 7, "rewards": [3.0, 2.5]}, {"rewards": [3, 2.5]}),
     "a curve": ({"loss": {"x": EVEN, "y": LOSSES}}, {"step": EVEN, "loss": LOSSES}),
     "a named curve": (
         {"data": [{"name": "loss", "x": EVEN, "y": LOSSES}]},
@@ -183,6 +192,22 @@ def test_documents_of_frameworks_are_read(log, document, contents, indent):
     for name, expected in contents.items():  # compared as text: NaN equals NaN
         floats = [value if value is None else float(value) for value in expected]
         assert repr(values(columns, name)) == repr(floats)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"step": 3, "loss": [3.0, 2.5, 2.25]},
+        {"loss": 2.5, "layer_losses": [3.0, 2.5, 2.25]},
+        {"epoch": 1, "train": {"loss": [3.0, 2.5]}},
+        {"lr": [0.1, 0.2], "total_loss": 2.5},
+    ],
+)
+def test_a_line_with_a_counter_or_its_own_loss_is_a_record(log, record):
+    assert (log(json.dumps(record), NAME).format, log(json.dumps(record), NAME).rows) == (
+        "jsonl",
+        1,
+    )
 
 
 def test_objects_over_several_lines_one_after_the_other(log):
