@@ -32,13 +32,23 @@ TENSORBOARD = {
     EVAL_ACCURACY: (
         *("Accuracy/val", "Accuracy/test", "Accuracy/valid", "Accuracy/Validation", "acc/val"),
         *("Val/Accuracy", "val/acc", "Test Acc", "test accuracy", "Valid Accuracy (%)", "valAcc"),
+        *("val_accs", "test_accuracies"),
         *("acc_val", "accuracy_test", "val_acc_epoch", "valid/acc_epoch", "top1/val", "val/top1"),
         *("val/acc1", "acc1/val", "Validation accuracy", "evaluation_accuracy_vs_iterations"),
         *("dev_acc", "acc_dev", "testAccuracy", "val_top1_acc", "eval/acc@1", "val/Acc@1"),
     ),
-    HIGHER: ("F1/val", "IoU/val", "mIoU/test", "Dice/val", "PSNR/val", "AUC/test", "SSIM/val"),
+    HIGHER: (
+        "F1/val",
+        "IoU/val",
+        "mIoU/test",
+        "Dice/val",
+        "PSNR/val",
+        "AUC/test",
+        "SSIM/val",
+        "val_f1s",
+    ),
     HIGHER_IN_TRAINING: ("F1/train", "Dice/train", "PSNR/train"),
-    LOWER: ("RMSE/val", "WER/test", "Perplexity/val", "Metrics/FID", "Error/test"),
+    LOWER: ("RMSE/val", "WER/test", "Perplexity/val", "Metrics/FID", "Error/test", "val_wers"),
     LOWER_IN_TRAINING: ("Perplexity/train", "train/ppl"),
 }
 VISION = {

@@ -91,6 +91,12 @@ _BY_LAST_WORD: Final = (
 # A score in more sections than this is a score per class, not per data set.
 _MAX_SECTIONS: Final = 6
 
+# A list with the values of all epochs has the plural of a score: val_accs, psnrs.
+_PLURAL: Final = lazy_pattern(
+    r"(?P<score>acc|psnr|ssim|f1|f1score|auc|auroc|m?iou|dice|bleu|[wc]er|r?mse|mae|ppl|precision"
+    r"|recall)s|(?P<stem>accurac|perplexit)ies"
+)
+
 # Trainers of preferences log these for the training data without saying so.
 _OF_TRAINING: Final = frozenset({"rewards_accuracies", "rewards_accuracy"})
 
@@ -118,7 +124,7 @@ _MAX_SCORE_NAME: Final = 80
 def score_direction(name: str) -> Direction | None:
     """Return the better direction of a column, or None if it is not a known score."""
     own = _NUMBERED_SET.sub(r"\1 ", _DATA_LOADER.sub("", without_run(name)))
-    words = name_words(own)
+    words = _singular_words(own)
     if len(own) > _MAX_SCORE_NAME or is_setting(own) or "loss" in words or "best" in words:
         return None
     direction = _direction(words, is_heldout=is_evaluation(own))
@@ -149,12 +155,20 @@ def accuracy_role(name: str) -> str | None:
     own = _DATA_LOADER.sub("", without_run(name))
     if len(own) > _MAX_SCORE_NAME or is_setting(own):
         return None
-    words = name_words(own)
+    words = _singular_words(own)
     key = "".join(word for word in words if word not in _ACCURACY_QUALIFIERS)
     is_training, is_heldout = is_training_score(own), is_evaluation(own)
     if "best" in words or is_training == is_heldout or not re.fullmatch(_ACCURACY_NAME, key):
         return None
     return "accuracy" if is_training else "eval_accuracy"
+
+
+def _singular_words(name: str) -> list[str]:
+    """Return the words of a name, with the singular of scores."""
+    matches = ((word, _PLURAL.fullmatch(word)) for word in name_words(name))
+    return [
+        word if match is None else match["score"] or f"{match['stem']}y" for word, match in matches
+    ]
 
 
 def is_training_score(name: str) -> bool:
