@@ -454,6 +454,16 @@ def test_a_byte_order_mark_and_blank_lines_contain_no_record(log, blank):
         log(f"\ufeff{blank}\n", format="csv")
 
 
+@pytest.mark.parametrize("rows", [2, 9])
+def test_a_traceback_below_a_few_records(log, rows):
+    error = (
+        "Traceback (most recent call last):\n" + '  File "a.py", line 3, in f\n    g(1, 2)\n' * 6
+    )
+    text = "epoch,loss\n" + "".join(f"{n},{2.5 - n / 9}\n" for n in range(rows))
+    columns = log(f"{text}{error}OSError: [Errno 28] No space left, disk\n", "log.csv")
+    assert columns.load("loss").present.sum() == rows
+
+
 def test_messages_between_the_rows_are_no_obstacle(log):
     rows = "".join(
         f"{n},{1 - n / 10:.2f},{n / 10},21m {n}s\nBest model saved at epoch {n}\n"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from stabdiag.model.events import Event
@@ -293,9 +293,14 @@ def _has_numeric_columns(rows: list[list[str]]) -> bool:
 _LONGEST_CELL: Final = 60
 
 
+# The first line of the error that ended a program.
+_ERROR_BEGINS: Final = "Traceback (most recent call last)"
+
+
 def content_lines(lines: Sequence[str], limit: int) -> list[int]:
-    """Return the numbers of the first lines with content."""
-    return list(islice((n for n, line in enumerate(lines) if is_content(line)), limit))
+    """Return the numbers of the first lines with content, above the traceback of a program."""
+    content = (n for n, line in enumerate(lines) if is_content(line))
+    return list(islice(takewhile(lambda n: not lines[n].startswith(_ERROR_BEGINS), content), limit))
 
 
 def is_bare_header(head: bytes) -> bool:
