@@ -11,6 +11,7 @@ from typing import Final
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_evaluation, normal
+from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.source import STANDARD_INPUT
 
@@ -54,6 +55,13 @@ def name_of_values(source: str) -> str:
 def is_named_loss(source: str) -> bool:
     """Return True if a file is named after a loss."""
     return "loss" in normal(PurePath(source).name)
+
+
+def is_named_score(source: str) -> bool:
+    """Return True if a file is named after a reward or a score, which may be whole numbers."""
+    name = name_of_values(source)
+    roles = assign([name])
+    return roles.has("reward", "accuracy", "eval_accuracy") or score_direction(name) is not None
 
 
 def is_of_losses(source: str) -> bool:

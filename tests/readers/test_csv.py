@@ -277,6 +277,25 @@ def test_unnamed_numbers_are_named_after_the_file(log, rows):
     assert "taken as the step, the second as 'accuracy', after the name" in str(columns.events)
 
 
+@pytest.mark.parametrize(
+    ("file", "text", "names"),
+    [
+        ("rewards.txt", "12\n9\n30\n", ("rewards",)),
+        ("acc.txt", "1 81\n2 85\n3 90\n", ("step", "acc")),
+        ("rewards.csv", "0,0,12\n1,500,9\n2,1000,30\n", ("step", "column_2", "rewards")),
+        ("loss_g.csv", "0,0,2.5\n1,500,2.25\n2,900,2.0\n", ("step", "column_2", "loss_g")),
+    ],
+)
+def test_the_last_column_of_a_file_named_after_a_measure(log, file, text, names):
+    assert log(text, file).names == names
+
+
+@pytest.mark.parametrize("text", ["12\n9\n30\n", "1,81\n2,85\n3,90\n"])
+def test_whole_numbers_of_other_files_are_refused(log, text):
+    with pytest.raises(LogError, match=r"without (a header|names)"):
+        log(text, "labels.csv")
+
+
 def test_numbers_as_python_prints_them(log):
     printed = [
         '"tensor(2.5, grad_fn=<NllLossBackward0>)"',
@@ -435,7 +454,7 @@ REFUSED = [
     ("metrics.csv", "# run 7\nstep;loss;lr\n\n", "nothing is logged below its header yet"),
     ("metrics.csv", "\n  \n", "blank; has the run logged anything yet"),
     ("metrics.csv", "hello\n", "expected a line of names"),
-    ("labels.txt", "3\n1\n2\n", "a text log"),
+    ("labels.txt", "3\n1\n2\n", "rows of numbers without names"),
     ("train.log", "loading\nI0120 20:02:17 net.cpp:46] 0, done\nI0120 step, 1, 2\n", "a text log"),
     ("train.log", "import os\nimport sys\nx = 1\n", "a text log"),
     ("train.log", "name,city\nada,london\nalan,wilmslow\n", "a text log"),

@@ -21,6 +21,7 @@ from stabdiag.readers.csv.dialect import (
 from stabdiag.readers.unnamed import (
     FEWEST,
     is_named_loss,
+    is_named_score,
     may_be_losses,
     may_be_steps,
     name_of_values,
@@ -65,14 +66,17 @@ class TableShape:
     @property
     def is_series(self) -> bool:
         """Whether it has only losses, or steps and losses."""
-        if len(self.rows[0]) > 2:
-            return False
+        return len(self.rows[0]) <= 2 and may_be_losses(self.series)
+
+    @cached_property
+    def series(self) -> list[float]:
+        """The numbers of the last column if all others count; otherwise empty."""
         columns = self.columns
         if any(state == WORD for column in columns for state, _ in column):
-            return False
-        *steps, losses = [[n for state, n in column if state == NUMBER] for column in columns]
+            return []
+        *steps, values = [[n for state, n in column if state == NUMBER] for column in columns]
         counted = all(len(column) == len(columns[0]) and may_be_steps(column) for column in steps)
-        return counted and len(losses) >= FEWEST and may_be_losses(losses)
+        return values if counted and len(values) >= FEWEST else []
 
     @property
     def is_counted(self) -> bool:
@@ -123,7 +127,7 @@ class TableShape:
     @property
     def counted_names(self) -> tuple[str, ...]:
         """Names for the columns if only the first, which counts, is known."""
-        return ("step", *(f"column_{n}" for n in range(2, len(self.numbers) + 1)))
+        return ("step", *(f"column_{n}" for n in range(2, len(self.rows[0]) + 1)))
 
 
 @lru_cache(maxsize=1)
@@ -144,7 +148,7 @@ def find_table(head: bytes) -> TableShape | None:
     table = _table_of_cells(content, BLANKS, above=places[0])
     if len(set(map(len, table.rows))) != 1:
         return None
-    return table if table.is_series or table.is_counted or table.names_of_losses else None
+    return table if table.series or table.is_counted or table.names_of_losses else None
 
 
 def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> bool:
@@ -184,12 +188,13 @@ def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
 def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str] | None:
     """Return the names of the columns, and a description of the one that is taken."""
     name = name_of_values(source)
-    if table.is_series:
+    if table.series and (table.is_series or _is_named(source, table.series)):
         if len(table.rows[0]) == 1:
             return (name,), "the file names no column: its numbers are taken"
-        return ("step", name), (
+        last = "second" if len(table.rows[0]) == 2 else "last"
+        return (*table.counted_names[:-1], name), (
             "the file names no columns: the first, which rises in whole numbers, is taken as the"
-            " step, the second"
+            f" step, the {last}"
         )
     names = table.names_of_losses if is_named_loss(source) else ()
     if names:
@@ -210,6 +215,11 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
             "the file names no columns: the first, which rises in whole numbers, is taken"
         )
     return None
+
+
+def _is_named(source: str, numbers: Sequence[float]) -> bool:
+    """Return True if a file is named after what these numbers may be."""
+    return is_named_score(source) or (is_named_loss(source) and may_be_losses(numbers))
 
 
 def _falls(column: Sequence[float]) -> bool:

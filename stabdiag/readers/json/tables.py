@@ -37,6 +37,7 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.unnamed import (
     A_TIME,
     FEWEST,
+    is_named_score,
     is_of_losses,
     may_be_losses,
     may_be_steps,
@@ -320,7 +321,7 @@ def _bare(tables: Tables, source: str) -> tuple[Event, ...]:
     if () in tables.indexed:
         tables.indexed[path] = tables.indexed.pop(())
         description = "a list of pairs: the first of each is taken as the step, the second"
-    elif _is_series(tables, ()):
+    elif _is_series(tables, (), is_score=is_named_score(source)):
         tables.columns[path] = tables.columns.pop(())
         description = "a list of numbers without a name is taken"
     else:
@@ -367,9 +368,9 @@ def _length(tables: Tables, path: Path) -> int:
     return len(tables.columns.get(path, []))
 
 
-def _is_series(tables: Tables, path: Path) -> bool:
-    """Return True if a list has only numbers that could be losses."""
+def _is_series(tables: Tables, path: Path, *, is_score: bool = False) -> bool:
+    """Return True if a list has only numbers that could be losses, or the values of a score."""
     values = tables.indexed[path][1] if path in tables.indexed else tables.columns.get(path, [])
     piece = make_piece(values)
     numbers: list[float] = piece.values[piece.states == NUMBER].tolist()
-    return bool(numbers) and not piece.words and may_be_losses(numbers)
+    return bool(numbers) and not piece.words and (is_score or may_be_losses(numbers))
