@@ -21,7 +21,13 @@ from stabdiag.errors import ColumnError, NoUsableRecord
 from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, may_serve
 from stabdiag.model.roles.fallbacks import fallback_columns, training_measure
 from stabdiag.model.roles.loss_kinds import is_policy_loss
-from stabdiag.model.roles.names import is_auxiliary, name_words, names_results, normal
+from stabdiag.model.roles.names import (
+    is_auxiliary,
+    last_word,
+    name_words,
+    names_results,
+    normal,
+)
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.model.unique import unique_values
@@ -142,7 +148,8 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
             or _is_hit_ratio(name, columns.names)
         )
     ]
-    of_episodes = normal(names.get("epoch", "")) in ("episode", "episodes")
+    counters = [*columns.names, names.get("epoch", "")]
+    of_episodes = any(last_word(name) in ("episode", "episodes") for name in counters)
     if _has_scores(columns.names, names) and (
         not unknown or (of_episodes and all(_stays_finite(columns.load(name)) for name in unknown))
     ):

@@ -80,6 +80,20 @@ def test_a_table_of_trials_that_counts_their_steps(build):
     assert len(build([{**row, "steps": n} for n, row in enumerate(trials)]).series["loss"]) == 9
 
 
+def test_a_table_of_models_that_were_saved(build):
+    models = [{"model_path": f"runs/{n}.zip", "mean_reward": 9 - n, "seed": n} for n in range(9)]
+    with pytest.raises(StabdiagError, match="a table of results"):
+        build(models)
+
+
+@pytest.mark.parametrize("counter", ["episode", "train/episode"])
+def test_unknown_measures_of_episodes_are_not_a_loss(build, counter):
+    log = [{counter: n, "test/success_rate": n / 9, "obs/mean": 0.25 * n} for n in range(9)]
+    assert "score/test/success_rate" in build(log).series
+    with pytest.raises(StabdiagError, match="no column looks like a training loss"):
+        build([{**row, counter: n / 9, "obs/mean": float("nan")} for n, row in enumerate(log)])
+
+
 @pytest.mark.parametrize(
     ("names", "loss"),
     [

@@ -48,8 +48,9 @@ _MEASUREMENTS = frozenset(
 # Columns that name the model or trial of each record in a table of results.
 _RESULTS = frozenset(
     word_list(
-        "model models method methods team author trial trial_id run_id run_name experiment "
-        "config_name architecture optimizer task"
+        "model models model_name model_path model_file method methods algorithm team author trial "
+        "trial_id run_id run_name experiment experiment_name exp_name config_name architecture "
+        "optimizer task"
     )
 )
 
