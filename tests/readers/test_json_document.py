@@ -195,6 +195,37 @@ def test_documents_of_frameworks_are_read(log, document, contents, indent):
 
 
 @pytest.mark.parametrize(
+    ("name", "document", "names"),
+    [
+        ("loss.json", [[n, 3 - n / 9, 3.5 - n / 9] for n in FIVE], ("step", "loss", "loss_2")),
+        ("losses.json", [[3 - n / 9, 3.5 - n / 9] for n in FIVE], ("loss", "loss_2")),
+        (
+            NAME,
+            {"val_loss": [[n, 9 * n, 3 - n / 7] for n in FIVE]},
+            ("step", "column_2", "val_loss"),
+        ),
+        ("rewards.json", [3, 9, 4], ("rewards",)),
+    ],
+)
+def test_rows_of_numbers_are_named_after_a_measure(log, name, document, names):
+    assert log(json.dumps(document), name).names == names
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [[0.5, 0.25, 0.5], [0.75, 0.5, 0.5], [1.0, 0.25, 0.75]],
+        {"confusion": [[9, 1, 0], [2, 7, 3], [1, 1, 8]]},
+        {"losses": [["a", 0.5, 1.0], ["b", 0.75, 2.0], ["c", 1.0, 0.5]]},
+        {"losses": [[1, 0.5], [2, 0.75, 0.5], [3, 1.0]], "x": []},
+    ],
+)
+def test_other_rows_of_numbers_are_not_read(log, document):
+    with pytest.raises(LogError):
+        log(json.dumps(document), NAME)
+
+
+@pytest.mark.parametrize(
     "record",
     [
         {"step": 3, "loss": [3.0, 2.5, 2.25]},

@@ -8,6 +8,7 @@ from functools import cached_property, lru_cache
 from itertools import pairwise
 from typing import Final
 
+from stabdiag.model.events import Event
 from stabdiag.model.frozen import frozen
 from stabdiag.model.roles.choice import assign
 from stabdiag.readers.csv.cells import BLANKS, DELIMITERS, first_rows, offset, pointed
@@ -165,8 +166,17 @@ def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableS
     return TableShape(delimiter=delimiter, commas=commas, rows=rows, above=above)
 
 
-def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
-    """Return the dialect of unnamed losses, or of unknown values next to a counter, else None."""
+@frozen
+class TableNames:
+    """The names given to the columns of a table, and whether none of them is a measure."""
+
+    names: tuple[str, ...]
+    event: Event
+    is_unknown: bool
+
+
+def name_table(table: TableShape, source: str) -> TableNames | None:
+    """Return names for unnamed losses, or for unknown values next to a counter, else None."""
     named = _assumed_names(table, source)
     if named is None:
         return None
@@ -174,14 +184,22 @@ def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
     taken = next((name for name in reversed(names) if not name.startswith("column_")), "")
     loss = "loss" if "loss" in names else taken
     is_unknown = loss == "step" or not assign([loss]).columns
+    return TableNames(names=names, event=taken_as(description, loss), is_unknown=is_unknown)
+
+
+def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
+    """Return the dialect of a table without names, else None; see ``name_table``."""
+    named = name_table(table, source)
+    if named is None:
+        return None
     return Dialect(
         delimiter=table.delimiter,
         commas=table.commas,
-        names=names,
+        names=named.names,
         start=offset(head, table.above),
         lines=table.above,
-        assumed=taken_as(description, loss),
-        is_unknown=is_unknown,
+        assumed=named.event,
+        is_unknown=named.is_unknown,
     )
 
 

@@ -18,12 +18,12 @@ from stabdiag.readers.json.tables import (
     by_step,
     indexed,
     make_chunk,
-    name_lists,
     read_tables,
     shown,
     side_by_side,
     with_own_steps,
 )
+from stabdiag.readers.json.unnamed_lists import name_lists
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.nested import Record
 from stabdiag.readers.pieces import Rows

@@ -1,6 +1,6 @@
 """Read the tables and single values of a JSON document, each by its path of keys.
 
-Lists become one table, aligned by row or by step. Lists without names get the most likely names.
+Lists become one table, aligned by row or by step.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ from typing import Final
 import numpy as np
 
 from stabdiag.model.arrays import AnyArray, Ints
-from stabdiag.model.events import Event, EventKind
 from stabdiag.model.frozen import mutable
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import NameParts, find_split, is_setting
+from stabdiag.model.roles.names import is_setting
 from stabdiag.model.text import clipped
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import EXACT, INDEX, BadLine
@@ -34,16 +33,7 @@ from stabdiag.readers.json.tolerant import MAX_DOCUMENT_DEPTH, Documents
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.pieces import Piece, Rows, make_piece, piece_of_numbers, record_rows
 from stabdiag.readers.source import Stream
-from stabdiag.readers.unnamed import (
-    A_TIME,
-    FEWEST,
-    is_named_score,
-    is_of_losses,
-    may_be_losses,
-    may_be_steps,
-    name_of_values,
-    taken_as,
-)
+from stabdiag.readers.unnamed import A_TIME, FEWEST, may_be_steps
 from stabdiag.readers.words import NULL, NUMBER
 
 _POINT: Final = ("wall_time", "step", "value")
@@ -59,6 +49,7 @@ class Tables:
     Attributes:
         records: lists of objects.
         columns: lists of plain values.
+        rows: lists of rows of numbers without names.
         indexed: numbers and values: objects with integer keys, or lists of [step, value] pairs.
         values: all other values.
         counter: the quantity that the numbers of ``indexed`` count.
@@ -68,6 +59,7 @@ class Tables:
 
     records: dict[Path, list[Record]] = field(default_factory=dict)
     columns: dict[Path, list[object]] = field(default_factory=dict)
+    rows: dict[Path, list[list[object]]] = field(default_factory=dict)
     indexed: dict[Path, tuple[list[int], list[object]]] = field(default_factory=dict)
     values: dict[Path, object] = field(default_factory=dict)
     counter: str = "step"
@@ -140,6 +132,8 @@ def _take_points(lists: list[list[object]], path: Path, tables: Tables) -> None:
         records += rows
     elif len(pairs) == len(steps) >= FEWEST and may_be_steps(steps):
         tables.indexed[path] = (list(map(int, steps)), [value for _, value in pairs])
+    else:
+        tables.rows[path] = lists
 
 
 def _take_names(path: Path, tables: Tables) -> Sequence[str]:
@@ -300,77 +294,3 @@ def by_step(values: dict[Path, tuple[Ints, Piece]], counter: str) -> Rows:
     if counter not in chunk.parts:
         chunk.parts[counter] = [(None, piece_of_numbers(steps.astype(np.float64)))]
     return chunk
-
-
-# Names of lists that may accompany losses.
-_COMPANION_LISTS: Final = frozenset(
-    {
-        *("step", "steps", "iter", "iters", "iteration", "iterations", "epoch", "epochs"),
-        *("lr", "learning_rate", "time", "times"),
-    }
-)
-
-
-def name_lists(tables: Tables, source: str) -> tuple[Event, ...]:
-    """Give unnamed lists their most likely names, and return events about it."""
-    return (*_bare(tables, source), *_halves(tables, source))
-
-
-def _bare(tables: Tables, source: str) -> tuple[Event, ...]:
-    path: Path = (name_of_values(source),)
-    if () in tables.indexed:
-        tables.indexed[path] = tables.indexed.pop(())
-        description = "a list of pairs: the first of each is taken as the step, the second"
-    elif _is_series(tables, (), is_score=is_named_score(source)):
-        tables.columns[path] = tables.columns.pop(())
-        description = "a list of numbers without a name is taken"
-    else:
-        return ()
-    return (taken_as(description, path[0]),)
-
-
-def _halves(tables: Tables, source: str) -> tuple[Event, ...]:
-    """Name the losses of the training data and of the held-out data."""
-    paths = [*tables.columns, *tables.indexed]
-    by_split = {find_split(path[-1]): path for path in reversed(paths) if path}
-    train = by_split.get(NameParts.TRAINING)
-    halves = [path for path in paths if path and find_split(path[-1])]
-    companions = [path for path in paths if path and path[-1] in _COMPANION_LISTS]
-    if (
-        train is None
-        or len(halves) + len(companions) < len(paths)
-        or any(len(path) > 1 for path in halves)
-        or not is_of_losses(source)
-        or not all(_is_series(tables, path) for path in halves)
-    ):
-        return ()
-    _call_loss(tables, train)
-    note = f"{train[0]!r} is taken as the loss"
-    heldout = by_split.get(NameParts.VALIDATION, by_split.get(NameParts.TEST))
-    # A list of another length will be left out.
-    if heldout is not None and _length(tables, heldout) == _length(tables, train):
-        _call_loss(tables, heldout)
-        note += f", {heldout[0]!r} as the evaluation loss"
-    message = f"{note}: the document has no other lists of numbers"
-    return (Event(kind=EventKind.COLUMN, message=message),)
-
-
-def _call_loss(tables: Tables, path: Path) -> None:
-    """Name a list as a loss. Its own name remains, for users who select it."""
-    if path in tables.columns:
-        tables.columns["loss", *path] = tables.columns[path]
-    else:
-        tables.indexed["loss", *path] = tables.indexed[path]
-
-
-def _length(tables: Tables, path: Path) -> int:
-    """Return the length of a list; 0 for pairs, which may have their own steps."""
-    return len(tables.columns.get(path, []))
-
-
-def _is_series(tables: Tables, path: Path, *, is_score: bool = False) -> bool:
-    """Return True if a list has only numbers that could be losses, or the values of a score."""
-    values = tables.indexed[path][1] if path in tables.indexed else tables.columns.get(path, [])
-    piece = make_piece(values)
-    numbers: list[float] = piece.values[piece.states == NUMBER].tolist()
-    return bool(numbers) and not piece.words and (is_score or may_be_losses(numbers))
