@@ -16,8 +16,9 @@ from stabdiag.assemble.measurements import with_measurements
 from stabdiag.assemble.named_columns import NamedColumns
 from stabdiag.assemble.records import MAX_SHOWN_COLUMNS, MIN_RECORDS, shown_name
 from stabdiag.assemble.renamed import continued_columns
+from stabdiag.assemble.result_tables import refuse_results
 from stabdiag.assemble.splits import split_columns
-from stabdiag.errors import ColumnError, NoUsableRecord
+from stabdiag.errors import ColumnError
 from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, may_serve
 from stabdiag.model.roles.fallbacks import fallback_columns, training_measure
 from stabdiag.model.roles.loss_kinds import is_policy_loss
@@ -25,12 +26,10 @@ from stabdiag.model.roles.names import (
     is_auxiliary,
     last_word,
     name_words,
-    names_results,
     normal,
 )
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.text import and_more, listed, word_list
-from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import Column, Columns
 
 # Words in the names of measurements of the machine.
@@ -54,7 +53,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedCol
     assignment = assign(columns.names, chosen, source=columns.source)
     named = _with_totals(columns, assignment)
     if "loss" not in (chosen or {}):
-        _refuse_results(columns, named.names)
+        refuse_results(columns, named.names)
         named = with_measurements(_with_a_loss(named))
         named = _with_means(_with_better_loss(named, assignment.other_losses))
     if not chosen:
@@ -211,24 +210,6 @@ def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:
     accuracies = [names[role] for role in ("accuracy", "eval_accuracy") if role in names]
     scores = [*accuracies, *score_columns(columns, names.values()).values()]
     return bool(scores) and (bool(counters) or len(columns) == 1)
-
-
-def _refuse_results(columns: Columns, names: Mapping[str, str]) -> None:
-    """Raise an error if each record belongs to a different model, team or trial."""
-    counter = names.get("step") or names.get("epoch")
-    counted = columns.load(counter).logged if counter else None
-    # Compare instead of subtracting, since steps may be infinite.
-    is_counter = counted is not None and bool((counted[1:] >= counted[:-1]).all())
-    if is_counter or columns.rows < MIN_RECORDS:
-        return
-    for name in columns.names:
-        if names_results(name):
-            column = columns.load(name)
-            if column.present.all() and len(unique_values(column.values)) == columns.rows:
-                raise NoUsableRecord(
-                    f"{columns.source}: each record has a different {name!r}: this is a table of "
-                    "results, not the log of a run; pass the log of one of the runs"
-                )
 
 
 def _with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns:

@@ -86,6 +86,20 @@ def test_a_table_of_models_that_were_saved(build):
         build(models)
 
 
+@pytest.mark.parametrize("sections", ["resnet vgg", "fold_1 fold_2 fold_3", "a/small a/large"])
+def test_the_results_of_several_runs_in_one_record(build, sections):
+    results = {f"{section}/{name}": 0.5 for section in sections.split() for name in ("loss", "acc")}
+    with pytest.raises(StabdiagError, match="have the same measures: this is a table of results"):
+        build([results])
+    assert len(build([{"epoch": 3, **results}]).series["loss"]) == 1
+
+
+@pytest.mark.parametrize("sections", ["train val", "actor critic", "generator discriminator"])
+def test_the_splits_and_networks_of_one_run(build, sections):
+    results = {f"{section}/{name}": 0.5 for section in sections.split() for name in ("loss", "acc")}
+    assert len(build([results]).series["loss"]) == 1
+
+
 @pytest.mark.parametrize("counter", ["episode", "train/episode"])
 def test_unknown_measures_of_episodes_are_not_a_loss(build, counter):
     log = [{counter: n, "test/success_rate": n / 9, "obs/mean": 0.25 * n} for n in range(9)]
