@@ -20,7 +20,11 @@ from stabdiag.assemble.result_tables import refuse_results
 from stabdiag.assemble.splits import split_columns
 from stabdiag.errors import ColumnError
 from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, may_serve
-from stabdiag.model.roles.fallbacks import fallback_columns, training_measure
+from stabdiag.model.roles.fallbacks import (
+    evaluation_measure,
+    fallback_columns,
+    training_measure,
+)
 from stabdiag.model.roles.loss_kinds import is_policy_loss
 from stabdiag.model.roles.names import (
     is_auxiliary,
@@ -116,7 +120,7 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     columns, names = named.columns, named.names
     main = names.get("loss")
     if main is not None and not all(map(is_auxiliary, main.split(" + "))):
-        return named
+        return _with_an_evaluation(named)
     if main is None and "eval_loss" in names:
         training = training_measure(columns.names)
         if training is not None and not columns.load(training.loss).is_text:
@@ -167,6 +171,18 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
         f"{columns.source}: no column looks like a training loss (it has "
         f"{shown}); name it with --column loss=NAME, in Python with "
         'columns={"loss": NAME}'
+    )
+
+
+def _with_an_evaluation(named: NamedColumns) -> NamedColumns:
+    """Find an evaluation loss that is named after its measure, next to a loss."""
+    if "eval_loss" in named.names:
+        return named
+    name = evaluation_measure(named.columns.names)
+    if name is None or name in named.names.values() or named.columns.load(name).is_text:
+        return named
+    return named.take(
+        {**named.names, "eval_loss": name}, f"took {name!r} as the eval_loss, by its name"
     )
 
 

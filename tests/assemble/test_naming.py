@@ -126,6 +126,23 @@ def test_a_measure_of_the_training_is_the_loss_next_to_an_evaluation(names, loss
     assert history.series["loss"].column == loss
 
 
+@pytest.mark.parametrize(
+    ("name", "is_loss"),
+    [
+        ("val_ce", True),
+        ("test/mean_nll", True),
+        ("val_bce", False),
+        ("val_mse", False),
+        ("ce", False),
+    ],
+)
+def test_an_entropy_of_the_evaluation_is_its_loss(build, name, is_loss):
+    series = build(
+        [{"epoch": n, "train_loss": 3 - n / 9, name: 2 - n / 9} for n in range(9)]
+    ).series
+    assert ("eval_loss" in series) == is_loss
+
+
 def test_a_column_of_unknown_meaning_next_to_scores_may_be_the_loss():
     log = {"step": range(60), "accuracy": [0.1 + 0.004 * i for i in range(60)]}
     assert stabdiag.diagnose({**log, "lr": [0.1] * 60}).diagnosis.slug == "insufficient-data"

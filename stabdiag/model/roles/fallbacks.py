@@ -34,6 +34,10 @@ _LOSS_MEASURES: Final = word_list(
 _COMPARABLE_MEASURES: Final = _LOSS_MEASURES[: _LOSS_MEASURES.index("rmse")]
 
 
+# These are also the usual loss of a training whose loss has no other name.
+_ENTROPIES: Final = word_list("cross_entropy xent ce nll negative_log_likelihood")
+
+
 # These may mean something else in a log without steps or epochs. Semi-supervised training logs the
 # loss of its labeled examples as sup.
 _AMBIGUOUS_LOSSES: Final = ("cost", "error", "sup", "supervised", "criterion")
@@ -71,6 +75,14 @@ def training_measure(names: Iterable[str]) -> FallbackColumn | None:
         return None
     name = trained[measure]
     return FallbackColumn(loss=name, eval_loss=None, note=f"took {name!r} as the loss, by its name")
+
+
+def evaluation_measure(names: Iterable[str]) -> str | None:
+    """Return a column such as val_ce, which is the evaluation loss next to a loss, or None."""
+    evaluated = (name for name in names if not is_setting(name) and is_evaluation(name))
+    return next(
+        (name for name in evaluated if loss_measure(without_evaluation(name)) in _ENTROPIES), None
+    )
 
 
 def fallback_columns(names: Iterable[str], *, counted: bool) -> Iterator[FallbackColumn]:
