@@ -119,6 +119,10 @@ DOCUMENTS = {
         {"train": {"loss": [3.0, 2.5]}, "final_loss": 2.5},
         {"train/loss": [3, 2.5]},
     ),
+    "lists in text": (
+        {"val_loss": "[3.0, nan, 2.5]", "train_loss": "[3.5 3.25 3.0]", "note": "[no, list]"},
+        {"val_loss": [3, NAN, 2.5], "train_loss": [3.5, 3.25, 3]},
+    ),
     "lists of rewards": ({"seed": 7, "rewards": [3.0, 2.5]}, {"rewards": [3, 2.5]}),
     "a curve": ({"loss": {"x": EVEN, "y": LOSSES}}, {"step": EVEN, "loss": LOSSES}),
     "a named curve": (

@@ -21,9 +21,15 @@ from stabdiag.model.roles.table import ROLES
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.unnamed import FEWEST
+from stabdiag.readers.words import NUMBER, WORD, meaning
 
 # A record may have a list of learning rates, one per group. A longer list is a column.
 LONG: Final = 16
+
+
+# A list as Python or NumPy prints it, with commas or blanks between the numbers.
+_LIST_IN_TEXT: Final = lazy_pattern(r"\s*\[([^\[\]]+)\]\s*")
+_NUMBER_IN_LIST: Final = lazy_pattern(r"[^\s,]+")
 
 
 def epoch_steps(epochs: list[Record]) -> list[Record]:
@@ -65,6 +71,15 @@ def has_a_loss(names: Iterable[str]) -> bool:
 def _only_evaluates(names: tuple[str, ...]) -> bool:
     roles = assign(names)
     return roles.has("eval_loss") and not roles.has("loss")
+
+
+def list_in_text(text: str) -> list[object]:
+    """Return the numbers of a list that was written as text, "[2.5, 2.25]", else an empty list."""
+    match = _LIST_IN_TEXT.fullmatch(text)
+    cells = [meaning(cell) for cell in _NUMBER_IN_LIST.findall(match[1])] if match else []
+    if len(cells) < 2 or any(state == WORD for state, *_ in cells):
+        return []
+    return [number if state == NUMBER else None for state, number, _ in cells]
 
 
 def is_column(values: object) -> bool:

@@ -10,7 +10,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_a_loss, name_words, normal
 from stabdiag.model.roles.scores import score_columns
-from stabdiag.readers.json.keyed import LONG, Path, key_number
+from stabdiag.readers.json.keyed import LONG, Path, key_number, list_in_text
 from stabdiag.readers.json.tolerant import DECODER, decode_line, repair
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
@@ -140,7 +140,7 @@ def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
     An object with numbered keys counts as a list.
     """
     if not isinstance(value, dict):
-        yield path, value
+        yield path, list_in_text(value) or value if isinstance(value, str) else value
     elif _is_numbered(value):
         yield path, list(value.values())
     else:

@@ -26,6 +26,7 @@ from stabdiag.readers.json.keyed import (
     epoch_steps,
     has_a_loss,
     join_keyed,
+    list_in_text,
     number_runs,
     take_keyed,
 )
@@ -104,6 +105,8 @@ def _walk(value: object, path: Path, tables: Tables, single: dict[Path, object])
                 keys.append(int(key))
             else:
                 _walk(member, (*path, key), tables, single)
+    elif isinstance(value, str) and (numbers := list_in_text(value)):
+        tables.columns[path] = numbers
     elif not isinstance(value, list) or len(path) == MAX_DOCUMENT_DEPTH:
         single[path] = value
     elif value and isinstance(value[0], dict):
