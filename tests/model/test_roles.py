@@ -232,6 +232,7 @@ def test_the_parts_of_a_loss_are_summed_where_no_total_is_logged(names):
         "loss_0 loss_1",
         "student_kl_loss mlm_loss",
         "RunningLoss BatchLoss",
+        "set5_val_loss urban100_val_loss",
     ],
 )
 def test_two_readings_of_one_loss_are_not_parts(names):

@@ -59,8 +59,8 @@ def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
     """Return the names if they are components of one loss, else nothing.
 
     Each component differs from the others in one word, as in ``train/box_loss`` and
-    ``train/cls_loss``, which is not a number or a way of averaging. Evaluation losses that
-    differ in a number belong to several data sets.
+    ``train/cls_loss``, which is not a number or a way of averaging. Evaluation losses whose words
+    end with a number, or differ only in it, belong to several data sets: ``set5`` and ``urban100``.
     """
     splits = [re.findall(r"[a-z0-9]+", name.lower()) for name in names]
     shared = set.intersection(*map(set, splits)) if splits else set()
@@ -73,7 +73,9 @@ def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
     # Next to the loss of the training, the others are of other sets of examples.
     if not _TRAINING_SPLITS.isdisjoint(words):
         return ()
-    if is_evaluation(names[0]) and len({word.strip("0123456789") for word in words}) == 1:
+    bare = [word.rstrip("0123456789") for word in words]
+    is_numbered = all(len(own) < len(word) for own, word in zip(bare, words, strict=True))
+    if is_evaluation(names[0]) and (is_numbered or len(set(bare)) == 1):
         return ()
     return tuple(names)
 
