@@ -15,7 +15,7 @@ from stabdiag.readers.compressed import COMPRESSED_SUFFIXES
 from stabdiag.readers.reader import SniffPriority
 from stabdiag.readers.registry import READERS, Reader, reader
 from stabdiag.readers.source import STANDARD_INPUT, Stream
-from stabdiag.readers.unnamed import ROWS_WITHOUT_NAMES
+from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES
 
 _EXPORT: Final = (
     "export its scalars as CSV, JSON lines or Parquet with the columns step, loss, grad_norm, lr, …"
@@ -146,8 +146,16 @@ def _describe(stream: Stream, head: bytes) -> str:
         )
     if re.match(_NUMPY_ROWS, head):
         return ROWS_WITHOUT_NAMES
+    if _lacks_header(head):
+        return CSV_WITHOUT_NAMES
     values = stream.peek(_VALUE_BYTES)
     return f"{_describe_values(values)}{_describe_failure(values)}"
+
+
+def _lacks_header(head: bytes) -> bool:
+    from stabdiag.readers.csv.dialect import lacks_header
+
+    return lacks_header(head)
 
 
 def _describe_failure(data: bytes) -> str:

@@ -20,6 +20,11 @@ ROWS_WITHOUT_NAMES: Final = (
     "rows of numbers without names; add a first line of names, such as: step loss lr"
 )
 
+# Why a table of numbers and words with other delimiters is refused.
+CSV_WITHOUT_NAMES: Final = (
+    "CSV without a header; add a first line that names the columns, such as step,loss"
+)
+
 # The fewest numbers that make a series.
 FEWEST: Final = 3
 

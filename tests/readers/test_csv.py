@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import stabdiag
-from stabdiag.errors import LogError
+from stabdiag.errors import LogError, NoUsableRecord
 from stabdiag.model.events import EventKind
 from stabdiag.readers.csv import cells, dialect
 from stabdiag.readers.csv import log as csv
@@ -471,6 +471,19 @@ def test_invalid_files_are_refused(log, name, text, why):
 def test_a_byte_order_mark_and_blank_lines_contain_no_record(log, blank):
     with pytest.raises(LogError):
         log(f"\ufeff{blank}\n", format="csv")
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_headers_without_records(log, count):
+    with pytest.raises(NoUsableRecord, match="nothing is logged below its header yet"):
+        log("epoch,loss\n" * count, "log.csv")
+
+
+def test_rows_below_no_header_that_begin_with_a_word(tmp_path):
+    path = tmp_path / "history.txt"
+    path.write_text("".join(f"resnet, {2.5 - n / 9}, 0.5, {n}\n" for n in range(5)))
+    with pytest.raises(LogError, match="CSV without a header; add a first line"):
+        stabdiag.diagnose(path)
 
 
 @pytest.mark.parametrize("rows", [2, 9])

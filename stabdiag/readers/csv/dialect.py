@@ -304,13 +304,23 @@ def content_lines(lines: Sequence[str], limit: int) -> list[int]:
 
 
 def is_bare_header(head: bytes) -> bool:
-    """Return True if a file is only one line of names."""
+    """Return True if a file is only a line of names, which each start of the program repeats."""
     lines = head.decode("utf-8", "replace").split("\n")
-    places = content_lines(lines, 2)
-    if len(places) != 1:
+    places = content_lines(lines, LINES)
+    if len({lines[place] for place in places}) != 1:
         return False
     header = split_cells(lines[places[0]], delimiters_by_count(lines[places[0]])[0])
     return len(header) > 1 and is_header(header)
+
+
+def lacks_header(head: bytes) -> bool:
+    """Return True if a text has rows of mostly numbers, without a line of names above them."""
+    lines = head.decode("utf-8", "replace").split("\n")
+    content = [lines[place] for place in content_lines(lines, LINES)]
+    tables = (first_rows(content, delimiter) for delimiter in DELIMITERS)
+    return len(content) >= _MIN_NUMBER_ROWS and any(
+        len(rows[0]) > 2 and are_records(rows, len(rows[0])) for rows in tables if rows
+    )
 
 
 def describe_words(head: bytes) -> str | None:

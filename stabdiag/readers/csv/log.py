@@ -28,7 +28,7 @@ from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
-from stabdiag.readers.unnamed import ROWS_WITHOUT_NAMES
+from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES
 
 # Up to this size the tolerant reader (20 MB/s) finishes before Arrow is imported (40 ms).
 MAX_TOLERANT_CSV: Final = 1 << 19
@@ -182,10 +182,7 @@ def _dialect(stream: Stream) -> Dialect:
             return dialect
         if table.delimiter == BLANKS:
             raise LogError(f"{stream.name}: {ROWS_WITHOUT_NAMES}")
-        raise LogError(
-            f"{stream.name}: CSV without a header; add a first line that names the columns,"
-            " such as step,loss"
-        )
+        raise LogError(f"{stream.name}: {CSV_WITHOUT_NAMES}")
     if is_bare_header(head):
         raise NoUsableRecord(f"{stream.name}: nothing is logged below its header yet")
     reason = describe_words(head) or (
