@@ -23,6 +23,9 @@ _READINGS: Final = frozenset(
     )
 )
 
+# Words with a number that distinguish runs of the same training.
+_REPETITIONS: Final = frozenset({"seed", "fold", "run", "trial", "repeat", "replicate", "cv"})
+
 GENERATOR: Final = frozenset({"g", "gen", "generator"})
 DISCRIMINATOR: Final = frozenset({"d", "dis", "disc", "discrim", "discriminator", "critic"})
 
@@ -61,6 +64,7 @@ def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
     Each component differs from the others in one word, as in ``train/box_loss`` and
     ``train/cls_loss``, which is not a number or a way of averaging. Evaluation losses whose words
     end with a number, or differ only in it, belong to several data sets: ``set5`` and ``urban100``.
+    ``seed1`` and ``fold2`` belong to several runs.
     """
     splits = [re.findall(r"[a-z0-9]+", name.lower()) for name in names]
     shared = set.intersection(*map(set, splits)) if splits else set()
@@ -76,6 +80,8 @@ def loss_parts(names: Sequence[str]) -> tuple[str, ...]:
     bare = [word.rstrip("0123456789") for word in words]
     is_numbered = all(len(own) < len(word) for own, word in zip(bare, words, strict=True))
     if is_evaluation(names[0]) and (is_numbered or len(set(bare)) == 1):
+        return ()
+    if is_numbered and set(bare) <= _REPETITIONS:
         return ()
     return tuple(names)
 

@@ -50,7 +50,7 @@ _RESULTS = frozenset(
     word_list(
         "model models model_name model_path model_file method methods algorithm team author trial "
         "trial_id run_id run_name experiment experiment_name exp_name config_name architecture "
-        "optimizer task"
+        "optimizer task fold fold_id seed"
     )
 )
 
@@ -184,7 +184,10 @@ _TIMING_NAME = lazy_pattern(
 _AN_LR = lazy_pattern(r"(^|_)(lr|lrate|learning_rate)(_|$)|_lr\d*$")
 
 # Settings of a schedule are not the learning rate.
-_NO_LR: Final = frozenset({"min", "floor", "final", "end", "decay", "warmup", "mult", "multiplier"})
+# Measures of a run that is named after its rate, lr_0.1/val_loss, are not the rate either.
+_NO_LR: Final = frozenset(
+    word_list("min floor final end decay warmup mult multiplier loss losses acc accuracy")
+)
 
 # Words for losses that are added to the task loss.
 _AUXILIARY: Final = frozenset(

@@ -215,7 +215,7 @@ _MAX_CHART_CURVES: Final = 200
 _NAME_KEYS: Final = ("name", "label", "title", "id", "run")
 
 
-def collect_lists(records: Sequence[Record]) -> dict[tuple[str, str], list[object]]:
+def collect_lists(records: Sequence[Record]) -> dict[Path, list[object]]:
     """Return the columns in objects, by the object's name or number; none for records."""
     lists = [
         {
@@ -225,6 +225,13 @@ def collect_lists(records: Sequence[Record]) -> dict[tuple[str, str], list[objec
         }
         for record in records
     ]
+    return label_curves(records, lists)
+
+
+def label_curves(
+    records: Sequence[Record], lists: Sequence[Mapping[str, list[object]]]
+) -> dict[Path, list[object]]:
+    """Return the lists of each record by its name or number and their own names."""
     if len(records) > _MAX_CHART_CURVES or not all(lists):
         return {}
     names = [

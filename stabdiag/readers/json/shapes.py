@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import is_a_loss, name_words, normal
-from stabdiag.model.roles.scores import score_columns
-from stabdiag.readers.json.keyed import LONG, Path, key_number, list_in_text
+from stabdiag.readers.json.histories import is_history, is_numbered, leaves
+from stabdiag.readers.json.keyed import LONG
 from stabdiag.readers.json.tolerant import DECODER, decode_line, repair
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
@@ -34,12 +31,6 @@ _LONGEST_SETTINGS: Final = 1 << 14
 _MIN_LINES_BELOW: Final = 2
 # [20] loss: 2.5, in contrast, is a line of text.
 _JSON_LINE: Final = lazy_pattern(rb"\s*(?:[\]{},\"]|\[[^\n]*[\[\],]\s*$)")
-
-# The counter of a record; a single number of epochs or steps belongs to the whole run.
-_RECORD_COUNTERS: Final = frozenset({"step", "iter", "iteration", "epoch", "global_step", "update"})
-
-# Words for the value of a measure at the end of a run.
-_END_OF_RUN: Final = frozenset({"final", "last", "end"})
 
 # A loss with the first character of its value.
 _LOSS_VALUE: Final = lazy_pattern(r'loss"\s{0,8}:\s{0,8}["\[]{0,2}[-+.\dnNiI]')
@@ -110,70 +101,21 @@ def _is_table(line: bytes) -> bool:
     except (ValueError, RecursionError):
         is_open = _TABLE_FIRST.match(line) is not None and line.count(b"[") > line.count(b"]")
         return is_open or _breaks_off(text)
-    by_path = dict(_leaves(value, ()))
-    leaves = list(by_path.values())
-    lists = [leaf for leaf in leaves if isinstance(leaf, list)]
-    if leaves == [[]] * len(leaves):  # nothing was logged yet
-        return bool(leaves)
+    by_path = dict(leaves(value, ()))
+    values = list(by_path.values())
+    lists = [leaf for leaf in values if isinstance(leaf, list)]
+    if values == [[]] * len(values):  # nothing was logged yet
+        return bool(values)
     if any(len(item) > LONG or (item and isinstance(item[0], dict)) for item in lists):
         return True
-    if _is_history(by_path):
+    if is_history(by_path):
         return True
     # Each metric of Megatron-LM's tests has values and its first and last step.
     inside = [metric.values() if isinstance(metric, dict) else () for metric in value.values()]
-    numbered = all(any(map(_is_numbered, members)) for members in inside)
-    return numbered or (len(lists) == len(leaves) and any(len(item) > 1 for item in lists))
+    numbered = all(any(map(is_numbered, members)) for members in inside)
+    return numbered or (len(lists) == len(values) and any(len(item) > 1 for item in lists))
 
 
 def _breaks_off(line: str) -> bool:
     """Return True if a line is the start of a record with a loss: a paste that is cut."""
     return _LOSS_VALUE.search(line) is not None and decode_line(line) == ([], "breaks off")
-
-
-def _is_numbered(value: object) -> bool:
-    return isinstance(value, dict) and len(value) > 1 and all(map(key_number, value))
-
-
-def _leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
-    """Yield all values that are not objects, by their path of keys.
-
-    An object with numbered keys counts as a list.
-    """
-    if not isinstance(value, dict):
-        yield path, list_in_text(value) or value if isinstance(value, str) else value
-    elif _is_numbered(value):
-        yield path, list(value.values())
-    else:
-        for key, member in value.items():
-            yield from _leaves(member, (*path, key))
-
-
-def _is_history(values: Mapping[Path, object]) -> bool:
-    """Return True if lists have the measures of a run, and single values only its results.
-
-    A record has a step or an epoch, or a loss of its own next to a list for layers or groups.
-    """
-    names = {path: "/".join(path) for path in values}
-    singles = [names[path] for path, value in values.items() if not isinstance(value, list)]
-    keys = {normal(name.rpartition("/")[2]) for name in singles}
-    if not _RECORD_COUNTERS.isdisjoint(keys) or any(map(_is_own_loss, singles)):
-        return False
-    return any(
-        isinstance(value, list) and _is_course(value) and _is_measure(names[path])
-        for path, value in values.items()
-    )
-
-
-def _is_own_loss(name: str) -> bool:
-    """Return True if a single value is the loss of a record, not the last of a run."""
-    return is_a_loss(name) and _END_OF_RUN.isdisjoint(name_words(name))
-
-
-def _is_course(values: list[object]) -> bool:
-    return len(values) > 1 and all(isinstance(value, int | float | None) for value in values)
-
-
-def _is_measure(name: str) -> bool:
-    """Return True if a name is a loss, a reward or a score."""
-    roles = assign([name])
-    return roles.has("loss", "eval_loss", "reward") or bool(score_columns([name], ()))

@@ -20,6 +20,7 @@ from stabdiag.model.roles.names import is_setting
 from stabdiag.model.text import clipped
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import EXACT, INDEX, BadLine
+from stabdiag.readers.json.histories import collect_histories
 from stabdiag.readers.json.keyed import (
     Path,
     collect_lists,
@@ -165,7 +166,7 @@ def _take_records(values: list[object], path: Path, tables: Tables) -> None:
     """Add a list of objects."""
     records = [record for record in values if isinstance(record, dict)]
     records = epoch_steps(records) or records
-    lists = collect_lists(records)
+    lists = collect_lists(records) or collect_histories(records)
     tables.columns |= {(*path, *name): values for name, values in lists.items()}
     tables.records.setdefault(path, []).extend(() if lists else records)
 

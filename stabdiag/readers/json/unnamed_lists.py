@@ -102,7 +102,10 @@ def _unnamed_rows(tables: Tables, source: str) -> Iterator[Event]:
             continue
         table = TableShape(delimiter="", commas=False, rows=cells, above=0)
         named = name_table(table, path[-1] if path else source)
-        if named is not None and not named.is_unknown and len({*map(len, rows)}) == 1:
+        if named is None or named.is_unknown or len({*map(len, rows)}) > 1:
+            continue
+        # Without a count, each of a few lists may be the course of a run instead.
+        if "step" in named.names or len(rows) >= 2 * len(named.names):
             tables.records[path] = [dict(zip(named.names, row, strict=True)) for row in rows]
             yield named.event
 

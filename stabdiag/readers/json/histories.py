@@ -1,0 +1,86 @@
+"""Objects that have the curves of a whole run, as against one record of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_a_loss, name_words, normal
+from stabdiag.model.roles.scores import score_columns
+from stabdiag.readers.json.keyed import Path, key_number, label_curves, list_in_text
+from stabdiag.readers.nested import Record
+from stabdiag.readers.unnamed import FEWEST
+
+# The counter of a record; a single number of epochs or steps belongs to the whole run.
+_RECORD_COUNTERS: Final = frozenset({"step", "iter", "iteration", "epoch", "global_step", "update"})
+
+# Words for the value of a measure at the end of a run.
+_END_OF_RUN: Final = frozenset({"final", "last", "end"})
+
+
+def collect_histories(records: Sequence[Record]) -> dict[Path, list[object]]:
+    """Return the curves of records that are whole runs, by the name or number of the run.
+
+    A list in each step of a run is shorter than the run.
+    """
+    runs = [
+        {path: value for path, value in values.items() if isinstance(value, list)}
+        for values in (dict(leaves(record, ())) for record in records)
+        if is_history(values)
+    ]
+    lengths = [len(values) for run in runs for values in run.values()]
+    if len(runs) < len(records) or not runs or max(lengths) < max(FEWEST, len(records)):
+        return {}
+    curves = [{"/".join(path): values for path, values in run.items()} for run in runs]
+    return label_curves(records, curves)
+
+
+def is_numbered(value: object) -> bool:
+    """Return True if a value is an object with numbered keys."""
+    return isinstance(value, dict) and len(value) > 1 and all(map(key_number, value))
+
+
+def leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
+    """Yield all values that are not objects, by their path of keys.
+
+    An object with numbered keys counts as a list.
+    """
+    if not isinstance(value, dict):
+        yield path, list_in_text(value) or value if isinstance(value, str) else value
+    elif is_numbered(value):
+        yield path, list(value.values())
+    else:
+        for key, member in value.items():
+            yield from leaves(member, (*path, key))
+
+
+def is_history(values: Mapping[Path, object]) -> bool:
+    """Return True if lists have the measures of a run, and single values only its results.
+
+    A record has a step or an epoch, or a loss of its own next to a list for layers or groups.
+    """
+    names = {path: "/".join(path) for path in values}
+    singles = [names[path] for path, value in values.items() if not isinstance(value, list)]
+    keys = {normal(name.rpartition("/")[2]) for name in singles}
+    if not _RECORD_COUNTERS.isdisjoint(keys) or any(map(_is_own_loss, singles)):
+        return False
+    return any(
+        isinstance(value, list) and _is_course(value) and _is_measure(names[path])
+        for path, value in values.items()
+    )
+
+
+def _is_own_loss(name: str) -> bool:
+    """Return True if a single value is the loss of a record, not the last of a run."""
+    return is_a_loss(name) and _END_OF_RUN.isdisjoint(name_words(name))
+
+
+def _is_course(values: list[object]) -> bool:
+    return len(values) > 1 and all(isinstance(value, int | float | None) for value in values)
+
+
+def _is_measure(name: str) -> bool:
+    """Return True if a name is a loss, a reward or a score."""
+    roles = assign([name])
+    return roles.has("loss", "eval_loss", "reward") or bool(score_columns([name], ()))
