@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import stabdiag
 from stabdiag import diagnose
 from stabdiag import read as read_run
 from stabdiag.errors import LogError, NothingLogged, NoUsableRecord
@@ -196,6 +197,53 @@ def test_documents_of_frameworks_are_read(log, document, contents, indent):
     for name, expected in contents.items():  # compared as text: NaN equals NaN
         floats = [value if value is None else float(value) for value in expected]
         assert repr(values(columns, name)) == repr(floats)
+
+
+SHORT, LOST = [3 - n / 9 for n in range(12)], [3.0, 2.5, 2.0] * 2 + [NAN] * 6
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        [{"train_loss": SHORT, "time": 9.5}, {"train_loss": LOST, "time": 8.5}],
+        {"runs": [{"seed": n, "history": {"loss": run}} for n, run in enumerate((SHORT, LOST))]},
+        {"fold_0": {"loss": SHORT}, "fold_1": {"loss": LOST}},
+    ],
+)
+def test_no_run_of_a_document_is_ignored(put, document):
+    report = stabdiag.diagnose(put(json.dumps(document)))
+    assert report.diagnosis.slug.startswith("nan")
+    assert len(report.history.series["loss"]) == 12
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize(
+    ("document", "slug"),
+    [
+        ({"fold_0": (LOST, 1), "fold_1": (SHORT, 1)}, "earlier-run-failed"),
+        ({"small": (SHORT, 1), "large": (LOST, 1)}, "nan-dtype-unknown"),
+        ([(LOST, 2), (SHORT, 2)], "earlier-run-failed"),
+        # The splits of one run, and lists without a counter, are no runs.
+        ({"train": (SHORT, 1), "test": (LOST, 1)}, "healthy"),
+        ({"log": (SHORT, 1), "best": (SHORT[:3], 1)}, "healthy"),
+    ],
+)
+def test_records_of_several_runs(put, document, slug, indent):
+    def records(losses, depth):
+        run = [{"epoch": n, "loss": loss} for n, loss in enumerate(losses)]
+        return run if depth == 1 else {"seed": losses[0], "log": run}
+
+    runs = (
+        [records(*run) for run in document]
+        if isinstance(document, list)
+        else {name: records(*run) for name, run in document.items()}
+    )
+    assert stabdiag.diagnose(put(json.dumps(runs, indent=indent))).diagnosis.slug == slug
+
+
+def test_losses_of_parts_in_each_step_are_not_runs(log):
+    steps = [{"step": n, "parts": [{"loss": 2.5, "task": 1}] * 3, "loss": 2.5} for n in range(9)]
+    assert log(json.dumps(steps), NAME).rows == 9
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.json.config import with_config
-from stabdiag.readers.json.keyed import Path
+from stabdiag.readers.json.histories import join_runs
+from stabdiag.readers.json.keyed import Path, shown_path
 from stabdiag.readers.json.shapes import holds_history, is_document
 from stabdiag.readers.json.tables import (
     Tables,
@@ -19,7 +20,6 @@ from stabdiag.readers.json.tables import (
     indexed,
     make_chunk,
     read_tables,
-    shown,
     side_by_side,
     with_own_steps,
 )
@@ -49,6 +49,7 @@ def read(stream: Stream) -> Columns:
         )
     stepped = by_step(indexed(tables) | with_own_steps(tables), tables.counter)
     listed = side_by_side(tables, stream.notes)
+    join_runs(tables.records, stream.notes)
     best = max(tables.records, key=lambda path: len(tables.records[path]), default=())
     records = make_chunk(complete_last(tables.records.get(best, [])))
     if listed.rows == records.rows:
@@ -93,7 +94,7 @@ def _columns(
 def _why_nothing(tables: Tables) -> str:
     empty = [path for path, pieces in tables.columns.items() if not pieces]
     if empty and not tables.bad:
-        names = ", ".join(shown(path) for path in empty[:_MAX_NAMED_LISTS] if path)
+        names = ", ".join(shown_path(path) for path in empty[:_MAX_NAMED_LISTS] if path)
         be = "are" if "," in names else "is"
         return f"no record could be read: nothing was logged yet, {names or 'its list'} {be} empty"
     reason = f" (line {tables.bad[0].line}: {tables.bad[0].reason})" if tables.bad else ""
@@ -106,7 +107,7 @@ def _why_nothing(tables: Tables) -> str:
 
 
 def _note_others(tables: Tables, taken: Path, notes: list[str]) -> None:
-    others = [shown(path) for path in tables.records if path != taken]
+    others = [shown_path(path) for path in tables.records if path != taken]
     if others:
         notes.append(f"other lists of records are left out: {', '.join(others[:_MAX_NAMED_LISTS])}")
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import is_a_loss, name_words, normal
+from stabdiag.model.roles.names import find_split, is_a_loss, name_words, normal
 from stabdiag.model.roles.scores import score_columns
-from stabdiag.readers.json.keyed import Path, key_number, label_curves, list_in_text
+from stabdiag.model.text import and_more
+from stabdiag.readers.json.keyed import (
+    SIMILAR_LENGTH,
+    Path,
+    key_number,
+    label_curves,
+    list_in_text,
+    shown_path,
+)
 from stabdiag.readers.nested import Record
 from stabdiag.readers.unnamed import FEWEST
 
@@ -17,6 +26,31 @@ _RECORD_COUNTERS: Final = frozenset({"step", "iter", "iteration", "epoch", "glob
 
 # Words for the value of a measure at the end of a run.
 _END_OF_RUN: Final = frozenset({"final", "last", "end"})
+
+# A note names this many runs.
+_MAX_NOTED_RUNS: Final = 3
+
+
+def collect_runs(records: Sequence[Record]) -> dict[Path, list[Record]]:
+    """Return the records inside records that are whole runs: [{"fold": 0, "history": [{…}]}]."""
+    inner = [
+        [
+            (key, value)
+            for key, value in record.items()
+            if isinstance(value, list) and value and isinstance(value[0], dict)
+        ]
+        for record in records
+    ]
+    keys = {key for lists in inner for key, _ in lists}
+    if len(keys) != 1 or not all(inner) or assign(records[0]).has("step", "epoch"):
+        return {}
+    if not assign(inner[0][0][1][0]).has("loss"):
+        return {}
+    return {
+        (str(number), key): [record for record in value if isinstance(record, dict)]
+        for number, lists in enumerate(inner)
+        for key, value in lists
+    }
 
 
 def collect_histories(records: Sequence[Record]) -> dict[Path, list[object]]:
@@ -39,6 +73,29 @@ def collect_histories(records: Sequence[Record]) -> dict[Path, list[object]]:
 def is_numbered(value: object) -> bool:
     """Return True if a value is an object with numbered keys."""
     return isinstance(value, dict) and len(value) > 1 and all(map(key_number, value))
+
+
+def join_runs(records: dict[Path, list[Record]], notes: list[str]) -> None:
+    """Concatenate the records of several runs, {"fold_0": [{"epoch": 0, …}, …], "fold_1": …}.
+
+    They have the same names, and a counter that begins again with each run. The lists of splits
+    belong to one run.
+    """
+    groups: dict[tuple[str, ...], list[Path]] = defaultdict(list)
+    for path, items in records.items():
+        names = tuple(sorted(items[0])) if items else ()
+        roles = assign(names)
+        is_run = roles.has("loss") and roles.has("step", "epoch")
+        if is_run and not any(map(find_split, path)):
+            groups[names].append(path)
+    for paths in groups.values():
+        lengths = [len(records[path]) for path in paths]
+        # A much shorter list may be an excerpt, such as the best epochs.
+        if len(paths) < 2 or min(lengths) < SIMILAR_LENGTH * max(lengths):
+            continue
+        shown = and_more([shown_path(path) for path in paths], _MAX_NOTED_RUNS)
+        notes.append(f"the records of {shown} are read as one run after the other")
+        records[paths[0]] = [record for path in paths for record in records.pop(path)]
 
 
 def leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:

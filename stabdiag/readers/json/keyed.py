@@ -18,6 +18,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.loss_kinds import find_discriminator_loss
 from stabdiag.model.roles.names import is_evaluation, normal
 from stabdiag.model.roles.table import ROLES
+from stabdiag.model.text import clipped
 from stabdiag.readers.columns import INDEX
 from stabdiag.readers.nested import Record, flattened
 from stabdiag.readers.unnamed import FEWEST
@@ -26,6 +27,12 @@ from stabdiag.readers.words import NUMBER, WORD, meaning
 # A record may have a list of learning rates, one per group. A longer list is a column.
 LONG: Final = 16
 
+
+# A list with at least this fraction of the longest length counts as about as long.
+SIMILAR_LENGTH: Final = 0.5
+
+# The name of a list is clipped to this length.
+_MAX_LIST_NAME: Final = 60
 
 # A list as Python or NumPy prints it, with commas or blanks between the numbers.
 _LIST_IN_TEXT: Final = lazy_pattern(r"\s*\[([^\[\]]+)\]\s*")
@@ -71,6 +78,11 @@ def has_a_loss(names: Iterable[str]) -> bool:
 def _only_evaluates(names: tuple[str, ...]) -> bool:
     roles = assign(names)
     return roles.has("eval_loss") and not roles.has("loss")
+
+
+def shown_path(path: Path) -> str:
+    """Return the quoted, clipped name of a list."""
+    return repr(clipped("/".join(path), _MAX_LIST_NAME))
 
 
 def list_in_text(text: str) -> list[object]:

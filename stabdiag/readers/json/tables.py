@@ -17,11 +17,11 @@ from stabdiag.model.frozen import mutable
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import is_setting
-from stabdiag.model.text import clipped
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.columns import EXACT, INDEX, BadLine
-from stabdiag.readers.json.histories import collect_histories
+from stabdiag.readers.json.histories import collect_histories, collect_runs
 from stabdiag.readers.json.keyed import (
+    SIMILAR_LENGTH,
     Path,
     collect_lists,
     epoch_steps,
@@ -29,6 +29,7 @@ from stabdiag.readers.json.keyed import (
     join_keyed,
     list_in_text,
     number_runs,
+    shown_path,
     take_keyed,
 )
 from stabdiag.readers.json.tolerant import MAX_DOCUMENT_DEPTH, Documents
@@ -165,7 +166,12 @@ def _is_point(row: Record) -> bool:
 def _take_records(values: list[object], path: Path, tables: Tables) -> None:
     """Add a list of objects."""
     records = [record for record in values if isinstance(record, dict)]
-    records = epoch_steps(records) or records
+    steps = epoch_steps(records)
+    runs = {} if steps else collect_runs(records)
+    if runs:
+        tables.records |= {(*path, *name): run for name, run in runs.items()}
+        return
+    records = steps or records
     lists = collect_lists(records) or collect_histories(records)
     tables.columns |= {(*path, *name): values for name, values in lists.items()}
     tables.records.setdefault(path, []).extend(() if lists else records)
@@ -178,19 +184,8 @@ def make_chunk(records: list[Record]) -> Rows:
     return record_rows(records)
 
 
-# A list with at least this fraction of the longest length counts as about as long.
-_SIMILAR_LENGTH: Final = 0.5
-
-# The name of a list is clipped to this length.
-_MAX_LIST_NAME: Final = 60
-
 # The names of lists of steps, and of the lists with their values.
 _STEPS_AND_VALUES: Final = (("steps", "values"), ("x", "y"))
-
-
-def shown(path: Path) -> str:
-    """Return the quoted, clipped name of a list."""
-    return repr(clipped("/".join(path), _MAX_LIST_NAME))
 
 
 def side_by_side(tables: Tables, notes: list[str]) -> Rows:
@@ -205,7 +200,9 @@ def side_by_side(tables: Tables, notes: list[str]) -> Rows:
         if length == rows or (path == last and length < rows):
             chunk.parts[name] = [(np.arange(length), make_piece(tables.columns[path]))]
         elif not is_setting(name):
-            notes.append(f"{shown(path)} is left out: it has {length} values, others have {rows}")
+            notes.append(
+                f"{shown_path(path)} is left out: it has {length} values, others have {rows}"
+            )
     return chunk
 
 
@@ -217,7 +214,7 @@ def _usual(lengths: Mapping[Path, int]) -> int:
     longest = max(lengths.values(), default=0)
     for length in sorted(set(lengths.values()), reverse=True):
         names = ["/".join(path) for path, count in lengths.items() if count == length]
-        if length >= _SIMILAR_LENGTH * longest and assign(names).has("loss"):
+        if length >= SIMILAR_LENGTH * longest and assign(names).has("loss"):
             return length
     return longest
 
