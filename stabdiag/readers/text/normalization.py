@@ -20,6 +20,7 @@ from stabdiag.readers.text.loss_names import (
     QUALIFIED_NAMES,
     UNSPACED_PAIRS,
 )
+from stabdiag.readers.text.optimizers import OPTIMIZERS
 from stabdiag.readers.text.speech import SPEECH
 from stabdiag.readers.text.translation import TRANSLATION
 from stabdiag.readers.text.tutorials import TOOLKITS, TUTORIALS
@@ -128,6 +129,7 @@ NORMALIZATIONS: Final = (
         rb"\nepoch \1 train_loss: \2 valid_loss: \3 metrics:",
     ),
     *TUTORIALS,
+    *OPTIMIZERS,
     # GluonTS calls the mean of the training a metric of an evaluation, below its bar:
     # 100%|███| 50/50 [00:03<00:00, 13.5it/s, epoch=3/9, avg_epoch_loss=0.27]
     # Epoch[2] Evaluation metric 'epoch_loss'=0.2683

@@ -34,6 +34,7 @@ from stabdiag.readers.pieces import Piece, Rows
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import cleaned
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.optimizers import name_function
 from stabdiag.readers.text.shapes import Cells
 from stabdiag.readers.text.table import make_cell_piece
 
@@ -173,6 +174,7 @@ def _tables(data: bytes) -> list[_Table]:
     """
     tables: list[_Table] = []
     table, inside = None, False
+    data = name_function(data)
     lines = data.split(b"\n") if any(word in data for word in _NAME_STEMS) else []
     for number, line in enumerate(lines):
         named = any(word in line for word in _NAME_STEMS)

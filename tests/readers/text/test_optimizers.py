@@ -1,0 +1,90 @@
+"""What numerical optimizers print: a function, and the norm of its gradient."""
+
+import math
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+
+@pytest.fixture
+def series(tmp_path):
+    def series(text):
+        log = tmp_path / "run.log"
+        log.write_text(text)
+        return stabdiag.read(log).series
+
+    return series
+
+
+VALUES = [2.5, 1.75, 1.25, 1.0, 0.875]
+NORMS = [0.5, 0.25, 0.125, 0.0625, 0.03125]
+
+LINES = {
+    "LIBLINEAR": "iter {n:2d} act 2.1e-01 pre 2.0e-01 delta 1.2e+01 f {f:.3e} |g| {g:.5e} CG   3",
+    "its later versions": "iter {n:2d} f {f:.3e} |g| {g:.5e} CG   3 step_size 1.00e+00",
+    "equals signs": "Iteration {n}: f(x) = {f}, |grad| = {g}",
+    "a step in between": "iter {n} | fval: {f} | step: 0.1 | ||g||: {g}",
+    "a cost": "Iteration {n}: cost = {f}, |grad f| = {g}",
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
+def test_a_function_next_to_the_norm_of_its_gradient_is_a_loss(series, line):
+    text = "".join(
+        line.format(n=n, f=f, g=g) + "\n"
+        for n, (f, g) in enumerate(zip(VALUES, NORMS, strict=True))
+    )
+    read = series(text)
+    assert read["loss"].steps.tolist() == [0, 1, 2, 3, 4]
+    assert read["loss"].values.tolist() == VALUES
+    assert read["grad_norm"].values.tolist() == NORMS
+
+
+FORTRAN = "At iterate{n:5d}    f= {f:>12}    |proj g|=  1.25000D-01\n\n"
+
+
+def test_fortran_writes_its_exponents_with_a_d(series):
+    functions = ["2.50000D-01", "1.25000D-01", "6.25000D-02", "NaN"]
+    text = "".join(FORTRAN.format(n=50 * n, f=f) for n, f in enumerate(functions))
+    loss = series(f"RUNNING THE L-BFGS-B CODE\n\n N =  3021\n\n{text}")["loss"]
+    assert loss.steps.tolist() == [0, 50, 100, 150]
+    assert loss.values[:3].tolist() == [0.25, 0.125, 0.0625]
+    assert math.isnan(loss.values[3])
+
+
+TABLES = {
+    "minFunc": (
+        " Iteration   FunEvals     Step Length    Function Val        Opt Cond\n",
+        "{n:10d} {n:10d}     1.00000e+00     {f:.5e}     {g:.5e}\n",
+    ),
+    "fminunc": (
+        "                                                        First-order \n"
+        " Iteration  Func-count       f(x)        Step-size       optimality\n",
+        "{n:6d} {n:11d}        {f:8.6f}            1         {g:9.6f}\n",
+    ),
+    "fmincon": (
+        "                                            First-order      Norm of\n"
+        " Iter F-count            f(x)  Feasibility   optimality         step\n",
+        "{n:5d} {n:7d}    {f:.6e}    0.000e+00    {g:.3e}    1.250e-01\n",
+    ),
+    "Optim.jl": (
+        "Iter     Function value   Gradient norm \n",
+        "{n:6d}     {f:.6e}     {g:.6e}\n * time: 0.00021\n",
+    ),
+}
+
+
+@pytest.mark.parametrize(("heading", "row"), TABLES.values(), ids=TABLES)
+def test_the_column_of_a_function_is_a_loss(series, heading, row):
+    rows = "".join(
+        row.format(n=n, f=f, g=g) for n, (f, g) in enumerate(zip(VALUES, NORMS, strict=True))
+    )
+    assert series(heading + rows)["loss"].values.tolist() == VALUES
+
+
+def test_a_table_of_a_function_without_iterations_is_not_a_log(series):
+    rows = "".join(f"    {n}.0    {f}\n" for n, f in enumerate(VALUES))
+    with pytest.raises(LogError):
+        series(f"      x      f(x)\n{rows}")
