@@ -1,8 +1,8 @@
 """Rewrite odd notations of names and values as usual ones, if the head of a log has them.
 
-They are decimal commas, counters glued to their words, tuples that ``print`` writes in Python 2,
-values between signs after their names, dicts of losses, losses in brackets after a time, and
-positions in headings.
+They are decimal commas, counters and values glued to their words, tuples that ``print`` writes in
+Python 2, values between signs after their names, dicts of losses, losses in brackets after a time,
+and positions in headings.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
     head = data[:_NOTATION_BYTES]
     return chain(
         _glued_counters(data, head),
+        _glued_values(head),
         _printed_tuples(head),
         _enclosed_values(head),
         _dicts_of_losses(head),
@@ -95,6 +96,22 @@ def _counts_of_parts(data: bytes, pattern: bytes) -> list[int]:
     begins = range(_NOTATION_BYTES, len(data), stride)
     parts = (data[data.find(b"\n", at) + 1 : at + _PART_BYTES] for at in begins)
     return [int(match[2]) for part in parts for match in re.finditer(pattern, part)]
+
+
+_MIN_GLUED_VALUES: Final = 2
+
+# Values without a blank after their names: mean_loss0.130139, val acc0.712. A digit may also end a
+# name, as in loss1, so the value is a fraction. A file has a dash or a point next to it.
+_GLUED_VALUE: Final = (
+    rb"(?i)(?<![\w./-])((?:[a-z]{1,12}[_ ]){0,3}"
+    rb"(?:loss|acc|accuracy|auc|reward|mse|mae|rmse|ppl|lr))(?=\d{1,9}\.\d{2,20}(?![\w.:=/-]))"
+)
+
+
+def _glued_values(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that separates values from their names."""
+    if len([*islice(re.finditer(_GLUED_VALUE, head), _MIN_GLUED_VALUES)]) == _MIN_GLUED_VALUES:
+        yield Normalization((), _GLUED_VALUE, rb"\1: ")
 
 
 _MIN_TUPLES: Final = 2

@@ -216,3 +216,26 @@ def test_an_episode_follows_the_score_of_another_one(read):
     line = "Episode {n}\tFrame {at} \tAverage100 Score: {score:.2f}"
     rows = (line.format(n=n, at=25 * n, score=9 + n / 20) for n in range(1, 121))
     assert len(read("".join(rows)).series["reward"]) == 120
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "epoch {epoch},  mean_loss{loss}, test MRR: 0.25",
+        "Epoch {epoch}: loss{loss} acc0.712",
+        "epoch {epoch} train loss{loss}",
+    ],
+)
+def test_a_value_without_a_blank_after_its_name(read, line):
+    losses = [0.625, 0.375, 0.125, 0.0625]
+    text = "".join(line.format(epoch=n, loss=loss) + "\n" for n, loss in enumerate(losses, 1))
+    assert read(text).series["loss"].values.tolist() == losses
+
+
+def test_a_file_with_a_loss_in_its_name_is_not_a_record(read):
+    text = "".join(
+        f"epoch {n} loss: 0.{9 - n}5, saved to best-loss0.{n}250.pt and loss0.{n}250.pt\n"
+        for n in range(1, 6)
+    )
+    values = read(text).series["loss"].values.tolist()
+    assert values == pytest.approx([0.85, 0.75, 0.65, 0.55, 0.45])
