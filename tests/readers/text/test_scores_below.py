@@ -3,6 +3,7 @@
 import pytest
 
 import stabdiag
+from stabdiag.errors import LogError
 
 
 @pytest.fixture
@@ -62,3 +63,36 @@ def test_accuracies_with_a_named_split_show_whose_the_others_are(history):
 def test_other_lines_are_not_scores(history, line):
     text = log(line, form="{}")
     assert {*history(text).series} == {"loss", "eval_loss"}
+
+
+def epochs(heading, *scores, count=3):
+    """Return the text of epochs without a loss."""
+    return "".join(
+        heading.format(5 * epoch)
+        + "\n"
+        + "".join(f"{name}: {value + epoch / 64}\n" for name, value in scores)
+        for epoch in range(1, count + 1)
+    )
+
+
+@pytest.mark.parametrize(
+    "heading", ["Epoch: {:04d}; ", "Epoch {}", "===== Epoch {} =====", "> Epoch: {}"]
+)
+@pytest.mark.parametrize("count", [2, 3])
+def test_scores_on_their_own_lines_below_each_epoch(history, heading, count):
+    text = epochs(heading, ("HR@50", 0.5), ("MRR", 0.25), ("AUC", 0.75), count=count)
+    series = history(text).series
+    assert series["score/MRR"].steps.tolist() == [5, 10, 15][:count]
+    assert series["score/MRR"].values[0] == 0.25 + 1 / 64
+    assert series["score/HR@50"].values[0] == 0.5 + 1 / 64
+
+
+def test_a_score_of_a_few_epochs_alone_is_too_little(history):
+    with pytest.raises(LogError):
+        history(epochs("Epoch {} is done.", ("AUC", 0.75), count=2))
+
+
+def test_scores_below_epochs_that_fall_are_not_a_course(history):
+    lines = "".join(f"Epoch: {epoch}\nMRR: 0.5\nAUC: 0.7\n" for epoch in (30, 20, 10))
+    with pytest.raises(LogError):
+        history(lines)
