@@ -48,6 +48,29 @@ def _above_its_loss(match: re.Match[bytes]) -> bytes:
 
 
 TOOLKITS: Final = (
+    # The demos of DeepMind's Graph Nets, of the training and of larger graphs:
+    # # 00020, T 14.1, Ltr 0.6221, Lge 0.6352, Ctr 0.5432, Str 0.0000, Cge 0.5611, Sge 0.0000
+    *(
+        Normalization(
+            (b", T ", b", Ltr ", b", Lge "), rb"(?<=, )%b (?=%b)" % (name, NUMBER_PATTERN), word
+        )
+        for name, word in (
+            (b"Ltr", b"train_loss: "),
+            (b"Lge", b"test_loss: "),
+            (b"Ctr", b"train_accuracy: "),
+            (b"Cge", b"test_accuracy: "),
+        )
+    ),
+    Normalization(
+        (b", T ", b", Ltr ", b", Lge "),
+        rb"(?m)^[#> ]{0,4}(\d{1,9}), T (?=%b, )" % NUMBER_PATTERN,
+        rb"step \1, seconds: ",
+    ),
+    # Informer and the libraries built on it print the number of steps of an epoch:
+    # Epoch: 3, Steps: 400 | Train Loss: 0.31 Vali Loss: 0.42 Test Loss: 0.45
+    Normalization(
+        (b", Steps: ", b" | Train Loss: "), rb"(?<=\d), Steps: \d{1,9}(?= \| Train Loss: )", b""
+    ),
     # Kaldi: %WER 34.43 [ 3443 / 10000, 120 ins, 430 del, 2893 sub ]
     Normalization((b"%WER ", b" ins, "), rb"%WER (?=\d[\d.]{0,8}%? \[ )", b"WER: "),
     Normalization((b", step = ", b" sec)\n"), _OF_ESTIMATOR, _above_its_loss),

@@ -357,3 +357,21 @@ def test_an_estimator_saves_the_values_of_a_single_evaluation(tmp_path):
         assert series["loss"].steps.tolist() == [312]
         assert series["loss"].values.tolist() == [2.375]
         assert series["eval_accuracy"].values.tolist() == [0.125]
+
+
+def test_the_steps_of_an_epoch_are_not_its_count(series):
+    line = "Epoch: 7, Steps: 12 | Train Loss: 1.3646304 Vali Loss: nan Test Loss: 1.4440242\n"
+    read = series(f"{line}Updating learning rate to 1.5e-06\n")
+    assert read["loss"].steps.tolist() == [7]
+    assert math.isnan(read["eval_loss"].values[0])
+
+
+def test_the_demos_of_graph_nets_abbreviate_their_names(series):
+    line = "# {n:05d}, T {n}.5, Ltr {loss}, Lge 0.75, Ctr 0.5, Str 0.0, Cge 0.25, Sge 0.0\n"
+    text = "".join(line.format(n=20 * n, loss=loss) for n, loss in enumerate([0.5, 0.25, "nan"], 1))
+    read = series(text)
+    assert read["loss"].steps.tolist() == [20, 40, 60]
+    assert read["loss"].values[:2].tolist() == [0.5, 0.25]
+    assert math.isnan(read["loss"].values[2])
+    assert read["eval_loss"].values.tolist() == [0.75] * 3
+    assert read["accuracy"].values.tolist() == [0.5] * 3
