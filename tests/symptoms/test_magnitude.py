@@ -192,3 +192,8 @@ def test_exploding_activations_are_compared_with_the_fp16_maximum(
     exploding = log(**{column: 40 * 1000**PART * np.exp(NOISE)})
     finding = symptom("activation-exploding", exploding, manifest)
     assert ("near the fp16 maximum of 65504" in finding.summary) is is_near
+
+
+def test_a_huge_loss_is_no_multiple_of_a_cross_entropy(symptom):
+    run = {"step": [0, 100, 200, 300], "loss": [3.57e23, 2.09e24, 1.24e26, 6.15e25]}
+    assert symptom("loss-implausible", run).title == "The loss is impossibly large"

@@ -232,12 +232,14 @@ def _is_near(x: Floats, expected: Floats) -> bool:
 def _largest_cost(case: Case) -> tuple[int, float, str] | None:
     """Return the first step of the last losses that are all the largest cross-entropy.
 
-    A loss may have a weight, a whole number, and is the same in several records then.
+    A loss may have a weight, a whole number, and is the same in several records then. Any number is
+    a multiple of this cost if it is so large that its own precision exceeds the cost.
     """
     x, cost = case.loss.values, _LARGEST_COSTS[-1]
     evaluated = case.history.finite("eval_loss").values[-1:]
     weights = np.maximum(np.round(x / cost), 1)
-    is_largest = np.abs(x - weights * cost) <= _PRINTED_PRECISION * cost
+    is_precise = weights * _PRINTED_PRECISION < 1
+    is_largest = is_precise & (np.abs(x - weights * cost) <= _PRINTED_PRECISION * cost)
     if not len(x) or not is_largest[-1]:
         return None
     start = 0 if is_largest.all() else len(x) - int(np.argmin(is_largest[::-1]))
