@@ -343,6 +343,10 @@ ADVERSARIAL = LossKind.ADVERSARIAL
         ("total_loss", ["policy_loss", "value_loss"], LossKind.POLICY_SUM),
         ("Value function loss", ["Surrogate loss"], LossKind.VALUE),
         ("train/loss", ["pg_loss", "critic_loss"], LossKind.POLICY_SUM),
+        ("critic_loss", ["actor_loss"], LossKind.VALUE),
+        ("train/critic_loss", ["train/actor_loss", "train/alpha_loss"], LossKind.VALUE),
+        ("critic_loss", ["generator_loss"], ADVERSARIAL),
+        ("critic_loss", [], ADVERSARIAL),
         ("loss_D", [], ADVERSARIAL),
         ("g_losses_chunk", [], ADVERSARIAL),
         ("G_loss", ["D_loss"], ADVERSARIAL),
@@ -383,6 +387,13 @@ def test_terms_of_a_policy_are_not_summed(names):
     assignment = assign(["step", *names.split()])
     assert not assignment.parts
     assert {"entropy", "kl"}.isdisjoint(name_words(assignment.columns["loss"]))
+
+
+def test_the_critic_of_a_policy_is_taken_without_the_loss_of_its_temperature():
+    assignment = assign(["step", "temp_loss", "critic_loss", "actor_loss", "conservative_loss"])
+    assert not assignment.parts
+    assert assignment.columns["loss"] == "critic_loss"
+    assert loss_kind("critic_loss", ["critic_loss", "actor_loss"], has_reward=True) is None
 
 
 def test_a_reward_outranks_the_policy_part_of_a_sum():

@@ -151,8 +151,11 @@ _TOTAL_LOSS_WORDS: Final = _TRAINING_LOSS_WORDS | {
 # Terms of a policy's loss without its advantage.
 _POLICY_TERMS: Final = frozenset({"entropy", "kl", "kld", "ent", "reg", "regularizer"})
 
+# The value function of a policy, or the discriminator of a generator.
+_CRITIC: Final = "critic"
+
 # If a column with one of these words exists, a column named just "loss" is the generator's.
-_CRITICS: Final = DISCRIMINATOR - {"dis", "critic"}
+_CRITICS: Final = DISCRIMINATOR - {"dis", _CRITIC}
 
 # In the name of a single column, gen and dis may also mean generation and distillation.
 _ADVERSARIES: Final = (GENERATOR | DISCRIMINATOR) - {"gen", "dis"}
@@ -195,6 +198,10 @@ def loss_kind(loss: str, names: Sequence[str], *, has_reward: bool) -> LossKind 
     if _POLICY & set(words):
         return LossKind.POLICY
     others = [set(name_words(name)) for name in names if name != loss and not is_evaluation(name)]
+    # The critic of a policy estimates returns; that of a generator is its adversary.
+    of_policy = has_reward or any(_POLICY & own and _LOSS_WORDS & own for own in others)
+    if _CRITIC in words and of_policy:
+        return None if has_reward else LossKind.VALUE
     pair = (
         is_adversarial_loss(loss)
         and find_discriminator_loss([*filter(is_adversarial_loss, names)]) is not None
