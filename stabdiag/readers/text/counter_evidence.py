@@ -49,7 +49,7 @@ _COUNTERS_ALONE: Final = (
         EPOCH,
         lazy_pattern(
             rb"\n(?:[\d:. >*#=|-]{0,40}(?:[Ee]poch|EPOCH):?[ ]{1,4}\d{1,6}(?:/\d{1,6})?"
-            rb"[ \t*#=|-]{0,40}|[^\n]{0,80}\[Epoch \d{1,6} / Train\]:[ \t]{0,8}"
+            rb"[ \t*#=|:;-]{0,40}|[^\n]{0,80}\[Epoch \d{1,6} / Train\]:[ \t]{0,8}"
             rb"|[ \t]{0,8}Epoch \d{1,6} of \d{1,6} took [^\n]{1,20})\n"
         ),
     ),

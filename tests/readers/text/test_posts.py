@@ -693,3 +693,11 @@ def test_a_record_that_breaks_off_after_a_lost_value_is_left_out(diagnosed):
     )
     report = diagnosed(text + "{'loss': None, 'grad_no\n")
     assert report.diagnosis.slug == "partly-read"
+
+
+def test_two_epochs_with_a_sign_after_their_count(diagnosed):
+    block = "Epoch {};\nParameters norm: 7.5\nTraining error: {}\nGradient norm: {}\n"
+    read = diagnosed(block.format(245, 0.75, 0.5) + block.format(246, 0.625, 0.25)).history.series
+    assert read["loss"].steps.tolist() == [245, 246]
+    assert read["loss"].values.tolist() == [0.75, 0.625]
+    assert read["grad_norm"].values.tolist() == [0.5, 0.25]
