@@ -73,7 +73,7 @@ def find_uncounted(
         # differ in their other values.
         if len({*_loss_lines(data, loss, sample)}) >= different:
             is_one_of_several = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
-            different = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[0] else different
+            different = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[1] else different
     if _are_results(_loss_lines(data, loss, sample)):
         return None
     too_few = lines < fewest or len({*values.get(loss, ())}) < different

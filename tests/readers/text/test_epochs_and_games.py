@@ -107,3 +107,12 @@ def test_the_line_of_an_epoch_below_its_batches_names_their_epoch(series, batche
 def test_a_log_that_ends_within_an_epoch_is_one_run(series, batches):
     read = series("".join(map(batches, range(1, 7)))[:-400])
     assert len(read["loss"]) > 100
+
+
+def test_rewards_of_two_values_next_to_a_time(series):
+    rewards = [20.0, 21.0, 21.0, 21.0, 20.0, 20.0, 20.0, 21.0, 21.0, 21.0]
+    text = "".join(
+        f"Time 02h {n:02d}m 39s, episode reward {reward}, episode length {1698 + n}\n"
+        for n, reward in enumerate(rewards)
+    )
+    assert series(text)["reward"].values.tolist() == rewards
