@@ -99,6 +99,9 @@ def _unusable(source: str, role: str, name: str, column: Column, *, skips: bool)
         if role == "loss":
             raise ColumnError(f"{source}: {message}; name another with --column loss=NAME")
         return Event(kind=EventKind.COLUMN, message=message)
+    if role == "loss_scale" and _is_another_scale(name, column):
+        message = f"{name!r} begins below 1, unlike a loss scale: not used as {role}"
+        return Event(kind=EventKind.COLUMN, message=message)
     placeholder = _placeholder(role, column)
     if placeholder is None or (role == "loss_scale" and placeholder == 0 and skips):
         return None
@@ -109,6 +112,11 @@ def _unusable(source: str, role: str, name: str, column: Column, *, skips: bool)
         role=role,
         value=placeholder,
     )
+
+
+def _is_another_scale(name: str, column: Column) -> bool:
+    """Return True for a scale of something else, as of the steps of a line search in NGBoost."""
+    return name_words(name) == ["scale"] and len(column.logged) > 0 and 0 < column.logged[0] < 1
 
 
 def _placeholder(role: str, column: Column) -> float | None:

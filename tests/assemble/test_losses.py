@@ -125,3 +125,19 @@ def test_a_damaged_name_is_cut_and_on_one_line(build, other_columns):
         build([{"step": n, "loss\n" * 99 + "_box": "[1, 2]", **other_columns} for n in range(9)])
     assert len(str(caught.value)) < 400
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "is_scale"),
+    [
+        ("scale", 0.5, False),
+        ("scale", 1.0, True),
+        ("scale", 65536.0, True),
+        ("loss_scale", 0.5, True),
+        ("amp_scale", 0.5, True),
+    ],
+)
+def test_a_scale_that_begins_below_1_is_not_a_loss_scale(name, first, is_scale):
+    scale = np.where(np.arange(60) < 30, first, 2 * first)
+    run = stabdiag.diagnose({"step": np.arange(60), "loss": LEVEL, name: scale}).history
+    assert ("loss_scale" in run.series) == is_scale

@@ -58,6 +58,14 @@ BOOSTING: Final = (
         rb"(?m)^(epoch \d{1,9} train_loss: \S{1,40}) {1,30}(%b)(?=[ \n]|$)" % NUMBER_PATTERN,
         rb"\1 test_loss: \2",
     ),
+    # NGBoost: [iter 100] loss=3.0573 val_loss=0.0000 scale=1.0000 norm=3.7136, of the steps of a
+    # line search. Without a validation set, its loss is 0.
+    Normalization((b"[iter ", b" val_loss=", b" norm="), rb" val_loss=0\.0000(?= scale=)", b""),
+    Normalization(
+        (b"[iter ", b" scale=", b" norm="),
+        rb" scale=(?=%b norm=)" % NUMBER_PATTERN,
+        b" step_scale=",
+    ),
     # LightGBM in R prints each line as a text: [1] "[85]:  train's auc:1  test's auc:0.45"
     Normalization((b'[1] "[',), rb'(?m)^\[1\] "(?=\[\d{1,9}\]:)', b""),
     # The first CatBoost: 12:      learn 0.6355000000passed: 17.4 sec      total: 3m 13s

@@ -73,3 +73,16 @@ def test_the_table_of_xlearn(read, heading, row, evaluation):
     assert math.isnan(series["loss"].values[2])
     evaluations = series["eval_loss"].values.tolist() if "eval_loss" in series else None
     assert evaluations == evaluation
+
+
+def test_the_scale_of_a_line_search_is_not_a_loss_scale(read):
+    line = "[iter {n}] loss={loss} val_loss=0.0000 scale={scale} norm=2.5000\n"
+    scales = ["2.0000", "0.5000", "1.0000", "0.2500", "0.2500"]
+    series = read(
+        "".join(
+            line.format(n=100 * n, loss=10.5 - n / 4, scale=scale) for n, scale in enumerate(scales)
+        )
+    )
+    assert series["loss"].steps.tolist() == [0, 100, 200, 300, 400]
+    assert series["loss"].values.tolist() == [10.5, 10.25, 10.0, 9.75, 9.5]
+    assert {"loss_scale", "eval_loss"}.isdisjoint(series)
