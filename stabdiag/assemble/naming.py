@@ -19,6 +19,7 @@ from stabdiag.assemble.renamed import continued_columns
 from stabdiag.assemble.result_tables import refuse_results
 from stabdiag.assemble.splits import split_columns
 from stabdiag.errors import ColumnError
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, may_serve
 from stabdiag.model.roles.fallbacks import (
     evaluation_measure,
@@ -32,7 +33,7 @@ from stabdiag.model.roles.names import (
     name_words,
     normal,
 )
-from stabdiag.model.roles.scores import score_columns
+from stabdiag.model.roles.scores import score_columns, score_direction
 from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import Column, Columns
 
@@ -41,6 +42,11 @@ _MACHINE_WORDS = frozenset(
     word_list(
         "time speed elapsed eta sec ips throughput memory mem remaining samples pkl path file line"
     )
+)
+
+# XGBoost and LightGBM name the set of a metric: train-auc, valid_0's auc.
+_METRIC_OF_SET = lazy_pattern(
+    r"((?:train(?:ing)?|eval|val(?:id(?:ation)?)?|test)(?:_\d)?)(?:-|'s )"
 )
 
 # The words that a mean has and its sum lacks.
@@ -153,8 +159,9 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     ]
     counters = [*columns.names, names.get("epoch", "")]
     of_episodes = any(last_word(name) in ("episode", "episodes") for name in counters)
+    may_ignore = of_episodes or _are_of_sets(unknown, columns.names)
     if _has_scores(columns.names, names) and (
-        not unknown or (of_episodes and all(_stays_finite(columns.load(name)) for name in unknown))
+        not unknown or (may_ignore and all(_stays_finite(columns.load(name)) for name in unknown))
     ):
         return named.take(names, "no loss was logged: only the scores can be judged")
     if not columns.is_unknown and any(map(_is_fitness, columns.names)):
@@ -197,6 +204,18 @@ def _is_no_loss(name: str) -> bool:
     # Paddle calls the times of a batch and of its data a cost.
     is_time = "cost" in words and not words.isdisjoint(("batch", "reader", "data"))
     return is_time or not _MACHINE_WORDS.isdisjoint(words) or name.lower() == "best"
+
+
+def _are_of_sets(unknown: Sequence[str], names: Sequence[str]) -> bool:
+    """Return True if boosting prints unknown metrics of the same sets as a known score.
+
+    These are ``train-auc`` and ``train-ams@0.15``, or ``valid_0's auc`` and ``valid_0's gain``.
+    """
+    sets = {match[1] for match in map(_METRIC_OF_SET.match, unknown) if match is not None}
+    scores = (name for name in names if score_direction(name) is not None)
+    known = {match[1] for match in map(_METRIC_OF_SET.match, scores) if match is not None}
+    is_each = all(map(_METRIC_OF_SET.match, unknown))
+    return is_each and sets <= known
 
 
 def _stays_finite(column: Column) -> bool:

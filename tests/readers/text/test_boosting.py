@@ -5,6 +5,7 @@ import math
 import pytest
 
 import stabdiag
+from stabdiag.errors import LogError
 
 
 @pytest.fixture
@@ -86,3 +87,14 @@ def test_the_scale_of_a_line_search_is_not_a_loss_scale(read):
     assert series["loss"].steps.tolist() == [0, 100, 200, 300, 400]
     assert series["loss"].values.tolist() == [10.5, 10.25, 10.0, 9.75, 9.5]
     assert {"loss_scale", "eval_loss"}.isdisjoint(series)
+
+
+def test_an_unknown_metric_next_to_a_known_score_of_its_set_is_no_loss(read):
+    text = "".join(f"[{n}]\ttrain-auc:0.5\ttrain-ams@0.15:0.62\n" for n in range(6))
+    assert [*read(text)] == ["score/train-auc"]
+
+
+def test_an_unknown_metric_of_another_set_may_be_the_loss(read):
+    text = "".join(f"[{n}]\ttrain-auc:0.5\twatch-ams@0.15:0.62\n" for n in range(6))
+    with pytest.raises(LogError):
+        read(text)
