@@ -15,6 +15,13 @@ BOOSTED_SCORES: Final = Normalization(
     % (NUMBER_PATTERN, NUMBER_PATTERN, NUMBER_PATTERN),
     rb"iteration \1 train_score: \2 test_score: \3 best: \4",
 )
+# 39:  learn: -1.2856  total: 4m 25s: a measure that is negative and rises, as minus a loss does
+_LEARN: Final = rb"(?m)^(\d{1,9}):[ \t]{1,12}learn: (?=-)(%b)(?=[ \t])" % NUMBER_PATTERN
+_TEST: Final = rb"(?m)(?<=[ \t])test: (?=-(?:%b)[ \t]{1,12}best: )" % NUMBER_PATTERN
+BOOSTED_OBJECTIVES: Final = (
+    Normalization((b"learn: ", b"total: "), _LEARN, rb"iteration \1 train_objective: \2"),
+    Normalization((b"test: ", b"best: "), _TEST, b"test_objective: "),
+)
 _BOOSTED_LINES: Final = 100
 
 BOOSTING: Final = (
@@ -111,8 +118,20 @@ RECOMMENDERS: Final = (
 )
 
 
-def are_boosted_scores(data: bytes) -> bool:
-    """Return True if CatBoost prints a measure that it maximizes: its best value is the highest."""
+def find_boosted(data: bytes) -> tuple[Normalization, ...]:
+    """Return the replacements for a measure that CatBoost maximizes."""
+    if b"learn: " not in data or b"total: " not in data:
+        return ()
+    learned = islice(re.finditer(_LEARN, data), _BOOSTED_LINES)
+    values = [as_float(line[2]) for line in learned]
+    is_negative = re.search(rb"learn: [^-]", data) is None
+    if len(values) > 1 and values[0] < values[-1] and is_negative:
+        return BOOSTED_OBJECTIVES
+    return (BOOSTED_SCORES,) if _are_boosted_scores(data) else ()
+
+
+def _are_boosted_scores(data: bytes) -> bool:
+    """Return True if the best value of a measure is its highest."""
     if not all(marker in data for marker in BOOSTED_SCORES.markers):
         return False
     lines = islice(re.finditer(BOOSTED_SCORES.pattern, data), _BOOSTED_LINES)

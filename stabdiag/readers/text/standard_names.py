@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Final
 
-from stabdiag.readers.text.boosting import BOOSTED_SCORES, are_boosted_scores
+from stabdiag.readers.text.boosting import find_boosted
 from stabdiag.readers.text.grammar import Normalization
 from stabdiag.readers.text.normalization import NORMALIZATIONS
 from stabdiag.readers.text.values import plain_values
@@ -31,7 +31,7 @@ def find_normalizations(data: bytes) -> tuple[Normalization, ...]:
         if all(_digits_alike(part) in forms for part in marker.split(b"\n")) and marker in ends
     }
     rows = tuple(row for row in NORMALIZATIONS if present.issuperset(row.markers))
-    return (*rows, BOOSTED_SCORES) if are_boosted_scores(ends) else rows
+    return (*rows, *find_boosted(ends))
 
 
 def _digits_alike(text: bytes) -> bytes:

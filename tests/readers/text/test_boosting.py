@@ -98,3 +98,23 @@ def test_an_unknown_metric_of_another_set_may_be_the_loss(read):
     text = "".join(f"[{n}]\ttrain-auc:0.5\twatch-ams@0.15:0.62\n" for n in range(6))
     with pytest.raises(LogError):
         read(text)
+
+
+def test_a_negative_measure_that_rises_is_an_objective(read):
+    line = "{n}:\tlearn: {learn}\ttotal: {n}s\tremaining: 2m 4{n}s\n"
+    text = "".join(line.format(n=n, learn=n / 4 - 2) for n in range(4))
+    assert read(text)["loss"].values.tolist() == [2.0, 1.75, 1.5, 1.25]
+
+
+def test_a_negative_measure_of_two_sets_that_rises_is_an_objective(read):
+    line = "{n}:\tlearn: {a}\ttest: {b}\tbest: {b} ({n})\ttotal: {n}s\tremaining: 2m\n"
+    text = "".join(line.format(n=n, a=n / 4 - 2, b=n / 8 - 3) for n in range(4))
+    series = read(text)
+    assert series["loss"].values.tolist() == [2.0, 1.75, 1.5, 1.25]
+    assert series["eval_loss"].values.tolist() == [3.0, 2.875, 2.75, 2.625]
+
+
+def test_a_measure_that_becomes_positive_is_a_score(read):
+    line = "{n}:\tlearn: {a}\ttest: {b}\tbest: {b} ({n})\ttotal: {n}s\tremaining: 2m\n"
+    text = "".join(line.format(n=n, a=n / 2 - 1, b=n / 2 - 1.5) for n in range(4))
+    assert [*read(text)] == ["score/test_score"]
