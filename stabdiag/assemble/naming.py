@@ -37,10 +37,11 @@ from stabdiag.model.roles.scores import score_columns, score_direction
 from stabdiag.model.text import and_more, listed, word_list
 from stabdiag.readers.columns import Column, Columns
 
-# Words in the names of measurements of the machine.
+# Words in the names of measurements of the machine, and of parts of a log.
 _MACHINE_WORDS = frozenset(
     word_list(
         "time speed elapsed eta sec ips throughput memory mem remaining samples pkl path file line"
+        " run fold seed"
     )
 )
 
@@ -48,6 +49,10 @@ _MACHINE_WORDS = frozenset(
 _METRIC_OF_SET = lazy_pattern(
     r"((?:train(?:ing)?|eval|val(?:id(?:ation)?)?|test)(?:_\d)?)(?:-|'s )"
 )
+
+# The words of the best score of a split so far.
+_SPLITS_OF_BESTS = frozenset(word_list("train val valid validation test dev"))
+_OF_BESTS = _SPLITS_OF_BESTS | {"best", "max"}
 
 # The words that a mean has and its sum lacks.
 _MEANS = ({"avg"}, {"mean"}, {"average"})
@@ -203,7 +208,11 @@ def _is_no_loss(name: str) -> bool:
     words = {*name_words(name)}
     # Paddle calls the times of a batch and of its data a cost.
     is_time = "cost" in words and not words.isdisjoint(("batch", "reader", "data"))
-    return is_time or not _MACHINE_WORDS.isdisjoint(words) or name.lower() == "best"
+    # max_val and best_test, of the splits val and test
+    is_best = (
+        len(words & {"best", "max"}) == 1 and bool(words & _SPLITS_OF_BESTS) and words <= _OF_BESTS
+    )
+    return is_time or not _MACHINE_WORDS.isdisjoint(words) or name.lower() == "best" or is_best
 
 
 def _are_of_sets(unknown: Sequence[str], names: Sequence[str]) -> bool:

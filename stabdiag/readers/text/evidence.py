@@ -29,10 +29,16 @@ from stabdiag.readers.text.evaluation_blocks import (
 )
 from stabdiag.readers.text.examined_log import ExaminedLog
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste
-from stabdiag.readers.text.grammar import as_float, trains
+from stabdiag.readers.text.grammar import trains
 from stabdiag.readers.text.keras_bars import find_repeated_bars, find_test_bars
 from stabdiag.readers.text.measure_evidence import evidence_without_loss
-from stabdiag.readers.text.measure_words import BY_SPLIT, LOSS_STEM, OTHER_LOSSES, SUMMED, TRAINED
+from stabdiag.readers.text.measure_words import (
+    BY_SPLIT,
+    LOSS_STEM,
+    OTHER_LOSSES,
+    SUMMED,
+    TRAINED,
+)
 from stabdiag.readers.text.name_lists import find_name_lists
 from stabdiag.readers.text.notations import find_decimal_commas, find_notations
 from stabdiag.readers.text.sample import (
@@ -49,6 +55,7 @@ from stabdiag.readers.text.single_record import (
     find_single_epoch,
     find_single_record,
 )
+from stabdiag.readers.text.split_scores import are_scores, find_split_scores
 from stabdiag.readers.text.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.tokens import EVALUATED
 from stabdiag.readers.text.uncounted import find_uncounted
@@ -58,9 +65,6 @@ _DENSER: Final = 4
 
 # This many losses may be in a sentence about a log of other measures.
 _FEW_LOSSES: Final = 2
-
-# The largest score, in percent.
-_LARGEST_SCORE: Final = 100
 
 
 @lru_cache(maxsize=1)
@@ -78,6 +82,7 @@ def evidence(data: bytes) -> TextEvidence | None:
         *find_notations(data),
         *find_test_bars(data),
         *filter(None, (find_evaluation_positions(data),)),
+        *find_split_scores(data),
         *find_doubled_lines(data),
     )
     data = normalize(data, normalizations)
@@ -142,14 +147,6 @@ def _evidence_by_word(log: ExaminedLog, word: bytes) -> TextEvidence | None:
         planned_steps=find_planned_steps(result, sample, log.data),
         repeats_saved=sample.repeats_saved,
     )
-
-
-def are_scores(values: list[bytes]) -> bool:
-    """Return True if values may be scores, which rise from the start and are at most 100."""
-    numbers = [*map(as_float, values)]
-    third = max(len(numbers) // 3, 1)
-    rise = sum(numbers[-third:]) > sum(numbers[:third]) and min(numbers) in numbers[:third]
-    return rise and max(numbers) <= _LARGEST_SCORE
 
 
 def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:

@@ -53,7 +53,7 @@ SCORES: Final = (
     ),
     *(b"AUC", b"auc", b"F1", b"f1", b"PSNR", b"psnr", b"SSIM", b"ssim", b"FID", b"fid", b"IoU"),
     *(b"iou", b"IOU", b"Dice", b"dice", b"ROUGE", b"rouge"),
-    *(b"ndcg", b"NDCG", b"test_score", b"Pearson", b"pearson", b"Spearman", b"spearman"),
+    *(b"ndcg", b"NDCG", b"_score", b"Pearson", b"pearson", b"Spearman", b"spearman"),
 )
 
 # The score of a game, if episodes are counted, and all names of rewards.

@@ -17,11 +17,12 @@ from stabdiag.model.roles.names import is_setting, name_words
 from stabdiag.model.roles.scores import score_direction
 from stabdiag.readers.text.counter_evidence import heading_evidence, on_loss_lines
 from stabdiag.readers.text.counters import find_headings, is_word
-from stabdiag.readers.text.evidence import are_scores, evidence
+from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.measure_words import SPLIT
 from stabdiag.readers.text.sample import Sample, TextEvidence, is_lost, take_sample
 from stabdiag.readers.text.spans import find_spans
+from stabdiag.readers.text.split_scores import are_scores
 from stabdiag.readers.text.standard_names import find_normalizations, normalize
 from stabdiag.readers.text.tokens import LONGEST, has_number
 

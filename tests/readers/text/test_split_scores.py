@@ -1,0 +1,87 @@
+"""Scores that a log calls by the name of their split: Train: 0.34, Val: 0.32, Test: 0.33."""
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+RISING = (0.3125, 0.5, 0.6875)
+FALLING = (0.6875, 0.5, 0.3125)
+
+
+@pytest.fixture
+def series(tmp_path):
+    def read(text):
+        (tmp_path / "run.log").write_text(text)
+        return stabdiag.read(tmp_path / "run.log").series
+
+    return read
+
+
+def log(form, values):
+    return "".join(
+        form.format(epoch=epoch, loss=2.5 - epoch / 4, train=value, val=value - 0.125)
+        for epoch, value in enumerate(values, start=1)
+    )
+
+
+@pytest.mark.parametrize(
+    ("form", "name"),
+    [
+        ("Epoch: {epoch:03d}, Train: {train:.4f}, Val: {val:.4f}\n", "Val_score"),
+        ("Epoch: {epoch}, Train: {train:.2%}, Valid: {val:.2%}, Test: {val:.2%}\n", "Valid_score"),
+        ("Epoch {epoch} | Train {train:.4f} | Valid {val:.4f} | Test {val:.4f}\n", "Valid_score"),
+        ("Epoch: {epoch}, val: {val:.4f}, test: {val:.4f}\n", "val_score"),
+        ("Epoch: {epoch}, train: {train:.4f}, dev: {val:.4f}\n", "dev_score"),
+        ("Run: 00, Epoch: {epoch}, Train: {train:.4f}, Test: {val:.4f}\n", "Test_score"),
+        (
+            "Epoch: {epoch}, Train: {train:.4f}, Val: {val:.4f}, Best Val: {val:.4f}\n",
+            "Val_score",
+        ),
+        ("Epoch: {epoch}, Train: {train:.4f}, Val: {val:.4f}\nmax_val: {val:.4f}\n", "Val_score"),
+    ],
+)
+def test_scores_of_splits_without_a_loss(series, form, name):
+    found = series(log(form, RISING))
+    scale = 100 if "%}" in form else 1
+    assert found[f"score/{name}"].steps.tolist() == [1, 2, 3]
+    assert found[f"score/{name}"].values.tolist() == [(v - 0.125) * scale for v in RISING]
+    assert "loss" not in found
+
+
+@pytest.mark.parametrize("values", [RISING, (0.25, 0.25, 0.25)])
+def test_scores_of_splits_next_to_a_loss(series, values):
+    form = "Epoch: {epoch}, Loss: {loss}, Train: {train:.4f}, Val: {val:.4f}\n"
+    found = series(log(form, values))
+    assert found["loss"].values.tolist() == [2.25, 2.0, 1.75]
+    assert found["score/Val_score"].values.tolist() == [value - 0.125 for value in values]
+
+
+def test_a_score_that_is_nan_later_is_kept(series):
+    text = log("Epoch: {epoch}, Loss: {loss}, Train: {train:.4f}, Val: {val:.4f}\n", RISING)
+    found = series(text.replace("Val: 0.5625", "Val: nan"))
+    assert len(found["score/Val_score"].values) == 3
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        # error rates or other losses, which fall
+        "Epoch: {epoch}, Loss: {loss}, Train: {train:.4f}, Val: {val:.4f}\n",
+        # times
+        "Epoch: {epoch}, Loss: {loss}, Train: {train:.4f}s, Val: {val:.4f}s\n",
+    ],
+)
+def test_other_values_of_splits_next_to_a_loss(series, form):
+    assert [*series(log(form, FALLING))] == ["loss"]
+
+
+def test_falling_values_of_splits_are_losses(series):
+    found = series(log("Epoch: {epoch}, Train: {train:.4f}, Val: {val:.4f}\n", FALLING))
+    assert found["loss"].values.tolist() == [*FALLING]
+    assert found["eval_loss"].values.tolist() == [value - 0.125 for value in FALLING]
+
+
+def test_times_of_splits_are_no_scores(series):
+    with pytest.raises(LogError):
+        series(log("Epoch: {epoch}, Train: {train:.4f}s, Val: {val:.4f}s\n", RISING))
