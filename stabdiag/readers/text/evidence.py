@@ -34,6 +34,7 @@ from stabdiag.readers.text.keras_bars import find_repeated_bars, find_test_bars
 from stabdiag.readers.text.measure_evidence import evidence_without_loss
 from stabdiag.readers.text.measure_words import (
     BY_SPLIT,
+    LIKELIHOOD,
     LOSS_STEM,
     OTHER_LOSSES,
     SUMMED,
@@ -133,6 +134,9 @@ def _evidence_by_word(log: ExaminedLog, word: bytes) -> TextEvidence | None:
     sample = log.sample(word)
     result = _evidence(log, sample)
     if result is None or (word.lower() in TRAINED and are_scores(sample.values[result.loss])):
+        return None
+    # Only the logarithm of a likelihood is a loss, with its sign turned.
+    if word == LIKELIHOOD and not all(v.startswith(b"-") for v in sample.values[result.loss]):
         return None
     # Loss is nan, stopping training: a report names the loss in its own way.
     records = [names for names, lines in sample.shapes.items() if len(names) > 1 or any(lines)]

@@ -14,6 +14,9 @@ from stabdiag.readers.text.grammar import NUMBER_PATTERN, is_a_loss
 # The part of loss, Loss, train_loss, … that every line with a loss contains.
 LOSS_STEM: Final = b"oss"
 
+# The end of a likelihood, a loss if it is negative.
+LIKELIHOOD: Final = b"ikelihood"
+
 # Other names of a loss, used if no name contains "loss", in the order of preference. An error such
 # as mse is a metric as often as a loss.
 OTHER_LOSSES: Final = (
@@ -23,6 +26,7 @@ OTHER_LOSSES: Final = (
     *(b"nll", b"NLL", b"cost", b"Cost", b"elbo", b"ELBO", b"objective", b"Objective", b"objf"),
     *(b"log-likelihood", b"log_likelihood", b"log likelihood", b"loglik", b"log-prob", b"log_prob"),
     *(b"Log-likelihood", b"Log-Likelihood", b"Log likelihood", b"Log Likelihood", b"LogLik"),
+    LIKELIHOOD,
     *(b"SmoothL1", b"smooth_l1", b"bce", b"BCE", b"rmse", b"RMSE", b"mse", b"MSE", b"ce", b"CE"),
     *(b"mae", b"MAE", b"rmspe", b"RMSPE", b"rmsle", b"RMSLE", b"mape", b"MAPE", b"RSE", b"RAE"),
     *(b"'s l2", b"'s l1", b"'s huber", b"'s fair", b"'s quantile", b"'s poisson", b"'s tweedie"),
@@ -54,6 +58,7 @@ SCORES: Final = (
     *(b"AUC", b"auc", b"F1", b"f1", b"PSNR", b"psnr", b"SSIM", b"ssim", b"FID", b"fid", b"IoU"),
     *(b"iou", b"IOU", b"Dice", b"dice", b"ROUGE", b"rouge"),
     *(b"ndcg", b"NDCG", b"_score", b"Pearson", b"pearson", b"Spearman", b"spearman"),
+    *(b"MRR", b"mrr", b"HITS@", b"Hits@", b"hits@", b"ecall", b"recision"),
 )
 
 # The score of a game, if episodes are counted, and all names of rewards.
@@ -63,7 +68,7 @@ REWARDS: Final = (b"eward", b"eturn", b"Rew", b"rew", SCORE)
 # Objectives that may rise as a network learns, in lower case.
 OBJECTIVES: Final = (
     *(b"elbo", b"objective", b"objf", b"log-likelihood", b"log_likelihood", b"log likelihood"),
-    *(b"loglik", b"log-prob", b"log_prob"),
+    *(b"loglik", b"log-prob", b"log_prob", LIKELIHOOD),
 )
 
 # policy=2.1 mse=0.2 reg=0.1 total=2.4, as Leela Chess Zero prints the parts and the total.
@@ -86,7 +91,7 @@ _OTHER_LOSS: Final = lazy_pattern(
     r"|(?:avg|current)(?=cost)|\w{1,30}'s "
     r"|(?:binary|categorical|sparse[ _]categorical|masked|softmax|sigmoid)[ _]){0,2})"
     r"(cross[ _-]?entropy|smooth[ _-]?l1|huber|(?:nt[ _-]?)?xent|info[ _-]?nce|nll|cost|elbo"
-    r"|objective(?: function)?|objf|log[ _-]?likelihood|loglik"
+    r"|objective(?: function)?|objf|(?:log[ _-]?)?likelihood|loglik"
     r"|log[ _-]?prob|bce|n?r?mse|ce|mae|rms[lp]e|s?mape|r?rse|rae|l[12]|fair|quantile|poisson"
     r"|tweedie|total|score at|perplexity|ppl|obj"
     r"|(?:squared )?error)"

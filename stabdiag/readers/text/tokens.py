@@ -112,12 +112,12 @@ _COUNTED: Final = lazy_pattern(
 _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs", ".java", ".jl")
 
 # Loss at step 100: 2.31, Cost after epoch 3: 2.31, Training loss (for one batch) at step 100: 2.31;
-# Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, loss(epoch 0): 2.31, and
-# Training loss at epoch 3 - 2.31.
+# Score at iteration 100 is 2.31, as Deeplearning4j calls its loss, loss(epoch 0): 2.31,
+# Training loss at epoch 3 - 2.31, and Valid MRR at step 99: 0.31.
 REPORTED_AT_STEP: Final = lazy_pattern(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
     rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)"
-    rb"|[Rr]ewards?|[Rr]eturns?))"
+    rb"|[Rr]ewards?|[Rr]eturns?|[Ll]ikelihood|[Aa]ccuracy|MRR|(?:HITS|[Hh]its)@\d{1,4}))"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
     rb"\d{1,12}(?:/\d{1,12})?[)\]]?(?: is | was | - | {0,3}[:=] {0,4})%b(%b)%b"

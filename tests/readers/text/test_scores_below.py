@@ -96,3 +96,14 @@ def test_scores_below_epochs_that_fall_are_not_a_course(history):
     lines = "".join(f"Epoch: {epoch}\nMRR: 0.5\nAUC: 0.7\n" for epoch in (30, 20, 10))
     with pytest.raises(LogError):
         history(lines)
+
+
+@pytest.mark.parametrize("name", ["Valid MRR", "Test average HITS@10", "Valid accuracy"])
+@pytest.mark.parametrize("form", ["{} at step {}: {}", "{} after iteration {} = {}"])
+def test_a_score_with_its_step_before_its_value(history, name, form):
+    scores = {1000: 0.25, 2000: 0.5, 3000: 0.625, 4000: 0.625, 5000: 0.75}
+    text = "".join(form.format(name, step, score) + "\n" for step, score in scores.items())
+    series = history(text).series
+    (found,) = series.values()
+    assert found.steps.tolist() == [*scores]
+    assert found.values.tolist() == [*scores.values()]

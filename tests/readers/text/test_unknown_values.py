@@ -40,11 +40,18 @@ def test_lists_are_no_values(diagnosed):
         "Finished Epoch {n}, Log-likelihood: {value}\n",
         "EM iteration {n}: Log Likelihood = {value}\n",
         "Iter {n} | Log likelihood: {value}\n",
+        "DEBUG - Likelihood for iteration {n}: {value}\n",
+        "Iter {n} | likelihood: {value}\n",
     ],
 )
 def test_a_log_likelihood_is_a_negated_loss(diagnosed, form):
     history = diagnosed(lines(form, [-5000.25 + 40 * n for n in range(12)])).history
     assert history.series["loss"].values[[0, -1]].tolist() == [5000.25, 4560.25]
+
+
+def test_a_positive_likelihood_is_not_a_loss(diagnosed):
+    with pytest.raises(LogError):
+        diagnosed(lines("Iter {n} | likelihood: {value}\n", [0.25 + n / 100 for n in range(12)]))
 
 
 @pytest.mark.parametrize(
