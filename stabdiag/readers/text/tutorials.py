@@ -66,6 +66,23 @@ TOOLKITS: Final = (
         rb"(?m)^[#> ]{0,4}(\d{1,9}), T (?=%b, )" % NUMBER_PATTERN,
         rb"step \1, seconds: ",
     ),
+    # Burn prints the mean of the epoch and the value of the batch, above the counters:
+    # [Metrics]
+    #   - Train Loss: epoch 0.31 - batch 0.42
+    # [Progress]
+    #   - Iteration 140 Epoch 2/6
+    Normalization(
+        (b"[Metrics]\n", b"\n[Progress]\n"),
+        rb"(?m)^\[Metrics\]((?:\n {1,8}- [^\n]{1,120}){1,20})\n{1,2}\[Progress\]\n {1,8}- "
+        rb"(Iteration \d{1,12})(?= Epoch \d)",
+        rb"\2\1\n",
+    ),
+    Normalization(
+        (b": epoch ", b" - batch "),
+        rb"(?m)^[ \t]{0,8}- (Train|Valid) (Loss|Accuracy): epoch (%b)(?: %%)? - batch"
+        rb" %b(?: %%)?(?=[ \t\r]{0,8}$)" % (NUMBER_PATTERN, NUMBER_PATTERN),
+        rb"\1_\2: \3",
+    ),
     # Informer and the libraries built on it print the number of steps of an epoch:
     # Epoch: 3, Steps: 400 | Train Loss: 0.31 Vali Loss: 0.42 Test Loss: 0.45
     Normalization(

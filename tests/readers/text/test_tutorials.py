@@ -375,3 +375,21 @@ def test_the_demos_of_graph_nets_abbreviate_their_names(series):
     assert math.isnan(read["loss"].values[2])
     assert read["eval_loss"].values.tolist() == [0.75] * 3
     assert read["accuracy"].values.tolist() == [0.5] * 3
+
+
+@pytest.mark.parametrize("gap", ["", "\n"])
+def test_burn_prints_its_counters_below_the_metrics(series, gap):
+    form = (
+        "[Metrics]\n  - Train Accuracy: epoch 61.50 % - batch 62.50 %\n"
+        "  - Train Loss: epoch {loss} - batch 1.5\n"
+        "  - Valid Accuracy: epoch 60.50 % - batch 61.00 %\n"
+        "  - Valid Loss: epoch 1.75 - batch 1.25\n"
+        f"{gap}[Progress]\n  - Iteration {{n}} Epoch 2/6\n  - iteration [##>----] (84s)\n"
+    )
+    text = "".join(form.format(loss=loss, n=200 * n) for n, loss in enumerate([0.5, "NaN"], 1))
+    read = series(text)
+    assert read["loss"].steps.tolist() == [200, 400]
+    assert read["loss"].values[0] == 0.5
+    assert math.isnan(read["loss"].values[1])
+    assert read["eval_loss"].values.tolist() == [1.75, 1.75]
+    assert read["accuracy"].values.tolist() == [61.5, 61.5]
