@@ -6,6 +6,8 @@ line end, writes its progress bars or records one after the other. So does a pas
 
 from __future__ import annotations
 
+import re
+from itertools import islice
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -16,10 +18,12 @@ from stabdiag.readers.blocks import bytes_after, count_line_ends
 _CLOSED_BAR: Final = lazy_pattern(
     rb"((?:/s|s/[a-z]{1,8})(?:, [^\[\]\n\r]{0,400})?\])(?=[^\s,;.:)\]|}][^\n\r]{0,400}?\d%\|)"
 )
-# And a count with its value that a program prints next to the bar: … 12.3s/it]10, 2.2398
+# And a record that a program prints next to the bar, a count with its value or more: … 12.3s/it]10,
+# 2.2398 and … 580.1s/it]epoch: 11 loss: 0.706
 _COUNT_AFTER_BAR: Final = lazy_pattern(
     rb"\](?<=(?:/s|it)\])(?=[(\[]?\d{1,9}(?:, ?|[: \t]{1,3})"
-    rb"[-+]?(?:\d{1,9}\.\d|[nN]a[nN]|inf)[\d.e+-]{0,20}[)\]]?[ \t\r]{0,8}(?:\n|\Z))"
+    rb"[-+]?(?:\d{1,9}\.\d|[nN]a[nN]|inf)[\d.e+-]{0,20}[)\]]?[ \t\r]{0,8}(?:\n|\Z)"
+    rb"|(?:[Ee]poch|EPOCH|[Ee]pisode|[Ss]tep|STEP|[Ii]ter(?:ation)?)[ :=\[#]{1,3}\d)"
 )
 # Lightning's bar without its end: …, throughput=19.00, Epoch 0:   3%|, and fairseq's, which ends at
 # the width of the terminal: …, gnorm=0.410, cl| epoch 017:  40%|
@@ -88,6 +92,28 @@ _VALIDATED_BAR: Final = lazy_pattern(
     rb"[^\n]{0,200}(?<=[\d.fn])Epoch 1/\d{1,6}[ \r]{0,4}$"
 )
 
+# Keras draws a full bar before the messages of its callbacks, and again below them with the values
+# of the evaluation:
+# 30/30 [====] - ETA: 0s - loss: 0.62
+# Epoch 1: val_loss improved from inf to 0.55, saving model to best.h5
+# 30/30 [====] - 9s 300ms/step - loss: 0.62 - val_loss: 0.55
+_FULL_BAR: Final = rb"(?:\[={5,60}\]|(?:\xe2\x94\x81){5,60}) "
+_DRAWN_TWICE: Final = lazy_pattern(
+    rb"(?m)^[ \t]{0,8}(\d{1,9})/\1 %b(?:- ETA: 0s - [^\n]{1,2000}"
+    rb"|[^\n]{1,2000}(?=\n\s{0,8}Epoch \d{1,6}: ))"
+    # Neither another bar nor the heading of an epoch is between them.
+    rb"(?=\n(?:(?![ \t]{0,8}(?:\d{1,9}/\d{1,9} |Epoch \d{1,6}/))[^\n]{0,2000}\n){0,8}"
+    rb"[ \t]{0,8}\1/\1 %b(?!- ETA))" % (_FULL_BAR, _FULL_BAR)
+)
+_FULL_BAR_ENDS: Final = (b"=] - ETA: 0s - ", b"\xe2\x94\x81 ")
+
+# The label of a bar that ends at the width of the terminal; the next one follows without a blank:
+# Training epoch 3 loss: 0.5:  79%|7| 104/131 [00Training epoch 3 loss: 0.5:  80%|8| 105/131 [00
+_LABEL: Final = lazy_pattern(rb"(?m)(?:^|\r)([A-Za-z][A-Za-z_./ -]{4,40})[^\n\r]{80}")
+# A word may be cut before a bar: …, loss=0.5, v_nuEpoch 2:  3%|
+_GLUED_LABEL: Final = rb"(?:(?<=[\d.)\]}%%])%b|(?<=[A-Za-z])%b(?=\d{0,6}: {1,4}\d{1,3}%%\|))"
+_MAX_LABELS: Final = 8
+
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _SHOWN_LINE_ENDS: Final = (
     ((b"<br",), lazy_pattern(rb"<br ?/?>"), b"\r"),
@@ -137,6 +163,10 @@ def separate_records(block: bytes) -> bytes:
         block = _INVALID_LOSS.sub(b"\rBatch ", block)
     if b" - ETA: " in block:
         block = _VALIDATED_BAR.sub(b"", block)
+    if len(block) <= _PASTE:
+        block = _separate_labels(block)
+    if b"/step - " in block and any(end in block for end in _FULL_BAR_ENDS):
+        block = _DRAWN_TWICE.sub(b"", block)
     if len(block) <= _PASTE and block.count(_PROGRESS_LABEL) > lines:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if lines <= _FEW_LINES and sum(map(block.count, _EPOCHS)) > lines + 1:
@@ -154,4 +184,14 @@ def separate_records(block: bytes) -> bytes:
         if sum(len(pattern.findall(ends)) for pattern, _ in present) >= _MIN_GLUED:
             for pattern, replacement in present:
                 block = pattern.sub(replacement, block)
+    return block
+
+
+def _separate_labels(block: bytes) -> bytes:
+    """Return a paste with a carriage return before each label that follows another record."""
+    labels = {match[1] for match in islice(_LABEL.finditer(block), _MAX_LABELS)}
+    for label in sorted(labels):
+        glued = re.compile(_GLUED_LABEL % (re.escape(label), re.escape(label)))
+        if block.count(label) > _MIN_GLUED and len(glued.findall(block)) >= _MIN_GLUED:
+            block = glued.sub(rb"\r\g<0>", block)
     return block

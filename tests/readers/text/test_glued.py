@@ -239,3 +239,63 @@ def test_a_file_with_a_loss_in_its_name_is_not_a_record(read):
     )
     values = read(text).series["loss"].values.tolist()
     assert values == pytest.approx([0.85, 0.75, 0.65, 0.55, 0.45])
+
+
+@pytest.mark.parametrize("heading", ["epoch: {} ", "Epoch [{}/90] ", "Step {} | ", "Iter #{} "])
+def test_a_record_with_a_counter_follows_the_end_of_a_bar(read, heading):
+    bar = "{p:3d}%|##    | {n}/40 [1:{n:02d}:11<31:02, 580.1s/it]"
+    losses = [0.75, 0.5, 0.25]
+    records = [f"{heading.format(10 * n + 1)}loss: {loss}" for n, loss in enumerate(losses)]
+    bars = ["", *(bar.format(p=25 * n, n=10 * n) for n in (1, 2))]
+    series = read("\n".join(map("".join, zip(bars, records, strict=True))) + "\n").series["loss"]
+    assert series.steps.tolist() == [1, 11, 21]
+    assert series.values.tolist() == losses
+
+
+CUT_BARS = (
+    "Training epoch 23 loss: {loss:.3f}, lr: 1e-4:  {n}%|7| {n}/131 [00",
+    "net/voc |####   | train: [2][{n}/131]|Tot: 0:01:49 |loss {loss:.4f} |Data 0.",
+    "Epoch 2:  {n}%|###▌  | {n}/131 [00:12<00:31, 2.1it/s, loss={loss:.3f}, v_nu",
+)
+
+
+@pytest.mark.parametrize("bar", CUT_BARS)
+def test_bars_that_end_at_the_width_of_a_terminal_begin_with_the_same_label(read, bar):
+    series = read("".join(bar.format(n=n, loss=loss_at(n)) for n in range(1, 60))).series["loss"]
+    assert series.steps.tolist() == list(range(1, 60))
+    assert series.values.tolist() == pytest.approx([loss_at(n) for n in range(1, 60)])
+
+
+def test_a_name_that_recurs_in_a_line_is_no_label():
+    line = (
+        b"train_loss: 0.5, mean_train_loss: 0.5, best_train_loss: 0.4 accuracy: 0.5|accuracy: 0.7"
+    )
+    assert Text(b"%b of the first epochs\n" % line).data.count(b"\n") == 2
+
+
+EQUALS, HEAVY = f"[{'=' * 30}] - {{}}", f"{'━' * 20} {{}}"
+CALLBACKS = (
+    "Epoch {n}: val_loss improved from inf to 0.55, saving model to best.h5\n",
+    "\nEpoch {n:05d}: val_loss did not improve from 0.55\n"
+    "Epoch {n:05d}: ReduceLROnPlateau reducing learning rate to 0.0003.\n",
+)
+
+
+@pytest.mark.parametrize(("bar", "time"), [(EQUALS, "ETA: 0s"), (HEAVY, "0s 9ms/step")])
+@pytest.mark.parametrize("message", CALLBACKS)
+def test_a_full_bar_of_keras_is_drawn_again_below_its_callbacks(read, bar, time, message):
+    losses = [0.75, 0.5, "nan"]
+    text = "".join(
+        f"Epoch {n}/9\n30/30 {bar.format(time)} - loss: 8.5\n{message.format(n=n)}"
+        f"30/30 {bar.format('3s 9ms/step')} - loss: {loss} - val_loss: 2.5\n"
+        for n, loss in enumerate(losses, start=1)
+    )
+    series = read(text).series["loss"]
+    assert series.steps.tolist() == [1, 2, 3]
+    assert [str(loss) for loss in series.values] == [str(loss) for loss in losses]
+
+
+def test_the_bar_of_an_evaluation_is_not_drawn_again():
+    bar = b"30/30 [%b] - 3s 9ms/step - loss: 0.5\n" % (b"=" * 30)
+    text = b"Epoch 1/2\n%bEpoch 2/2\n%b%b" % (bar, bar, bar)
+    assert Text(text).data.count(b"loss: 0.5") == 3
