@@ -82,6 +82,11 @@ _SPREAD_DICT: Final = lazy_pattern(
     # A paste may end within its last dict.
     rb"|,?\s{0,40}(?:[\"'][\w /.-]{0,80}[\"']?:?\s{0,40})?\Z)" % (_DICT_ENTRY, _DICT_ENTRY)
 )
+# The end of such a dict, where a paste begins within it.
+_CUT_DICT: Final = lazy_pattern(
+    rb"\A(?:[^\n{]{0,200},\n)?[ \t]{0,16}%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}"
+    % (_DICT_ENTRY, _DICT_ENTRY)
+)
 _SPREAD_VALUE: Final = lazy_pattern(
     rb"(?:oss|OSS|[Nn]orm)(?: is| was|[\"'])? ?[:=] ?\n {0,4}"
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
@@ -252,6 +257,8 @@ def _joined(block: bytes) -> bytes:
     text = np.frombuffer(block, dtype=np.uint8)
     ends = np.flatnonzero(text[1:] == ord("\n"))
     before = text[ends]
+    if b"}" in block and _DICT_ENDS[before].any():
+        block = _CUT_DICT.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
     if b"{" in block and _DICT_ENDS[before].any():
         block = _SPREAD_DICT.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
     before = np.where(before == ord(" "), text[ends - 1], before)
