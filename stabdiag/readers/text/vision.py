@@ -192,6 +192,11 @@ VISION: Final = (
         rb"(?m)^v\d \([^\n]{1,120} Region \d[^\n]{1,300}$",
         b"",
     ),
+    # In a paste of these lines alone, the weights are no scores: v3 (iou loss, Normalizer: (iou:
+    # 0.07, cls: 1.00) Region 30 Avg (IOU: 0.312), …, total_loss = 179.0
+    Normalization(
+        (b" loss, Normalizer: (",), rb" \([a-z]{1,8} loss, Normalizer: \([^)\n]{1,80}\)", b""
+    ),
     # And of old versions: Region 16 Avg IOU: 0.48, Class: 0.58, Obj: 0.33, No Obj: 0.48, …,
     # count: 8. Most of them are NaN for a layer without an object.
     Normalization(

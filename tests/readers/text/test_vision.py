@@ -254,3 +254,13 @@ def test_darts_prints_values_without_names(read):
     )
     assert series["eval_loss"].values.tolist() == [3, 1.5, 1]
     assert series["accuracy"].values[0] == 20
+
+
+def test_the_weights_of_the_loss_of_a_layer_are_no_scores(read):
+    line = (
+        "v3 (iou loss, Normalizer: (iou: 0.07, cls: 1.00) Region 30 Avg (IOU: 0.{n}), count: 1,"
+        " class_loss = 1.5, iou_loss = 0.25, total_loss = {n}.75\n"
+    )
+    series = read("".join(line.format(n=n) for n in range(5, 9))).series
+    assert series["loss"].values.tolist() == [5.75, 6.75, 7.75, 8.75]
+    assert not any(0.07 in values.values for values in series.values())
