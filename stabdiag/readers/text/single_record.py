@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, pairwise
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -28,8 +28,13 @@ from stabdiag.readers.text.excerpts import (
     names_training_loss,
 )
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.measure_words import makes_a_record
 from stabdiag.readers.text.sample import MANY_VALUES, Sample, Shapes, TextEvidence, loss_names
 from stabdiag.readers.text.tokens import line_fields, lines_with_a_loss
+
+# How often a post has a line that it quotes once, and what may be around it.
+_QUOTED: Final = 2
+_AROUND_QUOTE: Final = b" \t\r.,;:>*`\"'"
 
 # Lines that may follow a single record.
 _SCALE_OR_OVERFLOW: Final = lazy_pattern(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
@@ -77,19 +82,22 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     """Return the evidence in the only record of a paste that has hardly any other line.
 
     The record may have several lines with the same count, each with another loss. Examples may
-    follow it, whose lines have the same names and no count.
+    follow it, whose lines have the same names and no count. A post may quote it twice.
     """
-    for names, lines in sample.shapes.items():
+    shapes = sample.shapes
+    if _is_quoted(data, sample):
+        shapes = {names: lines[:1] for names, lines in shapes.items()}
+    for names, lines in shapes.items():
         counted = [{*filter(is_word, line)} for line in lines]
         is_above = len(names) >= _MIN_RECORD and len(lines) > 1 and counted[0]
         if is_above and not any(counted[1:]) and len(data) <= MAX_SHORT:
             return find_excerpt({names: lines[:1]}, fewest=1)
-    repeated = _repeated_record(sample.shapes)
+    repeated = _repeated_record(shapes)
     if repeated is not None:
         return repeated
     trained = {
         names: lines
-        for names, lines in sample.shapes.items()
+        for names, lines in shapes.items()
         if not all(map(is_evaluation, loss_names(names)))
     }
     bars = [line for _, line in lines_with_a_loss(data) if _PROGRESS_BAR.search(line)]
@@ -118,6 +126,23 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     # The only counter may be a position.
     is_positioned = bool(bars) or _starts_with_position(data)
     return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=is_positioned)
+
+
+def _is_quoted(data: bytes, sample: Sample) -> bool:
+    """Return True if a post has its only record with a counter twice."""
+    counted = [line for lines in sample.shapes.values() for line in lines if line]
+    return len(counted) == _QUOTED and len([*_distinct_records(data, sample.word)]) == 1
+
+
+def _distinct_records(data: bytes, word: bytes) -> Iterator[bytes]:
+    """Yield the lines with a loss, without quotation marks and those that repeat another one."""
+    seen: set[bytes] = set()
+    for _, line in lines_with_a_loss(data, word):
+        text = line.strip(_AROUND_QUOTE)
+        has_loss = any(makes_a_record(item.name, word) for item in line_fields(line))
+        if has_loss and text not in seen:
+            seen.add(text)
+            yield text
 
 
 def _repeated_record(shapes: Shapes) -> TextEvidence | None:
@@ -239,7 +264,7 @@ def _has_one_record(data: bytes, word: bytes) -> bool:
     """
     records = [
         (line, [item for item in line_fields(line) if _is_trained(item.name, word)])
-        for _, line in lines_with_a_loss(data, word)
+        for line in _distinct_records(data, word)
     ]
     records = [(line, losses) for line, losses in records if losses]
     if len(records) != 1 or SENTENCE.search(records[0][0]):
@@ -268,14 +293,16 @@ def _starts_with_position(data: bytes) -> bool:
 
 
 def find_block_record(data: bytes) -> TextEvidence | None:
-    """Return the evidence in the only record of a paste, with each value on a line of its own.
+    """Return the evidence in the only records of a paste, with each value on a line of its own.
 
-    One of the lines counts, and one has a loss with several digits: settings are round.
+    The lines of a record have the same names as those of the next one. One of them counts, and one
+    has a loss with several digits: settings are round.
     """
     if len(data) > MAX_SHORT:
         return None
-    headings = [*find_headings(data)]
-    counters = {(word, count) for _, word, count in headings}
+    counts: dict[bytes, list[int]] = {}
+    for _, word, count in find_headings(data):
+        counts.setdefault(word, []).append(count)
     lines = [line for line in data.split(b"\n") if _TWO_LETTERS.search(line)]
     fields = [list(line_fields(line)) for line in lines]
     single = [
@@ -289,14 +316,32 @@ def find_block_record(data: bytes) -> TextEvidence | None:
         and names_training_loss(item.name)
         and _LONG_VALUE.fullmatch(line[slice(*item.value)])
     ]
-    is_block = _MIN_BLOCK <= len(names) == len({*names}) and 2 * len(names) > len(lines)
-    if len(counters) != 1 or not losses or not is_block or any(map(is_setting, names)):
+    block = [*dict.fromkeys(names)]
+    records = names.count(names[0]) if names else 0
+    is_block = len(names) >= _MIN_BLOCK and names == records * block and 2 * len(names) > len(lines)
+    if not losses or not is_block or any(map(is_setting, block)):
+        return None
+    counter = _counter_of_blocks(counts, records)
+    if counter is None:
         return None
     return TextEvidence(
-        counter=headings[0][1],
+        counter=counter,
         loss=losses[0],
-        lines=1,
+        lines=records,
         rising=1.0,
         above=True,
-        is_counted_below=True,
+        is_counted_below=records == 1,
     )
+
+
+def _counter_of_blocks(counts: Mapping[bytes, Sequence[int]], records: int) -> bytes | None:
+    """Return the counter that rises from record to record; the only one of a single record."""
+    if records == 1:
+        is_one = len(counts) == 1 and all(len({*values}) == 1 for values in counts.values())
+        return next(iter(counts), None) if is_one else None
+    rising = [
+        word
+        for word, values in counts.items()
+        if len(values) == records and all(a < b for a, b in pairwise(values))
+    ]
+    return min(rising, key=lambda word: word in COARSE, default=None)

@@ -16,6 +16,10 @@ def series(put):
     return read
 
 
+def points(series):
+    return list(zip(series.steps.tolist(), series.values.tolist(), strict=True))
+
+
 KALDI = (
     "LOG (nnet3-train:Print():nnet-training.cc:121) Average objective function for 'output' for"
     " minibatches {}-{} is {} over 12800 frames.\n"
@@ -787,3 +791,52 @@ def test_two_numbers_of_a_text_are_no_rewards(tmp_path, text):
     path.write_text(text)
     with pytest.raises(LogError):
         stabdiag.diagnose(path)
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        "epoch 3 step {n}\nd_loss {a}\ng_loss 1.25\n",
+        "progress  epoch 4  step {n}  image/sec 0.2\ndiscrim_loss {a}\ngen_loss_L1 0.536\n",
+        "Iteration {n}:\n D loss: {a}\n G loss: 1.2555\n GP: 0.0112\n",
+    ],
+)
+@pytest.mark.parametrize("above", ["", "These are the last steps:\n"])
+def test_two_blocks_with_the_same_names_are_two_records(series, block, above):
+    losses = (0.5125, 0.75)
+    text = "".join(block.format(n=n, a=loss) for n, loss in zip((100, 200), losses, strict=True))
+    assert points(series(above + text)["loss"]) == [(100, 0.5125), (200, 0.75)]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "lr 0.125\nepochs 10\nloss weight 0.525\nlr 0.25\nepochs 20\nloss weight 0.725\n",
+        "epoch 2\nd_loss 0.5125\ng_loss 0.5\nepoch 1\nd_loss 0.525\ng_loss 0.5\n",
+    ],
+)
+def test_blocks_of_settings_or_without_an_order_are_no_records(series, text):
+    with pytest.raises(LogError):
+        series(text)
+
+
+RECORD = "[500/3000] Train loss: 4.25, Valid loss: 3.5, Elapsed_time: 1.25"
+
+
+@pytest.mark.parametrize("quote", ["{}.\n", "`{}`\n", "> {}\n"])
+def test_a_record_that_a_post_quotes_twice_is_one_record(series, quote):
+    text = f"I see only this line:\n\n{quote.format(RECORD)}Is it normal?\n{RECORD}\n"
+    result = series(text)
+    assert {*points(result["loss"])} == {(500, 4.25)}
+    assert {*points(result["eval_loss"])} == {(500, 3.5)}
+
+
+@pytest.mark.parametrize("head", ["", "time: 2.5},\n", '": 2.5,\n'], ids=["none", "end", "cut"])
+def test_a_list_of_dicts_may_begin_within_one(series, head):
+    form = (
+        '    "n/ap/a": 0.5,\n    "main/loss/loc": 0.25,\n    "iteration": {},\n    "main/loss": {}'
+    )
+    losses = (0.75, 0.5, 0.25)
+    texts = [form.format(n, loss) for n, loss in zip((10, 20, 30), losses, strict=True)]
+    text = head + "\n  },\n  {\n".join(texts)
+    assert points(series(text)["loss"]) == [(10, 0.75), (20, 0.5), (30, 0.25)]
