@@ -97,22 +97,22 @@ _VALIDATED_BAR: Final = lazy_pattern(
 # 30/30 [====] - ETA: 0s - loss: 0.62
 # Epoch 1: val_loss improved from inf to 0.55, saving model to best.h5
 # 30/30 [====] - 9s 300ms/step - loss: 0.62 - val_loss: 0.55
-_FULL_BAR: Final = rb"(?:\[={5,60}\]|(?:\xe2\x94\x81){5,60}) "
+_COMPLETE_BAR: Final = rb"(?:\[={5,60}\]|(?:\xe2\x94\x81){5,60}) "
 _DRAWN_TWICE: Final = lazy_pattern(
     rb"(?m)^[ \t]{0,8}(\d{1,9})/\1 %b(?:- ETA: 0s - [^\n]{1,2000}"
     rb"|[^\n]{1,2000}(?=\n\s{0,8}Epoch \d{1,6}: ))"
     # Neither another bar nor the heading of an epoch is between them.
     rb"(?=\n(?:(?![ \t]{0,8}(?:\d{1,9}/\d{1,9} |Epoch \d{1,6}/))[^\n]{0,2000}\n){0,8}"
-    rb"[ \t]{0,8}\1/\1 %b(?!- ETA))" % (_FULL_BAR, _FULL_BAR)
+    rb"[ \t]{0,8}\1/\1 %b(?!- ETA))" % (_COMPLETE_BAR, _COMPLETE_BAR)
 )
-_FULL_BAR_ENDS: Final = (b"=] - ETA: 0s - ", b"\xe2\x94\x81 ")
+_COMPLETE_BAR_ENDS: Final = (b"=] - ETA: 0s - ", b"\xe2\x94\x81 ")
 
 # The label of a bar that ends at the width of the terminal; the next one follows without a blank:
 # Training epoch 3 loss: 0.5:  79%|7| 104/131 [00Training epoch 3 loss: 0.5:  80%|8| 105/131 [00
-_LABEL: Final = lazy_pattern(rb"(?m)(?:^|\r)([A-Za-z][A-Za-z_./ -]{4,40})[^\n\r]{80}")
+_BAR_LABEL: Final = lazy_pattern(rb"(?m)(?:^|\r)([A-Za-z][A-Za-z_./ -]{4,40})[^\n\r]{80}")
 # A word may be cut before a bar: …, loss=0.5, v_nuEpoch 2:  3%|
 _GLUED_LABEL: Final = rb"(?:(?<=[\d.)\]}%%])%b|(?<=[A-Za-z])%b(?=\d{0,6}: {1,4}\d{1,3}%%\|))"
-_MAX_LABELS: Final = 8
+_MAX_BAR_LABELS: Final = 8
 
 # What a page, a viewer or a string of Python shows in the place of a line end.
 _SHOWN_LINE_ENDS: Final = (
@@ -165,7 +165,7 @@ def separate_records(block: bytes) -> bytes:
         block = _VALIDATED_BAR.sub(b"", block)
     if len(block) <= _PASTE:
         block = _separate_labels(block)
-    if b"/step - " in block and any(end in block for end in _FULL_BAR_ENDS):
+    if b"/step - " in block and any(end in block for end in _COMPLETE_BAR_ENDS):
         block = _DRAWN_TWICE.sub(b"", block)
     if len(block) <= _PASTE and block.count(_PROGRESS_LABEL) > lines:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
@@ -189,7 +189,7 @@ def separate_records(block: bytes) -> bytes:
 
 def _separate_labels(block: bytes) -> bytes:
     """Return a paste with a carriage return before each label that follows another record."""
-    labels = {match[1] for match in islice(_LABEL.finditer(block), _MAX_LABELS)}
+    labels = {match[1] for match in islice(_BAR_LABEL.finditer(block), _MAX_BAR_LABELS)}
     for label in sorted(labels):
         glued = re.compile(_GLUED_LABEL % (re.escape(label), re.escape(label)))
         if block.count(label) > _MIN_GLUED and len(glued.findall(block)) >= _MIN_GLUED:
