@@ -55,6 +55,9 @@ _COUNTERS_ALONE: Final = (
     ),
 )
 
+# The name of a position whose total has at most two digits.
+_MIN_TOTAL: Final = len(NTH) + 2
+
 # The results of an evaluation may be printed twice.
 _MAX_REPEATS: Final = 2
 
@@ -166,6 +169,27 @@ def heading_evidence(
         and lines <= _LINES_BELOW * (count_moves(counts) + 1 if word in COARSE else len(counts))
     )
     return next((candidate for candidate in candidates if candidate.rising >= _RISING), None)
+
+
+def position_evidence(positions: Mapping[bytes, list[int]], sample: Sample) -> TextEvidence | None:
+    """Return the evidence for a position on separate lines, above the lines of a loss.
+
+    Two records are enough if the total of the position is not that of a date or of ranks, and one
+    of a loss that is not finite; two loggers may print it.
+    """
+    finest_first = sorted(positions, key=lambda name: -count_moves(positions[name]))
+    positions = {name: positions[name] for name in finest_first}
+    long = {name: counts for name, counts in positions.items() if len(name) > _MIN_TOTAL}
+    several = heading_evidence(positions, sample.values)
+    several = several or heading_evidence(long, sample.values, fewest=2)
+    lost = any(is_lost(value) for values in sample.values.values() for value in values)
+    if several is not None or not lost:
+        return several
+    counter = next((name for name, counts in long.items() if len({*counts}) == 1), None)
+    loss, lines = most_frequent_loss(sample.values)
+    if counter is None or lines > _LINES_BELOW * len(long[counter]):
+        return None
+    return TextEvidence(counter=counter, loss=loss, lines=lines, rising=1.0, above=True)
 
 
 def evidence_at_start(

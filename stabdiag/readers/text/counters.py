@@ -133,6 +133,14 @@ def find_headings(data: bytes) -> Iterator[tuple[int, bytes, int]]:
     )
 
 
+def find_positions(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+    """Yield the place, the name and the count of each position such as [20/600], in all lines."""
+    return (
+        (match.start(1), NTH + match[2], counter_value(match[1]))
+        for match in POSITION.finditer(data)
+    )
+
+
 def counter_value(digits: bytes) -> int:
     """Return the value of a counter."""
     unit = b" KMB".find(digits[-1:].upper())

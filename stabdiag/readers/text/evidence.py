@@ -17,6 +17,7 @@ from stabdiag.readers.text.counter_evidence import (
     evidence_of_few_epochs,
     heading_evidence,
     on_loss_lines,
+    position_evidence,
     rising_fraction,
 )
 from stabdiag.readers.text.counters import EPOCH, NTH
@@ -189,6 +190,9 @@ def _evidence(log: ExaminedLog, sample: Sample) -> TextEvidence | None:
     headed = headed or evidence_of_few_epochs(log.data, sample, headings)
     if headed is not None:
         return replace(headed, is_counted_below=headed.counter in below)
+    headed = position_evidence(log.position_counts(sample), sample)
+    if headed is not None:
+        return headed
     return (
         _failed_excerpt(log, sample)
         or find_single_record(log.data, sample)

@@ -11,7 +11,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counter_evidence import MIN_COUNTS
-from stabdiag.readers.text.counters import GAMES, STEP, find_headings
+from stabdiag.readers.text.counters import GAMES, STEP, find_headings, find_positions
 from stabdiag.readers.text.failures import Failures
 from stabdiag.readers.text.sample import Sample, take_sample
 from stabdiag.readers.text.status_lines import failure_lines, handwritten_failure_lines
@@ -68,6 +68,20 @@ class ExaminedLog:
         for game in [name for name in counts if name in GAMES]:
             if len(self._counts_above_losses(sample, game)) < MIN_COUNTS:
                 del counts[game]
+        return counts
+
+    def position_counts(self, sample: Sample) -> dict[bytes, list[int]]:
+        """Return the counts of each position on the lines above a sample's end.
+
+        The first one of a position is above the first loss: [20/600], and below it loss: 2.31.
+        """
+        counts: dict[bytes, list[int]] = defaultdict(list)
+        if not sample.values:
+            return counts
+        first = next((begin for begin, _ in lines_with_a_loss(self.data, sample.word)), 0)
+        for place, name, count in find_positions(self.data[: min(sample.end, _HEADING_BYTES)]):
+            if place < first or name in counts:
+                counts[name].append(count)
         return counts
 
     def counted_below(self, sample: Sample) -> set[bytes]:

@@ -20,6 +20,8 @@ from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import (
     EPOCH,
     FIRST,
+    NTH,
+    POSITION,
     STEP,
     counter_matches,
     counter_word,
@@ -78,8 +80,17 @@ class Heading(Kind):
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
-        matches = (match for match in counter_matches(data) if counter_word(match) == self.counter)
-        lines = ((match.start(), {self.column: data[slice(*match.span(2))]}) for match in matches)
+        if self.counter.startswith(NTH):
+            counts = (
+                match.span(1) for match in POSITION.finditer(data) if NTH + match[2] == self.counter
+            )
+        else:
+            counts = (
+                match.span(2)
+                for match in counter_matches(data)
+                if counter_word(match) == self.counter
+            )
+        lines = ((at[0], {self.column: data[slice(*at)]}) for at in counts)
         return [replace(part, supplementary=True) for part in make_parts(lines)]
 
 

@@ -840,3 +840,41 @@ def test_a_list_of_dicts_may_begin_within_one(series, head):
     texts = [form.format(n, loss) for n, loss in zip((10, 20, 30), losses, strict=True)]
     text = head + "\n  },\n  {\n".join(texts)
     assert points(series(text)["loss"]) == [(10, 0.75), (20, 0.5), (30, 0.25)]
+
+
+BLOCKS = (
+    "[2031-10-23 16:00:19-train.py#23] Epoch: [1][{n}/6250] lr: 0.001\n"
+    "        cls_loss: {loss} (0.25)     total_loss: {loss} (2.5)\n"
+    "[2031-10-23 16:00:19-log.py#10] Progress: {n} / 312500 [0%], Speed: 2.282 s/iter\n\n",
+    "[{n}/3000]\n  total_loss: {loss}\n  cls_loss: 0.25\n  acc: 0.5\n",
+)
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+@pytest.mark.parametrize("losses", [(2.5, 2.25), (2.5, 2.25, 2.0), ("nan",), (2.5, "nan")])
+def test_a_position_above_the_losses_is_their_step(series, block, losses):
+    text = "".join(block.format(n=20 * n, loss=loss) for n, loss in enumerate(losses, start=1))
+    result = series(text)["loss"]
+    assert result.steps.tolist() == [20 * n for n in range(1, len(losses) + 1)]
+    assert [str(loss) for loss in result.values] == [str(loss) for loss in losses]
+
+
+def test_the_finest_position_above_the_losses_counts(series):
+    block = "[{epoch}/20][{n}/300]\n  Loss_D: {loss}\n  Loss_G: 0.5\n"
+    text = "".join(
+        block.format(epoch=n // 14, n=20 * (n % 14) + 20, loss=2.5 - n / 64) for n in range(42)
+    )
+    assert len(series(text)["loss"]) == 42
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "We trained on 2/3 of it.\nloss: 0.51\nAnd on 3/3.\nloss: 0.41\nAnd on 1/3:\nloss: 0.6\n",
+        "loss: 0.51\n20/300\nloss: 0.41\n40/300\nand so on\nloss: 0.6\n60/300\n",
+        "on 10/12:\nloss: 0.51\nand on 11/12:\nloss: 0.41\n",
+    ],
+)
+def test_numbers_between_losses_are_no_positions(series, text):
+    with pytest.raises(LogError):
+        series(text)
