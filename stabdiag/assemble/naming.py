@@ -20,7 +20,13 @@ from stabdiag.assemble.result_tables import refuse_results
 from stabdiag.assemble.splits import split_columns
 from stabdiag.errors import ColumnError
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.choice import Assignment, assign, can_judge_without_loss, may_serve
+from stabdiag.model.roles.choice import (
+    LOSS_NAMES,
+    Assignment,
+    assign,
+    can_judge_without_loss,
+    may_serve,
+)
 from stabdiag.model.roles.fallbacks import (
     evaluation_measure,
     fallback_columns,
@@ -70,6 +76,7 @@ def name_columns(columns: Columns, chosen: Mapping[str, str] | None) -> NamedCol
     if "loss" not in (chosen or {}):
         refuse_results(columns, named.names)
         named = with_measurements(_with_a_loss(named))
+        named = _with_sum(named, assignment.other_losses)
         named = _with_means(_with_better_loss(named, assignment.other_losses))
     if not chosen:
         made, notes = continued_columns(named.columns, named.names)
@@ -88,6 +95,11 @@ def _with_totals(columns: Columns, assignment: Assignment) -> NamedColumns:
     totals: dict[str, Column] = {}
     notes = list(assignment.notes)
     for role, names in assignment.parts.items():
+        own_total = _find_sum({name: columns.load(name) for name in names})
+        if own_total is not None:
+            roles[role] = own_total
+            notes.append(f"took {own_total!r} as the {role}: it is the sum of the others")
+            continue
         total = reduce(_sum, map(columns.load, names))
         parts = listed(names)
         if total.present.any():
@@ -254,6 +266,49 @@ def _has_scores(columns: Sequence[str], names: Mapping[str, str]) -> bool:
     accuracies = [names[role] for role in ("accuracy", "eval_accuracy") if role in names]
     scores = [*accuracies, *score_columns(columns, names.values()).values()]
     return bool(scores) and (bool(counters) or len(columns) == 1)
+
+
+def _with_sum(named: NamedColumns, others: Sequence[str]) -> NamedColumns:
+    """Replace a loss chosen by its name by another one that is the sum of it and of all others.
+
+    SiamMask logs rpn_cls_loss, rpn_loc_loss and siamrpn_loss.
+    """
+    name = named.names.get("loss", "")
+    if name not in named.columns.names or normal(name) in LOSS_NAMES:
+        return named
+    total = _find_sum({other: named.columns.load(other) for other in (name, *others)})
+    if total is None or total == name:
+        return named
+    note = f"took {total!r} as the loss: it is the sum of {name!r} and the others"
+    return named.take({**named.names, "loss": total}, note)
+
+
+def _find_sum(losses: Mapping[str, Column]) -> str | None:
+    """Return the loss that is the sum of all others, at least two, or None."""
+    if len(losses) < MIN_RECORDS or any(loss.is_text for loss in losses.values()):
+        return None
+    return next(
+        (
+            name
+            for name, total in losses.items()
+            if _is_sum(total, [loss for other, loss in losses.items() if other != name])
+        ),
+        None,
+    )
+
+
+def _is_sum(total: Column, parts: Sequence[Column]) -> bool:
+    """Return True if each value of a column is the sum of the others, apart from rounding."""
+    rows = np.flatnonzero(total.present & np.isfinite(total.values))
+    if len(rows) < 2 or not all(part.present[rows].all() for part in parts):
+        return False
+    rounding = np.finfo(np.float16).eps
+    # Most columns differ in their first values.
+    for some in (rows[:2], rows):
+        values = np.array([part.values[some] for part in parts])
+        if not np.allclose(values.sum(axis=0), total.values[some], rtol=rounding, atol=0):
+            return False
+    return bool((values > 0).any(axis=1).all())
 
 
 def _with_better_loss(named: NamedColumns, others: Sequence[str]) -> NamedColumns:

@@ -141,3 +141,22 @@ def test_a_scale_that_begins_below_1_is_not_a_loss_scale(name, first, is_scale):
     scale = np.where(np.arange(60) < 30, first, 2 * first)
     run = stabdiag.diagnose({"step": np.arange(60), "loss": LEVEL, name: scale}).history
     assert ("loss_scale" in run.series) == is_scale
+TERMS = {"step": [1, 2, 3], "a_cls_loss": [0.5, 0.25, 0.125], "a_loc_loss": [1.5, 1.25, 1.0]}
+
+
+@pytest.mark.parametrize("name", ["whole_loss", "ab_seg_loss"])
+@pytest.mark.parametrize("last", [1.125, 1.1251, np.nan])
+def test_a_loss_that_is_the_sum_of_all_others_is_the_total(name, last):
+    history = stabdiag.read({**TERMS, name: [2.0, 1.5, last]})
+    assert history.series["loss"].column == name
+
+
+@pytest.mark.parametrize("sums", [[2.0, 1.5, 1.25], [0.5, 0.25, 0.125], [2.5, 2.0, 1.625]])
+def test_a_loss_that_is_not_the_sum_of_all_others_is_no_total(sums):
+    history = stabdiag.read({**TERMS, "whole_loss": sums})
+    assert history.series["loss"].column != "whole_loss"
+
+
+def test_a_loss_with_a_known_name_stays_the_total():
+    history = stabdiag.read({**TERMS, "loss": [3.0, 2.0, 1.0], "whole_loss": [5.0, 3.5, 2.125]})
+    assert history.series["loss"].column == "loss"

@@ -315,7 +315,8 @@ _TOTAL_WORDS: Final = frozenset({"total", "tot", "overall", "combined", "joint"}
 # Maximum number of other losses, since each costs time in a log of thousands of columns.
 _MAX_LOSS_PARTS: Final = 8
 
-_TOTALS: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
+# The known names of the loss that is minimized.
+LOSS_NAMES: Final = frozenset(next(role.names for role in ROLES if role.name == "loss"))
 
 
 def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = False) -> list[str]:
@@ -360,7 +361,7 @@ def by_name_pattern(role: Role, names: Iterable[str], *, of_episodes: bool = Fal
         matches = [name for name in names if "loss" in normal(name) and is_evaluation(name)]
         # The best so far is infinite before the first evaluation, and never rises.
         matches = [name for name in matches if "best" not in name_words(name)]
-        return sorted(matches, key=lambda name: without_evaluation(name) not in _TOTALS)
+        return sorted(matches, key=lambda name: without_evaluation(name) not in LOSS_NAMES)
     return []
 
 
