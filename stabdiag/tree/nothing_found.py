@@ -22,8 +22,8 @@ from stabdiag.model.findings import (
 )
 from stabdiag.model.history import Series
 from stabdiag.model.report import Missing, NotLogged
-from stabdiag.model.roles.loss_kinds import LossKind
-from stabdiag.model.roles.names import is_evaluation, is_perplexity
+from stabdiag.model.roles.loss_kinds import GENERATOR, LossKind
+from stabdiag.model.roles.names import is_evaluation, is_perplexity, name_words
 from stabdiag.model.text import EXACT_FIGURES, capitalized, listed, num, percent, plural
 from stabdiag.stats.course import position_after
 from stabdiag.stats.levels import levels
@@ -245,6 +245,7 @@ def describe_course(case: Case) -> str:
     if len(logged[0][1]) >= case.min_losses_for_spikes:
         logged[0] = ("the reward (medians of tenths)", levels(logged[0][1], TENTHS))
     logged += () if len(case.loss) else (*_largest_growth(case),)
+    logged += (*_rivals(case),)
     if not len(case.loss) or not any(len(case.history.finite(role)) for role in _MEASURES):
         logged += (*_scores(case),)
     else:
@@ -302,6 +303,14 @@ def _first_to_last(x: Floats) -> tuple[str, str]:
     if np.ptp(x):
         return " went", f"from {num(x[0])} to {num(x[-1])}"
     return " stayed", f"at {num(x[0])}"
+
+
+def _rivals(case: Case) -> Iterator[tuple[str, Floats]]:
+    """Yield the column and values of the loss of a generator next to that of its discriminator."""
+    if case.loss_kind is LossKind.ADVERSARIAL:
+        others = case.history.group("other_loss").values()
+        rivals = (series for series in others if GENERATOR & {*name_words(series.column)})
+        yield from ((repr(series.column), series.finite().values) for series in islice(rivals, 1))
 
 
 def _largest_growth(case: Case) -> Iterator[tuple[str, Floats]]:

@@ -323,3 +323,11 @@ def test_a_healthy_run_names_an_evaluation_far_below_its_last_ones(noise, is_nam
     assert report.diagnosis.slug == "healthy"
     lowest = "The evaluation loss was lowest, 0.5, at epoch 8."
     assert (lowest in report.diagnosis.summary) == is_named
+
+
+def test_a_short_log_of_two_networks_reports_the_loss_of_the_generator():
+    log = {"step": np.arange(3), "D loss": [0.5, 0.25, 0.5], "G loss": [1.0, 30.0, 4918.0]}
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert "The loss stayed at" not in summary
+    assert "'G loss'" in summary
+    assert "from 1 to 4918" in summary
