@@ -62,13 +62,19 @@ class Run:
         return is_policy and 0 < rewards < self.limits.divergence.min_points
 
     def _is_running_sum(self) -> bool:
-        """Return True if the loss accumulates: from 0, or while evaluations improve."""
+        """Return True if the loss accumulates: from 0, or while evaluations improve.
+
+        In a short log, the accuracy improves as well.
+        """
         x, heldout = self.loss.values, self.history.finite("eval_loss").values
         if len(x) < MIN_TREND_POINTS or x[0] <= 0 or not is_running_sum(x):
             return False
         if len(heldout) > CONTEXT_POINTS and heldout[1:].max() < heldout[0]:
             return True
-        return len(x) >= self.limits.divergence.min_points and x[0] <= 2 * np.diff(x).max()
+        accuracy = self.history.finite("accuracy").values
+        improves = len(accuracy) > CONTEXT_POINTS and accuracy[1:].min() > accuracy[0]
+        is_shown = improves or len(x) >= self.limits.divergence.min_points
+        return bool(is_shown and x[0] <= 2 * np.diff(x).max())
 
     @cached_property
     def overall_grad_norm(self) -> Series | None:

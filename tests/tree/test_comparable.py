@@ -199,6 +199,16 @@ def test_a_running_sum_is_not_a_climb(loss, is_running_sum):
 
 
 @pytest.mark.parametrize(
+    ("accuracy", "is_running_sum"),
+    [(np.linspace(0.1, 0.3, 10), True), (np.linspace(0.3, 0.1, 10), False)],
+)
+def test_a_running_sum_of_a_short_log_is_known_by_an_accuracy_that_rises(accuracy, is_running_sum):
+    loss = np.cumsum(FELL[:10])
+    report = stabdiag.diagnose({"step": np.arange(10), "loss": loss, "acc": accuracy})
+    assert ("a running sum of losses" in report.diagnosis.summary) == is_running_sum
+
+
+@pytest.mark.parametrize(
     ("loss", "is_running_sum"),
     [
         (90 + np.cumsum(FELL), None),
