@@ -72,6 +72,24 @@ _YOLO_SCORES: Final = lazy_pattern(
     rb"(%b(?:[ \t]{1,20}%b){0,19})[ \t]{0,20}(?=\n|$)" % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
 
+# YOLOv6 and the classifiers of YOLOv5 name each number before the bar.
+#
+#     Epoch        lr  iou_loss  dfl_loss  cls_loss
+#      0/99     0.001     1.512     1.322     2.576: 100%|██████████| 106/106 [00:17<00:00, …
+# Epoch: 0 | mAP@0.5: 0.121 | mAP@0.50:0.95: 0.073
+#
+#     Epoch   GPU_mem  train_loss    val_loss    top1_acc    top5_acc
+#       1/5     1.54G        1.63       0.978       0.669       0.934: 100%|██████████| 148/148 …
+_NAMED_HEADING: Final = lazy_pattern(
+    rb"Epoch {1,20}((?:\w{1,20} {1,20}){0,9}\w{1,20}_loss(?: {1,20}\w{1,20}){0,9})[ \r]{0,20}\n"
+)
+
+_NAMED_BAR: Final = lazy_pattern(
+    rb"(?<![\d/])(\d{1,6})/\d{1,6} {1,20}((?:%b[KMG]? {1,20}){0,19}%b) {0,40}: {0,4}\d{1,3}%%\|"
+    rb"|\nEpoch: {1,4}(\d{1,6}) \| mAP@0\.5: (%b) \| mAP@0\.50?:0\.95: (%b)"
+    % ((NUMBER_PATTERN,) * 4)
+)
+
 _YOLO_NAMES: Final = {"P": "precision", "R": "recall"}
 
 
@@ -128,6 +146,25 @@ def _rows_without_heading(data: bytes) -> Iterator[Record]:
             yield bar.start(), {"epoch": bar[1], **dict(zip(_YOLO_ROW_NAMES, losses, strict=True))}
 
 
+def _named_bars(data: bytes) -> Iterator[Record]:
+    """Yield the states of the bars whose heading names each number, and their scores."""
+    headings = [*_NAMED_HEADING.finditer(data)]
+    ends = [heading.start() for heading in headings[1:]] + [len(data)] * bool(headings)
+    for heading, end in zip(headings, ends, strict=True):
+        names = heading[1].decode("ascii", "replace").split()
+        for bar in _NAMED_BAR.finditer(data, heading.end(), end):
+            if bar[1] is None:
+                yield bar.start(3), {"epoch": bar[3], "mAP50": bar[4], "mAP50-95": bar[5]}
+                continue
+            # The numbers of the evaluation appear when it ends.
+            cells = zip(names, bar[2].split(), strict=False)
+            yield bar.start(), {"epoch": bar[1], **{n: v for n, v in cells if n != "GPU_mem"}}
+
+
+def _has_named_bars(data: bytes) -> bool:
+    return next(_named_bars(data), None) is not None
+
+
 def _is_yolo(data: bytes) -> bool:
     return any(row.search(data) for row in (_BAR_HEADING, _NAMES_HEADING, _YOLO_ROW, _YOLO_RESULT))
 
@@ -148,6 +185,9 @@ def _scores(heading: bytes, values: bytes) -> dict[str, bytes]:
 YOLO: Final = Grammar(
     step="epoch",
     block=LARGE_BLOCK,
-    kinds=(Records(find_records=_bars, signature=_is_yolo),),
+    kinds=(
+        Records(find_records=_bars, signature=_is_yolo),
+        Records(find_records=_named_bars, signature=_has_named_bars),
+    ),
     joined=True,
 )
