@@ -15,6 +15,7 @@ NTH: Final = b"N/"
 FIRST: Final = b"N at the start"
 _WITHIN_EPOCH: Final = b"[epoch, N]"
 LONE_COUNT: Final = b"[N]"
+_BAR_COUNT: Final = b"Nit ["
 
 # Within each of these, other counters may restart; the coarsest last.
 COARSE: Final = (EPOCH, b"episode", b"round", b"cycle")
@@ -94,6 +95,8 @@ _BY_PUNCTUATION: Final = tuple(
             (LONE_COUNT, LONE_COUNT, LONE_COUNT),
             b"[",
         ),
+        # 540it [09:59,  1.05s/it], tqdm's bar if the total is unknown
+        (rb"(?<![\w./,-])(\d{1,12}) ?[a-z]{1,10} \[\d\d:\d\d(?::\d\d)?, ", (_BAR_COUNT,), b" ["),
     )
 )
 

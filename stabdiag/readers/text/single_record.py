@@ -33,7 +33,7 @@ from stabdiag.readers.text.sample import MANY_VALUES, Sample, Shapes, TextEviden
 from stabdiag.readers.text.tokens import line_fields, lines_with_a_loss
 
 # How often a post has a line that it quotes once, and what may be around it.
-_QUOTED: Final = 2
+_TIMES_QUOTED: Final = 2
 _AROUND_QUOTE: Final = b" \t\r.,;:>*`\"'"
 
 # Lines that may follow a single record.
@@ -42,6 +42,7 @@ _SCALE_OR_OVERFLOW: Final = lazy_pattern(rb"(?:loss|grad)[ _]scale|overflow", re
 # The position in a bar of tqdm or Keras, and the other lines of a paste whose only record is a bar.
 _PROGRESS_BAR: Final = lazy_pattern(
     rb"(?<![\d/])\d{1,9}(?:/\d{1,9})? \[\d{1,4}:\d\d(?::\d\d)?<"
+    rb"|(?<![\d/])\d{1,9} ?[a-z]{1,10} \[\d\d:\d\d(?::\d\d)?, "
     rb"|(?<![\d/])\d{1,9}/\d{1,9} (?:\[[=>.]{5,60}\]|(?:\xe2\x94\x81){5,60})[ \x1b]"
 )
 _MAX_AROUND_BAR: Final = 40
@@ -119,19 +120,22 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     if sum(map(len, trained.values())) != 1:
         return _split_record(trained) or _ranked_record(trained)
     shapes = {names: lines for names, lines in trained.items() if len(names) >= MANY_VALUES}
-    if shapes:
-        return find_excerpt(shapes, fewest=1) or _uncounted_record(data, shapes)
-    if not _has_one_record(data, sample.word):
-        return None
     # The only counter may be a position.
     is_positioned = bool(bars) or _starts_with_position(data)
+    if shapes:
+        result = find_excerpt(shapes, fewest=1)
+        if result is None and is_positioned:
+            result = find_excerpt(shapes, reports_failure=True)
+        return result or _uncounted_record(data, shapes)
+    if not _has_one_record(data, sample.word):
+        return None
     return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=is_positioned)
 
 
 def _is_quoted(data: bytes, sample: Sample) -> bool:
     """Return True if a post has its only record with a counter twice."""
     counted = [line for lines in sample.shapes.values() for line in lines if line]
-    return len(counted) == _QUOTED and len([*_distinct_records(data, sample.word)]) == 1
+    return len(counted) == _TIMES_QUOTED and len([*_distinct_records(data, sample.word)]) == 1
 
 
 def _distinct_records(data: bytes, word: bytes) -> Iterator[bytes]:

@@ -242,6 +242,27 @@ VISION: Final = (
         (b" || ETA: ",), rb"\| T: (%b) \|\| ETA: [^|\n]{1,60}" % NUMBER_PATTERN, rb"| loss: \1 "
     ),
     Normalization((b" || ETA: ",), rb"\| ([BCMS]): (?=%b \|)" % NUMBER_PATTERN, rb"| loss_\1: "),
+    # VideoPose3D: [1] time 43.30 lr 0.000040 3d_train 88.13 3d_eval 63.54 3d_valid 67.05
+    Normalization(
+        (b"] time ", b" 3d_train "),
+        rb"(?<=[\n\d])\[(\d{1,6})\] (?=time [^\n]{1,80} 3d_train )",
+        rb" epoch \1 ",
+    ),
+    Normalization(
+        (b"time ", b" 3d_train "), rb" 3d_(train|valid) (?=%b)" % NUMBER_PATTERN, rb" \1_loss "
+    ),
+    # RetinaFace: || Loc: 2.1227 Cla: 2.3935 Landm: 8.1542 ||
+    Normalization(
+        (b"Loc: ", b"Cla: "),
+        rb"(?<=[|,;\w] )(Loc|Cla|Landm): (?=%b)" % NUMBER_PATTERN,
+        rb"loss_\1: ",
+    ),
+    # Wav2Lip: L1: 0.0283, Sync Loss: 0.0: : 540it [09:59,  1.05s/it], or L1: 0.03, Sync: 0.0, …
+    Normalization(
+        (b"L1: ", b", Sync"),
+        rb"(?<!\w)(L1|Sync|Percep): (?=%b)" % NUMBER_PATTERN,
+        rb"\1 Loss: ",
+    ),
     # RandLA-Net: Step 00000050 L_out=2.310 Acc=0.31 --- 1408.79 ms/batch
     Normalization((b" L_out=", b" ms/batch"), rb" L_out=(?= {0,4}%b)" % NUMBER_PATTERN, b" loss="),
     # FastReID: eta: 7:25:44  epoch/iter: 0/199  total_loss: 114.2

@@ -264,3 +264,38 @@ def test_the_weights_of_the_loss_of_a_layer_are_no_scores(read):
     series = read("".join(line.format(n=n) for n in range(5, 9))).series
     assert series["loss"].values.tolist() == [5.75, 6.75, 7.75, 8.75]
     assert not any(0.07 in values.values for values in series.values())
+
+
+def test_the_terms_of_a_face_detector_are_losses(read):
+    line = (
+        "Epoch:2/9 || Iter: {n}/900 || Loc: {loss} Cla: 1.5 Landm: 3.0 || LR: 0.001 || ETA: 1:42\n"
+    )
+    text = "".join(line.format(n=n, loss=loss) for n, loss in ((41, 2.5), (42, 2.25), (43, "nan")))
+    assert [str(loss) for loss in read(text).series["loss"].values] == ["7.0", "6.75", "nan"]
+
+
+@pytest.mark.parametrize("glued", ["", "5/6 [=====>.] - ETA: 1s - loss_trn: 0.5"])
+def test_the_errors_of_videopose_are_losses(read, glued):
+    line = "[{n}] time 43.30 lr 0.000040 3d_train {loss} 3d_eval 63.5 3d_valid 67.25\nsaved\n"
+    losses = (88.5, 52.5, "nan")
+    text = "".join(glued + line.format(n=n, loss=loss) for n, loss in enumerate(losses, start=1))
+    series = read(text).series
+    assert series["loss"].steps.tolist() == [1, 2, 3]
+    assert [str(loss) for loss in series["loss"].values] == ["88.5", "52.5", "nan"]
+    assert series["eval_loss"].values.tolist() == [67.25] * 3
+
+
+WAV2LIP = (
+    "L1: {loss}, Sync Loss: 0.0: : {n}it [09:59,  1.05s/it]",
+    "L1: {loss}, Sync: 0.0, Percep: 0.0 | Fake: 0.68, Real: 0.71: : {n}it [09:59,  1.05s/it]",
+)
+
+
+@pytest.mark.parametrize("bar", WAV2LIP)
+@pytest.mark.parametrize("number", [1, 2, 9])
+def test_a_bar_without_a_total_counts(read, bar, number):
+    steps = range(540, 540 + number)
+    losses = [2.5 - n / 64 for n in range(number)]
+    text = "\n".join(bar.format(n=n, loss=loss) for n, loss in zip(steps, losses, strict=True))
+    series = read(text).series["loss"]
+    assert (series.steps.tolist(), series.values.tolist()) == ([*steps], losses)
