@@ -86,10 +86,10 @@ TEXT_READERS: Final = (
     ),
     TextReader(
         name="yolo",
-        title="what YOLOv5, YOLOv7 or Ultralytics printed",
+        title="what YOLOv5, YOLOv6, YOLOv7 or Ultralytics printed",
         module=f"{_TEXT_PACKAGE}.yolo",
         part="YOLO",
-        detected_by="a heading of Epoch, GPU_mem, losses, instances and size",
+        detected_by="a heading of Epoch, losses, and memory, learning rate or size, above bars",
         not_read="all states of a bar but the last of each epoch, validations",
         grows=False,
         example="22/55  9.02G  0.1157  5.355  2.998  17  640: 100%|█████| 954/954 […]",
