@@ -79,10 +79,16 @@ class ExaminedLog:
         if not sample.values:
             return counts
         first = next((begin for begin, _ in lines_with_a_loss(self.data, sample.word)), 0)
+        cut: dict[bytes, list[int]] = defaultdict(list)
         for place, name, count in find_positions(self.data[: min(sample.end, _HEADING_BYTES)]):
-            if place < first or name in counts:
-                counts[name].append(count)
-        return counts
+            (counts if place < first or name in counts else cut)[name].append(count)
+        if counts:
+            return counts
+        # A paste may begin within a record, below its position. The losses are indented then.
+        if self.data[first : first + 1] not in (b" ", b"\t"):
+            return counts
+        records = max(map(len, sample.values.values()))
+        return {name: [2 * c[0] - c[1], *c] for name, c in cut.items() if 1 < len(c) == records - 1}
 
     def counted_below(self, sample: Sample) -> set[bytes]:
         """Return the counters that end each record: Epoch=4 end."""

@@ -859,6 +859,15 @@ def test_a_position_above_the_losses_is_their_step(series, block, losses):
     assert [str(loss) for loss in result.values] == [str(loss) for loss in losses]
 
 
+@pytest.mark.parametrize(("number", "first"), [(3, 20), (9, 20)])
+def test_a_paste_may_begin_below_its_first_position(series, number, first):
+    block = "Training: epoch 3[{n}/3000], lr: [0.1]\n\tloss_a: {loss}\n\tmax: 1.5\n\tmin: 0.5\n"
+    text = "".join(block.format(n=20 * n, loss=2 + 1 / n) for n in range(1, number + 1))
+    result = series(text.split("\n", 1)[1])["loss"]
+    assert result.steps.tolist() == [*range(first, 20 * number + 1, 20)]
+    assert result.values.tolist() == [2 + 1 / n for n in range(1, number + 1)]
+
+
 def test_the_finest_position_above_the_losses_counts(series):
     block = "[{epoch}/20][{n}/300]\n  Loss_D: {loss}\n  Loss_G: 0.5\n"
     text = "".join(
