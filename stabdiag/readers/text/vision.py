@@ -61,6 +61,27 @@ def _scores_of_evaluation(match: re.Match[bytes]) -> bytes:
     return b"val_" + match[1].replace(b" current ", b", val_") + b"\n" * match[0].count(b"\n")
 
 
+# The errors of a depth, the names above the values, as BTS, GLPDepth and Monodepth2 print them:
+#     d1         d2         d3    abs_rel     sq_rel       rmse   rmse_log      log10      silog
+# 0.9150     0.9880     0.9970     0.0980     0.0420     0.3440     0.1210     0.0420     9.1000
+_DEPTH_ERROR: Final = rb"(?:abs_?rel|sq_?rel|rmse?(?:_log)?|log_?rms|log_?10|silog|[ad][1-3])"
+_DEPTH_ERRORS: Final = rb"(?m)^[ \t]{0,20}(%b(?:[ \t,|]{1,20}%b){3,11})[ \t,|]{0,20}\r?\n" % (
+    (_DEPTH_ERROR,) * 2
+) + rb"[ \t&]{0,20}(%b(?:[ \t,|&]{1,20}%b){3,11})(?=[ \t\r,|&\\]{0,20}(?:\n|\Z))" % (
+    (NUMBER_PATTERN,) * 2
+)
+_WORD: Final = lazy_pattern(rb"[^\s,|&]+")
+
+
+def _errors_of_depth(match: re.Match[bytes]) -> bytes:
+    """Return the names and values of a table in one line, and as many lines as before."""
+    names, values = _WORD.findall(match[1]), _WORD.findall(match[2])
+    if len(names) != len(values):
+        return match[0]
+    cells = zip(names, values, strict=True)
+    return b", ".join(b"%b: %b" % cell for cell in cells) + b"\n"
+
+
 # The networks of GANs in widespread tutorials: >12, dA[0.053,0.058] dB[0.024,0.041] g[2.720,2.900];
 # >12, d1[0.55] d2[0.51] g[31.2]; and >3, 12/937, d1=0.682, d2=0.701 g=0.713: real and fake samples,
 # or the images of two domains.
@@ -250,6 +271,13 @@ VISION: Final = (
     ),
     Normalization(
         (b"time ", b" 3d_train "), rb" 3d_(train|valid) (?=%b)" % NUMBER_PATTERN, rb" \1_loss "
+    ),
+    Normalization((b"abs",), _DEPTH_ERRORS, _errors_of_depth),
+    # BTS, NeWCRFs: [epoch][s/s_per_e/gs]: [0][400/3028/400], lr: 0.0001, loss: 4.21
+    Normalization(
+        (b"[s/s_per_e/gs]",),
+        rb"\[epoch\]\[s/s_per_e/gs\]: \[(\d{1,6})\]\[(\d{1,9}/\d{1,9})/(\d{1,12})\]",
+        rb"epoch \1 [\2] global step \3",
     ),
     # RetinaFace: || Loc: 2.1227 Cla: 2.3935 Landm: 8.1542 ||
     Normalization(

@@ -299,3 +299,32 @@ def test_a_bar_without_a_total_counts(read, bar, number):
     text = "\n".join(bar.format(n=n, loss=loss) for n, loss in zip(steps, losses, strict=True))
     series = read(text).series["loss"]
     assert (series.steps.tolist(), series.values.tolist()) == ([*steps], losses)
+
+
+DEPTH = (
+    "Epoch: {n:03d} - 025\n========\n     d1         d2    abs_rel       rmse      silog \n"
+    " 0.5000     0.7500     0.2500     {loss:6}     9.5000 \n========\n\n",
+    "Epoch {n}\n   abs_rel |   sq_rel |     rmse |       a1 | \n"
+    "&   0.115  &   0.903  & {loss}  &   0.877  \\\\\n",
+)
+
+
+@pytest.mark.parametrize("table", DEPTH)
+def test_the_names_of_the_errors_of_a_depth_are_above_them(read, table):
+    losses = (2.5, 2.25, 2.125)
+    text = "".join(table.format(n=n, loss=loss) for n, loss in enumerate(losses, start=1))
+    series = read(text).series["loss"]
+    assert (series.steps.tolist(), series.values.tolist()) == ([1, 2, 3], [*losses])
+
+
+def test_the_names_of_the_errors_of_a_depth_are_as_many_as_they(read):
+    with pytest.raises(NoUsableRecord):
+        read("Epoch: 1\n  d1  d2  d3  abs_rel  rmse\n 0.5  0.6  0.7  0.25\n" * 3)
+
+
+def test_bts_counts_the_steps_of_all_epochs(read):
+    line = "[epoch][s/s_per_e/gs]: [{e}][{n}/30/{all}], lr: 0.0001, loss: {loss:.12f}\n"
+    steps = [10, 20, 40, 50]
+    lines = (line.format(e=n // 30, n=n % 30, all=n, loss=2.5 - n / 64) for n in steps)
+    series = read("".join(lines)).series["loss"]
+    assert series.steps.tolist() == steps
