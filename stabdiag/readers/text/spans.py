@@ -37,7 +37,9 @@ def find_spans(
     epoch_prefix = "train_" if _MEAN_OF_EPOCH.search(line) else ""
     pairs: Spans = {}
     for item, prefix in zip(fields, evaluation_prefixes(line, fields), strict=True):
-        name = item.name if trains(item.name) else f"{prefix or epoch_prefix}{item.name}"
+        # val - epoch: 1, val_loss: 0.3
+        is_named = trains(item.name) or (prefix and item.name.startswith(f"{prefix.strip()}_"))
+        name = item.name if is_named else f"{prefix or epoch_prefix}{item.name}"
         pairs.setdefault(name, item.value)
     if word != LOSS_STEM:
         pairs = renamed(pairs, word)

@@ -70,12 +70,12 @@ _DEPTH_ERRORS: Final = rb"(?m)^[ \t]{0,20}(%b(?:[ \t,|]{1,20}%b){3,11})[ \t,|]{0
 ) + rb"[ \t&]{0,20}(%b(?:[ \t,|&]{1,20}%b){3,11})(?=[ \t\r,|&\\]{0,20}(?:\n|\Z))" % (
     (NUMBER_PATTERN,) * 2
 )
-_WORD: Final = lazy_pattern(rb"[^\s,|&]+")
+_TABLE_WORD: Final = lazy_pattern(rb"[^\s,|&]+")
 
 
 def _errors_of_depth(match: re.Match[bytes]) -> bytes:
     """Return the names and values of a table in one line, and as many lines as before."""
-    names, values = _WORD.findall(match[1]), _WORD.findall(match[2])
+    names, values = _TABLE_WORD.findall(match[1]), _TABLE_WORD.findall(match[2])
     if len(names) != len(values):
         return match[0]
     cells = zip(names, values, strict=True)

@@ -328,3 +328,17 @@ def test_bts_counts_the_steps_of_all_epochs(read):
     lines = (line.format(e=n // 30, n=n % 30, all=n, loss=2.5 - n / 64) for n in steps)
     series = read("".join(lines)).series["loss"]
     assert series.steps.tolist() == steps
+
+
+def test_a_name_with_the_name_of_its_set_stays(tmp_path):
+    log = tmp_path / "train.log"
+    log.write_text(
+        "".join(
+            f"[INFO]: train - epoch: {n}, lr: 0.0001, train_loss: {2.5 / n}\n"
+            f"[INFO]: val - epoch: {n}, val_loss: 0.5, val_precision: 0, val_recall: 0\n"
+            for n in (1, 2, 3)
+        )
+    )
+    summary = stabdiag.diagnose(log).diagnosis.summary
+    assert "the evaluation loss stayed at 0.5" in summary
+    assert "'val_precision'" in summary
