@@ -64,19 +64,25 @@ def _scores_of_evaluation(match: re.Match[bytes]) -> bytes:
 # The errors of a depth, the names above the values, as BTS, GLPDepth and Monodepth2 print them:
 #     d1         d2         d3    abs_rel     sq_rel       rmse   rmse_log      log10      silog
 # 0.9150     0.9880     0.9970     0.0980     0.0420     0.3440     0.1210     0.0420     9.1000
-_DEPTH_ERROR: Final = rb"(?:abs_?rel|sq_?rel|rmse?(?:_log)?|log_?rms|log_?10|silog|[ad][1-3])"
-_DEPTH_ERRORS: Final = rb"(?m)^[ \t]{0,20}(%b(?:[ \t,|]{1,20}%b){3,11})[ \t,|]{0,20}\r?\n" % (
-    (_DEPTH_ERROR,) * 2
-) + rb"[ \t&]{0,20}(%b(?:[ \t,|&]{1,20}%b){3,11})(?=[ \t\r,|&\\]{0,20}(?:\n|\Z))" % (
-    (NUMBER_PATTERN,) * 2
+_DEPTH_TABLE: Final = (
+    rb"(?m)^[ \t]{0,20}((?:silog|abs_?rel|[ad]1)[ \t,|][\w \t,|]{8,200})\r?\n"
+    rb"([ \t&]{0,20}[\w+.][-\w+. \t,|&\\]{8,200})(?=\r?\n|\Z)"
 )
-_TABLE_WORD: Final = lazy_pattern(rb"[^\s,|&]+")
+_DEPTH_ERROR: Final = lazy_pattern(
+    rb"abs_?rel|sq_?rel|rmse?(?:_log)?|log_?rms|log_?10|silog|[ad][1-3]"
+)
+_MIN_DEPTH_ERRORS: Final = 4
+_TABLE_WORD: Final = lazy_pattern(rb"[^\s,|&\\]+")
+_NUMBER: Final = lazy_pattern(NUMBER_PATTERN)
 
 
 def _errors_of_depth(match: re.Match[bytes]) -> bytes:
     """Return the names and values of a table in one line, and as many lines as before."""
     names, values = _TABLE_WORD.findall(match[1]), _TABLE_WORD.findall(match[2])
-    if len(names) != len(values):
+    is_table = len(names) == len(values) >= _MIN_DEPTH_ERRORS
+    if not is_table or not all(map(_DEPTH_ERROR.fullmatch, names)):
+        return match[0]
+    if not all(map(_NUMBER.fullmatch, values)):
         return match[0]
     cells = zip(names, values, strict=True)
     return b", ".join(b"%b: %b" % cell for cell in cells) + b"\n"
@@ -272,7 +278,7 @@ VISION: Final = (
     Normalization(
         (b"time ", b" 3d_train "), rb" 3d_(train|valid) (?=%b)" % NUMBER_PATTERN, rb" \1_loss "
     ),
-    Normalization((b"abs",), _DEPTH_ERRORS, _errors_of_depth),
+    Normalization((b"abs",), _DEPTH_TABLE, _errors_of_depth),
     # BTS, NeWCRFs: [epoch][s/s_per_e/gs]: [0][400/3028/400], lr: 0.0001, loss: 4.21
     Normalization(
         (b"[s/s_per_e/gs]",),
