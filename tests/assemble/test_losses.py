@@ -141,6 +141,8 @@ def test_a_scale_that_begins_below_1_is_not_a_loss_scale(name, first, is_scale):
     scale = np.where(np.arange(60) < 30, first, 2 * first)
     run = stabdiag.diagnose({"step": np.arange(60), "loss": LEVEL, name: scale}).history
     assert ("loss_scale" in run.series) == is_scale
+
+
 TERMS = {"step": [1, 2, 3], "a_cls_loss": [0.5, 0.25, 0.125], "a_loc_loss": [1.5, 1.25, 1.0]}
 
 

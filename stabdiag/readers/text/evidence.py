@@ -31,7 +31,7 @@ from stabdiag.readers.text.evaluation_blocks import (
 from stabdiag.readers.text.examined_log import ExaminedLog
 from stabdiag.readers.text.excerpts import find_excerpt, find_short_paste
 from stabdiag.readers.text.grammar import trains
-from stabdiag.readers.text.keras_bars import find_repeated_bars, find_test_bars
+from stabdiag.readers.text.keras_bars import find_test_bars
 from stabdiag.readers.text.measure_evidence import evidence_without_loss
 from stabdiag.readers.text.measure_words import (
     BY_SPLIT,
@@ -75,10 +75,10 @@ def evidence(data: bytes) -> TextEvidence | None:
 
     The loss may have another name, such as a cost, only if nothing is called a loss.
     """
-    normalizations = (*find_decimal_commas(data), *find_repeated_bars(data))
-    data = normalize(data, normalizations)
+    commas = find_decimal_commas(data)
+    data = normalize(data, commas)
     normalizations = (
-        *normalizations,
+        *commas,
         *find_normalizations(data),
         *find_name_lists(data),
         *find_notations(data),

@@ -1,12 +1,4 @@
-"""Tell the bars of Keras apart that look alike: those of an epoch, and those of a test.
-
-::
-
-    Epoch 3/10
-    782/782 ━━━━━━━━━━ 0s 16ms/step - loss: 0.4310
-    Epoch 3: val_loss improved from 0.52 to 0.48, saving model to best.keras
-    782/782 ━━━━━━━━━━ 15s 18ms/step - loss: 0.4291 - val_loss: 0.4800
-"""
+"""Tell the bars that Keras draws for a test from those of its epochs."""
 
 from __future__ import annotations
 
@@ -22,17 +14,6 @@ _EPOCH_OF_BARS: Final = rb"Epoch \d{1,6}/\d{1,6}\b"
 _BAR: Final = rb"(?:-|\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80})[^\n]{1,80}?[ -]loss: "
 _BAR_WITH_LOSS: Final = rb" {0,8}(\d{1,9})/(\d{1,9}) %b(%b)[^\n]{0,400}" % (_BAR, NUMBER_PATTERN)
 
-# The last bar of an epoch, drawn once more below the messages of callbacks.
-_MESSAGE: Final = rb"Epoch \d{1,6}: (?:\w{1,60} (?:improved|did)|saving|Reduce)[^\n]{0,400}"
-_REPEATED_BAR: Final = (
-    rb"(?m)^ {0,8}(\d{1,9})/\1 %b(?:(?!val_)[^\n]){0,400}\n"
-    rb"(?=(?:[ \t]{0,8}\n){0,2}[ \t]{0,8}%b\n"
-    rb"(?:[ \t]{0,8}(?:%b)?\n){0,4} {0,8}\1/\1 %b)" % (_BAR, _MESSAGE, _MESSAGE, _BAR)
-)
-_REPEATED: Final = lazy_pattern(_REPEATED_BAR)
-_MESSAGES: Final = lazy_pattern(_MESSAGE)
-_HEADING: Final = lazy_pattern(_EPOCH_OF_BARS)
-
 # The bars that Keras draws for an evaluation after the last epoch: 313/313 - 1s - loss: 0.39 below
 # the bar of Epoch 10/10 looks like another state of it.
 _EPOCHS_AND_BARS: Final = lazy_pattern(rb"(?m)^(?:%b|%b)" % (_EPOCH_OF_BARS, _BAR_WITH_LOSS))
@@ -40,22 +21,7 @@ _MAX_STATES: Final = 100_000
 # At most this many tests are marked: one of each model, in a log of several.
 _MAX_TESTS: Final = 20
 
-# The first epochs show whether each has two bars.
-_MAX_REPEATS: Final = 100
-
 _FIRST_EPOCH: Final = b"poch 1/"
-
-
-def find_repeated_bars(data: bytes) -> tuple[Normalization, ...]:
-    """Return the replacement that blanks the first of two full bars of each epoch, if any.
-
-    A callback that prints a message breaks the bar, and Keras draws it again with the evaluation.
-    """
-    if b"loss: " not in data or _MESSAGES.search(data) is None:
-        return ()
-    repeats = sum(1 for _ in islice(_REPEATED.finditer(data), _MAX_REPEATS))
-    headings = sum(1 for _ in islice(_HEADING.finditer(data), _MAX_REPEATS))
-    return (Normalization((), _REPEATED_BAR, b"\n"),) if repeats and 2 * repeats >= headings else ()
 
 
 def find_test_bars(data: bytes) -> tuple[Normalization, ...]:

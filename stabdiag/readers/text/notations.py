@@ -1,8 +1,8 @@
 """Rewrite odd notations of names and values as usual ones, if the head of a log has them.
 
 They are decimal commas, counters and values glued to their words, tuples that ``print`` writes in
-Python 2, values between signs after their names, dicts of losses, losses in brackets after a time,
-and positions in headings.
+Python 2, values between signs after their names, dicts of losses, and losses in brackets after a
+time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _enclosed_values(head),
         _dicts_of_losses(head),
         _timed_losses(head),
-        _counted_headings(head),
     )
 
 
@@ -245,17 +244,3 @@ def _as_src_and_dst(match: re.Match[bytes]) -> bytes:
     names = _TIMED_NAMES if len(values) > 1 else (b"loss",)
     losses = (b" %b: %b" % pair for pair in zip(names, values, strict=True))
     return match[1] + match[2] + match[3] + b"".join(losses)
-
-
-# Training: epoch 3[1900/20254] above lines of losses
-_HEADING_POSITION: Final = (
-    rb"(poch[ :#]{0,3}\[?\d{1,6}(?:/\d{1,6})?\]?)[ ,|:-]{0,4}[\[(] {0,6}"
-    rb"(?=\d{1,12}/\d{1,12}[^\n]*$)(?![^\n]*oss)"
-)
-
-
-def _counted_headings(head: bytes) -> Iterator[Normalization]:
-    """Yield the replacement that names the iteration of a heading after its epoch."""
-    pattern = rb"(?m)" + _HEADING_POSITION
-    if b"poch" in head and b"oss" in head and _is_frequent(pattern, head):
-        yield Normalization((), pattern, rb"\1 iter ")

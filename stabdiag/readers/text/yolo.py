@@ -35,23 +35,6 @@ _YOLO_ROW: Final = lazy_pattern(
     rb" {1,4}\d{1,3}%%\|" % NUMBER_PATTERN
 )
 
-# YOLOv6: a heading of names above each bar, and the scores of some epochs.
-#
-#     Epoch        lr  iou_loss  dfl_loss  cls_loss
-#     44/99   0.00312     0.412     0.623    0.0811: 100%|██████████| 106/106 [00:15<00:00,
-# Epoch: 44 | mAP@0.5: 0.31 | mAP@0.50:0.95: 0.18
-_NAMES_HEADING: Final = lazy_pattern(
-    rb"\n {0,20}Epoch((?: {1,20}[A-Za-z]\w{0,30}){1,12}(?<=_loss))[ \t]{0,20}\r?\n"
-    rb"(?= {0,20}\d{1,6}/\d)"
-)
-_NAMES_ROW: Final = lazy_pattern(
-    rb"\n {0,20}(\d{1,6})/\d{1,6}((?: {1,20}%b){1,12}): {0,4}\d{1,3}%%\|" % NUMBER_PATTERN
-)
-_EPOCH_SCORES: Final = lazy_pattern(
-    rb"\nEpoch: {1,4}(\d{1,6}) \| mAP@0\.50?: (%b) \| mAP@0\.50?:0\.95: (%b)"
-    % (NUMBER_PATTERN, NUMBER_PATTERN)
-)
-
 # A row of results.txt of YOLOv5 and YOLOv7.
 _YOLO_RESULT: Final = lazy_pattern(
     rb"\n {1,8}(\d{1,6})/\d{1,6} {1,20}[\d.]{1,8}[KMG]((?: {1,20}%b){13})[ \t\r]{0,20}(?=\n|$)"
@@ -101,7 +84,6 @@ def _bars(data: bytes) -> Iterator[Record]:
     """
     headings = [*_BAR_HEADING.finditer(data)]
     if not headings:
-        yield from _rows_below_names(data)
         yield from _rows_without_heading(data)
         for row in _YOLO_RESULT.finditer(data):
             cells = dict(zip(_YOLO_RESULT_NAMES, row[2].split(), strict=True))
@@ -121,19 +103,6 @@ def _bars(data: bytes) -> Iterator[Record]:
         if scores is not None:
             yield scores.start(2), {"epoch": epoch, **_scores(scores[1], scores[2])}
         begin = end
-
-
-def _rows_below_names(data: bytes) -> Iterator[Record]:
-    """Yield the states of the bars below headings of names, and the scores of their epochs."""
-    for heading in _NAMES_HEADING.finditer(data):
-        names = heading[1].decode("ascii").split()
-        end = data.find(b"Epoch ", heading.end())
-        for row in _NAMES_ROW.finditer(data, heading.end() - 1, end if end >= 0 else len(data)):
-            cells = row[2].split()
-            if len(cells) == len(names):
-                yield row.start(1), {"epoch": row[1], **dict(zip(names, cells, strict=True))}
-    for scores in _EPOCH_SCORES.finditer(data) if _NAMES_HEADING.search(data) else ():
-        yield scores.start(1), {"epoch": scores[1], "mAP50": scores[2], "mAP50-95": scores[3]}
 
 
 def _rows_without_heading(data: bytes) -> Iterator[Record]:
@@ -166,7 +135,7 @@ def _has_named_bars(data: bytes) -> bool:
 
 
 def _is_yolo(data: bytes) -> bool:
-    return any(row.search(data) for row in (_BAR_HEADING, _NAMES_HEADING, _YOLO_ROW, _YOLO_RESULT))
+    return any(row.search(data) for row in (_BAR_HEADING, _YOLO_ROW, _YOLO_RESULT))
 
 
 def _scores(heading: bytes, values: bytes) -> dict[str, bytes]:
