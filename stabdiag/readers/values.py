@@ -22,30 +22,49 @@ NULL_WORDS: Final = frozenset(
     }
 )
 
-# The spellings of NaN and infinity, inside quotes and brackets or bare; to be matched regardless of
-# case. The number of digits that follow 1.#INF depends on the format: 1.#INF00, and 1.#J when a
-# format of two digits rounds the word. YAML writes .nan.
-_NAN: Final = r"\.?nan(?:\(\w{0,40}\))?|nan\d{2}|1\.\#(?:[qs]?nan|ind|j)\d{0,12}"
-_INFINITY_SPELLINGS: Final = r"\.?inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
-# A sum or a cell that has no result, and a number that is wider than its column.
-_FAILED_CELL: Final = r"\#(?:num|div/0|value|inf)!|overflow(?:ed)?|diverged|\*{2,60}"
-NOT_FINITE: Final = rf"[-+]?(?:{_NAN}|{_INFINITY_SPELLINGS})|{_FAILED_CELL}"
-
-_OPENING: Final = r"[\"'(\[<]"
-_CLOSING: Final = r"[\"')\]>]"
-_BAD_VALUE: Final = lazy_pattern(
-    rf"{_OPENING}{{0,2}}\s?(?P<sign>[-+]?)"
-    rf"(?:(?P<infinite>{_INFINITY_SPELLINGS})|{_NAN}|{_FAILED_CELL})\s?%?{_CLOSING}{{0,2}}",
-    re.IGNORECASE | re.ASCII,
+# What spreadsheets, C# and JavaScript call such a value in other languages, in lower case.
+_NAN_PHRASES: Final = (
+    *("not a number", "not-a-number", "notanumber", "non-finite", "nonfinite", "not finite"),
+    *("keine zahl", "n. def.", "non numérique", "pas un nombre", "non un numero reale"),
+    *("no es un número", "não é um número", "nie jest liczbą", "не число", "нечисло"),
+    *("非数", "非数字", "非數值", "不是数字", "不是一個數字"),
 )
-# Each of these spellings contains one of these, which are found much faster.
-_BAD_VALUE_PARTS: Final = ("nan", "inf", "#", "*", "overflow", "diverged")
+_INFINITY_PHRASES: Final = (
+    *("infinite", "infini", "infinito", "unendlich", "nieskończoność", "бесконечность", "∞"),
+    *("无穷", "无穷大", "正无穷大", "無限大", "무한대"),
+)
+PHRASES: Final = (*_NAN_PHRASES, *_INFINITY_PHRASES)
+
+# The spellings of NaN and infinity; to be matched regardless of case. The number of digits that
+# follow 1.#INF depends on the format: 1.#INF00, and 1.#J when a format of two digits rounds the
+# word. YAML writes .nan.
+_NAN: Final = r"\.?nan(?:\(\w{0,40}\))?|nan\d{2}|1\.\#(?:[qs]?nan|ind|j)\d{0,12}"
+_INFINITY: Final = r"\.?inf(?:inity)?(?:\d{2})?|1\.\#(?:inf|r)\d{0,12}"
+# A sum or a cell that has no result, as #NUM! and #ZAHL!, and a number wider than its column.
+FAILED_CELL: Final = r"\#[^\s\#!?]{1,12}[!?]|overflow(?:ed)?|diverged|\*{2,60}"
+
+# Around a spelling: brackets, quotes and other marks, as in "nan", **NaN** and nan ❌; the names of
+# a module and of a type, as in jnp.nan and Decimal('NaN'); and a unit, as in nan bits.
+_CELL_MARK: Final = r"[^\w\s#+.-]"
+_BAD_VALUE: Final = lazy_pattern(
+    rf"{_CELL_MARK}{{0,3}}\s?(?:[a-z]\w{{0,20}}\.){{0,3}}(?P<type>[a-z]\w{{0,20}}\({_CELL_MARK}{{0,3}}\s?)?"
+    rf"(?P<sign>[-+]?)(?:(?P<infinite>{_INFINITY}|{'|'.join(_INFINITY_PHRASES)})"
+    rf"|{_NAN}|{'|'.join(map(re.escape, _NAN_PHRASES))}|{FAILED_CELL})"
+    rf"(?(type){_CELL_MARK}{{0,3}}(?:,[^()]{{0,100}}(?:\([^()]{{0,100}}\)[^()]{{0,100}})?)?\))"
+    rf"\.?\s?%?{_CELL_MARK}{{0,3}}(?:\s(?:nats?|bits?|bp[bcd]|db|{_CELL_MARK}{{1,3}}))?",
+    re.IGNORECASE,
+)
+# Each of these spellings in ASCII contains one of these, which are found much faster.
+_BAD_VALUE_PARTS: Final = (
+    *("nan", "inf", "#", "*", "overflow", "diverged"),
+    *("finit", "umber", "zahl", "def.", "endlich", "nombre", "numero reale"),
+)
 
 
 def not_finite(text: str) -> float | None:
     """Return NaN or an infinity if a cell spells one, else None."""
     lowered = text.lower()
-    if not any(part in lowered for part in _BAD_VALUE_PARTS):
+    if text.isascii() and not any(part in lowered for part in _BAD_VALUE_PARTS):
         return None
     cell = _BAD_VALUE.fullmatch(text)
     if cell is None:

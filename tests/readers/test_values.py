@@ -16,6 +16,22 @@ NOT_FINITE = (
     *("nan", "NaN", "-nan", "inf", "-inf", "Infinity", "1e400", "(nan)", "-nan(ind)", "nan(ind)"),
     *("1.#QNAN", "-1.#IND", "1.#INF", "1.#INF00", "-1.#IND00", "nan%", '"nan"', "#NUM!", "***"),
     *("tensor(nan)", "tensor(nan, device='cuda:0')", "np.float32(nan)", "array(nan)", "overflow"),
+    *("<NaN>", "`nan`", "**NaN**", "~nan", "∞", "-∞", "非数", "#ZAHL!"),
+    *("jnp.nan", "float('inf')", "Decimal('NaN')"),
+)
+# In a sentence, these may follow the word "loss".
+PHRASES = ("not a number", "Non-finite", "keine Zahl", "не число")
+# Blanks within a cell separate values in most texts.
+IN_CELLS = (
+    "{nan}",
+    "nan!",
+    "nan bits",
+    "inf dB",
+    "**nan** ❌",
+    "-1.#SNAN",
+    "unendlich",
+    "#¡NUM!",
+    "nan.",
 )
 WITHOUT_A_VALUE = ("None", "null", "N/A", "NA", "-", "--", "undefined")
 SPELLINGS = (*NOT_FINITE, *WITHOUT_A_VALUE)
@@ -72,7 +88,23 @@ def test_a_loss_without_a_finite_value_is_not_finite(tmp_path, form, spelling):
     assert not np.isfinite(loss.values[LAST_GOOD:]).any()
 
 
-@pytest.mark.parametrize("spelling", NOT_FINITE)
+@pytest.mark.parametrize("form", ["json-lines", "csv", "colons", "equals", "bar", "caffe"])
+@pytest.mark.parametrize("spelling", PHRASES)
+def test_a_phrase_in_place_of_a_loss_is_not_finite(tmp_path, form, spelling):
+    loss = stabdiag.read(log_of(tmp_path, form, spelling)).series["loss"]
+    assert len(loss) == STEPS
+    assert not np.isfinite(loss.values[LAST_GOOD:]).any()
+
+
+@pytest.mark.parametrize("sentence", ["loss not finite, see above", "loss is **not** logged here"])
+def test_a_sentence_about_a_loss_is_no_value(tmp_path, sentence):
+    lines = [f"step: {n}, loss: {2 - n / 100:.4f}" for n in range(STEPS)]
+    path = tmp_path / "run.log"
+    path.write_text("\n".join([f"# {sentence}", *lines]))
+    assert np.isfinite(stabdiag.read(path).series["loss"].values).all()
+
+
+@pytest.mark.parametrize("spelling", [*NOT_FINITE, *PHRASES, *IN_CELLS])
 def test_a_spelling_is_a_number_that_is_not_finite(spelling):
     state, value, _ = meaning(spelling)
     assert state == NUMBER
@@ -84,7 +116,13 @@ def test_a_word_for_no_value_is_a_null(word):
     assert meaning(word)[0] == NULL
 
 
-@pytest.mark.parametrize("word", ["nano", "info", "banana", "1.#X", "*", "n", "infra(3)", "over"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("nano", "info", "banana", "1.#X", "*", "n", "infra(3)", "over", "nan-gpt", "inf/2"),
+        *("nan_count", "x(nan)y", "#1", "# nan", "finite", "info!", "Infinity War", "∞-gpt"),
+    ],
+)
 def test_other_words_are_words(word):
     assert not_finite(word) is None
     assert meaning(word)[0] == WORD

@@ -13,7 +13,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import bytes_before
 from stabdiag.readers.text.grammar import NUMBER_PATTERN
-from stabdiag.readers.values import NULL_WORDS, not_finite
+from stabdiag.readers.values import FAILED_CELL, NULL_WORDS, PHRASES, not_finite
 
 # A loss without a value. It has the form of a number, so that every pattern finds it, and no
 # program writes NaN in this way.
@@ -75,21 +75,34 @@ _MAX_OPENING: Final = 3
 # Loss: <2.31>, as MADlib prints its values.
 _ANGLED: Final = lazy_pattern(rb"<(?<=[:=] <)(%b)>(?=[\s,;|]|$)" % NUMBER_PATTERN)
 
-# Placeholders after the name of a loss in the place of its value: loss: None, loss=N/A, loss (nan),
-# loss ***, "loss": #NUM!; a dash alone only where no number follows it.
+# Values that are no numbers after the name of a loss, in the place of its value: loss: None,
+# loss=N/A, loss (nan), loss ***, "loss": #NUM!, loss `nan`, loss=float('inf'), loss: 非数; a dash
+# alone only where no number follows it.
+_NAN_OR_INFINITY: Final = rb"[-+]?(?:nan|NaN|NAN|Nan|[iI]nf(?:inity)?|INF)"
 _NO_VALUE_WORDS: Final = (
-    rb"None|none|null|NULL|nil|N/A|n/a|NA|n\.a\.|undefined|missing|-{1,3}|\*{2,40}"
-    rb"|#(?:NUM|DIV/0|VALUE|INF)!|#N/A|OVERFLOW|overflow|DIVERGED|diverged|\([-+]?(?:nan|NaN|inf|Inf)\)"
+    rb"None|none|null|NULL|nil|N/A|n/a|NA|n\.a\.|undefined|missing|-{1,3}"
+    rb"|\#N/A|(?i:%b)|[-+]?(?i:%b)"
+    rb"|[({<`*_~\[]{1,3}%b[)}>`*_~\]]{0,3}|%b[*!?]{1,3}"
+    rb"|(?:[a-z]{1,10}\.){1,2}%b|[A-Za-z][\w.]{0,40}\(\[?[\"']?%b[\"']?\]?\)"
+    % (
+        FAILED_CELL.encode(),
+        b"|".join(re.escape(phrase.encode()) for phrase in sorted(PHRASES, reverse=True)),
+        *(_NAN_OR_INFINITY,) * 4,
+    )
+)
+# In a sentence, these words may follow the word "loss".
+_SENTENCE_WORDS: Final = (
+    rb"overflow|OVERFLOW|diverged|DIVERGED|none|missing|un|[Nn]on-?fin|[Nn]ot[ -]|[Ii]nfini"
 )
 _OF_A_LOSS: Final = lazy_pattern(
     # Nearly all losses are numbers, and the first line excludes them fast. Colossal-AI is no loss.
     rb"oss(?![\"']?(?:: |=| )\d)(?<=[lL]oss)(?<![cC]oloss)"
-    rb"([\w/.-]{0,40}(?![\w/.-])[\"'\]]?[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])"
-    rb"(?!overflow|OVERFLOW|diverged|DIVERGED|none"
-    rb"|missing|undefined)|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
+    rb"([\w/.-]{0,40}(?![\w/.-])[\"'\]]?(?: (?:at|of|in|for) [A-Za-z]{1,12} \d{1,12})?"
+    rb"[ \t]{0,12}(?:[:=|][ \t]{0,12}|(?<=[ \t])(?!%b)"
+    rb"|(?<=[ \t])(?=\w{8,9}(?:[ \t]{1,4}[a-z]\w{0,40}[ \t]{1,4}[-+]?\.?\d|,"
     rb"|[ \t]{0,8}(?:\n|$)))))"
     rb"(?P<quote>[\"']?)(%b)(?P=quote)(?=[ \t]{0,40}(?:$|[\n\r,;|}\])])|[ \t]{1,40}"
-    rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % _NO_VALUE_WORDS
+    rb"(?![-+]?(?:\.?\d|nan|NaN|inf)))" % (_SENTENCE_WORDS, _NO_VALUE_WORDS)
 )
 
 
@@ -176,7 +189,7 @@ def _spelled(match: re.Match[bytes]) -> bytes:
 
 
 def _spelled_word(word: bytes) -> bytes:
-    text = word.decode("ascii", "replace")
+    text = word.decode("utf-8", "replace")
     if text.lower() in NULL_WORDS:
         return NULL_CELL
     value = not_finite(text)
