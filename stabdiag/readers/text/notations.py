@@ -156,17 +156,25 @@ _LOSS_PAIR: Final = rb"oss\w{0,20}['\"], {0,2}%b ?[)\]]" % _SCALAR
 _ARROW: Final = rb"([A-Za-z][)\]]?) ?(?:[-=]>|\xe2\x86\x92) ?(?=[\"']?%b)" % _BARE_WORD
 _LOSS_ARROW: Final = rb"oss\w{0,20} ?(?:[-=]>|\xe2\x86\x92) ?%b(?![\w.])" % _SCALAR
 
-# Epoch(3), loss(2.31), step {3}, loss=<2.31>: 2.30 (2.31) is a mean, and loss(x) a call.
+# Epoch(3), loss(2.31), step {3}, loss=<2.31>, Loss[2.31]: 2.30 (2.31) is a mean, loss(x) a call,
+# and loss[3] an item.
 _VALUE_NAMES: Final = (
     rb"(?i:epochs?|steps?|iter(?:ation)?s?|batch|round|[\w/]{0,30}loss(?:es)?|lr|acc|accuracy)"
 )
-_BRACKETS: Final = rb"(?<![\w.'\"])(%b)(?: ?= ?| )?(?:\((%b)\)|\{(%b)\}|<(%b)>)(?![\w(:])" % (
-    _VALUE_NAMES,
-    _BARE_WORD,
-    _BARE_WORD,
-    _BARE_WORD,
+_BRACKETS: Final = (
+    rb"(?<![\w.'\"])(%b)(?: ?= ?| )?(?:\((%b)\)|\{(%b)\}|<(%b)>|\[(%b)\])(?![\w(:])"
+    % (
+        _VALUE_NAMES,
+        _BARE_WORD,
+        _BARE_WORD,
+        _BARE_WORD,
+        _BARE_WORD,
+    )
 )
-_LOSS_IN_BRACKETS: Final = rb"oss(?:es)?(?: ?= ?| )?(?:\(%b\)|\{%b\}|<%b>)(?!\w)" % ((_SCALAR,) * 3)
+_LOSS_IN_BRACKETS: Final = (
+    rb"oss(?:es)?(?: ?= ?| )?(?:\(%b\)|\{%b\}|<%b>|\[(?=[^\]\n]{0,30}\.)%b\](?!:))(?!\w)"
+    % ((_SCALAR,) * 4)
+)
 _COUNTER_IN_BRACKETS: Final = rb"(?m)^(?i:epoch|step|iter(?:ation)?|round)\(\d{1,12}\)"
 
 
@@ -176,7 +184,7 @@ def _enclosed_values(head: bytes) -> Iterator[Normalization]:
         yield Normalization((), _QUOTED_PAIR, _as_named_value)
     if (b">" in head or b"\xe2\x86\x92" in head) and _is_frequent(_LOSS_ARROW, head):
         yield Normalization((), _ARROW, rb"\1: ")
-    is_enclosed = any(sign in head for sign in (b"(", b"{", b"<"))
+    is_enclosed = any(sign in head for sign in (b"(", b"{", b"<", b"oss["))
     if is_enclosed and any(
         _is_frequent(pattern, head) for pattern in (_LOSS_IN_BRACKETS, _COUNTER_IN_BRACKETS)
     ):

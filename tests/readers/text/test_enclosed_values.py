@@ -18,6 +18,7 @@ FORMS = [
     "step(%d), loss(%.4f)",
     "step {%d} loss {%.4f}",
     "Epoch(%d): loss=<%.4f>",
+    "Epoch[%d/120] Loss[%.4f]",
     '[["step", %d], ["loss", %.4f]]',
     "[('step', %d), ('loss', %.4f)]",
     "[%d, %.4f]",
