@@ -12,9 +12,9 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counter_evidence import MIN_COUNTS
 from stabdiag.readers.text.counters import GAMES, STEP, find_headings, find_positions
-from stabdiag.readers.text.failures import Failures
+from stabdiag.readers.text.reports import logs_failure
 from stabdiag.readers.text.sample import Sample, take_sample
-from stabdiag.readers.text.status_lines import failure_lines, handwritten_failure_lines
+from stabdiag.readers.text.status_lines import failure_lines
 from stabdiag.readers.text.tokens import LONGEST, lines_with_a_loss
 
 # A line that names its counter at the end: Epoch=4 end, Finished epoch 4, epoch 4 done
@@ -48,10 +48,8 @@ class ExaminedLog:
     @cached_property
     def reports_failure(self) -> bool:
         """Whether a line reports a failure of the training."""
-        lines = (*failure_lines("loss", STEP), *handwritten_failure_lines("loss"))
-        if any(line.search(self.data) for line in lines):
-            return True
-        return bool(Failures(pattern=b"").find_raised(self.data))
+        lines = failure_lines("loss", STEP)
+        return any(line.search(self.data) for line in lines) or logs_failure(self.data)
 
     def heading_counts(self, sample: Sample) -> dict[bytes, list[int]]:
         """Return the counts of each counter with a word, on all lines above a sample's end."""

@@ -63,8 +63,7 @@ _FAILURE_ANCHORS: Final = (
         b"NaN",
         *(b"is nan", b"is Nan"),
         *(b"was nan", b"come nan", b"came nan", b"comes nan"),
-        b"is inf",
-        b"was inf",
+        *(b"is inf", b"was inf", b"are inf", b"are nan"),
         b"nan loss",
         b"or nan",
         b"inite",
@@ -80,7 +79,7 @@ _FAILURE_ANCHORS: Final = (
         b"verflow occurred",
         b"verflow found",
         b"verflow encountered",
-        *(b"verflow.", b"verflow,", b"verflow;", b"nderflow"),
+        *(b"verflow.", b"verflow,", b"verflow;", b"verflowed", b"nderflow"),
     ),
     *(
         b":  nan",
@@ -175,7 +174,8 @@ _EXCEPTION_NAME: Final = lazy_pattern(
 _EXCEPTION_PARTS: Final = (b"Error", b"Exception", b"terminate called", b"Check failed")
 _SUBJECT: Final = lazy_pattern(
     rb"(?<![a-z])(?:loss(?:es)?|losstensor|gradients?|grads?|grad.?norm|global norm|weights?"
-    rb"|parameters?|activations?|logits|model|training|train|optimization|objective)(?![a-z])"
+    rb"|parameters?|activations?|logits|model|training|train|optimization|objective"
+    rb"|cost(?= (?:is|was|became|went|turned)))(?![a-z])"
     + "|损失|梯度|損失|勾配|p(?:e|é)rdida|perdas?|perte|verlust|потер".encode(),
 )
 # Without a name of what is not finite, the program says that it ends.
@@ -333,10 +333,6 @@ class Failures(StatusLine):
     def find_exceptions(self, data: bytes) -> list[TextPart]:
         """Return the lines of this kind that name an error, as most exceptions do."""
         return self.find_with_anchors(data, _EXCEPTION_ANCHORS[:1])
-
-    def find_raised(self, data: bytes) -> list[TextPart]:
-        """Return the lines of this kind that are exceptions with any name."""
-        return self.find_with_anchors(data, _EXCEPTION_ANCHORS)
 
     def find_with_anchors(self, data: bytes, anchors: Sequence[bytes]) -> list[TextPart]:
         """Return the lines of this kind that contain one of some texts."""

@@ -37,7 +37,7 @@ from stabdiag.readers.text.reports import (
     without_introduction,
 )
 from stabdiag.readers.text.standard_names import normalize
-from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
+from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines
 from stabdiag.readers.text.steps import announced_number
 from stabdiag.readers.text.table import Table
 from stabdiag.readers.text.unread import MAX_FORMS, UnreadLines
@@ -235,7 +235,7 @@ _UNNAMED_NAN: Final = lazy_pattern(
 # Lines that any program may print between the records of a log of another format.
 _MESSAGE_LINES: Final = Grammar(
     step="step",
-    kinds=(*failure_lines("loss", "step"), *handwritten_failure_lines("loss"), *OVERFLOWS),
+    kinds=(*failure_lines("loss", "step"), *OVERFLOWS),
 )
 
 

@@ -16,7 +16,12 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.readers.columns import Column
 from stabdiag.readers.pieces import Rows
 from stabdiag.readers.text.clean import line_end
-from stabdiag.readers.text.failures import REPORTED_LOSS, REPORTED_OVERFLOW, is_exception
+from stabdiag.readers.text.failures import (
+    REPORTED_LOSS,
+    REPORTED_OVERFLOW,
+    Failures,
+    is_exception,
+)
 from stabdiag.readers.text.grammar import Grammar, Kind, Line, StatusLine, TextPart
 
 # An exception, or the level of a logger.
@@ -26,6 +31,9 @@ _IS_LOGGED: Final = lazy_pattern(
     rb"|^\s{0,40}(?:NaNs?|Infs?|nan|inf) (?:detected|found|encountered) in [\w.]{1,40}"
     rb"[.!]{0,3}\s{0,9}$"
 )
+
+# WARNING:root: …, as Python's logging writes its lines by default.
+_LOGGING_LINE: Final = lazy_pattern(rb"[ \t]{0,8}(?:WARNING|ERROR|CRITICAL):[\w.]{1,60}:")
 
 # A line of one value that is not finite:  >>> rpn_loss_box: nan
 _ONLY_LOST: Final = lazy_pattern(
@@ -111,6 +119,13 @@ def without_introduction(
     sentences = [(begin, end) for begin, end in lines if not _IS_LOGGED.search(data[begin:end])]
     kept = [_part_without(part, sentences) for part in reports]
     return [part for part in kept if part.starts]
+
+
+def logs_failure(data: bytes) -> bool:
+    """Return True if an exception, or a line of Python's logging, reports a failure."""
+    starts = (start for part in Failures(pattern=b"").find(data) for start in part.starts)
+    lines = (_whole_line(data, start) for start in starts)
+    return any(_LOGGING_LINE.match(line) or is_exception(line) for line in lines)
 
 
 def _part_without(part: TextPart, spans: Sequence[tuple[int, int]]) -> TextPart:

@@ -33,7 +33,7 @@ from stabdiag.readers.text.grammar import (
 from stabdiag.readers.text.measure_words import LOSS_STEM, OTHER_MEASURES, SCORES, makes_a_record
 from stabdiag.readers.text.measured import Heading, MeasuredLines
 from stabdiag.readers.text.spans import SpanFinder
-from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines, handwritten_failure_lines
+from stabdiag.readers.text.status_lines import OVERFLOWS, failure_lines
 from stabdiag.readers.text.tokens import SAVES, lines_with_a_loss, under_its_heading
 from stabdiag.readers.text.values import NULL_CELL
 
@@ -231,7 +231,7 @@ class TextEvidence:
             )
             kinds = (*kinds, evaluation)
         loss = "loss" if self.is_without_loss else self.total or self.loss
-        kinds = (*kinds, *failure_lines(loss, STEP), *handwritten_failure_lines(loss), *OVERFLOWS)
+        kinds = (*kinds, *failure_lines(loss, STEP), *OVERFLOWS)
         if self.above and self.counter is not None:
             kinds = (Heading(counter=self.counter), *kinds)
         elif self.epochs:

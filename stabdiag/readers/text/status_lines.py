@@ -67,22 +67,6 @@ _NON_FINITE_LOSS: Final = (
     rb"Batch \d{1,12}: Invalid loss, terminating training[ \t]{0,8}(?=\n|$)",
 )
 
-# The same messages in hand-written loops. Without records they prove nothing.
-_HANDWRITTEN: Final = (
-    # received a nan loss, setting loss value to 0 – WARNING: non-finite loss, ending training –
-    # skipping a NaN loss.
-    rb" loss(?<=nan loss|NaN loss|inf loss|Inf loss|ite loss)"
-    rb"(?=, (?:setting|ending|skipp|stopp)|[ \t.!]{0,4}(?:\n|$)"
-    rb"| (?:at|in|for|on) (?:step|iter|batch|epoch))",
-    # Loss is not finite. Skip this training step. – Skip the batch due to the loss is NaN, it …
-    # Not in the text of a raise or print.
-    rb"oss i[sn] (?<![\"'\x28][Ll].{7})(?:not finite|non-?finite|nan|NaN|inf)[.,;:!]{0,3} "
-    rb"(?:[Ss]kip|[Ss]top(?!ping training)|[Tt]erminat|[Ee]nding|it may be caused)",
-    # WARNING: loss (=nan) is not correct
-    rb"oss \(=([-+]?(?:nan|inf))\) is not correct",
-)
-
-
 # A group with a value. This finds it without compiling the pattern.
 _GROUP: Final = rb"(?<!\\)\((?!\?)"
 
@@ -129,11 +113,6 @@ def failure_lines(loss: str, step: str) -> tuple[Line, ...]:
             fixed=SKIPPED,
         ),
     )
-
-
-def handwritten_failure_lines(loss: str) -> tuple[Line, ...]:
-    """Return the lines of hand-written loops that report a non-finite loss."""
-    return tuple(_nonfinite_loss_lines(_HANDWRITTEN, loss))
 
 
 # Gradient overflow.  Skipping step, loss scaler 0 reducing loss scale to 32768.0 – NVIDIA Apex, on
