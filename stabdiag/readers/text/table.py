@@ -194,8 +194,12 @@ class Table:
         failed = np.zeros(len(at), dtype=bool)
         if (ranks != NO_RANK).any():
             failed = np.concatenate([_failed_lines(part) for part in stored])[order]
-        kept = select_lines(kind, steps, ranks, failed)
         step_rules = of_lines([part.kind.step.value for part in stored])
+        own_steps = steps
+        if (failed & np.isnan(steps)).any():
+            own_steps = _steps_of_ranks(steps, step_rules, ranks)
+        kept = select_lines(kind, own_steps, ranks, failed)
+        steps = np.where(kept & failed, own_steps, steps)
         unit = np.concatenate([part.unit for part in stored])[order]
         named = neighbors(~np.isnan(steps))[0] >= 0
         steps[kept] = filled(extrapolate_rounded(steps[kept], unit[kept]), step_rules[kept])
@@ -273,6 +277,19 @@ def _without_other_bars(stored: list[_StoredLines], announced: float | None) -> 
         else part
         for part in stored
     ]
+
+
+def _steps_of_ranks(steps: Floats, rules: Ints, ranks: Ints) -> Floats:
+    """Return the steps of lines, which the lines of their own rank or of no rank may name.
+
+    Arrays are of shape (lines,), in the order of the log.
+    """
+    own_steps = steps.copy()
+    for rank in unique_values(ranks[ranks != NO_RANK]):
+        lines = (ranks == rank) | (ranks == NO_RANK)
+        if not np.isnan(steps[lines]).all():
+            own_steps[lines] = filled(steps[lines], rules[lines])
+    return np.where(ranks == NO_RANK, steps, own_steps)
 
 
 def _add_heading_values(stored: list[_StoredLines], places: Ints, step: str, rows: Rows) -> None:

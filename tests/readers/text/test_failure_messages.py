@@ -106,3 +106,48 @@ def test_text_about_failures_is_not_a_failure(tmp_path, text):
     (tmp_path / "notes.txt").write_text(text * 3)
     with pytest.raises(NoUsableRecord):
         stabdiag.read(tmp_path / "notes.txt")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Skipped 0 batches with non-finite loss",
+        "0 batches had a NaN loss",
+        "no step had a nan loss",
+    ],
+)
+def test_a_count_of_no_failures_is_none(put, line):
+    lines = [f"[{n}/60] loss: {3 - n / 40:.4f}\n" for n in range(60)]
+    loss = stabdiag.read(put("".join([*lines, f"{line}\n"]))).series["loss"]
+    assert len(loss) == 60
+    assert np.isfinite(loss.values).all()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "trainer: cost became NaN, quit",
+        "gradients are inf after 20 attempts, stop",
+        "Loss overflowed the range of float16. Stopping.",
+    ],
+)
+def test_other_words_for_a_failure_are_the_last_loss(put, line):
+    lines = [f"[{n}/60] loss: {3 - n / 40:.4f}\n" for n in range(60)]
+    loss = stabdiag.read(put("".join([*lines, f"{line}\n"]))).series["loss"]
+    assert not np.isfinite(loss.values[-1])
+
+
+@pytest.mark.parametrize("label", ["[rank%d]: ", "%d: ", "[Rank %d] "])
+@pytest.mark.parametrize("failed", [0, 1])
+def test_a_rank_whose_values_have_their_own_lines_fails_alone(put, label, failed):
+    lines = [
+        f"{label % rank}step: {n}\n"
+        f"{label % rank}loss: {'nan' if n >= 30 and rank == failed else 3 - n / 40}\n"
+        f"{label % rank}lr: 0.001\n"
+        for n in range(60)
+        for rank in (0, 1)
+    ]
+    loss = stabdiag.read(put("".join(lines))).series["loss"]
+    assert loss.steps.tolist() == list(range(60))
+    assert np.isfinite(loss.values[:30]).all()
+    assert not np.isfinite(loss.values[30:]).any()
