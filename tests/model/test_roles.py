@@ -79,6 +79,7 @@ def test_every_declared_name_is_in_normal_form_and_serves_its_role():
 ALONE = {
     "loss": (
         *("loss_scale", "grad_norm/loss", "loss_std", "min_loss", "accuracy", "timing_s/loss"),
+        *("loss_duration", "loss/duration_s"),
         *("profiling/Time taken: GRPOTrainer.compute_loss", "best_loss", "best_val_loss"),
     ),
     "eval_loss": ("best_val_loss", "val_loss_best", "best/valid_loss"),

@@ -176,9 +176,11 @@ _NO_LOSS_NAME = lazy_pattern(
     r"loss_?scale|scale$|(^|_)(num|min|max|best|std|delta|n|weight)(_|$)|grad"
 )
 
-# Compute times of a loss: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss.
+# Compute times of a loss: profiling/Time taken: GRPOTrainer.compute_loss, timing_s/loss. The
+# duration_loss of a voice measures how long it speaks.
 _TIMING_NAME = lazy_pattern(
-    r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency|duration)(_|$)"
+    r"(^|_)(profiling|profiler|timings?|timers?|time_taken|latency"
+    r"|duration(?!_(predictor_)?loss))(_|$)"
 )
 
 _AN_LR = lazy_pattern(r"(^|_)(lr|lrate|learning_rate)(_|$)|_lr\d*$")
