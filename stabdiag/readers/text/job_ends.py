@@ -97,5 +97,5 @@ JOB_ENDS: Final = lazy_pattern(
     rb"(?:[Ff]ailed|FAILED"
     rb"|[Cc]rash(?:ed)?|CRASHED|[Kk]illed|KILLED|[Aa]borted|ABORTED|[Pp]reempted|PREEMPTED|OOM|oom"
     rb"|[Dd]iverged|DIVERGED|[Ee]rrored|[Cc]ancell?ed|CANCELL?ED|NODE_FAIL|TIMEOUT|OUT_OF_MEMORY)"
-    rb"[\"']?\s{0,9}$"
+    rb"[\"']?\s{0,9}(?:$|[,;(|])(?![^\n]{0,80}\bretr)"
 )

@@ -130,8 +130,9 @@ SORTS: Final = (
             rb"(?:[Ee]xplod(?:ed|ing)|[Dd]iverg(?:ed|ing|ence))\b[^\n]{0,60}"
             rb"\b(?:[Aa]bort|[Ss]topping|[Tt]erminating|[Ee]xiting|[Qq]uitting|[Gg]iving up"
             rb"|[Kk]illing)"
-            rb"|(?:[Aa]bort|[Ss]topp|[Tt]erminat|[Ee]xit|[Qq]uitt)(?:ing|ed)?\b[^\n]{0,40}"
-            rb"(?:\b(?:exploded|exploding|diverged|diverging|blew up)\b"
+            rb"|(?:[Aa]bort|[Ss]topp|[Tt]erminat|[Ee]xit|[Qq]uitt)(?:ing|ed|ion)?\b[^\n]{0,40}"
+            rb"(?:\b(?:exploded|exploding|diverged|diverging|divergence (?:detected|found)"
+            rb"|blew up)\b"
             rb"|\b[Ll]oss (?:> ?\d|exceed(?:s|ed) (?:the )?(?:\d|limit|threshold|max)"
             rb"|too (?:high|large)[\s.!]{0,9}(?:$|[(,;])))"
         ),
@@ -187,7 +188,7 @@ SORTS: Final = (
             rb"|[Ee]xit(?:ed|s|ing)?[- ]?(?:with )?(?:exit |error |return |non-?zero )?"
             rb"(?:code|status)[ :=]{1,4}(?!0\b)-?\d"
             rb"|SIG(?:TERM|KILL|INT|SEGV|ABRT|BUS|USR1) received|^double free or "
-            rb"|^(?:free|malloc|realloc|munmap_chunk)\(\): (?:invalid|corrupt|double|memory)"
+            rb"|^\w{0,12}(?:free|alloc|munmap_chunk)\w{0,20}\(\): [a-z]"
             rb"|^corrupted (?:size|double)"
             rb"|stack smashing detected|^Fatal Python error: "
             rb"|make: \*\*\* [^\n]{0,80}Error \d|\bKilled\s{0,80}$"
@@ -221,7 +222,7 @@ SORTS: Final = (
             # What happened to a part of the job.
             rb"|(?<![Nn]o )\b(?:[Jj]ob|[Rr]un|[Tt]ask|[Tt]raining|[Pp]rocess(?:es|\(es\))?"
             rb"|[Ww]orker|[Aa]ctor|[Nn]ode|[Rr]ank|[Ii]nstance|[Oo]peration|[Pp]od|[Cc]ontainer|^User)"
-            rb"(?: step| [\w.-]{0,60}\d| \(pid[^\n)]{0,20}\)[^\n]{0,20})?"
+            rb"(?: step| [\w.-]{0,60}\d[\w.-]{0,20}| \(pid[^\n)]{0,20}\)[^\n]{0,20})?"
             rb"(?: was| were| has been| got)? (?:aborted|preempted|crashed|killed|cancell?ed|died"
             rb"|interrupted|evicted|exited unexpectedly)"
             rb"(?=[\s.!]{0,9}$|[:;,]| (?:by|due|after|because|on|at|with|unexpectedly)\b)"
@@ -240,14 +241,16 @@ LONE_EXCEPTION: Final = MessageKind(
     code=EventCode.TRACEBACK,
     title="traceback",
     anchors=(
-        *(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called"),
+        *(b"rror", b"Exception", b"KeyboardInterrupt", b"terminate called", b"StopIteration"),
+        b"SystemExit: ",
         *(b"abi: terminating", b"panic: ", b"panicked at", b"atal error: "),
         *(b"FATAL", b"CRITICAL", b"atal e", b"heck failed", b"heck failure", b"what():"),
         *(b"ssertion `", b"exc.", b"xceptions.", b"rrors."),
     ),
     line=lazy_pattern(
         rb"^(?:\[\w.: -]{1,40}\]:? ?|\w{1,12}[:|] )?(?:[A-Za-z_]\w{0,60}\.){0,8}"
-        rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$)"
+        rb"(?:_?[A-Z]\w{0,60}(?:Error|Exception)(?:: |:?\s{0,9}$)|KeyboardInterrupt\s{0,9}$"
+        rb"|StopIteration(?::|\s{0,9}$)|SystemExit: [1-9])"
         # Exceptions whose names do not say so: requests.exceptions.ReadTimeout: …
         rb"|^(?:[A-Za-z_]\w{0,60}\.){0,6}(?:exc|exceptions|errors)\.[A-Z]\w{2,60}: "
         rb"|^\s{0,8}what\(\): |^\*{0,3} ?Check failure stack trace"

@@ -68,6 +68,12 @@ Exception Code: 0xC0000005
 bash: fork: Resource temporarily unavailable
 ERROR: shard 7 not found
 [ERROR] connection refused by peer
+malloc(): unsorted double linked list corrupted
+state: FAILED, exit code 1:0
+task 17.node3 killed: memory exceeded
+StopIteration
+SystemExit: 2
+Early termination: divergence found in the objective
 """.splitlines()
 
 LIVES = """\
@@ -121,6 +127,14 @@ job exited abnormally
 Return code 3
 the server hung up unexpectedly
 fit.exe has stopped working
+the instance was reclaimed by the market
+the server is silent, giving up
+Broken pipe
+rank 3 is presumed dead
+node n7 went down
+lost connection to the head node
+unable to write to the shared folder
+this machine will be terminated
 """.splitlines()
 
 CALM = """\
@@ -138,6 +152,10 @@ errors.log rotated
 error feedback compression used
 loss 0.31, error 0.2
 training finished, workers terminated normally
+connection to the tracker closed
+closing the pipe to the logger
+the session may be reset by the user
+unable to find the fused kernel
 """.splitlines()
 
 
