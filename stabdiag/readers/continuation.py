@@ -18,6 +18,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import names_measurements
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import EXACT, Column, Columns
+from stabdiag.readers.unnamed import A_TIME
 
 # Losses continue if the first few of the remainder are within this factor of the last few above.
 COMPARED_LOSSES: Final = 5
@@ -50,6 +51,9 @@ def with_remainder(
 ) -> Columns | None:
     """Return the columns with the remainder below them, or None if it is another log."""
     later_roles = assign(later.names).columns
+    if unread.count:
+        # Its reader may have found reports of failures below these records.
+        columns = _first_records(columns, unread.rows)
     before = columns.load(roles["loss"]).logged
     after = later.load(later_roles["loss"]).logged
     if len(after) < COMPARED_LOSSES or columns.load(roles["loss"]).is_text:
@@ -91,8 +95,22 @@ def with_remainder(
     if clock is not None and not is_counted:
         own.pop(later_roles.get(clock, ""), None)
         own |= {later_roles[role]: "" for role in CLOCK_ROLES if role in later_roles}
-    last = None if clock is None else _last_count(columns.load(roles[clock]), unread.rows)
+    if "clock" in roles and later_roles.get("clock") in own:
+        are_dates = [
+            _are_dates(columns.load(roles["clock"])),
+            _are_dates(later.load(later_roles["clock"])),
+        ]
+        if are_dates[0] != are_dates[1]:
+            own[later_roles["clock"]] = ""
+    columns = _first_records(columns, unread.rows)
+    last = None if clock is None else _last_count(columns.load(roles[clock]))
     return _joined(columns, later, own, unread, last)
+
+
+def _first_records(columns: Columns, rows: int) -> Columns:
+    """Return the columns with the first records only."""
+    load = columns.load
+    return replace(columns, rows=rows, load=lambda name: _cut(load(name), rows))
 
 
 def _with_total_counts(columns: Columns, clock: str, later: Column) -> Columns:
@@ -141,9 +159,14 @@ def _continues_counter(column: Column, later: Column, *, restarts: bool) -> bool
     return bool(is_next or (restarts and abs(own[0] - first) <= COMPARED_LOSSES * stride))
 
 
-def _last_count(counter: Column, rows: int) -> int | None:
-    """Return the last count among the first rows."""
-    counts = counter.values[:rows][counter.present[:rows]]
+def _are_dates(times: Column) -> bool:
+    """Return True if times count from 1970, and not from the start of the run."""
+    return len(times.logged) > 0 and float(np.median(times.logged)) >= A_TIME
+
+
+def _last_count(counter: Column) -> int | None:
+    """Return the last count."""
+    counts = counter.logged
     return int(counts[-1]) if len(counts) and not counter.is_text else None
 
 
@@ -175,7 +198,7 @@ def _joined(
         if name not in columns.names:
             first = replace(blank(above), is_text=second.is_text, words=second.words)
         else:
-            first = _cut(columns.load(name), above)
+            first = columns.load(name)
             # The codes of the words differ.
             second = blank(later.rows) if first.is_text or second.is_text else second
         return replace(

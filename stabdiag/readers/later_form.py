@@ -22,6 +22,7 @@ from stabdiag.model.roles.names import is_a_loss, names_measurements, names_resu
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.continuation import CLOCK_ROLES, COMPARED_LOSSES, Remainder, with_remainder
 from stabdiag.readers.source import Pieces, Stream
+from stabdiag.readers.text.prefix import CLOCK
 
 # A log rarely changes its form more often.
 _MAX_FORMS: Final = 4
@@ -137,7 +138,8 @@ def _rows_above(columns: Columns, roles: Mapping[str, str], last: int) -> int:
     A later line such as "loss: nan" was a report for the reader: a record of only a loss.
     """
     loss = columns.load(roles["loss"])
-    clocks = {roles[role] for role in CLOCK_ROLES if role in roles}
+    # A line with a report may have a time as well.
+    clocks = {roles[role] for role in (*CLOCK_ROLES, "clock") if role in roles} | {CLOCK}
     others = [name for name in columns.names if name not in clocks and name != roles["loss"]]
     measured = np.zeros(columns.rows - last - 1, dtype=np.bool_)
     for name in others[:_MAX_COMPARED]:
