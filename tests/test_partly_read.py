@@ -77,6 +77,18 @@ PARTLY = {
     "records without a loss.jsonl": json_lines(
         lambda row: json.dumps({"step": row["step"], "message": "x"})
     ),
+    "a word on its own line.log": [
+        line
+        for step, loss in enumerate(losses())
+        for line in (f"Step: {step}", f"  Loss: {loss if step < CUT else 'failed'}")
+    ],
+    "an unknown value.log": [
+        *text_lines()[:300],
+        "NaN or Inf found in input tensor.",
+        *text_lines()[300:],
+    ],
+    "an unknown value.csv": [*csv_lines()[:300], "Found NaN in embeddings", *csv_lines()[300:]],
+    "an unknown value.jsonl": [*json_lines()[:300], "nan detected in layer 3", *json_lines()[300:]],
     "a word.log": text_lines(lambda row: f"{row.partition('loss')[0]}loss: broken! lr: 0.0001"),
 }
 
@@ -110,6 +122,14 @@ COMPLETE = {
         "KeyboardInterrupt",
     ],
     "bars of evaluations.log": bar_lines(),
+    "no unknown value.log": [
+        *text_lines(),
+        "No NaN found in the input",
+        "NaNs found: 0",
+        "Found NaN in sample 3, skipping it",
+    ],
+    "a value of the data.log": ["Found NaN in column age", *text_lines()],
+    "a loss function.log": [*text_lines(), "Loss function: CE", "loss: see the board"],
     "last words.log": [*text_lines(), "Training done", "final loss: 2.01", "val loss: 2.2"],
 }
 

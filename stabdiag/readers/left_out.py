@@ -7,11 +7,15 @@ cells of a record, may hold the very loss that is not finite: its reader counts 
 from __future__ import annotations
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
 from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.choice import assign
+from stabdiag.model.roles.names import is_a_loss
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
 
@@ -19,9 +23,10 @@ from stabdiag.readers.columns import BadLine
 _RECORD: Final = lazy_pattern(r"\s*[\[(]?\{\s*[\"'\w]")
 
 # A name of a loss before a value of any spelling, or Marian's cost: loss: 2.3, loss 2.3, loss(2.3),
-# ["loss", 2.3]. What is measured on held-out data is not it.
+# loss_step=2.3, trainLoss: 2.3, ["loss", 2.3]. What is measured on held-out data is not it.
 _LOSS_BEFORE_VALUE: Final = lazy_pattern(
-    r"(?:(?<![a-z])loss(?:es)?|(?<= : )cost)[\"']?"
+    r"(?:(?<![a-z])(?:train|total|avg|mean|batch|lm|ce)?loss"
+    r"(?:es|_(?:step|epoch|avg|mean|ema|total|train|value|\d{1,3}))?|(?<= : )cost)[\"']?"
     r"(?:\s{0,8}[:=|]\s{0,8}|(?:\s{1,8}|\(|(?<=[\"'])\s{0,8},\s{0,8})(?=[-+.\d]|nan|inf))\S",
     re.IGNORECASE,
 )
@@ -42,6 +47,7 @@ _NUMBER_CELL: Final = lazy_pattern(
     re.IGNORECASE,
 )
 _MIN_CELLS: Final = 2
+_LONGEST_HEADER: Final = 400
 # A row of a printed table: a count and decimal numbers. A matrix of counts is not one.
 _ALIGNED_ROW: Final = lazy_pattern(
     r"\s{0,40}\d{1,12}(?=[^\n]{0,400}(?:\d\.\d|\bnan|\binf))"
@@ -76,10 +82,29 @@ _LOST_IN_RECORD: Final = lazy_pattern(
     re.IGNORECASE,
 )
 
+# A value that is found to be lost, and what a program did to it.
+_FOUND_VALUE: Final = lazy_pattern(
+    rb"\b(?:nans?|infs?)\b[^\n=:]{0,30}\b(?:found|detected|encountered)\b(?! ?[:=] ?(?:0|no))"
+    rb"|\b(?:found|detected|encountered) (?:\w{1,10} ){0,3}(?:nans?|infs?)\b",
+    re.IGNORECASE,
+)
+_IS_HANDLED: Final = lazy_pattern(
+    rb"skip|ignor|replac|remov|drop|fill|clean|mask|filter|clamp", re.IGNORECASE
+)
+
 # A value that no training loss has, next to the name of one.
 _EXPLODED_LOSS: Final = lazy_pattern(
     r"(?<![A-Za-z])loss\w{0,20}[\"']?[\s:=]{1,4}[+-]?[\d.]{1,24}e\+?[1-9]\d", re.IGNORECASE
 )
+
+# The words of a line: lines of a logger share them, and count on in equal strides. Fewer lines may
+# be messages.
+_LINE_WORD: Final = lazy_pattern(r"[^\W\d_]{2,40}")
+_VALUE_IN_LINE: Final = lazy_pattern(r"\d\.\d|(?<![a-z])nan(?![a-z])", re.IGNORECASE)
+_LINE_COUNT: Final = lazy_pattern(r"(?<![\w.])(?<!\d:)\d{1,12}(?!\w|\.\d|:\d)")
+_MIN_LINES_ALIKE: Final = 6
+_LINES_ALIKE_FRACTION: Final = 0.2
+_EQUAL_STRIDES: Final = 0.8
 
 # The first characters decide whether a line may be a record.
 _MAX_CHECKED_CHARS: Final = 4000
@@ -117,6 +142,40 @@ def rows_end(data: bytes, begin: int) -> int:
     return begin if rows is None else rows.end()
 
 
+def header_width(line: str) -> int:
+    """Return the number of cells of a header that names a training loss, or 0.
+
+    Between blanks, one cell is a count of steps as well.
+    """
+    if len(line) > _LONGEST_HEADER or any(map(str.isdigit, line)):
+        return 0
+    cells = _all_cells(line)
+    names = [cell for cell in cells if cell]
+    if len(names) < _MIN_CELLS or not any(map(is_a_loss, names)):
+        return 0
+    has_delimiters = _DELIMITER.search(line) is not None
+    is_header = has_delimiters or not assign(names).columns.keys().isdisjoint(("step", "epoch"))
+    return len(cells) if is_header else 0
+
+
+def count_below(line: str, width: int) -> int | None:
+    """Return the first count of a row of a table with a number of cells, or None for other lines.
+
+    A row without a count has 0.
+    """
+    cells = _all_cells(line[:_MAX_CHECKED_CHARS])
+    numbers = sum(_NUMBER_CELL.fullmatch(cell) is not None for cell in cells)
+    if len(cells) != width or 2 * numbers < len([cell for cell in cells if cell]):
+        return None
+    return next((int(cell) for cell in cells if cell.isdecimal()), 0)
+
+
+def _all_cells(line: str) -> list[str]:
+    """Return the cells of a row between delimiters, or else between blanks, without quotes."""
+    cells = _DELIMITER.split(line.strip(" \t\r|│┃║"))
+    return [cell.strip(" \"'") for cell in (cells if len(cells) > 1 else line.split())]
+
+
 def is_row(line: str) -> bool:
     """Return True if a line is a row of a table that holds only numbers."""
     cells, numbers = _cells(line[:_MAX_CHECKED_CHARS])
@@ -140,8 +199,11 @@ def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[
         records: the number of records above the block.
     """
     entries: list[LeftOut] = []
+    bad = [*bad]
+    repeated = _repeated_forms(bad, records)
     for line in bad:
-        if not (may_hold_loss(line.text) or fails_in_words(line.text)):
+        is_record = may_hold_loss(line.text) or fails_in_words(line.text)
+        if not is_record and (line.above, _form(line.text)) not in repeated:
             continue
         above = records + line.above
         if entries and entries[-1].above == above:
@@ -150,6 +212,47 @@ def lines_left_out(bad: Iterable[BadLine], *, lines: int, records: int) -> list[
             number = lines + line.line
             entries.append(unreadable(1, above=above, line=number, text=line.text))
     return entries
+
+
+def _repeated_forms(bad: Sequence[BadLine], records: int) -> set[tuple[int, tuple[str, ...]]]:
+    """Return the forms of lines that another logger wrote, each with the records above them.
+
+    Many lines of one form with decimal numbers and a count that goes on, and no record between
+    them, are a later part of the log.
+    """
+    if len(bad) < _MIN_LINES_ALIKE:
+        return set()
+    lines: dict[tuple[int, tuple[str, ...]], list[str]] = defaultdict(list)
+    for line in bad:
+        if _VALUE_IN_LINE.search(line.text) is not None:
+            lines[line.above, _form(line.text)].append(line.text)
+    return {
+        (above, words)
+        for (above, words), alike in lines.items()
+        if (words or is_row(alike[0]))
+        and len(alike) >= max(_MIN_LINES_ALIKE, _LINES_ALIKE_FRACTION * (records + above))
+        and _counts_on(alike)
+    }
+
+
+def _form(line: str) -> tuple[str, ...]:
+    """Return the words of a line, without a value that is not finite."""
+    words = _LINE_WORD.findall(line[:_MAX_CHECKED_CHARS])
+    return tuple(word for word in words if word.lower() not in ("nan", "inf"))
+
+
+def _counts_on(lines: Sequence[str]) -> bool:
+    """Return True if a whole number of these lines rises in equal strides, and not from the start.
+
+    It may restart with each epoch. A list of classes counts from the start, once.
+    """
+    numbers = [[*map(int, _LINE_COUNT.findall(line[:_MAX_CHECKED_CHARS]))] for line in lines]
+    for counts in zip(*numbers, strict=False):
+        strides = [after - before for before, after in pairwise(counts)]
+        stride, times = Counter(strides).most_common(1)[0]
+        if stride > 0 and times >= _EQUAL_STRIDES * len(strides):
+            return bool(counts[0] > max(stride, 1) or min(strides) < 0)
+    return False
 
 
 def fails_in_words(line: str) -> bool:
@@ -161,6 +264,18 @@ def fails_in_words(line: str) -> bool:
     text = line[:_MAX_CHECKED_CHARS].encode()
     # The failure of a loss is reported as such.
     return states_failure(text) and classify_failure(text) is None
+
+
+def names_lost_value(line: bytes) -> bool:
+    """Return True if a line says that some value is not finite, and nothing of the training.
+
+    TensorBoard's writer prints "NaN or Inf found in input tensor" for any value that it is given.
+    """
+    if _FOUND_VALUE.search(line) is None or _IS_HANDLED.search(line) is not None:
+        return False
+    from stabdiag.readers.text.failures import classify_failure, states_failure
+
+    return states_failure(line) and classify_failure(line) is None
 
 
 def unreadable(count: int, *, above: int | None, line: int | None, text: str = "") -> LeftOut:
@@ -177,6 +292,13 @@ def unreadable(count: int, *, above: int | None, line: int | None, text: str = "
         line=line,
         text=text,
     )
+
+
+def lost_values(count: int) -> LeftOut:
+    """Return the entry for lines that say that an unknown value is not finite."""
+    lines = plural(count, "line says", "lines say")
+    message = f"{lines} that a value is not finite, and not which"
+    return LeftOut(code=EventCode.LINES_LEFT_OUT, message=message, count=count)
 
 
 def _with_count(entry: LeftOut, count: int) -> LeftOut:

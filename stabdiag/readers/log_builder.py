@@ -102,7 +102,10 @@ class LogBuilder:
             bad_lines=tuple(self.bad),
             bad_count=self.bad_count,
             notes=tuple(notes),
-            left_out=tuple(self._left_out()),
+            left_out=(
+                *self._left_out(),
+                *(() if self.messages is None else self.messages.lost_values()),
+            ),
         )
         if self.messages is None or not self.messages.positions:
             return columns

@@ -90,6 +90,47 @@ CHANGES = {
         printed,
         lambda n, x: f"[epoch {n // 60} batch {n % 60:3d}/60] loss: {x:.4f} lr: 3.00e-04",
     ),
+    "a sentence after CSV": (
+        csv,
+        lambda n, x: f"INFO (train) Batch {n * 10}: mean loss per frame is {x:.4f}",
+    ),
+    "Chinese after CSV": (csv, lambda n, x: f"第 {n * 10} 步, 损失: {x:.4f}"),
+    "brackets after CSV": (csv, lambda n, x: f"step[{n * 10}] loss[{x:.4f}] lr[3e-04]"),
+    "a bar with another name": (
+        printed,
+        lambda n, x: (
+            f"{100 * n // RECORDS}%|###   | {n * 10}/{RECORDS * 10} "
+            f"[{n:02d}:01<10:00, 1.20it/s, v_num=7, train_loss_step={x:.3f}]"
+        ),
+    ),
+    "a table below large numbers": (
+        lambda n, x: f"update {n * 10}: loss {x:.4f}, words/s 11020, memory 40210",
+        headed(
+            "| step | loss | lr |\n|---|---|---|", lambda n, x: f"| {n * 10} | {x:.4f} | 3e-4 |"
+        ),
+    ),
+    "aligned rows below large numbers": (
+        lambda n, x: f"update {n * 10}: loss {x:.4f}, words/s 11020, memory 40210",
+        headed("  step    loss      lr", lambda n, x: f"{n * 10:6d}  {x:.4f}  3.0e-04"),
+    ),
+    "aligned rows after JSON": (
+        jsonl,
+        headed("  step    loss      lr", lambda n, x: f"{n * 10:6d}  {x:.4f}  3.0e-04"),
+    ),
+    "a header below prints": (
+        printed,
+        headed(
+            "time,epoch,step,loss",
+            lambda n, x: f"2026-01-02 03:{n // 60:02d}:{n % 60:02d},{n // 50},{n * 10},{x:.4f}",
+        ),
+    ),
+    "stamps after JSON": (
+        jsonl,
+        lambda n, x: (
+            f"[2026-01-02 03:{n // 60:02d}:{n % 60:02d}] INFO train: step={n * 10} loss={x:.4f}"
+        ),
+    ),
+    "arrows after CSV": (csv, lambda n, x: f"Step {n * 10} -> Loss {x:.4f}"),
     "another column": (csv, lambda n, x: f"{n * 10},{n // 50},{x},0.0003"),
     "times before the columns": (
         csv,
@@ -252,3 +293,32 @@ def test_a_word_for_the_loss_is_not_another_form(tmp_path, word):
     report = stabdiag.diagnose(path)
     assert report.diagnosis.slug == "partly-read"
     assert len(report.history.logged("loss")) == CHANGE
+
+
+def test_a_table_of_all_epochs_is_a_summary(tmp_path):
+    lines = [printed(n, loss) for n, loss in enumerate(LOSS)]
+    rows = [f"| {epoch} | {LOSS[24 * epoch]:.3f} |" for epoch in range(1, 10)]
+    path = tmp_path / "run.log"
+    path.write_text("\n".join([*lines, "| epoch | mean loss |", "|---|---|", *rows]))
+    assert stabdiag.diagnose(path).diagnosis.slug == "healthy"
+
+
+def test_a_message_below_each_row_is_not_another_form(tmp_path):
+    lines = [f"{csv(n, loss)}\nsaved 3 files in {n % 7}.5 s" for n, loss in enumerate(LOSS)]
+    path = tmp_path / "run.csv"
+    path.write_text("\n".join(["step,loss,lr", *lines]))
+    assert stabdiag.diagnose(path).diagnosis.slug == "healthy"
+
+
+def test_times_since_the_start_and_dates_are_not_one_clock(tmp_path):
+    lines = [
+        json.dumps({"step": n, "loss": loss, "_runtime": 7.0 * n})
+        if n < CHANGE
+        else f"[2026-01-02 03:{n // 60:02d}:{n % 60:02d}] INFO train: step={n} loss={loss:.4f}"
+        for n, loss in enumerate(LOSS.tolist())
+    ]
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(lines))
+    report = stabdiag.diagnose(path)
+    assert report.diagnosis.slug == "healthy"
+    assert len(report.history.series["loss"]) == RECORDS

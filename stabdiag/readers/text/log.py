@@ -20,10 +20,11 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.text import plural
 from stabdiag.readers.blocks import blocks, count_line_ends
 from stabdiag.readers.columns import BadLine, Column, Columns
+from stabdiag.readers.left_out import lost_values, names_lost_value
 from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.alternating import AlternatingLines
-from stabdiag.readers.text.clean import Text, first_text, line_forms
+from stabdiag.readers.text.clean import Text, find_positions, first_text, line_end, line_forms
 from stabdiag.readers.text.continuing_lines import ContinuingLines
 from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
@@ -84,6 +85,7 @@ class TextLog:
         self._config: dict[str, object] = {}
         self._ends: list[int] = []
         self._unnamed = 0
+        self._lost = 0
         self._evaluations = EvaluationBlocks()
         self._unread = UnreadLines()
         self._alternating = AlternatingLines(grammar.step)
@@ -116,6 +118,10 @@ class TextLog:
             self._ends += [self._offset + end.start() for end in ends]
         if b"nan" in text.data or b"NaN" in text.data:
             self._unnamed += len(_UNNAMED_NAN.findall(text.data))
+            # Above the first record, it is a value of the data.
+            starts = (min(part.starts) for kind, part in parts_by_kind if kind.is_record)
+            begin = 0 if self._table else min(starts, default=0)
+            self._lost += _count_lost_values(text.data, begin)
         unmatched = _other_lines(text.data, [part for _, part in parts_by_kind])
         self._alternating.look(
             text.data, unmatched, (part for _, part in parts_by_kind), self._line
@@ -208,10 +214,19 @@ class TextLog:
         )
 
     def _unnamed_values(self) -> Iterator[LeftOut]:
-        """Yield an entry for lines that are only NaN, such as losses that a script prints alone."""
+        """Yield an entry for lines that are only NaN, as a script prints a loss, or that report it.
+
+        What is not finite is unknown.
+        """
         if self._unnamed:
             message = f"{plural(self._unnamed, 'line is', 'lines are')} only 'nan'"
             yield LeftOut(code=EventCode.LINES_LEFT_OUT, message=message, count=self._unnamed)
+        yield from self.lost_values()
+
+    def lost_values(self) -> Iterator[LeftOut]:
+        """Yield an entry for lines that say that an unknown value is not finite."""
+        if self._lost:
+            yield lost_values(self._lost)
 
     def _hidden_nans(self, rows: Rows) -> Iterator[Event]:
         """Yield an event with the number of NaN losses; the framework hides most of them."""
@@ -231,6 +246,10 @@ class TextLog:
 _UNNAMED_NAN: Final = lazy_pattern(
     rb"(?m)^[ \t]{0,8}(?:tensor\()?[Nn]a[Nn](?:, [^\n]{1,40})?\)?[ \t\r]{0,8}$"
 )
+
+# A line with one of these words may report a NaN.
+_FINDS: Final = (b"ound ", b"etected", b"ncountered")
+_LONGEST_REPORT: Final = 400
 
 # Lines that any program may print between the records of a log of another format.
 _MESSAGE_LINES: Final = Grammar(
@@ -288,6 +307,14 @@ class InterleavedMessages(TextLog):
         following = np.searchsorted(above, np.arange(len(steps)), side="right")
         done = self._table.among(np.append(places, self._offset)[following], steps)
         return with_reports(done.rows, names, scale), self._messages.events(done.reached_step)
+
+
+def _count_lost_values(data: bytes, begin: int) -> int:
+    """Return the number of lines from a position on that say that an unknown value is NaN."""
+    places = (place for word in _FINDS for place in find_positions(data, word))
+    starts = {data.rfind(b"\n", 0, place) + 1 for place in places if place >= begin}
+    lines = (data[start : line_end(data, start, _LONGEST_REPORT)] for start in starts)
+    return sum(map(names_lost_value, lines))
 
 
 def _line_begins(data: bytes, parts: Iterable[TextPart]) -> set[int]:

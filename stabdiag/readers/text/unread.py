@@ -16,7 +16,13 @@ from stabdiag.model.events import MAX_SUMMARY, EventCode, LeftOut
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.text import plural
-from stabdiag.readers.left_out import breaks_off, rows_end, unreadable
+from stabdiag.readers.left_out import (
+    breaks_off,
+    count_below,
+    header_width,
+    rows_end,
+    unreadable,
+)
 from stabdiag.readers.text.clean import (
     LONGEST_TEXT_LINE,
     SAME_DIGITS,
@@ -36,6 +42,7 @@ from stabdiag.readers.text.unread_forms import (
     ends_on_loss,
     has_delimiter,
     has_loss_value,
+    has_word_as_loss,
     is_unread_row,
     loss_shape,
     names_loss,
@@ -44,9 +51,9 @@ from stabdiag.readers.text.unread_forms import (
     row_form,
 )
 
-_ROW_COUNT: Final = lazy_pattern(rb"(?:[\s|\[(]|%b){0,40}(\d{1,12})(?![\d.])" % "│|┃|║".encode())
+_ROW_COUNT: Final = lazy_pattern(rb"(?:[\s|\[(]|%b){0,40}(\d{1,12})(?![\d.:/-])" % "│|┃|║".encode())
 # A number that is not a total, a part of a date or of a time.
-_UNREAD_NUMBER: Final = lazy_pattern(rb"(?<![\w.:/+-])(\d{1,12})(?![\w.:+-])")
+_UNREAD_NUMBER: Final = lazy_pattern(rb"(?<![\w./+-])(?<!\d:)(\d{1,12})(?![\w.+-]|:\d)")
 
 # This many record lines of a block show the forms of its lines: a logger has few.
 _SAMPLE_RECORDS: Final = 20
@@ -105,6 +112,8 @@ class UnreadLines:
         # The losses in the ends of very long lines, which are cut off.
         self._cut_losses = 0
         self._has_losses = False
+        # The delimiters of the header below the last loss; its rows may be further records.
+        self._width = 0
 
     def copy(self) -> Self:
         """Return a copy for trial additions."""
@@ -146,7 +155,7 @@ class UnreadLines:
             losses.sort()
             lines = (_whole_line(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE])
             self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
-            self._alike, self._others, self._line = 0, 0, None
+            self._alike, self._others, self._line, self._width = 0, 0, None, 0
             begin = line_end(data, losses[-1], len(data))
             self._last = _whole_line(data, losses[-1])
             begin = rows_end(data, begin) if b"|" in self._last else begin
@@ -182,6 +191,10 @@ class UnreadLines:
                 break
             if is_unread and form is LineForm.MAY_BE_RECORD:
                 is_unread = not self._take(line[:_MAX_UNREAD_LINE], same_digits, number)
+            if form is LineForm.NO_NUMBER and b"oss" in line.lower():
+                self._width = header_width(line.decode("utf-8", "replace")) or self._width
+                if self._has_word_as_loss(line):
+                    self._count(number, line, is_alike=True)
             is_candidate = is_unread and begin not in read and b"oss" not in line.lower()
             if is_candidate and examined < _MAX_EXAMINED_UNREAD:
                 examined += 1
@@ -219,9 +232,22 @@ class UnreadLines:
     def _may_count(self, line: bytes) -> bool:
         """Return True if a line may look like a record, with its loss or without it."""
         form = classify_line(line[:_MAX_UNREAD_LINE])
-        return form is LineForm.MAY_BE_RECORD or (
-            form is LineForm.OTHER and self._has_words(line[:_MAX_UNREAD_LINE])
-        )
+        if form is LineForm.NO_NUMBER:
+            return self._has_word_as_loss(line)
+        return form is LineForm.MAY_BE_RECORD or self._has_words(line[:_MAX_UNREAD_LINE])
+
+    def _has_word_as_loss(self, line: bytes) -> bool:
+        """Return True if a line has the form of a record that is only a loss, and a word for it."""
+        if not has_word_as_loss(line):
+            return False
+        return loss_shape(line) in self._known_shapes()
+
+    def _known_shapes(self) -> frozenset[bytes]:
+        """Return the shapes of the records up to the values of their losses."""
+        if self._samples:
+            self._shapes |= {*map(loss_shape, self._samples)} - {b""}
+            self._samples = ()
+        return self._shapes
 
     def _has_words(self, line: bytes) -> bool:
         """Return True if a line has all words of a record but the loss."""
@@ -248,20 +274,29 @@ class UnreadLines:
 
         ``same_digits`` is the line with digits other than 0 as 1.
         """
-        if self._samples:
-            self._shapes |= {*map(loss_shape, self._samples)} - {b""}
-            self._samples = ()
         is_named = names_loss(line)
-        alike = is_named and loss_shape(line) in self._shapes
+        alike = is_named and loss_shape(line) in self._known_shapes()
         if not alike:
             is_record = is_named and has_loss_value(same_digits)
             is_row = is_unread_row(same_digits) and self._continues(line)
-            if not is_record and not (is_row and not self._is_between(line)):
+            if not (is_record or self._is_below_header(line)) and not (
+                is_row and not self._is_between(line)
+            ):
                 return False
         elif repeats_loss(line, self._last) or self._is_other_bar(line):
             return False
         self._count(number, line, is_alike=alike)
         return True
+
+    def _is_below_header(self, line: bytes) -> bool:
+        """Return True if a line is a row below a header with a loss, whose count goes on.
+
+        A table that counts from the start is a summary of the training.
+        """
+        count = count_below(line.decode("utf-8", "replace"), self._width) if self._width else None
+        if count is not None and count <= 1:
+            self._width = 0
+        return count is not None and count > 1
 
     def _continues(self, line: bytes) -> bool:
         """Return False if a row begins with a count that does not continue that of the log.

@@ -19,7 +19,7 @@ _BEFORE_VALUE: Final = lazy_pattern(
 _FORM_NUMBER: Final = lazy_pattern(rb"[-+]?(?:\d[\d.,:]*(?:e[-+]?\d+)?|nan|inf)\b", re.IGNORECASE)
 # A number before a delimiter, as in a row of a table: 201,2.31,0.001
 _DELIMITERS: Final = (b",", b";", b"|", b"\t", "│".encode(), "┃".encode(), "║".encode())
-_DELIMITED: Final = lazy_pattern(rb"\d[ \t]{0,8}(?:[,;|\t]|%b)" % "│|┃|║".encode())
+_DELIMITED: Final = lazy_pattern(rb"\d[\"']?[ \t]{0,8}(?:[,;|\t]|%b)" % "│|┃|║".encode())
 # A count before a number: a row of a printed table, 201 2.31 0.001.
 _ALIGNED: Final = lazy_pattern(rb"[ \t]{0,40}\d+[ \t]{1,40}[-+]?(?:[\d.]|nan|inf)", re.IGNORECASE)
 _FORM_SPACE: Final = lazy_pattern(rb"\s+")
@@ -32,6 +32,10 @@ _LOSS_WITH_VALUE: Final = lazy_pattern(
     rb"(?:(?:train(?:ing)?|avg|average|mean|total|batch|current)[ _/-])?[\w./-]{0,40}loss[\w]{0,20}"
     rb"[\"']?[ \t]{0,8}[:= ][ \t]{0,8}[-+]?(?:[\d.]{1,40}(?:e[-+]?\d{1,3})?|nan|inf)?",
     re.IGNORECASE,
+)
+
+_WORD_AS_LOSS: Final = lazy_pattern(
+    rb"(?i)[\s\w/.-]{0,40}loss[\"']?[ \t]{0,8}[:=|][ \t]{0,8}[^\s:=]{1,20}[\s|,]{0,8}"
 )
 
 # A loss with this many characters is recognized by its value.
@@ -105,6 +109,11 @@ def loss_shape(line: bytes) -> bytes:
     if head is None:
         return b""
     return _FORM_SPACE.sub(b" ", _FORM_NUMBER.sub(b"#", head[0].lower())).strip()
+
+
+def has_word_as_loss(line: bytes) -> bool:
+    """Return True if a line is the name of a loss, a separator, and a word: Loss: failed."""
+    return _WORD_AS_LOSS.fullmatch(line) is not None
 
 
 def ends_on_loss(line: bytes) -> bool:
