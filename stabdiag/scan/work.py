@@ -22,7 +22,7 @@ from stabdiag.api.references import References
 from stabdiag.assemble.inputs import Options, run_found
 from stabdiag.baseline.profile import run_profile
 from stabdiag.errors import ColumnError, LogError, NoUsableRecord, StabdiagError
-from stabdiag.model.findings import IgnoreRule
+from stabdiag.model.findings import IgnoreRule, Severity
 from stabdiag.model.frozen import frozen
 from stabdiag.model.manifest import Manifest
 from stabdiag.model.profile import RunProfile
@@ -163,6 +163,7 @@ class _JobReader:
         """
         options, start = self.options, time.monotonic()
         siblings: list[Entry] = []
+        views: list[Entry] = []
         others: list[StoredRun] = []
         original = job
         request = options.log_columns
@@ -172,7 +173,8 @@ class _JobReader:
         def diagnose_job() -> Row:
             nonlocal job
             log = read(job, request)
-            siblings.extend(sibling.entry for sibling in log.siblings)
+            for sibling in log.siblings:
+                (views if sibling.is_view else siblings).append(sibling.entry)
             if log.columns.stored:
                 first, *later = log.columns.stored
                 others.extend(later)
@@ -207,10 +209,17 @@ class _JobReader:
             yield replace(row, seconds=round(time.monotonic() - start, 4))
         for other in others:
             yield from self.row(_stored_job(original, other), read, other)
+        if row is not None and row.severity != Severity.ERROR:
+            siblings += [view for view in views if self._fails(_sibling_job(job, view), read)]
         for sibling in siblings:
             for sibling_row in self.row(_sibling_job(job, sibling), read):
                 # The next scan checks the whole job for changes.
                 yield replace(sibling_row, size=job.size, modified=job.modified, etag=job.etag)
+
+    def _fails(self, job: Job, read: Callable[[Job, ReadRequest], LoadedLog]) -> bool:
+        """Return True if a log that seems to show another run shows an error."""
+        trial = replace(self, skipped=SkippedEntries(), show=lambda _: None, keep=None)
+        return any(row.severity == Severity.ERROR for row in trial.row(job, read))
 
     def _skip(self, job: Job) -> None:
         """Skip a file without a training loss; an output that reports a failure is named."""

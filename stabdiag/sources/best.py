@@ -21,7 +21,7 @@ from stabdiag.readers.registry import reader
 from stabdiag.readers.sniff import describe_archive
 from stabdiag.readers.source import MLFLOW_RUN_NAME
 from stabdiag.sources.folder import Container, Entry, Folder, LoadedLog, ReadRequest, Sibling, note
-from stabdiag.sources.logs import MIN_LOSSES, PROCESS, Log, choose, find_logs
+from stabdiag.sources.logs import MAX_FULL_READ, MIN_LOSSES, PROCESS, Log, choose, find_logs
 from stabdiag.sources.outputs import with_outputs
 from stabdiag.sources.ranks import first_rank_name, has_ranks, merge_ranks, rank_files
 from stabdiag.sources.sidecars import file_sidecars, member_sidecars
@@ -33,6 +33,9 @@ ARCHIVES: Final = (
 
 # Maximum number of unread logs that a note names.
 _MAX_NAMED_LOGS: Final = 3
+
+# At most this many other logs that seem to show the same run are read.
+_MAX_VIEWS: Final = 3
 
 # Parts of names that differ between files of one run: ranks, checkpoints, and rotated logs.
 _PART: Final = lazy_pattern(
@@ -109,7 +112,9 @@ def read_best_log(
     if paths:
         hidden = _unread_paths(paths)
         columns = replace(columns, left_out=(*columns.left_out, hidden))
-    siblings = () if run is not None else tuple(_siblings(container, log, others))
+    keys = {entry.key for entry in files}
+    views = _views(log, [other for other in others if other.key not in keys])
+    siblings = views if run is not None else (*_siblings(container, log, others), *views)
     return replace(sidecars, events=[*map(note, notes), *sidecars.events]).attach(columns, siblings)
 
 
@@ -130,19 +135,38 @@ def with_unread_siblings(log: LoadedLog) -> LoadedLog:
     return replace(log, columns=columns)
 
 
+def _views(log: Log, others: Iterable[Log]) -> tuple[Sibling, ...]:
+    """Return the largest other logs of the run in another format, or in texts of another name.
+
+    They may be of another run after all: one that failed.
+    """
+    views = [
+        other
+        for other in others
+        if (other.format != log.format or reader(log.format).text)
+        and other.losses >= MIN_LOSSES
+        and not other.is_evaluation
+        and (other.size or 0) <= MAX_FULL_READ
+        and _name_without(other, _NUMBER_SUFFIX) != _name_without(log, _NUMBER_SUFFIX)
+    ]
+    views.sort(key=lambda view: -view.losses)
+    return tuple(Sibling(entry=view, is_view=True) for view in views[:_MAX_VIEWS])
+
+
 def _unreadable_siblings(log: Log, logs: Sequence[Log], entries: Sequence[Entry]) -> Iterator[str]:
     """Yield the files that are named like the log except for a number, and are not readable.
 
-    An empty file is the log of a run, or of a rank, that logs nothing.
+    An empty file is the log of a run that logged nothing, but most ranks log nothing.
     """
     if log.path.suffix not in _TABLE_SUFFIXES:
         return
     readable = {other.key for other in logs}
     for entry in entries:
-        if entry.size and entry.key not in readable and entry.path.parent == log.path.parent:
-            name, own_name = (_DIGITS.sub("", path.name) for path in (entry.path, log.path))
-            if name == own_name:
-                yield f"{entry.path} (not readable)"
+        if entry.key in readable or entry.path.parent != log.path.parent:
+            continue
+        name, own_name = (_DIGITS.sub("", path.name) for path in (entry.path, log.path))
+        if name == own_name and (entry.size or PROCESS.search(entry.path.name) is None):
+            yield f"{entry.path} ({'not readable' if entry.size else 'empty'})"
 
 
 def _unread_paths(hidden: Sequence[str]) -> LeftOut:

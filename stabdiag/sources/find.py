@@ -120,8 +120,10 @@ class _FolderWalk:
         for name in folders:
             below, run_below = f"{folder}/{name}", f"{run}/{name}" if run else name
             if is_skipped(name):
-                if name.startswith(".") and "://" not in folder and hides_logs(Path(below)):
-                    self.skipped.skip(UnreadReason.HIDDEN, below)
+                if "://" not in folder and hides_logs(Path(below)):
+                    is_hidden = name.startswith(".")
+                    reason = UnreadReason.HIDDEN if is_hidden else UnreadReason.OF_A_PROGRAM
+                    self.skipped.skip(reason, below)
                 continue
             if depth == _MAX_FOLDER_DEPTH:
                 self.skipped.skip(UnreadReason.TOO_DEEP, below)

@@ -58,11 +58,13 @@ class Sibling:
     """A log of another run, rank or attempt that was not read.
 
     ``is_near`` is True if it could be mistaken for the log that was read: it is in the same folder
-    or archive, or belongs to another rank. Logs in other folders are separate runs.
+    or archive, or belongs to another rank. Logs in other folders are separate runs. A log that
+    ``is_view`` seems to show the same run.
     """
 
     entry: Entry
-    is_near: bool
+    is_near: bool = False
+    is_view: bool = False
 
 
 @frozen
@@ -166,7 +168,7 @@ def note(message: str) -> Event:
 
 
 def is_skipped(folder: str) -> bool:
-    """Return True if a folder of this name contains no logs and no Hydra configuration."""
+    """Return True if a folder of this name is not searched; it has no Hydra configuration."""
     return folder in NO_LOGS or (folder.startswith(".") and folder != ".hydra")
 
 
@@ -223,7 +225,8 @@ class Folder(Container):
                 if not is_skipped(item.name):
                     below.append(str(path))
                 elif hides_logs(path):
-                    self.hidden.append(f"{path} (a hidden folder)")
+                    kind = "hidden folder" if item.name.startswith(".") else "folder of a program"
+                    self.hidden.append(f"{path} (a {kind})")
             elif S_ISREG(status.st_mode):
                 if status.st_size and is_hidden_log(item.name):
                     self.hidden.append(f"{path} (a hidden file)")

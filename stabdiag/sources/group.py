@@ -126,6 +126,7 @@ class UnreadReason(StrEnum):
     LINK_TO_FOLDER = "a link to a folder; to scan it, name it"
     BROKEN_LINK = "a broken link"
     HIDDEN = "a hidden folder that may contain logs; to scan it, name it"
+    OF_A_PROGRAM = "a folder of a program that may contain logs; to scan it, name it"
     HIDDEN_FILE = "a hidden file that may be a log; to scan it, name it"
     TOO_DEEP = "a folder nested too deeply"
     UNLISTED = "a folder that cannot be listed"

@@ -39,7 +39,7 @@ from stabdiag.sources.sidecars import is_manifest
 # full if its format needs that.
 _MAX_FILES: Final = 300
 _LOG_HEAD_SIZE: Final = 1 << 18
-_MAX_FULL_READ: Final = 1 << 26
+MAX_FULL_READ: Final = 1 << 26
 
 # If none of them is a log, this many are read further, up to this many bytes: a job may print its
 # source code first.
@@ -155,7 +155,7 @@ def _inspect(entry: Entry, stream: Stream, size: int) -> Log | None:
         try:
             return _log(entry, name, reader(name).read(unpacked), len(head))
         except LogError:
-            if is_whole or (entry.size or 0) > _MAX_FULL_READ:
+            if is_whole or (entry.size or 0) > MAX_FULL_READ:
                 raise
         return _log(entry, name, reader(name).read(bare(stream)), entry.size or size)
     except LogError:

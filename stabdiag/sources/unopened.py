@@ -11,7 +11,7 @@ from typing import Final
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import word_list
 
-# Folders that never contain logs of a run.
+# Folders of programs. They are not searched; their logs are named.
 NO_LOGS: Final = frozenset({"__pycache__", "node_modules", "site-packages", "__MACOSX"})
 
 # A folder with this file is a Python virtual environment and contains no logs.
@@ -33,7 +33,7 @@ _MAX_HIDDEN: Final = 1000
 _MAX_HEADS: Final = 50
 _CHECKED_HEAD: Final = 1 << 12
 _LOSS_AT_HEAD: Final = lazy_pattern(
-    rb"oss\b[^\n]{0,400}?\d\.\d|oss\b[^\n]{0,200}\n[^\n]{0,200}\d\.\d"
+    rb"(?:(?<![a-z])l|L)oss\b(?:[^\n]{0,400}?|[^\n]{0,200}\n[^\n]{0,200})\d\.\d"
 )
 
 # Names of files that are certainly logs.
@@ -44,7 +44,7 @@ _LOG_NAMES: Final = lazy_pattern(
 
 # Archives, and single files that are packed or encrypted.
 _CLOSED_ARCHIVE: Final = lazy_pattern(
-    r"\.(?:7z|rar|arj|lzh|zpaq|ace|sqsh|squashfs|cpio|tlz|taz|tlz4)$"
+    r"\.(?:7z|rar|arj|lzh|zpaq|ace|sqsh|squashfs|cpio|iso|dmg|wim|xar|tlz|taz|tlz4)$"
     r"|\.t(?:ar|gz)\.(?:lz|lz4|lzma|lzo|z|br|sz|gpg|age|enc)$|\.zip\.(?:gpg|age|enc)$",
     re.IGNORECASE,
 )
@@ -88,13 +88,14 @@ def is_incomplete_download(name: str) -> bool:
 
 
 def hides_logs(folder: Path) -> bool:
-    """Return True if a hidden folder, which is not read, contains files named like logs.
+    """Return True if a folder that is not read contains files named like logs.
 
-    Settings of tools are excluded. In a cache, a file counts if its head shows a loss.
+    Settings of tools are excluded. In a cache and below a program, a file counts if its head shows
+    a loss.
     """
-    if folder.name in _TOOL_FOLDERS or folder.name in NO_LOGS:
+    if folder.name in _TOOL_FOLDERS:
         return False
-    is_store = folder.name in _STORE_FOLDERS
+    is_store = folder.name in _STORE_FOLDERS or folder.name in NO_LOGS
     count = heads = 0
     for path, folders, names in os.walk(folder):
         if VIRTUAL_ENVIRONMENT in names:

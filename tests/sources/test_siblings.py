@@ -4,6 +4,7 @@ import gzip
 import io
 import json
 import math
+import os
 import tarfile
 
 import numpy as np
@@ -186,9 +187,8 @@ def test_an_unreadable_sibling_is_named_and_not_healthy(tmp_path, text):
     assert "run2.jsonl" in diagnosis.summary
 
 
-@pytest.mark.parametrize(("name", "text"), [("run2.jsonl", ""), ("notes.jsonl", "garbage\n")])
-def test_an_empty_or_another_file_is_not_a_sibling(tmp_path, name, text):
-    write(tmp_path, **{"run.jsonl": lines(), name: text})
+def test_another_file_is_not_a_sibling(tmp_path):
+    write(tmp_path, **{"run.jsonl": lines(), "notes.jsonl": "garbage\n"})
     assert api.diagnose(tmp_path).diagnosis.slug == "healthy"
 
 
@@ -246,3 +246,36 @@ def test_files_that_are_read_together_are_not_named(stabdiag, tmp_path):
     write(tmp_path, **{"log.0": lines(), "log.1": lines()})
     out = stabdiag("diagnose", tmp_path / "log.0", tmp_path / "log.1").out
     assert "another number" not in out
+
+
+VIEWS = ["checkpoint-40/trainer_state.json", "other.csv", "notes.txt", "output"]
+
+
+def view(name, *, fails):
+    """Return the same run in the form of a name."""
+    rows = [json.loads(line) for line in lines(fails=fails).splitlines()]
+    if name.endswith(".json"):
+        return json.dumps({"log_history": [{**row, "epoch": row["step"] / 100} for row in rows]})
+    if name.endswith(".csv"):
+        return "".join(["step,loss\n", *(f"{row['step']},{row['loss']}\n" for row in rows)])
+    return "".join(f"step {row['step']} loss {row['loss']}\n" for row in rows)
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_log_of_another_format_counts_if_it_fails(stabdiag, tmp_path, name, fails):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), name: view(name, fails=fails)})
+    os.utime(place / name, (1e9, 1e9))
+    result = stabdiag("check", place)
+    assert result.code == fails
+    assert (name in result.out) == fails
+    assert result.out.endswith("2 runs: 1 failed, 1 healthy\n" if fails else "1 run: 1 healthy\n")
+
+
+@pytest.mark.parametrize(("name", "code"), [("run2.jsonl", 2), ("run.rank1.jsonl", 0)])
+def test_an_empty_log_of_a_run_is_named(stabdiag, tmp_path, name, code):
+    place = tmp_path / "runs"
+    write(place, **{"run.jsonl": lines(), name: ""})
+    result = stabdiag("check", place)
+    assert result.code == code
