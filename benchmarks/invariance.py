@@ -11,6 +11,7 @@ none any more, or the other way round. ``REASONS`` explains every flip.
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import shutil
 import sys
@@ -40,15 +41,30 @@ def _json_lines(records: Records) -> str:
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
+def _one_file(records: Records) -> Mapping[str, Records]:
+    return {"log": records}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A way to write a run: its records, its manifest, and the text of its file."""
+    """A way to write a run: its records, its manifest, its files by name, and their text."""
 
     title: str
     suffix: str = "jsonl"
     records: Callable[[Records], Records] = list
     manifest: Callable[[Manifest], Manifest] = lambda manifest: manifest
+    files: Callable[[Records], Mapping[str, Records]] = _one_file
     text: Callable[[Records], str] = _json_lines
+
+    def write(self, records: Records, folder: Path) -> list[Path]:
+        """Write the files of a run to a folder."""
+        paths = []
+        for name, part in self.files(self.records(records)).items():
+            path = folder / f"{name}.{self.suffix}"
+            data = self.text(part).encode()
+            path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+            paths.append(path)
+        return paths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +101,19 @@ def _fields(record: Record) -> str:
     return " ".join(f"{name}: {value}" for name, value in record.items()) + "\n"
 
 
-def _rename(old: str, new: str) -> Callable[[Records], Records]:
+def _rename(names: Mapping[str, str]) -> Callable[[Records], Records]:
     return lambda records: [
-        {new if name == old else name: value for name, value in record.items()}
-        for record in records
+        {names.get(name, name): value for name, value in record.items()} for record in records
     ]
+
+
+def _named_like(program: str, names: str) -> Change:
+    """Return the change to the names of a program, for these columns in order."""
+    columns = ("step", "loss", "grad_norm", "lr", "eval_loss")
+    return Change(
+        title=f"names of {program}",
+        records=_rename(dict(zip(columns, names.split(", "), strict=True))),
+    )
 
 
 def _convert(name: str, function: Callable[[float], float]) -> Callable[[Records], Records]:
@@ -116,6 +140,35 @@ def _scale_settings(factor: int) -> Callable[[Manifest], Manifest]:
         return value * factor if is_count else value
 
     return scale
+
+
+def _with_epochs(records: Records) -> Records:
+    """Return records that count in fractions of epochs of 100 steps."""
+    return [
+        {
+            ("epoch" if name == "step" else name): (value / 100 if name == "step" else value)
+            for name, value in record.items()
+            if name != "epoch"
+        }
+        for record in records
+    ]
+
+
+def _halves(records: Records) -> Mapping[str, Records]:
+    half = len(records) // 2
+    return {"attempt-1": records[:half], "attempt-2": records[half:]}
+
+
+def _without_evaluations(records: Records) -> Mapping[str, Records]:
+    """Return the records of the training, and those of the evaluations with their steps."""
+    train = [{key: record[key] for key in record if "eval" not in key} for record in records]
+    evaluations = [
+        {key: record[key] for key in record if key == "step" or "eval" in key}
+        for record in records
+        if any("eval" in key for key in record)
+    ]
+    train = [record for record in train if record.keys() - {"step"}]
+    return {"run": train} | ({"eval": evaluations} if evaluations else {})
 
 
 def _only(*names: str) -> Callable[[Records], Records]:
@@ -146,12 +199,30 @@ CHANGES: Final[Mapping[str, Change]] = {
         suffix="log",
         text=lambda records: "".join(map(_fields, records)),
     ),
+    "gzip": Change(title="gzip", suffix="jsonl.gz"),
+    "halves": Change(title="two files, each with half of the records", files=_halves),
+    "eval": Change(title="a file of its own for evaluations", files=_without_evaluations),
     "twice": Change(
         title="every record twice",
         records=lambda records: [record for record in records for _ in range(2)],
     ),
-    "train_loss": Change(title="`loss` named `train_loss`", records=_rename("loss", "train_loss")),
-    "train/ce": Change(title="`loss` named `train/ce`", records=_rename("loss", "train/ce")),
+    "train_loss": Change(
+        title="`loss` named `train_loss`", records=_rename({"loss": "train_loss"})
+    ),
+    "train/ce": Change(title="`loss` named `train/ce`", records=_rename({"loss": "train/ce"})),
+    "hf": _named_like("the HF Trainer", "step, loss, grad_norm, learning_rate, eval_loss"),
+    "lightning": _named_like(
+        "Lightning", "step, train_loss_step, grad_2.0_norm_total, lr-AdamW, val_loss"
+    ),
+    "megatron": _named_like(
+        "Megatron-LM", "iteration, lm loss, grad norm, learning rate, validation lm loss"
+    ),
+    "fairseq": _named_like("fairseq", "num_updates, train_loss, gnorm, lr, valid_loss"),
+    "keras": _named_like("Keras", "iterations, loss, gradient_norm, learning_rate, val_loss"),
+    "wandb": _named_like(
+        "W&B charts", "_step, train/loss, train/grad_norm, train/learning_rate, val/loss"
+    ),
+    "epochs": Change(title="fractions of epochs in place of steps", records=_with_epochs),
     "steps-10": _more_steps(10),
     "steps-1000": _more_steps(1000),
     "offset": Change(title="steps + 1e9", records=_convert("step", lambda step: step + 10**9)),
@@ -218,12 +289,11 @@ def fixtures() -> dict[str, tuple[Records, Manifest]]:
 def answer(records: Records, manifest: Manifest, change: Change, folder: Path) -> Answer:
     """Return the diagnosis of a run in another form, written to a new folder."""
     folder.mkdir()
-    log, manifest = folder / f"log.{change.suffix}", change.manifest(manifest)
+    manifest = change.manifest(manifest)
     if manifest is not None:
         (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
-    log.write_text(change.text(change.records(records)), encoding="utf-8")
     try:
-        diagnosis = stabdiag.diagnose(log).diagnosis
+        diagnosis = stabdiag.diagnose(change.write(records, folder)).diagnosis
     except StabdiagError as error:
         return Answer(slug=type(error).__name__, is_error=False)
     finally:
