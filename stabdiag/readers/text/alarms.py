@@ -33,8 +33,8 @@ _ALARM: Final = lazy_pattern(
 )
 # Words of denials, plans, settings, measures and ends as planned.
 _NO_ALARM: Final = lazy_pattern(
-    rb"(?<![\w-])(?:no|not(?! (?:ready|respond))|0|zero|without|never|none|nobody|skip\w*"
-    rb"|retr(?:y|ied|ying|ies)|old|guard|active|ignor\w*|fallback|recover\w*|reconnect\w*"
+    rb"(?<![\w-])(?:no|not(?! (?:ready|respond))|(?<!\.)0(?!\.\d)|zero|without|never|none"
+    rb"|nobody|skip\w*|retr(?:y|ied|ying|ies)|old|guard|active|ignor\w*|fallback|recover\w*|reconnect\w*"
     rb"|resum\w*|continu\w*|warnings?|deprecat\w*|instead"
     rb"|avoid\w*|prevent\w*|unlikely"
     rb"|using|handl\w*|rates?|analysis|bars?|saved|saving|stale|previous|success\w*|succeeded"
@@ -45,7 +45,8 @@ _NO_ALARM: Final = lazy_pattern(
     rb"|detection|prediction|installed|(?<!not )ready|enabled"
     rb"|disabled|policy|limit|count|limiting|again|restart\w*|defaults?|loaders?|episodes?"
     rb")(?![\w-])"
-    rb"|(?<!signal )(?<![\w(])\d{1,9}\.\d|[=:] ?-?\d{1,12}\s{0,9}$"
+    # Of the numbers with points, addresses are none.
+    rb"|(?<!signal )(?<![\w(.])\d{1,9}\.\d{1,9}(?![.\d])|[=:] ?-?\d{1,12}\s{0,9}$"
 )
 _QUOTED: Final = lazy_pattern(rb"[\"'`{}\[\]=]")
 

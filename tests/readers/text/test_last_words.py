@@ -133,6 +133,7 @@ Broken pipe
 rank 3 is presumed dead
 node n7 went down
 lost connection to the head node
+connection closed by peer 10.2.0.4
 unable to write to the shared folder
 this machine will be terminated
 """.splitlines()
