@@ -533,3 +533,12 @@ def test_whole_numbers_without_any_name_are_no_log(tmp_path):
     path.write_text("".join(f"{n * n % 83}\n" for n in range(1, 200)))
     with pytest.raises(LogError):
         stabdiag.diagnose(path)
+
+
+@pytest.mark.parametrize("rule", ["|---|---|", "+------+------+"])
+def test_the_first_number_of_a_list_counts_in_a_table(tmp_path, rule):
+    rows = [f"| {step} | [{2 - step / 100}, 0.5] |" for step in range(60)]
+    path = tmp_path / "run.md"
+    path.write_text("\n".join(["| step | loss |", rule, *rows]))
+    loss = stabdiag.read(path).series["loss"]
+    assert loss.values.tolist() == [2 - step / 100 for step in range(60)]

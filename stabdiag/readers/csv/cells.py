@@ -73,6 +73,11 @@ _COUNT_AND_NUMBER: Final = lazy_pattern(r"\d{1,12}[;|\t]\d")
 BLANKS: Final = " "
 _BRACKETED_CELL: Final = lazy_pattern(r"[^\s()]*\([^()]{0,200}\)\S*|\S+")
 
+# In a table of Markdown, the first of the numbers of a list counts, as in JSON: | [2.31, 2.28] |
+_LIST_IN_CELL: Final = lazy_pattern(
+    r"(?<=\|)(?a:\s{0,8}\[\s?([-+.\w]{1,40})(?:,\s?[-+.\w]{1,40}){1,60}\s?\]\s{0,8})(?=\|)"
+)
+
 _LONGEST_NAME: Final = 200
 
 # Limits for any file: no logger has this many columns, and a few rows of this width are as good as
@@ -95,6 +100,8 @@ def split_cells(line: str, delimiter: str) -> list[str]:
             return _BRACKETED_CELL.findall(line)
         cells = [cell for cell in line.split(BLANKS) if cell]
         return [cell.strip('"') for cell in cells] if '"' in line else cells
+    if delimiter == "|" and "[" in line:
+        line = _LIST_IN_CELL.sub(r"\1", line)
     if '"' not in line:
         row = line.split(delimiter)
         return [cell.strip() for cell in row] if " " in line or "\t" in line else row
