@@ -73,7 +73,7 @@ TOOLKITS: Final = (
     #   - Iteration 140 Epoch 2/6
     Normalization(
         (b"[Metrics]\n", b"\n[Progress]\n"),
-        rb"(?m)^\[Metrics\]((?:\n {1,8}- [^\n]{1,120}){1,20})\n{1,2}\[Progress\]\n {1,8}- "
+        rb"(?m)^\[Metrics\]((?:\n {1,8}- [^\n]{1,120}){1,6})\n{1,2}\[Progress\]\n {1,8}- "
         rb"(Iteration \d{1,12})(?= Epoch \d)",
         rb"\2\1\n",
     ),

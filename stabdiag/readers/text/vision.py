@@ -338,7 +338,7 @@ VISION: Final = (
     *(
         Normalization(
             (b" train ", marker),
-            rb"(?m)(?<= )(train|valid) (\d{1,6}) (%b) (%b) (%b)(?=[ \t\r]*$)"
+            rb"(?m)(?<= )(train|valid) (\d{1,6}) (%b) (%b) (%b)(?=[ \t\r]{0,8}$)"
             % ((NUMBER_PATTERN,) * 3),
             rb"\1 step \2 loss \3 top1 \4 top5 \5",
         )
