@@ -160,6 +160,14 @@ def test_a_score_that_collapses_is_an_error(column, values, is_reported):
         *((name, Direction.HIGHER) for name in ("eval_bleu", "mIoU", "psnr", "eval_exact_match")),
         *((name, Direction.LOWER) for name in ("eval_wer", "test_cer", "FID", "eval_perplexity")),
         *((name, Direction.LOWER) for name in ("val_error_rate", "eval/mse", "val_mape")),
+        # A score of one of several sets, and how the similarity of two texts is measured.
+        *((name, Direction.HIGHER) for name in ("eval_news_accuracy", "test_unseen_acc")),
+        *((name, Direction.HIGHER) for name in ("eval_pairs-dev_spearman_cosine", "dev_faq_mrr@5")),
+        *((name, Direction.LOWER) for name in ("valid_fr_lm_ppl", "dev_other_wer")),
+        *(
+            (name, None)
+            for name in ("val_fake_acc", "eval_feature_map", "val_dot_max", "eval_news_time_acc")
+        ),
         *(
             (name, None)
             for name in ("loss", "eval_loss", "samples_per_second", "lr", "em", "best_f1")

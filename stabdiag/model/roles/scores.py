@@ -69,7 +69,8 @@ _QUALIFIERS: Final = frozenset(
         "train training eval evaluation val valid validation validate vali test testing dev "
         "holdout heldout metrics metric score scores macro micro weighted mean avg average epoch "
         "step all overall total at clean other unnormalized batch raw ortho normalized ctc "
-        "binary multiclass multilabel coco lvis voc pascal global foreground pseudo ema set"
+        "binary multiclass multilabel coco lvis voc pascal global foreground pseudo ema set "
+        "cosine dot euclidean manhattan"
     )
 )
 _MINIMAL_QUALIFIERS: Final = _QUALIFIERS - {"score", "mean", "at", "binary"}
@@ -96,6 +97,12 @@ _PLURAL: Final = lazy_pattern(
     r"(?P<score>acc|psnr|ssim|f1|f1score|auc|auroc|m?iou|dice|bleu|[wc]er|r?mse|mae|ppl|precision"
     r"|recall)s|(?P<stem>accurac|perplexit)ies"
 )
+
+# Words that begin the name of a score of one of several sets: eval_stsb_spearman, valid_en_mlm_ppl.
+_HELDOUT_SPLITS: Final = frozenset({"eval", "valid", "validation", "val", "dev", "test"})
+
+# The accuracies of a discriminator fall as the generator learns, and a map may be of anything.
+_NO_SCORES: Final = frozenset({"real", "fake", "map"})
 
 # Trainers of preferences log these for the training data without saying so.
 _OF_TRAINING: Final = frozenset({"rewards_accuracies", "rewards_accuracy"})
@@ -128,11 +135,16 @@ def score_direction(name: str) -> Direction | None:
     if len(own) > _MAX_SCORE_NAME or is_setting(own) or "loss" in words or "best" in words:
         return None
     direction = _direction(words, is_heldout=is_evaluation(own))
-    if direction is None and "/" in own and PROPERTIES.isdisjoint(words):
+    if direction is not None or not PROPERTIES.isdisjoint(words):
+        return direction
+    if "/" in own:
         last = name_words(last_word(own))
-        if re.fullmatch(_BY_LAST_WORD, "".join(last)):
-            return _direction(last, is_heldout=False)
-    return direction
+        return (
+            _direction(last, is_heldout=False)
+            if re.fullmatch(_BY_LAST_WORD, "".join(last))
+            else None
+        )
+    return _direction(_of_set(words), is_heldout=False)
 
 
 def _direction(words: Sequence[str], *, is_heldout: bool) -> Direction | None:
@@ -183,11 +195,11 @@ def score_columns(names: Iterable[str], taken: Container[str]) -> dict[str, str]
     A score that many sections have is left out: it belongs to single classes.
     """
     free = [name for name in names if name not in taken and score_direction(name) is not None]
-    sections = Counter(last_word(name) for name in free if _is_sectioned(name))
+    sections = Counter(_sectioned_score(name) for name in free)
     return {
         name if name.startswith("score/") else f"score/{name}": name
         for name in free
-        if not _is_sectioned(name) or sections[last_word(name)] <= _MAX_SECTIONS
+        if not (score := _sectioned_score(name)) or sections[score] <= _MAX_SECTIONS
     }
 
 
@@ -196,7 +208,20 @@ def full_scale(highest: float) -> float:
     return PERCENT if highest > 1 else 1.0
 
 
-def _is_sectioned(name: str) -> bool:
-    """Return True if only the last part of a column's name is a score."""
+def _sectioned_score(name: str) -> str:
+    """Return the last part of a column's name if only this part is a score, or ""."""
     own = _DATA_LOADER.sub("", without_run(name))
-    return "/" in own and _direction(name_words(own), is_heldout=is_evaluation(own)) is None
+    words = name_words(own)
+    if _direction(words, is_heldout=is_evaluation(own)) is not None:
+        return ""
+    return last_word(name) if "/" in own else "_".join(_of_set(words))
+
+
+def _of_set(words: Sequence[str]) -> Sequence[str]:
+    """Return the words of the score in a name that has a split and a data set in front, or ()."""
+    own = [word for word in words if word not in _QUALIFIERS]
+    is_named = words[0] in _HELDOUT_SPLITS if words else False
+    if not is_named or len(own) <= 1 or not _NO_SCORES.isdisjoint(own):
+        return ()
+    # ndcg_10, and the text of all other scores is one word.
+    return own[-2:] if own[-1].isdigit() else own[-1:]
