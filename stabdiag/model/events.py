@@ -54,6 +54,7 @@ class EventCode(StrEnum):
     RECORDS_LEFT_OUT = "records-left-out"
     LOGS_LEFT_OUT = "logs-left-out"
     FORM_CHANGED = "form-changed"
+    LINES_OMITTED = "lines-omitted"
 
 
 class Phase(StrEnum):

@@ -13,6 +13,7 @@ from stabdiag.readers.columns import BadLine, Column, ColumnFilter, Columns, eve
 from stabdiag.readers.compressed import decoded, unpacked
 from stabdiag.readers.line_wraps import joined_lines
 from stabdiag.readers.listed import unlisted
+from stabdiag.readers.omissions import without_omissions
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.recorded_messages import with_recorded_messages
 from stabdiag.readers.registry import reader
@@ -74,6 +75,8 @@ def read_stream(
         columns = _with_later_forms(columns, stream, kept)
     if plain.left_out:
         columns = replace(columns, left_out=(*columns.left_out, *plain.left_out))
+    if plain.omissions:
+        columns = replace(columns, events=(*columns.events, *plain.omissions[:1]))
     if not under:
         return columns
     message = f"the lines of the log are in the field {under!r} of JSON records"
@@ -135,7 +138,7 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
 
 def bare(stream: Stream) -> Stream:
     """Return a log as its program wrote it: unpacked, in UTF-8, and not wrapped."""
-    return joined_lines(unlisted(unwrapped(decoded(unpacked(stream)))))
+    return joined_lines(unlisted(without_omissions(unwrapped(decoded(unpacked(stream))))))
 
 
 def from_object(table: object) -> Columns:

@@ -16,7 +16,7 @@ from typing import Protocol
 
 from stabdiag.errors import LogError, unreadable
 from stabdiag.files import temporary_space
-from stabdiag.model.events import EventCode, LeftOut
+from stabdiag.model.events import Event, EventCode, LeftOut
 from stabdiag.readers.columns import ColumnFilter, every_column
 
 STANDARD_INPUT = "standard input"
@@ -54,6 +54,7 @@ class Stream:
         self.path = path
         self.notes: list[str] = []
         self.left_out: list[LeftOut] = []
+        self.omissions: list[Event] = []
         self.is_required: ColumnFilter = every_column
         self.under = ""
         self.run_id: str | None = None
@@ -169,6 +170,7 @@ class Stream:
         inner = Stream(self.name, Pieces(pieces, self.__exit__))
         inner.notes = self.notes
         inner.left_out = self.left_out
+        inner.omissions = self.omissions
         inner.is_required = self.is_required
         return inner
 

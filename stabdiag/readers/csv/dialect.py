@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import Final
 
 from stabdiag.model.events import Event
@@ -259,10 +259,16 @@ def _names_loss(header: Sequence[str]) -> bool:
 
 
 def _counts(rows: list[list[str]]) -> bool:
-    """Return True if the first cells count the rows from 0, as in pandas, or from 1, as in R."""
-    return any(
-        all(row[0] == str(number) for number, row in enumerate(rows, start)) for start in (0, 1)
-    )
+    """Return True if the first cells count the rows, as in pandas and R.
+
+    The middle of a long table, or its beginning, may be left out.
+    """
+    if not all(row[0].isascii() and row[0].isdigit() for row in rows):
+        return False
+    numbers = [int(row[0]) for row in rows]
+    gaps = [after - before for before, after in pairwise(numbers)]
+    is_counted = len(gaps) == gaps.count(1) + (max(gaps, default=1) > 1)
+    return is_counted and (len(gaps) > 1 or not rows or numbers[0] <= 1)
 
 
 def are_records(rows: list[list[str]], width: int, *, has_messages: bool = False) -> bool:

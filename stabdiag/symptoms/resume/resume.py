@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from stabdiag.model.events import EventCode
 from stabdiag.model.findings import Action, Confidence, Severity
 from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.frozen import frozen
@@ -263,12 +264,18 @@ def resume_data_replayed(case: Case) -> Evidence | None:
     return None
 
 
+def _omitted_lines(case: Case) -> str:
+    """Return why the gaps between the steps are not those of the run, or ""."""
+    is_omitted = any(event.code is EventCode.LINES_OMITTED for event in case.history.events)
+    return "lines are left out of the log" if is_omitted else ""
+
+
 @Symptom(
     slug="resume-step-gap",
     confidence=Confidence.HIGH,
     title="Steps are missing",
     needs=("loss",),
-    preconditions=(at_least(_MIN_GAPS + 1, "loss"),),
+    preconditions=(at_least(_MIN_GAPS + 1, "loss"), _omitted_lines),
     next_actions=(
         Action(Do.RESTORE_STATE, "Check that data and schedule continued from the same step."),
     ),
