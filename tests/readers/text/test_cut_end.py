@@ -62,6 +62,40 @@ def test_a_whole_number_at_the_end_of_a_paste_stays(last):
     assert without_cut_number(text.encode()) == text.encode()
 
 
+@pytest.mark.parametrize("above", ["0.5012 1.2345 0.4031", "1535.619873 1535.619629 1535.633667"])
+@pytest.mark.parametrize("cut", ["1", "0", "0.", "4."])
+@pytest.mark.parametrize("end", ["", "\n", "\n```\n"])
+def test_a_number_at_the_end_of_a_line_is_cut(above, cut, end):
+    lines = "".join(f"step {n}0 - loss: {value}\n" for n, value in enumerate(above.split()))
+    cut_text = f"{lines}step 30 - loss: {cut}{end}".encode()
+    assert without_cut_number(cut_text) == f"{lines}step 30 - loss: {end}".encode()
+
+
+def test_a_number_with_fewer_decimals_than_all_others_is_cut():
+    lines = "".join(f"step {n} loss {3 / n:.4f}\n" for n in range(1, 6))
+    assert without_cut_number(f"{lines}step 6 loss 0.3\n".encode()).endswith(b"loss \n")
+    assert without_cut_number(f"{lines}step 6 loss 0.312\n".encode()).endswith(b"loss 0.312\n")
+
+
+@pytest.mark.parametrize(
+    ("above", "last"),
+    [
+        ("0.5 0.25 0.125", "0"),  # a program that leaves out zeros
+        ("12 11 10", "9"),
+        ("1.5 2.5 3.5", "4"),
+        ("0.5012", "1"),  # too few lines
+        ("0.5012 0.4031 0.3871", "1e-05"),
+        ("0.5012 0.4031 0.3871", "nan"),
+        ("0.5012 0.403 0.3871 0.38", "0.37"),
+        ("0.5012 0.4031 0.3871", "123457"),  # a loss that climbs, in six digits
+    ],
+)
+def test_a_round_number_at_the_end_of_a_line_stays(above, last):
+    values = enumerate([*above.split(), last])
+    text = "".join(f"step {n}0 - loss: {value}\n" for n, value in values)
+    assert without_cut_number(text.encode()) == text.encode()
+
+
 def test_a_huge_loss_in_a_cut_object_is_not_passed_over(tmp_path):
     records = "".join(
         f'{{\n  "time": 0.{n},\n  "main/loss": {50 + n},\n  "iteration": {n}00\n}},\n'
