@@ -134,6 +134,11 @@ def _sum(first: Column, second: Column) -> Column:
     )
 
 
+def _is_blank(column: Column) -> bool:
+    """Return True if a column has no value and no null, which may be a NaN."""
+    return not (column.present.any() or column.null.any() or column.is_text)
+
+
 def _with_a_loss(named: NamedColumns) -> NamedColumns:
     """Find a replacement for a missing loss.
 
@@ -142,6 +147,10 @@ def _with_a_loss(named: NamedColumns) -> NamedColumns:
     """
     columns, names = named.columns, named.names
     main = names.get("loss")
+    if main is not None and "eval_loss" in names and _is_blank(columns.load(main)):
+        # The HF Trainer evaluates before it logs: a short run has only evaluation losses.
+        names = {role: name for role, name in names.items() if role != "loss"}
+        main = None
     if main is not None and not all(map(is_auxiliary, main.split(" + "))):
         return _with_an_evaluation(named)
     if main is None and "eval_loss" in names:

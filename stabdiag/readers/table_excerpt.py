@@ -24,10 +24,12 @@ from stabdiag.errors import NoUsableRecord
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign
+from stabdiag.readers.csv.dialect import with_joined_names
 from stabdiag.readers.reader import Reader
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.text.printed import short_table
+from stabdiag.readers.words import with_joined_words
 
 # A longer text is not a post, and a longer line is not a row.
 _MAX_EXCERPT_BYTES: Final = 1 << 20
@@ -43,7 +45,8 @@ _EDGE_MARKS: Final = " \t\r\"'`#%|>*"
 _SEPARATORS: Final = tuple(map(re.compile, (r"\|", r"[,;]", r"\t| {2,}", r"\s+")))
 _HEADING_NAME: Final = lazy_pattern(r"[^\W\d_][\w ./()%@:-]{0,60}")
 _EXCERPT_CELL: Final = lazy_pattern(
-    r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan|inf)%?|\d{1,3}:\d\d(?::\d\d)?", re.IGNORECASE
+    r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+|nan|inf)%?|\d{1,3}:\d\d(?::\d\d)?|No_log",
+    re.IGNORECASE,
 )
 # The second line of the heading of Vowpal Wabbit, whose first rows are one example each.
 _VOWPAL_WABBIT: Final = lazy_pattern(r"\bloss {1,12}last {1,16}counter\b")
@@ -170,8 +173,12 @@ def _headings(above: Sequence[str], columns: int) -> Iterator[_Row]:
 
 def _names(line: str, columns: int) -> _Row | None:
     """Return the cells of a line if they are this number of names, or None."""
-    for separator in _SEPARATORS:
-        cells = (*map(str.strip, separator.split(line.strip(_EDGE_MARKS))),)
+    text = line.strip(_EDGE_MARKS)
+    for separator, names in (
+        *((other, text) for other in _SEPARATORS),
+        (_SEPARATORS[-1], with_joined_names(text)),
+    ):
+        cells = (*map(str.strip, separator.split(names)),)
         if len(cells) == columns and all(map(_HEADING_NAME.fullmatch, cells)):
             return cells
     return None
@@ -179,7 +186,7 @@ def _names(line: str, columns: int) -> _Row | None:
 
 def _cells(line: str, pattern: re.Pattern[str]) -> _Row | None:
     """Return the cells of a line if all match a pattern, or None."""
-    text = line.strip(_EDGE_MARKS)
+    text = with_joined_words(line).strip(_EDGE_MARKS)
     for separator in _SEPARATORS:
         cells = (*map(str.strip, separator.split(text)),)
         if len(cells) >= _MIN_EXCERPT_CELLS and all(map(pattern.fullmatch, cells)):

@@ -22,6 +22,10 @@ NUMBER: Final = 1
 NULL: Final = 2
 WORD: Final = 3
 
+# The notebook tables of the HF Trainer, above the first training loss. Unlike a null, it is no NaN.
+_NOT_LOGGED: Final = "No log"
+_JOINED_NOT_LOGGED: Final = "No_log"
+
 _TRUTH_VALUES: Final = {"true": 1.0, "false": 0.0}
 
 # What Python prints around one number: [2.31], np.float64(2.31), array([2.31], dtype=float32),
@@ -73,7 +77,14 @@ def meaning(text: str) -> tuple[int, float, str]:
         return NUMBER, number, ""
     if text.lower() in NULL_WORDS:
         return NULL, math.nan, ""
+    if text in (_NOT_LOGGED, _JOINED_NOT_LOGGED):
+        return ABSENT, math.nan, ""
     return WORD, math.nan, text
+
+
+def with_joined_words(line: str) -> str:
+    """Return a row of a table with blanks between its cells, of which none has a blank."""
+    return line.replace(_NOT_LOGGED, _JOINED_NOT_LOGGED)
 
 
 def cell_states(cells: Sequence[str]) -> list[int]:

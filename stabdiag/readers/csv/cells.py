@@ -15,7 +15,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import BadLine
 from stabdiag.readers.pieces import Chunk, Piece, Rows, piece_of_cells
-from stabdiag.readers.words import NUMBER, WORD, meaning
+from stabdiag.readers.words import NUMBER, WORD, meaning, with_joined_words
 
 # Numbers with a decimal comma, and a point between the thousands.
 _COMMA: Final = lazy_pattern(
@@ -96,6 +96,7 @@ def split_cells(line: str, delimiter: str) -> list[str]:
     """Return the cells of one line, stripped, without the mark of code in a post."""
     line = line.lstrip("\ufeff`").rstrip("\r")
     if delimiter == BLANKS:
+        line = with_joined_words(line)
         if "(" in line:
             return _BRACKETED_CELL.findall(line)
         cells = [cell for cell in line.split(BLANKS) if cell]

@@ -154,7 +154,7 @@ def _divided(
         return None  # a single line, which may have a hundred thousand words
     header = split_cells(lines[first], delimiter)
     if delimiter == BLANKS:
-        header = split_cells(_with_joined_names(lines[first]), delimiter)
+        header = split_cells(with_joined_names(lines[first]), delimiter)
     if len(header) == 1 and any(other in lines[first] for other in DELIMITERS):
         return None
     rows = first_rows([lines[place] for place in following], delimiter)
@@ -221,13 +221,16 @@ def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list
 # browser: Step Training Loss Validation Loss, epoch train loss valid loss error rate.
 _SEVERAL_WORDS: Final = lazy_pattern(
     r"\b(?:(?:train|training|valid|validation|val|eval|test|avg|average|mean|total|dev) "
-    r"(?:loss|acc|accuracy|error|perplexity|ppl)|error rate|learning rate|grad norm"
+    r"(?:(?:sparse |masked )?(?:categorical |binary |top )|token )?"
+    r"(?:loss|acc|accuracy|error|perplexity|ppl|f1|precision|recall|wer|cer|bleu)"
+    r"|(?:macro|micro|weighted) (?:f1|precision|recall)|f1 (?:score|macro|micro|weighted)"
+    r"|exact match|bleu score|gen len|error rate|learning rate|grad norm"
     r"|gradient norm|no log)\b",
     re.IGNORECASE,
 )
 
 
-def _with_joined_names(line: str) -> str:
+def with_joined_names(line: str) -> str:
     """Join names of several words in a header into one cell."""
     return _SEVERAL_WORDS.sub(lambda name: name[0].replace(" ", "_"), line)
 
