@@ -123,12 +123,14 @@ def _sniffed(stream: Stream) -> tuple[Stream, Reader]:
     except NoUsableRecord:
         # Imported here, as nearly all logs are read as they are.
         from stabdiag.readers.decorations import undecorated
+        from stabdiag.readers.run_summary import summarized
         from stabdiag.readers.table_excerpt import excerpted
 
         # The label of a line may look like a value, so it is removed before names are unknown.
         with_known_names = partial(sniff, has_known_names=True)
-        result = undecorated(stream, with_known_names) or excerpted(stream, with_known_names)
-        return result or (stream, sniff(stream))
+        fallbacks = (undecorated, excerpted, summarized)
+        results = (fallback(stream, with_known_names) for fallback in fallbacks)
+        return next(filter(None, results), None) or (stream, sniff(stream))
     if chosen.name == CSV and has_labeled_rows(stream.peek(LABELED_BYTES)):
         from stabdiag.readers.decorations import undecorated
 

@@ -83,6 +83,9 @@ _MAX_SHOWN_LINES: Final = 3
 _JSON_IN_TEXT: Final = rb'(?m)^[^{\n]+\{"(?=.*loss").*\}[^\S\n]*$'
 _PYTHON_DICT: Final = rb"(?m)^[^\S\n]*\{'(?!train_runtime)[^\n]*\}[^\S\n]*$"
 
+# The history of a run as W&B prints it: train/loss █▅▃▂▁
+_DRAWN_CURVE: Final = rb"(?m)[\w)][ \t]{1,40}(?:\xe2\x96[\x81-\x88]){2,80}[ \t\r]{0,80}$"
+
 # NumPy's text format without a header: three lines of numbers only, at least two in each.
 _NUMPY_NUMBER: Final = rb"[-+]?(?:[\d.]+(?:[eE][-+]?\d+)?|nan|inf)"
 _NUMPY_ROW: Final = rb"[ \t]*%b(?:[ \t]+%b)+[ \t]*\r?\n" % (_NUMPY_NUMBER, _NUMPY_NUMBER)
@@ -148,6 +151,8 @@ def _describe(stream: Stream, head: bytes) -> str:
         return ROWS_WITHOUT_NAMES
     if _lacks_header(head):
         return CSV_WITHOUT_NAMES
+    if len(re.findall(_DRAWN_CURVE, head)) >= _MIN_REPEATS:
+        return _PICTURE
     values = stream.peek(_VALUE_BYTES)
     return f"{_describe_values(values)}{_describe_failure(values)}"
 

@@ -1,0 +1,66 @@
+"""The summary of a run that W&B prints at its end, in a text without another record.
+
+::
+
+    wandb: Run history:
+    wandb:         eval/loss █▄▂▁
+    wandb:        train/loss █▅▃▂▁▁
+    wandb: Run summary:
+    wandb:         eval/loss 1.0412
+    wandb: train/global_step 1200
+    wandb:        train/loss 0.8731
+
+The values are one record. The history is a picture, and its values are unknown.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import BytesIO
+from typing import Final
+
+from stabdiag.errors import NoUsableRecord
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.reader import Reader
+from stabdiag.readers.source import Stream
+from stabdiag.readers.text.clean import Text
+from stabdiag.readers.words import spelled_number
+
+_MAX_TEXT: Final = 1 << 20
+_HEADING: Final = b"Run summary:"
+# The label of a line may be that of several programs: (main pid=7) wandb: … A notebook has none.
+_BEFORE: Final = rb"(?:[^\n]{0,80}wandb:)?[ \t]{0,200}"
+_SUMMARY: Final = lazy_pattern(
+    rb"(?m)^%bRun summary:[ \t\r]{0,80}\n(?:%b[ \t\r]{0,80}\n){0,2}((?:%b[^\s\n]{1,200}[ \t]{1,80}"
+    rb"[^\n]{1,400}(?:\n|\Z)){1,2000})" % (_BEFORE, _BEFORE, _BEFORE)
+)
+_ROW: Final = lazy_pattern(
+    rb"(?m)^%b([^\s\n]{1,200})[ \t]{1,80}([^\s\n]{1,60})[ \t\r]{0,80}$" % _BEFORE
+)
+
+
+def summarized(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Stream, Reader] | None:
+    """Return the stream of the last summary in a text as a JSON record, and its reader.
+
+    Return None if there is none that ``sniff`` recognizes.
+    """
+    data = stream.peek(_MAX_TEXT)
+    if len(data) == _MAX_TEXT or _HEADING not in data or b"\0" in data:
+        return None
+    summaries = _SUMMARY.findall(Text(data).data)
+    if not summaries:
+        return None
+    record: dict[str, float | str] = {}
+    for name, value in _ROW.findall(summaries[-1]):
+        number = spelled_number(value.decode("utf-8", "replace"))
+        if number is not None:
+            finite = number - number == 0
+            record[name.decode("utf-8", "replace")] = number if finite else str(number)
+    line = json.dumps(record).encode() + b"\n"
+    try:
+        reader = sniff(Stream(stream.name, BytesIO(line)))
+    except NoUsableRecord:
+        return None
+    stream.notes.append("only the summary of the run is read: its history is a picture")
+    return stream.rewritten(iter([line])), reader
