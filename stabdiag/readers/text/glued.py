@@ -43,6 +43,14 @@ _NEXT_FULL_COUNT: Final = lazy_pattern(
 _NEXT_EPOCH: Final = lazy_pattern(rb" [Ee]poch(?<=[\d\])][ ].{5})(?=[ :]{1,2}\[?\d{1,6}/\d{1,6}\b)")
 _EPOCHS: Final = (b" Epoch ", b" epoch ", b" Epoch:", b" epoch:")
 
+# A record that begins as its line does, after the last value of the line: the end of a line between
+# them was lost. Epoch... (2/90 | Loss: 0.43)      Epoch... (3/90 | Loss: 0.26)
+_SAME_START: Final = lazy_pattern(
+    rb"(?m)^((?=[^\d\n]{0,30}(?:poch|POCH|[Ss]tep|STEP|[Ii]ter|ITER|[Bb]atch|pisode|ound))"
+    rb"[^\s\d][^\d\n]{1,40})\d[^\n]{4,600}?[\d)\]}%][ \t]{1,200}\1\d[^\n]*"
+)
+_AFTER_VALUE: Final = rb"(?<=[\d)\]}%%])[ \t]{1,200}(?=%b\d)"
+
 # A text next to a bar of Keras that another one was written over, if the backspaces were lost:
 # … [=====] - ETA: 0s - loss: 0.91 - ETA: 0s - loss: 0.87  - 0s 8ms/step - loss: 0.85.
 _ETA: Final = b" - ETA: "
@@ -170,6 +178,8 @@ def separate_records(block: bytes) -> bytes:
         block = _DRAWN_TWICE.sub(b"", block)
     if len(block) <= _PASTE and block.count(_PROGRESS_LABEL) > lines:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
+    if len(block) <= _PASTE:
+        block = _SAME_START.sub(_separated, block)
     if lines <= _FEW_LINES and sum(map(block.count, _EPOCHS)) > lines + 1:
         block = _NEXT_EPOCH.sub(lambda found: b"\r" + found.group()[1:], block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
@@ -196,3 +206,8 @@ def _separate_labels(block: bytes) -> bytes:
         if block.count(label) > _MIN_GLUED and len(glued.findall(block)) >= _MIN_GLUED:
             block = glued.sub(rb"\r\g<0>", block)
     return block
+
+
+def _separated(line: re.Match[bytes]) -> bytes:
+    """Return a line with a carriage return before each record that begins as it does."""
+    return re.sub(_AFTER_VALUE % re.escape(line[1]), b"\r", line[0])

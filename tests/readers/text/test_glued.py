@@ -299,3 +299,35 @@ def test_the_bar_of_an_evaluation_is_not_drawn_again():
     bar = b"30/30 [%b] - 3s 9ms/step - loss: 0.5\n" % (b"=" * 30)
     text = b"Epoch 1/2\n%bEpoch 2/2\n%b%b" % (bar, bar, bar)
     assert Text(text).data.count(b"loss: 0.5") == 3
+
+
+@pytest.mark.parametrize("blanks", [" ", "        ", "\t", " " * 60])
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Epoch... ({n}/90 | Loss: {loss})",
+        "Epoch {n} - loss: {loss}",
+        "[Epoch {n}] train_loss={loss} [3.2 s]",
+        "step: {n} | loss: {loss} | lr: 0.001",
+        "Training: Iteration {n}, loss = {loss}",
+    ],
+)
+def test_records_that_begin_alike_share_a_line_here_and_there(read, form, blanks):
+    records = [form.format(n=n, loss=f"{loss_at(n):.3f}") for n in range(1, 13)]
+    lines = [*records[:2], blanks.join(records[2:4]), *records[4:9], blanks.join(records[9:])]
+    series = read("".join(f"{line}{blanks}\n" for line in lines)).series["loss"]
+    assert series.steps.tolist() == list(range(1, 13))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Epoch 12 - loss: 0.4 (the best is Epoch 10)",
+        "Epoch 12 took 3.2 s, Epoch 11 took 3.1 s",
+        "step 4 loss 0.5 steps 12 left",
+        "loss 0.5 loss 0.4",
+        "GPU 0 epoch 1 loss 0.5  GPU 1 epoch 1 loss 0.4",
+    ],
+)
+def test_a_record_may_name_another_one(line):
+    assert Text(f"{line}\n{line}\n".encode()).data.count(b"\n") == 3
