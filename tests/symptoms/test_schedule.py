@@ -224,6 +224,22 @@ def test_a_complete_run_may_end_with_a_cycle(symptom):
     assert symptom("ends-mid-cycle", run(rates), {"total_steps": N}) is None
 
 
+@pytest.mark.parametrize(
+    ("first", "rates", "is_present"),
+    [
+        (3000, np.linspace(3e-7, 2e-7, 24), False),
+        (0, np.linspace(3e-7, 2e-7, 24), True),
+        (3000, np.full(24, 3e-7), True),
+        (3000, np.linspace(9.0, 8.0, 24), True),
+    ],
+)
+def test_the_rates_at_the_end_of_a_schedule_have_no_peak(symptom, first, rates, is_present):
+    loss = 9.5 + np.random.default_rng(3).normal(0, 0.01, 24)
+    run = {"step": first + np.arange(24), "loss": loss, "lr": rates}
+    finding = symptom("setting-unusual", run, {"optimizer": "adamw"})
+    assert (finding is not None) == is_present
+
+
 @pytest.mark.parametrize(("last", "is_present"), [(None, False), (8e-9, True)])
 def test_a_rate_that_still_warms_up_has_no_peak(symptom, last, is_present):
     rates = np.linspace(1e-9, 9e-9, 24)

@@ -10,6 +10,7 @@ from stabdiag.model.limits.checks import optimizer_family
 from stabdiag.model.ranges import SETTINGS, SettingRange
 from stabdiag.model.text import num
 from stabdiag.stats.standards import MIN_TREND_POINTS, NEGLIGIBLE
+from stabdiag.symptoms.losses import from_the_start
 from stabdiag.symptoms.symptom import Evidence, Symptom
 from stabdiag.tree.advice.settings import is_far, known_settings, replacement
 from stabdiag.tree.case import Case
@@ -38,7 +39,11 @@ def setting_unusual(case: Case) -> Evidence | None:
 
     It is a warning if the run does not clearly learn.
     """
-    unusual = [setting for setting in known_settings(case).values() if not setting.is_usual]
+    unusual = [
+        setting
+        for setting in known_settings(case).values()
+        if not (setting.is_usual or _is_decayed_rate(case, setting))
+    ]
     if not unusual:
         return None
     progress = find_progress(case)
@@ -65,6 +70,15 @@ def setting_unusual(case: Case) -> Evidence | None:
         next_actions=tuple(others),
         severity=Severity.WARNING if not learns and any(map(is_far, unusual)) else None,
     )
+
+
+def _is_decayed_rate(case: Case, setting: SettingRange) -> bool:
+    """Return True for the highest rate of a part of a run, if it fell from a higher one."""
+    rates = case.history.finite("lr").values
+    is_logged = setting.name == "peak_lr" and case.manifest.peak_lr is None
+    if not is_logged or setting.is_high or from_the_start(case):
+        return False
+    return len(rates) > 1 and rates[-1] < rates[0] == rates.max()
 
 
 def _misses_beginning(case: Case) -> bool:
