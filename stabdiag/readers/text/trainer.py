@@ -16,9 +16,10 @@ import numpy as np
 from stabdiag.model.arrays import Mask
 from stabdiag.model.events import Event, EventCode, EventKind
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.model.roles.names import is_evaluation
 from stabdiag.readers.columns import Column, Columns
 from stabdiag.readers.source import Stream
-from stabdiag.readers.text.grammar import NUMBER_PATTERN, QUOTED, Grammar, Line, Step
+from stabdiag.readers.text.grammar import NUMBER_PATTERN, QUOTED, Grammar, Line, Step, is_a_loss
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.records import Record, Records
 from stabdiag.readers.text.status_lines import SCALE
@@ -106,6 +107,14 @@ _STEP_ENTRY = rb"'(?:epoch|step|global_steps?|learning_rate)': "
 _COUNTER_ENTRY = rb"'(?:epoch|step|global_steps?)': "
 _RATE_ENTRY = rb"'(?:grad_norm|learning_rate|lr)': "
 
+# {'embedding_loss': 0.21, 'learning_rate': 2e-05, 'epoch': 0.29}: the loss of a subclass. The
+# summary of a training has one as well.
+_OTHER_LOSS_ENTRY = rb"'(?!eval_)[^'\n]{1,60}_loss': '?[-+.\w]{1,40}'?[,}]"
+_SUBCLASS = rb"(?!'train_runtime)(?=[^\n{}]{0,2000}?%b)(?=[^\n{}]{0,2000}?%b)" % (
+    _OTHER_LOSS_ENTRY,
+    _STEP_ENTRY,
+)
+
 _EPISODE_COLUMN = "episode"
 
 _TOTAL_STEPS_LINE = "Total optimization steps"
@@ -135,7 +144,8 @@ GRAMMAR = Grammar(
     step="global_step",
     kinds=(
         Line(
-            pattern=rb"\{%b(?=[^\n{}]{0,2000}?%b)('[^\n{}]{1,4000}\})" % (_NO_ECHO, _LOSS_ENTRY),
+            pattern=rb"\{%b(?:(?=[^\n{}]{0,2000}?%b)|%b)('[^\n{}]{1,4000}\})"
+            % (_NO_ECHO, _LOSS_ENTRY, _SUBCLASS),
             pairs=QUOTED,
             named=_column_name,
             signature=(
@@ -183,8 +193,9 @@ def read(stream: Stream) -> Columns:
     columns = read_log(stream, "hf-trainer-stdout", GRAMMAR)
     without = replace(columns, names=tuple(name for name in columns.names if name != GRAMMAR.step))
     is_sparse = False
-    if {GRAMMAR.step, "loss"} <= set(columns.names):
-        loss, step = columns.load("loss").present, columns.load(GRAMMAR.step)
+    loss_name = _loss_name(columns)
+    if {GRAMMAR.step, loss_name} <= set(columns.names):
+        loss, step = columns.load(loss_name).present, columns.load(GRAMMAR.step)
         steps = step.values[loss & step.present]
         if loss.any() and not len(steps):
             # Only overflows of DeepSpeed have steps, counted from an arbitrary start.
@@ -241,11 +252,18 @@ def _share_steps(columns: Columns, losses: Mask) -> bool:
     return int(((np.diff(step[rows]) == 0) & changes).sum()) > _MAX_SHARED * len(rows)
 
 
+def _loss_name(columns: Columns) -> str:
+    """Return the name of the training loss, which a subclass may choose."""
+    names = (name for name in columns.names if is_a_loss(name) and not is_evaluation(name))
+    return "loss" if "loss" in columns.names else next(names, "loss")
+
+
 def _training_records(columns: Columns) -> Mask:
     """Return the records of training: those with a loss, or with the gradient norm next to it."""
-    if "loss" not in columns.names:
+    loss_name = _loss_name(columns)
+    if loss_name not in columns.names:
         return np.ones(columns.rows, dtype=bool)
-    loss = columns.load("loss").present
+    loss = columns.load(loss_name).present
     return loss | columns.load("grad_norm").present if "grad_norm" in columns.names else loss
 
 
@@ -254,7 +272,7 @@ def _counted(columns: Columns) -> Columns:
 
     If the epochs go back, the count does as well: to a checkpoint, or to the start of another run.
     """
-    if not {"loss", "epoch"} <= set(columns.names):
+    if not {_loss_name(columns), "epoch"} <= set(columns.names):
         return columns
     epoch = columns.load("epoch")
     rows = np.flatnonzero(_training_records(columns) & np.isfinite(epoch.values))

@@ -323,3 +323,31 @@ def test_a_policy_counts_its_episodes(tmp_path, name):
     history = stabdiag.read(tmp_path / "run.txt")
     assert history.unit == "episode"
     assert history.series["loss"].steps.tolist() == [*range(64, 1984, 64)]
+
+
+class TestTheLossOfASubclass:
+    LINES = tuple(
+        f"{{'embedding_loss': {2.5 - n / 10:.1f}, 'learning_rate': 0.001, 'epoch': 0.{n + 10}}}\n"
+        for n in range(8)
+    )
+    EVALUATION = "{'eval_loss': 2.3, 'eval_bleu': 0.5, 'eval_runtime': 4.0, 'epoch': 0.13}\n"
+
+    @pytest.mark.parametrize("name", ["embedding_loss", "Total_loss", "lm_loss", "train_loss"])
+    def test_is_read_next_to_evaluations(self, put, name):
+        text = "".join((*self.LINES[:4], self.EVALUATION, *self.LINES[4:]))
+        history = stabdiag.read(put(text.replace("embedding_loss", name)))
+        loss = history.series["loss"]
+        assert loss.values.tolist() == [round(2.5 - n / 10, 1) for n in range(8)]
+        assert np.diff(loss.steps).tolist() == [1] * 7
+        assert history.series["eval_loss"].values.tolist() == [2.3]
+
+    def test_has_an_evaluation_of_its_own(self, put):
+        evaluation = self.EVALUATION.replace("eval_loss", "eval_embedding_loss")
+        history = stabdiag.read(put("".join((*self.LINES[:4], evaluation, *self.LINES[4:]))))
+        assert len(history.series["loss"].values) == 8
+        assert history.series["eval_loss"].values.tolist() == [2.3]
+
+    def test_is_not_the_mean_in_the_summary(self, put):
+        summary = "{'train_runtime': 9.0, 'train_loss': 7.0, 'epoch': 0.2}\n"
+        history = stabdiag.read(put("".join((*self.LINES, self.EVALUATION, summary))))
+        assert 7.0 not in history.series["loss"].values
