@@ -18,10 +18,11 @@ from stabdiag.readers.text.measure_words import SPLIT
 from stabdiag.readers.text.tokens import has_number, lines_with_a_loss
 
 # A name and its list, up to the numbers: (epoch, loss) = (, epoch/loss:, epoch loss acc, and
-# train, round, loss, acc ===> , where the first word is the split.
+# train, round, loss, acc ===> , where the first word is the split. In Loss main/total= and
+# losses (main, total): all names share the first word.
 _LISTED_NAME: Final = rb"[A-Za-z][\w.-]{0,30}(?: [A-Za-z][\w.-]{0,20}){0,2}"
 _LISTED_NAMES: Final = lazy_pattern(
-    rb"(?<![\w./,-])([\[(]? ?"
+    rb"(?<![\w./,-])((?:(loss(?:es)?)(?: (?=\w{1,30}/)| ?(?=[\[(])))?[\[(]? ?"
     rb"(%b(?: ?[,/|] ?%b){1,7}|[A-Za-z]\w{0,20}(?: [A-Za-z]\w{0,20}){1,7})"
     rb" ?[\])]? ?(?:[:=]{1,6}|[=-]{0,6}>)?[ \t]{0,4}[\[(]? ?)"
     rb"((?:%b[,/| \t\])]{1,4}){1,7}(?:%b)?)"
@@ -64,9 +65,10 @@ def find_name_lists(data: bytes) -> tuple[Normalization, ...]:
 
 def _parse(match: re.Match[bytes]) -> tuple[bytes, tuple[bytes, ...], bool] | None:
     """Return the text of a list, its names, and whether slashes separate them, or None."""
-    listed, values = match[2], match[3]
+    shared, listed, values = match[2], match[3], match[4]
     by_slash = b"/" in listed
-    names = _names(listed, count=len(_LISTED_NUMBER.findall(values)))
+    count = len(_LISTED_NUMBER.findall(values))
+    names = _names(listed, count=count) if shared is None else _losses(listed, count=count)
     has_loss = any(b"loss" in name.lower() for name in names)
     if not has_loss or len({*names}) < len(names) or by_slash != (b"/" in values):
         return None
@@ -89,6 +91,15 @@ def _names(listed: bytes, *, count: int) -> tuple[bytes, ...]:
     if _is_split(first) and len(rest) == count > 1:
         return tuple(name if _is_counter(name) else first + b" " + name for name in rest)
     return tuple(names) if len(names) == count and not any(map(_is_split, names)) else ()
+
+
+def _losses(listed: bytes, *, count: int) -> tuple[bytes, ...]:
+    """Return the names of a list of ``count`` losses, or none if another measure is in the list."""
+    names = _NAME_SEPARATOR.split(listed)
+    others = any(name.lower() in _KNOWN_WORDS and not _is_counter(name) for name in names)
+    if len(names) != count or others:
+        return ()
+    return tuple(name + b" loss" for name in names)
 
 
 def _is_split(name: bytes) -> bool:

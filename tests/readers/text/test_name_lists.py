@@ -52,6 +52,34 @@ def test_losses_of_both_splits_in_a_list(history):
 @pytest.mark.parametrize(
     "line",
     [
+        "Epoch {n} Loss train/val: {loss:.4f}/{val:.4f}",
+        "Epoch {n} losses (train, val): {loss:.4f}, {val:.4f}",
+        "Epoch {n}, loss [train/test] = {loss:.4f} / {val:.4f}, lr 0.001",
+    ],
+)
+def test_splits_that_share_the_word_for_a_loss(history, line):
+    series = history(line).series
+    assert series["loss"].values == pytest.approx(LOSSES, abs=1e-4)
+    assert series["eval_loss"].values == pytest.approx(np.add(LOSSES, 0.3), abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Batch: {n}/8000, Loss box/mask/total={acc:.4f}/0.1234/{loss:.4f}, LR=0.001",
+        "step {n} loss (total/box/mask): {loss:.4f}/{acc:.4f}/0.1234",
+    ],
+)
+def test_the_total_of_losses_in_a_list(history, line):
+    series = history(line).series
+    assert series["loss"].values == pytest.approx(LOSSES, abs=1e-4)
+    assert series["other_loss/box loss"].values[-1] == 0.75
+    assert set(series["other_loss/mask loss"].values) == {0.1234}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
         "epoch {n} train/val loss = {loss:.4f}/{val:.4f}",
         "epoch {n}, loss: {loss:.4f}, val_loss: {val:.4f}",
     ],
