@@ -1,8 +1,8 @@
 """Rewrite odd notations of names and values as usual ones, if the head of a log has them.
 
 They are decimal commas, counters and values glued to their words, tuples that ``print`` writes in
-Python 2, values between signs after their names, dicts of losses, and losses in brackets after a
-time.
+Python 2, values between signs after their names, names with the calls of a tensor, dicts of losses,
+and losses in brackets after a time.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _glued_values(head),
         _printed_tuples(head),
         _enclosed_values(head),
+        _called_tensors(head),
         _dicts_of_losses(head),
         _timed_losses(head),
     )
@@ -189,6 +190,19 @@ def _enclosed_values(head: bytes) -> Iterator[Normalization]:
         _is_frequent(pattern, head) for pattern in (_LOSS_IN_BRACKETS, _COUNTER_IN_BRACKETS)
     ):
         yield Normalization((), _BRACKETS, _as_named_value)
+
+
+# loss.item()=2.31, as f"{loss.item()=}" prints it, and loss.detach().cpu().numpy(): 2.31
+_CALLS: Final = (
+    rb"(?<=\w)(?:\.(?:item|data|detach|mean|sum|cpu|numpy|tolist)(?:\(\))?){0,3}\.\w{1,12}\(\)"
+    rb"(?=(?: ?[:=]| ) ?(?:[\w(.]{1,12}\()?%b(?![\w.]))" % _SCALAR
+)
+
+
+def _called_tensors(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacement that leaves the calls of a tensor out of its name."""
+    if b"()" in head and _is_frequent(rb"(?i)oss\w{0,20}" + _CALLS, head):
+        yield Normalization((), _CALLS, b"")
 
 
 def _is_frequent(pattern: bytes, head: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""Values in pairs, after arrows and in brackets."""
+"""Values in pairs, after arrows, in brackets and after the calls of a tensor."""
 
 import numpy as np
 import pytest
@@ -22,6 +22,10 @@ FORMS = [
     '[["step", %d], ["loss", %.4f]]',
     "[('step', %d), ('loss', %.4f)]",
     "[%d, %.4f]",
+    "step=%d loss.item()=%.4f",
+    "%d train_loss.item(): %.4f",
+    "epoch %d, loss.detach().cpu().numpy() %.4f",
+    "i=%d outputs.loss.mean()=tensor(%.4f, device='cuda:0')",
 ]
 
 
@@ -95,3 +99,16 @@ def test_a_time_and_a_number_in_brackets_are_no_losses(tmp_path):
     path.write_text("".join(f"[02:43:{n:02d}][#{n}][42ms] saved\n" for n in range(9)))
     with pytest.raises(LogError):
         api.read(path)
+
+
+def test_calls_in_source_code_are_no_names(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text(
+        "".join(
+            f"        total += loss.item() / {n}\n        assert loss.item() == {n}.5\n"
+            f"        writer.add_scalar('loss', loss.item(), {n})\n"
+            for n in range(40)
+        )
+    )
+    with pytest.raises(LogError):
+        api.diagnose(path)
