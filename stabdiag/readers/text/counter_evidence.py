@@ -30,7 +30,8 @@ _ITERATION_ALONE: Final = lazy_pattern(
 # Lines with a counter alone, above the values that belong to it. Estimators of TensorFlow print
 # global_step = 343 among the results of an evaluation. VITS has its step and rate on a line.
 # Keras, nnU-Net, Coqui and Colossal-AI name the epoch: Epoch 1/10, …: Epoch 0, epoch:  0,
-# > EPOCH: 0/1000, === Epoch 3 ===, INFO: [Epoch 4 / Train]:; Lasagne: Epoch 3 of 500 took 2.5s
+# > EPOCH: 0/1000, === Epoch 3 ===, INFO: [Epoch 4 / Train]:; Lasagne: Epoch 3 of 500 took 2.5s;
+# others … - epoch=3, Starting epoch 3 of 10
 _COUNTERS_ALONE: Final = (
     (_ITERATION_WORD, _ITERATION_ALONE),
     (
@@ -48,8 +49,10 @@ _COUNTERS_ALONE: Final = (
     (
         EPOCH,
         lazy_pattern(
-            rb"\n(?:[\d:. >*#=|-]{0,40}(?:[Ee]poch|EPOCH):?[ ]{1,4}\d{1,6}(?:/\d{1,6})?"
-            rb"[ \t*#=|:;-]{0,40}|[^\n]{0,80}\[Epoch \d{1,6} / Train\]:[ \t]{0,8}"
+            rb"\n(?:(?:[^\n]{0,160}(?: - |\] |\| |: ))?[\d:. >*#=|-]{0,40}"
+            rb"(?:(?:Start|Begin|Train)(?:ing|ning)? )?(?:[Ee]poch|EPOCH)(?:[:=] ?|(?= ))"
+            rb"[ ]{0,4}\d{1,6}(?:(?:/| / | of )\d{1,6})?[ \t*#=|:;-]{0,40}"
+            rb"|[^\n]{0,80}\[Epoch \d{1,6} / Train\]:[ \t]{0,8}"
             rb"|[ \t]{0,8}Epoch \d{1,6} of \d{1,6} took [^\n]{1,20})\n"
         ),
     ),

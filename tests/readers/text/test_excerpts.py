@@ -222,6 +222,32 @@ def test_an_excerpt_of_two_lines(values, read, lines, steps):
     assert "(unsure)" in read("text", log(lines, 2)).events[0].message
 
 
+@pytest.mark.parametrize(
+    "heading",
+    [
+        "epoch={}",
+        "Epoch {}/40",
+        "Epoch {} of 40",
+        "=== Starting epoch {} ===",
+        "2026-01-02 10:15:00.125 | INFO     | pkg_a.train:train:86 - epoch={}",
+        "[2026-01-02 10:15:00] Training epoch {}",
+    ],
+)
+def test_two_epochs_below_their_headings(tmp_path, heading):
+    path = tmp_path / "run.log"
+    prefix = heading[: heading.rindex(" - ") + 3] if " - " in heading else ""
+    path.write_text(
+        "".join(
+            f"{heading.format(epoch)}\n{prefix}train_loss=0.{9 - n}1, val_loss=0.{n + 5}2, "
+            f"test_loss=0.{n + 5}3\n{prefix}train_acc=0.{n + 3}1, val_acc=0.51\n"
+            for n, epoch in enumerate((1, 29))
+        )
+    )
+    series = stabdiag.read(path).series
+    assert series["loss"].steps.tolist() == [1, 29]
+    assert series["eval_loss"].values.tolist() == [0.52, 0.62]
+
+
 def test_a_head_like_an_excerpt_is_read_further(read):
     noise = "loading weights, please wait\n" * 40_000
     text = log("epoch {n} it {n}: loss {loss}", 2) + noise + log("epoch 3 it {n}: loss {loss}", 90)
