@@ -36,7 +36,10 @@ _COUNTERS_ALONE: Final = (
     (_ITERATION_WORD, _ITERATION_ALONE),
     (
         b"global_step",
-        lazy_pattern(rb"\n(?:[\w:]{1,40}[ \t])?[ \t]{0,8}global_step = \d{1,12}[ \t]{0,8}\n"),
+        lazy_pattern(
+            rb"\n(?:[\w:]{1,40}[ \t])?[ \t]{0,8}(?:\w{1,20}/)?global_step(?: ?[=:] ?| )"
+            rb"\d{1,12}[ \t]{0,8}\n"
+        ),
     ),
     # Iteration 12, ---- Iteration #12 ----, Iteration: 12
     (
@@ -45,7 +48,15 @@ _COUNTERS_ALONE: Final = (
             rb"\n[ \t>*#=|-]{0,80}(?:[Ii]teration|ITERATION)[ #:]{1,4}\d{1,9}[ \t*#=|-]{0,80}\n"
         ),
     ),
-    (STEP.encode(), lazy_pattern(rb"\n[^\n]{0,80}:step: \d{1,12}, lr: [^\n]{1,40}\n")),
+    # step: 100, ===== Step 100/400 =====
+    (
+        STEP.encode(),
+        lazy_pattern(
+            rb"\n(?:[^\n]{0,80}:step: \d{1,12}, lr: [^\n]{1,40}"
+            rb"|[ \t>*=|-]{0,80}(?:\w{1,20}/)?(?:[Ss]tep|STEP)[ #:=]{1,4}\d{1,12}(?:/\d{1,12})?"
+            rb"[ \t:*#=|-]{0,80})\n"
+        ),
+    ),
     (
         EPOCH,
         lazy_pattern(

@@ -248,6 +248,41 @@ def test_two_epochs_below_their_headings(tmp_path, heading):
     assert series["eval_loss"].values.tolist() == [0.52, 0.62]
 
 
+@pytest.mark.parametrize(
+    ("heading", "pair"),
+    [
+        ("step {}", "{} {}"),
+        ("step: {}", "{}: {}"),
+        ("===== Step {}/400 =====", "{} = {}"),
+        ("train/global_step: {}", "train/{}: {}"),
+        ("train/step {}", "train/{} {}"),
+    ],
+)
+def test_two_blocks_below_their_steps(tmp_path, heading, pair):
+    path = tmp_path / "run.log"
+    path.write_text(
+        "\n".join(
+            "".join(
+                f"{line}\n"
+                for line in (
+                    heading.format(50 + 50 * n),
+                    pair.format("loss", f"2.{n}1"),
+                    pair.format("grad_norm", f"0.{n + 3}"),
+                )
+            )
+            for n in range(2)
+        )
+    )
+    series = stabdiag.read(path).series
+    assert series["loss"].steps.tolist() == [50, 100]
+    assert series["grad_norm"].values.tolist() == [0.3, 0.4]
+
+
+def test_the_steps_of_an_instruction_are_no_headings(put):
+    with pytest.raises(LogError):
+        stabdiag.read(put("Step 1\nSet loss = 2.1\n\nStep 2\nStart the script.\n"))
+
+
 def test_a_head_like_an_excerpt_is_read_further(read):
     noise = "loading weights, please wait\n" * 40_000
     text = log("epoch {n} it {n}: loss {loss}", 2) + noise + log("epoch 3 it {n}: loss {loss}", 90)
