@@ -26,4 +26,10 @@ TRANSLATION: Final = (
         rb"(?<=[ \d] : )translation: (?=%b)" % NUMBER_PATTERN,
         b"bleu: ",
     ),
+    # The other cross-entropies are sums over a sentence or over all of them.
+    Normalization(
+        (b"[valid] Ep. ", b" : ce-mean-words : "),
+        rb"(?<=[ \d] : )ce-mean-words: (?=%b)" % NUMBER_PATTERN,
+        b"loss: ",
+    ),
 )

@@ -15,3 +15,18 @@ def test_evaluations_of_marian_alone(tmp_path):
     assert series["loss"].steps.tolist() == [5000, 10000, 15000, 20000]
     assert series["loss"].values.tolist() == [1100.5, 410.2, 910.4, 3200.1]
     assert series["score/val bleu"].values.tolist() == [2.1, 48.5, 0.4, 0.1]
+
+
+def test_the_cross_entropy_of_a_word_is_the_evaluation_loss_of_marian(tmp_path):
+    form = (
+        "[2021-07-17 21:11:31] Ep. 1 : Up. {0} : Sen. 5,529,093 : Cost {1} : Time 8.4s : "
+        "2193.04 words/s\n"
+        "[2021-07-17 21:12:00] [valid] Ep. 1 : Up. {0} : ce-mean-words : {2} : new best\n"
+        "[2021-07-17 21:12:00] [valid] Ep. 1 : Up. {0} : perplexity : {3} : new best\n"
+    )
+    rows = [(1000, 6.51, 6.2, 492.7), (2000, 5.92, 5.8, 330.3), (3000, 5.61, 5.5, 244.7)]
+    (tmp_path / "run.log").write_text("".join(form.format(*row) for row in rows))
+    series = stabdiag.read(tmp_path / "run.log").series
+    assert series["loss"].values.tolist() == [6.51, 5.92, 5.61]
+    assert series["eval_loss"].values.tolist() == [6.2, 5.8, 5.5]
+    assert series["eval_loss"].steps.tolist() == [1000, 2000, 3000]
