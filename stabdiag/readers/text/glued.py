@@ -51,6 +51,11 @@ _SAME_START: Final = lazy_pattern(
 )
 _AFTER_VALUE: Final = rb"(?<=[\d)\]}%%])[ \t]{1,200}(?=%b\d)"
 
+# And one that begins with a time: … loss: 1.2656 2024-02-11 10:15:04,995|INFO|epoch:0, batch: 691
+_NEXT_TIME: Final = lazy_pattern(
+    rb" (?<=[\d)\]}%] )(?=(?:\d{4}-\d\d-\d\d|\d{4}/\d\d/\d\d)[ T]\d\d:\d\d:\d\d)"
+)
+
 # A text next to a bar of Keras that another one was written over, if the backspaces were lost:
 # … [=====] - ETA: 0s - loss: 0.91 - ETA: 0s - loss: 0.87  - 0s 8ms/step - loss: 0.85.
 _ETA: Final = b" - ETA: "
@@ -180,6 +185,8 @@ def separate_records(block: bytes) -> bytes:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if len(block) <= _PASTE:
         block = _SAME_START.sub(_separated, block)
+        times = len(_NEXT_TIME.findall(block)) if b":" in block else 0
+        block = _NEXT_TIME.sub(b"\r", block) if times > max(lines, _MIN_GLUED) else block
     if lines <= _FEW_LINES and sum(map(block.count, _EPOCHS)) > lines + 1:
         block = _NEXT_EPOCH.sub(lambda found: b"\r" + found.group()[1:], block)
     if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:

@@ -331,3 +331,25 @@ def test_records_that_begin_alike_share_a_line_here_and_there(read, form, blanks
 )
 def test_a_record_may_name_another_one(line):
     assert Text(f"{line}\n{line}\n".encode()).data.count(b"\n") == 3
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        "2024-01-05 15:{n:02d}:12,995|INFO|epoch:0, batch: {n}, current loss: {loss:.2f}",
+        "2024/01/05 15:{n:02d}:12 step {n} loss {loss:.2f} lr 0.01",
+    ],
+)
+@pytest.mark.parametrize("on_a_line", [5, 40])
+def test_records_that_begin_with_a_time_may_share_a_line(read, record, on_a_line):
+    records = [record.format(n=n, loss=loss_at(n)) for n in range(40)]
+    lines = [" ".join(records[n : n + on_a_line]) for n in range(0, 40, on_a_line)]
+    series = read("\n".join(lines) + "\n").series["loss"]
+    assert series.steps.tolist() == list(range(40))
+    assert series.values.tolist() == pytest.approx([loss_at(n) for n in range(40)])
+
+
+def test_a_second_time_on_a_line_is_a_part_of_its_record(read):
+    record = "2024-01-05 15:{n:02d}:00 step {n} loss {loss:.2f} 2024-01-06 15:{n:02d}:00 lr 0.1\n"
+    series = read("".join(record.format(n=n, loss=loss_at(n)) for n in range(40))).series
+    assert series["lr"].steps.tolist() == series["loss"].steps.tolist() == list(range(40))
