@@ -9,7 +9,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import as_float
 
 _ANY_NUMBER: Final = lazy_pattern(rb"[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d*)?")
-_NUMBER_AT_END: Final = lazy_pattern(rb"[-+]?(?<!\d)\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
+_NUMBER_AT_END: Final = lazy_pattern(rb"[-+]?(?<![\d.])\d+(?:\.\d*)?(?:[eE][-+]?\d*)?\Z")
 _BLANK_RUN: Final = lazy_pattern(rb"[ \t]+")
 
 # Lines above the last one whose form may continue where the last one ends.

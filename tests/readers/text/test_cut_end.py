@@ -110,3 +110,9 @@ def test_a_huge_loss_in_a_cut_object_is_not_passed_over(tmp_path):
         f'Here is the log:\n{records}\n{{\n  "time": 0.5,\n  "main/loss": 49.5,\n  "it\n'
     )
     assert stabdiag.diagnose(path).diagnosis.slug == "insufficient-data"
+
+
+def test_the_full_stop_of_a_sentence_is_no_decimal_point(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text("".join(f"Step {n} is done, the loss is {3 - n / 8:.3f}.\n" for n in range(9)))
+    assert stabdiag.read(path).series["loss"].values[-1] == 2.0
