@@ -27,15 +27,15 @@ from stabdiag.readers.source import Stream
 from stabdiag.readers.text.clean import Text
 from stabdiag.readers.words import spelled_number
 
-_MAX_TEXT: Final = 1 << 20
-_HEADING: Final = b"Run summary:"
+_MAX_SUMMARY_BYTES: Final = 1 << 20
+_SUMMARY_TITLE: Final = b"Run summary:"
 # The label of a line may be that of several programs: (main pid=7) wandb: … A notebook has none.
 _BEFORE: Final = rb"(?:[^\n]{0,80}wandb:)?[ \t]{0,200}"
 _SUMMARY: Final = lazy_pattern(
     rb"(?m)^%bRun summary:[ \t\r]{0,80}\n(?:%b[ \t\r]{0,80}\n){0,2}((?:%b[^\s\n]{1,200}[ \t]{1,80}"
     rb"[^\n]{1,400}(?:\n|\Z)){1,2000})" % (_BEFORE, _BEFORE, _BEFORE)
 )
-_ROW: Final = lazy_pattern(
+_LAST_VALUE: Final = lazy_pattern(
     rb"(?m)^%b([^\s\n]{1,200})[ \t]{1,80}([^\s\n]{1,60})[ \t\r]{0,80}$" % _BEFORE
 )
 
@@ -45,14 +45,14 @@ def summarized(stream: Stream, sniff: Callable[[Stream], Reader]) -> tuple[Strea
 
     Return None if there is none that ``sniff`` recognizes.
     """
-    data = stream.peek(_MAX_TEXT)
-    if len(data) == _MAX_TEXT or _HEADING not in data or b"\0" in data:
+    data = stream.peek(_MAX_SUMMARY_BYTES)
+    if len(data) == _MAX_SUMMARY_BYTES or _SUMMARY_TITLE not in data or b"\0" in data:
         return None
     summaries = _SUMMARY.findall(Text(data).data)
     if not summaries:
         return None
     record: dict[str, float | str] = {}
-    for name, value in _ROW.findall(summaries[-1]):
+    for name, value in _LAST_VALUE.findall(summaries[-1]):
         number = spelled_number(value.decode("utf-8", "replace"))
         if number is not None:
             finite = number - number == 0
