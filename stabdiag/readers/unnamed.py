@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from itertools import pairwise
@@ -27,6 +28,14 @@ CSV_WITHOUT_NAMES: Final = (
 
 # The fewest numbers that make a series.
 FEWEST: Final = 3
+
+# A loss of unknown name has at least this many values, and the median of its last third is at most
+# this fraction of the median of its first third: it falls further than the time of an epoch does.
+_MIN_COURSE: Final = 5
+_MAX_FALL: Final = 0.9
+
+# The largest score, in percent.
+_LARGEST_SCORE: Final = 100
 
 # Integers from this value on are times: seconds since 1970, or milliseconds.
 A_TIME: Final = 1e9
@@ -77,6 +86,60 @@ def is_of_losses(source: str) -> bool:
 def may_be_losses(numbers: Sequence[float]) -> bool:
     """Return True if numbers could be losses. Labels and counts are integers."""
     return not all(map(float.is_integer, numbers))
+
+
+def find_loss(columns: Sequence[Sequence[float]]) -> int | None:
+    """Return the position of the column that changes as a loss does, or None.
+
+    It is the first that is no score, no time that hardly changes, and no learning rate or epsilon
+    of a policy: these are at most 1 and never rise in between. In a run that diverges, a score
+    falls.
+    """
+    at = next((at for at, column in enumerate(columns) if not _is_other_measure(column)), None)
+    if at is None or not (_ends_lost(columns[at]) or _change(columns[at]) < _MAX_FALL):
+        return None
+    return at
+
+
+def _is_other_measure(column: Sequence[float]) -> bool:
+    """Return True if numbers may be scores, a rate, a time, or counts."""
+    if _ends_lost(column):
+        return False
+    is_rate = column[0] <= 1 and _only_falls(column)
+    usual = sorted(column)[len(column) // 10 : -(-9 * len(column) // 10)]
+    is_flat = 0 < usual[-1] * _MAX_FALL**2 <= usual[0]
+    return is_rate or is_flat or not may_be_losses(column) or may_be_scores(column)
+
+
+def may_be_scores(numbers: Sequence[float]) -> bool:
+    """Return True if numbers may be scores, which rise from the start and are at most 100."""
+    third = max(len(numbers) // 3, 1)
+    rise = sum(numbers[-third:]) > sum(numbers[:third]) and min(numbers) in numbers[:third]
+    return rise and max(numbers) <= _LARGEST_SCORE
+
+
+def _change(column: Sequence[float]) -> float:
+    """Return the last level of positive numbers relative to the first, or infinity."""
+    third = max(len(column) // 3, 1)
+    finite = [number for number in column if math.isfinite(number)]
+    if len(finite) < _MIN_COURSE or min(finite) < 0:
+        return math.inf
+    # Imported here, as all text logs import this module to be detected.
+    from statistics import median
+
+    first = median(finite[:third])
+    return median(finite[-third:]) / first if first else math.inf
+
+
+def _only_falls(column: Sequence[float]) -> bool:
+    return all(before >= after for before, after in pairwise(column))
+
+
+def _ends_lost(column: Sequence[float]) -> bool:
+    """Return True if decimal numbers end with a value that is not finite."""
+    finite = [number for number in column if math.isfinite(number)]
+    is_lost = bool(finite) and math.isfinite(column[0]) and not math.isfinite(column[-1])
+    return is_lost and may_be_losses(finite)
 
 
 def may_be_steps(numbers: Sequence[float]) -> bool:

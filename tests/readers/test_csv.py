@@ -262,6 +262,36 @@ def test_decimals_between_blanks_in_a_file_named_after_a_loss(log):
         log(text, "table.txt")
 
 
+FALLS = [2.5, 2.25, 2.0, 1.5, 1.25, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "loss"),
+    [
+        # A rate that only falls, and a loss that only falls.
+        ([[0.001, 0.0009, 0.0008, 0.0007, 0.0006, 0.0005], FALLS], "column 3"),
+        ([FALLS, [0.1, 0.3, 0.5, 0.6, 0.7, 0.75]], "column 2"),
+        # The accuracy of a run that diverges falls, and so does that of a lost one.
+        ([[2.5, 2.25, 2.0, 9.5, 82.5, 913.5], [0.1, 0.3, 0.5, 0.2, 0.1, 0.05]], None),
+        ([[2.5, 2.25, *["nan"] * 4], [0.1, 0.3, *[0.05] * 4]], "column 2"),
+        # The scale of the gradient overflows.
+        ([FALLS, ["inf", 2.5, "inf", 1.5, 1.25, "inf"]], "column 2"),
+        ([[12.5, 12.25, 12.5, 12.75, 12.5, 12.25], FALLS], "column 3"),
+    ],
+)
+def test_the_loss_of_a_short_unnamed_log(log, columns, loss):
+    rows = zip(range(6), *columns, strict=True)
+    read = log("".join(",".join(map(str, row)) + "\n" for row in rows), "history.txt")
+    assert read.is_unknown == (loss is None)
+    assert loss is None or f"{loss}, which falls, as the loss" in str(read.events)
+
+
+@pytest.mark.parametrize("form", ["{n}\n{v}\n", "epoch\n{n}\nloss\n{v}\n"])
+def test_a_count_and_a_value_on_lines_of_their_own_are_no_column(form):
+    text = "".join(form.format(n=n, v=2.5 - n / 9) for n in range(9))
+    assert not csv.sniff(text.encode(), is_complete=True)
+
+
 @pytest.mark.parametrize("rows", [5, 200_000])
 def test_unnamed_numbers_are_named_after_the_file(log, rows):
     text = "".join(f"{step},{0.5 + step / 7}\n" for step in range(rows))

@@ -166,12 +166,8 @@ def _divided(
     if delimiter == BLANKS and not _is_table(header, rows):
         return None
     rows, commas = pointed(rows, delimiter)
-    if (
-        len(header) == 1
-        and not assign(header).columns
-        and WORD in cell_states([cell for row in rows for cell in row])
-    ):
-        return None  # a text with some numbers alone on a line
+    if len(header) == 1 and _has_words(header[0], rows):
+        return None  # a text with some numbers alone on a line, maybe below their names
     # A printed table has a reader of its own: in Markdown, or with a heading of two lines.
     if (
         delimiter == "|"
@@ -201,6 +197,14 @@ def _divided(
             lines=first,
         )
     return None
+
+
+def _has_words(name: str, rows: Sequence[Sequence[str]]) -> bool:
+    """Return True if a column of unknown name has words, or if one of them is another name."""
+    words = {cell for row in rows for cell in row if meaning(cell)[0] == WORD}
+    if not words:
+        return False
+    return not assign([name]).columns or any(assign([word]).columns for word in words - {name})
 
 
 def _names_in_comments(lines: Sequence[str], delimiter: str, width: int) -> list[str]:

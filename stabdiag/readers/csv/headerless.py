@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
@@ -21,6 +20,7 @@ from stabdiag.readers.csv.dialect import (
 )
 from stabdiag.readers.unnamed import (
     FEWEST,
+    find_loss,
     is_named_loss,
     is_named_score,
     may_be_losses,
@@ -35,10 +35,6 @@ _MAX_UNNAMED: Final = 8
 
 # A table of a course has at least this many rows, with counts at equal intervals.
 _MIN_COUNTED_ROWS: Final = 5
-
-# At most this fraction of the median of the first third of a loss is the median of its last third.
-# The loss of a run that learns falls further than the time of an epoch.
-_MAX_FALL: Final = 0.9
 
 
 @frozen
@@ -73,6 +69,8 @@ class TableShape:
     def series(self) -> list[float]:
         """The numbers of the last column if all others count; otherwise empty."""
         columns = self.columns
+        if len(columns) == 1 and _alternates([n for _, n in columns[0]]):
+            return []
         if any(state == WORD for column in columns for state, _ in column):
             return []
         *steps, values = [[n for state, n in column if state == NUMBER] for column in columns]
@@ -113,17 +111,11 @@ class TableShape:
 
     @property
     def names_by_course(self) -> tuple[str, ...]:
-        """The names of the columns if one falls as a loss does next to a counter, else empty.
-
-        A learning rate and the epsilon of a policy fall as well, but never rise in between.
-        """
-        columns = enumerate(self.numbers[1:] if self.is_counted else (), 1)
-        loss = next(
-            (n for n, column in columns if _falls(column) and not _only_falls(column)), None
-        )
+        """The names of the columns if one changes as a loss does next to a counter, else empty."""
+        loss = find_loss(self.numbers[1:] if self.is_counted else ())
         if loss is None:
             return ()
-        return tuple("loss" if n == loss else name for n, name in enumerate(self.counted_names))
+        return tuple("loss" if n == loss + 1 else name for n, name in enumerate(self.counted_names))
 
     @property
     def counted_names(self) -> tuple[str, ...]:
@@ -240,17 +232,7 @@ def _is_named(source: str, numbers: Sequence[float]) -> bool:
     return is_named_score(source) or (is_named_loss(source) and may_be_losses(numbers))
 
 
-def _falls(column: Sequence[float]) -> bool:
-    """Return True if positive decimal numbers fall as a loss does."""
-    third = max(len(column) // 3, 1)
-    finite = [number for number in column if math.isfinite(number)]
-    if len(finite) < _MIN_COUNTED_ROWS or not may_be_losses(finite) or min(finite) < 0:
-        return False
-    # Imported here, as all text logs import this module to be detected.
-    from statistics import median
-
-    return median(finite[-third:]) < _MAX_FALL * median(finite[:third])
-
-
-def _only_falls(column: Sequence[float]) -> bool:
-    return all(before >= after for before, after in pairwise(column))
+def _alternates(numbers: Sequence[float]) -> bool:
+    """Return True if a count and a value follow each other in one column, on a line each."""
+    counts, values = numbers[::2], numbers[1::2]
+    return len(values) >= FEWEST and may_be_steps(counts) and may_be_losses(values)

@@ -12,7 +12,7 @@ from stabdiag.readers.json.tolerant import DECODER, decode_line, repair
 from stabdiag.readers.words import NULL, NUMBER, meaning
 
 # A list of objects or of lists, as against a line of text that begins with a bracket.
-_LIST: Final = lazy_pattern(rb"\[\s*(?:\{\s*(?:[\"}]|\Z)|\[|\]|\Z)")
+_LIST: Final = lazy_pattern(rb"\[\s*(?:\{\s*(?:[\"}]|\Z)|\[|\](?=\s*(?:[\n,\]]|\Z))|\Z)")
 
 # An object whose first member is a list, or an object again.
 _TABLE_FIRST: Final = lazy_pattern(rb'\{\s*"(?:[^"\\]|\\.)*"\s*:\s*(?:\{\s*"|\[)')

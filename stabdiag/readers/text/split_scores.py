@@ -13,6 +13,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization, as_float
+from stabdiag.readers.unnamed import may_be_scores
 
 # Scores are searched for in this many bytes at the head, on at most this many lines.
 _SPLIT_BYTES: Final = 1 << 16
@@ -51,20 +52,14 @@ def find_split_scores(data: bytes) -> Iterator[Normalization]:
         begin, end = _thirds(numbers)
         is_known = end >= begin and max(numbers) <= (_LARGEST_SCORE if in_percent else 1)
     else:
-        is_known = b"oss" not in head and (in_percent or _rise_from_the_start(numbers))
+        is_known = b"oss" not in head and (in_percent or may_be_scores(numbers))
     if is_known:
         yield Normalization((), _SPLIT_SCORE, rb"\1_score")
 
 
 def are_scores(values: Sequence[bytes]) -> bool:
     """Return True if values may be scores, which rise from the start and are at most 100."""
-    return _rise_from_the_start([*map(as_float, values)])
-
-
-def _rise_from_the_start(numbers: Sequence[float]) -> bool:
-    begin, end = _thirds(numbers)
-    first = numbers[: _third(numbers)]
-    return end > begin and min(numbers) in first and max(numbers) <= _LARGEST_SCORE
+    return may_be_scores([*map(as_float, values)])
 
 
 def _thirds(numbers: Sequence[float]) -> tuple[float, float]:
