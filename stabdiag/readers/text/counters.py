@@ -79,8 +79,8 @@ _BY_PUNCTUATION: Final = tuple(
         # 100 loss: 2.31, 100: loss=2.31, [100] loss: 2.31, 100 [D loss: 2.31]; the same position
         # may have a rank, a process number, or a time.
         (
-            rb"^[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[ \t]?[:,|.-][ \t]{0,8}|[ \t]{1,12})\[?"
-            rb"(?=[A-Za-z\"'])",
+            rb"^[ \t]{0,8}(?:[\[(] {0,8})?(\d{1,8})[\])]?(?:[ \t]?[:,|.-][ \t]{0,8}|[ \t]{1,12})"
+            rb"[\[{]?(?=[A-Za-z\"'])",
             (FIRST,),
             b"",
         ),

@@ -67,7 +67,7 @@ def sniff_unknown(head: bytes, source: str) -> bool:
 
     This is the last resort, after all other formats.
     """
-    return unknown_evidence(cleaned(head)) is not None or bool(_find_lists(head, source))
+    return unknown_evidence(cleaned(head), source) is not None or bool(_find_lists(head, source))
 
 
 @lru_cache(maxsize=1)
@@ -79,7 +79,7 @@ def _find_lists(head: bytes, source: str) -> Mapping[str, list[bytes]]:
 def read(stream: Stream) -> Columns:
     """Read a log by its names and values."""
     head = cleaned(stream.peek(_EVIDENCE_BYTES))
-    result = evidence(head) or unknown_evidence(head)
+    result = evidence(head) or unknown_evidence(head, stream.name)
     if result is not None and result.is_without_loss:
         result = evidence_of_totals(head, result)
     if result is None and (lists := _find_lists(stream.peek(_EVIDENCE_BYTES), stream.name)):
@@ -170,6 +170,9 @@ def _describe(result: TextEvidence) -> str:
     """Describe the evidence."""
     lines = plural(result.lines, "line")
     measure = f"the log has no loss; {result.loss!r}" if result.is_without_loss else "a loss"
+    measure = (
+        "a number without a name, which is taken as the loss," if result.is_assumed else measure
+    )
     if result.counter is None:
         counted = f"{lines} or more, none with a step"
     else:

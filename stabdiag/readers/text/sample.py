@@ -181,6 +181,7 @@ class TextEvidence:
         normalizations: the replacements that give the log standard names.
         has_evaluation_blocks: headings announce evaluation lines that look like training lines.
         is_unknown: ``word`` is the name of values whose meaning is unknown.
+        is_assumed: a number without a name is taken as the loss.
         has_only_bests: only the losses of the best models so far are logged.
         repeats_saved: some lines repeat the loss of a saved model.
     """
@@ -202,6 +203,7 @@ class TextEvidence:
     normalizations: tuple[Normalization, ...] = ()
     has_evaluation_blocks: bool = False
     is_unknown: bool = False
+    is_assumed: bool = False
     has_only_bests: bool = False
     repeats_saved: bool = False
 

@@ -27,6 +27,9 @@ _MIN_NON_FINITE_LINES: Final = (2, 1)
 
 _NUMBER_TOKEN: Final = lazy_pattern(NUMBER_PATTERN)
 
+# Blanks, and the signs that a bar is drawn with.
+_BAR_SIGNS: Final = lazy_pattern(rb"[\s#=>.*|\x80-\xff-]+")
+
 # And two with different losses if the text has no other lines and no other numbers.
 _MIN_ALONE: Final = 2
 
@@ -116,7 +119,7 @@ def _are_alike(data: bytes, loss: str, sample: Sample) -> bool:
     lines = _loss_lines(data, loss, sample)
     first = data.find(lines[0]) if lines else 0
     between = data[first : sample.end].split(b"\n") if lines else ()
-    alike = len({b" ".join(_NUMBER_TOKEN.sub(b"", line).split()) for line in lines}) == 1
+    alike = len({_BAR_SIGNS.sub(b" ", _NUMBER_TOKEN.sub(b"", line)).strip() for line in lines}) == 1
     return alike and sum(map(bool, map(bytes.strip, between))) <= _LINES_APART * len(lines)
 
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
@@ -20,6 +20,8 @@ from stabdiag.readers.text.counters import find_headings, is_word
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 from stabdiag.readers.text.measure_words import SPLIT
+from stabdiag.readers.text.notations import find_decimal_commas
+from stabdiag.readers.text.positions import MEASURE, Positions, find_positions
 from stabdiag.readers.text.sample import Sample, TextEvidence, is_lost, take_sample
 from stabdiag.readers.text.spans import find_spans
 from stabdiag.readers.text.split_scores import are_scores
@@ -30,11 +32,9 @@ from stabdiag.readers.text.tokens import LONGEST, has_number
 _UNKNOWN_HEAD_BYTES: Final = 1 << 18
 _MAX_LINES: Final = 500
 
-# The fewest lines with a name, with two values that belong together, or with rows of a table, and
-# the most names tried.
+# The fewest lines with a name, or with two values that belong together, and the most names tried.
 _MIN_COUNTED: Final = 3
 _MIN_PAIRS: Final = 2
-_MIN_EVEN: Final = 5
 _MAX_NAMES: Final = 6
 
 # At least one in this many lines is a record. Source code and prose repeat fewer.
@@ -80,28 +80,6 @@ _COMPONENTS: Final = (
     rb"|senter|entity_linker)(?=['\"] ?: ?%b[,}])" % NUMBER_PATTERN
 )
 
-# Lines of a count and a value without a name: 12:	2.31, (12, 2.31), and epoch 12: 2.31. And a
-# value alone, below the line of a counter.
-_COUNTED_VALUE: Final = (
-    rb"(?m)^[ \t]{0,8}[\[(]?(?:(?i:epoch|ep|step|iter(?:ation)?|it|round)[ #:=.]{0,3})?(\d{1,9})"
-    rb"(?:[:,;=]|[:,]?[ \t]{1,8})[ \t:=>-]{0,8}(%b)[\])]?,?[ \t]{0,8}$" % NUMBER_PATTERN
-)
-# And the rows of a table below its heading, which a paste lacks: epoch, step, loss, and others.
-_ROW: Final = (
-    rb"(?m)^[ \t]{0,8}(\d{1,6})[ \t]{1,20}(\d{1,9})[ \t]{1,20}(%b)"
-    rb"(?=(?:[ \t]{1,40}%b){1,12}[ \t]{0,200}$)" % (NUMBER_PATTERN, NUMBER_PATTERN)
-)
-# And of a table whose first column is the only count: 172000      1.57e+03      3.71e+02, or
-# 40: 0.62 1.8, the losses of two networks
-_COUNTED_ROW: Final = (
-    rb"(?m)^[ \t]{0,8}(\d{1,9}):?[ \t]{1,20}(%b)(?=(?:[ \t]{1,40}%b){1,20}[ \t]{0,200}$)"
-    % (NUMBER_PATTERN, NUMBER_PATTERN)
-)
-# epoch, 0040, 0.0159, 0.0170: a logger joins the names and values of a line by commas.
-_JOINED: Final = (
-    rb"(?m)\b(?:epoch|step|iter(?:ation)?), {1,4}(\d{1,9}), {1,4}(%b)(?=(?:, {1,4}%b){0,12} {0,8}$)"
-    % (NUMBER_PATTERN, NUMBER_PATTERN)
-)
 # Train: 0.69 / 54.1% above Valid: 0.71 / 52.0%: the loss of each split is named after the split.
 _OF_SPLIT: Final = rb"(?m)^[ \t>*-]{0,8}(%b)(?= {0,2}[:=] {0,2}(%b)(?![\w%%%%/]))"
 _SPLIT_VALUES: Final = (
@@ -115,21 +93,30 @@ _EPISODE_AVERAGE: Final = (
     % (NUMBER_PATTERN, NUMBER_PATTERN)
 )
 _VALUE_ALONE: Final = rb"(?m)^[ \t]{0,8}(%b)[ \t]{0,8}$" % NUMBER_PATTERN
-# The name of these values. It is not the name of a loss: they may be scores, times or rates.
-_UNNAMED: Final = b"measure"
 
 
-def unknown_evidence(data: bytes) -> TextEvidence | None:
-    """Return the evidence in values without known names, or None if there is too little."""
+def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
+    """Return the evidence in values without known names, or None if there is too little.
+
+    Args:
+        data: the head of the text.
+        source: the name of its file, which may say what numbers without a name are.
+    """
     head = data[:_UNKNOWN_HEAD_BYTES]
     searches = (_named_pairs, _named_totals, _losses_of_splits, _averages_of_episodes)
     rows = next(filter(None, (tuple(search(head)) for search in searches)), ())
     result = evidence(normalize(data, rows)) if rows else None
     if result is not None:
         return replace(result, normalizations=(*rows, *result.normalizations))
-    standard = find_normalizations(head)
+    standard = (*find_decimal_commas(head), *find_normalizations(head))
     head = normalize(head, standard)
-    result = _values_by_name(head) or _values_without_name(head)
+    positions = find_positions(head, source)
+    result = (
+        _values_by_position(head, positions if positions and positions.is_named else None)
+        or _values_by_name(head)
+        or _values_by_position(head, positions)
+        or _values_alone(head)
+    )
     if result is None:
         return None
     return replace(result, normalizations=(*standard, *result.normalizations))
@@ -234,43 +221,47 @@ def _rank(name: str) -> int:
     return 0 if score_direction(name) is not None else 1
 
 
-def _values_without_name(head: bytes) -> TextEvidence | None:
-    """Return the evidence in lines of a count and a value, or of a value below a counter."""
-    pattern, replacement, values = _unnamed_values(head)
+def _values_by_position(head: bytes, positions: Positions | None) -> TextEvidence | None:
+    """Return the evidence in numbers that are named by their positions."""
+    if positions is None:
+        return None
+    row = (positions.row,)
+    if not (positions.is_named or positions.is_a_loss):
+        sample = take_sample(normalize(head, row), MEASURE)
+        return _as_measures(on_loss_lines(sample.counters), row)
+    result = evidence(normalize(head, row))
+    if result is None:
+        return None
+    return replace(
+        result,
+        normalizations=(*row, *result.normalizations),
+        is_assumed=positions.is_a_loss,
+    )
+
+
+def _values_alone(head: bytes) -> TextEvidence | None:
+    """Return the evidence in values on lines of their own, below a counter."""
+    values = re.findall(_VALUE_ALONE, head)
     if len(values) < _MIN_COUNTED or not any(b"." in value or is_lost(value) for value in values):
         return None
     has_loss = any(map(is_lost, values))
-    name = b"loss" if has_loss else _UNNAMED
-    row = Normalization((), pattern, replacement % name)
-    normalized = normalize(head, (row,))
+    name = b"loss" if has_loss else MEASURE
+    row = (Normalization((), _VALUE_ALONE, name + rb": \1"),)
+    normalized = normalize(head, row)
     if has_loss:
-        as_a_loss = evidence(normalized)
-        return None if as_a_loss is None else replace(as_a_loss, normalizations=(row,))
-    result = _counted(normalized, take_sample(normalized, name))
-    if result is None or not _is_dense(head, result.lines):
+        result = evidence(normalized)
+        return None if result is None else replace(result, normalizations=row)
+    result = _counted(normalized, take_sample(normalized, MEASURE))
+    return _as_measures(result if result and _is_dense(head, result.lines) else None, row)
+
+
+def _as_measures(
+    result: TextEvidence | None, row: tuple[Normalization, ...]
+) -> TextEvidence | None:
+    """Return the evidence in values that may be anything."""
+    if result is None:
         return None
-    return replace(result, word=name, is_unknown=True, normalizations=(row,))
-
-
-def _unnamed_values(head: bytes) -> tuple[bytes, bytes, list[bytes]]:
-    """Return the pattern of values next to a rising count, or else alone; names for it; values."""
-    for pattern, replacement in (
-        (_COUNTED_VALUE, rb"step \1, %b: \2"),
-        (_JOINED, rb"step \1, %b: \2 others: "),
-        (_ROW, rb"epoch \1, step \2, %b: \3 others: "),
-        (_COUNTED_ROW, rb"step \1, %b: \2 others: "),
-    ):
-        lines = re.findall(pattern, head)
-        counts = [int(line[-2]) for line in lines]
-        is_rising = len(counts) >= _MIN_COUNTED and all(map(int.__lt__, counts, counts[1:]))
-        if is_rising and (pattern != _COUNTED_ROW or _are_even(counts)):
-            return pattern, replacement, [line[-1] for line in lines]
-    return _VALUE_ALONE, rb"%b: \1", re.findall(_VALUE_ALONE, head)
-
-
-def _are_even(counts: Sequence[int]) -> bool:
-    """Return True if there are enough counts at equal intervals, unlike in a table of results."""
-    return len(counts) >= _MIN_EVEN and len({b - a for a, b in pairwise(counts)}) == 1
+    return replace(result, word=MEASURE, is_unknown=True, normalizations=row)
 
 
 def _counted(head: bytes, sample: Sample) -> TextEvidence | None:

@@ -1,0 +1,337 @@
+"""Name the numbers of lines that do not name them, by their positions and by how they change.
+
+``[3] 2.31 0.45``, ``epoch 3 (36.8 s) 2.31``, ``2.31 (train), 2.40 (valid)``, or several lines for
+each record: a count, and its value below. Lines that differ only in their numbers have one shape. A
+whole number that rises counts the records; other numbers are named by the words next to them. The
+search looks at short texts only: it is the last resort.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.counters import counter_matches, counter_word
+from stabdiag.readers.text.evidence import are_scores
+from stabdiag.readers.text.grammar import Normalization, as_float, is_a_loss
+from stabdiag.readers.text.measure_words import SPLIT
+from stabdiag.readers.unnamed import find_loss, is_of_losses
+
+# The most lines that are examined, their longest, and the most numbers of a record.
+_SHAPED_LINES: Final = 300
+_LONGEST_SHAPE: Final = 300
+_MAX_SLOTS: Final = 16
+
+# The fewest records, the most lines of a record, and the lines at which the first one may begin.
+_MIN_SHAPED: Final = 3
+_MAX_GROUP: Final = 8
+_GROUP_STARTS: Final = 12
+
+# Rows of several numbers without a word are no course if there are fewer, or if they are not
+# counted evenly. One in this many lines belongs to a record.
+_MIN_EVEN_ROWS: Final = 5
+_LINES_PER_RECORD: Final = 3
+
+_CLOCK_TIME: Final = (
+    rb"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d)?(?:[.,]\d{1,9})?Z?"
+    rb"|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?"
+)
+_PLAIN_NUMBER: Final = (
+    rb"(?>[-+]?(?:(?:\d{1,15}(?:\.\d{1,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?"
+    rb"|(?:nan|NaN|[iI]nf)(?!\w)))(?![.-]\d|\.\.)"
+)
+_TOTAL_BEHIND: Final = rb" ?/ ?\d{1,12}(?![\w.])"
+_SHAPE_PIECE: Final = lazy_pattern(
+    rb"(?P<time>(?<![\w.:])(?:%b)(?![\w:]))|(?P<number>(?<![\w.])%b)(?P<total>%b)?"
+    rb"|(?P<blank>[ \t]{1,200})|\w{1,60}|[^ \t]" % (_CLOCK_TIME, _PLAIN_NUMBER, _TOTAL_BEHIND)
+)
+_ANY_BLANKS: Final = rb"[ \t]{1,200}"
+_GROUP_BREAK: Final = rb"[ \t\r]{0,40}(?:\n[ \t\r]{0,40}){1,4}"
+
+# A time, a size, a speed or a percentage is no loss.
+_UNIT_BEHIND: Final = lazy_pattern(
+    rb" ?(?:%|(?:[mu]?s|secs?|seconds?|min(?:ute)?s?|h|hours?|[KMGT]i?B|it/s|[a-z]{1,12}/s)(?!\w))"
+)
+# A name in front of a value: train - 2.31, lr=(0.1; and one behind it: 2.31 (train), 2.31 is the
+# loss.
+_NAME_BEFORE: Final = lazy_pattern(
+    rb"(?<![\w./])([A-Za-z][\w./]{0,40}(?:[ -][A-Za-z]\w{0,30}){0,2})[\"'\])]{0,2}[ \t]{0,20}"
+    rb"(?:[:=(\[{<>|~,;-]{1,3}[ \t]{0,20}){0,2}[\"'(\[]{0,2}\Z"
+)
+_NAME_BEHIND: Final = lazy_pattern(
+    rb" ?\(([A-Za-z]\w{0,20})\)| is (?:the |my |our )?((?:[a-z]{1,20} )?loss)\b"
+)
+_OPENING_WORD: Final = lazy_pattern(rb"\W{0,8}([A-Za-z]{1,12})(?!\w)")
+
+# These number the parts of a model or of an experiment, not its records.
+_NO_COUNTERS: Final = [
+    [word] for word in b"fold seed split rank gpu worker node layer class head block trial".split()
+]
+
+_HAS_WORD: Final = lazy_pattern(rb"(?i)(?<![\d.])[a-z]{2}")
+
+_BYTES_ABOVE: Final = 400
+
+# The name of a value that may be a score, a time or a rate.
+MEASURE: Final = b"measure"
+_TAKEN_NAME: Final = b"loss"
+
+
+@frozen
+class Positions:
+    """Records whose numbers are named by their positions.
+
+    Attributes:
+        row: the replacement that names the numbers.
+        is_named: words next to a number say that it is a loss.
+        is_a_loss: a number without a name is taken as the loss.
+    """
+
+    row: Normalization
+    is_named: bool
+    is_a_loss: bool
+
+
+class _ShapedLine(NamedTuple):
+    """A line: its text, the spans of its numbers, the text without them, and a pattern for it."""
+
+    text: bytes
+    numbers: tuple[tuple[int, int], ...]
+    shape: bytes
+    pattern: bytes
+
+
+_Group = tuple[_ShapedLine, ...]
+
+
+def find_positions(head: bytes, source: str) -> Positions | None:
+    """Return the records at the head of a text whose lines have one shape, or None.
+
+    A value that falls as a loss does is one if the name of the file does not contradict, or if a
+    loss is named above it.
+    """
+    texts = filter(None, map(bytes.strip, head.split(b"\n", _SHAPED_LINES)[:_SHAPED_LINES]))
+    lines = [_examine(text) for text in texts]
+    candidates = [
+        records
+        for groups in _find_groups(lines)
+        if (records := _ShapedRecords(groups)).is_course
+        and _LINES_PER_RECORD * records.lines >= len(lines)
+    ]
+    if not candidates:
+        return None
+    best = max(candidates, key=lambda records: records.lines)
+    above = head[: head.find(best.first)][-_BYTES_ABOVE:].lower()
+    return best.named(may_be_loss=is_of_losses(source) or b"loss" in above)
+
+
+def _examine(text: bytes) -> _ShapedLine:
+    shape: list[bytes] = []
+    pattern: list[bytes] = []
+    numbers: list[tuple[int, int]] = []
+    for piece in _SHAPE_PIECE.finditer(text) if len(text) <= _LONGEST_SHAPE else ():
+        mask, part = piece[0], re.escape(piece[0])
+        if piece["blank"]:
+            mask, part = b" ", _ANY_BLANKS
+        elif piece["time"]:
+            mask, part = b"\0T", b"(?:%b)" % _CLOCK_TIME
+        elif piece["number"]:
+            numbers.append(piece.span("number"))
+            mask = b"\0N/" if piece["total"] else b"\0N"
+            part = b"(%b)%b" % (_PLAIN_NUMBER, _TOTAL_BEHIND if piece["total"] else b"")
+        shape.append(mask)
+        pattern.append(part)
+    return _ShapedLine(text, tuple(numbers), b"".join(shape) or text, b"".join(pattern))
+
+
+def _find_groups(lines: Sequence[_ShapedLine]) -> Iterator[list[_Group]]:
+    """Yield the lines of each shape, and groups of lines whose shapes recur in turn."""
+    shapes = [line.shape for line in lines]
+    for size in range(1, _MAX_GROUP + 1):
+        firsts = {tuple(shapes[at : at + size]) for at in range(min(len(lines), _GROUP_STARTS))}
+        for first in firsts:
+            groups: list[_Group] = []
+            at = 0
+            while at + size <= len(lines):
+                if tuple(shapes[at : at + size]) == first:
+                    groups.append((*lines[at : at + size],))
+                    at += size
+                else:
+                    at += 1
+            if len(groups) >= _MIN_SHAPED:
+                yield groups
+
+
+class _ShapedRecords:
+    """Records of one shape, of one or several lines each."""
+
+    def __init__(self, groups: Sequence[_Group]) -> None:
+        """Describe these groups of lines."""
+        self._groups = groups
+        self.lines = len(groups) * len(groups[0])
+        self.first = groups[0][0].text
+        rows = [
+            [line.text[begin:end] for line in group for begin, end in line.numbers]
+            for group in groups
+        ]
+        self._columns = [[*column] for column in zip(*rows, strict=True)]
+        self._values = [[*map(as_float, column)] for column in self._columns]
+
+    @property
+    def is_course(self) -> bool:
+        """Whether the records have a counter, and another number that is not whole."""
+        if not 1 < len(self._columns) <= _MAX_SLOTS:
+            return False
+        return bool(self._counters) and any(map(self._may_be_loss, range(len(self._columns))))
+
+    @cached_property
+    def _counters(self) -> dict[int, bytes]:
+        """The columns that count: a step, or an epoch in which the step may begin again."""
+        counts = {
+            at: [*map(int, column)]
+            for at, column in enumerate(self._columns)
+            if all(map(bytes.isdigit, column))
+            and len({*column}) > 1
+            and self._words[at][0].lower().split()[-1:] not in _NO_COUNTERS
+        }
+        rising = [at for at, column in counts.items() if all(a < b for a, b in pairwise(column))]
+        if rising:
+            return {rising[0]: b"step"}
+        for (epoch, epochs), (batch, batches) in pairwise(counts.items()):
+            pairs = [*zip(epochs, batches, strict=True)]
+            if epochs == sorted(epochs) and all(a < b for a, b in pairwise(pairs)):
+                return {epoch: b"epoch", batch: b"step"}
+        return {}
+
+    @cached_property
+    def _words(self) -> list[tuple[bytes, bool]]:
+        """The name of each number, or nothing, and whether it is no loss.
+
+        It is none if it has a unit, or if it is a further item of a list that has a name.
+        """
+        words: list[tuple[bytes, bool]] = []
+        in_list = False
+        above = b""
+        for line in self._groups[0]:
+            end = 0
+            for begin, after in line.numbers:
+                before = line.text[end:begin] if end else above + b" " + line.text[:begin]
+                behind = line.text[after:]
+                unit = _UNIT_BEHIND.match(behind)
+                name = _name(before, behind)
+                if name:
+                    in_list = before.rstrip().endswith(b"[")
+                elif b"]" in before:
+                    in_list = False
+                words.append((name, unit is not None or (in_list and not name)))
+                end = after + (unit.end() if unit is not None else 0)
+            above = b"" if line.numbers else line.text
+        return words
+
+    def _may_be_loss(self, at: int) -> bool:
+        """Return True if a column has decimal numbers without a unit."""
+        return (
+            at not in self._counters
+            and not self._words[at][1]
+            and any(not value.is_integer() for value in self._values[at])
+        )
+
+    @cached_property
+    def _splits(self) -> list[bytes]:
+        """For each number, the word for a split that its line begins with, or nothing."""
+        return [
+            word[1] if (word := _OPENING_WORD.match(line.text)) and _is_split(word[1]) else b""
+            for line in self._groups[0]
+            for _ in line.numbers
+        ]
+
+    def named(self, *, may_be_loss: bool) -> Positions | None:
+        """Return the replacement that names the numbers."""
+        names = [self._name(at) for at in range(len(self._columns))]
+        is_named = any(is_a_loss(name.decode()) for name in names)
+        is_a_loss_by_course = False
+        if not is_named:
+            unnamed = [at for at, name in enumerate(names) if not name and self._may_be_loss(at)]
+            if not unnamed or not self._is_even:
+                return None
+            loss = self._find_loss(unnamed) if may_be_loss or self._is_lost(unnamed) else None
+            is_a_loss_by_course = loss is not None
+            names[unnamed[0] if loss is None else loss] = MEASURE if loss is None else _TAKEN_NAME
+        return Positions(row=self._row(names), is_named=is_named, is_a_loss=is_a_loss_by_course)
+
+    def _name(self, at: int) -> bytes:
+        """Return the name that a number gets, or nothing."""
+        name, has_unit = self._words[at]
+        if at in self._counters:
+            counted = next((counter_word(m) for m in counter_matches(name + b" 1")), b"")
+            return counted or self._counters[at]
+        if has_unit or not name:
+            split = self._splits[at] if not has_unit and self._may_be_loss(at) else b""
+            return split and self._of_split(at, split)
+        return self._of_split(at, name) if _is_split(name) else name
+
+    def _of_split(self, at: int, split: bytes) -> bytes:
+        """Return the name of the loss of a split, or of its score."""
+        return split if are_scores(self._columns[at]) else b"%b loss" % split
+
+    @property
+    def _is_even(self) -> bool:
+        """Return True if rows of several numbers without a word are counted evenly."""
+        if len(self._columns) < 3 or any(_HAS_WORD.search(line.text) for line in self._groups[0]):
+            return True
+        counts = self._values[max(self._counters)]
+        strides = {after - before for before, after in pairwise(counts) if after > before}
+        return len(counts) >= _MIN_EVEN_ROWS and len(strides) == 1
+
+    def _is_lost(self, unnamed: Sequence[int]) -> bool:
+        return any(not all(map(math.isfinite, self._values[at])) for at in unnamed)
+
+    def _find_loss(self, unnamed: Sequence[int]) -> int | None:
+        """Return the number that changes as a loss does, or the only one if it is no score."""
+        found = find_loss([self._values[at] for at in unnamed])
+        if found is not None:
+            return unnamed[found]
+        is_only = len(unnamed) == 1 and not are_scores(self._columns[unnamed[0]])
+        return unnamed[0] if is_only else None
+
+    def _row(self, names: Sequence[bytes]) -> Normalization:
+        """Return the replacement that writes each name in front of its number."""
+        pattern = b""
+        fields: list[bytes] = []
+        ends: list[bytes] = []
+        columns = iter(names)
+        group = 0
+        for at, line in enumerate(self._groups[0]):
+            if at:
+                pattern += b"(%b)" % _GROUP_BREAK
+                group += 1
+                ends.append(rb"\g<%d>" % group)
+            pattern += line.pattern
+            for _ in line.numbers:
+                group += 1
+                if name := next(columns):
+                    fields.append(rb"%b: \g<%d>," % (name, group))
+        return Normalization(
+            (),
+            rb"(?m)^[ \t]{0,80}%b[ \t]{0,200}$" % pattern,
+            b" ".join(fields) + b"".join(ends),
+        )
+
+
+def _name(before: bytes, behind: bytes) -> bytes:
+    """Return the name of a number from the words in front of it or behind it."""
+    match = _NAME_BEHIND.match(behind)
+    if match is not None:
+        return bytes(match[1] or match[2])
+    match = _NAME_BEFORE.search(before)
+    return b"" if match is None else bytes(match[1])
+
+
+def _is_split(name: bytes) -> bool:
+    return SPLIT.fullmatch(name.decode("ascii", "replace")) is not None

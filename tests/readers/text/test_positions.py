@@ -1,0 +1,139 @@
+"""Numbers that are named by their positions: rows without words, and words behind numbers."""
+
+import math
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+LOSSES = [2.5 - n / 8 + 0.02 * (n % 2) for n in range(12)]
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    def diagnosed(text, name="train.log"):
+        path = tmp_path / name
+        path.write_text(text)
+        return stabdiag.diagnose(path)
+
+    return diagnosed
+
+
+def lines(form, values=LOSSES):
+    return "".join(
+        form.format(
+            n=n, v=value, w=value + 0.1, acc=0.3 + n / 40, lr=0.001 * 0.9**n, batch=n % 4 * 50
+        )
+        + "\n"
+        for n, value in enumerate(values, start=1)
+    )
+
+
+FORMS = [
+    "{n} | {v} | {acc}",
+    "[{n}] [{v}, {w}]",
+    "{n}/12 {v} {w}",
+    "{n} -> {v}",
+    "{n}: {v}",
+    "- epoch {n}: {v}",
+    "epoch {n} (36.{n} s) {v} {w} {lr}",
+    "Epoch {n} | {v} | {w} | {lr} | 36s",
+    "10:22:{n:02d} {n} {v}",
+    "{v} @ {n}",
+    "{v} {n}",
+    "gpu0 | {n} | {v} | 812{n}MiB",
+    "Epoch {n}\n{v} {acc}",
+    "{n}\n{v}",
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_first_number_that_falls_is_the_loss(diagnosed, form):
+    series = diagnosed(lines(form)).history.series
+    assert series["loss"].values.tolist() == LOSSES
+    assert series["loss"].steps.tolist() == list(range(1, 13))
+    assert "lr" not in series
+    lost = diagnosed(lines(form, [*LOSSES[:6], *[math.nan] * 6])).diagnosis
+    assert (lost.slug, lost.step) == ("nan-dtype-unknown", 7)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_numbers_of_another_file_are_unknown(diagnosed, form):
+    report = diagnosed(lines(form), "table.txt")
+    assert report.diagnosis.slug == "partly-read"
+    assert "loss" not in report.history.series
+    if form in ("{n} | {v} | {acc}", "{n}\n{v}"):
+        return  # they are read as CSV
+    # The text above may name them.
+    report = diagnosed("These are my losses:\n\n" + lines(form), "table.txt")
+    assert report.history.series["loss"].values.tolist() == LOSSES
+
+
+@pytest.mark.parametrize("form", ["{n} | {v} | {acc}", "Epoch {n}\n{v} {acc}", "epoch {n} {acc}"])
+def test_a_score_is_no_loss(diagnosed, form):
+    # In a run that diverges, the accuracy falls.
+    values = [*LOSSES[:8], 9.5, 42.0, 188.0, 950.0]
+    text = "".join(
+        form.format(n=n, v=value, acc=0.3 + n / 40 if n < 9 else 0.6 / n) + "\n"
+        for n, value in enumerate(values, start=1)
+    )
+    report = diagnosed(text)
+    assert report.diagnosis.slug != "healthy"
+    if "loss" in report.history.series and "{v}" in form:
+        assert report.history.series["loss"].values[0] > 1
+    rising = diagnosed(lines(form.replace("{v}", "{acc}")))
+    assert rising.diagnosis.slug == "partly-read"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Epoch #{n} - train - {v} - valid - {w}",
+        "Epoch {n}, LR = {lr}, {v} (train), {w} (valid)",
+        "train {n} {v}\ntest {n} {w}",
+        "Epoch\n{n}\nTraining loss:\n{v}\nValidation loss:\n{w}",
+        "Epoch {n}:\n\ttrain {v}\n\tval   {w}",
+    ],
+)
+@pytest.mark.parametrize("name", ["train.log", "table.txt"])
+def test_words_name_the_split_of_a_number(diagnosed, form, name):
+    series = diagnosed(lines(form), name).history.series
+    assert series["loss"].values.tolist() == LOSSES
+    np.testing.assert_allclose(series["eval_loss"].values, np.add(LOSSES, 0.1))
+    assert series["loss"].steps.tolist() == list(range(1, 13))
+
+
+def test_a_count_that_begins_again_in_each_epoch(diagnosed):
+    text = "".join(
+        f"[10:22:{n:02d}] [{1 + n // 4}/3] [{n % 4 * 50}/200] [{value}] [0.001]\n"
+        for n, value in enumerate(LOSSES)
+    )
+    series = diagnosed(text).history.series["loss"]
+    assert series.values.tolist() == LOSSES
+    assert np.all(np.diff(series.steps) > 0)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "fold {n} {v} {acc}",
+        "layer {n}: {v}",
+        "rank {n} {v}",
+        "Step {n} of the recipe: stir for 5 min",
+        "version 1.{n}.{n}",
+        "127.0.0.{n} 200 {n}",
+        "epoch {n} took {v} s",
+    ],
+)
+def test_numbers_that_are_no_course(diagnosed, form):
+    with pytest.raises(LogError):
+        diagnosed(lines(form), "table.txt")
+
+
+def test_an_empty_bar_is_no_json(diagnosed):
+    text = "".join(
+        f"[{'#' * n:12s}] {100 * n // 12}% loss {value}\n" for n, value in enumerate(LOSSES)
+    )
+    assert diagnosed(text).history.series["loss"].values.tolist() == LOSSES
