@@ -27,9 +27,16 @@ _MIN_DECORATED: Final = 0.85
 
 _DATE: Final = rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?(?:Z|[+-]\d\d:?\d\d)?"
 _LEVEL: Final = rb"(?:DEBUG|INFO|WARN|WARNING)"
+# A decimal number is a value, not a label: 12 | 2.31 | 0.45, [2.31] [0.001]. 10.0.0.7 is a host.
+_NOT_DECIMAL: Final = rb"(?![-+]?\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,3})?[ |\]])"
 
 # A number that counts the lines, or the rank of all of them.
-_LINE_NUMBER: Final = lazy_pattern(rb"[ \t]{0,10}L?(\d{1,9})(?: ?[:.|)]|\t|(?= ))[ \t]?")
+_LINE_NUMBER: Final = lazy_pattern(
+    rb"[ \t]{0,10}L?(\d{1,9})(?: ?(?:[:|)]|\.(?!\d))|\t|(?= ))[ \t]?"
+)
+
+# What a step, not the number of a line, is in front of: 12: 2.31, 12 -> 2.31
+_ONLY_VALUE: Final = lazy_pattern(rb"[^\w\n]{0,8}\d{0,9}\.\d{1,20}(?:[eE][-+]?\d{1,3})?\W{0,8}$")
 
 # Labels at the start of a line, in the order in which they are tried.
 _LABELS: Final = tuple(
@@ -40,8 +47,8 @@ _LABELS: Final = tuple(
         rb"(?:\x1b|\^\[|\xe2\x90\x9b)?\[(?:\d{1,3};){0,3}\d{1,3}m",
         # GitHub Actions, Docker, Kubernetes; pm2, Compose; pods, ranks, Ray
         rb"(?:[\w -]{1,60}\t){1,2}(?=%b)" % _DATE,
-        rb"(?:\d{1,4}\|)?[\w.-]{1,60} {0,24}\| ",
-        rb"\[[\w./:-]{1,100}\]:? ",
+        rb"(?:\d{1,4}\|)?%b[\w.-]{1,60} {0,24}\| " % _NOT_DECIMAL,
+        rb"\[%b[\w./:-]{1,100}\]:? " % _NOT_DECIMAL,
         rb"\[\d{1,6},[\w:,-]{1,60}\]<std(?:out|err)>: ?",
         rb"\(\w{1,60} (?:rank=\d{1,6} )?pid=\d{1,9}(?:, ip=[\d.]{7,15})?\) ",
         # syslog, journalctl
@@ -143,7 +150,11 @@ def _next_decoration(lines: Sequence[bytes]) -> re.Pattern[bytes] | None:
     for tail in _TAILS:
         if sum(tail.search(line) is not None for line in lines) >= least:
             return tail
-    numbers = [int(match[1]) for line in lines if (match := _LINE_NUMBER.match(line))]
+    numbers = [
+        int(match[1])
+        for line in lines
+        if (match := _LINE_NUMBER.match(line)) and not _ONLY_VALUE.match(line, match.end())
+    ]
     steps = {after - before for before, after in pairwise(numbers)}
     return _LINE_NUMBER if len(numbers) >= least and steps in ({1}, {0}) else None
 

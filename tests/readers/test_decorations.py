@@ -205,3 +205,27 @@ def test_the_first_line_of_each_rank_is_one_record(tmp_path):
     )
     (tmp_path / "run.log").write_text(text)
     assert stabdiag.read(tmp_path / "run.log").series["loss"].values.tolist() == [3.5, 2.5, 1.5]
+
+
+@pytest.mark.parametrize("form", ["{n} | {v} | {a}", "{n} | {c} | 0.1", "[{n}] [{v}] [{a}]"])
+def test_a_value_is_no_label(tmp_path, form):
+    log = tmp_path / "train.log"
+    log.write_text(
+        "".join(
+            form.format(n=n, v=loss, a=0.25 + n / 80, c=2.3026) + "\n"
+            for n, loss in enumerate(LOSSES, 1)
+        )
+    )
+    series = stabdiag.diagnose(log).history.series
+    if "loss" in series:
+        assert series["loss"].values.tolist() == LOSSES
+        assert series["loss"].steps.tolist() == list(range(1, 41))
+    else:
+        assert "{c}" in form
+
+
+@pytest.mark.parametrize("form", ["{n}: {v}", "{n} -> {v}", "{n}) {v}"])
+def test_a_count_in_front_of_a_value_is_a_step(tmp_path, form):
+    log = tmp_path / "train.log"
+    log.write_text("".join(form.format(n=n, v=loss) + "\n" for n, loss in enumerate(LOSSES, 7)))
+    assert stabdiag.diagnose(log).history.series["loss"].steps.tolist() == list(range(7, 47))
