@@ -33,6 +33,8 @@ _MIN_INSIDE: Final = 0.5
 _NUMBER_BREAK: Final = lazy_pattern(rb"[\d.][\d.]|[^\s|][:,;=)\]|}]")
 _WORD_BREAK: Final = lazy_pattern(rb"[A-Za-z_][a-z_]|\S['\"]|%b" % _NUMBER_BREAK.pattern)
 
+_FILE_END: Final = lazy_pattern(rb"\.[A-Za-z]\w{0,6}\Z")
+
 # A record is not continued beyond this length.
 _MAX_RECORD: Final = 4000
 
@@ -172,7 +174,12 @@ def _breaks_words(records: list[list[bytes]]) -> bool:
     )
     pattern = _WORD_BREAK if varies else _NUMBER_BREAK
     inside = [
-        _is_open(line) or pattern.search(line[-1:] + following[:1]) is not None
+        _is_open(line)
+        or (
+            pattern.search(line[-1:] + following[:1]) is not None
+            # The digit of a file name, weights.h5, is no number that goes on below.
+            and (varies or _FILE_END.search(line) is None)
+        )
         for line, following in breaks
     ]
     return sum(inside) >= _MIN_INSIDE * len(inside)

@@ -11,7 +11,7 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import word_list
 
 _EVALUATION_PART = lazy_pattern(
-    r"(^|_)(eval|evaluation|val|vali|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
+    r"(^|_)(eval|evaluation|val|vali|vld|valid|validate|validation|test|testing|dev|h[eo]ld_?out)"
     r"(_|$)|^(va|te)_(?=loss|acc|err|f1|auc|ppl)|(?<=loss|cost|_acc)_(va|te|cv)$"
     r"|(^|_)cv_(?=(\w+_)?(loss|cost|acc|accuracy|err|error|ppl)(_|$))"
 )
@@ -66,7 +66,7 @@ class NameParts(Enum):
 
     TRAINING = ("train", "training", "train_inner", "tr", "trn", "fit")
     VALIDATION = word_list(
-        "val valid validation validate eval evaluation evaluate dev vali cv holdout "
+        "val vld valid validation validate eval evaluation evaluate dev vali cv holdout "
         "hold_out heldout held_out"
     )
     TEST = ("test", "testing", "te")

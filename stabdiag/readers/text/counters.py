@@ -23,8 +23,8 @@ COARSE: Final = (EPOCH, b"episode", b"round", b"cycle")
 # Counters of games: next to them, a score is a reward.
 GAMES: Final = (b"episode", b"game", b"trial", b"generation")
 
-# 3000, 3,000, or 3K
-_COUNT_PATTERN: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}[KMB]|\d{1,12}"
+# 3000, 3,000, 3K, or 3.5K
+_COUNT_PATTERN: Final = rb"\d{1,3}(?:,\d{3}){1,4}|\d{1,4}(?:\.\d{1,3})?[KMB]|\d{1,12}"
 # An epoch in other languages, and a training step in Chinese tutorials.
 _OF_EPOCHS: Final = "epoca|época|Época|epoche|epoque|époque|Époque".encode()
 _OF_STEPS: Final = "训练次数|迭代次数".encode()
@@ -89,7 +89,7 @@ _BY_PUNCTUATION: Final = tuple(
         # XGBoost do. A blank follows a rank, unless the name is that of a set and its metric.
         (
             rb"(?:(?<=[\s:|>+`*\"'-])\[ {0,8}(\d{1,12})\]\t"
-            rb"|(?:\] |\b(?:INFO|DEBUG|[Tt]rain(?:ing)?) {1,4})\[ {0,8}(\d{1,12})\] "
+            rb"|(?:\] |[A-Za-z]:|\b(?:INFO|DEBUG|[Tt]rain(?:ing)?) {1,4})\[ {0,8}(\d{1,12})\] "
             rb"|^\[ {0,8}(\d{1,12})\](?::[ \t]{1,12}|\t| {2,12}"
             rb"| (?=(?:train|eval|val|test)[a-z]{0,10}(?:_\d)?(?:-|'s )[a-z])))(?=[A-Za-z_])",
             (LONE_COUNT, LONE_COUNT, LONE_COUNT),
@@ -147,7 +147,9 @@ def find_positions(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 def counter_value(digits: bytes) -> int:
     """Return the value of a counter."""
     unit = b" KMB".find(digits[-1:].upper())
-    return int(digits.replace(b",", b"")) if unit < 0 else int(digits[:-1]) * 1000**unit
+    if unit < 0:
+        return int(digits.replace(b",", b""))
+    return round(float(digits[:-1]) * float(1000**unit))
 
 
 def is_word(counter: bytes) -> bool:

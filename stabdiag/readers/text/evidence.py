@@ -43,6 +43,7 @@ from stabdiag.readers.text.measure_words import (
 )
 from stabdiag.readers.text.name_lists import find_name_lists
 from stabdiag.readers.text.notations import find_decimal_commas, find_notations
+from stabdiag.readers.text.positions import find_counter
 from stabdiag.readers.text.sample import (
     Sample,
     TextEvidence,
@@ -97,6 +98,10 @@ def evidence(data: bytes) -> TextEvidence | None:
             result = _find_evidence(normalize(data, (bar,)))
     if result is None:
         return None
+    if result.counter is None and (row := find_counter(data)) is not None:
+        counted = _find_evidence(normalize(data, (row,)))
+        if counted is not None and counted.counter and counted.lines >= result.lines:
+            result, normalizations = counted, (*normalizations, row)
     return replace(result, normalizations=normalizations, has_evaluation_blocks=has_blocks)
 
 

@@ -88,7 +88,19 @@ UNSPACED_PAIRS: Final = tuple(
 # Other forms of a name and a value.
 OTHER_PAIRS: Final = (
     # In epoch 3, the loss was 2.31. That it was NaN is a report of a failure.
-    Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d)", b"loss is "),
+    Normalization((b"loss was ",), rb"\bloss was (?=\d{1,9}\.\d|nan, [a-z])", b"loss is "),
+    # In epoch 3 I get a loss of 2.31
+    Normalization(
+        (b"loss of ",), rb"\bloss of (?=-?\d{1,9}\.\d|(?:nan|NaN|inf)(?:[\s,;]|$))", b"loss: "
+    ),
+    # [###   ] 5% (3 of 60) loss 2.31
+    Normalization((b" of ", b"oss"), rb"(?<=[(\[])(\d{1,9}) of (\d{1,9})(?=[)\]])", rb"\1/\2"),
+    # <epoch>3</epoch><loss>2.31</loss>
+    Normalization(
+        (b"oss>", b"</"),
+        rb"<([A-Za-z][\w-]{0,40})>[ \t]{0,4}(%b)[ \t]{0,4}</\1>" % NUMBER_PATTERN,
+        rb" \1: \2 ",
+    ),
     # kl - 0.021 | lr_multiplier - 1.5 | loss - 4.81
     Normalization((b" | ", b"loss - "), rb"(?<=\w) - (?=%b(?: \||\n|$))" % NUMBER_PATTERN, b": "),
     # 10.5008 loss, 0.000016 LR, 8.83 GB used: tinygrad prints values before their names
@@ -104,7 +116,8 @@ OTHER_PAIRS: Final = (
     *(
         Normalization(
             (name + b", ",),
-            rb"%b, (?<=\b%b, )(?=[-+]?(?:\d{1,9}\.\d|nan|inf))" % (name, name),
+            # 2.31 avg loss, 0.001 rate: the name of a value may be behind it.
+            rb"%b, (?<=\b%b, )(?=[-+]?(?:\d{1,9}\.\d|nan|inf))(?!\S{1,30} [A-Za-z])" % (name, name),
             name + b": ",
         )
         for name in (b"loss", b"loss_train", b"train_loss", b"loss_val", b"val_loss")
@@ -113,11 +126,17 @@ OTHER_PAIRS: Final = (
     Normalization(
         (b"step_", b"loss_"), rb"step_(?<=\bstep_)(\d{1,12})(?=:?[\t ,|]|:?\n)", rb"step: \1"
     ),
+    # And epoch_3: train_loss_2.31_val_loss_2.40
     Normalization(
-        (b"step_", b"loss_"),
-        rb"(?i)loss_(?<=\bloss_)(?=[-+]?(?:\d{1,12}\.\d|(?:nan|inf)\b))",
-        b"loss: ",
+        (b"loss_",),
+        rb"(?i)(?<![a-z])((?:[a-z]{1,12}_)?(?:loss|acc(?:uracy)?))_([-+]?(?:\d{1,12}\.\d{1,12}|nan|inf))"
+        rb"(?:_(?=[a-z])|(?![\w.]))",
+        rb" \1: \2 ",
     ),
+    # Epoch 3......loss 2.31......val 2.40, loss.......2.31
+    Normalization((b"....", b"oss"), rb"(?<=\d)\.{4,80} ?(?=[A-Za-z])", b"  "),
+    Normalization((b"....", b"oss"), rb"(?<=nan)\.{4,80} ?(?=[A-Za-z])", b"  "),
+    Normalization((b"....", b"oss"), rb"(?<=[A-Za-z])\.{4,80} ?(?=[-+\d]|nan)", b": "),
     # Markdown: - **Train Loss:** 2.31, **Loss**: 2.31
     Normalization(
         (b"oss:** ",), rb"\*\*([A-Za-z][\w /()-]{0,40}):\*\*(?= {1,4}[-+\dniNI])", rb"\1:"

@@ -12,16 +12,15 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final, NamedTuple
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.counters import counter_matches, counter_word
-from stabdiag.readers.text.evidence import are_scores
 from stabdiag.readers.text.grammar import Normalization, as_float, is_a_loss
 from stabdiag.readers.text.measure_words import SPLIT
-from stabdiag.readers.unnamed import find_loss, is_of_losses
+from stabdiag.readers.unnamed import find_loss, is_of_losses, may_be_scores
 
 # The most lines that are examined, their longest, and the most numbers of a record.
 _SHAPED_LINES: Final = 300
@@ -43,36 +42,44 @@ _CLOCK_TIME: Final = (
     rb"|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?"
 )
 _PLAIN_NUMBER: Final = (
-    rb"(?>[-+]?(?:(?:\d{1,15}(?:\.\d{1,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?"
-    rb"|(?:nan|NaN|[iI]nf)(?!\w)))(?![.-]\d|\.\.)"
+    rb"[-+]?(?:(?:\d{1,60}(?:\.\d{1,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?"
+    rb"|(?:nan|NaN|[iI]nf)(?!\w))(?!\d|[.-]\d|\.\.)"
 )
+# A bar grows from line to line.
+_BAR_SIGN: Final = rb"(?:[#=>]|[.-](?!\d)|\xe2[\x94-\x96][\x80-\xbf])"
 _TOTAL_BEHIND: Final = rb" ?/ ?\d{1,12}(?![\w.])"
 _SHAPE_PIECE: Final = lazy_pattern(
     rb"(?P<time>(?<![\w.:])(?:%b)(?![\w:]))|(?P<number>(?<![\w.])%b)(?P<total>%b)?"
-    rb"|(?P<blank>[ \t]{1,200})|\w{1,60}|[^ \t]" % (_CLOCK_TIME, _PLAIN_NUMBER, _TOTAL_BEHIND)
+    rb"|(?P<blank>[ \t]{1,200}(?!%b))|(?P<bar>(?:[ \t]|%b){1,200})|\w{1,60}|[^ \t]"
+    % (_CLOCK_TIME, _PLAIN_NUMBER, _TOTAL_BEHIND, _BAR_SIGN, _BAR_SIGN)
 )
+_ANY_BAR: Final = rb"(?:[ \t]|%b){1,200}" % _BAR_SIGN
 _ANY_BLANKS: Final = rb"[ \t]{1,200}"
 _GROUP_BREAK: Final = rb"[ \t\r]{0,40}(?:\n[ \t\r]{0,40}){1,4}"
 
-# A time, a size, a speed or a percentage is no loss.
+# A time, a size, a speed or a percentage is no loss, nor is 2.5 errors.
 _UNIT_BEHIND: Final = lazy_pattern(
-    rb" ?(?:%|(?:[mu]?s|secs?|seconds?|min(?:ute)?s?|h|hours?|[KMGT]i?B|it/s|[a-z]{1,12}/s)(?!\w))"
+    rb" ?(?:%|(?:[mu]?s|secs?|seconds?|min(?:ute)?s?|h|hours?|[KMGT](?:i?B)?"
+    rb"|[a-z]{1,12}/s(?:ec(?:ond)?)?)(?!\w))"
 )
+_NOUN_BEHIND: Final = lazy_pattern(rb" [a-z]{3,20}(?!\w)")
 # A name in front of a value: train - 2.31, lr=(0.1; and one behind it: 2.31 (train), 2.31 is the
 # loss.
 _NAME_BEFORE: Final = lazy_pattern(
     rb"(?<![\w./])([A-Za-z][\w./]{0,40}(?:[ -][A-Za-z]\w{0,30}){0,2})[\"'\])]{0,2}[ \t]{0,20}"
-    rb"(?:[:=(\[{<>|~,;-]{1,3}[ \t]{0,20}){0,2}[\"'(\[]{0,2}\Z"
+    rb"(?:(?:[:=(\[{<>|~-]|[,;](?!\s)){1,3}[ \t]{0,20}){0,2}[\"'(\[]{0,2}\Z"
 )
 _NAME_BEHIND: Final = lazy_pattern(
     rb" ?\(([A-Za-z]\w{0,20})\)| is (?:the |my |our )?((?:[a-z]{1,20} )?loss)\b"
+    rb"| ((?:[A-Za-z]{1,20} )?[Ll]oss)(?=[ \t]{0,8}(?:[,;|)]|\Z))"
 )
 _OPENING_WORD: Final = lazy_pattern(rb"\W{0,8}([A-Za-z]{1,12})(?!\w)")
 
-# These number the parts of a model or of an experiment, not its records.
-_NO_COUNTERS: Final = [
-    [word] for word in b"fold seed split rank gpu worker node layer class head block trial".split()
-]
+# These number the parts of a model or of an experiment, or tell a time or a size.
+_NO_COUNTERS: Final = frozenset(
+    b"fold seed split rank gpu worker node layer class head block trial time elapsed sec seconds ms"
+    b" eta mem memory timestamp pid patience bucket image sample sentence example".split()
+)
 
 _HAS_WORD: Final = lazy_pattern(rb"(?i)(?<![\d.])[a-z]{2}")
 
@@ -116,19 +123,33 @@ def find_positions(head: bytes, source: str) -> Positions | None:
     A value that falls as a loss does is one if the name of the file does not contradict, or if a
     loss is named above it.
     """
+    records = _find_records(head)
+    if records is None:
+        return None
+    above = head[: head.find(records.first)][-_BYTES_ABOVE:].lower()
+    return records.named(may_be_loss=is_of_losses(source) or b"loss" in above)
+
+
+def find_counter(head: bytes) -> Normalization | None:
+    """Return the replacement that names the counter of lines of one shape as their step, or None.
+
+    Its name may be unknown, as in t=300, #3 or n: 3, or behind it: after 3 epochs.
+    """
+    records = _find_records(head, most=1)
+    return None if records is None else records.counted()
+
+
+def _find_records(head: bytes, most: int = _MAX_GROUP) -> _ShapedRecords | None:
+    """Return the records with the most lines, of at most this many lines each."""
     texts = filter(None, map(bytes.strip, head.split(b"\n", _SHAPED_LINES)[:_SHAPED_LINES]))
     lines = [_examine(text) for text in texts]
-    candidates = [
+    candidates = (
         records
-        for groups in _find_groups(lines)
+        for groups in _find_groups(lines, most)
         if (records := _ShapedRecords(groups)).is_course
         and _LINES_PER_RECORD * records.lines >= len(lines)
-    ]
-    if not candidates:
-        return None
-    best = max(candidates, key=lambda records: records.lines)
-    above = head[: head.find(best.first)][-_BYTES_ABOVE:].lower()
-    return best.named(may_be_loss=is_of_losses(source) or b"loss" in above)
+    )
+    return max(candidates, key=lambda records: records.lines, default=None)
 
 
 def _examine(text: bytes) -> _ShapedLine:
@@ -139,6 +160,8 @@ def _examine(text: bytes) -> _ShapedLine:
         mask, part = piece[0], re.escape(piece[0])
         if piece["blank"]:
             mask, part = b" ", _ANY_BLANKS
+        elif piece["bar"]:
+            mask, part = b"\0B", _ANY_BAR
         elif piece["time"]:
             mask, part = b"\0T", b"(?:%b)" % _CLOCK_TIME
         elif piece["number"]:
@@ -150,10 +173,10 @@ def _examine(text: bytes) -> _ShapedLine:
     return _ShapedLine(text, tuple(numbers), b"".join(shape) or text, b"".join(pattern))
 
 
-def _find_groups(lines: Sequence[_ShapedLine]) -> Iterator[list[_Group]]:
+def _find_groups(lines: Sequence[_ShapedLine], most: int) -> Iterator[list[_Group]]:
     """Yield the lines of each shape, and groups of lines whose shapes recur in turn."""
     shapes = [line.shape for line in lines]
-    for size in range(1, _MAX_GROUP + 1):
+    for size in range(1, most + 1):
         firsts = {tuple(shapes[at : at + size]) for at in range(min(len(lines), _GROUP_STARTS))}
         for first in firsts:
             groups: list[_Group] = []
@@ -198,11 +221,13 @@ class _ShapedRecords:
             for at, column in enumerate(self._columns)
             if all(map(bytes.isdigit, column))
             and len({*column}) > 1
-            and self._words[at][0].lower().split()[-1:] not in _NO_COUNTERS
+            and not self._words[at][1]
+            and _NO_COUNTERS.isdisjoint(self._words[at][0].lower().split()[-1:])
         }
         rising = [at for at, column in counts.items() if all(a < b for a, b in pairwise(column))]
         if rising:
-            return {rising[0]: b"step"}
+            # A count on the line of a value belongs to it.
+            return {next((at for at in rising if self._has_value(at)), rising[0]): b"step"}
         for (epoch, epochs), (batch, batches) in pairwise(counts.items()):
             pairs = [*zip(epochs, batches, strict=True)]
             if epochs == sorted(epochs) and all(a < b for a, b in pairwise(pairs)):
@@ -229,18 +254,23 @@ class _ShapedRecords:
                     in_list = before.rstrip().endswith(b"[")
                 elif b"]" in before:
                     in_list = False
-                words.append((name, unit is not None or (in_list and not name)))
+                is_other = in_list or _NOUN_BEHIND.match(behind) is not None
+                # A counter has no name: #3 nll 2.31
+                is_count = line.text[begin:after].isdigit()
+                words.append((name, unit is not None or (is_other and not name and not is_count)))
                 end = after + (unit.end() if unit is not None else 0)
             above = b"" if line.numbers else line.text
         return words
 
     def _may_be_loss(self, at: int) -> bool:
         """Return True if a column has decimal numbers without a unit."""
-        return (
-            at not in self._counters
-            and not self._words[at][1]
-            and any(not value.is_integer() for value in self._values[at])
-        )
+        return not self._words[at][1] and not all(map(float.is_integer, self._values[at]))
+
+    def _has_value(self, at: int) -> bool:
+        """Return True if the line of a column has a number that may be a loss."""
+        ends = [*accumulate(len(line.numbers) for line in self._groups[0])]
+        line = next(line for line, end in enumerate(ends) if at < end)
+        return any(map(self._may_be_loss, range(ends[line - 1] if line else 0, ends[line])))
 
     @cached_property
     def _splits(self) -> list[bytes]:
@@ -254,6 +284,10 @@ class _ShapedRecords:
     def named(self, *, may_be_loss: bool) -> Positions | None:
         """Return the replacement that names the numbers."""
         names = [self._name(at) for at in range(len(self._columns))]
+        names = [
+            name if self._may_be_loss(at) or not is_a_loss(name.decode()) else b""
+            for at, name in enumerate(names)
+        ]
         is_named = any(is_a_loss(name.decode()) for name in names)
         is_a_loss_by_course = False
         if not is_named:
@@ -264,6 +298,15 @@ class _ShapedRecords:
             is_a_loss_by_course = loss is not None
             names[unnamed[0] if loss is None else loss] = MEASURE if loss is None else _TAKEN_NAME
         return Positions(row=self._row(names), is_named=is_named, is_a_loss=is_a_loss_by_course)
+
+    def counted(self) -> Normalization | None:
+        """Return the replacement that writes the counter in front of each line, if it is even."""
+        at = next(reversed(self._counters))
+        counts = self._values[at]
+        if len({after - before for before, after in pairwise(counts)}) != 1:
+            return None
+        pattern, groups = self._pattern()
+        return Normalization((), pattern, rb"step: \g<%d>, \g<0>" % groups[at])
 
     def _name(self, at: int) -> bytes:
         """Return the name that a number gets, or nothing."""
@@ -278,57 +321,65 @@ class _ShapedRecords:
 
     def _of_split(self, at: int, split: bytes) -> bytes:
         """Return the name of the loss of a split, or of its score."""
-        return split if are_scores(self._columns[at]) else b"%b loss" % split
+        return split if may_be_scores(self._values[at]) else b"%b loss" % split
 
     @property
     def _is_even(self) -> bool:
         """Return True if rows of several numbers without a word are counted evenly."""
-        if len(self._columns) < 3 or any(_HAS_WORD.search(line.text) for line in self._groups[0]):
+        values = [
+            at
+            for at, column in enumerate(self._columns)
+            if self._words[at] == (b"", False) and not all(map(bytes.isdigit, column))
+        ]
+        if len(values) < 2 or any(_HAS_WORD.search(line.text) for line in self._groups[0]):
             return True
         counts = self._values[max(self._counters)]
         strides = {after - before for before, after in pairwise(counts) if after > before}
-        return len(counts) >= _MIN_EVEN_ROWS and len(strides) == 1
+        # Some rows may have further numbers, at twice the stride or at a multiple.
+        is_even = len(strides) <= 2 and all(stride % min(strides) == 0 for stride in strides)
+        return len(counts) >= _MIN_EVEN_ROWS and is_even
 
     def _is_lost(self, unnamed: Sequence[int]) -> bool:
-        return any(not all(map(math.isfinite, self._values[at])) for at in unnamed)
+        """Return True if a number is not finite at the end."""
+        return any(not math.isfinite(self._values[at][-1]) for at in unnamed)
 
     def _find_loss(self, unnamed: Sequence[int]) -> int | None:
         """Return the number that changes as a loss does, or the only one if it is no score."""
         found = find_loss([self._values[at] for at in unnamed])
         if found is not None:
             return unnamed[found]
-        is_only = len(unnamed) == 1 and not are_scores(self._columns[unnamed[0]])
+        is_only = len(unnamed) == 1 and not may_be_scores(self._values[unnamed[0]])
         return unnamed[0] if is_only else None
 
     def _row(self, names: Sequence[bytes]) -> Normalization:
         """Return the replacement that writes each name in front of its number."""
-        pattern = b""
-        fields: list[bytes] = []
-        ends: list[bytes] = []
-        columns = iter(names)
-        group = 0
-        for at, line in enumerate(self._groups[0]):
-            if at:
-                pattern += b"(%b)" % _GROUP_BREAK
-                group += 1
-                ends.append(rb"\g<%d>" % group)
-            pattern += line.pattern
-            for _ in line.numbers:
-                group += 1
-                if name := next(columns):
-                    fields.append(rb"%b: \g<%d>," % (name, group))
-        return Normalization(
-            (),
-            rb"(?m)^[ \t]{0,80}%b[ \t]{0,200}$" % pattern,
-            b" ".join(fields) + b"".join(ends),
+        pattern, groups = self._pattern()
+        fields = (
+            rb"%b: \g<%d>," % (name, group)
+            for name, group in zip(names, groups, strict=True)
+            if name
         )
+        breaks = sorted({*range(1, max(groups))}.difference(groups))
+        ends = (rb"\g<%d>" % group for group in breaks)
+        return Normalization((), pattern, b" ".join(fields) + b"".join(ends))
+
+    def _pattern(self) -> tuple[bytes, list[int]]:
+        """Return the pattern of a record, and the group of each number; the others are breaks."""
+        lines = self._groups[0]
+        groups: list[int] = []
+        group = 0
+        for line in lines:
+            groups += range(group + 1, group + 1 + len(line.numbers))
+            group += 1 + len(line.numbers)
+        pattern = (b"(%b)" % _GROUP_BREAK).join(line.pattern for line in lines)
+        return rb"(?m)^[ \t]{0,80}%b[ \t]{0,200}$" % pattern, groups
 
 
 def _name(before: bytes, behind: bytes) -> bytes:
     """Return the name of a number from the words in front of it or behind it."""
     match = _NAME_BEHIND.match(behind)
     if match is not None:
-        return bytes(match[1] or match[2])
+        return bytes(match[1] or match[2] or match[3])
     match = _NAME_BEFORE.search(before)
     return b"" if match is None else bytes(match[1])
 

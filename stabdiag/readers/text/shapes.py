@@ -42,7 +42,7 @@ _END_AND_WORDS: Final = lazy_pattern(rb"([A-Za-z]{0,8}[^\w\n]{1,16})" + _LAST_WO
 
 # A value: any characters of numbers, including nan and inf, in half the time of a pattern for
 # numbers. It is validated when it is read.
-_VALUE_GROUP: Final = rb"([-+.,\deEnNaAiIfFKMB]{1,40})"
+_VALUE_GROUP: Final = rb"([-+.,\deEnNaAiIfFKMBk]{1,40})"
 
 
 class LineValues(NamedTuple):

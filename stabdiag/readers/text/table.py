@@ -44,7 +44,7 @@ _ROUNDED_TO_ZERO: Final = lazy_pattern(rb"0\.00{1,20}")
 _UNITS_ABOVE_ZERO: Final = 10
 
 # 1K: LeRobot's form of steps from 1000 on.
-_IN_THOUSANDS: Final = lazy_pattern(r"(\d{1,4})([KMB])")
+_IN_THOUSANDS: Final = lazy_pattern(r"(\d{1,4}(?:\.\d{1,3})?)([KMBkmb])")
 
 _THOUSANDS_COMMA: Final = lazy_pattern(rb",(?=\d{3}(?:\D|$))")
 
@@ -119,7 +119,7 @@ class Table:
             steps[exact] = given.values[exact]
             words = (_IN_THOUSANDS.fullmatch(word) for word in given.words)
             for row, word in zip(np.flatnonzero(given.states == WORD), words, strict=True):
-                unit[row] = 1000.0 ** " KMB".index(word[2]) if word is not None else 0.0
+                unit[row] = 1000.0 ** " KMB".index(word[2].upper()) if word is not None else 0.0
                 steps[row] = float(word[1]) * unit[row] if word is not None else np.nan
         self._stored.append(
             _StoredLines(

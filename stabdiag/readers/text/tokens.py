@@ -37,8 +37,8 @@ EVALUATED: Final = (VALIDATED, TESTED)
 # is not part of the name.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? (?:of )?){1,3}"
-    rb"(?:Loss(?: Total)?|Acc(?:uracy)?|Rate|Norm|Scale|Cost|Entropy|Objective|MSE|BCE|NLL|ELBO"
-    rb"|Likelihood|Rewards?|Returns?)"
+    rb"(?:Loss(?: Total)?|LOSS|ACC(?:URACY)?|RATE|NORM|Acc(?:uracy)?|Rate|Norm|Scale|Cost"
+    rb"|Entropy|Objective|MSE|BCE|NLL|ELBO|Likelihood|Rewards?|Returns?)"
     rb"|[Ll]oss (?:[A-Z]\w{0,20}(?![\w.])|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
 )
 
@@ -86,9 +86,9 @@ _SIGNS: Final = (b":", b"=", b" is ", b" was ")
 _UNSIGNED_PAIR: Final = (
     rb"(?<![\w./-])(?!%b)"
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
-    rb"(?:[Ll]oss|LOSS|lr(?:ate)?|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
-    rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|nce|nll|NLL|bce|BCE|mse|MSE|elbo|ELBO"
-    rb"|[Rr]eward(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)))"
+    rb"(?:[Ll]oss|LOSS|lr(?:ate)?|LR|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
+    rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|[Cc]ross[_ -]?[Ee]ntropy|nce|nll|NLL|bce|BCE"
+    rb"|mse|MSE|elbo|ELBO|[Rr]eward(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)))"
     rb"\]?[ \t]{1,24}%b%b(%b)%b" % (_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
 _LOOSE_PAIR: Final = lazy_pattern(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)
@@ -103,6 +103,7 @@ _WHOLE_NUMBER: Final = lazy_pattern(rb"(%b)(?:%%|[KMGT])?%b" % (_GROUPED_NUMBER,
 _MAX_TOKEN: Final = 80
 _TOKEN: Final = lazy_pattern(rb"\S{1,%d}" % _MAX_TOKEN)
 _MIN_ALTERNATING: Final = 3
+_WORD_SIGN: Final = lazy_pattern(rb"\w")
 # Epoch 57: foo 0.48 bar 7, where a counter comes before the words and numbers of a section.
 _COUNTED: Final = lazy_pattern(
     rb"(?i)(?<![a-z])(?:epoch|step|iter(?:ation)?) {1,4}\d{1,9}: {1,4}\Z"
@@ -119,7 +120,7 @@ REPORTED_AT_STEP: Final = lazy_pattern(
     rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)"
     rb"|[Rr]ewards?|[Rr]eturns?|[Ll]ikelihood|[Aa]ccuracy|MRR|(?:HITS|[Hh]its)@\d{1,4}))"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
-    rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:]{1,3}"
+    rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:=]{1,3}"
     rb"\d{1,12}(?:/\d{1,12})?[)\]]?(?: is | was | - | {0,3}[:=] {0,4})%b(%b)%b"
     % (_AROUND, _GROUPED_NUMBER, _VALUE_END),
 )
@@ -313,6 +314,9 @@ def _alternating(line: bytes) -> Iterator[Field]:
                 break
             pairs.append(_field(line, tokens[-2], number.span(1)))
             del tokens[-2:]
+        # Only signs are left: step 10 (0.4 s): train 2.31 val 2.40
+        if tokens and not _WORD_SIGN.search(line, tokens[0][0], tokens[-1][1]):
+            tokens = []
         is_counted = pairs and _COUNTED.search(line, begin + 1, pairs[-1].at[0]) is not None
         if not tokens or is_counted or len(pairs) >= _MIN_ALTERNATING:
             yield from reversed(pairs)

@@ -27,6 +27,8 @@ _MIN_NON_FINITE_LINES: Final = (2, 1)
 
 _NUMBER_TOKEN: Final = lazy_pattern(NUMBER_PATTERN)
 
+_DECIMALS: Final = lazy_pattern(rb"\.\d{2}")
+
 # Blanks, and the signs that a bar is drawn with.
 _BAR_SIGNS: Final = lazy_pattern(rb"[\s#=>.*|\x80-\xff-]+")
 
@@ -77,6 +79,9 @@ def find_uncounted(
         if len({*_loss_lines(data, loss, sample)}) >= different:
             is_one_of_several = max(map(len, sample.shapes), default=0) > 2 and lines >= _ALIKE[0]
             different = 1 if is_one_of_several else 2 if lines >= _UNCOUNTED[1] else different
+        # Many lines of a loss that is always the same, with several decimals.
+        if lines >= _UNCOUNTED[0] and all(map(_DECIMALS.search, values.get(loss, ()))):
+            different = 1
     if _are_results(_loss_lines(data, loss, sample)):
         return None
     too_few = lines < fewest or len({*values.get(loss, ())}) < different

@@ -49,6 +49,23 @@ _SUPERVISION: Final = ((rb"[Ss]up(?:ervised)?", b"sup"), (rb"[Uu]n?sup(?:ervised
 _VARIATIONAL_NAMES: Final = ((rb"[Rr]ec(?:on\w{0,12})?", b"recon"), (rb"KLD?|kld?", b"kl"))
 _PAIRS: Final = (_NETWORK_NAMES, _SUPERVISION, _VARIATIONAL_NAMES)
 
+# The losses of two splits, also without a blank before their values: tl 2.31 vl 2.40, TL2.31 VL2.4
+_SPLIT_LOSSES: Final = tuple(
+    (
+        rb"(?<![\w./-])(?:%b)(?:[ \t]?[:=])?[ \t]{0,4}(?=[-+]?\d{0,9}\.\d|nan|NaN|inf)" % names,
+        name + b"_loss: ",
+    )
+    for names, name in (
+        (rb"tl|TL|[Tt]r(?:n|ain)?_?[Ll]|[Tt]_loss", b"train"),
+        (rb"vl|VL|[Vv](?:a|al|ld)_?[Ll]|[Vv]_loss", b"val"),
+    )
+)
+# And the names of two splits alone: trn 2.31 val 2.40
+_SPLIT_NAMES: Final = tuple(
+    (rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)" % (names, NUMBER_PATTERN), name)
+    for names, name in ((rb"[Tt]rn?|TRN?", b"train"), (rb"[Vv]a(?:l|lid)?|[Vv]ld|VAL?|VLD", b"val"))
+)
+
 # D: 0.69, and [D - real: 0.4, fake: 0.2], where the network has several values.
 _NAMED: Final = rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)"
 _SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)"
@@ -56,8 +73,9 @@ _SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)
 # Names that a loss has only where nothing else is named: total: 2.4, L1: 0.12, bpd=3.2, and E = 0.5
 # in DyNet
 _TOTAL_NAMES: Final = lazy_pattern(
-    rb"(?<![\w./-])([Tt]otal|[Ll][12]?|bp[cdb]|KLD?|E(?= ?[:=] ?-?\d{1,9}\.\d))"
-    rb"(?= ?[:=] ?%b(?![\w%%:]|\.\d| ?(?:sec|min|s|ms)\b))" % NUMBER_PATTERN
+    rb"(?<![\w./-])([Tt]otal|l[12]?|L[a-qs-z\d]?|bp[cdb]|KLD?"
+    rb"|[EJ](?= ?[:=] ?(?:-?\d{1,9}\.\d|nan)))"
+    rb"(?=(?: ?[:=] ?| (?<=bp[cdb] ))%b(?![\w%%:]|\.\d| ?(?:sec|min|s|ms)\b))" % NUMBER_PATTERN
 )
 
 # The parts of the time of a step: model: 219.1, backward: 45.2, and total: 334.2
@@ -66,7 +84,10 @@ _TIME_OF_PASS: Final = lazy_pattern(
     % NUMBER_PATTERN
 )
 
-_TOTAL_VALUES: Final = lazy_pattern(_TOTAL_NAMES.pattern + rb" ?[:=] ?(%b)" % NUMBER_PATTERN)
+# The symbol of a loss: L_total=2.31 L_pde=1.9
+_LOSS_SYMBOLS: Final = rb"(?<![\w./-])L_([A-Za-z]\w{0,30})(?= ?[:=] ?%b)" % NUMBER_PATTERN
+
+_TOTAL_VALUES: Final = lazy_pattern(_TOTAL_NAMES.pattern + rb"[ :=]{1,3}(%b)" % NUMBER_PATTERN)
 
 # Totals are the losses of batches if there are as many for each score.
 _TOTALS_PER_SCORE: Final = 4
@@ -103,7 +124,13 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
         source: the name of its file, which may say what numbers without a name are.
     """
     head = data[:_UNKNOWN_HEAD_BYTES]
-    searches = (_named_pairs, _named_totals, _losses_of_splits, _averages_of_episodes)
+    searches = (
+        _abbreviated_splits,
+        _named_pairs,
+        _named_totals,
+        _losses_of_splits,
+        _averages_of_episodes,
+    )
     rows = next(filter(None, (tuple(search(head)) for search in searches)), ())
     result = evidence(normalize(data, rows)) if rows else None
     if result is not None:
@@ -145,13 +172,23 @@ def _named_pairs(head: bytes) -> Iterator[Normalization]:
                     yield Normalization((), pattern, b"loss_" + loss + end)
 
 
+def _abbreviated_splits(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements for short names of splits if a text has those of both."""
+    for rows in (_SPLIT_LOSSES, _SPLIT_NAMES):
+        if all(_is_frequent(pattern, head) for pattern, _ in rows):
+            for pattern, name in rows:
+                yield Normalization((), pattern, name)
+            return
+
+
 def _named_totals(head: bytes) -> Iterator[Normalization]:
     if _TIME_OF_PASS.search(head):
         return
     # epoch 7 (total: 2000) has the number of epochs.
     values = {match[2] for match in islice(_TOTAL_VALUES.finditer(head), _MAX_NAMES)}
     is_count = len(values) == 1 and values.pop().isdigit()
-    for pattern in (_COMPONENTS,) if is_count else (_TOTAL_NAMES.pattern, _COMPONENTS):
+    totals = () if is_count else (_TOTAL_NAMES.pattern,)
+    for pattern in (*totals, _LOSS_SYMBOLS, _COMPONENTS):
         if _is_frequent(pattern, head):
             yield Normalization((), pattern, rb"\1_loss")
 
@@ -186,9 +223,10 @@ def _values_by_name(head: bytes) -> TextEvidence | None:
     )
     names = [name for name, count in counts.most_common() if count >= _MIN_COUNTED]
     named = (name for name in names if name.isascii() and not is_setting(name))
-    # Known scores say most, times and rates least.
-    for name in sorted(islice(named, _MAX_NAMES), key=_rank):
-        sample = take_sample(head, name.encode())
+    samples = [(name, take_sample(head, name.encode())) for name in islice(named, _MAX_NAMES)]
+    # A value that is not finite says most, then a known score; times and rates say least.
+    samples.sort(key=lambda item: (not any(map(is_lost, item[1].values[item[0]])), _rank(item[0])))
+    for name, sample in samples:
         result = _counted(head, sample)
         if result is None or not _is_dense(head, result.lines):
             continue

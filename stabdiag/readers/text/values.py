@@ -25,7 +25,9 @@ _WRAPPER_ENDS: Final = (
     *((b"ensor(", lazy_pattern(rb"ensor\(")), (b"rray(", lazy_pattern(rb"rray\("))),
     (b"float", lazy_pattern(rb"float\d\d\(")),
 )
-_WRAPPER: Final = lazy_pattern(rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[Aa]rray|b?float\d\d)\(\Z")
+_WRAPPER: Final = lazy_pattern(
+    rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[A-Za-z]{0,10}[Aa]rray|b?float\d\d)\(\Z"
+)
 _LONGEST_WRAPPER: Final = 32
 _WRAPPED: Final = lazy_pattern(
     rb"\[{0,3} ?(%b) ?\]{0,3}"

@@ -1,0 +1,105 @@
+"""Styles in which people print names, values and counters of their own training loops."""
+
+import math
+
+import numpy as np
+import pytest
+
+import stabdiag
+from stabdiag.errors import LogError
+
+LOSSES = [2.5 - n / 8 + 0.02 * (n % 2) for n in range(12)]
+
+
+@pytest.fixture
+def diagnosed(tmp_path):
+    def diagnosed(text, name="paste.txt"):
+        path = tmp_path / name
+        path.write_text(text)
+        return stabdiag.diagnose(path)
+
+    return diagnosed
+
+
+def lines(form, values=LOSSES):
+    return "".join(
+        form.format(n=n, v=f"{value:.4f}", w=f"{value + 0.1:.4f}", bar="#" * n) + "\n"
+        for n, value in enumerate(values, start=1)
+    )
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        # The counter has no known word, or its word is behind it.
+        "t={n} R=-1{n}.5 Lq={v}",
+        "#{n} nll {v} acc 0.5",
+        "E:{n} L:{v} A:0.5",
+        "n {n} | loss {v}",
+        "After {n} epochs the training loss is {v}",
+        "INFO:trainer:[{n:06d}] loss={v} gnorm=0.5",
+        "[{bar:12s}] 50% ({n} of 12) loss {v} ETA 5s",
+        "loss(epoch={n}) = {v}",
+        "in epoch {n} I get a loss of {v}",
+        "{v} is the loss in epoch {n}",
+        # Symbols and abbreviations.
+        "Iteration {n}: J = {v}",
+        "Epoch {n}: L_total={v} L_pde=0.9 L_bc=0.1",
+        "ep {n} tl {v} vl {w}",
+        ">> ep {n} << tr_l {v} va_l {w}",
+        "Ep{n:02d} TL{v} VL{w}",
+        "trn: {v}   val: {w}   (epoch {n})",
+        "step {n} (0.4s): train {v} val {w}",
+        "epoch {n} bpc {v} valid bpc {w}",
+        "step {n} training accuracy 0.5 cross_entropy {v}",
+        # Signs between names and values.
+        "EPOCH {n} TRAINING LOSS = {v} VALIDATION LOSS = {w}",
+        "epoch_{n}: train_loss_{v}_val_loss_{w}",
+        "<epoch>{n}</epoch><loss>{v}</loss>",
+        "Epoch {n}; Loss;{v}; ValLoss;{w}",
+        "Epoch {n:02d}.......loss {v}.......acc 0.5",
+        "step: {n}, {{'loss': DeviceArray({v}, dtype=float32)}}",
+        "ep={n} trn_loss={v} vld_loss={w} lr=1e-3",
+    ],
+)
+def test_the_loss_and_the_counter_are_read(diagnosed, form):
+    series = diagnosed(lines(form)).history.series
+    np.testing.assert_allclose(series["loss"].values, LOSSES, atol=1e-4)
+    assert series["loss"].steps.tolist() == list(range(1, 13))
+    if "{w}" in form:
+        np.testing.assert_allclose(series["eval_loss"].values, np.add(LOSSES, 0.1), atol=1e-4)
+    lost = diagnosed(lines(form, [*LOSSES[:6], *[math.nan] * 6])).diagnosis
+    assert (lost.slug, lost.step) == ("nan-dtype-unknown", 7)
+
+
+def test_counts_in_thousands(diagnosed):
+    text = "".join(f"iter {n / 10:.1f}k: loss {value}\n" for n, value in enumerate(LOSSES, 1))
+    assert diagnosed(text).history.series["loss"].steps.tolist() == [*range(100, 1300, 100)]
+
+
+@pytest.mark.parametrize(
+    "form", ["loss {v} elapsed {n}", "loss {v} rank {n}", "loss {v} memory {n} lr 0.1"]
+)
+def test_a_number_that_rises_is_no_step_if_it_has_another_meaning(diagnosed, form):
+    steps = diagnosed(lines(form)).history.series["loss"].steps.tolist()
+    assert steps == list(range(12))
+
+
+def test_many_equal_losses_without_a_counter_are_a_log(diagnosed):
+    text = "9/9 - 3s - loss: 2.3026 - mae: 0.6931 - 3s/epoch\n"
+    assert diagnosed(60 * text).diagnosis.slug == "loss-constant"
+    with pytest.raises(LogError):
+        diagnosed(9 * text)
+    with pytest.raises(LogError):
+        diagnosed(60 * "the loss: 2\n")
+
+
+def test_lines_of_two_statements_are_not_joined(diagnosed):
+    text = "".join(
+        f"Epoch {n:05d}: val_loss improved from {v + 1:.5f} to {v:.5f}, saving model to w.h5\n"
+        f"500/500 - 12s - loss: {v:.4f} - val_loss: {v:.4f}\n"
+        for n, v in enumerate(LOSSES, 1)
+    )
+    report = diagnosed(text)
+    assert report.diagnosis.slug != "partly-read"
+    assert report.history.series["loss"].steps.tolist() == list(range(1, 13))
