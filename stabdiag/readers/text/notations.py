@@ -31,7 +31,21 @@ def find_notations(data: bytes) -> Iterator[Normalization]:
         _called_tensors(head),
         _dicts_of_losses(head),
         _timed_losses(head),
+        _losses_of_splits(head),
     )
+
+
+# The losses of two splits: tloss: 2.31 vloss: 2.40. A v_loss alone may be that of a value.
+_SHORT_SPLITS: Final = tuple(
+    Normalization((), rb"(?<![\w./-])%b_?[Ll]oss(?=[\"']?[ :=])" % letter, name)
+    for letter, name in ((b"[Tt]", b"train_loss"), (b"[Vv]", b"val_loss"))
+)
+
+
+def _losses_of_splits(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements for short names of the losses of two splits."""
+    if b"oss" in head and all(_is_frequent(row.pattern, head) for row in _SHORT_SPLITS):
+        yield from _SHORT_SPLITS
 
 
 # Decimal commas, as programs print them in most of Europe: loss: 0,482 and 2,31, not a time,

@@ -62,7 +62,8 @@ _UNIT_BEHIND: Final = lazy_pattern(
     rb" ?(?:%|(?:[mu]?s|secs?|seconds?|min(?:ute)?s?|h|hours?|[KMGT](?:i?B)?"
     rb"|[a-z]{1,12}/s(?:ec(?:ond)?)?)(?!\w))"
 )
-_NOUN_BEHIND: Final = lazy_pattern(rb" [a-z]{3,20}(?!\w)")
+# And no name of the next number.
+_NOUN_BEHIND: Final = lazy_pattern(rb" [a-z]{3,20}(?!\w| ?[:=\[(]| [-+\d])")
 # A name in front of a value: train - 2.31, lr=(0.1; and one behind it: 2.31 (train), 2.31 is the
 # loss.
 _NAME_BEFORE: Final = lazy_pattern(
@@ -348,7 +349,9 @@ class _ShapedRecords:
         found = find_loss([self._values[at] for at in unnamed])
         if found is not None:
             return unnamed[found]
-        is_only = len(unnamed) == 1 and not may_be_scores(self._values[unnamed[0]])
+        values = self._values[unnamed[0]]
+        # Numbers below zero may be log-likelihoods or rewards.
+        is_only = len(unnamed) == 1 and not may_be_scores(values) and not any(v < 0 for v in values)
         return unnamed[0] if is_only else None
 
     def _row(self, names: Sequence[bytes]) -> Normalization:

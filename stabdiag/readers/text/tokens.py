@@ -88,7 +88,8 @@ _UNSIGNED_PAIR: Final = (
     rb"((?:[A-Za-z]\w{0,20}[ /])?[\w./-]{0,40}?"
     rb"(?:[Ll]oss|LOSS|lr(?:ate)?|LR|[Ll]earning [Rr]ate|[Nn]orm(?:/[\w.-]{1,40})?|[Ss]cale|ppl"
     rb"|[Aa]cc(?:uracy)?|[Cc]ost|xent|[Cc]ross[_ -]?[Ee]ntropy|nce|nll|NLL|bce|BCE"
-    rb"|mse|MSE|elbo|ELBO|[Rr]eward(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)))"
+    rb"|mse|MSE|elbo|ELBO|[Rr]eward(?=[ \t]{1,4}[-+]?\d{1,9}\.\d)"
+    rb"|[Ee]rr(?:or)?(?=[ \t]{1,4}(?:[-+]?\d{1,9}\.\d|nan|NaN|inf))))"
     rb"\]?[ \t]{1,24}%b%b(%b)%b" % (_NO_VALUE, _AROUND, _CHANGED, _GROUPED_NUMBER, _VALUE_END)
 )
 _LOOSE_PAIR: Final = lazy_pattern(_SIGNED_PAIR + b"|" + _UNSIGNED_PAIR)
@@ -117,7 +118,8 @@ _SOURCE_FILES: Final = (".py", ".cc", ".cpp", ".cu", ".hpp", ".h", ".go", ".rs",
 # Training loss at epoch 3 - 2.31, and Valid MRR at step 99: 0.31.
 REPORTED_AT_STEP: Final = lazy_pattern(
     rb"(?<![\w./-])((?:[A-Za-z][\w-]{0,20} ){0,2}?[\w./-]{0,40}"
-    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|MSE|mse|NLL|nll|Score(?= at)"
+    rb"(?:[Ll]oss|LOSS|[Cc]ost|[Ee]ntropy|[Oo]bjective|[Ee]rror|ELBO|elbo|MSE|mse|NLL|nll"
+    rb"|Score(?= at)"
     rb"|[Rr]ewards?|[Rr]eturns?|[Ll]ikelihood|[Aa]ccuracy|MRR|(?:HITS|[Hh]its)@\d{1,4}))"
     rb"(?: \([\w ]{1,40}\))?(?: (?:at|after|in|for|on|of) (?:(?:the )?end of )?| ?[(\[])"
     rb"(?:global[ _]|training )?(?:step|iteration|iter|epoch|batch|update|episode|round)[ #:=]{1,3}"
@@ -153,7 +155,7 @@ _EVALUATION_HEADING: Final = lazy_pattern(
 # A word before the values of one split: Train: loss 2.3 | Val: loss 2.4, [valid] loss=2
 _OPENS: Final = lazy_pattern(
     rb"(?<![\w/.-])(?:%b|tr(?:ai)?n(?:ing)?)(?:[\])]:?|:| ?\|| -)[ \t]{1,4}"
-    rb"(?=[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _EVALUATION_WORD,
+    rb"(?=[{(\[]?[A-Za-z\"'])(?!(?:n/a|none|null|nan|inf)\b)" % _EVALUATION_WORD,
     re.IGNORECASE,
 )
 

@@ -63,19 +63,29 @@ _SPLIT_LOSSES: Final = tuple(
 # And the names of two splits alone: trn 2.31 val 2.40
 _SPLIT_NAMES: Final = tuple(
     (rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)" % (names, NUMBER_PATTERN), name)
-    for names, name in ((rb"[Tt]rn?|TRN?", b"train"), (rb"[Vv]a(?:l|lid)?|[Vv]ld|VAL?|VLD", b"val"))
+    for names, name in (
+        (rb"[Tt]rn?|TRN?", b"train"),
+        (rb"[Vv]a(?:l|lid)?|[Vv]ld|VAL?|VLD|[Tt]e(?:st)?|TE", b"val"),
+    )
 )
 
 # D: 0.69, and [D - real: 0.4, fake: 0.2], where the network has several values.
 _NAMED: Final = rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)"
 _SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)"
 
+# Criteria that a network is trained by, and what is left of a word for a loss.
+_CRITERIA: Final = (
+    rb"[Ff]ocal|[Tt]riplet|[Cc]ontrastive|[Hh]inge|[Cc]hamfer|[Rr]esidual|ctc|CTC"
+    rb"|[Ll]os|[Ll]ss|[Ee]rr"
+)
 # Names that a loss has only where nothing else is named: total: 2.4, L1: 0.12, bpd=3.2, and E = 0.5
 # in DyNet
+_NAMED_CRITERION: Final = rb"(?<![\w./-])(?:%b)[ :=]{1,3}(?:-?\d{0,9}\.\d|nan)" % _CRITERIA
 _TOTAL_NAMES: Final = lazy_pattern(
     rb"(?<![\w./-])([Tt]otal|l[12]?|L[a-qs-z\d]?|bp[cdb]|KLD?"
-    rb"|[EJ](?= ?[:=] ?(?:-?\d{1,9}\.\d|nan)))"
-    rb"(?=(?: ?[:=] ?| (?<=bp[cdb] ))%b(?![\w%%:]|\.\d| ?(?:sec|min|s|ms)\b))" % NUMBER_PATTERN
+    rb"|[EJ](?= ?[:=] ?(?:-?\d{1,9}\.\d|nan))|%b)"
+    rb"(?=(?: ?[:=] ?| (?<=[a-z]{3} )(?=-?\d{0,9}\.\d|nan))%b"
+    rb"(?![\w%%:]|\.\d| ?(?:%%|(?:sec|min|s|ms)\b)))" % (_CRITERIA, NUMBER_PATTERN)
 )
 
 # The parts of the time of a step: model: 219.1, backward: 45.2, and total: 334.2
@@ -152,11 +162,15 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
 def evidence_of_totals(data: bytes, scores: TextEvidence) -> TextEvidence:
     """Return the evidence in totals without the word for a loss, if scores are on few lines.
 
-    [epoch: 3/200, iter: 25/448] total: 1.08, and after each epoch its accuracy.
+    [epoch: 3/200, iter: 25/448] total: 1.08, and after each epoch its accuracy. A criterion may be
+    next to each score: focal: 1.08 iou: 0.4.
     """
     rows = tuple(_named_totals(data[:_UNKNOWN_HEAD_BYTES]))
     result = evidence(normalize(data, rows)) if rows else None
-    if result is None or result.is_without_loss or result.lines < _TOTALS_PER_SCORE * scores.lines:
+    if result is None or result.is_without_loss:
+        return scores
+    is_criterion = _is_frequent(_NAMED_CRITERION, data[:_UNKNOWN_HEAD_BYTES])
+    if result.lines < (1 if is_criterion else _TOTALS_PER_SCORE) * scores.lines:
         return scores
     return replace(result, normalizations=(*rows, *result.normalizations))
 

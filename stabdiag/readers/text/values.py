@@ -34,6 +34,11 @@ _WRAPPED: Final = lazy_pattern(
     rb"(?:, [^\[\]()\n]{1,100}(?:\(\)[^\[\]()\n]{0,100})?)?\)" % NUMBER_PATTERN
 )
 
+# <tf.Tensor: shape=(), dtype=float32, numpy=2.31>
+_EAGER_TENSOR: Final = lazy_pattern(
+    rb"<tf\.(?:Tensor|Variable)[^<>\n]{0,120}numpy=(%b)>" % NUMBER_PATTERN
+)
+
 # Lines of tensors only, below a loss in words or in code: print(loss), loss:
 _BARE_TENSOR: Final = (
     rb"[ \t]{0,8}tensor\(%b(?:, [^\n()]{1,60}(?:\([^\n()]{0,20}\))?[^\n()]{0,60})?\)[ \t\r]{0,8}"
@@ -129,6 +134,8 @@ def plain_values(data: bytes) -> bytes:
     # A search takes time even in the logs that lack all of these, so that there are few.
     if b"(" in data:
         data = _unwrap_values(data)
+    if b"=" in data and b", numpy=" in data:
+        data = _EAGER_TENSOR.sub(rb"\1", data)
     if b"#" in data and b"1.#" in data:
         data = _MICROSOFT.sub(_spelled, data)
     if b">" in data and b" <" in data:

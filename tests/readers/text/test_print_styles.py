@@ -60,6 +60,17 @@ def lines(form, values=LOSSES):
         "Epoch {n:02d}.......loss {v}.......acc 0.5",
         "step: {n}, {{'loss': DeviceArray({v}, dtype=float32)}}",
         "ep={n} trn_loss={v} vld_loss={w} lr=1e-3",
+        "e={n} tloss:{v} vloss:{w}",
+        "Update {n}: train err {v}, dev err {w}",
+        "{n:03d}/012 | tr: {v} | te: {w}",
+        "epoch {n}: <tf.Tensor: shape=(), dtype=float32, numpy={v}> loss",
+        "Epoch {n} train_loss: <tf.Tensor: shape=(), dtype=float32, numpy={v}>",
+        "Epoch {n} Train: {{'loss': {v}, 'acc': 0.5}} Val: {{'loss': {w}, 'acc': 0.5}}",
+        # Criteria, also next to a score.
+        "epoch {n} triplet {v} margin 0.2",
+        "epoch {n} focal: {v} iou: 0.5",
+        "epoch {n} wer 45.5 ctc {v}",
+        "ep:{n} los:{v} acc:0.5",
     ],
 )
 def test_the_loss_and_the_counter_are_read(diagnosed, form):
@@ -70,6 +81,19 @@ def test_the_loss_and_the_counter_are_read(diagnosed, form):
         np.testing.assert_allclose(series["eval_loss"].values, np.add(LOSSES, 0.1), atol=1e-4)
     lost = diagnosed(lines(form, [*LOSSES[:6], *[math.nan] * 6])).diagnosis
     assert (lost.slug, lost.step) == ("nan-dtype-unknown", 7)
+
+
+def test_a_bound_that_rises_is_negated(diagnosed):
+    text = "".join(f"ELBO at iteration {n}: {-value}\n" for n, value in enumerate(LOSSES, 1))
+    np.testing.assert_allclose(diagnosed(text).history.series["loss"].values, LOSSES)
+    # Numbers below zero without a name may be anything.
+    text = "".join(f"{n}: {-value}\n" for n, value in enumerate(LOSSES, 1))
+    assert "loss" not in diagnosed(text, "train.log").history.series
+
+
+def test_the_loss_of_a_value_is_not_that_of_a_validation(diagnosed):
+    text = "".join(f"step {n} pi_loss {v / 9:.4f} v_loss {v}\n" for n, v in enumerate(LOSSES, 1))
+    assert "eval_loss" not in diagnosed(text).history.series
 
 
 def test_counts_in_thousands(diagnosed):
