@@ -53,7 +53,7 @@ _MLFLOW: Final = "mlflow-metric"
 
 # Structured logs: a file with this suffix is not the output of another program.
 _TABLE_SUFFIXES: Final = frozenset({".jsonl", ".ndjson", ".csv", ".tsv"})
-_DIGITS: Final = lazy_pattern(r"[-_.]?\d+")
+_NUMBER_IN_NAME: Final = lazy_pattern(r"[-_.]?\d+")
 
 # Where DVCLive keeps a table for each metric.
 _METRICS_FOLDER: Final = ("plots", "metrics")
@@ -164,7 +164,7 @@ def _unreadable_siblings(log: Log, logs: Sequence[Log], entries: Sequence[Entry]
     for entry in entries:
         if entry.key in readable or entry.path.parent != log.path.parent:
             continue
-        name, own_name = (_DIGITS.sub("", path.name) for path in (entry.path, log.path))
+        name, own_name = (_NUMBER_IN_NAME.sub("", path.name) for path in (entry.path, log.path))
         if name == own_name and (entry.size or PROCESS.search(entry.path.name) is None):
             yield f"{entry.path} ({'not readable' if entry.size else 'empty'})"
 

@@ -61,7 +61,7 @@ _MIN_BARS: Final = 2
 _MAX_BARS: Final = 500
 
 # Positions of an evaluation are searched for on this many lines with a loss.
-_MAX_LINES: Final = 300
+_MAX_EVALUATION_LINES: Final = 300
 
 
 class EvaluationBlocks:
@@ -162,7 +162,10 @@ def find_evaluation_positions(data: bytes) -> Normalization | None:
     Epoch: [7][200/250] … Loss 4.46, then [200/313] … Loss 5.01: only the training names its epoch,
     on several lines. Return None for another log.
     """
-    lines = [line for _, line in islice(lines_with_a_loss(data[:_EVALUATION_HEAD]), _MAX_LINES)]
+    lines = [
+        line
+        for _, line in islice(lines_with_a_loss(data[:_EVALUATION_HEAD]), _MAX_EVALUATION_LINES)
+    ]
     named = [b"poch" in line or b"POCH" in line for line in lines]
     if all(named) or not any(named) or _NAMES_EVALUATION.search(b"\n".join(lines)) is not None:
         return None

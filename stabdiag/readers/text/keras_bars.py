@@ -11,8 +11,11 @@ from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
 
 # Epoch 3/10, or a bar: 40/313 [===>....] - ETA: 2s - loss: 0.41, 313/313 ━━━━ 1s - loss: 0.39
 _EPOCH_OF_BARS: Final = rb"Epoch \d{1,6}/\d{1,6}\b"
-_BAR: Final = rb"(?:-|\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80})[^\n]{1,80}?[ -]loss: "
-_BAR_WITH_LOSS: Final = rb" {0,8}(\d{1,9})/(\d{1,9}) %b(%b)[^\n]{0,400}" % (_BAR, NUMBER_PATTERN)
+_DRAWN_BAR: Final = rb"(?:-|\[[=>.]{2,80}\]|(?:\xe2\x94\x81){2,80})[^\n]{1,80}?[ -]loss: "
+_BAR_WITH_LOSS: Final = rb" {0,8}(\d{1,9})/(\d{1,9}) %b(%b)[^\n]{0,400}" % (
+    _DRAWN_BAR,
+    NUMBER_PATTERN,
+)
 
 # The bars that Keras draws for an evaluation after the last epoch: 313/313 - 1s - loss: 0.39 below
 # the bar of Epoch 10/10 looks like another state of it.

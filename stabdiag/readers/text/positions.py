@@ -84,6 +84,9 @@ _NO_COUNTERS: Final = frozenset(
 
 _HAS_WORD: Final = lazy_pattern(rb"(?i)(?<![\d.])[a-z]{2}")
 
+# Source code compares and assigns; a bar is longer.
+_OPERATOR: Final = lazy_pattern(rb"[\w)\]] [-+*/=!]= [\w(-]")
+
 _BYTES_ABOVE: Final = 400
 
 # The name of a value that may be a score, a time or a rate.
@@ -148,6 +151,7 @@ def _find_records(head: bytes, most: int = _MAX_GROUP) -> _ShapedRecords | None:
         records
         for groups in _find_groups(lines, most)
         if (records := _ShapedRecords(groups)).is_course
+        and not any(_OPERATOR.search(line.text) for line in groups[0])
         and _LINES_PER_RECORD * records.lines >= len(lines)
     )
     return max(candidates, key=lambda records: records.lines, default=None)
@@ -296,6 +300,8 @@ class _ShapedRecords:
             if not unnamed or not self._is_even:
                 return None
             loss = self._find_loss(unnamed) if may_be_loss or self._is_lost(unnamed) else None
+            if loss is None and self._has_cells:
+                return None
             is_a_loss_by_course = loss is not None
             names[unnamed[0] if loss is None else loss] = MEASURE if loss is None else _TAKEN_NAME
         return Positions(row=self._row(names), is_named=is_named, is_a_loss=is_a_loss_by_course)
@@ -339,6 +345,11 @@ class _ShapedRecords:
         # Some rows may have further numbers, at twice the stride or at a multiple.
         is_even = len(strides) <= 2 and all(stride % min(strides) == 0 for stride in strides)
         return len(counts) >= _MIN_EVEN_ROWS and is_even
+
+    @property
+    def _has_cells(self) -> bool:
+        """Whether the records are rows of a table that begin with a word: their header lacks."""
+        return len(self._columns) > 2 and self.first.count(b",") >= len(self._columns)
 
     def _is_lost(self, unnamed: Sequence[int]) -> bool:
         """Return True if a number is not finite at the end."""

@@ -941,7 +941,6 @@ def test_the_finest_position_above_the_losses_counts(series):
     "text",
     [
         "We trained on 2/3 of it.\nloss: 0.51\nAnd on 3/3.\nloss: 0.41\nAnd on 1/3:\nloss: 0.6\n",
-        "loss: 0.51\n20/300\nloss: 0.41\n40/300\nand so on\nloss: 0.6\n60/300\n",
         "on 10/12:\nloss: 0.51\nand on 11/12:\nloss: 0.41\n",
     ],
 )
