@@ -1,25 +1,10 @@
-"""Blocks of lines, the bytes next to a sign, and the searches that depend on them."""
+"""Blocks of lines, and what is removed from them."""
 
 import pytest
 
-from stabdiag.readers.blocks import blocks, bytes_after, bytes_before
+from stabdiag.readers.blocks import blocks
 from stabdiag.readers.source import open_stream
 from stabdiag.readers.text.clean import Text
-
-
-@pytest.mark.parametrize(
-    ("block", "before", "after"),
-    [
-        (b"", b"", b""),
-        (b"[", b"", b""),
-        (b"a[0m b[39m", b"ab", b"03"),
-        (b"[[x", b"[", b"[x"),
-        (b"no sign", b"", b""),
-    ],
-)
-def test_the_neighbors_of_a_sign_are_returned_in_order(block, before, after):
-    assert bytes_before(block, b"[") == before
-    assert bytes_after(block, b"[") == after
 
 
 @pytest.mark.parametrize("reset", [b"[0m", b"[39m", b"[m"])

@@ -10,14 +10,14 @@ from typing import Final
 
 import numpy as np
 
-from stabdiag.model.arrays import Ints, Mask
+from stabdiag.model.arrays import Ints
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.foreign_names import has_foreign_loss_name, translate_names
 from stabdiag.model.text import clipped
-from stabdiag.readers.blocks import bytes_after, bytes_before
 from stabdiag.readers.source_code import begins_as_source
 from stabdiag.readers.text.emphasis import without_emphasis
 from stabdiag.readers.text.glued import separate_records
+from stabdiag.readers.text.line_forms import may_contain, outline
 from stabdiag.readers.text.values import name_bare_tensors, plain_values
 
 # Colors and the movements of the cursor (ECMA-48), and the titles that shells set.
@@ -92,8 +92,8 @@ _SPREAD_VALUE: Final = lazy_pattern(
     rb"(?=[-+]?(?:\d{1,9}(?:\.\d{0,20})?(?:[eE][-+]?\d{1,3})?|nan|NaN|inf)(?:[\s,;|})]|$))"
 )
 # The characters at the end of a line that may continue below it: of a dict, and before a value.
-_DICT_ENDS: Final = np.isin(np.arange(256), [*b",{"])
-_VALUE_ENDS: Final = np.isin(np.arange(256), [*b":="])
+_DICT_ENDS: Final = (b",", b"{")
+_VALUE_ENDS: Final = (b":", b"=")
 
 _NO_BREAKS: Final = np.empty(0, dtype=np.int64)
 
@@ -105,13 +105,6 @@ _CUT_BYTES: Final = 1000
 _BETWEEN_DICTS: Final = b"}, {"
 _NAMED_LOSS: Final = lazy_pattern(rb"oss\w{0,20}[\"']?[\s:=]{1,4}[-+]?(?:\d|[nN]a[nN]|inf)")
 _LAST_CELL: Final = lazy_pattern(rb"[\s,;|][^\s,;|]{0,%d}\Z" % _CUT_BYTES)
-
-# With this table for ``bytes.translate``, lines that differ only in digits other than 0 are equal.
-SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")
-# Hashes of adjacent bytes are below this number. They are collected in pieces of this size, which
-# needs little memory.
-_HASHES: Final = 1 << 18
-_PIECE_BYTES: Final = 1 << 14
 
 
 class Text:
@@ -150,9 +143,9 @@ class Text:
         if b"\xef" in block or (b"\xe2" in block and b"\xe2\x80" in block):
             block = _WIDE_SIGN.sub(lambda sign: _ASCII_SIGNS[sign[0]], block)
         block = plain_values(name_bare_tensors(block))
-        if b"f0" in block:
+        if may_contain(block, b"f0"):
             block = _JULIA_FLOAT32.sub(rb"\1e\2", block)
-        if has_foreign_loss_name(block):
+        if has_foreign_loss_name(outline(block)):
             block = plain_values(translate_names(block))
         self._joined = _NO_BREAKS
         joined = _joined(block)
@@ -163,8 +156,7 @@ class Text:
         if block[:4] == b"Out[":
             block = _NOTEBOOK_LABEL.sub(b"", block)
         self.data = b"\n" + block
-        # The search for a single byte is much faster, and most logs lack it.
-        if b">" in self.data and b"\n> " in self.data:
+        if b">" in block and b"\n> " in self.data:
             self.data = self.data.replace(b"\n> ", b"\n")
 
     def line_numbers(self, places: Sequence[int]) -> Ints:
@@ -199,7 +191,7 @@ def _without_long_ends(block: bytes, longest: int) -> tuple[bytes, int]:
 
 def _long_lines(block: bytes, longest: int) -> list[tuple[int, int]]:
     """Return the spans of the lines that are longer than ``longest``."""
-    if len(block) <= longest:
+    if len(block) <= longest or max(map(len, outline(block).split(b"\n"))) <= longest:
         return []
     text = np.frombuffer(block, dtype=np.uint8)
     is_end = text == ord("\n")
@@ -223,9 +215,9 @@ def _plain_signs(block: bytes) -> bytes:
     The search for a single byte is much faster, and most logs lack it.
     """
     block = block.removeprefix(_BYTE_ORDER_MARK)
-    if b"[" in block and _has_spelled_escapes(block):
+    if b"[" in block and may_contain(block, *_SPELLED_ESCAPES):
         block = _SPELLED_ANSI.sub(b"", block)
-    if b"[" in block and _has_resets(block):
+    if b"[" in block and may_contain(block, *_RESETS) and any(map(block.__contains__, _RESETS)):
         block = _SHOWN_ANSI.sub(b"", block)
     if b"\xc2" in block or b"\xe3" in block:
         for blank in _WIDE_BLANKS:
@@ -240,76 +232,18 @@ def _plain_signs(block: bytes) -> bytes:
     return block
 
 
-def _has_spelled_escapes(block: bytes) -> bool:
-    """Return True if a block has an escape sequence that is spelled."""
-    before = bytes_before(block, b"[")
-    return any(escape[-2:-1] in before and escape in block for escape in _SPELLED_ESCAPES)
-
-
-def _has_resets(block: bytes) -> bool:
-    """Return True if a block has a reset of colors."""
-    after = bytes_after(block, b"[")
-    return any(reset[1:2] in after and reset in block for reset in _RESETS)
-
-
 def _joined(block: bytes) -> bytes:
     """Return a block in which a dict or a value on several lines is on one; of the same length."""
-    text = np.frombuffer(block, dtype=np.uint8)
-    ends = np.flatnonzero(text[1:] == ord("\n"))
-    before = text[ends]
-    if b"}" in block and _DICT_ENDS[before].any():
+    lines = outline(block).split(b"\n")
+    ends = {line[-1:] for line in lines}
+    if b"}" in block and not ends.isdisjoint(_DICT_ENDS):
         block = _CUT_DICT.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
-    if b"{" in block and _DICT_ENDS[before].any():
+    if b"{" in block and not ends.isdisjoint(_DICT_ENDS):
         block = _SPREAD_DICT.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
-    before = np.where(before == ord(" "), text[ends - 1], before)
-    if _VALUE_ENDS[before].any():
+    ends |= {line[-2:-1] for line in lines if line.endswith(b" ")}
+    if not ends.isdisjoint(_VALUE_ENDS):
         block = _SPREAD_VALUE.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
     return block
-
-
-def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
-    """Return the words that a text contains; fast, as most lack five bytes that follow each other.
-
-    ``words`` have at least three bytes.
-    """
-    if not words:
-        return []
-    hashes, starts = _word_hashes((*words,))
-    candidates = np.logical_and.reduceat(_text_hashes(data)[hashes], starts)
-    return [words[at] for at in np.flatnonzero(candidates).tolist() if words[at] in data]
-
-
-@lru_cache(maxsize=1)
-def _text_hashes(data: bytes) -> Mask:
-    """Return a mask of the hashes of adjacent bytes in a text. Cached for one text."""
-    mask = np.zeros(2 * _HASHES, dtype=np.bool_)
-    for start in range(0, len(data), _PIECE_BYTES):
-        for hashes in _hashes(data[start : start + _PIECE_BYTES + 4]):
-            mask[hashes] = True
-    return mask
-
-
-@lru_cache(maxsize=1 << 6)
-def _word_hashes(words: tuple[bytes, ...]) -> tuple[Ints, Ints]:
-    """Return the hashes of all words, and where each word starts.
-
-    The parts of a phrase of common words are all in a text more often if they have three bytes.
-    """
-    hashes = [fives if len(fives) else threes for threes, fives in map(_hashes, words)]
-    return np.concatenate(hashes), np.cumsum([0, *map(len, hashes[:-1])])
-
-
-def _hashes(text: bytes) -> tuple[Ints, Ints]:
-    """Return the hashes of each three and each five adjacent bytes, the latter above the former."""
-    codes = np.frombuffer(text, dtype=np.uint8).astype(np.int64)
-    threes = (codes[:-2] << 10) ^ (codes[1:-1] << 5) ^ codes[2:]
-    return threes, ((37 * threes[:-2] + threes[2:]) & (_HASHES - 1)) | _HASHES
-
-
-@lru_cache(maxsize=1)
-def line_forms(data: bytes) -> frozenset[bytes]:
-    """Return the different lines of a text, with digits other than 0 as 1. Cached for one text."""
-    return frozenset(data.translate(SAME_DIGITS).split(b"\n"))
 
 
 @lru_cache(maxsize=1)

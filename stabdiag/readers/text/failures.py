@@ -17,8 +17,8 @@ from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.text.clean import SAME_DIGITS, words_in
 from stabdiag.readers.text.grammar import StatusLine, TextPart, make_parts
+from stabdiag.readers.text.line_forms import SAME_DIGITS, outline, words_in
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 
 # The columns of what is reported; ``log.py`` gives them the name of the log's own loss.
@@ -360,7 +360,7 @@ class Failures(StatusLine):
     ) -> Iterator[tuple[int, bytes, Failure]]:
         """Yield the position, the line and the failure of each line, in order."""
         present = words_in(data, anchors)
-        if not present or not _has_failure_word(data):
+        if not present or not _has_failure_word(outline(data)):
             return
         places = sorted(
             {

@@ -11,7 +11,8 @@ from itertools import islice
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.blocks import bytes_after, count_line_ends
+from stabdiag.readers.blocks import count_line_ends
+from stabdiag.readers.text.line_forms import may_contain, outline
 
 # The end of tqdm's bar, and another bar on the same line: … 2.15it/s, loss=0.5]Validating: 100%|██
 # A blank may separate a bar from its own values.
@@ -93,7 +94,7 @@ _MIN_GLUED: Final = 2
 
 # A message of glog after a record, which another thread wrote: grad_norm 1.2W0304 05:06:07.123 …
 _MESSAGE: Final = lazy_pattern(rb"(?<=[\d)\]}])(?=[WE]\d{4} \d\d:\d\d:\d\d\.\d)")
-_MESSAGE_LEVELS: Final = (b"W", b"E")
+_MESSAGE_STARTS: Final = (b"W0000 00:", b"E0000 00:")
 
 # And what Keras prints on its bar: … - loss: 44.4110Batch 3: Invalid loss, terminating training
 _INVALID_LOSS: Final = lazy_pattern(rb"Batch (?<=[\d.fn]Batch )(?=\d{1,9}: Invalid loss)")
@@ -156,32 +157,36 @@ _TWO_BARS: Final = lazy_pattern(rb"%\|[^\n\r]{0,2000}%\|")
 def separate_records(block: bytes) -> bytes:
     """Return a block with a carriage return between the bars or records that share a line."""
     lines = count_line_ends(block) + (block.count(b"\r") if b"\r" in block else 0)
-    if b"%" in block and (
-        block.count(_BAR) > lines + 1
-        or (len(block) <= _PASTE and _TWO_BARS.search(block) is not None)
-    ):
-        block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
-    if _BAR in block and _COUNT_AFTER_BAR.search(block, 0, _PASTE) is not None:
-        block = _COUNT_AFTER_BAR.sub(b"]\r", block)
-    if b"]" in block and block.count(b"] - ETA: ") > lines + 1:
-        block = _NEXT_KERAS_BAR.sub(b"\r", block)
-        block = _NEXT_FULL_COUNT.sub(rb"\g<0>\r", block)
-    if b"]" + _ETA in block and (
-        len(block) <= _PASTE or block.count(_ETA) > block.count(b"]" + _ETA)
-    ):
-        block = _WRITTEN_OVER.sub(b"]", block)
-    after = [bytes_after(block, level) for level in _MESSAGE_LEVELS if level in block]
-    if any(b"0" in months or b"1" in months for months in after):
+    if may_contain(block, _BAR):
+        if block.count(_BAR) > lines + 1 or (
+            len(block) <= _PASTE and _TWO_BARS.search(outline(block)) is not None
+        ):
+            block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
+        if _COUNT_AFTER_BAR.search(block, 0, _PASTE) is not None:
+            block = _COUNT_AFTER_BAR.sub(b"]\r", block)
+    if may_contain(block, _ETA):
+        if block.count(b"]" + _ETA) > lines + 1:
+            block = _NEXT_KERAS_BAR.sub(b"\r", block)
+            block = _NEXT_FULL_COUNT.sub(rb"\g<0>\r", block)
+        if b"]" + _ETA in block and (
+            len(block) <= _PASTE or block.count(_ETA) > block.count(b"]" + _ETA)
+        ):
+            block = _WRITTEN_OVER.sub(b"]", block)
+    if may_contain(block, *_MESSAGE_STARTS):
         block = _MESSAGE.sub(b"\r", block)
-    if b": Invalid loss, " in block:
+    if may_contain(block, b": Invalid loss, "):
         block = _INVALID_LOSS.sub(b"\rBatch ", block)
-    if b" - ETA: " in block:
+    if may_contain(block, _ETA):
         block = _VALIDATED_BAR.sub(b"", block)
     if len(block) <= _PASTE:
         block = _separate_labels(block)
-    if b"/step - " in block and any(end in block for end in _COMPLETE_BAR_ENDS):
+    if may_contain(block, b"/step - ") and any(end in block for end in _COMPLETE_BAR_ENDS):
         block = _DRAWN_TWICE.sub(b"", block)
-    if len(block) <= _PASTE and block.count(_PROGRESS_LABEL) > lines:
+    if (
+        len(block) <= _PASTE
+        and may_contain(block, _PROGRESS_LABEL)
+        and block.count(_PROGRESS_LABEL) > lines
+    ):
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if len(block) <= _PASTE:
         block = _SAME_START.sub(_separated, block)

@@ -24,12 +24,13 @@ from stabdiag.readers.left_out import lost_values, names_lost_value
 from stabdiag.readers.pieces import Rows, join
 from stabdiag.readers.source import Stream
 from stabdiag.readers.text.alternating import AlternatingLines
-from stabdiag.readers.text.clean import Text, find_positions, first_text, line_end, line_forms
+from stabdiag.readers.text.clean import Text, find_positions, first_text, line_end
 from stabdiag.readers.text.continuing_lines import ContinuingLines
 from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import Failures, may_report
 from stabdiag.readers.text.grammar import Grammar, TextPart
+from stabdiag.readers.text.line_forms import line_forms, may_contain, outline
 from stabdiag.readers.text.messages import Messages, may_be_message
 from stabdiag.readers.text.reports import (
     failure_patterns,
@@ -116,8 +117,9 @@ class TextLog:
         if grammar.ended is not None:
             ends = re.finditer(grammar.ended, text.data)
             self._ends += [self._offset + end.start() for end in ends]
-        if b"nan" in text.data or b"NaN" in text.data:
+        if _UNNAMED_NAN.search(outline(text.data)) is not None:
             self._unnamed += len(_UNNAMED_NAN.findall(text.data))
+        if may_contain(text.data, b"nan", b"NaN") and may_contain(text.data, *_FINDS):
             # Above the first record, it is a value of the data.
             starts = (min(part.starts) for kind, part in parts_by_kind if kind.is_record)
             begin = 0 if self._table else min(starts, default=0)

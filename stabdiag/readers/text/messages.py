@@ -12,7 +12,8 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.text import plural
 from stabdiag.readers.text.alarms import find_alarm
-from stabdiag.readers.text.clean import Text, find_positions, inert, line_end, words_in
+from stabdiag.readers.text.clean import Text, find_positions, inert, line_end
+from stabdiag.readers.text.line_forms import words_in
 from stabdiag.readers.text.message_kinds import LONE_EXCEPTION, SORTS, MessageKind
 
 # The anchors of messages that may be on the line of a record.

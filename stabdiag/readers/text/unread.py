@@ -23,17 +23,11 @@ from stabdiag.readers.left_out import (
     rows_end,
     unreadable,
 )
-from stabdiag.readers.text.clean import (
-    LONGEST_TEXT_LINE,
-    SAME_DIGITS,
-    Text,
-    find_positions,
-    line_end,
-    line_forms,
-)
+from stabdiag.readers.text.clean import LONGEST_TEXT_LINE, Text, find_positions, line_end
 from stabdiag.readers.text.counters import POSITION
 from stabdiag.readers.text.cut_end import begins_like
 from stabdiag.readers.text.grammar import TextPart, is_a_loss
+from stabdiag.readers.text.line_forms import SAME_DIGITS, line_forms
 from stabdiag.readers.text.unread_forms import (
     DIGIT,
     LineForm,

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.left_out import is_row, may_hold_loss
-from stabdiag.readers.text.clean import SAME_DIGITS
+from stabdiag.readers.text.line_forms import SAME_DIGITS
 from stabdiag.readers.text.tokens import has_number
 
 # The text before the value of a loss: up to its name, and the separator.

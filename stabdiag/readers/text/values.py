@@ -11,8 +11,8 @@ import re
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.readers.blocks import bytes_before
 from stabdiag.readers.text.grammar import NUMBER_PATTERN
+from stabdiag.readers.text.line_forms import may_contain, outline
 from stabdiag.readers.values import FAILED_CELL, NULL_WORDS, PHRASES, not_finite
 
 # A loss without a value. It has the form of a number, so that every pattern finds it, and no
@@ -23,7 +23,7 @@ NULL_CELL: Final = b"nAN"
 # ends of their names, which are fast to find, and the whole.
 _WRAPPER_ENDS: Final = (
     *((b"ensor(", lazy_pattern(rb"ensor\(")), (b"rray(", lazy_pattern(rb"rray\("))),
-    (b"float", lazy_pattern(rb"float\d\d\(")),
+    (b"float00(", lazy_pattern(rb"float\d\d\(")),
 )
 _WRAPPER: Final = lazy_pattern(
     rb"(?:[a-z]{1,10}\.){0,2}(?:[tT]ensor|[A-Za-z]{0,10}[Aa]rray|b?float\d\d)\(\Z"
@@ -64,7 +64,7 @@ _NAN32: Final = lazy_pattern(rb"(?<![\w.])NaN32(?!\w)")
 # (nan), [nan], "nan", -nan(ind), nan%, nan.0, NaN32 in the place of a value.
 _MARKED: Final = (
     lazy_pattern(rb"nan[\"'()%.\]]"),
-    lazy_pattern(rb"NaN[\"'()%.3\]]"),
+    lazy_pattern(rb"NaN[\"'()%.\d\]]"),
     lazy_pattern(rb"inf[\"'().\]]"),
 )
 _ENCLOSED: Final = lazy_pattern(
@@ -118,7 +118,7 @@ def name_bare_tensors(data: bytes) -> bytes:
 
     A loss is named above them, or they have a gradient: usually only a loss is printed with one.
     """
-    if b"(" not in data or b"\ntensor(" not in data:
+    if not may_contain(data, b"tensor(") or b"\ntensor(" not in data:
         return data
 
     def named(match: re.Match[bytes]) -> bytes:
@@ -131,22 +131,21 @@ def name_bare_tensors(data: bytes) -> bytes:
 
 def plain_values(data: bytes) -> bytes:
     """Return a text with odd spellings of values rewritten; no line is added or removed."""
-    # A search takes time even in the logs that lack all of these, so that there are few.
-    if b"(" in data:
+    if may_contain(data, *(text for text, _ in _WRAPPER_ENDS)):
         data = _unwrap_values(data)
-    if b"=" in data and b", numpy=" in data:
+    if may_contain(data, b", numpy="):
         data = _EAGER_TENSOR.sub(rb"\1", data)
-    if b"#" in data and b"1.#" in data:
+    if may_contain(data, b"1.#"):
         data = _MICROSOFT.sub(_spelled, data)
-    if b">" in data and b" <" in data:
+    if may_contain(data, b" <"):
         data = _ANGLED.sub(rb"\1", data)
-    if b"nan" in data or b"inf" in data or b"NaN" in data:
-        data = _YAML.sub(rb"\1\2", data) if b".nan" in data or b".inf" in data else data
-        if any(mark.search(data) for mark in _MARKED):
+    if may_contain(data, b"nan", b"inf", b"NaN"):
+        data = _YAML.sub(rb"\1\2", data) if may_contain(data, b".nan", b".inf") else data
+        if any(mark.search(outline(data)) for mark in _MARKED):
             data = _NAN32.sub(b"NaN  ", data)
             data = _WITH_DECIMALS.sub(rb"\1", data)
             data = _without_marks(data)
-    return _OF_A_LOSS.sub(_value_of_a_loss, data)
+    return _OF_A_LOSS.sub(_value_of_a_loss, data) if _OF_A_LOSS.search(outline(data)) else data
 
 
 def _without_marks(data: bytes) -> bytes:
@@ -171,11 +170,10 @@ def _without_marks(data: bytes) -> bytes:
 
 def _unwrap_values(data: bytes) -> bytes:
     """Return a text with each wrapped number without its wrapper."""
-    before = bytes_before(data, b"(")
     ends = [
         match.end()
         for text, pattern in _WRAPPER_ENDS
-        if (text[-2:-1] in before or text == b"float") and text in data
+        if may_contain(data, text)
         for match in pattern.finditer(data)
     ]
     kept: list[bytes] = []

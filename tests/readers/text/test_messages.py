@@ -3,7 +3,6 @@
 import pytest
 
 from stabdiag.model.events import EventKind
-from stabdiag.readers.text.clean import words_in
 
 
 @pytest.fixture
@@ -209,10 +208,3 @@ def test_lines_are_counted_over_blocks_and_progress_bars(read):
     text = "iteration 1/ 9 | lm loss: 3.5 |\r\n" + bars * 9_998 + "Killed\n"
     (event,) = read("megatron", text).events
     assert event.line == 10_000
-
-
-@pytest.mark.parametrize("text", [b"", b"ab", b"a NaN loss", b"loss loss", b"NaNNaN los"])
-def test_words_of_three_bytes_or_more_are_found(text):
-    words = (b"NaN", b"loss", b"a NaN", b"NaN l")
-    assert words_in(text, words) == [word for word in words if word in text]
-    assert words_in(text, ()) == []

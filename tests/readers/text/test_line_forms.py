@@ -1,0 +1,24 @@
+"""The forms of lines, and the searches in them."""
+
+import pytest
+
+from stabdiag.readers.text.line_forms import may_contain, outline, words_in
+
+
+def test_an_outline_has_each_form_of_a_line_once():
+    text = b"step 1 loss 2.50\r\nstep 20 loss 2.25\nstep 31 loss 1.75\n"
+    assert sorted(outline(text).split(b"\n")) == [b"", b"step 1 loss 1.11", b"step 11 loss 1.11"]
+
+
+@pytest.mark.parametrize("text", [b"", b"ab", b"a NaN loss", b"loss loss", b"NaNNaN los"])
+def test_words_of_three_bytes_or_more_are_found(text):
+    words = (b"NaN", b"loss", b"a NaN", b"NaN l")
+    assert words_in(text, words) == [word for word in words if word in text]
+    assert words_in(text, ()) == []
+
+
+def test_words_with_digits_are_found_only_with_these_digits():
+    text = b"error code: 0x80\nexit (2)\n"
+    assert words_in(text, (b"code: 0x", b"code: 1x", b" (1)")) == [b"code: 0x"]
+    assert may_contain(text, b"code: 1x")
+    assert not may_contain(text, b"code: x")
