@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from itertools import compress
 from typing import Final, Self
 
 import numpy as np
@@ -29,7 +30,7 @@ from stabdiag.readers.text.continuing_lines import ContinuingLines
 from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import Failures, may_report
-from stabdiag.readers.text.grammar import Grammar, TextPart
+from stabdiag.readers.text.grammar import Grammar, Kind, StatusLine, TextPart
 from stabdiag.readers.text.line_forms import line_forms, may_contain, outline
 from stabdiag.readers.text.messages import Messages, may_be_message
 from stabdiag.readers.text.reports import (
@@ -124,7 +125,7 @@ class TextLog:
             starts = (min(part.starts) for kind, part in parts_by_kind if kind.is_record)
             begin = 0 if self._table else min(starts, default=0)
             self._lost += _count_lost_values(text.data, begin)
-        unmatched = _other_lines(text.data, [part for _, part in parts_by_kind])
+        unmatched = _other_lines(text.data, parts_by_kind)
         self._alternating.look(
             text.data, unmatched, (part for _, part in parts_by_kind), self._line
         )
@@ -324,28 +325,29 @@ def _line_begins(data: bytes, parts: Iterable[TextPart]) -> set[int]:
     return {data.rfind(b"\n", 0, start) + 1 for part in parts for start in part.starts}
 
 
-def _other_lines(data: bytes, parts: Sequence[TextPart]) -> bytes | None:
+def _other_lines(data: bytes, parts_by_kind: Sequence[tuple[Kind, TextPart]]) -> bytes | None:
     """Return the lines that belong to no part.
 
-    If these are most lines, return each form of a line once, or None if there are many forms.
+    If these are most lines, return each form of a line once, also those of reports, or None if
+    there are many forms.
     """
-    count = sum(len(part.starts) for part in parts)
     ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == ord("\n"))
-    if 2 * count < len(ends):
-        forms = line_forms(data)
-        return b"\n".join(forms) if len(forms) <= MAX_FORMS else None
-    starts = np.concatenate([np.asarray(part.starts, dtype=np.int64) for part in parts])
+    are_most = 2 * sum(len(part.starts) for _, part in parts_by_kind) < len(ends)
+    starts = [
+        part.starts
+        for kind, part in parts_by_kind
+        if not (are_most and isinstance(kind, StatusLine))
+    ]
     is_other = np.ones(len(ends) + 1, dtype=bool)
-    is_other[np.searchsorted(ends, starts)] = False
+    is_other[np.searchsorted(ends, np.concatenate([np.empty(0, dtype=np.int64), *starts]))] = False
     # The text begins with a newline, and usually ends on one.
     is_other[0] = False
     is_other[-1] &= not data.endswith(b"\n")
-    if not is_other.any():
-        return b""
-    others = np.flatnonzero(is_other)
-    begins, until = np.append(0, ends + 1)[others], np.append(ends, len(data))[others]
-    spans = zip(begins.tolist(), until.tolist(), strict=True)
-    return b"\n".join(data[begin:end] for begin, end in spans)
+    lines = b"\n".join(compress(data.split(b"\n"), is_other.tolist()))
+    if not are_most:
+        return lines
+    forms = line_forms(lines)
+    return b"\n".join(forms) if len(forms) <= MAX_FORMS else None
 
 
 def _without_ranks(rows: Rows) -> Rows:
