@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any, AnyStr, Final, cast
 
 # What the program uses of a compiled pattern.
@@ -42,3 +43,30 @@ class LazyPattern:
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the text, as compiled patterns do."""
         return LazyPattern, (self.pattern, self._compile_flags)
+
+
+# Parts of a pattern: an escaped character, a set of characters, a parenthesis, a bar, other text.
+_PATTERN_PARTS: Final = lazy_pattern(rb"\\.|\[\^?\]?[^\]]*\]|[(|)]|[^\\\[(|)]+")
+_FIXED_TEXT: Final = lazy_pattern(rb"(?:[\w ,:;'\"<>/=@!%&~`#-]|\\[^\w])*(?![?*+{])")
+_MIN_FIXED: Final = 3
+
+
+@lru_cache(maxsize=1 << 10)
+def fixed_starts(pattern: bytes) -> tuple[bytes, ...]:
+    r"""Return the texts of which one is at the start of each match of a pattern.
+
+    Return none if the start of a match is not fixed, or has less than three bytes.
+
+    >>> fixed_starts(rb"train\.py: \d+|lr=[\d.]+")
+    (b'train.py: ', b'lr=')
+    """
+    alternatives, depth = [b""], 0
+    for part in _PATTERN_PARTS.findall(pattern):
+        depth += (part == b"(") - (part == b")")
+        if part == b"|" and not depth:
+            alternatives.append(b"")
+        else:
+            alternatives[-1] += part
+    matches = map(_FIXED_TEXT.match, alternatives)
+    texts = [re.sub(rb"\\(.)", rb"\1", match[0]) for match in matches if match is not None]
+    return tuple(texts) if min(map(len, texts)) >= _MIN_FIXED else ()

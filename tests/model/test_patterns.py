@@ -1,7 +1,9 @@
 import pickle
 import re
 
-from stabdiag.model.patterns import lazy_pattern
+import pytest
+
+from stabdiag.model.patterns import fixed_starts, lazy_pattern
 
 
 def test_a_pattern_is_compiled_on_first_use(monkeypatch):
@@ -29,3 +31,20 @@ def test_a_pattern_can_be_pickled():
     pattern = pickle.loads(pickle.dumps(lazy_pattern("(?P<step>a)", re.IGNORECASE)))
     assert pattern.fullmatch("A")["step"] == "A"
     assert pattern.groupindex == {"step": 1}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "starts"),
+    [
+        (rb"loss is (nan|inf), stopping", (b"loss is ",)),
+        (rb"train\.py:\d+|lr = \d", (b"train.py:", b"lr = ")),
+        (rb"steps?: \d", (b"step",)),
+        (rb"(?:rror|xception): ", ()),
+        (rb"step|\d+ steps", ()),
+        (rb"\nppl: ", ()),
+        (rb"lr", ()),
+        (rb"rate[|(]x", (b"rate",)),
+    ],
+)
+def test_the_fixed_starts_of_a_pattern(pattern, starts):
+    assert fixed_starts(pattern) == starts

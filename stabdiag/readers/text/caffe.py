@@ -80,8 +80,8 @@ CAFFE: Final = Grammar(
             # A paste may lack the prefixes of the lines.
             signature=rb"solver\.cpp(?::\d{1,6}\]| : line \d{1,6} :) Iteration \d{1,12}"
             rb"(?: \([^)\n]{1,80}\))?, (?:loss|lr) = "
-            rb"|(?m:^)[ \t]{0,8}Iteration \d{1,12}(?: \([^)\n]{1,80}\))?, loss = [^\n]{1,40}\n"
-            rb"[ \t]{0,8}Train net output #0: ",
+            rb"|Iteration (?<=[ \t\n]Iteration )\d{1,12}(?: \([^)\n]{1,80}\))?, loss = "
+            rb"[^\n]{1,40}\n[ \t]{0,8}Train net output #0: ",
         ),
         _TrainingOutputs(
             pattern=rb"Train net output #\d{1,4}: ([^\n=]{1,80} = %b)(?!\S)" % NUMBER_PATTERN,

@@ -13,6 +13,8 @@ from functools import cached_property, lru_cache
 from typing import Final, NamedTuple
 
 from stabdiag.model.frozen import frozen
+from stabdiag.model.patterns import fixed_starts
+from stabdiag.readers.text.line_forms import words_in
 from stabdiag.readers.text.shapes import (
     Cells,
     KnownShapes,
@@ -122,6 +124,11 @@ class Kind(ABC):
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
 
+    @property
+    def texts(self) -> tuple[bytes, ...]:
+        """The texts of which each line of this kind contains one; none if they are unknown."""
+        return ()
+
     def search(self, data: bytes) -> bool:
         """Return True if the data has a line of this kind."""
         return bool(self.find(data))
@@ -157,9 +164,18 @@ class Line(Kind):
     def _whole(self) -> re.Pattern[bytes]:
         return whole(self.pattern)
 
+    @property
+    def texts(self) -> tuple[bytes, ...]:
+        """The texts of which each line of this kind contains one; none if they are unknown."""
+        return fixed_starts(self.pattern)
+
     def search(self, data: bytes) -> bool:
         """Return True if the data has a line of this kind."""
-        return re.search(self.signature or self.pattern, data) is not None
+        pattern = self.signature or self.pattern
+        texts = fixed_starts(pattern)
+        if texts and not words_in(data, texts):
+            return False
+        return re.search(pattern, data) is not None
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""
@@ -247,3 +263,16 @@ class Grammar:
     def sniff(self, data: bytes) -> bool:
         """Return True if cleaned lines include one that only this framework writes."""
         return any(kind.identifies_format and kind.search(data) for kind in self.kinds)
+
+    def find(self, data: bytes) -> list[tuple[Kind, TextPart]]:
+        """Return the lines of all kinds."""
+        # A text has lines of few kinds: the texts of all kinds are searched for together.
+        present = {*words_in(data, self._texts)}
+        kinds = (
+            kind for kind in self.kinds if not present.isdisjoint(kind.texts) or not kind.texts
+        )
+        return [(kind, part) for kind in kinds for part in kind.find(data)]
+
+    @cached_property
+    def _texts(self) -> tuple[bytes, ...]:
+        return tuple(text for kind in self.kinds for text in kind.texts)

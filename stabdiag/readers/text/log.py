@@ -109,7 +109,7 @@ class TextLog:
         text.data = normalize(text.data, grammar.normalizations)
         if grammar.has_evaluation_blocks:
             text.data = self._evaluations.mark(text.data)
-        parts_by_kind = [(kind, part) for kind in grammar.kinds for part in kind.find(text.data)]
+        parts_by_kind = grammar.find(text.data)
         if not self._table and self._offset < _CONFIG_BYTES:
             until = min((min(part.starts) for _, part in parts_by_kind), default=len(text.data))
             for pattern in (grammar.config, _PRECISION):
