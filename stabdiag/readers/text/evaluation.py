@@ -23,6 +23,7 @@ from stabdiag.readers.text.grammar import (
     make_parts,
     trains,
 )
+from stabdiag.readers.text.line_forms import outline
 from stabdiag.readers.text.measure_words import LOSS_STEM
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.spans import find_spans
@@ -194,13 +195,14 @@ def _are_same(values: list[bytes]) -> bool:
 
 def _lines_with_a_word(data: bytes) -> Iterator[tuple[int, bytes]]:
     """Yield each line that may belong to an evaluation, and where it begins."""
-    plain = data.lower()
+    forms = outline(data).lower()
     # Words that do not occur are left out of the pattern.
-    words = [word for word in EVALUATION_STEMS if word in plain]
+    words = [word for word in EVALUATION_STEMS if word in forms]
     after = 0
     # A value and an interval are not evaluations. The pattern begins with a letter, for speed.
     pattern = b"|".join(words).replace(b"val", rb"val(?<!interval)(?!ue)")
-    for match in re.finditer(pattern, plain) if words else ():
+    is_found = bool(words) and re.search(pattern, forms) is not None
+    for match in re.finditer(pattern, data.lower()) if is_found else ():
         if match.start() >= after:
             begin = data.rfind(b"\n", 0, match.start()) + 1
             after = line_end(data, match.end(), len(data))

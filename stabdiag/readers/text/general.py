@@ -27,6 +27,7 @@ from stabdiag.readers.text.evaluation import Evaluation
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.evidence import evidence
 from stabdiag.readers.text.grammar import is_a_loss
+from stabdiag.readers.text.line_forms import may_contain
 from stabdiag.readers.text.lists import find_lists, read_lists
 from stabdiag.readers.text.log import read_log
 from stabdiag.readers.text.measure_words import LOSS_STEM, OBJECTIVES
@@ -119,7 +120,7 @@ def read(stream: Stream) -> Columns:
 def _find_bar(head: bytes) -> Bar | None:
     """Return the kind of progress bar at the head of a log."""
     # Few logs have these texts, which are found much faster.
-    if any(start in head for start in _KERAS_STARTS) and _KERAS_BAR.search(head) is not None:
+    if may_contain(head, *_KERAS_STARTS) and _KERAS_BAR.search(head) is not None:
         return Bar.KERAS
     return Bar.OTHER if b"<" in head and _OTHER_BAR.search(head) is not None else None
 

@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property, lru_cache
-from itertools import accumulate, chain, compress, repeat
-from operator import contains
+from itertools import accumulate, chain, compress
 from typing import Final
 
 from stabdiag.model.frozen import frozen
@@ -15,7 +14,6 @@ from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.model.roles.names import is_evaluation
 from stabdiag.model.roles.scores import score_direction
-from stabdiag.readers.blocks import bytes_after
 from stabdiag.readers.text.clean import line_end
 from stabdiag.readers.text.counters import (
     EPOCH,
@@ -30,22 +28,24 @@ from stabdiag.readers.text.counters import (
 )
 from stabdiag.readers.text.failures import classify_failure
 from stabdiag.readers.text.grammar import Kind, TextPart, is_a_loss, make_parts, trains
+from stabdiag.readers.text.line_forms import outline
 from stabdiag.readers.text.measure_words import LOSS_STEM, makes_a_record
 from stabdiag.readers.text.prefix import LONGEST_LABEL
 from stabdiag.readers.text.shapes import Cells, KnownShapes, LineValues, by_names
 from stabdiag.readers.text.spans import find_spans, fixed_spans
 from stabdiag.readers.text.tokens import (
     LONGEST,
-    NUMBER_START,
     SAVES,
     VALIDATED,
     Span,
     evaluation_of_loss,
     evaluation_prefix,
+    has_number,
     line_fields,
     lines_with_a_loss,
     under_its_heading,
 )
+from stabdiag.readers.text.unread_forms import DIGIT
 
 _BLANKS: Final = (b" ", b"\t")
 
@@ -160,7 +160,7 @@ class MeasuredLines(Kind):
             ]
         if self.counter == FIRST:
             starts = [at for at, _ in written]
-        else:  # as _start does, without a call for each line
+        else:  # without a call for each line
             starts = [
                 at + (LONGEST_LABEL if len(line) > LONGEST_LABEL else len(line) - 1)
                 for at, line in written
@@ -185,36 +185,51 @@ class MeasuredLines(Kind):
 
     def _lines_with_values(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return the lines that may have the counter and a value; cheap for each line."""
-        lines = self._lines_all_with_word(data) or self._lines(data)
-        words = [word for word in (self.counter, self.counter_alias) if word]
-        # The word for an epoch has several forms.
-        if words and EPOCH not in words and all(map(is_word, words)):
-            lines = _lines_with_a_word(lines, words)
-        # Most lines end with a number.
-        lines = [
-            (at, line) for at, line in lines if line[-1:].isdigit() or NUMBER_START.search(line)
+        lines = self._lines_in_usual_forms(data) or [
+            (at, line)
+            for at, line in self._lines(data)
+            if _may_have_value(line) and self._may_have_counter(line)
         ]
         if self.skips_saved:
             lines = [(at, line) for at, line in lines if not self._repeats_saved(line)]
         return lines
+
+    def _may_have_counter(self, line: bytes) -> bool:
+        """Return True if a line has the word of the counter in any spelling, if it is a word."""
+        words = [word for word in (self.counter, self.counter_alias) if word]
+        # The word for an epoch has several forms.
+        if not words or EPOCH in words or not all(map(is_word, words)):
+            return True
+        return any(word in line for word in words) or any(word in line.lower() for word in words)
 
     def _repeats_saved(self, line: bytes) -> bool:
         """Return True if a line without a counter has the loss of a saved model."""
         place = line.find(self.word)
         return place > 0 and SAVES.search(line, 0, place) is not None and not line_counters(line)
 
-    def _lines_all_with_word(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Return the lines of a text as ``_lines`` does, if each has the word; much faster.
+    def _lines_in_usual_forms(self, data: bytes) -> list[tuple[int, bytes]]:
+        """Return all lines of a text if each has the word, and may have the counter and a value.
 
-        Return no lines if one lacks the word, is long, or may continue the line above.
+        This takes a look at each form of a line. Return no lines if one of them lacks something, is
+        long, or may continue the line above.
         """
-        firsts = bytes_after(data, b"\n")
-        lines = data.removesuffix(b"\n").split(b"\n")[1:]
-        if any(blank in firsts for blank in _BLANKS) or max(map(len, lines), default=0) > LONGEST:
+        # A form has other digits than its lines: it does not show that a line has F1.
+        words = [word for word in (self.counter, self.counter_alias) if word and is_word(word)]
+        if any(map(DIGIT.search, (self.word, *words))):
             return []
-        if not all(map(contains, lines, repeat(self.word))):
+        forms = {*outline(data).split(b"\n")} - {b""}
+        if not all(map(self._is_usual, forms)):
+            return []
+        lines = data.removesuffix(b"\n").split(b"\n")[1:]
+        if not all(lines):
             return []
         return [*zip(accumulate((len(line) + 1 for line in lines), initial=1), lines, strict=False)]
+
+    def _is_usual(self, form: bytes) -> bool:
+        """Return True if a line has the word, and may have the counter and a value."""
+        if self.word not in form or form[:1] in _BLANKS or len(form) > LONGEST:
+            return False
+        return _may_have_value(form) and self._may_have_counter(form)
 
     def _lines(self, data: bytes) -> list[tuple[int, bytes]]:
         """Return lines with a loss, and lines in between that may have values of the same step.
@@ -309,19 +324,9 @@ class MeasuredLines(Kind):
         return LineValues(names, [span for _, span in values])
 
 
-def _lines_with_a_word(
-    lines: list[tuple[int, bytes]], words: Sequence[bytes]
-) -> list[tuple[int, bytes]]:
-    """Return the lines with one of these words in lower case, in any spelling."""
-    usual, capital = words[0], words[0].capitalize()
-    texts = [line for _, line in lines]
-    if any(all(map(contains, texts, repeat(word))) for word in (usual, capital)):
-        return lines
-    return [
-        (at, line)
-        for at, line in lines
-        if usual in line or capital in line or any(word in line.lower() for word in words)
-    ]
+def _may_have_value(line: bytes) -> bool:
+    """Return True if a line may have a value. Most lines end with a number."""
+    return line[-1:].isdigit() or has_number(line)
 
 
 def _is_partial(name: str, line: bytes, at: Span) -> bool:

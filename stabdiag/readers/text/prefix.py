@@ -11,6 +11,7 @@ from stabdiag.model.arrays import Floats, Ints, Mask
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.model.unique import unique_values
 from stabdiag.readers.text.clean import line_end
+from stabdiag.readers.text.line_forms import ALL_DIGITS
 
 # The rank of a line that names none.
 NO_RANK: Final = -1
@@ -49,9 +50,11 @@ _RANK_SAMPLE_LINES: Final = 32
 
 def line_ranks(data: bytes, starts: Sequence[int]) -> Ints | None:
     """Return the rank that each line names before its position, or None if none does."""
-    if not any(_rank(data, start) >= 0 for start in starts[:_RANK_SAMPLE_LINES]):
+    # Most labels of a log differ only in their digits.
+    sample = {_label(data, at).translate(ALL_DIGITS) for at in starts[:_RANK_SAMPLE_LINES]}
+    if all(_rank(label) == NO_RANK for label in sample):
         return None
-    ranks = np.array([_rank(data, start) for start in starts], dtype=np.int64)
+    ranks = np.array([_rank(_label(data, start)) for start in starts], dtype=np.int64)
     return None if _are_line_numbers(ranks) else ranks
 
 
@@ -64,12 +67,15 @@ def _are_line_numbers(labels: Ints) -> bool:
     return is_counted and bool((np.diff(labels) > 0).all())
 
 
-def _rank(data: bytes, start: int) -> int:
+def _label(data: bytes, start: int) -> bytes:
+    """Return the text before a position on its line; empty if it is very long."""
     begin = data.rfind(b"\n", max(start - _LONGEST_PREFIX, 0), start + 1) + 1
-    if begin == 0 or begin >= start:
-        return NO_RANK
-    label = _RANK_LABEL.match(data, begin, start) or _INSIDE_LINE.search(data, begin, start)
-    return int(next(filter(None, label.groups()))) if label else NO_RANK
+    return data[begin:start] if begin else b""
+
+
+def _rank(label: bytes) -> int:
+    match = _RANK_LABEL.match(label) or _INSIDE_LINE.search(label)
+    return int(next(filter(None, match.groups()))) if match else NO_RANK
 
 
 def select_lines(kinds: Ints, steps: Floats, ranks: Ints, failed: Mask) -> Mask:

@@ -142,7 +142,9 @@ def _alike(
 ) -> tuple[Rows, Columns, Rows]:
     """Return the lines that a pattern matches fully, its groups as columns, and the other lines."""
     alone = re.compile(rb"^(%b)$" % pattern.pattern, re.MULTILINE)
-    starts, columns = find_matches(alone, b"\n".join(lines[row] for row in rows))
+    are_all = len(rows) == len(lines)
+    text = b"\n".join(lines if are_all else [lines[row] for row in rows])
+    starts, columns = find_matches(alone, text)
     if len(starts) == len(rows):
         return rows, columns, []
     begins = [0, *accumulate(len(lines[row]) + 1 for row in rows)]

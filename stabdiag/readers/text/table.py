@@ -142,6 +142,8 @@ class Table:
         rates = piece.values[piece.states == NUMBER]
         highest = max(self._highest_rates.get(name, 0.0), float(rates.max(initial=0.0)))
         self._highest_rates[name] = highest
+        if not (rates == 0).any():
+            return piece
         zeros = {cell for cell in {*cells} if cell is not None and _ROUNDED_TO_ZERO.fullmatch(cell)}
         unknown = {cell for cell in zeros if highest * _units_in_one(cell) < _UNITS_ABOVE_ZERO}
         if not unknown:

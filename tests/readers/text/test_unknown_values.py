@@ -309,3 +309,11 @@ def test_totals_of_batches_are_the_loss_next_to_a_score_of_each_epoch(tmp_path, 
     series = stabdiag.read(tmp_path / "run.txt").series
     assert len(series["loss"]) == 64
     assert series["eval_accuracy"].values.tolist() == [0.55, 0.56, 0.57, 0.58]
+
+
+def test_a_name_with_another_digit_is_another_name(tmp_path):
+    path = tmp_path / "run.log"
+    path.write_text("".join(f"step {n} f1: {n / 300:.4f}\nstep {n} f2: 0.5\n" for n in range(200)))
+    series = stabdiag.read(path).series
+    assert [*series] == ["score/f1"]
+    assert series["score/f1"].values[-1] == 0.6633
