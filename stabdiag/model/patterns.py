@@ -55,7 +55,7 @@ _MIN_FIXED: Final = 3
 def fixed_starts(pattern: bytes) -> tuple[bytes, ...]:
     r"""Return the texts of which one is at the start of each match of a pattern.
 
-    Return none if the start of a match is not fixed, or has less than three bytes.
+    Return none if the start of a match is not fixed, or is short: under three bytes without digits.
 
     >>> fixed_starts(rb"train\.py: \d+|lr=[\d.]+")
     (b'train.py: ', b'lr=')
@@ -69,4 +69,5 @@ def fixed_starts(pattern: bytes) -> tuple[bytes, ...]:
             alternatives[-1] += part
     matches = map(_FIXED_TEXT.match, alternatives)
     texts = [re.sub(rb"\\(.)", rb"\1", match[0]) for match in matches if match is not None]
-    return tuple(texts) if min(map(len, texts)) >= _MIN_FIXED else ()
+    lengths = [len(text.translate(None, b"0123456789")) for text in texts]
+    return tuple(texts) if min(lengths) >= _MIN_FIXED else ()

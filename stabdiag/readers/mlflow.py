@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
@@ -94,9 +95,9 @@ _METRIC_LINE: Final = lazy_pattern(rb"(\d{10,16}) ([-+.0-9A-Za-z]{1,32}) (\d{1,1
 def sniff(head: bytes, *, is_complete: bool) -> bool:
     """Return True if each line is a time in milliseconds, a value and a step."""
     lines = head.rstrip(b"\n").split(b"\n") if is_complete else head.split(b"\n")[:-1]
-    fitting = sum(_METRIC_LINE.fullmatch(line) is not None for line in lines)
+    others = [*islice((line for line in lines if _METRIC_LINE.fullmatch(line) is None), 2)]
     # A line may break off where the writer was killed.
-    return fitting > 0 and len(lines) - fitting <= 1
+    return len(others) <= 1 and len(lines) > len(others)
 
 
 def read(stream: Stream) -> Columns:

@@ -28,6 +28,7 @@ from stabdiag.readers.json.shapes import is_document
 from stabdiag.readers.log_builder import LogBuilder
 from stabdiag.readers.points import Points
 from stabdiag.readers.source import Stream, open_stream
+from stabdiag.readers.text.line_forms import outline
 from stabdiag.readers.unnamed import CSV_WITHOUT_NAMES, ROWS_WITHOUT_NAMES
 
 # Up to this size the tolerant reader (20 MB/s) finishes before Arrow is imported (40 ms).
@@ -46,7 +47,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     if text.lstrip()[:1] == b"{" or is_document(text, is_complete=is_complete):
         return False
     # The first of the numbers of a list that Python printed on many lines has a name.
-    if b"[" in text and _LIST_BEGINS.search(text) is not None:
+    if b"[" in text and _LIST_BEGINS.search(outline(text) + b"\n") is not None:
         return False
     # The only commas may be within the tensors that a pasted loop printed.
     if b"\ntensor(" in text:

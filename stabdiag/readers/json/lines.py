@@ -51,7 +51,7 @@ def sniff(head: bytes, *, is_complete: bool) -> bool:
     lines = (objects if 2 * len(objects) > len(lines) else lines)[:_SNIFFED_LINES]
     if not any(b"{" in line for line in lines) or is_document(text, is_complete=is_complete):
         return False
-    decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines)
+    decoded = (decode_line(line.decode("utf-8", "replace")) for line in lines if b"{" in line)
     return any(records and not reason for records, reason in decoded)
 
 

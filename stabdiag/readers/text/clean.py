@@ -35,7 +35,7 @@ _SHOWN_ANSI: Final = lazy_pattern(rb"(?:\^\[|\xe2\x90\x9b)?\[\d{0,3}(?:;\d{1,3})
 _RESETS: Final = (b"[0m", b"[39m", b"[m")
 
 # The number of a cell before its output, as a notebook shows it.
-_NOTEBOOK_LABEL: Final = lazy_pattern(rb"\AOut\[\d{1,6}\]:[ \t]?")
+_NOTEBOOK_LABEL: Final = lazy_pattern(rb"\A\nOut\[\d{1,6}\]:[ \t]?")
 
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
@@ -129,6 +129,7 @@ class Text:
         """
         if b"\x1b" in block:
             block = _ANSI.sub(b"", block)
+        block = b"\n" + block.removeprefix(_BYTE_ORDER_MARK)
         if b"`" in block and _FENCE_MARK in block:
             block = _FENCED.sub(_without_code, block)
         block = separate_records(without_emphasis(_plain_signs(block)))
@@ -138,7 +139,8 @@ class Text:
         if b"\r" in block:
             block = block.replace(b"\r\n", b"\n")
             if b"\r" in block:
-                self._breaks = np.flatnonzero(np.frombuffer(block, dtype=np.uint8) == ord("\r"))
+                text = np.frombuffer(block, dtype=np.uint8)
+                self._breaks = np.flatnonzero(text[1:] == ord("\r"))
                 block = block.replace(b"\r", b"\n")
         if b"\xef" in block or (b"\xe2" in block and b"\xe2\x80" in block):
             block = _WIDE_SIGN.sub(lambda sign: _ASCII_SIGNS[sign[0]], block)
@@ -150,14 +152,12 @@ class Text:
         self._joined = _NO_BREAKS
         joined = _joined(block)
         if joined is not block:
-            arrays = (np.frombuffer(version, dtype=np.uint8) for version in (block, joined))
+            arrays = (np.frombuffer(version, dtype=np.uint8)[1:] for version in (block, joined))
             self._joined = np.flatnonzero(np.not_equal(*arrays))
             block = joined
-        if block[:4] == b"Out[":
-            block = _NOTEBOOK_LABEL.sub(b"", block)
-        self.data = b"\n" + block
-        if b">" in block and b"\n> " in self.data:
-            self.data = self.data.replace(b"\n> ", b"\n")
+        if block[:5] == b"\nOut[":
+            block = _NOTEBOOK_LABEL.sub(b"\n", block)
+        self.data = block.replace(b"\n> ", b"\n") if b">" in block else block
 
     def line_numbers(self, places: Sequence[int]) -> Ints:
         """Return the line numbers, from 1, of positions in ``data``."""
@@ -214,7 +214,6 @@ def _plain_signs(block: bytes) -> bytes:
 
     The search for a single byte is much faster, and most logs lack it.
     """
-    block = block.removeprefix(_BYTE_ORDER_MARK)
     if b"[" in block and may_contain(block, *_SPELLED_ESCAPES):
         block = _SPELLED_ANSI.sub(b"", block)
     if b"[" in block and may_contain(block, *_RESETS) and any(map(block.__contains__, _RESETS)):
@@ -222,9 +221,9 @@ def _plain_signs(block: bytes) -> bytes:
     if b"\xc2" in block or b"\xe3" in block:
         for blank in _WIDE_BLANKS:
             block = block.replace(blank, b" ")
-    if (b"<" in block and b"<br" in block) or (b"^" in block and b"^M\n" in block):
+    if may_contain(block, b"<br") or (b"^" in block and b"^M\n" in block):
         block = _SHOWN_END.sub(b"", block)
-    if b"<" in block and (b"<pre" in block or b"<code" in block):
+    if may_contain(block, b"<pre", b"<code", b"</pre", b"</code"):
         block = _SHOWN_TAG.sub(b"", block)
     if b"&" in block and b";" in block:
         for escaped, sign in _HTML_SIGNS:

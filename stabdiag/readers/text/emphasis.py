@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
+from stabdiag.readers.text.line_forms import may_contain
 
 # **nan**, and **loss: nan**, also from within a word; no banner of asterisks, no power: b**2.
 _BOLD_TEXT: Final = lazy_pattern(rb"\*\*(?<!\*\*\*)([\w.+-][^*\n]{0,200})\*\*(?![\w*(]|[.+-]\d)")
@@ -36,4 +37,4 @@ def without_emphasis(block: bytes) -> bytes:
             block = marked.sub(rb"\1", block)
     if b"*" in block and b"**" in block:
         block = _BOLD_TEXT.sub(rb"\1", block)
-    return _TAG.sub(b"", block) if b"<" in block and b"</" in block else block
+    return _TAG.sub(b"", block) if may_contain(block, b"</") else block

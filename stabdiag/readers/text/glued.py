@@ -150,19 +150,22 @@ _END_BYTES: Final = 1 << 17
 
 _BAR: Final = b"%|"
 # A paste has at most this many bytes. Bars on one line are searched for in each line of it.
-_PASTE: Final = 1 << 16
+_PASTE: Final = 1 + (1 << 16)
 _TWO_BARS: Final = lazy_pattern(rb"%\|[^\n\r]{0,2000}%\|")
 
 
 def separate_records(block: bytes) -> bytes:
-    """Return a block with a carriage return between the bars or records that share a line."""
-    lines = count_line_ends(block) + (block.count(b"\r") if b"\r" in block else 0)
+    """Return a block with a carriage return between the bars or records that share a line.
+
+    The block begins with a newline.
+    """
+    lines = count_line_ends(block) - 1 + (block.count(b"\r") if b"\r" in block else 0)
     if may_contain(block, _BAR):
         if block.count(_BAR) > lines + 1 or (
             len(block) <= _PASTE and _TWO_BARS.search(outline(block)) is not None
         ):
             block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
-        if _COUNT_AFTER_BAR.search(block, 0, _PASTE) is not None:
+        if all(_COUNT_AFTER_BAR.search(text, 0, _PASTE) for text in (outline(block), block)):
             block = _COUNT_AFTER_BAR.sub(b"]\r", block)
     if may_contain(block, _ETA):
         if block.count(b"]" + _ETA) > lines + 1:

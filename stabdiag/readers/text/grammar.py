@@ -56,6 +56,12 @@ def is_a_loss(name: str) -> bool:
     return "loss" in lowered and "scale" not in lowered and not lowered.endswith("time")
 
 
+def may_match(pattern: bytes, data: bytes) -> bool:
+    """Return True if a text may have a match of a pattern; fast if a match has a fixed start."""
+    texts = fixed_starts(pattern)
+    return not texts or bool(words_in(data, texts))
+
+
 @lru_cache(maxsize=1 << 10)
 def trains(name: str) -> bool:
     """Return True if a name contains a word for training."""
@@ -172,10 +178,7 @@ class Line(Kind):
     def search(self, data: bytes) -> bool:
         """Return True if the data has a line of this kind."""
         pattern = self.signature or self.pattern
-        texts = fixed_starts(pattern)
-        if texts and not words_in(data, texts):
-            return False
-        return re.search(pattern, data) is not None
+        return may_match(pattern, data) and re.search(pattern, data) is not None
 
     def find(self, data: bytes) -> list[TextPart]:
         """Return all lines of this kind."""

@@ -18,6 +18,7 @@ from stabdiag.model.arrays import Ints, Mask
 SAME_DIGITS: Final = bytes.maketrans(b"23456789", b"11111111")
 # And lines that differ in any digits, or end with a carriage return.
 ALL_DIGITS: Final = bytes.maketrans(b"023456789\r", b"111111111\n")
+_DIGIT_BYTES: Final = b"0123456789"
 # Hashes of adjacent bytes are below this number. They are collected in pieces of this size, which
 # needs little memory.
 _HASHES: Final = 1 << 18
@@ -49,13 +50,13 @@ def may_contain(data: bytes, *texts: bytes) -> bool:
 def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
     """Return the words that a text contains; fast, as most lack five bytes that follow each other.
 
-    ``words`` have at least three bytes.
+    ``words`` have at least three bytes without their digits.
     """
     if not words:
         return []
-    text = outline(data)
     forms, hashes, starts = _word_hashes((*words,))
-    candidates = np.logical_and.reduceat(_text_hashes(text)[hashes], starts)
+    text, text_hashes = _without_digits(data)
+    candidates = np.logical_and.reduceat(text_hashes[hashes], starts)
     return [
         words[at]
         for at in np.flatnonzero(candidates).tolist()
@@ -64,22 +65,26 @@ def words_in(data: bytes, words: Sequence[bytes]) -> list[bytes]:
 
 
 @lru_cache(maxsize=1)
-def _text_hashes(data: bytes) -> Mask:
-    """Return a mask of the hashes of adjacent bytes in a text. Cached for one text."""
+def _without_digits(data: bytes) -> tuple[bytes, Mask]:
+    """Return the different lines of a text without digits, and a mask of the hashes of its bytes.
+
+    Cached for one text.
+    """
+    text = b"\n".join({*outline(data).translate(None, _DIGIT_BYTES).split(b"\n")})
     mask = np.zeros(2 * _HASHES, dtype=np.bool_)
-    for start in range(0, len(data), _PIECE_BYTES):
-        for hashes in _hashes(data[start : start + _PIECE_BYTES + 4]):
+    for start in range(0, len(text), _PIECE_BYTES):
+        for hashes in _hashes(text[start : start + _PIECE_BYTES + 4]):
             mask[hashes] = True
-    return mask
+    return text, mask
 
 
 @lru_cache(maxsize=1 << 6)
 def _word_hashes(words: tuple[bytes, ...]) -> tuple[Sequence[bytes], Ints, Ints]:
-    """Return all words with each digit as 1, their hashes, and where those of each word start.
+    """Return all words without digits, their hashes, and where those of each word start.
 
     The parts of a phrase of common words are all in a text more often if they have three bytes.
     """
-    forms = [word.translate(ALL_DIGITS) for word in words]
+    forms = [word.translate(None, _DIGIT_BYTES) for word in words]
     hashes = [fives if len(fives) else threes for threes, fives in map(_hashes, forms)]
     return forms, np.concatenate(hashes), np.cumsum([0, *map(len, hashes[:-1])])
 

@@ -30,7 +30,7 @@ from stabdiag.readers.text.continuing_lines import ContinuingLines
 from stabdiag.readers.text.cut_end import without_cut_number
 from stabdiag.readers.text.evaluation_blocks import EvaluationBlocks
 from stabdiag.readers.text.failures import Failures, may_report
-from stabdiag.readers.text.grammar import Grammar, Kind, StatusLine, TextPart
+from stabdiag.readers.text.grammar import Grammar, Kind, StatusLine, TextPart, may_match
 from stabdiag.readers.text.line_forms import line_forms, may_contain, outline
 from stabdiag.readers.text.messages import Messages, may_be_message
 from stabdiag.readers.text.reports import (
@@ -115,7 +115,7 @@ class TextLog:
             for pattern in (grammar.config, _PRECISION):
                 if pattern is not None:
                     self._config = {**_arguments(pattern, text.data[:until]), **self._config}
-        if grammar.ended is not None:
+        if grammar.ended is not None and may_match(grammar.ended, text.data):
             ends = re.finditer(grammar.ended, text.data)
             self._ends += [self._offset + end.start() for end in ends]
         if _UNNAMED_NAN.search(outline(text.data)) is not None:
@@ -343,6 +343,8 @@ def _other_lines(data: bytes, parts_by_kind: Sequence[tuple[Kind, TextPart]]) ->
     # The text begins with a newline, and usually ends on one.
     is_other[0] = False
     is_other[-1] &= not data.endswith(b"\n")
+    if not is_other.any():
+        return b""
     lines = b"\n".join(compress(data.split(b"\n"), is_other.tolist()))
     if not are_most:
         return lines
