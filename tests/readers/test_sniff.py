@@ -29,6 +29,11 @@ JSONL = b'{"step": 1, "loss": 2.5, "t": {"a": null}}\n{"step": 2, "loss": NaN}\r
 CSV = b'step,loss,mode\n1,2.5,"a, b"\n2,nan,\n\n# x\nstep,loss,mode\n3,,val\n'
 
 
+def test_a_text_of_only_fences_is_refused():
+    with pytest.raises(LogError, match="a text log without a loss"):
+        sniff(Stream("run", io.BytesIO(b"```\n" * 20)))
+
+
 @given(st.sampled_from(MAGIC), st.one_of(st.binary(max_size=200), st.text().map(str.encode)))
 def test_any_bytes_are_read_or_refused(magic, noise):
     stream = Stream("run", io.BytesIO(magic + noise))

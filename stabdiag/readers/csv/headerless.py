@@ -71,7 +71,7 @@ class TableShape:
         columns = self.columns
         if len(columns) == 1 and _alternates([n for _, n in columns[0]]):
             return []
-        if any(state == WORD for column in columns for state, _ in column):
+        if not columns or any(state == WORD for column in columns for state, _ in column):
             return []
         *steps, values = [[n for state, n in column if state == NUMBER] for column in columns]
         counted = all(len(column) == len(columns[0]) and may_be_steps(column) for column in steps)
