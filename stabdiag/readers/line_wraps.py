@@ -6,8 +6,10 @@ the head: records begin alike, and all lines of a record except the last fill th
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
+from functools import lru_cache
 from itertools import chain, pairwise
 from typing import Final
 
@@ -15,6 +17,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.blocks import blocks
 from stabdiag.readers.source import Stream
+from stabdiag.readers.text.line_forms import ALL_DIGITS
 
 # The bytes of the head that are examined.
 _HEAD_BYTES: Final = 1 << 14
@@ -40,6 +43,7 @@ _MAX_RECORD: Final = 4000
 
 # The first words of a line, in which all numbers are equal.
 _FIRST_WORDS: Final = lazy_pattern(rb"\s{0,8}(\S{1,16}(?:\s{1,12}\S{1,8})?)")
+_FIRST_BYTES: Final = 8 + 16 + 12 + 8
 _NUMBERS: Final = lazy_pattern(rb"[\d\s]+")
 
 
@@ -120,6 +124,12 @@ def _find_wrap(head: bytes) -> _Wrap | None:
 
 def _opening(line: bytes) -> bytes:
     """Return the first words of a line, with each number as 0."""
+    return _opening_of_form(line[:_FIRST_BYTES].translate(ALL_DIGITS))
+
+
+# The lines of a log begin in a few ways.
+@lru_cache(maxsize=1 << 8)
+def _opening_of_form(line: bytes) -> bytes:
     words = _FIRST_WORDS.match(line)
     return _NUMBERS.sub(b"0", words[1]) if words else b""
 
@@ -150,15 +160,15 @@ def _before_blank(lines: list[bytes]) -> list[bytes]:
 def _count_explained(wrap: _Wrap, records: list[list[bytes]]) -> int:
     """Return the number of records whose lines fill the width, 0 if too many do not."""
     broken = [record for record in records if len(record) > 1]
-    expected = [
-        record
-        for record in broken
-        if all(wrap.is_full(line, following) for line, following in pairwise(record))
-    ]
-    is_expected = len(expected) >= max(2, _MIN_BROKEN * len(records)) and len(
-        expected
-    ) >= _MIN_EXPLAINED * len(broken)
-    is_broken = is_expected and (wrap.at_blanks or _breaks_words(expected))
+    fewest = math.ceil(max(2, _MIN_BROKEN * len(records), _MIN_EXPLAINED * len(broken)))
+    expected: list[list[bytes]] = []
+    for row, record in enumerate(broken):
+        # The first records of most logs are not broken.
+        if len(expected) + len(broken) - row < fewest:
+            return 0
+        if all(wrap.is_full(line, following) for line, following in pairwise(record)):
+            expected.append(record)
+    is_broken = len(expected) >= fewest and (wrap.at_blanks or _breaks_words(expected))
     return len(expected) if is_broken else 0
 
 
