@@ -6,7 +6,6 @@ it finds none from there on, and the log seems to end. These lines are counted a
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import islice
@@ -73,7 +72,6 @@ _MAX_BELOW: Final = 1 << 13
 _BELOW_LOG: Final = lazy_pattern(rb"[ \t\r]{0,80}(?:\n|```|~~~|<|Traceback )")
 # The name of a loss at the end of a line, without its value.
 _LOSS_WITHOUT_VALUE: Final = lazy_pattern(rb"(?i)(?<![a-z])loss[\"']?[ \t]{0,8}[:=]?[ \t]{0,8}$")
-_LOSS_WORD: Final = lazy_pattern(rb"loss", re.IGNORECASE)
 
 # What may follow the last line of a paste: the end of its block of code, or dots.
 _AROUND_PASTES: Final = b" \t\r\n`."
@@ -256,11 +254,15 @@ class UnreadLines:
 
     def _compare_words(self) -> None:
         """Find the words of records, unless lines with only these words occur between them."""
-        lines = self._between.split(b"\n")
+        with_loss: set[bytes] = set()
+        others: set[bytes] = set()
+        for line in self._between.translate(SAME_DIGITS).split(b"\n"):
+            (with_loss if b"loss" in line.lower() else others).add(line)
         self._between = b""
-        named = {other_words(line) for line in lines if _LOSS_WORD.search(line)} - {()}
-        others = (line for line in lines if not _LOSS_WORD.search(line) and DIGIT.search(line))
-        is_loss_occasional = any(other_words(line) in named for line in others)
+        named = {*map(other_words, with_loss)} - {()}
+        is_loss_occasional = any(
+            DIGIT.search(line) is not None and other_words(line) in named for line in others
+        )
         self._words = frozenset() if is_loss_occasional else frozenset(named)
 
     def _take(self, line: bytes, same_digits: bytes, number: int) -> bool:
