@@ -18,7 +18,7 @@ from stabdiag.model.manifest.keys import ARCHITECTURES, LOSS_FUNCTION, is_pretra
 from stabdiag.model.roles.loss_kinds import LossKind, is_value_loss
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import num
-from stabdiag.stats.quantiles import usual_gap
+from stabdiag.stats.quantiles import diff_sigma, usual_gap
 from stabdiag.stats.rolling import trailing_moments
 from stabdiag.stats.shape import SearchWindows
 from stabdiag.stats.smoothing import MovingAverage, chance_start, find_average
@@ -120,6 +120,11 @@ class Run:
     def average(self) -> MovingAverage | None:
         """The moving average that the loss is, or None."""
         return find_average(self.loss.values)
+
+    @cached_property
+    def loss_sigma(self) -> float:
+        """The deviation of single losses, of which there are at least two."""
+        return diff_sigma(self.loss.values)
 
     @property
     def unit(self) -> str:

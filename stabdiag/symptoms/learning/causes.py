@@ -13,7 +13,7 @@ from stabdiag.model.frozen import frozen
 from stabdiag.model.text import digits, num
 from stabdiag.stats.course import change_of_halves, highest_level
 from stabdiag.stats.levels import MOST_DIGITS
-from stabdiag.stats.quantiles import diff_sigma, power_of_ten
+from stabdiag.stats.quantiles import power_of_ten
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     FEW_EVENTS,
@@ -240,5 +240,5 @@ def rose_far(case: Case) -> bool:
     if len(x) < 2:
         return False
     began, highest = float(x[0]), highest_level(x)
-    beyond = highest - began > BEYOND_CHANCE * diff_sigma(x)
+    beyond = highest - began > BEYOND_CHANCE * case.loss_sigma
     return beyond and highest > case.limits.learning.above_start * began

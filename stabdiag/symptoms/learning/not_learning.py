@@ -7,7 +7,6 @@ from stabdiag.model.findings import ActionKind as Do
 from stabdiag.model.text import num
 from stabdiag.stats.course import change_of_halves, level_error, start_level
 from stabdiag.stats.levels import levels
-from stabdiag.stats.quantiles import diff_sigma
 from stabdiag.stats.standards import (
     BEYOND_CHANCE,
     CONTEXT_POINTS,
@@ -163,7 +162,7 @@ def _never_fell(case: Case) -> bool:
         return False
     x, least = case.loss.values, case.limits.learning.min_fall
     tenths = levels(x, TENTHS)
-    noise = BEYOND_CHANCE * level_error(diff_sigma(x), len(x) // TENTHS)
+    noise = BEYOND_CHANCE * level_error(case.loss_sigma, len(x) // TENTHS)
     first = float(tenths[0])
     began = max(first, start_level(x) - noise)
     return bool(began - float(tenths.min()) <= min(noise, 2 * least * first))

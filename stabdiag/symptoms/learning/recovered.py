@@ -76,7 +76,7 @@ def rise_recovered(case: Case) -> Evidence | None:
     progress = max(beginning(x) - rise.low, 0.0)
     # The level of a moving average varies as much as the average itself.
     level_sigma = max(rise.noise, 0.0 if case.average is None else case.average.sigma)
-    noise = max(_RECOVERED_SIGMAS * level_sigma, CLEAR * diff_sigma(x))
+    noise = max(_RECOVERED_SIGMAS * level_sigma, CLEAR * case.loss_sigma)
     bar = max(noise, _PROGRESS * progress, _BEYOND_OTHERS * rise.other)
     first, crest, end = (case.at(position) for position in (rise.foot, rise.crest, rise.end))
     if rise.height <= bar or _lr_rises(case, first, crest):
