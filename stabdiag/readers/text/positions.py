@@ -348,8 +348,9 @@ class _ShapedRecords:
 
     @property
     def _has_cells(self) -> bool:
-        """Whether the records are rows of a table that begin with a word: their header lacks."""
-        return len(self._columns) > 2 and self.first.count(b",") >= len(self._columns)
+        """Whether the records are rows of a table without a header that begin with a word."""
+        is_row = 2 < len(self._columns) <= self.first.count(b",")
+        return is_row and _HAS_WORD.search(self.first.split(b",", 1)[1]) is None
 
     def _is_lost(self, unnamed: Sequence[int]) -> bool:
         """Return True if a number is not finite at the end."""
