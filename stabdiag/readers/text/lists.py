@@ -76,10 +76,11 @@ def find_lists(data: bytes, source: str) -> Mapping[str, list[bytes]]:
     if has_pairs:
         data = _LIST_OF_PAIRS.sub(lambda pairs: b": [%b]" % _PAIR.sub(rb"\1", pairs[1]), data)
     fewest = _MIN_PAIRS if has_pairs else _MIN_LIST
+    begin = len(data) - len(data.lstrip())
     for match in _PRINTED_LIST.finditer(data) if b"[" in data else ():
         text = match[1] if match[2] else match[1].rpartition(b",")[0]
         name, values = _name(data, match.start()), _values(text)
-        if name is None and (not data[: match.start()].strip() or _grows(lists, values)):
+        if name is None and (match.start() <= begin or _grows(lists, values)):
             name = name_of_values(source)
         if name is not None and len(values) >= fewest:
             lists[name] = values
