@@ -84,7 +84,7 @@ _SPREAD_DICT: Final = lazy_pattern(
 )
 # The end of such a dict, where a paste begins within it.
 _CUT_DICT: Final = lazy_pattern(
-    rb"\A(?:[^\n{]{0,200},\n)?[ \t]{0,16}%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}"
+    rb"(?:[^\n{]{0,200},\n)?[ \t]{0,16}%b(?:,\n[ \t]{1,16}%b){1,200}(?:,?\n[ \t]{0,16})?\}"
     % (_DICT_ENTRY, _DICT_ENTRY)
 )
 _SPREAD_VALUE: Final = lazy_pattern(
@@ -235,8 +235,9 @@ def _joined(block: bytes) -> bytes:
     """Return a block in which a dict or a value on several lines is on one; of the same length."""
     lines = outline(block).split(b"\n")
     ends = {line[-1:] for line in lines}
-    if b"}" in block and not ends.isdisjoint(_DICT_ENDS):
-        block = _CUT_DICT.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
+    cut = _CUT_DICT.match(block, 1) if not ends.isdisjoint(_DICT_ENDS) else None
+    if cut is not None:
+        block = block[:1] + cut[0].replace(b"\n", b" ") + block[cut.end() :]
     if b"{" in block and not ends.isdisjoint(_DICT_ENDS):
         block = _SPREAD_DICT.sub(lambda spread: spread[0].replace(b"\n", b" "), block)
     ends |= {line[-2:-1] for line in lines if line.endswith(b" ")}
