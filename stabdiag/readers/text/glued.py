@@ -181,7 +181,7 @@ def separate_records(block: bytes) -> bytes:
         block = _INVALID_LOSS.sub(b"\rBatch ", block)
     if may_contain(block, _ETA):
         block = _VALIDATED_BAR.sub(b"", block)
-    if len(block) <= _PASTE:
+    if len(block) <= _PASTE and _BAR_LABEL.search(outline(block)) is not None:
         block = _separate_labels(block)
     if may_contain(block, b"/step - ") and any(end in block for end in _COMPLETE_BAR_ENDS):
         block = _DRAWN_TWICE.sub(b"", block)
@@ -192,7 +192,8 @@ def separate_records(block: bytes) -> bytes:
     ):
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if len(block) <= _PASTE:
-        block = _SAME_START.sub(_separated, block)
+        if _SAME_START.search(outline(block)) is not None:
+            block = _SAME_START.sub(_separated, block)
         times = len(_NEXT_TIME.findall(block)) if b":" in block else 0
         block = _NEXT_TIME.sub(b"\r", block) if times > max(lines, _MIN_GLUED) else block
     if lines <= _FEW_LINES and sum(map(block.count, _EPOCHS)) > lines + 1:

@@ -129,9 +129,9 @@ OTHER_PAIRS: Final = (
     # And epoch_3: train_loss_2.31_val_loss_2.40
     Normalization(
         (b"loss_",),
-        rb"(?i)(?<![a-z])((?:[a-z]{1,12}_)?(?:loss|acc(?:uracy)?))_([-+]?(?:\d{1,12}\.\d{1,12}|nan|inf))"
-        rb"(?:_(?=[a-z])|(?![\w.]))",
-        rb" \1: \2 ",
+        rb"_(?=[-+\dnNi])(?:(?<=oss_)|(?<=OSS_)|(?<=[aA]cc_)|(?<=ccuracy_))"
+        rb"([-+]?(?:\d{1,12}\.\d{1,12}|[nN]a[nN]|inf))(?:_(?=[A-Za-z])|(?![\w.]))",
+        rb": \1 ",
     ),
     # Epoch 3......loss 2.31......val 2.40, loss.......2.31
     Normalization((b"....", b"oss"), rb"(?<=\d)\.{4,80} ?(?=[A-Za-z])", b"  "),
