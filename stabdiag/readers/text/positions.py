@@ -89,6 +89,9 @@ _OPERATOR: Final = lazy_pattern(rb"[\w)\]] [-+*/=!]= [\w(-]")
 
 _BYTES_ABOVE: Final = 400
 
+# A number that ends at this many times its highest value of the first third may be a failed loss.
+_FAILED_MULTIPLE: Final = 10
+
 # The name of a value that may be a score, a time or a rate.
 MEASURE: Final = b"measure"
 _TAKEN_NAME: Final = b"loss"
@@ -300,6 +303,9 @@ class _ShapedRecords:
             if not unnamed or not self._is_even:
                 return None
             loss = self._find_loss(unnamed) if may_be_loss or self._is_lost(unnamed) else None
+            if loss is not None and not self._fails(loss) and any(map(self._fails, unnamed)):
+                # Which of them is the loss is unknown.
+                loss = None
             if loss is None and self._has_cells:
                 return None
             is_a_loss_by_course = loss is not None
@@ -355,6 +361,14 @@ class _ShapedRecords:
     def _is_lost(self, unnamed: Sequence[int]) -> bool:
         """Return True if a number is not finite at the end."""
         return any(not math.isfinite(self._values[at][-1]) for at in unnamed)
+
+    def _fails(self, at: int) -> bool:
+        """Return True if a number is lost in some record, or multiplies as no score does."""
+        values = self._values[at]
+        if not all(map(math.isfinite, values)):
+            return True
+        highest = max(map(abs, values[: max(len(values) // 3, 1)]))
+        return values[-1] > _FAILED_MULTIPLE * highest and not may_be_scores(values)
 
     def _find_loss(self, unnamed: Sequence[int]) -> int | None:
         """Return the number that changes as a loss does, or the only one if it is no score."""

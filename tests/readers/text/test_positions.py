@@ -137,3 +137,15 @@ def test_an_empty_bar_is_no_json(diagnosed):
         f"[{'#' * n:12s}] {100 * n // 12}% loss {value}\n" for n, value in enumerate(LOSSES)
     )
     assert diagnosed(text).history.series["loss"].values.tolist() == LOSSES
+
+
+@pytest.mark.parametrize(
+    "second", ["nan", "9{n}000.5"], ids=["a second number is lost", "a second number multiplies"]
+)
+def test_a_log_is_not_healthy_if_another_number_without_a_name_fails(diagnosed, second):
+    rows = (
+        f"[{n}] {2.5 - n / 20:.4f} {second.format(n=n) if n > 20 else f'{2.7 - n / 20:.4f}'}\n"
+        for n in range(1, 41)
+    )
+    report = diagnosed("training with a loss\n" + "".join(rows))
+    assert report.diagnosis.slug == "partly-read"
