@@ -35,7 +35,7 @@ _MIN_COURSE: Final = 5
 _MAX_FALL: Final = 0.9
 
 # The largest score, in percent.
-_LARGEST_SCORE: Final = 100
+LARGEST_SCORE: Final = 100
 
 # Integers from this value on are times: seconds since 1970, or milliseconds.
 A_TIME: Final = 1e9
@@ -115,7 +115,7 @@ def may_be_scores(numbers: Sequence[float]) -> bool:
     """Return True if numbers may be scores, which rise from the start and are at most 100."""
     third = max(len(numbers) // 3, 1)
     rise = sum(numbers[-third:]) > sum(numbers[:third]) and min(numbers) in numbers[:third]
-    return rise and max(numbers) <= _LARGEST_SCORE
+    return rise and max(numbers) <= LARGEST_SCORE
 
 
 def _change(column: Sequence[float]) -> float:

@@ -13,7 +13,7 @@ from typing import Final
 
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization, as_float
-from stabdiag.readers.unnamed import may_be_scores
+from stabdiag.readers.unnamed import LARGEST_SCORE, may_be_scores
 
 # Scores are searched for in this many bytes at the head, on at most this many lines.
 _SPLIT_BYTES: Final = 1 << 16
@@ -21,9 +21,6 @@ _MAX_SPLIT_LINES: Final = 500
 
 # At least two splits share each of two lines.
 _MIN_SPLITS: Final = 2
-
-# The largest score, in percent.
-_LARGEST_SCORE: Final = 100
 
 _LINE: Final = lazy_pattern(rb"(?mi)^[^\n]{0,60}\bepochs?\b[^\n]{0,300}$")
 
@@ -49,8 +46,9 @@ def find_split_scores(data: bytes) -> Iterator[Normalization]:
     numbers = [as_float(first[2]) for first in firsts]
     in_percent = all(first["percent"] for first in firsts)
     if all(_LOSS_ON_LINE.search(line) for line, _ in records):
-        begin, end = _thirds(numbers)
-        is_known = end >= begin and max(numbers) <= (_LARGEST_SCORE if in_percent else 1)
+        third = max(len(numbers) // 3, 1)
+        rises = sum(numbers[-third:]) >= sum(numbers[:third])
+        is_known = rises and max(numbers) <= (LARGEST_SCORE if in_percent else 1)
     else:
         is_known = b"oss" not in head and (in_percent or may_be_scores(numbers))
     if is_known:
@@ -60,13 +58,3 @@ def find_split_scores(data: bytes) -> Iterator[Normalization]:
 def are_scores(values: Sequence[bytes]) -> bool:
     """Return True if values may be scores, which rise from the start and are at most 100."""
     return may_be_scores([*map(as_float, values)])
-
-
-def _thirds(numbers: Sequence[float]) -> tuple[float, float]:
-    """Return the sums of the first and of the last third."""
-    third = _third(numbers)
-    return sum(numbers[:third]), sum(numbers[-third:])
-
-
-def _third(numbers: Sequence[float]) -> int:
-    return max(len(numbers) // 3, 1)
