@@ -46,7 +46,7 @@ class LazyPattern:
 
 
 # Parts of a pattern: an escaped character, a set of characters, a parenthesis, a bar, other text.
-_PATTERN_PARTS: Final = lazy_pattern(rb"\\.|\[\^?\]?[^\]]*\]|[(|)]|[^\\\[(|)]+")
+_PATTERN_PARTS: Final = lazy_pattern(rb"\\.|\[\^?\]?[^\]]*(?:\]|\Z)|[(|)]|[^\\\[(|)]+")
 _FIXED_TEXT: Final = lazy_pattern(rb"(?:[\w ,:;'\"<>/=@!%&~`#-]|\\[^\w])*(?![?*+{])")
 _MIN_FIXED: Final = 3
 
