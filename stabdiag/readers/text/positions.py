@@ -1,61 +1,35 @@
 """Name the numbers of lines that do not name them, by their positions and by how they change.
 
 ``[3] 2.31 0.45``, ``epoch 3 (36.8 s) 2.31``, ``2.31 (train), 2.40 (valid)``, or several lines for
-each record: a count, and its value below. Lines that differ only in their numbers have one shape. A
-whole number that rises counts the records; other numbers are named by the words next to them. The
-search looks at short texts only: it is the last resort.
+each record: a count, and its value below. The lines recur with other numbers. A whole number that
+rises counts the records; other numbers are named by the words next to them. The search looks at
+short texts only: it is the last resort.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
-from typing import Final, NamedTuple
+from typing import Final
 
 from stabdiag.model.frozen import frozen
 from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.counters import counter_matches, counter_word
 from stabdiag.readers.text.grammar import Normalization, as_float, is_a_loss
 from stabdiag.readers.text.measure_words import SPLIT
+from stabdiag.readers.text.recurring_lines import Group, find_groups, mask_lines, record_pattern
 from stabdiag.readers.unnamed import find_loss, is_of_losses, may_be_scores
 
-# The most lines that are examined, their longest, and the most numbers of a record.
-_SHAPED_LINES: Final = 300
-_LONGEST_SHAPE: Final = 300
-_MAX_SLOTS: Final = 16
-
-# The fewest records, the most lines of a record, and the lines at which the first one may begin.
-_MIN_SHAPED: Final = 3
-_MAX_GROUP: Final = 8
-_GROUP_STARTS: Final = 12
+# The most lines of a record, and its most numbers.
+_MAX_LINES: Final = 8
+_MAX_NUMBERS: Final = 16
 
 # Rows of several numbers without a word are no course if there are fewer, or if they are not
 # counted evenly. One in this many lines belongs to a record.
 _MIN_EVEN_ROWS: Final = 5
 _LINES_PER_RECORD: Final = 3
-
-_CLOCK_TIME: Final = (
-    rb"\d{4}[-/]\d\d[-/]\d\d(?:[T ]\d\d:\d\d:\d\d)?(?:[.,]\d{1,9})?Z?"
-    rb"|\d{1,2}:\d\d(?::\d\d)?(?:[.,]\d{1,9})?"
-)
-_PLAIN_NUMBER: Final = (
-    rb"[-+]?(?:(?:\d{1,60}(?:\.\d{1,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?"
-    rb"|(?:nan|NaN|[iI]nf)(?!\w))(?!\d|[.-]\d|\.\.)"
-)
-# A bar grows from line to line.
-_BAR_SIGN: Final = rb"(?:[#=>]|[.-](?!\d)|\xe2[\x94-\x96][\x80-\xbf])"
-_TOTAL_BEHIND: Final = rb" ?/ ?\d{1,12}(?![\w.])"
-_SHAPE_PIECE: Final = lazy_pattern(
-    rb"(?P<time>(?<![\w.:])(?:%b)(?![\w:]))|(?P<number>(?<![\w.])%b)(?P<total>%b)?"
-    rb"|(?P<blank>[ \t]{1,200}(?!%b))|(?P<bar>(?:[ \t]|%b){1,200})|\w{1,60}|[^ \t]"
-    % (_CLOCK_TIME, _PLAIN_NUMBER, _TOTAL_BEHIND, _BAR_SIGN, _BAR_SIGN)
-)
-_ANY_BAR: Final = rb"(?:[ \t]|%b){1,200}" % _BAR_SIGN
-_ANY_BLANKS: Final = rb"[ \t]{1,200}"
-_GROUP_BREAK: Final = rb"[ \t\r]{0,40}(?:\n[ \t\r]{0,40}){1,4}"
 
 # A time, a size, a speed or a percentage is no loss, nor is 2.5 errors.
 _UNIT_BEHIND: Final = lazy_pattern(
@@ -112,20 +86,8 @@ class Positions:
     is_a_loss: bool
 
 
-class _ShapedLine(NamedTuple):
-    """A line: its text, the spans of its numbers, the text without them, and a pattern for it."""
-
-    text: bytes
-    numbers: tuple[tuple[int, int], ...]
-    shape: bytes
-    pattern: bytes
-
-
-_Group = tuple[_ShapedLine, ...]
-
-
 def find_positions(head: bytes, source: str) -> Positions | None:
-    """Return the records at the head of a text whose lines have one shape, or None.
+    """Return the records at the head of a text whose lines recur, or None.
 
     A value that falls as a loss does is one if the name of the file does not contradict, or if a
     loss is named above it.
@@ -138,71 +100,31 @@ def find_positions(head: bytes, source: str) -> Positions | None:
 
 
 def find_counter(head: bytes) -> Normalization | None:
-    """Return the replacement that names the counter of lines of one shape as their step, or None.
+    """Return the replacement that names the counter of recurring lines as their step, or None.
 
     Its name may be unknown, as in t=300, #3 or n: 3, or behind it: after 3 epochs.
     """
-    records = _find_records(head, most=1)
+    records = _find_records(head, max_lines=1)
     return None if records is None else records.counted()
 
 
-def _find_records(head: bytes, most: int = _MAX_GROUP) -> _ShapedRecords | None:
+def _find_records(head: bytes, max_lines: int = _MAX_LINES) -> _Records | None:
     """Return the records with the most lines, of at most this many lines each."""
-    texts = filter(None, map(bytes.strip, head.split(b"\n", _SHAPED_LINES)[:_SHAPED_LINES]))
-    lines = [_examine(text) for text in texts]
+    lines = mask_lines(head)
     candidates = (
         records
-        for groups in _find_groups(lines, most)
-        if (records := _ShapedRecords(groups)).is_course
+        for groups in find_groups(lines, max_lines)
+        if (records := _Records(groups)).is_course
         and not any(_OPERATOR.search(line.text) for line in groups[0])
         and _LINES_PER_RECORD * records.lines >= len(lines)
     )
     return max(candidates, key=lambda records: records.lines, default=None)
 
 
-def _examine(text: bytes) -> _ShapedLine:
-    shape: list[bytes] = []
-    pattern: list[bytes] = []
-    numbers: list[tuple[int, int]] = []
-    for piece in _SHAPE_PIECE.finditer(text) if len(text) <= _LONGEST_SHAPE else ():
-        mask, part = piece[0], re.escape(piece[0])
-        if piece["blank"]:
-            mask, part = b" ", _ANY_BLANKS
-        elif piece["bar"]:
-            mask, part = b"\0B", _ANY_BAR
-        elif piece["time"]:
-            mask, part = b"\0T", b"(?:%b)" % _CLOCK_TIME
-        elif piece["number"]:
-            numbers.append(piece.span("number"))
-            mask = b"\0N/" if piece["total"] else b"\0N"
-            part = b"(%b)%b" % (_PLAIN_NUMBER, _TOTAL_BEHIND if piece["total"] else b"")
-        shape.append(mask)
-        pattern.append(part)
-    return _ShapedLine(text, tuple(numbers), b"".join(shape) or text, b"".join(pattern))
+class _Records:
+    """Records that recur with other numbers, of one or several lines each."""
 
-
-def _find_groups(lines: Sequence[_ShapedLine], most: int) -> Iterator[list[_Group]]:
-    """Yield the lines of each shape, and groups of lines whose shapes recur in turn."""
-    shapes = [line.shape for line in lines]
-    for size in range(1, most + 1):
-        firsts = {tuple(shapes[at : at + size]) for at in range(min(len(lines), _GROUP_STARTS))}
-        for first in firsts:
-            groups: list[_Group] = []
-            at = 0
-            while at + size <= len(lines):
-                if tuple(shapes[at : at + size]) == first:
-                    groups.append((*lines[at : at + size],))
-                    at += size
-                else:
-                    at += 1
-            if len(groups) >= _MIN_SHAPED:
-                yield groups
-
-
-class _ShapedRecords:
-    """Records of one shape, of one or several lines each."""
-
-    def __init__(self, groups: Sequence[_Group]) -> None:
+    def __init__(self, groups: Sequence[Group]) -> None:
         """Describe these groups of lines."""
         self._groups = groups
         self.lines = len(groups) * len(groups[0])
@@ -217,7 +139,7 @@ class _ShapedRecords:
     @property
     def is_course(self) -> bool:
         """Whether the records have a counter, and another number that is not whole."""
-        if not 1 < len(self._columns) <= _MAX_SLOTS:
+        if not 1 < len(self._columns) <= _MAX_NUMBERS:
             return False
         return bool(self._counters) and any(map(self._may_be_loss, range(len(self._columns))))
 
@@ -318,7 +240,7 @@ class _ShapedRecords:
         counts = self._values[at]
         if len({after - before for before, after in pairwise(counts)}) != 1:
             return None
-        pattern, groups = self._pattern()
+        pattern, groups = record_pattern(self._groups[0])
         return Normalization((), pattern, rb"step: \g<%d>, \g<0>" % groups[at])
 
     def _name(self, at: int) -> bytes:
@@ -382,7 +304,7 @@ class _ShapedRecords:
 
     def _row(self, names: Sequence[bytes]) -> Normalization:
         """Return the replacement that writes each name in front of its number."""
-        pattern, groups = self._pattern()
+        pattern, groups = record_pattern(self._groups[0])
         fields = (
             rb"%b: \g<%d>," % (name, group)
             for name, group in zip(names, groups, strict=True)
@@ -391,17 +313,6 @@ class _ShapedRecords:
         breaks = sorted({*range(1, max(groups))}.difference(groups))
         ends = (rb"\g<%d>" % group for group in breaks)
         return Normalization((), pattern, b" ".join(fields) + b"".join(ends))
-
-    def _pattern(self) -> tuple[bytes, list[int]]:
-        """Return the pattern of a record, and the group of each number; the others are breaks."""
-        lines = self._groups[0]
-        groups: list[int] = []
-        group = 0
-        for line in lines:
-            groups += range(group + 1, group + 1 + len(line.numbers))
-            group += 1 + len(line.numbers)
-        pattern = (b"(%b)" % _GROUP_BREAK).join(line.pattern for line in lines)
-        return rb"(?m)^[ \t]{0,80}%b[ \t]{0,200}$" % pattern, groups
 
 
 def _name(before: bytes, behind: bytes) -> bytes:
