@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 from stabdiag.api import diagnose
 from stabdiag.formats import render
-from stabdiag.model.findings import UNTESTED, fails
+from stabdiag.model.fail_on import fails
+from stabdiag.model.findings import UNTESTED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -25,14 +25,14 @@ _CONTENT_PARAMETERS = (
 
 def exit_code(findings: Iterable[Finding], fail_on: FailOn) -> Exit:
     """Return 1 if any finding is at least as severe as ``fail_on``."""
-    from stabdiag.model.findings import fails
+    from stabdiag.model.fail_on import fails
 
     return Exit(any(fails(finding.severity, fail_on) for finding in findings))
 
 
 def report_exit_code(report: Report, fail_on: FailOn) -> Exit:
     """Return 1 for a finding at least that severe, else 2 if the log could not be judged."""
-    from stabdiag.model.findings import fails_run, is_check_error
+    from stabdiag.model.fail_on import fails_run, is_check_error
 
     if any(fails_run(finding, fail_on) for finding in report.findings):
         return Exit.FOUND

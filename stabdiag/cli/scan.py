@@ -144,7 +144,8 @@ def scan(
     color: options.ColorOption = None,
 ) -> Exit:
     """Diagnose every run in folders, archives or buckets, and report what the failures share."""
-    from stabdiag.model.findings import PARTLY_READ, Severity, fails, is_check_error
+    from stabdiag.model.fail_on import fails, is_check_error
+    from stabdiag.model.findings import PARTLY_READ, Severity
     from stabdiag.scan.executors import open_pool
     from stabdiag.scan.rows import give_back_memory, write_rows
     from stabdiag.scan.scan import scan_and_store

@@ -140,7 +140,7 @@ def watch(
         formats=ReportFormat, format=format, output=output, json=json, quiet=quiet, color=color
     )
     from stabdiag.formats import writer
-    from stabdiag.model.findings import threshold
+    from stabdiag.model.fail_on import threshold
     from stabdiag.model.manifest import read_manifest
     from stabdiag.watch import EndReason, StopConditions, open_source
     from stabdiag.watch import watch as watch_source

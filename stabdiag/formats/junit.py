@@ -12,14 +12,13 @@ from collections.abc import Mapping
 
 from stabdiag._version import __version__
 from stabdiag.formats.measured import changed_limits, pairs, visible
+from stabdiag.model.fail_on import fails, is_check_error
 from stabdiag.model.findings import (
     Answer,
     AnswerScope,
     Finding,
     Severity,
     Verdict,
-    fails,
-    is_check_error,
 )
 from stabdiag.model.report import Report
 from stabdiag.model.text import capitalized
