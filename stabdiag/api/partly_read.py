@@ -15,7 +15,7 @@ from stabdiag.model.findings import (
     Finding,
 )
 from stabdiag.model.text import capitalized, listed, plural
-from stabdiag.tree.nothing_found import describe_course
+from stabdiag.tree.short_log import describe_course
 
 if TYPE_CHECKING:
     from stabdiag.model.events import Event
