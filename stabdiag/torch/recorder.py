@@ -145,10 +145,11 @@ class Recorder(StepFollower):
         it is the sum of what the backward passes of this step began with. ``step`` is the number
         of this step, where it is not counted from the optimizer's first.
         """
-        if self._sleeps:
+        sleep = self._sleep
+        if sleep is not None:
             # Most steps of a run whose steps take a millisecond: each call counts.
-            self._calls_left -= 1
-            if self._calls_left <= 0 or (step is not None and step >= self._idle_until):
+            sleep.calls_left -= 1
+            if sleep.calls_left <= 0 or (step is not None and step >= self._idle_until):
                 self._wake(step)
         elif self._is_idle:
             self._count_step(step)
@@ -189,10 +190,10 @@ class Recorder(StepFollower):
         """Yield the batches of a loader; measures what they hold, and how long they took."""
         iterator = iter(loader)
         while not self.should_stop:
-            if self._sleeps:
+            if self._sleep is not None:
                 for batch in iterator:
                     yield batch
-                    if not self._sleeps:
+                    if self._sleep is None:
                         break
                 else:
                     return

@@ -51,8 +51,12 @@ class RowWriter:
         self.settings: dict[str, Any] = {}
         self.graph_settings: dict[str, Any] = {}
 
-    def add(self, row: dict[str, Any], vector: Vector) -> None:
-        """Add a row; ``vector`` has its numbers that may be on a GPU."""
+    def add(self, row: dict[str, Any], vector: Vector, graph_settings: dict[str, Any]) -> None:
+        """Add a row; ``vector`` has its numbers that may be on a GPU.
+
+        ``graph_settings`` are those that the graph of its loss shows.
+        """
+        self.graph_settings = {**graph_settings, **self.graph_settings}
         vector.send()
         self._waiting.append((row, vector))
 

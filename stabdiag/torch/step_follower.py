@@ -22,9 +22,10 @@ from stabdiag.torch.parameters import Parameters
 from stabdiag.torch.rhythm import MIN_SLEEP, Rhythm
 from stabdiag.torch.rows import RowWriter
 from stabdiag.torch.skipping import StepSkipper
+from stabdiag.torch.sleep import Sleep
 from stabdiag.torch.stale import StaleGradients
 from stabdiag.torch.step_record import Inputs, StepRecord
-from stabdiag.torch.unsupported import IN_BACKWARD, UnsupportedTrainingError
+from stabdiag.torch.unsupported import IN_BACKWARD, UnsupportedTrainingError, describe_error
 from stabdiag.torch.vector import as_number, as_vector
 
 # The graph of the loss is inspected in the first steps, and at each probe.
@@ -57,9 +58,7 @@ class StepFollower:
         self._is_idle = self._only_counts = self._stepped = False
         self._step = self._idle_until = 0
         self._rhythm = Rhythm()
-        self._sleeps = False
-        self._calls_left = self._calls_asleep = 0
-        self._steps_done: int | None = None
+        self._sleep: Sleep | None = None
         self._last_event = ""
         self._is_in_backward = self._has_new_gradients = False
         self._batches = Batches()
@@ -90,16 +89,14 @@ class StepFollower:
     # Sleep between rows.
 
     @untimed
-    def _sleep(self) -> None:
+    def _fall_asleep(self) -> None:
         """Follow no step until the one before the next row."""
         if not self._only_counts or not (calls := self._rhythm.calls_per_step):
             return
         steps = self._idle_until - self._step
         if steps < MIN_SLEEP:
             return
-        self._sleeps = True
-        self._calls_left = self._calls_asleep = calls * steps
-        self._steps_done = self._optimizers.steps_done
+        self._sleep = Sleep(steps, calls, self._optimizers.steps_done)
         self._unhook()
         patches.sleep(self)
 
@@ -107,7 +104,7 @@ class StepFollower:
     def _wake(self, step: int | None) -> None:
         """Follow steps again: the loop has just reported the last loss of one."""
         steps = self._slept_steps if step is None else max(step - self._step, 1)
-        self._sleeps = False
+        self._sleep = None
         patches.wake(self)
         # The finalizer of the recorder has this very list.
         self._handles += self._optimizers.hook(self._before_step, self._after_step)
@@ -120,19 +117,13 @@ class StepFollower:
 
     @property
     def _slept_steps(self) -> int:
-        """The steps since the recorder fell asleep, also if the rhythm has changed since."""
-        calls = self._calls_asleep - self._calls_left
-        steps = calls // (self._rhythm.calls_per_step or 1)
-        before, done = self._steps_done, self._optimizers.steps_done
-        if before is None or done is None:
-            return steps
-        # An optimizer counts no skipped steps, so fewer may be right.
-        return steps if steps / 2 < done - before <= steps else max(done - before, 1)
+        """The steps since the recorder fell asleep."""
+        return 0 if self._sleep is None else self._sleep.steps(self._optimizers.steps_done)
 
     @property
     def _last_step(self) -> int:
         """The last step that has ended."""
-        return self._step + self._slept_steps if self._sleeps else self._step
+        return self._step + self._slept_steps
 
     # What the training loop reports.
 
@@ -145,7 +136,7 @@ class StepFollower:
         if self._stepped:
             self._rhythm.note(len(self._record.losses))
             self._finish_without_row()
-            self._sleep()
+            self._fall_asleep()
         self._last_event = "loss"
 
     @guarded
@@ -160,14 +151,10 @@ class StepFollower:
 
     @guarded
     def _keep_batch(self, batch: Any, seconds: float) -> None:
-        inputs = self._record.inputs
-        inputs.data_time += seconds
-        inputs.batches += 1
+        self._record.inputs.count_batch(seconds)
         self._failures.see_batch(self._step + 1, batch)
         if self._is_due:
-            known, pending = self._batches.measure(batch)
-            inputs.columns.update(known)
-            inputs.values += pending
+            self._record.inputs.add(*self._batches.measure(batch))
 
     # What PyTorch calls.
 
@@ -218,7 +205,7 @@ class StepFollower:
 
     def on_scaler_step(self, scaler: Any, optimizer: Any, done: bool) -> None:
         """Note the loss scale, and a step that the scaler skipped."""
-        if not self._sleeps:
+        if self._sleep is None:
             self._follow_scaler(scaler, optimizer, done)
 
     @guarded
@@ -350,9 +337,7 @@ class StepFollower:
         record = self._record
         self._step += 1
         row = record.row(self._step, self._cost.step_time, self._modes.on_step())
-        known = self._rows.graph_settings
-        self._rows.graph_settings = {**record.losses.settings, **known}
-        self._rows.add(row, record.vector)
+        self._rows.add(row, record.vector, record.losses.settings)
         self._rows.write_waiting(wait=False)
         self.should_stop = self._stops_at_failure and self._failures.has_failed
         self._cost.end_step(part)
@@ -365,8 +350,7 @@ class StepFollower:
         self._modes.on_step()
         if self._rows.has_waiting:
             self._write_waiting()
-        record = self._record
-        record.forget()
+        self._record.forget()
         self._cost.skip_step()
         self._begin_step()
 
@@ -396,7 +380,7 @@ class StepFollower:
         self._handles.clear()
 
     def _remove_hooks(self) -> None:
-        self._sleeps = False
+        self._sleep = None
         patches.stop_listening(self)
         self._unhook()
         if self._stale is not None:
@@ -405,9 +389,7 @@ class StepFollower:
     def _switch_off(self, error: Exception) -> None:
         """Stop recording: an error must not reach the training or repeat itself."""
         self._off = True
-        message = str(error)
-        if not isinstance(error, UnsupportedTrainingError):
-            message = f"{type(error).__name__}: {message}"
+        message = describe_error(error)
         try:
             self._remove_hooks()
             if self._file is not None:

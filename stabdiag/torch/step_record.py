@@ -22,6 +22,16 @@ class Inputs:
     data_time: float = 0.0
     batches: int = 0
 
+    def count_batch(self, seconds: float) -> None:
+        """Count a batch, and the time that it took to load."""
+        self.data_time += seconds
+        self.batches += 1
+
+    def add(self, columns: dict[str, float], values: list[tuple[str, torch.Tensor]]) -> None:
+        """Add the measurements of a batch; ``values`` may be on a GPU."""
+        self.columns.update(columns)
+        self.values += values
+
 
 class StepRecord:
     """Collects the numbers of one optimizer step, with all its micro-batches.

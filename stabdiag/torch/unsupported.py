@@ -25,3 +25,9 @@ def check_supported(model: Any, optimizer: Any) -> None:
     for part in (model, *optimizers):
         if any(kind.__module__.partition(".")[0] == "deepspeed" for kind in type(part).__mro__):
             raise UnsupportedTrainingError(_DEEPSPEED)
+
+
+def describe_error(error: Exception) -> str:
+    """Return the message of an error, with its type unless the message is for the user."""
+    is_for_user = isinstance(error, UnsupportedTrainingError)
+    return str(error) if is_for_user else f"{type(error).__name__}: {error}"
