@@ -5,7 +5,25 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from stabdiag.model.patterns import lazy_pattern
 from stabdiag.readers.text.grammar import NUMBER_PATTERN, Normalization
+
+# Counts between the name and the value: Loss [1, 100](epoch, minibatch): 2.31, loss (epoch 1, iter
+# 100): 2.31, Loss: [1, 100] 2.31, loss at [1/4, 100/600]: 2.31, and Train loss [100/600]: 2.31
+_COUNT: Final = rb"(?:(?i:epoch|batch|minibatch|iter(?:ation)?|step)[ :=]{0,2})?\d{1,9}"
+_COUNTS: Final = rb" {0,3}%b(?:(?:/\d{1,9})?(?:, {0,6}|\]\[)%b(?:/\d{1,9})?|/\d{1,9})[\])]" % (
+    _COUNT,
+    _COUNT,
+)
+_DIGITS: Final = lazy_pattern(rb"\d{1,9}(?:/\d{1,9})?")
+
+
+def _with_counts_first(row: re.Match[bytes]) -> bytes:
+    """Return the name of a loss behind its counts: [1, 100] loss: , or [100/600] loss: ."""
+    counts = [match[0] for match in _DIGITS.finditer(row[3])]
+    joined = b"][" if all(b"/" in count for count in counts) else b", "
+    return b"[%b] %b%b: " % (joined.join(counts), row[1].lstrip(), row[2])
+
 
 # The counter is in the name of the loss: loss_epoch_3 = 2.31, epoch_3_val_loss: 2.31, Loss (300):
 # 2.31, loss[300]: 2.31, and loss of epoch3-batch-50: 2.31. Several on a line are parts of a loss.
@@ -23,6 +41,16 @@ COUNTED_NAMES: Final = (
             rb"step \3 \1\2",
         )
         for opening, closing in ((b"[", b"]"), (b" (", b")"))
+    ),
+    *(
+        Normalization(
+            (b"oss" + before,),
+            rb"(?m)^([ \t>*-]{0,8}(?:[A-Za-z]\w{0,20}[ _])?)([Ll]oss|LOSS)%b(%b)"
+            rb"(?:\([a-z]{4,12}, ?[a-z]{4,12}\))?(?:[ \t]{1,4}|[ \t]{0,4}[:=][ \t]{0,4})"
+            rb"(?=%b(?:[\s,;|]|$))" % (re.escape(before), _COUNTS, NUMBER_PATTERN),
+            _with_counts_first,
+        )
+        for before in (b"[", b" [", b": [", b" at [", b" after [", b"(", b" (", b" at (")
     ),
     Normalization(
         (b" loss of epoch", b"batch"),

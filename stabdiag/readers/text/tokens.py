@@ -33,13 +33,14 @@ TESTED: Final = "test "
 EVALUATED: Final = (VALIDATED, TESTED)
 
 # Names of several capitalized words: Generator Loss, Avg. Train Loss, Val Acc, Learning Rate, Loss
-# Scale, Loss D, Gen Loss Total; and loss train (curr), as LitGPT writes it. The level of a logger
-# is not part of the name.
+# Scale, Loss D, Loss RPN classifier, Gen Loss Total; and loss train (curr), as LitGPT writes it.
+# The level of a logger is not part of the name.
 _TITLE: Final = (
     rb"(?<![A-Za-z])(?:(?!INFO|DEBUG|WARN|ERROR)[A-Z][\w-]{0,20}\.? (?:of )?){1,3}"
     rb"(?:Loss(?: Total)?|LOSS|ACC(?:URACY)?|RATE|NORM|Acc(?:uracy)?|Rate|Norm|Scale|Cost"
     rb"|Entropy|Objective|MSE|BCE|NLL|ELBO|Likelihood|Rewards?|Returns?)"
-    rb"|[Ll]oss (?:[A-Z]\w{0,20}(?![\w.])|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
+    rb"|[Ll]oss (?:[A-Z]\w{0,20}(?: [a-z]\w{0,20}(?=[:=]))?(?![\w.])"
+    rb"|[a-z]\w{0,20} \([a-z]{1,12}\)(?=[:=]))"
 )
 
 # What Python prints around a number: [1e-4], [ 0.5], '1e-4', np.float64(2.31),

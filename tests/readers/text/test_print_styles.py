@@ -66,6 +66,14 @@ def lines(form, values=LOSSES):
         "epoch {n}: <tf.Tensor: shape=(), dtype=float32, numpy={v}> loss",
         "Epoch {n} train_loss: <tf.Tensor: shape=(), dtype=float32, numpy={v}>",
         "Epoch {n} Train: {{'loss': {v}, 'acc': 0.5}} Val: {{'loss': {w}, 'acc': 0.5}}",
+        # Counts between the name and the value.
+        "loss [3, {n}](epoch, minibatch): {v}",
+        "Loss (epoch 3, iter {n}) = {v}",
+        "Train loss [3/9, {n}/12]: {v}",
+        "loss at [3, {n}]: {v}",
+        "Loss: [3, {n}] {v}",
+        "Training loss [{n}/12]: {v}",
+        "Epoch {n}\nLoss RPN classifier: {v}",
         # Criteria, also next to a score.
         "epoch {n} triplet {v} margin 0.2",
         "epoch {n} focal: {v} iou: 0.5",
