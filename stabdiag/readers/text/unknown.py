@@ -69,6 +69,17 @@ _SPLIT_NAMES: Final = tuple(
     )
 )
 
+# The parts of the loss of a detector, by the network and what it predicts: rpn_cls: 0.5 rpn_regr:
+# 0.2
+_DETECTOR_PARTS: Final = tuple(
+    rb"(?<![\w./-])(?i:f?rpn|f?rcnn|roi|det(?:ector)?|anchor|proposal|refine|stage_?\d|[ds]\d)"
+    rb"_(?:%b)(?=[ :=]{1,3}%b)" % (predicted, NUMBER_PATTERN)
+    for predicted in (
+        rb"cls|class(?:ification)?|conf|score|obj(?:ectness)?",
+        rb"regr?|regression|bbox|box(?:es)?|loc(?:alization)?|delta",
+    )
+)
+
 # D: 0.69, and [D - real: 0.4, fake: 0.2], where the network has several values.
 _NAMED: Final = rb"(?<![\w./-])(?:%b)(?=[ :=]{1,3}%b)"
 _SECTION: Final = rb"(?<![\w./-])(?:%b)(?: - |: ?|\()(?=[a-z]\w{0,20} ?[:=] ?%b)"
@@ -137,6 +148,7 @@ def unknown_evidence(data: bytes, source: str) -> TextEvidence | None:
     searches = (
         _abbreviated_splits,
         _named_pairs,
+        _parts_of_detectors,
         _named_totals,
         _losses_of_splits,
         _averages_of_episodes,
@@ -184,6 +196,13 @@ def _named_pairs(head: bytes) -> Iterator[Normalization]:
                 end = b"_" if form == _SECTION else b""
                 for pattern, loss in patterns:
                     yield Normalization((), pattern, b"loss_" + loss + end)
+
+
+def _parts_of_detectors(head: bytes) -> Iterator[Normalization]:
+    """Yield the replacements that name what a detector predicts if a text has both parts."""
+    if all(_is_frequent(pattern, head) for pattern in _DETECTOR_PARTS):
+        for pattern in _DETECTOR_PARTS:
+            yield Normalization((), pattern, rb"\g<0>_loss")
 
 
 def _abbreviated_splits(head: bytes) -> Iterator[Normalization]:

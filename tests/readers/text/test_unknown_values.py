@@ -65,6 +65,11 @@ def test_a_positive_likelihood_is_not_a_loss(diagnosed):
         ("epoch {n}, total: {value}, box: 0.1, cls: 0.3\n", "total"),
         ("epoch {n}, bpd={value}\n", "bpd"),
         ("Iteration {n}\n{{'textcat': {value}}}\n", "textcat"),
+        (
+            "{n}/12 [==>...] - ETA: 3s - rpn_cls: {value} - rpn_regr: 0.1 - det_cls: 0.2\n",
+            "rpn_cls",
+        ),
+        ("step {n} rcnn_bbox: 0.1 rcnn_class: {value}\n", "rcnn"),
         ("epoch {n} {{'tok2vec': 0.1, 'ner': {value}}}\n", "ner"),
     ],
 )
