@@ -67,6 +67,14 @@ def may_be_message(data: bytes) -> bool:
     return bool(words_in(data, _MESSAGE_ANCHORS))
 
 
+def find_message(data: bytes, start: int) -> int | None:
+    """Return the position of the first message from ``start`` on, or None."""
+    text = data[start:]
+    places = [place for place, _, _ in _find_messages(text, _MESSAGE_ANCHORS)]
+    places += islice(find_positions(text, _TRACEBACK), 1)
+    return start + min(places) if places else None
+
+
 class Messages:
     """Collects messages block by block."""
 

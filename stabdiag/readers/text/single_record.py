@@ -29,6 +29,7 @@ from stabdiag.readers.text.excerpts import (
 )
 from stabdiag.readers.text.grammar import is_a_loss
 from stabdiag.readers.text.measure_words import makes_a_record
+from stabdiag.readers.text.messages import find_message
 from stabdiag.readers.text.sample import MANY_VALUES, Sample, Shapes, TextEvidence, loss_names
 from stabdiag.readers.text.tokens import line_fields, lines_with_a_loss
 
@@ -38,6 +39,9 @@ _AROUND_QUOTE: Final = b" \t\r.,;:>*`\"'"
 
 # Lines that may follow a single record.
 _SCALE_OR_OVERFLOW: Final = lazy_pattern(rb"(?:loss|grad)[ _]scale|overflow", re.IGNORECASE)
+
+# ## Troubleshooting, in Markdown
+_HEADING: Final = lazy_pattern(rb"(?m)^#{1,6} \w")
 
 # The position in a bar of tqdm or Keras, and the other lines of a paste whose only record is a bar.
 _PROGRESS_BAR: Final = lazy_pattern(
@@ -101,6 +105,8 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
         for names, lines in shapes.items()
         if not all(map(is_evaluation, loss_names(names)))
     }
+    if _is_above_failure(data, sample.word):
+        return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=True)
     bars = [line for _, line in lines_with_a_loss(data) if _PROGRESS_BAR.search(line)]
     limit = _MAX_AROUND_BAR if len(bars) == 1 else MAX_PASTE
     counts = [*islice((dict(line) for lines in trained.values() for line in lines), MAX_PASTE)]
@@ -130,6 +136,17 @@ def find_single_record(data: bytes, sample: Sample) -> TextEvidence | None:
     if not _has_one_record(data, sample.word):
         return None
     return find_excerpt(trained, fewest=1) or find_excerpt(trained, reports_failure=is_positioned)
+
+
+def _is_above_failure(data: bytes, word: bytes) -> bool:
+    """Return True if the only record is above what says that the run failed, such as a traceback.
+
+    Other output may be above the record, and source code in the traceback. A page with headings
+    describes errors.
+    """
+    begin = next((begin for begin, _ in lines_with_a_loss(data, word)), len(data))
+    end = find_message(data, begin)
+    return end is not None and not _HEADING.search(data) and _has_one_record(data[:end], word)
 
 
 def _is_quoted(data: bytes, sample: Sample) -> bool:
