@@ -97,9 +97,10 @@ def _extreme_losses(case: Case) -> str:
         return ""
     text = ""
     top, low = int(x.argmax()), int(x.argmin())
-    if 0 < top < len(x) - 1 and x[top] - median(x) > CLEAR * robust_sigma(x):
+    is_high = 0 < top < len(x) - 1 and x[top] - median(x) > CLEAR * robust_sigma(x)
+    if is_high and num(x[top]) not in (num(x[0]), num(x[-1])):
         text += f" The highest loss was {num(x[top])}, at {case.unit} {int(steps[top])}."
-    if x[low] < x[0] < x[-1]:
+    if x[low] < x[0] < x[-1] and num(x[low]) != num(x[0]):
         text += f" The lowest loss was {num(x[low])}, at {case.unit} {int(steps[low])}."
     return text
 
@@ -117,9 +118,10 @@ def _first_to_last(x: Floats) -> tuple[str, str]:
     """Return the verb and the values that describe the course of a series."""
     if len(x) == 1:
         return " was", num(x[0])
-    if np.ptp(x):
-        return " went", f"from {num(x[0])} to {num(x[-1])}"
-    return " stayed", f"at {num(x[0])}"
+    first, last = num(x[0]), num(x[-1])
+    if first != last:
+        return " went", f"from {first} to {last}"
+    return " stayed", f"{'near' if np.ptp(x) else 'at'} {first}"
 
 
 def _rivals(case: Case) -> Iterator[tuple[str, Floats]]:

@@ -674,6 +674,15 @@ def test_the_lowest_loss_of_a_short_rise_is_in_the_summary(tmp_path):
     assert "The lowest loss was 0.19, at epoch 2" in stabdiag.diagnose(path).diagnosis.summary
 
 
+def test_losses_that_are_equal_after_rounding_stay_near_one(tmp_path):
+    path = tmp_path / "run.txt"
+    losses = (12.9791, 12.9802, 12.9793)
+    path.write_text("".join(f"step {n} loss {loss}\n" for n, loss in enumerate(losses)))
+    summary = stabdiag.diagnose(path).diagnosis.summary
+    assert "The loss stayed near 12.98." in summary
+    assert "highest" not in summary
+
+
 @pytest.mark.parametrize(("trials", "is_read"), [(("a1", "b2", "c3"), False), (("a1",) * 3, True)])
 def test_a_table_of_several_trials_is_not_a_log(tmp_path, trials, is_read):
     path = tmp_path / "run.txt"
