@@ -18,6 +18,7 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import names_measurements
 from stabdiag.model.text import plural
 from stabdiag.readers.columns import EXACT, Column, Columns
+from stabdiag.readers.stacked import source_names, stacked
 from stabdiag.readers.unnamed import A_TIME
 
 # Losses continue if the first few of the remainder are within this factor of the last few above.
@@ -96,11 +97,8 @@ def with_remainder(
         own.pop(later_roles.get(clock, ""), None)
         own |= {later_roles[role]: "" for role in CLOCK_ROLES if role in later_roles}
     if "clock" in roles and later_roles.get("clock") in own:
-        are_dates = [
-            _are_dates(columns.load(roles["clock"])),
-            _are_dates(later.load(later_roles["clock"])),
-        ]
-        if are_dates[0] != are_dates[1]:
+        times = columns.load(roles["clock"]), later.load(later_roles["clock"])
+        if _are_dates(times[0]) != _are_dates(times[1]):
             own[later_roles["clock"]] = ""
     columns = _first_records(columns, unread.rows)
     last = None if clock is None else _last_count(columns.load(roles[clock]))
@@ -186,30 +184,8 @@ def _joined(
         unread: the remainder.
         last: the last count above it.
     """
-    targets = set(own.values())
-    sources = {own.get(name, name): name for name in later.names if name in own}
-    sources |= {name: name for name in later.names if name not in own and name not in targets}
-    sources.pop("", None)
     above = unread.rows
-    rows = above + later.rows
-
-    def load(name: str) -> Column:
-        second = later.load(sources[name]) if name in sources else blank(later.rows)
-        if name not in columns.names:
-            first = replace(blank(above), is_text=second.is_text, words=second.words)
-        else:
-            first = columns.load(name)
-            # The codes of the words differ.
-            second = blank(later.rows) if first.is_text or second.is_text else second
-        return replace(
-            first,
-            values=np.concatenate([first.values, second.values]),
-            present=np.concatenate([first.present, second.present]),
-            null=np.concatenate([first.null, second.null]),
-            is_time=first.is_time or second.is_time,
-            stray_rows=np.concatenate([first.stray_rows, second.stray_rows + above]),
-        )
-
+    sources = source_names(later, own)
     message = (
         f"from line {unread.line} on, {plural(later.rows, 'record has', 'records have')} another"
         f" form ({later.format}) and continue{'s' if later.rows == 1 else ''} the log"
@@ -239,8 +215,8 @@ def _joined(
     return replace(
         columns,
         names=tuple(dict.fromkeys((*columns.names, *sources))),
-        rows=rows,
-        load=load,
+        rows=above + later.rows,
+        load=stacked(columns, later, sources),
         bad_lines=(*columns.bad_lines, *(bad.moved(unread.line - 1) for bad in later.bad_lines)),
         bad_count=max(columns.bad_count - unread.count, 0) + later.bad_count,
         events=(*columns.events, event, *events),
@@ -259,15 +235,6 @@ def _cut(column: Column, rows: int) -> Column:
         present=column.present[:rows],
         null=column.null[:rows],
         stray_rows=column.stray_rows[column.stray_rows < rows],
-    )
-
-
-def blank(rows: int) -> Column:
-    """Return a column without values."""
-    return Column(
-        values=np.full(rows, np.nan),
-        present=np.zeros(rows, dtype=np.bool_),
-        null=np.zeros(rows, dtype=np.bool_),
     )
 
 

@@ -20,9 +20,10 @@ from stabdiag.model.roles.choice import assign
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import plural, word_list
 from stabdiag.readers.columns import Column, Columns
-from stabdiag.readers.continuation import CLOCK_ROLES, COMPARED_LOSSES, blank, is_near
+from stabdiag.readers.continuation import CLOCK_ROLES, COMPARED_LOSSES, is_near
 from stabdiag.readers.left_out import MIN_ALTERNATING
 from stabdiag.readers.source import Pieces, Stream
+from stabdiag.readers.stacked import source_names, stacked
 from stabdiag.readers.text.unread_forms import record_form
 
 # Words that any loss may have.
@@ -161,30 +162,20 @@ def _merged(
         order: the rows of both in the new order.
         form: the form of the lines of the second form.
     """
-    targets = set(own.values())
-    sources = {own.get(name, name): name for name in later.names if name in own}
-    sources |= {name: name for name in later.names if name not in own and name not in targets}
+    sources = source_names(later, own)
+    load_stacked = stacked(columns, later, sources)
     place = np.full(columns.rows + later.rows, -1)
     place[order] = np.arange(len(order))
     of_log = np.flatnonzero(order < columns.rows)
 
     def load(name: str) -> Column:
-        second = later.load(sources[name]) if name in sources else blank(later.rows)
-        if name not in columns.names:
-            first = replace(blank(columns.rows), is_text=second.is_text, words=second.words)
-        else:
-            first = columns.load(name)
-            # The codes of the words differ.
-            second = blank(later.rows) if first.is_text or second.is_text else second
-        strays = place[
-            np.append(first.stray_rows, second.stray_rows + columns.rows).astype(np.intp)
-        ]
+        column = load_stacked(name)
+        strays = place[column.stray_rows.astype(np.intp)]
         return replace(
-            first,
-            values=np.concatenate([first.values, second.values])[order],
-            present=np.concatenate([first.present, second.present])[order],
-            null=np.concatenate([first.null, second.null])[order],
-            is_time=first.is_time or second.is_time,
+            column,
+            values=column.values[order],
+            present=column.present[order],
+            null=column.null[order],
             stray_rows=np.sort(strays[strays >= 0]),
         )
 
