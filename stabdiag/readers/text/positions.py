@@ -23,8 +23,8 @@ from stabdiag.readers.text.recurring_lines import Group, find_groups, mask_lines
 from stabdiag.readers.unnamed import find_loss, is_of_losses, may_be_scores
 
 # The most lines of a record, and its most numbers.
-_MAX_LINES: Final = 8
-_MAX_NUMBERS: Final = 16
+_MOST_LINES: Final = 8
+_MOST_NUMBERS: Final = 16
 
 # Rows of several numbers without a word are no course if there are fewer, or if they are not
 # counted evenly. One in this many lines belongs to a record.
@@ -108,20 +108,20 @@ def find_counter(head: bytes) -> Normalization | None:
     return None if records is None else records.counted()
 
 
-def _find_records(head: bytes, max_lines: int = _MAX_LINES) -> _Records | None:
+def _find_records(head: bytes, max_lines: int = _MOST_LINES) -> _RecurringRecords | None:
     """Return the records with the most lines, of at most this many lines each."""
     lines = mask_lines(head)
     candidates = (
         records
         for groups in find_groups(lines, max_lines)
-        if (records := _Records(groups)).is_course
+        if (records := _RecurringRecords(groups)).is_course
         and not any(_OPERATOR.search(line.text) for line in groups[0])
         and _LINES_PER_RECORD * records.lines >= len(lines)
     )
     return max(candidates, key=lambda records: records.lines, default=None)
 
 
-class _Records:
+class _RecurringRecords:
     """Records that recur with other numbers, of one or several lines each."""
 
     def __init__(self, groups: Sequence[Group]) -> None:
@@ -139,7 +139,7 @@ class _Records:
     @property
     def is_course(self) -> bool:
         """Whether the records have a counter, and another number that is not whole."""
-        if not 1 < len(self._columns) <= _MAX_NUMBERS:
+        if not 1 < len(self._columns) <= _MOST_NUMBERS:
             return False
         return bool(self._counters) and any(map(self._may_be_loss, range(len(self._columns))))
 

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple, TypeAlias
 from stabdiag.model.patterns import lazy_pattern
 
 # The most lines that are examined, and their longest.
-_MAX_LINES: Final = 300
-_LONGEST_LINE: Final = 300
+_MAX_MASKED_LINES: Final = 300
+_LONGEST_MASKED_LINE: Final = 300
 
 # The fewest records, and the lines at which the first one may begin.
 _MIN_RECORDS: Final = 3
@@ -32,7 +32,7 @@ _PLAIN_NUMBER: Final = (
 # A bar grows from line to line.
 _BAR_SIGN: Final = rb"(?:[#=>]|[.-](?!\d)|\xe2[\x94-\x96][\x80-\xbf])"
 _TOTAL_BEHIND: Final = rb" ?/ ?\d{1,12}(?![\w.])"
-_PIECE: Final = lazy_pattern(
+_MASKED_PIECE: Final = lazy_pattern(
     rb"(?P<time>(?<![\w.:])(?:%b)(?![\w:]))|(?P<number>(?<![\w.])%b)(?P<total>%b)?"
     rb"|(?P<blank>[ \t]{1,200}(?!%b))|(?P<bar>(?:[ \t]|%b){1,200})|\w{1,60}|[^ \t]"
     % (_CLOCK_TIME, _PLAIN_NUMBER, _TOTAL_BEHIND, _BAR_SIGN, _BAR_SIGN)
@@ -57,7 +57,7 @@ Group: TypeAlias = tuple[MaskedLine, ...]
 
 def mask_lines(head: bytes) -> list[MaskedLine]:
     """Mask the first lines of a text, without blank lines."""
-    texts = map(bytes.strip, head.split(b"\n", _MAX_LINES)[:_MAX_LINES])
+    texts = map(bytes.strip, head.split(b"\n", _MAX_MASKED_LINES)[:_MAX_MASKED_LINES])
     return [_mask_line(text) for text in texts if text]
 
 
@@ -66,7 +66,7 @@ def _mask_line(text: bytes) -> MaskedLine:
     masks: list[bytes] = []
     patterns: list[bytes] = []
     numbers: list[tuple[int, int]] = []
-    for piece in _PIECE.finditer(text) if len(text) <= _LONGEST_LINE else ():
+    for piece in _MASKED_PIECE.finditer(text) if len(text) <= _LONGEST_MASKED_LINE else ():
         mask, pattern = piece[0], re.escape(piece[0])
         if piece["blank"]:
             mask, pattern = b" ", _ANY_BLANKS
