@@ -161,20 +161,9 @@ def separate_records(block: bytes) -> bytes:
     """
     lines = count_line_ends(block) - 1 + (block.count(b"\r") if b"\r" in block else 0)
     if may_contain(block, _BAR):
-        if block.count(_BAR) > lines + 1 or (
-            len(block) <= _PASTE and _TWO_BARS.search(outline(block)) is not None
-        ):
-            block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
-        if all(_COUNT_AFTER_BAR.search(text, 0, _PASTE) for text in (outline(block), block)):
-            block = _COUNT_AFTER_BAR.sub(b"]\r", block)
+        block = _separate_bars(block, lines)
     if may_contain(block, _ETA):
-        if block.count(b"]" + _ETA) > lines + 1:
-            block = _NEXT_KERAS_BAR.sub(b"\r", block)
-            block = _NEXT_FULL_COUNT.sub(rb"\g<0>\r", block)
-        if b"]" + _ETA in block and (
-            len(block) <= _PASTE or block.count(_ETA) > block.count(b"]" + _ETA)
-        ):
-            block = _WRITTEN_OVER.sub(b"]", block)
+        block = _separate_keras_bars(block, lines)
     if may_contain(block, *_MESSAGE_STARTS):
         block = _MESSAGE.sub(b"\r", block)
     if may_contain(block, b": Invalid loss, "):
@@ -185,21 +174,52 @@ def separate_records(block: bytes) -> bytes:
         block = _separate_labels(block)
     if may_contain(block, b"/step - ") and any(end in block for end in _COMPLETE_BAR_ENDS):
         block = _DRAWN_TWICE.sub(b"", block)
-    if (
-        len(block) <= _PASTE
-        and may_contain(block, _PROGRESS_LABEL)
-        and block.count(_PROGRESS_LABEL) > lines
+    if len(block) <= _PASTE:
+        block = _separate_paste(block, lines)
+    if lines <= _FEW_LINES and sum(map(block.count, _EPOCHS)) > lines + 1:
+        block = _NEXT_EPOCH.sub(lambda found: b"\r" + found.group()[1:], block)
+    if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
+        return block
+    return _separate_long_lines(block)
+
+
+def _separate_bars(block: bytes, lines: int) -> bytes:
+    """Return a block with a carriage return around each of several bars of tqdm on a line."""
+    if block.count(_BAR) > lines + 1 or (
+        len(block) <= _PASTE and _TWO_BARS.search(outline(block)) is not None
     ):
+        block = _OPEN_BAR.sub(b"\r", _CLOSED_BAR.sub(rb"\1\r", block))
+    if all(_COUNT_AFTER_BAR.search(text, 0, _PASTE) for text in (outline(block), block)):
+        block = _COUNT_AFTER_BAR.sub(b"]\r", block)
+    return block
+
+
+def _separate_keras_bars(block: bytes, lines: int) -> bytes:
+    """Return a block with a carriage return between several bars of Keras on a line."""
+    if block.count(b"]" + _ETA) > lines + 1:
+        block = _NEXT_KERAS_BAR.sub(b"\r", block)
+        block = _NEXT_FULL_COUNT.sub(rb"\g<0>\r", block)
+    if b"]" + _ETA in block and (
+        len(block) <= _PASTE or block.count(_ETA) > block.count(b"]" + _ETA)
+    ):
+        block = _WRITTEN_OVER.sub(b"]", block)
+    return block
+
+
+def _separate_paste(block: bytes, lines: int) -> bytes:
+    """Return a paste with a carriage return before records that begin alike or with a time."""
+    if may_contain(block, _PROGRESS_LABEL) and block.count(_PROGRESS_LABEL) > lines:
         block = _NEXT_PROGRESS.sub(rb"\r\g<0>", block)
     if len(block) <= _PASTE:
         if _SAME_START.search(outline(block)) is not None:
             block = _SAME_START.sub(_separated, block)
         times = len(_NEXT_TIME.findall(block)) if b":" in block else 0
         block = _NEXT_TIME.sub(b"\r", block) if times > max(lines, _MIN_GLUED) else block
-    if lines <= _FEW_LINES and sum(map(block.count, _EPOCHS)) > lines + 1:
-        block = _NEXT_EPOCH.sub(lambda found: b"\r" + found.group()[1:], block)
-    if lines > _FEW_LINES and len(block) < _LONG_LINES * lines:
-        return block
+    return block
+
+
+def _separate_long_lines(block: bytes) -> bytes:
+    """Return a block of long lines with a line end between their records."""
     ends = block if len(block) <= 2 * _END_BYTES else block[:_END_BYTES] + block[-_END_BYTES:]
     for separators in (_SHOWN_LINE_ENDS, _NEXT_RECORD):
         # The search for a fixed text is far faster than that for a pattern.
