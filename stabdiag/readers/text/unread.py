@@ -6,7 +6,7 @@ it finds none from there on, and the log seems to end. These lines are counted a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from copy import copy
 from itertools import islice
 from typing import Final, Self
@@ -128,46 +128,54 @@ class UnreadLines:
         if self._unfinished is not None and data.strip(_AROUND_PASTES):
             self._count(self._unfinished, b"", is_alike=False)
             self._unfinished = None
-        losses: list[int] = []
-        others: list[int] = []
-        records: set[int] = set()
-        for part in parts:
-            names = [name for name in part.names if is_a_loss(name)]
-            if not all(map(is_evaluation, names)):
-                losses += part.starts
-            elif names:
-                others += part.starts
-            elif not part.supplementary:
-                records.update(part.starts)
-        begin = 0
+        losses, evaluations, records = _starts_by_kind(parts)
         self._has_losses |= bool(losses)
         # The records of a log of rewards or scores are all that it has.
         losses = losses or ([] if self._has_losses else [*records])
-        if losses:
-            losses.sort()
-            lines = (_whole_line(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE])
-            self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
-            self._alike, self._others, self._line, self._width = 0, 0, None, 0
-            begin = line_end(data, losses[-1], len(data))
-            self._last = _whole_line(data, losses[-1])
-            begin = rows_end(data, begin) if b"|" in self._last else begin
-            first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
-            self._between = self._recent = data[max(first, begin - _MAX_BETWEEN) : begin]
-            self._above = data[max(begin - _MAX_ABOVE, 0) : begin]
-        if losses:
-            self._cut_losses = 0
+        begin = self._start_below(data, sorted(losses)) if losses else 0
         if text.cut_losses and _has_long_line(data[data.rfind(b"\n", 0, begin) + 1 :]):
             self._cut_losses += text.cut_losses
         if len(data) - begin < 2:
             return False
-        used = {data.rfind(b"\n", 0, start + 1) for start in others if start > begin}
-        used |= {data.rfind(b"\n", 0, start + 1) for part in reports for start in part.starts}
-        read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
-        later, end = data[begin + 1 :], len(data.rstrip(_AROUND_PASTES))
-        forms = line_forms(later if begin else data)
+        forms = line_forms(data[begin + 1 :] if begin else data)
         if len(forms) <= MAX_FORMS and not any(map(self._may_count, forms)):
             return False
-        number = first_line + data.count(b"\n", 0, begin)
+        used = {data.rfind(b"\n", 0, start + 1) for start in evaluations if start > begin}
+        used |= {data.rfind(b"\n", 0, start + 1) for part in reports for start in part.starts}
+        read = {data.rfind(b"\n", 0, start + 1) for start in records if start > begin}
+        self._examine(data, begin, first_line + data.count(b"\n", 0, begin), used, read)
+        return True
+
+    def _start_below(self, data: bytes, losses: Sequence[int]) -> int:
+        """Begin the count again below the last loss of a block; return the end of its line.
+
+        ``losses`` are the positions of the losses in ascending order.
+        """
+        lines = (_whole_line(data, start) for start in losses[-_SAMPLE_RECORDS::_SAMPLE_STRIDE])
+        self._samples = (*self._samples[-_MAX_SAMPLES:], *lines)
+        self._alike, self._others, self._line, self._width = 0, 0, None, 0
+        self._cut_losses = 0
+        begin = line_end(data, losses[-1], len(data))
+        self._last = _whole_line(data, losses[-1])
+        begin = rows_end(data, begin) if b"|" in self._last else begin
+        first = data.rfind(b"\n", 0, losses[-_SAMPLE_RECORDS:][0] + 1) + 1
+        self._between = self._recent = data[max(first, begin - _MAX_BETWEEN) : begin]
+        self._above = data[max(begin - _MAX_ABOVE, 0) : begin]
+        return begin
+
+    def _examine(
+        self, data: bytes, begin: int, number: int, used: Set[int], read: Set[int]
+    ) -> None:
+        """Count the lines from a position on that look like records.
+
+        Args:
+            data: the block.
+            begin: the position, at the end of a line.
+            number: the number of that line.
+            used: the positions of lines of an evaluation, or that report a failure.
+            read: the positions of records without a loss.
+        """
+        later, end = data[begin + 1 :], len(data.rstrip(_AROUND_PASTES))
         examined = 0
         may_have_records = names_loss(later) or has_delimiter(later)
         for line in later.split(b"\n"):
@@ -191,9 +199,8 @@ class UnreadLines:
             if is_candidate and examined < _MAX_EXAMINED_UNREAD:
                 examined += 1
                 self._take_without_loss(line[:_MAX_UNREAD_LINE], number)
-            begin += len(line) + 1
+            begin = after
             number += 1
-        return True
 
     def _is_last(self, data: bytes, line: bytes, after: int, end: int) -> bool:
         """Return True if a line is the last one, or a record above other lines of a paste."""
@@ -346,6 +353,22 @@ class UnreadLines:
             message = f"the end of a very long line is not read: {losses}"
             entries.append(LeftOut(code=EventCode.LINES_LEFT_OUT, message=message))
         return entries
+
+
+def _starts_by_kind(parts: Iterable[TextPart]) -> tuple[list[int], list[int], set[int]]:
+    """Return the positions of losses, of losses of an evaluation, and of records without a loss."""
+    losses: list[int] = []
+    evaluations: list[int] = []
+    records: set[int] = set()
+    for part in parts:
+        names = [name for name in part.names if is_a_loss(name)]
+        if not all(map(is_evaluation, names)):
+            losses += part.starts
+        elif names:
+            evaluations += part.starts
+        elif not part.supplementary:
+            records.update(part.starts)
+    return losses, evaluations, records
 
 
 def _has_long_line(data: bytes) -> bool:
