@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
@@ -33,6 +32,7 @@ from stabdiag.readers.text.failures import Failures, may_report
 from stabdiag.readers.text.grammar import Grammar, Kind, StatusLine, TextPart, may_match
 from stabdiag.readers.text.line_forms import line_forms, may_contain, outline
 from stabdiag.readers.text.messages import Messages, may_be_message
+from stabdiag.readers.text.printed_arguments import find_arguments
 from stabdiag.readers.text.reports import (
     failure_patterns,
     separate_reports,
@@ -45,12 +45,6 @@ from stabdiag.readers.text.steps import announced_number
 from stabdiag.readers.text.table import Table
 from stabdiag.readers.text.unread import MAX_FORMS, UnreadLines
 from stabdiag.readers.words import NULL
-
-# 'fp16': True, bf16=False, mixed_precision: bf16: how programs print their arguments.
-_PRECISION: Final = (
-    rb"(?<![\w.-])(fp16|bf16|mixed_precision)[\"']?(?: = |=|: ?)[\"']?"
-    rb"(True|False|true|false|no|fp16|bf16)(?![\w.])"
-)
 
 # At most this many forms of idle lines are kept: the digits of a few messages vary.
 _MAX_IDLE_FORMS: Final = 5000
@@ -104,32 +98,17 @@ class TextLog:
             self._offset += len(block)
             self._line += count_line_ends(block)
             return Text(b"", first_line=self._line), [], []
-        grammar = self._grammar
-        text = first_text(block) if self._line == 1 else Text(block, first_line=self._line)
-        text.data = normalize(text.data, grammar.normalizations)
-        if grammar.has_evaluation_blocks:
-            text.data = self._evaluations.mark(text.data)
-        parts_by_kind = grammar.find(text.data)
-        if not self._table and self._offset < _CONFIG_BYTES:
-            until = min((min(part.starts) for _, part in parts_by_kind), default=len(text.data))
-            for pattern in (grammar.config, _PRECISION):
-                if pattern is not None:
-                    self._config = {**_arguments(pattern, text.data[:until]), **self._config}
-        if grammar.ended is not None and may_match(grammar.ended, text.data):
-            ends = re.finditer(grammar.ended, text.data)
+        text = self._clean(block)
+        parts_by_kind = self._grammar.find(text.data)
+        self._look_above_records(text.data, parts_by_kind)
+        self._count_unknown_values(text.data, parts_by_kind)
+        if self._grammar.ended is not None and may_match(self._grammar.ended, text.data):
+            ends = re.finditer(self._grammar.ended, text.data)
             self._ends += [self._offset + end.start() for end in ends]
-        if _UNNAMED_NAN.search(outline(text.data)) is not None:
-            self._unnamed += len(_UNNAMED_NAN.findall(text.data))
-        if may_contain(text.data, b"nan", b"NaN") and may_contain(text.data, *_FINDS):
-            # Above the first record, it is a value of the data.
-            starts = (min(part.starts) for kind, part in parts_by_kind if kind.is_record)
-            begin = 0 if self._table else min(starts, default=0)
-            self._lost += _count_lost_values(text.data, begin)
         unmatched = _other_lines(text.data, parts_by_kind)
-        self._alternating.look(
-            text.data, unmatched, (part for _, part in parts_by_kind), self._line
-        )
-        self._continuing.look(text.data, (part for _, part in parts_by_kind), self._line)
+        parts = [part for _, part in parts_by_kind]
+        self._alternating.look(text.data, unmatched, parts, self._line)
+        self._continuing.look(text.data, parts, self._line)
         only_records = unmatched is not None and not (
             may_report(unmatched) or may_be_message(unmatched)
         )
@@ -160,6 +139,35 @@ class TextLog:
         self._offset += len(text.data)
         self._line += count_line_ends(block)
         return text, [part for _, part in parts_by_kind], spans
+
+    def _clean(self, block: bytes) -> Text:
+        """Return the text of a block in usual notations and names."""
+        text = first_text(block) if self._line == 1 else Text(block, first_line=self._line)
+        text.data = normalize(text.data, self._grammar.normalizations)
+        if self._grammar.has_evaluation_blocks:
+            text.data = self._evaluations.mark(text.data)
+        return text
+
+    def _look_above_records(
+        self, data: bytes, parts_by_kind: Sequence[tuple[Kind, TextPart]]
+    ) -> None:
+        """Find the arguments that the program prints above its first record."""
+        if not self._table and self._offset < _CONFIG_BYTES:
+            until = min((min(part.starts) for _, part in parts_by_kind), default=len(data))
+            arguments = find_arguments(data[:until], self._grammar.config)
+            self._config = {**arguments, **self._config}
+
+    def _count_unknown_values(
+        self, data: bytes, parts_by_kind: Sequence[tuple[Kind, TextPart]]
+    ) -> None:
+        """Count the lines that are only NaN, or that say that an unknown value is NaN."""
+        if _UNNAMED_NAN.search(outline(data)) is not None:
+            self._unnamed += len(_UNNAMED_NAN.findall(data))
+        if may_contain(data, b"nan", b"NaN") and may_contain(data, *_FINDS):
+            # Above the first record, it is a value of the data.
+            starts = (min(part.starts) for kind, part in parts_by_kind if kind.is_record)
+            begin = 0 if self._table else min(starts, default=0)
+            self._lost += _count_lost_values(data, begin)
 
     def _with_idle_forms(self, block: bytes) -> frozenset[bytes]:
         """Return the forms of idle lines with the lines of a block; none if they may matter."""
@@ -363,23 +371,3 @@ def _has_null(rows: Rows) -> bool:
     return any(
         bool((piece.states == NULL).any()) for parts in rows.parts.values() for _, piece in parts
     )
-
-
-def _arguments(pattern: bytes, data: bytes) -> Mapping[str, object]:
-    """Return the arguments that the log prints, with their values."""
-    arguments: dict[str, object] = {}
-    for name, value in re.findall(pattern, data):
-        key = name.decode("utf-8", "replace").strip()
-        arguments.setdefault(key, _value(value.decode("utf-8", "replace")))
-    return arguments
-
-
-def _value(text: str) -> object:
-    text = text.strip().rstrip(",").strip("'\"")
-    if text in ("True", "False", "None"):
-        return {"True": True, "False": False}.get(text)
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return text
-    return value if isinstance(value, int | float | bool) else text
