@@ -224,7 +224,8 @@ def test_no_run_of_a_document_is_ignored(put, document):
         ({"small": (SHORT, 1), "large": (LOST, 1)}, "nan-dtype-unknown"),
         ([(LOST, 2), (SHORT, 2)], "earlier-run-failed"),
         # The splits of one run, and lists without a counter, are no runs.
-        ({"train": (SHORT, 1), "test": (LOST, 1)}, "healthy"),
+        ({"train": (SHORT, 1), "test": (SHORT, 1)}, "healthy"),
+        ({"train": (SHORT, 1), "test": (LOST, 1)}, "eval-nonfinite"),
         ({"log": (SHORT, 1), "best": (SHORT[:3], 1)}, "healthy"),
     ],
 )
@@ -471,7 +472,37 @@ def test_omissions_are_reported(log):
     columns = log({"loss": [3.0, 2.0, 1.0], "val_loss": [2.5], "layers": [{"name": "a"}]})
     assert columns.names == ("loss",)
     assert columns.notes == ("'val_loss' is left out: it has 1 values, others have 3",)
-    columns = log({"train": RECORDS, "val": RECORDS[:2]})
+    columns = log({"train": RECORDS, "best": RECORDS[:2]})
+    assert columns.notes == ("other lists of records are left out: 'best'",)
+
+
+@pytest.mark.parametrize("names", [("train", "val"), ("validation", "training")])
+@pytest.mark.parametrize("parent", [None, "history"])
+@pytest.mark.parametrize("counter", [None, "epoch", "step"])
+def test_records_of_an_evaluation_are_joined(log, names, parent, counter):
+    def records(losses, every):
+        rows = [{"loss": loss, counter: (n + 1) * every} for n, loss in enumerate(losses)]
+        return [{name: row[name] for name in row if name} for row in rows]
+
+    every = 1 if counter is None else 2
+    heldout = [2.75, 2.5, 2.25, 2.625, 2.875, 3.125][: 6 // every]
+    by_split = {"t": records([2.5, 2.0, 1.5, 1.0, 0.5, 0.25], 1), "v": records(heldout, every)}
+    document = {name: by_split[name[0]] for name in names}
+    columns = log(document if parent is None else {parent: document})
+    assert values(columns, "loss") == [2.5, 2.0, 1.5, 1.0, 0.5, 0.25]
+    evaluated = [name for name in columns.names if name.startswith("v")]
+    assert [n for n in values(columns, evaluated[0]) if n is not None] == heldout
+
+
+@pytest.mark.parametrize("counted", [False, True])
+def test_records_of_an_evaluation_at_other_steps_are_left_out(log, counted):
+    def records(losses, begin):
+        counts = [{"step": begin + 10 * n} if counted else {} for n in range(len(losses))]
+        return [{**count, "loss": loss} for count, loss in zip(counts, losses, strict=True)]
+
+    document = {"val": records([2.75] * 7, 5), "train": records([2.5, 2.0, 1.5, 1.0], 0)}
+    columns = log(document)
+    assert values(columns, "loss") == [2.5, 2.0, 1.5, 1.0]
     assert columns.notes == ("other lists of records are left out: 'val'",)
 
 

@@ -11,7 +11,12 @@ from stabdiag.model.events import EventCode, LeftOut
 from stabdiag.model.roles.choice import assign, can_judge_without_loss
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.json.config import with_config
-from stabdiag.readers.json.histories import join_runs
+from stabdiag.readers.json.histories import (
+    is_of_evaluation,
+    join_runs,
+    join_splits,
+    training_path,
+)
 from stabdiag.readers.json.keyed import Path, shown_path
 from stabdiag.readers.json.shapes import holds_history, is_document
 from stabdiag.readers.json.tables import (
@@ -49,8 +54,12 @@ def read(stream: Stream) -> Columns:
         )
     stepped = by_step(indexed(tables) | with_own_steps(tables), tables.counter)
     listed = side_by_side(tables, stream.notes)
+    join_splits(tables.records)
     join_runs(tables.records, stream.notes)
+    trained = training_path(tables.records)
     best = max(tables.records, key=lambda path: len(tables.records[path]), default=())
+    if trained is not None and trained[:-1] == best[:-1] and is_of_evaluation(best):
+        best = trained
     records = make_chunk(complete_last(tables.records.get(best, [])))
     if listed.rows == records.rows:
         _widen(records, listed)

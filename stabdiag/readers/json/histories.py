@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from stabdiag.model.roles.choice import assign
-from stabdiag.model.roles.names import find_split, is_a_loss, name_words, normal
+from stabdiag.model.roles.names import NameParts, find_split, is_a_loss, name_words, normal
 from stabdiag.model.roles.scores import score_columns
 from stabdiag.model.text import and_more
 from stabdiag.readers.json.keyed import (
@@ -96,6 +96,50 @@ def join_runs(records: dict[Path, list[Record]], notes: list[str]) -> None:
         shown = and_more([shown_path(path) for path in paths], _MAX_NOTED_RUNS)
         notes.append(f"the records of {shown} are read as one run after the other")
         records[paths[0]] = [record for path in paths for record in records.pop(path)]
+
+
+def join_splits(records: dict[Path, list[Record]]) -> None:
+    """Join the records of splits: {"train": [{"loss": …}, …], "val": [{"loss": …}, …]}.
+
+    Those of an evaluation belong to the training's records with the same step or epoch, or with
+    the same number if they have none. Their names begin with the split.
+    """
+    trained = training_path(records)
+    if trained is None:
+        return
+    by_count = dict(zip(_counts(records[trained]), records[trained], strict=True))
+    if len(by_count) < len(records[trained]):
+        return
+    for path in [path for path in records if path[:-1] == trained[:-1]]:
+        counts = _counts(records[path])
+        is_counted = len({*counts}) == len(counts) and by_count.keys() >= {*counts}
+        if is_counted and is_of_evaluation(path):
+            for count, record in zip(counts, records.pop(path), strict=True):
+                by_count[count] |= {f"{path[-1]}_{name}": record[name] for name in record}
+
+
+def training_path(records: Mapping[Path, list[Record]]) -> Path | None:
+    """Return the path of the records of the training split if they have a loss, else None."""
+    for path, items in records.items():
+        is_training = bool(path) and find_split(path[-1]) is NameParts.TRAINING
+        if is_training and items and assign(items[0]).has("loss"):
+            return path
+    return None
+
+
+def is_of_evaluation(path: Path) -> bool:
+    """Return True if a path ends with the name of a validation or test split."""
+    split = find_split(path[-1]) if path else None
+    return split in (NameParts.VALIDATION, NameParts.TEST)
+
+
+def _counts(records: Sequence[Record]) -> list[object]:
+    """Return the step or the epoch of each record, or else its number and how many there are."""
+    roles = assign(next(iter(records), ())).columns
+    counter = roles.get("step", roles.get("epoch"))
+    if counter is None:
+        return [(number, len(records)) for number in range(len(records))]
+    return [record.get(counter) for record in records]
 
 
 def leaves(value: object, path: Path) -> Iterator[tuple[Path, object]]:
