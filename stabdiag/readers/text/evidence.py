@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Final
 
 from stabdiag.model.roles.names import is_evaluation
+from stabdiag.readers.text.counted_names import find_counted_names
 from stabdiag.readers.text.counter_evidence import (
     evidence_at_start,
     evidence_of_few_epochs,
@@ -81,6 +82,7 @@ def evidence(data: bytes) -> TextEvidence | None:
     normalizations = (
         *commas,
         *find_normalizations(data),
+        *find_counted_names(data),
         *find_name_lists(data),
         *find_notations(data),
         *find_test_bars(data),

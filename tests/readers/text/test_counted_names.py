@@ -1,0 +1,72 @@
+"""Names that end with the count of their record."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+import stabdiag
+from stabdiag.errors import StabdiagError
+
+LOSSES = [2.5, 2.25, 1.75, 1.5, 1.25, 1.125, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("form", "counter"),
+    [
+        ("loss_{n}: {loss}", "step"),
+        ("loss{n} = {loss}", "step"),
+        ("Loss {n}: {loss}", "step"),
+        ("train_loss_{n} {loss}", "step"),
+        ("average cost_{n}: {loss}", "step"),
+        ("loss_e{n}: {loss}", "epoch"),
+        ("epoch loss_{n} : {loss}", "epoch"),
+        ("loss_epoch {n}: {loss}", "epoch"),
+    ],
+)
+@pytest.mark.parametrize("stride", [1, 50])
+def test_a_count_at_the_end_of_a_name_is_the_step(put, form, counter, stride):
+    lines = [form.format(n=stride * n, loss=loss) for n, loss in enumerate(LOSSES)]
+    history = stabdiag.diagnose(put("\n".join(lines) + "\n", "run.log")).history
+    assert [*history.series["loss"].values] == LOSSES
+    assert [*history.series["loss"].steps] == [stride * n for n in range(len(LOSSES))]
+    assert history.unit == counter
+
+
+def test_names_with_the_same_count_share_a_step(put):
+    text = "".join(
+        f"train_loss_{n}: {loss}\nval_loss_{n}: {loss + 1}\nacc {n}: 0.5\n"
+        for n, loss in enumerate(LOSSES)
+    )
+    series = stabdiag.diagnose(put(text, "run.log")).history.series
+    assert [*series["eval_loss"].values] == [loss + 1 for loss in LOSSES]
+    assert [*series["eval_loss"].steps] == [*series["loss"].steps]
+
+
+def test_a_loss_with_a_count_becomes_nan(put):
+    text = "".join(f"Loss {n}: {loss}\n" for n, loss in enumerate([*LOSSES, math.nan, math.nan]))
+    report = stabdiag.diagnose(put(text, "run.log"))
+    assert (report.diagnosis.slug, report.diagnosis.step) == ("nan-dtype-unknown", 7)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["loss_weight_{n}: {x}", "fold_{n} loss: {x}", "head_loss_{n}: {x}"],
+)
+def test_numbered_parts_are_no_steps(put, line):
+    text = "results\n" + "".join(line.format(n=n, x=0.5 + n % 3 / 8) + "\n" for n in range(9))
+    try:
+        report = stabdiag.diagnose(put(text, "run.log"))
+    except StabdiagError:
+        return
+    assert "loss" not in report.history.series
+
+
+def test_the_numbered_losses_of_each_epoch_are_components(put):
+    text = "".join(
+        f"epoch {n}\n" + "".join(f"loss_{part}: {loss / part}\n" for part in (1, 2, 4, 5))
+        for n, loss in enumerate(LOSSES)
+    )
+    series = stabdiag.diagnose(put(text, "run.log")).history.series
+    assert [*series["loss"].values] == LOSSES
