@@ -127,8 +127,10 @@ def _change(column: Sequence[float]) -> float:
     # Imported here, as all text logs import this module to be detected.
     from statistics import median
 
-    first = median(finite[:third])
-    return median(finite[-third:]) / first if first else math.inf
+    first, last = median(finite[:third]), median(finite[-third:])
+    # In noise, some of the first values are below the last ones.
+    is_noise = last >= sorted(finite[:third])[third // 4]
+    return math.inf if is_noise or not first else last / first
 
 
 def _only_falls(column: Sequence[float]) -> bool:
@@ -151,6 +153,20 @@ def may_be_steps(numbers: Sequence[float]) -> bool:
     restarts = all(after == numbers[0] for after in falls)
     is_rising = restarts and FEWEST * (len(falls) + 1) <= max(len(numbers), FEWEST)
     return is_rising and all(map(float.is_integer, numbers)) and abs(numbers[-1]) < A_TIME
+
+
+def may_be_epochs(numbers: Sequence[float]) -> bool:
+    """Return True if numbers may be epochs of records: integers that never fall."""
+    is_whole = all(number.is_integer() and 0 <= number < A_TIME for number in numbers)
+    return is_whole and all(before <= after for before, after in pairwise(numbers))
+
+
+def may_be_counted(columns: Sequence[Sequence[float]]) -> bool:
+    """Return True if two columns may be an epoch, and a step that begins again in each of them."""
+    if len(columns) != 2 or not may_be_epochs(columns[0]):
+        return False
+    is_whole = all(map(float.is_integer, columns[1]))
+    return is_whole and all(a < b for a, b in pairwise(zip(*columns, strict=True)))
 
 
 def taken_as(description: str, name: str) -> Event:

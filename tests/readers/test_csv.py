@@ -314,10 +314,35 @@ def test_unnamed_numbers_are_named_after_the_file(log, rows):
         ("acc.txt", "1 81\n2 85\n3 90\n", ("step", "acc")),
         ("rewards.csv", "0,0,12\n1,500,9\n2,1000,30\n", ("step", "column_2", "rewards")),
         ("loss_g.csv", "0,0,2.5\n1,500,2.25\n2,900,2.0\n", ("step", "column_2", "loss_g")),
+        # An epoch, and a step of the run or of the epoch.
+        ("loss.txt", "7,500,2.5\n7,510,2.25\n7,520,2.0\n", ("epoch", "step", "loss")),
+        ("loss.txt", "10\t0\t2.5\n11\t0\t2.25\n12\t1\t2.0\n", ("step", "epoch", "loss")),
+        ("loss.txt", "0 0 2.5\n0 1 2.25\n1 0 2.0\n1 1 1.5\n", ("epoch", "step", "loss")),
     ],
 )
 def test_the_last_column_of_a_file_named_after_a_measure(log, file, text, names):
     assert log(text, file).names == names
+
+
+def test_other_whole_numbers_in_front_of_a_value_do_not_count(log):
+    text = "".join(f"{7 * n % 5},{3 * n % 4},{2.5 - n / 9}\n" for n in range(12))
+    with pytest.raises(LogError, match="without a header"):
+        log(text, "loss.txt")
+
+
+@pytest.mark.parametrize("delimiter", [",", "\t", ";"])
+@pytest.mark.parametrize("form", ["{loss}", " {loss}", "{n}{delimiter}{loss}"])
+def test_lines_without_names_may_end_with_a_delimiter(log, form, delimiter):
+    lines = [form.format(n=n, loss=2.5 - n / 8, delimiter=delimiter) for n in range(9)]
+    columns = log("".join(f"{line}{delimiter}\n" for line in lines), "loss.txt")
+    assert columns.names == (("step", "loss") if "{n}" in form else ("loss",))
+    assert columns.load("loss").values.tolist() == [2.5 - n / 8 for n in range(9)]
+
+
+def test_noise_next_to_a_counter_is_no_loss(log):
+    noise = [311.5, 589.5, 202.5, 150.5, 602.5, 998.5, 497.5, 308.5, 240.5, 322.5, 136.5, 299.5]
+    text = "".join(f"{n},{value},0.1\n" for n, value in enumerate(noise))
+    assert log(text, "train_stats.csv").is_unknown
 
 
 @pytest.mark.parametrize("text", ["12\n9\n30\n", "1,81\n2,85\n3,90\n"])

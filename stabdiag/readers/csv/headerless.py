@@ -23,6 +23,8 @@ from stabdiag.readers.unnamed import (
     find_loss,
     is_named_loss,
     is_named_score,
+    may_be_counted,
+    may_be_epochs,
     may_be_losses,
     may_be_steps,
     name_of_values,
@@ -39,12 +41,16 @@ _MIN_COUNTED_ROWS: Final = 5
 
 @frozen
 class TableShape:
-    """The rows at the head of a file of numbers, after ``above`` other lines."""
+    """The rows at the head of a file of numbers, after ``above`` other lines.
+
+    ``ends_open`` is whether each line ends with a delimiter.
+    """
 
     delimiter: str
     commas: bool
     rows: list[list[str]]
     above: int
+    ends_open: bool = False
 
     @cached_property
     def columns(self) -> list[list[tuple[int, float]]]:
@@ -74,8 +80,28 @@ class TableShape:
         if not columns or any(state == WORD for column in columns for state, _ in column):
             return []
         *steps, values = [[n for state, n in column if state == NUMBER] for column in columns]
-        counted = all(len(column) == len(columns[0]) and may_be_steps(column) for column in steps)
+        counted = not steps or bool(self.counters)
         return values if counted and len(values) >= FEWEST else []
+
+    @cached_property
+    def counters(self) -> tuple[str, ...]:
+        """The names of all columns but the last if these count, else empty.
+
+        Next to a column that rises, or in front of a step that begins again, others may be epochs.
+        """
+        count = len(self.columns[0])
+        columns = [[n for state, n in column if state == NUMBER] for column in self.columns[:-1]]
+        if not columns or any(len(column) < count for column in columns):
+            return ()
+        rising = [may_be_steps(column) for column in columns]
+        if not any(rising) and may_be_counted(columns):
+            return ("epoch", "step")
+        others = [column for column, is_step in zip(columns, rising, strict=True) if not is_step]
+        if not any(rising) or not all(map(may_be_epochs, others)):
+            return ()
+        step = rising.index(True)
+        names = (f"column_{n}" if is_step else "epoch" for n, is_step in enumerate(rising, start=1))
+        return tuple("step" if n == step else name for n, name in enumerate(names))
 
     @property
     def is_counted(self) -> bool:
@@ -135,7 +161,7 @@ def find_table(head: bytes) -> TableShape | None:
         table = _table_of_cells(content, delimiter, above=places[0])
         width = len(table.rows[0]) if table.rows else 0
         named = width and any(meaning(cell)[0] == WORD for cell in table.rows[0])
-        if width > 1 and not named and are_records(table.rows, width):
+        if (width > 1 or table.ends_open) and not named and are_records(table.rows, width):
             return table
     # Numbers with only blanks in between also have to look like series.
     table = _table_of_cells(content, BLANKS, above=places[0])
@@ -155,7 +181,12 @@ def has_only_unknown_columns(head: bytes, source: str, *, is_complete: bool) -> 
 
 def _table_of_cells(content: list[str], delimiter: str, *, above: int) -> TableShape:
     rows, commas = pointed(first_rows(content, delimiter), delimiter)
-    return TableShape(delimiter=delimiter, commas=commas, rows=rows, above=above)
+    width = len(rows[0]) if rows else 0
+    ends_open = width > 1 and all(len(row) == width and not row[-1].strip() for row in rows)
+    rows = [row[:-1] for row in rows] if ends_open else rows
+    return TableShape(
+        delimiter=delimiter, commas=commas, rows=rows, above=above, ends_open=ends_open
+    )
 
 
 @frozen
@@ -190,6 +221,7 @@ def assumed(table: TableShape, head: bytes, source: str) -> Dialect | None:
         names=named.names,
         start=offset(head, table.above),
         lines=table.above,
+        ends_open=table.ends_open,
         assumed=named.event,
         is_unknown=named.is_unknown,
     )
@@ -202,8 +234,10 @@ def _assumed_names(table: TableShape, source: str) -> tuple[tuple[str, ...], str
         if len(table.rows[0]) == 1:
             return (name,), "the file names no column: its numbers are taken"
         last = "second" if len(table.rows[0]) == 2 else "last"
-        return (*table.counted_names[:-1], name), (
-            "the file names no columns: the first, which rises in whole numbers, is taken as the"
+        step = table.counters.index("step") + 1
+        which = "the first" if step == 1 else f"column {step}"
+        return (*table.counters, name), (
+            f"the file names no columns: {which}, which rises in whole numbers, is taken as the"
             f" step, the {last}"
         )
     names = table.names_of_losses if is_named_loss(source) else ()
