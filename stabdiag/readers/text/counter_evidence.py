@@ -17,6 +17,9 @@ from stabdiag.readers.text.tokens import lines_with_a_loss
 MIN_COUNTS: Final = 3
 _RISING: Final = 0.8
 
+# The epoch of each run, from one begin to the next, changes more often than this on average.
+_MOVES_OF_RUN: Final = 3
+
 # The most lines with a loss below a heading, on average.
 _LINES_BELOW: Final = 1.5
 
@@ -182,7 +185,21 @@ def heading_evidence(
         and (lines > 1 or len(set(counts)) < MIN_COUNTS)
         and lines <= _LINES_BELOW * (count_moves(counts) + 1 if word in COARSE else len(counts))
     )
-    return next((candidate for candidate in candidates if candidate.rising >= _RISING), None)
+    return next(
+        (
+            candidate
+            for candidate in candidates
+            if candidate.rising >= _RISING
+            or (candidate.counter == EPOCH and _is_of_runs(headings[EPOCH]))
+        ),
+        None,
+    )
+
+
+def _is_of_runs(counts: list[int]) -> bool:
+    """Return True if a counter rises, or begins again with the first count, in another run."""
+    falls = [after for before, after in pairwise(counts) if after < before]
+    return {*falls} <= {counts[0]} and count_moves(counts) > _MOVES_OF_RUN * len(falls)
 
 
 def position_evidence(positions: Mapping[bytes, list[int]], sample: Sample) -> TextEvidence | None:

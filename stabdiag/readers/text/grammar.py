@@ -41,6 +41,12 @@ QUOTED: Final = rb"[\"']([^\"'\n]{1,80})[\"']: [\"']?(%b)(?:/\d{1,12})?[\"']?[,}
 # A text that is only a name and its value.
 PAIR: Final = rb"([^:=]{1,300}?)(?:: | = )(%b)" % NUMBER_PATTERN
 
+# The last words of settings of a loss, and of the time that it takes.
+_NO_LOSS_ENDS: Final = (
+    "time",
+    *("weight", "weights", "coef", "coefs", "coeff", "coeffs", "lambda", "lambdas"),
+)
+
 
 def as_float(number: bytes) -> float:
     """Return the value of a number, or NaN if it is cut into another one, as in 0.50.25."""
@@ -51,9 +57,9 @@ def as_float(number: bytes) -> float:
 
 
 def is_a_loss(name: str) -> bool:
-    """Return True if a name is the name of any loss. A loss scale or the time of one is not."""
+    """Return True if a name is the name of any loss. Its scale, weight or time is not."""
     lowered = name.lower()
-    return "loss" in lowered and "scale" not in lowered and not lowered.endswith("time")
+    return "loss" in lowered and "scale" not in lowered and not lowered.endswith(_NO_LOSS_ENDS)
 
 
 def may_match(pattern: bytes, data: bytes) -> bool:

@@ -22,7 +22,7 @@ from typing import Final
 
 from stabdiag.model.events import Event, EventKind
 from stabdiag.model.patterns import lazy_pattern
-from stabdiag.model.roles.names import is_setting, name_words
+from stabdiag.model.roles.names import is_setting
 from stabdiag.readers.columns import Columns
 from stabdiag.readers.log_builder import columns_from_chunks
 from stabdiag.readers.pieces import Rows
@@ -34,9 +34,6 @@ from stabdiag.readers.unnamed import may_be_losses, name_of_values
 # The search covers this many bytes. A shorter list may be a setting, such as weights of losses.
 _MAX_BYTES: Final = 1 << 22
 _MIN_LIST: Final = 4
-
-# Weights of losses, and values that losses are scaled by.
-_FACTORS: Final = frozenset({"weight", "weights", "coef", "coefs", "coeffs", "lambda", "lambdas"})
 
 # A name and the characters between it and its list, such as = np.array( or ': [
 _NAME_BYTES: Final = 80
@@ -128,5 +125,4 @@ def _values(text: bytes) -> list[bytes]:
 
 
 def _are_losses(name: str, values: list[bytes]) -> bool:
-    is_weight = is_setting(name) or not _FACTORS.isdisjoint(name_words(name))
-    return is_a_loss(name) and not is_weight and may_be_losses([*map(as_float, values)])
+    return is_a_loss(name) and not is_setting(name) and may_be_losses([*map(as_float, values)])

@@ -132,6 +132,13 @@ TUTORIALS: Final = (
     ),
     # The Annotated Transformer: Epoch Step:     41 | Accumulation Step:   5 | Loss:   7.25 | …
     Normalization((b"Epoch Step: ", b"Accumulation Step: "), rb"\bAccumulation Step:", b"updated:"),
+    # cuda-convnet prints the epoch and the batch, the loss and the error rate:
+    # 12.317... logprob:  0.682883, 0.317708 (1.438 sec)
+    Normalization(
+        (b"... logprob: ",),
+        rb"(?m)^[ \t]{0,8}(\d{1,6})\.(\d{1,6})\.\.\. logprob: {1,4}(?=%b)" % NUMBER_PATTERN,
+        rb"epoch \1 batch \2 loss: ",
+    ),
     # Early TensorFlow: global step 1000 learning rate 0.5 step-time 0.2 perplexity 9.1
     # and, below it, "  eval: bucket 0 perplexity 12.1", or "  eval: perplexity 12.1"
     *(

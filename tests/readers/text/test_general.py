@@ -594,3 +594,10 @@ def test_blanks_within_the_brackets_of_a_value(tmp_path, form):
     lines = (f"Epoch: [{n}] \t {form.format(v=f'{v:.4f}')}\n" for n, v in enumerate(values))
     log.write_text("".join(lines))
     assert stabdiag.read(log).series["loss"].values.tolist() == pytest.approx(values, abs=1e-4)
+
+
+@pytest.mark.parametrize("name", ["loss_weights=[1.0, 2.0]", "loss_weight=0.5", "kl_loss_coef=0.1"])
+def test_the_weight_of_a_loss_is_no_loss(put, name):
+    line = f"Namespace(epochs=300, lr=0.0008, optimizer='adamw', {name}, seed=0)\n"
+    with pytest.raises(NoUsableRecord):
+        stabdiag.diagnose(put(line * 3))

@@ -393,3 +393,15 @@ def test_burn_prints_its_counters_below_the_metrics(series, gap):
     assert math.isnan(read["loss"].values[1])
     assert read["eval_loss"].values.tolist() == [1.75, 1.75]
     assert read["accuracy"].values.tolist() == [61.5, 61.5]
+
+
+def test_cuda_convnet_prints_the_epoch_and_the_batch(tmp_path):
+    rows = [(1 + n // 6, 1 + n % 6, 2.3 - n / 20) for n in range(24)]
+    lines = [
+        f"{epoch}.{batch}... logprob:  {loss:.6f}, {loss / 3:.6f} (1.438 sec)\n"
+        for epoch, batch, loss in rows
+    ]
+    path = tmp_path / "train_output.txt"
+    path.write_text("".join(lines))
+    series = stabdiag.diagnose(path).history.series
+    assert series["loss"].values.tolist() == [round(loss, 6) for *_, loss in rows]
