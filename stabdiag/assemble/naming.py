@@ -12,6 +12,7 @@ from functools import reduce
 
 import numpy as np
 
+from stabdiag.assemble.evolution import is_fitness, with_fitness
 from stabdiag.assemble.loss_replacement import find_sum, with_better_loss, with_means, with_sum
 from stabdiag.assemble.measurements import with_measurements
 from stabdiag.assemble.named_columns import NamedColumns
@@ -191,7 +192,10 @@ def _without_loss(named: NamedColumns) -> NamedColumns:
         return named.take(names, "no loss was logged: only checks without a loss can run")
     if _has_scores(columns.names, names) and _may_lack_a_loss(columns, names):
         return named.take(names, "no loss was logged: only the scores can be judged")
-    if not columns.is_unknown and any(map(_is_fitness, columns.names)):
+    evolved = with_fitness(named)
+    if evolved is not None:
+        return evolved
+    if not columns.is_unknown and any(map(is_fitness, columns.names)):
         columns = replace(columns, is_unknown=True)
         named = replace(named, columns=columns)
     if columns.is_unknown:
@@ -241,11 +245,6 @@ def _with_an_evaluation(named: NamedColumns) -> NamedColumns:
     return named.take(
         {**named.names, "eval_loss": name}, f"took {name!r} as the eval_loss, by its name"
     )
-
-
-def _is_fitness(name: str) -> bool:
-    """Return True for the fitness of an evolution, which is minimized as often as maximized."""
-    return "fitness" in name_words(name)
 
 
 def _is_no_loss(name: str) -> bool:

@@ -227,3 +227,14 @@ def test_a_fitness_has_no_known_direction(tmp_path, names):
     diagnosis = stabdiag.diagnose(path).diagnosis
     assert diagnosis.slug == "partly-read"
     assert f"'{names[-1]}' (from 0 to 29)" in diagnosis.summary
+
+
+@pytest.mark.parametrize("mean", ["avg_fitness", "Mean Fitness", "fitness_mean"])
+@pytest.mark.parametrize("best", ["best_fitness", "Top Fitness", "elite fitness"])
+@pytest.mark.parametrize(("lead", "role"), [(2.5, "reward"), (-2.5, "loss")])
+def test_the_best_fitness_shows_the_direction_of_the_mean(mean, best, lead, role):
+    means = [9.5 + n / 4 for n in range(12)]
+    log = {"generation": range(12), best: [m + lead for m in means], mean: means}
+    series = stabdiag.diagnose(log).history.series
+    assert series[role].column == mean
+    assert {"reward", "loss"} & {*series} == {role}
