@@ -11,8 +11,8 @@ from stabdiag.assemble.records import MIN_RECORDS
 from stabdiag.model.roles.names import name_words
 from stabdiag.model.text import word_list
 
-_MEANS = frozenset(word_list("mean avg average"))
-_BESTS = frozenset(word_list("best top fittest elite champion winner"))
+_MEAN_WORDS = frozenset(word_list("mean avg average"))
+_BEST_WORDS = frozenset(word_list("best top fittest elite champion winner"))
 
 
 def is_fitness(name: str) -> bool:
@@ -25,8 +25,8 @@ def with_fitness(named: NamedColumns) -> NamedColumns | None:
 
     The best of a generation is never below the mean of what is maximized.
     """
-    mean = next(_fitness_with(named, _MEANS), None)
-    best = next(_fitness_with(named, _BESTS), None)
+    mean = next(_fitness_with(named, _MEAN_WORDS), None)
+    best = next(_fitness_with(named, _BEST_WORDS), None)
     if mean is None or best is None or mean == best:
         return None
     means, bests = (named.columns.load(name) for name in (mean, best))
